@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "lockstep/graph/graph.h"
+#include "lockstep/ops/dispatch.h"
+
+namespace lockstep {
+
+// Which value of which recording a symbolic tensor stands for.
+struct TraceValue {
+  const void* tracer;
+  ValueId id;
+};
+
+// Records the ops of this thread into a graph. Tensors with contents become constants.
+class Tracer final : public OpInterceptor {
+ public:
+  explicit Tracer(Graph& graph) : graph_(graph) {}
+
+  std::vector<Tensor> intercept(const OpDef& op, std::span<const Tensor> inputs,
+                                const Attrs& attrs) override;
+  Tensor input(const TensorInfo& info, std::string name);
+  // The tensor that stands for a value of the graph.
+  Tensor tensor(ValueId value);
+  // Throws InvalidArgument for a symbolic tensor of another recording.
+  ValueId value(const Tensor& tensor);
+
+ private:
+  Graph& graph_;
+  std::unordered_map<const void*, ValueId> constants_;
+  std::vector<Tensor> kept_;  // keeps constants' addresses unique
+};
+
+using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
+
+// Runs `function` on symbolic tensors and returns what it did. Names may be shorter than infos.
+Graph trace(const TensorFunction& function, const Infos& inputs,
+            const std::vector<std::string>& names = {});
+
+// Runs a graph's ops on tensors, in order: eagerly, or recorded by whoever intercepts.
+std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs);
+
+}  // namespace lockstep

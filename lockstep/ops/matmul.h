@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "lockstep/ops/attrs.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep {
+
+// Matrix product of the last two axes; leading axes broadcast. A 1-d operand is a row (left) or a
+// column (right), as NumPy's.
+Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+
+// x weight^T + bias. weight is [units, features]; an undefined bias is none. x is flattened to
+// [N, features] after its first axis; `flatten` false applies it to the last axis instead.
+Tensor dense(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, bool flatten = true);
+
+}  // namespace lockstep

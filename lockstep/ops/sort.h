@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <utility>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep {
+
+// Stable; NaN last.
+Tensor sort(const Tensor& x, int axis = -1, bool descending = false);
+Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);  // int64
+// Largest k (or smallest), in order: values and int64 positions.
+std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis = -1, bool largest = true);
+
+}  // namespace lockstep

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "lockstep/tensor/device.h"
+
+namespace lockstep {
+
+inline constexpr std::size_t kAlignment = 64;
+
+// What a device's pool has given out. `system_allocations` counts requests that went past the pool.
+struct MemoryStats {
+  std::int64_t live_bytes = 0;
+  std::int64_t peak_bytes = 0;
+  std::int64_t allocations = 0;
+  std::int64_t system_allocations = 0;
+  std::int64_t pooled_bytes = 0;
+};
+
+MemoryStats memory_stats(Device device = {});
+// Sets the peak to what is live now.
+void reset_peak_memory(Device device = {});
+// Gives the pool's unused blocks back to the system.
+void release_unused_memory(Device device = {});
+
+// A pooled, 64-byte aligned block of bytes. Its contents start undefined.
+class Storage {
+ public:
+  // Throws OutOfMemory.
+  static std::shared_ptr<Storage> allocate(std::size_t bytes, Device device);
+  // Uses memory that `owner` keeps alive.
+  static std::shared_ptr<Storage> borrow(void* data, std::size_t bytes, Device device,
+                                         std::shared_ptr<void> owner);
+  Storage(std::byte* data, std::size_t bytes, Device device, std::shared_ptr<void> owner);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+  Device device_;
+  bool pooled_;
+  std::shared_ptr<void> owner_;
+};
+
+}  // namespace lockstep

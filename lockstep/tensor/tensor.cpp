@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/tensor/tensor.h"
+
+#include <algorithm>
+
+#include "lockstep/tensor/copy.h"
+
+namespace lockstep {
+namespace {
+
+std::size_t checked_bytes(const Shape& shape, DType dtype) {
+  std::int64_t bytes = static_cast<std::int64_t>(item_size(dtype));
+  bool overflow = false;
+  for (std::int64_t d : shape) {
+    if (d < 0) throw InvalidArgument("tensor: shape {} has a negative size", shape.str());
+    overflow = __builtin_mul_overflow(bytes, std::max<std::int64_t>(d, 1), &bytes) || overflow;
+  }
+  if (shape.numel() == 0 && !overflow) return 0;
+  if (overflow)
+    throw OutOfMemory("memory: shape {} of {} does not fit any memory", shape.str(),
+                      name_of(dtype));
+  return static_cast<std::size_t>(bytes);
+}
+
+StridedPointer pointer_to(const Tensor& tensor) {
+  return {tensor.raw(), tensor.strides(), tensor.dtype()};
+}
+
+}  // namespace
+
+std::string TensorInfo::str() const { return std::string(name_of(dtype)) + shape.str(); }
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  auto impl = std::make_shared<Impl>();
+  impl->info = {shape, dtype, device};
+  impl->strides = contiguous_strides(shape);
+  impl->storage = Storage::allocate(checked_bytes(shape, dtype), device);
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
+  Tensor result = empty(shape, dtype, device);
+  std::memset(result.raw(), 0, result.info().bytes());
+  return result;
+}
+
+Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
+  Tensor result = empty(shape, dtype, device);
+  visit_dtype(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::fill_n(result.data<T>(), result.numel(), static_cast<T>(value));
+  });
+  return result;
+}
+
+Tensor Tensor::scalar(double value, DType dtype, Device device) {
+  return full({}, value, dtype, device);
+}
+
+Tensor Tensor::view_of(std::shared_ptr<Storage> storage, const Shape& shape,
+                       const Strides& strides, std::int64_t offset, DType dtype) {
+  auto impl = std::make_shared<Impl>();
+  impl->info = {shape, dtype, storage->device()};
+  impl->strides = strides;
+  impl->offset = offset;
+  impl->storage = std::move(storage);
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::symbolic(const TensorInfo& info, std::shared_ptr<TraceValue> value) {
+  check(value != nullptr, "a symbolic tensor needs a graph value");
+  auto impl = std::make_shared<Impl>();
+  impl->info = info;
+  impl->strides = contiguous_strides(info.shape);
+  impl->value = std::move(value);
+  return Tensor(std::move(impl));
+}
+
+std::int64_t Tensor::shape(int axis) const {
+  return shape()[normalize_axis("shape", axis, rank())];
+}
+
+std::byte* Tensor::raw() const {
+  check(defined(), "an undefined tensor has no data");
+  if (impl_->storage == nullptr)
+    throw InvalidArgument("tensor: {} stands for a graph value and has no data while tracing",
+                          info().str());
+  return impl_->storage->data() +
+         impl_->offset * static_cast<std::int64_t>(item_size(impl_->info.dtype));
+}
+
+void Tensor::fail_dtype(DType asked) const {
+  throw InvalidArgument("tensor: asked for {} data of a {} tensor", name_of(asked),
+                        name_of(dtype()));
+}
+
+double Tensor::item() const {
+  if (numel() != 1)
+    throw InvalidArgument("item: needs exactly one element, the shape is {}", shape().str());
+  return to_vector<double>()[0];
+}
+
+Tensor Tensor::contiguous() const {
+  if (is_contiguous()) return *this;
+  return copy();
+}
+
+Tensor Tensor::copy() const {
+  Tensor result = empty(shape(), dtype(), device());
+  result.assign(*this);
+  return result;
+}
+
+void Tensor::assign(const Tensor& source) const {
+  const Shape joint = broadcast_shapes("assign", shape(), source.shape());
+  if (!(joint == shape()))
+    throw InvalidArgument("assign: a value of shape {} does not fit into {}", source.shape().str(),
+                          shape().str());
+  StridedPointer from = pointer_to(source);
+  from.strides = broadcast_strides(source.shape(), source.strides(), shape());
+  copy_strided(shape(), from, pointer_to(*this));
+}
+
+Tensor Tensor::to(Device device) const {
+  if (device == this->device()) return *this;
+  Tensor result = empty(shape(), dtype(), device);
+  result.assign(*this);
+  return result;
+}
+
+Tensor Tensor::detach() const {
+  auto impl = std::make_shared<Impl>(*impl_);
+  impl->tape = nullptr;
+  return Tensor(std::move(impl));
+}
+
+Tensor Tensor::window(const Shape& shape, const Strides& strides, std::int64_t offset) const {
+  check(impl_->storage != nullptr, "a symbolic tensor has no memory to look at");
+  return view_of(impl_->storage, shape, strides, offset, dtype());
+}
+
+}  // namespace lockstep
