@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/families.h"
+
+namespace lockstep::families {
+
+Family create() { return {}; }
+
+}  // namespace lockstep::families
