@@ -57,6 +57,8 @@ class Tensor {
   explicit operator bool() const { return defined(); }
   bool is_symbolic() const { return defined() && impl_->value != nullptr; }
   bool same_as(const Tensor& other) const { return impl_ == other.impl_; }
+  // Equal for handles on one tensor, while it lives.
+  const void* identity() const { return impl_.get(); }
 
   const TensorInfo& info() const { return impl_->info; }
   const Shape& shape() const { return impl_->info.shape; }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/graph/differentiate.h"
+
+#include <unordered_map>
+
+#include "lockstep/graph/trace.h"
+#include "lockstep/ops/create.h"
+#include "lockstep/ops/elementwise.h"
+
+namespace lockstep {
+namespace {
+
+struct HashValue {
+  std::size_t operator()(ValueId v) const {
+    return static_cast<std::size_t>(v.node) * 8 + static_cast<std::size_t>(v.output);
+  }
+};
+
+// Walks the nodes backwards, each op's own gradient function adding nodes at the end of the same
+// graph. An op without one is walked through its decomposition, which is added first.
+class Differentiator {
+ public:
+  explicit Differentiator(Graph& graph) : graph_(graph), tracer_(graph) {}
+
+  void want(ValueId input) {
+    grow();
+    depends_[static_cast<std::size_t>(input.node)] = true;
+    propagate(0);
+  }
+
+  void seed(ValueId head) {
+    const InterceptScope scope(&tracer_);
+    const TensorInfo info = graph_.info(head);
+    accumulate(head, full(info.shape, 1.0, info.dtype));
+  }
+
+  void run(std::int32_t begin, std::int32_t end) {
+    const InterceptScope scope(&tracer_);
+    for (std::int32_t id = end - 1; id >= begin; --id)
+      if (graph_.node(id).op != nullptr && depends(id)) step(id);
+  }
+
+  ValueId gradient(ValueId value) {
+    const InterceptScope scope(&tracer_);
+    const auto found = gradients_.find(value);
+    if (found != gradients_.end()) return tracer_.value(found->second);
+    const TensorInfo info = graph_.info(value);
+    return tracer_.value(full(info.shape, 0.0, info.dtype));
+  }
+
+ private:
+  bool depends(std::int32_t id) const {
+    return static_cast<std::size_t>(id) < depends_.size() && depends_[static_cast<std::size_t>(id)];
+  }
+
+  void grow() { depends_.resize(graph_.nodes().size(), false); }
+
+  void propagate(std::int32_t from) {
+    grow();
+    for (std::size_t id = static_cast<std::size_t>(from); id < depends_.size(); ++id)
+      for (ValueId input : graph_.nodes()[id].inputs)
+        if (depends(input.node)) depends_[id] = true;
+  }
+
+  void accumulate(ValueId value, const Tensor& gradient) {
+    const auto [place, fresh] = gradients_.try_emplace(value, gradient);
+    if (!fresh) place->second = add(place->second, gradient);
+  }
+
+  void step(std::int32_t id) {
+    // Copied: the gradient function adds nodes, and the vector of nodes moves.
+    const Node node = graph_.node(id);
+    std::vector<Tensor> inputs, outputs, grads;
+    bool any = false;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId value{id, static_cast<std::int32_t>(i)};
+      outputs.push_back(tracer_.tensor(value));
+      const auto found = gradients_.find(value);
+      grads.push_back(found == gradients_.end() ? Tensor() : found->second);
+      any = any || grads.back().defined();
+    }
+    if (!any || !node.op->differentiable()) return;
+    for (ValueId input : node.inputs) inputs.push_back(tracer_.tensor(input));
+    if (node.op->gradient == nullptr) {
+      through_decomposition(node, inputs, grads);
+      return;
+    }
+    send(node, node.op->gradient({node.attrs, inputs, outputs, grads, needs(node)}));
+  }
+
+  std::span<const bool> needs(const Node& node) {
+    needs_ = std::make_unique<bool[]>(node.inputs.size());
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      needs_[i] = depends(node.inputs[i].node) && is_floating(graph_.info(node.inputs[i]).dtype);
+    return {needs_.get(), node.inputs.size()};
+  }
+
+  void send(const Node& node, const std::vector<Tensor>& gradients) {
+    check(gradients.size() == node.inputs.size(), "a gradient function returned a wrong count");
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (gradients[i].defined() && depends(node.inputs[i].node))
+        accumulate(node.inputs[i], gradients[i]);
+  }
+
+  void through_decomposition(const Node& node, const std::vector<Tensor>& inputs,
+                             const std::vector<Tensor>& grads) {
+    const auto begin = static_cast<std::int32_t>(graph_.nodes().size());
+    const std::vector<Tensor> outputs = node.op->decompose(inputs, node.attrs);
+    const auto end = static_cast<std::int32_t>(graph_.nodes().size());
+    propagate(begin);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i].defined() && grads[i].defined())
+        accumulate(tracer_.value(outputs[i]), grads[i]);
+    run(begin, end);
+  }
+
+  Graph& graph_;
+  Tracer tracer_;
+  std::vector<bool> depends_;
+  std::unique_ptr<bool[]> needs_;
+  std::unordered_map<ValueId, Tensor, HashValue> gradients_;
+};
+
+}  // namespace
+
+Graph differentiate(const Graph& graph, std::size_t head, const std::vector<std::size_t>& wrt) {
+  if (head >= graph.outputs().size())
+    throw InvalidArgument("differentiate: output {} of {} does not exist", head,
+                          graph.outputs().size());
+  Graph result = graph;
+  Differentiator differentiator(result);
+  for (std::size_t input : wrt) {
+    if (input >= graph.inputs().size())
+      throw InvalidArgument("differentiate: input {} of {} does not exist", input,
+                            graph.inputs().size());
+    differentiator.want(graph.inputs()[input]);
+  }
+  const auto end = static_cast<std::int32_t>(graph.nodes().size());
+  differentiator.seed(graph.outputs()[head]);
+  differentiator.run(0, end);
+  for (std::size_t input : wrt)
+    result.add_output(differentiator.gradient(graph.inputs()[input]),
+                      "grad:" + graph.node(graph.inputs()[input]).name);
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/graph/trace.h"
+
+namespace lockstep {
+
+Tensor Tracer::input(const TensorInfo& info, std::string name) {
+  return tensor(graph_.add_input(info, std::move(name)));
+}
+
+Tensor Tracer::tensor(ValueId value) {
+  return Tensor::symbolic(graph_.info(value), std::make_shared<TraceValue>(TraceValue{this, value}));
+}
+
+ValueId Tracer::value(const Tensor& tensor) {
+  if (tensor.is_symbolic()) {
+    if (tensor.trace_value()->tracer != this)
+      throw InvalidArgument("trace: a tensor of another recording was used ({})",
+                            tensor.info().str());
+    return tensor.trace_value()->id;
+  }
+  const auto known = constants_.find(tensor.identity());
+  if (known != constants_.end()) return known->second;
+  kept_.push_back(tensor);
+  const ValueId id = graph_.add_constant(tensor.detach());
+  constants_.emplace(tensor.identity(), id);
+  return id;
+}
+
+std::vector<Tensor> Tracer::intercept(const OpDef& op, std::span<const Tensor> inputs,
+                                      const Attrs& attrs) {
+  std::vector<ValueId> ids;
+  for (const Tensor& input : inputs) ids.push_back(value(input));
+  const ValueId first = graph_.add_node(op, std::move(ids), attrs);
+  std::vector<Tensor> outputs;
+  const auto count = static_cast<std::int32_t>(graph_.node(first).outputs.size());
+  for (std::int32_t i = 0; i < count; ++i) outputs.push_back(tensor({first.node, i}));
+  return outputs;
+}
+
+Graph trace(const TensorFunction& function, const Infos& inputs,
+            const std::vector<std::string>& names) {
+  Graph graph;
+  Tracer tracer(graph);
+  std::vector<Tensor> arguments;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    arguments.push_back(
+        tracer.input(inputs[i], i < names.size() ? names[i] : fmt::format("input{}", i)));
+  const InterceptScope scope(&tracer);
+  for (const Tensor& output : function(arguments)) {
+    if (!output.defined()) throw InvalidArgument("trace: the function returned an undefined tensor");
+    graph.add_output(tracer.value(output));
+  }
+  return graph;
+}
+
+std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs) {
+  if (inputs.size() != graph.inputs().size())
+    throw InvalidArgument("graph: takes {} inputs, got {}", graph.inputs().size(), inputs.size());
+  std::vector<std::vector<int>> uses = count_uses(graph);
+  std::vector<std::vector<Tensor>> values(graph.nodes().size());
+  const auto slot = [&](ValueId v) -> Tensor& {
+    return values[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.output)];
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!(inputs[i].info() == graph.info(graph.inputs()[i])))
+      throw InvalidArgument("graph: input {} is {}, expected {}", i, inputs[i].info().str(),
+                            graph.info(graph.inputs()[i]).str());
+    values[static_cast<std::size_t>(graph.inputs()[i].node)] = {inputs[i]};
+  }
+  for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    if (node.is_constant()) values[id] = {node.constant};
+    if (node.op == nullptr) continue;
+    std::vector<Tensor> arguments;
+    for (ValueId input : node.inputs) arguments.push_back(slot(input));
+    values[id] = apply(*node.op, arguments, node.attrs);
+    for (ValueId input : node.inputs) {
+      int& left = uses[static_cast<std::size_t>(input.node)][static_cast<std::size_t>(input.output)];
+      if (--left == 0) slot(input) = {};
+    }
+  }
+  std::vector<Tensor> outputs;
+  for (ValueId output : graph.outputs()) outputs.push_back(slot(output));
+  return outputs;
+}
+
+}  // namespace lockstep
