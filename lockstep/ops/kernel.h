@@ -107,6 +107,8 @@ struct KernelRequest {
   bool choose_layouts = false;
   // Outputs that nobody reads (a workspace when there is no backward pass).
   std::span<const bool> output_unused = {};
+  // Winograd's convolutions are faster where they are chosen, and a little less exact.
+  bool allow_winograd = true;
 
   bool unused(std::size_t output) const {
     return output < output_unused.size() && output_unused[output];
