@@ -54,10 +54,12 @@ bool is_training();
 
 enum class GradMode { write, add, off };
 
-// Makes `x` a leaf whose gradient is kept. Throws InvalidArgument when x is not floating.
+// Makes `x` a leaf whose gradient is kept, whatever came before. With `off` it wants none any more.
+// Throws InvalidArgument when x is not floating.
 void attach_grad(const Tensor& x, GradMode mode = GradMode::write);
 // The gradient that backward left; undefined when there is none yet.
 Tensor gradient(const Tensor& x);
+// Sets a gradient that is there to zeros.
 void zero_gradient(const Tensor& x);
 bool requires_grad(const Tensor& x);
 
@@ -67,13 +69,16 @@ void backward(std::span<const Tensor> heads, std::span<const Tensor> head_grads 
               bool retain = false);
 void backward(const Tensor& head);
 
-// Gradients of the heads with respect to `variables`, returned, not accumulated. With
-// `create_graph` they are recorded themselves and can be differentiated again.
+// Gradients of the heads with respect to `variables`, returned, not accumulated: leaves or results
+// of recorded ops. A variable that the heads do not depend on gets zeros. With `create_graph` they
+// are recorded themselves and can be differentiated again, and the record stays.
 std::vector<Tensor> grad(std::span<const Tensor> heads, std::span<const Tensor> variables,
                          std::span<const Tensor> head_grads = {}, bool create_graph = false,
                          bool retain = false);
 
-// A function with a gradient of its own. One instance serves one call.
+// A function with a gradient of its own. One instance serves one call. Under create_graph backward
+// is recorded, so what it computes from saved inputs and output_grads can be differentiated again;
+// outputs of forward that it saved have no history.
 class Function {
  public:
   virtual ~Function() = default;

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/autograd/autograd.h"
+#include "lockstep/ops/op.h"
+
+namespace lockstep::autograd {
+class TapeNode;
+}
+
+namespace lockstep {
+
+// Where a tensor's gradient goes: back to the node that made the tensor or, without a node, into
+// the leaf that this entry is.
+struct TapeEntry {
+  std::shared_ptr<autograd::TapeNode> node = nullptr;
+  std::size_t output = 0;
+  autograd::GradMode mode = autograd::GradMode::write;
+  Tensor gradient = {};
+};
+
+}  // namespace lockstep
+
+namespace lockstep::autograd {
+
+using Edge = std::shared_ptr<TapeEntry>;
+
+// What a node needs to send gradients back. Neither op nor function: they pass unchanged.
+struct TapeRecord {
+  const OpDef* op = nullptr;
+  std::shared_ptr<Function> function = nullptr;
+  Attrs attrs = {};
+  std::vector<Tensor> inputs = {};
+  std::vector<Edge> edges = {};      // one for each input, null where no gradient is wanted
+  std::vector<Tensor> outputs = {};  // without history: a node that held itself would never die
+};
+
+// One recorded call.
+class TapeNode {
+ public:
+  explicit TapeNode(TapeRecord record);
+  ~TapeNode() { free(); }
+  TapeNode(const TapeNode&) = delete;
+  TapeNode& operator=(const TapeNode&) = delete;
+
+  // Above the ids of all nodes it depends on, and in order of recording on one thread.
+  std::uint64_t id() const { return id_; }
+  std::string_view name() const { return name_; }
+  std::size_t output_count() const { return output_count_; }
+  bool is_freed() const { return record_ == nullptr; }
+  const TapeRecord& record() const { return *record_; }
+  // Drops the record without recursion, however long the chain that hangs on it.
+  void free();
+
+ private:
+  std::unique_ptr<TapeRecord> record_;
+  std::uint64_t id_;
+  std::string_view name_;
+  std::size_t output_count_;
+};
+
+// While it lives, recording is on or off, the mode and the interceptors left as they are.
+class RecordingFlag {
+ public:
+  explicit RecordingFlag(bool on);
+  ~RecordingFlag();
+  RecordingFlag(const RecordingFlag&) = delete;
+  RecordingFlag& operator=(const RecordingFlag&) = delete;
+
+ private:
+  bool saved_;
+};
+
+bool wants_gradient(std::span<const Tensor> inputs);
+// Makes a node of the call and the outputs its results.
+void record_call(TapeRecord record, std::span<const Tensor> outputs);
+// The same memory as `x` behind a node of its own that passes gradients on to x.
+Tensor alias(const Tensor& x);
+
+}  // namespace lockstep::autograd
