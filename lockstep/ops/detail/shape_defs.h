@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/ops/op.h"
+
+// The shape family's definitions, split over shape_ops.cpp (windows) and join_ops.cpp (copies).
+namespace lockstep::detail {
+
+const OpDef& concat_op();
+const OpDef& split_op();
+const OpDef& pad_op();
+const OpDef& pad_backward_op();
+const OpDef& tile_op();
+const OpDef& repeat_op();
+
+}  // namespace lockstep::detail
