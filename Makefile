@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# make test and make train are all a newcomer needs; `make help` lists the rest.
+SHELL := /bin/bash
+PRESET ?= release
+JOBS ?= $(shell nproc)
+WERROR ?=
+FUZZ_SECONDS ?= 60
+ALL ?=
+
+ifeq ($(PRESET),release)
+BUILD := build
+else
+BUILD := build-$(PRESET)
+endif
+CONFIGURE := cmake --preset $(PRESET) --log-level=WARNING
+
+.PHONY: help setup build test train bench format lint asan tsan coverage fuzz install clean
+
+help:
+	@echo 'make setup     install the Debian packages that are missing (scripts/packages.txt)'
+	@echo 'make build     build/bin/lockstep, after what set-up it needs'
+	@echo 'make test      build, then every test'
+	@echo 'make train     build, then train a model'
+	@echo 'make bench     every benchmark, beside its peer where one is installed'
+	@echo 'make format    format the sources; make lint checks them (ALL=1: not only changed ones)'
+	@echo 'make asan | tsan | coverage | fuzz    the tests with instruments (FUZZ_SECONDS=60)'
+	@echo 'make install   into /usr/local, or PREFIX=...;  make clean removes what was built'
+	@echo 'PRESET=dev picks another of CMakePresets.json, JOBS=N how many at once'
+
+setup:
+	@scripts/setup
+
+build:
+	@scripts/setup build
+	@$(CONFIGURE) -DLOCKSTEP_TESTS=OFF >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target lockstep_program
+
+test:
+	@scripts/setup build test peers
+	@$(CONFIGURE) -DLOCKSTEP_TESTS=ON $(if $(WERROR),-DLOCKSTEP_WERROR=$(WERROR)) >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --preset $(PRESET) -j $(JOBS) --progress
+
+train: build
+	@echo 'make train: the training command is not written yet; one compiled step of two models:'
+	@$(BUILD)/bin/lockstep bench step --quick --no-peer --models mnist-mlp,mnist-lenet
+
+bench:
+	@scripts/setup build peers
+	@$(CONFIGURE) -DLOCKSTEP_BENCH=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@$(BUILD)/bin/lockstep bench step --json
+	@$(BUILD)/bin/lockstep bench ops --json
+	@$(BUILD)/bin/lockstep bench eager --json
+
+format:
+	@scripts/setup test
+	@scripts/lint --fix
+
+lint:
+	@scripts/setup build test tools
+	@cmake --preset dev --log-level=WARNING >/dev/null
+	@scripts/lint --tidy build-dev $(if $(ALL),--all)
+
+asan tsan:
+	@$(MAKE) --no-print-directory test PRESET=$@
+
+coverage:
+	@scripts/setup tools
+	@$(MAKE) --no-print-directory test PRESET=coverage
+	@gcovr --root . --filter lockstep/ --print-summary --html-details build-coverage/coverage.html
+
+fuzz:
+	@scripts/setup build tools
+	@cmake --preset fuzz --log-level=WARNING >/dev/null
+	@cmake --build build-fuzz -j $(JOBS) --target lockstep_fuzz
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+
+PREFIX ?= /usr/local
+install: build
+	@cmake --build $(BUILD) -j $(JOBS)
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	@rm -rf build build-*

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+# How our own code is compiled.
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(lockstep_options INTERFACE)
+target_compile_options(lockstep_options INTERFACE -Wall -Wextra -Wno-psabi)
+# A product and a sum stay two roundings unless a kernel asks for a fused one, so that every compiler
+# and optimisation level gives the same bits on the same instruction set (docs/architecture.md).
+target_compile_options(lockstep_options INTERFACE -ffp-contract=off -fno-math-errno)
+if(LOCKSTEP_WERROR)
+  target_compile_options(lockstep_options INTERFACE -Werror)
+endif()
+
+if(LOCKSTEP_SANITIZE)
+  add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer
+                      -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
+endif()
+if(LOCKSTEP_COVERAGE)
+  add_compile_options(--coverage -fprofile-update=atomic)
+  add_link_options(--coverage)
+endif()
+if(LOCKSTEP_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "LOCKSTEP_FUZZ: libFuzzer needs clang++, got ${CMAKE_CXX_COMPILER_ID}")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # oneDNN is linked with libgomp, so its omp.h is the one to ask, not that of clang's own runtime.
+  execute_process(COMMAND g++ -print-file-name=include OUTPUT_VARIABLE LOCKSTEP_GCC_INCLUDE
+                  OUTPUT_STRIP_TRAILING_WHITESPACE)
+  add_compile_options("SHELL:-idirafter ${LOCKSTEP_GCC_INCLUDE}")
+endif()
