@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which folder may include which: the layers of docs/architecture.md, read from the sources."""
+
+import re
+from pathlib import Path
+
+# Each folder sees the ones before it in its own tower, and base.
+COMPUTING = ["tensor", "ops", "autograd", "graph", "nn", "optim", "data", "io"]
+COMMUNICATING = ["comm", "cluster"]
+MEETING = ["kvstore", "parallel", "train", "serve", "cli"]
+
+# Libraries that only some folders' own files may see; our public headers never do.
+PRIVATE_LIBRARIES = re.compile(r"^(dnnl|oneapi/|hwy/|omp\.h|nlohmann/|CLI/|torch/|ATen/)")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+
+
+def allowed_folders():
+    """A dictionary: folder of lockstep/ -> the folders it may include besides itself."""
+    allowed = {"base": set(), "observe": {"base"}}
+    for tower in (COMPUTING, COMMUNICATING):
+        for place, folder in enumerate(tower):
+            allowed[folder] = {"base", *tower[:place]}
+    below = {"base", "observe", *COMPUTING, *COMMUNICATING}
+    for place, folder in enumerate(MEETING):
+        allowed[folder] = below | set(MEETING[:place])
+    return allowed
+
+
+ALLOWED = allowed_folders()
+
+
+def includes(path):
+    """Pairs (quoted, name) of the file's includes."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        found = INCLUDE.match(line)
+        if found:
+            yield found.group(1) == '"', found.group(2)
+
+
+def is_public_header(relative):
+    hidden = {"detail", "cli"} & set(relative.parts) or relative.parts[:3] == ("lockstep", "ops", "cpu")
+    return relative.suffix == ".h" and not hidden
+
+
+def refuse_library(relative, name):
+    if is_public_header(relative) and PRIVATE_LIBRARIES.match(name):
+        return f"{relative}: a public header includes <{name}>; only .cpp files and detail/ may"
+    return None
+
+
+def refuse_own(relative, name):
+    parts = Path(name).parts
+    folder = relative.parts[1]
+    if parts[0] != "lockstep" or len(parts) < 3:
+        return f'{relative}: "{name}" is not a path from the root, "lockstep/<folder>/<file>.h"'
+    if parts[1] not in ALLOWED:
+        return f'{relative}: "{name}" is in a folder that docs/architecture.md does not know'
+    if parts[1] != folder and parts[1] not in ALLOWED[folder]:
+        return f'{relative}: {folder}/ may not include "{name}"'
+    if is_public_header(relative) and not is_public_header(Path(name)):
+        return f'{relative}: a public header includes "{name}", which is not installed'
+    return None
+
+
+def violations(root):
+    """One line for each include under root/lockstep that reaches where it may not."""
+    found = []
+    for path in sorted((root / "lockstep").rglob("*")):
+        if path.suffix not in (".h", ".cpp"):
+            continue
+        relative = path.relative_to(root)
+        if relative.parts[1] not in ALLOWED:
+            found.append(f"{relative}: lockstep/{relative.parts[1]} is not a known folder")
+            continue
+        for quoted, name in includes(path):
+            own = quoted or name.startswith("lockstep/")
+            found.append(refuse_own(relative, name) if own else refuse_library(relative, name))
+    return [line for line in found if line]
