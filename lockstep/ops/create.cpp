@@ -1,8 +1,123 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/create.h"
+
+#include <cmath>
+
+#include "lockstep/ops/cpu/create.h"
+#include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 
-namespace lockstep::families {
+namespace lockstep {
+namespace {
 
-Family create() { return {}; }
+Infos infer_full(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<FullAttrs>();
+  const Shape shape(attrs.shape);
+  for (std::int64_t size : shape)
+    if (size < 0)
+      throw InvalidArgument("full: shape {} has a negative size", shape.str());
+  return {{shape, attrs.dtype, cpu(attrs.device)}};
+}
 
-}  // namespace lockstep::families
+Infos infer_arange(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<ArangeAttrs>();
+  const double count = std::ceil((attrs.stop - attrs.start) / attrs.step);
+  if (!std::isfinite(count) || count > 0x1p62)
+    throw InvalidArgument("arange: from {} to {} by {} is not a finite range", attrs.start,
+                          attrs.stop, attrs.step);
+  return {{{static_cast<std::int64_t>(std::max(0.0, count))}, attrs.dtype, cpu(attrs.device)}};
+}
+
+Infos infer_linspace(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<LinspaceAttrs>();
+  if (attrs.count < 0)
+    throw InvalidArgument("linspace: count is {}, expected 0 or more", attrs.count);
+  return {{{attrs.count}, attrs.dtype, cpu(attrs.device)}};
+}
+
+Infos infer_eye(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<EyeAttrs>();
+  if (attrs.rows < 0) throw InvalidArgument("eye: rows is {}, expected 0 or more", attrs.rows);
+  const std::int64_t columns = attrs.columns < 0 ? attrs.rows : attrs.columns;
+  return {{{attrs.rows, columns}, attrs.dtype, cpu(attrs.device)}};
+}
+
+const OpDef& full_op() {
+  static const OpDef op{.name = "full",
+                        .min_inputs = 0,
+                        .max_inputs = 0,
+                        .schema = attr_schema<FullAttrs>(),
+                        .infer = infer_full,
+                        .cpu = kernels::full_kernels()};
+  return op;
+}
+
+const OpDef& arange_op() {
+  static const OpDef op{.name = "arange",
+                        .min_inputs = 0,
+                        .max_inputs = 0,
+                        .schema = attr_schema<ArangeAttrs>(),
+                        .infer = infer_arange,
+                        .cpu = kernels::arange_kernels()};
+  return op;
+}
+
+const OpDef& linspace_op() {
+  static const OpDef op{.name = "linspace",
+                        .min_inputs = 0,
+                        .max_inputs = 0,
+                        .schema = attr_schema<LinspaceAttrs>(),
+                        .infer = infer_linspace,
+                        .cpu = kernels::linspace_kernels()};
+  return op;
+}
+
+const OpDef& eye_op() {
+  static const OpDef op{.name = "eye",
+                        .min_inputs = 0,
+                        .max_inputs = 0,
+                        .schema = attr_schema<EyeAttrs>(),
+                        .infer = infer_eye,
+                        .cpu = kernels::eye_kernels()};
+  return op;
+}
+
+}  // namespace
+
+Tensor full(const Shape& shape, double value, DType dtype, Device device) {
+  return apply_one(full_op(), {}, Attrs::of(FullAttrs{shape.vector(), value, dtype, device.index}));
+}
+
+Tensor zeros(const Shape& shape, DType dtype, Device device) {
+  return full(shape, 0.0, dtype, device);
+}
+
+Tensor ones(const Shape& shape, DType dtype, Device device) {
+  return full(shape, 1.0, dtype, device);
+}
+
+Tensor zeros_like(const Tensor& x) { return full(x.shape(), 0.0, x.dtype(), x.device()); }
+Tensor ones_like(const Tensor& x) { return full(x.shape(), 1.0, x.dtype(), x.device()); }
+
+Tensor arange(double start, double stop, double step, DType dtype, Device device) {
+  return apply_one(arange_op(), {},
+                   Attrs::of(ArangeAttrs{start, stop, step, dtype, device.index}));
+}
+
+Tensor linspace(double start, double stop, std::int64_t count, DType dtype, Device device) {
+  return apply_one(linspace_op(), {},
+                   Attrs::of(LinspaceAttrs{start, stop, count, dtype, device.index}));
+}
+
+Tensor eye(std::int64_t rows, std::int64_t columns, std::int64_t diagonal, DType dtype,
+           Device device) {
+  return apply_one(eye_op(), {},
+                   Attrs::of(EyeAttrs{rows, columns, diagonal, dtype, device.index}));
+}
+
+namespace families {
+
+Family create() { return {&full_op(), &arange_op(), &linspace_op(), &eye_op()}; }
+
+}  // namespace families
+}  // namespace lockstep

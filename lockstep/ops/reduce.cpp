@@ -1,8 +1,333 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/reduce.h"
+
+#include "lockstep/ops/cpu/reduce.h"
+#include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/shape_ops.h"
+#include "lockstep/ops/unary.h"
 
-namespace lockstep::families {
+namespace lockstep {
+namespace {
 
-Family reduce() { return {}; }
+Shape reduced_shape(const char* op, const Shape& shape, const Ints& axes, bool keepdims) {
+  const std::vector<int> list = normalize_axes(op, axes, shape.rank());
+  Shape result = shape;
+  for (auto axis = list.rbegin(); axis != list.rend(); ++axis) {
+    if (keepdims)
+      result[*axis] = 1;
+    else
+      result.erase(*axis);
+  }
+  return result;
+}
 
-}  // namespace lockstep::families
+std::int64_t reduced_count(const Shape& shape, const Ints& axes) {
+  std::int64_t count = 1;
+  for (int axis : normalize_axes("reduce", axes, shape.rank())) count *= shape[axis];
+  return count;
+}
+
+void check_not_empty(const char* op, const Shape& shape, const Ints& axes) {
+  for (int axis : normalize_axes(op, axes, shape.rank()))
+    if (shape[axis] == 0)
+      throw InvalidArgument("{}: axis {} of shape {} has no elements", op, axis, shape.str());
+}
+
+void check_floating(const InferArgs& args) {
+  if (!is_floating(args.inputs[0].dtype))
+    throw InvalidArgument("{}: input is {}, expected a floating dtype", args.op,
+                          args.inputs[0].str());
+}
+
+Infos reduced(const InferArgs& args, const Ints& axes, bool keepdims, DType dtype) {
+  const TensorInfo& x = args.inputs[0];
+  return {{reduced_shape(args.op, x.shape, axes, keepdims), dtype, x.device}};
+}
+
+// Integers are added up in int64, as in NumPy.
+DType total_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::int64; }
+DType mean_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::float32; }
+
+Infos infer_total(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  return reduced(args, attrs.axes, attrs.keepdims, total_dtype(args.inputs[0].dtype));
+}
+
+Infos infer_mean(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  return reduced(args, attrs.axes, attrs.keepdims, mean_dtype(args.inputs[0].dtype));
+}
+
+Infos infer_extreme(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  Infos infos = reduced(args, attrs.axes, attrs.keepdims, args.inputs[0].dtype);
+  check_not_empty(args.op, args.inputs[0].shape, attrs.axes);
+  return infos;
+}
+
+Infos infer_var(const InferArgs& args) {
+  check_floating(args);
+  const auto& attrs = args.attrs.as<VarAttrs>();
+  if (attrs.ddof < 0) throw InvalidArgument("var: ddof is {}, expected 0 or more", attrs.ddof);
+  return reduced(args, attrs.axes, attrs.keepdims, args.inputs[0].dtype);
+}
+
+Infos infer_norm(const InferArgs& args) {
+  check_floating(args);
+  const auto& attrs = args.attrs.as<NormAttrs>();
+  if (attrs.ord != 1 && attrs.ord != 2)
+    throw InvalidArgument("norm: ord is {}, expected 1 or 2", attrs.ord);
+  return reduced(args, attrs.axes, attrs.keepdims, args.inputs[0].dtype);
+}
+
+Infos infer_logsumexp(const InferArgs& args) {
+  check_floating(args);
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  return reduced(args, attrs.axes, attrs.keepdims, args.inputs[0].dtype);
+}
+
+Infos infer_arg(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<ArgAttrs>();
+  const Ints axes{attrs.axis};
+  Infos infos = reduced(args, axes, attrs.keepdims, DType::int64);
+  check_not_empty(args.op, args.inputs[0].shape, axes);
+  return infos;
+}
+
+Infos infer_cumsum(const InferArgs& args) {
+  const TensorInfo& x = args.inputs[0];
+  normalize_axis(args.op, args.attrs.as<CumsumAttrs>().axis, x.shape.rank());
+  return {{x.shape, total_dtype(x.dtype), x.device}};
+}
+
+// A reduced tensor with its axes back at size 1, so that it broadcasts against x.
+Tensor keep_axes(const Tensor& y, const Tensor& x, const Ints& axes) {
+  return reshape(y, reduced_shape("reduce", x.shape(), axes, true).vector());
+}
+
+std::vector<Tensor> sum_gradient(const GradientArgs& args) {
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  const Tensor& x = args.inputs[0];
+  return {expand(keep_axes(args.grad(), x, attrs.axes), x.shape())};
+}
+
+std::vector<Tensor> mean_gradient(const GradientArgs& args) {
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  const Tensor& x = args.inputs[0];
+  const double count = static_cast<double>(reduced_count(x.shape(), attrs.axes));
+  return {expand(keep_axes(multiply(args.grad(), 1.0 / count), x, attrs.axes), x.shape())};
+}
+
+// The product of the others: with no zero among them it is the product of all non-zero elements
+// divided by x, else 0. (Right to first order everywhere, to second order where x has no zeros.)
+std::vector<Tensor> prod_gradient(const GradientArgs& args) {
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  const Tensor& x = args.inputs[0];
+  const Tensor is_zero = cast(equal(x, 0.0), x.dtype());
+  const Tensor safe = add(x, is_zero);
+  const Tensor other_zeros = subtract(sum(is_zero, attrs.axes, true), is_zero);
+  const Tensor others = divide(prod(safe, attrs.axes, true), safe);
+  const Tensor alone = cast(equal(other_zeros, 0.0), x.dtype());
+  return {multiply(keep_axes(args.grad(), x, attrs.axes), multiply(others, alone))};
+}
+
+// Equal extremes share the gradient equally.
+std::vector<Tensor> extreme_gradient(const GradientArgs& args) {
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  const Tensor& x = args.inputs[0];
+  const Tensor y = keep_axes(args.outputs[0], x, attrs.axes);
+  const Tensor hit = cast(equal(x, y), x.dtype());
+  const Tensor share = divide(keep_axes(args.grad(), x, attrs.axes), sum(hit, attrs.axes, true));
+  return {multiply(hit, share)};
+}
+
+std::vector<Tensor> var_gradient(const GradientArgs& args) {
+  const auto& attrs = args.attrs.as<VarAttrs>();
+  const Tensor& x = args.inputs[0];
+  const auto count = static_cast<double>(reduced_count(x.shape(), attrs.axes));
+  const Tensor distance = subtract(x, mean(x, attrs.axes, true));
+  const Tensor scaled = multiply(args.grad(), 2.0 / std::max(0.0, count - attrs.ddof));
+  return {multiply(keep_axes(scaled, x, attrs.axes), distance)};
+}
+
+// x / |x|, and 0 where the norm is 0.
+std::vector<Tensor> norm_gradient(const GradientArgs& args) {
+  const auto& attrs = args.attrs.as<NormAttrs>();
+  const Tensor& x = args.inputs[0];
+  const Tensor grad = keep_axes(args.grad(), x, attrs.axes);
+  if (attrs.ord == 1) return {multiply(grad, sign(x))};
+  const Tensor y = keep_axes(args.outputs[0], x, attrs.axes);
+  const Tensor divisor = add(y, cast(equal(y, 0.0), y.dtype()));
+  return {multiply(x, divide(grad, divisor))};
+}
+
+std::vector<Tensor> logsumexp_gradient(const GradientArgs& args) {
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  const Tensor& x = args.inputs[0];
+  const Tensor share = exp(subtract(x, keep_axes(args.outputs[0], x, attrs.axes)));
+  return {multiply(keep_axes(args.grad(), x, attrs.axes), share)};
+}
+
+std::vector<Tensor> cumsum_gradient(const GradientArgs& args) {
+  const auto& attrs = args.attrs.as<CumsumAttrs>();
+  return {cumsum(args.grad(), attrs.axis, !attrs.reverse)};
+}
+
+const OpDef& sum_op() {
+  static const OpDef op{.name = "sum",
+                        .schema = attr_schema<ReduceAttrs>(),
+                        .infer = infer_total,
+                        .gradient = sum_gradient,
+                        .cpu = kernels::sum_kernels()};
+  return op;
+}
+
+const OpDef& mean_op() {
+  static const OpDef op{.name = "mean",
+                        .schema = attr_schema<ReduceAttrs>(),
+                        .infer = infer_mean,
+                        .gradient = mean_gradient,
+                        .cpu = kernels::mean_kernels()};
+  return op;
+}
+
+const OpDef& prod_op() {
+  static const OpDef op{.name = "prod",
+                        .schema = attr_schema<ReduceAttrs>(),
+                        .infer = infer_total,
+                        .gradient = prod_gradient,
+                        .cpu = kernels::prod_kernels()};
+  return op;
+}
+
+const OpDef& max_op() {
+  static const OpDef op{.name = "max",
+                        .schema = attr_schema<ReduceAttrs>(),
+                        .infer = infer_extreme,
+                        .gradient = extreme_gradient,
+                        .cpu = kernels::max_kernels()};
+  return op;
+}
+
+const OpDef& min_op() {
+  static const OpDef op{.name = "min",
+                        .schema = attr_schema<ReduceAttrs>(),
+                        .infer = infer_extreme,
+                        .gradient = extreme_gradient,
+                        .cpu = kernels::min_kernels()};
+  return op;
+}
+
+const OpDef& var_op() {
+  static const OpDef op{.name = "var",
+                        .schema = attr_schema<VarAttrs>(),
+                        .infer = infer_var,
+                        .gradient = var_gradient,
+                        .cpu = kernels::var_kernels()};
+  return op;
+}
+
+const OpDef& norm_op() {
+  static const OpDef op{.name = "norm",
+                        .schema = attr_schema<NormAttrs>(),
+                        .infer = infer_norm,
+                        .gradient = norm_gradient,
+                        .cpu = kernels::norm_kernels()};
+  return op;
+}
+
+const OpDef& logsumexp_op() {
+  static const OpDef op{.name = "logsumexp",
+                        .schema = attr_schema<ReduceAttrs>(),
+                        .infer = infer_logsumexp,
+                        .gradient = logsumexp_gradient,
+                        .cpu = kernels::logsumexp_kernels()};
+  return op;
+}
+
+const OpDef& argmax_op() {
+  static const OpDef op{.name = "argmax",
+                        .schema = attr_schema<ArgAttrs>(),
+                        .infer = infer_arg,
+                        .cpu = kernels::argmax_kernels()};
+  return op;
+}
+
+const OpDef& argmin_op() {
+  static const OpDef op{.name = "argmin",
+                        .schema = attr_schema<ArgAttrs>(),
+                        .infer = infer_arg,
+                        .cpu = kernels::argmin_kernels()};
+  return op;
+}
+
+const OpDef& cumsum_op() {
+  static const OpDef op{.name = "cumsum",
+                        .schema = attr_schema<CumsumAttrs>(),
+                        .infer = infer_cumsum,
+                        .gradient = cumsum_gradient,
+                        .cpu = kernels::cumsum_kernels()};
+  return op;
+}
+
+Tensor as_floating(const Tensor& x) {
+  return x.defined() && !is_floating(x.dtype()) ? cast(x, DType::float32) : x;
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x, const Ints& axes, bool keepdims) {
+  return apply_one(sum_op(), {x}, Attrs::of(ReduceAttrs{axes, keepdims}));
+}
+
+Tensor mean(const Tensor& x, const Ints& axes, bool keepdims) {
+  return apply_one(mean_op(), {x}, Attrs::of(ReduceAttrs{axes, keepdims}));
+}
+
+Tensor prod(const Tensor& x, const Ints& axes, bool keepdims) {
+  return apply_one(prod_op(), {x}, Attrs::of(ReduceAttrs{axes, keepdims}));
+}
+
+Tensor max(const Tensor& x, const Ints& axes, bool keepdims) {
+  return apply_one(max_op(), {x}, Attrs::of(ReduceAttrs{axes, keepdims}));
+}
+
+Tensor min(const Tensor& x, const Ints& axes, bool keepdims) {
+  return apply_one(min_op(), {x}, Attrs::of(ReduceAttrs{axes, keepdims}));
+}
+
+Tensor var(const Tensor& x, const Ints& axes, bool keepdims, int ddof) {
+  return apply_one(var_op(), {as_floating(x)}, Attrs::of(VarAttrs{axes, keepdims, ddof}));
+}
+
+Tensor norm(const Tensor& x, int ord, const Ints& axes, bool keepdims) {
+  return apply_one(norm_op(), {as_floating(x)}, Attrs::of(NormAttrs{ord, axes, keepdims}));
+}
+
+Tensor logsumexp(const Tensor& x, const Ints& axes, bool keepdims) {
+  return apply_one(logsumexp_op(), {as_floating(x)}, Attrs::of(ReduceAttrs{axes, keepdims}));
+}
+
+Tensor argmax(const Tensor& x, int axis, bool keepdims) {
+  return apply_one(argmax_op(), {x}, Attrs::of(ArgAttrs{axis, keepdims}));
+}
+
+Tensor argmin(const Tensor& x, int axis, bool keepdims) {
+  return apply_one(argmin_op(), {x}, Attrs::of(ArgAttrs{axis, keepdims}));
+}
+
+Tensor cumsum(const Tensor& x, int axis, bool reverse) {
+  return apply_one(cumsum_op(), {x}, Attrs::of(CumsumAttrs{axis, reverse}));
+}
+
+namespace families {
+
+Family reduce() {
+  return {&sum_op(),  &mean_op(),      &prod_op(),   &max_op(),    &min_op(),   &var_op(),
+          &norm_op(), &logsumexp_op(), &argmax_op(), &argmin_op(), &cumsum_op()};
+}
+
+}  // namespace families
+}  // namespace lockstep

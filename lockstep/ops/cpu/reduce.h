@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "lockstep/ops/kernel.h"
+
+namespace lockstep {
+
+struct ReduceAttrs {
+  Ints axes;
+  bool keepdims = false;
+  template <class F>
+  void visit(F&& f) {
+    f("axes", axes);
+    f("keepdims", keepdims);
+  }
+};
+
+struct VarAttrs {
+  Ints axes;
+  bool keepdims = false;
+  int ddof = 0;
+  template <class F>
+  void visit(F&& f) {
+    f("axes", axes);
+    f("keepdims", keepdims);
+    f("ddof", ddof);
+  }
+};
+
+struct NormAttrs {
+  int ord = 2;
+  Ints axes;
+  bool keepdims = false;
+  template <class F>
+  void visit(F&& f) {
+    f("ord", ord);
+    f("axes", axes);
+    f("keepdims", keepdims);
+  }
+};
+
+struct ArgAttrs {
+  int axis = -1;
+  bool keepdims = false;
+  template <class F>
+  void visit(F&& f) {
+    f("axis", axis);
+    f("keepdims", keepdims);
+  }
+};
+
+struct CumsumAttrs {
+  int axis = -1;
+  bool reverse = false;
+  template <class F>
+  void visit(F&& f) {
+    f("axis", axis);
+    f("reverse", reverse);
+  }
+};
+
+namespace kernels {
+
+std::span<const KernelCandidate> sum_kernels();
+std::span<const KernelCandidate> mean_kernels();
+std::span<const KernelCandidate> prod_kernels();
+std::span<const KernelCandidate> max_kernels();
+std::span<const KernelCandidate> min_kernels();
+std::span<const KernelCandidate> var_kernels();
+std::span<const KernelCandidate> norm_kernels();
+std::span<const KernelCandidate> logsumexp_kernels();
+std::span<const KernelCandidate> argmax_kernels();
+std::span<const KernelCandidate> argmin_kernels();
+std::span<const KernelCandidate> cumsum_kernels();
+
+// For floating dtypes, with SIMD.
+void sum_floats(const KernelCall& call);
+void mean_floats(const KernelCall& call);
+void max_floats(const KernelCall& call);
+void min_floats(const KernelCall& call);
+void var_floats(const KernelCall& call);
+void norm_floats(const KernelCall& call);
+void logsumexp_floats(const KernelCall& call);
+
+}  // namespace kernels
+}  // namespace lockstep
