@@ -1,8 +1,252 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "lockstep/ops/cpu/attention.h"
+#include "lockstep/ops/create.h"
+#include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/matmul.h"
+#include "lockstep/ops/reduce.h"
+#include "lockstep/ops/shape_ops.h"
+#include "lockstep/ops/unary.h"
 
-namespace lockstep::families {
+namespace lockstep {
 
-Family attention() { return {}; }
+double AttentionAttrs::scale_for(std::int64_t depth) const {
+  return scale != 0.0 ? scale : 1.0 / std::sqrt(static_cast<double>(depth < 1 ? 1 : depth));
+}
 
-}  // namespace lockstep::families
+namespace {
+
+const OpDef& attention_op();
+const OpDef& attention_backward_op();
+
+// Row sums of exponentials stay float32 for the half types, whose 8 or 11 bits they would not
+// survive: the backward pass exponentiates them.
+DType statistics_dtype(DType dtype) {
+  return dtype == DType::float64 ? DType::float64 : DType::float32;
+}
+
+void check_operand(const char* op, const char* name, const TensorInfo& q, const TensorInfo& x) {
+  if (x.dtype != q.dtype)
+    throw InvalidArgument("{}: {} is {}, q is {}", op, name, name_of(x.dtype), name_of(q.dtype));
+  if (x.shape.rank() != 4)
+    throw InvalidArgument("{}: {} has shape {}, expected [B, H, T, D]", op, name, x.shape.str());
+  if (x.shape[0] != q.shape[0] || x.shape[1] != q.shape[1])
+    throw InvalidArgument("{}: {} has shape {}, expected batch and heads of q {}", op, name,
+                          x.shape.str(), q.shape.str());
+}
+
+void check_mask(const char* op, const TensorInfo& q, const TensorInfo& k, const TensorInfo& mask) {
+  if (mask.dtype != DType::boolean && mask.dtype != q.dtype)
+    throw InvalidArgument("{}: mask is {}, expected bool or {}", op, name_of(mask.dtype),
+                          name_of(q.dtype));
+  const Shape scores{q.shape[0], q.shape[1], q.shape[2], k.shape[2]};
+  bool fits = mask.shape.rank() <= 4;
+  for (int i = 1; fits && i <= mask.shape.rank(); ++i) {
+    const std::int64_t size = mask.shape[mask.shape.rank() - i];
+    fits = size == 1 || size == scores[4 - i];
+  }
+  if (!fits)
+    throw InvalidArgument("{}: mask has shape {}, which does not broadcast to {}", op,
+                          mask.shape.str(), scores.str());
+}
+
+void check_inputs(const char* op, const TensorInfo& q, const TensorInfo& k, const TensorInfo& v) {
+  if (!is_floating(q.dtype))
+    throw InvalidArgument("{}: q is {}, expected a floating dtype", op, name_of(q.dtype));
+  check_operand(op, "q", q, q);
+  check_operand(op, "k", q, k);
+  check_operand(op, "v", q, v);
+  if (k.shape[3] != q.shape[3])
+    throw InvalidArgument("{}: k has shape {}, q has depth {}", op, k.shape.str(), q.shape[3]);
+  if (v.shape[2] != k.shape[2])
+    throw InvalidArgument("{}: v has shape {}, k has length {}", op, v.shape.str(), k.shape[2]);
+}
+
+Infos infer_attention(const InferArgs& args) {
+  const TensorInfo& q = args.inputs[0];
+  const TensorInfo& v = args.inputs[2];
+  check_inputs(args.op, q, args.inputs[1], v);
+  if (args.inputs.size() > 3) check_mask(args.op, q, args.inputs[1], args.inputs[3]);
+  const Shape rows{q.shape[0], q.shape[1], q.shape[2]};
+  Shape y = rows;
+  y.push_back(v.shape[3]);
+  return {{y, q.dtype, q.device}, {rows, statistics_dtype(q.dtype), q.device}};
+}
+
+void check_same(const char* op, const char* name, const TensorInfo& got,
+                const TensorInfo& expected) {
+  if (got.shape == expected.shape && got.dtype == expected.dtype) return;
+  throw InvalidArgument("{}: {} is {}, expected {}", op, name, got.str(), expected.str());
+}
+
+// Inputs: dy, q, k, v, y, lse[, mask].
+Infos infer_attention_backward(const InferArgs& args) {
+  std::vector<TensorInfo> forward(args.inputs.begin() + 1, args.inputs.begin() + 4);
+  if (args.inputs.size() > 6) forward.push_back(args.inputs[6]);
+  const Infos outputs = infer_attention({args.op, forward, args.attrs});
+  check_same(args.op, "dy", args.inputs[0], outputs[0]);
+  check_same(args.op, "y", args.inputs[4], outputs[0]);
+  check_same(args.op, "lse", args.inputs[5], outputs[1]);
+  return {forward[0], forward[1], forward[2]};
+}
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+// The composition's scores, and which of them count (undefined: all).
+struct Scores {
+  Tensor values;
+  Tensor allowed;
+};
+
+// [T, S], true where row i sees column j: j <= i + S - T.
+Tensor causal_mask(std::int64_t rows, std::int64_t columns, Device device) {
+  std::vector<bool> sees(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j)
+      sees[static_cast<std::size_t>(i * columns + j)] = j <= i + columns - rows;
+  return Tensor::from(sees, Shape{rows, columns}, device);
+}
+
+Scores masked_scores(const Tensor& q, const Tensor& k, const Tensor& mask,
+                     const AttentionAttrs& attrs) {
+  Scores scores{matmul(q, k, false, true) * attrs.scale_for(q.shape(3)), {}};
+  if (mask.defined() && mask.dtype() == DType::boolean) scores.allowed = mask;
+  if (mask.defined() && mask.dtype() != DType::boolean) {
+    scores.values = scores.values + mask;
+    scores.allowed = greater(mask, kNever);
+  }
+  if (attrs.causal) {
+    const Tensor causal = causal_mask(q.shape(2), k.shape(2), q.device());
+    scores.allowed = scores.allowed ? logical_and(scores.allowed, causal) : causal;
+  }
+  return scores;
+}
+
+// exp(scores - offset) where allowed, else 0. What is not allowed is replaced before exp, so that
+// neither it nor its gradient can overflow.
+Tensor exp_allowed(const Scores& scores, const Tensor& offset) {
+  const Tensor shifted = scores.values - offset;
+  if (!scores.allowed) return exp(shifted);
+  const Tensor none = Tensor::scalar(0.0, shifted.dtype(), shifted.device());
+  return where(scores.allowed, exp(where(scores.allowed, shifted, none)), none);
+}
+
+Tensor probabilities(const Tensor& q, const Tensor& k, const Tensor& lse, const Tensor& mask,
+                     const AttentionAttrs& attrs) {
+  const Scores scores = masked_scores(q, k, mask, attrs);
+  return exp_allowed(scores, expand_dims(cast(lse, q.dtype()), 3));
+}
+
+std::vector<Tensor> decompose_attention(std::span<const Tensor> inputs, const Attrs& attrs) {
+  const Tensor& q = inputs[0];
+  const Tensor mask = inputs.size() > 3 ? inputs[3] : Tensor();
+  const Scores scores = masked_scores(q, inputs[1], mask, attrs.as<AttentionAttrs>());
+  Tensor bounded = scores.values;
+  if (scores.allowed)
+    bounded = where(scores.allowed, bounded,
+                    Tensor::scalar(kNever, q.dtype(), q.device()));
+  const Tensor lse = logsumexp(bounded, {3}, true);
+  const Tensor y = matmul(exp_allowed(scores, lse), inputs[2]);
+  return {y, cast(squeeze(lse, {3}), statistics_dtype(q.dtype()))};
+}
+
+struct BackwardParts {
+  Tensor p;   // [B, H, T, S]
+  Tensor ds;  // gradient of the scores, mask added, scale applied
+};
+
+// `dlse`, the gradient of the row sums, is undefined when nothing depends on them.
+BackwardParts backward_parts(const Tensor& dy, std::span<const Tensor> qkv, const Tensor& y,
+                             const Tensor& lse, const Tensor& dlse, const Tensor& mask,
+                             const AttentionAttrs& attrs) {
+  const Tensor p = probabilities(qkv[0], qkv[1], lse, mask, attrs);
+  Tensor row = sum(dy * y, {3}, true) * -1.0;
+  if (dlse) row = row + expand_dims(cast(dlse, dy.dtype()), 3);
+  return {p, p * (matmul(dy, qkv[2], false, true) + row)};
+}
+
+std::vector<Tensor> finish_backward(const BackwardParts& parts, const Tensor& dy,
+                                    std::span<const Tensor> qkv, const AttentionAttrs& attrs) {
+  const Tensor ds = parts.ds * attrs.scale_for(qkv[0].shape(3));
+  return {matmul(ds, qkv[1]), matmul(ds, qkv[0], true), matmul(parts.p, dy, true)};
+}
+
+std::vector<Tensor> decompose_attention_backward(std::span<const Tensor> inputs,
+                                                 const Attrs& attrs) {
+  const auto& options = attrs.as<AttentionAttrs>();
+  const Tensor mask = inputs.size() > 6 ? inputs[6] : Tensor();
+  const auto qkv = inputs.subspan(1, 3);
+  const BackwardParts parts =
+      backward_parts(inputs[0], qkv, inputs[4], inputs[5], {}, mask, options);
+  return finish_backward(parts, inputs[0], qkv, options);
+}
+
+// One op where it can; a composition where the row sums or a float mask want a gradient.
+std::vector<Tensor> attention_gradient(const GradientArgs& args) {
+  const auto& options = args.attrs.as<AttentionAttrs>();
+  const Tensor& y = args.outputs[0];
+  const Tensor& lse = args.outputs[1];
+  const Tensor dy = args.output_grads[0] ? args.output_grads[0] : zeros_like(y);
+  const Tensor& dlse = args.output_grads[1];
+  const auto qkv = args.inputs.first(3);
+  const bool masked = args.inputs.size() > 3;
+  const Tensor mask = masked ? args.inputs[3] : Tensor();
+  const bool mask_grad = masked && is_floating(mask.dtype()) && args.needs_grad(3);
+  std::vector<Tensor> grads;
+  if (!dlse && !mask_grad) {
+    std::vector<Tensor> inputs{dy, qkv[0], qkv[1], qkv[2], y, lse};
+    if (masked) inputs.push_back(mask);
+    grads = apply(attention_backward_op(), inputs, args.attrs);
+  } else {
+    const BackwardParts parts = backward_parts(dy, qkv, y, lse, dlse, mask, options);
+    grads = finish_backward(parts, dy, qkv, options);
+    if (mask_grad) grads.push_back(sum_to(parts.ds, mask.shape()));
+  }
+  grads.resize(args.inputs.size());
+  return grads;
+}
+
+const OpDef& attention_op() {
+  static const OpDef op{.name = "attention",
+                        .min_inputs = 3,
+                        .max_inputs = 4,
+                        .schema = attr_schema<AttentionAttrs>(),
+                        .infer = infer_attention,
+                        .gradient = attention_gradient,
+                        .decompose = decompose_attention,
+                        .cpu = kernels::attention_kernels()};
+  return op;
+}
+
+const OpDef& attention_backward_op() {
+  static const OpDef op{.name = "attention_backward",
+                        .min_inputs = 6,
+                        .max_inputs = 7,
+                        .schema = attr_schema<AttentionAttrs>(),
+                        .infer = infer_attention_backward,
+                        .decompose = decompose_attention_backward,
+                        .cpu = kernels::attention_backward_kernels()};
+  return op;
+}
+
+}  // namespace
+
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Tensor& mask, bool causal, double scale) {
+  const Attrs attrs = Attrs::of(AttentionAttrs{causal, scale});
+  if (mask.defined()) return apply_one(attention_op(), {q, k, v, mask}, attrs);
+  return apply_one(attention_op(), {q, k, v}, attrs);
+}
+
+namespace families {
+
+Family attention() { return {&attention_op(), &attention_backward_op()}; }
+
+}  // namespace families
+}  // namespace lockstep

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/cpu/attention_reference.h"
+
+#include <cmath>
+#include <vector>
+
+#include "lockstep/ops/cpu/attention_problem.h"
+
+namespace lockstep::kernels {
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+double dot(const double* a, const double* b, std::int64_t count) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void add_scaled(double factor, const double* x, double* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] += factor * x[i];
+}
+
+struct Row {
+  std::int64_t b, h, i;
+};
+
+// Calls f for every row of every head, with its index in [B * H * T] and that of its head.
+template <class F>
+void each_row(const AttentionProblem& problem, F&& f) {
+  std::int64_t index = 0;
+  for (std::int64_t b = 0; b < problem.batch; ++b)
+    for (std::int64_t h = 0; h < problem.heads; ++h)
+      for (std::int64_t i = 0; i < problem.rows; ++i)
+        f(Row{b, h, i}, index++, b * problem.heads + h);
+}
+
+std::vector<double> scores_of(const AttentionProblem& problem, const MaskView& mask, const Row& row,
+                              const double* q, const double* k) {
+  std::vector<double> scores(static_cast<std::size_t>(problem.visible(row.i)));
+  for (std::size_t j = 0; j < scores.size(); ++j)
+    scores[j] = problem.scale *
+                dot(q, k + static_cast<std::int64_t>(j) * problem.depth, problem.depth);
+  if (!mask.none())
+    mask.apply(scores.data(), row.b, row.h, row.i, static_cast<std::int64_t>(scores.size()));
+  return scores;
+}
+
+double log_sum_exp(const std::vector<double>& x) {
+  double max = kNever;
+  for (double value : x) max = std::max(max, value);
+  if (max == kNever) return kNever;
+  double sum = 0.0;
+  for (double value : x) sum += std::exp(value - max);
+  return max + std::log(sum);
+}
+
+double probability(double score, double lse) { return lse == kNever ? 0.0 : std::exp(score - lse); }
+
+}  // namespace
+
+void attention_reference(const KernelCall& call) {
+  const AttentionProblem problem(call.inputs[0], call.inputs[1], call.inputs[2],
+                                 call.attrs.as<AttentionAttrs>());
+  const MaskView mask(problem, call.inputs.size() > 3 ? &call.inputs[3] : nullptr);
+  const double* q = call.inputs[0].as<double>();
+  const std::int64_t depth = problem.depth, value_depth = problem.value_depth;
+  each_row(problem, [&](const Row& row, std::int64_t index, std::int64_t head) {
+    const double* k = call.inputs[1].as<double>() + head * problem.columns * depth;
+    const double* v = call.inputs[2].as<double>() + head * problem.columns * value_depth;
+    double* y = call.outputs[0].as<double>() + index * value_depth;
+    const auto scores = scores_of(problem, mask, row, q + index * depth, k);
+    const double lse = log_sum_exp(scores);
+    call.outputs[1].as<double>()[index] = lse;
+    std::fill_n(y, value_depth, 0.0);
+    for (std::size_t j = 0; j < scores.size(); ++j)
+      add_scaled(probability(scores[j], lse), v + static_cast<std::int64_t>(j) * value_depth, y,
+                 value_depth);
+  });
+}
+
+void attention_backward_reference(const KernelCall& call) {
+  const AttentionProblem problem(call.inputs[1], call.inputs[2], call.inputs[3],
+                                 call.attrs.as<AttentionAttrs>());
+  const MaskView mask(problem, call.inputs.size() > 6 ? &call.inputs[6] : nullptr);
+  const auto in = [&](std::size_t i) { return call.inputs[i].as<double>(); };
+  const auto out = [&](std::size_t i) { return call.outputs[i].as<double>(); };
+  for (const TensorView& output : call.outputs)
+    std::fill_n(output.as<double>(), output.numel(), 0.0);
+  const std::int64_t depth = problem.depth, value_depth = problem.value_depth;
+  each_row(problem, [&](const Row& row, std::int64_t index, std::int64_t head) {
+    const std::int64_t keys = head * problem.columns * depth;
+    const std::int64_t values = head * problem.columns * value_depth;
+    const double* dy = in(0) + index * value_depth;
+    const double* q = in(1) + index * depth;
+    const double delta = dot(dy, in(4) + index * value_depth, value_depth);
+    const auto scores = scores_of(problem, mask, row, q, in(2) + keys);
+    for (std::size_t c = 0; c < scores.size(); ++c) {
+      const auto j = static_cast<std::int64_t>(c);
+      const double p = probability(scores[c], in(5)[index]);
+      const double dp = dot(dy, in(3) + values + j * value_depth, value_depth);
+      const double ds = p * (dp - delta) * problem.scale;
+      add_scaled(ds, in(2) + keys + j * depth, out(0) + index * depth, depth);
+      add_scaled(ds, q, out(1) + keys + j * depth, depth);
+      add_scaled(p, dy, out(2) + values + j * value_depth, value_depth);
+    }
+  });
+}
+
+}  // namespace lockstep::kernels

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// Row-wise pieces of float32 attention. Rows of scores are padded with room for whole vectors:
+// what lies between `count` and the next multiple of kRowPadding belongs to the callee.
+namespace lockstep::kernels {
+
+inline constexpr std::int64_t kRowPadding = 64;
+
+struct SoftmaxRow {
+  float sum;  // of the exponentials, relative to `max`; 0 when no score counts
+  float max;
+};
+
+// Replaces scores[0, count) by exp(score - max), and scores[count, width) by 0.
+SoftmaxRow softmax_row(float* scores, std::int64_t count, std::int64_t width);
+
+// Replaces scores by p = exp(score - lse) and dp by p * (dp - delta) * scale; both are 0 in
+// [count, width).
+struct SoftmaxBackwardRow {
+  float lse;
+  float delta;
+  float scale;
+};
+void softmax_backward_row(float* scores, float* dp, std::int64_t count, std::int64_t width,
+                          const SoftmaxBackwardRow& row);
+
+float dot_row(const float* a, const float* b, std::int64_t count);
+void scale_row(float* x, std::int64_t count, float factor);
+
+}  // namespace lockstep::kernels
