@@ -196,7 +196,7 @@ const OpDef& concat_op() {
                         .schema = attr_schema<ConcatAttrs>(),
                         .infer = infer_concat,
                         .gradient = concat_gradient,
-                        .cpu = kernels::concat_kernels()};
+                        .cpu = kernels::concat()};
   return op;
 }
 
@@ -205,7 +205,7 @@ const OpDef& split_op() {
                         .schema = attr_schema<SplitAttrs>(),
                         .infer = infer_split,
                         .gradient = split_gradient,
-                        .cpu = kernels::split_kernels()};
+                        .cpu = kernels::split()};
   return op;
 }
 
@@ -214,7 +214,7 @@ const OpDef& pad_op() {
                         .schema = attr_schema<PadAttrs>(),
                         .infer = infer_pad,
                         .gradient = pad_gradient,
-                        .cpu = kernels::pad_kernels()};
+                        .cpu = kernels::pad()};
   return op;
 }
 
@@ -223,7 +223,7 @@ const OpDef& pad_backward_op() {
                         .schema = attr_schema<PadBackwardAttrs>(),
                         .infer = infer_pad_backward,
                         .gradient = pad_backward_gradient,
-                        .cpu = kernels::pad_backward_kernels()};
+                        .cpu = kernels::pad_backward()};
   return op;
 }
 
@@ -232,7 +232,7 @@ const OpDef& tile_op() {
                         .schema = attr_schema<TileAttrs>(),
                         .infer = infer_tile,
                         .gradient = tile_gradient,
-                        .cpu = kernels::tile_kernels()};
+                        .cpu = kernels::tile()};
   return op;
 }
 
@@ -241,7 +241,7 @@ const OpDef& repeat_op() {
                         .schema = attr_schema<RepeatAttrs>(),
                         .infer = infer_repeat,
                         .gradient = repeat_gradient,
-                        .cpu = kernels::repeat_kernels()};
+                        .cpu = kernels::repeat()};
   return op;
 }
 

@@ -101,7 +101,7 @@ const OpDef& reshape_op() {
                         .infer = infer_view<view_reshape>,
                         .gradient = grad_to_input_shape,
                         .view = view_reshape,
-                        .cpu = kernels::reshape_kernels()};
+                        .cpu = kernels::reshape()};
   return op;
 }
 

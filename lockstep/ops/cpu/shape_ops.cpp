@@ -19,13 +19,13 @@ std::byte* at(const TensorView& view, std::int64_t element) {
 }
 
 // Row-major order is what a reshape keeps, so the output is written with the input's shape.
-void reshape(const KernelCall& call) {
+void run_reshape(const KernelCall& call) {
   const TensorView& in = call.inputs[0];
   const TensorView& out = call.outputs[0];
   copy_strided(in.shape, pointer(in), {out.data, contiguous_strides(in.shape), out.dtype});
 }
 
-void concat(const KernelCall& call) {
+void run_concat(const KernelCall& call) {
   const TensorView& out = call.outputs[0];
   const int axis = normalize_axis("concat", call.attrs.as<ConcatAttrs>().axis, out.shape.rank());
   std::int64_t start = 0;
@@ -36,7 +36,7 @@ void concat(const KernelCall& call) {
   }
 }
 
-void split(const KernelCall& call) {
+void run_split(const KernelCall& call) {
   const TensorView& in = call.inputs[0];
   const int axis = normalize_axis("split", call.attrs.as<SplitAttrs>().axis, in.shape.rank());
   std::int64_t start = 0;
@@ -71,7 +71,7 @@ void for_each_padded(const std::vector<std::vector<std::int64_t>>& maps, const S
                     visit);
 }
 
-void pad(const KernelCall& call) {
+void run_pad(const KernelCall& call) {
   const TensorView& in = call.inputs[0];
   const TensorView& out = call.outputs[0];
   const auto& attrs = call.attrs.as<PadAttrs>();
@@ -87,7 +87,7 @@ void pad(const KernelCall& call) {
 }
 
 template <class T>
-void pad_backward(const KernelCall& call) {
+void run_pad_backward(const KernelCall& call) {
   const TensorView& grad = call.inputs[0];
   const TensorView& out = call.outputs[0];
   const auto& attrs = call.attrs.as<PadBackwardAttrs>();
@@ -121,7 +121,7 @@ void tile_axis(const TensorView& in, const TensorView& out, int axis,
     std::memcpy(target + r * bytes, target, static_cast<std::size_t>(bytes));
 }
 
-void tile(const KernelCall& call) {
+void run_tile(const KernelCall& call) {
   const TensorView& in = call.inputs[0];
   const TensorView& out = call.outputs[0];
   if (out.numel() == 0) return;
@@ -129,7 +129,7 @@ void tile(const KernelCall& call) {
   tile_axis(in, out, 0, in.data, out.data);
 }
 
-void repeat(const KernelCall& call) {
+void run_repeat(const KernelCall& call) {
   const TensorView& in = call.inputs[0];
   const TensorView& out = call.outputs[0];
   const auto& attrs = call.attrs.as<RepeatAttrs>();
@@ -144,30 +144,30 @@ void repeat(const KernelCall& call) {
 }
 
 constexpr KernelCandidate kReshape[] = {
-    {.name = "copy", .dtypes = kAllTypes, .direct = reshape, .strided_inputs = true}};
+    {.name = "copy", .dtypes = kAllTypes, .direct = run_reshape, .strided_inputs = true}};
 constexpr KernelCandidate kConcat[] = {
-    {.name = "copy runs", .dtypes = kAllTypes, .direct = concat, .strided_inputs = true}};
+    {.name = "copy runs", .dtypes = kAllTypes, .direct = run_concat, .strided_inputs = true}};
 constexpr KernelCandidate kSplit[] = {
-    {.name = "copy runs", .dtypes = kAllTypes, .direct = split, .strided_inputs = true}};
+    {.name = "copy runs", .dtypes = kAllTypes, .direct = run_split, .strided_inputs = true}};
 constexpr KernelCandidate kPad[] = {
-    {.name = "pad", .dtypes = kAllTypes, .direct = pad, .strided_inputs = true}};
+    {.name = "pad", .dtypes = kAllTypes, .direct = run_pad, .strided_inputs = true}};
 constexpr KernelCandidate kPadBackward[] = {
-    {.name = "float32", .dtypes = {DType::float32}, .direct = pad_backward<float>},
-    {.name = "float64", .dtypes = {DType::float64}, .direct = pad_backward<double>}};
+    {.name = "float32", .dtypes = {DType::float32}, .direct = run_pad_backward<float>},
+    {.name = "float64", .dtypes = {DType::float64}, .direct = run_pad_backward<double>}};
 constexpr KernelCandidate kTile[] = {
-    {.name = "copy runs", .dtypes = kAllTypes, .direct = tile, .strided_inputs = true}};
+    {.name = "copy runs", .dtypes = kAllTypes, .direct = run_tile, .strided_inputs = true}};
 constexpr KernelCandidate kRepeat[] = {
-    {.name = "copy runs", .dtypes = kAllTypes, .direct = repeat}};
+    {.name = "copy runs", .dtypes = kAllTypes, .direct = run_repeat}};
 
 }  // namespace
 
-std::span<const KernelCandidate> reshape_kernels() { return kReshape; }
-std::span<const KernelCandidate> concat_kernels() { return kConcat; }
-std::span<const KernelCandidate> split_kernels() { return kSplit; }
-std::span<const KernelCandidate> pad_kernels() { return kPad; }
-std::span<const KernelCandidate> pad_backward_kernels() { return kPadBackward; }
-std::span<const KernelCandidate> tile_kernels() { return kTile; }
-std::span<const KernelCandidate> repeat_kernels() { return kRepeat; }
+std::span<const KernelCandidate> reshape() { return kReshape; }
+std::span<const KernelCandidate> concat() { return kConcat; }
+std::span<const KernelCandidate> split() { return kSplit; }
+std::span<const KernelCandidate> pad() { return kPad; }
+std::span<const KernelCandidate> pad_backward() { return kPadBackward; }
+std::span<const KernelCandidate> tile() { return kTile; }
+std::span<const KernelCandidate> repeat() { return kRepeat; }
 
 void write_window_in_zeros(const TensorView& in, const TensorView& out, const ViewSpec& spec) {
   std::memset(out.data, 0, static_cast<std::size_t>(out.numel()) * item_size(out.dtype));

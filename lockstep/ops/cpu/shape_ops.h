@@ -7,13 +7,13 @@
 
 namespace lockstep::kernels {
 
-std::span<const KernelCandidate> reshape_kernels();
-std::span<const KernelCandidate> concat_kernels();
-std::span<const KernelCandidate> split_kernels();
-std::span<const KernelCandidate> pad_kernels();
-std::span<const KernelCandidate> pad_backward_kernels();
-std::span<const KernelCandidate> tile_kernels();
-std::span<const KernelCandidate> repeat_kernels();
+std::span<const KernelCandidate> reshape();
+std::span<const KernelCandidate> concat();
+std::span<const KernelCandidate> split();
+std::span<const KernelCandidate> pad();
+std::span<const KernelCandidate> pad_backward();
+std::span<const KernelCandidate> tile();
+std::span<const KernelCandidate> repeat();
 
 // Fills `out` with zeros except for the window `spec` of it, which becomes `in`.
 void write_window_in_zeros(const TensorView& in, const TensorView& out, const ViewSpec& spec);
