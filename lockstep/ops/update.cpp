@@ -1,8 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/update.h"
+
+#include <array>
+
+#include "lockstep/ops/cpu/update.h"
+#include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 
-namespace lockstep::families {
+namespace lockstep {
+namespace {
 
-Family update() { return {}; }
+using kernels::SgdAttrs;
 
-}  // namespace lockstep::families
+Infos infer_sgd(const InferArgs& args) {
+  const TensorInfo& weight = args.inputs[0];
+  const TensorInfo& rate = args.inputs[3];
+  if (!is_floating(weight.dtype))
+    throw InvalidArgument("{}: the weight is {}, expected a floating dtype", args.op,
+                          name_of(weight.dtype));
+  if (!(args.inputs[1] == weight))
+    throw InvalidArgument("{}: the gradient is {}, expected {}", args.op, args.inputs[1].str(),
+                          weight.str());
+  if (!(args.inputs[2] == weight))
+    throw InvalidArgument("{}: the momentum buffer is {}, expected {}", args.op,
+                          args.inputs[2].str(), weight.str());
+  if (rate.shape.rank() != 0 || rate.dtype != weight.dtype)
+    throw InvalidArgument("{}: the rate is {}, expected {}[]", args.op, rate.str(),
+                          name_of(weight.dtype));
+  return {weight, weight};
+}
+
+const OpDef& sgd_momentum_update_op() {
+  static const OpDef op{.name = "sgd_momentum_update",
+                        .min_inputs = 4,
+                        .max_inputs = 4,
+                        .kind = OpKind::elementwise,
+                        .schema = attr_schema<SgdAttrs>(),
+                        .infer = infer_sgd,
+                        .zero_preserving = true,
+                        .cpu = kernels::sgd_momentum_kernels()};
+  return op;
+}
+
+}  // namespace
+
+std::pair<Tensor, Tensor> sgd_momentum_update(const Tensor& weight, const Tensor& gradient,
+                                              const Tensor& momentum_buffer, const Tensor& rate,
+                                              double momentum, double decay, double scale) {
+  const std::array inputs{weight, gradient, momentum_buffer, rate};
+  const std::vector<Tensor> outputs = apply(sgd_momentum_update_op(), inputs,
+                                            Attrs::of(SgdAttrs{momentum, decay, scale}));
+  return {outputs[0], outputs[1]};
+}
+
+namespace families {
+
+Family update() { return {&sgd_momentum_update_op()}; }
+
+}  // namespace families
+}  // namespace lockstep
