@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/conv_attrs.h"
+#include "lockstep/ops/cpu/conv.h"
+#include "lockstep/ops/cpu/dnnl_common.h"
+#include "lockstep/ops/cpu/winograd.h"
+
+namespace lockstep::kernels {
+namespace {
+
+using dnnl::algorithm;
+using dnnl::memory;
+using Where = DnnlOperand::Where;
+
+memory::dims join(memory::dims head, const ConvProblem& p, const ConvProblem::Sizes& sizes) {
+  head.insert(head.end(), sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(p.spatial));
+  return head;
+}
+
+// The library's words for a problem: grouped weights have an axis of their own, and dilation counts
+// the elements left out.
+struct ConvDescs {
+  ConvDescs(const ConvProblem& p, memory::data_type type)
+      : x(any_desc(join({p.batch, p.in_channels}, p, p.input), type)),
+        w(any_desc(weight_dims(p), type)),
+        y(any_desc(join({p.batch, p.out_channels}, p, p.output), type)),
+        bias(plain_desc({p.out_channels}, type)),
+        stride(join({}, p, p.stride)),
+        dilation(join({}, p, p.dilation)),
+        padding(join({}, p, p.padding)) {
+    for (auto& d : dilation) --d;
+  }
+
+  static memory::dims weight_dims(const ConvProblem& p) {
+    if (p.groups == 1) return join({p.out_channels, p.in_channels}, p, p.kernel);
+    return join({p.groups, p.group_out(), p.group_in()}, p, p.kernel);
+  }
+
+  memory::desc x, w, y, bias;
+  memory::dims stride, dilation, padding;
+};
+
+// Empty when the library has nothing for it.
+using Forward = dnnl::convolution_forward::primitive_desc;
+Forward forward_desc(const ConvDescs& d, algorithm how, bool bias, const dnnl::primitive_attr& attr) {
+  using Desc = dnnl::convolution_forward::desc;
+  const auto kind = dnnl::prop_kind::forward_training;
+  const Desc desc = bias ? Desc(kind, how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding,
+                                d.padding)
+                         : Desc(kind, how, d.x, d.w, d.y, d.stride, d.dilation, d.padding,
+                                d.padding);
+  return Forward(desc, attr, dnnl_engine(), true);
+}
+
+using BackwardData = dnnl::convolution_backward_data::primitive_desc;
+BackwardData backward_data_desc(const ConvDescs& d, algorithm how) {
+  const Forward hint = forward_desc(d, how, false, user_scratchpad());
+  if (!hint) return {};
+  const dnnl::convolution_backward_data::desc desc(how, d.x, d.w, d.y, d.stride, d.dilation,
+                                                   d.padding, d.padding);
+  return BackwardData(desc, user_scratchpad(), dnnl_engine(), hint, true);
+}
+
+using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
+BackwardWeights backward_weights_desc(const ConvDescs& d, algorithm how, bool bias) {
+  const Forward hint = forward_desc(d, how, bias, user_scratchpad());
+  if (!hint) return {};
+  using Desc = dnnl::convolution_backward_weights::desc;
+  const Desc desc = bias ? Desc(how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding,
+                                d.padding)
+                         : Desc(how, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding);
+  return BackwardWeights(desc, user_scratchpad(), dnnl_engine(), hint, true);
+}
+
+bool has_bf16_instructions() {
+  return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+}
+
+// Why the library should not be asked, or an empty string.
+std::string reason_to_decline(const ConvProblem& p, DType dtype) {
+  if (p.empty()) return "a size is 0";
+  if (dtype == DType::bfloat16 && !has_bf16_instructions()) return "no bfloat16 instructions";
+  return {};
+}
+
+// The descriptor that `make` gives for Winograd where the rule wants it and the library has it, else
+// for the direct algorithm; empty, with the reason, when there is only a reference implementation.
+template <class Make>
+auto choose_desc(const ConvProblem& p, const KernelRequest& request, WinogradPass pass,
+                 std::string& declined, const Make& make) -> decltype(make(algorithm{})) {
+  declined = reason_to_decline(p, request.inputs[0].dtype);
+  if (!declined.empty()) return {};
+  if (request.allow_winograd && winograd_wins(p, request.inputs[0].dtype, pass))
+    if (auto desc = make(algorithm::convolution_winograd)) return desc;
+  auto desc = make(algorithm::convolution_direct);
+  if (!desc)
+    declined = "the library has no implementation";
+  else if (std::string_view(desc.impl_info_str()).starts_with("ref"))
+    declined = "the library has only its reference implementation";
+  else
+    return desc;
+  return {};
+}
+
+template <class Desc>
+std::string kernel_name(const Desc& desc) {
+  return std::string("onednn ") + desc.impl_info_str();
+}
+
+dnnl::primitive_attr forward_attr(const std::string& activation) {
+  dnnl::primitive_attr attr = user_scratchpad();
+  if (activation != "relu") return attr;
+  dnnl::post_ops post;
+  post.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
+  attr.set_post_ops(post);
+  return attr;
+}
+
+// Adds bias[c] to channel c, in place.
+void add_bias(DnnlBuilder& builder, const DnnlOperand& x, const ConvProblem& p) {
+  memory::dims dims(p.spatial + 2, 1);
+  dims[1] = p.in_channels;
+  const memory::desc bias = plain_desc(dims, x.desc.data_type());
+  const dnnl::binary::desc desc(algorithm::binary_add, x.desc, bias, x.desc);
+  builder.add<dnnl::binary>({desc, user_scratchpad(), dnnl_engine()},
+                            {{DNNL_ARG_SRC_0, x},
+                             {DNNL_ARG_SRC_1, {Where::input, 2, bias}},
+                             {DNNL_ARG_DST, x}});
+}
+
+}  // namespace
+
+std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request,
+                                             std::string& declined) try {
+  const OneThread one;
+  const auto& attrs = request.attrs.as<ConvAttrs>();
+  const auto [x, w, y] = std::tie(request.inputs[0], request.inputs[1], request.outputs[0]);
+  const ConvProblem problem(x.shape, w.shape, y.shape, attrs);
+  const ConvDescs descs(problem, *dnnl_type(x.dtype));
+  const bool bias = request.inputs.size() == 3;
+  const auto desc = choose_desc(problem, request, WinogradPass::forward, declined, [&](auto how) {
+    return forward_desc(descs, how, bias, forward_attr(attrs.activation));
+  });
+  if (!desc) return nullptr;
+  DnnlBuilder builder(request);
+  std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, builder.input(0, desc.src_desc())},
+                                      {DNNL_ARG_WEIGHTS, builder.input(1, desc.weights_desc())},
+                                      {DNNL_ARG_DST, builder.output(0, desc.dst_desc())}};
+  if (bias) arguments.push_back({DNNL_ARG_BIAS, builder.input(2, desc.bias_desc())});
+  builder.add<dnnl::convolution_forward>(desc, std::move(arguments));
+  return builder.finish(kernel_name(desc));
+} catch (const dnnl::error& error) {
+  rethrow(error, "conv");
+}
+
+std::unique_ptr<PreparedKernel> prepare_conv_backward_data(const KernelRequest& request,
+                                                           std::string& declined) try {
+  const OneThread one;
+  const auto [y, w, x] = std::tie(request.inputs[0], request.inputs[1], request.outputs[0]);
+  const ConvProblem problem(x.shape, w.shape, y.shape, request.attrs.as<ConvDataAttrs>());
+  const ConvDescs descs(problem, *dnnl_type(x.dtype));
+  const auto desc =
+      choose_desc(problem, request, WinogradPass::backward_data, declined,
+                  [&](auto how) { return backward_data_desc(descs, how); });
+  if (!desc) return nullptr;
+  DnnlBuilder builder(request);
+  const DnnlOperand dx = builder.output(0, desc.diff_src_desc());
+  builder.add<dnnl::convolution_backward_data>(
+      desc, {{DNNL_ARG_DIFF_DST, builder.input(0, desc.diff_dst_desc())},
+             {DNNL_ARG_WEIGHTS, builder.input(1, desc.weights_desc())},
+             {DNNL_ARG_DIFF_SRC, dx}});
+  if (request.inputs.size() == 3) add_bias(builder, dx, problem);
+  return builder.finish(kernel_name(desc));
+} catch (const dnnl::error& error) {
+  rethrow(error, "conv_backward_data");
+}
+
+std::unique_ptr<PreparedKernel> prepare_conv_backward_weights(const KernelRequest& request,
+                                                              std::string& declined) try {
+  const OneThread one;
+  const auto& attrs = request.attrs.as<ConvWeightsAttrs>();
+  const auto [x, y, w] = std::tie(request.inputs[0], request.inputs[1], request.outputs[0]);
+  const ConvProblem problem(x.shape, w.shape, y.shape, attrs);
+  const ConvDescs descs(problem, *dnnl_type(x.dtype));
+  const auto desc =
+      choose_desc(problem, request, WinogradPass::backward_weights, declined,
+                  [&](auto how) { return backward_weights_desc(descs, how, attrs.with_bias); });
+  if (!desc) return nullptr;
+  DnnlBuilder builder(request);
+  std::vector<DnnlArgument> arguments{
+      {DNNL_ARG_SRC, builder.input(0, desc.src_desc())},
+      {DNNL_ARG_DIFF_DST, builder.input(1, desc.diff_dst_desc())},
+      {DNNL_ARG_DIFF_WEIGHTS, builder.output(0, desc.diff_weights_desc())}};
+  if (attrs.with_bias)
+    arguments.push_back({DNNL_ARG_DIFF_BIAS, builder.output(1, desc.diff_bias_desc())});
+  builder.add<dnnl::convolution_backward_weights>(desc, std::move(arguments));
+  return builder.finish(kernel_name(desc));
+} catch (const dnnl::error& error) {
+  rethrow(error, "conv_backward_weights");
+}
+
+}  // namespace lockstep::kernels
