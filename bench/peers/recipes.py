@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The recipes' models in PyTorch: the same layers, sizes and parameter names as lockstep/nn/models."""
+
+import math
+from dataclasses import dataclass
+from typing import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1 = nn.Linear(784, 128)
+        self.fc2 = nn.Linear(128, 10)
+
+    def forward(self, x):
+        return self.fc2(F.relu(self.fc1(x)))
+
+
+class Cnn(nn.Module):
+    """LeNet and the CIFAR CNN: two of convolution, relu, pool; then two dense layers."""
+
+    def __init__(self, channels, size, width):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, width, 3, padding=1)
+        self.conv2 = nn.Conv2d(width, 2 * width, 3, padding=1)
+        self.fc1 = nn.Linear(2 * width * (size // 4) ** 2, 128)
+        self.fc2 = nn.Linear(128, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        return self.fc2(F.relu(self.fc1(torch.flatten(x, 1))))
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, before, width, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(before, width, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.downsample = None
+        if stride != 1 or before != width:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(before, width, 1, stride, bias=False), nn.BatchNorm2d(width)
+            )
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = self.bn2(self.conv2(y))
+        y += x if self.downsample is None else self.downsample(x)
+        return F.relu(y, inplace=True)
+
+
+class ResNet18(nn.Module):
+    """The CIFAR form: a 3x3 stem without max-pool."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        before = 64
+        for stage, width in enumerate((64, 128, 256, 512), start=1):
+            stride = 1 if stage == 1 else 2
+            blocks = nn.Sequential(BasicBlock(before, width, stride), BasicBlock(width, width, 1))
+            self.add_module(f"layer{stage}", blocks)
+            before = width
+        self.fc = nn.Linear(512, 10)
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+class TextLstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(10000, 128)
+        self.lstm = nn.LSTM(128, 256)
+        self.fc = nn.Linear(256, 2)
+
+    def forward(self, tokens):
+        # oneDNN's and PyTorch's recurrent kernels both want time first.
+        _, (hidden, _) = self.lstm(self.embedding(tokens.t()))
+        return self.fc(hidden[-1])
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, context):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+        mask = torch.full((context, context), -math.inf).triu(1)
+        self.register_buffer("mask", mask, persistent=False)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (
+            self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        )
+        flat = (batch * self.heads, length, width // self.heads)
+        scores = torch.baddbmm(
+            self.mask[:length, :length],
+            q.reshape(flat),
+            k.reshape(flat).transpose(1, 2),
+            alpha=1 / math.sqrt(flat[2]),
+        )
+        y = torch.bmm(torch.softmax(scores, -1), v.reshape(flat))
+        y = y.view(batch, self.heads, length, flat[2]).transpose(1, 2).reshape(batch, length, width)
+        return self.proj(y)
+
+
+class Mlp4(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.fc1 = nn.Linear(width, 4 * width)
+        self.fc2 = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x), approximate="tanh"))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width, heads, context):
+        super().__init__()
+        self.ln1 = nn.LayerNorm(width)
+        self.attn = Attention(width, heads, context)
+        self.ln2 = nn.LayerNorm(width)
+        self.mlp = Mlp4(width)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln1(x))
+        return x + self.mlp(self.ln2(x))
+
+
+class CharGpt(nn.Module):
+    def __init__(self, vocabulary=96, width=256, heads=8, context=128, depth=4):
+        super().__init__()
+        self.token = nn.Embedding(vocabulary, width)
+        self.position = nn.Embedding(context, width)
+        self.blocks = nn.ModuleList(GptBlock(width, heads, context) for _ in range(depth))
+        self.ln = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens):
+        x = self.token(tokens) + self.position.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.ln(x))
+
+
+@dataclass
+class Recipe:
+    model: Callable[[], nn.Module]
+    batch: int
+    inputs: Callable[[int], torch.Tensor]
+    labels: Callable[[int], torch.Tensor]
+    image: bool = False
+
+
+def classes(count):
+    return lambda batch: torch.randint(0, count, (batch,))
+
+
+def sequences(vocabulary, length):
+    return lambda batch: torch.randint(0, vocabulary, (batch, length))
+
+
+RECIPES = {
+    "mnist-mlp": Recipe(Mlp, 128, lambda n: torch.rand(n, 784), classes(10)),
+    "mnist-lenet": Recipe(
+        lambda: Cnn(1, 28, 32), 64, lambda n: torch.rand(n, 1, 28, 28), classes(10), True
+    ),
+    "cifar-cnn": Recipe(
+        lambda: Cnn(3, 32, 64), 128, lambda n: torch.rand(n, 3, 32, 32), classes(10), True
+    ),
+    "cifar-resnet18": Recipe(ResNet18, 32, lambda n: torch.rand(n, 3, 32, 32), classes(10), True),
+    "text-lstm": Recipe(TextLstm, 32, sequences(10000, 100), classes(2)),
+    "char-gpt": Recipe(CharGpt, 8, sequences(96, 128), sequences(96, 128)),
+}
+
+
+def loss_of(output, labels):
+    """Mean cross-entropy over samples, and over positions where there are several a sample."""
+    return F.cross_entropy(output.flatten(0, -2), labels.flatten())

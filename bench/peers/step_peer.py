@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's side of `lockstep bench step`: forward, loss, backward and SGD with momentum, one thread.
+
+step_peer.py                      every recipe, each in a process of its own: one JSON line a recipe
+step_peer.py --serve --model M    answers `window SECONDS` lines until standard input ends
+step_peer.py --dump DIR --model M writes weights, inputs, loss and gradients as .npy files
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+# Before torch is loaded: its BLAS reads these once.
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from recipes import RECIPES, loss_of  # noqa: E402
+
+WARM_UP_STEPS = 3
+
+
+def memory(field):
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+    raise RuntimeError(f"/proc/self/status has no {field}")
+
+
+def reset_peak():
+    try:
+        with open("/proc/self/clear_refs", "w") as refs:
+            refs.write("5")
+    except OSError:
+        pass  # then the peak includes the import, which is below a step's
+
+
+class Step:
+    """One recipe's training step on one generated batch."""
+
+    def __init__(self, name, channels_last, seed=1):
+        torch.manual_seed(seed)
+        recipe = RECIPES[name]
+        self.layout = torch.channels_last if channels_last else torch.contiguous_format
+        self.batch = recipe.batch
+        self.model = recipe.model()
+        if recipe.image:
+            self.model = self.model.to(memory_format=self.layout)
+        reset_peak()
+        self.idle = memory("VmRSS")
+        self.inputs = recipe.inputs(recipe.batch)
+        self.labels = recipe.labels(recipe.batch)
+        if recipe.image:
+            self.inputs = self.inputs.contiguous(memory_format=self.layout)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+
+    def run(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(self.model(self.inputs), self.labels)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def window(self, seconds):
+        """Samples a second over at least so many seconds."""
+        steps = 0
+        start = time.perf_counter()
+        while True:
+            self.run()
+            steps += 1
+            spent = time.perf_counter() - start
+            if spent >= seconds:
+                return steps * self.batch / spent
+
+    def facts(self):
+        parameters = sum(p.numel() * p.element_size() for p in self.model.parameters())
+        return {
+            "batch": self.batch,
+            "layout": "channels-last" if self.layout is torch.channels_last else "contiguous",
+            "parameter_bytes": parameters,
+            "peak_rss_bytes_above_idle": memory("VmHWM") - self.idle,
+        }
+
+
+def serve(name, channels_last):
+    step = Step(name, channels_last)
+    for _ in range(WARM_UP_STEPS):
+        step.run()
+    print(json.dumps({"ready": name, **step.facts()}), flush=True)
+    for line in sys.stdin:
+        rate = step.window(float(line.split()[1]))
+        print(json.dumps({"samples_per_s": rate, **step.facts()}), flush=True)
+
+
+def ask(peer, line=None):
+    if line:
+        peer.stdin.write(line + "\n")
+        peer.stdin.flush()
+    return json.loads(peer.stdout.readline())
+
+
+def measure(name, channels_last, windows, seconds):
+    command = [sys.executable, os.path.abspath(__file__), "--serve", "--model", name]
+    if channels_last:
+        command.append("--channels-last")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as peer:
+        ask(peer)
+        answers = [ask(peer, f"window {seconds}") for _ in range(windows)]
+        peer.stdin.close()
+    best = answers[-1]
+    best["samples_per_s"] = statistics.median(answer["samples_per_s"] for answer in answers)
+    return {"name": name, **best}
+
+
+def measure_all(names, windows, seconds):
+    for name in names:
+        layouts = (False, True) if RECIPES[name].image else (False,)
+        results = [measure(name, layout, windows, seconds) for layout in layouts]
+        print(json.dumps(max(results, key=lambda result: result["samples_per_s"])), flush=True)
+
+
+def dump(name, folder, batch, seed):
+    """What the equality test reads: a .npy file for each tensor and a manifest with the loss."""
+    step = Step(name, False, seed)
+    os.makedirs(folder, exist_ok=True)
+    names = []
+
+    def save(key, tensor):
+        np.save(os.path.join(folder, key + ".npy"), tensor.detach().contiguous().numpy())
+
+    inputs, labels = step.inputs[:batch], step.labels[:batch]
+    save("input", inputs)
+    save("label", labels)
+    for key, parameter in step.model.named_parameters():
+        save("weight." + key, parameter)
+    output = step.model(inputs)
+    loss = loss_of(output, labels)
+    loss.backward()
+    save("output", output)
+    for key, parameter in step.model.named_parameters():
+        save("gradient." + key, parameter.grad)
+        names.append({"name": key, "shape": list(parameter.shape)})
+    manifest = {
+        "model": name,
+        "batch": int(inputs.shape[0]),
+        "seed": seed,
+        "loss": loss.item(),
+        "parameters": names,
+    }
+    with open(os.path.join(folder, "manifest.json"), "w") as file:
+        json.dump(manifest, file, indent=1)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--model", choices=list(RECIPES), action="append")
+    parser.add_argument("--channels-last", action="store_true")
+    parser.add_argument("--serve", action="store_true")
+    parser.add_argument("--dump", metavar="DIR")
+    parser.add_argument("--batch", type=int, default=4, help="samples in --dump")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--windows", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    names = options.model or list(RECIPES)
+    if options.serve:
+        serve(names[0], options.channels_last)
+    elif options.dump:
+        for name in names:
+            dump(name, os.path.join(options.dump, name), options.batch, options.seed)
+    else:
+        measure_all(names, options.windows, options.seconds)
+
+
+if __name__ == "__main__":
+    main()
