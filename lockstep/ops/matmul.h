@@ -9,11 +9,51 @@
 namespace lockstep {
 
 // Matrix product of the last two axes; leading axes broadcast. A 1-d operand is a row (left) or a
-// column (right), as NumPy's.
+// column (right), as NumPy's, and is never transposed.
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
 
 // x weight^T + bias. weight is [units, features]; an undefined bias is none. x is flattened to
 // [N, features] after its first axis; `flatten` false applies it to the last axis instead.
 Tensor dense(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, bool flatten = true);
+
+struct MatmulAttrs {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  template <class F>
+  void visit(F&& f) {
+    f("transpose_a", transpose_a);
+    f("transpose_b", transpose_b);
+  }
+};
+
+struct DenseAttrs {
+  bool flatten = true;
+  std::string activation;  // "" or "relu"
+  template <class F>
+  void visit(F&& f) {
+    f("flatten", flatten);
+    f("activation", activation);
+  }
+};
+
+struct DenseBackwardDataAttrs {
+  Ints x_shape;
+  bool flatten = true;
+  template <class F>
+  void visit(F&& f) {
+    f("x_shape", x_shape);
+    f("flatten", flatten);
+  }
+};
+
+struct DenseBackwardWeightsAttrs {
+  bool flatten = true;
+  bool with_bias = false;
+  template <class F>
+  void visit(F&& f) {
+    f("flatten", flatten);
+    f("with_bias", with_bias);
+  }
+};
 
 }  // namespace lockstep

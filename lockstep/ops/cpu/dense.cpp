@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "lockstep/ops/cpu/dnnl_common.h"
+#include "lockstep/ops/cpu/gemm.h"
+#include "lockstep/ops/cpu/matmul.h"
+#include "lockstep/ops/cpu/rows.h"
+#include "lockstep/ops/matmul.h"
+#include "lockstep/ops/op.h"
+
+// Dense is a matrix product of x as [rows, features] with the weight as [units, features]. The
+// product does not care in which order the features lie in memory, as long as x and the weight
+// agree. So where a convolution or a pool leaves x in a blocked layout whose samples are whole and
+// one after another, x stays as it is and the weight takes the same layout, with units in place of
+// samples: no activation is ever reordered, and all three directions run on the same weight.
+namespace lockstep::kernels {
+namespace {
+
+struct DenseSizes {
+  std::int64_t rows, features, units;
+};
+
+DenseSizes dense_sizes(const Shape& y, const Shape& weight) {
+  const auto leading = y.span().first(static_cast<std::size_t>(y.rank() - 1));
+  return {Shape(leading).numel(), weight[1], weight[0]};
+}
+
+// The descriptor with `count` along axis 0, when axis 0 is the slowest and the rest of the bytes
+// is a dense, unpadded block for each of its entries.
+std::optional<dnnl::memory::desc> with_samples(const dnnl::memory::desc& desc,
+                                               std::int64_t count) {
+  dnnl::memory::desc result = desc;
+  dnnl_memory_desc_t& d = result.data;
+  if (d.format_kind != dnnl_blocked || d.offset0 != 0 || d.extra.flags != 0) return std::nullopt;
+  dnnl_dim_t sample = 1;
+  for (int i = 0; i < d.ndims; ++i) {
+    if (d.dims[i] != d.padded_dims[i]) return std::nullopt;
+    if (i > 0) sample *= d.dims[i];
+  }
+  dnnl_blocking_desc_t& blocking = d.format_desc.blocking;
+  for (int i = 0; i < blocking.inner_nblks; ++i)
+    if (blocking.inner_idxs[i] == 0) return std::nullopt;
+  if (blocking.strides[0] != sample) return std::nullopt;
+  for (int i = 1; i < d.ndims; ++i)
+    if (blocking.strides[i] > sample) return std::nullopt;
+  d.dims[0] = d.padded_dims[0] = count;
+  return result;
+}
+
+// The layout with `count` samples in place of its own: the one that the other operand of a product
+// has to have. Nothing when `layout` does not keep samples apart, or has other axes than x.
+std::optional<Layout> companion(const TensorInfo& info, const Layout& layout, std::int64_t count,
+                                const Shape& x) {
+  if (layout.is_plain()) return Layout();
+  const auto desc = with_samples(desc_of(info, layout), count);
+  if (!desc) return std::nullopt;
+  const auto dims = desc->dims();
+  if (!std::equal(dims.begin() + 1, dims.end(), x.begin() + 1, x.end())) return std::nullopt;
+  return layout_of(*desc);
+}
+
+void product(const float* x, const float* weight, const DenseSizes& n, float* y) {
+  gemm(dense_matrix(x, n.rows, n.features), dense_matrix(weight, n.units, n.features).transposed(),
+       y);
+}
+
+class DenseForward final : public PreparedKernel {
+ public:
+  DenseForward(const DenseSizes& sizes, bool bias, bool relu)
+      : sizes_(sizes), bias_(bias), relu_(relu) {}
+
+  void run(const KernelBuffers& buffers) const override {
+    const auto* x = reinterpret_cast<const float*>(buffers.inputs[0]);
+    const auto* weight = reinterpret_cast<const float*>(buffers.inputs[1]);
+    const auto* bias = bias_ ? reinterpret_cast<const float*>(buffers.inputs[2]) : nullptr;
+    auto* y = reinterpret_cast<float*>(buffers.outputs[0]);
+    product(x, weight, sizes_, y);
+    finish_rows(y, bias, sizes_.rows, sizes_.units, relu_);
+  }
+
+ private:
+  DenseSizes sizes_;
+  bool bias_, relu_;
+};
+
+class DenseBackwardData final : public PreparedKernel {
+ public:
+  explicit DenseBackwardData(const DenseSizes& sizes) : sizes_(sizes) {}
+
+  void run(const KernelBuffers& buffers) const override {
+    const auto* dy = reinterpret_cast<const float*>(buffers.inputs[0]);
+    const auto* weight = reinterpret_cast<const float*>(buffers.inputs[1]);
+    gemm(dense_matrix(dy, sizes_.rows, sizes_.units),
+         dense_matrix(weight, sizes_.units, sizes_.features),
+         reinterpret_cast<float*>(buffers.outputs[0]));
+  }
+
+ private:
+  DenseSizes sizes_;
+};
+
+class DenseBackwardWeights final : public PreparedKernel {
+ public:
+  DenseBackwardWeights(const DenseSizes& sizes, bool bias) : sizes_(sizes), bias_(bias) {}
+
+  void run(const KernelBuffers& buffers) const override {
+    const auto* x = reinterpret_cast<const float*>(buffers.inputs[0]);
+    const auto* dy = reinterpret_cast<const float*>(buffers.inputs[1]);
+    gemm(dense_matrix(dy, sizes_.rows, sizes_.units).transposed(),
+         dense_matrix(x, sizes_.rows, sizes_.features),
+         reinterpret_cast<float*>(buffers.outputs[0]));
+    if (bias_)
+      sum_rows(dy, sizes_.rows, sizes_.units, reinterpret_cast<float*>(buffers.outputs[1]));
+  }
+
+ private:
+  DenseSizes sizes_;
+  bool bias_;
+};
+
+std::unique_ptr<PreparedKernel> with_plain_layouts(std::unique_ptr<PreparedKernel> kernel,
+                                                   const KernelRequest& request) {
+  kernel->name = "sgemm";
+  kernel->input_layouts.resize(request.inputs.size());
+  kernel->output_layouts.resize(request.outputs.size());
+  return kernel;
+}
+
+std::unique_ptr<PreparedKernel> prepare_dense(const KernelRequest& request, std::string&) {
+  const DenseAttrs& attrs = request.attrs.as<DenseAttrs>();
+  const TensorInfo& x = request.inputs[0];
+  const DenseSizes sizes = dense_sizes(request.outputs[0].shape, request.inputs[1].shape);
+  auto kernel = with_plain_layouts(
+      std::make_unique<DenseForward>(sizes, request.inputs.size() == 3, attrs.activation == "relu"),
+      request);
+  if (!request.choose_layouts || !attrs.flatten) return kernel;
+  if (const auto weight = companion(x, request.offered[0], sizes.units, x.shape)) {
+    kernel->input_layouts[0] = request.offered[0];
+    kernel->input_layouts[1] = *weight;
+  }
+  return kernel;
+}
+
+// dx follows the weight.
+std::unique_ptr<PreparedKernel> prepare_dense_backward_data(const KernelRequest& request,
+                                                            std::string&) {
+  const DenseSizes sizes = dense_sizes(request.inputs[0].shape, request.inputs[1].shape);
+  auto kernel = with_plain_layouts(std::make_unique<DenseBackwardData>(sizes), request);
+  if (!request.choose_layouts || !request.attrs.as<DenseBackwardDataAttrs>().flatten) return kernel;
+  if (const auto x = companion(request.inputs[1], request.offered[1], sizes.rows,
+                               request.outputs[0].shape)) {
+    kernel->input_layouts[1] = request.offered[1];
+    kernel->output_layouts[0] = *x;
+  }
+  return kernel;
+}
+
+// dw follows x.
+std::unique_ptr<PreparedKernel> prepare_dense_backward_weights(const KernelRequest& request,
+                                                               std::string&) {
+  const auto& attrs = request.attrs.as<DenseBackwardWeightsAttrs>();
+  const TensorInfo& x = request.inputs[0];
+  const DenseSizes sizes = dense_sizes(request.inputs[1].shape, request.outputs[0].shape);
+  auto kernel =
+      with_plain_layouts(std::make_unique<DenseBackwardWeights>(sizes, attrs.with_bias), request);
+  if (!request.choose_layouts || !attrs.flatten) return kernel;
+  if (const auto weight = companion(x, request.offered[0], sizes.units, x.shape)) {
+    kernel->input_layouts[0] = request.offered[0];
+    kernel->output_layouts[0] = *weight;
+  }
+  return kernel;
+}
+
+void dense_float64(const KernelCall& call) {
+  const DenseSizes n = dense_sizes(call.outputs[0].shape, call.inputs[1].shape);
+  double* y = call.outputs[0].as<double>();
+  gemm(dense_matrix(call.inputs[0].as<double>(), n.rows, n.features),
+       dense_matrix(call.inputs[1].as<double>(), n.units, n.features).transposed(), y);
+  const double* bias = call.inputs.size() == 3 ? call.inputs[2].as<double>() : nullptr;
+  finish_rows(y, bias, n.rows, n.units, call.attrs.as<DenseAttrs>().activation == "relu");
+}
+
+void dense_backward_data_float64(const KernelCall& call) {
+  const DenseSizes n = dense_sizes(call.inputs[0].shape, call.inputs[1].shape);
+  gemm(dense_matrix(call.inputs[0].as<double>(), n.rows, n.units),
+       dense_matrix(call.inputs[1].as<double>(), n.units, n.features),
+       call.outputs[0].as<double>());
+}
+
+void dense_backward_weights_float64(const KernelCall& call) {
+  const DenseSizes n = dense_sizes(call.inputs[1].shape, call.outputs[0].shape);
+  const double* dy = call.inputs[1].as<double>();
+  gemm(dense_matrix(dy, n.rows, n.units).transposed(),
+       dense_matrix(call.inputs[0].as<double>(), n.rows, n.features),
+       call.outputs[0].as<double>());
+  if (call.outputs.size() == 2) sum_rows(dy, n.rows, n.units, call.outputs[1].as<double>());
+}
+
+}  // namespace
+
+std::span<const KernelCandidate> dense_kernels() {
+  static const KernelCandidate kernels[] = {
+      {"sgemm", {DType::float32}, nullptr, prepare_dense},
+      {"blocked", {DType::float64}, dense_float64},
+  };
+  return kernels;
+}
+
+std::span<const KernelCandidate> dense_backward_data_kernels() {
+  static const KernelCandidate kernels[] = {
+      {"sgemm", {DType::float32}, nullptr, prepare_dense_backward_data},
+      {"blocked", {DType::float64}, dense_backward_data_float64},
+  };
+  return kernels;
+}
+
+std::span<const KernelCandidate> dense_backward_weights_kernels() {
+  static const KernelCandidate kernels[] = {
+      {"sgemm", {DType::float32}, nullptr, prepare_dense_backward_weights},
+      {"blocked", {DType::float64}, dense_backward_weights_float64},
+  };
+  return kernels;
+}
+
+}  // namespace lockstep::kernels

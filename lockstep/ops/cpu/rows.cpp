@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/cpu/rows.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lockstep/ops/cpu/rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep::kernels::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+HWY_INLINE float finish_one(float y, const float* bias, std::int64_t j, bool relu) {
+  if (bias != nullptr) y += bias[j];
+  return relu && !(y > 0.0f) ? 0.0f : y;
+}
+
+void FinishRows(float* y, const float* bias, std::int64_t rows, std::int64_t columns, bool relu) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V floor = hn::Set(d, relu ? 0.0f : -__builtin_inff());
+  for (std::int64_t i = 0; i < rows; ++i, y += columns) {
+    std::int64_t j = 0;
+    for (; j + lanes <= columns; j += lanes) {
+      V v = hn::LoadU(d, y + j);
+      if (bias != nullptr) v = hn::Add(v, hn::LoadU(d, bias + j));
+      hn::StoreU(hn::Max(v, floor), d, y + j);
+    }
+    for (; j < columns; ++j) y[j] = finish_one(y[j], bias, j, relu);
+  }
+}
+
+// Columns are taken a few vectors at a time. Each group of kGroup rows is summed by itself first:
+// long sums lose less that way.
+constexpr std::int64_t kGroup = 32;
+
+template <int kVectors>
+HWY_INLINE void SumColumns(const float* x, std::int64_t rows, std::int64_t stride, float* total) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  V sums[kVectors];
+  for (V& s : sums) s = hn::Zero(d);
+  for (std::int64_t i0 = 0; i0 < rows; i0 += kGroup) {
+    V group[kVectors];
+    for (V& g : group) g = hn::Zero(d);
+    const std::int64_t i1 = std::min(i0 + kGroup, rows);
+    for (std::int64_t i = i0; i < i1; ++i)
+      for (int v = 0; v < kVectors; ++v)
+        group[v] = hn::Add(group[v], hn::LoadU(d, x + i * stride + v * lanes));
+    for (int v = 0; v < kVectors; ++v) sums[v] = hn::Add(sums[v], group[v]);
+  }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, total + v * lanes);
+}
+
+HWY_INLINE float SumColumn(const float* x, std::int64_t rows, std::int64_t stride) {
+  float sum = 0.0f;
+  for (std::int64_t i0 = 0; i0 < rows; i0 += kGroup) {
+    float group = 0.0f;
+    for (std::int64_t i = i0; i < std::min(i0 + kGroup, rows); ++i) group += x[i * stride];
+    sum += group;
+  }
+  return sum;
+}
+
+void SumRows(const float* x, std::int64_t rows, std::int64_t columns, float* total) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  std::int64_t j = 0;
+  for (; j + 4 * lanes <= columns; j += 4 * lanes) SumColumns<4>(x + j, rows, columns, total + j);
+  for (; j + lanes <= columns; j += lanes) SumColumns<1>(x + j, rows, columns, total + j);
+  for (; j < columns; ++j) total[j] = SumColumn(x + j, rows, columns);
+}
+
+}  // namespace lockstep::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lockstep::kernels {
+
+HWY_EXPORT(FinishRows);
+HWY_EXPORT(SumRows);
+
+void finish_rows(float* y, const float* bias, std::int64_t rows, std::int64_t columns, bool relu) {
+  if (bias == nullptr && !relu) return;
+  HWY_DYNAMIC_DISPATCH(FinishRows)(y, bias, rows, columns, relu);
+}
+
+void finish_rows(double* y, const double* bias, std::int64_t rows, std::int64_t columns,
+                 bool relu) {
+  for (std::int64_t i = 0; i < rows * columns; ++i) {
+    if (bias != nullptr) y[i] += bias[i % columns];
+    if (relu && !(y[i] > 0.0)) y[i] = 0.0;
+  }
+}
+
+void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* total) {
+  HWY_DYNAMIC_DISPATCH(SumRows)(x, rows, columns, total);
+}
+
+void sum_rows(const double* x, std::int64_t rows, std::int64_t columns, double* total) {
+  std::fill_n(total, columns, 0.0);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) total[j] += x[i * columns + j];
+}
+
+}  // namespace lockstep::kernels
+#endif

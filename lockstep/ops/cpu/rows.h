@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// Small loops over the rows of a dense matrix, float32 with SIMD.
+namespace lockstep::kernels {
+
+// y[i, j] += bias[j] where there is a bias; then max(y, 0) where asked for.
+void finish_rows(float* y, const float* bias, std::int64_t rows, std::int64_t columns, bool relu);
+void finish_rows(double* y, const double* bias, std::int64_t rows, std::int64_t columns, bool relu);
+
+// total[j] = sum over i of x[i, j], in an order that depends on the shape alone.
+void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* total);
+void sum_rows(const double* x, std::int64_t rows, std::int64_t columns, double* total);
+
+}  // namespace lockstep::kernels
