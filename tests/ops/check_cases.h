@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "lockstep/ops/catalogue.h"
+#include "tests/ops/op_cases.h"
+
+namespace lockstep::testing {
+
+// The cases of one file of ops.
+struct CaseFamily {
+  std::string name;
+  std::vector<OpCase> (*cases)();
+};
+const std::vector<CaseFamily>& case_families();
+
+using Tensors = std::vector<Tensor>;
+
+// "conv(float64[1, 2, 5], float64[3, 2, 3]; groups=1): depthwise"
+std::string describe(const OpCase& c);
+bool has_floating(const Tensors& tensors);
+// Floating inputs in another dtype; the others as they are.
+Tensors with_dtype(const Tensors& inputs, DType dtype);
+// The same values behind strides that are not row major, with other values in between.
+Tensor strided_copy(const Tensor& x);
+Tensors strided_copies(const Tensors& inputs);
+
+double tolerance_of(const OpCase& c, DType dtype);
+// Empty, or where and how much `got` differs by more than tolerance * max(1, |want|). Integers must
+// be equal; so must infinities and NaN.
+std::string difference(const Tensor& got, const Tensor& want, double tolerance);
+// Empty, or what is not the same: shape, dtype, or the first element that differs in bits.
+std::string bit_difference(const Tensor& got, const Tensor& want);
+
+// How the compiler runs an op: traced, then as an executable.
+Tensors run_compiled(const OpDef& op, const Tensors& inputs, const Attrs& attrs);
+
+// Runs `check(op, case)` on every case, naming the case that fails or throws.
+template <class F>
+void for_each_case(const CaseFamily& family, F&& check) {
+  for (const OpCase& c : family.cases()) {
+    SCOPED_TRACE(describe(c));
+    const OpDef* op = find_op(c.op);
+    if (op == nullptr) {
+      ADD_FAILURE() << "there is no op '" << c.op << "' in the catalogue";
+      continue;
+    }
+    try {
+      check(*op, c);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+}  // namespace lockstep::testing

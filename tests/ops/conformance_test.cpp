@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <set>
+
+#include "lockstep/autograd/autograd.h"
+#include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/dispatch.h"
+#include "tests/ops/check_cases.h"
+
+namespace lockstep::testing {
+namespace {
+
+constexpr DType kFloats[] = {DType::float64, DType::float32, DType::float16, DType::bfloat16};
+
+class Conformance : public ::testing::TestWithParam<CaseFamily> {};
+
+std::vector<DType> dtypes_of(const OpCase& c) {
+  if (!has_floating(c.inputs)) return {DType::float64};
+  std::vector<DType> result;
+  for (DType dtype : kFloats)
+    if (c.dtypes.has(dtype)) result.push_back(dtype);
+  return result;
+}
+
+void expect_close(const Tensors& got, const Tensors& want, double tolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (!want[i].defined()) continue;
+    EXPECT_EQ(difference(got[i], want[i], tolerance), "") << "output " << i;
+  }
+}
+
+void expect_same_bits(const Tensors& got, const Tensors& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(bit_difference(got[i], want[i]), "") << "output " << i;
+}
+
+// The reference sees the values as the dtype has rounded them.
+Tensors reference_of(const OpCase& c, const Tensors& inputs) {
+  return c.reference(with_dtype(inputs, DType::float64));
+}
+
+TEST_P(Conformance, EveryKernelEqualsTheReferenceInEachDtype) {
+  // One op for each kernel. They stay where they are: prepared kernels are cached by address.
+  static std::deque<OpDef> single;
+  for_each_case(GetParam(), [&](const OpDef& op, const OpCase& c) {
+    if (!c.reference) return;
+    for (DType dtype : dtypes_of(c)) {
+      SCOPED_TRACE(name_of(dtype));
+      const Tensors inputs = with_dtype(c.inputs, dtype);
+      const Tensors want = reference_of(c, inputs);
+      expect_close(apply(op, inputs, c.attrs), want, tolerance_of(c, dtype));
+      for (const KernelCandidate& kernel : op.cpu) {
+        if (op.cpu.size() == 1) continue;
+        SCOPED_TRACE(kernel.name);
+        single.push_back(op);
+        single.back().cpu = std::span(&kernel, 1);
+        single.back().view = nullptr;
+        try {
+          expect_close(apply(single.back(), inputs, c.attrs), want, tolerance_of(c, dtype));
+        } catch (const Unsupported&) {
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Conformance, ADecompositionEqualsTheReference) {
+  for_each_case(GetParam(), [&](const OpDef& op, const OpCase& c) {
+    if (!c.reference || op.decompose == nullptr) return;
+    expect_close(op.decompose(c.inputs, c.attrs), reference_of(c, c.inputs),
+                 tolerance_of(c, DType::float64));
+  });
+}
+
+TEST_P(Conformance, StridedInputsGiveTheResultOfDenseOnes) {
+  for_each_case(GetParam(), [&](const OpDef& op, const OpCase& c) {
+    for (DType dtype : dtypes_of(c)) {
+      const Tensors inputs = with_dtype(c.inputs, dtype);
+      const Tensors want = apply(op, inputs, c.attrs);
+      expect_close(apply(op, strided_copies(inputs), c.attrs), want, tolerance_of(c, dtype));
+    }
+  });
+}
+
+TEST_P(Conformance, TheTapeChangesNoBit) {
+  for_each_case(GetParam(), [&](const OpDef& op, const OpCase& c) {
+    for (DType dtype : dtypes_of(c)) {
+      const Tensors inputs = with_dtype(c.inputs, dtype);
+      const Tensors want = apply(op, inputs, c.attrs);
+      for (const Tensor& x : inputs)
+        if (is_floating(x.dtype())) autograd::attach_grad(x);
+      autograd::RecordScope record;
+      expect_same_bits(apply(op, inputs, c.attrs), want);
+    }
+  });
+}
+
+TEST_P(Conformance, CompiledEqualsEager) {
+  for_each_case(GetParam(), [&](const OpDef& op, const OpCase& c) {
+    for (DType dtype : dtypes_of(c)) {
+      const Tensors inputs = with_dtype(c.inputs, dtype);
+      expect_same_bits(run_compiled(op, inputs, c.attrs), apply(op, inputs, c.attrs));
+    }
+  });
+}
+
+TEST_P(Conformance, InputsAreLeftAsTheyWere) {
+  for_each_case(GetParam(), [&](const OpDef& op, const OpCase& c) {
+    Tensors before;
+    for (const Tensor& x : c.inputs) before.push_back(x.copy());
+    apply(op, c.inputs, c.attrs);
+    expect_same_bits(c.inputs, before);
+  });
+}
+
+TEST_P(Conformance, ZeroPreservingOpsMapZerosToZeros) {
+  for_each_case(GetParam(), [&](const OpDef& op, const OpCase& c) {
+    if (!op.zero_preserving) return;
+    Tensors zeros;
+    for (const Tensor& x : c.inputs) zeros.push_back(Tensor::zeros(x.shape(), x.dtype()));
+    for (const Tensor& y : apply(op, zeros, c.attrs))
+      EXPECT_EQ(difference(y, Tensor::zeros(y.shape(), y.dtype()), 0.0), "");
+  });
+}
+
+TEST_P(Conformance, AttributesCanBeMadeFromTheirFields) {
+  for_each_case(GetParam(), [&](const OpDef& op, const OpCase& c) {
+    if (c.attrs.empty()) return;
+    ASSERT_NE(op.schema.make, nullptr);
+    EXPECT_EQ(op.schema.make(op.name, c.attrs.fields()), c.attrs);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Conformance, ::testing::ValuesIn(case_families()),
+                         [](const auto& family) { return family.param.name; });
+
+TEST(Catalogue, EveryOpHasACase) {
+  std::set<std::string> covered;
+  for (const CaseFamily& family : case_families())
+    for (const OpCase& c : family.cases()) covered.insert(c.op);
+  std::string missing;
+  for (const OpDef* op : all_ops())
+    if (!covered.count(std::string(op->name))) missing += " " + std::string(op->name);
+  EXPECT_EQ(missing, "");
+}
+
+TEST(Catalogue, EveryOpHasInferenceAndAWayToBeComputed) {
+  for (const OpDef* op : all_ops()) {
+    EXPECT_NE(op->infer, nullptr) << op->name;
+    EXPECT_TRUE(!op->cpu.empty() || op->decompose != nullptr) << op->name;
+    for (const KernelCandidate& kernel : op->cpu)
+      EXPECT_NE(kernel.direct != nullptr, kernel.prepare != nullptr)
+          << op->name << ": " << kernel.name;
+    EXPECT_TRUE(op->max_inputs < 0 || op->max_inputs >= op->min_inputs) << op->name;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::testing
