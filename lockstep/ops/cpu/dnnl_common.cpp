@@ -97,6 +97,29 @@ memory::desc any_desc(const memory::dims& dims, memory::data_type type) {
   return memory::desc(dims, type, memory::format_tag::any);
 }
 
+memory::desc desc_like(const memory::desc& pattern, const memory::dims& dims,
+                       memory::data_type type) {
+  if (is_row_major(pattern)) return plain_desc(dims, type);
+  check(pattern.data.format_kind == dnnl_blocked, "an opaque layout fits one shape only");
+  check(pattern.data.ndims == static_cast<int>(dims.size()), "layouts of as many axes");
+  dnnl_memory_desc_t d = pattern.data;
+  dnnl_blocking_desc_t& blocking = d.format_desc.blocking;
+  const auto blocks = block_sizes(blocking);
+  d.data_type = memory::convert_to_c(type);
+  dnnl_dim_t stride = 1;
+  for (int i = 0; i < blocking.inner_nblks; ++i) stride *= blocking.inner_blks[i];
+  const std::vector<int> order = outer_order(pattern.data);
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    const auto i = static_cast<std::size_t>(*axis);
+    d.dims[i] = dims[i];
+    blocking.strides[i] = stride;
+    const dnnl_dim_t outer = (dims[i] + blocks[i] - 1) / blocks[i];
+    d.padded_dims[i] = outer * blocks[i];
+    stride *= std::max<dnnl_dim_t>(outer, 1);
+  }
+  return memory::desc(d);
+}
+
 bool is_row_major(const memory::desc& desc) {
   const dnnl_memory_desc_t& d = desc.data;
   if (d.format_kind != dnnl_blocked || d.format_desc.blocking.inner_nblks != 0) return false;

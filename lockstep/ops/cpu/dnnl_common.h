@@ -36,6 +36,9 @@ bool is_row_major(const dnnl::memory::desc& desc);
 dnnl::memory::dims dnnl_dims(const Shape& shape);
 dnnl::memory::desc plain_desc(const dnnl::memory::dims& dims, dnnl::memory::data_type type);
 dnnl::memory::desc any_desc(const dnnl::memory::dims& dims, dnnl::memory::data_type type);
+// The blocks and the order of axes of `pattern`, with other sizes.
+dnnl::memory::desc desc_like(const dnnl::memory::desc& pattern, const dnnl::memory::dims& dims,
+                             dnnl::memory::data_type type);
 
 class DnnlLayout final : public BlockedLayout {
  public:

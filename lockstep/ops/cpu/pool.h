@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "lockstep/ops/kernel.h"
+
+namespace lockstep::kernels {
+
+std::span<const KernelCandidate> max_pool();
+std::span<const KernelCandidate> max_pool_backward();
+std::span<const KernelCandidate> max_pool_gather();
+std::span<const KernelCandidate> avg_pool();
+std::span<const KernelCandidate> avg_pool_backward();
+std::span<const KernelCandidate> adaptive_avg_pool();
+std::span<const KernelCandidate> adaptive_avg_pool_backward();
+
+// oneDNN's.
+std::unique_ptr<PreparedKernel> prepare_max_pool(const KernelRequest& request,
+                                                 std::string& declined);
+std::unique_ptr<PreparedKernel> prepare_max_pool_backward(const KernelRequest& request,
+                                                          std::string& declined);
+std::unique_ptr<PreparedKernel> prepare_avg_pool(const KernelRequest& request,
+                                                 std::string& declined);
+std::unique_ptr<PreparedKernel> prepare_avg_pool_backward(const KernelRequest& request,
+                                                          std::string& declined);
+
+}  // namespace lockstep::kernels

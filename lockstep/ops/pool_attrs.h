@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "lockstep/ops/attrs.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep {
+
+// Lists may be short, as in PoolOptions.
+struct PoolWindow {
+  Ints kernel = {};
+  Ints stride = {};
+  Ints padding = {};
+  bool ceil_mode = false;
+  bool count_include_pad = true;
+
+  template <class F>
+  void visit_window(F&& f) {
+    f("kernel", kernel);
+    f("stride", stride);
+    f("padding", padding);
+    f("ceil_mode", ceil_mode);
+    f("count_include_pad", count_include_pad);
+  }
+};
+
+struct PoolAttrs : PoolWindow {
+  template <class F>
+  void visit(F&& f) {
+    visit_window(f);
+  }
+};
+
+struct PoolBackwardAttrs : PoolWindow {
+  Ints input_size = {};  // spatial
+
+  template <class F>
+  void visit(F&& f) {
+    visit_window(f);
+    f("input_size", input_size);
+  }
+};
+
+struct AdaptivePoolAttrs {
+  Ints output_size = {};
+
+  template <class F>
+  void visit(F&& f) {
+    f("output_size", output_size);
+  }
+};
+
+struct AdaptivePoolBackwardAttrs {
+  Ints input_size = {};
+
+  template <class F>
+  void visit(F&& f) {
+    f("input_size", input_size);
+  }
+};
+
+// What output position i covers along one axis: [first, last) of the input, as a part of a window
+// that begins at `start` (which may be in the padding) and counts for `divisor` in an average.
+struct AxisWindow {
+  std::int64_t first, last, start, divisor;
+};
+
+// A pool's sizes in three spatial axes, the missing ones first and of size 1. Checked before.
+struct PoolProblem {
+  using Sizes = std::array<std::int64_t, 3>;
+  // `x` is the larger side; backward kernels pass their output.
+  PoolProblem(const Shape& x, const Shape& y, const PoolWindow& window);
+  // Adaptive: as even as windows can be.
+  PoolProblem(const Shape& x, const Shape& y);
+
+  std::int64_t planes;
+  Sizes input{1, 1, 1}, output{1, 1, 1}, kernel{1, 1, 1};
+  std::array<std::vector<AxisWindow>, 3> windows;
+};
+
+}  // namespace lockstep
