@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -100,7 +101,7 @@ class Tensor {
   // Another window on the same memory; the caller vouches for the bounds.
   Tensor window(const Shape& shape, const Strides& strides, std::int64_t offset) const;
 
-  // As NumPy prints it, long axes shortened.
+  // As NumPy prints it, long axes shortened; then a line such as "float32[2, 3] cpu(0)".
   std::string str() const;
 
   // Slots owned by autograd/ and graph/.
@@ -122,6 +123,8 @@ class Tensor {
 
   std::shared_ptr<Impl> impl_;
 };
+
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 
 template <class T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device) {
