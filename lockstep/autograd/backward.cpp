@@ -316,9 +316,7 @@ void attach_grad(const Tensor& x, GradMode mode) {
     x.set_tape_entry(std::make_shared<TapeEntry>(TapeEntry{.mode = mode}));
 }
 
-Tensor gradient(const Tensor& x) {
-  return requires_grad(x) ? x.tape_entry()->gradient : Tensor();
-}
+Tensor gradient(const Tensor& x) { return requires_grad(x) ? x.tape_entry()->gradient : Tensor(); }
 
 void zero_gradient(const Tensor& x) {
   const Tensor old = gradient(x);
@@ -345,8 +343,7 @@ std::vector<Tensor> grad(std::span<const Tensor> heads, std::span<const Tensor> 
   check_heads("grad", heads, head_grads);
   const std::vector<Edge> edges = edges_of(variables);
   if (edges.empty()) return {};
-  Walk walk({.who = "grad", .create_graph = create_graph, .retain = retain || create_graph},
-            edges);
+  Walk walk({.who = "grad", .create_graph = create_graph, .retain = retain || create_graph}, edges);
   if (create_graph) {
     RecordScope recording(is_training());
     walk.run(heads, head_grads);

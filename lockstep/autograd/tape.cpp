@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/autograd/detail/tape.h"
+
 #include <algorithm>
 
-#include "lockstep/autograd/detail/tape.h"
 #include "lockstep/ops/dispatch.h"
 
 namespace lockstep::autograd {
@@ -32,8 +33,7 @@ class Tape final : public OpInterceptor {
  public:
   std::vector<Tensor> intercept(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attrs& attrs) override {
-    const bool record =
-        thread_state.recording && op.differentiable() && wants_gradient(inputs);
+    const bool record = thread_state.recording && op.differentiable() && wants_gradient(inputs);
     std::vector<Tensor> outputs = run_outside(op, inputs, attrs);
     if (record)
       record_call({.op = &op, .attrs = attrs, .inputs = {inputs.begin(), inputs.end()}}, outputs);

@@ -384,13 +384,14 @@ TEST(Autograd, ErrorsSayWhichHeadIsWrongAndWhy) {
   const Tensor narrow = Tensor::zeros({2});
   EXPECT_EQ(message_of([&] { backward(b); }), "backward: head 0 (float64[2]) was not recorded");
   EXPECT_EQ(message_of([&] { backward(Tensor()); }), "backward: head 0 is undefined");
-  EXPECT_EQ(message_of([&] { backward(std::span<const Tensor>()); }),
-            "backward: there is no head");
+  EXPECT_EQ(message_of([&] { backward(std::span<const Tensor>()); }), "backward: there is no head");
   EXPECT_EQ(message_of([&] { backward(std::span(&y, 1), std::span(&three, 1)); }),
             "backward: the gradient of head 0 is float64[3], the head is float64[2]");
   EXPECT_EQ(message_of([&] { backward(std::span(&y, 1), std::span(&narrow, 1)); }),
             "backward: the gradient of head 0 is float32[2], the head is float64[2]");
-  EXPECT_EQ(message_of([&] { backward(std::span(&y, 1), std::vector<Tensor>{b, b}); }),
+  EXPECT_EQ(message_of([&] {
+              backward(std::span(&y, 1), std::vector<Tensor>{b, b});
+            }),
             "backward: 1 heads with 2 head gradients");
   EXPECT_EQ(message_of([&] { grad(std::span(&y, 1), std::span(&b, 1)); }),
             "grad: variable 0 (float64[2]) was not recorded and is no leaf");

@@ -31,17 +31,24 @@ class Mutator {
   }
 
   std::int64_t odd_integer() {
-    constexpr std::int64_t kOdd[] = {-1, 0, 1, 2, 3, -2, 7, -100, 1 << 20, std::int64_t{1} << 62,
-                                     INT64_MIN, INT64_MAX};
+    constexpr std::int64_t kOdd[] = {
+        -1, 0, 1, 2, 3, -2, 7, -100, 1 << 20, std::int64_t{1} << 62, INT64_MIN, INT64_MAX};
     return kOdd[below(std::size(kOdd))];
   }
 
   void change(Shape& shape) {
     switch (below(4)) {
-      case 0: if (shape.rank() < kMaxRank) shape.insert(int_below(shape.rank() + 1), below(4)); break;
-      case 1: if (shape.rank() > 0) shape.erase(int_below(shape.rank())); break;
-      case 2: if (shape.rank() > 0) shape[int_below(shape.rank())] = below(5); break;
-      default: if (shape.rank() > 0) shape[int_below(shape.rank())] += 1;
+      case 0:
+        if (shape.rank() < kMaxRank) shape.insert(int_below(shape.rank() + 1), below(4));
+        break;
+      case 1:
+        if (shape.rank() > 0) shape.erase(int_below(shape.rank()));
+        break;
+      case 2:
+        if (shape.rank() > 0) shape[int_below(shape.rank())] = below(5);
+        break;
+      default:
+        if (shape.rank() > 0) shape[int_below(shape.rank())] += 1;
     }
   }
 

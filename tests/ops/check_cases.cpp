@@ -36,15 +36,24 @@ std::string place(const Shape& shape, std::int64_t index) {
 
 const std::vector<CaseFamily>& case_families() {
   static const std::vector<CaseFamily> families{
-      {"elementwise", elementwise_cases}, {"unary", unary_cases},
-      {"reduce", reduce_cases},           {"matmul", matmul_cases},
-      {"conv", conv_cases},               {"pool", pool_cases},
-      {"norm", norm_cases},               {"dropout", dropout_cases},
-      {"softmax", softmax_cases},         {"loss", loss_cases},
-      {"index", index_cases},             {"shape", shape_cases},
-      {"sort", sort_cases},               {"rnn", rnn_cases},
-      {"attention", attention_cases},     {"random", random_cases},
-      {"create", create_cases},           {"update", update_cases},
+      {"elementwise", elementwise_cases},
+      {"unary", unary_cases},
+      {"reduce", reduce_cases},
+      {"matmul", matmul_cases},
+      {"conv", conv_cases},
+      {"pool", pool_cases},
+      {"norm", norm_cases},
+      {"dropout", dropout_cases},
+      {"softmax", softmax_cases},
+      {"loss", loss_cases},
+      {"index", index_cases},
+      {"shape", shape_cases},
+      {"sort", sort_cases},
+      {"rnn", rnn_cases},
+      {"attention", attention_cases},
+      {"random", random_cases},
+      {"create", create_cases},
+      {"update", update_cases},
       {"fused", fused_cases},
   };
   return families;

@@ -14,8 +14,8 @@ namespace lockstep::testing {
 namespace {
 
 constexpr double kStep = 1e-6;
-constexpr std::size_t kSamples = 10;      // elements of one input that are moved one by one
-constexpr std::int64_t kSmall = 400;      // elements of a case that is worth second derivatives
+constexpr std::size_t kSamples = 10;  // elements of one input that are moved one by one
+constexpr std::int64_t kSmall = 400;  // elements of a case that is worth second derivatives
 
 // Random weights of a sum over every floating output that the reference knows.
 struct Functional {
@@ -117,7 +117,8 @@ std::vector<Direction> directions_for(const Tensors& inputs) {
   std::vector<Direction> result;
   Direction zero;
   const auto floating = floating_inputs(inputs);
-  for (std::size_t i : floating) zero.emplace_back(static_cast<std::size_t>(inputs[i].numel()), 0.0);
+  for (std::size_t i : floating)
+    zero.emplace_back(static_cast<std::size_t>(inputs[i].numel()), 0.0);
   const RandomKey key{.seed = 7};
   std::uint64_t draw = 0;
   for (std::size_t k = 0; k < zero.size(); ++k) {
@@ -200,9 +201,9 @@ TEST_P(Gradient, OfAGradientEqualsFiniteDifferences) {
     if (!heads.empty()) second = autograd::grad(heads, taped.variables, weights);
     for (std::size_t d = 0; d < directions.size(); d += 3) {
       const Direction& direction = directions[directions.size() - 1 - d];
-      const double numeric = (slope(moved(c.inputs, direction, kStep)) -
-                              slope(moved(c.inputs, direction, -kStep))) /
-                             (2 * kStep);
+      const double numeric =
+          (slope(moved(c.inputs, direction, kStep)) - slope(moved(c.inputs, direction, -kStep))) /
+          (2 * kStep);
       expect_near(dot(second, direction), numeric, 10 * c.gradient_tolerance, direction);
     }
   });

@@ -20,9 +20,9 @@ struct OpCase {
   // Naive, on float64 (or integer) inputs that are dense. Same number of outputs as the op; an
   // undefined output is not compared.
   std::function<std::vector<Tensor>(const std::vector<Tensor>&)> reference = nullptr;
-  DTypeSet dtypes = kFloatTypes;   // for floating inputs
-  bool check_gradient = true;      // for ops that are differentiable
-  double tolerance = 1e-5;         // relative, float32; float64 uses 1e-10, halves 2e-2
+  DTypeSet dtypes = kFloatTypes;  // for floating inputs
+  bool check_gradient = true;     // for ops that are differentiable
+  double tolerance = 1e-5;        // relative, float32; float64 uses 1e-10, halves 2e-2
   double gradient_tolerance = 1e-5;
 };
 
