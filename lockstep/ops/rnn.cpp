@@ -1,8 +1,229 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/rnn.h"
+
+#include "lockstep/ops/cpu/rnn.h"
+#include "lockstep/ops/create.h"
+#include "lockstep/ops/detail/rnn_steps.h"
+#include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/shape_ops.h"
 
-namespace lockstep::families {
+namespace lockstep {
 
-Family rnn() { return {}; }
+RnnMode rnn_mode(const char* op, const std::string& name) {
+  if (name == "lstm") return RnnMode::lstm;
+  if (name == "gru") return RnnMode::gru;
+  if (name == "rnn_tanh") return RnnMode::tanh;
+  if (name == "rnn_relu") return RnnMode::relu;
+  throw InvalidArgument("{}: mode is '{}', expected lstm, gru, rnn_tanh or rnn_relu", op, name);
+}
 
-}  // namespace lockstep::families
+std::int64_t RnnSizes::gates() const {
+  if (mode == RnnMode::lstm) return 4;
+  return mode == RnnMode::gru ? 3 : 1;
+}
+
+std::int64_t RnnSizes::kept() const {
+  if (mode == RnnMode::lstm) return 5;
+  return mode == RnnMode::gru ? 4 : 0;
+}
+
+RnnSizes rnn_sizes(const RnnAttrs& attrs, const Shape& x, const Shape& w_hidden) {
+  return {rnn_mode("rnn_layer", attrs.mode), attrs.reverse, x[0], x[1], x[2], w_hidden[1]};
+}
+
+namespace {
+
+const OpDef& rnn_layer_backward_op();
+
+// Gates stay float32 for the half types: they are read again by the backward pass only.
+DType workspace_dtype(DType dtype) {
+  return dtype == DType::float64 ? DType::float64 : DType::float32;
+}
+
+void check_is(const char* op, const char* name, const TensorInfo& got, const Shape& shape,
+              DType dtype) {
+  if (got.dtype != dtype)
+    throw InvalidArgument("{}: {} is {}, expected {}", op, name, name_of(got.dtype),
+                          name_of(dtype));
+  if (!(got.shape == shape))
+    throw InvalidArgument("{}: {} has shape {}, expected {}", op, name, got.shape.str(),
+                          shape.str());
+}
+
+// Of x, h0[, c0], w_input, w_hidden, b_input, b_hidden.
+RnnSizes checked_sizes(const char* op, std::span<const TensorInfo> in, const RnnAttrs& attrs) {
+  const RnnMode mode = rnn_mode(op, attrs.mode);
+  const std::size_t cell = mode == RnnMode::lstm ? 1 : 0;
+  if (in.size() != 6 + cell)
+    throw InvalidArgument("{}: {} takes {} inputs, got {}", op, attrs.mode, 6 + cell, in.size());
+  const TensorInfo& x = in[0];
+  if (!is_floating(x.dtype))
+    throw InvalidArgument("{}: x is {}, expected a floating dtype", op, name_of(x.dtype));
+  if (x.shape.rank() != 3)
+    throw InvalidArgument("{}: x has shape {}, expected [T, N, I]", op, x.shape.str());
+  const TensorInfo& w_hidden = in[3 + cell];
+  if (w_hidden.shape.rank() != 2)
+    throw InvalidArgument("{}: w_hidden has shape {}, expected [G H, H]", op,
+                          w_hidden.shape.str());
+  return rnn_sizes(attrs, x.shape, w_hidden.shape);
+}
+
+RnnSizes check_layer(const char* op, std::span<const TensorInfo> in, const RnnAttrs& attrs) {
+  const RnnSizes n = checked_sizes(op, in, attrs);
+  const RnnInputs at(n);
+  const DType dtype = in[0].dtype;
+  const Shape state{n.batch, n.hidden};
+  check_is(op, "w_hidden", in[at.w_hidden()], {n.gate_width(), n.hidden}, dtype);
+  check_is(op, "w_input", in[at.w_input()], {n.gate_width(), n.inputs}, dtype);
+  check_is(op, "h0", in[at.h0()], state, dtype);
+  if (n.has_cell()) check_is(op, "c0", in[at.c0()], state, dtype);
+  check_is(op, "b_input", in[at.b_input()], {n.gate_width()}, dtype);
+  check_is(op, "b_hidden", in[at.b_hidden()], {n.gate_width()}, dtype);
+  return n;
+}
+
+Infos infer_layer(const InferArgs& args) {
+  const RnnSizes n = check_layer(args.op, args.inputs, args.attrs.as<RnnAttrs>());
+  const TensorInfo& x = args.inputs[0];
+  const TensorInfo state{{n.batch, n.hidden}, x.dtype, x.device};
+  Infos outputs{{{n.steps, n.batch, n.hidden}, x.dtype, x.device}, state};
+  if (n.has_cell()) outputs.push_back(state);
+  outputs.push_back({{n.steps, n.batch, n.kept_width()}, workspace_dtype(x.dtype), x.device});
+  return outputs;
+}
+
+Infos infer_layer_backward(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<RnnAttrs>();
+  const std::size_t cell = rnn_mode(args.op, attrs.mode) == RnnMode::lstm ? 1 : 0;
+  const std::size_t expected = 10 + 2 * cell;
+  if (args.inputs.size() != expected)
+    throw InvalidArgument("{}: {} takes {} inputs, got {}", args.op, attrs.mode, expected,
+                          args.inputs.size());
+  const auto forward = args.inputs.subspan(2 + cell, 6 + cell);
+  const Infos outputs = infer_layer({args.op, forward, args.attrs});
+  const auto check_like = [&](const char* name, std::size_t input, std::size_t output) {
+    check_is(args.op, name, args.inputs[input], outputs[output].shape, outputs[output].dtype);
+  };
+  check_like("dy", 0, 0);
+  check_like("dh_n", 1, 1);
+  if (cell == 1) check_like("dc_n", 2, 2);
+  check_like("y", expected - 2, 0);
+  check_like("workspace", expected - 1, outputs.size() - 1);
+  return Infos(forward.begin(), forward.end());
+}
+
+// The workspace has no gradient of its own: the backward op's composition computes the gates anew.
+std::vector<Tensor> layer_gradient(const GradientArgs& args) {
+  std::vector<Tensor> inputs;
+  const std::size_t states = args.outputs.size() - 1;
+  for (std::size_t i = 0; i < states; ++i)
+    inputs.push_back(args.output_grads[i] ? args.output_grads[i] : zeros_like(args.outputs[i]));
+  inputs.insert(inputs.end(), args.inputs.begin(), args.inputs.end());
+  inputs.push_back(args.outputs.front());
+  inputs.push_back(args.outputs.back());
+  return apply(rnn_layer_backward_op(), inputs, args.attrs);
+}
+
+const OpDef& rnn_layer_op() {
+  static const OpDef op{.name = "rnn_layer",
+                        .min_inputs = 6,
+                        .max_inputs = 7,
+                        .schema = attr_schema<RnnAttrs>(),
+                        .infer = infer_layer,
+                        .gradient = layer_gradient,
+                        .decompose = detail::rnn_layer_by_steps,
+                        .cpu = kernels::rnn_layer_kernels()};
+  return op;
+}
+
+const OpDef& rnn_layer_backward_op() {
+  static const OpDef op{.name = "rnn_layer_backward",
+                        .min_inputs = 10,
+                        .max_inputs = 12,
+                        .schema = attr_schema<RnnAttrs>(),
+                        .infer = infer_layer_backward,
+                        .decompose = detail::rnn_layer_backward_by_steps,
+                        .cpu = kernels::rnn_layer_backward_kernels()};
+  return op;
+}
+
+void check_defined(const Tensor& x, const std::vector<RnnWeights>& weights,
+                   const RnnOptions& options) {
+  if (!x.defined()) throw InvalidArgument("rnn: x is undefined");
+  const std::size_t directions = options.bidirectional ? 2 : 1;
+  if (weights.empty() || weights.size() % directions != 0)
+    throw InvalidArgument("rnn: got weights of {} layers and directions, expected a multiple of {}",
+                          weights.size(), directions);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (!weights[i].w_input.defined() || !weights[i].w_hidden.defined())
+      throw InvalidArgument("rnn: w_input or w_hidden number {} is undefined", i);
+  if (x.rank() != 3)
+    throw InvalidArgument("rnn: x has shape {}, expected [T, N, I]", x.shape().str());
+  if (weights[0].w_hidden.rank() != 2)
+    throw InvalidArgument("rnn: w_hidden has shape {}, expected [G H, H]",
+                          weights[0].w_hidden.shape().str());
+}
+
+void check_state(const char* name, const Tensor& state, const Shape& expected) {
+  if (state.defined() && !(state.shape() == expected))
+    throw InvalidArgument("rnn: {} has shape {}, expected {}", name, state.shape().str(),
+                          expected.str());
+}
+
+// The state that layer and direction `index` begins with; zeros where none is given.
+Tensor initial(const Tensor& state, std::size_t index, const Shape& shape, const Tensor& x) {
+  if (!state.defined()) return Tensor::zeros(shape, x.dtype(), x.device());
+  const auto i = static_cast<std::int64_t>(index);
+  return reshape(slice_axis(state, 0, i, i + 1), shape.vector());
+}
+
+Tensor bias_or_zeros(const Tensor& bias, const Tensor& w_hidden) {
+  if (bias.defined()) return bias;
+  return Tensor::zeros({w_hidden.shape(0)}, w_hidden.dtype(), w_hidden.device());
+}
+
+}  // namespace
+
+RnnResult rnn(const Tensor& x, const std::vector<RnnWeights>& weights, const RnnOptions& options,
+              const Tensor& hidden, const Tensor& cell) {
+  const bool has_cell = rnn_mode("rnn", options.mode) == RnnMode::lstm;
+  check_defined(x, weights, options);
+  const std::size_t directions = options.bidirectional ? 2 : 1;
+  const Shape state{x.shape(1), weights[0].w_hidden.shape(1)};
+  const Shape all{static_cast<std::int64_t>(weights.size()), state[0], state[1]};
+  check_state("hidden", hidden, all);
+  check_state("cell", cell, all);
+  if (cell.defined() && !has_cell) throw InvalidArgument("rnn: {} has no cell", options.mode);
+
+  std::vector<Tensor> last_hidden, last_cell;
+  Tensor layer_input = x;
+  for (std::size_t layer = 0; layer < weights.size() / directions; ++layer) {
+    std::vector<Tensor> parts;
+    for (std::size_t direction = 0; direction < directions; ++direction) {
+      const std::size_t index = layer * directions + direction;
+      const RnnWeights& w = weights[index];
+      std::vector<Tensor> inputs{layer_input, initial(hidden, index, state, x)};
+      if (has_cell) inputs.push_back(initial(cell, index, state, x));
+      inputs.insert(inputs.end(), {w.w_input, w.w_hidden, bias_or_zeros(w.b_input, w.w_hidden),
+                                   bias_or_zeros(w.b_hidden, w.w_hidden)});
+      const auto outputs =
+          apply(rnn_layer_op(), inputs, Attrs::of(RnnAttrs{options.mode, direction == 1}));
+      parts.push_back(outputs[0]);
+      last_hidden.push_back(outputs[1]);
+      if (has_cell) last_cell.push_back(outputs[2]);
+    }
+    layer_input = directions == 1 ? parts[0] : concat(parts, 2);
+  }
+  const auto join = [](const std::vector<Tensor>& states) {
+    return states.size() == 1 ? expand_dims(states[0], 0) : stack(states, 0);
+  };
+  return {layer_input, join(last_hidden), has_cell ? join(last_cell) : Tensor()};
+}
+
+namespace families {
+
+Family rnn() { return {&rnn_layer_op(), &rnn_layer_backward_op()}; }
+
+}  // namespace families
+}  // namespace lockstep

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/cpu/rnn.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lockstep/ops/cpu/dnnl_common.h"
+#include "lockstep/ops/cpu/rnn_gates.h"
+#include "lockstep/ops/cpu/rnn_reference.h"
+#include "lockstep/ops/cpu/sgemm.h"
+
+// A float32 recurrent layer: the input's part of the gates is a matrix product over many steps at
+// once, the state's part one product a step, and the gates are one pass over the row. Steps are
+// taken in chunks, so that a chunk's gates are still in the second-level cache when they are used
+// again: by the steps themselves, and, backward, by the products that make the gradients of the
+// weights, which need no order between steps.
+namespace lockstep::kernels {
+namespace {
+
+constexpr std::int64_t kChunkFloats = 512 * 1024;
+
+std::int64_t chunk_steps(const RnnSizes& n) {
+  const std::int64_t step = std::max<std::int64_t>(n.batch * n.gate_width(), 1);
+  return std::clamp<std::int64_t>(kChunkFloats / step, 1, std::max<std::int64_t>(n.steps, 1));
+}
+
+float* floats(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
+
+void transpose(Rows source, std::int64_t rows, std::int64_t columns, float* target) {
+  constexpr std::int64_t kTile = 16;
+  for (std::int64_t i = 0; i < rows; i += kTile)
+    for (std::int64_t j = 0; j < columns; j += kTile)
+      for (std::int64_t c = j; c < std::min(j + kTile, columns); ++c)
+        for (std::int64_t r = i; r < std::min(i + kTile, rows); ++r)
+          target[c * rows + r] = source.row(r)[c];
+}
+
+// Sets its own layouts and scratch; what both directions share.
+class RnnKernel : public PreparedKernel {
+ public:
+  RnnKernel(const KernelRequest& request, std::size_t first)
+      : n(rnn_sizes(request.attrs.as<RnnAttrs>(), request.inputs[first].shape,
+                    request.inputs[first + 3 + (is_lstm(request) ? 1 : 0)].shape)),
+        at(n) {
+    name = "sgemm";
+    input_layouts.resize(request.inputs.size());
+    output_layouts.resize(request.outputs.size());
+  }
+
+ protected:
+  static bool is_lstm(const KernelRequest& request) {
+    return request.attrs.as<RnnAttrs>().mode == "lstm";
+  }
+
+  // Where the state before step s is: h0, or y at the step before.
+  const float* state_before(std::int64_t s, const float* h0, const float* y) const {
+    return s == 0 ? h0 : y + n.time(s - 1) * n.batch * n.hidden;
+  }
+
+  RnnSizes n;
+  RnnInputs at;
+};
+
+class RnnForward final : public RnnKernel {
+ public:
+  explicit RnnForward(const KernelRequest& request) : RnnKernel(request, 0) {
+    const std::int64_t hidden_part = n.mode == RnnMode::gru ? n.batch * n.gate_width() : 0;
+    scratch_bytes = sizeof(float) * static_cast<std::size_t>(n.hidden * n.gate_width() +
+                                                             n.gate_width() + hidden_part);
+  }
+
+  void run(const KernelBuffers& buffers) const override {
+    const OneThread one;
+    const Call call = make_call(buffers);
+    transpose({floats(buffers.inputs[at.w_hidden()]), n.hidden}, n.gate_width(), n.hidden,
+              call.w_hidden);
+    for (std::int64_t j = 0; j < n.gate_width(); ++j)
+      call.bias[j] = call.b_input[j] + call.b_hidden[j];
+    for (std::int64_t begin = 0; begin < n.steps; begin += chunk_steps(n)) {
+      const std::int64_t end = std::min(begin + chunk_steps(n), n.steps);
+      input_part(call, begin, end);
+      for (std::int64_t s = begin; s < end; ++s) step(call, s);
+    }
+    finish(call, buffers);
+  }
+
+ private:
+  struct Call {
+    float *x, *h0, *c0, *w_input, *b_input, *b_hidden, *y, *kept;
+    float *w_hidden, *bias, *hidden_part;  // scratch; w_hidden is transposed there
+  };
+
+  Call make_call(const KernelBuffers& buffers) const {
+    const auto in = [&](std::size_t i) { return floats(buffers.inputs[i]); };
+    float* scratch = floats(buffers.scratch);
+    float* bias = scratch + n.hidden * n.gate_width();
+    return {in(at.x()),
+            in(at.h0()),
+            n.has_cell() ? in(at.c0()) : nullptr,
+            in(at.w_input()),
+            in(at.b_input()),
+            in(at.b_hidden()),
+            floats(buffers.outputs[0]),
+            floats(buffers.outputs[at.workspace()]),
+            scratch,
+            bias,
+            bias + n.gate_width()};
+  }
+
+  // Gates before activation are put where they are kept; a plain layer's are y itself.
+  Rows gates(const Call& call, std::int64_t time) const {
+    if (n.kept() == 0) return Rows{call.y, n.hidden}.from(time * n.batch);
+    return Rows{call.kept, n.kept_width()}.from(time * n.batch);
+  }
+
+  void input_part(const Call& call, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t first = n.first_time(begin, end);
+    sgemm({'N', 'T', (end - begin) * n.batch, n.gate_width(), n.inputs},
+          Rows{call.x, n.inputs}.from(first * n.batch), {call.w_input, n.inputs},
+          gates(call, first));
+  }
+
+  void step(const Call& call, std::int64_t s) const {
+    const Rows h_prev{const_cast<float*>(state_before(s, call.h0, call.y)), n.hidden};
+    const Rows weight{call.w_hidden, n.gate_width()};
+    const Rows row = gates(call, n.time(s));
+    Product product{'N', 'N', n.batch, n.gate_width(), n.hidden, 1.0f, 1.0f};
+    if (n.mode == RnnMode::gru) {
+      product.beta = 0.0f;
+      sgemm(product, h_prev, weight, {call.hidden_part, n.gate_width()});
+    } else {
+      sgemm(product, h_prev, weight, row);
+    }
+    for (std::int64_t i = 0; i < n.batch; ++i) sample(call, s, i, row.row(i), h_prev.row(i));
+  }
+
+  void sample(const Call& call, std::int64_t s, std::int64_t i, float* row,
+              const float* h_prev) const {
+    float* h = call.y + (n.time(s) * n.batch + i) * n.hidden;
+    switch (n.mode) {
+      case RnnMode::lstm: {
+        const float* c_prev = s == 0 ? call.c0 + i * n.hidden
+                                     : gates(call, n.time(s - 1)).row(i) + n.gate_width();
+        return lstm_forward_row({row, call.bias, c_prev, row + n.gate_width(), h, n.hidden});
+      }
+      case RnnMode::gru:
+        return gru_forward_row({row, call.hidden_part + i * n.gate_width(), call.b_input,
+                                call.b_hidden, h_prev, h, n.hidden});
+      case RnnMode::tanh: return tanh_forward_row({h, call.bias, n.hidden});
+      case RnnMode::relu: return relu_forward_row({h, call.bias, n.hidden});
+    }
+  }
+
+  void finish(const Call& call, const KernelBuffers& buffers) const {
+    const std::int64_t state = n.batch * n.hidden;
+    std::copy_n(state_before(n.steps, call.h0, call.y), state, floats(buffers.outputs[1]));
+    if (!n.has_cell()) return;
+    float* c_n = floats(buffers.outputs[2]);
+    if (n.steps == 0) std::copy_n(call.c0, state, c_n);
+    if (n.steps == 0) return;
+    const Rows last = gates(call, n.time(n.steps - 1));
+    for (std::int64_t i = 0; i < n.batch; ++i)
+      std::copy_n(last.row(i) + n.gate_width(), n.hidden, c_n + i * n.hidden);
+  }
+};
+
+class RnnBackward final : public RnnKernel {
+ public:
+  explicit RnnBackward(const KernelRequest& request)
+      : RnnKernel(request, is_lstm(request) ? 3 : 2), wants_dx_(!request.unused(0)) {
+    const std::int64_t buffers = n.mode == RnnMode::gru ? 2 : 1;
+    scratch_bytes = sizeof(float) * static_cast<std::size_t>(buffers * dgates_size());
+  }
+
+  void run(const KernelBuffers& buffers) const override {
+    const OneThread one;
+    const Call call = make_call(buffers);
+    clear(call);
+    for (std::int64_t end = n.steps; end > 0; end -= std::min(end, chunk_steps(n))) {
+      const std::int64_t begin = std::max<std::int64_t>(end - chunk_steps(n), 0);
+      for (std::int64_t s = end - 1; s >= begin; --s) step(call, begin, end, s);
+      products(call, begin, end);
+    }
+    if (n.mode != RnnMode::gru) std::copy_n(call.db_input, n.gate_width(), call.db_hidden);
+  }
+
+ private:
+  // dh and dc start as the gradients of the last states and end as those of the first.
+  struct Call {
+    float *dy, *dh_n, *dc_n, *x, *h0, *c0, *w_input, *w_hidden, *y, *kept;
+    float *dx, *dh, *dc, *dw_input, *dw_hidden, *db_input, *db_hidden;
+    float *dgates, *dhidden;  // scratch, one chunk; the same but for gru
+  };
+
+  std::int64_t dgates_size() const { return chunk_steps(n) * n.batch * n.gate_width(); }
+
+  Call make_call(const KernelBuffers& buffers) const {
+    const auto grad = [&](std::size_t i) { return floats(buffers.inputs[i]); };
+    const auto in = [&](std::size_t i) { return floats(buffers.inputs[at.grads() + i]); };
+    const auto out = [&](std::size_t i) { return floats(buffers.outputs[i]); };
+    float* scratch = floats(buffers.scratch);
+    const bool cell = n.has_cell();
+    return {grad(0),
+            grad(1),
+            cell ? grad(2) : nullptr,
+            in(at.x()),
+            in(at.h0()),
+            cell ? in(at.c0()) : nullptr,
+            in(at.w_input()),
+            in(at.w_hidden()),
+            in(at.count()),
+            in(at.count() + 1),
+            out(at.x()),
+            out(at.h0()),
+            cell ? out(at.c0()) : nullptr,
+            out(at.w_input()),
+            out(at.w_hidden()),
+            out(at.b_input()),
+            out(at.b_hidden()),
+            scratch,
+            n.mode == RnnMode::gru ? scratch + dgates_size() : scratch};
+  }
+
+  void clear(const Call& call) const {
+    std::copy_n(call.dh_n, n.batch * n.hidden, call.dh);
+    if (n.has_cell()) std::copy_n(call.dc_n, n.batch * n.hidden, call.dc);
+    std::fill_n(call.db_input, n.gate_width(), 0.0f);
+    std::fill_n(call.db_hidden, n.gate_width(), 0.0f);
+    if (n.steps > 0) return;
+    std::fill_n(call.dw_input, n.gate_width() * n.inputs, 0.0f);
+    std::fill_n(call.dw_hidden, n.gate_width() * n.hidden, 0.0f);
+  }
+
+  Rows local(float* chunk, std::int64_t begin, std::int64_t end, std::int64_t s) const {
+    const std::int64_t row = (n.time(s) - n.first_time(begin, end)) * n.batch;
+    return Rows{chunk, n.gate_width()}.from(row);
+  }
+
+  void step(const Call& call, std::int64_t begin, std::int64_t end, std::int64_t s) const {
+    const Rows dgates = local(call.dgates, begin, end, s);
+    const Rows dhidden = local(call.dhidden, begin, end, s);
+    for (std::int64_t i = 0; i < n.batch; ++i) sample(call, s, i, dgates.row(i), dhidden.row(i));
+    const float beta = n.mode == RnnMode::gru ? 1.0f : 0.0f;
+    sgemm({'N', 'N', n.batch, n.hidden, n.gate_width(), 1.0f, beta}, dhidden,
+          {call.w_hidden, n.hidden}, {call.dh, n.hidden});
+  }
+
+  void sample(const Call& call, std::int64_t s, std::int64_t i, float* dgates,
+              float* dhidden) const {
+    const std::int64_t row = n.time(s) * n.batch + i;
+    const float* kept = call.kept + row * n.kept_width();
+    const float* dy = call.dy + row * n.hidden;
+    const float* y = call.y + row * n.hidden;
+    float* dh = call.dh + i * n.hidden;
+    switch (n.mode) {
+      case RnnMode::lstm:
+        return lstm_backward_row({kept, cell_before(call, s, i), kept + n.gate_width(), dy, dh,
+                                  call.dc + i * n.hidden, dgates, call.db_input, n.hidden});
+      case RnnMode::gru:
+        return gru_backward_row({kept, state_before(s, call.h0, call.y) + i * n.hidden, dy, dh,
+                                 dgates, dhidden, call.db_input, call.db_hidden, n.hidden});
+      case RnnMode::tanh:
+        return tanh_backward_row({y, dy, dh, dgates, call.db_input, n.hidden});
+      case RnnMode::relu:
+        return relu_backward_row({y, dy, dh, dgates, call.db_input, n.hidden});
+    }
+  }
+
+  const float* cell_before(const Call& call, std::int64_t s, std::int64_t i) const {
+    if (s == 0) return call.c0 + i * n.hidden;
+    return call.kept + (n.time(s - 1) * n.batch + i) * n.kept_width() + n.gate_width();
+  }
+
+  // What the whole chunk adds to the gradients of x and the weights.
+  void products(const Call& call, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t rows = (end - begin) * n.batch;
+    const std::int64_t first = n.first_time(begin, end) * n.batch;
+    const Rows dgates{call.dgates, n.gate_width()};
+    const Rows x = Rows{call.x, n.inputs}.from(first);
+    const float beta = end == n.steps ? 0.0f : 1.0f;
+    sgemm({'T', 'N', n.gate_width(), n.inputs, rows, 1.0f, beta}, dgates, x,
+          {call.dw_input, n.inputs});
+    if (wants_dx_)
+      sgemm({'N', 'N', rows, n.inputs, n.gate_width()}, dgates, {call.w_input, n.inputs},
+            Rows{call.dx, n.inputs}.from(first));
+    hidden_product(call, begin, end, beta);
+  }
+
+  // The states before the chunk's steps are rows of y, one step off, except for h0.
+  void hidden_product(const Call& call, std::int64_t begin, std::int64_t end, float beta) const {
+    const Rows dw{call.dw_hidden, n.hidden};
+    if (begin == 0) {
+      sgemm({'T', 'N', n.gate_width(), n.hidden, n.batch, 1.0f, beta},
+            local(call.dhidden, begin, end, 0), {call.h0, n.hidden}, dw);
+      beta = 1.0f;
+    }
+    const std::int64_t from = std::max<std::int64_t>(begin, 1);
+    if (from >= end) return;
+    const std::int64_t skipped = n.first_time(from, end) - n.first_time(begin, end);
+    sgemm({'T', 'N', n.gate_width(), n.hidden, (end - from) * n.batch, 1.0f, beta},
+          Rows{call.dhidden, n.gate_width()}.from(skipped * n.batch),
+          Rows{call.y, n.hidden}.from(n.first_time(from - 1, end - 1) * n.batch), dw);
+  }
+
+  bool wants_dx_;
+};
+
+std::unique_ptr<PreparedKernel> prepare_forward(const KernelRequest& request, std::string&) {
+  return std::make_unique<RnnForward>(request);
+}
+
+std::unique_ptr<PreparedKernel> prepare_backward(const KernelRequest& request, std::string&) {
+  return std::make_unique<RnnBackward>(request);
+}
+
+}  // namespace
+
+std::span<const KernelCandidate> rnn_layer_kernels() {
+  static const KernelCandidate kernels[] = {
+      {.name = "sgemm", .dtypes = {DType::float32}, .prepare = prepare_forward},
+      {.name = "reference", .dtypes = {DType::float64}, .direct = rnn_layer_reference}};
+  return kernels;
+}
+
+std::span<const KernelCandidate> rnn_layer_backward_kernels() {
+  static const KernelCandidate kernels[] = {
+      {.name = "sgemm", .dtypes = {DType::float32}, .prepare = prepare_backward},
+      {.name = "reference", .dtypes = {DType::float64}, .direct = rnn_layer_backward_reference}};
+  return kernels;
+}
+
+}  // namespace lockstep::kernels
