@@ -17,8 +17,12 @@ import time
 # Before torch is loaded: its BLAS reads these once.
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
+try:
+    import numpy as np
+    import torch
+except ImportError as error:
+    print(json.dumps({"error": f"{sys.executable}: {error}"}), flush=True)
+    sys.exit(1)
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from recipes import RECIPES, loss_of  # noqa: E402

@@ -13,7 +13,7 @@ int main() {
   lockstep::autograd::attach_grad(x);
   {
     const lockstep::autograd::RecordScope record;
-    lockstep::autograd::backward(lockstep::sum(lockstep::mul(x, x)));
+    lockstep::autograd::backward(lockstep::sum(x * x));
   }
   const std::vector<float> expected{2, 4, 6};
   if (lockstep::autograd::gradient(x).to_vector<float>() != expected) return 1;

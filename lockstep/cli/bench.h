@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+struct BenchOptions {
+  bool json = false;                    // one JSON object a line instead of a table
+  bool quick = false;                   // fewer and shorter windows: a look, not a measurement
+  bool peer = true;                     // run PyTorch beside, where it is installed
+  bool bf16 = false;                    // bench step: also with bfloat16 compute
+  std::vector<std::string> names = {};  // models or ops; none: all
+};
+
+// Each prints its results on standard output as they come. Throws NotFound for an unknown name.
+void bench_step(const BenchOptions& options);
+void bench_ops(const BenchOptions& options);
+void bench_eager(const BenchOptions& options);
+
+}  // namespace lockstep::cli

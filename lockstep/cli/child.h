@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep::cli {
+
+// A process that one talks with line by line. Its standard input and output are ours; its standard
+// error is the program's. It ends, at the latest by a signal, when this object does.
+class Child {
+ public:
+  // Throws IoError when the program cannot be started.
+  explicit Child(const std::vector<std::string>& command);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // Throws IoError when the child has gone.
+  void write_line(const std::string& line);
+  // Nothing at the end of its output. Throws IoError past the deadline.
+  std::optional<std::string> read_line(std::chrono::milliseconds deadline);
+
+ private:
+  std::string program_;
+  pid_t pid_ = -1;
+  int socket_ = -1;
+  std::string unread_;
+};
+
+}  // namespace lockstep::cli
