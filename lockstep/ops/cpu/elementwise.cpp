@@ -3,6 +3,7 @@
 
 #include "lockstep/ops/cpu/loops.h"
 #include "lockstep/ops/cpu/scalar_functions.h"
+#include "lockstep/ops/cpu/tile_run.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -11,7 +12,6 @@ namespace {
 template <class F>
 void visit_number(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32: return f(TypeTag<float>{});
     case DType::float64: return f(TypeTag<double>{});
     case DType::int8: return f(TypeTag<std::int8_t>{});
     case DType::uint8: return f(TypeTag<std::uint8_t>{});
@@ -35,11 +35,8 @@ void run_bool(const KernelCall& call) {
 }
 
 template <class F>
-void run_floats(const KernelCall& call) {
-  if (call.inputs[0].dtype == DType::float32)
-    map_binary<float, float>(call, F{});
-  else
-    map_binary<double, double>(call, F{});
+void run_float64(const KernelCall& call) {
+  map_binary<double, double>(call, F{});
 }
 
 template <class F>
@@ -148,29 +145,28 @@ void run_cast(const KernelCall& call) {
   copy_strided(out.shape, {x.data, x.strides, x.dtype}, {out.data, out.strides, out.dtype});
 }
 
-constexpr DTypeSet kWide{DType::float32, DType::float64};
-constexpr DTypeSet kLoopNumbers = kWide | kIntTypes;
+constexpr DTypeSet kLoopNumbers = DTypeSet{DType::float64} | kIntTypes;
 constexpr DTypeSet kBool{DType::boolean};
 
-constexpr KernelCandidate loop(DirectKernel run, DTypeSet dtypes) {
-  return {.name = "loop", .dtypes = dtypes, .direct = run, .strided_inputs = true};
-}
-
+template <OpName op, class F>
+constexpr KernelCandidate kNumbers[] = {tile_kernel(run_tile_op<op>),
+                                        loop_kernel(run_numbers<F>, kLoopNumbers)};
+template <OpName op, class F>
+constexpr KernelCandidate kNumbersAndBool[] = {tile_kernel(run_tile_op<op>),
+                                               loop_kernel(run_numbers<F>, kLoopNumbers),
+                                               loop_kernel(run_bool<F>, kBool)};
+template <OpName op, class F>
+constexpr KernelCandidate kFloats[] = {tile_kernel(run_tile_op<op>),
+                                       loop_kernel(run_float64<F>, {DType::float64})};
 template <class F>
-constexpr KernelCandidate kNumbers[] = {loop(run_numbers<F>, kLoopNumbers)};
+constexpr KernelCandidate kCompare[] = {loop_kernel(run_compare<F>, kAllTypes)};
 template <class F>
-constexpr KernelCandidate kNumbersAndBool[] = {loop(run_numbers<F>, kLoopNumbers),
-                                               loop(run_bool<F>, kBool)};
-template <class F>
-constexpr KernelCandidate kFloats[] = {loop(run_floats<F>, kWide)};
-template <class F>
-constexpr KernelCandidate kCompare[] = {loop(run_compare<F>, kAllTypes)};
-template <class F>
-constexpr KernelCandidate kLogic[] = {loop(run_bool<F>, kBool)};
-constexpr KernelCandidate kNot[] = {loop(run_not, kBool)};
-constexpr KernelCandidate kWhere[] = {loop(run_where, kBool)};
-constexpr KernelCandidate kClip[] = {loop(run_clip, kLoopNumbers)};
-constexpr KernelCandidate kCast[] = {loop(run_cast, kAllTypes)};
+constexpr KernelCandidate kLogic[] = {loop_kernel(run_bool<F>, kBool)};
+constexpr KernelCandidate kNot[] = {loop_kernel(run_not, kBool)};
+constexpr KernelCandidate kWhere[] = {loop_kernel(run_where, kBool)};
+constexpr KernelCandidate kClip[] = {tile_kernel(run_tile_op_with<"clip", ClipAttrs>),
+                                     loop_kernel(run_clip, kLoopNumbers)};
+constexpr KernelCandidate kCast[] = {loop_kernel(run_cast, kAllTypes)};
 
 struct Row {
   std::string_view op;
@@ -178,15 +174,15 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"add", kNumbersAndBool<scalar::Add>},
-    {"subtract", kNumbers<scalar::Subtract>},
-    {"multiply", kNumbersAndBool<scalar::Multiply>},
-    {"divide", kFloats<scalar::Divide>},
-    {"floor_divide", kNumbers<scalar::FloorDivide>},
-    {"remainder", kNumbers<scalar::Remainder>},
-    {"power", kNumbers<scalar::Power>},
-    {"maximum", kNumbersAndBool<scalar::Maximum>},
-    {"minimum", kNumbersAndBool<scalar::Minimum>},
+    {"add", kNumbersAndBool<"add", scalar::Add>},
+    {"subtract", kNumbers<"subtract", scalar::Subtract>},
+    {"multiply", kNumbersAndBool<"multiply", scalar::Multiply>},
+    {"divide", kFloats<"divide", scalar::Divide>},
+    {"floor_divide", kNumbers<"floor_divide", scalar::FloorDivide>},
+    {"remainder", kNumbers<"remainder", scalar::Remainder>},
+    {"power", kNumbers<"power", scalar::Power>},
+    {"maximum", kNumbersAndBool<"maximum", scalar::Maximum>},
+    {"minimum", kNumbersAndBool<"minimum", scalar::Minimum>},
     {"equal", kCompare<Equal>},
     {"not_equal", kCompare<NotEqual>},
     {"less", kCompare<Less>},

@@ -3,22 +3,14 @@
 
 #include "lockstep/ops/cpu/loops.h"
 #include "lockstep/ops/cpu/scalar_functions.h"
+#include "lockstep/ops/cpu/tile_run.h"
 
 namespace lockstep::kernels {
 namespace {
 
 template <class F>
-void visit_float(DType dtype, F&& f) {
-  if (dtype == DType::float32) return f(TypeTag<float>{});
-  f(TypeTag<double>{});
-}
-
-template <class F>
-void run_floats(const KernelCall& call) {
-  visit_float(call.inputs[0].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    map_unary<T, T>(call, F{});
-  });
+void run_float64(const KernelCall& call) {
+  map_unary<double, double>(call, F{});
 }
 
 template <class F>
@@ -33,10 +25,7 @@ void run_integers(const KernelCall& call) {
 
 template <class F>
 void run_backward(const KernelCall& call) {
-  visit_float(call.inputs[0].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    map_binary<T, T>(call, F{});
-  });
+  map_binary<double, double>(call, F{});
 }
 
 struct Exp {
@@ -116,63 +105,49 @@ struct TanhBackward {
 };
 
 void run_leaky_relu(const KernelCall& call) {
-  visit_float(call.inputs[0].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T slope = static_cast<T>(call.attrs.as<SlopeAttrs>().slope);
-    map_unary<T, T>(call, [=](T x) { return x > 0 ? x : slope * x; });
-  });
+  const double slope = call.attrs.as<SlopeAttrs>().slope;
+  map_unary<double, double>(call, [=](double x) { return x > 0 ? x : slope * x; });
 }
 
 void run_elu(const KernelCall& call) {
-  visit_float(call.inputs[0].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T alpha = static_cast<T>(call.attrs.as<EluAttrs>().alpha);
-    map_unary<T, T>(call, [=](T x) { return scalar::elu(x, alpha); });
-  });
+  const double alpha = call.attrs.as<EluAttrs>().alpha;
+  map_unary<double, double>(call, [=](double x) { return scalar::elu(x, alpha); });
 }
 
 void run_gelu(const KernelCall& call) {
   const bool approximate = call.attrs.as<GeluAttrs>().approximate;
-  visit_float(call.inputs[0].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    map_unary<T, T>(call, [=](T x) { return scalar::gelu(x, approximate); });
-  });
+  map_unary<double, double>(call, [=](double x) { return scalar::gelu(x, approximate); });
 }
 
 void run_gelu_backward(const KernelCall& call) {
   const bool approximate = call.attrs.as<GeluAttrs>().approximate;
-  visit_float(call.inputs[0].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    map_binary<T, T>(call, [=](T g, T x) { return g * scalar::gelu_slope(x, approximate); });
-  });
+  map_binary<double, double>(
+      call, [=](double g, double x) { return g * scalar::gelu_slope(x, approximate); });
 }
 
 void run_hard_sigmoid(const KernelCall& call) {
-  const auto& attrs = call.attrs.as<HardSigmoidAttrs>();
-  visit_float(call.inputs[0].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T alpha = static_cast<T>(attrs.alpha);
-    const T beta = static_cast<T>(attrs.beta);
-    map_unary<T, T>(call, [=](T x) {
-      const T y = alpha * x + beta;
-      return y < 0 ? T{0} : y > 1 ? T{1} : y;
-    });
+  const HardSigmoidAttrs attrs = call.attrs.as<HardSigmoidAttrs>();
+  map_unary<double, double>(call, [=](double x) {
+    const double y = attrs.alpha * x + attrs.beta;
+    return y < 0 ? 0.0 : y > 1 ? 1.0 : y;
   });
 }
 
-constexpr DTypeSet kWide{DType::float32, DType::float64};
+constexpr DTypeSet kFloat64{DType::float64};
 
-constexpr KernelCandidate loop(DirectKernel run, DTypeSet dtypes) {
-  return {.name = "loop", .dtypes = dtypes, .direct = run, .strided_inputs = true};
-}
-
-template <class F>
-constexpr KernelCandidate kFloats[] = {loop(run_floats<F>, kWide)};
-template <class F>
-constexpr KernelCandidate kNumbers[] = {loop(run_floats<F>, kWide),
-                                        loop(run_integers<F>, kIntTypes)};
-template <DirectKernel run>
-constexpr KernelCandidate kRun[] = {loop(run, kWide)};
+template <OpName op, class F>
+constexpr KernelCandidate kFloats[] = {tile_kernel(run_tile_op<op>),
+                                       loop_kernel(run_float64<F>, kFloat64)};
+template <OpName op, class F>
+constexpr KernelCandidate kNumbers[] = {tile_kernel(run_tile_op<op>),
+                                        loop_kernel(run_float64<F>, kFloat64),
+                                        loop_kernel(run_integers<F>, kIntTypes)};
+template <OpName op, class F>
+constexpr KernelCandidate kBackward[] = {tile_kernel(run_tile_op<op>),
+                                         loop_kernel(run_backward<F>, kFloat64)};
+template <OpName op, class A, DirectKernel run>
+constexpr KernelCandidate kWith[] = {tile_kernel(run_tile_op_with<op, A>),
+                                     loop_kernel(run, kFloat64)};
 
 struct Row {
   std::string_view op;
@@ -180,37 +155,37 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"negative", kNumbers<scalar::Negative>},
-    {"square", kNumbers<scalar::Square>},
-    {"abs", kNumbers<scalar::Abs>},
-    {"sign", kNumbers<scalar::Sign>},
-    {"floor", kNumbers<scalar::Floor>},
-    {"ceil", kNumbers<scalar::Ceil>},
-    {"round", kNumbers<scalar::Round>},
-    {"relu", kNumbers<scalar::Relu>},
-    {"exp", kFloats<Exp>},
-    {"expm1", kFloats<Expm1>},
-    {"log", kFloats<Log>},
-    {"log1p", kFloats<Log1p>},
-    {"sqrt", kFloats<Sqrt>},
-    {"rsqrt", kFloats<Rsqrt>},
-    {"reciprocal", kFloats<Reciprocal>},
-    {"erf", kFloats<Erf>},
-    {"sin", kFloats<Sin>},
-    {"cos", kFloats<Cos>},
-    {"tanh", kFloats<Tanh>},
-    {"sigmoid", kFloats<Sigmoid>},
-    {"softplus", kFloats<Softplus>},
-    {"silu", kFloats<Silu>},
-    {"selu", kFloats<Selu>},
-    {"leaky_relu", kRun<run_leaky_relu>},
-    {"elu", kRun<run_elu>},
-    {"gelu", kRun<run_gelu>},
-    {"hard_sigmoid", kRun<run_hard_sigmoid>},
-    {"relu_backward", kRun<run_backward<ReluBackward>>},
-    {"sigmoid_backward", kRun<run_backward<SigmoidBackward>>},
-    {"tanh_backward", kRun<run_backward<TanhBackward>>},
-    {"gelu_backward", kRun<run_gelu_backward>},
+    {"negative", kNumbers<"negative", scalar::Negative>},
+    {"square", kNumbers<"square", scalar::Square>},
+    {"abs", kNumbers<"abs", scalar::Abs>},
+    {"sign", kNumbers<"sign", scalar::Sign>},
+    {"floor", kNumbers<"floor", scalar::Floor>},
+    {"ceil", kNumbers<"ceil", scalar::Ceil>},
+    {"round", kNumbers<"round", scalar::Round>},
+    {"relu", kNumbers<"relu", scalar::Relu>},
+    {"exp", kFloats<"exp", Exp>},
+    {"expm1", kFloats<"expm1", Expm1>},
+    {"log", kFloats<"log", Log>},
+    {"log1p", kFloats<"log1p", Log1p>},
+    {"sqrt", kFloats<"sqrt", Sqrt>},
+    {"rsqrt", kFloats<"rsqrt", Rsqrt>},
+    {"reciprocal", kFloats<"reciprocal", Reciprocal>},
+    {"erf", kFloats<"erf", Erf>},
+    {"sin", kFloats<"sin", Sin>},
+    {"cos", kFloats<"cos", Cos>},
+    {"tanh", kFloats<"tanh", Tanh>},
+    {"sigmoid", kFloats<"sigmoid", Sigmoid>},
+    {"softplus", kFloats<"softplus", Softplus>},
+    {"silu", kFloats<"silu", Silu>},
+    {"selu", kFloats<"selu", Selu>},
+    {"leaky_relu", kWith<"leaky_relu", SlopeAttrs, run_leaky_relu>},
+    {"elu", kWith<"elu", EluAttrs, run_elu>},
+    {"gelu", kWith<"gelu", GeluAttrs, run_gelu>},
+    {"hard_sigmoid", kWith<"hard_sigmoid", HardSigmoidAttrs, run_hard_sigmoid>},
+    {"relu_backward", kBackward<"relu_backward", ReluBackward>},
+    {"sigmoid_backward", kBackward<"sigmoid_backward", SigmoidBackward>},
+    {"tanh_backward", kBackward<"tanh_backward", TanhBackward>},
+    {"gelu_backward", kWith<"gelu_backward", GeluAttrs, run_gelu_backward>},
 };
 
 }  // namespace
