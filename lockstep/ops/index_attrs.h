@@ -30,6 +30,11 @@ struct TakeBackwardAttrs {
   }
 };
 
+struct RavelIndexAttrs {
+  Ints dims;
+  template <class F> void visit(F&& f) { f("dims", dims); }
+};
+
 struct OneHotAttrs {
   std::int64_t depth = 0;
   DType dtype = DType::float32;

@@ -6,6 +6,7 @@
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/index_attrs.h"
+#include "lockstep/ops/indexing.h"
 #include "lockstep/ops/shape_ops.h"
 
 namespace lockstep {
@@ -270,6 +271,28 @@ const OpDef& one_hot_op() {
   return op;
 }
 
+Infos infer_ravel_index(const InferArgs& args) {
+  const Ints& dims = args.attrs.as<RavelIndexAttrs>().dims;
+  if (dims.size() != args.inputs.size())
+    throw InvalidArgument("{}: {} tensors of indices for {} axes", args.op, args.inputs.size(),
+                          dims.size());
+  Shape shape;
+  for (const TensorInfo& index : args.inputs) {
+    check_index_dtype(args.op, index);
+    shape = broadcast_shapes(args.op, shape, index.shape);
+  }
+  return {{shape, DType::int64, args.inputs[0].device}};
+}
+
+const OpDef& ravel_index_op() {
+  static const OpDef op{.name = "ravel_index",
+                        .max_inputs = -1,
+                        .schema = attr_schema<RavelIndexAttrs>(),
+                        .infer = infer_ravel_index,
+                        .cpu = kernels::ravel_index()};
+  return op;
+}
+
 }  // namespace
 
 Tensor embedding(const Tensor& indices, const Tensor& table) {
@@ -296,11 +319,16 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, DType dtype) {
   return apply_one(one_hot_op(), {indices}, Attrs::of(OneHotAttrs{depth, dtype}));
 }
 
+Tensor ravel_index(const std::vector<Tensor>& indices, const Shape& dims) {
+  return apply(ravel_index_op(), indices, Attrs::of(RavelIndexAttrs{dims.vector()}))[0];
+}
+
 namespace families {
 
 Family index() {
   return {&embedding_op(), &embedding_backward_op(), &take_op(),        &take_backward_op(),
-          &gather_op(),    &pick_op(),               &scatter_add_op(), &one_hot_op()};
+          &gather_op(),    &pick_op(),               &scatter_add_op(), &one_hot_op(),
+          &ravel_index_op()};
 }
 
 }  // namespace families

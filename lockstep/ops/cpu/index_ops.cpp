@@ -233,6 +233,24 @@ void run_one_hot(const KernelCall& call) {
   });
 }
 
+void run_ravel_index(const KernelCall& call) {
+  const Ints& dims = call.attrs.as<RavelIndexAttrs>().dims;
+  const TensorView& out = call.outputs[0];
+  std::int64_t* place = out.as<std::int64_t>();
+  std::vector<std::int64_t> wide(static_cast<std::size_t>(out.numel()));
+  std::fill_n(place, out.numel(), 0);
+  for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+    const TensorView& index = call.inputs[axis];
+    copy_strided(out.shape,
+                 {index.data, broadcast_strides(index.shape, index.strides, out.shape),
+                  index.dtype},
+                 {reinterpret_cast<std::byte*>(wide.data()), out.strides, DType::int64});
+    const AxisRange range{"index", dims[axis]};
+    for (std::size_t i = 0; i < wide.size(); ++i)
+      place[i] = place[i] * dims[axis] + range(wide[i], static_cast<std::int64_t>(i));
+  }
+}
+
 constexpr DTypeSet kIndexTypes{DType::int32, DType::int64};
 
 constexpr KernelCandidate kEmbedding[] = {
@@ -259,6 +277,11 @@ constexpr KernelCandidate kScatterAdd[] = {
 constexpr KernelCandidate kOneHot[] = {
     {.name = "fill", .dtypes = kIndexTypes, .direct = run_one_hot}};
 
+constexpr KernelCandidate kRavelIndex[] = {{.name = "multiply and add",
+                                            .dtypes = kIndexTypes,
+                                            .direct = run_ravel_index,
+                                            .strided_inputs = true}};
+
 }  // namespace
 
 std::span<const KernelCandidate> embedding() { return kEmbedding; }
@@ -269,5 +292,6 @@ std::span<const KernelCandidate> gather() { return kGather; }
 std::span<const KernelCandidate> pick() { return kPick; }
 std::span<const KernelCandidate> scatter_add() { return kScatterAdd; }
 std::span<const KernelCandidate> one_hot() { return kOneHot; }
+std::span<const KernelCandidate> ravel_index() { return kRavelIndex; }
 
 }  // namespace lockstep::kernels

@@ -15,5 +15,6 @@ std::span<const KernelCandidate> gather();
 std::span<const KernelCandidate> pick();
 std::span<const KernelCandidate> scatter_add();
 std::span<const KernelCandidate> one_hot();
+std::span<const KernelCandidate> ravel_index();
 
 }  // namespace lockstep::kernels
