@@ -1,8 +1,217 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/loss.h"
+
+#include "lockstep/ops/cpu/loss.h"
+#include "lockstep/ops/create.h"
+#include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/reduce.h"
+#include "lockstep/ops/shape_ops.h"
+#include "lockstep/ops/unary.h"
 
-namespace lockstep::families {
+namespace lockstep {
+namespace {
 
-Family loss() { return {}; }
+constexpr DTypeSet kLabelTypes{DType::uint8, DType::int8, DType::int32, DType::int64};
 
-}  // namespace lockstep::families
+Shape rows_of(const Shape& logits) {
+  Shape rows = logits;
+  rows.erase(rows.rank() - 1);
+  return rows;
+}
+
+void check_logits(const char* op, const TensorInfo& logits) {
+  if (!is_floating(logits.dtype))
+    throw InvalidArgument("{}: logits are {}, expected a floating dtype", op, logits.str());
+  if (logits.shape.rank() == 0 || logits.shape.back() == 0)
+    throw InvalidArgument("{}: logits have shape {}, expected a last axis of classes", op,
+                          logits.shape.str());
+}
+
+void check_labels(const char* op, const TensorInfo& logits, const TensorInfo& labels) {
+  const bool dense = is_floating(labels.dtype);
+  const Shape expected = dense ? logits.shape : rows_of(logits.shape);
+  if (dense ? labels.dtype != logits.dtype : !kLabelTypes.has(labels.dtype))
+    throw InvalidArgument("{}: labels are {}, expected class numbers or {} probabilities", op,
+                          labels.str(), name_of(logits.dtype));
+  if (!(labels.shape == expected))
+    throw InvalidArgument("{}: labels have shape {}, expected {} for logits of shape {}", op,
+                          labels.shape.str(), expected.str(), logits.shape.str());
+}
+
+void check_smoothing(const InferArgs& args) {
+  const double smoothing = args.attrs.as<CrossEntropyAttrs>().smoothing;
+  if (!(smoothing >= 0.0 && smoothing <= 1.0))
+    throw InvalidArgument("{}: smoothing is {}, expected 0 to 1", args.op, smoothing);
+}
+
+// The log-sum-exp stands in an exponent later, so half precision does not do for it.
+DType log_sum_dtype(DType logits) {
+  return logits == DType::float64 ? DType::float64 : DType::float32;
+}
+
+Infos infer_cross_entropy(const InferArgs& args) {
+  const TensorInfo& logits = args.inputs[0];
+  check_logits(args.op, logits);
+  check_labels(args.op, logits, args.inputs[1]);
+  check_smoothing(args);
+  const Shape rows = rows_of(logits.shape);
+  return {{rows, logits.dtype, logits.device}, {rows, log_sum_dtype(logits.dtype), logits.device}};
+}
+
+Infos infer_cross_entropy_backward(const InferArgs& args) {
+  const TensorInfo& grad = args.inputs[0];
+  const TensorInfo& logits = args.inputs[1];
+  check_logits(args.op, logits);
+  check_labels(args.op, logits, args.inputs[2]);
+  check_smoothing(args);
+  const Shape rows = rows_of(logits.shape);
+  if (!(grad.shape == rows) || grad.dtype != logits.dtype)
+    throw InvalidArgument("{}: gradient is {}, expected {}{}", args.op, grad.str(),
+                          name_of(logits.dtype), rows.str());
+  const TensorInfo log_sum{rows, log_sum_dtype(logits.dtype), logits.device};
+  if (!(args.inputs[3] == log_sum))
+    throw InvalidArgument("{}: log_sum_exp is {}, expected {}", args.op, args.inputs[3].str(),
+                          log_sum.str());
+  return {logits};
+}
+
+Infos infer_sigmoid_cross_entropy(const InferArgs& args) {
+  const TensorInfo& logits = args.inputs[0];
+  const TensorInfo& labels = args.inputs[1];
+  if (!is_floating(logits.dtype))
+    throw InvalidArgument("{}: logits are {}, expected a floating dtype", args.op, logits.str());
+  if (!(logits.shape == labels.shape) || logits.dtype != labels.dtype)
+    throw InvalidArgument("{}: labels are {}, expected {} as the logits", args.op, labels.str(),
+                          logits.str());
+  return {logits};
+}
+
+const OpDef& cross_entropy_backward_op();
+
+// A value of each row, ready to broadcast against the logits.
+Tensor column(const Tensor& rows, DType dtype) {
+  const Tensor wide = expand_dims(rows, -1);
+  return rows.dtype() == dtype ? wide : cast(wide, dtype);
+}
+
+Tensor probabilities(const Tensor& logits, const Tensor& log_sum_exp) {
+  return exp(logits - column(log_sum_exp, logits.dtype()));
+}
+
+// The log-sum-exp is an output too, so that gradients of gradients find their way through it.
+std::vector<Tensor> cross_entropy_gradient(const GradientArgs& args) {
+  const Tensor& logits = args.inputs[0];
+  const Tensor& labels = args.inputs[1];
+  const Tensor& log_sum_exp = args.outputs[1];
+  const DType dtype = logits.dtype();
+  std::vector<Tensor> grads(2);
+  if (args.grad().defined() && args.needs_grad(0))
+    grads[0] = apply_one(cross_entropy_backward_op(), {args.grad(), logits, labels, log_sum_exp},
+                         args.attrs);
+  if (args.output_grads[1].defined() && args.needs_grad(0)) {
+    const Tensor through = column(args.output_grads[1], dtype) * probabilities(logits, log_sum_exp);
+    grads[0] = grads[0].defined() ? grads[0] + through : through;
+  }
+  if (args.grad().defined() && args.needs_grad(1) && is_floating(labels.dtype())) {
+    const double keep = 1.0 - args.attrs.as<CrossEntropyAttrs>().smoothing;
+    grads[1] = column(args.grad() * keep, dtype) * (column(log_sum_exp, dtype) - logits);
+  }
+  return grads;
+}
+
+// Of g * (mass * exp(x - l) - (1 - s) * t - s / C), where mass = (1 - s) * sum(t) + s.
+std::vector<Tensor> cross_entropy_backward_gradient(const GradientArgs& args) {
+  const Tensor& g = args.inputs[0];
+  const Tensor& logits = args.inputs[1];
+  const Tensor& labels = args.inputs[2];
+  const Tensor& log_sum_exp = args.inputs[3];
+  const Tensor& h = args.grad();
+  const double smoothing = args.attrs.as<CrossEntropyAttrs>().smoothing;
+  const bool dense = is_floating(labels.dtype());
+  std::vector<Tensor> grads(4);
+  if (args.needs_grad(0))
+    grads[0] = sum(h * apply_one(cross_entropy_backward_op(),
+                                 {ones_like(g), logits, labels, log_sum_exp}, args.attrs),
+                   {-1});
+  const Tensor p = probabilities(logits, log_sum_exp);
+  const Tensor weight = column(g, g.dtype());
+  if (args.needs_grad(1) || args.needs_grad(3)) {
+    Tensor pulled = h * p * weight;
+    if (dense) pulled = pulled * (sum(labels, {-1}, true) * (1.0 - smoothing) + smoothing);
+    grads[1] = pulled;
+    grads[3] = cast(negative(sum(pulled, {-1})), log_sum_exp.dtype());
+  }
+  if (args.needs_grad(2) && dense)
+    grads[2] = (sum(h * p, {-1}, true) - h) * weight * (1.0 - smoothing);
+  return grads;
+}
+
+std::vector<Tensor> sigmoid_cross_entropy_gradient(const GradientArgs& args) {
+  const Tensor& logits = args.inputs[0];
+  std::vector<Tensor> grads(2);
+  if (args.needs_grad(0)) grads[0] = args.grad() * (sigmoid(logits) - args.inputs[1]);
+  if (args.needs_grad(1)) grads[1] = negative(args.grad() * logits);
+  return grads;
+}
+
+const OpDef& cross_entropy_op() {
+  static const OpDef op{.name = "softmax_cross_entropy",
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .schema = attr_schema<CrossEntropyAttrs>(),
+                        .infer = infer_cross_entropy,
+                        .gradient = cross_entropy_gradient,
+                        .cpu = kernels::softmax_cross_entropy_kernels()};
+  return op;
+}
+
+const OpDef& cross_entropy_backward_op() {
+  static const OpDef op{.name = "softmax_cross_entropy_backward",
+                        .min_inputs = 4,
+                        .max_inputs = 4,
+                        .schema = attr_schema<CrossEntropyAttrs>(),
+                        .infer = infer_cross_entropy_backward,
+                        .gradient = cross_entropy_backward_gradient,
+                        .cpu = kernels::softmax_cross_entropy_backward_kernels()};
+  return op;
+}
+
+const OpDef& sigmoid_cross_entropy_op() {
+  static const OpDef op{.name = "sigmoid_cross_entropy",
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .kind = OpKind::elementwise,
+                        .infer = infer_sigmoid_cross_entropy,
+                        .gradient = sigmoid_cross_entropy_gradient,
+                        .cpu = kernels::sigmoid_cross_entropy_kernels()};
+  return op;
+}
+
+Tensor in_dtype_of(const Tensor& labels, const Tensor& logits) {
+  return labels.dtype() == logits.dtype() ? labels : cast(labels, logits.dtype());
+}
+
+}  // namespace
+
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, double smoothing) {
+  const bool convert = labels.defined() && logits.defined() && is_floating(labels.dtype());
+  return apply_one(cross_entropy_op(), {logits, convert ? in_dtype_of(labels, logits) : labels},
+                   Attrs::of(CrossEntropyAttrs{smoothing}));
+}
+
+Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels) {
+  const bool convert = labels.defined() && logits.defined();
+  return apply_one(sigmoid_cross_entropy_op(),
+                   {logits, convert ? in_dtype_of(labels, logits) : labels});
+}
+
+namespace families {
+
+Family loss() {
+  return {&cross_entropy_op(), &cross_entropy_backward_op(), &sigmoid_cross_entropy_op()};
+}
+
+}  // namespace families
+}  // namespace lockstep

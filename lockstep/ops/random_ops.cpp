@@ -1,8 +1,182 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/random_ops.h"
+
+#include <cmath>
+#include <limits>
+
+#include "lockstep/ops/cpu/random_ops.h"
+#include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 
-namespace lockstep::families {
+namespace lockstep {
+namespace {
 
-Family random() { return {}; }
+thread_local RandomScope* innermost_scope = nullptr;
+thread_local std::int64_t uses_without_scope = 0;
 
-}  // namespace lockstep::families
+void check_key(const InferArgs& args) {
+  const TensorInfo& key = args.inputs[0];
+  if (key.dtype != DType::int64 || !(key.shape == Shape{3}))
+    throw InvalidArgument("{}: key is {}, expected int64[3]", args.op, key.str());
+}
+
+Infos drawn(const InferArgs& args, const Ints& sizes, DType dtype) {
+  check_key(args);
+  const Shape shape(sizes);
+  for (std::int64_t size : shape)
+    if (size < 0)
+      throw InvalidArgument("{}: shape {} has a negative size", args.op, shape.str());
+  return {{shape, dtype, args.inputs[0].device}};
+}
+
+void check_floating(const InferArgs& args, DType dtype) {
+  if (!is_floating(dtype))
+    throw InvalidArgument("{}: dtype is {}, expected a floating one", args.op, name_of(dtype));
+}
+
+Infos infer_uniform(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<UniformAttrs>();
+  check_floating(args, attrs.dtype);
+  if (!(attrs.low <= attrs.high) || !std::isfinite(attrs.high - attrs.low))
+    throw InvalidArgument("uniform: low is {}, high is {}, expected low <= high", attrs.low,
+                          attrs.high);
+  return drawn(args, attrs.shape, attrs.dtype);
+}
+
+Infos infer_normal(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<NormalAttrs>();
+  check_floating(args, attrs.dtype);
+  if (!(attrs.stddev >= 0.0))
+    throw InvalidArgument("normal: stddev is {}, expected 0 or more", attrs.stddev);
+  return drawn(args, attrs.shape, attrs.dtype);
+}
+
+Infos infer_bernoulli(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<BernoulliAttrs>();
+  if (!(attrs.p >= 0.0 && attrs.p <= 1.0))
+    throw InvalidArgument("bernoulli: p is {}, expected 0 to 1", attrs.p);
+  return drawn(args, attrs.shape, attrs.dtype);
+}
+
+bool fits(DType dtype, std::int64_t value) {
+  return visit_dtype(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T>)
+      return value >= static_cast<std::int64_t>(std::numeric_limits<T>::lowest()) &&
+             value <= static_cast<std::int64_t>(std::numeric_limits<T>::max());
+    else
+      return true;
+  });
+}
+
+Infos infer_randint(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<RandintAttrs>();
+  if (attrs.low >= attrs.high)
+    throw InvalidArgument("randint: low is {}, high is {}, expected low < high", attrs.low,
+                          attrs.high);
+  if (!fits(attrs.dtype, attrs.low) || !fits(attrs.dtype, attrs.high - 1))
+    throw InvalidArgument("randint: {}..{} does not fit {}", attrs.low, attrs.high - 1,
+                          name_of(attrs.dtype));
+  return drawn(args, attrs.shape, attrs.dtype);
+}
+
+Infos infer_permutation(const InferArgs& args) {
+  const std::int64_t n = args.attrs.as<PermutationAttrs>().n;
+  if (n < 0) throw InvalidArgument("permutation: n is {}, expected 0 or more", n);
+  return drawn(args, {n}, DType::int64);
+}
+
+const OpDef& uniform_op() {
+  static const OpDef op{.name = "uniform",
+                        .schema = attr_schema<UniformAttrs>(),
+                        .infer = infer_uniform,
+                        .cpu = kernels::uniform_kernels()};
+  return op;
+}
+
+const OpDef& normal_op() {
+  static const OpDef op{.name = "normal",
+                        .schema = attr_schema<NormalAttrs>(),
+                        .infer = infer_normal,
+                        .cpu = kernels::normal_kernels()};
+  return op;
+}
+
+const OpDef& bernoulli_op() {
+  static const OpDef op{.name = "bernoulli",
+                        .schema = attr_schema<BernoulliAttrs>(),
+                        .infer = infer_bernoulli,
+                        .cpu = kernels::bernoulli_kernels()};
+  return op;
+}
+
+const OpDef& randint_op() {
+  static const OpDef op{.name = "randint",
+                        .schema = attr_schema<RandintAttrs>(),
+                        .infer = infer_randint,
+                        .cpu = kernels::randint_kernels()};
+  return op;
+}
+
+const OpDef& permutation_op() {
+  static const OpDef op{.name = "permutation",
+                        .schema = attr_schema<PermutationAttrs>(),
+                        .infer = infer_permutation,
+                        .cpu = kernels::permutation_kernels()};
+  return op;
+}
+
+}  // namespace
+
+Tensor random_key(std::uint64_t seed, std::uint32_t step, std::uint32_t shard) {
+  const std::vector<std::int64_t> words{static_cast<std::int64_t>(seed), step, shard};
+  return Tensor::from(words, {3});
+}
+
+RandomScope::RandomScope(Tensor key) : key_(std::move(key)), outer_(innermost_scope) {
+  innermost_scope = this;
+}
+
+RandomScope::~RandomScope() { innermost_scope = outer_; }
+
+RandomScope::Draw RandomScope::next() {
+  if (innermost_scope == nullptr) return {random_key(0), uses_without_scope++};
+  return {innermost_scope->key_, innermost_scope->uses_++};
+}
+
+Tensor uniform(const Shape& shape, double low, double high, DType dtype) {
+  const auto [key, use] = RandomScope::next();
+  return apply_one(uniform_op(), {key},
+                   Attrs::of(UniformAttrs{shape.vector(), low, high, dtype, use}));
+}
+
+Tensor normal(const Shape& shape, double mean, double stddev, DType dtype) {
+  const auto [key, use] = RandomScope::next();
+  return apply_one(normal_op(), {key},
+                   Attrs::of(NormalAttrs{shape.vector(), mean, stddev, dtype, use}));
+}
+
+Tensor bernoulli(const Shape& shape, double p, DType dtype) {
+  const auto [key, use] = RandomScope::next();
+  return apply_one(bernoulli_op(), {key}, Attrs::of(BernoulliAttrs{shape.vector(), p, dtype, use}));
+}
+
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype) {
+  const auto [key, use] = RandomScope::next();
+  return apply_one(randint_op(), {key},
+                   Attrs::of(RandintAttrs{shape.vector(), low, high, dtype, use}));
+}
+
+Tensor permutation(std::int64_t n) {
+  const auto [key, use] = RandomScope::next();
+  return apply_one(permutation_op(), {key}, Attrs::of(PermutationAttrs{n, use}));
+}
+
+namespace families {
+
+Family random() {
+  return {&uniform_op(), &normal_op(), &bernoulli_op(), &randint_op(), &permutation_op()};
+}
+
+}  // namespace families
+}  // namespace lockstep

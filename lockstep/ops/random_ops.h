@@ -11,7 +11,7 @@ namespace lockstep {
 Tensor random_key(std::uint64_t seed, std::uint32_t step = 0, std::uint32_t shard = 0);
 
 // Under a scope, random ops of this thread need no key: they take the scope's, with use numbers
-// counted from 0. Scopes nest. Without a scope the key is seed 0.
+// counted from 0. Scopes nest. Without a scope the key is seed 0, and each thread counts uses.
 class RandomScope {
  public:
   explicit RandomScope(Tensor key);
@@ -32,6 +32,10 @@ class RandomScope {
   RandomScope* outer_;
 };
 
+// Element i is made of the key, the use and i alone (tensor/philox.h): the first ten of a thousand
+// are the same as ten. Normals come in pairs (Box-Muller); integers take two words each.
+
+// low <= value < high
 Tensor uniform(const Shape& shape, double low = 0.0, double high = 1.0,
                DType dtype = DType::float32);
 Tensor normal(const Shape& shape, double mean = 0.0, double stddev = 1.0,

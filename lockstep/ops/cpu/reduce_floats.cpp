@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <limits>
 
 #include "lockstep/ops/cpu/reduce.h"
 #include "lockstep/ops/cpu/reduce_plan.h"
@@ -10,12 +9,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <hwy/contrib/math/math-inl.h>
+#include "lockstep/ops/cpu/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // What is summed: a function of an element and of a number that belongs to the output.
 struct Itself {
@@ -49,20 +47,6 @@ struct ExpOfDifference {
     return hn::Exp(d, hn::Sub(x, most));
   }
 };
-
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> load_part(D d, const T* x, std::size_t count) {
-  HWY_ALIGN T padded[hn::MaxLanes(D())] = {};
-  for (std::size_t i = 0; i < count; ++i) padded[i] = x[i];
-  return hn::Load(d, padded);
-}
-
-template <class D, class T = hn::TFromD<D>>
-HWY_INLINE void store_part(D d, hn::Vec<D> v, T* x, std::size_t count) {
-  HWY_ALIGN T padded[hn::MaxLanes(D())];
-  hn::Store(v, d, padded);
-  for (std::size_t i = 0; i < count; ++i) x[i] = padded[i];
-}
 
 // Sums of f(x). Short runs are added in T, in several chains; the runs' sums are added in double.
 // So the error does not grow with the number of elements, at the price of one conversion a run.
@@ -157,45 +141,16 @@ struct SumReducer {
   }
 };
 
-// The largest (smallest) element; NaN wins over everything.
 template <class T, bool kLargest>
 struct ExtremeReducer {
   using In = T;
   using Acc = T;
   using Out = T;
 
-  T initial() const {
-    const T inf = std::numeric_limits<T>::infinity();
-    return kLargest ? -inf : inf;
-  }
-  T combine(T a, T b) const { return (kLargest ? b > a : b < a) || std::isnan(b) ? b : a; }
+  T initial() const { return least_extreme<kLargest, T>(); }
+  T combine(T a, T b) const { return scalar_extreme<kLargest>(a, b); }
   T finish(T total, std::int64_t) const { return total; }
-
-  template <class V>
-  static HWY_INLINE V pick(V a, V b) {
-    const auto better = kLargest ? hn::Gt(b, a) : hn::Lt(b, a);
-    return hn::IfThenElse(hn::Or(better, hn::IsNaN(b)), b, a);
-  }
-
-  T row(const T* x, std::int64_t n, std::int64_t) const {
-    const hn::ScalableTag<T> d;
-    using V = hn::Vec<decltype(d)>;
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    V a0 = hn::Set(d, initial()), a1 = a0, a2 = a0, a3 = a0;
-    std::int64_t i = 0;
-    for (; i + 4 * lanes <= n; i += 4 * lanes) {
-      a0 = pick(a0, hn::LoadU(d, x + i));
-      a1 = pick(a1, hn::LoadU(d, x + i + lanes));
-      a2 = pick(a2, hn::LoadU(d, x + i + 2 * lanes));
-      a3 = pick(a3, hn::LoadU(d, x + i + 3 * lanes));
-    }
-    HWY_ALIGN T lane[hn::MaxLanes(d)];
-    hn::Store(pick(pick(a0, a1), pick(a2, a3)), d, lane);
-    T best = initial();
-    for (std::int64_t j = 0; j < lanes; ++j) best = combine(best, lane[j]);
-    for (; i < n; ++i) best = combine(best, x[i]);
-    return best;
-  }
+  T row(const T* x, std::int64_t n, std::int64_t) const { return row_extreme<kLargest>(x, n); }
 
   void rows(const T* x, std::int64_t stride, std::int64_t count, std::int64_t width, std::int64_t,
             T* totals) const {
@@ -203,8 +158,10 @@ struct ExtremeReducer {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     for (std::int64_t i = 0; i < count; ++i, x += stride) {
       std::int64_t j = 0;
-      for (; j + lanes <= width; j += lanes)
-        hn::StoreU(pick(hn::LoadU(d, totals + j), hn::LoadU(d, x + j)), d, totals + j);
+      for (; j + lanes <= width; j += lanes) {
+        const auto v = extreme<kLargest>(hn::LoadU(d, totals + j), hn::LoadU(d, x + j));
+        hn::StoreU(v, d, totals + j);
+      }
       for (; j < width; ++j) totals[j] = combine(totals[j], x[j]);
     }
   }

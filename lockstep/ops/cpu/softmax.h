@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "lockstep/ops/kernel.h"
+
+namespace lockstep {
+
+struct SoftmaxAttrs {
+  int axis = -1;
+  template <class F>
+  void visit(F&& f) {
+    f("axis", axis);
+  }
+};
+
+namespace kernels {
+
+std::span<const KernelCandidate> softmax_kernels();
+std::span<const KernelCandidate> log_softmax_kernels();
+std::span<const KernelCandidate> softmax_backward_kernels();
+std::span<const KernelCandidate> log_softmax_backward_kernels();
+
+}  // namespace kernels
+}  // namespace lockstep
