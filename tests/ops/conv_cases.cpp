@@ -9,32 +9,45 @@ namespace {
 
 using std::int64_t;
 
+// Calls f(position, index) for every position of a box of sizes `s`.
+template <class F>
+void for_each_position(const ConvProblem::Sizes& s, const F& f) {
+  int64_t index = 0;
+  for (int64_t i = 0; i < s[0]; ++i)
+    for (int64_t j = 0; j < s[1]; ++j)
+      for (int64_t k = 0; k < s[2]; ++k) f(ConvProblem::Sizes{i, j, k}, index++);
+}
+
+// Calls f(x index, weight index, y index) for every product of one channel with one kernel.
+template <class F>
+void for_each_product_of_plane(const ConvProblem& p, const F& f) {
+  for_each_position(p.kernel, [&](const ConvProblem::Sizes& ks, int64_t k) {
+    for_each_position(p.output, [&](const ConvProblem::Sizes& is, int64_t i) {
+      int64_t at = 0;
+      for (std::size_t a = 0; a < 3; ++a) {
+        const int64_t pos = is[a] * p.stride[a] - p.padding[a] + ks[a] * p.dilation[a];
+        if (pos < 0 || pos >= p.input[a]) return;
+        at = at * p.input[a] + pos;
+      }
+      f(at, k, i);
+    });
+  });
+}
+
 // Calls f(x index, weight index, y index) for every product of the convolution.
 template <class F>
 void for_each_product(const ConvProblem& p, const F& f) {
   const auto volume = [](const ConvProblem::Sizes& s) { return s[0] * s[1] * s[2]; };
-  const auto split = [](int64_t i, const ConvProblem::Sizes& s) {
-    return ConvProblem::Sizes{i / (s[1] * s[2]), i / s[2] % s[1], i % s[2]};
-  };
   for (int64_t n = 0; n < p.batch; ++n)
     for (int64_t o = 0; o < p.out_channels; ++o)
-      for (int64_t c = 0; c < p.group_in(); ++c)
-        for (int64_t k = 0; k < volume(p.kernel); ++k)
-          for (int64_t i = 0; i < volume(p.output); ++i) {
-            const auto ks = split(k, p.kernel), is = split(i, p.output);
-            int64_t at = 0;
-            bool inside = true;
-            for (std::size_t a = 0; a < 3; ++a) {
-              const int64_t pos = is[a] * p.stride[a] - p.padding[a] + ks[a] * p.dilation[a];
-              inside = inside && pos >= 0 && pos < p.input[a];
-              at = at * p.input[a] + pos;
-            }
-            if (!inside) continue;
-            const int64_t channel = o / p.group_out() * p.group_in() + c;
-            f((n * p.in_channels + channel) * volume(p.input) + at,
-              (o * p.group_in() + c) * volume(p.kernel) + k,
-              (n * p.out_channels + o) * volume(p.output) + i);
-          }
+      for (int64_t c = 0; c < p.group_in(); ++c) {
+        const int64_t channel = o / p.group_out() * p.group_in() + c;
+        const int64_t x = (n * p.in_channels + channel) * volume(p.input);
+        const int64_t w = (o * p.group_in() + c) * volume(p.kernel);
+        const int64_t y = (n * p.out_channels + o) * volume(p.output);
+        for_each_product_of_plane(
+            p, [&](int64_t at, int64_t k, int64_t i) { f(x + at, w + k, y + i); });
+      }
 }
 
 Tensor spread_bias(const std::vector<Tensor>& in, const Shape& shape) {
@@ -192,7 +205,10 @@ std::vector<OpCase> conv_cases() {
   add_transposed_rows(rows);
   const std::size_t small = rows.size();
   for (const Setting& s : wide_settings()) add_rows(rows, s);
-  for (std::size_t i = small; i < rows.size(); ++i) rows[i].check_gradient = false;
+  for (std::size_t i = small; i < rows.size(); ++i) {
+    rows[i].check_gradient = false;
+    rows[i].tolerance = 3e-5;  // the reference kernel adds 576 products one by one in float32
+  }
   return rows;
 }
 

@@ -15,6 +15,8 @@ DTYPES = {
     "float64": torch.float64,
     "int64": torch.int64,
     "int32": torch.int32,
+    "int8": torch.int8,
+    "uint8": torch.uint8,
     "bool": torch.bool,
 }
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
