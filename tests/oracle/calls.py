@@ -610,6 +610,32 @@ def attention(d):
     return Call("attention", {"causal": causal}, inputs, function)
 
 
+def rnn(mode):
+    def make(d):
+        hidden, layers, both = d.size(1, 9), d.size(1, 2), d.flag()
+        x = d.tensor([d.size(1, 6), d.size(1, 3), d.size(1, 9)])
+        directions = 2 if both else 1
+        gates = {"lstm": 4, "gru": 3}.get(mode, 1) * hidden
+        state = [layers * directions, x.shape[1], hidden]
+        inputs = [x] + [d.tensor(state) for _ in range(2 if mode == "lstm" else 1)]
+        first_weight = len(inputs)
+        for layer in range(layers):
+            size = hidden * directions if layer else x.shape[2]
+            for _ in range(directions):
+                for shape in ([gates, size], [gates, hidden], [gates], [gates]):
+                    inputs.append(d.tensor(shape, -0.5, 0.5))
+
+        def function(x, *rest):
+            states, weights = rest[: first_weight - 1], rest[first_weight - 1 :]
+            start = states if mode == "lstm" else states[0]
+            return getattr(torch, mode)(x, start, weights, True, layers, 0.0, True, both, False)
+
+        attrs = {"mode": mode, "bidirectional": both}
+        return Call("rnn", attrs, inputs, function, tolerance=5)
+
+    return make
+
+
 def calls():
     """Every kind of call, by name."""
     table = {name: unary(name) for name in UNARY}
@@ -624,6 +650,8 @@ def calls():
         table[f"max_pool {rank}d"] = pool("max_pool", rank)
         table[f"avg_pool {rank}d"] = pool("avg_pool", rank)
         table[f"adaptive_avg_pool {rank}d"] = adaptive_avg_pool(rank)
+    for mode in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        table[mode] = rnn(mode)
     for name in ("sort", "argsort"):
         table[name] = sort(name)
     for name in ("argmax", "argmin"):

@@ -4,7 +4,8 @@
 //   {"op": "conv", "attrs": {"groups": 2}, "inputs": [{"dtype", "shape", "data"}, ...],
 //    "output_grads": [null | {...}, ...]}
 // and one a line back: {"outputs": [...], "gradients": [null | {...}, ...]}, or {"error": "..."}.
-// {"list": true} is answered with every op's name and default attributes.
+// {"list": true} is answered with every op's name and default attributes. Besides the ops there is
+// the function "rnn": x, hidden, cell for an lstm, then four weights for each layer and direction.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +13,7 @@
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/rnn.h"
 
 namespace lockstep {
 namespace {
@@ -54,9 +56,25 @@ json write_tensors(const std::vector<Tensor>& tensors) {
   return list;
 }
 
+std::vector<Tensor> run_rnn(const std::vector<Tensor>& inputs, const json& attrs) {
+  const RnnOptions options{attrs.at("mode").get<std::string>(), attrs.at("bidirectional")};
+  const bool lstm = options.mode == "lstm";
+  std::vector<RnnWeights> weights;
+  for (std::size_t i = lstm ? 3 : 2; i + 3 < inputs.size(); i += 4)
+    weights.push_back({inputs[i], inputs[i + 1], inputs[i + 2], inputs[i + 3]});
+  const RnnResult result = rnn(inputs[0], weights, options, inputs[1], lstm ? inputs[2] : Tensor());
+  if (!lstm) return {result.y, result.hidden};
+  return {result.y, result.hidden, result.cell};
+}
+
+std::vector<Tensor> call(const std::string& name, const std::vector<Tensor>& inputs,
+                         const json& attrs) {
+  if (name == "rnn") return run_rnn(inputs, attrs);
+  const OpDef& op = get_op(name);
+  return apply(op, inputs, read_attributes(op, attrs));
+}
+
 json run(const json& request) {
-  const OpDef& op = get_op(request.at("op").get<std::string>());
-  const Attrs attrs = read_attributes(op, request.value("attrs", json::object()));
   std::vector<Tensor> inputs;
   for (const json& input : request.at("inputs")) {
     inputs.push_back(read_tensor(input));
@@ -65,7 +83,8 @@ json run(const json& request) {
   std::vector<Tensor> outputs;
   {
     autograd::RecordScope record;
-    outputs = apply(op, inputs, attrs);
+    outputs =
+        call(request.at("op").get<std::string>(), inputs, request.value("attrs", json::object()));
   }
   json answer{{"outputs", write_tensors(outputs)}};
   std::vector<Tensor> heads;
