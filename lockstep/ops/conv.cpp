@@ -30,8 +30,8 @@ struct ConvSizes {
 
 ConvSizes check_window(const char* op, const TensorInfo& input, const ConvWindow& window) {
   const std::size_t spatial = check_spatial_input(op, input);
-  if (window.groups < 1) throw InvalidArgument("{}: groups is {}, expected at least 1", op,
-                                               window.groups);
+  if (window.groups < 1 || window.groups > kMostSpatial)
+    throw InvalidArgument("{}: groups is {}, expected 1 to {}", op, window.groups, kMostSpatial);
   return {op, spatial,
           {check_spatial_list(op, "stride", window.stride, spatial, 1, 1),
            check_spatial_list(op, "padding", window.padding, spatial, 0, 0),

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/spatial.h"
 
-#include <algorithm>
-#include <limits>
 
 namespace lockstep {
 
@@ -13,14 +11,12 @@ Ints spatial_list(const Ints& given, std::size_t count, std::int64_t none) {
 
 Ints check_spatial_list(const char* op, const char* name, const Ints& given, std::size_t count,
                         std::int64_t none, std::int64_t least) {
-  // So that sums and products of a few of them do not overflow.
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (given.size() > 1 && given.size() != count)
     throw InvalidArgument("{}: {} has {} entries, expected 1 or {}", op, name, given.size(), count);
   for (std::int64_t value : given)
-    if (value < least || value > kMost)
+    if (value < least || value > kMostSpatial)
       throw InvalidArgument("{}: {} is {}, expected at least {}{}", op, name, to_string(AttrValue(given)),
-                            least, value > kMost ? fmt::format(" and at most {}", kMost) : "");
+                            least, value > kMostSpatial ? fmt::format(" and at most {}", kMostSpatial) : "");
   return spatial_list(given, count, none);
 }
 

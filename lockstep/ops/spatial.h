@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
+#include <limits>
 
 #include "lockstep/ops/attrs.h"
 #include "lockstep/tensor/tensor.h"
@@ -9,6 +9,9 @@
 // What convolutions and pools share: inputs [N, C, spatial...] and lists with one entry for each
 // spatial axis.
 namespace lockstep {
+
+// No entry may be larger, so that sums and products of two do not overflow.
+inline constexpr std::int64_t kMostSpatial = std::numeric_limits<std::int32_t>::max();
 
 // A list in full: given so, as one entry for all axes, or not at all.
 Ints spatial_list(const Ints& given, std::size_t count, std::int64_t none);

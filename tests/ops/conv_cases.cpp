@@ -207,7 +207,8 @@ std::vector<OpCase> conv_cases() {
   for (const Setting& s : wide_settings()) add_rows(rows, s);
   for (std::size_t i = small; i < rows.size(); ++i) {
     rows[i].check_gradient = false;
-    rows[i].tolerance = 3e-5;  // the reference kernel adds 576 products one by one in float32
+    // Hundreds of products: the reference adds them one by one, Winograd in transformed sums.
+    rows[i].tolerance = 1e-4;
   }
   return rows;
 }

@@ -149,7 +149,7 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request,
   builder.add<dnnl::convolution_forward>(desc, std::move(arguments));
   return builder.finish(kernel_name(desc));
 } catch (const dnnl::error& error) {
-  rethrow(error, "conv");
+  return decline(error, "conv", declined);
 }
 
 std::unique_ptr<PreparedKernel> prepare_conv_backward_data(const KernelRequest& request,
@@ -171,7 +171,7 @@ std::unique_ptr<PreparedKernel> prepare_conv_backward_data(const KernelRequest& 
   if (request.inputs.size() == 3) add_bias(builder, dx, problem);
   return builder.finish(kernel_name(desc));
 } catch (const dnnl::error& error) {
-  rethrow(error, "conv_backward_data");
+  return decline(error, "conv_backward_data", declined);
 }
 
 std::unique_ptr<PreparedKernel> prepare_conv_backward_weights(const KernelRequest& request,
@@ -195,7 +195,7 @@ std::unique_ptr<PreparedKernel> prepare_conv_backward_weights(const KernelReques
   builder.add<dnnl::convolution_backward_weights>(desc, std::move(arguments));
   return builder.finish(kernel_name(desc));
 } catch (const dnnl::error& error) {
-  rethrow(error, "conv_backward_weights");
+  return decline(error, "conv_backward_weights", declined);
 }
 
 }  // namespace lockstep::kernels

@@ -177,6 +177,14 @@ void rethrow(const dnnl::error& error, const std::string& what) {
   throw InternalError(fmt::format("{}: oneDNN: {}", what, error.what()));
 }
 
+std::unique_ptr<PreparedKernel> decline(const dnnl::error& error, const std::string& what,
+                                        std::string& declined) {
+  if (error.status != dnnl_unimplemented && error.status != dnnl_invalid_arguments)
+    rethrow(error, what);
+  declined = fmt::format("the library refuses it: {}", error.what());
+  return nullptr;
+}
+
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);

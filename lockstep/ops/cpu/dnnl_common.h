@@ -60,6 +60,9 @@ Layout layout_of(const dnnl::memory::desc& desc);
 
 // Throws what a failed library call means to us: OutOfMemory, Unsupported, or InternalError.
 [[noreturn]] void rethrow(const dnnl::error& error, const std::string& what);
+// For use while preparing: what the library refuses is left to the next candidate.
+std::unique_ptr<PreparedKernel> decline(const dnnl::error& error, const std::string& what,
+                                        std::string& declined);
 
 // Where a primitive's argument lives: an input or output by number, or an offset in the scratch.
 struct DnnlOperand {

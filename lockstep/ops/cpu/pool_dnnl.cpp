@@ -151,28 +151,28 @@ std::unique_ptr<PreparedKernel> prepare_max_pool(const KernelRequest& request,
                                                  std::string& declined) try {
   return prepare_forward(request, algorithm::pooling_max, !request.unused(1), declined);
 } catch (const dnnl::error& error) {
-  rethrow(error, "max_pool");
+  return decline(error, "max_pool", declined);
 }
 
 std::unique_ptr<PreparedKernel> prepare_avg_pool(const KernelRequest& request,
                                                  std::string& declined) try {
   return prepare_forward(request, average_of(request.attrs.as<PoolAttrs>()), false, declined);
 } catch (const dnnl::error& error) {
-  rethrow(error, "avg_pool");
+  return decline(error, "avg_pool", declined);
 }
 
 std::unique_ptr<PreparedKernel> prepare_max_pool_backward(const KernelRequest& request,
                                                           std::string& declined) try {
   return prepare_backward(request, algorithm::pooling_max, 1, declined);
 } catch (const dnnl::error& error) {
-  rethrow(error, "max_pool_backward");
+  return decline(error, "max_pool_backward", declined);
 }
 
 std::unique_ptr<PreparedKernel> prepare_avg_pool_backward(const KernelRequest& request,
                                                           std::string& declined) try {
   return prepare_backward(request, average_of(request.attrs.as<PoolBackwardAttrs>()), 0, declined);
 } catch (const dnnl::error& error) {
-  rethrow(error, "avg_pool_backward");
+  return decline(error, "avg_pool_backward", declined);
 }
 
 }  // namespace lockstep::kernels

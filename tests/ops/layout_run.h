@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/ops/op.h"
+
+namespace lockstep::testing {
+
+// An op run as the compiler runs it: the kernel chooses layouts, and reorders stand before and
+// after it.
+struct LayoutRun {
+  std::string kernel;
+  std::vector<Layout> input_layouts, output_layouts;
+  std::size_t scratch_bytes = 0;
+  std::vector<Tensor> outputs;  // plain; undefined where unused
+};
+struct LayoutOptions {
+  std::vector<Layout> offered = {};  // plain where it is short
+  std::vector<char> unused = {};     // which outputs nobody reads
+  bool allow_winograd = true;
+};
+LayoutRun run_in_layouts(const OpDef& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+                         const LayoutOptions& options = {});
+
+}  // namespace lockstep::testing

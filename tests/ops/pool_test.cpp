@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/pool.h"
+
+#include <gtest/gtest.h>
+
+#include <dnnl.hpp>
+
+#include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/cpu/dnnl_common.h"
+#include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/pool_attrs.h"
+#include "tests/ops/layout_run.h"
+#include "tests/ops/op_cases.h"
+
+namespace lockstep::testing {
+namespace {
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+Tensor zeros(const Shape& shape, DType dtype = DType::float32) {
+  return Tensor::zeros(shape, dtype);
+}
+
+Tensor random_floats(const Shape& shape, std::uint64_t seed) {
+  const Tensor x = Tensor::empty(shape, DType::float32);
+  x.assign(random_tensor(shape, seed));
+  return x;
+}
+
+TEST(Pool, RefusesAnInputWithoutSpatialAxes) {
+  EXPECT_EQ(message_of([] { max_pool(zeros({2, 3}), {.kernel = {2}}); }),
+            "max_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
+  EXPECT_EQ(message_of([] { global_avg_pool(zeros({2, 3})); }),
+            "avg_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
+}
+
+TEST(Pool, RefusesIntegers) {
+  EXPECT_EQ(message_of([] { avg_pool(zeros({1, 1, 4}, DType::int64), {.kernel = {2}}); }),
+            "avg_pool: input is int64, expected a floating dtype");
+}
+
+TEST(Pool, RefusesListsThatDoNotFit) {
+  const Tensor x = zeros({1, 1, 5, 5});
+  EXPECT_EQ(message_of([&] { max_pool(x, {}); }),
+            "max_pool: kernel has 0 entries, expected 1 or 2");
+  EXPECT_EQ(message_of([&] { max_pool(x, {.kernel = {2, 2, 2}}); }),
+            "max_pool: kernel has 3 entries, expected 1 or 2");
+  EXPECT_EQ(message_of([&] { avg_pool(x, {.kernel = {0}}); }),
+            "avg_pool: kernel is [0], expected at least 1");
+  EXPECT_EQ(message_of([&] { avg_pool(x, {.kernel = {2}, .stride = {1, 0}}); }),
+            "avg_pool: stride is [1, 0], expected at least 1");
+  EXPECT_EQ(message_of([&] { avg_pool(x, {.kernel = {2}, .padding = {-1}}); }),
+            "avg_pool: padding is [-1], expected at least 0");
+}
+
+TEST(Pool, RefusesWindowsThatWouldBePaddingOnly) {
+  EXPECT_EQ(message_of([] { max_pool(zeros({1, 1, 5, 5}), {.kernel = {3, 2}, .padding = {2}}); }),
+            "max_pool: padding is 2 along axis 3, expected less than kernel 2");
+}
+
+TEST(Pool, RefusesAKernelLargerThanThePaddedInput) {
+  EXPECT_EQ(message_of([] { avg_pool(zeros({1, 1, 3}), {.kernel = {6}, .padding = {1}}); }),
+            "avg_pool: kernel spans 6 along axis 2, padded input has 5");
+}
+
+TEST(AdaptivePool, RefusesOutputSizesThatDoNotFit) {
+  EXPECT_EQ(message_of([] { adaptive_avg_pool(zeros({1, 1, 3, 3}), {}); }),
+            "adaptive_avg_pool: output_size has 0 entries, expected 1 or 2");
+  EXPECT_EQ(message_of([] { adaptive_avg_pool(zeros({1, 1, 3, 3}), {0}); }),
+            "adaptive_avg_pool: output_size is [0], expected at least 1");
+  EXPECT_EQ(message_of([] { adaptive_avg_pool(zeros({1, 1, 3, 3}), {1, 1, 1}); }),
+            "adaptive_avg_pool: output_size has 3 entries, expected 1 or 2");
+}
+
+TEST(AdaptivePool, EqualsAnAverageWhereSizesDivide) {
+  const Tensor x = random_floats({2, 3, 6, 8}, 1);
+  EXPECT_EQ(adaptive_avg_pool(x, {3, 2}).to_vector<float>(),
+            avg_pool(x, {.kernel = {2, 4}}).to_vector<float>());
+}
+
+TEST(MaxPoolBackward, RefusesAWorkspaceOfAnotherPool) {
+  PoolBackwardAttrs attrs;
+  attrs.kernel = {2};
+  attrs.input_size = {4};
+  const std::vector<Tensor> wide{zeros({1, 1, 2}), zeros({1, 1, 2}, DType::int32)};
+  EXPECT_EQ(message_of([&] { apply(get_op("max_pool_backward"), wide, Attrs::of(attrs)); }),
+            "max_pool_backward: workspace is int32[1, 1, 2], expected uint8[1, 1, 2]");
+  attrs.input_size = {6};
+  EXPECT_EQ(message_of([&] { apply(get_op("max_pool_backward"), wide, Attrs::of(attrs)); }),
+            "max_pool_backward: an input of size [6] gives an output of size [3], gradient has [2]");
+}
+
+TEST(MaxPoolBackward, IgnoresPositionsOutsideTheWindow) {
+  PoolBackwardAttrs attrs;
+  attrs.kernel = {2};
+  attrs.input_size = {4};
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const std::vector<Tensor> inputs{Tensor::full({1, 1, 2}, 1.0, dtype),
+                                     Tensor::full({1, 1, 2}, 200.0, DType::uint8)};
+    const auto dx = apply(get_op("max_pool_backward"), inputs, Attrs::of(attrs));
+    EXPECT_EQ(dx[0].to_vector<double>(), std::vector<double>(4, 0.0));
+  }
+}
+
+TEST(MaxPool, TakesTheFirstOfEquals) {
+  PoolAttrs attrs;
+  attrs.kernel = {2};
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const std::vector<Tensor> inputs{Tensor::full({1, 16, 4, 4}, 3.0, dtype)};
+    const auto out = apply(get_op("max_pool"), inputs, Attrs::of(attrs));
+    EXPECT_EQ(out[1].to_vector<int>(), std::vector<int>(64, 0));
+  }
+}
+
+TEST(GlobalPool, CoversEverything) {
+  const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 6, -1, -2, -3, -2}, {1, 2, 2, 2});
+  EXPECT_EQ(global_avg_pool(x).to_vector<float>(), (std::vector<float>{3, -2}));
+  EXPECT_EQ(global_max_pool(x).to_vector<float>(), (std::vector<float>{6, -1}));
+  EXPECT_EQ(global_avg_pool(x).shape(), (Shape{1, 2, 1, 1}));
+}
+
+Layout blocked(const Shape& shape, DType dtype, dnnl::memory::format_tag tag) {
+  return kernels::layout_of(
+      {kernels::dnnl_dims(shape), *kernels::dnnl_type(dtype), tag});
+}
+
+class PoolInLayouts : public ::testing::Test {
+ protected:
+  static constexpr auto kTag = dnnl::memory::format_tag::aBcd16b;
+  const Shape large_{2, 19, 6, 6}, small_{2, 19, 3, 3};
+  const Tensor x_ = random_floats(large_, 1), dy_ = random_floats(small_, 2);
+
+  static Attrs forward() {
+    PoolAttrs attrs;
+    attrs.kernel = {2};
+    return Attrs::of(attrs);
+  }
+  static Attrs backward() {
+    PoolBackwardAttrs attrs;
+    attrs.kernel = {2};
+    attrs.input_size = {6, 6};
+    return Attrs::of(attrs);
+  }
+};
+
+TEST_F(PoolInLayouts, MaxStaysInTheLayoutOfItsInput) {
+  const Layout large = blocked(large_, DType::float32, kTag);
+  const LayoutRun run = run_in_layouts(get_op("max_pool"), {x_}, forward(), {.offered = {large}});
+  const auto eager = apply(get_op("max_pool"), std::vector{x_}, forward());
+  EXPECT_EQ(run.input_layouts[0], large);
+  EXPECT_EQ(run.output_layouts[0].str(), "aBcd16b");
+  EXPECT_EQ(run.output_layouts[1].str(), "aBcd16b");
+  EXPECT_EQ(run.outputs[0].to_vector<float>(), eager[0].to_vector<float>());
+  EXPECT_EQ(run.outputs[1].to_vector<int>(), eager[1].to_vector<int>());
+}
+
+TEST_F(PoolInLayouts, MaxWithoutAReaderOfItsWorkspaceLeavesItAlone) {
+  const Layout large = blocked(large_, DType::float32, kTag);
+  const LayoutRun run = run_in_layouts(get_op("max_pool"), {x_}, forward(),
+                                       {.offered = {large}, .unused = {false, true}});
+  EXPECT_TRUE(run.output_layouts[1].is_plain());
+  EXPECT_EQ(run.outputs[0].to_vector<float>(),
+            max_pool(x_, {.kernel = {2}}).to_vector<float>());
+}
+
+TEST_F(PoolInLayouts, MaxBackwardFollowsItsWorkspace) {
+  const Tensor workspace = apply(get_op("max_pool"), std::vector{x_}, forward())[1];
+  const Layout layout = blocked(small_, DType::uint8, kTag);
+  const LayoutRun run = run_in_layouts(get_op("max_pool_backward"), {dy_, workspace}, backward(),
+                                       {.offered = {{}, layout}});
+  EXPECT_EQ(run.input_layouts[0].str(), "aBcd16b");
+  EXPECT_EQ(run.input_layouts[1], layout);
+  EXPECT_EQ(run.output_layouts[0], blocked(large_, DType::float32, kTag));
+  EXPECT_EQ(run.outputs[0].to_vector<float>(),
+            apply(get_op("max_pool_backward"), std::vector{dy_, workspace}, backward())[0]
+                .to_vector<float>());
+}
+
+TEST_F(PoolInLayouts, AverageAndItsGradientStayInTheLayoutOfTheirInput) {
+  const LayoutRun run = run_in_layouts(get_op("avg_pool"), {x_}, forward(),
+                                       {.offered = {blocked(large_, DType::float32, kTag)}});
+  EXPECT_EQ(run.output_layouts[0], blocked(small_, DType::float32, kTag));
+  EXPECT_EQ(run.outputs[0].to_vector<float>(),
+            avg_pool(x_, {.kernel = {2}}).to_vector<float>());
+  const LayoutRun back = run_in_layouts(get_op("avg_pool_backward"), {dy_}, backward(),
+                                        {.offered = {blocked(small_, DType::float32, kTag)}});
+  EXPECT_EQ(back.output_layouts[0], blocked(large_, DType::float32, kTag));
+  EXPECT_EQ(back.outputs[0].to_vector<float>(),
+            apply(get_op("avg_pool_backward"), std::vector{dy_}, backward())[0].to_vector<float>());
+}
+
+}  // namespace
+}  // namespace lockstep::testing
