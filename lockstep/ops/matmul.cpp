@@ -138,8 +138,8 @@ void check_weight(const char* op, const TensorInfo& weight, std::int64_t feature
     throw InvalidArgument("{}: weight has shape {}, expected [units, features]", op,
                           weight.shape.str());
   if (weight.shape[1] != features)
-    throw InvalidArgument("{}: weight has shape {}, input has {} features", op,
-                          weight.shape.str(), features);
+    throw InvalidArgument("{}: weight has shape {}, input has {} features", op, weight.shape.str(),
+                          features);
 }
 
 Infos infer_dense(const InferArgs& args) {
@@ -163,13 +163,25 @@ Infos infer_dense(const InferArgs& args) {
   return {{dense_shape(x.shape, weight.shape[0], attrs.flatten), x.dtype, x.device}};
 }
 
+// A shape from an attribute: sizes that a tensor can have.
+Shape checked_shape(const char* op, const Ints& sizes) {
+  std::int64_t numel = 1;
+  bool fits = sizes.size() <= static_cast<std::size_t>(kMaxRank);
+  for (std::int64_t size : sizes)
+    fits = fits && size >= 0 && !__builtin_mul_overflow(numel, size, &numel);
+  if (!fits)
+    throw InvalidArgument("{}: x_shape is {}, which no tensor has", op,
+                          to_string(AttrValue(sizes)));
+  return Shape(sizes);
+}
+
 Infos infer_dense_backward_data(const InferArgs& args) {
   const DenseBackwardDataAttrs& attrs = args.attrs.as<DenseBackwardDataAttrs>();
   const TensorInfo& dy = args.inputs[0];
   const TensorInfo& weight = args.inputs[1];
   check_floating(args.op, dy);
   check_same_dtype(args.op, "gradient", dy, "weight", weight);
-  const Shape x(attrs.x_shape);
+  const Shape x = checked_shape(args.op, attrs.x_shape);
   check_dense_input(args.op, x, attrs.flatten);
   check_weight(args.op, weight, features_of(x, attrs.flatten));
   const Shape expected = dense_shape(x, weight.shape[0], attrs.flatten);
@@ -189,8 +201,8 @@ Infos infer_dense_backward_weights(const InferArgs& args) {
   const std::int64_t units = dy.shape.rank() > 0 ? dy.shape.back() : 0;
   const Shape expected = dense_shape(x.shape, units, attrs.flatten);
   if (!(dy.shape == expected))
-    throw InvalidArgument("{}: gradient has shape {}, input has shape {}", args.op,
-                          dy.shape.str(), x.shape.str());
+    throw InvalidArgument("{}: gradient has shape {}, input has shape {}", args.op, dy.shape.str(),
+                          x.shape.str());
   Infos out{{{units, features_of(x.shape, attrs.flatten)}, x.dtype, x.device}};
   if (attrs.with_bias) out.push_back({{units}, x.dtype, x.device});
   return out;

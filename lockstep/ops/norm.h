@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lockstep/ops/attrs.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep {
@@ -23,5 +24,28 @@ Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, int 
                   double epsilon = 1e-5);
 Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                      double epsilon = 1e-5);
+
+// Of batch_norm and batch_norm_backward. `relu` is for the compiler: batch_norm then applies relu
+// to y and has a fourth output, the workspace (a uint8 for each element of x; in plain layout, 1
+// where y passed), and batch_norm_backward takes that as its sixth input and dy as it is after the
+// relu.
+struct BatchNormAttrs {
+  double epsilon = 1e-5;
+  bool relu = false;
+  template <class F>
+  void visit(F&& f) {
+    f("epsilon", epsilon);
+    f("relu", relu);
+  }
+};
+
+// Of batch_norm_inference and layer_norm.
+struct NormAttrs {
+  double epsilon = 1e-5;
+  template <class F>
+  void visit(F&& f) {
+    f("epsilon", epsilon);
+  }
+};
 
 }  // namespace lockstep

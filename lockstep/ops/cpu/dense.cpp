@@ -27,8 +27,7 @@ DenseSizes dense_sizes(const Shape& y, const Shape& weight) {
 
 // The descriptor with `count` along axis 0, when axis 0 is the slowest and the rest of the bytes
 // is a dense, unpadded block for each of its entries.
-std::optional<dnnl::memory::desc> with_samples(const dnnl::memory::desc& desc,
-                                               std::int64_t count) {
+std::optional<dnnl::memory::desc> with_samples(const dnnl::memory::desc& desc, std::int64_t count) {
   dnnl::memory::desc result = desc;
   dnnl_memory_desc_t& d = result.data;
   if (d.format_kind != dnnl_blocked || d.offset0 != 0 || d.extra.flags != 0) return std::nullopt;
@@ -147,8 +146,8 @@ std::unique_ptr<PreparedKernel> prepare_dense_backward_data(const KernelRequest&
   const DenseSizes sizes = dense_sizes(request.inputs[0].shape, request.inputs[1].shape);
   auto kernel = with_plain_layouts(std::make_unique<DenseBackwardData>(sizes), request);
   if (!request.choose_layouts || !request.attrs.as<DenseBackwardDataAttrs>().flatten) return kernel;
-  if (const auto x = companion(request.inputs[1], request.offered[1], sizes.rows,
-                               request.outputs[0].shape)) {
+  if (const auto x =
+          companion(request.inputs[1], request.offered[1], sizes.rows, request.outputs[0].shape)) {
     kernel->input_layouts[1] = request.offered[1];
     kernel->output_layouts[0] = *x;
   }
@@ -191,8 +190,7 @@ void dense_backward_weights_float64(const KernelCall& call) {
   const DenseSizes n = dense_sizes(call.inputs[1].shape, call.outputs[0].shape);
   const double* dy = call.inputs[1].as<double>();
   gemm(dense_matrix(dy, n.rows, n.units).transposed(),
-       dense_matrix(call.inputs[0].as<double>(), n.rows, n.features),
-       call.outputs[0].as<double>());
+       dense_matrix(call.inputs[0].as<double>(), n.rows, n.features), call.outputs[0].as<double>());
   if (call.outputs.size() == 2) sum_rows(dy, n.rows, n.units, call.outputs[1].as<double>());
 }
 

@@ -58,7 +58,8 @@ void gemm(const Matrix<T>& a, const Matrix<T>& given_b, T* c) {
           const T* source = b.data + k * b.row_stride + j0;
           T* target = c + i * n + j0;
           for (std::int64_t j = 0; j < width; ++j)
-            target[j] = static_cast<T>(static_cast<W>(target[j]) + scale * static_cast<W>(source[j]));
+            target[j] =
+                static_cast<T>(static_cast<W>(target[j]) + scale * static_cast<W>(source[j]));
         }
     }
 }
