@@ -11,9 +11,19 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 file(COPY ${SOURCE}/ DESTINATION ${WORK}/source PATTERN run.cmake EXCLUDE)
+# The README's example, as it stands there.
+file(READ ${SOURCE}/../../README.md readme)
+string(FIND "${readme}" "```cpp\n" begin)
+string(SUBSTRING "${readme}" ${begin} -1 readme)
+string(SUBSTRING "${readme}" 7 -1 readme)
+string(FIND "${readme}" "```" end)
+string(SUBSTRING "${readme}" 0 ${end} readme)
+file(WRITE ${WORK}/source/readme.cpp "${readme}")
+
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} -G Ninja -S ${WORK}/source -B ${WORK}/build
     -D CMAKE_BUILD_TYPE=Release -D CMAKE_PREFIX_PATH=${WORK}/prefix)
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/outside)
+run(${WORK}/build/readme)
 run(${WORK}/prefix/bin/lockstep --version)
