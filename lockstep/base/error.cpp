@@ -3,9 +3,9 @@
 
 namespace lockstep {
 
-void fail_check(const char* what, const std::source_location& where) {
+void fail_check(const char* what, const SourceLine& where) {
   throw InternalError(fmt::format("internal error: {} ({}:{}); please report it", what,
-                                  where.file_name(), where.line()));
+                                  where.file, where.line));
 }
 
 }  // namespace lockstep

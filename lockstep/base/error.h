@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 
@@ -49,10 +48,20 @@ class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-[[noreturn]] void fail_check(const char* what, const std::source_location& where);
+// A place in the sources. std::source_location would do, but clang 14 has none.
+struct SourceLine {
+  const char* file;
+  int line;
+  static constexpr SourceLine current(const char* file = __builtin_FILE(),
+                                      int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+[[noreturn]] void fail_check(const char* what, const SourceLine& where = SourceLine::current());
 
 inline void check(bool condition, const char* what,
-                  const std::source_location& where = std::source_location::current()) {
+                  const SourceLine& where = SourceLine::current()) {
   if (!condition) [[unlikely]]
     fail_check(what, where);
 }

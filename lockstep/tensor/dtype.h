@@ -68,7 +68,7 @@ decltype(auto) visit_dtype(DType dtype, F&& f) {
     case DType::int64: return f(TypeTag<std::int64_t>{});
     case DType::boolean: return f(TypeTag<bool>{});
   }
-  fail_check("unknown dtype", std::source_location::current());
+  fail_check("unknown dtype");
 }
 
 }  // namespace lockstep

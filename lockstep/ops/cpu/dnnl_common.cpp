@@ -24,7 +24,7 @@ std::byte* address_of(const DnnlOperand& operand, const KernelBuffers& buffers) 
     case DnnlOperand::Where::output: return buffers.outputs[operand.index];
     case DnnlOperand::Where::scratch: return buffers.scratch + operand.index;
   }
-  fail_check("unknown operand", std::source_location::current());
+  fail_check("unknown operand");
 }
 
 bool is_padded(const dnnl_memory_desc_t& desc) {

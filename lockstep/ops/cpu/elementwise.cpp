@@ -17,7 +17,7 @@ void visit_number(DType dtype, F&& f) {
     case DType::uint8: return f(TypeTag<std::uint8_t>{});
     case DType::int32: return f(TypeTag<std::int32_t>{});
     case DType::int64: return f(TypeTag<std::int64_t>{});
-    default: fail_check("not a number dtype", std::source_location::current());
+    default: fail_check("not a number dtype");
   }
 }
 
@@ -203,7 +203,7 @@ constexpr Row kRows[] = {
 std::span<const KernelCandidate> elementwise_kernels(std::string_view op) {
   for (const Row& row : kRows)
     if (row.op == op) return row.kernels;
-  fail_check("no such element-wise kernel", std::source_location::current());
+  fail_check("no such element-wise kernel");
 }
 
 }  // namespace lockstep::kernels

@@ -193,7 +193,7 @@ constexpr Row kRows[] = {
 std::span<const KernelCandidate> unary_kernels(std::string_view op) {
   for (const Row& row : kRows)
     if (row.op == op) return row.kernels;
-  fail_check("no such unary kernel", std::source_location::current());
+  fail_check("no such unary kernel");
 }
 
 }  // namespace lockstep::kernels
