@@ -7,24 +7,32 @@
 namespace lockstep {
 
 struct EmbeddingAttrs {
-  template <class F> void visit(F&&) {}
+  template <class F>
+  void visit(F&&) {}
 };
 
 struct EmbeddingBackwardAttrs {
   std::int64_t rows = 0;  // of the table
-  template <class F> void visit(F&& f) { f("rows", rows); }
+  template <class F>
+  void visit(F&& f) {
+    f("rows", rows);
+  }
 };
 
 // take, gather, pick, scatter_add
 struct AlongAxisAttrs {
   int axis = 0;
-  template <class F> void visit(F&& f) { f("axis", axis); }
+  template <class F>
+  void visit(F&& f) {
+    f("axis", axis);
+  }
 };
 
 struct TakeBackwardAttrs {
   int axis = 0;           // of the tensor that was taken from, counted from the front
   std::int64_t size = 0;  // of that axis
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("axis", axis);
     f("size", size);
   }
@@ -32,13 +40,17 @@ struct TakeBackwardAttrs {
 
 struct RavelIndexAttrs {
   Ints dims;
-  template <class F> void visit(F&& f) { f("dims", dims); }
+  template <class F>
+  void visit(F&& f) {
+    f("dims", dims);
+  }
 };
 
 struct OneHotAttrs {
   std::int64_t depth = 0;
   DType dtype = DType::float32;
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("depth", depth);
     f("dtype", dtype);
   }
@@ -47,7 +59,8 @@ struct OneHotAttrs {
 struct SortAttrs {
   int axis = -1;
   bool descending = false;
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("axis", axis);
     f("descending", descending);
   }
@@ -57,7 +70,8 @@ struct TopkAttrs {
   std::int64_t k = 1;
   int axis = -1;
   bool largest = true;
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("k", k);
     f("axis", axis);
     f("largest", largest);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/index_ops.h"
 
+#include <algorithm>
+
 #include "lockstep/ops/cpu/index_ops.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/index_attrs.h"
@@ -50,8 +53,9 @@ Infos infer_embedding(const InferArgs& args) {
 
 std::vector<Tensor> embedding_gradient(const GradientArgs& args) {
   if (!args.needs_grad(1)) return {{}, {}};
-  return {{}, apply_one(embedding_backward_op(), {args.grad(), args.inputs[0]},
-                        Attrs::of(EmbeddingBackwardAttrs{args.inputs[1].shape()[0]}))};
+  return {{},
+          apply_one(embedding_backward_op(), {args.grad(), args.inputs[0]},
+                    Attrs::of(EmbeddingBackwardAttrs{args.inputs[1].shape()[0]}))};
 }
 
 const OpDef& embedding_op() {
@@ -75,8 +79,7 @@ Infos infer_embedding_backward(const InferArgs& args) {
     throw InvalidArgument("{}: the gradient has shape {}, the indices {}", args.op,
                           grad.shape.str(), indices.shape.str());
   const std::int64_t rows = args.attrs.as<EmbeddingBackwardAttrs>().rows;
-  if (rows < 0) throw InvalidArgument("{}: {} rows", args.op, rows);
-  return {{{rows, grad.shape.back()}, grad.dtype, grad.device}};
+  return {{detail::checked_shape(args.op, {rows, grad.shape.back()}), grad.dtype, grad.device}};
 }
 
 std::vector<Tensor> embedding_backward_gradient(const GradientArgs& args) {
@@ -100,8 +103,9 @@ Infos infer_take(const InferArgs& args) {
   check_index_dtype(args.op, args.inputs[1]);
   const int rank = x.shape.rank();
   const int axis = normalize_axis(args.op, args.attrs.as<AlongAxisAttrs>().axis, rank);
-  return {{joined(part(x.shape, 0, axis), args.inputs[1].shape, part(x.shape, axis + 1, rank)),
-           x.dtype, x.device}};
+  const Shape shape =
+      joined(part(x.shape, 0, axis), args.inputs[1].shape, part(x.shape, axis + 1, rank));
+  return {{detail::checked_shape(args.op, shape), x.dtype, x.device}};
 }
 
 std::vector<Tensor> take_gradient(const GradientArgs& args) {
@@ -130,13 +134,14 @@ Infos infer_take_backward(const InferArgs& args) {
   const Shape& taken = args.inputs[1].shape;
   check_floating(args.op, grad);
   check_index_dtype(args.op, args.inputs[1]);
-  const int end = a.axis + taken.rank();
-  if (a.axis < 0 || a.size < 0 || end > grad.shape.rank() ||
+  const int end = std::min(std::max(a.axis, 0), kMaxRank) + taken.rank();
+  if (a.axis < 0 || a.axis > kMaxRank || end > grad.shape.rank() ||
       !(part(grad.shape, a.axis, end) == taken))
     throw InvalidArgument("{}: the gradient has shape {}, the indices {} along axis {}", args.op,
                           grad.shape.str(), taken.str(), a.axis);
-  return {{joined(part(grad.shape, 0, a.axis), {a.size}, part(grad.shape, end, grad.shape.rank())),
-           grad.dtype, grad.device}};
+  const Shape shape =
+      joined(part(grad.shape, 0, a.axis), {a.size}, part(grad.shape, end, grad.shape.rank()));
+  return {{detail::checked_shape(args.op, shape), grad.dtype, grad.device}};
 }
 
 std::vector<Tensor> take_backward_gradient(const GradientArgs& args) {
@@ -158,11 +163,9 @@ const OpDef& take_backward_op() {
 // An index along `axis` has as many axes as the array and does not reach beyond its other axes.
 void check_along_axis(const InferArgs& args, const TensorInfo& x, const TensorInfo& index) {
   check_index_dtype(args.op, index);
-  const int axis =
-      normalize_axis(args.op, args.attrs.as<AlongAxisAttrs>().axis, x.shape.rank());
+  const int axis = normalize_axis(args.op, args.attrs.as<AlongAxisAttrs>().axis, x.shape.rank());
   bool fits = index.shape.rank() == x.shape.rank();
-  for (int i = 0; fits && i < x.shape.rank(); ++i)
-    fits = i == axis || index.shape[i] <= x.shape[i];
+  for (int i = 0; fits && i < x.shape.rank(); ++i) fits = i == axis || index.shape[i] <= x.shape[i];
   if (!fits)
     throw InvalidArgument("{}: an index of shape {} does not fit {} along axis {}", args.op,
                           index.shape.str(), x.shape.str(), axis);
@@ -195,8 +198,7 @@ Infos infer_pick(const InferArgs& args) {
   const TensorInfo& x = args.inputs[0];
   check_index_dtype(args.op, args.inputs[1]);
   TensorInfo picked = x;
-  picked.shape.erase(
-      normalize_axis(args.op, args.attrs.as<AlongAxisAttrs>().axis, x.shape.rank()));
+  picked.shape.erase(normalize_axis(args.op, args.attrs.as<AlongAxisAttrs>().axis, x.shape.rank()));
   if (!(picked.shape == args.inputs[1].shape))
     throw InvalidArgument("{}: the index has shape {}, it must be {} for {}", args.op,
                           args.inputs[1].shape.str(), picked.shape.str(), x.shape.str());
@@ -260,7 +262,8 @@ Infos infer_one_hot(const InferArgs& args) {
   const auto& a = args.attrs.as<OneHotAttrs>();
   check_index_dtype(args.op, args.inputs[0]);
   if (a.depth < 0) throw InvalidArgument("{}: depth {} is negative", args.op, a.depth);
-  return {{joined(args.inputs[0].shape, {a.depth}, {}), a.dtype, args.inputs[0].device}};
+  const Shape shape = joined(args.inputs[0].shape, {a.depth}, {});
+  return {{detail::checked_shape(args.op, shape), a.dtype, args.inputs[0].device}};
 }
 
 const OpDef& one_hot_op() {
@@ -276,6 +279,7 @@ Infos infer_ravel_index(const InferArgs& args) {
   if (dims.size() != args.inputs.size())
     throw InvalidArgument("{}: {} tensors of indices for {} axes", args.op, args.inputs.size(),
                           dims.size());
+  detail::checked_shape(args.op, Shape(dims));
   Shape shape;
   for (const TensorInfo& index : args.inputs) {
     check_index_dtype(args.op, index);
@@ -326,9 +330,9 @@ Tensor ravel_index(const std::vector<Tensor>& indices, const Shape& dims) {
 namespace families {
 
 Family index() {
-  return {&embedding_op(), &embedding_backward_op(), &take_op(),        &take_backward_op(),
-          &gather_op(),    &pick_op(),               &scatter_add_op(), &one_hot_op(),
-          &ravel_index_op()};
+  return {
+      &embedding_op(), &embedding_backward_op(), &take_op(),    &take_backward_op(), &gather_op(),
+      &pick_op(),      &scatter_add_op(),        &one_hot_op(), &ravel_index_op()};
 }
 
 }  // namespace families

@@ -63,8 +63,7 @@ std::vector<Tensor> nonzero(const Tensor& mask) {
   }
   std::vector<Tensor> result;
   for (const auto& list : found)
-    result.push_back(
-        Tensor::from(list, {static_cast<std::int64_t>(list.size())}, mask.device()));
+    result.push_back(Tensor::from(list, {static_cast<std::int64_t>(list.size())}, mask.device()));
   return result;
 }
 
@@ -127,8 +126,8 @@ class Resolver {
       throw InvalidArgument("index: {} is out of range for axis {} of size {}", position,
                             begin_.size(), size());
     // Beside tensors of indices an integer is one of them.
-    if (advanced_) return add_indices(Tensor::scalar(static_cast<double>(place), DType::int64,
-                                                     x_.device()));
+    if (advanced_)
+      return add_indices(Tensor::scalar(static_cast<double>(place), DType::int64, x_.device()));
     dropped_.push_back(static_cast<std::int64_t>(begin_.size()));
     take_axis(place, place + 1, 1);
     is_cut_ = true;
@@ -207,8 +206,7 @@ Tensor take_indexed(const Resolved& resolved) {
   if (count == 1) return take(resolved.window, resolved.indices[0], resolved.axes[0]);
   const Tensor places = ravel_index(resolved.indices, resolved.dims());
   if (resolved.adjacent)
-    return take(merge_axes_at(resolved.window, resolved.axes[0], count), places,
-                resolved.axes[0]);
+    return take(merge_axes_at(resolved.window, resolved.axes[0], count), places, resolved.axes[0]);
   const Tensor ordered = transpose(resolved.window, indexed_axes_first(resolved));
   return take(merge_axes_at(ordered, 0, count), places, 0);
 }
@@ -222,8 +220,12 @@ void check_fits(const Shape& value, const Shape& target) {
                           target.str());
 }
 
-Shape head(const Shape& shape, int count) { return Shape(shape.span().first(static_cast<std::size_t>(count))); }
-Shape tail(const Shape& shape, int from) { return Shape(shape.span().subspan(static_cast<std::size_t>(from))); }
+Shape head(const Shape& shape, int count) {
+  return Shape(shape.span().first(static_cast<std::size_t>(count)));
+}
+Shape tail(const Shape& shape, int from) {
+  return Shape(shape.span().subspan(static_cast<std::size_t>(from)));
+}
 
 // The value, broadcast to what the index list names, with the axes of the indices first.
 Tensor arranged_value(const Resolved& resolved, const Shape& places, const Shape& rest,

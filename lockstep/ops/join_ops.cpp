@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The members of the shape family that always copy.
+#include <algorithm>
+
 #include "lockstep/ops/cpu/shape_ops.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/detail/shape_defs.h"
+#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_attrs.h"
@@ -33,8 +36,9 @@ Infos infer_concat(const InferArgs& args) {
     if (!(rest == joined.shape))
       throw InvalidArgument("{}: parts have shapes {} and {}, they may differ along axis {} only",
                             args.op, args.inputs[0].shape.str(), part.shape.str(), axis);
-    joined.shape[axis] += part.shape[axis];
+    joined.shape[axis] = checked_sum(args.op, joined.shape[axis], part.shape[axis]);
   }
+  checked_shape(args.op, joined.shape);
   return {joined};
 }
 
@@ -61,7 +65,7 @@ Infos infer_split(const InferArgs& args) {
     if (size < 0) throw InvalidArgument("{}: size {} is negative", args.op, size);
     parts.push_back(x);
     parts.back().shape[axis] = size;
-    total += size;
+    total = checked_sum(args.op, total, size);
   }
   if (parts.empty()) throw InvalidArgument("{}: no sizes are given", args.op);
   if (total != x.shape[axis])
@@ -100,16 +104,18 @@ Infos infer_pad(const InferArgs& args) {
   TensorInfo padded = args.inputs[0];
   check_pad(args.op, padded.shape, a.widths, a.mode);
   for (int i = 0; i < padded.shape.rank(); ++i)
-    padded.shape[i] += a.widths[static_cast<std::size_t>(2 * i)] +
-                       a.widths[static_cast<std::size_t>(2 * i + 1)];
+    for (int side : {0, 1})
+      padded.shape[i] =
+          checked_sum(args.op, padded.shape[i], a.widths[static_cast<std::size_t>(2 * i + side)]);
+  checked_shape(args.op, padded.shape);
   return {padded};
 }
 
 std::vector<Tensor> pad_gradient(const GradientArgs& args) {
   const auto& a = args.attrs.as<PadAttrs>();
   if (a.mode != "constant")
-    return {apply_one(pad_backward_op(), {args.grad()},
-                      Attrs::of(PadBackwardAttrs{a.widths, a.mode}))};
+    return {
+        apply_one(pad_backward_op(), {args.grad()}, Attrs::of(PadBackwardAttrs{a.widths, a.mode}))};
   Ints begin, end;
   for (int i = 0; i < args.inputs[0].rank(); ++i) {
     begin.push_back(a.widths[static_cast<std::size_t>(2 * i)]);
@@ -124,13 +130,15 @@ Infos infer_pad_backward(const InferArgs& args) {
   const int rank = inner.shape.rank();
   if (static_cast<int>(a.widths.size()) == 2 * rank)
     for (int i = 0; i < rank; ++i)
-      inner.shape[i] -= a.widths[static_cast<std::size_t>(2 * i)] +
-                        a.widths[static_cast<std::size_t>(2 * i + 1)];
-  check_pad(args.op, inner.shape, a.widths, a.mode);
+      for (int side : {0, 1}) {
+        const std::int64_t width = a.widths[static_cast<std::size_t>(2 * i + side)];
+        inner.shape[i] -= std::clamp<std::int64_t>(width, 0, inner.shape[i] + 1);
+      }
   for (std::int64_t d : inner.shape)
     if (d < 0)
       throw InvalidArgument("{}: gradient {} is smaller than its padding", args.op,
                             args.inputs[0].shape.str());
+  check_pad(args.op, inner.shape, a.widths, a.mode);
   if (!is_floating(inner.dtype))
     throw InvalidArgument("{}: a gradient cannot be {}", args.op, name_of(inner.dtype));
   return {inner};
@@ -148,8 +156,10 @@ Infos infer_tile(const InferArgs& args) {
   const int lead = tiled.shape.rank() - static_cast<int>(repeats.size());
   for (std::size_t i = 0; i < repeats.size(); ++i) {
     if (repeats[i] < 0) throw InvalidArgument("{}: {} repeats", args.op, repeats[i]);
-    tiled.shape[lead + static_cast<int>(i)] *= repeats[i];
+    std::int64_t& size = tiled.shape[lead + static_cast<int>(i)];
+    size = checked_product(args.op, size, repeats[i]);
   }
+  checked_shape(args.op, tiled.shape);
   return {tiled};
 }
 
@@ -175,7 +185,9 @@ Infos infer_repeat(const InferArgs& args) {
   const auto& a = args.attrs.as<RepeatAttrs>();
   if (a.repeats < 0) throw InvalidArgument("{}: {} repeats", args.op, a.repeats);
   TensorInfo repeated = args.inputs[0];
-  repeated.shape[normalize_axis(args.op, a.axis, repeated.shape.rank())] *= a.repeats;
+  std::int64_t& size = repeated.shape[normalize_axis(args.op, a.axis, repeated.shape.rank())];
+  size = checked_product(args.op, size, a.repeats);
+  checked_shape(args.op, repeated.shape);
   return {repeated};
 }
 

@@ -10,32 +10,48 @@ namespace lockstep {
 
 struct ReshapeAttrs {
   Ints shape;  // one size may be -1
-  template <class F> void visit(F&& f) { f("shape", shape); }
+  template <class F>
+  void visit(F&& f) {
+    f("shape", shape);
+  }
 };
 
 struct TransposeAttrs {
   Ints axes;  // empty: reversed
-  template <class F> void visit(F&& f) { f("axes", axes); }
+  template <class F>
+  void visit(F&& f) {
+    f("axes", axes);
+  }
 };
 
 struct ExpandAttrs {
   Ints shape;
-  template <class F> void visit(F&& f) { f("shape", shape); }
+  template <class F>
+  void visit(F&& f) {
+    f("shape", shape);
+  }
 };
 
 struct SqueezeAttrs {
   Ints axes;  // empty: every axis of size 1
-  template <class F> void visit(F&& f) { f("axes", axes); }
+  template <class F>
+  void visit(F&& f) {
+    f("axes", axes);
+  }
 };
 
 struct ExpandDimsAttrs {
   int axis = 0;
-  template <class F> void visit(F&& f) { f("axis", axis); }
+  template <class F>
+  void visit(F&& f) {
+    f("axis", axis);
+  }
 };
 
 struct SliceAttrs {
   Ints begin, end, step;  // step may be empty: all ones
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("begin", begin);
     f("end", end);
     f("step", step);
@@ -45,7 +61,8 @@ struct SliceAttrs {
 struct SliceBackwardAttrs {
   Ints shape;  // of the sliced tensor
   Ints begin, end, step;
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("shape", shape);
     f("begin", begin);
     f("end", end);
@@ -55,22 +72,30 @@ struct SliceBackwardAttrs {
 
 struct FlipAttrs {
   Ints axes;
-  template <class F> void visit(F&& f) { f("axes", axes); }
+  template <class F>
+  void visit(F&& f) {
+    f("axes", axes);
+  }
 };
 
 struct StopGradientAttrs {
-  template <class F> void visit(F&&) {}
+  template <class F>
+  void visit(F&&) {}
 };
 
 struct ConcatAttrs {
   int axis = 0;
-  template <class F> void visit(F&& f) { f("axis", axis); }
+  template <class F>
+  void visit(F&& f) {
+    f("axis", axis);
+  }
 };
 
 struct SplitAttrs {
   Ints sizes;
   int axis = 0;
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("sizes", sizes);
     f("axis", axis);
   }
@@ -80,7 +105,8 @@ struct PadAttrs {
   Ints widths;  // before, after for each axis
   double value = 0.0;
   std::string mode = "constant";
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("widths", widths);
     f("value", value);
     f("mode", mode);
@@ -90,7 +116,8 @@ struct PadAttrs {
 struct PadBackwardAttrs {
   Ints widths;
   std::string mode = "edge";
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("widths", widths);
     f("mode", mode);
   }
@@ -98,13 +125,17 @@ struct PadBackwardAttrs {
 
 struct TileAttrs {
   Ints repeats;
-  template <class F> void visit(F&& f) { f("repeats", repeats); }
+  template <class F>
+  void visit(F&& f) {
+    f("repeats", repeats);
+  }
 };
 
 struct RepeatAttrs {
   std::int64_t repeats = 1;
   int axis = 0;
-  template <class F> void visit(F&& f) {
+  template <class F>
+  void visit(F&& f) {
     f("repeats", repeats);
     f("axis", axis);
   }

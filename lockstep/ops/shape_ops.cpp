@@ -6,6 +6,7 @@
 
 #include "lockstep/ops/cpu/shape_ops.h"
 #include "lockstep/ops/detail/shape_defs.h"
+#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/detail/slice_range.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
@@ -34,8 +35,8 @@ constexpr KernelCandidate kCopyView[] = {
 Shape resolve_reshape(const Shape& from, const Ints& to) {
   Shape shape(to);
   const auto fail = [&] {
-    return InvalidArgument("reshape: shape {} has {} elements, they do not fit into {}",
-                           from.str(), from.numel(), shape.str());
+    return InvalidArgument("reshape: shape {} has {} elements, they do not fit into {}", from.str(),
+                           from.numel(), shape.str());
   };
   int open = -1;
   std::int64_t known = 1;
@@ -46,7 +47,7 @@ Shape resolve_reshape(const Shape& from, const Ints& to) {
     if (shape[i] == -1)
       open = i;
     else
-      known *= shape[i];
+      known = detail::checked_product("reshape", known, shape[i]);
   }
   if (open >= 0) {
     if (known == 0 || from.numel() % known != 0) throw fail();
@@ -59,8 +60,7 @@ Shape resolve_reshape(const Shape& from, const Ints& to) {
 
 // Strides that read memory of (from, strides) as `to`, where there are any: groups of axes with the
 // same product are matched, and a group of old axes must be one run.
-std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides,
-                                       const Shape& to) {
+std::optional<Strides> reshape_strides(const Shape& from, const Strides& strides, const Shape& to) {
   if (from.numel() == 0 || is_contiguous(from, strides)) return contiguous_strides(to);
   Shape old_shape = from;
   Strides old_strides = strides;
@@ -114,7 +114,8 @@ std::vector<int> resolve_permutation(const Ints& axes, int rank) {
     order.push_back(normalize_axis("transpose", axis, rank));
     seen[static_cast<std::size_t>(order.back())] = true;
   }
-  const bool whole = axes.empty() || std::all_of(seen.begin(), seen.end(), [](bool s) { return s; });
+  const bool whole =
+      axes.empty() || std::all_of(seen.begin(), seen.end(), [](bool s) { return s; });
   if (static_cast<int>(order.size()) != rank || !whole)
     throw InvalidArgument("transpose: axes {} are not a permutation of {} dimensions",
                           to_string(AttrValue(axes)), rank);
@@ -158,10 +159,9 @@ std::optional<ViewSpec> view_expand(const TensorInfo& x, const Strides& strides,
   const int lead = target.rank() - x.shape.rank();
   for (int i = 0; fits && i < x.shape.rank(); ++i)
     fits = x.shape[i] == 1 || x.shape[i] == target[lead + i];
-  for (std::int64_t d : target) fits = fits && d >= 0;
   if (!fits)
-    throw InvalidArgument("expand: shape {} does not broadcast to {}", x.shape.str(),
-                          target.str());
+    throw InvalidArgument("expand: shape {} does not broadcast to {}", x.shape.str(), target.str());
+  detail::checked_shape("expand", target);
   return ViewSpec{target, broadcast_strides(x.shape, strides, target), 0};
 }
 
@@ -188,8 +188,8 @@ std::optional<ViewSpec> view_squeeze(const TensorInfo& x, const Strides& strides
   for (auto axis = named.rbegin(); axis != named.rend(); ++axis) {
     if (x.shape[*axis] != 1 && axes.empty()) continue;
     if (x.shape[*axis] != 1)
-      throw InvalidArgument("squeeze: axis {} of shape {} has size {}, not 1", *axis,
-                            x.shape.str(), x.shape[*axis]);
+      throw InvalidArgument("squeeze: axis {} of shape {} has size {}, not 1", *axis, x.shape.str(),
+                            x.shape[*axis]);
     spec.shape.erase(*axis);
     spec.strides.erase(*axis);
   }
@@ -285,6 +285,7 @@ Infos infer_slice_backward(const InferArgs& args) {
   const auto& a = args.attrs.as<SliceBackwardAttrs>();
   const Shape shape(a.shape);
   const TensorInfo& grad = args.inputs[0];
+  detail::checked_shape(args.op, shape);
   check_slice(args.op, shape, a);
   const Shape sliced = slice_window(shape, contiguous_strides(shape), a).shape;
   if (!(sliced == grad.shape))
@@ -300,8 +301,7 @@ std::vector<Tensor> slice_backward_gradient(const GradientArgs& args) {
 
 void run_slice_backward(const KernelCall& call) {
   const TensorView& out = call.outputs[0];
-  const ViewSpec spec =
-      slice_window(out.shape, out.strides, call.attrs.as<SliceBackwardAttrs>());
+  const ViewSpec spec = slice_window(out.shape, out.strides, call.attrs.as<SliceBackwardAttrs>());
   kernels::write_window_in_zeros(call.inputs[0], out, spec);
 }
 
@@ -319,8 +319,7 @@ const OpDef& slice_backward_op() {
   return op;
 }
 
-std::optional<ViewSpec> view_flip(const TensorInfo& x, const Strides& strides,
-                                  const Attrs& attrs) {
+std::optional<ViewSpec> view_flip(const TensorInfo& x, const Strides& strides, const Attrs& attrs) {
   ViewSpec spec{x.shape, strides, 0};
   for (int axis : normalize_axes("flip", attrs.as<FlipAttrs>().axes, x.shape.rank())) {
     spec.strides[axis] = -strides[axis];
@@ -365,8 +364,8 @@ Tensor reshape(const Tensor& x, const Ints& shape) {
 }
 
 Tensor flatten(const Tensor& x, int start_axis) {
-  const int start = start_axis == x.rank() ? start_axis
-                                           : normalize_axis("flatten", start_axis, x.rank());
+  const int start =
+      start_axis == x.rank() ? start_axis : normalize_axis("flatten", start_axis, x.rank());
   Ints shape(x.shape().begin(), x.shape().begin() + start);
   std::int64_t rest = 1;
   for (int i = start; i < x.rank(); ++i) rest *= x.shape()[i];
@@ -422,11 +421,21 @@ Tensor stop_gradient(const Tensor& x) {
 namespace families {
 
 Family shape() {
-  return {&reshape_op(),        &transpose_op(),      &expand_op(),
-          &squeeze_op(),        &expand_dims_op(),    &slice_op(),
-          &slice_backward_op(), &flip_op(),           &stop_gradient_op(),
-          &detail::concat_op(), &detail::split_op(),  &detail::pad_op(),
-          &detail::pad_backward_op(), &detail::tile_op(), &detail::repeat_op()};
+  return {&reshape_op(),
+          &transpose_op(),
+          &expand_op(),
+          &squeeze_op(),
+          &expand_dims_op(),
+          &slice_op(),
+          &slice_backward_op(),
+          &flip_op(),
+          &stop_gradient_op(),
+          &detail::concat_op(),
+          &detail::split_op(),
+          &detail::pad_op(),
+          &detail::pad_backward_op(),
+          &detail::tile_op(),
+          &detail::repeat_op()};
 }
 
 }  // namespace families

@@ -63,8 +63,7 @@ Columns measure(const std::vector<double>& values, DType dtype, bool scientific)
       const Decimal d = rounded_scientific(v, dtype, kPlaces);
       columns.whole = std::max<std::size_t>(columns.whole, d.negative ? 2 : 1);
       columns.fraction = std::max(columns.fraction, d.digits.size() - 1);
-      columns.exponent =
-          std::max(columns.exponent, std::to_string(std::abs(d.exponent)).size());
+      columns.exponent = std::max(columns.exponent, std::to_string(std::abs(d.exponent)).size());
     } else {
       const Decimal d = rounded_positional(v, dtype, kPlaces);
       columns.whole = std::max(columns.whole, whole_part(d).size());
@@ -195,7 +194,8 @@ class Printer {
       }
       line += word + " ";
     };
-    for_each_shown(axis, [&](std::int64_t) { add(words_[next_++]); }, [&] { add("..."); });
+    for_each_shown(
+        axis, [&](std::int64_t) { add(words_[next_++]); }, [&] { add("..."); });
     line.pop_back();
     return "[" + (done + line).substr(indent.size()) + "]";
   }
@@ -206,8 +206,9 @@ class Printer {
     const auto add = [&](const std::string& part) {
       text += (text.empty() ? "" : breaks + indent) + part;
     };
-    for_each_shown(axis, [&](std::int64_t) { add(nested(axis + 1, indent + " ", width - 1)); },
-                   [&] { add("..."); });
+    for_each_shown(
+        axis, [&](std::int64_t) { add(nested(axis + 1, indent + " ", width - 1)); },
+        [&] { add("..."); });
     return "[" + text + "]";
   }
 

@@ -241,10 +241,10 @@ void run_ravel_index(const KernelCall& call) {
   std::fill_n(place, out.numel(), 0);
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
     const TensorView& index = call.inputs[axis];
-    copy_strided(out.shape,
-                 {index.data, broadcast_strides(index.shape, index.strides, out.shape),
-                  index.dtype},
-                 {reinterpret_cast<std::byte*>(wide.data()), out.strides, DType::int64});
+    copy_strided(
+        out.shape,
+        {index.data, broadcast_strides(index.shape, index.strides, out.shape), index.dtype},
+        {reinterpret_cast<std::byte*>(wide.data()), out.strides, DType::int64});
     const AxisRange range{"index", dims[axis]};
     for (std::size_t i = 0; i < wide.size(); ++i)
       place[i] = place[i] * dims[axis] + range(wide[i], static_cast<std::int64_t>(i));

@@ -41,8 +41,7 @@ void run_split(const KernelCall& call) {
   const int axis = normalize_axis("split", call.attrs.as<SplitAttrs>().axis, in.shape.rank());
   std::int64_t start = 0;
   for (const TensorView& out : call.outputs) {
-    copy_strided(out.shape, {at(in, start * in.strides[axis]), in.strides, in.dtype},
-                 pointer(out));
+    copy_strided(out.shape, {at(in, start * in.strides[axis]), in.strides, in.dtype}, pointer(out));
     start += out.shape[axis];
   }
 }
@@ -66,9 +65,8 @@ void for_each_padded(const std::vector<std::vector<std::int64_t>>& maps, const S
   if (axis == padded.rank()) return visit(p, q);
   const auto& map = maps[static_cast<std::size_t>(axis)];
   for (std::size_t i = 0; i < map.size(); ++i)
-    for_each_padded(maps, padded, inner, axis + 1,
-                    p + static_cast<std::int64_t>(i) * padded[axis], q + map[i] * inner[axis],
-                    visit);
+    for_each_padded(maps, padded, inner, axis + 1, p + static_cast<std::int64_t>(i) * padded[axis],
+                    q + map[i] * inner[axis], visit);
 }
 
 void run_pad(const KernelCall& call) {
@@ -79,10 +77,9 @@ void run_pad(const KernelCall& call) {
   const auto maps = detail::pad_maps(in.shape, attrs.widths, attrs.mode);
   visit_dtype(out.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    for_each_padded(maps, out.strides, in.strides, 0, 0, 0,
-                    [from = in.as<T>(), to = out.as<T>()](std::int64_t p, std::int64_t q) {
-                      to[p] = from[q];
-                    });
+    for_each_padded(
+        maps, out.strides, in.strides, 0, 0, 0,
+        [from = in.as<T>(), to = out.as<T>()](std::int64_t p, std::int64_t q) { to[p] = from[q]; });
   });
 }
 
@@ -100,8 +97,8 @@ void run_pad_backward(const KernelCall& call) {
 }
 
 // One axis of a tile: its inner part once for each element, then copies of the whole.
-void tile_axis(const TensorView& in, const TensorView& out, int axis,
-               std::byte* source, std::byte* target) {
+void tile_axis(const TensorView& in, const TensorView& out, int axis, std::byte* source,
+               std::byte* target) {
   const auto item = static_cast<std::int64_t>(item_size(in.dtype));
   const int lead = out.shape.rank() - in.shape.rank();
   const std::int64_t size = axis < lead ? 1 : in.shape[axis - lead];

@@ -20,8 +20,10 @@ inline SliceRange resolve_slice(std::int64_t size, std::int64_t begin, std::int6
   const auto place = [&](std::int64_t p) { return std::clamp(p < 0 ? p + size : p, low, high); };
   const std::int64_t first = place(begin);
   const std::int64_t distance = step > 0 ? place(end) - first : first - place(end);
-  const std::int64_t stride = step > 0 ? step : -step;
-  return {first, distance <= 0 ? 0 : (distance - 1) / stride + 1, step};
+  if (distance <= 0) return {first, 0, 1};
+  const std::int64_t count = step > 0 ? (distance - 1) / step + 1 : (1 - distance) / step + 1;
+  // A step that is never taken may be too large to multiply by a stride.
+  return {first, count, count > 1 ? step : 1};
 }
 
 }  // namespace lockstep::detail
