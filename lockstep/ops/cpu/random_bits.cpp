@@ -38,37 +38,51 @@ HWY_INLINE void multiply_wide(V x, V m, V& high, V& low) {
   low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
 }
 
-// philox() of tensor/philox.h on as many neighbouring blocks as there are lanes.
-HWY_INLINE void philox_blocks(const RandomKey& key, std::uint32_t block, std::uint32_t* out) {
-  const D d;
-  const V m0 = hn::Set(d, 0xD2511F53u);
-  const V m1 = hn::Set(d, 0xCD9E8D57u);
-  V c0 = hn::Iota(d, block);
-  V c1 = hn::Set(d, key.use);
-  V c2 = hn::Set(d, key.step);
-  V c3 = hn::Set(d, key.shard);
-  auto k0 = static_cast<std::uint32_t>(key.seed);
-  auto k1 = static_cast<std::uint32_t>(key.seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    V high0, low0, high1, low1;
-    multiply_wide(c0, m0, high0, low0);
-    multiply_wide(c2, m1, high1, low1);
-    c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, k0));
-    c1 = low1;
-    c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, k1));
-    c3 = low0;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  hn::StoreInterleaved4(c0, c1, c2, c3, d, out);
-}
+// The counters of as many neighbouring blocks as there are lanes.
+struct Blocks {
+  V c0, c1, c2, c3;
 
+  HWY_INLINE Blocks(const RandomKey& key, V block)
+      : c0(block),
+        c1(hn::Set(D(), key.use)),
+        c2(hn::Set(D(), key.step)),
+        c3(hn::Set(D(), key.shard)) {}
+
+  HWY_INLINE void round(V k0, V k1) {
+    const D d;
+    V high0, low0, high1, low1;
+    multiply_wide(c0, hn::Set(d, 0xD2511F53u), high0, low0);
+    multiply_wide(c2, hn::Set(d, 0xCD9E8D57u), high1, low1);
+    c0 = hn::Xor(high1, hn::Xor(c1, k0));
+    c1 = low1;
+    c2 = hn::Xor(high0, hn::Xor(c3, k1));
+    c3 = low0;
+  }
+
+  HWY_INLINE void store(std::uint32_t* out) const {
+    hn::StoreInterleaved4(c0, c1, c2, c3, D(), out);
+  }
+};
+
+// philox() of tensor/philox.h, on two vectors of blocks at a time: one hides the other's latency.
 void FillRandomBits(const RandomKey& key, std::uint64_t first, std::uint32_t* bits) {
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
-  auto block = static_cast<std::uint32_t>(first >> 2);
-  for (std::int64_t i = 0; i < kRandomChunk; i += 4 * lanes) {
-    philox_blocks(key, block, bits + i);
-    block += static_cast<std::uint32_t>(lanes);
+  const D d;
+  const auto lanes = static_cast<std::uint32_t>(hn::Lanes(d));
+  V block = hn::Iota(d, static_cast<std::uint32_t>(first >> 2));
+  for (std::int64_t i = 0; i < kRandomChunk; i += 8 * lanes) {
+    Blocks a(key, block);
+    Blocks b(key, hn::Add(block, hn::Set(d, lanes)));
+    V k0 = hn::Set(d, static_cast<std::uint32_t>(key.seed));
+    V k1 = hn::Set(d, static_cast<std::uint32_t>(key.seed >> 32));
+    for (int round = 0; round < 10; ++round) {
+      a.round(k0, k1);
+      b.round(k0, k1);
+      k0 = hn::Add(k0, hn::Set(d, 0x9E3779B9u));
+      k1 = hn::Add(k1, hn::Set(d, 0xBB67AE85u));
+    }
+    a.store(bits + i);
+    b.store(bits + i + 4 * lanes);
+    block = hn::Add(block, hn::Set(d, 2 * lanes));
   }
 }
 

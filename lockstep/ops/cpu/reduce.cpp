@@ -22,6 +22,7 @@ struct PlainReducer {
   A start;
   double divisor = 1.0;
 
+  bool foldable() const { return true; }
   A initial() const { return start; }
   A combine(A a, A b) const { return Op{}(a, b); }
   O finish(A total, std::int64_t) const {

@@ -62,6 +62,7 @@ struct SumReducer {
   static constexpr std::int64_t kRun = 4096;
   static constexpr std::int64_t kRunRows = 64;
 
+  bool foldable() const { return parameters == nullptr; }
   double initial() const { return 0.0; }
   double combine(double a, double b) const { return a + b; }
   T finish(double total, std::int64_t output) const {
@@ -104,7 +105,7 @@ struct SumReducer {
 
   HWY_INLINE void run_rows(const T* x, std::int64_t stride, std::int64_t count, std::int64_t width,
                            std::int64_t output, double* totals) const {
-    HWY_ALIGN T sums[1024];
+    HWY_ALIGN T sums[kReduceChunk];
     std::fill_n(sums, width, T{0});
     const T* p = parameters == nullptr ? nullptr : parameters + output;
     std::int64_t i = 0;
@@ -147,6 +148,7 @@ struct ExtremeReducer {
   using Acc = T;
   using Out = T;
 
+  bool foldable() const { return true; }
   T initial() const { return least_extreme<kLargest, T>(); }
   T combine(T a, T b) const { return scalar_extreme<kLargest>(a, b); }
   T finish(T total, std::int64_t) const { return total; }

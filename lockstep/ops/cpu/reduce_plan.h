@@ -43,7 +43,8 @@ void for_each_offset(const Walk& walk, F&& f, int axis = 0, std::int64_t offset 
 }
 
 // A reducer R has: In, Acc, Out; initial(); row(x, n, output) -> Acc; combine(Acc, Acc);
-// rows(x, stride, count, width, first_output, Acc*); finish(Acc, output) -> Out.
+// rows(x, stride, count, width, first_output, Acc*); finish(Acc, output) -> Out; and foldable():
+// whether what it makes of an element is the same for every output.
 template <class R>
 void reduce_rows(const ReducePlan& plan, const R& r, const typename R::In* x,
                  typename R::Out* out) {
@@ -58,18 +59,41 @@ void reduce_rows(const ReducePlan& plan, const R& r, const typename R::In* x,
   });
 }
 
+inline constexpr std::int64_t kReduceChunk = 1024;
+
+// Rows that are a few elements wide: several together make one row that fills vectors.
+template <class R>
+void narrow_rows(const R& r, const typename R::In* x, std::int64_t rows, std::int64_t width,
+                 std::int64_t output, typename R::Acc* totals) {
+  const std::int64_t fold = kReduceChunk / 2 / width;
+  const std::int64_t wide = fold * width;
+  const std::int64_t folded = rows / fold;
+  if (folded > 0) {
+    std::array<typename R::Acc, kReduceChunk> parts;
+    std::fill_n(parts.begin(), wide, r.initial());
+    r.rows(x, wide, folded, wide, output, parts.data());
+    for (std::int64_t i = 0; i < wide; ++i)
+      totals[i % width] = r.combine(totals[i % width], parts[static_cast<std::size_t>(i)]);
+  }
+  r.rows(x + folded * wide, width, rows - folded * fold, width, output, totals);
+}
+
 template <class R>
 void reduce_columns(const ReducePlan& plan, const R& r, const typename R::In* x,
                     typename R::Out* out) {
-  constexpr std::int64_t kChunk = 1024;
-  std::array<typename R::Acc, kChunk> totals;
+  std::array<typename R::Acc, kReduceChunk> totals;
+  const bool narrow = plan.inner <= 64 && r.foldable();
   std::int64_t output = 0;
   for_each_offset(plan.kept, [&](std::int64_t kept) {
-    for (std::int64_t begin = 0; begin < plan.inner; begin += kChunk) {
-      const std::int64_t width = std::min(kChunk, plan.inner - begin);
+    for (std::int64_t begin = 0; begin < plan.inner; begin += kReduceChunk) {
+      const std::int64_t width = std::min(kReduceChunk, plan.inner - begin);
       std::fill_n(totals.begin(), width, r.initial());
       for_each_offset(plan.reduced, [&](std::int64_t reduced) {
-        r.rows(x + kept + reduced + begin, plan.inner, plan.rows, width, output, totals.data());
+        const typename R::In* from = x + kept + reduced + begin;
+        if (narrow)
+          narrow_rows(r, from, plan.rows, width, output, totals.data());
+        else
+          r.rows(from, plan.inner, plan.rows, width, output, totals.data());
       });
       for (std::int64_t i = 0; i < width; ++i)
         out[output + i] = r.finish(totals[static_cast<std::size_t>(i)], output + i);

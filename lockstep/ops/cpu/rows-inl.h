@@ -20,7 +20,8 @@ namespace lockstep::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Fewer elements than a vector holds; the other lanes are zero.
+// Fewer elements than a vector holds; the other lanes are zero and their memory is not touched.
+#if HWY_MEM_OPS_MIGHT_FAULT
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> load_part(D d, const T* x, std::size_t count) {
   HWY_ALIGN T padded[hn::MaxLanes(D())] = {};
@@ -34,6 +35,17 @@ HWY_INLINE void store_part(D d, hn::Vec<D> v, T* x, std::size_t count) {
   hn::Store(v, d, padded);
   for (std::size_t i = 0; i < count; ++i) x[i] = padded[i];
 }
+#else
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_part(D d, const T* x, std::size_t count) {
+  return hn::MaskedLoad(hn::FirstN(d, count), d, x);
+}
+
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void store_part(D d, hn::Vec<D> v, T* x, std::size_t count) {
+  hn::BlendedStore(v, hn::FirstN(d, count), d, x);
+}
+#endif
 
 // The larger (smaller) of two; NaN wins over everything.
 template <bool kLargest, class V>
@@ -53,12 +65,20 @@ HWY_INLINE T least_extreme() {
   return kLargest ? -inf : inf;
 }
 
+// Over the lanes of a vector.
+template <bool kLargest, class D>
+HWY_INLINE hn::TFromD<D> lane_extreme(D d, hn::Vec<D> v) {
+  if (!hn::AllFalse(d, hn::IsNaN(v))) return std::numeric_limits<hn::TFromD<D>>::quiet_NaN();
+  return hn::GetLane(kLargest ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
+}
+
 template <bool kLargest, class T>
 HWY_INLINE T row_extreme(const T* x, std::int64_t n) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  V a0 = hn::Set(d, least_extreme<kLargest, T>()), a1 = a0, a2 = a0, a3 = a0;
+  const V none = hn::Set(d, least_extreme<kLargest, T>());
+  V a0 = none, a1 = none, a2 = none, a3 = none;
   std::int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
     a0 = extreme<kLargest>(a0, hn::LoadU(d, x + i));
@@ -67,15 +87,13 @@ HWY_INLINE T row_extreme(const T* x, std::int64_t n) {
     a3 = extreme<kLargest>(a3, hn::LoadU(d, x + i + 3 * lanes));
   }
   for (; i + lanes <= n; i += lanes) a0 = extreme<kLargest>(a0, hn::LoadU(d, x + i));
-  T best = least_extreme<kLargest, T>();
-  if (n >= lanes) {
-    const V all = extreme<kLargest>(extreme<kLargest>(a0, a1), extreme<kLargest>(a2, a3));
-    HWY_ALIGN T lane[hn::MaxLanes(d)];
-    hn::Store(all, d, lane);
-    for (std::int64_t j = 0; j < lanes; ++j) best = scalar_extreme<kLargest>(best, lane[j]);
+  if (i < n) {
+    const auto rest = static_cast<std::size_t>(n - i);
+    a1 = extreme<kLargest>(
+        a1, hn::IfThenElse(hn::FirstN(d, rest), load_part(d, x + i, rest), none));
   }
-  for (; i < n; ++i) best = scalar_extreme<kLargest>(best, x[i]);
-  return best;
+  return lane_extreme<kLargest>(
+      d, extreme<kLargest>(extreme<kLargest>(a0, a1), extreme<kLargest>(a2, a3)));
 }
 
 // The sum of f(d, vector, position, valid lanes) over a row. What f gives in invalid lanes does not
