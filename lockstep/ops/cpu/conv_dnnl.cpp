@@ -82,6 +82,11 @@ std::string reason_to_decline(const ConvProblem& p, DType dtype) {
   return {};
 }
 
+template <class Desc>
+bool is_reference(const Desc& desc) {
+  return std::string_view(desc.impl_info_str()).starts_with("ref");
+}
+
 // The descriptor that `make` gives for Winograd where the rule wants it and the library has it, else
 // for the direct algorithm; empty, with the reason, when there is only a reference implementation.
 template <class Make>
@@ -90,11 +95,11 @@ auto choose_desc(const ConvProblem& p, const KernelRequest& request, WinogradPas
   declined = reason_to_decline(p, request.inputs[0].dtype);
   if (!declined.empty()) return {};
   if (request.allow_winograd && winograd_wins(p, request.inputs[0].dtype, pass))
-    if (auto desc = make(algorithm::convolution_winograd)) return desc;
+    if (auto desc = make(algorithm::convolution_winograd); desc && !is_reference(desc)) return desc;
   auto desc = make(algorithm::convolution_direct);
   if (!desc)
     declined = "the library has no implementation";
-  else if (std::string_view(desc.impl_info_str()).starts_with("ref"))
+  else if (is_reference(desc))
     declined = "the library has only its reference implementation";
   else
     return desc;
