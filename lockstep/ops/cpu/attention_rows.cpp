@@ -9,13 +9,13 @@
 #define HWY_TARGET_INCLUDE "lockstep/ops/cpu/attention_rows.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-#include <hwy/contrib/math/math-inl.h>
+
+#include "lockstep/ops/cpu/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-using D = hn::ScalableTag<float>;
+using D = FloatTag;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
 // Fills up to a whole number of vectors, so that the loops need no tail.
@@ -45,7 +45,7 @@ SoftmaxRow SoftmaxRowImpl(float* scores, std::int64_t count, std::int64_t width)
   const auto offset = hn::Set(d, max);
   auto total = hn::Zero(d);
   for (std::int64_t i = 0; i < padded; i += lanes) {
-    const auto e = hn::Exp(d, hn::Sub(hn::LoadU(d, scores + i), offset));
+    const auto e = vector_exp(hn::Sub(hn::LoadU(d, scores + i), offset));
     hn::StoreU(e, d, scores + i);
     total = hn::Add(total, e);
   }
@@ -64,7 +64,7 @@ void SoftmaxBackwardRowImpl(float* scores, float* dp, std::int64_t count, std::i
   const auto delta = hn::Set(d, row.delta);
   const auto scale = hn::Set(d, row.scale);
   for (std::int64_t i = 0; i < padded; i += lanes) {
-    const auto p = hn::Exp(d, hn::Sub(hn::LoadU(d, scores + i), offset));
+    const auto p = vector_exp(hn::Sub(hn::LoadU(d, scores + i), offset));
     const auto ds = hn::Mul(hn::Mul(p, scale), hn::Sub(hn::LoadU(d, dp + i), delta));
     hn::StoreU(p, d, scores + i);
     hn::StoreU(ds, d, dp + i);

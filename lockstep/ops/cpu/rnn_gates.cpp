@@ -5,136 +5,144 @@
 #define HWY_TARGET_INCLUDE "lockstep/ops/cpu/rnn_gates.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-#include <hwy/contrib/math/math-inl.h>
+
+#include "lockstep/ops/cpu/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls f(tag, i) for every i, whole vectors first, then one element at a time.
+// A place in a row: a whole vector from `i` on, or the row's last elements, fewer than a vector,
+// which go through a buffer.
+template <bool kWhole>
+struct Place {
+  std::int64_t i;
+  std::size_t count;
+
+  HWY_INLINE FloatVec load(const float* row) const {
+    const FloatTag d;
+    if constexpr (kWhole) return hn::LoadU(d, row + i);
+    HWY_ALIGN float buffer[hn::MaxLanes(d)] = {};
+    for (std::size_t k = 0; k < count; ++k) buffer[k] = row[i + static_cast<std::int64_t>(k)];
+    return hn::Load(d, buffer);
+  }
+  HWY_INLINE FloatVec load_sum(const float* a, const float* b) const {
+    return hn::Add(load(a), load(b));
+  }
+  HWY_INLINE void store(FloatVec x, float* row) const {
+    const FloatTag d;
+    if constexpr (kWhole) {
+      hn::StoreU(x, d, row + i);
+    } else {
+      HWY_ALIGN float buffer[hn::MaxLanes(d)];
+      hn::Store(x, d, buffer);
+      for (std::size_t k = 0; k < count; ++k) row[i + static_cast<std::int64_t>(k)] = buffer[k];
+    }
+  }
+  HWY_INLINE void add_to(FloatVec x, float* row) const { store(hn::Add(load(row), x), row); }
+};
+
 template <class F>
 HWY_INLINE void each(std::int64_t size, F&& f) {
-  const hn::ScalableTag<float> whole;
-  const hn::CappedTag<float, 1> single;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(whole));
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(FloatTag()));
   std::int64_t i = 0;
-  for (; i + lanes <= size; i += lanes) f(whole, i);
-  for (; i < size; ++i) f(single, i);
-}
-
-// Beyond 88 exp overflows, and the sigmoid is 0 to within its smallest normal number.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Sigmoid(D d, V x) {
-  const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Min(hn::Neg(x), hn::Set(d, 88.0f)))));
-}
-
-template <class D>
-HWY_INLINE hn::Vec<D> LoadSum(D d, const float* a, const float* b) {
-  return hn::Add(hn::LoadU(d, a), hn::LoadU(d, b));
-}
-
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void AddTo(D d, V x, float* target) {
-  hn::StoreU(hn::Add(hn::LoadU(d, target), x), d, target);
+  for (; i + lanes <= size; i += lanes) f(Place<true>{i, static_cast<std::size_t>(lanes)});
+  if (i < size) f(Place<false>{i, static_cast<std::size_t>(size - i)});
 }
 
 // dy * y * (1 - y)
-template <class V>
-HWY_INLINE V SigmoidGrad(V dy, V y) {
+HWY_INLINE FloatVec SigmoidGrad(FloatVec dy, FloatVec y) {
   return hn::Mul(dy, hn::NegMulAdd(y, y, y));
 }
 
 // dy * (1 - y * y)
-template <class V>
-HWY_INLINE V TanhGrad(V dy, V y) {
+HWY_INLINE FloatVec TanhGrad(FloatVec dy, FloatVec y) {
   return hn::NegMulAdd(hn::Mul(dy, y), y, dy);
 }
 
 void LstmForward(const LstmRow& r) {
   const std::int64_t n = r.size;
-  each(n, [&](auto d, std::int64_t i) HWY_ATTR {
-    const auto in = Sigmoid(d, LoadSum(d, r.gates + i, r.bias + i));
-    const auto forget = Sigmoid(d, LoadSum(d, r.gates + n + i, r.bias + n + i));
-    const auto cell = hn::Tanh(d, LoadSum(d, r.gates + 2 * n + i, r.bias + 2 * n + i));
-    const auto out = Sigmoid(d, LoadSum(d, r.gates + 3 * n + i, r.bias + 3 * n + i));
-    const auto c = hn::MulAdd(forget, hn::LoadU(d, r.c_prev + i), hn::Mul(in, cell));
-    hn::StoreU(in, d, r.gates + i);
-    hn::StoreU(forget, d, r.gates + n + i);
-    hn::StoreU(cell, d, r.gates + 2 * n + i);
-    hn::StoreU(out, d, r.gates + 3 * n + i);
-    hn::StoreU(c, d, r.c + i);
-    hn::StoreU(hn::Mul(out, hn::Tanh(d, c)), d, r.h + i);
+  each(n, [&](auto at) HWY_ATTR {
+    const auto in = vector_sigmoid(at.load_sum(r.gates, r.bias));
+    const auto forget = vector_sigmoid(at.load_sum(r.gates + n, r.bias + n));
+    const auto cell = vector_tanh(at.load_sum(r.gates + 2 * n, r.bias + 2 * n));
+    const auto out = vector_sigmoid(at.load_sum(r.gates + 3 * n, r.bias + 3 * n));
+    const auto c = hn::MulAdd(forget, at.load(r.c_prev), hn::Mul(in, cell));
+    at.store(in, r.gates);
+    at.store(forget, r.gates + n);
+    at.store(cell, r.gates + 2 * n);
+    at.store(out, r.gates + 3 * n);
+    at.store(c, r.c);
+    at.store(hn::Mul(out, vector_tanh(c)), r.h);
   });
 }
 
 void LstmBackward(const LstmBackwardRow& r) {
   const std::int64_t n = r.size;
-  each(n, [&](auto d, std::int64_t i) HWY_ATTR {
-    const auto in = hn::LoadU(d, r.gates + i);
-    const auto forget = hn::LoadU(d, r.gates + n + i);
-    const auto cell = hn::LoadU(d, r.gates + 2 * n + i);
-    const auto out = hn::LoadU(d, r.gates + 3 * n + i);
-    const auto squashed = hn::Tanh(d, hn::LoadU(d, r.c + i));
-    const auto dh = LoadSum(d, r.dy + i, r.dh + i);
-    const auto dc = hn::Add(hn::LoadU(d, r.dc + i), TanhGrad(hn::Mul(dh, out), squashed));
+  each(n, [&](auto at) HWY_ATTR {
+    const auto in = at.load(r.gates);
+    const auto forget = at.load(r.gates + n);
+    const auto cell = at.load(r.gates + 2 * n);
+    const auto out = at.load(r.gates + 3 * n);
+    const auto squashed = vector_tanh(at.load(r.c));
+    const auto dh = at.load_sum(r.dy, r.dh);
+    const auto dc = hn::Add(at.load(r.dc), TanhGrad(hn::Mul(dh, out), squashed));
     const auto di = SigmoidGrad(hn::Mul(dc, cell), in);
-    const auto df = SigmoidGrad(hn::Mul(dc, hn::LoadU(d, r.c_prev + i)), forget);
+    const auto df = SigmoidGrad(hn::Mul(dc, at.load(r.c_prev)), forget);
     const auto dg = TanhGrad(hn::Mul(dc, in), cell);
     const auto dout = SigmoidGrad(hn::Mul(dh, squashed), out);
-    hn::StoreU(hn::Mul(dc, forget), d, r.dc + i);
-    hn::StoreU(di, d, r.dgates + i);
-    hn::StoreU(df, d, r.dgates + n + i);
-    hn::StoreU(dg, d, r.dgates + 2 * n + i);
-    hn::StoreU(dout, d, r.dgates + 3 * n + i);
-    AddTo(d, di, r.dbias + i);
-    AddTo(d, df, r.dbias + n + i);
-    AddTo(d, dg, r.dbias + 2 * n + i);
-    AddTo(d, dout, r.dbias + 3 * n + i);
+    at.store(hn::Mul(dc, forget), r.dc);
+    at.store(di, r.dgates);
+    at.store(df, r.dgates + n);
+    at.store(dg, r.dgates + 2 * n);
+    at.store(dout, r.dgates + 3 * n);
+    at.add_to(di, r.dbias);
+    at.add_to(df, r.dbias + n);
+    at.add_to(dg, r.dbias + 2 * n);
+    at.add_to(dout, r.dbias + 3 * n);
   });
 }
 
 void GruForward(const GruRow& r) {
   const std::int64_t n = r.size;
-  each(n, [&](auto d, std::int64_t i) HWY_ATTR {
+  each(n, [&](auto at) HWY_ATTR {
     const auto input = [&](std::int64_t gate) HWY_ATTR {
-      return LoadSum(d, r.kept + gate * n + i, r.b_input + gate * n + i);
+      return at.load_sum(r.kept + gate * n, r.b_input + gate * n);
     };
     const auto hidden = [&](std::int64_t gate) HWY_ATTR {
-      return LoadSum(d, r.hidden + gate * n + i, r.b_hidden + gate * n + i);
+      return at.load_sum(r.hidden + gate * n, r.b_hidden + gate * n);
     };
-    const auto reset = Sigmoid(d, hn::Add(input(0), hidden(0)));
-    const auto update = Sigmoid(d, hn::Add(input(1), hidden(1)));
+    const auto reset = vector_sigmoid(hn::Add(input(0), hidden(0)));
+    const auto update = vector_sigmoid(hn::Add(input(1), hidden(1)));
     const auto part = hidden(2);
-    const auto fresh = hn::Tanh(d, hn::MulAdd(reset, part, input(2)));
-    const auto past = hn::Sub(hn::LoadU(d, r.h_prev + i), fresh);
-    hn::StoreU(reset, d, r.kept + i);
-    hn::StoreU(update, d, r.kept + n + i);
-    hn::StoreU(fresh, d, r.kept + 2 * n + i);
-    hn::StoreU(part, d, r.kept + 3 * n + i);
-    hn::StoreU(hn::MulAdd(update, past, fresh), d, r.h + i);
+    const auto fresh = vector_tanh(hn::MulAdd(reset, part, input(2)));
+    const auto past = hn::Sub(at.load(r.h_prev), fresh);
+    at.store(reset, r.kept);
+    at.store(update, r.kept + n);
+    at.store(fresh, r.kept + 2 * n);
+    at.store(part, r.kept + 3 * n);
+    at.store(hn::MulAdd(update, past, fresh), r.h);
   });
 }
 
 void GruBackward(const GruBackwardRow& r) {
   const std::int64_t n = r.size;
-  each(n, [&](auto d, std::int64_t i) HWY_ATTR {
-    const auto reset = hn::LoadU(d, r.kept + i);
-    const auto update = hn::LoadU(d, r.kept + n + i);
-    const auto fresh = hn::LoadU(d, r.kept + 2 * n + i);
-    const auto part = hn::LoadU(d, r.kept + 3 * n + i);
-    const auto dh = LoadSum(d, r.dy + i, r.dh + i);
-    const auto past = hn::Sub(hn::LoadU(d, r.h_prev + i), fresh);
+  each(n, [&](auto at) HWY_ATTR {
+    const auto reset = at.load(r.kept);
+    const auto update = at.load(r.kept + n);
+    const auto fresh = at.load(r.kept + 2 * n);
+    const auto part = at.load(r.kept + 3 * n);
+    const auto dh = at.load_sum(r.dy, r.dh);
+    const auto past = hn::Sub(at.load(r.h_prev), fresh);
     const auto dz = SigmoidGrad(hn::Mul(dh, past), update);
     const auto dn = TanhGrad(hn::NegMulAdd(dh, update, dh), fresh);
     const auto dr = SigmoidGrad(hn::Mul(dn, part), reset);
     const auto dpart = hn::Mul(dn, reset);
-    hn::StoreU(hn::Mul(dh, update), d, r.dh + i);
+    at.store(hn::Mul(dh, update), r.dh);
     const auto put = [&](std::int64_t gate, auto dinput, auto dhidden) HWY_ATTR {
-      hn::StoreU(dinput, d, r.dinput + gate * n + i);
-      hn::StoreU(dhidden, d, r.dhidden + gate * n + i);
-      AddTo(d, dinput, r.db_input + gate * n + i);
-      AddTo(d, dhidden, r.db_hidden + gate * n + i);
+      at.store(dinput, r.dinput + gate * n);
+      at.store(dhidden, r.dhidden + gate * n);
+      at.add_to(dinput, r.db_input + gate * n);
+      at.add_to(dhidden, r.db_hidden + gate * n);
     };
     put(0, dr, dr);
     put(1, dz, dz);
@@ -143,31 +151,31 @@ void GruBackward(const GruBackwardRow& r) {
 }
 
 void TanhForward(const PlainRow& r) {
-  each(r.size, [&](auto d, std::int64_t i) HWY_ATTR {
-    hn::StoreU(hn::Tanh(d, LoadSum(d, r.h + i, r.bias + i)), d, r.h + i);
+  each(r.size, [&](auto at) HWY_ATTR {
+    at.store(vector_tanh(at.load_sum(r.h, r.bias)), r.h);
   });
 }
 
 void ReluForward(const PlainRow& r) {
-  each(r.size, [&](auto d, std::int64_t i) HWY_ATTR {
-    hn::StoreU(hn::Max(LoadSum(d, r.h + i, r.bias + i), hn::Zero(d)), d, r.h + i);
+  each(r.size, [&](auto at) HWY_ATTR {
+    at.store(hn::Max(at.load_sum(r.h, r.bias), hn::Zero(FloatTag())), r.h);
   });
 }
 
 void TanhBackward(const PlainBackwardRow& r) {
-  each(r.size, [&](auto d, std::int64_t i) HWY_ATTR {
-    const auto dpre = TanhGrad(LoadSum(d, r.dy + i, r.dh + i), hn::LoadU(d, r.h + i));
-    hn::StoreU(dpre, d, r.dgates + i);
-    AddTo(d, dpre, r.dbias + i);
+  each(r.size, [&](auto at) HWY_ATTR {
+    const auto dpre = TanhGrad(at.load_sum(r.dy, r.dh), at.load(r.h));
+    at.store(dpre, r.dgates);
+    at.add_to(dpre, r.dbias);
   });
 }
 
 void ReluBackward(const PlainBackwardRow& r) {
-  each(r.size, [&](auto d, std::int64_t i) HWY_ATTR {
-    const auto passes = hn::Gt(hn::LoadU(d, r.h + i), hn::Zero(d));
-    const auto dpre = hn::IfThenElseZero(passes, LoadSum(d, r.dy + i, r.dh + i));
-    hn::StoreU(dpre, d, r.dgates + i);
-    AddTo(d, dpre, r.dbias + i);
+  each(r.size, [&](auto at) HWY_ATTR {
+    const auto passes = hn::Gt(at.load(r.h), hn::Zero(FloatTag()));
+    const auto dpre = hn::IfThenElseZero(passes, at.load_sum(r.dy, r.dh));
+    at.store(dpre, r.dgates);
+    at.add_to(dpre, r.dbias);
   });
 }
 
