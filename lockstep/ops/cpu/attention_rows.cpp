@@ -18,59 +18,83 @@ namespace lockstep::kernels::HWY_NAMESPACE {
 using D = FloatTag;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// Fills up to a whole number of vectors, so that the loops need no tail.
-std::int64_t pad_row(float* x, std::int64_t count, float value) {
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
-  const std::int64_t padded = (count + lanes - 1) / lanes * lanes;
-  std::fill(x + count, x + padded, value);
-  return padded;
+// exp(x) for x up to 0 or a little above, where half of vector_exp's work is not needed: results
+// below the smallest normal number are 0. Adding 1.5 * 2^23 leaves the nearest whole number in the
+// lowest bits, from where it is shifted into the exponent. NaN stays NaN.
+HWY_INLINE FloatVec exp_of_negative(FloatVec x) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const FloatVec shifted = hn::MulAdd(x, constant(1.44269504f), constant(12582912.0f));
+  const FloatVec n = hn::Sub(shifted, constant(12582912.0f));
+  FloatVec r = hn::NegMulAdd(n, constant(0.693359375f), x);
+  r = hn::NegMulAdd(n, constant(-2.12194440e-4f), r);
+  FloatVec p = constant(0.00139337332f);
+  p = hn::MulAdd(p, r, constant(0.00836323538f));
+  p = hn::MulAdd(p, r, constant(0.0416664642f));
+  p = hn::MulAdd(p, r, constant(0.166665766f));
+  p = hn::MulAdd(p, r, constant(0.5f));
+  p = hn::MulAdd(p, r, constant(1.0f));
+  p = hn::MulAdd(p, r, constant(1.0f));
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
+  const FloatVec result = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+  return hn::IfThenZeroElse(hn::Lt(x, constant(-87.0f)), result);
 }
 
-void zero_rest(float* x, std::int64_t begin, std::int64_t end) {
+// Calls f(i, scores) for vectors that cover row[0, count), -inf beyond; returns where they end.
+// The padding is replaced in the register: storing it first would make the load wait.
+template <class F>
+HWY_INLINE std::int64_t each_vector(const float* row, std::int64_t count, F&& f) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) f(i, hn::LoadU(d, row + i));
+  if (i == count) return i;
+  const auto counts = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  f(i, hn::IfThenElse(counts, hn::LoadU(d, row + i), constant(kNever)));
+  return i + lanes;
+}
+
+HWY_INLINE void zero_rest(float* x, std::int64_t begin, std::int64_t end) {
   if (begin < end) std::fill(x + begin, x + end, 0.0f);
 }
 
 SoftmaxRow SoftmaxRowImpl(float* scores, std::int64_t count, std::int64_t width) {
   const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const std::int64_t padded = pad_row(scores, count, kNever);
-  auto highest = hn::Set(d, kNever);
-  for (std::int64_t i = 0; i < padded; i += lanes)
-    highest = hn::Max(highest, hn::LoadU(d, scores + i));
+  auto highest = constant(kNever);
+  each_vector(scores, count, [&](std::int64_t, FloatVec x) HWY_ATTR {
+    highest = hn::Max(highest, x);
+  });
   const float max = hn::GetLane(hn::MaxOfLanes(d, highest));
   if (max == kNever) {
     zero_rest(scores, 0, width);
     return {0.0f, max};
   }
-  const auto offset = hn::Set(d, max);
+  const auto offset = constant(max);
   auto total = hn::Zero(d);
-  for (std::int64_t i = 0; i < padded; i += lanes) {
-    const auto e = vector_exp(hn::Sub(hn::LoadU(d, scores + i), offset));
+  const auto end = each_vector(scores, count, [&](std::int64_t i, FloatVec x) HWY_ATTR {
+    const auto e = exp_of_negative(hn::Sub(x, offset));
     hn::StoreU(e, d, scores + i);
     total = hn::Add(total, e);
-  }
-  zero_rest(scores, padded, width);
+  });
+  zero_rest(scores, end, width);
   return {hn::GetLane(hn::SumOfLanes(d, total)), max};
 }
 
 void SoftmaxBackwardRowImpl(float* scores, float* dp, std::int64_t count, std::int64_t width,
                             const SoftmaxBackwardRow& row) {
   const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const std::int64_t padded = pad_row(scores, count, kNever);
-  pad_row(dp, count, 0.0f);
   // A row that sees nothing has lse = -inf; exp(score - inf) gives the zeros it needs.
-  const auto offset = hn::Set(d, row.lse == kNever ? -kNever : row.lse);
-  const auto delta = hn::Set(d, row.delta);
-  const auto scale = hn::Set(d, row.scale);
-  for (std::int64_t i = 0; i < padded; i += lanes) {
-    const auto p = vector_exp(hn::Sub(hn::LoadU(d, scores + i), offset));
+  const auto offset = constant(row.lse == kNever ? -kNever : row.lse);
+  const auto delta = constant(row.delta);
+  const auto scale = constant(row.scale);
+  const auto end = each_vector(scores, count, [&](std::int64_t i, FloatVec x) HWY_ATTR {
+    const auto p = exp_of_negative(hn::Sub(x, offset));
     const auto ds = hn::Mul(hn::Mul(p, scale), hn::Sub(hn::LoadU(d, dp + i), delta));
     hn::StoreU(p, d, scores + i);
     hn::StoreU(ds, d, dp + i);
-  }
-  zero_rest(scores, padded, width);
-  zero_rest(dp, padded, width);
+  });
+  zero_rest(scores, end, width);
+  zero_rest(dp, end, width);
 }
 
 float DotRowImpl(const float* a, const float* b, std::int64_t count) {

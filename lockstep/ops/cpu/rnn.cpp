@@ -17,7 +17,7 @@
 namespace lockstep::kernels {
 namespace {
 
-constexpr std::int64_t kChunkFloats = 512 * 1024;
+constexpr std::int64_t kChunkFloats = 256 * 1024;
 
 std::int64_t chunk_steps(const RnnSizes& n) {
   const std::int64_t step = std::max<std::int64_t>(n.batch * n.gate_width(), 1);
