@@ -32,7 +32,8 @@ ConvSizes check_window(const char* op, const TensorInfo& input, const ConvWindow
   const std::size_t spatial = check_spatial_input(op, input);
   if (window.groups < 1 || window.groups > kMostSpatial)
     throw InvalidArgument("{}: groups is {}, expected 1 to {}", op, window.groups, kMostSpatial);
-  return {op, spatial,
+  return {op,
+          spatial,
           {check_spatial_list(op, "stride", window.stride, spatial, 1, 1),
            check_spatial_list(op, "padding", window.padding, spatial, 0, 0),
            check_spatial_list(op, "dilation", window.dilation, spatial, 1, 1), window.groups}};
@@ -170,11 +171,11 @@ Infos infer_conv_backward_weights(const InferArgs& args) {
   check_dtypes(args);
   const Ints kernel = check_spatial_list(args.op, "kernel", attrs.kernel, sizes.spatial, 1, 1);
   if (x[1] % attrs.groups != 0)
-    throw InvalidArgument("{}: input has {} channels, which {} groups do not divide", args.op,
-                          x[1], attrs.groups);
+    throw InvalidArgument("{}: input has {} channels, which {} groups do not divide", args.op, x[1],
+                          attrs.groups);
   check_groups(sizes, y[1]);
-  const TensorInfo made = with_shape(args.inputs[0], x[0], y[1],
-                                     slide(sizes, spatial_of(x), kernel));
+  const TensorInfo made =
+      with_shape(args.inputs[0], x[0], y[1], slide(sizes, spatial_of(x), kernel));
   if (!(made.shape == y))
     throw InvalidArgument("{}: gradient has shape {}, expected {}", args.op, y.str(),
                           made.shape.str());
@@ -328,8 +329,7 @@ ConvProblem::ConvProblem(const Shape& x, const Shape& weight, const Shape& y,
   fill(dilation, spatial_list(window.dilation, spatial, 1));
 }
 
-Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias,
-            const ConvOptions& options) {
+Tensor conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options) {
   return convolve(x, weight, bias, window_of(options));
 }
 
@@ -343,8 +343,7 @@ Tensor conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
 namespace families {
 
 Family conv() {
-  return {&conv_op(), &conv_transpose_op(), &conv_backward_data_op(),
-          &conv_backward_weights_op()};
+  return {&conv_op(), &conv_transpose_op(), &conv_backward_data_op(), &conv_backward_weights_op()};
 }
 
 }  // namespace families

@@ -36,7 +36,7 @@ struct ConvAttrs : ConvWindow {
 };
 
 struct ConvDataAttrs : ConvWindow {
-  Ints input_size = {};      // spatial; empty: the smallest that fits, plus output_padding
+  Ints input_size = {};  // spatial; empty: the smallest that fits, plus output_padding
   Ints output_padding = {};
 
   template <class F>

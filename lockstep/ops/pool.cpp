@@ -90,8 +90,7 @@ TensorInfo infer_pool_backward(const char* op, const TensorInfo& dy,
   const Ints made = slide(op, window, input);
   if (made != spatial_of(dy.shape))
     throw InvalidArgument("{}: an input of size {} gives an output of size {}, gradient has {}", op,
-                          Shape(input).str(), Shape(made).str(),
-                          Shape(spatial_of(dy.shape)).str());
+                          Shape(input).str(), Shape(made).str(), Shape(spatial_of(dy.shape)).str());
   return with_spatial(dy, input);
 }
 
@@ -144,8 +143,7 @@ Infos infer_avg_pool_backward(const InferArgs& args) {
   return {infer_pool_backward(args.op, args.inputs[0], args.attrs.as<PoolBackwardAttrs>())};
 }
 
-Infos infer_adaptive(const char* op, const TensorInfo& input, const char* name,
-                     const Ints& size) {
+Infos infer_adaptive(const char* op, const TensorInfo& input, const char* name, const Ints& size) {
   const std::size_t spatial = check_spatial_input(op, input);
   if (size.empty())
     throw InvalidArgument("{}: {} has 0 entries, expected 1 or {}", op, name, spatial);
@@ -174,9 +172,9 @@ std::vector<Tensor> gradient_max_pool(const GradientArgs& args) {
 
 std::vector<Tensor> gradient_max_pool_backward(const GradientArgs& args) {
   const PoolWindow& window = args.attrs.as<PoolBackwardAttrs>();
-  return {apply_one(max_pool_gather_op(), {args.grad(), args.inputs[1]},
-                    Attrs::of(PoolAttrs{window})),
-          Tensor()};
+  return {
+      apply_one(max_pool_gather_op(), {args.grad(), args.inputs[1]}, Attrs::of(PoolAttrs{window})),
+      Tensor()};
 }
 
 std::vector<Tensor> gradient_max_pool_gather(const GradientArgs& args) {
@@ -358,8 +356,12 @@ Tensor adaptive_avg_pool(const Tensor& x, const Ints& output_size) {
 namespace families {
 
 Family pool() {
-  return {&max_pool_op(),          &max_pool_backward_op(), &max_pool_gather_op(),
-          &avg_pool_op(),          &avg_pool_backward_op(), &adaptive_avg_pool_op(),
+  return {&max_pool_op(),
+          &max_pool_backward_op(),
+          &max_pool_gather_op(),
+          &avg_pool_op(),
+          &avg_pool_backward_op(),
+          &adaptive_avg_pool_op(),
           &adaptive_avg_pool_backward_op()};
 }
 

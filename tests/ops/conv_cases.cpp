@@ -62,18 +62,21 @@ Tensor spread_bias(const std::vector<Tensor>& in, const Shape& shape) {
 Tensor naive_conv(const std::vector<Tensor>& in, const ConvAttrs& attrs, const Shape& y_shape) {
   const Tensor y = spread_bias(in, y_shape);
   const double *x = in[0].data<double>(), *w = in[1].data<double>();
-  for_each_product({in[0].shape(), in[1].shape(), y_shape, attrs},
-                   [&](int64_t xi, int64_t wi, int64_t yi) { y.data<double>()[yi] += x[xi] * w[wi]; });
+  for_each_product(
+      {in[0].shape(), in[1].shape(), y_shape, attrs},
+      [&](int64_t xi, int64_t wi, int64_t yi) { y.data<double>()[yi] += x[xi] * w[wi]; });
   if (attrs.activation == "relu")
-    for (int64_t i = 0; i < y.numel(); ++i) y.data<double>()[i] = std::max(0.0, y.data<double>()[i]);
+    for (int64_t i = 0; i < y.numel(); ++i)
+      y.data<double>()[i] = std::max(0.0, y.data<double>()[i]);
   return y;
 }
 
 Tensor naive_data(const std::vector<Tensor>& in, const ConvWindow& window, const Shape& x_shape) {
   const Tensor x = spread_bias(in, x_shape);
   const double *y = in[0].data<double>(), *w = in[1].data<double>();
-  for_each_product({x_shape, in[1].shape(), in[0].shape(), window},
-                   [&](int64_t xi, int64_t wi, int64_t yi) { x.data<double>()[xi] += y[yi] * w[wi]; });
+  for_each_product(
+      {x_shape, in[1].shape(), in[0].shape(), window},
+      [&](int64_t xi, int64_t wi, int64_t yi) { x.data<double>()[xi] += y[yi] * w[wi]; });
   return x;
 }
 
@@ -82,12 +85,12 @@ std::vector<Tensor> naive_weights(const std::vector<Tensor>& in, const ConvWindo
   const Tensor w = Tensor::zeros(w_shape, DType::float64);
   const Tensor b = Tensor::zeros({w_shape[0]}, DType::float64);
   const double *x = in[0].data<double>(), *y = in[1].data<double>();
-  for_each_product({in[0].shape(), w_shape, in[1].shape(), window},
-                   [&](int64_t xi, int64_t wi, int64_t yi) { w.data<double>()[wi] += x[xi] * y[yi]; });
+  for_each_product(
+      {in[0].shape(), w_shape, in[1].shape(), window},
+      [&](int64_t xi, int64_t wi, int64_t yi) { w.data<double>()[wi] += x[xi] * y[yi]; });
   if (in[1].numel() == 0) return {w, b};
   const int64_t plane = in[1].numel() / (in[1].shape(0) * in[1].shape(1));
-  for (int64_t i = 0; i < in[1].numel(); ++i)
-    b.data<double>()[i / plane % w_shape[0]] += y[i];
+  for (int64_t i = 0; i < in[1].numel(); ++i) b.data<double>()[i / plane % w_shape[0]] += y[i];
   return {w, b};
 }
 
@@ -100,7 +103,8 @@ struct Setting {
 
 OpCase forward_case(const Setting& s, bool bias, const std::string& activation) {
   const ConvAttrs attrs{s.window, activation};
-  OpCase row{.op = "conv", .label = s.label, .inputs = {random_tensor(s.x, 1), random_tensor(s.w, 2)}};
+  OpCase row{
+      .op = "conv", .label = s.label, .inputs = {random_tensor(s.x, 1), random_tensor(s.w, 2)}};
   if (bias) row.inputs.push_back(random_tensor({s.w[0]}, 3));
   row.label += bias ? ", bias" : "";
   row.label += activation.empty() ? "" : ", " + activation;
@@ -149,14 +153,19 @@ std::vector<Setting> settings() {
        {2, 2, 3, 6},
        {.stride = {2, 1}, .padding = {0, 2}, .dilation = {2, 2}}},
       {"groups", {2, 4, 4, 4}, {6, 2, 3, 3}, {2, 6, 4, 4}, {.padding = {1}, .groups = 2}},
-      {"depthwise", {1, 5, 5, 5}, {5, 1, 3, 3}, {1, 5, 3, 3}, {.stride = {2}, .padding = {1},
-                                                               .groups = 5}},
+      {"depthwise",
+       {1, 5, 5, 5},
+       {5, 1, 3, 3},
+       {1, 5, 3, 3},
+       {.stride = {2}, .padding = {1}, .groups = 5}},
       {"1-d", {2, 3, 9}, {4, 3, 3}, {2, 4, 7}, {}},
       {"1-d, dilation", {1, 2, 10}, {2, 2, 3}, {1, 2, 6}, {.dilation = {2}}},
       {"3-d", {1, 2, 3, 4, 5}, {3, 2, 2, 2, 2}, {1, 3, 2, 3, 4}, {}},
-      {"3-d, groups", {1, 4, 3, 3, 3}, {4, 2, 3, 3, 3}, {1, 4, 2, 2, 2}, {.stride = {2},
-                                                                          .padding = {1},
-                                                                          .groups = 2}},
+      {"3-d, groups",
+       {1, 4, 3, 3, 3},
+       {4, 2, 3, 3, 3},
+       {1, 4, 2, 2, 2},
+       {.stride = {2}, .padding = {1}, .groups = 2}},
       {"batch 0", {0, 3, 4, 4}, {2, 3, 3, 3}, {0, 2, 2, 2}, {}},
       {"every size 1", {1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {}},
       {"padding past the kernel", {1, 1, 2, 2}, {1, 1, 1, 1}, {1, 1, 6, 6}, {.padding = {2}}},
@@ -166,12 +175,22 @@ std::vector<Setting> settings() {
 // Wide enough for blocked layouts and Winograd; finite differences would take too long.
 std::vector<Setting> wide_settings() {
   return {
-      {"channels past a SIMD width", {2, 19, 6, 6}, {35, 19, 3, 3}, {2, 35, 6, 6}, {.padding = {1}}},
+      {"channels past a SIMD width",
+       {2, 19, 6, 6},
+       {35, 19, 3, 3},
+       {2, 35, 6, 6},
+       {.padding = {1}}},
       {"32 channels", {2, 32, 14, 14}, {64, 32, 3, 3}, {2, 64, 14, 14}, {.padding = {1}}},
-      {"wide depthwise", {2, 32, 9, 9}, {32, 1, 3, 3}, {2, 32, 9, 9}, {.padding = {1},
-                                                                       .groups = 32}},
-      {"wide groups", {2, 32, 7, 7}, {48, 16, 3, 3}, {2, 48, 4, 4}, {.stride = {2}, .padding = {1},
-                                                                     .groups = 2}},
+      {"wide depthwise",
+       {2, 32, 9, 9},
+       {32, 1, 3, 3},
+       {2, 32, 9, 9},
+       {.padding = {1}, .groups = 32}},
+      {"wide groups",
+       {2, 32, 7, 7},
+       {48, 16, 3, 3},
+       {2, 48, 4, 4},
+       {.stride = {2}, .padding = {1}, .groups = 2}},
   };
 }
 
@@ -193,8 +212,8 @@ void add_transposed_rows(std::vector<OpCase>& rows) {
                            "conv_transpose", true, {twice, {}, {}}));
   rows.push_back(data_case({"output padding", {1, 2, 8}, {3, 2, 3}, {1, 3, 4}, twice},
                            "conv_transpose", false, {twice, {}, {1}}));
-  rows.push_back(data_case({"plain", {1, 2, 6, 6}, {3, 2, 3, 3}, {1, 3, 4, 4}}, "conv_transpose",
-                           true, {}));
+  rows.push_back(
+      data_case({"plain", {1, 2, 6, 6}, {3, 2, 3, 3}, {1, 3, 4, 4}}, "conv_transpose", true, {}));
 }
 
 }  // namespace

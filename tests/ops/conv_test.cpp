@@ -36,17 +36,23 @@ Tensor random_floats(const Shape& shape, std::uint64_t seed) {
 }
 
 TEST(Conv, RefusesAnInputWithoutSpatialAxes) {
-  EXPECT_EQ(message_of([] { conv(zeros({2, 3}), zeros({4, 3})); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({2, 3}), zeros({4, 3}));
+            }),
             "conv: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
 }
 
 TEST(Conv, RefusesIntegers) {
-  EXPECT_EQ(message_of([] { conv(zeros({1, 3, 4}, DType::int32), zeros({4, 3, 1})); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({1, 3, 4}, DType::int32), zeros({4, 3, 1}));
+            }),
             "conv: input is int32, expected a floating dtype");
 }
 
 TEST(Conv, RefusesMixedDtypes) {
-  EXPECT_EQ(message_of([] { conv(zeros({1, 3, 4}), zeros({4, 3, 1}, DType::float64)); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({1, 3, 4}), zeros({4, 3, 1}, DType::float64));
+            }),
             "conv: weight is float64, input is float32");
   EXPECT_EQ(message_of([] {
               conv(zeros({1, 3, 4}), zeros({4, 3, 1}), zeros({4}, DType::float64));
@@ -55,19 +61,27 @@ TEST(Conv, RefusesMixedDtypes) {
 }
 
 TEST(Conv, RefusesASpatialSizeOfZero) {
-  EXPECT_EQ(message_of([] { conv(zeros({1, 3, 0}), zeros({4, 3, 1})); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({1, 3, 0}), zeros({4, 3, 1}));
+            }),
             "conv: input has shape [1, 3, 0], expected spatial sizes of at least 1");
-  EXPECT_EQ(message_of([] { conv(zeros({1, 3, 2}), zeros({4, 3, 0})); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({1, 3, 2}), zeros({4, 3, 0}));
+            }),
             "conv: weight has shape [4, 3, 0], expected kernel sizes of at least 1");
 }
 
 TEST(Conv, RefusesAWeightOfAnotherRank) {
-  EXPECT_EQ(message_of([] { conv(zeros({1, 3, 4, 4}), zeros({4, 3, 3})); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({1, 3, 4, 4}), zeros({4, 3, 3}));
+            }),
             "conv: weight has shape [4, 3, 3], expected 4 axes as the input has");
 }
 
 TEST(Conv, SaysHowManyChannelsTheWeightIsFor) {
-  EXPECT_EQ(message_of([] { conv(zeros({1, 4, 5, 5}), zeros({4, 3, 3, 3})); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({1, 4, 5, 5}), zeros({4, 3, 3, 3}));
+            }),
             "conv: weight has 3 input channels for 1 group, input has 4 channels");
   EXPECT_EQ(message_of([] {
               conv(zeros({1, 4, 5, 5}), zeros({4, 3, 3, 3}), {}, {.groups = 2});
@@ -76,22 +90,32 @@ TEST(Conv, SaysHowManyChannelsTheWeightIsFor) {
 }
 
 TEST(Conv, RefusesGroupsThatDoNotDivide) {
-  EXPECT_EQ(message_of([] { conv(zeros({1, 4, 5}), zeros({3, 2, 3}), {}, {.groups = 2}); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({1, 4, 5}), zeros({3, 2, 3}), {}, {.groups = 2});
+            }),
             "conv: weight has 3 output channels, which 2 groups do not divide");
-  EXPECT_EQ(message_of([] { conv(zeros({1, 4, 5}), zeros({3, 2, 3}), {}, {.groups = 0}); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({1, 4, 5}), zeros({3, 2, 3}), {}, {.groups = 0});
+            }),
             "conv: groups is 0, expected 1 to 2147483647");
 }
 
 TEST(Conv, RefusesABiasOfAnotherSize) {
-  EXPECT_EQ(message_of([] { conv(zeros({1, 4, 5}), zeros({3, 4, 3}), zeros({4})); }),
+  EXPECT_EQ(message_of([] {
+              conv(zeros({1, 4, 5}), zeros({3, 4, 3}), zeros({4}));
+            }),
             "conv: bias has shape [4], expected [3]");
 }
 
 TEST(Conv, RefusesListsThatDoNotFit) {
   const Tensor x = zeros({1, 1, 5, 5}), w = zeros({1, 1, 3, 3});
-  EXPECT_EQ(message_of([&] { conv(x, w, {}, {.stride = {1, 1, 1}}); }),
+  EXPECT_EQ(message_of([&] {
+              conv(x, w, {}, {.stride = {1, 1, 1}});
+            }),
             "conv: stride has 3 entries, expected 1 or 2");
-  EXPECT_EQ(message_of([&] { conv(x, w, {}, {.stride = {0, 1}}); }),
+  EXPECT_EQ(message_of([&] {
+              conv(x, w, {}, {.stride = {0, 1}});
+            }),
             "conv: stride is [0, 1], expected at least 1");
   EXPECT_EQ(message_of([&] { conv(x, w, {}, {.padding = {-1}}); }),
             "conv: padding is [-1], expected at least 0");
@@ -131,7 +155,9 @@ TEST(ConvTranspose, RefusesPaddingThatLeavesNothing) {
 }
 
 TEST(ConvTranspose, RefusesAWeightForOtherChannels) {
-  EXPECT_EQ(message_of([] { conv_transpose(zeros({1, 2, 4}), zeros({3, 2, 3})); }),
+  EXPECT_EQ(message_of([] {
+              conv_transpose(zeros({1, 2, 4}), zeros({3, 2, 3}));
+            }),
             "conv_transpose: weight has shape [3, 2, 3], input has 2 channels, expected 3");
 }
 
@@ -139,8 +165,9 @@ TEST(ConvBackwardData, RefusesAnInputSizeThatDoesNotGiveTheGradient) {
   const std::vector<Tensor> inputs{zeros({1, 1, 4}), zeros({1, 1, 3})};
   ConvDataAttrs attrs;
   attrs.input_size = {7};
-  EXPECT_EQ(message_of([&] { apply(get_op("conv_backward_data"), inputs, Attrs::of(attrs)); }),
-            "conv_backward_data: an input of size [7] gives an output of size [5], gradient has [4]");
+  EXPECT_EQ(
+      message_of([&] { apply(get_op("conv_backward_data"), inputs, Attrs::of(attrs)); }),
+      "conv_backward_data: an input of size [7] gives an output of size [5], gradient has [4]");
 }
 
 TEST(ConvBackwardWeights, RefusesAGradientOfAnotherShape) {
@@ -174,8 +201,8 @@ TEST(Conv, OfAnEmptyBatchHasZeroWeightGradients) {
 }
 
 TEST(ConvInLayouts, EqualsTheEagerResultInBits) {
-  const std::vector<Tensor> inputs{random_floats({2, 32, 9, 9}, 1), random_floats({48, 16, 3, 3}, 2),
-                                   random_floats({48}, 3)};
+  const std::vector<Tensor> inputs{random_floats({2, 32, 9, 9}, 1),
+                                   random_floats({48, 16, 3, 3}, 2), random_floats({48}, 3)};
   ConvAttrs attrs;
   attrs.padding = {1};
   attrs.groups = 2;

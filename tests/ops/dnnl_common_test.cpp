@@ -25,9 +25,7 @@ std::vector<std::byte> reorder(const TensorInfo& from_info, const Layout& from,
   return target;
 }
 
-std::vector<std::byte> bytes_of(const Tensor& x) {
-  return {x.raw(), x.raw() + x.info().bytes()};
-}
+std::vector<std::byte> bytes_of(const Tensor& x) { return {x.raw(), x.raw() + x.info().bytes()}; }
 
 Tensor small_integers(const Shape& shape) {
   const Tensor x = Tensor::empty(shape);

@@ -11,7 +11,9 @@ namespace {
 
 using Buffer = std::shared_ptr<Storage>;
 
-Buffer allocate(std::size_t bytes) { return Storage::allocate(std::max<std::size_t>(bytes, 1), {}); }
+Buffer allocate(std::size_t bytes) {
+  return Storage::allocate(std::max<std::size_t>(bytes, 1), {});
+}
 
 void reorder(const TensorInfo& info, const Layout& from, std::byte* source, const Layout& to,
              std::byte* target) {
@@ -36,8 +38,8 @@ LayoutRun run_in_layouts(const OpDef& op, const std::vector<Tensor>& inputs, con
   const auto kernel = choose_kernel(request).prepared;
   if (kernel == nullptr) throw Unsupported("{}: no prepared kernel", op.name);
 
-  LayoutRun run{kernel->name, kernel->input_layouts, kernel->output_layouts,
-                kernel->scratch_bytes, {}};
+  LayoutRun run{
+      kernel->name, kernel->input_layouts, kernel->output_layouts, kernel->scratch_bytes, {}};
   std::vector<Buffer> buffers;
   std::vector<std::byte*> from, to;
   for (std::size_t i = 0; i < in.size(); ++i) {

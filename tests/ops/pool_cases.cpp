@@ -69,8 +69,8 @@ struct MaxResult {
 };
 MaxResult naive_max(const Setting& setting, const Tensor& x) {
   const Sizes s(setting);
-  const Tensor y = Tensor::full(setting.y, -std::numeric_limits<double>::infinity(),
-                                DType::float64);
+  const Tensor y =
+      Tensor::full(setting.y, -std::numeric_limits<double>::infinity(), DType::float64);
   const Tensor best = Tensor::zeros(setting.y, DType::int32);
   for_each_element(s, [&](int64_t i, int64_t k, int64_t at) {
     if (at < 0 || !(x.data<double>()[at] > y.data<double>()[i])) return;
@@ -135,23 +135,21 @@ void add_max_rows(std::vector<OpCase>& rows, const Setting& s) {
     const MaxResult result = naive_max(s, in[0]);
     return std::vector{result.y, result.workspace};
   };
-  OpCase backward{.op = "max_pool_backward", .label = s.label,
-                  .inputs = {random_tensor(s.y, 12), workspace}};
+  OpCase backward{
+      .op = "max_pool_backward", .label = s.label, .inputs = {random_tensor(s.y, 12), workspace}};
   backward.attrs = backward_attrs(s);
   backward.reference = [s](const std::vector<Tensor>& in) {
     const Tensor dx = Tensor::zeros(s.x, DType::float64);
-    for_each_chosen(s, in[1], [&](int64_t i, int64_t at) {
-      dx.data<double>()[at] += in[0].data<double>()[i];
-    });
+    for_each_chosen(
+        s, in[1], [&](int64_t i, int64_t at) { dx.data<double>()[at] += in[0].data<double>()[i]; });
     return std::vector{dx};
   };
   OpCase gather{.op = "max_pool_gather", .label = s.label, .inputs = {x, workspace}};
   gather.attrs = Attrs::of(PoolAttrs{s.window});
   gather.reference = [s](const std::vector<Tensor>& in) {
     const Tensor y = Tensor::zeros(s.y, DType::float64);
-    for_each_chosen(s, in[1], [&](int64_t i, int64_t at) {
-      y.data<double>()[i] = in[0].data<double>()[at];
-    });
+    for_each_chosen(s, in[1],
+                    [&](int64_t i, int64_t at) { y.data<double>()[i] = in[0].data<double>()[at]; });
     return std::vector{y};
   };
   rows.insert(rows.end(), {forward, backward, gather});
@@ -189,9 +187,10 @@ Tensor naive_adaptive(const Shape& x, const Shape& y, const Tensor& from, bool b
   const int64_t in_plane = in[0] * in[1] * in[2], out_plane = out[0] * out[1] * out[2];
   for (int64_t o = 0; o < y.numel(); ++o)
     for (int64_t i = 0; i < in_plane; ++i) {
-      const double weight = share(o / (out[1] * out[2]) % out[0], i / (in[1] * in[2]), out[0], in[0]) *
-                            share(o / out[2] % out[1], i / in[2] % in[1], out[1], in[1]) *
-                            share(o % out[2], i % in[2], out[2], in[2]);
+      const double weight =
+          share(o / (out[1] * out[2]) % out[0], i / (in[1] * in[2]), out[0], in[0]) *
+          share(o / out[2] % out[1], i / in[2] % in[1], out[1], in[1]) *
+          share(o % out[2], i % in[2], out[2], in[2]);
       const int64_t at = o / out_plane * in_plane + i;
       const auto [source, target] = backward ? std::pair(o, at) : std::pair(at, o);
       to.data<double>()[target] += weight * from.data<double>()[source];
@@ -206,8 +205,8 @@ void add_adaptive_rows(std::vector<OpCase>& rows, const std::string& label, cons
   forward.reference = [x, y](const std::vector<Tensor>& in) {
     return std::vector{naive_adaptive(x, y, in[0], false)};
   };
-  OpCase backward{.op = "adaptive_avg_pool_backward", .label = label,
-                  .inputs = {random_tensor(y, 16)}};
+  OpCase backward{
+      .op = "adaptive_avg_pool_backward", .label = label, .inputs = {random_tensor(y, 16)}};
   backward.attrs = Attrs::of(AdaptivePoolBackwardAttrs{{x.begin() + 2, x.end()}});
   backward.reference = [x, y](const std::vector<Tensor>& in) {
     return std::vector{naive_adaptive(x, y, in[0], true)};
@@ -219,14 +218,22 @@ std::vector<Setting> settings() {
   return {
       {"2x2", {2, 3, 4, 6}, {2, 3, 2, 3}, {.kernel = {2}}},
       {"rows left over", {1, 2, 5, 7}, {1, 2, 2, 3}, {.kernel = {2}}},
-      {"overlapping, padding", {2, 2, 5, 5}, {2, 2, 3, 3}, {.kernel = {3}, .stride = {2},
-                                                            .padding = {1}}},
-      {"axes differ", {1, 2, 6, 5}, {1, 2, 3, 5}, {.kernel = {2, 3}, .stride = {2, 1},
-                                                   .padding = {0, 1}}},
+      {"overlapping, padding",
+       {2, 2, 5, 5},
+       {2, 2, 3, 3},
+       {.kernel = {3}, .stride = {2}, .padding = {1}}},
+      {"axes differ",
+       {1, 2, 6, 5},
+       {1, 2, 3, 5},
+       {.kernel = {2, 3}, .stride = {2, 1}, .padding = {0, 1}}},
       {"rounded up", {1, 2, 5, 6}, {1, 2, 3, 3}, {.kernel = {2}, .ceil_mode = true}},
-      {"rounded up past the padding", {1, 1, 6, 6}, {1, 1, 4, 4},
+      {"rounded up past the padding",
+       {1, 1, 6, 6},
+       {1, 1, 4, 4},
        {.kernel = {3}, .stride = {2}, .padding = {1}, .ceil_mode = true}},
-      {"a window that would begin outside", {1, 1, 3}, {1, 1, 2},
+      {"a window that would begin outside",
+       {1, 1, 3},
+       {1, 1, 2},
        {.kernel = {2}, .stride = {2}, .padding = {1}, .ceil_mode = true}},
       {"1-d", {2, 3, 9}, {2, 3, 4}, {.kernel = {3}, .stride = {2}}},
       {"3-d", {1, 2, 4, 4, 5}, {1, 2, 2, 2, 2}, {.kernel = {2}}},
@@ -247,10 +254,12 @@ std::vector<OpCase> pool_cases() {
     add_average_rows(rows, s);
   }
   const std::size_t small = rows.size();
-  add_max_rows(rows, {"window of more than 255", {1, 2, 17, 17}, {1, 2, 2, 2}, {.kernel = {16},
-                                                                             .stride = {1}}});
-  add_average_rows(rows, {"large", {2, 16, 20, 20}, {2, 16, 10, 10}, {.kernel = {3}, .stride = {2},
-                                                                      .padding = {1}}});
+  add_max_rows(
+      rows,
+      {"window of more than 255", {1, 2, 17, 17}, {1, 2, 2, 2}, {.kernel = {16}, .stride = {1}}});
+  add_average_rows(
+      rows,
+      {"large", {2, 16, 20, 20}, {2, 16, 10, 10}, {.kernel = {3}, .stride = {2}, .padding = {1}}});
   for (std::size_t i = small; i < rows.size(); ++i) rows[i].check_gradient = false;
   add_adaptive_rows(rows, "uneven", {2, 3, 5, 7}, {2, 3, 3, 4});
   add_adaptive_rows(rows, "1-d, larger than the input", {1, 2, 3}, {1, 2, 5});

@@ -36,14 +36,22 @@ Tensor random_floats(const Shape& shape, std::uint64_t seed) {
 }
 
 TEST(Pool, RefusesAnInputWithoutSpatialAxes) {
-  EXPECT_EQ(message_of([] { max_pool(zeros({2, 3}), {.kernel = {2}}); }),
-            "max_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
-  EXPECT_EQ(message_of([] { global_avg_pool(zeros({2, 3})); }),
-            "avg_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
+  EXPECT_EQ(
+      message_of([] {
+        max_pool(zeros({2, 3}), {.kernel = {2}});
+      }),
+      "max_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
+  EXPECT_EQ(
+      message_of([] {
+        global_avg_pool(zeros({2, 3}));
+      }),
+      "avg_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
 }
 
 TEST(Pool, RefusesIntegers) {
-  EXPECT_EQ(message_of([] { avg_pool(zeros({1, 1, 4}, DType::int64), {.kernel = {2}}); }),
+  EXPECT_EQ(message_of([] {
+              avg_pool(zeros({1, 1, 4}, DType::int64), {.kernel = {2}});
+            }),
             "avg_pool: input is int64, expected a floating dtype");
 }
 
@@ -51,32 +59,46 @@ TEST(Pool, RefusesListsThatDoNotFit) {
   const Tensor x = zeros({1, 1, 5, 5});
   EXPECT_EQ(message_of([&] { max_pool(x, {}); }),
             "max_pool: kernel has 0 entries, expected 1 or 2");
-  EXPECT_EQ(message_of([&] { max_pool(x, {.kernel = {2, 2, 2}}); }),
+  EXPECT_EQ(message_of([&] {
+              max_pool(x, {.kernel = {2, 2, 2}});
+            }),
             "max_pool: kernel has 3 entries, expected 1 or 2");
   EXPECT_EQ(message_of([&] { avg_pool(x, {.kernel = {0}}); }),
             "avg_pool: kernel is [0], expected at least 1");
-  EXPECT_EQ(message_of([&] { avg_pool(x, {.kernel = {2}, .stride = {1, 0}}); }),
+  EXPECT_EQ(message_of([&] {
+              avg_pool(x, {.kernel = {2}, .stride = {1, 0}});
+            }),
             "avg_pool: stride is [1, 0], expected at least 1");
   EXPECT_EQ(message_of([&] { avg_pool(x, {.kernel = {2}, .padding = {-1}}); }),
             "avg_pool: padding is [-1], expected at least 0");
 }
 
 TEST(Pool, RefusesWindowsThatWouldBePaddingOnly) {
-  EXPECT_EQ(message_of([] { max_pool(zeros({1, 1, 5, 5}), {.kernel = {3, 2}, .padding = {2}}); }),
+  EXPECT_EQ(message_of([] {
+              max_pool(zeros({1, 1, 5, 5}), {.kernel = {3, 2}, .padding = {2}});
+            }),
             "max_pool: padding is 2 along axis 3, expected less than kernel 2");
 }
 
 TEST(Pool, RefusesAKernelLargerThanThePaddedInput) {
-  EXPECT_EQ(message_of([] { avg_pool(zeros({1, 1, 3}), {.kernel = {6}, .padding = {1}}); }),
+  EXPECT_EQ(message_of([] {
+              avg_pool(zeros({1, 1, 3}), {.kernel = {6}, .padding = {1}});
+            }),
             "avg_pool: kernel spans 6 along axis 2, padded input has 5");
 }
 
 TEST(AdaptivePool, RefusesOutputSizesThatDoNotFit) {
-  EXPECT_EQ(message_of([] { adaptive_avg_pool(zeros({1, 1, 3, 3}), {}); }),
+  EXPECT_EQ(message_of([] {
+              adaptive_avg_pool(zeros({1, 1, 3, 3}), {});
+            }),
             "adaptive_avg_pool: output_size has 0 entries, expected 1 or 2");
-  EXPECT_EQ(message_of([] { adaptive_avg_pool(zeros({1, 1, 3, 3}), {0}); }),
+  EXPECT_EQ(message_of([] {
+              adaptive_avg_pool(zeros({1, 1, 3, 3}), {0});
+            }),
             "adaptive_avg_pool: output_size is [0], expected at least 1");
-  EXPECT_EQ(message_of([] { adaptive_avg_pool(zeros({1, 1, 3, 3}), {1, 1, 1}); }),
+  EXPECT_EQ(message_of([] {
+              adaptive_avg_pool(zeros({1, 1, 3, 3}), {1, 1, 1});
+            }),
             "adaptive_avg_pool: output_size has 3 entries, expected 1 or 2");
 }
 
@@ -94,8 +116,9 @@ TEST(MaxPoolBackward, RefusesAWorkspaceOfAnotherPool) {
   EXPECT_EQ(message_of([&] { apply(get_op("max_pool_backward"), wide, Attrs::of(attrs)); }),
             "max_pool_backward: workspace is int32[1, 1, 2], expected uint8[1, 1, 2]");
   attrs.input_size = {6};
-  EXPECT_EQ(message_of([&] { apply(get_op("max_pool_backward"), wide, Attrs::of(attrs)); }),
-            "max_pool_backward: an input of size [6] gives an output of size [3], gradient has [2]");
+  EXPECT_EQ(
+      message_of([&] { apply(get_op("max_pool_backward"), wide, Attrs::of(attrs)); }),
+      "max_pool_backward: an input of size [6] gives an output of size [3], gradient has [2]");
 }
 
 TEST(MaxPoolBackward, IgnoresPositionsOutsideTheWindow) {
@@ -128,8 +151,7 @@ TEST(GlobalPool, CoversEverything) {
 }
 
 Layout blocked(const Shape& shape, DType dtype, dnnl::memory::format_tag tag) {
-  return kernels::layout_of(
-      {kernels::dnnl_dims(shape), *kernels::dnnl_type(dtype), tag});
+  return kernels::layout_of({kernels::dnnl_dims(shape), *kernels::dnnl_type(dtype), tag});
 }
 
 class PoolInLayouts : public ::testing::Test {
@@ -167,8 +189,7 @@ TEST_F(PoolInLayouts, MaxWithoutAReaderOfItsWorkspaceLeavesItAlone) {
   const LayoutRun run = run_in_layouts(get_op("max_pool"), {x_}, forward(),
                                        {.offered = {large}, .unused = {false, true}});
   EXPECT_TRUE(run.output_layouts[1].is_plain());
-  EXPECT_EQ(run.outputs[0].to_vector<float>(),
-            max_pool(x_, {.kernel = {2}}).to_vector<float>());
+  EXPECT_EQ(run.outputs[0].to_vector<float>(), max_pool(x_, {.kernel = {2}}).to_vector<float>());
 }
 
 TEST_F(PoolInLayouts, MaxBackwardFollowsItsWorkspace) {
@@ -188,8 +209,7 @@ TEST_F(PoolInLayouts, AverageAndItsGradientStayInTheLayoutOfTheirInput) {
   const LayoutRun run = run_in_layouts(get_op("avg_pool"), {x_}, forward(),
                                        {.offered = {blocked(large_, DType::float32, kTag)}});
   EXPECT_EQ(run.output_layouts[0], blocked(small_, DType::float32, kTag));
-  EXPECT_EQ(run.outputs[0].to_vector<float>(),
-            avg_pool(x_, {.kernel = {2}}).to_vector<float>());
+  EXPECT_EQ(run.outputs[0].to_vector<float>(), avg_pool(x_, {.kernel = {2}}).to_vector<float>());
   const LayoutRun back = run_in_layouts(get_op("avg_pool_backward"), {dy_}, backward(),
                                         {.offered = {blocked(small_, DType::float32, kTag)}});
   EXPECT_EQ(back.output_layouts[0], blocked(large_, DType::float32, kTag));

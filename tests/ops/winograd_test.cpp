@@ -12,8 +12,8 @@
 namespace lockstep::testing {
 namespace {
 
-using kernels::WinogradPass;
 using kernels::winograd_wins;
+using kernels::WinogradPass;
 
 constexpr WinogradPass kPasses[] = {WinogradPass::forward, WinogradPass::backward_data,
                                     WinogradPass::backward_weights};
@@ -47,9 +47,9 @@ TEST(Winograd, IsForDenseThreeByThreeInFloat32Only) {
   for (const WinogradPass pass : kPasses) {
     EXPECT_FALSE(winograd_wins(square(32, 64, 64, 32), DType::bfloat16, pass));
     EXPECT_FALSE(winograd_wins(square(32, 64, 64, 32, {.padding = {2}}, 5), DType::float32, pass));
-    for (const ConvWindow& window : {ConvWindow{.stride = {2}, .padding = {1}},
-                                     ConvWindow{.padding = {2}, .dilation = {2}},
-                                     ConvWindow{.padding = {1}, .groups = 2}})
+    for (const ConvWindow& window :
+         {ConvWindow{.stride = {2}, .padding = {1}}, ConvWindow{.padding = {2}, .dilation = {2}},
+          ConvWindow{.padding = {1}, .groups = 2}})
       EXPECT_FALSE(winograd_wins(square(32, 64, 64, 32, window), DType::float32, pass));
   }
 }

@@ -26,8 +26,7 @@ struct Range {
 Range covered(const ConvProblem& p, std::size_t axis, int64_t k) {
   const int64_t shift = k * p.dilation[axis] - p.padding[axis];
   const int64_t first = std::max<int64_t>(0, ceil_div(-shift, p.stride[axis]));
-  const int64_t last =
-      std::min(p.output[axis], ceil_div(p.input[axis] - shift, p.stride[axis]));
+  const int64_t last = std::min(p.output[axis], ceil_div(p.input[axis] - shift, p.stride[axis]));
   return {first, std::max(first, last), first * p.stride[axis] + shift};
 }
 
@@ -67,8 +66,7 @@ void for_each_pair(const ConvProblem& p, const F& f) {
 // Spatial axes at the end, size 1 before them, so that rows are always the last axis.
 ConvProblem three_axes(ConvProblem p) {
   const auto turn = [&](ConvProblem::Sizes& sizes) {
-    std::rotate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(p.spatial),
-                sizes.end());
+    std::rotate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(p.spatial), sizes.end());
   };
   for (ConvProblem::Sizes* sizes :
        {&p.input, &p.kernel, &p.output, &p.stride, &p.padding, &p.dilation})
@@ -93,8 +91,7 @@ template <class T>
 void forward(const KernelCall& call) {
   const auto& attrs = call.attrs.as<ConvAttrs>();
   const TensorView& out = call.outputs[0];
-  const ConvProblem p =
-      three_axes({call.inputs[0].shape, call.inputs[1].shape, out.shape, attrs});
+  const ConvProblem p = three_axes({call.inputs[0].shape, call.inputs[1].shape, out.shape, attrs});
   const T *x = call.inputs[0].as<T>(), *w = call.inputs[1].as<T>();
   T* y = out.as<T>();
   fill_channels(y, p.batch, p.out_channels, volume(p.output), optional_input<T>(call, 2));
@@ -108,8 +105,8 @@ void forward(const KernelCall& call) {
 template <class T>
 void backward_data(const KernelCall& call) {
   const TensorView& out = call.outputs[0];
-  const ConvProblem p = three_axes({out.shape, call.inputs[1].shape, call.inputs[0].shape,
-                                    call.attrs.as<ConvDataAttrs>()});
+  const ConvProblem p = three_axes(
+      {out.shape, call.inputs[1].shape, call.inputs[0].shape, call.attrs.as<ConvDataAttrs>()});
   const T *dy = call.inputs[0].as<T>(), *w = call.inputs[1].as<T>();
   T* dx = out.as<T>();
   fill_channels(dx, p.batch, p.in_channels, volume(p.input), optional_input<T>(call, 2));
@@ -131,8 +128,7 @@ template <class T>
 void backward_weights(const KernelCall& call) {
   const auto& attrs = call.attrs.as<ConvWeightsAttrs>();
   const TensorView& out = call.outputs[0];
-  const ConvProblem p =
-      three_axes({call.inputs[0].shape, out.shape, call.inputs[1].shape, attrs});
+  const ConvProblem p = three_axes({call.inputs[0].shape, out.shape, call.inputs[1].shape, attrs});
   const T *x = call.inputs[0].as<T>(), *dy = call.inputs[1].as<T>();
   T* dw = out.as<T>();
   std::fill_n(dw, out.numel(), T(0));

@@ -41,13 +41,13 @@ struct ConvDescs {
 
 // Empty when the library has nothing for it.
 using Forward = dnnl::convolution_forward::primitive_desc;
-Forward forward_desc(const ConvDescs& d, algorithm how, bool bias, const dnnl::primitive_attr& attr) {
+Forward forward_desc(const ConvDescs& d, algorithm how, bool bias,
+                     const dnnl::primitive_attr& attr) {
   using Desc = dnnl::convolution_forward::desc;
   const auto kind = dnnl::prop_kind::forward_training;
-  const Desc desc = bias ? Desc(kind, how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding,
-                                d.padding)
-                         : Desc(kind, how, d.x, d.w, d.y, d.stride, d.dilation, d.padding,
-                                d.padding);
+  const Desc desc =
+      bias ? Desc(kind, how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding, d.padding)
+           : Desc(kind, how, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding);
   return Forward(desc, attr, dnnl_engine(), true);
 }
 
@@ -65,9 +65,9 @@ BackwardWeights backward_weights_desc(const ConvDescs& d, algorithm how, bool bi
   const Forward hint = forward_desc(d, how, bias, user_scratchpad());
   if (!hint) return {};
   using Desc = dnnl::convolution_backward_weights::desc;
-  const Desc desc = bias ? Desc(how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding,
-                                d.padding)
-                         : Desc(how, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding);
+  const Desc desc =
+      bias ? Desc(how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding, d.padding)
+           : Desc(how, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding);
   return BackwardWeights(desc, user_scratchpad(), dnnl_engine(), hint, true);
 }
 
@@ -87,8 +87,9 @@ bool is_reference(const Desc& desc) {
   return std::string_view(desc.impl_info_str()).starts_with("ref");
 }
 
-// The descriptor that `make` gives for Winograd where the rule wants it and the library has it, else
-// for the direct algorithm; empty, with the reason, when there is only a reference implementation.
+// The descriptor that `make` gives for Winograd where the rule wants it and the library has it,
+// else for the direct algorithm; empty, with the reason, when there is only a reference
+// implementation.
 template <class Make>
 auto choose_desc(const ConvProblem& p, const KernelRequest& request, WinogradPass pass,
                  std::string& declined, const Make& make) -> decltype(make(algorithm{})) {
@@ -126,10 +127,9 @@ void add_bias(DnnlBuilder& builder, const DnnlOperand& x, const ConvProblem& p) 
   dims[1] = p.in_channels;
   const memory::desc bias = plain_desc(dims, x.desc.data_type());
   const dnnl::binary::desc desc(algorithm::binary_add, x.desc, bias, x.desc);
-  builder.add<dnnl::binary>({desc, user_scratchpad(), dnnl_engine()},
-                            {{DNNL_ARG_SRC_0, x},
-                             {DNNL_ARG_SRC_1, {Where::input, 2, bias}},
-                             {DNNL_ARG_DST, x}});
+  builder.add<dnnl::binary>(
+      {desc, user_scratchpad(), dnnl_engine()},
+      {{DNNL_ARG_SRC_0, x}, {DNNL_ARG_SRC_1, {Where::input, 2, bias}}, {DNNL_ARG_DST, x}});
 }
 
 }  // namespace
@@ -163,9 +163,8 @@ std::unique_ptr<PreparedKernel> prepare_conv_backward_data(const KernelRequest& 
   const auto [y, w, x] = std::tie(request.inputs[0], request.inputs[1], request.outputs[0]);
   const ConvProblem problem(x.shape, w.shape, y.shape, request.attrs.as<ConvDataAttrs>());
   const ConvDescs descs(problem, *dnnl_type(x.dtype));
-  const auto desc =
-      choose_desc(problem, request, WinogradPass::backward_data, declined,
-                  [&](auto how) { return backward_data_desc(descs, how); });
+  const auto desc = choose_desc(problem, request, WinogradPass::backward_data, declined,
+                                [&](auto how) { return backward_data_desc(descs, how); });
   if (!desc) return nullptr;
   DnnlBuilder builder(request);
   const DnnlOperand dx = builder.output(0, desc.diff_src_desc());

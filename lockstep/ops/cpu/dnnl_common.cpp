@@ -16,7 +16,9 @@ namespace {
 
 using dnnl::memory;
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 std::byte* address_of(const DnnlOperand& operand, const KernelBuffers& buffers) {
   switch (operand.where) {
@@ -234,11 +236,10 @@ void DnnlKernel::run(const KernelBuffers& buffers) const try {
   bind(*binding, buffers);
   dnnl_stream_t stream = dnnl_stream().get();
   for (std::size_t i = 0; i < steps_.size(); ++i)
-    dnnl::error::wrap_c_api(
-        dnnl_primitive_execute(steps_[i].primitive.get(), stream,
-                               static_cast<int>(binding->steps[i].size()),
-                               binding->steps[i].data()),
-        "could not execute a primitive");
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(steps_[i].primitive.get(), stream,
+                                                   static_cast<int>(binding->steps[i].size()),
+                                                   binding->steps[i].data()),
+                            "could not execute a primitive");
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(binding));
 } catch (const dnnl::error& error) {
@@ -269,8 +270,8 @@ DnnlOperand DnnlBuilder::output(std::size_t index, const memory::desc& made) {
   if (request_.choose_layouts || layout.is_plain()) return direct;
   const DnnlOperand raw = scratch(made);
   const auto type = *dnnl_type(request_.outputs[index].dtype);
-  last_.emplace_back(raw, DnnlOperand{DnnlOperand::Where::output, index,
-                                      plain_desc(made.dims(), type)});
+  last_.emplace_back(raw,
+                     DnnlOperand{DnnlOperand::Where::output, index, plain_desc(made.dims(), type)});
   return raw;
 }
 
@@ -328,7 +329,8 @@ dnnl::memory::desc matching_desc(const TensorInfo& info, const Layout& layout,
                                  const TensorInfo& other_info, const Layout& other) {
   const dnnl::memory::desc desc = kernels::desc_of(info, layout);
   if (!layout.is_plain() || other.is_plain()) return desc;
-  return kernels::plain_desc(kernels::desc_of(other_info, other).dims(), *kernels::dnnl_type(info.dtype));
+  return kernels::plain_desc(kernels::desc_of(other_info, other).dims(),
+                             *kernels::dnnl_type(info.dtype));
 }
 
 }  // namespace

@@ -85,8 +85,8 @@ struct Passes {
 };
 Passes choose_backward(const PoolSizes& sizes, algorithm how, const memory::desc& offered,
                        memory::data_type type, std::string& declined) {
-  for (const memory::desc& x : {desc_like(offered, sizes.input, type),
-                                plain_desc(sizes.input, type)}) {
+  for (const memory::desc& x :
+       {desc_like(offered, sizes.input, type), plain_desc(sizes.input, type)}) {
     Passes passes;
     passes.forward = forward_desc(sizes, how, dnnl::prop_kind::forward_training, x);
     if (!passes.forward) continue;
@@ -109,8 +109,8 @@ std::unique_ptr<PreparedKernel> prepare_forward(const KernelRequest& request, al
   const PoolSizes sizes(x.shape, y.shape, request.attrs.as<PoolAttrs>());
   declined = reason_to_decline(x, sizes, how);
   if (!declined.empty()) return nullptr;
-  const auto kind = workspace ? dnnl::prop_kind::forward_training
-                              : dnnl::prop_kind::forward_inference;
+  const auto kind =
+      workspace ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
   const Forward desc = choose_forward(sizes, how, kind, desc_of(x, request.offered[0]), declined);
   if (!desc) return nullptr;
   DnnlBuilder builder(request);
@@ -122,8 +122,8 @@ std::unique_ptr<PreparedKernel> prepare_forward(const KernelRequest& request, al
   return builder.finish(kernel_name(desc));
 }
 
-// `leader` is the input whose layout the others follow: the workspace where there is one, since only
-// the forward pass can make it.
+// `leader` is the input whose layout the others follow: the workspace where there is one, since
+// only the forward pass can make it.
 std::unique_ptr<PreparedKernel> prepare_backward(const KernelRequest& request, algorithm how,
                                                  std::size_t leader, std::string& declined) {
   const OneThread one;
