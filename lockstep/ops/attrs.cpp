@@ -10,6 +10,9 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+// clang 14 does not find this guide by itself.
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
 
 [[noreturn]] void fail_type(std::string_view op, const AttrField& field, const char* expected) {
   throw InvalidArgument("{}: attribute {} must be {}, got {}", op, field.name, expected,
