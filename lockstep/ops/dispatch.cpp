@@ -2,11 +2,11 @@
 #include "lockstep/ops/dispatch.h"
 
 #include <algorithm>
-#include <array>
 #include <list>
 #include <unordered_map>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/short_list.h"
 #include "lockstep/ops/widen.h"
 
 namespace lockstep {
@@ -22,8 +22,11 @@ void check_count(const OpDef& op, std::size_t count) {
   throw InvalidArgument("{}: takes at least {} inputs, got {}", op.name, op.min_inputs, n);
 }
 
-TensorView view_of(const Tensor& tensor) {
-  return {tensor.raw(), tensor.shape(), tensor.strides(), tensor.dtype()};
+using ViewList = ShortList<TensorView, 4>;
+using InfoList = ShortList<TensorInfo, 4>;
+
+void add_view(ViewList& views, const Tensor& tensor) {
+  views.emplace_back(tensor.raw(), tensor.shape(), tensor.strides(), tensor.dtype());
 }
 
 // Prepared kernels of recent eager calls, so that a loop does not prepare the same one again.
@@ -89,27 +92,16 @@ class KernelCache {
 
 void run_direct(const KernelCandidate& candidate, std::span<const Tensor> inputs,
                 std::span<const Tensor> outputs, const Attrs& attrs) {
-  constexpr std::size_t kFew = 4;
-  std::array<TensorView, kFew> few;
-  std::vector<TensorView> many;
-  std::vector<Tensor> keep;
-  const std::size_t total = inputs.size() + outputs.size();
-  std::span<TensorView> views(few);
-  if (total > kFew) {
-    many.resize(total);
-    views = many;
+  ViewList views(inputs.size() + outputs.size());
+  std::vector<Tensor> dense;
+  for (const Tensor& input : inputs) {
+    if (candidate.strided_inputs || input.is_contiguous())
+      add_view(views, input);
+    else
+      add_view(views, dense.emplace_back(input.contiguous()));
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (candidate.strided_inputs || inputs[i].is_contiguous()) {
-      views[i] = view_of(inputs[i]);
-      continue;
-    }
-    keep.push_back(inputs[i].contiguous());
-    views[i] = view_of(keep.back());
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i) views[inputs.size() + i] = view_of(outputs[i]);
-  candidate.direct({views.first(inputs.size()), views.subspan(inputs.size(), outputs.size()),
-                    attrs});
+  for (const Tensor& output : outputs) add_view(views, output);
+  candidate.direct({views.span().first(inputs.size()), views.span().subspan(inputs.size()), attrs});
 }
 
 void run_prepared(const PreparedKernel& kernel, std::span<const Tensor> inputs,
@@ -127,59 +119,107 @@ void run_prepared(const PreparedKernel& kernel, std::span<const Tensor> inputs,
   kernel.run({in, out, scratch ? scratch->data() : nullptr});
 }
 
-bool only_direct(const OpDef& op) {
-  return std::all_of(op.cpu.begin(), op.cpu.end(),
-                     [](const KernelCandidate& c) { return c.direct != nullptr; });
-}
-
-void run_kernels(const OpDef& op, std::span<const Tensor> inputs, const Infos& input_infos,
-                 std::span<const Tensor> outputs, const Infos& output_infos, const Attrs& attrs) {
-  thread_local KernelCache cache;
-  const std::vector<Layout> plain(inputs.size());
-  const KernelRequest request{op, attrs, input_infos, output_infos, plain};
-  const ChosenKernel chosen = cache.find_or_choose(request);
-  if (chosen.prepared)
-    run_prepared(*chosen.prepared, inputs, outputs, outputs[0].device());
-  else
-    run_direct(*chosen.candidate, inputs, outputs, attrs);
+// An op with nothing but direct kernels needs no preparing: the first that takes the dtype.
+const KernelCandidate* find_direct(const OpDef& op, DType dtype) {
+  const KernelCandidate* found = nullptr;
+  for (const KernelCandidate& candidate : op.cpu) {
+    if (candidate.direct == nullptr) return nullptr;
+    if (found == nullptr && candidate.dtypes.has(dtype)) found = &candidate;
+  }
+  return found;
 }
 
 DType deciding_dtype(std::span<const TensorInfo> inputs, std::span<const TensorInfo> outputs) {
   return inputs.empty() ? outputs[0].dtype : inputs[0].dtype;
 }
 
-std::optional<Tensor> try_view(const OpDef& op, const Tensor& input, const Attrs& attrs) {
-  const auto spec = op.view(input.info(), input.strides(), attrs);
-  if (!spec) return std::nullopt;
-  return input.window(spec->shape, spec->strides, input.offset() + spec->offset);
-}
+// One call that nobody intercepts.
+class EagerCall {
+ public:
+  EagerCall(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs)
+      : op_(op), inputs_(inputs), attrs_(attrs), infos_(inputs.size()) {
+    for (const Tensor& input : inputs) {
+      if (input.is_symbolic())
+        throw InvalidArgument("{}: an input stands for a graph value, but nothing is being traced",
+                              op.name);
+      infos_.emplace_back(input.info());
+    }
+    output_infos_ = infer(op, infos_.span(), attrs);
+  }
+
+  std::size_t outputs() const { return output_infos_.size(); }
+
+  std::optional<Tensor> view() const {
+    if (op_.kind != OpKind::view || op_.view == nullptr) return std::nullopt;
+    const Tensor& input = inputs_[0];
+    const auto spec = op_.view(input.info(), input.strides(), attrs_);
+    if (!spec) return std::nullopt;
+    return input.window(spec->shape, spec->strides, input.offset() + spec->offset);
+  }
+
+  Tensor allocate(std::size_t output) const {
+    const TensorInfo& info = output_infos_[output];
+    return Tensor::empty(info.shape, info.dtype, info.device);
+  }
+
+  void compute(std::span<const Tensor> outputs) const {
+    const DType dtype = deciding_dtype(infos_.span(), output_infos_);
+    if (const KernelCandidate* direct = find_direct(op_, dtype))
+      run_direct(*direct, inputs_, outputs, attrs_);
+    else
+      run_chosen(outputs);
+  }
+
+  std::vector<Tensor> compute_all() const {
+    std::vector<Tensor> results;
+    results.reserve(outputs());
+    for (std::size_t i = 0; i < outputs(); ++i) results.push_back(allocate(i));
+    compute(results);
+    return results;
+  }
+
+ private:
+  void run_chosen(std::span<const Tensor> outputs) const {
+    thread_local KernelCache cache;
+    const std::vector<Layout> plain(inputs_.size());
+    const KernelRequest request{op_, attrs_, infos_.span(), output_infos_, plain};
+    const ChosenKernel chosen = cache.find_or_choose(request);
+    if (chosen.prepared)
+      run_prepared(*chosen.prepared, inputs_, outputs, outputs[0].device());
+    else
+      run_direct(*chosen.candidate, inputs_, outputs, attrs_);
+  }
+
+  const OpDef& op_;
+  std::span<const Tensor> inputs_;
+  const Attrs& attrs_;
+  InfoList infos_;
+  Infos output_infos_;
+};
 
 std::vector<Tensor> run_eager(const OpDef& op, std::span<const Tensor> inputs,
                               const Attrs& attrs) {
-  Infos input_infos;
-  input_infos.reserve(inputs.size());
-  for (const Tensor& input : inputs) {
-    if (input.is_symbolic())
-      throw InvalidArgument("{}: an input stands for a graph value, but nothing is being traced",
-                            op.name);
-    input_infos.push_back(input.info());
-  }
-  const Infos output_infos = infer(op, input_infos, attrs);
-  if (op.kind == OpKind::view && op.view != nullptr)
-    if (auto window = try_view(op, inputs[0], attrs)) return {*window};
-  std::vector<Tensor> outputs;
-  outputs.reserve(output_infos.size());
-  for (const TensorInfo& info : output_infos)
-    outputs.push_back(Tensor::empty(info.shape, info.dtype, info.device));
-  const DType dtype = deciding_dtype(input_infos, output_infos);
-  if (only_direct(op))
-    for (const KernelCandidate& candidate : op.cpu)
-      if (candidate.dtypes.has(dtype)) {
-        run_direct(candidate, inputs, outputs, attrs);
-        return outputs;
-      }
-  run_kernels(op, inputs, input_infos, outputs, output_infos, attrs);
-  return outputs;
+  const EagerCall call(op, inputs, attrs);
+  if (auto window = call.view()) return {std::move(*window)};
+  return call.compute_all();
+}
+
+// The same without a vector for the one output that most ops have.
+Tensor run_eager_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  const EagerCall call(op, inputs, attrs);
+  if (auto window = call.view()) return std::move(*window);
+  if (call.outputs() > 1) return call.compute_all()[0];
+  Tensor output = call.allocate(0);
+  call.compute({&output, 1});
+  return output;
+}
+
+// Checks what interceptors rely on, and says who gets the call: nullptr for nobody.
+OpInterceptor* interceptor_of(const OpDef& op, std::span<const Tensor> inputs) {
+  check_count(op, inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].defined()) throw InvalidArgument("{}: input {} is undefined", op.name, i);
+  return innermost != nullptr ? innermost->interceptor() : nullptr;
 }
 
 }  // namespace
@@ -199,16 +239,16 @@ OuterScope::OuterScope() : saved_(innermost) {
 OuterScope::~OuterScope() { innermost = saved_; }
 
 std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
-  check_count(op, inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].defined()) throw InvalidArgument("{}: input {} is undefined", op.name, i);
-  if (innermost != nullptr && innermost->interceptor() != nullptr)
-    return innermost->interceptor()->intercept(op, inputs, attrs);
+  if (OpInterceptor* interceptor = interceptor_of(op, inputs))
+    return interceptor->intercept(op, inputs, attrs);
   return run_eager(op, inputs, attrs);
 }
 
 Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs& attrs) {
-  return apply(op, std::span(inputs.begin(), inputs.size()), attrs)[0];
+  const std::span<const Tensor> span(inputs.begin(), inputs.size());
+  if (OpInterceptor* interceptor = interceptor_of(op, span))
+    return interceptor->intercept(op, span, attrs)[0];
+  return run_eager_one(op, span, attrs);
 }
 
 Infos infer(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& attrs) {

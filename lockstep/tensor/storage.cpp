@@ -100,16 +100,16 @@ class Pool {
 };
 
 // The memory of a process is shared by all of it, so its pools are too. They outlive every tensor.
-Pool& pool(Device device) {
-  static std::mutex* mutex = new std::mutex;
+Pool& other_pool(Device device) {
+  static auto* mutex = new std::mutex;
   static auto* pools = new std::map<std::int32_t, Pool>;
-  static Pool* first = [] {
-    const std::lock_guard lock(*mutex);
-    return &(*pools)[0];
-  }();
-  if (device.index == 0) return *first;
   const std::lock_guard lock(*mutex);
   return (*pools)[device.index];
+}
+
+Pool& pool(Device device) {
+  static auto* first = new Pool;
+  return device.index == 0 ? *first : other_pool(device);
 }
 
 // Above this a request is a mistake (a negative size, an overflow), not a need.

@@ -22,6 +22,16 @@ std::size_t checked_bytes(const Shape& shape, DType dtype) {
   return static_cast<std::size_t>(bytes);
 }
 
+// Turns a shape into its row-major strides.
+void make_contiguous(Dims& dims) {
+  std::int64_t step = 1;
+  for (int i = dims.rank() - 1; i >= 0; --i) {
+    const std::int64_t size = dims[i];
+    dims[i] = step;
+    step *= std::max<std::int64_t>(size, 1);
+  }
+}
+
 StridedPointer pointer_to(const Tensor& tensor) {
   return {tensor.raw(), tensor.strides(), tensor.dtype()};
 }
@@ -31,10 +41,15 @@ StridedPointer pointer_to(const Tensor& tensor) {
 std::string TensorInfo::str() const { return std::string(name_of(dtype)) + shape.str(); }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  const std::size_t bytes = checked_bytes(shape, dtype);
+  // Written in place, field by field: whole structs from temporaries cost more than the allocation.
   auto impl = std::make_shared<Impl>();
-  impl->info = {shape, dtype, device};
-  impl->strides = contiguous_strides(shape);
-  impl->storage = Storage::allocate(checked_bytes(shape, dtype), device);
+  impl->info.shape = shape;
+  impl->info.dtype = dtype;
+  impl->info.device = device;
+  impl->strides = shape;
+  make_contiguous(impl->strides);
+  impl->storage = Storage::allocate(bytes, device);
   return Tensor(std::move(impl));
 }
 

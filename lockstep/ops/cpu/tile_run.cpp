@@ -13,6 +13,14 @@ constexpr std::int64_t kShortRow = 64;
 // Copies `count` elements, converted, from a row of an operand.
 void gather(const TensorView& view, std::int64_t offset, std::int64_t step, std::int64_t count,
             float* target) {
+  if (view.dtype == DType::float32) {
+    const float* source = view.as<float>() + offset;
+    if (step == 1)
+      std::copy_n(source, count, target);
+    else
+      for (std::int64_t i = 0; i < count; ++i) target[i] = source[i * step];
+    return;
+  }
   const std::int64_t size = static_cast<std::int64_t>(item_size(view.dtype));
   copy_strided({count}, {view.data + offset * size, {step}, view.dtype},
                {reinterpret_cast<std::byte*>(target), {1}, DType::float32});
@@ -40,28 +48,48 @@ class TileRun {
     std::array<const TensorView*, inputs + 1> operands{&out_};
     for (std::size_t i = 0; i < inputs; ++i) operands[i + 1] = &in_[i];
     const auto walk = make_walk<inputs + 1>(operands);
-    const bool batch = walk.shape.rank() > 1 && walk.shape.back() < kShortRow;
+    if (walk.shape.rank() > 1 && walk.shape.back() < kShortRow) return run_short_rows(walk);
     for_each_row(walk, [&](const auto& offset, const auto& step, std::int64_t count) {
-      batch ? add_row(offset, step, count) : run_row(offset, step, count);
+      run_row(offset, step, count);
     });
-    flush();
   }
 
  private:
   using Offsets = std::array<std::int64_t, inputs + 1>;
 
   // The output is dense, so short rows that follow each other fill one tile.
-  void add_row(const Offsets& offset, const Offsets& step, std::int64_t count) {
-    if (filled_ + count > kTile) flush();
-    for (std::size_t i = 0; i < inputs; ++i)
-      gather(in_[i], offset[i + 1], step[i + 1], count, room_[i] + filled_);
-    filled_ += count;
+  void run_short_rows(const Walk<inputs + 1>& walk) {
+    const std::int64_t row = walk.shape.back();
+    capacity_ = std::min(kTile / row * row, walk.shape.numel());
+    for (std::size_t i = 0; i < inputs; ++i) prepare(walk, i);
+    for_each_row(walk, [&](const auto& offset, const auto& step, std::int64_t count) {
+      if (filled_ == capacity_) flush();
+      for (std::size_t i = 0; i < inputs; ++i)
+        if (source_[i] == Source::gathered)
+          gather(in_[i], offset[i + 1], step[i + 1], count, room_[i] + filled_);
+      filled_ += count;
+    });
+    flush();
+  }
+
+  // An operand that lies as the output does is read where it is; one row for all is laid out once.
+  void prepare(const Walk<inputs + 1>& walk, std::size_t input) {
+    const Strides& strides = walk.strides[input + 1];
+    const std::int64_t row = walk.shape.back();
+    if (in_[input].dtype == DType::float32 && strides == walk.strides[0]) {
+      source_[input] = Source::dense;
+    } else if (std::all_of(strides.begin(), strides.end() - 1,
+                           [](std::int64_t s) { return s == 0; })) {
+      source_[input] = Source::repeated;
+      for (std::int64_t at = 0; at < capacity_; at += row)
+        gather(in_[input], 0, strides.back(), row, room_[input] + at);
+    }
   }
 
   void flush() {
-    if (filled_ == 0) return;
     std::array<const float*, inputs> pointers;
-    for (std::size_t i = 0; i < inputs; ++i) pointers[i] = room_[i];
+    for (std::size_t i = 0; i < inputs; ++i)
+      pointers[i] = source_[i] == Source::dense ? in_[i].template as<float>() + done_ : room_[i];
     emit(pointers, 0, done_, filled_);
     done_ += filled_;
     filled_ = 0;
@@ -104,10 +132,14 @@ class TileRun {
     if (!direct) scatter(target, count, out_, at);
   }
 
+  enum class Source { gathered, repeated, dense };
+
   const TileSet& tiles_;
   std::span<const TensorView> in_;
   const TensorView& out_;
   const double* params_;
+  std::array<Source, inputs> source_{};
+  std::int64_t capacity_ = 0;
   std::int64_t filled_ = 0;
   std::int64_t done_ = 0;
   alignas(64) float room_[inputs + 1][kTile];
