@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/ops/unary.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise.h"
+
+namespace lockstep {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+template <class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+struct Accuracy {
+  const char* op;
+  double low, high;
+  Tensor (*run)(const Tensor&);
+  double (*exact)(double);
+};
+
+double normal_cdf(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+const Accuracy kAccuracies[] = {
+    {"exp", -87, 88, exp, [](double x) { return std::exp(x); }},
+    {"expm1", -4, 4, expm1, [](double x) { return std::expm1(x); }},
+    {"log", 1e-3, 8, log, [](double x) { return std::log(x); }},
+    {"log1p", -0.99, 8, log1p, [](double x) { return std::log1p(x); }},
+    {"erf", -5, 5, erf, [](double x) { return std::erf(x); }},
+    {"sin", -50, 50, sin, [](double x) { return std::sin(x); }},
+    {"cos", -50, 50, cos, [](double x) { return std::cos(x); }},
+    {"tanh", -10, 10, tanh, [](double x) { return std::tanh(x); }},
+    {"sigmoid", -80, 80, sigmoid, [](double x) { return 1.0 / (1.0 + std::exp(-x)); }},
+    {"softplus", -80, 80, softplus,
+     [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }},
+    {"gelu", -9, 9, [](const Tensor& x) { return gelu(x); },
+     [](double x) { return x * normal_cdf(x); }},
+};
+
+TEST(Unary, Float32FunctionsAreWithinFiveTenMillionths) {
+  constexpr int kPoints = 100003;
+  for (const Accuracy& a : kAccuracies) {
+    std::vector<float> points(kPoints);
+    for (int i = 0; i < kPoints; ++i)
+      points[static_cast<std::size_t>(i)] =
+          static_cast<float>(a.low + (a.high - a.low) * i / (kPoints - 1));
+    const auto got = a.run(Tensor::from(points, {kPoints})).to_vector<float>();
+    double worst = 0.0;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const double want = a.exact(points[i]);
+      if (want != 0.0) worst = std::max(worst, std::fabs(got[i] - want) / std::fabs(want));
+    }
+    EXPECT_LT(worst, 5e-7) << a.op;
+  }
+}
+
+std::vector<float> on_edges(Tensor (*f)(const Tensor&)) {
+  const std::vector<float> edges{kInfinity, -kInfinity, 0.0f, 200.0f, -200.0f};
+  return f(Tensor::from(edges, {5})).to_vector<float>();
+}
+
+TEST(Unary, InfinitiesAndLargeValuesHaveTheirLimits) {
+  const float root = std::sqrt(200.0f);
+  EXPECT_EQ(on_edges(exp), (std::vector<float>{kInfinity, 0, 1, kInfinity, 0}));
+  EXPECT_EQ(on_edges(expm1), (std::vector<float>{kInfinity, -1, 0, kInfinity, -1}));
+  EXPECT_EQ(on_edges(tanh), (std::vector<float>{1, -1, 0, 1, -1}));
+  EXPECT_EQ(on_edges(erf), (std::vector<float>{1, -1, 0, 1, -1}));
+  EXPECT_EQ(on_edges(sigmoid), (std::vector<float>{1, 0, 0.5f, 1, 0}));
+  EXPECT_EQ(on_edges(log)[0], kInfinity);
+  EXPECT_EQ(on_edges(log)[2], -kInfinity);
+  EXPECT_TRUE(std::isnan(on_edges(log)[1]));
+  EXPECT_EQ(on_edges(sqrt)[3], root);
+  EXPECT_EQ(log1p(Tensor::scalar(-1.0)).item(), -kInfinity);
+}
+
+TEST(Unary, NotANumberStaysNotANumber) {
+  const Tensor nan = Tensor::full({3}, std::nan(""));
+  for (auto f : {exp, expm1, log, log1p, sqrt, rsqrt, erf, sin, cos, tanh, sigmoid, softplus, relu,
+                 selu, silu, floor, abs})
+    EXPECT_TRUE(std::isnan(f(nan).to_vector<float>()[0]));
+  EXPECT_TRUE(std::isnan(gelu(nan).to_vector<float>()[0]));
+  EXPECT_TRUE(std::isnan(leaky_relu(nan).to_vector<float>()[0]));
+  EXPECT_TRUE(std::isnan(clip(nan, 0, 1).to_vector<float>()[0]));
+}
+
+TEST(Unary, SinesOfLargeAnglesAreRight) {
+  const std::vector<float> angles{1e5f, -3e7f, 1.0f, 1e30f};
+  const auto got = sin(Tensor::from(angles, {4})).to_vector<float>();
+  for (std::size_t i = 0; i < angles.size(); ++i) EXPECT_NEAR(got[i], std::sin(angles[i]), 2e-7);
+}
+
+TEST(Unary, RoundGoesToTheEvenNeighbour) {
+  const Tensor x = Tensor::from(std::vector<float>{0.5f, 1.5f, 2.5f, -0.5f, -1.5f}, {5});
+  EXPECT_EQ(round(x).to_vector<float>(), (std::vector<float>{0, 2, 2, 0, -2}));
+}
+
+TEST(Unary, IntegersStayWhereTheyCanAndBecomeFloat32WhereTheyMust) {
+  const Tensor x = Tensor::full({2}, -4, DType::int32);
+  EXPECT_EQ(abs(x).dtype(), DType::int32);
+  EXPECT_EQ(relu(x).dtype(), DType::int32);
+  EXPECT_EQ(exp(x).dtype(), DType::float32);
+  EXPECT_EQ(gelu(x).dtype(), DType::float32);
+}
+
+TEST(Unary, WrongInputsAreNamed) {
+  const Tensor flag = Tensor::zeros({2}, DType::boolean);
+  EXPECT_EQ(message_of([&] { negative(flag); }), "negative: got bool, expected numbers");
+  const Tensor whole[] = {Tensor::zeros({2}, DType::int64)};
+  EXPECT_EQ(message_of([&] { apply(get_op("exp"), whole); }),
+            "exp: got int64, expected a floating dtype");
+  EXPECT_EQ(message_of([] { tanh_backward(Tensor::zeros({2}), Tensor::zeros({3})); }),
+            "tanh_backward: the gradient is float32[2], expected float32[3]");
+  EXPECT_EQ(message_of([] { exp(Tensor()); }), "exp: input 0 is undefined");
+}
+
+}  // namespace
+}  // namespace lockstep
