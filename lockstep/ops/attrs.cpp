@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include "lockstep/ops/op.h"
+
 namespace lockstep {
 namespace {
 
@@ -64,6 +66,19 @@ std::string to_string(const AttrValue& value) {
                                [](const Ints& v) { return join(v); },
                                [](DType v) { return std::string(name_of(v)); }},
                     value);
+}
+
+AttrValue attr_field(const Attrs& attrs, std::string_view name) {
+  for (AttrField& field : attrs.fields())
+    if (field.name == name) return std::move(field.value);
+  fail_check("no such attribute", std::source_location::current());
+}
+
+Attrs with_attr(const OpDef& op, const Attrs& attrs, std::string_view name, AttrValue value) {
+  std::vector<AttrField> fields = attrs.empty() ? op.schema.defaults() : attrs.fields();
+  for (AttrField& field : fields)
+    if (field.name == name) field.value = std::move(value);
+  return op.schema.make(op.name, fields);
 }
 
 void convert_field(std::string_view op, const AttrField& field, bool& target) {

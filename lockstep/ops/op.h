@@ -73,4 +73,9 @@ struct OpDef {
   bool differentiable() const { return gradient != nullptr || decompose != nullptr; }
 };
 
+// Reading and changing one attribute by name: for code that knows an op only by its name.
+// Throws InternalError when there is no such field.
+AttrValue attr_field(const Attrs& attrs, std::string_view name);
+Attrs with_attr(const OpDef& op, const Attrs& attrs, std::string_view name, AttrValue value);
+
 }  // namespace lockstep

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/graph/executable.h"
+
+#include <algorithm>
+
+#include "lockstep/graph/passes/passes.h"
+#include "lockstep/graph/program.h"
+#include "lockstep/ops/cpu/reorder.h"
+
+namespace lockstep {
+namespace {
+
+Graph run_passes(const Graph& graph, const CompileOptions& options) {
+  Graph result = graph;
+  passes::verify(result, "tracing");
+  const auto apply_pass = [&](const char* name, auto&& pass) {
+    result = pass(result);
+    passes::verify(result, name);
+  };
+  if (options.simplify) apply_pass("simplify", passes::simplify);
+  if (options.fuse) {
+    apply_pass("fuse_activations", passes::fuse_activations);
+    apply_pass("fuse_elementwise", passes::fuse_elementwise);
+  }
+  apply_pass("schedule", [&](const Graph& g) { return passes::schedule(g, options); });
+  return result;
+}
+
+void check_options(const Graph& graph, const CompileOptions& options) {
+  for (std::size_t state : options.states)
+    if (state >= graph.inputs().size())
+      throw InvalidArgument("compile: state {} of {} inputs does not exist", state,
+                            graph.inputs().size());
+  for (const Carry& carry : options.carries) {
+    if (carry.output >= graph.outputs().size())
+      throw InvalidArgument("compile: carried output {} of {} does not exist", carry.output,
+                            graph.outputs().size());
+    if (std::count(options.states.begin(), options.states.end(), carry.input) == 0)
+      throw InvalidArgument("compile: output {} is carried into input {}, which is not a state",
+                            carry.output, carry.input);
+  }
+}
+
+std::string operand_text(const Program& program, const Operand& operand) {
+  const Buffer& buffer = program.buffers[static_cast<std::size_t>(operand.buffer)];
+  static constexpr const char* kKinds[] = {"@", "input ", "output ", "state ", "constant "};
+  const std::size_t place = buffer.kind == BufferKind::arena ? buffer.offset : buffer.index;
+  return fmt::format("{}{} {}{} {}", kKinds[static_cast<int>(buffer.kind)], place,
+                     name_of(operand.dtype), operand.shape.str(), operand.layout.str());
+}
+
+std::string step_text(const Program& program, const Step& step) {
+  std::string line = step.label;
+  const std::string attrs = step.attrs.str();
+  if (!attrs.empty()) line += " {" + attrs + "}";
+  line += " by " + (step.prepared ? step.prepared->name : std::string(step.direct->name)) + ":";
+  for (std::size_t i = 0; i < step.inputs.size(); ++i)
+    line += (i ? ", " : " ") + operand_text(program, step.inputs[i]);
+  line += " ->";
+  for (std::size_t i = 0; i < step.outputs.size(); ++i)
+    line += (i ? ", " : " ") + operand_text(program, step.outputs[i]);
+  return line;
+}
+
+}  // namespace
+
+std::string Program::str() const {
+  std::string text;
+  for (const Step& step : steps) text += step_text(*this, step) + "\n";
+  return text + fmt::format("arena: {} bytes\n", arena_bytes);
+}
+
+// The plan and the states are shared between clones; the arena and the pointers are not.
+struct Executable::Impl {
+  struct Call {
+    std::vector<TensorView> views;      // direct kernels: inputs, then outputs
+    std::vector<std::byte*> pointers;   // prepared kernels: inputs, then outputs
+  };
+
+  std::shared_ptr<const Program> program;
+  std::shared_ptr<std::vector<std::shared_ptr<Storage>>> states;
+  std::shared_ptr<Storage> arena;
+  std::vector<std::byte*> bases;  // by buffer
+  std::vector<Call> calls;        // by step
+
+  void allocate() {
+    arena = Storage::allocate(program->arena_bytes, {});
+    bases.resize(program->buffers.size());
+    for (std::size_t i = 0; i < bases.size(); ++i) bases[i] = fixed_base(program->buffers[i]);
+    calls.resize(program->steps.size());
+    for (std::size_t s = 0; s < calls.size(); ++s) prepare_call(program->steps[s], calls[s]);
+  }
+
+  std::byte* fixed_base(const Buffer& buffer) const {
+    switch (buffer.kind) {
+      case BufferKind::arena: return arena->data() + buffer.offset;
+      case BufferKind::state: return (*states)[buffer.index]->data();
+      case BufferKind::constant: return program->constants[buffer.index].raw();
+      default: return nullptr;
+    }
+  }
+
+  static void prepare_call(const Step& step, Call& call) {
+    const std::size_t count = step.inputs.size() + step.outputs.size();
+    if (step.prepared) {
+      call.pointers.resize(count);
+      return;
+    }
+    for (const auto* operands : {&step.inputs, &step.outputs})
+      for (const Operand& operand : *operands)
+        call.views.push_back({nullptr, operand.shape, operand.strides, operand.dtype});
+  }
+
+  std::byte* address(const Operand& operand) const {
+    return bases[static_cast<std::size_t>(operand.buffer)] + operand.byte_offset;
+  }
+
+  void run_step(const Step& step, Call& call) {
+    std::size_t k = 0;
+    const std::size_t inputs = step.inputs.size();
+    if (step.prepared) {
+      for (const Operand& operand : step.inputs) call.pointers[k++] = address(operand);
+      for (const Operand& operand : step.outputs) call.pointers[k++] = address(operand);
+      const std::span<std::byte* const> all(call.pointers);
+      std::byte* scratch =
+          step.scratch < 0 ? nullptr : bases[static_cast<std::size_t>(step.scratch)];
+      step.prepared->run({all.first(inputs), all.subspan(inputs), scratch});
+      return;
+    }
+    for (const Operand& operand : step.inputs) call.views[k++].data = address(operand);
+    for (const Operand& operand : step.outputs) call.views[k++].data = address(operand);
+    const std::span<const TensorView> all(call.views);
+    step.direct->direct({all.first(inputs), all.subspan(inputs), step.attrs});
+  }
+
+  void bind(BufferKind kind, std::size_t index, std::byte* data) {
+    for (std::size_t i = 0; i < bases.size(); ++i)
+      if (program->buffers[i].kind == kind && program->buffers[i].index == index) bases[i] = data;
+  }
+
+  const StateSlot& slot(std::size_t input) const {
+    for (const StateSlot& state : program->states)
+      if (state.input == input) return state;
+    throw InvalidArgument("executable: input {} is not a state", input);
+  }
+
+  std::byte* state_data(const StateSlot& state) const {
+    return (*states)[program->buffers[static_cast<std::size_t>(state.buffer)].index]->data();
+  }
+};
+
+Executable::Executable(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executable::~Executable() = default;
+Executable::Executable(Executable&&) noexcept = default;
+Executable& Executable::operator=(Executable&&) noexcept = default;
+
+Executable Executable::compile(const Graph& graph, const CompileOptions& options) {
+  check_options(graph, options);
+  auto program = std::make_shared<Program>(passes::lower(run_passes(graph, options), options));
+  passes::plan_memory(*program);
+  auto impl = std::make_unique<Impl>();
+  impl->states = std::make_shared<std::vector<std::shared_ptr<Storage>>>();
+  for (const StateSlot& state : program->states) {
+    const std::size_t bytes = program->buffers[static_cast<std::size_t>(state.buffer)].bytes;
+    impl->states->push_back(Storage::allocate(bytes, {}));
+    std::memset(impl->states->back()->data(), 0, bytes);
+  }
+  impl->program = std::move(program);
+  impl->allocate();
+  return Executable(std::move(impl));
+}
+
+Executable Executable::clone() const {
+  auto impl = std::make_unique<Impl>();
+  impl->program = impl_->program;
+  impl->states = impl_->states;
+  impl->allocate();
+  return Executable(std::move(impl));
+}
+
+std::vector<Tensor> Executable::run(std::span<const Tensor> inputs) {
+  std::vector<Tensor> outputs;
+  for (const TensorInfo& info : impl_->program->outputs)
+    outputs.push_back(Tensor::empty(info.shape, info.dtype, info.device));
+  run_into(inputs, outputs);
+  return outputs;
+}
+
+void Executable::run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const Program& program = *impl_->program;
+  const std::size_t expected = program.inputs.size() - program.states.size();
+  if (inputs.size() != expected)
+    throw InvalidArgument("executable: takes {} inputs, got {}", expected, inputs.size());
+  check(outputs.size() == program.outputs.size(), "wrong number of outputs");
+  std::vector<Tensor> dense;
+  for (std::size_t i = 0; i < impl_->bases.size(); ++i) {
+    const Buffer& buffer = program.buffers[i];
+    if (buffer.kind == BufferKind::output) impl_->bases[i] = outputs[buffer.index].raw();
+    if (buffer.kind != BufferKind::input) continue;
+    const Tensor& input = inputs[buffer.index];
+    if (input.info().bytes() != buffer.bytes)
+      throw InvalidArgument("executable: input {} is {}, which does not fit what was compiled",
+                            buffer.index, input.info().str());
+    if (!input.is_contiguous()) dense.push_back(input.contiguous());
+    impl_->bases[i] = input.is_contiguous() ? input.raw() : dense.back().raw();
+  }
+  for (std::size_t s = 0; s < program.steps.size(); ++s)
+    impl_->run_step(program.steps[s], impl_->calls[s]);
+}
+
+void Executable::set_state(std::size_t input, const Tensor& value) {
+  const StateSlot& slot = impl_->slot(input);
+  if (!(value.info() == slot.info))
+    throw InvalidArgument("executable: state {} is {}, got {}", input, slot.info.str(),
+                          value.info().str());
+  const Tensor dense = value.contiguous();
+  std::byte* source = dense.raw();
+  std::byte* target = impl_->state_data(slot);
+  if (slot.layout.is_plain()) {
+    std::memcpy(target, source, slot.info.bytes());
+    return;
+  }
+  const auto reorder = make_reorder(slot.info, {}, slot.info, slot.layout);
+  const auto scratch = Storage::allocate(reorder->scratch_bytes, {});
+  reorder->run({{&source, 1}, {&target, 1}, scratch->data()});
+}
+
+Tensor Executable::state(std::size_t input) const {
+  const StateSlot& slot = impl_->slot(input);
+  Tensor result = Tensor::empty(slot.info.shape, slot.info.dtype, slot.info.device);
+  std::byte* source = impl_->state_data(slot);
+  std::byte* target = result.raw();
+  if (slot.layout.is_plain()) {
+    std::memcpy(target, source, slot.info.bytes());
+    return result;
+  }
+  const auto reorder = make_reorder(slot.info, slot.layout, slot.info, {});
+  const auto scratch = Storage::allocate(reorder->scratch_bytes, {});
+  reorder->run({{&source, 1}, {&target, 1}, scratch->data()});
+  return result;
+}
+
+const Infos& Executable::output_infos() const { return impl_->program->outputs; }
+
+std::size_t Executable::arena_bytes() const { return impl_->program->arena_bytes; }
+
+std::size_t Executable::state_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& state : *impl_->states) bytes += state->bytes();
+  return bytes;
+}
+
+std::string Executable::str() const { return impl_->program->str(); }
+
+CompiledFunction::CompiledFunction(TensorFunction function, CompileOptions options)
+    : function_(std::move(function)), options_(std::move(options)) {}
+
+Executable& CompiledFunction::executable_for(std::span<const Tensor> inputs) {
+  Infos infos;
+  for (const Tensor& input : inputs) infos.push_back(input.info());
+  for (Entry& entry : entries_)
+    if (entry.infos == infos) return entry.executable;
+  Executable executable = Executable::compile(trace(function_, infos), options_);
+  entries_.push_back({std::move(infos), std::move(executable)});
+  return entries_.back().executable;
+}
+
+std::vector<Tensor> CompiledFunction::operator()(std::span<const Tensor> inputs) {
+  return executable_for(inputs).run(inputs);
+}
+
+CompiledFunction compile(TensorFunction function, CompileOptions options) {
+  return CompiledFunction(std::move(function), std::move(options));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/graph/graph.h"
+#include "lockstep/graph/trace.h"
+
+namespace lockstep {
+
+struct Program;
+
+// Output number `output` becomes the next run's value of state input `input`.
+struct Carry {
+  std::size_t input;
+  std::size_t output;
+};
+
+struct CompileOptions {
+  bool simplify = true;
+  bool fuse = true;
+  bool choose_layouts = true;  // false: every value stays plain
+  bool winograd = true;        // 3x3 convolutions by Winograd's algorithm where it is faster
+  // Inputs that are kept from run to run (parameters, optimiser state) and set by set_state.
+  std::vector<std::size_t> states = {};
+  std::vector<Carry> carries = {};
+};
+
+// A compiled graph: the same work again and again, without an allocation. One thread at a time;
+// clone() gives another thread its own arena over the same plan and the same states.
+class Executable {
+ public:
+  // Throws what kernel choice throws.
+  static Executable compile(const Graph& graph, const CompileOptions& options = {});
+  Executable clone() const;
+  ~Executable();
+  Executable(Executable&&) noexcept;
+  Executable& operator=(Executable&&) noexcept;
+
+  // Inputs that are not states, in order; returns the outputs that are not carried.
+  std::vector<Tensor> run(std::span<const Tensor> inputs);
+  // Writes into tensors the caller has: no allocation.
+  void run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+
+  // `input` counts all inputs of the graph. Throws InvalidArgument when it is not a state.
+  void set_state(std::size_t input, const Tensor& value);
+  Tensor state(std::size_t input) const;
+
+  const Infos& output_infos() const;
+  std::size_t arena_bytes() const;
+  std::size_t state_bytes() const;
+  // One line a step: op, what was fused, kernel, layouts, place in the arena.
+  std::string str() const;
+
+ private:
+  struct Impl;
+  explicit Executable(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// A function of tensors that is traced and compiled when it first meets a combination of shapes and
+// dtypes, and runs that executable from then on.
+class CompiledFunction {
+ public:
+  explicit CompiledFunction(TensorFunction function, CompileOptions options = {});
+  std::vector<Tensor> operator()(std::span<const Tensor> inputs);
+  std::size_t compiled_count() const { return entries_.size(); }
+
+ private:
+  struct Entry {
+    Infos infos;
+    Executable executable;
+  };
+  Executable& executable_for(std::span<const Tensor> inputs);
+
+  TensorFunction function_;
+  CompileOptions options_;
+  std::vector<Entry> entries_;
+};
+
+CompiledFunction compile(TensorFunction function, CompileOptions options = {});
+
+}  // namespace lockstep

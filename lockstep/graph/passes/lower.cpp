@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "lockstep/graph/passes/passes.h"
+#include "lockstep/ops/cpu/reorder.h"
+#include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/fused.h"
+#include "lockstep/tensor/copy.h"
+
+namespace lockstep::passes {
+namespace {
+
+// Copies a strided window of a plain block into a dense one.
+class GatherKernel final : public PreparedKernel {
+ public:
+  explicit GatherKernel(const Operand& from)
+      : from_(from), dense_(contiguous_strides(from.shape)) {
+    name = "copy";
+    input_layouts.resize(1);
+    output_layouts.resize(1);
+  }
+  void run(const KernelBuffers& buffers) const override {
+    copy_strided(from_.shape, {buffers.inputs[0], from_.strides, from_.dtype},
+                 {buffers.outputs[0], dense_, from_.dtype});
+  }
+
+ private:
+  Operand from_;
+  Strides dense_;
+};
+
+bool is_dense(const Operand& operand) {
+  return operand.layout.is_plain() && is_contiguous(operand.shape, operand.strides);
+}
+
+// The bytes of a blocked operand as a line of elements.
+Operand flat(Operand operand) {
+  const TensorInfo info{operand.shape, operand.dtype, {}};
+  const std::size_t bytes = operand.layout.bytes(info);
+  operand.shape = {static_cast<std::int64_t>(bytes / item_size(operand.dtype))};
+  operand.strides = {1};
+  operand.layout = {};
+  return operand;
+}
+
+bool is_single(const Operand& operand, const Shape& shape) {
+  return operand.shape.numel() == 1 && shape.numel() != 1;
+}
+
+// Layout choice is greedy, in graph order: a kernel with a preference (oneDNN's) is asked with
+// every layout open; element-wise ops follow the layout of their inputs; everything else is plain.
+// Conversions are inserted where producer and consumer differ, at most one for each value and
+// layout. States take the layout that their first consumer with a preference asks for: that is
+// known only after the whole graph was seen, so lowering runs again with what the last run learnt.
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const CompileOptions& options,
+           const std::map<std::size_t, Layout>& state_layouts)
+      : graph_(graph),
+        options_(options),
+        state_layouts_(state_layouts),
+        uses_(count_uses(graph)),
+        forms_(graph.nodes().size()) {}
+
+  Program run() {
+    place_inputs();
+    for (std::size_t id = 0; id < graph_.nodes().size(); ++id) lower_node(id);
+    place_outputs();
+    return std::move(program_);
+  }
+
+  // What each state's consumers asked for, as far as it is not plain.
+  const std::map<std::size_t, Layout>& wishes() const { return wishes_; }
+
+ private:
+  using Forms = std::vector<Operand>;  // one value in several layouts; the first is the original
+
+  std::int32_t new_buffer(BufferKind kind, std::size_t bytes, std::size_t index = 0) {
+    program_.buffers.push_back({kind, bytes, index});
+    return static_cast<std::int32_t>(program_.buffers.size()) - 1;
+  }
+
+  Operand new_operand(const TensorInfo& info, const Layout& layout) {
+    const std::int32_t buffer = new_buffer(BufferKind::arena, layout.bytes(info));
+    return {buffer, 0, info.shape, contiguous_strides(info.shape), info.dtype, layout};
+  }
+
+  Forms& forms(ValueId value) {
+    return forms_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)];
+  }
+
+  const Operand& original(ValueId value) { return forms(value).front(); }
+
+  const Buffer& buffer(std::int32_t id) const {
+    return program_.buffers[static_cast<std::size_t>(id)];
+  }
+
+  bool is_unused(std::size_t node, std::size_t output) const { return uses_[node][output] == 0; }
+
+  const StateSlot* state_of(ValueId value) const {
+    for (const StateSlot& slot : program_.states)
+      if (graph_.inputs()[slot.input] == value) return &slot;
+    return nullptr;
+  }
+
+  void place_inputs() {
+    program_.inputs = graph_.input_infos();
+    std::size_t external = 0;
+    for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
+      const ValueId value = graph_.inputs()[i];
+      const TensorInfo& info = graph_.info(value);
+      Operand operand{-1, 0, info.shape, contiguous_strides(info.shape), info.dtype, {}};
+      if (std::count(options_.states.begin(), options_.states.end(), i) > 0) {
+        const auto known = state_layouts_.find(i);
+        if (known != state_layouts_.end()) operand.layout = known->second;
+        operand.buffer = new_buffer(BufferKind::state, operand.layout.bytes(info),
+                                    program_.states.size());
+        program_.states.push_back({i, info, operand.layout, operand.buffer});
+      } else {
+        operand.buffer = new_buffer(BufferKind::input, info.bytes(), external++);
+      }
+      forms_[static_cast<std::size_t>(value.node)] = {{operand}};
+    }
+  }
+
+  void lower_node(std::size_t id) {
+    const Node& node = graph_.nodes()[id];
+    if (node.is_constant()) place_constant(id, node);
+    if (node.op == nullptr) return;
+    forms_[id].resize(node.outputs.size());
+    if (node.op->kind == OpKind::view && lower_view(id, node)) return;
+    if (node.op->kind == OpKind::elementwise && lower_elementwise(id, node)) return;
+    lower_general(id, node);
+  }
+
+  void place_constant(std::size_t id, const Node& node) {
+    const Tensor dense = node.constant.contiguous();
+    const TensorInfo& info = dense.info();
+    const std::int32_t buffer =
+        new_buffer(BufferKind::constant, info.bytes(), program_.constants.size());
+    program_.constants.push_back(dense);
+    forms_[id] = {{{buffer, 0, info.shape, contiguous_strides(info.shape), info.dtype, {}}}};
+  }
+
+  // A window on the input's buffer, when its plain form allows one.
+  bool lower_view(std::size_t id, const Node& node) {
+    if (node.op->view == nullptr) return false;
+    const Operand source = form_that_is_plain(node.inputs[0]);
+    const TensorInfo info{source.shape, source.dtype, graph_.info(node.inputs[0]).device};
+    const auto spec = node.op->view(info, source.strides, node.attrs);
+    if (!spec) return false;
+    Operand window = source;
+    window.shape = spec->shape;
+    window.strides = spec->strides;
+    window.byte_offset += static_cast<std::size_t>(spec->offset) * item_size(source.dtype);
+    forms_[id][0] = {window};
+    return true;
+  }
+
+  // Runs an element-wise op on the bytes of whatever layout its inputs have in common.
+  bool lower_elementwise(std::size_t id, const Node& node) {
+    const std::optional<Layout> layout = common_layout(node);
+    if (!layout || layout->is_plain()) return false;
+    if (layout->padded() && !preserves_zero(node)) return false;
+    emit_elementwise(id, node, *layout);
+    return true;
+  }
+
+  std::optional<Layout> common_layout(const Node& node) {
+    const TensorInfo& output = node.outputs[0];
+    std::optional<Layout> layout;
+    for (ValueId input : node.inputs) {
+      const Operand& operand = original(input);
+      if (is_single(operand, output.shape)) continue;
+      if (!(operand.shape == output.shape) || operand.dtype != output.dtype) return std::nullopt;
+      const bool blocked = !operand.layout.is_plain();
+      if (!layout || (layout->is_plain() && blocked)) layout = operand.layout;
+      if (blocked && state_of(input) != nullptr) return operand.layout;
+    }
+    return layout;
+  }
+
+  static bool preserves_zero(const Node& node) {
+    return node.op->zero_preserving || fused_preserves_zero(*node.op, node.attrs);
+  }
+
+  void emit_elementwise(std::size_t id, const Node& node, const Layout& layout) {
+    Step step = new_step(id, node);
+    Infos infos;
+    for (ValueId input : node.inputs) {
+      if (is_single(original(input), node.outputs[0].shape)) {
+        step.inputs.push_back(form_that_is_dense(input));
+      } else {
+        wish(input, layout);
+        step.inputs.push_back(flat(form_in(input, layout)));
+      }
+      infos.push_back({step.inputs.back().shape, step.inputs.back().dtype, {}});
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const Operand output = new_operand(node.outputs[i], layout);
+      forms_[id][i] = {output};
+      step.outputs.push_back(flat(output));
+    }
+    const Infos outputs = infer(*node.op, infos, node.attrs);
+    const std::vector<Layout> plain(infos.size());
+    finish(std::move(step), choose_kernel({*node.op, node.attrs, infos, outputs, plain}));
+  }
+
+  void lower_general(std::size_t id, const Node& node) {
+    Infos infos;
+    std::vector<Layout> offered;
+    for (ValueId input : node.inputs) {
+      infos.push_back(graph_.info(input));
+      offered.push_back(original(input).layout);
+    }
+    const auto unused = std::make_unique<bool[]>(node.outputs.size());
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) unused[i] = is_unused(id, i);
+    KernelRequest request{*node.op, node.attrs, infos, node.outputs, offered};
+    request.choose_layouts = options_.choose_layouts;
+    request.allow_winograd = options_.winograd;
+    request.output_unused = {unused.get(), node.outputs.size()};
+    const ChosenKernel chosen = choose_kernel(request);
+    Step step = new_step(id, node);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      step.inputs.push_back(input_for(node.inputs[i], chosen, i));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const Layout layout = chosen.prepared ? chosen.prepared->output_layouts[i] : Layout();
+      const Operand output = new_operand(node.outputs[i], layout);
+      forms_[id][i] = {output};
+      step.outputs.push_back(output);
+    }
+    finish(std::move(step), chosen);
+  }
+
+  Operand input_for(ValueId value, const ChosenKernel& chosen, std::size_t index) {
+    if (chosen.prepared) {
+      const Layout& layout = chosen.prepared->input_layouts[index];
+      wish(value, layout);
+      return form_in(value, layout);
+    }
+    return chosen.candidate->strided_inputs ? form_that_is_plain(value) : form_that_is_dense(value);
+  }
+
+  void wish(ValueId value, const Layout& layout) {
+    const StateSlot* state = state_of(value);
+    if (state != nullptr && !layout.is_plain()) wishes_.try_emplace(state->input, layout);
+  }
+
+  Operand form_in(ValueId value, const Layout& layout) {
+    if (layout.is_plain()) return form_that_is_dense(value);
+    for (const Operand& form : forms(value))
+      if (form.layout == layout) return form;
+    const bool plain = original(value).layout.is_plain();
+    return convert(value, plain ? form_that_is_dense(value) : original(value), layout);
+  }
+
+  Operand form_that_is_plain(ValueId value) {
+    for (const Operand& form : forms(value))
+      if (form.layout.is_plain()) return form;
+    return convert(value, original(value), {});
+  }
+
+  Operand form_that_is_dense(ValueId value) {
+    for (const Operand& form : forms(value))
+      if (is_dense(form)) return form;
+    const Operand source = form_that_is_plain(value);
+    if (is_dense(source)) return source;
+    return add_form(value, source, {}, "copy", std::make_shared<GatherKernel>(source));
+  }
+
+  Operand convert(ValueId value, const Operand& source, const Layout& layout) {
+    const TensorInfo& info = graph_.info(value);
+    return add_form(value, source, layout, "reorder",
+                    make_reorder(info, source.layout, info, layout));
+  }
+
+  Operand add_form(ValueId value, const Operand& source, const Layout& layout, const char* label,
+                   std::shared_ptr<const PreparedKernel> kernel) {
+    const Operand target = new_operand(graph_.info(value), layout);
+    Step step;
+    step.label = label;
+    step.inputs = {source};
+    step.outputs = {target};
+    finish(std::move(step), {nullptr, std::move(kernel)});
+    forms(value).push_back(target);
+    return target;
+  }
+
+  static Step new_step(std::size_t id, const Node& node) {
+    Step step;
+    step.label = std::string(node.op->name);
+    step.node = static_cast<std::int32_t>(id);
+    step.attrs = node.attrs;
+    step.may_overwrite_input = node.op->kind == OpKind::elementwise;
+    return step;
+  }
+
+  void finish(Step step, const ChosenKernel& chosen) {
+    step.prepared = chosen.prepared;
+    if (!chosen.prepared) step.direct = chosen.candidate;
+    if (step.prepared && step.prepared->scratch_bytes > 0)
+      step.scratch = new_buffer(BufferKind::arena, step.prepared->scratch_bytes);
+    program_.steps.push_back(std::move(step));
+  }
+
+  void place_outputs() {
+    std::size_t returned = 0;
+    for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const auto carry = std::find_if(options_.carries.begin(), options_.carries.end(),
+                                      [&](const Carry& c) { return c.output == i; });
+      if (carry != options_.carries.end())
+        carry_back(graph_.outputs()[i], carry->input);
+      else
+        return_output(graph_.outputs()[i], returned++);
+    }
+  }
+
+  // Writes the value straight into the caller's buffer where nothing else stands in the way.
+  void return_output(ValueId value, std::size_t index) {
+    const TensorInfo& info = graph_.info(value);
+    program_.outputs.push_back(info);
+    const Operand source = form_that_is_dense(value);
+    const std::int32_t target = new_buffer(BufferKind::output, info.bytes(), index);
+    if (fills_arena_buffer(source, info.bytes()))
+      redirect(source.buffer, target);
+    else
+      copy_into(source, target, info, {});
+  }
+
+  void carry_back(ValueId value, std::size_t input) {
+    const auto slot = std::find_if(program_.states.begin(), program_.states.end(),
+                                   [&](const StateSlot& s) { return s.input == input; });
+    check(slot != program_.states.end(), "a carried input is not a state");
+    if (!(graph_.info(value) == slot->info))
+      throw InvalidArgument("compile: the carried output is {}, its state is {}",
+                            graph_.info(value).str(), slot->info.str());
+    const Operand source = form_in(value, slot->layout);
+    if (fills_arena_buffer(source, slot->layout.bytes(slot->info)) &&
+        can_write_early(source.buffer, slot->buffer))
+      redirect(source.buffer, slot->buffer);
+    else
+      copy_into(source, slot->buffer, slot->info, slot->layout);
+  }
+
+  bool fills_arena_buffer(const Operand& operand, std::size_t bytes) const {
+    return buffer(operand.buffer).kind == BufferKind::arena && operand.byte_offset == 0 &&
+           buffer(operand.buffer).bytes == bytes;
+  }
+
+  // True when nothing reads the old state after the step that makes the new one, except that
+  // step itself where it works element by element.
+  bool can_write_early(std::int32_t fresh, std::int32_t state) const {
+    bool written = false;
+    for (const Step& step : program_.steps) {
+      const auto touches = [](const std::vector<Operand>& operands, std::int32_t buffer) {
+        return std::any_of(operands.begin(), operands.end(),
+                           [&](const Operand& o) { return o.buffer == buffer; });
+      };
+      if (written && touches(step.inputs, state)) return false;
+      if (!touches(step.outputs, fresh)) continue;
+      written = true;
+      if (touches(step.inputs, state) && !step.may_overwrite_input) return false;
+    }
+    return written;
+  }
+
+  void copy_into(const Operand& source, std::int32_t target, const TensorInfo& info,
+                 const Layout& layout) {
+    const Operand from = layout.is_plain() ? source : flat(source);
+    Step step;
+    step.label = "copy";
+    step.inputs = {from};
+    step.outputs = {{target, 0, info.shape, contiguous_strides(info.shape), info.dtype, layout}};
+    finish(std::move(step), {nullptr, std::make_shared<GatherKernel>(from)});
+  }
+
+  void redirect(std::int32_t from, std::int32_t to) {
+    const auto move = [&](std::vector<Operand>& operands) {
+      for (Operand& operand : operands)
+        if (operand.buffer == from) operand.buffer = to;
+    };
+    for (Step& step : program_.steps) {
+      move(step.inputs);
+      move(step.outputs);
+    }
+    for (auto& node : forms_)
+      for (Forms& value : node) move(value);
+  }
+
+  const Graph& graph_;
+  const CompileOptions& options_;
+  const std::map<std::size_t, Layout>& state_layouts_;
+  std::vector<std::vector<int>> uses_;
+  std::vector<std::vector<Forms>> forms_;
+  std::map<std::size_t, Layout> wishes_;
+  Program program_;
+};
+
+}  // namespace
+
+Program lower(const Graph& graph, const CompileOptions& options) {
+  std::map<std::size_t, Layout> wishes;
+  // Twice at most: a weight learns its layout from its convolution, then a momentum buffer from the
+  // weight beside it.
+  for (int round = 0; round < 2 && options.choose_layouts && !options.states.empty(); ++round) {
+    Lowering lowering(graph, options, wishes);
+    lowering.run();
+    for (const auto& [state, layout] : lowering.wishes()) wishes.try_emplace(state, layout);
+  }
+  return Lowering(graph, options, wishes).run();
+}
+
+}  // namespace lockstep::passes

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/graph/executable.h"
+#include "lockstep/graph/graph.h"
+#include "lockstep/graph/program.h"
+
+// What happens to a graph on its way to a program, in this order. A pass from graph to graph keeps
+// the inputs and outputs, in number and meaning.
+namespace lockstep::passes {
+
+// Throws InternalError that names the pass when the graph is not well formed: order, counts, and
+// inference giving the infos that the nodes carry.
+void verify(const Graph& graph, const char* after_pass);
+
+// Constants folded, identities and common sub-expressions removed, values that nobody reads dropped.
+Graph simplify(const Graph& graph);
+
+// Activation into convolution and dense; flatten into dense; batch norm with relu, both ways.
+Graph fuse_activations(const Graph& graph);
+// Chains of element-wise float32 ops of one shape into one `fused_elementwise`.
+Graph fuse_elementwise(const Graph& graph);
+
+// Updates of states as early as their inputs allow, so that gradients die young.
+Graph schedule(const Graph& graph, const CompileOptions& options);
+
+// Chooses kernels and layouts and inserts conversions.
+Program lower(const Graph& graph, const CompileOptions& options);
+
+// Lets steps overwrite dying inputs, then gives every arena buffer its place.
+void plan_memory(Program& program);
+
+}  // namespace lockstep::passes

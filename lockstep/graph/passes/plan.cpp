@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "lockstep/graph/passes/passes.h"
+
+namespace lockstep::passes {
+namespace {
+
+constexpr std::size_t kPage = 64;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+Buffer& buffer_of(Program& program, const Operand& operand) {
+  return program.buffers[static_cast<std::size_t>(operand.buffer)];
+}
+
+void extend(Buffer& buffer, std::int32_t step) {
+  if (buffer.first_step < 0) buffer.first_step = step;
+  buffer.last_step = step;
+}
+
+void find_lifetimes(Program& program) {
+  for (Buffer& buffer : program.buffers) buffer.first_step = buffer.last_step = -1;
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    const auto now = static_cast<std::int32_t>(s);
+    Step& step = program.steps[s];
+    for (const Operand& operand : step.inputs) extend(buffer_of(program, operand), now);
+    for (const Operand& operand : step.outputs) extend(buffer_of(program, operand), now);
+    if (step.scratch >= 0) extend(program.buffers[static_cast<std::size_t>(step.scratch)], now);
+  }
+}
+
+bool covers(const Program& program, const Operand& operand) {
+  const Buffer& buffer = program.buffers[static_cast<std::size_t>(operand.buffer)];
+  return buffer.kind == BufferKind::arena && operand.byte_offset == 0 &&
+         is_contiguous(operand.shape, operand.strides) &&
+         buffer.bytes == static_cast<std::size_t>(operand.shape.numel()) * item_size(operand.dtype);
+}
+
+void replace_buffer(Program& program, std::size_t from_step, std::int32_t from, std::int32_t to) {
+  for (std::size_t s = from_step; s < program.steps.size(); ++s) {
+    for (Operand& operand : program.steps[s].inputs)
+      if (operand.buffer == from) operand.buffer = to;
+    for (Operand& operand : program.steps[s].outputs)
+      if (operand.buffer == from) operand.buffer = to;
+  }
+}
+
+// True when the step may write over this input: it dies here, and no other operand is a different
+// window on its buffer.
+bool may_overwrite(Program& program, std::size_t s, const Operand& input, std::size_t bytes) {
+  const Step& step = program.steps[s];
+  const Buffer& dying = buffer_of(program, input);
+  if (dying.bytes != bytes || dying.last_step != static_cast<std::int32_t>(s)) return false;
+  const auto harmless = [&](const Operand& other) {
+    return other.buffer != input.buffer || covers(program, other);
+  };
+  return covers(program, input) &&
+         std::all_of(step.inputs.begin(), step.inputs.end(), harmless) &&
+         std::none_of(step.outputs.begin(), step.outputs.end(),
+                      [&](const Operand& o) { return o.buffer == input.buffer; });
+}
+
+// An element-wise step writes over an input that dies there.
+void share_dying_inputs(Program& program) {
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    if (!program.steps[s].may_overwrite_input) continue;
+    for (Operand& output : program.steps[s].outputs) {
+      if (!covers(program, output)) continue;
+      const Buffer fresh = buffer_of(program, output);
+      for (const Operand& input : program.steps[s].inputs) {
+        if (!may_overwrite(program, s, input, fresh.bytes)) continue;
+        buffer_of(program, input).last_step = fresh.last_step;
+        replace_buffer(program, s, output.buffer, input.buffer);
+        break;
+      }
+    }
+  }
+}
+
+bool overlap_in_time(const Buffer& a, const Buffer& b) {
+  return a.first_step <= b.last_step && b.first_step <= a.last_step;
+}
+
+// The lowest gap that fits between the placed buffers that live at the same time.
+std::size_t find_gap(const std::vector<const Buffer*>& placed, const Buffer& buffer) {
+  std::size_t offset = 0;
+  for (const Buffer* other : placed) {
+    if (!overlap_in_time(*other, buffer)) continue;
+    if (other->offset >= offset + aligned(buffer.bytes)) break;
+    offset = std::max(offset, other->offset + aligned(other->bytes));
+  }
+  return offset;
+}
+
+// Largest first, each at the lowest place where nothing that lives at the same time is
+// (Pisarchyk and Lee: "Efficient memory management for deep neural net inference", 2020).
+void assign_offsets(Program& program) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < program.buffers.size(); ++i)
+    if (program.buffers[i].kind == BufferKind::arena && program.buffers[i].first_step >= 0)
+      order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return program.buffers[a].bytes > program.buffers[b].bytes;
+  });
+  std::vector<const Buffer*> placed;  // by offset
+  program.arena_bytes = 0;
+  for (std::size_t i : order) {
+    Buffer& buffer = program.buffers[i];
+    buffer.offset = find_gap(placed, buffer);
+    program.arena_bytes = std::max(program.arena_bytes, buffer.offset + aligned(buffer.bytes));
+    const auto place = std::upper_bound(
+        placed.begin(), placed.end(), &buffer,
+        [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; });
+    placed.insert(place, &buffer);
+  }
+}
+
+}  // namespace
+
+void plan_memory(Program& program) {
+  find_lifetimes(program);
+  share_dying_inputs(program);
+  find_lifetimes(program);
+  assign_offsets(program);
+}
+
+}  // namespace lockstep::passes

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "lockstep/ops/kernel.h"
+
+namespace lockstep::kernels {
+
+std::span<const KernelCandidate> fused_elementwise_kernels();
+
+}  // namespace lockstep::kernels
