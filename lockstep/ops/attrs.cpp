@@ -71,7 +71,8 @@ std::string to_string(const AttrValue& value) {
 AttrValue attr_field(const Attrs& attrs, std::string_view name) {
   for (AttrField& field : attrs.fields())
     if (field.name == name) return std::move(field.value);
-  fail_check("no such attribute", std::source_location::current());
+  check(false, "no such attribute");
+  return {};
 }
 
 Attrs with_attr(const OpDef& op, const Attrs& attrs, std::string_view name, AttrValue value) {

@@ -98,7 +98,7 @@ Infos infer_batch_norm_backward(const InferArgs& args) {
 Infos infer_batch_norm_inference(const InferArgs& args) {
   const TensorInfo& x = args.inputs[0];
   check_channels(args.op, x);
-  check_epsilon(args.op, args.attrs.as<NormAttrs>().epsilon);
+  check_epsilon(args.op, args.attrs.as<EpsilonAttrs>().epsilon);
   const char* names[] = {"x", "gamma", "beta", "mean", "var"};
   for (std::size_t i = 1; i < 5; ++i)
     check_like(args.op, names[i], args.inputs[i], {x.shape[1]}, x);
@@ -159,7 +159,7 @@ std::vector<Tensor> batch_norm_backward_decompose(std::span<const Tensor> inputs
 std::vector<Tensor> batch_norm_inference_decompose(std::span<const Tensor> inputs,
                                                    const Attrs& attrs) {
   const Tensor& x = inputs[0];
-  const Tensor scale = multiply(rsqrt(add(inputs[4], attrs.as<NormAttrs>().epsilon)), inputs[1]);
+  const Tensor scale = multiply(rsqrt(add(inputs[4], attrs.as<EpsilonAttrs>().epsilon)), inputs[1]);
   const Tensor centred = subtract(x, per_channel(inputs[3], x));
   return {add(multiply(centred, per_channel(scale, x)), per_channel(inputs[2], x))};
 }
@@ -191,7 +191,7 @@ const OpDef& batch_norm_inference_op() {
   static const OpDef op{.name = "batch_norm_inference",
                         .min_inputs = 5,
                         .max_inputs = 5,
-                        .schema = attr_schema<NormAttrs>(),
+                        .schema = attr_schema<EpsilonAttrs>(),
                         .infer = infer_batch_norm_inference,
                         .decompose = batch_norm_inference_decompose,
                         .cpu = kernels::batch_norm_inference_kernels()};
@@ -211,7 +211,7 @@ void check_rows(const char* op, const TensorInfo& x) {
 Infos infer_layer_norm(const InferArgs& args) {
   const TensorInfo& x = args.inputs[0];
   check_rows(args.op, x);
-  check_epsilon(args.op, args.attrs.as<NormAttrs>().epsilon);
+  check_epsilon(args.op, args.attrs.as<EpsilonAttrs>().epsilon);
   check_like(args.op, "gamma", args.inputs[1], {x.shape.back()}, x);
   check_like(args.op, "beta", args.inputs[2], {x.shape.back()}, x);
   const TensorInfo statistics{rows_shape(x.shape), x.dtype, x.device};
@@ -266,7 +266,7 @@ std::vector<Tensor> layer_norm_decompose(std::span<const Tensor> inputs, const A
   const Tensor& x = inputs[0];
   const Tensor x_mean = row_mean(x);
   const Tensor centred = subtract(x, x_mean);
-  const Tensor rstd = rsqrt(add(row_mean(square(centred)), attrs.as<NormAttrs>().epsilon));
+  const Tensor rstd = rsqrt(add(row_mean(square(centred)), attrs.as<EpsilonAttrs>().epsilon));
   const Tensor y = add(multiply(multiply(centred, rstd), inputs[1]), inputs[2]);
   return {y, squeeze(x_mean, {-1}), squeeze(rstd, {-1})};
 }
@@ -285,7 +285,7 @@ const OpDef& layer_norm_op() {
   static const OpDef op{.name = "layer_norm",
                         .min_inputs = 3,
                         .max_inputs = 3,
-                        .schema = attr_schema<NormAttrs>(),
+                        .schema = attr_schema<EpsilonAttrs>(),
                         .infer = infer_layer_norm,
                         .gradient = layer_norm_gradient,
                         .decompose = layer_norm_decompose,
@@ -337,11 +337,11 @@ BatchNormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& b
 Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                             const Tensor& mean, const Tensor& var, double epsilon) {
   return apply_one(batch_norm_inference_op(), {x, gamma, beta, mean, var},
-                   Attrs::of(NormAttrs{epsilon}));
+                   Attrs::of(EpsilonAttrs{epsilon}));
 }
 
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
-  return apply_one(layer_norm_op(), {x, gamma, beta}, Attrs::of(NormAttrs{epsilon}));
+  return apply_one(layer_norm_op(), {x, gamma, beta}, Attrs::of(EpsilonAttrs{epsilon}));
 }
 
 Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, int groups,

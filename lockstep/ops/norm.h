@@ -40,7 +40,7 @@ struct BatchNormAttrs {
 };
 
 // Of batch_norm_inference and layer_norm.
-struct NormAttrs {
+struct EpsilonAttrs {
   double epsilon = 1e-5;
   template <class F>
   void visit(F&& f) {

@@ -133,7 +133,7 @@ OpCase batch_norm_inference_case(std::string label, const Shape& x, double epsil
            std::move(label),
            {random_tensor(x, 1), random_tensor(channels, 2), random_tensor(channels, 3),
             random_tensor(channels, 4), random_tensor(channels, 5, 0.5, 2.0)},
-           Attrs::of(NormAttrs{epsilon})};
+           Attrs::of(EpsilonAttrs{epsilon})};
   c.reference = [epsilon](const Tensors& in) -> Tensors {
     return {normalised(in[0], in[1], in[2], in[3], in[4], epsilon)};
   };
@@ -195,7 +195,7 @@ OpCase layer_norm_case(std::string label, const Shape& x, double epsilon = 1e-5)
            std::move(label),
            {random_tensor(x, 1, -2.0, 3.0), random_tensor(columns, 2, 0.5, 1.5),
             random_tensor(columns, 3)},
-           Attrs::of(NormAttrs{epsilon})};
+           Attrs::of(EpsilonAttrs{epsilon})};
   c.reference = [epsilon](const Tensors& in) { return layer_norm_reference(in, epsilon); };
   c.tolerance = 2e-5;
   return c;

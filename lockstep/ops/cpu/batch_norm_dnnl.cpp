@@ -175,7 +175,7 @@ std::unique_ptr<PreparedKernel> prepare_batch_norm_inference(const KernelRequest
   const OneThread one;
   const TensorInfo& x = request.inputs[0];
   if (x.shape.numel() == 0) return declined = "a size is 0", nullptr;
-  const Problem problem{x, static_cast<float>(request.attrs.as<NormAttrs>().epsilon),
+  const Problem problem{x, static_cast<float>(request.attrs.as<EpsilonAttrs>().epsilon),
                         kScaleAndShift | normalization_flags::use_global_stats,
                         dnnl::prop_kind::forward_inference};
   const Layout layout = settle_layout(problem, request.offered[0]);

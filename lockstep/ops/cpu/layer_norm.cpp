@@ -250,7 +250,7 @@ void run_layer_norm(const KernelCall& call) {
   const TensorView& x = call.inputs[0];
   const NormForward<T> rows{{row_count(x.shape), x.shape.back(), x.as<T>(), call.inputs[1].as<T>(),
                              call.inputs[2].as<T>()},
-                            call.attrs.as<NormAttrs>().epsilon,
+                            call.attrs.as<EpsilonAttrs>().epsilon,
                             call.outputs[0].as<T>(),
                             call.outputs[1].as<T>(),
                             call.outputs[2].as<T>()};
