@@ -30,6 +30,8 @@ if(LOCKSTEP_FUZZ)
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
   add_link_options(-fsanitize=address,undefined)
+  # What is fuzzed is the readers; one instruction set is enough and builds four times as fast.
+  add_compile_definitions(HWY_COMPILE_ONLY_STATIC)
 endif()
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # oneDNN is linked with libgomp, so its omp.h is the one to ask, not that of clang's own runtime.
