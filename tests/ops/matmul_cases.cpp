@@ -195,6 +195,8 @@ void add_dense(std::vector<OpCase>& cases) {
   cases.push_back(dense_case("vector", {5}, 4, true, {false, ""}));
   cases.push_back(dense_case("relu", {3, 5}, 21, true, {true, "relu"}));
   cases.push_back(dense_case("relu, no bias", {3, 5}, 4, false, {true, "relu"}));
+  cases.push_back(dense_case("many rows", {520, 3}, 5, true));
+  cases.push_back(dense_case("many rows, relu, no bias", {2, 260, 3}, 4, false, {false, "relu"}));
   cases.push_back(dense_case("size 1", {1, 1}, 1, true));
   cases.push_back(dense_case("no rows", {0, 5}, 4, true));
   cases.push_back(dense_case("no features", {3, 0}, 4, true));

@@ -4,14 +4,18 @@
 #include <optional>
 
 #include "lockstep/ops/cpu/dnnl_common.h"
+#include "lockstep/ops/cpu/sgemm.h"
 
 namespace lockstep::kernels {
 namespace {
 
+// A matrix as sgemm takes it; sgemm only reads it.
 struct GemmOperand {
+  GemmOperand(char how, const float* data, std::int64_t stride)
+      : transposed(how), rows{const_cast<float*>(data), stride} {}
+
   char transposed;  // 'N' or 'T'
-  const float* data;
-  std::int64_t leading;
+  Rows rows;
 };
 
 // Nothing when neither axis is contiguous.
@@ -35,19 +39,12 @@ GemmOperand operand_or_copy(const Matrix<float>& m, std::vector<float>& storage)
 }  // namespace
 
 void gemm(const Matrix<float>& a, const Matrix<float>& b, float* c) {
-  if (a.rows == 0 || b.columns == 0) return;
-  if (a.columns == 0) {
-    std::fill_n(c, a.rows * b.columns, 0.0f);
-    return;
-  }
   const OneThread one;
   std::vector<float> a_copy, b_copy;
   const GemmOperand left = operand_or_copy(a, a_copy);
   const GemmOperand right = operand_or_copy(b, b_copy);
-  const dnnl_status_t status =
-      dnnl_sgemm(left.transposed, right.transposed, a.rows, b.columns, a.columns, 1.0f, left.data,
-                 left.leading, right.data, right.leading, 0.0f, c, b.columns);
-  if (status != dnnl_success) rethrow(dnnl::error(status, "sgemm"), "matmul");
+  sgemm({left.transposed, right.transposed, a.rows, b.columns, a.columns}, left.rows, right.rows,
+        {c, b.columns});
 }
 
 }  // namespace lockstep::kernels
