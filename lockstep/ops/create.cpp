@@ -2,20 +2,32 @@
 #include "lockstep/ops/create.h"
 
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 #include "lockstep/ops/cpu/create.h"
+#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 
 namespace lockstep {
 namespace {
 
+void check_fits(const char* op, double value, DType dtype) {
+  visit_dtype(dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      // Above int64's largest value the comparison in double would let 2^63 pass.
+      if (!(value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
+            value < std::ldexp(1.0, std::numeric_limits<T>::digits)))
+        throw InvalidArgument("{}: {} does not fit {}", op, value, name_of(dtype));
+  });
+}
+
 Infos infer_full(const InferArgs& args) {
   const auto& attrs = args.attrs.as<FullAttrs>();
-  const Shape shape(attrs.shape);
-  for (std::int64_t size : shape)
-    if (size < 0)
-      throw InvalidArgument("full: shape {} has a negative size", shape.str());
+  const Shape shape = detail::checked_shape(args.op, Shape(attrs.shape));
+  check_fits(args.op, attrs.value, attrs.dtype);
   return {{shape, attrs.dtype, cpu(attrs.device)}};
 }
 
@@ -25,6 +37,10 @@ Infos infer_arange(const InferArgs& args) {
   if (!std::isfinite(count) || count > 0x1p62)
     throw InvalidArgument("arange: from {} to {} by {} is not a finite range", attrs.start,
                           attrs.stop, attrs.step);
+  if (count > 0.0) {
+    check_fits(args.op, attrs.start, attrs.dtype);
+    check_fits(args.op, attrs.start + (count - 1.0) * attrs.step, attrs.dtype);
+  }
   return {{{static_cast<std::int64_t>(std::max(0.0, count))}, attrs.dtype, cpu(attrs.device)}};
 }
 
@@ -32,6 +48,10 @@ Infos infer_linspace(const InferArgs& args) {
   const auto& attrs = args.attrs.as<LinspaceAttrs>();
   if (attrs.count < 0)
     throw InvalidArgument("linspace: count is {}, expected 0 or more", attrs.count);
+  if (attrs.count > 0) {
+    check_fits(args.op, attrs.start, attrs.dtype);
+    check_fits(args.op, attrs.stop, attrs.dtype);
+  }
   return {{{attrs.count}, attrs.dtype, cpu(attrs.device)}};
 }
 
@@ -39,7 +59,7 @@ Infos infer_eye(const InferArgs& args) {
   const auto& attrs = args.attrs.as<EyeAttrs>();
   if (attrs.rows < 0) throw InvalidArgument("eye: rows is {}, expected 0 or more", attrs.rows);
   const std::int64_t columns = attrs.columns < 0 ? attrs.rows : attrs.columns;
-  return {{{attrs.rows, columns}, attrs.dtype, cpu(attrs.device)}};
+  return {{detail::checked_shape(args.op, {attrs.rows, columns}), attrs.dtype, cpu(attrs.device)}};
 }
 
 const OpDef& full_op() {
@@ -100,8 +120,7 @@ Tensor zeros_like(const Tensor& x) { return full(x.shape(), 0.0, x.dtype(), x.de
 Tensor ones_like(const Tensor& x) { return full(x.shape(), 1.0, x.dtype(), x.device()); }
 
 Tensor arange(double start, double stop, double step, DType dtype, Device device) {
-  return apply_one(arange_op(), {},
-                   Attrs::of(ArangeAttrs{start, stop, step, dtype, device.index}));
+  return apply_one(arange_op(), {}, Attrs::of(ArangeAttrs{start, stop, step, dtype, device.index}));
 }
 
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype, Device device) {
@@ -111,8 +130,7 @@ Tensor linspace(double start, double stop, std::int64_t count, DType dtype, Devi
 
 Tensor eye(std::int64_t rows, std::int64_t columns, std::int64_t diagonal, DType dtype,
            Device device) {
-  return apply_one(eye_op(), {},
-                   Attrs::of(EyeAttrs{rows, columns, diagonal, dtype, device.index}));
+  return apply_one(eye_op(), {}, Attrs::of(EyeAttrs{rows, columns, diagonal, dtype, device.index}));
 }
 
 namespace families {

@@ -15,8 +15,7 @@ Infos infer_dropout(const InferArgs& args) {
     throw InvalidArgument("dropout: input is {}, expected a floating dtype", x.str());
   if (key.dtype != DType::int64 || !(key.shape == Shape{3}))
     throw InvalidArgument("dropout: key is {}, expected int64[3]", key.str());
-  if (!(p >= 0.0 && p < 1.0))
-    throw InvalidArgument("dropout: p is {}, expected 0 <= p < 1", p);
+  if (!(p >= 0.0 && p < 1.0)) throw InvalidArgument("dropout: p is {}, expected 0 <= p < 1", p);
   return {x};
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lockstep/ops/cpu/random_ops.h"
+#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 
@@ -22,11 +23,7 @@ void check_key(const InferArgs& args) {
 
 Infos drawn(const InferArgs& args, const Ints& sizes, DType dtype) {
   check_key(args);
-  const Shape shape(sizes);
-  for (std::int64_t size : shape)
-    if (size < 0)
-      throw InvalidArgument("{}: shape {} has a negative size", args.op, shape.str());
-  return {{shape, dtype, args.inputs[0].device}};
+  return {{detail::checked_shape(args.op, Shape(sizes)), dtype, args.inputs[0].device}};
 }
 
 void check_floating(const InferArgs& args, DType dtype) {

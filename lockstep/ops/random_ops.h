@@ -42,8 +42,7 @@ Tensor normal(const Shape& shape, double mean = 0.0, double stddev = 1.0,
               DType dtype = DType::float32);
 Tensor bernoulli(const Shape& shape, double p = 0.5, DType dtype = DType::float32);
 // low <= value < high
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape,
-               DType dtype = DType::int64);
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::int64);
 // 0..n-1 in random order, int64.
 Tensor permutation(std::int64_t n);
 

@@ -47,8 +47,7 @@ std::vector<Tensor> softmax_backward_gradient(const GradientArgs& args) {
   const Tensor& h = args.grad();
   std::vector<Tensor> grads(2);
   if (args.needs_grad(0)) grads[0] = apply_one(softmax_backward_op(), {h, y}, args.attrs);
-  if (args.needs_grad(1))
-    grads[1] = h * (g - sum(g * y, axis, true)) - g * sum(h * y, axis, true);
+  if (args.needs_grad(1)) grads[1] = h * (g - sum(g * y, axis, true)) - g * sum(h * y, axis, true);
   return grads;
 }
 

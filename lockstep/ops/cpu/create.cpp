@@ -42,7 +42,7 @@ void linspace_kernel(const KernelCall& call) {
 
 void eye_kernel(const KernelCall& call) {
   const Shape& shape = call.outputs[0].shape;
-  const std::int64_t diagonal = call.attrs.as<EyeAttrs>().diagonal;
+  const std::int64_t diagonal = std::clamp(call.attrs.as<EyeAttrs>().diagonal, -shape[0], shape[1]);
   with_output(call, [&](auto* out, std::int64_t n) {
     using T = std::decay_t<decltype(*out)>;
     std::fill_n(out, n, static_cast<T>(0.0f));

@@ -141,8 +141,7 @@ void sigmoid_cross_entropy(const KernelCall& call) {
 }
 
 void RunCrossEntropy(const KernelCall& call) {
-  call.inputs[0].dtype == DType::float32 ? cross_entropy<float>(call)
-                                         : cross_entropy<double>(call);
+  call.inputs[0].dtype == DType::float32 ? cross_entropy<float>(call) : cross_entropy<double>(call);
 }
 void RunCrossEntropyBackward(const KernelCall& call) {
   call.inputs[1].dtype == DType::float32 ? cross_entropy_backward<float>(call)

@@ -32,8 +32,7 @@ HWY_INLINE void multiply_wide(V x, V m, V& high, V& low) {
   const D d;
   const hn::RepartitionToWide<D> wide;
   const auto even = hn::MulEven(x, m);
-  const auto odd =
-      hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), m);
+  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), m);
   high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
   low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
 }

@@ -14,12 +14,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <hwy/contrib/math/math-inl.h>
+#include "lockstep/ops/cpu/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels {
 namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Box-Muller: words 2j and 2j + 1 make normals 2j and 2j + 1. `values` has kRandomChunk places.
 void NormalsFromBits(const std::uint32_t* bits, float mean, float stddev, float* values) {
@@ -33,8 +32,7 @@ void NormalsFromBits(const std::uint32_t* bits, float mean, float stddev, float*
     hn::LoadInterleaved2(du, bits + i, first, second);
     const auto above_zero = hn::Add(hn::ShiftRight<8>(first), hn::Set(du, 1u));
     const auto u = hn::Mul(hn::ConvertTo(d, hn::BitCast(di, above_zero)), unit);
-    const auto turn =
-        hn::Mul(hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<8>(second))), unit);
+    const auto turn = hn::Mul(hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<8>(second))), unit);
     const auto angle = hn::Mul(turn, hn::Set(d, 2.0f * std::numbers::pi_v<float>));
     const auto squared = hn::Mul(hn::Log(d, u), hn::Set(d, -2.0f));
     const auto radius = hn::Mul(hn::Sqrt(hn::Max(squared, hn::Zero(d))), hn::Set(d, stddev));
@@ -119,8 +117,7 @@ void uniform_of(const UniformAttrs& attrs, const RandomKey& key, T* out, std::in
 void uniform_kernel(const KernelCall& call) {
   const auto& attrs = call.attrs.as<UniformAttrs>();
   const RandomKey key = key_from(call.inputs[0], attrs.use);
-  with_float_output(call,
-                    [&](auto* out) { uniform_of(attrs, key, out, call.outputs[0].numel()); });
+  with_float_output(call, [&](auto* out) { uniform_of(attrs, key, out, call.outputs[0].numel()); });
 }
 
 template <class T>
@@ -163,7 +160,8 @@ void bernoulli_kernel(const KernelCall& call) {
     T* out = call.outputs[0].as<T>();
     const auto fill = [&](const Words& words, std::int64_t first, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i)
-        out[first + i] = static_cast<T>(words[static_cast<std::size_t>(i)] < threshold ? 1.0f : 0.0f);
+        out[first + i] =
+            static_cast<T>(words[static_cast<std::size_t>(i)] < threshold ? 1.0f : 0.0f);
     };
     for_each_chunk(key, call.outputs[0].numel(), 1, fill);
   });
@@ -198,8 +196,8 @@ void permutation_kernel(const KernelCall& call) {
   std::int64_t* out = call.outputs[0].as<std::int64_t>();
   const auto shuffle = [&](const Words& words, std::int64_t first, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const auto other = static_cast<std::int64_t>(
-          below(static_cast<std::uint64_t>(first + i) + 1, words, i));
+      const auto other =
+          static_cast<std::int64_t>(below(static_cast<std::uint64_t>(first + i) + 1, words, i));
       out[first + i] = out[other];
       out[other] = first + i;
     }

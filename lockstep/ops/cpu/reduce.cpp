@@ -39,8 +39,7 @@ struct PlainReducer {
   void rows(const I* x, std::int64_t stride, std::int64_t count, std::int64_t width, std::int64_t,
             A* totals) const {
     for (std::int64_t i = 0; i < count; ++i, x += stride)
-      for (std::int64_t j = 0; j < width; ++j)
-        totals[j] = Op{}(totals[j], static_cast<A>(x[j]));
+      for (std::int64_t j = 0; j < width; ++j) totals[j] = Op{}(totals[j], static_cast<A>(x[j]));
   }
 };
 
@@ -94,9 +93,8 @@ void sum_exact(const KernelCall& call) {
 }
 
 void mean_exact(const KernelCall& call) {
-  visit_exact(call.inputs[0].dtype, [&](auto t) {
-    run(call, PlainReducer<decltype(t), std::int64_t, float, Add>{0});
-  });
+  visit_exact(call.inputs[0].dtype,
+              [&](auto t) { run(call, PlainReducer<decltype(t), std::int64_t, float, Add>{0}); });
 }
 
 void prod_exact(const KernelCall& call) {
@@ -130,31 +128,31 @@ void min_exact(const KernelCall& call) {
 
 std::span<const KernelCandidate> sum_kernels() {
   static constexpr KernelCandidate list[] = {{"simd", kSimdTypes, sum_floats},
-                                                {"exact", kExactTypes, sum_exact}};
+                                             {"exact", kExactTypes, sum_exact}};
   return list;
 }
 
 std::span<const KernelCandidate> mean_kernels() {
   static constexpr KernelCandidate list[] = {{"simd", kSimdTypes, mean_floats},
-                                                {"exact", kExactTypes, mean_exact}};
+                                             {"exact", kExactTypes, mean_exact}};
   return list;
 }
 
 std::span<const KernelCandidate> prod_kernels() {
   static constexpr KernelCandidate list[] = {{"plain", kSimdTypes, prod_floats},
-                                                {"exact", kExactTypes, prod_exact}};
+                                             {"exact", kExactTypes, prod_exact}};
   return list;
 }
 
 std::span<const KernelCandidate> max_kernels() {
   static constexpr KernelCandidate list[] = {{"simd", kSimdTypes, max_floats},
-                                                {"exact", kExactTypes, max_exact}};
+                                             {"exact", kExactTypes, max_exact}};
   return list;
 }
 
 std::span<const KernelCandidate> min_kernels() {
   static constexpr KernelCandidate list[] = {{"simd", kSimdTypes, min_floats},
-                                                {"exact", kExactTypes, min_exact}};
+                                             {"exact", kExactTypes, min_exact}};
   return list;
 }
 

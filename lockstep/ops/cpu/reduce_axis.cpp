@@ -10,8 +10,8 @@ namespace lockstep::kernels {
 namespace {
 
 template <class T>
-using Ordered = std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>,
-                                   float, T>;
+using Ordered =
+    std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, T>;
 
 // NaN stands above (and below) every number, so that it is found, as in NumPy.
 template <bool kLargest, class T>
@@ -44,8 +44,7 @@ void arg_kernel(const KernelCall& call) {
   const AxisPlan plan = plan_axis(call.inputs[0].shape, call.attrs.as<ArgAttrs>().axis);
   visit_dtype(call.inputs[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    arg_extreme<kLargest>(plan, call.inputs[0].as<const T>(),
-                          call.outputs[0].as<std::int64_t>());
+    arg_extreme<kLargest>(plan, call.inputs[0].as<const T>(), call.outputs[0].as<std::int64_t>());
   });
 }
 

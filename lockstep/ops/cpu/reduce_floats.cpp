@@ -249,7 +249,8 @@ ReducePlan plan_of(const KernelCall& call) {
 }
 
 void SumFloats(const KernelCall& call) {
-  with_float_type(call, [&](auto t) { sum_of<decltype(t)>(call, plan_of(call), Itself{}, Total{}); });
+  with_float_type(call,
+                  [&](auto t) { sum_of<decltype(t)>(call, plan_of(call), Itself{}, Total{}); });
 }
 void MeanFloats(const KernelCall& call) {
   const ReducePlan plan = plan_of(call);

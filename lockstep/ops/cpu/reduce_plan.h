@@ -19,8 +19,8 @@ struct Walk {
   }
 };
 
-// How to reduce a dense array: neighbouring axes that share a fate are one, axes of size 1 are gone.
-// What remains alternates between kept and reduced, so that a reduction is one of two loops:
+// How to reduce a dense array: neighbouring axes that share a fate are one, axes of size 1 are
+// gone. What remains alternates between kept and reduced, so that a reduction is one of two loops:
 //   inner axis reduced: each output is a sum of rows of `inner` elements;
 //   inner axis kept: `inner` outputs at once are sums of `rows` rows that follow each other.
 struct ReducePlan {

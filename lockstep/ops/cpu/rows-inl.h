@@ -7,13 +7,12 @@
 #define LOCKSTEP_OPS_CPU_ROWS_INL_H_
 #endif
 
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
 #include <cmath>
 #include <cstdint>
 #include <limits>
-
-#include <hwy/highway.h>
-
-#include <hwy/contrib/math/math-inl.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels {
@@ -89,8 +88,8 @@ HWY_INLINE T row_extreme(const T* x, std::int64_t n) {
   for (; i + lanes <= n; i += lanes) a0 = extreme<kLargest>(a0, hn::LoadU(d, x + i));
   if (i < n) {
     const auto rest = static_cast<std::size_t>(n - i);
-    a1 = extreme<kLargest>(
-        a1, hn::IfThenElse(hn::FirstN(d, rest), load_part(d, x + i, rest), none));
+    a1 =
+        extreme<kLargest>(a1, hn::IfThenElse(hn::FirstN(d, rest), load_part(d, x + i, rest), none));
   }
   return lane_extreme<kLargest>(
       d, extreme<kLargest>(extreme<kLargest>(a0, a1), extreme<kLargest>(a2, a3)));
