@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/tensor/dtype.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/message.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<DType> all_dtypes() {
+  std::vector<DType> all;
+  for (int i = 0; i < kDTypeCount; ++i) all.push_back(static_cast<DType>(i));
+  return all;
+}
+
+TEST(DType, NamesComeBack) {
+  for (DType dtype : all_dtypes()) EXPECT_EQ(dtype_from_name(name_of(dtype)), dtype);
+}
+
+TEST(DType, AnUnknownNameIsRefusedWithTheKnownOnes) {
+  EXPECT_EQ(testing::message_of([] { dtype_from_name("float8"); }),
+            "dtype: 'float8' is not a dtype (float32, float64, float16, bfloat16, int8, uint8, "
+            "int32, int64, bool)");
+}
+
+TEST(DType, SizesAreThoseOfTheirTypes) {
+  for (DType dtype : all_dtypes())
+    visit_dtype(dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      EXPECT_EQ(item_size(dtype), sizeof(T)) << name_of(dtype);
+      EXPECT_EQ(dtype_of<T>, dtype);
+    });
+}
+
+TEST(DType, EachIsFloatingOrIntegralOrBool) {
+  for (DType dtype : all_dtypes())
+    EXPECT_EQ(is_floating(dtype) + is_integral(dtype) + (dtype == DType::boolean), 1)
+        << name_of(dtype);
+}
+
+TEST(DType, PromotionDoesNotDependOnOrderAndKeepsEqualOnes) {
+  for (DType a : all_dtypes()) {
+    EXPECT_EQ(promote(a, a), a);
+    EXPECT_EQ(promote(a, DType::boolean), a);
+    for (DType b : all_dtypes()) EXPECT_EQ(promote(a, b), promote(b, a));
+  }
+}
+
+TEST(DType, PromotionHoldsBothSides) {
+  EXPECT_EQ(promote(DType::float16, DType::bfloat16), DType::float32);
+  EXPECT_EQ(promote(DType::int8, DType::uint8), DType::int32);
+  EXPECT_EQ(promote(DType::int64, DType::float16), DType::float16);
+  EXPECT_EQ(promote(DType::int32, DType::int64), DType::int64);
+  EXPECT_EQ(promote(DType::float32, DType::float64), DType::float64);
+}
+
+}  // namespace
+}  // namespace lockstep
