@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <dnnl.hpp>
+#include <limits>
 
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/cpu/dnnl_common.h"
@@ -203,6 +205,60 @@ TEST_F(PoolInLayouts, MaxBackwardFollowsItsWorkspace) {
   EXPECT_EQ(run.outputs[0].to_vector<float>(),
             apply(get_op("max_pool_backward"), std::vector{dy_, workspace}, backward())[0]
                 .to_vector<float>());
+}
+
+Tensor as_double(const Tensor& x) {
+  const Tensor wide = Tensor::empty(x.shape(), DType::float64);
+  wide.assign(x);
+  return wide;
+}
+
+// The blocked kernels and the reference on whole numbers, which no order of sums can change.
+void expect_blocks_equal_reference(const PoolWindow& window, dnnl::memory::format_tag tag) {
+  const Tensor x = Tensor::empty({2, 19, 7, 9});
+  for (std::int64_t i = 0; i < x.numel(); ++i)
+    x.data<float>()[i] = static_cast<float>(i * 167 % 256) - 200.0f;
+  const Attrs attrs = Attrs::of(PoolAttrs{window});
+  const auto want = apply(get_op("max_pool"), std::vector{as_double(x)}, attrs);
+  const LayoutRun run = run_in_layouts(get_op("max_pool"), {x}, attrs,
+                                       {.offered = {blocked(x.shape(), DType::float32, tag)}});
+  EXPECT_EQ(run.kernel, "blocks");
+  EXPECT_EQ(run.outputs[0].to_vector<double>(), want[0].to_vector<double>());
+  EXPECT_EQ(run.outputs[1].to_vector<int>(), want[1].to_vector<int>());
+
+  const Tensor& dy = run.outputs[0];
+  const Attrs back = Attrs::of(PoolBackwardAttrs{window, {7, 9}});
+  const LayoutRun backward =
+      run_in_layouts(get_op("max_pool_backward"), {dy, want[1]}, back,
+                     {.offered = {{}, blocked(dy.shape(), DType::uint8, tag)}});
+  EXPECT_EQ(backward.kernel, "blocks");
+  EXPECT_EQ(backward.outputs[0].to_vector<double>(),
+            apply(get_op("max_pool_backward"), std::vector{as_double(dy), want[1]}, back)[0]
+                .to_vector<double>());
+}
+
+TEST(BlockedMaxPool, EqualsTheReferenceForWindowsOfEveryKind) {
+  const PoolWindow windows[] = {{.kernel = {2}},
+                                {.kernel = {3}, .stride = {2}, .padding = {1}},
+                                {.kernel = {2}, .stride = {3}},
+                                {.kernel = {2, 3}, .stride = {1, 2}, .ceil_mode = true},
+                                {.kernel = {7, 9}}};
+  for (const PoolWindow& window : windows)
+    for (const auto tag : {dnnl::memory::format_tag::aBcd16b, dnnl::memory::format_tag::aBcd8b})
+      expect_blocks_equal_reference(window, tag);
+}
+
+TEST(BlockedMaxPool, KeepsNanAndMinusInfinity) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  const Tensor x = Tensor::full({1, 16, 2, 2}, -inf);
+  x.data<float>()[2] = nan;
+  PoolAttrs attrs;
+  attrs.kernel = {2};
+  const LayoutRun run = run_in_layouts(
+      get_op("max_pool"), {x}, Attrs::of(attrs),
+      {.offered = {blocked(x.shape(), DType::float32, dnnl::memory::format_tag::aBcd16b)}});
+  EXPECT_TRUE(std::isnan(run.outputs[0].data<float>()[0]));
+  EXPECT_EQ(run.outputs[0].data<float>()[1], -inf);
 }
 
 TEST_F(PoolInLayouts, AverageAndItsGradientStayInTheLayoutOfTheirInput) {

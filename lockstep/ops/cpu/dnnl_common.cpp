@@ -134,6 +134,20 @@ bool is_row_major(const memory::desc& desc) {
   return true;
 }
 
+std::int64_t channel_block(const memory::desc& desc) {
+  const dnnl_memory_desc_t& d = desc.data;
+  if (d.format_kind != dnnl_blocked || d.offset0 != 0 || d.extra.flags != 0) return 0;
+  const dnnl_blocking_desc_t& blocking = d.format_desc.blocking;
+  if (blocking.inner_nblks != 1 || blocking.inner_idxs[0] != 1) return 0;
+  const dnnl_dim_t block = blocking.inner_blks[0];
+  dnnl_dim_t stride = block;
+  for (int i = d.ndims - 1; i >= 0; --i) {
+    if (d.dims[i] != 1 && blocking.strides[i] != stride) return 0;
+    stride *= i == 1 ? d.padded_dims[i] / block : d.padded_dims[i];
+  }
+  return block == 8 || block == 16 ? block : 0;
+}
+
 bool DnnlLayout::equals(const BlockedLayout& other) const {
   const auto* same = dynamic_cast<const DnnlLayout*>(&other);
   return same != nullptr && same->desc_ == desc_;

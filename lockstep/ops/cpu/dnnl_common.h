@@ -40,6 +40,9 @@ dnnl::memory::desc any_desc(const dnnl::memory::dims& dims, dnnl::memory::data_t
 dnnl::memory::desc desc_like(const dnnl::memory::desc& pattern, const dnnl::memory::dims& dims,
                              dnnl::memory::data_type type);
 
+// 8 or 16 where memory is dense [N, C / block, spatial..., block], else 0.
+std::int64_t channel_block(const dnnl::memory::desc& desc);
+
 class DnnlLayout final : public BlockedLayout {
  public:
   explicit DnnlLayout(const dnnl::memory::desc& desc) : desc_(desc) {}

@@ -182,6 +182,7 @@ constexpr DTypeSet kFloat64{DType::float64};
 
 std::span<const KernelCandidate> max_pool() {
   static constexpr KernelCandidate list[] = {
+      {.name = "blocks", .dtypes = kFloat32, .prepare = prepare_blocked_max_pool},
       {.name = "onednn", .dtypes = kDnnlTypes, .prepare = prepare_max_pool},
       {.name = "reference", .dtypes = kFloat32, .direct = max_forward<float>},
       {.name = "reference", .dtypes = kFloat64, .direct = max_forward<double>}};
@@ -190,6 +191,7 @@ std::span<const KernelCandidate> max_pool() {
 
 std::span<const KernelCandidate> max_pool_backward() {
   static constexpr KernelCandidate list[] = {
+      {.name = "blocks", .dtypes = kFloat32, .prepare = prepare_blocked_max_pool_backward},
       {.name = "onednn", .dtypes = kDnnlTypes, .prepare = prepare_max_pool_backward},
       {.name = "reference", .dtypes = kFloat32, .direct = max_backward<float>},
       {.name = "reference", .dtypes = kFloat64, .direct = max_backward<double>}};

@@ -15,6 +15,12 @@ std::span<const KernelCandidate> avg_pool_backward();
 std::span<const KernelCandidate> adaptive_avg_pool();
 std::span<const KernelCandidate> adaptive_avg_pool_backward();
 
+// Ours, for blocked layouts.
+std::unique_ptr<PreparedKernel> prepare_blocked_max_pool(const KernelRequest& request,
+                                                         std::string& declined);
+std::unique_ptr<PreparedKernel> prepare_blocked_max_pool_backward(const KernelRequest& request,
+                                                                  std::string& declined);
+
 // oneDNN's.
 std::unique_ptr<PreparedKernel> prepare_max_pool(const KernelRequest& request,
                                                  std::string& declined);
