@@ -6,8 +6,18 @@
 #include <cstring>
 #include <optional>
 
+#include "lockstep/tensor/convert.h"
+
 namespace lockstep {
 namespace {
+
+template <class T>
+inline constexpr bool is_half = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+
+// Between a half and float32.
+template <class S, class T>
+inline constexpr bool is_half_and_float = (is_half<S> && std::is_same_v<T, float>) ||
+                                     (is_half<T> && std::is_same_v<S, float>);
 
 template <class S, class T>
 void copy_row(const S* source, std::int64_t source_step, T* target, std::int64_t target_step,
@@ -15,6 +25,8 @@ void copy_row(const S* source, std::int64_t source_step, T* target, std::int64_t
   if (source_step == 1 && target_step == 1) {
     if constexpr (std::is_same_v<S, T>) {
       std::memcpy(target, source, static_cast<std::size_t>(count) * sizeof(T));
+    } else if constexpr (is_half_and_float<S, T>) {
+      convert_run(source, target, static_cast<std::size_t>(count));
     } else {
       for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<T>(source[i]);
     }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/tensor/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+// Every value of a half, and its two neighbours among floats and the ties in between.
+std::vector<float> floats_near(const auto& halves) {
+  std::vector<float> values;
+  for (const auto& half : halves) {
+    const float x = half;
+    for (float other : {std::nextafter(x, -INFINITY), x, std::nextafter(x, INFINITY)})
+      values.push_back(other);
+    values.push_back(x * (1.0f + 0x1p-12f));
+    values.push_back(x * (1.0f + 0x1p-9f));
+    values.push_back(x * 1.003f);
+  }
+  return values;
+}
+
+template <class Half>
+std::vector<Half> all_halves() {
+  std::vector<Half> halves(65536);
+  for (std::uint32_t i = 0; i < 65536; ++i) halves[i].bits = static_cast<std::uint16_t>(i);
+  return halves;
+}
+
+template <class Half>
+void expect_same_as_one_by_one() {
+  const std::vector<Half> halves = all_halves<Half>();
+  std::vector<float> wide(halves.size());
+  convert_run(halves.data(), wide.data(), halves.size());
+  for (std::size_t i = 0; i < halves.size(); ++i) {
+    const float want = halves[i];
+    if (std::isnan(want)) EXPECT_TRUE(std::isnan(wide[i])) << i;
+    else EXPECT_EQ(std::memcmp(&wide[i], &want, sizeof(float)), 0) << i;
+  }
+  const std::vector<float> values = floats_near(halves);
+  std::vector<Half> narrow(values.size());
+  convert_run(values.data(), narrow.data(), values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isnan(values[i])) EXPECT_TRUE(std::isnan(float(narrow[i]))) << i;
+    else ASSERT_EQ(narrow[i].bits, Half(values[i]).bits) << values[i];
+  }
+}
+
+TEST(Convert, Bfloat16RunsEqualSingleValues) { expect_same_as_one_by_one<BFloat16>(); }
+TEST(Convert, Float16RunsEqualSingleValues) { expect_same_as_one_by_one<Float16>(); }
+
+TEST(Convert, ShortRunsTouchNothingBeyondTheirEnd) {
+  for (std::size_t count = 0; count < 40; ++count) {
+    const std::vector<float> source(count, 1.5f);
+    std::vector<Float16> target(count + 1);
+    convert_run(source.data(), target.data(), count);
+    EXPECT_EQ(target[count].bits, 0);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(float(target[i]), 1.5f);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
