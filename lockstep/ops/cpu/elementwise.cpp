@@ -79,17 +79,18 @@ void run_not(const KernelCall& call) {
   map_unary<bool, bool>(call, [](bool x) { return !x; });
 }
 
-// Steps are 0 or 1, known when compiled. A mask in place of a branch, so that the loop vectorises.
+// Steps are 0 or 1, known when compiled. A mask of bytes in place of a branch on bools, so that the
+// loop vectorises.
 template <std::int64_t a_step, std::int64_t b_step, class T>
-void choose_row(const bool* condition, const T* a, const T* b, T* out, std::int64_t count) {
+void choose_row(const std::uint8_t* condition, const T* a, const T* b, T* out, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const T mask = static_cast<T>(-static_cast<T>(condition[i]));
+    const T mask = static_cast<T>(-static_cast<T>(condition[i] != 0));
     out[i] = static_cast<T>((a[i * a_step] & mask) | (b[i * b_step] & static_cast<T>(~mask)));
   }
 }
 
 template <class T>
-void where_row(const bool* condition, std::int64_t c_step, const T* a, std::int64_t a_step,
+void where_row(const std::uint8_t* condition, std::int64_t c_step, const T* a, std::int64_t a_step,
                const T* b, std::int64_t b_step, T* out, std::int64_t count) {
   if (c_step == 1 && a_step == 1 && b_step == 1)
     return choose_row<1, 1>(condition, a, b, out, count);
@@ -103,7 +104,7 @@ void where_row(const bool* condition, std::int64_t c_step, const T* a, std::int6
 
 template <class T>
 void where_of(const KernelCall& call) {
-  const bool* condition = call.inputs[0].as<bool>();
+  const std::uint8_t* condition = call.inputs[0].as<std::uint8_t>();
   const T* a = call.inputs[1].as<T>();
   const T* b = call.inputs[2].as<T>();
   T* out = call.outputs[0].as<T>();
