@@ -4,8 +4,8 @@
 namespace lockstep {
 
 void fail_check(const char* what, const SourceLine& where) {
-  throw InternalError(fmt::format("internal error: {} ({}:{}); please report it", what,
-                                  where.file, where.line));
+  throw InternalError(
+      fmt::format("internal error: {} ({}:{}); please report it", what, where.file, where.line));
 }
 
 }  // namespace lockstep

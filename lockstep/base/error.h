@@ -20,19 +20,30 @@ class TypedError : public Error {
  public:
   using Error::Error;
   template <class... A>
-    requires(sizeof...(A) > 0)
-  explicit TypedError(fmt::format_string<A...> format, A&&... args)
+  requires(sizeof...(A) > 0) explicit TypedError(fmt::format_string<A...> format, A&&... args)
       : Error(fmt::format(format, std::forward<A>(args)...)) {}
   const char* kind() const noexcept override { return Tag::kName; }
 };
 
 namespace error_tags {
-struct InvalidArgument { static constexpr const char* kName = "InvalidArgument"; };
-struct NotFound { static constexpr const char* kName = "NotFound"; };
-struct OutOfMemory { static constexpr const char* kName = "OutOfMemory"; };
-struct Corrupt { static constexpr const char* kName = "Corrupt"; };
-struct IoError { static constexpr const char* kName = "IoError"; };
-struct Unsupported { static constexpr const char* kName = "Unsupported"; };
+struct InvalidArgument {
+  static constexpr const char* kName = "InvalidArgument";
+};
+struct NotFound {
+  static constexpr const char* kName = "NotFound";
+};
+struct OutOfMemory {
+  static constexpr const char* kName = "OutOfMemory";
+};
+struct Corrupt {
+  static constexpr const char* kName = "Corrupt";
+};
+struct IoError {
+  static constexpr const char* kName = "IoError";
+};
+struct Unsupported {
+  static constexpr const char* kName = "Unsupported";
+};
 }  // namespace error_tags
 
 using InvalidArgument = TypedError<error_tags::InvalidArgument>;

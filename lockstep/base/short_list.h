@@ -18,8 +18,7 @@ class ShortList {
 
  public:
   explicit ShortList(std::size_t capacity)
-      : many_(capacity > few ? new Room[capacity] : nullptr),
-        data_(many_ ? many_.get() : few_) {}
+      : many_(capacity > few ? new Room[capacity] : nullptr), data_(many_ ? many_.get() : few_) {}
   ShortList(const ShortList&) = delete;
   ShortList& operator=(const ShortList&) = delete;
 

@@ -73,8 +73,8 @@ std::string Program::str() const {
 // The plan and the states are shared between clones; the arena and the pointers are not.
 struct Executable::Impl {
   struct Call {
-    std::vector<TensorView> views;      // direct kernels: inputs, then outputs
-    std::vector<std::byte*> pointers;   // prepared kernels: inputs, then outputs
+    std::vector<TensorView> views;     // direct kernels: inputs, then outputs
+    std::vector<std::byte*> pointers;  // prepared kernels: inputs, then outputs
   };
 
   std::shared_ptr<const Program> program;

@@ -85,7 +85,8 @@ double count_flops(const Graph& graph) {
       {"attention", attention},
       {"attention_backward", attention_backward},
       {"rnn_layer", rnn_forward},
-      {"rnn_layer_backward", [](const Graph& g, const Node& n) { return 2.0 * rnn_forward(g, n); }}};
+      {"rnn_layer_backward",
+       [](const Graph& g, const Node& n) { return 2.0 * rnn_forward(g, n); }}};
   double total = 0;
   for (const Node& node : graph.nodes()) {
     if (node.op == nullptr) continue;

@@ -21,8 +21,8 @@ enum class BufferKind : std::uint8_t {
 struct Buffer {
   BufferKind kind = BufferKind::arena;
   std::size_t bytes = 0;
-  std::size_t index = 0;       // which input, output, state or constant
-  std::size_t offset = 0;      // arena: where, once planned
+  std::size_t index = 0;   // which input, output, state or constant
+  std::size_t offset = 0;  // arena: where, once planned
   std::int32_t first_step = -1;
   std::int32_t last_step = -1;
 };
@@ -39,14 +39,14 @@ struct Operand {
 
 // One kernel call.
 struct Step {
-  std::string label;               // op or conversion, for people
-  std::int32_t node = -1;          // -1: a conversion that the compiler added
+  std::string label;       // op or conversion, for people
+  std::int32_t node = -1;  // -1: a conversion that the compiler added
   const KernelCandidate* direct = nullptr;
   std::shared_ptr<const PreparedKernel> prepared;
   Attrs attrs;
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
-  std::int32_t scratch = -1;       // a buffer
+  std::int32_t scratch = -1;  // a buffer
   bool may_overwrite_input = false;
 };
 

@@ -8,7 +8,8 @@ Tensor Tracer::input(const TensorInfo& info, std::string name) {
 }
 
 Tensor Tracer::tensor(ValueId value) {
-  return Tensor::symbolic(graph_.info(value), std::make_shared<TraceValue>(TraceValue{this, value}));
+  return Tensor::symbolic(graph_.info(value),
+                          std::make_shared<TraceValue>(TraceValue{this, value}));
 }
 
 ValueId Tracer::value(const Tensor& tensor) {
@@ -47,7 +48,8 @@ Graph trace(const TensorFunction& function, const Infos& inputs,
         tracer.input(inputs[i], i < names.size() ? names[i] : fmt::format("input{}", i)));
   const InterceptScope scope(&tracer);
   for (const Tensor& output : function(arguments)) {
-    if (!output.defined()) throw InvalidArgument("trace: the function returned an undefined tensor");
+    if (!output.defined())
+      throw InvalidArgument("trace: the function returned an undefined tensor");
     graph.add_output(tracer.value(output));
   }
   return graph;
@@ -75,7 +77,8 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
     for (ValueId input : node.inputs) arguments.push_back(slot(input));
     values[id] = apply(*node.op, arguments, node.attrs);
     for (ValueId input : node.inputs) {
-      int& left = uses[static_cast<std::size_t>(input.node)][static_cast<std::size_t>(input.output)];
+      int& left =
+          uses[static_cast<std::size_t>(input.node)][static_cast<std::size_t>(input.output)];
       if (--left == 0) slot(input) = {};
     }
   }

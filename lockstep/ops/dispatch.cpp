@@ -197,8 +197,7 @@ class EagerCall {
   Infos output_infos_;
 };
 
-std::vector<Tensor> run_eager(const OpDef& op, std::span<const Tensor> inputs,
-                              const Attrs& attrs) {
+std::vector<Tensor> run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   const EagerCall call(op, inputs, attrs);
   if (auto window = call.view()) return {std::move(*window)};
   return call.compute_all();

@@ -8,8 +8,7 @@
 namespace lockstep {
 
 // Every op call goes through here: inference, then whoever intercepts (tape, tracer), else kernels.
-std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs,
-                          const Attrs& attrs = {});
+std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs = {});
 // For ops with one output, or when only the first is wanted.
 Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, const Attrs& attrs = {});
 

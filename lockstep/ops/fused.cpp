@@ -20,10 +20,14 @@ constexpr const char* kName = "fused_elementwise";
 
 // Attributes as numbers; anything else cannot be a parameter of a tile function.
 bool to_number(const AttrValue& value, double& number) {
-  if (const auto* b = std::get_if<bool>(&value)) number = *b ? 1.0 : 0.0;
-  else if (const auto* i = std::get_if<std::int64_t>(&value)) number = static_cast<double>(*i);
-  else if (const auto* d = std::get_if<double>(&value)) number = *d;
-  else return false;
+  if (const auto* b = std::get_if<bool>(&value))
+    number = *b ? 1.0 : 0.0;
+  else if (const auto* i = std::get_if<std::int64_t>(&value))
+    number = static_cast<double>(*i);
+  else if (const auto* d = std::get_if<double>(&value))
+    number = *d;
+  else
+    return false;
   return true;
 }
 

@@ -64,10 +64,10 @@ struct OpDef {
   OpKind kind = OpKind::general;
   AttrSchema schema = {};
   InferFn infer = nullptr;
-  GradientFn gradient = nullptr;    // null with no decompose: gradients stop here
+  GradientFn gradient = nullptr;  // null with no decompose: gradients stop here
   DecomposeFn decompose = nullptr;
   ViewFn view = nullptr;
-  bool zero_preserving = false;     // elementwise: f(0, ...) = 0, so padding stays zero
+  bool zero_preserving = false;  // elementwise: f(0, ...) = 0, so padding stays zero
   std::span<const KernelCandidate> cpu = {};
 
   bool differentiable() const { return gradient != nullptr || decompose != nullptr; }

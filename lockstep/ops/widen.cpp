@@ -22,7 +22,9 @@ bool has_float32_kernel(const OpDef& op) {
   return false;
 }
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 void convert(const TensorInfo& from, std::byte* source, const TensorInfo& to, std::byte* target) {
   const Strides strides = contiguous_strides(from.shape);
@@ -38,8 +40,8 @@ class WidenedKernel final : public PreparedKernel {
         wide_in_(std::move(inputs)),
         wide_out_(std::move(outputs)),
         inner_(std::move(inner)) {
-    name = "float32 " + (inner_.prepared ? inner_.prepared->name
-                                         : std::string(inner_.candidate->name));
+    name = "float32 " +
+           (inner_.prepared ? inner_.prepared->name : std::string(inner_.candidate->name));
     input_layouts.resize(wide_in_.size());
     output_layouts.resize(wide_out_.size());
     scratch_bytes = inner_.prepared ? aligned(inner_.prepared->scratch_bytes) : 0;

@@ -25,9 +25,7 @@ constexpr std::array<Facts, kDTypeCount> kFacts{{{"float32", 4, 8},
 
 const Facts& facts(DType dtype) { return kFacts[static_cast<std::size_t>(dtype)]; }
 
-bool are(DType a, DType b, DType x, DType y) {
-  return (a == x && b == y) || (a == y && b == x);
-}
+bool are(DType a, DType b, DType x, DType y) { return (a == x && b == y) || (a == y && b == x); }
 
 }  // namespace
 
@@ -38,9 +36,10 @@ std::string_view name_of(DType dtype) { return facts(dtype).name; }
 DType dtype_from_name(std::string_view name) {
   for (int i = 0; i < kDTypeCount; ++i)
     if (kFacts[static_cast<std::size_t>(i)].name == name) return static_cast<DType>(i);
-  throw InvalidArgument("dtype: '{}' is not a dtype (float32, float64, float16, bfloat16, int8, "
-                        "uint8, int32, int64, bool)",
-                        name);
+  throw InvalidArgument(
+      "dtype: '{}' is not a dtype (float32, float64, float16, bfloat16, int8, "
+      "uint8, int32, int64, bool)",
+      name);
 }
 
 bool is_floating(DType dtype) { return facts(dtype).rank >= 6; }

@@ -36,15 +36,42 @@ DType promote(DType a, DType b);
 
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::float32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::float64; };
-template <> struct DTypeOf<Float16> { static constexpr DType value = DType::float16; };
-template <> struct DTypeOf<BFloat16> { static constexpr DType value = DType::bfloat16; };
-template <> struct DTypeOf<std::int8_t> { static constexpr DType value = DType::int8; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::uint8; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::int32; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::int64; };
-template <> struct DTypeOf<bool> { static constexpr DType value = DType::boolean; };
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::float32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::float64;
+};
+template <>
+struct DTypeOf<Float16> {
+  static constexpr DType value = DType::float16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::bfloat16;
+};
+template <>
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::int8;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::int32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::boolean;
+};
 
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;

@@ -72,8 +72,8 @@ Tensor Tensor::scalar(double value, DType dtype, Device device) {
   return full({}, value, dtype, device);
 }
 
-Tensor Tensor::view_of(std::shared_ptr<Storage> storage, const Shape& shape,
-                       const Strides& strides, std::int64_t offset, DType dtype) {
+Tensor Tensor::view_of(std::shared_ptr<Storage> storage, const Shape& shape, const Strides& strides,
+                       std::int64_t offset, DType dtype) {
   auto impl = std::make_shared<Impl>();
   impl->info = {shape, dtype, storage->device()};
   impl->strides = strides;

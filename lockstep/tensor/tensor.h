@@ -73,9 +73,7 @@ class Tensor {
   const std::shared_ptr<Storage>& storage() const { return impl_->storage; }
   bool is_contiguous() const { return lockstep::is_contiguous(shape(), strides()); }
   // No other handle and no other window can see this memory.
-  bool is_sole_owner() const {
-    return impl_.use_count() == 1 && impl_->storage.use_count() == 1;
-  }
+  bool is_sole_owner() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
 
   // First element. Throws InvalidArgument while tracing: there is no value yet.
   std::byte* raw() const;

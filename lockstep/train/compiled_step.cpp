@@ -47,9 +47,8 @@ Graph add_updates(const Graph& gradients, std::size_t parameters, double momentu
     const ValueId weight = gradients.inputs()[kDataInputs + i];
     const Tensor buffer =
         tracer.input(gradients.info(weight), "momentum:" + gradients.node(weight).name);
-    const auto [w, m] = sgd_momentum_update(tracer.tensor(weight),
-                                            tracer.tensor(gradients.outputs()[1 + i]), buffer,
-                                            rate, momentum);
+    const auto [w, m] = sgd_momentum_update(
+        tracer.tensor(weight), tracer.tensor(gradients.outputs()[1 + i]), buffer, rate, momentum);
     outputs.push_back(tracer.value(w));
     outputs.push_back(tracer.value(m));
   }

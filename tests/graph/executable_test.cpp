@@ -20,12 +20,14 @@ Infos infos_of(const std::vector<Tensor>& tensors) {
   return infos;
 }
 
-void expect_close(const Tensor& a, const Tensor& b, double tolerance = 1e-5) {
+void expect_close(const Tensor& a, const Tensor& b, double tolerance = 2e-6) {
   ASSERT_EQ(a.info(), b.info());
   const std::vector<double> x = a.to_vector<double>();
   const std::vector<double> y = b.to_vector<double>();
+  double largest = 1.0;
+  for (double value : y) largest = std::max(largest, std::abs(value));
   for (std::size_t i = 0; i < x.size(); ++i)
-    ASSERT_NEAR(x[i], y[i], tolerance * (1.0 + std::abs(y[i]))) << "element " << i;
+    ASSERT_NEAR(x[i], y[i], tolerance * largest) << "element " << i;
 }
 
 void expect_compiled_equals_interpreted(const Graph& graph, const std::vector<Tensor>& inputs) {

@@ -15,8 +15,7 @@ namespace {
 // Copies a strided window of a plain block into a dense one.
 class GatherKernel final : public PreparedKernel {
  public:
-  explicit GatherKernel(const Operand& from)
-      : from_(from), dense_(contiguous_strides(from.shape)) {
+  explicit GatherKernel(const Operand& from) : from_(from), dense_(contiguous_strides(from.shape)) {
     name = "copy";
     input_layouts.resize(1);
     output_layouts.resize(1);
@@ -115,8 +114,8 @@ class Lowering {
       if (std::count(options_.states.begin(), options_.states.end(), i) > 0) {
         const auto known = state_layouts_.find(i);
         if (known != state_layouts_.end()) operand.layout = known->second;
-        operand.buffer = new_buffer(BufferKind::state, operand.layout.bytes(info),
-                                    program_.states.size());
+        operand.buffer =
+            new_buffer(BufferKind::state, operand.layout.bytes(info), program_.states.size());
         program_.states.push_back({i, info, operand.layout, operand.buffer});
       } else {
         operand.buffer = new_buffer(BufferKind::input, info.bytes(), external++);

@@ -13,7 +13,8 @@ namespace lockstep::passes {
 // inference giving the infos that the nodes carry.
 void verify(const Graph& graph, const char* after_pass);
 
-// Constants folded, identities and common sub-expressions removed, values that nobody reads dropped.
+// Constants folded, identities and common sub-expressions removed, values that nobody reads
+// dropped.
 Graph simplify(const Graph& graph);
 
 // Activation into convolution and dense; flatten into dense; batch norm with relu, both ways.

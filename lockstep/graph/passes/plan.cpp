@@ -55,8 +55,7 @@ bool may_overwrite(Program& program, std::size_t s, const Operand& input, std::s
   const auto harmless = [&](const Operand& other) {
     return other.buffer != input.buffer || covers(program, other);
   };
-  return covers(program, input) &&
-         std::all_of(step.inputs.begin(), step.inputs.end(), harmless) &&
+  return covers(program, input) && std::all_of(step.inputs.begin(), step.inputs.end(), harmless) &&
          std::none_of(step.outputs.begin(), step.outputs.end(),
                       [&](const Operand& o) { return o.buffer == input.buffer; });
 }
@@ -109,9 +108,9 @@ void assign_offsets(Program& program) {
     Buffer& buffer = program.buffers[i];
     buffer.offset = find_gap(placed, buffer);
     program.arena_bytes = std::max(program.arena_bytes, buffer.offset + aligned(buffer.bytes));
-    const auto place = std::upper_bound(
-        placed.begin(), placed.end(), &buffer,
-        [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; });
+    const auto place =
+        std::upper_bound(placed.begin(), placed.end(), &buffer,
+                         [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; });
     placed.insert(place, &buffer);
   }
 }

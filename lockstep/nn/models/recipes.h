@@ -26,11 +26,11 @@ class ParameterSource {
 // A model that `lockstep train` and `lockstep bench` know by name.
 struct Recipe {
   std::string_view name;
-  std::int64_t batch;      // what its benchmark uses
-  Shape sample_shape;      // of one input
+  std::int64_t batch;  // what its benchmark uses
+  Shape sample_shape;  // of one input
   DType input_dtype;
   std::int64_t input_range;  // tokens: vocabulary; images: 0
-  Shape label_shape;       // of one sample's labels; scalar for one class a sample
+  Shape label_shape;         // of one sample's labels; scalar for one class a sample
   std::int64_t classes;
   // Logits of a batch.
   Tensor (*forward)(ParameterSource& parameters, const Tensor& x);

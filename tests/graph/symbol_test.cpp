@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/graph/symbol.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "lockstep/base/file.h"
+#include "lockstep/ops/ops.h"
+
+namespace lockstep {
+namespace {
+
+TensorInfo floats(const Shape& shape) { return {shape, DType::float32, {}}; }
+
+// relu(x w^T) b, as symbols.
+Symbol network() {
+  const Symbol x = Symbol::variable("x");
+  const Symbol hidden = Symbol::apply("dense", {x, Symbol::variable("w")}, {}, "fc");
+  const Symbol active = Symbol::apply("relu", {hidden}, {}, "act");
+  return Symbol::apply("multiply", {active, Symbol::variable("b")}, {}, "scaled");
+}
+
+const InfoMap kShapes{{"x", floats({2, 3})}, {"w", floats({4, 3})}, {"b", floats({4})}};
+
+template <class E>
+void expect_error(const std::function<void()>& body, const std::string& message) {
+  try {
+    body();
+    FAIL() << "no error, expected: " << message;
+  } catch (const E& error) {
+    EXPECT_EQ(error.what(), message);
+  }
+}
+
+TEST(Symbol, ListsArgumentsAndOutputs) {
+  EXPECT_EQ(network().list_arguments(), (std::vector<std::string>{"x", "w", "b"}));
+  EXPECT_EQ(network().list_outputs(), std::vector<std::string>{"scaled_output"});
+}
+
+TEST(Symbol, InfersShapesAndTypes) {
+  const Symbol::Inferred inferred = network().infer(kShapes);
+  EXPECT_EQ(inferred.outputs, Infos{floats({2, 4})});
+  EXPECT_EQ(inferred.arguments.at("w"), floats({4, 3}));
+}
+
+TEST(Symbol, SaysWhichArgumentHasNoShape) {
+  expect_error<InvalidArgument>(
+      [] {
+        network().infer({{"x", floats({2, 3})}});
+      },
+      "symbol: argument 'w' has no shape; give it when binding");
+}
+
+TEST(Symbol, PassesOnWhatAnOpRefuses) {
+  InfoMap shapes = kShapes;
+  shapes["x"] = floats({2, 5});
+  expect_error<InvalidArgument>([&] { network().infer(shapes); },
+                                "dense: weight has shape [4, 3], input has 5 features");
+}
+
+TEST(Symbol, RunsWhenBound) {
+  BoundSymbol bound = network().bind(kShapes, {"b"});
+  const Tensor x = Tensor::from<float>({1, 2, 3, -1, -2, -3}, {2, 3});
+  const Tensor w = Tensor::from<float>({1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1}, {4, 3});
+  const Tensor b = Tensor::from<float>({1, 10, 100, 1000}, {4});
+  const auto result = bound.run({{"x", x}, {"w", w}, {"b", b}});
+  EXPECT_EQ(result.outputs[0].to_vector<float>(),
+            (std::vector<float>{1, 20, 300, 6000, 0, 0, 0, 0}));
+  EXPECT_EQ(result.gradients[0].to_vector<float>(), (std::vector<float>{1, 2, 3, 6}));
+  expect_error<InvalidArgument>(
+      [&] {
+        bound.run({{"x", x}, {"w", w}});
+      },
+      "symbol: argument 'b' was not given");
+}
+
+TEST(Symbol, ComposesByReplacingArguments) {
+  const Symbol inner = Symbol::apply("exp", {Symbol::variable("z")});
+  const Symbol whole = network().compose({{"b", inner}});
+  EXPECT_EQ(whole.list_arguments(), (std::vector<std::string>{"x", "w", "z"}));
+  EXPECT_EQ(network().list_arguments(), (std::vector<std::string>{"x", "w", "b"}));
+  expect_error<NotFound>(
+      [&] {
+        network().compose({{"q", inner}});
+      },
+      "symbol: there is no argument 'q'");
+}
+
+TEST(Symbol, SurvivesJson) {
+  const Symbol constant = Symbol::constant(Tensor::from<float>({1.5f, -2.5f}, {2}), "c");
+  const Symbol clipped =
+      Symbol::apply("clip", {Symbol::variable("x", floats({2}))},
+                    {{"low", -1.0}, {"high", std::numeric_limits<double>::infinity()}});
+  const Symbol parts = Symbol::group({Symbol::apply("add", {clipped, constant}), clipped});
+  const std::string text = parts.to_json();
+  const Symbol again = Symbol::from_json(text);
+  EXPECT_EQ(again.to_json(), text);
+  BoundSymbol bound = again.bind({});
+  const auto result = bound.run({{"x", Tensor::from<float>({-7, 9}, {2})}});
+  EXPECT_EQ(result.outputs[0].to_vector<float>(), (std::vector<float>{0.5f, 6.5f}));
+  EXPECT_EQ(result.outputs[1].to_vector<float>(), (std::vector<float>{-1, 9}));
+}
+
+TEST(Symbol, SurvivesAFile) {
+  const std::string path = ::testing::TempDir() + "symbol.json";
+  network().save(path);
+  EXPECT_EQ(Symbol::load(path).to_json(), network().to_json());
+  std::remove(path.c_str());
+  expect_error<NotFound>([&] { Symbol::load(path); },
+                         path + ": cannot open: no such file or folder");
+}
+
+TEST(Symbol, TurnsATracedGraphIntoAFile) {
+  const Graph graph = trace(
+      [](const std::vector<Tensor>& in) { return std::vector<Tensor>{sum(square(in[0]), {1})}; },
+      {floats({2, 2})}, {"x"});
+  const Symbol again = Symbol::from_json(Symbol::from_graph(graph).to_json());
+  BoundSymbol bound = again.bind({});
+  const auto result = bound.run({{"x", Tensor::from<float>({1, 2, 3, 4}, {2, 2})}});
+  EXPECT_EQ(result.outputs[0].to_vector<float>(), (std::vector<float>{5, 25}));
+}
+
+struct Malformed {
+  const char* what;
+  const char* text;
+  const char* message;
+};
+
+class MalformedGraphFile : public ::testing::TestWithParam<Malformed> {};
+
+TEST_P(MalformedGraphFile, IsRefusedWithTheFileTheNodeAndTheReason) {
+  expect_error<Corrupt>([] { Symbol::from_json(GetParam().text, "g.json"); }, GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, MalformedGraphFile,
+    ::testing::Values(
+        Malformed{"Truncated", R"({"format": "lockstep-graph", "version": 1, "nodes": [)",
+                  "g.json: is not JSON, or ends early"},
+        Malformed{"Foreign", R"({"nodes": []})", "g.json: is not a lockstep-graph file"},
+        Malformed{"NewVersion", R"({"format": "lockstep-graph", "version": 9})",
+                  "g.json: has version 9, this build reads 1"},
+        Malformed{"NoOutputs", R"({"format": "lockstep-graph", "version": 1})",
+                  "g.json: outputs: there are none"},
+        Malformed{"UnknownOp",
+                  R"({"format": "lockstep-graph", "version": 1,
+                      "nodes": [{"op": "frobnicate", "name": "f", "inputs": []}]})",
+                  "g.json: node 0 'f': there is no op named 'frobnicate'"},
+        Malformed{"Cycle",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "relu", "name": "a", "inputs": [[1, 0]]},
+                      {"op": "relu", "name": "b", "inputs": [[0, 0]]}], "outputs": [[1, 0]]})",
+                  "g.json: node 0 'a': reads node 1, which does not come before it: a cycle, a "
+                  "wrong order or a node that is missing"},
+        Malformed{"UnknownAttribute",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "x"},
+                      {"op": "softmax", "name": "s", "attrs": {"axes": 1}, "inputs": [[0, 0]]}]})",
+                  "g.json: node 1 's': softmax: unknown attribute 'axes' (it has: axis)"},
+        Malformed{"AttributeType",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "x"},
+                      {"op": "softmax", "name": "s", "attrs": {"axis": true},
+                       "inputs": [[0, 0]]}]})",
+                  "g.json: node 1 's': softmax: attribute axis must be an integer, got true"},
+        Malformed{"WrongCount",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "x"},
+                      {"op": "add", "name": "s", "inputs": [[0, 0]]}]})",
+                  "g.json: node 1 's': add has 1 inputs, which it does not take"},
+        Malformed{"ShortData",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "constant", "name": "c", "dtype": "float32", "shape": [2],
+                       "data": "00000000"}]})",
+                  "g.json: node 0 'c': data has 4 bytes, float32[2] needs 8"},
+        Malformed{"NegativeSize",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "x", "dtype": "float32", "shape": [-2]}]})",
+                  "g.json: node 0 'x': shape has the size -2"}),
+    [](const auto& info) { return info.param.what; });
+
+TEST(Symbol, HoldsAChainOfAHundredThousandOps) {
+  Symbol chain = Symbol::variable("x", floats({1}));
+  for (int i = 0; i < 100000; ++i) chain = Symbol::apply("relu", {chain});
+  EXPECT_EQ(chain.list_arguments(), std::vector<std::string>{"x"});
+}
+
+TEST(File, KeepsTheOldContentsWhenAWriteFails) {
+  const std::string folder = ::testing::TempDir() + "file_test_" + std::to_string(::getpid());
+  expect_error<NotFound>([&] { write_file(folder + "/none/a", "x"); },
+                         folder + "/none/a: cannot create: no such file or folder");
+  const std::string path = ::testing::TempDir() + "file_test.txt";
+  write_file(path, "old");
+  write_file(path, "new");
+  EXPECT_EQ(read_file(path), "new");
+  std::remove(path.c_str());
+}
+
+}  // namespace
+}  // namespace lockstep
