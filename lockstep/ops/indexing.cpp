@@ -2,6 +2,8 @@
 #include "lockstep/ops/indexing.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <limits>
 
 #include "lockstep/ops/dispatch.h"
@@ -53,13 +55,13 @@ std::vector<Index> with_every_axis(const Shape& shape, const std::vector<Index>&
 std::vector<Tensor> nonzero(const Tensor& mask) {
   const std::vector<std::uint8_t> flags = mask.to_vector<std::uint8_t>();
   std::vector<std::vector<std::int64_t>> found(static_cast<std::size_t>(mask.rank()));
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    if (!flags[i]) continue;
-    auto left = static_cast<std::int64_t>(i);
-    for (int axis = mask.rank() - 1; axis >= 0; --axis) {
-      found[static_cast<std::size_t>(axis)].push_back(left % mask.shape()[axis]);
-      left /= mask.shape()[axis];
-    }
+  Shape at = Shape::filled(mask.rank(), 0);
+  for (std::uint8_t flag : flags) {
+    if (flag)
+      for (int axis = 0; axis < mask.rank(); ++axis)
+        found[static_cast<std::size_t>(axis)].push_back(at[axis]);
+    for (int axis = mask.rank() - 1; axis >= 0 && ++at[axis] == mask.shape()[axis]; --axis)
+      at[axis] = 0;
   }
   std::vector<Tensor> result;
   for (const auto& list : found)
@@ -242,28 +244,47 @@ Tensor arranged_value(const Resolved& resolved, const Shape& places, const Shape
   return transpose(expand(value, named), order);
 }
 
+// Maps places in a row-major array of x's first axes to offsets in x's memory.
+class Offsets {
+ public:
+  Offsets(const Tensor& x, int axes)
+      : shape_(head(x.shape(), axes)), strides_(head(x.strides(), axes)) {
+    std::array<Strides*, 1> operands{&strides_};
+    merge_axes(shape_, operands);
+  }
+
+  std::int64_t operator[](std::int64_t place) const {
+    std::int64_t offset = 0;
+    for (int i = shape_.rank() - 1; i > 0; place /= shape_[i--])
+      offset += place % shape_[i] * strides_[i];
+    return offset + place * strides_[0];
+  }
+
+ private:
+  Shape shape_;
+  Strides strides_;
+};
+
 void assign_indexed(const Resolved& resolved, const Tensor& value) {
   const Tensor places = ravel_index(resolved.indices, resolved.dims());
   const Tensor target = transpose(resolved.window, indexed_axes_first(resolved));
   const int count = static_cast<int>(resolved.axes.size());
   const Shape rest = tail(target.shape(), count);
-  const Tensor source = arranged_value(resolved, places.shape(), rest, value);
-  const Strides source_rest = tail(source.strides(), places.rank());
-  const Strides target_rest = tail(target.strides(), count);
-  const auto source_item = static_cast<std::int64_t>(item_size(source.dtype()));
-  const auto target_item = static_cast<std::int64_t>(item_size(target.dtype()));
+  const Tensor source = arranged_value(resolved, places.shape(), rest, cast(value, target.dtype()));
+  const auto item = static_cast<std::int64_t>(item_size(target.dtype()));
+  const StridedPointer from{source.raw(), tail(source.strides(), places.rank()), target.dtype()};
+  const StridedPointer to{target.raw(), tail(target.strides(), count), target.dtype()};
+  const bool is_run = is_contiguous(rest, from.strides) && is_contiguous(rest, to.strides);
+  const Offsets reads(source, places.rank());
+  const Offsets writes(target, count);
   const std::int64_t* place = places.data<std::int64_t>();
   for (std::int64_t p = 0; p < places.numel(); ++p) {
-    std::int64_t from = 0;
-    std::int64_t left = p;
-    for (int i = places.rank() - 1; i >= 0; left /= places.shape()[i--])
-      from += left % places.shape()[i] * source.strides()[i];
-    std::int64_t to = 0;
-    left = place[p];
-    for (int i = count - 1; i >= 0; left /= target.shape()[i--])
-      to += left % target.shape()[i] * target.strides()[i];
-    copy_strided(rest, {source.raw() + from * source_item, source_rest, source.dtype()},
-                 {target.raw() + to * target_item, target_rest, target.dtype()});
+    std::byte* read = from.data + reads[p] * item;
+    std::byte* written = to.data + writes[place[p]] * item;
+    if (is_run)
+      std::memcpy(written, read, static_cast<std::size_t>(rest.numel() * item));
+    else
+      copy_strided(rest, {read, from.strides, from.dtype}, {written, to.strides, to.dtype});
   }
 }
 

@@ -106,7 +106,10 @@ std::vector<OpCase> sort_cases() {
   add_sort(cases, "equal ones keep their order", Tensor::full({40}, 0.5, DType::float64), 0, 0,
            false);
   add_sort(cases, "NaN last", holes, 0, 0, false);
+  const Tensor zeros = Tensor::from(std::vector<double>{0.0, -0.0, 0.0, -1.0, -0.0}, {5});
+  add_sort(cases, "zeros of both signs are equal", zeros, 0, 0, false);
   add_topk(cases, "rows", random_tensor({3, 20}, 7), 4, -1, 1);
+  add_topk(cases, "few of many", random_tensor({2, 100}, 7), 3, -1, 1);
   add_topk(cases, "columns", random_tensor({6, 2}, 8), 2, 0, 0);
   add_topk(cases, "all", random_tensor({5}, 9), 5, 0, 0);
   add_topk(cases, "none", random_tensor({3, 5}, 10), 0, 1, 1);
@@ -117,6 +120,7 @@ std::vector<OpCase> sort_cases() {
     const Tensor x = with_dtype(random_indices({2, 30}, 11, 0, 9), dtype);
     add_sort(cases, "whole numbers", x, -1, 1);
     add_topk(cases, "whole numbers", x, 7, -1, 1);
+    add_topk(cases, "few whole numbers", x, 3, -1, 1);
   }
   return cases;
 }

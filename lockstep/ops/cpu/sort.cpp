@@ -2,6 +2,8 @@
 #include "lockstep/ops/cpu/sort.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
@@ -10,40 +12,35 @@
 namespace lockstep::kernels {
 namespace {
 
-template <class T>
-using KeyOf =
-    std::conditional_t<std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>, float, T>;
+__extension__ using Wide = unsigned __int128;
 
+// A number as an unsigned integer of the same order; NaN is the largest, and -0 is 0.
 template <class T>
-struct Entry {
-  KeyOf<T> key;
-  std::int64_t position;
-};
-
-// A total order: NaN after every number, equal keys by position. It makes an unstable sort stable
-// and every selection unique.
-template <class T>
-struct Before {
-  bool descending;
-
-  bool operator()(const Entry<T>& a, const Entry<T>& b) const {
-    const bool a_nan = a.key != a.key;
-    const bool b_nan = b.key != b.key;
-    if (a_nan || b_nan) {
-      if (a_nan != b_nan) return b_nan;
-    } else if (a.key != b.key) {
-      return descending ? b.key < a.key : a.key < b.key;
-    }
-    return a.position < b.position;
+auto ordered_bits(T value) {
+  if constexpr (std::is_same_v<T, double>) {
+    if (value != value) return ~std::uint64_t{0};
+    const auto bits = std::bit_cast<std::uint64_t>(value + 0.0);
+    return bits >> 63 ? ~bits : bits | (std::uint64_t{1} << 63);
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    return static_cast<std::uint64_t>(value) ^ (std::uint64_t{1} << 63);
+  } else if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::uint32_t>(static_cast<std::int32_t>(value)) ^ 0x80000000u;
+  } else {
+    const float wide = value;
+    if (wide != wide) return ~std::uint32_t{0};
+    const auto bits = std::bit_cast<std::uint32_t>(wide + 0.0f);
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
   }
-};
+}
 
-// The first `count` of every line along `axis`, in order. Values may be null.
-template <class T>
+// The first `count` of every line along an axis, in order. An element and its position become one
+// integer, the value above: integers compare fast, no two are equal, so an unstable sort is stable
+// and every selection unique.
+template <class T, class Word>
 class LineSorter {
  public:
   LineSorter(const TensorView& x, int axis, bool descending)
-      : x_(x), axis_(axis), before_{descending}, line_(static_cast<std::size_t>(x.shape[axis])) {}
+      : x_(x), axis_(axis), descending_(descending) {}
 
   void run(std::int64_t count, T* values, std::int64_t* positions) {
     const std::int64_t size = x_.shape[axis_];
@@ -53,49 +50,75 @@ class LineSorter {
     for (std::int64_t l = 0; l < lines; ++l) {
       const std::int64_t outer = l / inner;
       const std::int64_t column = l % inner;
-      load(x_.as<T>() + outer * size * inner + column, inner);
-      select(count);
+      const T* first = x_.as<T>() + outer * size * inner + column;
+      if (count * 8 < size)
+        keep_best(first, inner, count);
+      else
+        sort_all(first, inner, count);
       const std::int64_t start = outer * count * inner + column;
-      store(count, inner, values ? values + start : nullptr, positions + start);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto position = static_cast<std::int64_t>(line_[static_cast<std::size_t>(i)] & kLow);
+        positions[start + i * inner] = position;
+        if (values != nullptr) values[start + i * inner] = first[position * inner];
+      }
     }
   }
 
  private:
-  void load(const T* first, std::int64_t step) {
-    first_ = first;
-    for (std::size_t i = 0; i < line_.size(); ++i) {
-      const auto position = static_cast<std::int64_t>(i);
-      line_[i] = {static_cast<KeyOf<T>>(first[position * step]), position};
-    }
+  static constexpr int kShift = static_cast<int>(sizeof(Word)) * 4;
+  static constexpr Word kLow = (Word{1} << kShift) - 1;
+
+  Word word(const T* first, std::int64_t step, std::int64_t position) const {
+    auto bits = ordered_bits(first[position * step]);
+    // NaN is last both ways; no number has its bits, nor their complement.
+    const bool is_nan = !std::is_integral_v<T> && bits == static_cast<decltype(bits)>(-1);
+    if (descending_ && !is_nan) bits = ~bits;
+    return Word{bits} << kShift | static_cast<Word>(position);
   }
 
-  void select(std::int64_t count) {
+  void sort_all(const T* first, std::int64_t step, std::int64_t count) {
+    line_.resize(static_cast<std::size_t>(x_.shape[axis_]));
+    for (std::size_t i = 0; i < line_.size(); ++i)
+      line_[i] = word(first, step, static_cast<std::int64_t>(i));
     const auto middle = line_.begin() + count;
-    if (middle != line_.end()) std::nth_element(line_.begin(), middle, line_.end(), before_);
-    std::sort(line_.begin(), middle, before_);
+    if (middle != line_.end()) std::nth_element(line_.begin(), middle, line_.end());
+    std::sort(line_.begin(), middle);
   }
 
-  void store(std::int64_t count, std::int64_t step, T* values, std::int64_t* positions) const {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t position = line_[static_cast<std::size_t>(i)].position;
-      positions[i * step] = position;
-      if (values != nullptr) values[i * step] = first_[position * step];
+  // A heap of the best so far: most elements of a long line are only compared with its worst.
+  void keep_best(const T* first, std::int64_t step, std::int64_t count) {
+    line_.clear();
+    if (count == 0) return;
+    for (std::int64_t i = 0; i < x_.shape[axis_]; ++i) {
+      const Word entry = word(first, step, i);
+      if (i >= count) {
+        if (entry > line_.front()) continue;
+        std::pop_heap(line_.begin(), line_.end());
+        line_.pop_back();
+      }
+      line_.push_back(entry);
+      std::push_heap(line_.begin(), line_.end());
     }
+    std::sort_heap(line_.begin(), line_.end());
   }
 
   const TensorView& x_;
   int axis_;
-  Before<T> before_;
-  std::vector<Entry<T>> line_;
-  const T* first_ = nullptr;
+  bool descending_;
+  std::vector<Word> line_;
 };
 
+// Values may be null.
 void sort_lines(const TensorView& x, int axis, bool descending, std::int64_t count,
                 const TensorView* values, const TensorView& positions) {
   visit_dtype(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    LineSorter<T>(x, axis, descending)
-        .run(count, values ? values->as<T>() : nullptr, positions.as<std::int64_t>());
+    T* sorted = values ? values->as<T>() : nullptr;
+    if (sizeof(T) <= 4 && x.shape[axis] <= UINT32_MAX)
+      LineSorter<T, std::conditional_t<sizeof(T) <= 4, std::uint64_t, Wide>>(x, axis, descending)
+          .run(count, sorted, positions.as<std::int64_t>());
+    else
+      LineSorter<T, Wide>(x, axis, descending).run(count, sorted, positions.as<std::int64_t>());
   });
 }
 
