@@ -5,8 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "lockstep/graph/trace.h"
-#include "lockstep/ops/dispatch.h"
+#include "lockstep/graph/executable.h"
 
 namespace lockstep::testing {
 namespace {
@@ -140,11 +139,15 @@ std::string bit_difference(const Tensor& got, const Tensor& want) {
   return {};
 }
 
-Tensors run_compiled(const OpDef& op, const Tensors& inputs, const Attrs& attrs) {
+Tensors run_compiled(const TensorFunction& function, const Tensors& inputs, Compiled how) {
   Infos infos;
   for (const Tensor& x : inputs) infos.push_back(x.info());
-  const Graph graph = trace([&](const Tensors& x) { return apply(op, x, attrs); }, infos);
-  return interpret(graph, inputs);
+  const bool optimised = how == Compiled::optimised;
+  const CompileOptions options{.simplify = optimised,
+                               .fuse = optimised,
+                               .choose_layouts = optimised,
+                               .winograd = optimised};
+  return Executable::compile(trace(function, infos), options).run(inputs);
 }
 
 }  // namespace lockstep::testing

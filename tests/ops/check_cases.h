@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/graph/trace.h"
 #include "lockstep/ops/catalogue.h"
 #include "tests/ops/op_cases.h"
 
@@ -17,6 +18,7 @@ struct CaseFamily {
   std::vector<OpCase> (*cases)();
 };
 const std::vector<CaseFamily>& case_families();
+inline void PrintTo(const CaseFamily& family, std::ostream* out) { *out << family.name; }
 
 using Tensors = std::vector<Tensor>;
 
@@ -36,8 +38,10 @@ std::string difference(const Tensor& got, const Tensor& want, double tolerance);
 // Empty, or what is not the same: shape, dtype, or the first element that differs in bits.
 std::string bit_difference(const Tensor& got, const Tensor& want);
 
-// How the compiler runs an op: traced, then as an executable.
-Tensors run_compiled(const OpDef& op, const Tensors& inputs, const Attrs& attrs);
+// How the compiler runs a function: traced, then as an executable. `plain` runs the kernels that
+// eager calls run; otherwise the compiler fuses, and chooses layouts and algorithms.
+enum class Compiled { plain, optimised };
+Tensors run_compiled(const TensorFunction& function, const Tensors& inputs, Compiled how);
 
 // Runs `check(op, case)` on every case, naming the case that fails or throws.
 template <class F>
