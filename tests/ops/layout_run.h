@@ -16,6 +16,8 @@ struct LayoutRun {
 struct LayoutOptions {
   std::vector<Layout> offered = {};  // plain where it is short
   std::vector<char> unused = {};     // which outputs nobody reads
+  int mask_input = -1;               // an input that is in its kernel's layout already
+  int mask_output = -1;              // an output that is to stay in its kernel's layout
   bool allow_winograd = true;
 };
 LayoutRun run_in_layouts(const OpDef& op, const std::vector<Tensor>& inputs, const Attrs& attrs,

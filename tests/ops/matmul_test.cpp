@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/ops/in_layouts.h"
+#include "lockstep/ops/catalogue.h"
+#include "tests/ops/calls.h"
+#include "tests/ops/layout_run.h"
 
 namespace lockstep {
 namespace {
@@ -11,9 +13,14 @@ namespace {
 using testing::blocked_by_16;
 using testing::call;
 using testing::expect_near;
-using testing::InLayouts;
+using testing::LayoutRun;
 using testing::message_of;
 using testing::random_floats;
+
+LayoutRun run(std::string_view op, const std::vector<Tensor>& inputs,
+              const std::vector<AttrField>& fields, const testing::LayoutOptions& options) {
+  return testing::run_in_layouts(get_op(op), inputs, testing::attrs_of(op, fields), options);
+}
 
 TEST(Matmul, RefusesInnerSizesThatDiffer) {
   const Tensor a = Tensor::zeros({2, 3});
@@ -146,32 +153,42 @@ TEST(DenseInLayouts, TakesABlockedInputAsItIsInAllThreeDirections) {
   const Tensor dy = random_floats({3, 7}, 3);
   const Layout blocked = blocked_by_16(x.shape());
 
-  InLayouts forward("dense", {});
-  expect_near(forward.run({x, weight, bias}, {blocked, {}, {}})[0], dense(x, weight, bias));
-  EXPECT_EQ(forward.kernel->input_layouts[0], blocked);
-  const Layout weight_layout = forward.kernel->input_layouts[1];
+  const LayoutRun y = run("dense", {x, weight, bias}, {}, {.offered = {blocked}});
+  expect_near(y.outputs[0], dense(x, weight, bias));
+  EXPECT_EQ(y.input_layouts[0], blocked);
+  const Layout weight_layout = y.input_layouts[1];
   EXPECT_EQ(weight_layout.str(), "aBcd16b");
 
-  InLayouts data("dense_backward_data", {{"x_shape", AttrValue(x.shape().vector())}});
-  const auto dx = data.run({dy, weight}, {{}, weight_layout});
-  EXPECT_EQ(data.kernel->output_layouts[0], blocked);
-  expect_near(dx[0], call("dense_backward_data", {dy, weight},
-                          {{"x_shape", AttrValue(x.shape().vector())}})[0]);
+  const std::vector<AttrField> shape{{"x_shape", AttrValue(x.shape().vector())}};
+  const LayoutRun dx =
+      run("dense_backward_data", {dy, weight}, shape, {.offered = {{}, weight_layout}});
+  EXPECT_EQ(dx.output_layouts[0], blocked);
+  expect_near(dx.outputs[0], call("dense_backward_data", {dy, weight}, shape)[0]);
 
-  InLayouts weights("dense_backward_weights", {{"with_bias", AttrValue(true)}});
-  const auto dw = weights.run({x, dy}, {blocked, {}});
-  EXPECT_EQ(weights.kernel->output_layouts[0], weight_layout);
-  const auto expected = call("dense_backward_weights", {x, dy}, {{"with_bias", AttrValue(true)}});
-  expect_near(dw[0], expected[0]);
-  expect_near(dw[1], expected[1]);
+  const std::vector<AttrField> with_bias{{"with_bias", AttrValue(true)}};
+  const LayoutRun dw = run("dense_backward_weights", {x, dy}, with_bias, {.offered = {blocked}});
+  EXPECT_EQ(dw.output_layouts[0], weight_layout);
+  const auto expected = call("dense_backward_weights", {x, dy}, with_bias);
+  expect_near(dw.outputs[0], expected[0]);
+  expect_near(dw.outputs[1], expected[1]);
 }
 
 TEST(DenseInLayouts, AsksForAPlainInputWhereTheBlocksArePadded) {
   const Tensor x = random_floats({3, 20, 4, 5}, 0);
   const Tensor weight = random_floats({7, 400}, 1);
-  InLayouts forward("dense", {});
-  expect_near(forward.run({x, weight}, {blocked_by_16(x.shape()), {}})[0], dense(x, weight));
-  EXPECT_TRUE(forward.kernel->input_layouts[0].is_plain());
+  const LayoutRun y = run("dense", {x, weight}, {}, {.offered = {blocked_by_16(x.shape())}});
+  EXPECT_TRUE(y.input_layouts[0].is_plain());
+  expect_near(y.outputs[0], dense(x, weight));
+}
+
+TEST(DenseInLayouts, PacksTheWeightOfABlockedInputWithManyRows) {
+  const Tensor x = random_floats({520, 16, 2, 2}, 0);
+  const Tensor weight = random_floats({5, 64}, 1);
+  const Layout blocked = blocked_by_16(x.shape());
+  const LayoutRun y = run("dense", {x, weight}, {}, {.offered = {blocked}});
+  EXPECT_EQ(y.input_layouts[0], blocked);
+  EXPECT_EQ(y.kernel.rfind("packed", 0), 0u) << y.kernel;
+  expect_near(y.outputs[0], dense(x, weight));
 }
 
 }  // namespace

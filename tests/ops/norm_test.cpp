@@ -5,7 +5,9 @@
 
 #include <cmath>
 
-#include "tests/ops/in_layouts.h"
+#include "lockstep/ops/catalogue.h"
+#include "tests/ops/calls.h"
+#include "tests/ops/layout_run.h"
 
 namespace lockstep {
 namespace {
@@ -13,9 +15,14 @@ namespace {
 using testing::blocked_by_16;
 using testing::call;
 using testing::expect_near;
-using testing::InLayouts;
+using testing::LayoutRun;
 using testing::message_of;
 using testing::random_floats;
+
+LayoutRun run(std::string_view op, const std::vector<Tensor>& inputs,
+              const std::vector<AttrField>& fields, const testing::LayoutOptions& options) {
+  return testing::run_in_layouts(get_op(op), inputs, testing::attrs_of(op, fields), options);
+}
 
 const Tensor kFour = Tensor::zeros({4});
 
@@ -148,25 +155,25 @@ void expect_blocked_equals_plain(const Shape& shape, bool relu) {
   const Tensor dy = random_floats(shape, 4);
   const Layout blocked = blocked_by_16(shape);
 
-  InLayouts forward("batch_norm", attrs);
-  const auto y = forward.run({x, gamma, beta}, {blocked, {}, {}});
-  EXPECT_EQ(forward.kernel->output_layouts[0], blocked);
+  testing::LayoutOptions options{.offered = {blocked}, .mask_output = relu ? 3 : -1};
+  const LayoutRun y = run("batch_norm", {x, gamma, beta}, attrs, options);
+  EXPECT_EQ(y.output_layouts[0], blocked);
   const auto expected = call("batch_norm", {x, gamma, beta}, attrs);
-  for (std::size_t i = 0; i < 3; ++i) expect_near(y[i], expected[i], 1e-5);
+  for (std::size_t i = 0; i < 3; ++i) expect_near(y.outputs[i], expected[i], 1e-5);
 
-  std::vector<Tensor> inputs{dy, x, gamma, y[1], y[2]};
-  std::vector<Layout> offered{{}, blocked, {}, {}, {}};
+  std::vector<Tensor> inputs{dy, x, gamma, expected[1], expected[2]};
   std::vector<Tensor> plain = inputs;
+  options = {.offered = {{}, blocked, {}, {}, {}}};
   if (relu) {
-    inputs.push_back(y[3]);
-    offered.push_back(forward.kernel->output_layouts[3]);
+    inputs.push_back(y.outputs[3]);
     plain.push_back(expected[3]);
+    options.offered.push_back(y.output_layouts[3]);
+    options.mask_input = 5;
   }
-  InLayouts backward("batch_norm_backward", attrs);
-  const auto dx = backward.run(inputs, offered);
-  EXPECT_EQ(backward.kernel->output_layouts[0], blocked);
+  const LayoutRun dx = run("batch_norm_backward", inputs, attrs, options);
+  EXPECT_EQ(dx.output_layouts[0], blocked);
   const auto wanted = call("batch_norm_backward", plain, attrs);
-  for (std::size_t i = 0; i < 3; ++i) expect_near(dx[i], wanted[i], 1e-4);
+  for (std::size_t i = 0; i < 3; ++i) expect_near(dx.outputs[i], wanted[i], 1e-4);
 }
 
 TEST(BatchNormInLayouts, FollowsTheBlocksOfX) {
@@ -185,10 +192,10 @@ TEST(BatchNormInLayouts, TakesAPlainMaskWithPlainBytes) {
   const auto y = call("batch_norm", {x, gamma, Tensor::zeros({16})}, {{"relu", true}});
   for (std::int64_t i = 0; i < x.numel(); ++i)
     ASSERT_EQ(y[3].data<std::uint8_t>()[i], y[0].data<float>()[i] > 0 ? 1 : 0);
-  InLayouts backward("batch_norm_backward", {{"relu", true}});
   const std::vector<Tensor> inputs{x, x, gamma, y[1], y[2], y[3]};
-  const auto dx = backward.run(inputs, {{}, blocked_by_16(x.shape()), {}, {}, {}, {}});
-  expect_near(dx[0], call("batch_norm_backward", inputs, {{"relu", true}})[0], 1e-5);
+  const LayoutRun dx = run("batch_norm_backward", inputs, {{"relu", true}},
+                           {.offered = {{}, blocked_by_16(x.shape())}});
+  expect_near(dx.outputs[0], call("batch_norm_backward", inputs, {{"relu", true}})[0], 1e-5);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,25 +25,11 @@ Tensor random_floats(const Shape& shape, std::uint64_t seed, double low = -1.0, 
 void expect_near(const Tensor& a, const Tensor& b, double tolerance = 1e-4);
 
 // The op by name, with the attributes that are given and the others' defaults.
+Attrs attrs_of(std::string_view op, const std::vector<AttrField>& fields);
 std::vector<Tensor> call(std::string_view op, const std::vector<Tensor>& inputs,
                          const std::vector<AttrField>& fields = {});
 
 // [N, C, H, W] with 16 channels side by side.
 Layout blocked_by_16(const Shape& shape);
-
-// Runs an op as the compiler does: its kernel negotiates layouts with those that are offered, and
-// what is not plain is converted on the way in and out. Workspaces stay as they are made.
-class InLayouts {
- public:
-  InLayouts(std::string_view op, const std::vector<AttrField>& fields);
-
-  std::vector<Tensor> run(const std::vector<Tensor>& inputs, const std::vector<Layout>& offered);
-
-  std::shared_ptr<const PreparedKernel> kernel;
-
- private:
-  const OpDef& op_;
-  Attrs attrs_;
-};
 
 }  // namespace lockstep::testing
