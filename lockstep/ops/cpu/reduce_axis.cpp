@@ -48,6 +48,16 @@ void arg_kernel(const KernelCall& call) {
   });
 }
 
+template <class In, class Acc, class Out>
+void cumsum_row(const In* x, Out* out, std::int64_t n, bool reverse) {
+  Acc total{};
+  const std::int64_t step = reverse ? -1 : 1;
+  for (std::int64_t i = reverse ? n - 1 : 0; i >= 0 && i < n; i += step) {
+    total += static_cast<Acc>(x[i]);
+    out[i] = static_cast<Out>(total);
+  }
+}
+
 // Running totals are kept wide, a strip of columns at a time.
 template <class In, class Acc, class Out>
 void cumsum_strip(const AxisPlan& plan, const In* x, Out* out, std::int64_t width, bool reverse) {
@@ -68,10 +78,15 @@ void cumsum_of(const KernelCall& call) {
   const In* x = call.inputs[0].as<const In>();
   Out* out = call.outputs[0].as<Out>();
   const std::int64_t step = plan.size * plan.inner;
-  for (std::int64_t o = 0; o < plan.outer; ++o, x += step, out += step)
+  for (std::int64_t o = 0; o < plan.outer; ++o, x += step, out += step) {
+    if (plan.inner == 1) {
+      cumsum_row<In, Acc, Out>(x, out, plan.size, attrs.reverse);
+      continue;
+    }
     for (std::int64_t j = 0; j < plan.inner; j += 256)
       cumsum_strip<In, Acc, Out>(plan, x + j, out + j, std::min<std::int64_t>(256, plan.inner - j),
                                  attrs.reverse);
+  }
 }
 
 void cumsum_kernel(const KernelCall& call) {

@@ -59,7 +59,7 @@ struct SumReducer {
   Finish finish_;
   const T* parameters = nullptr;  // one for each output, or none
 
-  static constexpr std::int64_t kRun = 4096;
+  static constexpr std::int64_t kRunSteps = 32;  // additions in one chain
   static constexpr std::int64_t kRunRows = 64;
 
   bool foldable() const { return parameters == nullptr; }
@@ -70,9 +70,10 @@ struct SumReducer {
   }
 
   double row(const T* x, std::int64_t n, std::int64_t output) const {
+    const auto length = static_cast<std::int64_t>(4 * hn::Lanes(hn::ScalableTag<T>())) * kRunSteps;
     double total = 0.0;
-    for (std::int64_t i = 0; i < n; i += kRun)
-      total += run(x + i, static_cast<std::size_t>(std::min(kRun, n - i)), output);
+    for (std::int64_t i = 0; i < n; i += length)
+      total += run(x + i, static_cast<std::size_t>(std::min(length, n - i)), output);
     return total;
   }
 
