@@ -10,6 +10,7 @@
 #include "lockstep/cli/bench.h"
 #include "lockstep/cli/op_table.h"
 #include "lockstep/cli/worker.h"
+#include "lockstep/graph/executable.h"
 
 namespace lockstep::cli {
 namespace {
@@ -33,7 +34,7 @@ double magnitude(const Tensor& result) {
 }
 
 struct Times {
-  std::vector<double> eager, peer;
+  std::vector<double> eager, compiled, peer;
   double peer_magnitude = 0;
 };
 
@@ -51,9 +52,12 @@ std::unique_ptr<Worker> start_peer() {
 
 Times measure(const OpBench& bench, const std::vector<Tensor>& inputs, Worker* peer, bool quick) {
   const double seconds = quick ? 0.02 : 0.15;
+  CompiledFunction compiled = compile(bench.run);
+  compiled(inputs);
   Times times;
   for (int round = 0; round < (quick ? 2 : 5); ++round) {
     times.eager.push_back(window_us(seconds, [&] { bench.run(inputs); }));
+    times.compiled.push_back(window_us(seconds, [&] { compiled(inputs); }));
     if (peer == nullptr) continue;
     const Json answer = peer->ask(fmt::format("{} {}", seconds, bench.str()));
     times.peer.push_back(answer["us"]);
@@ -75,12 +79,16 @@ void check_result(const OpBench& bench, double ours, double peer) {
 }
 
 Json row_of(const OpBench& bench, const Times& times) {
-  Json row{
-      {"bench", "ops"}, {"op", bench.op}, {"case", bench.str()}, {"eager_us", median(times.eager)}};
+  Json row{{"bench", "ops"},
+           {"op", bench.op},
+           {"case", bench.str()},
+           {"eager_us", median(times.eager)},
+           {"compiled_us", median(times.compiled)}};
   if (times.peer.empty()) return row;
   row["peer"] = "PyTorch";
   row["peer_us"] = median(times.peer);
   row["eager_ratio"] = speed_up(times.peer, times.eager);
+  row["compiled_ratio"] = speed_up(times.peer, times.compiled);
   return row;
 }
 
@@ -88,9 +96,11 @@ void print_row(const Json& row, bool json) {
   if (json) {
     fmt::print("{}\n", row.dump());
   } else {
-    fmt::print("{:<52} eager {:>10.2f} us", row["case"].get<std::string>(),
-               row["eager_us"].get<double>());
-    if (row.contains("peer")) fmt::print("   {:.2f}x PyTorch", row["eager_ratio"].get<double>());
+    fmt::print("{:<52} eager {:>10.2f} us   compiled {:>10.2f} us", row["case"].get<std::string>(),
+               row["eager_us"].get<double>(), row["compiled_us"].get<double>());
+    if (row.contains("peer"))
+      fmt::print("   {:.2f}x / {:.2f}x PyTorch", row["eager_ratio"].get<double>(),
+                 row["compiled_ratio"].get<double>());
     fmt::print("\n");
   }
   std::fflush(stdout);

@@ -95,15 +95,15 @@ const Side* best_peer(const Contest& contest) {
 }
 
 Json own_row(const std::string& model, const Side& side, const Contest& contest) {
-  const double gflops = side.rate() * recipe_flops(model) * 1e-9;
+  const double gflop = side.facts["flops_per_sample"].get<double>() * 1e-9;
   std::vector<double> reached;
-  for (const double rate : side.rates) reached.push_back(rate * recipe_flops(model) * 1e-9);
+  for (const double rate : side.rates) reached.push_back(rate * gflop);
   return {{"bench", "step"},
           {"model", model},
           {"dtype", side.label},
           {"batch", side.facts["batch"]},
           {"samples_per_s", side.rate()},
-          {"gflops", gflops},
+          {"gflops", median(reached)},
           {"sgemm_gflops", median(contest.sgemm)},
           {"sgemm_fraction", median_ratio(reached, contest.sgemm)},
           {"parameter_bytes", side.facts["parameter_bytes"]},

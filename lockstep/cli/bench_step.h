@@ -14,6 +14,7 @@ struct StepRunner {
   virtual void step() = 0;
 
   std::int64_t batch = 0;
+  double flops_per_sample = 0;  // of products, convolutions, attention; both gradients included
   std::size_t parameter_bytes = 0;
   std::size_t step_bytes = 0;  // planned for a step, above the parameters
 };
@@ -22,10 +23,6 @@ struct StepRunner {
 std::unique_ptr<StepRunner> make_step_runner(const std::string& model, const std::string& dtype);
 
 std::vector<std::string> recipe_names();
-// Of one sample's training step: matrix products, convolutions and attention (as full products), 2
-// for each multiplication; forward, and as much again for each of the two gradients, except for the
-// data gradient of a first layer whose input is the data.
-double recipe_flops(const std::string& model);
 
 // Our side of the conversation that bench/peers/step_peer.py --serve has: a process of its own, so
 // that its memory can be compared.

@@ -43,6 +43,7 @@ struct Served {
   Json facts() const {
     const auto parameters = static_cast<std::int64_t>(runner->parameter_bytes);
     return {{"batch", runner->batch},
+            {"flops_per_sample", runner->flops_per_sample},
             {"parameter_bytes", parameters},
             {"step_bytes", runner->step_bytes},
             {"allocations_per_step", allocations_per_step},
