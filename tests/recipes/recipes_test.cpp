@@ -10,15 +10,18 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "lockstep/autograd/autograd.h"
 #include "lockstep/graph/differentiate.h"
 #include "lockstep/graph/executable.h"
+#include "lockstep/ops/elementwise.h"
 #include "lockstep/train/compiled_step.h"
 #include "tests/recipes/npy.h"
 
 namespace lockstep::testing {
 namespace {
 
-constexpr double kTolerance = 1e-4;
+constexpr double kFloatTolerance = 1e-4;
+constexpr double kDoubleTolerance = 1e-9;
 
 struct Dump {
   std::filesystem::path folder;
@@ -49,6 +52,21 @@ double relative_difference(const Tensor& got, const Tensor& want) {
   return root_mean_square(difference) / std::max(root_mean_square(b), 1e-12);
 }
 
+// Hands out the dumped weights in float64, as leaves of the tape.
+class DumpedSource final : public ParameterSource {
+ public:
+  explicit DumpedSource(const Dump& dump) : dump_(dump) {}
+  Tensor get(const std::string& name, const Shape&, const Init&) override {
+    leaves.push_back(cast(dump_.read("weight." + name), DType::float64));
+    autograd::attach_grad(leaves.back());
+    return leaves.back();
+  }
+  std::vector<Tensor> leaves;
+
+ private:
+  const Dump& dump_;
+};
+
 class Recipes : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -61,13 +79,14 @@ class Recipes : public ::testing::TestWithParam<std::string> {
     gradients_ = differentiate(traced_.graph, 0, wrt);
   }
 
-  void expect_equal(const std::vector<Tensor>& outputs) {
+  // Outputs are the loss and the gradients.
+  void expect_equal(const std::vector<Tensor>& outputs, double tolerance) {
     const double loss = dump_.manifest["loss"];
-    EXPECT_NEAR(outputs[0].item(), loss, kTolerance * loss);
+    EXPECT_NEAR(outputs[0].item(), loss, tolerance * loss);
     for (std::size_t i = 0; i < traced_.names.size(); ++i) {
       const Tensor want = dump_.read("gradient." + traced_.names[i]);
       ASSERT_EQ(outputs[1 + i].shape(), want.shape()) << traced_.names[i];
-      EXPECT_LT(relative_difference(outputs[1 + i], want), kTolerance) << traced_.names[i];
+      EXPECT_LT(relative_difference(outputs[1 + i], want), tolerance) << traced_.names[i];
     }
   }
 
@@ -79,7 +98,7 @@ class Recipes : public ::testing::TestWithParam<std::string> {
 
 TEST_P(Recipes, HaveTheParametersThatPyTorchsModelHas) {
   std::vector<std::string> theirs;
-  for (const auto& parameter : dump_.manifest["parameters"]) theirs.push_back(parameter["name"]);
+  for (const auto& [name, shape] : dump_.manifest["parameters"].items()) theirs.push_back(name);
   std::vector<std::string> ours = traced_.names;
   std::sort(ours.begin(), ours.end());
   std::sort(theirs.begin(), theirs.end());
@@ -87,11 +106,26 @@ TEST_P(Recipes, HaveTheParametersThatPyTorchsModelHas) {
 }
 
 TEST_P(Recipes, GivePyTorchsLossAndGradientsEagerly) {
-  expect_equal(interpret(gradients_, inputs_));
+  expect_equal(interpret(gradients_, inputs_), kFloatTolerance);
 }
 
 TEST_P(Recipes, GivePyTorchsLossAndGradientsCompiled) {
-  expect_equal(Executable::compile(gradients_).run(inputs_));
+  expect_equal(Executable::compile(gradients_).run(inputs_), kFloatTolerance);
+}
+
+TEST_P(Recipes, GivePyTorchsLossAndGradientsOnTheTapeInFloat64) {
+  const Recipe& recipe = find_recipe(GetParam());
+  const bool images = recipe.input_dtype == DType::float32;
+  const Tensor data = images ? cast(inputs_[0], DType::float64) : inputs_[0];
+  DumpedSource source(dump_);
+  std::vector<Tensor> outputs(1);
+  {
+    const autograd::RecordScope record;
+    outputs[0] = recipe_loss(recipe, recipe.forward(source, data), inputs_[1]);
+  }
+  autograd::backward(outputs[0]);
+  for (const Tensor& leaf : source.leaves) outputs.push_back(autograd::gradient(leaf));
+  expect_equal(outputs, kDoubleTolerance);
 }
 
 std::vector<std::string> names() {
