@@ -55,7 +55,7 @@ Shape resolve_reshape(const Shape& from, const Ints& to) {
   } else if (known != from.numel()) {
     throw fail();
   }
-  return shape;
+  return detail::checked_shape("reshape", shape);
 }
 
 // Strides that read memory of (from, strides) as `to`, where there are any: groups of axes with the

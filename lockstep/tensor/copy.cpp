@@ -17,7 +17,7 @@ inline constexpr bool is_half = std::is_same_v<T, Float16> || std::is_same_v<T, 
 // Between a half and float32.
 template <class S, class T>
 inline constexpr bool is_half_and_float = (is_half<S> && std::is_same_v<T, float>) ||
-                                     (is_half<T> && std::is_same_v<S, float>);
+                                          (is_half<T> && std::is_same_v<S, float>);
 
 template <class S, class T>
 void copy_row(const S* source, std::int64_t source_step, T* target, std::int64_t target_step,

@@ -15,11 +15,11 @@ std::size_t checked_bytes(const Shape& shape, DType dtype) {
     if (d < 0) throw InvalidArgument("tensor: shape {} has a negative size", shape.str());
     overflow = __builtin_mul_overflow(bytes, std::max<std::int64_t>(d, 1), &bytes) || overflow;
   }
-  if (shape.numel() == 0 && !overflow) return 0;
   if (overflow)
     throw OutOfMemory("memory: shape {} of {} does not fit any memory", shape.str(),
                       name_of(dtype));
-  return static_cast<std::size_t>(bytes);
+  const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  return is_empty ? 0 : static_cast<std::size_t>(bytes);
 }
 
 // Turns a shape into its row-major strides.
