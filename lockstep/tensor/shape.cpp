@@ -50,7 +50,10 @@ std::int64_t Dims::numel() const {
 }
 
 bool Dims::operator==(const Dims& other) const {
-  return rank_ == other.rank_ && std::equal(begin(), end(), other.begin());
+  if (rank_ != other.rank_) return false;
+  for (int i = 0; i < rank_; ++i)
+    if ((*this)[i] != other[i]) return false;
+  return true;
 }
 
 std::string Dims::str() const {
