@@ -23,6 +23,7 @@ struct Carry {
 struct CompileOptions {
   bool simplify = true;
   bool fuse = true;
+  bool recompute = true;       // less memory for a little more work
   bool choose_layouts = true;  // false: every value stays plain
   bool winograd = true;        // 3x3 convolutions by Winograd's algorithm where it is faster
   // Inputs that are kept from run to run (parameters, optimiser state) and set by set_state.

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/io/npy.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "lockstep/base/file.h"
+
+namespace lockstep {
+namespace {
+
+class Npy : public ::testing::Test {
+ protected:
+  void TearDown() override { std::remove(path_.c_str()); }
+
+  std::string message() {
+    try {
+      load_npy(path_);
+      return "no error";
+    } catch (const Corrupt& error) {
+      return std::string(error.what()).substr(path_.size());
+    }
+  }
+
+  std::string path_ = ::testing::TempDir() + "npy_test.npy";
+};
+
+TEST_F(Npy, KeepsEveryShapeAndDtype) {
+  for (const Shape& shape : {Shape{}, Shape{0}, Shape{3}, Shape{2, 3}, Shape{2, 0, 4}})
+    for (DType dtype : {DType::float32, DType::float64, DType::float16, DType::int8, DType::uint8,
+                        DType::int32, DType::int64, DType::boolean}) {
+      const Tensor tensor = Tensor::full(shape, 1.0, dtype);
+      save_npy(path_, tensor);
+      const Tensor again = load_npy(path_);
+      EXPECT_EQ(again.info(), tensor.info());
+      EXPECT_EQ(again.to_vector<double>(), tensor.to_vector<double>());
+    }
+}
+
+TEST_F(Npy, RefusesBfloat16) {
+  EXPECT_THROW(save_npy(path_, Tensor::zeros({1}, DType::bfloat16)), InvalidArgument);
+}
+
+TEST_F(Npy, RefusesWhatIsNotAnNpyFile) {
+  write_file(path_, "hello, this is a text file");
+  EXPECT_EQ(message(), ": is not a .npy file, or ends early");
+}
+
+TEST_F(Npy, RefusesATruncatedFile) {
+  save_npy(path_, Tensor::zeros({4}));
+  const std::string whole = read_file(path_);
+  write_file(path_, whole.substr(0, whole.size() - 3));
+  EXPECT_EQ(message(), ": has 13 bytes of data, float32[4] needs another number");
+  write_file(path_, whole.substr(0, 40));
+  EXPECT_EQ(message(), ": ends inside its header");
+}
+
+}  // namespace
+}  // namespace lockstep
