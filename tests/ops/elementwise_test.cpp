@@ -148,6 +148,9 @@ TEST(TileFunctions, MayWriteOverTheirInputsAndTakeSingleValues) {
   const float* turned[] = {&three, a.data()};
   kernels::tile_function("subtract", 1)(turned, nullptr, a.data(), a.size());
   EXPECT_EQ(a, std::vector<float>(37, 4.0f));
+  const float* one[] = {&three};
+  kernels::tile_function("square", 1)(one, nullptr, a.data(), a.size());
+  EXPECT_EQ(a, std::vector<float>(37, 9.0f));
 }
 
 TEST(TileFunctions, ChooseAndCompareInNumbers) {
@@ -168,7 +171,7 @@ TEST(TileFunctions, ParametersAreTheAttributesInOrder) {
   const Attrs attrs = get_op("clip").schema.make("clip", fields);
   EXPECT_EQ(kernels::tile_params(attrs), (std::vector<double>{-0.5, 0.25}));
   EXPECT_EQ(kernels::tile_function("conv"), nullptr);
-  EXPECT_EQ(kernels::tile_function("exp", 1), nullptr);
+  EXPECT_EQ(kernels::tile_function("exp", 2), nullptr);
 }
 
 }  // namespace

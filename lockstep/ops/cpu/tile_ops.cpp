@@ -182,23 +182,23 @@ HWY_INLINE void store_rest(V y, float* out, std::size_t count) {
   std::memcpy(out, values, count * sizeof(float));
 }
 
-template <class Op>
+template <bool single, class Op>
 void map_unary(const Op& op, const float* x, float* out, std::size_t n) {
   const std::size_t lanes = hn::Lanes(FloatTag());
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes)
-    hn::StoreU(op.run(load<false>(x, i)), FloatTag(), out + i);
-  if (i < n) store_rest(op.run(load_rest<false>(x, i, n - i)), out + i, n - i);
+    hn::StoreU(op.run(load<single>(x, i)), FloatTag(), out + i);
+  if (i < n) store_rest(op.run(load_rest<single>(x, i, n - i)), out + i, n - i);
 }
 
-template <class Op>
+template <class Op, bool single>
 void unary_tile(const float* const* in, const double*, float* out, std::size_t n) {
-  map_unary(Op(), in[0], out, n);
+  map_unary<single>(Op(), in[0], out, n);
 }
 
-template <class Op>
+template <class Op, bool single>
 void unary_tile_with(const float* const* in, const double* params, float* out, std::size_t n) {
-  map_unary(Op(params), in[0], out, n);
+  map_unary<single>(Op(params), in[0], out, n);
 }
 
 // Bit i of `single`: input i is one value.
@@ -244,10 +244,10 @@ void scalar_tile(const float* const* in, const double*, float* out, std::size_t 
     out[i] = Op{}(a_step ? in[0][i] : a, b_step ? in[1][i] : b);
 }
 
-template <class Tanh, class Exact>
+template <bool single>
 void gelu_tile(const float* const* in, const double* params, float* out, std::size_t n) {
-  if (params[0] != 0.0) return unary_tile<Tanh>(in, params, out, n);
-  unary_tile<Exact>(in, params, out, n);
+  if (params[0] != 0.0) return unary_tile<GeluTanh, single>(in, params, out, n);
+  unary_tile<GeluExact, single>(in, params, out, n);
 }
 
 template <unsigned single>
@@ -262,14 +262,13 @@ struct Row {
   std::array<TileFn, 8> run;
 };
 
-constexpr Row row(std::string_view op, TileFn run) { return {op, {run}}; }
 template <class Op>
 constexpr Row unary(std::string_view op) {
-  return {op, {unary_tile<Op>}};
+  return {op, {unary_tile<Op, false>, unary_tile<Op, true>}};
 }
 template <class Op>
 constexpr Row with_params(std::string_view op) {
-  return {op, {unary_tile_with<Op>}};
+  return {op, {unary_tile_with<Op, false>, unary_tile_with<Op, true>}};
 }
 template <class Op>
 constexpr Row binary(std::string_view op) {
@@ -332,7 +331,7 @@ constexpr Row kRows[] = {
     with_params<LeakyRelu>("leaky_relu"),
     with_params<Elu>("elu"),
     unary<Selu>("selu"),
-    row("gelu", gelu_tile<GeluTanh, GeluExact>),
+    {"gelu", {gelu_tile<false>, gelu_tile<true>}},
     unary<Silu>("silu"),
     with_params<HardSigmoid>("hard_sigmoid"),
     binary<ReluBackward>("relu_backward"),
