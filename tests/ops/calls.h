@@ -6,19 +6,9 @@
 #include <vector>
 
 #include "lockstep/ops/op.h"
+#include "tests/message.h"
 
 namespace lockstep::testing {
-
-// What the InvalidArgument that f throws says.
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 // random_tensor as float32.
 Tensor random_floats(const Shape& shape, std::uint64_t seed, double low = -1.0, double high = 1.0);

@@ -9,7 +9,7 @@
 #include "lockstep/ops/cpu/rnn.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/shape_ops.h"
-#include "tests/ops/in_layouts.h"
+#include "tests/ops/calls.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::testing {
