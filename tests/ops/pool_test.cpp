@@ -135,6 +135,17 @@ TEST(MaxPoolBackward, IgnoresPositionsOutsideTheWindow) {
   }
 }
 
+TEST(MaxPool, KeepsNanAndMinusInfinity) {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+    const Tensor x = Tensor::full({1, 1, 2, 4}, -inf, dtype);
+    x.assign(Tensor::from(std::vector<double>{1, nan, -inf, -inf, 2, 3, -inf, -inf}, {1, 1, 2, 4}));
+    const auto y = max_pool(x, {.kernel = {2}}).to_vector<double>();
+    EXPECT_TRUE(std::isnan(y[0]));
+    EXPECT_EQ(y[1], -inf);
+  }
+}
+
 TEST(MaxPool, TakesTheFirstOfEquals) {
   PoolAttrs attrs;
   attrs.kernel = {2};
@@ -246,6 +257,19 @@ TEST(BlockedMaxPool, EqualsTheReferenceForWindowsOfEveryKind) {
   for (const PoolWindow& window : windows)
     for (const auto tag : {dnnl::memory::format_tag::aBcd16b, dnnl::memory::format_tag::aBcd8b})
       expect_blocks_equal_reference(window, tag);
+}
+
+TEST(BlockedMaxPool, KeepsTheBitsOfBfloat16) {
+  const Tensor x = random_floats({2, 19, 6, 6}, 5),
+               half = Tensor::empty({2, 19, 6, 6}, DType::bfloat16);
+  half.assign(x);
+  PoolAttrs attrs;
+  attrs.kernel = {2};
+  const LayoutRun run = run_in_layouts(
+      get_op("max_pool"), {half}, Attrs::of(attrs),
+      {.offered = {blocked(x.shape(), DType::bfloat16, dnnl::memory::format_tag::aBcd16b)}});
+  EXPECT_EQ(run.kernel, "blocks");
+  EXPECT_EQ(run.outputs[0].to_vector<float>(), max_pool(half, {.kernel = {2}}).to_vector<float>());
 }
 
 TEST(BlockedMaxPool, KeepsNanAndMinusInfinity) {

@@ -2,7 +2,6 @@
 #include "lockstep/ops/cpu/pool.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "lockstep/ops/pool_attrs.h"
@@ -36,39 +35,18 @@ void for_each_row(const PoolProblem& p, const Window& win, const F& f) {
       f(win.x + (d * p.input[1] + h) * p.input[2] + win.w.first, win.w.last - win.w.first);
 }
 
-// Position inside the window of the input element at (d, h, w), as oneDNN counts it.
-int64_t index_in(const PoolProblem& p, const Window& win, int64_t d, int64_t h, int64_t w) {
-  return ((d - win.d.start) * p.kernel[1] + h - win.h.start) * p.kernel[2] + w - win.w.start;
-}
-
 bool covers(const AxisWindow& axis, int64_t position) {
   return position >= axis.first && position < axis.last;
 }
 
-// Where that element is, or -1: a workspace from outside may hold anything.
+// Where the element at that position of the window is (counted as oneDNN does), or -1: a workspace
+// from outside may hold anything.
 int64_t offset_of(const PoolProblem& p, const Window& win, int64_t index) {
   const int64_t w = index % p.kernel[2] + win.w.start;
   const int64_t h = index / p.kernel[2] % p.kernel[1] + win.h.start;
   const int64_t d = index / (p.kernel[2] * p.kernel[1]) + win.d.start;
   if (!covers(win.d, d) || !covers(win.h, h) || !covers(win.w, w)) return -1;
   return win.x + (d * p.input[1] + h) * p.input[2] + w;
-}
-
-// The first of equals; a NaN beats everything.
-template <class T>
-int64_t largest(const PoolProblem& p, const Window& win, const T* x) {
-  T best = -std::numeric_limits<T>::infinity();
-  int64_t found = -1;
-  for (int64_t d = win.d.first; d < win.d.last; ++d)
-    for (int64_t h = win.h.first; h < win.h.last; ++h) {
-      const T* row = x + win.x + (d * p.input[1] + h) * p.input[2];
-      for (int64_t w = win.w.first; w < win.w.last; ++w) {
-        if (found >= 0 && !(row[w] > best) && !(std::isnan(row[w]) && !std::isnan(best))) continue;
-        best = row[w];
-        found = index_in(p, win, d, h, w);
-      }
-    }
-  return found;
 }
 
 // Calls f with the workspace as a pointer to its element type.
@@ -80,17 +58,79 @@ void with_workspace(const TensorView& workspace, const F& f) {
     f(workspace.as<std::int32_t>());
 }
 
+// The last axis as a whole: output i reads input i * stride - padding under kernel element 0.
+struct RowSteps {
+  explicit RowSteps(const std::vector<AxisWindow>& windows)
+      : padding(-windows[0].start),
+        stride(windows.size() > 1 ? windows[1].start - windows[0].start : 1) {}
+  int64_t padding, stride;
+};
+
+// Outputs [first, last) meet the input under kernel element k.
+std::pair<int64_t, int64_t> outputs_under(const PoolProblem& p, const RowSteps& steps, int64_t k) {
+  const auto ceil_div = [](int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; };
+  const int64_t first = ceil_div(steps.padding - k, steps.stride);
+  const int64_t last = ceil_div(p.input[2] + steps.padding - k, steps.stride);
+  return {first, std::min(last, p.output[2])};
+}
+
+// Keeps the first of equals; a NaN beats everything. kStride 0: known at run time only.
+template <int kStride, class T>
+void take_larger(const T* x, int64_t stride, int64_t count, std::int32_t index, T* best,
+                 std::int32_t* found) {
+  for (int64_t i = 0; i < count; ++i) {
+    const T value = x[i * (kStride == 0 ? stride : kStride)];
+    const bool larger = (value > best[i]) | ((value != value) & (best[i] == best[i]));
+    best[i] = larger ? value : best[i];
+    found[i] = larger ? index : found[i];
+  }
+}
+
+// One row of outputs: whole rows of input are compared, so that the loops are long.
+template <class T>
+void max_of_row(const PoolProblem& p, const RowSteps& steps, const Window& win, const T* x, T* best,
+                std::int32_t* found) {
+  const auto index_of = [&](int64_t d, int64_t h) {
+    return ((d - win.d.start) * p.kernel[1] + h - win.h.start) * p.kernel[2];
+  };
+  for (int64_t i = 0; i < p.output[2]; ++i) {
+    const AxisWindow& w = p.windows[2][static_cast<std::size_t>(i)];
+    best[i] = -std::numeric_limits<T>::infinity();
+    found[i] = static_cast<std::int32_t>(index_of(win.d.first, win.h.first) + w.first - w.start);
+  }
+  for (int64_t d = win.d.first; d < win.d.last; ++d)
+    for (int64_t h = win.h.first; h < win.h.last; ++h)
+      for (int64_t k = 0; k < p.kernel[2]; ++k) {
+        const auto [first, last] = outputs_under(p, steps, k);
+        if (first >= last) continue;
+        const T* row =
+            x + (d * p.input[1] + h) * p.input[2] + first * steps.stride - steps.padding + k;
+        const auto take = steps.stride == 1   ? take_larger<1, T>
+                          : steps.stride == 2 ? take_larger<2, T>
+                                              : take_larger<0, T>;
+        take(row, steps.stride, last - first, static_cast<std::int32_t>(index_of(d, h) + k),
+             best + first, found + first);
+      }
+}
+
 template <class T>
 void max_forward(const KernelCall& call) {
   const PoolProblem p(call.inputs[0].shape, call.outputs[0].shape, call.attrs.as<PoolAttrs>());
+  const RowSteps steps(p.windows[2]);
+  const int64_t plane = p.input[0] * p.input[1] * p.input[2];
   const T* x = call.inputs[0].as<T>();
   T* y = call.outputs[0].as<T>();
+  std::vector<std::int32_t> found(static_cast<std::size_t>(p.output[2]));
   with_workspace(call.outputs[1], [&](auto* workspace) {
-    for_each_window(p, [&](const Window& win) {
-      const int64_t index = largest(p, win, x);
-      y[win.y] = x[offset_of(p, win, index)];
-      workspace[win.y] = static_cast<std::decay_t<decltype(*workspace)>>(index);
-    });
+    using Index = std::decay_t<decltype(*workspace)>;
+    for (int64_t i = 0; i < p.planes; ++i)
+      for (const AxisWindow& d : p.windows[0])
+        for (const AxisWindow& h : p.windows[1]) {
+          max_of_row(p, steps, Window{d, h, p.windows[2][0], 0, 0}, x + i * plane, y, found.data());
+          workspace = std::transform(found.begin(), found.end(), workspace,
+                                     [](std::int32_t v) { return static_cast<Index>(v); });
+          y += p.output[2];
+        }
   });
 }
 
@@ -182,10 +222,9 @@ constexpr DTypeSet kFloat64{DType::float64};
 
 std::span<const KernelCandidate> max_pool() {
   static constexpr KernelCandidate list[] = {
-      {.name = "blocks", .dtypes = kFloat32, .prepare = prepare_blocked_max_pool},
-      {.name = "onednn", .dtypes = kDnnlTypes, .prepare = prepare_max_pool},
-      {.name = "reference", .dtypes = kFloat32, .direct = max_forward<float>},
-      {.name = "reference", .dtypes = kFloat64, .direct = max_forward<double>}};
+      {.name = "blocks", .dtypes = kDnnlTypes, .prepare = prepare_blocked_max_pool},
+      {.name = "rows", .dtypes = kFloat32, .direct = max_forward<float>},
+      {.name = "rows", .dtypes = kFloat64, .direct = max_forward<double>}};
   return list;
 }
 

@@ -21,9 +21,7 @@ std::unique_ptr<PreparedKernel> prepare_blocked_max_pool(const KernelRequest& re
 std::unique_ptr<PreparedKernel> prepare_blocked_max_pool_backward(const KernelRequest& request,
                                                                   std::string& declined);
 
-// oneDNN's.
-std::unique_ptr<PreparedKernel> prepare_max_pool(const KernelRequest& request,
-                                                 std::string& declined);
+// oneDNN's. Its forward max pool loses NaN and makes -inf finite, so it is not here.
 std::unique_ptr<PreparedKernel> prepare_max_pool_backward(const KernelRequest& request,
                                                           std::string& declined);
 std::unique_ptr<PreparedKernel> prepare_avg_pool(const KernelRequest& request,

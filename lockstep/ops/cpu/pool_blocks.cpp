@@ -44,29 +44,47 @@ HWY_INLINE hn::Vec<DI> repeat_index(DI di, int64_t index) {
   return hn::Set(di, static_cast<std::int32_t>(index));
 }
 
-// The first of equals, and a NaN where there is one, as far as `valid` lanes go.
 template <class D>
+HWY_INLINE hn::Vec<D> load_floats(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_floats(D d, const hwy::bfloat16_t* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::bfloat16_t, D>(), from));
+}
+template <class D>
+HWY_INLINE void store_floats(D d, hn::Vec<D> values, float* to) {
+  hn::StoreU(values, d, to);
+}
+template <class D>
+HWY_INLINE void store_floats(D, hn::Vec<D> values, hwy::bfloat16_t* to) {
+  const hn::Rebind<hwy::bfloat16_t, D> db;
+  hn::StoreU(hn::DemoteTo(db, values), db, to);
+}
+
+// The first of equals, and a NaN where there is one, as far as `valid` lanes go.
+template <class D, class T>
 HWY_INLINE void largest_of_window(D d, const BlockedPool& pool, const Window& win, int64_t valid,
-                                  const float* x, float* y, std::uint8_t* workspace) {
+                                  const T* x, T* y, std::uint8_t* workspace) {
   const hn::RebindToSigned<D> di;
   const hn::Rebind<std::uint8_t, D> du;
   auto best = hn::Set(d, -hwy::HighestValue<float>());
   auto found = hn::Set(di, -1);
   for_each_position(pool.problem, win, [&](int64_t at, int64_t index) HWY_ATTR {
-    const auto value = hn::LoadU(d, x + at * pool.block);
+    const auto value = load_floats(d, x + at * pool.block);
     const auto fresh = hn::RebindMask(d, hn::Lt(found, hn::Zero(di)));
     const auto larger = hn::Or(hn::Or(hn::Gt(value, best), hn::IsNaN(value)), fresh);
     best = hn::IfThenElse(larger, value, best);
     found = hn::IfThenElse(hn::RebindMask(di, larger), repeat_index(di, index), found);
   });
-  hn::StoreU(best, d, y);
+  store_floats(d, best, y);
   if (workspace == nullptr) return;
   const auto inside = hn::Lt(hn::Iota(di, 0), repeat_index(di, valid));
   hn::StoreU(hn::DemoteTo(du, hn::IfThenElseZero(inside, found)), du, workspace);
 }
 
-template <int kBlock>
-HWY_INLINE void forward_plane(const BlockedPool& pool, int64_t channels, const float* x, float* y,
+template <int kBlock, class T>
+HWY_INLINE void forward_plane(const BlockedPool& pool, int64_t channels, const T* x, T* y,
                               std::uint8_t* workspace) {
   const hn::CappedTag<float, kBlock> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -119,8 +137,8 @@ HWY_INLINE void backward_plane(const BlockedPool& pool, const float* dy,
 
 int64_t volume(const PoolProblem::Sizes& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-template <int kBlock>
-void forward_planes(const BlockedPool& pool, const float* x, float* y, std::uint8_t* workspace) {
+template <int kBlock, class T>
+void forward_planes(const BlockedPool& pool, const T* x, T* y, std::uint8_t* workspace) {
   const int64_t in = volume(pool.problem.input) * kBlock,
                 out = volume(pool.problem.output) * kBlock;
   for (int64_t i = 0; i < pool.problem.planes; ++i) {
@@ -145,9 +163,19 @@ void backward_planes(const BlockedPool& pool, const float* dy, const std::uint8_
   }
 }
 
-void MaxPoolBlocks(const BlockedPool& pool, const float* x, float* y, std::uint8_t* workspace) {
+template <class T>
+void forward_blocks(const BlockedPool& pool, const std::byte* from, std::byte* to,
+                    std::uint8_t* workspace) {
+  const T* x = reinterpret_cast<const T*>(from);
+  T* y = reinterpret_cast<T*>(to);
   pool.block == 8 ? forward_planes<8>(pool, x, y, workspace)
                   : forward_planes<16>(pool, x, y, workspace);
+}
+
+void MaxPoolBlocks(const BlockedPool& pool, DType dtype, const std::byte* x, std::byte* y,
+                   std::uint8_t* workspace) {
+  dtype == DType::float32 ? forward_blocks<float>(pool, x, y, workspace)
+                          : forward_blocks<hwy::bfloat16_t>(pool, x, y, workspace);
 }
 
 void MaxPoolBlocksBackward(const BlockedPool& pool, const float* dy, const std::uint8_t* workspace,
@@ -166,8 +194,9 @@ namespace lockstep::kernels {
 HWY_EXPORT(MaxPoolBlocks);
 HWY_EXPORT(MaxPoolBlocksBackward);
 
-void max_pool_blocks(const BlockedPool& pool, const float* x, float* y, std::uint8_t* workspace) {
-  HWY_DYNAMIC_DISPATCH(MaxPoolBlocks)(pool, x, y, workspace);
+void max_pool_blocks(const BlockedPool& pool, DType dtype, const std::byte* x, std::byte* y,
+                     std::uint8_t* workspace) {
+  HWY_DYNAMIC_DISPATCH(MaxPoolBlocks)(pool, dtype, x, y, workspace);
 }
 
 void max_pool_blocks_backward(const BlockedPool& pool, const float* dy,

@@ -13,8 +13,10 @@ struct BlockedPool {
   std::int64_t last_channels;  // in an image's last block; the rest of it is padding
 };
 
-// `workspace` may be null.
-void max_pool_blocks(const BlockedPool& pool, const float* x, float* y, std::uint8_t* workspace);
+// float32 or bfloat16; `workspace` may be null.
+void max_pool_blocks(const BlockedPool& pool, DType dtype, const std::byte* x, std::byte* y,
+                     std::uint8_t* workspace);
+// float32.
 void max_pool_blocks_backward(const BlockedPool& pool, const float* dy,
                               const std::uint8_t* workspace, float* dx);
 

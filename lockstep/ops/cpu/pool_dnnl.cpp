@@ -61,8 +61,9 @@ std::string reason_to_decline(const TensorInfo& info, const PoolSizes& sizes, al
 }
 
 // With the layout that `x` has, else with the plain one; empty when only a reference is left.
-Forward choose_forward(const PoolSizes& sizes, algorithm how, dnnl::prop_kind kind,
-                       const memory::desc& x, std::string& declined) {
+Forward choose_forward(const PoolSizes& sizes, algorithm how, const memory::desc& x,
+                       std::string& declined) {
+  const auto kind = dnnl::prop_kind::forward_inference;  // averages keep nothing for later
   if (auto desc = forward_desc(sizes, how, kind, x); usable(desc)) return desc;
   if (auto desc = forward_desc(sizes, how, kind, plain_desc(sizes.input, x.data_type()));
       usable(desc))
@@ -102,26 +103,6 @@ std::string kernel_name(const Desc& desc) {
   return std::string("onednn ") + desc.impl_info_str();
 }
 
-std::unique_ptr<PreparedKernel> prepare_forward(const KernelRequest& request, algorithm how,
-                                                bool workspace, std::string& declined) {
-  const OneThread one;
-  const TensorInfo &x = request.inputs[0], &y = request.outputs[0];
-  const PoolSizes sizes(x.shape, y.shape, request.attrs.as<PoolAttrs>());
-  declined = reason_to_decline(x, sizes, how);
-  if (!declined.empty()) return nullptr;
-  const auto kind =
-      workspace ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-  const Forward desc = choose_forward(sizes, how, kind, desc_of(x, request.offered[0]), declined);
-  if (!desc) return nullptr;
-  DnnlBuilder builder(request);
-  std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, builder.input(0, desc.src_desc())},
-                                      {DNNL_ARG_DST, builder.output(0, desc.dst_desc())}};
-  if (workspace)
-    arguments.push_back({DNNL_ARG_WORKSPACE, builder.output(1, desc.workspace_desc())});
-  builder.add<dnnl::pooling_forward>(desc, std::move(arguments));
-  return builder.finish(kernel_name(desc));
-}
-
 // `leader` is the input whose layout the others follow: the workspace where there is one, since
 // only the forward pass can make it.
 std::unique_ptr<PreparedKernel> prepare_backward(const KernelRequest& request, algorithm how,
@@ -147,16 +128,21 @@ std::unique_ptr<PreparedKernel> prepare_backward(const KernelRequest& request, a
 
 }  // namespace
 
-std::unique_ptr<PreparedKernel> prepare_max_pool(const KernelRequest& request,
-                                                 std::string& declined) try {
-  return prepare_forward(request, algorithm::pooling_max, !request.unused(1), declined);
-} catch (const dnnl::error& error) {
-  return decline(error, "max_pool", declined);
-}
-
 std::unique_ptr<PreparedKernel> prepare_avg_pool(const KernelRequest& request,
                                                  std::string& declined) try {
-  return prepare_forward(request, average_of(request.attrs.as<PoolAttrs>()), false, declined);
+  const OneThread one;
+  const TensorInfo &x = request.inputs[0], &y = request.outputs[0];
+  const auto& attrs = request.attrs.as<PoolAttrs>();
+  const PoolSizes sizes(x.shape, y.shape, attrs);
+  declined = reason_to_decline(x, sizes, average_of(attrs));
+  if (!declined.empty()) return nullptr;
+  const Forward desc =
+      choose_forward(sizes, average_of(attrs), desc_of(x, request.offered[0]), declined);
+  if (!desc) return nullptr;
+  DnnlBuilder builder(request);
+  builder.add<dnnl::pooling_forward>(desc, {{DNNL_ARG_SRC, builder.input(0, desc.src_desc())},
+                                            {DNNL_ARG_DST, builder.output(0, desc.dst_desc())}});
+  return builder.finish(kernel_name(desc));
 } catch (const dnnl::error& error) {
   return decline(error, "avg_pool", declined);
 }
