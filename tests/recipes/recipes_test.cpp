@@ -7,15 +7,16 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/graph/differentiate.h"
 #include "lockstep/graph/executable.h"
+#include "lockstep/io/npy.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/train/compiled_step.h"
-#include "tests/recipes/npy.h"
 
 namespace lockstep::testing {
 namespace {
@@ -34,7 +35,7 @@ struct Dump {
     if (file) manifest = nlohmann::json::parse(file);
   }
   bool there() const { return !manifest.is_null(); }
-  Tensor read(const std::string& name) const { return read_npy(folder / (name + ".npy")); }
+  Tensor read(const std::string& name) const { return load_npy(folder / (name + ".npy")); }
 };
 
 double root_mean_square(const std::vector<double>& values) {
