@@ -71,10 +71,6 @@ BackwardWeights backward_weights_desc(const ConvDescs& d, algorithm how, bool bi
   return BackwardWeights(desc, user_scratchpad(), dnnl_engine(), hint, true);
 }
 
-bool has_bf16_instructions() {
-  return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
-}
-
 // Why the library should not be asked, or an empty string.
 std::string reason_to_decline(const ConvProblem& p, DType dtype) {
   if (p.empty()) return "a size is 0";

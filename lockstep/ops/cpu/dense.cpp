@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
 
+#include "lockstep/ops/cpu/dense_dnnl.h"
 #include "lockstep/ops/cpu/dnnl_common.h"
 #include "lockstep/ops/cpu/gemm.h"
 #include "lockstep/ops/cpu/matmul.h"
@@ -15,10 +16,6 @@
 // samples: no activation is ever reordered, and all three directions run on the same weight.
 namespace lockstep::kernels {
 namespace {
-
-struct DenseSizes {
-  std::int64_t rows, features, units;
-};
 
 DenseSizes dense_sizes(const Shape& y, const Shape& weight) {
   const auto leading = y.span().first(static_cast<std::size_t>(y.rank() - 1));
@@ -117,14 +114,6 @@ class DenseBackwardWeights final : public PreparedKernel {
   bool bias_;
 };
 
-dnnl::primitive_attr relu_after() {
-  dnnl::primitive_attr attr = user_scratchpad();
-  dnnl::post_ops post;
-  post.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-  attr.set_post_ops(post);
-  return attr;
-}
-
 std::unique_ptr<PreparedKernel> with_plain_layouts(std::unique_ptr<PreparedKernel> kernel,
                                                    const KernelRequest& request) {
   kernel->name = "sgemm";
@@ -138,63 +127,73 @@ std::unique_ptr<PreparedKernel> with_plain_layouts(std::unique_ptr<PreparedKerne
 // from 512 rows on, and slower below 256 (one AVX-512 core; backward passes do not gain).
 constexpr std::int64_t kRowsToPack = 512;
 
-std::unique_ptr<PreparedKernel> packed_forward(const KernelRequest& request, const DenseSizes& n,
-                                               bool relu) {
-  using dnnl::memory;
-  const auto type = memory::data_type::f32;
-  const memory::desc x = plain_desc({n.rows, n.features}, type);
-  const memory::desc weight = plain_desc({n.units, n.features}, type);
-  const memory::desc bias = plain_desc({n.units}, type);
-  const memory::desc y = plain_desc({n.rows, n.units}, type);
-  using Forward = dnnl::inner_product_forward;
-  const auto kind = dnnl::prop_kind::forward_training;
-  const bool has_bias = request.inputs.size() == 3;
-  const memory::desc any = any_desc(weight.dims(), type);
-  const Forward::primitive_desc desc(
-      has_bias ? Forward::desc(kind, x, any, bias, y) : Forward::desc(kind, x, any, y),
-      relu ? relu_after() : user_scratchpad(), dnnl_engine(), true);
-  if (!desc) return nullptr;
-  using Where = DnnlOperand::Where;
-  DnnlBuilder builder(request);
-  const DnnlOperand packed = builder.scratch(desc.weights_desc());
-  builder.reorder({Where::input, 1, weight}, packed);
-  std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, {Where::input, 0, x}},
-                                      {DNNL_ARG_WEIGHTS, packed},
-                                      {DNNL_ARG_DST, {Where::output, 0, y}}};
-  if (has_bias) arguments.push_back({DNNL_ARG_BIAS, {Where::input, 2, bias}});
-  builder.add<Forward>(desc, std::move(arguments));
-  return builder.finish(std::string("packed ") + desc.impl_info_str());
+bool has_zero(const DenseSizes& n) { return n.rows == 0 || n.features == 0 || n.units == 0; }
+
+bool is_float32(const KernelRequest& request) { return request.inputs[0].dtype == DType::float32; }
+
+// Why bfloat16 should rather be computed in float32, or an empty string.
+std::string reason_to_widen(const KernelRequest& request, const DenseSizes& n) {
+  if (is_float32(request)) return {};
+  if (has_zero(n)) return "a size is 0";
+  return has_bf16_instructions() ? "" : "no bfloat16 instructions";
 }
 
 std::unique_ptr<PreparedKernel> forward_kernel(const KernelRequest& request, const DenseSizes& n) {
   const bool relu = request.attrs.as<DenseAttrs>().activation == "relu";
-  if (n.rows >= kRowsToPack && n.features > 0 && n.units > 0)
-    if (auto kernel = packed_forward(request, n, relu)) return kernel;
+  if (!is_float32(request)) return inner_product(request, n, relu);
+  if (n.rows >= kRowsToPack && !has_zero(n))
+    if (auto kernel = inner_product(request, n, relu)) return kernel;
   return with_plain_layouts(std::make_unique<DenseForward>(n, request.inputs.size() == 3, relu),
                             request);
 }
 
-std::unique_ptr<PreparedKernel> prepare_dense(const KernelRequest& request, std::string&) try {
+std::unique_ptr<PreparedKernel> backward_data_kernel(const KernelRequest& request,
+                                                     const DenseSizes& n) {
+  if (!is_float32(request)) return inner_product_backward_data(request, n);
+  return with_plain_layouts(std::make_unique<DenseBackwardData>(n), request);
+}
+
+std::unique_ptr<PreparedKernel> backward_weights_kernel(const KernelRequest& request,
+                                                        const DenseSizes& n) {
+  if (!is_float32(request)) return inner_product_backward_weights(request, n);
+  return with_plain_layouts(std::make_unique<DenseBackwardWeights>(n, request.outputs.size() == 2),
+                            request);
+}
+
+using MakeKernel = std::unique_ptr<PreparedKernel> (*)(const KernelRequest&, const DenseSizes&);
+
+std::unique_ptr<PreparedKernel> make_kernel(const KernelRequest& request, const DenseSizes& n,
+                                            MakeKernel make, std::string& declined) try {
+  declined = reason_to_widen(request, n);
+  if (!declined.empty()) return nullptr;
   const OneThread one;
+  auto kernel = make(request, n);
+  if (kernel == nullptr) declined = "the library has no implementation";
+  return kernel;
+} catch (const dnnl::error& error) {
+  rethrow(error, std::string(request.op.name));
+}
+
+// The weight follows x.
+std::unique_ptr<PreparedKernel> prepare_dense(const KernelRequest& request, std::string& declined) {
   const TensorInfo& x = request.inputs[0];
   const DenseSizes sizes = dense_sizes(request.outputs[0].shape, request.inputs[1].shape);
-  auto kernel = forward_kernel(request, sizes);
-  if (!request.choose_layouts || !request.attrs.as<DenseAttrs>().flatten) return kernel;
+  auto kernel = make_kernel(request, sizes, forward_kernel, declined);
+  if (!kernel || !request.choose_layouts || !request.attrs.as<DenseAttrs>().flatten) return kernel;
   if (const auto weight = companion(x, request.offered[0], sizes.units, x.shape)) {
     kernel->input_layouts[0] = request.offered[0];
     kernel->input_layouts[1] = *weight;
   }
   return kernel;
-} catch (const dnnl::error& error) {
-  rethrow(error, "dense");
 }
 
 // dx follows the weight.
 std::unique_ptr<PreparedKernel> prepare_dense_backward_data(const KernelRequest& request,
-                                                            std::string&) {
+                                                            std::string& declined) {
   const DenseSizes sizes = dense_sizes(request.inputs[0].shape, request.inputs[1].shape);
-  auto kernel = with_plain_layouts(std::make_unique<DenseBackwardData>(sizes), request);
-  if (!request.choose_layouts || !request.attrs.as<DenseBackwardDataAttrs>().flatten) return kernel;
+  auto kernel = make_kernel(request, sizes, backward_data_kernel, declined);
+  const bool flatten = request.attrs.as<DenseBackwardDataAttrs>().flatten;
+  if (!kernel || !request.choose_layouts || !flatten) return kernel;
   if (const auto x =
           companion(request.inputs[1], request.offered[1], sizes.rows, request.outputs[0].shape)) {
     kernel->input_layouts[1] = request.offered[1];
@@ -205,13 +204,12 @@ std::unique_ptr<PreparedKernel> prepare_dense_backward_data(const KernelRequest&
 
 // dw follows x.
 std::unique_ptr<PreparedKernel> prepare_dense_backward_weights(const KernelRequest& request,
-                                                               std::string&) {
-  const auto& attrs = request.attrs.as<DenseBackwardWeightsAttrs>();
+                                                               std::string& declined) {
   const TensorInfo& x = request.inputs[0];
   const DenseSizes sizes = dense_sizes(request.inputs[1].shape, request.outputs[0].shape);
-  auto kernel =
-      with_plain_layouts(std::make_unique<DenseBackwardWeights>(sizes, attrs.with_bias), request);
-  if (!request.choose_layouts || !attrs.flatten) return kernel;
+  auto kernel = make_kernel(request, sizes, backward_weights_kernel, declined);
+  const bool flatten = request.attrs.as<DenseBackwardWeightsAttrs>().flatten;
+  if (!kernel || !request.choose_layouts || !flatten) return kernel;
   if (const auto weight = companion(x, request.offered[0], sizes.units, x.shape)) {
     kernel->input_layouts[0] = request.offered[0];
     kernel->output_layouts[0] = *weight;
@@ -247,7 +245,7 @@ void dense_backward_weights_float64(const KernelCall& call) {
 
 std::span<const KernelCandidate> dense_kernels() {
   static const KernelCandidate kernels[] = {
-      {"sgemm", {DType::float32}, nullptr, prepare_dense},
+      {"product", {DType::float32, DType::bfloat16}, nullptr, prepare_dense},
       {"blocked", {DType::float64}, dense_float64},
   };
   return kernels;
@@ -255,7 +253,7 @@ std::span<const KernelCandidate> dense_kernels() {
 
 std::span<const KernelCandidate> dense_backward_data_kernels() {
   static const KernelCandidate kernels[] = {
-      {"sgemm", {DType::float32}, nullptr, prepare_dense_backward_data},
+      {"product", {DType::float32, DType::bfloat16}, nullptr, prepare_dense_backward_data},
       {"blocked", {DType::float64}, dense_backward_data_float64},
   };
   return kernels;
@@ -263,7 +261,7 @@ std::span<const KernelCandidate> dense_backward_data_kernels() {
 
 std::span<const KernelCandidate> dense_backward_weights_kernels() {
   static const KernelCandidate kernels[] = {
-      {"sgemm", {DType::float32}, nullptr, prepare_dense_backward_weights},
+      {"product", {DType::float32, DType::bfloat16}, nullptr, prepare_dense_backward_weights},
       {"blocked", {DType::float64}, dense_backward_weights_float64},
   };
   return kernels;

@@ -84,6 +84,10 @@ std::optional<memory::data_type> dnnl_type(DType dtype) {
   }
 }
 
+bool has_bf16_instructions() {
+  return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+}
+
 memory::dims dnnl_dims(const Shape& shape) {
   return shape.rank() == 0 ? memory::dims{1} : memory::dims(shape.begin(), shape.end());
 }

@@ -32,6 +32,8 @@ class OneThread {
 
 // Nothing for dtypes that the library does not compute with.
 std::optional<dnnl::memory::data_type> dnnl_type(DType dtype);
+// Without them the library computes in float32 and converts: slower than float32 itself.
+bool has_bf16_instructions();
 bool is_row_major(const dnnl::memory::desc& desc);
 dnnl::memory::dims dnnl_dims(const Shape& shape);
 dnnl::memory::desc plain_desc(const dnnl::memory::dims& dims, dnnl::memory::data_type type);
