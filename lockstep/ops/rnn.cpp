@@ -2,7 +2,6 @@
 #include "lockstep/ops/rnn.h"
 
 #include "lockstep/ops/cpu/rnn.h"
-#include "lockstep/ops/create.h"
 #include "lockstep/ops/detail/rnn_steps.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
@@ -94,20 +93,21 @@ Infos infer_layer(const InferArgs& args) {
 }
 
 Infos infer_layer_backward(const InferArgs& args) {
-  const auto& attrs = args.attrs.as<RnnAttrs>();
+  const auto& attrs = args.attrs.as<RnnBackwardAttrs>();
+  const RnnGradInputs grads(attrs);
   const std::size_t cell = rnn_mode(args.op, attrs.mode) == RnnMode::lstm ? 1 : 0;
-  const std::size_t expected = 10 + 2 * cell;
+  const std::size_t expected = grads.count() + 8 + cell;
   if (args.inputs.size() != expected)
     throw InvalidArgument("{}: {} takes {} inputs, got {}", args.op, attrs.mode, expected,
                           args.inputs.size());
-  const auto forward = args.inputs.subspan(2 + cell, 6 + cell);
-  const Infos outputs = infer_layer({args.op, forward, args.attrs});
+  const auto forward = args.inputs.subspan(grads.count(), 6 + cell);
+  const Infos outputs = infer_layer({args.op, forward, Attrs::of(attrs.forward())});
   const auto check_like = [&](const char* name, std::size_t input, std::size_t output) {
     check_is(args.op, name, args.inputs[input], outputs[output].shape, outputs[output].dtype);
   };
-  check_like("dy", 0, 0);
-  check_like("dh_n", 1, 1);
-  if (cell == 1) check_like("dc_n", 2, 2);
+  if (grads.has_dy) check_like("dy", grads.dy(), 0);
+  if (grads.has_dh) check_like("dh_n", grads.dh(), 1);
+  if (grads.has_dc) check_like("dc_n", grads.dc(), 2);
   check_like("y", expected - 2, 0);
   check_like("workspace", expected - 1, outputs.size() - 1);
   return Infos(forward.begin(), forward.end());
@@ -115,14 +115,17 @@ Infos infer_layer_backward(const InferArgs& args) {
 
 // The workspace has no gradient of its own: the backward op's composition computes the gates anew.
 std::vector<Tensor> layer_gradient(const GradientArgs& args) {
-  std::vector<Tensor> inputs;
+  const auto& forward = args.attrs.as<RnnAttrs>();
   const std::size_t states = args.outputs.size() - 1;
+  const auto given = [&](std::size_t i) { return i < states && args.output_grads[i].defined(); };
+  const RnnBackwardAttrs attrs{forward.mode, forward.reverse, given(0), given(1), given(2)};
+  std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < states; ++i)
-    inputs.push_back(args.output_grads[i] ? args.output_grads[i] : zeros_like(args.outputs[i]));
+    if (given(i)) inputs.push_back(args.output_grads[i]);
   inputs.insert(inputs.end(), args.inputs.begin(), args.inputs.end());
   inputs.push_back(args.outputs.front());
   inputs.push_back(args.outputs.back());
-  return apply(rnn_layer_backward_op(), inputs, args.attrs);
+  return apply(rnn_layer_backward_op(), inputs, Attrs::of(attrs));
 }
 
 const OpDef& rnn_layer_op() {
@@ -139,9 +142,9 @@ const OpDef& rnn_layer_op() {
 
 const OpDef& rnn_layer_backward_op() {
   static const OpDef op{.name = "rnn_layer_backward",
-                        .min_inputs = 10,
+                        .min_inputs = 8,
                         .max_inputs = 12,
-                        .schema = attr_schema<RnnAttrs>(),
+                        .schema = attr_schema<RnnBackwardAttrs>(),
                         .infer = infer_layer_backward,
                         .decompose = detail::rnn_layer_backward_by_steps,
                         .cpu = kernels::rnn_layer_backward_kernels()};

@@ -124,12 +124,15 @@ Tensors forward_reference(const Tensors& in, const RnnAttrs& attrs) {
   return result;
 }
 
-Tensors backward_reference(const Tensors& all, const RnnAttrs& attrs) {
-  const std::size_t grads = attrs.mode == "lstm" ? 3 : 2;
-  const std::span in = std::span(all).subspan(grads, 4 + grads);
-  const RnnSizes n = sizes_of(in, attrs);
+Tensors backward_reference(const Tensors& all, const RnnBackwardAttrs& attrs) {
+  const RnnGradInputs grads(attrs);
+  const std::span in = std::span(all).subspan(grads.count(), attrs.mode == "lstm" ? 7 : 6);
+  const RnnSizes n = sizes_of(in, attrs.forward());
   Values<Dual> values = values_of<Dual>(in);
-  const Values<double> weights = values_of<double>(std::span(all).first(grads));
+  Values<double> weights(3);  // of y, h_n, c_n; none where no gradient is given
+  if (grads.has_dy) weights[0] = all[grads.dy()].to_vector<double>();
+  if (grads.has_dh) weights[1] = all[grads.dh()].to_vector<double>();
+  if (grads.has_dc) weights[2] = all[grads.dc()].to_vector<double>();
   Tensors result;
   for (std::size_t k = 0; k < in.size(); ++k) {
     std::vector<double> gradient;
@@ -138,8 +141,8 @@ Tensors backward_reference(const Tensors& all, const RnnAttrs& attrs) {
       const Values<Dual> outputs = naive_layer(n, values);
       element.slope = 0.0;
       gradient.push_back(0.0);
-      for (std::size_t o = 0; o < grads; ++o)
-        for (std::size_t i = 0; i < outputs[o].size(); ++i)
+      for (std::size_t o = 0; o < outputs.size(); ++o)
+        for (std::size_t i = 0; i < weights[o].size(); ++i)
           gradient.back() += weights[o][i] * outputs[o][i].slope;
     }
     result.push_back(Tensor::from(gradient, in[k].shape()));
@@ -176,16 +179,18 @@ Tensor workspace_of(const OpCase& forward, const RnnAttrs& attrs) {
   return {};
 }
 
-OpCase backward_case(const OpCase& forward, const RnnAttrs& attrs) {
-  const Tensors outputs = forward_reference(forward.inputs, attrs);
+OpCase backward_case(const OpCase& forward, const RnnBackwardAttrs& attrs) {
+  const Tensors outputs = forward_reference(forward.inputs, attrs.forward());
+  const bool given[] = {attrs.dy, attrs.dh_n, attrs.dc_n};
   OpCase row = forward;
   row.op = "rnn_layer_backward";
   row.inputs.clear();
   for (std::size_t i = 0; i + 1 < outputs.size(); ++i)
-    row.inputs.push_back(random_tensor(outputs[i].shape(), 20 + i));
+    if (given[i]) row.inputs.push_back(random_tensor(outputs[i].shape(), 20 + i));
   row.inputs.insert(row.inputs.end(), forward.inputs.begin(), forward.inputs.end());
   row.inputs.push_back(outputs[0]);
-  row.inputs.push_back(workspace_of(forward, attrs));
+  row.inputs.push_back(workspace_of(forward, attrs.forward()));
+  row.attrs = Attrs::of(attrs);
   row.reference = [attrs](const Tensors& inputs) { return backward_reference(inputs, attrs); };
   // y and the workspace follow from the other inputs, so they cannot be moved alone (the forward
   // op's second gradient covers this one's first), and the halves would round them.
@@ -209,8 +214,13 @@ std::vector<OpCase> rnn_cases() {
       for (bool reverse : {false, true}) {
         const RnnAttrs attrs{mode, reverse};
         cases.push_back(forward_case(label, sizes, attrs));
-        cases.push_back(backward_case(cases.back(), attrs));
+        cases.push_back(backward_case(cases.back(), {mode, reverse}));
       }
+  for (const char* mode : {"lstm", "gru", "rnn_tanh"})
+    for (bool of_y : {false, true}) {
+      const OpCase forward = forward_case("some gradients given", {3, 2, 3, 2}, {mode, false});
+      cases.push_back(backward_case(forward, {mode, false, of_y, !of_y, false}));
+    }
   return cases;
 }
 

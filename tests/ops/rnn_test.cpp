@@ -128,7 +128,7 @@ TEST(RnnLayerBackward, RefusesWhatTheForwardPassDidNotMake) {
     return message_of([&] {
       const std::vector<Tensor> inputs{dy,        dh,        x,          h,       w.w_input,
                                        w.w_hidden, w.b_input, w.b_hidden, given_y, workspace};
-      apply(*find_op("rnn_layer_backward"), inputs, Attrs::of(RnnAttrs{"gru", false}));
+      apply(*find_op("rnn_layer_backward"), inputs, Attrs::of(RnnBackwardAttrs{"gru"}));
     });
   };
   EXPECT_EQ(run(y, h, y, kept), "nothing was thrown");
@@ -139,7 +139,7 @@ TEST(RnnLayerBackward, RefusesWhatTheForwardPassDidNotMake) {
             "rnn_layer_backward: workspace has shape [2, 5, 2], expected [2, 5, 8]");
   EXPECT_EQ(message_of([&] {
               const std::vector<Tensor> inputs(12, h);
-              apply(*find_op("rnn_layer_backward"), inputs, Attrs::of(RnnAttrs{"gru", false}));
+              apply(*find_op("rnn_layer_backward"), inputs, Attrs::of(RnnBackwardAttrs{"gru"}));
             }),
             "rnn_layer_backward: gru takes 10 inputs, got 12");
 }
@@ -208,7 +208,8 @@ TEST(RnnLayer, GivesOnALongSequenceWhatItsReferenceGives) {
         }
         back.insert(back.end(), in.begin(), in.end());
         back.insert(back.end(), {out.front(), out.back()});
-        const auto grads = apply(*find_op("rnn_layer_backward"), back, attrs);
+        const auto grads = apply(*find_op("rnn_layer_backward"), back,
+                                 Attrs::of(RnnBackwardAttrs{mode, reverse}));
         out.insert(out.end(), grads.begin(), grads.end());
         return out;
       };

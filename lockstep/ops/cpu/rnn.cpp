@@ -35,12 +35,12 @@ void transpose(Rows source, std::int64_t rows, std::int64_t columns, float* targ
           target[c * rows + r] = source.row(r)[c];
 }
 
-// Sets its own layouts and scratch; what both directions share.
+// What both passes share. `first` is the number of the input x.
 class RnnKernel : public PreparedKernel {
  public:
-  RnnKernel(const KernelRequest& request, std::size_t first)
-      : n(rnn_sizes(request.attrs.as<RnnAttrs>(), request.inputs[first].shape,
-                    request.inputs[first + 3 + (is_lstm(request) ? 1 : 0)].shape)),
+  RnnKernel(const KernelRequest& request, const RnnAttrs& attrs, std::size_t first)
+      : n(rnn_sizes(attrs, request.inputs[first].shape,
+                    request.inputs[first + (attrs.mode == "lstm" ? 4 : 3)].shape)),
         at(n) {
     name = "sgemm";
     input_layouts.resize(request.inputs.size());
@@ -48,10 +48,6 @@ class RnnKernel : public PreparedKernel {
   }
 
  protected:
-  static bool is_lstm(const KernelRequest& request) {
-    return request.attrs.as<RnnAttrs>().mode == "lstm";
-  }
-
   // Where the state before step s is: h0, or y at the step before.
   const float* state_before(std::int64_t s, const float* h0, const float* y) const {
     return s == 0 ? h0 : y + n.time(s - 1) * n.batch * n.hidden;
@@ -63,7 +59,8 @@ class RnnKernel : public PreparedKernel {
 
 class RnnForward final : public RnnKernel {
  public:
-  explicit RnnForward(const KernelRequest& request) : RnnKernel(request, 0) {
+  explicit RnnForward(const KernelRequest& request)
+      : RnnKernel(request, request.attrs.as<RnnAttrs>(), 0) {
     const std::int64_t hidden_part = n.mode == RnnMode::gru ? n.batch * n.gate_width() : 0;
     scratch_bytes = sizeof(float) * static_cast<std::size_t>(n.hidden * n.gate_width() +
                                                              n.gate_width() + hidden_part);
@@ -167,9 +164,14 @@ class RnnForward final : public RnnKernel {
 class RnnBackward final : public RnnKernel {
  public:
   explicit RnnBackward(const KernelRequest& request)
-      : RnnKernel(request, is_lstm(request) ? 3 : 2), wants_dx_(!request.unused(0)) {
+      : RnnBackward(request, request.attrs.as<RnnBackwardAttrs>()) {}
+
+  RnnBackward(const KernelRequest& request, const RnnBackwardAttrs& attrs)
+      : RnnKernel(request, attrs.forward(), RnnGradInputs(attrs).count()),
+        grads_(attrs),
+        wants_dx_(!request.unused(0)) {
     const std::int64_t buffers = n.mode == RnnMode::gru ? 2 : 1;
-    scratch_bytes = sizeof(float) * static_cast<std::size_t>(buffers * dgates_size());
+    scratch_bytes = sizeof(float) * static_cast<std::size_t>(n.hidden + buffers * dgates_size());
   }
 
   void run(const KernelBuffers& buffers) const override {
@@ -185,9 +187,11 @@ class RnnBackward final : public RnnKernel {
   }
 
  private:
-  // dh and dc start as the gradients of the last states and end as those of the first.
+  // dh and dc start as the gradients of the last states and end as those of the first. Where there
+  // is no dy, one row of zeros stands for all of its rows.
   struct Call {
-    float *dy, *dh_n, *dc_n, *x, *h0, *c0, *w_input, *w_hidden, *y, *kept;
+    Rows dy;
+    float *dh_n, *dc_n, *x, *h0, *c0, *w_input, *w_hidden, *y, *kept;
     float *dx, *dh, *dc, *dw_input, *dw_hidden, *db_input, *db_hidden;
     float *dgates, *dhidden;  // scratch, one chunk; the same but for gru
   };
@@ -195,14 +199,18 @@ class RnnBackward final : public RnnKernel {
   std::int64_t dgates_size() const { return chunk_steps(n) * n.batch * n.gate_width(); }
 
   Call make_call(const KernelBuffers& buffers) const {
-    const auto grad = [&](std::size_t i) { return floats(buffers.inputs[i]); };
-    const auto in = [&](std::size_t i) { return floats(buffers.inputs[at.grads() + i]); };
+    const auto grad = [&](bool given, std::size_t i) {
+      return given ? floats(buffers.inputs[i]) : nullptr;
+    };
+    const auto in = [&](std::size_t i) { return floats(buffers.inputs[grads_.count() + i]); };
     const auto out = [&](std::size_t i) { return floats(buffers.outputs[i]); };
-    float* scratch = floats(buffers.scratch);
+    float* zeros = floats(buffers.scratch);
+    float* scratch = zeros + n.hidden;
+    std::fill_n(zeros, n.hidden, 0.0f);
     const bool cell = n.has_cell();
-    return {grad(0),
-            grad(1),
-            cell ? grad(2) : nullptr,
+    return {grads_.has_dy ? Rows{grad(true, grads_.dy()), n.hidden} : Rows{zeros, 0},
+            grad(grads_.has_dh, grads_.dh()),
+            grad(grads_.has_dc, grads_.dc()),
             in(at.x()),
             in(at.h0()),
             cell ? in(at.c0()) : nullptr,
@@ -222,13 +230,20 @@ class RnnBackward final : public RnnKernel {
   }
 
   void clear(const Call& call) const {
-    std::copy_n(call.dh_n, n.batch * n.hidden, call.dh);
-    if (n.has_cell()) std::copy_n(call.dc_n, n.batch * n.hidden, call.dc);
+    start(call.dh_n, call.dh);
+    if (n.has_cell()) start(call.dc_n, call.dc);
     std::fill_n(call.db_input, n.gate_width(), 0.0f);
     std::fill_n(call.db_hidden, n.gate_width(), 0.0f);
     if (n.steps > 0) return;
     std::fill_n(call.dw_input, n.gate_width() * n.inputs, 0.0f);
     std::fill_n(call.dw_hidden, n.gate_width() * n.hidden, 0.0f);
+  }
+
+  void start(const float* given, float* state) const {
+    if (given == nullptr)
+      std::fill_n(state, n.batch * n.hidden, 0.0f);
+    else
+      std::copy_n(given, n.batch * n.hidden, state);
   }
 
   Rows local(float* chunk, std::int64_t begin, std::int64_t end, std::int64_t s) const {
@@ -249,7 +264,7 @@ class RnnBackward final : public RnnKernel {
               float* dhidden) const {
     const std::int64_t row = n.time(s) * n.batch + i;
     const float* kept = call.kept + row * n.kept_width();
-    const float* dy = call.dy + row * n.hidden;
+    const float* dy = call.dy.row(row);
     const float* y = call.y + row * n.hidden;
     float* dh = call.dh + i * n.hidden;
     switch (n.mode) {
@@ -302,6 +317,7 @@ class RnnBackward final : public RnnKernel {
           Rows{call.y, n.hidden}.from(n.first_time(from - 1, end - 1) * n.batch), dw);
   }
 
+  RnnGradInputs grads_;
   bool wants_dx_;
 };
 

@@ -20,6 +20,26 @@ struct RnnAttrs {
   }
 };
 
+// rnn_layer_backward's: which of the outputs' gradients are among its inputs; the others are zero.
+struct RnnBackwardAttrs {
+  std::string mode = "lstm";
+  bool reverse = false;
+  bool dy = true;
+  bool dh_n = true;
+  bool dc_n = true;  // lstm
+
+  template <class F>
+  void visit(F&& f) {
+    f("mode", mode);
+    f("reverse", reverse);
+    f("dy", dy);
+    f("dh_n", dh_n);
+    f("dc_n", dc_n);
+  }
+
+  RnnAttrs forward() const { return {mode, reverse}; }
+};
+
 enum class RnnMode : std::uint8_t { lstm, gru, tanh, relu };
 
 // Throws InvalidArgument that begins with `op` when there is no such mode.
@@ -62,8 +82,18 @@ struct RnnInputs {
   std::size_t count() const { return 6 + cell; }
   // rnn_layer's outputs: y, h_n[, c_n], workspace.
   std::size_t workspace() const { return 2 + cell; }
-  // rnn_layer_backward's inputs: dy, dh_n[, dc_n], those of rnn_layer, y, workspace.
-  std::size_t grads() const { return 2 + cell; }
+};
+
+// The inputs of rnn_layer_backward: the gradients that are given, of dy, dh_n, dc_n; then those of
+// rnn_layer; then y and the workspace.
+struct RnnGradInputs {
+  explicit RnnGradInputs(const RnnBackwardAttrs& attrs)
+      : has_dy(attrs.dy), has_dh(attrs.dh_n), has_dc(attrs.dc_n && attrs.mode == "lstm") {}
+  bool has_dy, has_dh, has_dc;
+  std::size_t dy() const { return 0; }
+  std::size_t dh() const { return has_dy ? 1 : 0; }
+  std::size_t dc() const { return dh() + (has_dh ? 1 : 0); }
+  std::size_t count() const { return dc() + (has_dc ? 1 : 0); }
 };
 
 // From the shapes of x and w_hidden.

@@ -125,8 +125,7 @@ void plain_step_backward(RnnMode mode, const BackwardStep& s, const Vector& dh, 
   }
 }
 
-RnnSizes sizes_of(const KernelCall& call, std::size_t first) {
-  const auto& attrs = call.attrs.as<RnnAttrs>();
+RnnSizes sizes_of(const KernelCall& call, const RnnAttrs& attrs, std::size_t first) {
   const std::size_t cell = attrs.mode == "lstm" ? 1 : 0;
   return rnn_sizes(attrs, call.inputs[first].shape, call.inputs[first + 3 + cell].shape);
 }
@@ -134,7 +133,7 @@ RnnSizes sizes_of(const KernelCall& call, std::size_t first) {
 }  // namespace
 
 void rnn_layer_reference(const KernelCall& call) {
-  const RnnSizes n = sizes_of(call, 0);
+  const RnnSizes n = sizes_of(call, call.attrs.as<RnnAttrs>(), 0);
   const RnnInputs at(n);
   const auto in = [&](std::size_t i) { return call.inputs[i].as<double>(); };
   const auto size = static_cast<std::size_t>(n.hidden);
@@ -164,8 +163,10 @@ void rnn_layer_reference(const KernelCall& call) {
 }
 
 void rnn_layer_backward_reference(const KernelCall& call) {
-  const std::size_t first = call.attrs.as<RnnAttrs>().mode == "lstm" ? 3 : 2;
-  const RnnSizes n = sizes_of(call, first);
+  const auto& attrs = call.attrs.as<RnnBackwardAttrs>();
+  const RnnGradInputs grads(attrs);
+  const std::size_t first = grads.count();
+  const RnnSizes n = sizes_of(call, attrs.forward(), first);
   const RnnInputs at(n);
   const auto in = [&](std::size_t i) { return call.inputs[first + i].as<double>(); };
   const auto out = [&](std::size_t i) { return call.outputs[i].as<double>(); };
@@ -176,8 +177,8 @@ void rnn_layer_backward_reference(const KernelCall& call) {
   const double* y = in(at.count());
   const double* kept = in(at.count() + 1);
   double* dh_next = out(at.h0());
-  std::copy_n(call.inputs[1].as<double>(), state, dh_next);
-  if (n.has_cell()) std::copy_n(call.inputs[2].as<double>(), state, out(at.c0()));
+  if (grads.has_dh) std::copy_n(call.inputs[grads.dh()].as<double>(), state, dh_next);
+  if (grads.has_dc) std::copy_n(call.inputs[grads.dc()].as<double>(), state, out(at.c0()));
   Vector dh(size), da(static_cast<std::size_t>(n.gate_width())), db = da;
   for (std::int64_t s = n.steps - 1; s >= 0; --s)
     for (std::int64_t i = 0; i < n.batch; ++i) {
@@ -189,9 +190,10 @@ void rnn_layer_backward_reference(const KernelCall& call) {
         c_prev = s == 0 ? in(at.c0()) + i * n.hidden
                         : kept + before * n.kept_width() + n.gate_width();
       double* dh_prev = dh_next + i * n.hidden;
-      for (std::size_t j = 0; j < size; ++j)
-        dh[j] = call.inputs[0].as<double>()[row * n.hidden + static_cast<std::int64_t>(j)] +
-                dh_prev[j];
+      std::copy_n(dh_prev, size, dh.begin());
+      if (grads.has_dy)
+        for (std::size_t j = 0; j < size; ++j)
+          dh[j] += call.inputs[0].as<double>()[row * n.hidden + static_cast<std::int64_t>(j)];
       const BackwardStep step{h_prev,
                               c_prev,
                               y + row * n.hidden,

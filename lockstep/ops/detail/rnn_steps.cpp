@@ -2,7 +2,6 @@
 #include "lockstep/ops/detail/rnn_steps.h"
 
 #include "lockstep/ops/cpu/rnn.h"
-#include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/matmul.h"
 #include "lockstep/ops/reduce.h"
@@ -131,11 +130,11 @@ Tensor zeros_as(const TensorInfo& info) {
 }
 
 // No steps: the states pass through, and nothing else has a gradient.
-Tensors backward_of_nothing(const Layer& layer, std::span<const Tensor> grads) {
+Tensors backward_of_nothing(const Layer& layer, const Tensor& dh, const Tensor& dc) {
   Tensors result;
   for (std::size_t i = 0; i < layer.at.count(); ++i) result.push_back(zeros_as(layer.in[i].info()));
-  result[layer.at.h0()] = grads[1];
-  if (layer.n.has_cell()) result[layer.at.c0()] = grads[2];
+  result[layer.at.h0()] = dh;
+  if (layer.n.has_cell()) result[layer.at.c0()] = dc;
   return result;
 }
 
@@ -166,23 +165,23 @@ std::vector<Tensor> rnn_layer_by_steps(std::span<const Tensor> inputs, const Att
 
 std::vector<Tensor> rnn_layer_backward_by_steps(std::span<const Tensor> inputs,
                                                 const Attrs& attrs) {
-  const auto& options = attrs.as<RnnAttrs>();
-  const std::size_t first = options.mode == "lstm" ? 3 : 2;
-  const Layer layer(inputs.subspan(first), options);
-  if (layer.n.steps == 0) return backward_of_nothing(layer, inputs);
+  const auto& options = attrs.as<RnnBackwardAttrs>();
+  const RnnGradInputs grads(options);
+  const Layer layer(inputs.subspan(grads.count()), options.forward());
   const RnnInputs& at = layer.at;
+  Tensor dh = grads.has_dh ? inputs[grads.dh()] : zeros_as(layer.in[at.h0()].info());
+  Tensor dc = grads.has_dc ? inputs[grads.dc()] : zeros_as(layer.in[at.h0()].info());
+  if (layer.n.steps == 0) return backward_of_nothing(layer, dh, dc);
   const std::vector<Step> steps = run_steps(layer);
-  Tensor dh = inputs[1];
-  Tensor dc = layer.n.has_cell() ? inputs[2] : Tensor();
   Tensors input_parts, hidden_parts, states;
   for (std::int64_t s = layer.n.steps - 1; s >= 0; --s) {
     const Step& step = steps[static_cast<std::size_t>(s)];
-    const Tensor total = layer.at_time(inputs[0], layer.n.time(s)) + dh;
-    const GateGrads grads = step_backward(layer, step, total, dc);
-    dh = matmul(grads.hidden, layer.in[at.w_hidden()]);
+    const Tensor total = grads.has_dy ? layer.at_time(inputs[0], layer.n.time(s)) + dh : dh;
+    const GateGrads gates = step_backward(layer, step, total, dc);
+    dh = matmul(gates.hidden, layer.in[at.w_hidden()]);
     if (layer.n.mode == RnnMode::gru) dh = dh + total * step.kept[1];
-    input_parts.insert(input_parts.begin(), grads.input);
-    hidden_parts.insert(hidden_parts.begin(), grads.hidden);
+    input_parts.insert(input_parts.begin(), gates.input);
+    hidden_parts.insert(hidden_parts.begin(), gates.hidden);
     states.insert(states.begin(), step.h_prev);
   }
   const Tensor dinput = stack_in_time(layer, input_parts);
