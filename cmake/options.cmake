@@ -8,15 +8,12 @@ endif()
 
 add_library(lockstep_options INTERFACE)
 target_compile_options(lockstep_options INTERFACE -Wall -Wextra -Wno-psabi)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 sees overlaps in std::string's concatenation that are not there (GCC bug 105651).
-  target_compile_options(lockstep_options INTERFACE -Wno-restrict)
-endif()
 # A product and a sum stay two roundings unless a kernel asks for a fused one, so that every compiler
 # and optimisation level gives the same bits on the same instruction set (docs/architecture.md).
 target_compile_options(lockstep_options INTERFACE -ffp-contract=off -fno-math-errno)
 if(LOCKSTEP_WERROR)
-  target_compile_options(lockstep_options INTERFACE -Werror)
+  # GCC 12 sees overlaps in std::string's concatenation that are not there (GCC bug 105651).
+  target_compile_options(lockstep_options INTERFACE -Werror -Wno-restrict)
 endif()
 
 if(LOCKSTEP_SANITIZE)
