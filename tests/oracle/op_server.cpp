@@ -4,8 +4,9 @@
 //   {"op": "conv", "attrs": {"groups": 2}, "inputs": [{"dtype", "shape", "data"}, ...],
 //    "output_grads": [null | {...}, ...]}
 // and one a line back: {"outputs": [...], "gradients": [null | {...}, ...]}, or {"error": "..."}.
-// {"list": true} is answered with every op's name and default attributes. Besides the ops there is
-// the function "rnn": x, hidden, cell for an lstm, then four weights for each layer and direction.
+// {"list": true} is answered with every op's name and default attributes. Functions that are
+// composed of ops can be asked for by name, too; "rnn" takes x, hidden, cell for an lstm, then four
+// weights for each layer and direction.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,6 +14,8 @@
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/norm.h"
+#include "lockstep/ops/pool.h"
 #include "lockstep/ops/rnn.h"
 
 namespace lockstep {
@@ -70,6 +73,14 @@ std::vector<Tensor> run_rnn(const std::vector<Tensor>& inputs, const json& attrs
 std::vector<Tensor> call(const std::string& name, const std::vector<Tensor>& inputs,
                          const json& attrs) {
   if (name == "rnn") return run_rnn(inputs, attrs);
+  if (name == "group_norm")
+    return {group_norm(inputs.at(0), inputs.at(1), inputs.at(2), attrs.at("groups").get<int>(),
+                       attrs.at("epsilon").get<double>())};
+  if (name == "instance_norm")
+    return {
+        instance_norm(inputs.at(0), inputs.at(1), inputs.at(2), attrs.at("epsilon").get<double>())};
+  if (name == "global_avg_pool") return {global_avg_pool(inputs.at(0))};
+  if (name == "global_max_pool") return {global_max_pool(inputs.at(0))};
   const OpDef& op = get_op(name);
   return apply(op, inputs, read_attributes(op, attrs));
 }

@@ -19,6 +19,8 @@ DTYPES = {
     "uint8": torch.uint8,
     "bool": torch.bool,
 }
+# What the server offers besides the catalogue.
+FUNCTIONS = {"rnn", "group_norm", "instance_norm", "global_avg_pool", "global_max_pool"}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
@@ -60,7 +62,7 @@ class OpServer:
         return answer
 
     def names(self):
-        return set(self.ask({"list": True})) | {"rnn"}
+        return set(self.ask({"list": True})) | FUNCTIONS
 
     def run(self, op, attrs, inputs, output_grads):
         """Outputs, and the gradients of the inputs (None where there is none)."""
