@@ -96,8 +96,9 @@ Infos infer_fused(const InferArgs& args) {
   parse_fused(args.attrs.as<FusedAttrs>().program, args.inputs.size());
   TensorInfo output = args.inputs[0];
   for (const TensorInfo& input : args.inputs) {
-    if (input.dtype != DType::float32)
-      throw InvalidArgument("{}: takes float32, got {}", args.op, name_of(input.dtype));
+    if (!is_floating(input.dtype) || input.dtype != output.dtype)
+      throw InvalidArgument("{}: takes floating inputs of one dtype, got {} and {}", args.op,
+                            name_of(output.dtype), name_of(input.dtype));
     output.shape = broadcast_shapes(args.op, output.shape, input.shape);
   }
   for (const TensorInfo& input : args.inputs)

@@ -5,7 +5,9 @@
 #include <array>
 
 #include "lockstep/ops/cpu/tile_ops.h"
+#include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/fused.h"
+#include "lockstep/tensor/copy.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -81,11 +83,27 @@ std::unique_ptr<PreparedKernel> prepare_fused(const KernelRequest& request, std:
   return std::make_unique<FusedKernel>(request);
 }
 
+// One op after the other, each with its own kernel.
+void run_in_turn(const KernelCall& call) {
+  const InterceptScope unseen(nullptr);
+  std::vector<Tensor> inputs;
+  for (const TensorView& view : call.inputs) {
+    inputs.push_back(Tensor::empty(view.shape, view.dtype));
+    copy_strided(view.shape, {view.data, view.strides, view.dtype},
+                 {inputs.back().raw(), inputs.back().strides(), view.dtype});
+  }
+  const Tensor result = fused_elementwise_op().decompose(inputs, call.attrs)[0];
+  const TensorView& out = call.outputs[0];
+  copy_strided(out.shape, {result.raw(), result.strides(), out.dtype},
+               {out.data, out.strides, out.dtype});
+}
+
 }  // namespace
 
 std::span<const KernelCandidate> fused_elementwise_kernels() {
   static constexpr KernelCandidate kCandidates[] = {
-      {.name = "tiles", .dtypes = {DType::float32}, .prepare = prepare_fused}};
+      {.name = "tiles", .dtypes = {DType::float32}, .prepare = prepare_fused},
+      {.name = "in turn", .dtypes = {DType::float64}, .direct = run_in_turn}};
   return kCandidates;
 }
 
