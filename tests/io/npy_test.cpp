@@ -2,6 +2,7 @@
 #include "lockstep/io/npy.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 
@@ -23,7 +24,8 @@ class Npy : public ::testing::Test {
     }
   }
 
-  std::string path_ = ::testing::TempDir() + "npy_test.npy";
+  // Tests run at the same time, each in a process of its own.
+  std::string path_ = ::testing::TempDir() + fmt::format("npy_test_{}.npy", getpid());
 };
 
 TEST_F(Npy, KeepsEveryShapeAndDtype) {
