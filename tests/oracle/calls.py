@@ -30,7 +30,11 @@ class Draw:
         return self.random.randint(low, high)
 
     def shape(self, low=0, high=4, largest=6):
-        return [self.size(1, largest) for _ in range(self.size(low, high))]
+        """Small sizes; now and then one axis that is longer than any vector register."""
+        shape = [self.size(1, largest) for _ in range(self.size(low, high))]
+        if 0 < len(shape) <= 3 and self.random.random() < 0.2:
+            shape[self.random.randrange(len(shape))] = self.size(33, 130)
+        return shape
 
     def flag(self):
         return self.random.random() < 0.5
