@@ -14,8 +14,7 @@ import subprocess
 import sys
 import time
 
-# Before torch is loaded: its BLAS reads these once.
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+import one_thread  # noqa: F401
 
 try:
     import numpy as np
@@ -24,7 +23,6 @@ except ImportError as error:
     print(json.dumps({"error": f"{sys.executable}: {error}"}), flush=True)
     sys.exit(77)  # for ctest: skipped
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from recipes import RECIPES, loss_of  # noqa: E402
 
 WARM_UP_STEPS = 3
