@@ -2,6 +2,8 @@
 #include "lockstep/graph/executable.h"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/program.h"
@@ -61,6 +63,16 @@ std::string step_text(const Program& program, const Step& step) {
   for (std::size_t i = 0; i < step.outputs.size(); ++i)
     line += (i ? ", " : " ") + operand_text(program, step.outputs[i]);
   return line;
+}
+
+void check_fits(const char* what, std::size_t index, const Tensor& tensor,
+                const TensorInfo& expected) {
+  if (!tensor.defined() || !(tensor.info() == expected))
+    throw InvalidArgument("executable: {} {} is {}, compiled for {}", what, index,
+                          tensor.defined() ? tensor.info().str() : "undefined", expected.str());
+  if (tensor.is_symbolic())
+    throw InvalidArgument("executable: {} {} has no data: it stands for a graph value", what,
+                          index);
 }
 
 }  // namespace
@@ -134,9 +146,14 @@ struct Executable::Impl {
     step.direct->direct({all.first(inputs), all.subspan(inputs), step.attrs});
   }
 
-  void bind(BufferKind kind, std::size_t index, std::byte* data) {
-    for (std::size_t i = 0; i < bases.size(); ++i)
-      if (program->buffers[i].kind == kind && program->buffers[i].index == index) bases[i] = data;
+  // Of input number `index` among those that are not states.
+  const TensorInfo& input_info(std::size_t index) const {
+    for (std::size_t i = 0; i < program->inputs.size(); ++i) {
+      const bool state = std::any_of(program->states.begin(), program->states.end(),
+                                     [&](const StateSlot& slot) { return slot.input == i; });
+      if (!state && index-- == 0) return program->inputs[i];
+    }
+    fail_check("no such input");
   }
 
   const StateSlot& slot(std::size_t input) const {
@@ -187,26 +204,56 @@ std::vector<Tensor> Executable::run(std::span<const Tensor> inputs) {
   return outputs;
 }
 
-void Executable::run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+// Points every input and output buffer at the caller's memory; `dense` keeps copies alive that had
+// to be made of inputs that are not dense.
+void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                      std::vector<Tensor>& dense) {
   const Program& program = *impl_->program;
   const std::size_t expected = program.inputs.size() - program.states.size();
   if (inputs.size() != expected)
     throw InvalidArgument("executable: takes {} inputs, got {}", expected, inputs.size());
-  check(outputs.size() == program.outputs.size(), "wrong number of outputs");
-  std::vector<Tensor> dense;
+  if (outputs.size() != program.outputs.size())
+    throw InvalidArgument("executable: gives {} outputs, got room for {}", program.outputs.size(),
+                          outputs.size());
   for (std::size_t i = 0; i < impl_->bases.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
-    if (buffer.kind == BufferKind::output) impl_->bases[i] = outputs[buffer.index].raw();
+    if (buffer.kind == BufferKind::output) {
+      check_fits("output", buffer.index, outputs[buffer.index], program.outputs[buffer.index]);
+      impl_->bases[i] = outputs[buffer.index].raw();
+    }
     if (buffer.kind != BufferKind::input) continue;
     const Tensor& input = inputs[buffer.index];
-    if (input.info().bytes() != buffer.bytes)
-      throw InvalidArgument("executable: input {} is {}, which does not fit what was compiled",
-                            buffer.index, input.info().str());
+    check_fits("input", buffer.index, input, impl_->input_info(buffer.index));
     if (!input.is_contiguous()) dense.push_back(input.contiguous());
     impl_->bases[i] = input.is_contiguous() ? input.raw() : dense.back().raw();
   }
-  for (std::size_t s = 0; s < program.steps.size(); ++s)
-    impl_->run_step(program.steps[s], impl_->calls[s]);
+}
+
+void Executable::run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  std::vector<Tensor> dense;
+  bind(inputs, outputs, dense);
+  const std::vector<Step>& steps = impl_->program->steps;
+  for (std::size_t s = 0; s < steps.size(); ++s) impl_->run_step(steps[s], impl_->calls[s]);
+}
+
+std::vector<Executable::StepTime> Executable::profile(std::span<const Tensor> inputs, int runs) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<Tensor> outputs, dense;
+  for (const TensorInfo& info : impl_->program->outputs)
+    outputs.push_back(Tensor::empty(info.shape, info.dtype, info.device));
+  bind(inputs, outputs, dense);
+  const std::vector<Step>& steps = impl_->program->steps;
+  std::vector<StepTime> times;
+  for (const Step& step : steps)
+    times.push_back({step_text(*impl_->program, step), std::numeric_limits<double>::infinity()});
+  for (int run = 0; run < runs; ++run)
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      const Clock::time_point start = Clock::now();
+      impl_->run_step(steps[s], impl_->calls[s]);
+      const std::chrono::duration<double> spent = Clock::now() - start;
+      times[s].seconds = std::min(times[s].seconds, spent.count());
+    }
+  return times;
 }
 
 void Executable::set_state(std::size_t input, const Tensor& value) {

@@ -47,6 +47,13 @@ class Executable {
   // Writes into tensors the caller has: no allocation.
   void run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
+  struct StepTime {
+    std::string step;  // as str() prints it
+    double seconds;    // the fastest of the runs
+  };
+  // Runs several times and tells where the time goes. States change as in any run.
+  std::vector<StepTime> profile(std::span<const Tensor> inputs, int runs = 10);
+
   // `input` counts all inputs of the graph. Throws InvalidArgument when it is not a state.
   void set_state(std::size_t input, const Tensor& value);
   Tensor state(std::size_t input) const;
@@ -60,6 +67,8 @@ class Executable {
  private:
   struct Impl;
   explicit Executable(std::unique_ptr<Impl> impl);
+  void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+            std::vector<Tensor>& dense);
   std::unique_ptr<Impl> impl_;
 };
 

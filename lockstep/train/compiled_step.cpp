@@ -110,6 +110,11 @@ void CompiledStep::run_blind(const Tensor& data, const Tensor& labels) {
   executable_->run_into(inputs, {&loss_, 1});
 }
 
+std::vector<Executable::StepTime> CompiledStep::profile(const Tensor& data, const Tensor& labels) {
+  const Tensor inputs[] = {data, labels, rate_};
+  return executable_->profile(inputs);
+}
+
 double CompiledStep::run(const Tensor& data, const Tensor& labels) {
   run_blind(data, labels);
   return loss_.item();

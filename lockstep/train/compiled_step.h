@@ -52,6 +52,8 @@ class CompiledStep {
   // What a step needs besides the parameters: activations, gradients, optimiser state, copies.
   std::size_t step_bytes() const;
   const Executable& executable() const { return *executable_; }
+  // Where the time of a step goes.
+  std::vector<Executable::StepTime> profile(const Tensor& data, const Tensor& labels);
 
  private:
   const Recipe& recipe_;
