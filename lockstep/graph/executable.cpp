@@ -21,6 +21,8 @@ Graph run_passes(const Graph& graph, const CompileOptions& options) {
   };
   if (options.simplify) apply_pass("simplify", passes::simplify);
   if (options.fuse) {
+    apply_pass("join_slices", passes::join_slices);
+    apply_pass("drop slices", passes::simplify);
     apply_pass("fuse_activations", passes::fuse_activations);
     if (options.recompute) apply_pass("recompute", passes::recompute);
     apply_pass("fuse_elementwise", passes::fuse_elementwise);

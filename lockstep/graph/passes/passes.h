@@ -17,9 +17,11 @@ void verify(const Graph& graph, const char* after_pass);
 // dropped.
 Graph simplify(const Graph& graph);
 
+// Gradients of slices that make up a whole are joined, not padded and added.
+Graph join_slices(const Graph& graph);
 // Activation into convolution and dense; flatten into dense; batch norm with relu, both ways.
 Graph fuse_activations(const Graph& graph);
-// Batch norm's output is made again in the backward pass instead of being kept.
+// Outputs of norms are made again in the backward pass instead of being kept.
 Graph recompute(const Graph& graph);
 // Chains of element-wise float32 ops of one shape into one `fused_elementwise`.
 Graph fuse_elementwise(const Graph& graph);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <unordered_map>
+#include <unordered_set>
 
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/passes/rewrite.h"
@@ -15,13 +16,17 @@ bool is_backward(const Node& node) {
   return node.op != nullptr && node.op->name.find("_backward") != std::string_view::npos;
 }
 
-// A normalised activation is cheap to make again from its input, which the backward pass keeps
+// The output of a norm is cheap to make again from its input, which the backward pass keeps
 // anyway. So the forward pass lets it go after its last forward reader, and the first backward
 // reader has it computed again (Chen, Xu, Zhang, Guestrin: "Training deep nets with sublinear
 // memory cost", 2016, applied to this op alone).
 class Recomputer {
  public:
-  explicit Recomputer(const Graph& graph) : graph_(graph), rewriter_(graph) {}
+  explicit Recomputer(const Graph& graph) : graph_(graph), rewriter_(graph) {
+    for (const Node& node : graph.nodes())
+      if (is_backward(node))
+        for (ValueId input : node.inputs) kept_.insert(input.node);
+  }
 
   Graph run() {
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(graph_.nodes().size()); ++id) {
@@ -40,13 +45,27 @@ class Recomputer {
  private:
   ValueId value_for_backward(ValueId value) {
     const Node& producer = graph_.node(value);
-    if (!is(producer, "batch_norm") || value.output != 0) return rewriter_.at(value);
+    const bool batch = is(producer, "batch_norm");
+    const bool layer = is(producer, "layer_norm");
+    if (value.output != 0 || !(batch || layer || is_copied_view(value))) return rewriter_.at(value);
     const auto [place, fresh] = again_.try_emplace(value.node);
-    if (fresh) place->second = compute_again(value.node, producer);
+    if (fresh)
+      place->second = batch ? batch_norm_again(value.node, producer) : same_again(producer);
     return place->second;
   }
 
-  ValueId compute_again(std::int32_t id, const Node& norm) {
+  // A reshape that may have been a copy, of a value that the backward pass keeps in any case.
+  bool is_copied_view(ValueId value) const {
+    const Node& producer = graph_.node(value);
+    if (!is(producer, "reshape") || !is(graph_.node(producer.inputs[0]), "transpose")) return false;
+    return kept_.contains(graph_.node(producer.inputs[0]).inputs[0].node);
+  }
+
+  ValueId same_again(const Node& node) {
+    return rewriter_.target().add_node(*node.op, rewriter_.at(node.inputs), node.attrs);
+  }
+
+  ValueId batch_norm_again(std::int32_t id, const Node& norm) {
     std::vector<ValueId> inputs = rewriter_.at(norm.inputs);
     inputs.push_back(rewriter_.at(ValueId{id, 1}));
     inputs.push_back(rewriter_.at(ValueId{id, 2}));
@@ -61,6 +80,7 @@ class Recomputer {
   const Graph& graph_;
   Rewriter rewriter_;
   std::unordered_map<std::int32_t, ValueId> again_;
+  std::unordered_set<std::int32_t> kept_;  // nodes that a backward op reads
 };
 
 }  // namespace
