@@ -61,14 +61,19 @@ double attention_backward(const Graph& g, const Node& n) {
   return 4.0 * attention_product(g, n, 1);
 }
 
-// Every weight element serves each of the T N rows once.
+std::size_t first_of_rank(const Graph& g, const Node& n, int rank) {
+  std::size_t i = 0;
+  while (g.info(n.inputs[i]).shape.rank() != rank) ++i;
+  return i;
+}
+
+// Every weight element serves each of the T N rows once. The two weights stand before the biases;
+// whatever has three axes begins with T and N.
 double rnn_forward(const Graph& g, const Node& n) {
-  double weights = 0;
-  for (ValueId input : n.inputs)
-    if (g.info(input).shape.rank() == 2 && !(input == n.inputs[0]))
-      weights = std::max(weights, 0.0) + numel(g, input);
-  const Shape& x = g.info(n.inputs[0]).shape;
-  return 2.0 * weights * static_cast<double>(x[0] * x[1]);
+  const std::size_t bias = first_of_rank(g, n, 1);
+  const Shape& rows = g.info(n.inputs[first_of_rank(g, n, 3)]).shape;
+  const double weights = numel(g, n.inputs[bias - 2]) + numel(g, n.inputs[bias - 1]);
+  return 2.0 * weights * static_cast<double>(rows[0] * rows[1]);
 }
 
 }  // namespace

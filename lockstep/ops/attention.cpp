@@ -149,8 +149,7 @@ std::vector<Tensor> decompose_attention(std::span<const Tensor> inputs, const At
   const Scores scores = masked_scores(q, inputs[1], mask, attrs.as<AttentionAttrs>());
   Tensor bounded = scores.values;
   if (scores.allowed)
-    bounded = where(scores.allowed, bounded,
-                    Tensor::scalar(kNever, q.dtype(), q.device()));
+    bounded = where(scores.allowed, bounded, Tensor::scalar(kNever, q.dtype(), q.device()));
   const Tensor lse = logsumexp(bounded, {3}, true);
   const Tensor y = matmul(exp_allowed(scores, lse), inputs[2]);
   return {y, cast(squeeze(lse, {3}), statistics_dtype(q.dtype()))};

@@ -63,8 +63,7 @@ RnnSizes checked_sizes(const char* op, std::span<const TensorInfo> in, const Rnn
     throw InvalidArgument("{}: x has shape {}, expected [T, N, I]", op, x.shape.str());
   const TensorInfo& w_hidden = in[3 + cell];
   if (w_hidden.shape.rank() != 2)
-    throw InvalidArgument("{}: w_hidden has shape {}, expected [G H, H]", op,
-                          w_hidden.shape.str());
+    throw InvalidArgument("{}: w_hidden has shape {}, expected [G H, H]", op, w_hidden.shape.str());
   return rnn_sizes(attrs, x.shape, w_hidden.shape);
 }
 

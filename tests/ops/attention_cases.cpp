@@ -16,8 +16,7 @@ struct Sizes {
 
 // The mask's contribution to one score, or -inf.
 double mask_value(const Tensor& mask, const Shape& scores, const std::int64_t (&at)[4]) {
-  const Strides strides =
-      broadcast_strides(mask.shape(), contiguous_strides(mask.shape()), scores);
+  const Strides strides = broadcast_strides(mask.shape(), contiguous_strides(mask.shape()), scores);
   std::int64_t offset = 0;
   for (int i = 0; i < 4; ++i) offset += at[i] * strides[i];
   if (mask.dtype() != DType::boolean) return mask.data<double>()[offset];
@@ -153,8 +152,12 @@ OpCase backward_case(const OpCase& forward, AttentionAttrs attrs) {
   const Tensors outputs = naive_attention(forward.inputs, attrs);
   OpCase row = forward;
   row.op = "attention_backward";
-  row.inputs = {random_tensor(outputs[0].shape(), 4), forward.inputs[0], forward.inputs[1],
-                forward.inputs[2],                    outputs[0],        outputs[1]};
+  row.inputs = {random_tensor(outputs[0].shape(), 4),
+                forward.inputs[0],
+                forward.inputs[1],
+                forward.inputs[2],
+                outputs[0],
+                outputs[1]};
   if (forward.inputs.size() > 3) row.inputs.push_back(forward.inputs[3]);
   row.reference = [attrs](const Tensors& inputs) { return naive_backward(inputs, attrs); };
   // The halves round y and the row sums before the kernel sees them.

@@ -31,13 +31,21 @@ struct BadCall {
 TEST(Attention, RefusesShapesThatDoNotFit) {
   const BadCall calls[] = {
       {{2, 3, 4}, {2, 3, 4}, {2, 3, 4}, "attention: q has shape [2, 3, 4], expected [B, H, T, D]"},
-      {{1, 2, 3, 4}, {1, 2, 3}, {1, 2, 3, 4},
+      {{1, 2, 3, 4},
+       {1, 2, 3},
+       {1, 2, 3, 4},
        "attention: k has shape [1, 2, 3], expected [B, H, T, D]"},
-      {{1, 2, 3, 4}, {1, 3, 3, 4}, {1, 2, 3, 4},
+      {{1, 2, 3, 4},
+       {1, 3, 3, 4},
+       {1, 2, 3, 4},
        "attention: k has shape [1, 3, 3, 4], expected batch and heads of q [1, 2, 3, 4]"},
-      {{1, 2, 3, 4}, {1, 2, 3, 5}, {1, 2, 3, 4},
+      {{1, 2, 3, 4},
+       {1, 2, 3, 5},
+       {1, 2, 3, 4},
        "attention: k has shape [1, 2, 3, 5], q has depth 4"},
-      {{1, 2, 3, 4}, {1, 2, 6, 4}, {1, 2, 5, 4},
+      {{1, 2, 3, 4},
+       {1, 2, 6, 4},
+       {1, 2, 5, 4},
        "attention: v has shape [1, 2, 5, 4], k has length 6"},
   };
   for (const BadCall& call : calls)
@@ -60,7 +68,9 @@ TEST(Attention, RefusesDtypesThatDoNotFit) {
 
 TEST(Attention, RefusesAMaskThatDoesNotFit) {
   const Tensor x = Tensor::zeros({1, 2, 3, 4});
-  EXPECT_EQ(message_of([&] { scaled_dot_product_attention(x, x, x, Tensor::zeros({2, 3})); }),
+  EXPECT_EQ(message_of([&] {
+              scaled_dot_product_attention(x, x, x, Tensor::zeros({2, 3}));
+            }),
             "attention: mask has shape [2, 3], which does not broadcast to [1, 2, 3, 3]");
   EXPECT_EQ(message_of([&] {
               scaled_dot_product_attention(x, x, x, Tensor::zeros({3, 3}, DType::int64));
@@ -94,8 +104,8 @@ TEST(Attention, TakesWindowsOfOneProjection) {
                       which * heads * depth);
   };
   const Tensor got = scaled_dot_product_attention(window(0), window(1), window(2), {}, true);
-  const Tensor want = scaled_dot_product_attention(
-      window(0).contiguous(), window(1).contiguous(), window(2).contiguous(), {}, true);
+  const Tensor want = scaled_dot_product_attention(window(0).contiguous(), window(1).contiguous(),
+                                                   window(2).contiguous(), {}, true);
   EXPECT_EQ(largest_difference(got, want), 0.0);
 }
 

@@ -204,8 +204,8 @@ OpCase backward_case(const OpCase& forward, const RnnBackwardAttrs& attrs) {
 
 std::vector<OpCase> rnn_cases() {
   const std::pair<std::string, Sizes> specs[] = {
-      {"small", {3, 2, 3, 2}},   {"one of everything", {1, 1, 1, 1}},
-      {"no steps", {0, 2, 3, 2}}, {"no samples", {2, 0, 3, 2}},
+      {"small", {3, 2, 3, 2}},       {"one of everything", {1, 1, 1, 1}},
+      {"no steps", {0, 2, 3, 2}},    {"no samples", {2, 0, 3, 2}},
       {"no features", {2, 2, 0, 3}}, {"beyond a vector", {3, 2, 5, 19}},
   };
   std::vector<OpCase> cases;

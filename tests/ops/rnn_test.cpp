@@ -50,13 +50,19 @@ TEST(Rnn, RefusesAnUnknownMode) {
 TEST(Rnn, RefusesWeightsThatDoNotPairUp) {
   const Tensor x = random_tensor({2, 1, 3}, 1);
   const RnnWeights one = weights("gru", 3, 2, 2);
-  EXPECT_EQ(message_of([&] { rnn(x, {}, {"gru", false}); }),
+  EXPECT_EQ(message_of([&] {
+              rnn(x, {}, {"gru", false});
+            }),
             "rnn: got weights of 0 layers and directions, expected a multiple of 1");
-  EXPECT_EQ(message_of([&] { rnn(x, {one}, {"gru", true}); }),
+  EXPECT_EQ(message_of([&] {
+              rnn(x, {one}, {"gru", true});
+            }),
             "rnn: got weights of 1 layers and directions, expected a multiple of 2");
   RnnWeights holes = one;
   holes.w_hidden = {};
-  EXPECT_EQ(message_of([&] { rnn(x, {one, holes}, {"gru", false}); }),
+  EXPECT_EQ(message_of([&] {
+              rnn(x, {one, holes}, {"gru", false});
+            }),
             "rnn: w_input or w_hidden number 1 is undefined");
 }
 
@@ -65,11 +71,17 @@ TEST(Rnn, RefusesShapesThatDoNotFit) {
   const RnnWeights good = weights("lstm", 3, 2, 2);
   const RnnOptions lstm{"lstm", false};
   EXPECT_EQ(message_of([&] { rnn({}, {good}, lstm); }), "rnn: x is undefined");
-  EXPECT_EQ(message_of([&] { rnn(random_tensor({5, 3}, 1), {good}, lstm); }),
+  EXPECT_EQ(message_of([&] {
+              rnn(random_tensor({5, 3}, 1), {good}, lstm);
+            }),
             "rnn: x has shape [5, 3], expected [T, N, I]");
-  EXPECT_EQ(message_of([&] { rnn(x, {good}, lstm, random_tensor({5, 2}, 1)); }),
+  EXPECT_EQ(message_of([&] {
+              rnn(x, {good}, lstm, random_tensor({5, 2}, 1));
+            }),
             "rnn: hidden has shape [5, 2], expected [1, 5, 2]");
-  EXPECT_EQ(message_of([&] { rnn(x, {good}, lstm, {}, random_tensor({1, 5, 3}, 1)); }),
+  EXPECT_EQ(message_of([&] {
+              rnn(x, {good}, lstm, {}, random_tensor({1, 5, 3}, 1));
+            }),
             "rnn: cell has shape [1, 5, 3], expected [1, 5, 2]");
   EXPECT_EQ(message_of([&] {
               rnn(x, {weights("gru", 3, 2, 2)}, {"gru", false}, {}, random_tensor({1, 5, 2}, 1));
@@ -93,16 +105,22 @@ TEST(RnnLayer, RefusesWeightsThatDoNotFit) {
   for (const BadWeight& b : bad) {
     RnnWeights w = weights("lstm", 3, 2, 2);
     w.*b.which = random_tensor(b.shape, 9);
-    EXPECT_EQ(message_of([&] { rnn(random_tensor({2, 5, 3}, 1), {w}, {"lstm", false}); }),
+    EXPECT_EQ(message_of([&] {
+                rnn(random_tensor({2, 5, 3}, 1), {w}, {"lstm", false});
+              }),
               b.message);
   }
 }
 
 TEST(RnnLayer, RefusesDtypesThatDoNotFit) {
   const RnnWeights w = weights("gru", 3, 2, 2);
-  EXPECT_EQ(message_of([&] { rnn(narrow(random_tensor({2, 5, 3}, 1)), {w}, {"gru", false}); }),
+  EXPECT_EQ(message_of([&] {
+              rnn(narrow(random_tensor({2, 5, 3}, 1)), {w}, {"gru", false});
+            }),
             "rnn_layer: w_hidden is float64, expected float32");
-  EXPECT_EQ(message_of([&] { rnn(Tensor::zeros({2, 5, 3}, DType::int64), {w}, {"gru", false}); }),
+  EXPECT_EQ(message_of([&] {
+              rnn(Tensor::zeros({2, 5, 3}, DType::int64), {w}, {"gru", false});
+            }),
             "rnn_layer: x is int64, expected a floating dtype");
 }
 
@@ -110,8 +128,9 @@ TEST(RnnLayer, RefusesANumberOfInputsThatTheModeDoesNotTake) {
   const Tensor x = random_tensor({2, 5, 3}, 1), h = random_tensor({5, 2}, 2);
   const RnnWeights w = weights("lstm", 3, 2, 3);
   const auto run = [&](const char* mode, const std::vector<Tensor>& inputs) {
-    return message_of(
-        [&] { apply(*find_op("rnn_layer"), inputs, Attrs::of(RnnAttrs{mode, false})); });
+    return message_of([&] {
+      apply(*find_op("rnn_layer"), inputs, Attrs::of(RnnAttrs{mode, false}));
+    });
   };
   EXPECT_EQ(run("lstm", {x, h, w.w_input, w.w_hidden, w.b_input, w.b_hidden}),
             "rnn_layer: lstm takes 7 inputs, got 6");
@@ -126,7 +145,7 @@ TEST(RnnLayerBackward, RefusesWhatTheForwardPassDidNotMake) {
   const auto run = [&](const Tensor& dy, const Tensor& dh, const Tensor& given_y,
                        const Tensor& workspace) {
     return message_of([&] {
-      const std::vector<Tensor> inputs{dy,        dh,        x,          h,       w.w_input,
+      const std::vector<Tensor> inputs{dy,         dh,        x,          h,       w.w_input,
                                        w.w_hidden, w.b_input, w.b_hidden, given_y, workspace};
       apply(*find_op("rnn_layer_backward"), inputs, Attrs::of(RnnBackwardAttrs{"gru"}));
     });
@@ -150,8 +169,7 @@ TEST(Rnn, StartsFromZerosAndAddsNoBiasUnlessTold) {
     RnnWeights w = weights(mode, 4, 3, 2);
     w.b_input = w.b_hidden = Tensor::zeros({gates_of(mode) * 3}, DType::float64);
     const Tensor zeros = Tensor::zeros({1, 2, 3}, DType::float64);
-    const Tensor want =
-        rnn(x, {w}, {mode, false}, zeros, mode == "lstm" ? zeros : Tensor()).y;
+    const Tensor want = rnn(x, {w}, {mode, false}, zeros, mode == "lstm" ? zeros : Tensor()).y;
     w.b_input = w.b_hidden = {};
     EXPECT_EQ(largest_difference(rnn(x, {w}, {mode, false}).y, want), 0.0) << mode;
   }
@@ -208,8 +226,8 @@ TEST(RnnLayer, GivesOnALongSequenceWhatItsReferenceGives) {
         }
         back.insert(back.end(), in.begin(), in.end());
         back.insert(back.end(), {out.front(), out.back()});
-        const auto grads = apply(*find_op("rnn_layer_backward"), back,
-                                 Attrs::of(RnnBackwardAttrs{mode, reverse}));
+        const auto grads =
+            apply(*find_op("rnn_layer_backward"), back, Attrs::of(RnnBackwardAttrs{mode, reverse}));
         out.insert(out.end(), grads.begin(), grads.end());
         return out;
       };

@@ -84,8 +84,7 @@ struct Block {
 class Forward {
  public:
   explicit Forward(const KernelCall& call)
-      : problem_(call.inputs[0], call.inputs[1], call.inputs[2],
-                 call.attrs.as<AttentionAttrs>()),
+      : problem_(call.inputs[0], call.inputs[1], call.inputs[2], call.attrs.as<AttentionAttrs>()),
         mask_(problem_, call.inputs.size() > 3 ? &call.inputs[3] : nullptr),
         stride_(padded(problem_.columns)),
         scratch_(scores_size() + Operand::copy_size(call.inputs[0]) +
@@ -118,7 +117,7 @@ class Forward {
     const Rows y{y_ + first * problem_.value_depth, problem_.value_depth};
     float inverse_sums[128];
     sgemm({'N', 'T', block.count(), width, problem_.depth, static_cast<float>(problem_.scale)},
-             q.from(block.begin), k, scores_);
+          q.from(block.begin), k, scores_);
     for (std::int64_t r = 0; r < block.count(); ++r) {
       const std::int64_t count = problem_.visible(block.begin + r);
       if (!mask_.none()) mask_.apply(scores_.row(r), block.b, block.h, block.begin + r, count);
@@ -145,8 +144,7 @@ class Forward {
 class Backward {
  public:
   explicit Backward(const KernelCall& call)
-      : problem_(call.inputs[1], call.inputs[2], call.inputs[3],
-                 call.attrs.as<AttentionAttrs>()),
+      : problem_(call.inputs[1], call.inputs[2], call.inputs[3], call.attrs.as<AttentionAttrs>()),
         mask_(problem_, call.inputs.size() > 6 ? &call.inputs[6] : nullptr),
         stride_(padded(problem_.columns)),
         scratch_(2 * scores_size() + copies_size(call)),
@@ -209,8 +207,7 @@ class Backward {
     const Rows q = head.q.from(block.begin);
     const Rows dy = head.dy.from(block.begin);
     const Rows dq = head.dq.from(block.begin);
-    sgemm({'N', 'T', count, width, depth, static_cast<float>(problem_.scale)}, q, head.k,
-             scores_);
+    sgemm({'N', 'T', count, width, depth, static_cast<float>(problem_.scale)}, q, head.k, scores_);
     sgemm({'N', 'T', count, width, value_depth}, dy, head.v, dp_);
     for (std::int64_t r = 0; r < count; ++r) run_row(block, head, r, width);
     sgemm({'T', 'N', width, value_depth, count, 1.0f, beta}, scores_, dy, head.dv);

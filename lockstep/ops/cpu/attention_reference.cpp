@@ -39,8 +39,8 @@ std::vector<double> scores_of(const AttentionProblem& problem, const MaskView& m
                               const double* q, const double* k) {
   std::vector<double> scores(static_cast<std::size_t>(problem.visible(row.i)));
   for (std::size_t j = 0; j < scores.size(); ++j)
-    scores[j] = problem.scale *
-                dot(q, k + static_cast<std::int64_t>(j) * problem.depth, problem.depth);
+    scores[j] =
+        problem.scale * dot(q, k + static_cast<std::int64_t>(j) * problem.depth, problem.depth);
   if (!mask.none())
     mask.apply(scores.data(), row.b, row.h, row.i, static_cast<std::int64_t>(scores.size()));
   return scores;

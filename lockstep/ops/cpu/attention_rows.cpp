@@ -61,9 +61,8 @@ HWY_INLINE void zero_rest(float* x, std::int64_t begin, std::int64_t end) {
 SoftmaxRow SoftmaxRowImpl(float* scores, std::int64_t count, std::int64_t width) {
   const D d;
   auto highest = constant(kNever);
-  each_vector(scores, count, [&](std::int64_t, FloatVec x) HWY_ATTR {
-    highest = hn::Max(highest, x);
-  });
+  each_vector(scores, count,
+              [&](std::int64_t, FloatVec x) HWY_ATTR { highest = hn::Max(highest, x); });
   const float max = hn::GetLane(hn::MaxOfLanes(d, highest));
   if (max == kNever) {
     zero_rest(scores, 0, width);

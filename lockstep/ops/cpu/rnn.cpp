@@ -136,8 +136,8 @@ class RnnForward final : public RnnKernel {
     float* h = call.y + (n.time(s) * n.batch + i) * n.hidden;
     switch (n.mode) {
       case RnnMode::lstm: {
-        const float* c_prev = s == 0 ? call.c0 + i * n.hidden
-                                     : gates(call, n.time(s - 1)).row(i) + n.gate_width();
+        const float* c_prev =
+            s == 0 ? call.c0 + i * n.hidden : gates(call, n.time(s - 1)).row(i) + n.gate_width();
         return lstm_forward_row({row, call.bias, c_prev, row + n.gate_width(), h, n.hidden});
       }
       case RnnMode::gru:
@@ -274,10 +274,8 @@ class RnnBackward final : public RnnKernel {
       case RnnMode::gru:
         return gru_backward_row({kept, state_before(s, call.h0, call.y) + i * n.hidden, dy, dh,
                                  dgates, dhidden, call.db_input, call.db_hidden, n.hidden});
-      case RnnMode::tanh:
-        return tanh_backward_row({y, dy, dh, dgates, call.db_input, n.hidden});
-      case RnnMode::relu:
-        return relu_backward_row({y, dy, dh, dgates, call.db_input, n.hidden});
+      case RnnMode::tanh: return tanh_backward_row({y, dy, dh, dgates, call.db_input, n.hidden});
+      case RnnMode::relu: return relu_backward_row({y, dy, dh, dgates, call.db_input, n.hidden});
     }
   }
 

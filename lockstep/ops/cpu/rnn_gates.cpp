@@ -151,9 +151,7 @@ void GruBackward(const GruBackwardRow& r) {
 }
 
 void TanhForward(const PlainRow& r) {
-  each(r.size, [&](auto at) HWY_ATTR {
-    at.store(vector_tanh(at.load_sum(r.h, r.bias)), r.h);
-  });
+  each(r.size, [&](auto at) HWY_ATTR { at.store(vector_tanh(at.load_sum(r.h, r.bias)), r.h); });
 }
 
 void ReluForward(const PlainRow& r) {

@@ -8,8 +8,8 @@
 namespace lockstep::kernels {
 
 struct LstmRow {
-  float* gates;        // in: i, f, g, o before bias and activation; out: after
-  const float* bias;   // of both sides, added
+  float* gates;       // in: i, f, g, o before bias and activation; out: after
+  const float* bias;  // of both sides, added
   const float* c_prev;
   float* c;
   float* h;
@@ -31,8 +31,8 @@ struct LstmBackwardRow {
 void lstm_backward_row(const LstmBackwardRow& row);
 
 struct GruRow {
-  float* kept;            // in: the input's part of r, z, n; out: r, z, n, the hidden part of n
-  const float* hidden;    // the state's part of r, z, n
+  float* kept;          // in: the input's part of r, z, n; out: r, z, n, the hidden part of n
+  const float* hidden;  // the state's part of r, z, n
   const float* b_input;
   const float* b_hidden;
   const float* h_prev;
@@ -45,8 +45,8 @@ struct GruBackwardRow {
   const float* kept;
   const float* h_prev;
   const float* dy;
-  float* dh;         // in: from the step after; out: what reaches the step before past the gates
-  float* dinput;     // r, z, n
+  float* dh;      // in: from the step after; out: what reaches the step before past the gates
+  float* dinput;  // r, z, n
   float* dhidden;
   float* db_input;
   float* db_hidden;

@@ -154,9 +154,12 @@ void rnn_layer_reference(const KernelCall& call) {
       const Vector b =
           affine(in(at.w_hidden()), in(at.b_hidden()), h_prev, n.gate_width(), n.hidden);
       const Step step{h_prev, c_prev, y + row * n.hidden, kept + row * n.kept_width()};
-      if (n.mode == RnnMode::lstm) lstm_step(step, a, b, size);
-      else if (n.mode == RnnMode::gru) gru_step(step, a, b, size);
-      else plain_step(n.mode, step, a, b, size);
+      if (n.mode == RnnMode::lstm)
+        lstm_step(step, a, b, size);
+      else if (n.mode == RnnMode::gru)
+        gru_step(step, a, b, size);
+      else
+        plain_step(n.mode, step, a, b, size);
       std::copy_n(step.h, size, h + i * n.hidden);
       if (n.has_cell()) std::copy_n(step.kept + 4 * n.hidden, size, c + i * n.hidden);
     }
@@ -187,8 +190,8 @@ void rnn_layer_backward_reference(const KernelCall& call) {
       const double* h_prev = s == 0 ? in(at.h0()) + i * n.hidden : y + before * n.hidden;
       const double* c_prev = nullptr;
       if (n.has_cell())
-        c_prev = s == 0 ? in(at.c0()) + i * n.hidden
-                        : kept + before * n.kept_width() + n.gate_width();
+        c_prev =
+            s == 0 ? in(at.c0()) + i * n.hidden : kept + before * n.kept_width() + n.gate_width();
       double* dh_prev = dh_next + i * n.hidden;
       std::copy_n(dh_prev, size, dh.begin());
       if (grads.has_dy)
@@ -200,12 +203,14 @@ void rnn_layer_backward_reference(const KernelCall& call) {
                               kept + row * n.kept_width(),
                               n.has_cell() ? out(at.c0()) + i * n.hidden : nullptr,
                               dh_prev};
-      if (n.mode == RnnMode::lstm) lstm_step_backward(step, dh, da, db, size);
-      else if (n.mode == RnnMode::gru) gru_step_backward(step, dh, da, db, size);
-      else plain_step_backward(n.mode, step, dh, da, db, size);
+      if (n.mode == RnnMode::lstm)
+        lstm_step_backward(step, dh, da, db, size);
+      else if (n.mode == RnnMode::gru)
+        gru_step_backward(step, dh, da, db, size);
+      else
+        plain_step_backward(n.mode, step, dh, da, db, size);
       affine_backward(in(at.w_input()), in(at.x()) + row * n.inputs, da,
-                      out(at.x()) + row * n.inputs, out(at.w_input()), out(at.b_input()),
-                      n.inputs);
+                      out(at.x()) + row * n.inputs, out(at.w_input()), out(at.b_input()), n.inputs);
       affine_backward(in(at.w_hidden()), h_prev, db, dh_prev, out(at.w_hidden()),
                       out(at.b_hidden()), n.hidden);
     }

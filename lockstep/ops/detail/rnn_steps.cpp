@@ -25,8 +25,7 @@ struct Layer {
   std::span<const Tensor> in;
 
   Layer(std::span<const Tensor> inputs, const RnnAttrs& attrs)
-      : n(rnn_sizes(attrs, inputs[0].shape(),
-                    inputs[attrs.mode == "lstm" ? 4 : 3].shape())),
+      : n(rnn_sizes(attrs, inputs[0].shape(), inputs[attrs.mode == "lstm" ? 4 : 3].shape())),
         at(n),
         in(inputs) {}
 
@@ -105,8 +104,8 @@ GateGrads gru_backward(const Step& step, const Tensor& dh) {
 }
 
 GateGrads plain_backward(RnnMode mode, const Step& step, const Tensor& dh) {
-  const Tensor slope = mode == RnnMode::tanh ? 1.0 - square(step.h)
-                                             : cast(greater(step.h, 0.0), step.h.dtype());
+  const Tensor slope =
+      mode == RnnMode::tanh ? 1.0 - square(step.h) : cast(greater(step.h, 0.0), step.h.dtype());
   const Tensor gates = dh * slope;
   return {gates, gates};
 }
@@ -147,8 +146,8 @@ std::vector<Tensor> rnn_layer_by_steps(std::span<const Tensor> inputs, const Att
   const bool wide = x.dtype() == DType::float64;
   const DType kept_dtype = wide ? DType::float64 : DType::float32;
   Tensor y = Tensor::zeros({layer.n.steps, layer.n.batch, layer.n.hidden}, x.dtype(), x.device());
-  Tensor kept = Tensor::zeros({layer.n.steps, layer.n.batch, layer.n.kept_width()}, kept_dtype,
-                              x.device());
+  Tensor kept =
+      Tensor::zeros({layer.n.steps, layer.n.batch, layer.n.kept_width()}, kept_dtype, x.device());
   Tensors hs, rows;
   for (const Step& step : steps) {
     hs.push_back(step.h);

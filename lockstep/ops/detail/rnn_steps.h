@@ -9,7 +9,6 @@ namespace lockstep::detail {
 
 std::vector<Tensor> rnn_layer_by_steps(std::span<const Tensor> inputs, const Attrs& attrs);
 // Takes nothing from y and the workspace, so that what depends on them is differentiated too.
-std::vector<Tensor> rnn_layer_backward_by_steps(std::span<const Tensor> inputs,
-                                                const Attrs& attrs);
+std::vector<Tensor> rnn_layer_backward_by_steps(std::span<const Tensor> inputs, const Attrs& attrs);
 
 }  // namespace lockstep::detail
