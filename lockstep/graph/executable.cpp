@@ -25,6 +25,11 @@ Graph run_passes(const Graph& graph, const CompileOptions& options) {
     apply_pass("drop slices", passes::simplify);
     apply_pass("fuse_activations", passes::fuse_activations);
     if (options.recompute) apply_pass("recompute", passes::recompute);
+  }
+  if (options.compute != DType::float32)
+    apply_pass("mix_precision",
+               [&](const Graph& g) { return passes::mix_precision(g, options.compute); });
+  if (options.fuse) {
     apply_pass("fuse_elementwise", passes::fuse_elementwise);
   }
   apply_pass("schedule", [&](const Graph& g) { return passes::schedule(g, options); });
@@ -32,6 +37,9 @@ Graph run_passes(const Graph& graph, const CompileOptions& options) {
 }
 
 void check_options(const Graph& graph, const CompileOptions& options) {
+  if (options.compute != DType::float32 && options.compute != DType::bfloat16)
+    throw InvalidArgument("compile: computes in float32 or bfloat16, not in {}",
+                          name_of(options.compute));
   for (std::size_t state : options.states)
     if (state >= graph.inputs().size())
       throw InvalidArgument("compile: state {} of {} inputs does not exist", state,

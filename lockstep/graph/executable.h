@@ -26,6 +26,9 @@ struct CompileOptions {
   bool recompute = true;       // less memory for a little more work
   bool choose_layouts = true;  // false: every value stays plain
   bool winograd = true;        // 3x3 convolutions by Winograd's algorithm where it is faster
+  // bfloat16: float32 matrix products and convolutions are computed in it; everything else, states
+  // included, stays float32.
+  DType compute = DType::float32;
   // Inputs that are kept from run to run (parameters, optimiser state) and set by set_state.
   std::vector<std::size_t> states = {};
   std::vector<Carry> carries = {};

@@ -73,6 +73,25 @@ TEST(Executable, KeepsBlockedLayoutsBetweenConvolutions) {
   EXPECT_NE(text.find("activation='relu'"), std::string::npos) << text;
 }
 
+TEST(Executable, ComputesInBfloat16WithinItsPrecision) {
+  const std::vector<Tensor> inputs{random({2, 3, 8, 8}, 1), random({32, 3, 3, 3}, 2),
+                                   random({32}, 3), random({16, 32, 3, 3}, 4),
+                                   random({10, 256}, 5)};
+  const Graph graph = differentiate(trace(small_cnn, infos_of(inputs)), 0, {0, 1, 2, 3, 4});
+  const std::vector<Tensor> expected = interpret(graph, inputs);
+  const std::vector<Tensor> got =
+      Executable::compile(graph, {.compute = DType::bfloat16}).run(inputs);
+  EXPECT_NEAR(got[0].item(), expected[0].item(), 0.01 * expected[0].item());
+  // One relu in 400 is so near to zero that it opens or closes: sqrt(1 / 400) of a gradient's norm.
+  for (std::size_t i = 1; i < got.size(); ++i)
+    EXPECT_LT(norm(subtract(got[i], expected[i])).item(), 0.1 * norm(expected[i]).item()) << i;
+}
+
+TEST(Executable, RefusesToComputeInFloat16) {
+  const Graph graph = trace(mlp, infos_of(mlp_inputs()));
+  EXPECT_THROW(Executable::compile(graph, {.compute = DType::float16}), InvalidArgument);
+}
+
 TEST(Executable, CarriesStatesFromRunToRun) {
   const TensorFunction function = [](const std::vector<Tensor>& in) {
     return std::vector<Tensor>{sum(in[0]), add(in[0], in[1])};

@@ -44,8 +44,8 @@ Operand flat(Operand operand) {
   return operand;
 }
 
-bool is_single(const Operand& operand, const Shape& shape) {
-  return operand.shape.numel() == 1 && shape.numel() != 1;
+bool is_single(const Shape& operand, const Shape& whole) {
+  return operand.numel() == 1 && whole.numel() != 1;
 }
 
 // Layout choice is greedy, in graph order: a kernel with a preference (oneDNN's) is asked with
@@ -90,7 +90,16 @@ class Lowering {
     return forms_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)];
   }
 
-  const Operand& original(ValueId value) { return forms(value).front(); }
+  const Operand& original(ValueId value) {
+    if (forms(value).empty()) cast_to(value, natural_layout(value));
+    return forms(value).front();
+  }
+
+  // The layout that a value has when nobody asks for another.
+  Layout natural_layout(ValueId value) {
+    if (!forms(value).empty()) return forms(value).front().layout;
+    return with_dtype(natural_layout(graph_.node(value).inputs[0]), graph_.info(value).dtype);
+  }
 
   const Buffer& buffer(std::int32_t id) const {
     return program_.buffers[static_cast<std::size_t>(id)];
@@ -129,9 +138,26 @@ class Lowering {
     if (node.is_constant()) place_constant(id, node);
     if (node.op == nullptr) return;
     forms_[id].resize(node.outputs.size());
+    if (is_lazy_cast(node)) return;
     if (node.op->kind == OpKind::view && lower_view(id, node)) return;
     if (node.op->kind == OpKind::elementwise && lower_elementwise(id, node)) return;
     lower_general(id, node);
+  }
+
+  // A conversion between the types of mixed precision waits for its readers: each gets the value
+  // straight in the layout that it wants.
+  bool is_lazy_cast(const Node& node) const {
+    const auto mixed = [](DType d) { return d == DType::float32 || d == DType::bfloat16; };
+    return options_.choose_layouts && node.op->name == "cast" && mixed(node.outputs[0].dtype) &&
+           mixed(graph_.info(node.inputs[0]).dtype);
+  }
+
+  Operand cast_to(ValueId value, const Layout& layout) {
+    const ValueId from = graph_.node(value).inputs[0];
+    const bool plain = original(from).layout.is_plain();
+    const Operand source = plain ? form_that_is_dense(from) : original(from);
+    return add_form(value, source, layout, "cast",
+                    make_reorder(graph_.info(from), source.layout, graph_.info(value), layout));
   }
 
   void place_constant(std::size_t id, const Node& node) {
@@ -171,12 +197,12 @@ class Lowering {
     const TensorInfo& output = node.outputs[0];
     std::optional<Layout> layout;
     for (ValueId input : node.inputs) {
-      const Operand& operand = original(input);
-      if (is_single(operand, output.shape)) continue;
-      if (!(operand.shape == output.shape) || operand.dtype != output.dtype) return std::nullopt;
-      const bool blocked = !operand.layout.is_plain();
-      if (!layout || (layout->is_plain() && blocked)) layout = operand.layout;
-      if (blocked && state_of(input) != nullptr) return operand.layout;
+      const TensorInfo& info = graph_.info(input);
+      if (is_single(info.shape, output.shape)) continue;
+      if (!(info.shape == output.shape) || info.dtype != output.dtype) return std::nullopt;
+      const Layout natural = natural_layout(input);
+      if (!layout || (layout->is_plain() && !natural.is_plain())) layout = natural;
+      if (!natural.is_plain() && state_of(input) != nullptr) return natural;
     }
     return layout;
   }
@@ -189,7 +215,7 @@ class Lowering {
     Step step = new_step(id, node);
     Infos infos;
     for (ValueId input : node.inputs) {
-      if (is_single(original(input), node.outputs[0].shape)) {
+      if (is_single(graph_.info(input).shape, node.outputs[0].shape)) {
         step.inputs.push_back(form_that_is_dense(input));
       } else {
         wish(input, layout);
@@ -212,7 +238,7 @@ class Lowering {
     std::vector<Layout> offered;
     for (ValueId input : node.inputs) {
       infos.push_back(graph_.info(input));
-      offered.push_back(original(input).layout);
+      offered.push_back(natural_layout(input));
     }
     const auto unused = std::make_unique<bool[]>(node.outputs.size());
     for (std::size_t i = 0; i < node.outputs.size(); ++i) unused[i] = is_unused(id, i);
@@ -251,6 +277,7 @@ class Lowering {
     if (layout.is_plain()) return form_that_is_dense(value);
     for (const Operand& form : forms(value))
       if (form.layout == layout) return form;
+    if (forms(value).empty()) return cast_to(value, layout);
     const bool plain = original(value).layout.is_plain();
     return convert(value, plain ? form_that_is_dense(value) : original(value), layout);
   }
@@ -258,6 +285,7 @@ class Lowering {
   Operand form_that_is_plain(ValueId value) {
     for (const Operand& form : forms(value))
       if (form.layout.is_plain()) return form;
+    if (forms(value).empty()) return cast_to(value, {});
     return convert(value, original(value), {});
   }
 

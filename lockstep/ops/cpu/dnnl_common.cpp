@@ -376,4 +376,12 @@ std::unique_ptr<PreparedKernel> make_reorder(const TensorInfo& from_info, const 
   kernels::rethrow(error, "reorder");
 }
 
+Layout with_dtype(const Layout& layout, DType dtype) {
+  const auto type = kernels::dnnl_type(dtype);
+  const auto* blocked = dynamic_cast<const kernels::DnnlLayout*>(layout.blocked());
+  if (blocked == nullptr || !type) return {};
+  return Layout(std::make_shared<kernels::DnnlLayout>(
+      kernels::desc_like(blocked->desc(), blocked->desc().dims(), *type)));
+}
+
 }  // namespace lockstep

@@ -12,4 +12,7 @@ namespace lockstep {
 std::unique_ptr<PreparedKernel> make_reorder(const TensorInfo& from_info, const Layout& from,
                                              const TensorInfo& to_info, const Layout& to);
 
+// The same arrangement for elements of another dtype.
+Layout with_dtype(const Layout& layout, DType dtype);
+
 }  // namespace lockstep
