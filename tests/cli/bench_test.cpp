@@ -21,6 +21,11 @@ TEST(Bench, TheFirstLayersDataGradientIsNotCounted) {
   EXPECT_EQ(make_step_runner("mnist-mlp", "float32")->flops_per_sample, 2 * first + 3 * second);
 }
 
+TEST(Bench, ARecurrentLayerCountsItsWeightsOnceForEachTokenAndGradient) {
+  const double layer = 2.0 * 100 * (128 + 256) * 4 * 256, last = 2.0 * 256 * 2;
+  EXPECT_EQ(make_step_runner("text-lstm", "float32")->flops_per_sample, 3 * (layer + last));
+}
+
 TEST(Bench, ResNetHasAsManyMultiplicationsAsTheLiteratureSays) {
   const TracedRecipe traced = trace_recipe(find_recipe("cifar-resnet18"), 1);
   EXPECT_NEAR(count_flops(traced.graph) / 2, 0.556e9, 0.002e9);
