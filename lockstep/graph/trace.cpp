@@ -9,12 +9,12 @@ Tensor Tracer::input(const TensorInfo& info, std::string name) {
 
 Tensor Tracer::tensor(ValueId value) {
   return Tensor::symbolic(graph_.info(value),
-                          std::make_shared<TraceValue>(TraceValue{this, value}));
+                          std::make_shared<TraceValue>(TraceValue{recording_, value}));
 }
 
 ValueId Tracer::value(const Tensor& tensor) {
   if (tensor.is_symbolic()) {
-    if (tensor.trace_value()->tracer != this)
+    if (tensor.trace_value()->recording != recording_)
       throw InvalidArgument("trace: a tensor of another recording was used ({})",
                             tensor.info().str());
     return tensor.trace_value()->id;

@@ -12,7 +12,7 @@ namespace lockstep {
 
 // Which value of which recording a symbolic tensor stands for.
 struct TraceValue {
-  const void* tracer;
+  std::shared_ptr<const void> recording;  // kept alive, so that no later one has its address
   ValueId id;
 };
 
@@ -31,6 +31,7 @@ class Tracer final : public OpInterceptor {
 
  private:
   Graph& graph_;
+  std::shared_ptr<const void> recording_ = std::make_shared<char>();
   std::unordered_map<const void*, ValueId> constants_;
   std::vector<Tensor> kept_;  // keeps constants' addresses unique
 };

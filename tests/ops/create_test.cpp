@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "tests/ops/message_of.h"
+#include "tests/message.h"
 
 namespace lockstep {
 namespace {

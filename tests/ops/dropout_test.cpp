@@ -7,7 +7,7 @@
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/reduce.h"
-#include "tests/ops/message_of.h"
+#include "tests/message.h"
 
 namespace lockstep {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "lockstep/ops/reduce.h"
-#include "tests/ops/message_of.h"
+#include "tests/message.h"
 
 namespace lockstep {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/ops/create.h"
-#include "tests/ops/message_of.h"
+#include "tests/message.h"
 
 namespace lockstep {
 namespace {

@@ -10,7 +10,7 @@
 #include "lockstep/ops/cpu/softmax.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
-#include "tests/ops/message_of.h"
+#include "tests/message.h"
 
 namespace lockstep {
 namespace {
