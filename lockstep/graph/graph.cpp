@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/graph/graph.h"
 
+#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 
 namespace lockstep {
@@ -38,6 +39,7 @@ ValueId Graph::push(Node node) {
 }
 
 ValueId Graph::add_input(const TensorInfo& info, std::string name) {
+  detail::checked_shape("graph", info.shape, item_size(info.dtype));
   Node node;
   node.outputs = {info};
   node.name = std::move(name);

@@ -2,9 +2,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <utility>
 
 #include "lockstep/graph/symbol.h"
 #include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/detail/sizes.h"
 
 // {"format": "lockstep-graph", "version": 1, "nodes": [...], "outputs": [[node, output], ...]}
 // A node is {"op", "name", "attrs", "inputs": [[node, output], ...]}; op "variable" may have
@@ -19,6 +21,8 @@ using NodePtr = std::shared_ptr<const Node>;
 
 constexpr const char* kFormat = "lockstep-graph";
 constexpr int kVersion = 1;
+// Ours has five levels. Deeper ones are refused while reading: copying and printing them recurses.
+constexpr int kDeepest = 16;
 
 // JSON has no infinities.
 Json number_to_json(double value) {
@@ -77,7 +81,13 @@ Json node_to_json(const Node& node, const std::unordered_map<const Node*, std::s
 class Reader {
  public:
   Reader(const std::string& text, const std::string& source) : source_(source) {
-    root_ = Json::parse(text, nullptr, false);
+    bool too_deep = false;
+    const auto keep = [&](int depth, Json::parse_event_t, Json&) {
+      too_deep = too_deep || depth > kDeepest;
+      return !too_deep;
+    };
+    root_ = Json::parse(text, keep, false);
+    if (too_deep) fail(fmt::format("is nested more than {} deep", kDeepest));
     if (root_.is_discarded()) fail("is not JSON, or ends early");
   }
 
@@ -131,11 +141,12 @@ class Reader {
   void read_leaf(const Json& json, const std::string& op, Node& node) const {
     const bool constant = op == "constant";
     if (!constant && node.name.empty()) fail("a variable needs a name");
-    if (constant || json.contains("dtype") || json.contains("shape")) node.info = read_info(json);
+    if (constant || json.contains("dtype") || json.contains("shape"))
+      node.info = read_info(json, op);
     if (constant) node.constant = read_data(json, *node.info);
   }
 
-  TensorInfo read_info(const Json& json) const {
+  TensorInfo read_info(const Json& json, const std::string& op) const {
     Ints shape;
     for (const Json& size : array(json, "shape")) {
       if (!size.is_number_integer() || size.get<std::int64_t>() < 0)
@@ -145,7 +156,8 @@ class Reader {
     if (shape.size() > kMaxRank)
       fail(fmt::format("shape has {} axes, at most {} are supported", shape.size(), kMaxRank));
     try {
-      return {Shape(shape), dtype_from_name(text(json, "dtype")), {}};
+      const DType dtype = dtype_from_name(text(json, "dtype"));
+      return {detail::checked_shape(op.c_str(), Shape(shape), item_size(dtype)), dtype, {}};
     } catch (const InvalidArgument& error) {
       fail(error.what());
     }
@@ -153,10 +165,7 @@ class Reader {
 
   Tensor read_data(const Json& json, const TensorInfo& info) const {
     const std::string hex = text(json, "data");
-    std::size_t expected = item_size(info.dtype);
-    for (std::int64_t size : info.shape)
-      if (__builtin_mul_overflow(expected, static_cast<std::size_t>(size), &expected))
-        fail(fmt::format("shape {} does not fit any memory", info.shape.str()));
+    const std::size_t expected = info.bytes();
     if (hex.size() % 2 != 0 || hex.size() / 2 != expected)
       fail(fmt::format("data has {} bytes, {} needs {}", hex.size() / 2, info.str(), expected));
     Tensor tensor = Tensor::empty(info.shape, info.dtype);
@@ -205,7 +214,7 @@ class Reader {
   AttrValue read_value(const std::string& name, const Json& value,
                        const std::vector<AttrField>& defaults) const {
     if (value.is_boolean()) return value.get<bool>();
-    if (value.is_number_integer()) return value.get<std::int64_t>();
+    if (value.is_number_integer()) return integer(name, value);
     if (value.is_number()) return value.get<double>();
     if (value.is_string()) return read_text(name, value.get<std::string>(), defaults);
     if (!value.is_array()) fail(fmt::format("attribute '{}' is {}", name, value.type_name()));
@@ -213,9 +222,15 @@ class Reader {
     for (const Json& item : value) {
       if (!item.is_number_integer())
         fail(fmt::format("attribute '{}' is a list with {} in it", name, item.type_name()));
-      list.push_back(item.get<std::int64_t>());
+      list.push_back(integer(name, item));
     }
     return list;
+  }
+
+  std::int64_t integer(const std::string& name, const Json& value) const {
+    if (value.is_number_unsigned() && !std::in_range<std::int64_t>(value.get<std::uint64_t>()))
+      fail(fmt::format("attribute '{}' is {}, more than int64 holds", name, value.dump()));
+    return value.get<std::int64_t>();
   }
 
   static AttrValue read_text(const std::string& name, const std::string& value,

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/short_list.h"
+#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/widen.h"
 
 namespace lockstep {
@@ -256,7 +257,10 @@ Infos infer(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& at
     if (!(input.device == inputs[0].device))
       throw InvalidArgument("{}: inputs are on {} and {}", op.name, inputs[0].device.str(),
                             input.device.str());
-  return op.infer({op.name.data(), inputs, attrs});
+  Infos outputs = op.infer({op.name.data(), inputs, attrs});
+  for (const TensorInfo& output : outputs)
+    detail::checked_shape(op.name.data(), output.shape, item_size(output.dtype));
+  return outputs;
 }
 
 ChosenKernel choose_kernel(const KernelRequest& request) {

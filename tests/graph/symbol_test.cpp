@@ -178,8 +178,45 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"NegativeSize",
                   R"({"format": "lockstep-graph", "version": 1, "nodes": [
                       {"op": "variable", "name": "x", "dtype": "float32", "shape": [-2]}]})",
-                  "g.json: node 0 'x': shape has the size -2"}),
+                  "g.json: node 0 'x': shape has the size -2"},
+        Malformed{"TooManyElements",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "x", "dtype": "float32",
+                       "shape": [4611686018427387904, 0]}]})",
+                  "g.json: node 0 'x': variable: shape [4611686018427387904, 0] has too many "
+                  "elements"},
+        Malformed{"UnsignedAttribute",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "x"},
+                      {"op": "softmax", "name": "s", "attrs": {"axis": 18446744073709551615},
+                       "inputs": [[0, 0]]}]})",
+                  "g.json: node 1 's': attribute 'axis' is 18446744073709551615, more than int64 "
+                  "holds"}),
     [](const auto& info) { return info.param.what; });
+
+TEST(Symbol, RefusesAFileThatIsNestedTooDeep) {
+  const std::string deep = std::string(200000, '[') + std::string(200000, ']');
+  expect_error<Corrupt>(
+      [&] {
+        Symbol::from_json(R"({"format": "lockstep-graph", "version": )" + deep + "}", "g.json");
+      },
+      "g.json: is nested more than 16 deep");
+}
+
+TEST(Symbol, RefusesShapesThatCannotBeCounted) {
+  const std::int64_t half = std::int64_t{1} << 32;
+  const Symbol product = Symbol::apply("add", {Symbol::variable("x"), Symbol::variable("y")});
+  expect_error<InvalidArgument>(
+      [&] {
+        product.infer({{"x", floats({half, 1})}, {"y", floats({1, half})}});
+      },
+      "add: shape [4294967296, 4294967296] has too many elements");
+  expect_error<InvalidArgument>(
+      [&] {
+        product.infer({{"x", floats({half, half})}, {"y", floats({1})}});
+      },
+      "graph: shape [4294967296, 4294967296] has too many elements");
+}
 
 TEST(Symbol, HoldsAChainOfAHundredThousandOps) {
   Symbol chain = Symbol::variable("x", floats({1}));

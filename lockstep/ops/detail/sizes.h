@@ -23,9 +23,9 @@ inline std::int64_t checked_product(const char* op, std::int64_t a, std::int64_t
   return product;
 }
 
-// `shape` itself, if no size is negative and its elements can be counted.
-inline const Shape& checked_shape(const char* op, const Shape& shape) {
-  std::int64_t count = 1;
+// `shape` itself, if no size is negative and its elements, each of `item` bytes, can be counted.
+inline const Shape& checked_shape(const char* op, const Shape& shape, std::size_t item = 1) {
+  auto count = static_cast<std::int64_t>(item);
   for (std::int64_t d : shape) {
     if (d < 0) throw InvalidArgument("{}: shape {} has a negative size", op, shape.str());
     if (__builtin_mul_overflow(count, std::max<std::int64_t>(d, 1), &count))
