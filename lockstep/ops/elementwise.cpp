@@ -106,12 +106,14 @@ Tensors pair_gradient(const GradientArgs& args, A&& a, B&& b) {
 
 Tensors add_gradient(const GradientArgs& args) {
   const Tensor& g = args.grad();
-  return pair_gradient(args, [&] { return g; }, [&] { return g; });
+  return pair_gradient(
+      args, [&] { return g; }, [&] { return g; });
 }
 
 Tensors subtract_gradient(const GradientArgs& args) {
   const Tensor& g = args.grad();
-  return pair_gradient(args, [&] { return g; }, [&] { return negative(g); });
+  return pair_gradient(
+      args, [&] { return g; }, [&] { return negative(g); });
 }
 
 Tensors multiply_gradient(const GradientArgs& args) {
@@ -144,8 +146,7 @@ Tensors power_gradient(const GradientArgs& args) {
   const Tensor& a = args.inputs[0];
   const Tensor& b = args.inputs[1];
   return pair_gradient(
-      args,
-      [&] { return where(equal(b, 0.0), zero_like(g), g * b * power(a, b - 1.0)); },
+      args, [&] { return where(equal(b, 0.0), zero_like(g), g * b * power(a, b - 1.0)); },
       [&] {
         const Tensor base = where(equal(a, 0.0), Tensor::scalar(1.0, a.dtype(), a.device()), a);
         const Tensor slope = g * args.outputs[0] * log(base);
@@ -475,12 +476,12 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 namespace families {
 
 Family elementwise() {
-  return {&add_op(),         &subtract_op(),    &multiply_op(),      &divide_op(),
+  return {&add_op(),          &subtract_op(),    &multiply_op(),      &divide_op(),
           &floor_divide_op(), &remainder_op(),   &power_op(),         &maximum_op(),
-          &minimum_op(),     &equal_op(),       &not_equal_op(),     &less_op(),
-          &less_equal_op(),  &greater_op(),     &greater_equal_op(), &logical_and_op(),
-          &logical_or_op(),  &logical_xor_op(), &logical_not_op(),   &where_op(),
-          &clip_op(),        &cast_op()};
+          &minimum_op(),      &equal_op(),       &not_equal_op(),     &less_op(),
+          &less_equal_op(),   &greater_op(),     &greater_equal_op(), &logical_and_op(),
+          &logical_or_op(),   &logical_xor_op(), &logical_not_op(),   &where_op(),
+          &clip_op(),         &cast_op()};
 }
 
 }  // namespace families

@@ -27,7 +27,7 @@ Family rnn();
 Family attention();
 Family random();
 Family create();
-Family update();   // optimisers' rules
-Family fused();    // what the compiler's passes make; not meant for calling by hand
+Family update();  // optimisers' rules
+Family fused();   // what the compiler's passes make; not meant for calling by hand
 
 }  // namespace lockstep::families

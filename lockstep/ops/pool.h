@@ -11,8 +11,8 @@ struct PoolOptions {
   Ints kernel;
   Ints stride = {};
   Ints padding = {};
-  bool ceil_mode = false;          // round the output size up
-  bool count_include_pad = true;   // average: does padding count
+  bool ceil_mode = false;         // round the output size up
+  bool count_include_pad = true;  // average: does padding count
 };
 
 // x [N, C, spatial...], 1-d, 2-d or 3-d.

@@ -135,8 +135,7 @@ Tensors tanh_backward_gradient(const GradientArgs& args) {
 
 // With the normal density p: gelu'' = p(x) * (2 - x^2).
 Tensor exact_gelu_curvature(const Tensor& x) {
-  const Tensor density =
-      exp(square(x) * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+  const Tensor density = exp(square(x) * -0.5) * (std::numbers::inv_sqrtpi / std::numbers::sqrt2);
   return density * (2.0 - square(x));
 }
 
@@ -294,14 +293,37 @@ namespace families {
 
 Family unary() {
   const UnaryOps& o = ops();
-  return {&o.negative,      &o.exp,           &o.expm1,            &o.log,
-          &o.log1p,         &o.sqrt,          &o.rsqrt,            &o.square,
-          &o.reciprocal,    &o.abs,           &o.sign,             &o.floor,
-          &o.ceil,          &o.round,         &o.erf,              &o.sin,
-          &o.cos,           &o.tanh,          &o.sigmoid,          &o.softplus,
-          &o.relu,          &o.leaky_relu,    &o.elu,              &o.selu,
-          &o.gelu,          &o.silu,          &o.hard_sigmoid,     &o.relu_backward,
-          &o.sigmoid_backward, &o.tanh_backward, &o.gelu_backward};
+  return {&o.negative,
+          &o.exp,
+          &o.expm1,
+          &o.log,
+          &o.log1p,
+          &o.sqrt,
+          &o.rsqrt,
+          &o.square,
+          &o.reciprocal,
+          &o.abs,
+          &o.sign,
+          &o.floor,
+          &o.ceil,
+          &o.round,
+          &o.erf,
+          &o.sin,
+          &o.cos,
+          &o.tanh,
+          &o.sigmoid,
+          &o.softplus,
+          &o.relu,
+          &o.leaky_relu,
+          &o.elu,
+          &o.selu,
+          &o.gelu,
+          &o.silu,
+          &o.hard_sigmoid,
+          &o.relu_backward,
+          &o.sigmoid_backward,
+          &o.tanh_backward,
+          &o.gelu_backward};
 }
 
 }  // namespace families

@@ -48,8 +48,8 @@ std::pair<Tensor, Tensor> sgd_momentum_update(const Tensor& weight, const Tensor
                                               const Tensor& momentum_buffer, const Tensor& rate,
                                               double momentum, double decay, double scale) {
   const std::array inputs{weight, gradient, momentum_buffer, rate};
-  const std::vector<Tensor> outputs = apply(sgd_momentum_update_op(), inputs,
-                                            Attrs::of(SgdAttrs{momentum, decay, scale}));
+  const std::vector<Tensor> outputs =
+      apply(sgd_momentum_update_op(), inputs, Attrs::of(SgdAttrs{momentum, decay, scale}));
   return {outputs[0], outputs[1]};
 }
 

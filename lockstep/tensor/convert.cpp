@@ -24,8 +24,8 @@ constexpr std::size_t kMaxLanes = hn::MaxLanes(Wide());
 
 struct FromBFloat16 {
   static HWY_INLINE void step(const BFloat16* source, float* target) {
-    const auto bits = hn::PromoteTo(
-        Bits(), hn::LoadU(Narrow(), reinterpret_cast<const std::uint16_t*>(source)));
+    const auto bits =
+        hn::PromoteTo(Bits(), hn::LoadU(Narrow(), reinterpret_cast<const std::uint16_t*>(source)));
     hn::StoreU(hn::BitCast(Wide(), hn::ShiftLeft<16>(bits)), Wide(), target);
   }
 };

@@ -143,10 +143,8 @@ Tensors run_compiled(const TensorFunction& function, const Tensors& inputs, Comp
   Infos infos;
   for (const Tensor& x : inputs) infos.push_back(x.info());
   const bool optimised = how == Compiled::optimised;
-  const CompileOptions options{.simplify = optimised,
-                               .fuse = optimised,
-                               .choose_layouts = optimised,
-                               .winograd = optimised};
+  const CompileOptions options{
+      .simplify = optimised, .fuse = optimised, .choose_layouts = optimised, .winograd = optimised};
   return Executable::compile(trace(function, infos), options).run(inputs);
 }
 

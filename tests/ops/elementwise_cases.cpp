@@ -89,9 +89,8 @@ void add_integers(std::vector<OpCase>& cases, const std::string& op, std::int64_
                      .label = std::string(name_of(dtype)),
                      .inputs = {a, b},
                      .reference = [f, dtype](const Tensors& in) {
-                       return mapped(in, dtype, [&](const std::vector<double>& v) {
-                         return f(v[0], v[1]);
-                       });
+                       return mapped(in, dtype,
+                                     [&](const std::vector<double>& v) { return f(v[0], v[1]); });
                      }});
   }
 }
@@ -178,14 +177,13 @@ void add_logic(std::vector<OpCase>& cases) {
 
 void add_where(std::vector<OpCase>& cases, const std::string& label, const Shape& condition,
                const Shape& a, const Shape& b) {
-  cases.push_back({.op = "where",
-                   .label = label,
-                   .inputs = {random_bools(condition, 9), random_tensor(a, 10),
-                              random_tensor(b, 11)},
-                   .reference = [](const Tensors& in) {
-                     return mapped(in, DType::float64,
-                                   [](const auto& v) { return v[0] != 0.0 ? v[1] : v[2]; });
-                   }});
+  cases.push_back(
+      {.op = "where",
+       .label = label,
+       .inputs = {random_bools(condition, 9), random_tensor(a, 10), random_tensor(b, 11)},
+       .reference = [](const Tensors& in) {
+         return mapped(in, DType::float64, [](const auto& v) { return v[0] != 0.0 ? v[1] : v[2]; });
+       }});
 }
 
 Attrs attrs_of(const std::string& op, std::vector<AttrField> fields) {

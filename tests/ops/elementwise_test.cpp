@@ -32,7 +32,9 @@ Tensor ints(std::vector<std::int64_t> values) {
 }
 
 TEST(Elementwise, ShapesThatDoNotBroadcastAreNamed) {
-  EXPECT_EQ(message_of([] { add(Tensor::zeros({2, 3}), Tensor::zeros({4})); }),
+  EXPECT_EQ(message_of([] {
+              add(Tensor::zeros({2, 3}), Tensor::zeros({4}));
+            }),
             "add: shapes [2, 3] and [4] do not broadcast");
   EXPECT_EQ(message_of([] {
               where(Tensor::zeros({2}, DType::boolean), Tensor::zeros({3}), Tensor::zeros({}));

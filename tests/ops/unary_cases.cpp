@@ -61,19 +61,19 @@ void add_numbers(std::vector<OpCase>& cases, const std::string& op,
 void add_backward(std::vector<OpCase>& cases, const std::string& op, Range range,
                   const std::function<double(double)>& slope, const Fields& fields = {}) {
   for (const Shape& shape : {Shape{4, 3}, Shape{}, Shape{0}, Shape{1037}})
-    cases.push_back({.op = op,
-                     .label = shape.str(),
-                     .inputs = {random_tensor(shape, 23),
-                                random_tensor(shape, 24, range.low, range.high)},
-                     .attrs = attrs_of(op, fields),
-                     .reference =
-                         [slope](const Tensors& in) {
-                           std::vector<double> g = in[0].to_vector<double>();
-                           const std::vector<double> v = in[1].to_vector<double>();
-                           for (std::size_t i = 0; i < g.size(); ++i) g[i] *= slope(v[i]);
-                           return Tensors{Tensor::from(g, in[0].shape())};
-                         },
-                     .check_gradient = shape.numel() < 100});
+    cases.push_back(
+        {.op = op,
+         .label = shape.str(),
+         .inputs = {random_tensor(shape, 23), random_tensor(shape, 24, range.low, range.high)},
+         .attrs = attrs_of(op, fields),
+         .reference =
+             [slope](const Tensors& in) {
+               std::vector<double> g = in[0].to_vector<double>();
+               const std::vector<double> v = in[1].to_vector<double>();
+               for (std::size_t i = 0; i < g.size(); ++i) g[i] *= slope(v[i]);
+               return Tensors{Tensor::from(g, in[0].shape())};
+             },
+         .check_gradient = shape.numel() < 100});
 }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }

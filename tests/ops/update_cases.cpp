@@ -9,8 +9,7 @@ using Tensors = std::vector<Tensor>;
 
 OpCase sgd_case(const Shape& shape, double momentum, double decay, double scale) {
   const std::string op = "sgd_momentum_update";
-  const std::vector<AttrField> fields{
-      {"momentum", momentum}, {"decay", decay}, {"scale", scale}};
+  const std::vector<AttrField> fields{{"momentum", momentum}, {"decay", decay}, {"scale", scale}};
   return {.op = op,
           .label = shape.str(),
           .inputs = {random_tensor(shape, 31), random_tensor(shape, 32), random_tensor(shape, 33),

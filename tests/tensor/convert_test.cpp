@@ -38,15 +38,19 @@ void expect_same_as_one_by_one() {
   convert_run(halves.data(), wide.data(), halves.size());
   for (std::size_t i = 0; i < halves.size(); ++i) {
     const float want = halves[i];
-    if (std::isnan(want)) EXPECT_TRUE(std::isnan(wide[i])) << i;
-    else EXPECT_EQ(std::memcmp(&wide[i], &want, sizeof(float)), 0) << i;
+    if (std::isnan(want))
+      EXPECT_TRUE(std::isnan(wide[i])) << i;
+    else
+      EXPECT_EQ(std::memcmp(&wide[i], &want, sizeof(float)), 0) << i;
   }
   const std::vector<float> values = floats_near(halves);
   std::vector<Half> narrow(values.size());
   convert_run(values.data(), narrow.data(), values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (std::isnan(values[i])) EXPECT_TRUE(std::isnan(float(narrow[i]))) << i;
-    else ASSERT_EQ(narrow[i].bits, Half(values[i]).bits) << values[i];
+    if (std::isnan(values[i]))
+      EXPECT_TRUE(std::isnan(float(narrow[i]))) << i;
+    else
+      ASSERT_EQ(narrow[i].bits, Half(values[i]).bits) << values[i];
   }
 }
 

@@ -93,7 +93,8 @@ void run_batch_norm_inference(const KernelCall& call) {
     return static_cast<double>(call.inputs[input].as<T>()[c]);
   };
   for (std::int64_t c = 0; c < shape.channels; ++c) {
-    const double scale = value(1, c) / std::sqrt(value(4, c) + call.attrs.as<EpsilonAttrs>().epsilon);
+    const double scale =
+        value(1, c) / std::sqrt(value(4, c) + call.attrs.as<EpsilonAttrs>().epsilon);
     const double mean = value(3, c), shift = value(2, c);
     shape.each(c, [&](std::int64_t i) {
       y[i] = static_cast<T>((static_cast<double>(x[i]) - mean) * scale + shift);

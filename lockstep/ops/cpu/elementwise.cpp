@@ -108,12 +108,11 @@ void where_of(const KernelCall& call) {
   const T* a = call.inputs[1].as<T>();
   const T* b = call.inputs[2].as<T>();
   T* out = call.outputs[0].as<T>();
-  for_each_row(
-      make_walk<4>({&call.outputs[0], &call.inputs[0], &call.inputs[1], &call.inputs[2]}),
-      [&](const auto& at, const auto& step, std::int64_t count) {
-        where_row(condition + at[1], step[1], a + at[2], step[2], b + at[3], step[3], out + at[0],
-                  count);
-      });
+  for_each_row(make_walk<4>({&call.outputs[0], &call.inputs[0], &call.inputs[1], &call.inputs[2]}),
+               [&](const auto& at, const auto& step, std::int64_t count) {
+                 where_row(condition + at[1], step[1], a + at[2], step[2], b + at[3], step[3],
+                           out + at[0], count);
+               });
 }
 
 // Values are only moved, so their size is all that matters.

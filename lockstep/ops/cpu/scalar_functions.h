@@ -26,8 +26,10 @@ T wrap(T a, T b, F f) {
 struct Add {
   template <class T>
   T operator()(T a, T b) const {
-    if constexpr (is_bool<T>) return a || b;
-    else return wrap(a, b, [](auto x, auto y) { return x + y; });
+    if constexpr (is_bool<T>)
+      return a || b;
+    else
+      return wrap(a, b, [](auto x, auto y) { return x + y; });
   }
 };
 
@@ -41,8 +43,10 @@ struct Subtract {
 struct Multiply {
   template <class T>
   T operator()(T a, T b) const {
-    if constexpr (is_bool<T>) return a && b;
-    else return wrap(a, b, [](auto x, auto y) { return x * y; });
+    if constexpr (is_bool<T>)
+      return a && b;
+    else
+      return wrap(a, b, [](auto x, auto y) { return x * y; });
   }
 };
 
@@ -89,8 +93,10 @@ struct FloorDivide {
 struct Power {
   template <class T>
   T operator()(T a, T b) const {
-    if constexpr (std::is_floating_point_v<T>) return std::pow(a, b);
-    else return integer_power(a, b);
+    if constexpr (std::is_floating_point_v<T>)
+      return std::pow(a, b);
+    else
+      return integer_power(a, b);
   }
 
  private:
@@ -128,8 +134,10 @@ struct Minimum {
 struct Negative {
   template <class T>
   T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return -x;
-    else return Subtract{}(T{0}, x);
+    if constexpr (std::is_floating_point_v<T>)
+      return -x;
+    else
+      return Subtract{}(T{0}, x);
   }
 };
 
@@ -143,8 +151,10 @@ struct Square {
 struct Abs {
   template <class T>
   T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::fabs(x);
-    else return x < 0 ? Negative{}(x) : x;
+    if constexpr (std::is_floating_point_v<T>)
+      return std::fabs(x);
+    else
+      return x < 0 ? Negative{}(x) : x;
   }
 };
 
@@ -165,24 +175,30 @@ struct Relu {
 struct Floor {
   template <class T>
   T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::floor(x);
-    else return x;
+    if constexpr (std::is_floating_point_v<T>)
+      return std::floor(x);
+    else
+      return x;
   }
 };
 
 struct Ceil {
   template <class T>
   T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::ceil(x);
-    else return x;
+    if constexpr (std::is_floating_point_v<T>)
+      return std::ceil(x);
+    else
+      return x;
   }
 };
 
 struct Round {
   template <class T>
   T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return std::nearbyint(x);
-    else return x;
+    if constexpr (std::is_floating_point_v<T>)
+      return std::nearbyint(x);
+    else
+      return x;
   }
 };
 

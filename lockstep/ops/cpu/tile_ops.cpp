@@ -29,55 +29,123 @@ HWY_INLINE V choose(M mask, V yes, V no) { return hn::IfThenElse(mask, yes, no);
 
 // Ops without attributes: static functions of one, two or three vectors.
 
-struct Add { static HWY_INLINE V run(V a, V b) { return hn::Add(a, b); } };
-struct Subtract { static HWY_INLINE V run(V a, V b) { return hn::Sub(a, b); } };
-struct Multiply { static HWY_INLINE V run(V a, V b) { return hn::Mul(a, b); } };
-struct Divide { static HWY_INLINE V run(V a, V b) { return hn::Div(a, b); } };
+struct Add {
+  static HWY_INLINE V run(V a, V b) { return hn::Add(a, b); }
+};
+struct Subtract {
+  static HWY_INLINE V run(V a, V b) { return hn::Sub(a, b); }
+};
+struct Multiply {
+  static HWY_INLINE V run(V a, V b) { return hn::Mul(a, b); }
+};
+struct Divide {
+  static HWY_INLINE V run(V a, V b) { return hn::Div(a, b); }
+};
 struct Maximum {
   static HWY_INLINE V run(V a, V b) { return choose(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b); }
 };
 struct Minimum {
   static HWY_INLINE V run(V a, V b) { return choose(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b); }
 };
-struct Equal { static HWY_INLINE V run(V a, V b) { return number(hn::Eq(a, b)); } };
-struct NotEqual { static HWY_INLINE V run(V a, V b) { return number(hn::Ne(a, b)); } };
-struct Less { static HWY_INLINE V run(V a, V b) { return number(hn::Lt(a, b)); } };
-struct LessEqual { static HWY_INLINE V run(V a, V b) { return number(hn::Le(a, b)); } };
-struct Greater { static HWY_INLINE V run(V a, V b) { return number(hn::Gt(a, b)); } };
-struct GreaterEqual { static HWY_INLINE V run(V a, V b) { return number(hn::Ge(a, b)); } };
+struct Equal {
+  static HWY_INLINE V run(V a, V b) { return number(hn::Eq(a, b)); }
+};
+struct NotEqual {
+  static HWY_INLINE V run(V a, V b) { return number(hn::Ne(a, b)); }
+};
+struct Less {
+  static HWY_INLINE V run(V a, V b) { return number(hn::Lt(a, b)); }
+};
+struct LessEqual {
+  static HWY_INLINE V run(V a, V b) { return number(hn::Le(a, b)); }
+};
+struct Greater {
+  static HWY_INLINE V run(V a, V b) { return number(hn::Gt(a, b)); }
+};
+struct GreaterEqual {
+  static HWY_INLINE V run(V a, V b) { return number(hn::Ge(a, b)); }
+};
 struct And {
   static HWY_INLINE V run(V a, V b) { return number(hn::And(truth(a), truth(b))); }
 };
-struct Or { static HWY_INLINE V run(V a, V b) { return number(hn::Or(truth(a), truth(b))); } };
-struct Xor { static HWY_INLINE V run(V a, V b) { return number(hn::Xor(truth(a), truth(b))); } };
-struct Not { static HWY_INLINE V run(V x) { return number(hn::Eq(x, zero())); } };
-struct Where { static HWY_INLINE V run(V c, V a, V b) { return choose(truth(c), a, b); } };
+struct Or {
+  static HWY_INLINE V run(V a, V b) { return number(hn::Or(truth(a), truth(b))); }
+};
+struct Xor {
+  static HWY_INLINE V run(V a, V b) { return number(hn::Xor(truth(a), truth(b))); }
+};
+struct Not {
+  static HWY_INLINE V run(V x) { return number(hn::Eq(x, zero())); }
+};
+struct Where {
+  static HWY_INLINE V run(V c, V a, V b) { return choose(truth(c), a, b); }
+};
 
-struct Negative { static HWY_INLINE V run(V x) { return hn::Neg(x); } };
-struct Exp { static HWY_INLINE V run(V x) { return vector_exp(x); } };
-struct Expm1 { static HWY_INLINE V run(V x) { return vector_expm1(x); } };
-struct Log { static HWY_INLINE V run(V x) { return vector_log(x); } };
-struct Log1p { static HWY_INLINE V run(V x) { return vector_log1p(x); } };
-struct Sqrt { static HWY_INLINE V run(V x) { return hn::Sqrt(x); } };
-struct Rsqrt { static HWY_INLINE V run(V x) { return hn::Div(one(), hn::Sqrt(x)); } };
-struct Square { static HWY_INLINE V run(V x) { return hn::Mul(x, x); } };
-struct Reciprocal { static HWY_INLINE V run(V x) { return hn::Div(one(), x); } };
-struct Abs { static HWY_INLINE V run(V x) { return hn::Abs(x); } };
+struct Negative {
+  static HWY_INLINE V run(V x) { return hn::Neg(x); }
+};
+struct Exp {
+  static HWY_INLINE V run(V x) { return vector_exp(x); }
+};
+struct Expm1 {
+  static HWY_INLINE V run(V x) { return vector_expm1(x); }
+};
+struct Log {
+  static HWY_INLINE V run(V x) { return vector_log(x); }
+};
+struct Log1p {
+  static HWY_INLINE V run(V x) { return vector_log1p(x); }
+};
+struct Sqrt {
+  static HWY_INLINE V run(V x) { return hn::Sqrt(x); }
+};
+struct Rsqrt {
+  static HWY_INLINE V run(V x) { return hn::Div(one(), hn::Sqrt(x)); }
+};
+struct Square {
+  static HWY_INLINE V run(V x) { return hn::Mul(x, x); }
+};
+struct Reciprocal {
+  static HWY_INLINE V run(V x) { return hn::Div(one(), x); }
+};
+struct Abs {
+  static HWY_INLINE V run(V x) { return hn::Abs(x); }
+};
 struct Sign {
   static HWY_INLINE V run(V x) {
     return hn::Sub(number(hn::Gt(x, zero())), number(hn::Lt(x, zero())));
   }
 };
-struct Floor { static HWY_INLINE V run(V x) { return hn::Floor(x); } };
-struct Ceil { static HWY_INLINE V run(V x) { return hn::Ceil(x); } };
-struct Round { static HWY_INLINE V run(V x) { return hn::Round(x); } };
-struct Erf { static HWY_INLINE V run(V x) { return vector_erf(x); } };
-struct Sin { static HWY_INLINE V run(V x) { return vector_sin(x); } };
-struct Cos { static HWY_INLINE V run(V x) { return vector_cos(x); } };
-struct Tanh { static HWY_INLINE V run(V x) { return vector_tanh(x); } };
-struct Sigmoid { static HWY_INLINE V run(V x) { return vector_sigmoid(x); } };
-struct Relu { static HWY_INLINE V run(V x) { return hn::IfThenZeroElse(hn::Lt(x, zero()), x); } };
-struct Silu { static HWY_INLINE V run(V x) { return hn::Mul(x, vector_sigmoid(x)); } };
+struct Floor {
+  static HWY_INLINE V run(V x) { return hn::Floor(x); }
+};
+struct Ceil {
+  static HWY_INLINE V run(V x) { return hn::Ceil(x); }
+};
+struct Round {
+  static HWY_INLINE V run(V x) { return hn::Round(x); }
+};
+struct Erf {
+  static HWY_INLINE V run(V x) { return vector_erf(x); }
+};
+struct Sin {
+  static HWY_INLINE V run(V x) { return vector_sin(x); }
+};
+struct Cos {
+  static HWY_INLINE V run(V x) { return vector_cos(x); }
+};
+struct Tanh {
+  static HWY_INLINE V run(V x) { return vector_tanh(x); }
+};
+struct Sigmoid {
+  static HWY_INLINE V run(V x) { return vector_sigmoid(x); }
+};
+struct Relu {
+  static HWY_INLINE V run(V x) { return hn::IfThenZeroElse(hn::Lt(x, zero()), x); }
+};
+struct Silu {
+  static HWY_INLINE V run(V x) { return hn::Mul(x, vector_sigmoid(x)); }
+};
 struct Softplus {
   static HWY_INLINE V run(V x) {
     const V rest = hn::Log1p(FloatTag(), vector_exp(hn::Neg(hn::Abs(x))));
@@ -96,7 +164,9 @@ HWY_INLINE V gelu_sigmoid(V x) {
   return vector_sigmoid(hn::Mul(constant(float(2 * scalar::kGeluScale)), inner));
 }
 
-struct GeluTanh { static HWY_INLINE V run(V x) { return hn::Mul(x, gelu_sigmoid(x)); } };
+struct GeluTanh {
+  static HWY_INLINE V run(V x) { return hn::Mul(x, gelu_sigmoid(x)); }
+};
 struct GeluExact {
   static HWY_INLINE V run(V x) {
     return hn::Mul(x, upper_or_lower(x, normal_tail(hn::Abs(x)).tail));
@@ -186,8 +256,7 @@ template <bool single, class Op>
 void map_unary(const Op& op, const float* x, float* out, std::size_t n) {
   const std::size_t lanes = hn::Lanes(FloatTag());
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    hn::StoreU(op.run(load<single>(x, i)), FloatTag(), out + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(op.run(load<single>(x, i)), FloatTag(), out + i);
   if (i < n) store_rest(op.run(load_rest<single>(x, i, n - i)), out + i, n - i);
 }
 
@@ -240,8 +309,7 @@ void scalar_tile(const float* const* in, const double*, float* out, std::size_t 
   constexpr std::size_t b_step = (single & 2) != 0 ? 0 : 1;
   const float a = *in[0];
   const float b = *in[1];
-  for (std::size_t i = 0; i < n; ++i)
-    out[i] = Op{}(a_step ? in[0][i] : a, b_step ? in[1][i] : b);
+  for (std::size_t i = 0; i < n; ++i) out[i] = Op{}(a_step ? in[0][i] : a, b_step ? in[1][i] : b);
 }
 
 template <bool single>
@@ -364,8 +432,10 @@ TileFn tile_function(std::string_view op, unsigned single_inputs) {
 std::vector<double> tile_params(const Attrs& attrs) {
   std::vector<double> params;
   for (const AttrField& field : attrs.fields()) {
-    if (const auto* d = std::get_if<double>(&field.value)) params.push_back(*d);
-    else if (const auto* b = std::get_if<bool>(&field.value)) params.push_back(*b ? 1.0 : 0.0);
+    if (const auto* d = std::get_if<double>(&field.value))
+      params.push_back(*d);
+    else if (const auto* b = std::get_if<bool>(&field.value))
+      params.push_back(*b ? 1.0 : 0.0);
     else if (const auto* i = std::get_if<std::int64_t>(&field.value))
       params.push_back(static_cast<double>(*i));
   }

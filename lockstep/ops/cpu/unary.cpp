@@ -30,59 +30,87 @@ void run_backward(const KernelCall& call) {
 
 struct Exp {
   template <class T>
-  T operator()(T x) const { return std::exp(x); }
+  T operator()(T x) const {
+    return std::exp(x);
+  }
 };
 struct Expm1 {
   template <class T>
-  T operator()(T x) const { return std::expm1(x); }
+  T operator()(T x) const {
+    return std::expm1(x);
+  }
 };
 struct Log {
   template <class T>
-  T operator()(T x) const { return std::log(x); }
+  T operator()(T x) const {
+    return std::log(x);
+  }
 };
 struct Log1p {
   template <class T>
-  T operator()(T x) const { return std::log1p(x); }
+  T operator()(T x) const {
+    return std::log1p(x);
+  }
 };
 struct Sqrt {
   template <class T>
-  T operator()(T x) const { return std::sqrt(x); }
+  T operator()(T x) const {
+    return std::sqrt(x);
+  }
 };
 struct Rsqrt {
   template <class T>
-  T operator()(T x) const { return 1 / std::sqrt(x); }
+  T operator()(T x) const {
+    return 1 / std::sqrt(x);
+  }
 };
 struct Reciprocal {
   template <class T>
-  T operator()(T x) const { return 1 / x; }
+  T operator()(T x) const {
+    return 1 / x;
+  }
 };
 struct Erf {
   template <class T>
-  T operator()(T x) const { return std::erf(x); }
+  T operator()(T x) const {
+    return std::erf(x);
+  }
 };
 struct Sin {
   template <class T>
-  T operator()(T x) const { return std::sin(x); }
+  T operator()(T x) const {
+    return std::sin(x);
+  }
 };
 struct Cos {
   template <class T>
-  T operator()(T x) const { return std::cos(x); }
+  T operator()(T x) const {
+    return std::cos(x);
+  }
 };
 struct Tanh {
   template <class T>
-  T operator()(T x) const { return std::tanh(x); }
+  T operator()(T x) const {
+    return std::tanh(x);
+  }
 };
 struct Sigmoid {
   template <class T>
-  T operator()(T x) const { return scalar::sigmoid(x); }
+  T operator()(T x) const {
+    return scalar::sigmoid(x);
+  }
 };
 struct Softplus {
   template <class T>
-  T operator()(T x) const { return scalar::softplus(x); }
+  T operator()(T x) const {
+    return scalar::softplus(x);
+  }
 };
 struct Silu {
   template <class T>
-  T operator()(T x) const { return x * scalar::sigmoid(x); }
+  T operator()(T x) const {
+    return x * scalar::sigmoid(x);
+  }
 };
 struct Selu {
   template <class T>
@@ -93,15 +121,21 @@ struct Selu {
 
 struct ReluBackward {
   template <class T>
-  T operator()(T grad, T y) const { return y > 0 ? grad : T{0}; }
+  T operator()(T grad, T y) const {
+    return y > 0 ? grad : T{0};
+  }
 };
 struct SigmoidBackward {
   template <class T>
-  T operator()(T grad, T y) const { return grad * y * (1 - y); }
+  T operator()(T grad, T y) const {
+    return grad * y * (1 - y);
+  }
 };
 struct TanhBackward {
   template <class T>
-  T operator()(T grad, T y) const { return grad * (1 - y * y); }
+  T operator()(T grad, T y) const {
+    return grad * (1 - y * y);
+  }
 };
 
 void run_leaky_relu(const KernelCall& call) {

@@ -84,10 +84,12 @@ std::span<const KernelCandidate> sgd_momentum_kernels() {
   static constexpr KernelCandidate kKernels[] = {
       {.name = "highway",
        .dtypes = {DType::float32},
-       .direct = [](const KernelCall& call) { HWY_DYNAMIC_DISPATCH(update_float32)(call); }},
+       .direct = [](const KernelCall& call) { HWY_DYNAMIC_DISPATCH(update_float32)
+                                              (call); }},
       {.name = "highway",
        .dtypes = {DType::float64},
-       .direct = [](const KernelCall& call) { HWY_DYNAMIC_DISPATCH(update_float64)(call); }},
+       .direct = [](const KernelCall& call) { HWY_DYNAMIC_DISPATCH(update_float64)
+                                              (call); }},
   };
   return kKernels;
 }

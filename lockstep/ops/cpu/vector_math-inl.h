@@ -137,8 +137,7 @@ HWY_INLINE FloatVec vector_erf(FloatVec x) {
   p = hn::MulAdd(p, z, constant(-0.376125161f));
   p = hn::MulAdd(p, z, constant(1.12837916f));
   const NormalTail normal = normal_tail(hn::Mul(constant(1.41421356f), size));
-  const FloatVec far =
-      hn::CopySign(hn::NegMulAdd(constant(2.0f), normal.tail, constant(1.0f)), x);
+  const FloatVec far = hn::CopySign(hn::NegMulAdd(constant(2.0f), normal.tail, constant(1.0f)), x);
   return hn::IfThenElse(hn::Lt(size, constant(0.6f)), hn::Mul(p, x), far);
 }
 
