@@ -163,9 +163,11 @@ TEST(MixPrecision, ConvertsProductsOnly) {
       [](const Tensors& in) { return Tensors{softmax(dense(tanh(dense(in[0], in[1])), in[2]))}; },
       {floats({4, 8}), floats({8, 8}), floats({3, 8})});
   const Graph mixed = passes::mix_precision(graph, DType::bfloat16);
-  for (const Node& node : mixed.nodes())
-    if (node.op != nullptr && node.op->name != "cast")
-      EXPECT_EQ(node.outputs[0].dtype, node.op->name == "dense" ? DType::bfloat16 : DType::float32);
+  for (const Node& node : mixed.nodes()) {
+    if (node.op == nullptr || node.op->name == "cast") continue;
+    const DType expected = node.op->name == "dense" ? DType::bfloat16 : DType::float32;
+    EXPECT_EQ(node.outputs[0].dtype, expected);
+  }
   expect_same_results(graph, mixed, 0.02);
 }
 
