@@ -80,17 +80,18 @@ namespace lockstep::kernels {
 HWY_EXPORT(update_float32);
 HWY_EXPORT(update_float64);
 
+namespace {
+
+void run_float32(const KernelCall& call) { return HWY_DYNAMIC_DISPATCH(update_float32)(call); }
+
+void run_float64(const KernelCall& call) { return HWY_DYNAMIC_DISPATCH(update_float64)(call); }
+
+}  // namespace
+
 std::span<const KernelCandidate> sgd_momentum_kernels() {
   static constexpr KernelCandidate kKernels[] = {
-      {.name = "highway",
-       .dtypes = {DType::float32},
-       .direct = [](const KernelCall& call) { HWY_DYNAMIC_DISPATCH(update_float32)
-                                              (call); }},
-      {.name = "highway",
-       .dtypes = {DType::float64},
-       .direct = [](const KernelCall& call) { HWY_DYNAMIC_DISPATCH(update_float64)
-                                              (call); }},
-  };
+      {.name = "highway", .dtypes = {DType::float32}, .direct = run_float32},
+      {.name = "highway", .dtypes = {DType::float64}, .direct = run_float64}};
   return kKernels;
 }
 
