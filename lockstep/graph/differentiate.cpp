@@ -31,7 +31,7 @@ class Differentiator {
   void seed(ValueId head) {
     const InterceptScope scope(&tracer_);
     const TensorInfo info = graph_.info(head);
-    accumulate(head, full(info.shape, 1.0, info.dtype));
+    accumulate(head, full(info.shape, 1.0, info.dtype, info.device));
   }
 
   void run(std::int32_t begin, std::int32_t end) {
@@ -45,7 +45,7 @@ class Differentiator {
     const auto found = gradients_.find(value);
     if (found != gradients_.end()) return tracer_.value(found->second);
     const TensorInfo info = graph_.info(value);
-    return tracer_.value(full(info.shape, 0.0, info.dtype));
+    return tracer_.value(full(info.shape, 0.0, info.dtype, info.device));
   }
 
  private:
@@ -127,12 +127,20 @@ Graph differentiate(const Graph& graph, std::size_t head, const std::vector<std:
   if (head >= graph.outputs().size())
     throw InvalidArgument("differentiate: output {} of {} does not exist", head,
                           graph.outputs().size());
+  const TensorInfo& differentiated = graph.info(graph.outputs()[head]);
+  if (!is_floating(differentiated.dtype))
+    throw InvalidArgument("differentiate: output {} is {}, expected a floating dtype", head,
+                          differentiated.str());
   Graph result = graph;
   Differentiator differentiator(result);
   for (std::size_t input : wrt) {
     if (input >= graph.inputs().size())
       throw InvalidArgument("differentiate: input {} of {} does not exist", input,
                             graph.inputs().size());
+    const TensorInfo& info = graph.info(graph.inputs()[input]);
+    if (!is_floating(info.dtype))
+      throw InvalidArgument("differentiate: input {} is {}, expected a floating dtype", input,
+                            info.str());
     differentiator.want(graph.inputs()[input]);
   }
   const auto end = static_cast<std::int32_t>(graph.nodes().size());

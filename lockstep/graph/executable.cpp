@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <set>
 
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/program.h"
 #include "lockstep/ops/cpu/reorder.h"
+#include "lockstep/ops/random_ops.h"
 
 namespace lockstep {
 namespace {
@@ -44,13 +46,21 @@ void check_options(const Graph& graph, const CompileOptions& options) {
     if (state >= graph.inputs().size())
       throw InvalidArgument("compile: state {} of {} inputs does not exist", state,
                             graph.inputs().size());
+  std::set<std::size_t> targets;
   for (const Carry& carry : options.carries) {
+    if (!targets.insert(carry.input).second)
+      throw InvalidArgument("compile: two outputs are carried into input {}", carry.input);
     if (carry.output >= graph.outputs().size())
       throw InvalidArgument("compile: carried output {} of {} does not exist", carry.output,
                             graph.outputs().size());
     if (std::count(options.states.begin(), options.states.end(), carry.input) == 0)
       throw InvalidArgument("compile: output {} is carried into input {}, which is not a state",
                             carry.output, carry.input);
+    const TensorInfo& from = graph.info(graph.outputs()[carry.output]);
+    const TensorInfo& to = graph.info(graph.inputs()[carry.input]);
+    if (!(from == to))
+      throw InvalidArgument("compile: the carried output {} is {}, its state is {}", carry.output,
+                            from.str(), to.str());
   }
 }
 
@@ -83,6 +93,48 @@ void check_fits(const char* what, std::size_t index, const Tensor& tensor,
   if (tensor.is_symbolic())
     throw InvalidArgument("executable: {} {} has no data: it stands for a graph value", what,
                           index);
+}
+
+// A key of its own for everything that a compiled function draws in one call: a function of the
+// scope's key and of the call's place among the scope's draws.
+Tensor key_for_call() {
+  const RandomScope::Draw draw = RandomScope::next();
+  const std::vector<std::int64_t> key = draw.key.to_vector<std::int64_t>();
+  const auto words = philox({.seed = static_cast<std::uint64_t>(key[0]),
+                             .step = static_cast<std::uint32_t>(key[1]),
+                             .shard = static_cast<std::uint32_t>(key[2]),
+                             .use = static_cast<std::uint32_t>(draw.use)},
+                            0xffffffffu);
+  return random_key(std::uint64_t{words[0]} << 32 | words[1], static_cast<std::uint32_t>(key[1]),
+                    static_cast<std::uint32_t>(key[2]));
+}
+
+void reorder_bytes(const TensorInfo& info, std::byte* source, const Layout& from, std::byte* target,
+                   const Layout& to) {
+  if (from.is_plain() && to.is_plain()) {
+    std::memcpy(target, source, info.bytes());
+    return;
+  }
+  const auto kernel = make_reorder(info, from, info, to);
+  const auto scratch = Storage::allocate(kernel->scratch_bytes, {});
+  kernel->run({{&source, 1}, {&target, 1}, scratch->data()});
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  return a.storage() == b.storage() && a.info().bytes() > 0 && b.info().bytes() > 0;
+}
+
+// An output is written while inputs are still read, so it must be memory of its own.
+void check_room(std::size_t index, std::span<const Tensor> inputs,
+                std::span<const Tensor> outputs) {
+  const Tensor& output = outputs[index];
+  if (!output.is_contiguous()) throw InvalidArgument("executable: output {} is not dense", index);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].defined() && overlap(output, inputs[i]))
+      throw InvalidArgument("executable: output {} shares its memory with input {}", index, i);
+  for (std::size_t i = 0; i < index; ++i)
+    if (overlap(output, outputs[i]))
+      throw InvalidArgument("executable: output {} shares its memory with output {}", index, i);
 }
 
 }  // namespace
@@ -185,6 +237,7 @@ Executable& Executable::operator=(Executable&&) noexcept = default;
 Executable Executable::compile(const Graph& graph, const CompileOptions& options) {
   check_options(graph, options);
   auto program = std::make_shared<Program>(passes::lower(run_passes(graph, options), options));
+  program->changes_states = !options.carries.empty();
   passes::plan_memory(*program);
   auto impl = std::make_unique<Impl>();
   impl->states = std::make_shared<std::vector<std::shared_ptr<Storage>>>();
@@ -199,6 +252,8 @@ Executable Executable::compile(const Graph& graph, const CompileOptions& options
 }
 
 Executable Executable::clone() const {
+  if (impl_->program->changes_states)
+    throw InvalidArgument("executable: runs change its states, so two threads cannot share them");
   auto impl = std::make_unique<Impl>();
   impl->program = impl_->program;
   impl->states = impl_->states;
@@ -229,6 +284,7 @@ void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> ou
     const Buffer& buffer = program.buffers[i];
     if (buffer.kind == BufferKind::output) {
       check_fits("output", buffer.index, outputs[buffer.index], program.outputs[buffer.index]);
+      check_room(buffer.index, inputs, outputs);
       impl_->bases[i] = outputs[buffer.index].raw();
     }
     if (buffer.kind != BufferKind::input) continue;
@@ -268,33 +324,15 @@ std::vector<Executable::StepTime> Executable::profile(std::span<const Tensor> in
 
 void Executable::set_state(std::size_t input, const Tensor& value) {
   const StateSlot& slot = impl_->slot(input);
-  if (!(value.info() == slot.info))
-    throw InvalidArgument("executable: state {} is {}, got {}", input, slot.info.str(),
-                          value.info().str());
+  check_fits("state", input, value, slot.info);
   const Tensor dense = value.contiguous();
-  std::byte* source = dense.raw();
-  std::byte* target = impl_->state_data(slot);
-  if (slot.layout.is_plain()) {
-    std::memcpy(target, source, slot.info.bytes());
-    return;
-  }
-  const auto reorder = make_reorder(slot.info, {}, slot.info, slot.layout);
-  const auto scratch = Storage::allocate(reorder->scratch_bytes, {});
-  reorder->run({{&source, 1}, {&target, 1}, scratch->data()});
+  reorder_bytes(slot.info, dense.raw(), {}, impl_->state_data(slot), slot.layout);
 }
 
 Tensor Executable::state(std::size_t input) const {
   const StateSlot& slot = impl_->slot(input);
   Tensor result = Tensor::empty(slot.info.shape, slot.info.dtype, slot.info.device);
-  std::byte* source = impl_->state_data(slot);
-  std::byte* target = result.raw();
-  if (slot.layout.is_plain()) {
-    std::memcpy(target, source, slot.info.bytes());
-    return result;
-  }
-  const auto reorder = make_reorder(slot.info, slot.layout, slot.info, {});
-  const auto scratch = Storage::allocate(reorder->scratch_bytes, {});
-  reorder->run({{&source, 1}, {&target, 1}, scratch->data()});
+  reorder_bytes(slot.info, impl_->state_data(slot), slot.layout, result.raw(), {});
   return result;
 }
 
@@ -311,20 +349,45 @@ std::size_t Executable::state_bytes() const {
 std::string Executable::str() const { return impl_->program->str(); }
 
 CompiledFunction::CompiledFunction(TensorFunction function, CompileOptions options)
-    : function_(std::move(function)), options_(std::move(options)) {}
+    : function_(std::move(function)), options_(std::move(options)) {
+  if (!options_.states.empty() || !options_.carries.empty())
+    throw InvalidArgument("compile: a function has no states; compile its graph to an Executable");
+}
 
-Executable& CompiledFunction::executable_for(std::span<const Tensor> inputs) {
+// Random draws inside the function take their key from one more input, so that each call draws
+// anew.
+CompiledFunction::Entry CompiledFunction::make_entry(Infos infos) const {
+  Infos with_key = infos;
+  with_key.push_back({{3}, DType::int64, infos.empty() ? Device() : infos[0].device});
+  const Graph graph = trace(
+      [&](const std::vector<Tensor>& all) {
+        const RandomScope draws(all.back());
+        return function_({all.begin(), all.end() - 1});
+      },
+      with_key);
+  const bool random =
+      count_uses(graph)[static_cast<std::size_t>(graph.inputs().back().node)][0] > 0;
+  return {std::move(infos), random, Executable::compile(graph, options_)};
+}
+
+CompiledFunction::Entry& CompiledFunction::entry_for(std::span<const Tensor> inputs) {
   Infos infos;
-  for (const Tensor& input : inputs) infos.push_back(input.info());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) throw InvalidArgument("compile: input {} is undefined", i);
+    infos.push_back(inputs[i].info());
+  }
   for (Entry& entry : entries_)
-    if (entry.infos == infos) return entry.executable;
-  Executable executable = Executable::compile(trace(function_, infos), options_);
-  entries_.push_back({std::move(infos), std::move(executable)});
-  return entries_.back().executable;
+    if (entry.infos == infos) return entry;
+  entries_.push_back(make_entry(std::move(infos)));
+  return entries_.back();
 }
 
 std::vector<Tensor> CompiledFunction::operator()(std::span<const Tensor> inputs) {
-  return executable_for(inputs).run(inputs);
+  Entry& entry = entry_for(inputs);
+  std::vector<Tensor> all(inputs.begin(), inputs.end());
+  const Device device = inputs.empty() ? Device() : inputs[0].device();
+  all.push_back((entry.random ? key_for_call() : no_key_).to(device));
+  return entry.executable.run(all);
 }
 
 CompiledFunction compile(TensorFunction function, CompileOptions options) {

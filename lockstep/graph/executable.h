@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,8 +33,9 @@ struct CompileOptions {
   std::vector<Carry> carries = {};
 };
 
-// A compiled graph: the same work again and again, without an allocation. One thread at a time;
-// clone() gives another thread its own arena over the same plan and the same states.
+// A compiled graph: the same work again and again. One thread at a time; clone() gives another
+// thread its own arena over the same plan and the same states, and is refused when runs change
+// them.
 class Executable {
  public:
   // Throws what kernel choice throws.
@@ -47,7 +47,7 @@ class Executable {
 
   // Inputs that are not states, in order; returns the outputs that are not carried.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
-  // Writes into tensors the caller has: no allocation.
+  // Writes into dense tensors the caller has; with dense inputs, nothing is allocated.
   void run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
 
   struct StepTime {
@@ -76,7 +76,8 @@ class Executable {
 };
 
 // A function of tensors that is traced and compiled when it first meets a combination of shapes and
-// dtypes, and runs that executable from then on.
+// dtypes, and runs that executable from then on. Random draws inside it follow the RandomScope of
+// each call.
 class CompiledFunction {
  public:
   explicit CompiledFunction(TensorFunction function, CompileOptions options = {});
@@ -86,13 +87,16 @@ class CompiledFunction {
  private:
   struct Entry {
     Infos infos;
+    bool random;  // draws random numbers
     Executable executable;
   };
-  Executable& executable_for(std::span<const Tensor> inputs);
+  Entry make_entry(Infos infos) const;
+  Entry& entry_for(std::span<const Tensor> inputs);
 
   TensorFunction function_;
   CompileOptions options_;
   std::vector<Entry> entries_;
+  Tensor no_key_ = Tensor::zeros({3}, DType::int64);
 };
 
 CompiledFunction compile(TensorFunction function, CompileOptions options = {});

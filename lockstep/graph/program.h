@@ -68,6 +68,7 @@ struct Program {
   Infos inputs;   // of all graph inputs, states included
   Infos outputs;  // of the outputs that are returned
   std::size_t arena_bytes = 0;
+  bool changes_states = false;  // some output is carried
 
   std::string str() const;
 };

@@ -22,7 +22,7 @@ ValueId Tracer::value(const Tensor& tensor) {
   const auto known = constants_.find(tensor.identity());
   if (known != constants_.end()) return known->second;
   kept_.push_back(tensor);
-  const ValueId id = graph_.add_constant(tensor.detach());
+  const ValueId id = graph_.add_constant(tensor.copy());
   constants_.emplace(tensor.identity(), id);
   return id;
 }
@@ -64,6 +64,7 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
     return values[static_cast<std::size_t>(v.node)][static_cast<std::size_t>(v.output)];
   };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) throw InvalidArgument("graph: input {} is undefined", i);
     if (!(inputs[i].info() == graph.info(graph.inputs()[i])))
       throw InvalidArgument("graph: input {} is {}, expected {}", i, inputs[i].info().str(),
                             graph.info(graph.inputs()[i]).str());

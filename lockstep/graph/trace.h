@@ -16,7 +16,8 @@ struct TraceValue {
   ValueId id;
 };
 
-// Records the ops of this thread into a graph. Tensors with contents become constants.
+// Records the ops of this thread into a graph. Tensors with contents become constants: what they
+// held when they were first used.
 class Tracer final : public OpInterceptor {
  public:
   explicit Tracer(Graph& graph) : graph_(graph) {}

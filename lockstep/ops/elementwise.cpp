@@ -221,7 +221,11 @@ const OpDef& subtract_op() {
   return op;
 }
 const OpDef& multiply_op() {
-  static const OpDef op = binary("multiply", infer_any, multiply_gradient, true);
+  static const OpDef op = [] {
+    OpDef def = binary("multiply", infer_any, multiply_gradient, true);
+    def.zero_with_singles = true;
+    return def;
+  }();
   return op;
 }
 const OpDef& divide_op() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/fused.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "lockstep/ops/catalogue.h"
@@ -183,11 +184,21 @@ FusedInstruction make_instruction(const OpDef& op, const Attrs& attrs, std::vect
   return instruction;
 }
 
-bool fused_preserves_zero(const OpDef& op, const Attrs& attrs) {
-  if (&op != &fused_elementwise_op()) return false;
-  for (const FusedInstruction& instruction : parse_fused(attrs.as<FusedAttrs>().program, 1u << 20))
-    if (!instruction.op->zero_preserving) return false;
-  return true;
+bool preserves_zero(const OpDef& op, const Attrs& attrs, const std::vector<bool>& single) {
+  const auto zero_result = [](const OpDef& step, bool any_single) {
+    return any_single ? step.zero_with_singles : step.zero_preserving;
+  };
+  const auto is_single = [](bool s) { return s; };
+  if (&op != &fused_elementwise_op())
+    return zero_result(op, std::any_of(single.begin(), single.end(), is_single));
+  std::vector<bool> nonzero = single;  // by register
+  for (const FusedInstruction& step : parse_fused(attrs.as<FusedAttrs>().program, single.size())) {
+    int given = 0;
+    for (int r : step.operands) given += nonzero[static_cast<std::size_t>(r)] ? 1 : 0;
+    const bool all = given == static_cast<int>(step.operands.size());
+    nonzero.push_back(all || !zero_result(*step.op, given > 0));
+  }
+  return !nonzero.back();
 }
 
 namespace families {

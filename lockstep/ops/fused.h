@@ -34,7 +34,8 @@ const OpDef& fused_elementwise_op();
 bool is_fusable(const OpDef& op, const Attrs& attrs);
 FusedInstruction make_instruction(const OpDef& op, const Attrs& attrs, std::vector<int> operands);
 
-// True for a fused chain all of whose ops give zero for zeros.
-bool fused_preserves_zero(const OpDef& op, const Attrs& attrs);
+// True when an element-wise op gives zero wherever its operands are zero, apart from those that
+// `single` marks: they are one element, of any value. Looks into fused chains.
+bool preserves_zero(const OpDef& op, const Attrs& attrs, const std::vector<bool>& single);
 
 }  // namespace lockstep

@@ -67,7 +67,8 @@ struct OpDef {
   GradientFn gradient = nullptr;  // null with no decompose: gradients stop here
   DecomposeFn decompose = nullptr;
   ViewFn view = nullptr;
-  bool zero_preserving = false;  // elementwise: f(0, ...) = 0, so padding stays zero
+  bool zero_preserving = false;    // elementwise: f(0, 0, ...) = 0, so padding stays zero
+  bool zero_with_singles = false;  // and does so whatever its one-element operands are
   std::span<const KernelCandidate> cpu = {};
 
   bool differentiable() const { return gradient != nullptr || decompose != nullptr; }

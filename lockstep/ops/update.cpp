@@ -38,6 +38,7 @@ const OpDef& sgd_momentum_update_op() {
                         .schema = attr_schema<SgdAttrs>(),
                         .infer = infer_sgd,
                         .zero_preserving = true,
+                        .zero_with_singles = true,
                         .cpu = kernels::sgd_momentum_kernels()};
   return op;
 }

@@ -116,5 +116,149 @@ TEST(Executable, AllocatesNothingWhenItRunsInto) {
   EXPECT_EQ(memory_stats().allocations, before);
 }
 
+// A graph of states and carries, run several times, against the interpreter in a loop.
+void expect_carried(const TensorFunction& function, const std::vector<Shape>& states,
+                    const std::vector<Carry>& carries, std::size_t outputs) {
+  Infos infos;
+  for (const Shape& shape : states) infos.push_back({shape, DType::float32, {}});
+  const Graph graph = trace(function, infos);
+  CompileOptions options{.carries = carries};
+  std::vector<Tensor> values;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    options.states.push_back(i);
+    values.push_back(random(states[i], i + 1));
+  }
+  Executable executable = Executable::compile(graph, options);
+  for (std::size_t i = 0; i < states.size(); ++i) executable.set_state(i, values[i]);
+  for (int run = 0; run < 3; ++run) {
+    const std::vector<Tensor> expected = interpret(graph, values);
+    const std::vector<Tensor> got = executable.run({});
+    ASSERT_EQ(got.size(), outputs);
+    std::size_t returned = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const bool carried = std::any_of(carries.begin(), carries.end(),
+                                       [&](const Carry& c) { return c.output == i; });
+      if (!carried) expect_close(got[returned++], expected[i]);
+    }
+    for (const Carry& carry : carries) values[carry.input] = expected[carry.output].copy();
+    for (std::size_t i = 0; i < states.size(); ++i) expect_close(executable.state(i), values[i]);
+  }
+}
+
+using Tensors = std::vector<Tensor>;
+
+TEST(Carries, MayReadOtherWindowsOfTheStateTheyReplace) {
+  expect_carried([](const Tensors& s) { return Tensors{add(s[0], flip(s[0], {0}))}; }, {{100000}},
+                 {{0, 0}}, 0);
+  expect_carried([](const Tensors& s) { return Tensors{subtract(s[0], slice(s[0], {0}, {1}))}; },
+                 {{64, 64}}, {{0, 0}}, 0);
+}
+
+TEST(Carries, ReturnTheOldValueOfAStateThatTheyReplace) {
+  expect_carried(
+      [](const Tensors& s) {
+        return Tensors{add(s[0], 1.0), s[0]};
+      },
+      {{5}}, {{0, 0}}, 1);
+  expect_carried(
+      [](const Tensors& s) {
+        return Tensors{multiply(s[0], 0.0), reshape(s[0], {3, 2})};
+      },
+      {{6}}, {{0, 0}}, 1);
+}
+
+TEST(Carries, SwapTwoStates) {
+  expect_carried(
+      [](const Tensors& s) {
+        return Tensors{s[1], s[0]};
+      },
+      {{4}, {4}}, {{0, 0}, {1, 1}}, 0);
+}
+
+TEST(Carries, SendOneValueIntoTwoStates) {
+  expect_carried([](const Tensors& s) { return Tensors{add(s[0], s[1])}; }, {{4}, {4}},
+                 {{0, 0}, {1, 0}}, 0);
+}
+
+TEST(Carries, AreRefusedWhenTheyMeetOrDoNotFit) {
+  const Graph graph = trace(
+      [](const Tensors& s) {
+        return Tensors{s[0], s[0], s[1]};
+      },
+      {{{4}, DType::float32, {}}, {{5}, DType::float32, {}}});
+  EXPECT_THROW(Executable::compile(graph, {.states = {0}, .carries = {{0, 0}, {0, 1}}}),
+               InvalidArgument);
+  EXPECT_THROW(Executable::compile(graph, {.states = {0}, .carries = {{0, 2}}}), InvalidArgument);
+}
+
+TEST(Carries, KeepAnExecutableFromBeingCloned) {
+  const Graph graph =
+      trace([](const Tensors& s) { return Tensors{add(s[0], 1.0)}; }, {{{4}, DType::float32, {}}});
+  EXPECT_NO_THROW(Executable::compile(graph, {.states = {0}}).clone());
+  EXPECT_THROW(Executable::compile(graph, {.states = {0}, .carries = {{0, 0}}}).clone(),
+               InvalidArgument);
+}
+
+// 20 channels are padded to 32: what stands in the padding must not leak into the next convolution.
+TEST(Executable, KeepsThePaddingOfBlockedLayoutsZero) {
+  const Tensors inputs{random({2, 8, 6, 6}, 1), random({20, 8, 3, 3}, 2),
+                       random({20, 20, 3, 3}, 3)};
+  const std::vector<Tensor (*)(const Tensor&)> functions{
+      [](const Tensor& y) { return add(y, 1.0); },
+      [](const Tensor& y) { return sqrt(maximum(add(y, 50.0), 0.5)); },
+      [](const Tensor& y) { return multiply(subtract(1.0, y), 2.0); },
+      [](const Tensor& y) { return exp(multiply(y, 0.01)); }};
+  for (const auto& function : functions) {
+    const Graph graph =
+        trace([&](const Tensors& in) { return Tensors{conv(function(conv(in[0], in[1])), in[2])}; },
+              infos_of(inputs));
+    expect_compiled_equals_interpreted(graph, inputs);
+  }
+}
+
+TEST(Executable, DoesNotWriteOverAnInputThatIsBroadcast) {
+  const Tensors inputs{random({64}, 1), random({4, 64}, 2)};
+  const Graph graph = trace(
+      [](const Tensors& in) { return Tensors{sum(cast(less(exp(in[0]), in[1]), DType::float32))}; },
+      infos_of(inputs));
+  expect_compiled_equals_interpreted(graph, inputs);
+}
+
+TEST(Executable, RefusesOutputsThatAreNotMemoryOfTheirOwn) {
+  const Graph graph = trace([](const Tensors& in) { return Tensors{add(in[0], 1.0)}; },
+                            {{{2, 3}, DType::float32, {}}});
+  Executable executable = Executable::compile(graph);
+  const Tensor x = Tensor::zeros({2, 3});
+  const Tensor turned = transpose(Tensor::zeros({3, 2}));
+  EXPECT_THROW(executable.run_into({&x, 1}, {&turned, 1}), InvalidArgument);
+  EXPECT_THROW(executable.run_into({&x, 1}, {&x, 1}), InvalidArgument);
+}
+
+TEST(CompiledFunction, KeepsWhatACapturedTensorHeldWhenItWasTraced) {
+  const Tensor w = Tensor::full({2}, 1.0), x = Tensor::zeros({2});
+  CompiledFunction function = compile([w](const Tensors& in) {
+    return Tensors{add(in[0], w), add(in[0], multiply(w, 2.0))};
+  });
+  function({&x, 1});
+  w.assign(Tensor::full({2}, 10.0));
+  EXPECT_EQ(function({&x, 1})[0].to_vector<float>()[0], 1.0f);
+  EXPECT_EQ(function({&x, 1})[1].to_vector<float>()[0], 2.0f);
+}
+
+TEST(CompiledFunction, DrawsAnewInEachCallAndTheSameUnderTheSameKey) {
+  CompiledFunction function =
+      compile([](const Tensors& in) { return Tensors{dropout(in[0], 0.5)}; });
+  const Tensor x = Tensor::full({256}, 1.0);
+  const auto two_calls = [&](std::uint64_t seed) {
+    const RandomScope scope(random_key(seed));
+    const std::vector<float> first = function({&x, 1})[0].to_vector<float>();
+    return std::pair(first, function({&x, 1})[0].to_vector<float>());
+  };
+  const auto [a, b] = two_calls(1);
+  EXPECT_NE(a, b);
+  EXPECT_EQ(two_calls(1), std::pair(a, b));
+  EXPECT_NE(two_calls(2).first, a);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -188,7 +188,7 @@ class Lowering {
   bool lower_elementwise(std::size_t id, const Node& node) {
     const std::optional<Layout> layout = common_layout(node);
     if (!layout || layout->is_plain()) return false;
-    if (layout->padded() && !preserves_zero(node)) return false;
+    if (layout->padded() && !keeps_padding_zero(node)) return false;
     emit_elementwise(id, node, *layout);
     return true;
   }
@@ -207,8 +207,11 @@ class Lowering {
     return layout;
   }
 
-  static bool preserves_zero(const Node& node) {
-    return node.op->zero_preserving || fused_preserves_zero(*node.op, node.attrs);
+  bool keeps_padding_zero(const Node& node) const {
+    std::vector<bool> single;
+    for (ValueId input : node.inputs)
+      single.push_back(is_single(graph_.info(input).shape, node.outputs[0].shape));
+    return preserves_zero(*node.op, node.attrs, single);
   }
 
   void emit_elementwise(std::size_t id, const Node& node, const Layout& layout) {
@@ -332,16 +335,37 @@ class Lowering {
     program_.steps.push_back(std::move(step));
   }
 
+  // Returned outputs first: one of them may be a state's old value.
   void place_outputs() {
     std::size_t returned = 0;
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-      const auto carry = std::find_if(options_.carries.begin(), options_.carries.end(),
-                                      [&](const Carry& c) { return c.output == i; });
-      if (carry != options_.carries.end())
-        carry_back(graph_.outputs()[i], carry->input);
-      else
-        return_output(graph_.outputs()[i], returned++);
+      const bool carried = std::any_of(options_.carries.begin(), options_.carries.end(),
+                                       [&](const Carry& c) { return c.output == i; });
+      if (!carried) return_output(graph_.outputs()[i], returned++);
     }
+    std::vector<std::optional<Operand>> old_values;
+    for (const Carry& carry : options_.carries) old_values.push_back(saved_old_value(carry));
+    for (std::size_t i = 0; i < options_.carries.size(); ++i)
+      carry_back(options_.carries[i], old_values[i]);
+  }
+
+  // A copy of what is carried, when that is a state's value as it was before the run: another carry
+  // may overwrite it first.
+  std::optional<Operand> saved_old_value(const Carry& carry) {
+    const StateSlot& slot = slot_of(carry);
+    const ValueId value = graph_.outputs()[carry.output];
+    const Operand source = form_in(value, slot.layout);
+    if (buffer(source.buffer).kind != BufferKind::state) return std::nullopt;
+    const Operand target = new_operand(slot.info, slot.layout);
+    copy_into(source, target.buffer, slot.info, slot.layout);
+    return target;
+  }
+
+  const StateSlot& slot_of(const Carry& carry) const {
+    const auto slot = std::find_if(program_.states.begin(), program_.states.end(),
+                                   [&](const StateSlot& s) { return s.input == carry.input; });
+    check(slot != program_.states.end(), "a carried input is not a state");
+    return *slot;
   }
 
   // Writes the value straight into the caller's buffer where nothing else stands in the way.
@@ -356,19 +380,15 @@ class Lowering {
       copy_into(source, target, info, {});
   }
 
-  void carry_back(ValueId value, std::size_t input) {
-    const auto slot = std::find_if(program_.states.begin(), program_.states.end(),
-                                   [&](const StateSlot& s) { return s.input == input; });
-    check(slot != program_.states.end(), "a carried input is not a state");
-    if (!(graph_.info(value) == slot->info))
-      throw InvalidArgument("compile: the carried output is {}, its state is {}",
-                            graph_.info(value).str(), slot->info.str());
-    const Operand source = form_in(value, slot->layout);
-    if (fills_arena_buffer(source, slot->layout.bytes(slot->info)) &&
-        can_write_early(source.buffer, slot->buffer))
-      redirect(source.buffer, slot->buffer);
+  void carry_back(const Carry& carry, const std::optional<Operand>& old_value) {
+    const StateSlot slot = slot_of(carry);
+    if (old_value) return copy_into(*old_value, slot.buffer, slot.info, slot.layout);
+    const Operand source = form_in(graph_.outputs()[carry.output], slot.layout);
+    if (fills_arena_buffer(source, slot.layout.bytes(slot.info)) &&
+        can_write_early(source.buffer, slot.buffer))
+      redirect(source.buffer, slot.buffer);
     else
-      copy_into(source, slot->buffer, slot->info, slot->layout);
+      copy_into(source, slot.buffer, slot.info, slot.layout);
   }
 
   bool fills_arena_buffer(const Operand& operand, std::size_t bytes) const {
@@ -376,21 +396,27 @@ class Lowering {
            buffer(operand.buffer).bytes == bytes;
   }
 
-  // True when nothing reads the old state after the step that makes the new one, except that
-  // step itself where it works element by element.
+  // True when nothing reads the old state after the step that makes the new one, except that step
+  // itself where it works element by element on the whole of it.
   bool can_write_early(std::int32_t fresh, std::int32_t state) const {
     bool written = false;
     for (const Step& step : program_.steps) {
-      const auto touches = [](const std::vector<Operand>& operands, std::int32_t buffer) {
-        return std::any_of(operands.begin(), operands.end(),
-                           [&](const Operand& o) { return o.buffer == buffer; });
-      };
-      if (written && touches(step.inputs, state)) return false;
-      if (!touches(step.outputs, fresh)) continue;
+      const auto reads = [&](const Operand& o) { return o.buffer == state; };
+      if (written && std::any_of(step.inputs.begin(), step.inputs.end(), reads)) return false;
+      const auto output = std::find_if(step.outputs.begin(), step.outputs.end(),
+                                       [&](const Operand& o) { return o.buffer == fresh; });
+      if (output == step.outputs.end()) continue;
       written = true;
-      if (touches(step.inputs, state) && !step.may_overwrite_input) return false;
+      for (const Operand& input : step.inputs)
+        if (reads(input) && !(step.may_overwrite_input && lies_on(input, *output))) return false;
     }
     return written;
+  }
+
+  // Element for element in the same place of their buffers.
+  static bool lies_on(const Operand& a, const Operand& b) {
+    return a.byte_offset == b.byte_offset && a.shape == b.shape && a.strides == b.strides &&
+           item_size(a.dtype) == item_size(b.dtype);
   }
 
   void copy_into(const Operand& source, std::int32_t target, const TensorInfo& info,

@@ -6,9 +6,9 @@
 namespace lockstep::passes {
 namespace {
 
-constexpr std::size_t kPage = 64;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 Buffer& buffer_of(Program& program, const Operand& operand) {
   return program.buffers[static_cast<std::size_t>(operand.buffer)];
@@ -46,12 +46,14 @@ void replace_buffer(Program& program, std::size_t from_step, std::int32_t from, 
   }
 }
 
-// True when the step may write over this input: it dies here, and no other operand is a different
-// window on its buffer.
-bool may_overwrite(Program& program, std::size_t s, const Operand& input, std::size_t bytes) {
+// True when the step may write its output over this input: element lies on element, the input dies
+// here, and no other operand is a different window on its buffer.
+bool may_overwrite(Program& program, std::size_t s, const Operand& input, const Operand& output) {
   const Step& step = program.steps[s];
   const Buffer& dying = buffer_of(program, input);
-  if (dying.bytes != bytes || dying.last_step != static_cast<std::int32_t>(s)) return false;
+  if (dying.last_step != static_cast<std::int32_t>(s) || !(input.shape == output.shape) ||
+      item_size(input.dtype) != item_size(output.dtype))
+    return false;
   const auto harmless = [&](const Operand& other) {
     return other.buffer != input.buffer || covers(program, other);
   };
@@ -68,7 +70,7 @@ void share_dying_inputs(Program& program) {
       if (!covers(program, output)) continue;
       const Buffer fresh = buffer_of(program, output);
       for (const Operand& input : program.steps[s].inputs) {
-        if (!may_overwrite(program, s, input, fresh.bytes)) continue;
+        if (!may_overwrite(program, s, input, output)) continue;
         buffer_of(program, input).last_step = fresh.last_step;
         replace_buffer(program, s, output.buffer, input.buffer);
         break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <optional>
 #include <unordered_map>
 
@@ -74,7 +74,9 @@ class Simplifier {
 
   bool is_number(ValueId value, double number) {
     const Node& node = rewriter_.target().node(value);
-    return node.is_constant() && node.constant.numel() == 1 && node.constant.item() == number;
+    if (!node.is_constant() || node.constant.numel() != 1) return false;
+    const double held = node.constant.item();
+    return held == number && std::signbit(held) == std::signbit(number);
   }
 
   // The input that the node's only output equals, if there is one.
@@ -87,11 +89,12 @@ class Simplifier {
     if ((op == "reshape" || op == "expand" || op == "cast" || op == "squeeze") &&
         unchanged(inputs[0]))
       return inputs[0];
-    if ((op == "add" || op == "subtract") && unchanged(inputs[0]) && is_number(inputs[1], 0.0))
-      return inputs[0];
+    // x + 0 is not x when x is -0; x - 0 and x + (-0) are.
+    if (op == "subtract" && unchanged(inputs[0]) && is_number(inputs[1], 0.0)) return inputs[0];
+    if (op == "add" && unchanged(inputs[0]) && is_number(inputs[1], -0.0)) return inputs[0];
     if ((op == "multiply" || op == "divide") && unchanged(inputs[0]) && is_number(inputs[1], 1.0))
       return inputs[0];
-    if (op == "add" && unchanged(inputs[1]) && is_number(inputs[0], 0.0)) return inputs[1];
+    if (op == "add" && unchanged(inputs[1]) && is_number(inputs[0], -0.0)) return inputs[1];
     if (op == "multiply" && unchanged(inputs[1]) && is_number(inputs[0], 1.0)) return inputs[1];
     return std::nullopt;
   }
