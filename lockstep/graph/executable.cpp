@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "lockstep/autograd/autograd.h"
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/program.h"
 #include "lockstep/ops/cpu/reorder.h"
@@ -93,6 +94,14 @@ void check_fits(const char* what, std::size_t index, const Tensor& tensor,
   if (tensor.is_symbolic())
     throw InvalidArgument("executable: {} {} has no data: it stands for a graph value", what,
                           index);
+}
+
+// The tape and the tracer see ops, not executables.
+bool is_watched(std::span<const Tensor> inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) {
+    return input.is_symbolic() ||
+           (autograd::is_recording() && input.defined() && autograd::requires_grad(input));
+  });
 }
 
 // A key of its own for everything that a compiled function draws in one call: a function of the
@@ -383,6 +392,7 @@ CompiledFunction::Entry& CompiledFunction::entry_for(std::span<const Tensor> inp
 }
 
 std::vector<Tensor> CompiledFunction::operator()(std::span<const Tensor> inputs) {
+  if (is_watched(inputs)) return function_({inputs.begin(), inputs.end()});
   Entry& entry = entry_for(inputs);
   std::vector<Tensor> all(inputs.begin(), inputs.end());
   const Device device = inputs.empty() ? Device() : inputs[0].device();

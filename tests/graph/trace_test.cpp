@@ -112,6 +112,21 @@ TEST(CompiledFunction, CompilesOnceForEachShapeAndDtype) {
   EXPECT_EQ(function.compiled_count(), 3u);
 }
 
+TEST(CompiledFunction, HasGradientsAndCanBeTraced) {
+  CompiledFunction square_it = compile([](const Tensors& in) { return Tensors{square(in[0])}; });
+  const Tensor x = Tensor::full({2}, 3.0);
+  autograd::attach_grad(x);
+  Tensor y;
+  {
+    const autograd::RecordScope record;
+    y = square_it({&x, 1})[0];
+  }
+  autograd::backward(y);
+  EXPECT_EQ(autograd::gradient(x).to_vector<float>(), (std::vector<float>{6, 6}));
+  const Graph graph = trace([&](const Tensors& in) { return square_it(in); }, {floats({2})});
+  EXPECT_EQ(count_ops(graph, "square"), 1);
+}
+
 TEST(Executable, ReturnsInputsConstantsAndTheSameValueTwice) {
   const Tensor seven = Tensor::full({2}, 7.0);
   const Graph graph = trace(
