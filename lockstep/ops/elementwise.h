@@ -49,6 +49,7 @@ Tensor logical_not(const Tensor& x);
 // condition ? a : b, all three broadcast.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 Tensor clip(const Tensor& x, double low, double high);
+// To an integer: the fraction is cut off, what does not fit becomes the nearest end, NaN 0.
 Tensor cast(const Tensor& x, DType dtype);
 
 // Sums `x` over the axes along which `shape` was broadcast to x's shape: broadcasting's gradient.

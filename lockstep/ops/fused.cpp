@@ -34,7 +34,7 @@ bool to_number(const AttrValue& value, double& number) {
 
 AttrValue from_number(double number, const AttrValue& like) {
   if (std::holds_alternative<bool>(like)) return number != 0.0;
-  if (std::holds_alternative<std::int64_t>(like)) return static_cast<std::int64_t>(number);
+  if (std::holds_alternative<std::int64_t>(like)) return convert_element<std::int64_t>(number);
   return number;
 }
 

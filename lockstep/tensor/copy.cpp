@@ -28,16 +28,16 @@ void copy_row(const S* source, std::int64_t source_step, T* target, std::int64_t
     } else if constexpr (is_half_and_float<S, T>) {
       convert_run(source, target, static_cast<std::size_t>(count));
     } else {
-      for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<T>(source[i]);
+      for (std::int64_t i = 0; i < count; ++i) target[i] = convert_element<T>(source[i]);
     }
     return;
   }
   if (source_step == 0 && target_step == 1) {
-    std::fill_n(target, count, static_cast<T>(*source));
+    std::fill_n(target, count, convert_element<T>(*source));
     return;
   }
   for (std::int64_t i = 0; i < count; ++i)
-    target[i * target_step] = static_cast<T>(source[i * source_step]);
+    target[i * target_step] = convert_element<T>(source[i * source_step]);
 }
 
 template <class S, class T>

@@ -63,7 +63,7 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
   Tensor result = empty(shape, dtype, device);
   visit_dtype(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    std::fill_n(result.data<T>(), result.numel(), static_cast<T>(value));
+    std::fill_n(result.data<T>(), result.numel(), convert_element<T>(value));
   });
   return result;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/tensor/convert.h"
 #include "lockstep/tensor/dtype.h"
 #include "lockstep/tensor/shape.h"
 #include "lockstep/tensor/storage.h"
@@ -153,7 +154,7 @@ std::vector<T> Tensor::to_vector() const {
   visit_dtype(dtype(), [&](auto tag) {
     using S = typename decltype(tag)::type;
     const S* source = dense.data<S>();
-    for (std::size_t i = 0; i < result.size(); ++i) result[i] = static_cast<T>(source[i]);
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = convert_element<T>(source[i]);
   });
   return result;
 }

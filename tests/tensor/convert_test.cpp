@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "lockstep/tensor/tensor.h"
+
 namespace lockstep {
 namespace {
 
@@ -56,6 +58,25 @@ void expect_same_as_one_by_one() {
 
 TEST(Convert, Bfloat16RunsEqualSingleValues) { expect_same_as_one_by_one<BFloat16>(); }
 TEST(Convert, Float16RunsEqualSingleValues) { expect_same_as_one_by_one<Float16>(); }
+
+TEST(Convert, WhatAnIntegerCannotHoldBecomesItsNearestEnd) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor values = Tensor::from<double>({-inf, -1e19, -128.9, -1.5, 1.5, 255.9, 256, 1e19, inf,
+                                              std::numeric_limits<double>::quiet_NaN()},
+                                             {10});
+  using Longs = std::vector<std::int64_t>;
+  const auto as = [&](DType dtype) {
+    const Tensor target = Tensor::empty({10}, dtype);
+    target.assign(values);
+    return target.to_vector<std::int64_t>();
+  };
+  const std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(as(DType::uint8), (Longs{0, 0, 0, 0, 1, 255, 255, 255, 255, 0}));
+  EXPECT_EQ(as(DType::int8), (Longs{-128, -128, -128, -1, 1, 127, 127, 127, 127, 0}));
+  EXPECT_EQ(as(DType::int64), (Longs{least, least, -128, -1, 1, 255, 256, most, most, 0}));
+  EXPECT_EQ(Tensor::full({1}, -1.0, DType::uint8).item(), 0.0);
+}
 
 TEST(Convert, ShortRunsTouchNothingBeyondTheirEnd) {
   for (std::size_t count = 0; count < 40; ++count) {
