@@ -17,6 +17,10 @@ if(LOCKSTEP_WERROR)
   target_compile_options(lockstep_options INTERFACE -Werror)
 endif()
 
+if(LOCKSTEP_ONE_TARGET)
+  add_compile_options(-march=haswell)
+  add_compile_definitions(HWY_COMPILE_ONLY_STATIC)
+endif()
 if(LOCKSTEP_SANITIZE)
   add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)
