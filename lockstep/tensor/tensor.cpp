@@ -32,6 +32,38 @@ void make_contiguous(Dims& dims) {
   }
 }
 
+// The bytes of its storage between which a window lies.
+struct Extent {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+Extent extent_of(const Tensor& tensor) {
+  std::int64_t first = tensor.offset();
+  std::int64_t last = tensor.offset();
+  for (int i = 0; i < tensor.rank(); ++i) {
+    const std::int64_t reach = (tensor.shape()[i] - 1) * tensor.strides()[i];
+    (reach < 0 ? first : last) += reach;
+  }
+  const auto item = static_cast<std::int64_t>(item_size(tensor.dtype()));
+  return {first * item, (last + 1) * item};
+}
+
+// Whether writing the target element by element could change elements of the source not yet read.
+bool must_copy_first(const Tensor& target, const Tensor& source) {
+  if (source.storage() != target.storage() || target.numel() == 0) return false;
+  if (source.info() == target.info() && source.strides() == target.strides() &&
+      source.offset() == target.offset())
+    return false;
+  const Extent read = extent_of(source);
+  const Extent written = extent_of(target);
+  return read.begin < written.end && written.begin < read.end;
+}
+
+void check_defined(const Tensor& tensor) {
+  if (!tensor.defined()) throw InvalidArgument("tensor: undefined");
+}
+
 StridedPointer pointer_to(const Tensor& tensor) {
   return {tensor.raw(), tensor.strides(), tensor.dtype()};
 }
@@ -92,11 +124,12 @@ Tensor Tensor::symbolic(const TensorInfo& info, std::shared_ptr<TraceValue> valu
 }
 
 std::int64_t Tensor::shape(int axis) const {
+  check_defined(*this);
   return shape()[normalize_axis("shape", axis, rank())];
 }
 
 std::byte* Tensor::raw() const {
-  check(defined(), "an undefined tensor has no data");
+  check_defined(*this);
   if (impl_->storage == nullptr)
     throw InvalidArgument("tensor: {} stands for a graph value and has no data while tracing",
                           info().str());
@@ -110,33 +143,40 @@ void Tensor::fail_dtype(DType asked) const {
 }
 
 double Tensor::item() const {
+  check_defined(*this);
   if (numel() != 1)
     throw InvalidArgument("item: needs exactly one element, the shape is {}", shape().str());
   return to_vector<double>()[0];
 }
 
 Tensor Tensor::contiguous() const {
+  check_defined(*this);
   if (is_contiguous()) return *this;
   return copy();
 }
 
 Tensor Tensor::copy() const {
+  check_defined(*this);
   Tensor result = empty(shape(), dtype(), device());
   result.assign(*this);
   return result;
 }
 
 void Tensor::assign(const Tensor& source) const {
+  check_defined(*this);
+  check_defined(source);
   const Shape joint = broadcast_shapes("assign", shape(), source.shape());
   if (!(joint == shape()))
     throw InvalidArgument("assign: a value of shape {} does not fit into {}", source.shape().str(),
                           shape().str());
+  if (must_copy_first(*this, source)) return assign(source.copy());
   StridedPointer from = pointer_to(source);
   from.strides = broadcast_strides(source.shape(), source.strides(), shape());
   copy_strided(shape(), from, pointer_to(*this));
 }
 
 Tensor Tensor::to(Device device) const {
+  check_defined(*this);
   if (device == this->device()) return *this;
   Tensor result = empty(shape(), dtype(), device);
   result.assign(*this);
@@ -144,12 +184,14 @@ Tensor Tensor::to(Device device) const {
 }
 
 Tensor Tensor::detach() const {
+  check_defined(*this);
   auto impl = std::make_shared<Impl>(*impl_);
   impl->tape = nullptr;
   return Tensor(std::move(impl));
 }
 
 Tensor Tensor::window(const Shape& shape, const Strides& strides, std::int64_t offset) const {
+  check_defined(*this);
   check(impl_->storage != nullptr, "a symbolic tensor has no memory to look at");
   return view_of(impl_->storage, shape, strides, offset, dtype());
 }

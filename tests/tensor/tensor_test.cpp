@@ -29,6 +29,38 @@ TEST(Tensor, DefaultIsUndefined) {
   const Tensor x;
   EXPECT_FALSE(x.defined());
   EXPECT_FALSE(x.is_symbolic());
+  EXPECT_EQ(x.str(), "(undefined)");
+}
+
+TEST(Tensor, AnUndefinedOneCannotBeReadCopiedOrWritten) {
+  const Tensor none;
+  const Tensor x = Tensor::zeros({2});
+  const std::string message = "tensor: undefined";
+  EXPECT_EQ(message_of([&] { none.shape(0); }), message);
+  EXPECT_EQ(message_of([&] { none.raw(); }), message);
+  EXPECT_EQ(message_of([&] { none.item(); }), message);
+  EXPECT_EQ(message_of([&] { none.to_vector<float>(); }), message);
+  EXPECT_EQ(message_of([&] { none.contiguous(); }), message);
+  EXPECT_EQ(message_of([&] { none.copy(); }), message);
+  EXPECT_EQ(message_of([&] { none.assign(x); }), message);
+  EXPECT_EQ(message_of([&] { x.assign(none); }), message);
+  EXPECT_EQ(message_of([&] { none.to(cpu(1)); }), message);
+  EXPECT_EQ(message_of([&] { none.detach(); }), message);
+}
+
+TEST(Tensor, AssignsAWindowOnItsOwnMemoryAsIfCopiedFirst) {
+  const Tensor line = counting({4});
+  line.assign(line.window({4}, {-1}, 3));
+  EXPECT_EQ(line.to_vector<int>(), (std::vector<int>{3, 2, 1, 0}));
+  const Tensor square = counting({2, 2});
+  square.assign(square.window({2, 2}, {1, 2}, 0));
+  EXPECT_EQ(square.to_vector<int>(), (std::vector<int>{0, 2, 1, 3}));
+  const Tensor shifted = counting({5});
+  shifted.window({4}, {1}, 1).assign(shifted.window({4}, {1}, 0));
+  EXPECT_EQ(shifted.to_vector<int>(), (std::vector<int>{0, 0, 1, 2, 3}));
+  const Tensor last = counting({3});
+  last.assign(last.window({1}, {1}, 1));
+  EXPECT_EQ(last.to_vector<int>(), (std::vector<int>{1, 1, 1}));
 }
 
 TEST(Tensor, IsMadeOfValuesZerosOrOneNumber) {
