@@ -6,6 +6,7 @@
 
 #include "lockstep/ops/cpu/attention.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
@@ -239,8 +240,10 @@ const OpDef& attention_backward_op() {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Tensor& mask, bool causal, double scale) {
   const Attrs attrs = Attrs::of(AttentionAttrs{causal, scale});
-  if (mask.defined()) return apply_one(attention_op(), {q, k, v, mask}, attrs);
-  return apply_one(attention_op(), {q, k, v}, attrs);
+  return detail::named("scaled_dot_product_attention", [&] {
+    if (mask.defined()) return apply_one(attention_op(), {q, k, v, mask}, attrs);
+    return apply_one(attention_op(), {q, k, v}, attrs);
+  });
 }
 
 namespace families {

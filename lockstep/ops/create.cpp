@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "lockstep/ops/cpu/create.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
@@ -34,7 +35,7 @@ Infos infer_full(const InferArgs& args) {
 Infos infer_arange(const InferArgs& args) {
   const auto& attrs = args.attrs.as<ArangeAttrs>();
   const double count = std::ceil((attrs.stop - attrs.start) / attrs.step);
-  if (!std::isfinite(count) || count > 0x1p62)
+  if (!std::isfinite(count) || !std::isfinite(attrs.step) || count > 0x1p62)
     throw InvalidArgument("arange: from {} to {} by {} is not a finite range", attrs.start,
                           attrs.stop, attrs.step);
   if (count > 0.0) {
@@ -116,8 +117,15 @@ Tensor ones(const Shape& shape, DType dtype, Device device) {
   return full(shape, 1.0, dtype, device);
 }
 
-Tensor zeros_like(const Tensor& x) { return full(x.shape(), 0.0, x.dtype(), x.device()); }
-Tensor ones_like(const Tensor& x) { return full(x.shape(), 1.0, x.dtype(), x.device()); }
+Tensor zeros_like(const Tensor& x) {
+  detail::check_defined("zeros_like", x);
+  return full(x.shape(), 0.0, x.dtype(), x.device());
+}
+
+Tensor ones_like(const Tensor& x) {
+  detail::check_defined("ones_like", x);
+  return full(x.shape(), 1.0, x.dtype(), x.device());
+}
 
 Tensor arange(double start, double stop, double step, DType dtype, Device device) {
   return apply_one(arange_op(), {}, Attrs::of(ArangeAttrs{start, stop, step, dtype, device.index}));

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/short_list.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/widen.h"
 
@@ -199,26 +200,29 @@ class EagerCall {
 };
 
 std::vector<Tensor> run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
-  const EagerCall call(op, inputs, attrs);
-  if (auto window = call.view()) return {std::move(*window)};
-  return call.compute_all();
+  return detail::named(op.name, [&]() -> std::vector<Tensor> {
+    const EagerCall call(op, inputs, attrs);
+    if (auto window = call.view()) return {std::move(*window)};
+    return call.compute_all();
+  });
 }
 
 // The same without a vector for the one output that most ops have.
 Tensor run_eager_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
-  const EagerCall call(op, inputs, attrs);
-  if (auto window = call.view()) return std::move(*window);
-  if (call.outputs() > 1) return call.compute_all()[0];
-  Tensor output = call.allocate(0);
-  call.compute({&output, 1});
-  return output;
+  return detail::named(op.name, [&]() -> Tensor {
+    const EagerCall call(op, inputs, attrs);
+    if (auto window = call.view()) return std::move(*window);
+    if (call.outputs() > 1) return call.compute_all()[0];
+    Tensor output = call.allocate(0);
+    call.compute({&output, 1});
+    return output;
+  });
 }
 
 // Checks what interceptors rely on, and says who gets the call: nullptr for nobody.
 OpInterceptor* interceptor_of(const OpDef& op, std::span<const Tensor> inputs) {
   check_count(op, inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].defined()) throw InvalidArgument("{}: input {} is undefined", op.name, i);
+  for (std::size_t i = 0; i < inputs.size(); ++i) detail::check_defined(op.name, inputs[i], i);
   return innermost != nullptr ? innermost->interceptor() : nullptr;
 }
 
@@ -257,7 +261,8 @@ Infos infer(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& at
     if (!(input.device == inputs[0].device))
       throw InvalidArgument("{}: inputs are on {} and {}", op.name, inputs[0].device.str(),
                             input.device.str());
-  Infos outputs = op.infer({op.name.data(), inputs, attrs});
+  // An op's own messages have its name already; those of Shape have not.
+  Infos outputs = detail::named(op.name, [&] { return op.infer({op.name.data(), inputs, attrs}); });
   for (const TensorInfo& output : outputs)
     detail::checked_shape(op.name.data(), output.shape, item_size(output.dtype));
   return outputs;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lockstep/ops/cpu/elementwise.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/reduce.h"
@@ -332,13 +333,9 @@ const OpDef& cast_op() {
 
 // Calls
 
-void check_defined(const OpDef& op, const Tensor& x, int input) {
-  if (!x.defined()) throw InvalidArgument("{}: input {} is undefined", op.name, input);
-}
-
 Tensor promoted(const OpDef& op, const Tensor& a, const Tensor& b) {
-  check_defined(op, a, 0);
-  check_defined(op, b, 1);
+  detail::check_defined(op.name, a, 0);
+  detail::check_defined(op.name, b, 1);
   if (a.dtype() == b.dtype()) return apply_one(op, {a, b});
   const DType dtype = promote(a.dtype(), b.dtype());
   return apply_one(op, {cast(a, dtype), cast(b, dtype)});
@@ -367,7 +364,7 @@ DType number_dtype(DType dtype, double value) {
 }
 
 Tensor number(const OpDef& op, const Tensor& x, double value) {
-  check_defined(op, x, 0);
+  detail::check_defined(op.name, x, 0);
   return Tensor::scalar(value, number_dtype(x.dtype(), value), x.device());
 }
 
@@ -375,8 +372,8 @@ Tensor with_number(const OpDef& op, const Tensor& a, double b) {
   return promoted(op, a, number(op, a, b));
 }
 
-Tensor as_bool(const OpDef& op, const Tensor& x, int input) {
-  check_defined(op, x, input);
+Tensor as_bool(const OpDef& op, const Tensor& x, std::size_t input) {
+  detail::check_defined(op.name, x, input);
   return cast(x, DType::boolean);
 }
 
@@ -396,11 +393,13 @@ Tensor maximum(const Tensor& a, const Tensor& b) { return promoted(maximum_op(),
 Tensor minimum(const Tensor& a, const Tensor& b) { return promoted(minimum_op(), a, b); }
 
 Tensor divide(const Tensor& a, const Tensor& b) {
-  check_defined(divide_op(), a, 0);
-  check_defined(divide_op(), b, 1);
+  detail::check_defined(divide_op().name, a, 0);
+  detail::check_defined(divide_op().name, b, 1);
   const DType dtype = divided(promote(a.dtype(), b.dtype()));
   return apply_one(divide_op(), {cast(a, dtype), cast(b, dtype)});
 }
+
+Tensor operator-(const Tensor& x) { return negative(x); }
 
 Tensor add(const Tensor& a, double b) { return with_number(add_op(), a, b); }
 Tensor subtract(const Tensor& a, double b) { return with_number(subtract_op(), a, b); }
@@ -414,7 +413,7 @@ Tensor maximum(const Tensor& a, double b) { return with_number(maximum_op(), a, 
 Tensor minimum(const Tensor& a, double b) { return with_number(minimum_op(), a, b); }
 
 Tensor power(const Tensor& a, double b) {
-  check_defined(power_op(), a, 0);
+  detail::check_defined(power_op().name, a, 0);
   if (b == 2.0 && is_number(a.dtype())) return square(a);
   if (is_floating(a.dtype())) {
     if (b == 0.5) return sqrt(a);
@@ -448,8 +447,8 @@ Tensor logical_not(const Tensor& x) {
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   const Tensor chosen = as_bool(where_op(), condition, 0);
-  check_defined(where_op(), a, 1);
-  check_defined(where_op(), b, 2);
+  detail::check_defined(where_op().name, a, 1);
+  detail::check_defined(where_op().name, b, 2);
   const DType dtype = promote(a.dtype(), b.dtype());
   return apply_one(where_op(), {chosen, cast(a, dtype), cast(b, dtype)});
 }
@@ -459,12 +458,13 @@ Tensor clip(const Tensor& x, double low, double high) {
 }
 
 Tensor cast(const Tensor& x, DType dtype) {
-  check_defined(cast_op(), x, 0);
+  detail::check_defined(cast_op().name, x, 0);
   if (x.dtype() == dtype) return x;
   return apply_one(cast_op(), {x}, Attrs::of(CastAttrs{dtype}));
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
+  detail::check_defined("sum_to", x);
   if (x.shape() == shape) return x;
   if (!(broadcast_shapes("sum_to", shape, x.shape()) == x.shape()))
     throw InvalidArgument("sum_to: shape {} does not broadcast to {}", shape.str(),

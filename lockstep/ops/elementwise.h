@@ -67,6 +67,6 @@ inline Tensor operator+(double a, const Tensor& b) { return add(b, a); }
 inline Tensor operator-(double a, const Tensor& b) { return subtract(a, b); }
 inline Tensor operator*(double a, const Tensor& b) { return multiply(b, a); }
 inline Tensor operator/(double a, const Tensor& b) { return divide(a, b); }
-inline Tensor operator-(const Tensor& x) { return multiply(x, -1.0); }
+Tensor operator-(const Tensor& x);  // negative(x), of the same dtype
 
 }  // namespace lockstep

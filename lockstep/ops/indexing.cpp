@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/index_ops.h"
@@ -23,6 +24,12 @@ const T* as(const Index& index) {
 bool is_mask(const Index& index) {
   const Tensor* tensor = as<Tensor>(index);
   return tensor != nullptr && tensor->dtype() == DType::boolean;
+}
+
+void check_indices(const char* op, const std::vector<Index>& indices) {
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    if (const Tensor* tensor = as<Tensor>(indices[i]); tensor != nullptr && !tensor->defined())
+      throw InvalidArgument("{}: index {} is undefined", op, i);
 }
 
 int axes_taken(const Index& index) {
@@ -291,11 +298,18 @@ void assign_indexed(const Resolved& resolved, const Tensor& value) {
 }  // namespace
 
 Tensor index(const Tensor& x, const std::vector<Index>& indices) {
-  const Resolved resolved = Resolver(x, indices).run();
-  return resolved.axes.empty() ? resolved.window : take_indexed(resolved);
+  detail::check_defined("index", x);
+  check_indices("index", indices);
+  return detail::named("index", [&] {
+    const Resolved resolved = Resolver(x, indices).run();
+    return resolved.axes.empty() ? resolved.window : take_indexed(resolved);
+  });
 }
 
 void index_assign(const Tensor& target, const std::vector<Index>& indices, const Tensor& value) {
+  detail::check_defined("index_assign", target, 0);
+  detail::check_defined("index_assign", value, 1);
+  check_indices("index_assign", indices);
   if (target.is_symbolic() || value.is_symbolic())
     throw InvalidArgument("index_assign: graph values have no memory to write or read");
   const InterceptScope unrecorded(nullptr);

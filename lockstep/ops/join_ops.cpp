@@ -4,6 +4,7 @@
 
 #include "lockstep/ops/cpu/shape_ops.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/shape_defs.h"
 #include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
@@ -264,17 +265,21 @@ Tensor concat(const std::vector<Tensor>& parts, int axis) {
 }
 
 Tensor stack(const std::vector<Tensor>& parts, int axis) {
-  std::vector<Tensor> raised;
-  for (const Tensor& part : parts) {
-    if (!(part.shape() == parts[0].shape()))
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    detail::check_defined("stack", parts[i], i);
+    if (!(parts[i].shape() == parts[0].shape()))
       throw InvalidArgument("stack: parts have shapes {} and {}", parts[0].shape().str(),
-                            part.shape().str());
-    raised.push_back(expand_dims(part, axis));
+                            parts[i].shape().str());
   }
-  return concat(raised, axis);
+  return detail::named("stack", [&] {
+    std::vector<Tensor> raised;
+    for (const Tensor& part : parts) raised.push_back(expand_dims(part, axis));
+    return concat(raised, axis);
+  });
 }
 
 std::vector<Tensor> split(const Tensor& x, int parts, int axis) {
+  detail::check_defined("split", x);
   const std::int64_t size = x.shape()[normalize_axis("split", axis, x.rank())];
   if (parts <= 0 || size % parts != 0)
     throw InvalidArgument("split: axis {} of size {} does not split into {} equal parts", axis,
@@ -295,7 +300,8 @@ Tensor tile(const Tensor& x, const Ints& repeats) {
 }
 
 Tensor repeat(const Tensor& x, std::int64_t repeats, std::optional<int> axis) {
-  if (!axis) return repeat(reshape(x, {-1}), repeats, 0);
+  detail::check_defined("repeat", x);
+  if (!axis) return repeat(reshape(x, {x.numel()}), repeats, 0);
   return apply_one(detail::repeat_op(), {x}, Attrs::of(RepeatAttrs{repeats, *axis}));
 }
 

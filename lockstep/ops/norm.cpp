@@ -5,6 +5,7 @@
 
 #include "lockstep/ops/cpu/norm.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
@@ -303,14 +304,11 @@ const OpDef& layer_norm_backward_op() {
   return op;
 }
 
-void check_defined(const char* op, std::initializer_list<Tensor> inputs) {
-  for (const Tensor& input : inputs)
-    if (!input) throw InvalidArgument("{}: an input is undefined", op);
-}
-
 // Groups of channels are rows to layer_norm; the scale for each channel comes after.
 Tensor grouped_norm(const char* op, const Tensor& x, const Tensor& gamma, const Tensor& beta,
                     std::int64_t groups, double epsilon) {
+  detail::check_defined(op, gamma, 1);
+  detail::check_defined(op, beta, 2);
   check_channels(op, x.info());
   const std::int64_t channels = x.shape(1);
   if (groups < 1 || channels % groups != 0)
@@ -319,8 +317,8 @@ Tensor grouped_norm(const char* op, const Tensor& x, const Tensor& gamma, const 
   check_like(op, "beta", beta.info(), {channels}, x.info());
   const std::int64_t rows = x.shape(0) * groups;
   const std::int64_t size = rows == 0 ? 0 : x.numel() / rows;
-  const Tensor normal = layer_norm(reshape(x, {rows, size}), ones({size}, x.dtype()),
-                                   zeros({size}, x.dtype()), epsilon);
+  const Tensor normal = layer_norm(reshape(x, {rows, size}), ones({size}, x.dtype(), x.device()),
+                                   zeros({size}, x.dtype(), x.device()), epsilon);
   return add(multiply(reshape(normal, x.shape().vector()), per_channel(gamma, x)),
              per_channel(beta, x));
 }
@@ -346,12 +344,12 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
 
 Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, int groups,
                   double epsilon) {
-  check_defined("group_norm", {x, gamma, beta});
+  detail::check_defined("group_norm", x);
   return grouped_norm("group_norm", x, gamma, beta, groups, epsilon);
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
-  check_defined("instance_norm", {x, gamma, beta});
+  detail::check_defined("instance_norm", x);
   const std::int64_t channels = x.rank() < 2 ? 1 : std::max<std::int64_t>(x.shape(1), 1);
   return grouped_norm("instance_norm", x, gamma, beta, channels, epsilon);
 }

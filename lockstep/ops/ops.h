@@ -7,6 +7,7 @@
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/index_ops.h"
+#include "lockstep/ops/indexing.h"
 #include "lockstep/ops/loss.h"
 #include "lockstep/ops/matmul.h"
 #include "lockstep/ops/norm.h"

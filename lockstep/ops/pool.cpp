@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/ops/cpu/pool.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/pool_attrs.h"
@@ -339,9 +340,13 @@ Tensor avg_pool(const Tensor& x, const PoolOptions& options) {
   return apply_one(avg_pool_op(), {x}, attrs_of(options));
 }
 
-Tensor global_avg_pool(const Tensor& x) { return avg_pool(x, whole_window(x)); }
+Tensor global_avg_pool(const Tensor& x) {
+  return detail::named("global_avg_pool", [&] { return avg_pool(x, whole_window(x)); });
+}
 
-Tensor global_max_pool(const Tensor& x) { return max_pool(x, whole_window(x)); }
+Tensor global_max_pool(const Tensor& x) {
+  return detail::named("global_max_pool", [&] { return max_pool(x, whole_window(x)); });
+}
 
 Tensor adaptive_avg_pool(const Tensor& x, const Ints& output_size) {
   if (!divides(x, output_size))
@@ -350,7 +355,7 @@ Tensor adaptive_avg_pool(const Tensor& x, const Ints& output_size) {
   options.kernel = spatial_of(x.shape());
   const Ints output = spatial_list(output_size, options.kernel.size(), 1);
   for (std::size_t i = 0; i < output.size(); ++i) options.kernel[i] /= output[i];
-  return avg_pool(x, options);
+  return detail::named("adaptive_avg_pool", [&] { return avg_pool(x, options); });
 }
 
 namespace families {

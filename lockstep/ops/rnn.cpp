@@ -2,6 +2,7 @@
 #include "lockstep/ops/rnn.h"
 
 #include "lockstep/ops/cpu/rnn.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/rnn_steps.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
@@ -209,8 +210,9 @@ RnnResult rnn(const Tensor& x, const std::vector<RnnWeights>& weights, const Rnn
       if (has_cell) inputs.push_back(initial(cell, index, state, x));
       inputs.insert(inputs.end(), {w.w_input, w.w_hidden, bias_or_zeros(w.b_input, w.w_hidden),
                                    bias_or_zeros(w.b_hidden, w.w_hidden)});
-      const auto outputs =
-          apply(rnn_layer_op(), inputs, Attrs::of(RnnAttrs{options.mode, direction == 1}));
+      const auto outputs = detail::named("rnn", [&] {
+        return apply(rnn_layer_op(), inputs, Attrs::of(RnnAttrs{options.mode, direction == 1}));
+      });
       parts.push_back(outputs[0]);
       last_hidden.push_back(outputs[1]);
       if (has_cell) last_cell.push_back(outputs[2]);

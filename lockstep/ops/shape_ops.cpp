@@ -5,6 +5,7 @@
 #include <array>
 
 #include "lockstep/ops/cpu/shape_ops.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/shape_defs.h"
 #include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/detail/slice_range.h"
@@ -364,6 +365,7 @@ Tensor reshape(const Tensor& x, const Ints& shape) {
 }
 
 Tensor flatten(const Tensor& x, int start_axis) {
+  detail::check_defined("flatten", x);
   const int start =
       start_axis == x.rank() ? start_axis : normalize_axis("flatten", start_axis, x.rank());
   Ints shape(x.shape().begin(), x.shape().begin() + start);
@@ -378,6 +380,7 @@ Tensor transpose(const Tensor& x, const Ints& axes) {
 }
 
 Tensor swap_axes(const Tensor& x, int a, int b) {
+  detail::check_defined("swap_axes", x);
   Ints axes;
   for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
   std::swap(axes[static_cast<std::size_t>(normalize_axis("swap_axes", a, x.rank()))],
@@ -402,6 +405,7 @@ Tensor slice(const Tensor& x, const Ints& begin, const Ints& end, const Ints& st
 }
 
 Tensor slice_axis(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) {
+  detail::check_defined("slice_axis", x);
   const auto named = static_cast<std::size_t>(normalize_axis("slice_axis", axis, x.rank()));
   Ints begins(named + 1, 0);
   Ints ends(x.shape().begin(), x.shape().begin() + named + 1);

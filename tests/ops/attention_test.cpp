@@ -30,23 +30,27 @@ struct BadCall {
 
 TEST(Attention, RefusesShapesThatDoNotFit) {
   const BadCall calls[] = {
-      {{2, 3, 4}, {2, 3, 4}, {2, 3, 4}, "attention: q has shape [2, 3, 4], expected [B, H, T, D]"},
+      {{2, 3, 4},
+       {2, 3, 4},
+       {2, 3, 4},
+       "scaled_dot_product_attention: q has shape [2, 3, 4], expected [B, H, T, D]"},
       {{1, 2, 3, 4},
        {1, 2, 3},
        {1, 2, 3, 4},
-       "attention: k has shape [1, 2, 3], expected [B, H, T, D]"},
+       "scaled_dot_product_attention: k has shape [1, 2, 3], expected [B, H, T, D]"},
       {{1, 2, 3, 4},
        {1, 3, 3, 4},
        {1, 2, 3, 4},
-       "attention: k has shape [1, 3, 3, 4], expected batch and heads of q [1, 2, 3, 4]"},
+       "scaled_dot_product_attention: k has shape [1, 3, 3, 4], expected batch and heads of q [1, "
+       "2, 3, 4]"},
       {{1, 2, 3, 4},
        {1, 2, 3, 5},
        {1, 2, 3, 4},
-       "attention: k has shape [1, 2, 3, 5], q has depth 4"},
+       "scaled_dot_product_attention: k has shape [1, 2, 3, 5], q has depth 4"},
       {{1, 2, 3, 4},
        {1, 2, 6, 4},
        {1, 2, 5, 4},
-       "attention: v has shape [1, 2, 5, 4], k has length 6"},
+       "scaled_dot_product_attention: v has shape [1, 2, 5, 4], k has length 6"},
   };
   for (const BadCall& call : calls)
     EXPECT_EQ(message_of([&] {
@@ -61,9 +65,9 @@ TEST(Attention, RefusesDtypesThatDoNotFit) {
   const Tensor wide = Tensor::zeros({1, 1, 2, 2}, DType::float64);
   const Tensor whole = Tensor::zeros({1, 1, 2, 2}, DType::int32);
   EXPECT_EQ(message_of([&] { scaled_dot_product_attention(x, wide, x); }),
-            "attention: k is float64, q is float32");
+            "scaled_dot_product_attention: k is float64, q is float32");
   EXPECT_EQ(message_of([&] { scaled_dot_product_attention(whole, whole, whole); }),
-            "attention: q is int32, expected a floating dtype");
+            "scaled_dot_product_attention: q is int32, expected a floating dtype");
 }
 
 TEST(Attention, RefusesAMaskThatDoesNotFit) {
@@ -71,11 +75,12 @@ TEST(Attention, RefusesAMaskThatDoesNotFit) {
   EXPECT_EQ(message_of([&] {
               scaled_dot_product_attention(x, x, x, Tensor::zeros({2, 3}));
             }),
-            "attention: mask has shape [2, 3], which does not broadcast to [1, 2, 3, 3]");
+            "scaled_dot_product_attention: mask has shape [2, 3], which does not broadcast to [1, "
+            "2, 3, 3]");
   EXPECT_EQ(message_of([&] {
               scaled_dot_product_attention(x, x, x, Tensor::zeros({3, 3}, DType::int64));
             }),
-            "attention: mask is int64, expected bool or float32");
+            "scaled_dot_product_attention: mask is int64, expected bool or float32");
 }
 
 TEST(AttentionBackward, RefusesWhatTheForwardPassDidNotMake) {

@@ -36,6 +36,8 @@ TEST(Create, ValuesThatDoNotFitAreRefused) {
 TEST(Create, SizesThatCannotBeAreRefused) {
   EXPECT_EQ(message_of([] { full({2, -1}, 0); }), "full: shape [2, -1] has a negative size");
   EXPECT_EQ(message_of([] { arange(0, 1, 0); }), "arange: from 0 to 1 by 0 is not a finite range");
+  EXPECT_EQ(message_of([] { arange(0, 1, std::numeric_limits<double>::infinity()); }),
+            "arange: from 0 to 1 by inf is not a finite range");
   EXPECT_EQ(message_of([] { linspace(0, 1, -2); }), "linspace: count is -2, expected 0 or more");
   EXPECT_EQ(message_of([] { eye(-1); }), "eye: rows is -1, expected 0 or more");
 }

@@ -8,7 +8,9 @@
 
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/cpu/tile_ops.h"
+#include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/unary.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep {
@@ -107,6 +109,13 @@ TEST(Elementwise, IntegersWrapAroundAndDivideAsPythonDoes) {
             (std::vector<std::int64_t>{1, -1, 0, 0}));
   EXPECT_EQ(power(ints({2, -1, 3, 0}), ints({10, -3, -1, 0})).to_vector<std::int64_t>(),
             (std::vector<std::int64_t>{1024, -1, 0, 1}));
+}
+
+TEST(Elementwise, AMinusSignIsNegative) {
+  const Tensor x = full({1}, 5, DType::uint8);
+  EXPECT_EQ((-x).dtype(), DType::uint8);
+  EXPECT_EQ((-x).item(), negative(x).item());
+  EXPECT_EQ(message_of([] { -ones({1}, DType::boolean); }), "negative: got bool, expected numbers");
 }
 
 TEST(Elementwise, NotANumberWinsInMaximumAndMinimum) {

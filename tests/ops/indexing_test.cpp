@@ -150,8 +150,8 @@ TEST(Indexing, BadItemsAreRefused) {
   EXPECT_EQ(message_of([&] {
               index(x, {list({0, 1}), list({0, 1, 2})});
             }),
-            "ravel_index: shapes [2] and [3] do not broadcast");
-  EXPECT_EQ(message_of([&] { index(x, {Slice{0, 1, 0}}); }), "slice: a step is 0");
+            "index: shapes [2] and [3] do not broadcast");
+  EXPECT_EQ(message_of([&] { index(x, {Slice{0, 1, 0}}); }), "index: a step is 0");
   EXPECT_EQ(message_of([&] { index_assign(x, {0}, Tensor::zeros({2})); }),
             "index_assign: a value of shape [2] does not fit into [3]");
   EXPECT_EQ(message_of([&] {

@@ -43,11 +43,11 @@ TEST(Pool, RefusesAnInputWithoutSpatialAxes) {
         max_pool(zeros({2, 3}), {.kernel = {2}});
       }),
       "max_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
-  EXPECT_EQ(
-      message_of([] {
-        global_avg_pool(zeros({2, 3}));
-      }),
-      "avg_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
+  EXPECT_EQ(message_of([] {
+              global_avg_pool(zeros({2, 3}));
+            }),
+            "global_avg_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 "
+            "spatial axes");
 }
 
 TEST(Pool, RefusesIntegers) {

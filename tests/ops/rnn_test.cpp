@@ -97,10 +97,10 @@ struct BadWeight {
 
 TEST(RnnLayer, RefusesWeightsThatDoNotFit) {
   const BadWeight bad[] = {
-      {&RnnWeights::w_input, {8, 4}, "rnn_layer: w_input has shape [8, 4], expected [8, 3]"},
-      {&RnnWeights::w_hidden, {6, 2}, "rnn_layer: w_hidden has shape [6, 2], expected [8, 2]"},
-      {&RnnWeights::b_input, {2}, "rnn_layer: b_input has shape [2], expected [8]"},
-      {&RnnWeights::b_hidden, {8, 1}, "rnn_layer: b_hidden has shape [8, 1], expected [8]"},
+      {&RnnWeights::w_input, {8, 4}, "rnn: w_input has shape [8, 4], expected [8, 3]"},
+      {&RnnWeights::w_hidden, {6, 2}, "rnn: w_hidden has shape [6, 2], expected [8, 2]"},
+      {&RnnWeights::b_input, {2}, "rnn: b_input has shape [2], expected [8]"},
+      {&RnnWeights::b_hidden, {8, 1}, "rnn: b_hidden has shape [8, 1], expected [8]"},
   };
   for (const BadWeight& b : bad) {
     RnnWeights w = weights("lstm", 3, 2, 2);
@@ -117,11 +117,11 @@ TEST(RnnLayer, RefusesDtypesThatDoNotFit) {
   EXPECT_EQ(message_of([&] {
               rnn(narrow(random_tensor({2, 5, 3}, 1)), {w}, {"gru", false});
             }),
-            "rnn_layer: w_hidden is float64, expected float32");
+            "rnn: w_hidden is float64, expected float32");
   EXPECT_EQ(message_of([&] {
               rnn(Tensor::zeros({2, 5, 3}, DType::int64), {w}, {"gru", false});
             }),
-            "rnn_layer: x is int64, expected a floating dtype");
+            "rnn: x is int64, expected a floating dtype");
 }
 
 TEST(RnnLayer, RefusesANumberOfInputsThatTheModeDoesNotTake) {
