@@ -40,7 +40,7 @@ const OpDef& dropout_op() {
 }  // namespace
 
 Tensor dropout(const Tensor& x, double p) {
-  auto [key, use] = RandomScope::next();
+  auto [key, use] = RandomScope::next("dropout");
   if (x.defined() && !(key.device() == x.device()) && !key.is_symbolic()) key = key.to(x.device());
   return apply_one(dropout_op(), {x, key}, Attrs::of(DropoutAttrs{p, use}));
 }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lockstep/ops/cpu/random_ops.h"
+#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
@@ -13,7 +14,6 @@ namespace lockstep {
 namespace {
 
 thread_local RandomScope* innermost_scope = nullptr;
-thread_local std::int64_t uses_without_scope = 0;
 
 void check_key(const InferArgs& args) {
   const TensorInfo& key = args.inputs[0];
@@ -131,41 +131,43 @@ Tensor random_key(std::uint64_t seed, std::uint32_t step, std::uint32_t shard) {
 }
 
 RandomScope::RandomScope(Tensor key) : key_(std::move(key)), outer_(innermost_scope) {
+  detail::check_defined("RandomScope", key_);
   innermost_scope = this;
 }
 
 RandomScope::~RandomScope() { innermost_scope = outer_; }
 
-RandomScope::Draw RandomScope::next() {
-  if (innermost_scope == nullptr) return {random_key(0), uses_without_scope++};
+RandomScope::Draw RandomScope::next(const char* op) {
+  if (innermost_scope == nullptr)
+    throw InvalidArgument("{}: needs a RandomScope, which gives the draw its key", op);
   return {innermost_scope->key_, innermost_scope->uses_++};
 }
 
 Tensor uniform(const Shape& shape, double low, double high, DType dtype) {
-  const auto [key, use] = RandomScope::next();
+  const auto [key, use] = RandomScope::next("uniform");
   return apply_one(uniform_op(), {key},
                    Attrs::of(UniformAttrs{shape.vector(), low, high, dtype, use}));
 }
 
 Tensor normal(const Shape& shape, double mean, double stddev, DType dtype) {
-  const auto [key, use] = RandomScope::next();
+  const auto [key, use] = RandomScope::next("normal");
   return apply_one(normal_op(), {key},
                    Attrs::of(NormalAttrs{shape.vector(), mean, stddev, dtype, use}));
 }
 
 Tensor bernoulli(const Shape& shape, double p, DType dtype) {
-  const auto [key, use] = RandomScope::next();
+  const auto [key, use] = RandomScope::next("bernoulli");
   return apply_one(bernoulli_op(), {key}, Attrs::of(BernoulliAttrs{shape.vector(), p, dtype, use}));
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype) {
-  const auto [key, use] = RandomScope::next();
+  const auto [key, use] = RandomScope::next("randint");
   return apply_one(randint_op(), {key},
                    Attrs::of(RandintAttrs{shape.vector(), low, high, dtype, use}));
 }
 
 Tensor permutation(std::int64_t n) {
-  const auto [key, use] = RandomScope::next();
+  const auto [key, use] = RandomScope::next("permutation");
   return apply_one(permutation_op(), {key}, Attrs::of(PermutationAttrs{n, use}));
 }
 

@@ -10,8 +10,8 @@ namespace lockstep {
 // take it as an input. `use` tells apart the draws made under one key.
 Tensor random_key(std::uint64_t seed, std::uint32_t step = 0, std::uint32_t shard = 0);
 
-// Under a scope, random ops of this thread need no key: they take the scope's, with use numbers
-// counted from 0. Scopes nest. Without a scope the key is seed 0, and each thread counts uses.
+// Gives the random ops of this thread their key, with use numbers counted from 0. Scopes nest.
+// Without a scope a draw is an InvalidArgument: it would depend on what was drawn before.
 class RandomScope {
  public:
   explicit RandomScope(Tensor key);
@@ -19,12 +19,12 @@ class RandomScope {
   RandomScope(const RandomScope&) = delete;
   RandomScope& operator=(const RandomScope&) = delete;
 
-  // The innermost scope's key and next use number.
+  // The innermost scope's key and next use number, for a draw that `op` makes.
   struct Draw {
     Tensor key;
     std::int64_t use;
   };
-  static Draw next();
+  static Draw next(const char* op = "draw");
 
  private:
   Tensor key_;
@@ -46,7 +46,8 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dt
 // 0..n-1 in random order, int64.
 Tensor permutation(std::int64_t n);
 
-// Zeroes elements with probability p and scales the others by 1 / (1 - p).
+// Zeroes elements with probability p and scales the others by 1 / (1 - p), in any mode;
+// nn/functional.h has the one that honours autograd's.
 Tensor dropout(const Tensor& x, double p);
 
 }  // namespace lockstep

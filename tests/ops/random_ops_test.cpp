@@ -7,7 +7,6 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
-#include <thread>
 
 #include "lockstep/ops/reduce.h"
 #include "tests/message.h"
@@ -107,28 +106,28 @@ TEST(Random, APermutationHasEveryNumberOnce) {
 
 TEST(Random, UsesCountUpUnderAScopeAndScopesNest) {
   const RandomScope outer(random_key(1));
-  EXPECT_EQ(RandomScope::next().use, 0);
+  EXPECT_EQ(RandomScope::next("uniform").use, 0);
   {
     const RandomScope inner(random_key(2, 9));
-    const RandomScope::Draw draw = RandomScope::next();
+    const RandomScope::Draw draw = RandomScope::next("uniform");
     EXPECT_EQ(draw.use, 0);
     EXPECT_EQ(draw.key.to_vector<int>(), (std::vector<int>{2, 9, 0}));
   }
-  EXPECT_EQ(RandomScope::next().use, 1);
+  EXPECT_EQ(RandomScope::next("uniform").use, 1);
 }
 
-TEST(Random, WithoutAScopeEachThreadCountsFromZeroUnderSeedZero) {
-  RandomScope::Draw first, second;
-  std::thread([&] {
-    first = RandomScope::next();
-    second = RandomScope::next();
-  }).join();
-  EXPECT_EQ(first.key.to_vector<int>(), (std::vector<int>{0, 0, 0}));
-  EXPECT_EQ(first.use, 0);
-  EXPECT_EQ(second.use, 1);
+TEST(Random, WithoutAScopeADrawIsRefused) {
+  const std::string rest = ": needs a RandomScope, which gives the draw its key";
+  EXPECT_EQ(message_of([] { uniform({2}); }), "uniform" + rest);
+  EXPECT_EQ(message_of([] { normal({2}); }), "normal" + rest);
+  EXPECT_EQ(message_of([] { bernoulli({2}); }), "bernoulli" + rest);
+  EXPECT_EQ(message_of([] { randint(0, 2, {2}); }), "randint" + rest);
+  EXPECT_EQ(message_of([] { permutation(2); }), "permutation" + rest);
+  EXPECT_EQ(message_of([] { dropout(Tensor::zeros({2}), 0.5); }), "dropout" + rest);
 }
 
 TEST(Random, BadParametersAreRefused) {
+  const RandomScope outer(random_key(1));
   EXPECT_EQ(message_of([] { uniform({2}, 1.0, 0.0); }),
             "uniform: low is 1, high is 0, expected low <= high");
   EXPECT_EQ(message_of([] { uniform({2}, 0.0, 1.0, DType::int32); }),
