@@ -37,7 +37,8 @@ class PauseScope {
   std::unique_ptr<State> state_;
 };
 
-// Train or predict mode alone (dropout, batch norm), recording left as it is.
+// Train or predict mode alone, recording left as it is. Ops know no mode: dropout always drops, and
+// batch_norm always takes the batch's statistics. nn/functional.h has those that ask is_training().
 class ModeScope {
  public:
   explicit ModeScope(bool train_mode);

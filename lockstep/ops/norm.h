@@ -12,7 +12,8 @@ struct BatchNormResult {
   Tensor var;   // of this batch, divided by n
 };
 
-// Over all axes but 1. gamma and beta are [C].
+// Over all axes but 1, with the batch's statistics in any mode; nn/functional.h has the one that
+// honours autograd's. gamma and beta are [C].
 BatchNormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                            double epsilon = 1e-5);
 // With statistics from training.
