@@ -37,8 +37,8 @@ struct GradientArgs {
 // so that the same function serves the tape, the compiler and gradients of gradients.
 using GradientFn = std::vector<Tensor> (*)(const GradientArgs& args);
 
-// The op as a composition of simpler ones: its meaning, its fallback, and its gradient where it has
-// no gradient function of its own.
+// The op as a composition of simpler ones: its meaning, and its gradient where it has no gradient
+// function of its own. It is never run in place of a kernel.
 using DecomposeFn = std::vector<Tensor> (*)(std::span<const Tensor> inputs, const Attrs& attrs);
 
 // A window on the input's memory.
