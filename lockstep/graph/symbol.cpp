@@ -8,6 +8,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/graph/differentiate.h"
 #include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/dispatch.h"
 
 namespace lockstep {
 namespace {
@@ -39,6 +40,65 @@ void check_output(const SymbolNode& node, std::size_t output, std::size_t count)
   if (output >= count)
     throw InvalidArgument("symbol: '{}' has {} outputs, output {} is used", node.name, count,
                           output);
+}
+
+// How many bytes the UTF-8 character at the beginning of `text` has; 0: it is none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  // Overlong forms, surrogates and what is above U+10FFFF.
+  if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f)) return 0;
+  if ((lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f)) return 0;
+  return length;
+}
+
+// Graph files are JSON, which has nothing but UTF-8.
+void check_text(const std::string& text, const char* what) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(std::string_view(text).substr(at));
+    if (length == 0)
+      throw InvalidArgument("symbol: {} has the byte 0x{:02x} at {}, which is not UTF-8", what,
+                            static_cast<unsigned char>(text[at]), at);
+    at += length;
+  }
+}
+
+void check_name(const std::string& name) { check_text(name, "a name"); }
+
+void check_attrs(const std::vector<AttrField>& attrs) {
+  for (const AttrField& field : attrs)
+    if (const auto* text = std::get_if<std::string>(&field.value))
+      check_text(*text, "an attribute");
+}
+
+// The first "input0", "input1", ... from `place` on that is free.
+std::string free_name(std::size_t place, std::unordered_set<std::string>& taken) {
+  std::string name = fmt::format("input{}", place);
+  while (!taken.insert(name).second) name = fmt::format("input{}", ++place);
+  return name;
+}
+
+// Names of the graph's nodes, with one for every input.
+std::vector<std::string> node_names(const Graph& graph) {
+  std::unordered_set<std::string> taken;
+  std::vector<std::string> names;
+  for (const lockstep::Node& node : graph.nodes()) {
+    check_name(node.name);
+    taken.insert(node.name);
+    names.push_back(node.name);
+  }
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    std::string& name = names[static_cast<std::size_t>(graph.inputs()[i].node)];
+    if (name.empty()) name = free_name(i, taken);
+  }
+  return names;
 }
 
 // Unnamed nodes get "op0", "op1", ... by their place in the graph.
@@ -88,6 +148,7 @@ std::vector<NodePtr> sorted_nodes(const std::vector<Entry>& entries) {
 
 Symbol Symbol::variable(const std::string& name, std::optional<TensorInfo> info) {
   if (name.empty()) throw InvalidArgument("symbol: a variable needs a name");
+  check_name(name);
   return symbol_of(
       {.op = nullptr, .attrs = {}, .inputs = {}, .name = name, .info = info, .constant = {}});
 }
@@ -95,6 +156,7 @@ Symbol Symbol::variable(const std::string& name, std::optional<TensorInfo> info)
 Symbol Symbol::constant(const Tensor& value, const std::string& name) {
   if (!value.defined() || value.is_symbolic())
     throw InvalidArgument("symbol: a constant needs contents");
+  check_name(name);
   return symbol_of({.op = nullptr,
                     .attrs = {},
                     .inputs = {},
@@ -106,6 +168,8 @@ Symbol Symbol::constant(const Tensor& value, const std::string& name) {
 Symbol Symbol::apply(const std::string& op, const std::vector<Symbol>& inputs,
                      const std::vector<AttrField>& attrs, const std::string& name) {
   const OpDef& def = get_op(op);
+  check_name(name);
+  check_attrs(attrs);
   SymbolNode node;
   node.op = &def;
   node.name = name;
@@ -113,23 +177,26 @@ Symbol Symbol::apply(const std::string& op, const std::vector<Symbol>& inputs,
     node.attrs = def.schema.make(def.name, attrs);
   else if (!attrs.empty())
     fail_unknown_field(def.name, attrs[0].name, {});
-  const auto count = static_cast<int>(inputs.size());
-  if (count < def.min_inputs || (def.max_inputs >= 0 && count > def.max_inputs))
-    throw InvalidArgument("{}: takes {} to {} inputs, got {}", op, def.min_inputs, def.max_inputs,
-                          count);
+  check_input_count(def, inputs.size());
   for (const Symbol& input : inputs) node.inputs.push_back(single(input, op));
   return symbol_of(std::move(node));
 }
 
 Symbol Symbol::group(const std::vector<Symbol>& symbols) {
   std::vector<Entry> entries;
-  for (const Symbol& symbol : symbols)
+  std::vector<Entry> arguments;
+  std::unordered_set<const SymbolNode*> known;
+  for (const Symbol& symbol : symbols) {
     entries.insert(entries.end(), symbol.entries_.begin(), symbol.entries_.end());
+    for (const Entry& argument : symbol.arguments_)
+      if (known.insert(argument.node.get()).second) arguments.push_back(argument);
+  }
   if (entries.empty()) throw InvalidArgument("symbol: an empty group");
-  return Symbol(std::move(entries));
+  return Symbol(std::move(entries), std::move(arguments));
 }
 
 Symbol Symbol::from_graph(const Graph& graph) {
+  const std::vector<std::string> names = node_names(graph);
   std::vector<NodePtr> nodes;
   const auto entry = [&](ValueId v) {
     return Entry{nodes[static_cast<std::size_t>(v.node)], static_cast<std::size_t>(v.output)};
@@ -138,7 +205,7 @@ Symbol Symbol::from_graph(const Graph& graph) {
     SymbolNode node;
     node.op = source.op;
     node.attrs = source.attrs;
-    node.name = source.name;
+    node.name = names[nodes.size()];
     node.constant = source.constant;
     if (source.op == nullptr) node.info = source.outputs[0];
     for (ValueId input : source.inputs) node.inputs.push_back(entry(input));
@@ -146,7 +213,15 @@ Symbol Symbol::from_graph(const Graph& graph) {
   }
   std::vector<Entry> outputs;
   for (ValueId output : graph.outputs()) outputs.push_back(entry(output));
-  return Symbol(std::move(outputs));
+  std::vector<Entry> arguments;
+  for (ValueId input : graph.inputs()) arguments.push_back(entry(input));
+  return Symbol(std::move(outputs), std::move(arguments));
+}
+
+std::vector<NodePtr> Symbol::nodes() const {
+  std::vector<Entry> roots = arguments_;
+  roots.insert(roots.end(), entries_.begin(), entries_.end());
+  return sorted_nodes(roots);
 }
 
 Symbol Symbol::output(std::size_t index) const {
@@ -163,14 +238,14 @@ const std::string& Symbol::name() const { return entries_[0].node->name; }
 
 std::vector<std::string> Symbol::list_arguments() const {
   std::vector<std::string> names;
-  for (const NodePtr& node : sorted_nodes(entries_))
+  for (const NodePtr& node : nodes())
     if (node->is_variable()) names.push_back(node->name);
   return names;
 }
 
 std::vector<std::string> Symbol::list_outputs() const {
   std::unordered_map<const SymbolNode*, std::size_t> places;
-  for (const NodePtr& node : sorted_nodes(entries_)) places.emplace(node.get(), places.size());
+  for (const NodePtr& node : nodes()) places.emplace(node.get(), places.size());
   std::vector<std::string> names;
   for (const Entry& entry : entries_) {
     std::string name = name_or_default(*entry.node, places.at(entry.node.get())) + "_output";
@@ -190,7 +265,7 @@ Symbol Symbol::compose(const std::map<std::string, Symbol>& arguments) const {
     const Entry& fresh = replaced.at(old.node.get());
     return Entry{fresh.node, old.node->is_variable() ? fresh.output : old.output};
   };
-  for (const NodePtr& node : sorted_nodes(entries_)) {
+  for (const NodePtr& node : nodes()) {
     const auto given = node->is_variable() ? arguments.find(node->name) : arguments.end();
     if (given != arguments.end()) {
       replaced[node.get()] = single(given->second, "compose");
@@ -207,7 +282,10 @@ Symbol Symbol::compose(const std::map<std::string, Symbol>& arguments) const {
   }
   std::vector<Entry> outputs;
   for (const Entry& entry : entries_) outputs.push_back(now(entry));
-  return Symbol(std::move(outputs));
+  std::vector<Entry> left;
+  for (const Entry& argument : arguments_)
+    if (!arguments.contains(argument.node->name)) left.push_back(now(argument));
+  return Symbol(std::move(outputs), std::move(left));
 }
 
 Graph Symbol::to_graph(const InfoMap& known) const {
@@ -219,7 +297,7 @@ Graph Symbol::to_graph(const InfoMap& known) const {
     check_output(*entry.node, entry.output, graph.node(first).outputs.size());
     return ValueId{first.node, static_cast<std::int32_t>(entry.output)};
   };
-  for (const NodePtr& node : sorted_nodes(entries_)) {
+  for (const NodePtr& node : nodes()) {
     if (node->is_variable()) {
       if (!variables.insert(node->name).second)
         throw InvalidArgument("symbol: two different arguments are called '{}'", node->name);
@@ -250,6 +328,11 @@ Symbol::Inferred Symbol::infer(const InfoMap& known) const {
 
 BoundSymbol Symbol::bind(const InfoMap& known, const std::vector<std::string>& gradients_of,
                          const CompileOptions& options) const {
+  if (!options.states.empty() || !options.carries.empty())
+    throw InvalidArgument(
+        "symbol: a bound symbol has no states, got {} states and {} carries; compile to_graph() "
+        "for those",
+        options.states.size(), options.carries.size());
   Graph graph = to_graph(known);
   const std::vector<std::string> arguments = list_arguments();
   std::vector<std::size_t> wrt;

@@ -30,12 +30,13 @@ class Symbol {
                       const std::vector<AttrField>& attrs = {}, const std::string& name = {});
   // Several symbols as one with several outputs.
   static Symbol group(const std::vector<Symbol>& symbols);
+  // Keeps every input, in order; one without a name becomes "input0", "input1", ...
   static Symbol from_graph(const Graph& graph);
 
   // Output `index` of the op that this symbol stands for (of a group: its member).
   Symbol output(std::size_t index) const;
   const std::string& name() const;
-  // In the order in which the ops need them.
+  // In the order in which the ops need them; of a graph or its file, in the graph's order.
   std::vector<std::string> list_arguments() const;
   std::vector<std::string> list_outputs() const;
 
@@ -51,7 +52,8 @@ class Symbol {
   Graph to_graph(const InfoMap& known = {}) const;
 
   // Compiles for these shapes; with `gradients_of`, also the gradient of the first output (summed)
-  // with respect to these arguments.
+  // with respect to these arguments. Throws InvalidArgument for options with states: those are
+  // for Executable::compile of to_graph().
   BoundSymbol bind(const InfoMap& known, const std::vector<std::string>& gradients_of = {},
                    const CompileOptions& options = {}) const;
 
@@ -67,11 +69,17 @@ class Symbol {
     std::shared_ptr<const Node> node;
     std::size_t output = 0;
   };
-  explicit Symbol(std::vector<Entry> entries) : entries_(std::move(entries)) {}
+  // Variables in `arguments` are arguments of the graph in this order, used or not.
+  explicit Symbol(std::vector<Entry> entries, std::vector<Entry> arguments = {})
+      : entries_(std::move(entries)), arguments_(std::move(arguments)) {}
   const std::vector<Entry>& entries() const { return entries_; }
 
  private:
+  // Every node, each after its inputs: arguments whose order is fixed come first.
+  std::vector<std::shared_ptr<const Node>> nodes() const;
+
   std::vector<Entry> entries_;
+  std::vector<Entry> arguments_;
 };
 
 struct Symbol::Node {

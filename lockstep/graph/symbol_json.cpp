@@ -2,15 +2,19 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "lockstep/graph/symbol.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/detail/sizes.h"
+#include "lockstep/ops/dispatch.h"
 
 // {"format": "lockstep-graph", "version": 1, "nodes": [...], "outputs": [[node, output], ...]}
 // A node is {"op", "name", "attrs", "inputs": [[node, output], ...]}; op "variable" may have
-// "dtype" and "shape"; op "constant" has them and "data", its little-endian bytes in hexadecimal.
+// "dtype", "shape" and "device" (cpu's number, where it is not 0); op "constant" has them and
+// "data", its little-endian bytes in hexadecimal. "arguments": [node, ...], where there is one,
+// says which variables are the graph's inputs, used or not, and in which order.
 namespace lockstep {
 namespace {
 
@@ -54,6 +58,7 @@ std::string to_hex(const Tensor& tensor) {
 void info_to_json(Json& json, const TensorInfo& info) {
   json["dtype"] = std::string(name_of(info.dtype));
   json["shape"] = info.shape.vector();
+  if (info.device.index != 0) json["device"] = info.device.index;
 }
 
 Json entries_to_json(const std::vector<Entry>& entries,
@@ -101,7 +106,8 @@ class Reader {
     where_ = "outputs";
     std::vector<Entry> outputs = read_entries(array(root_, "outputs"));
     if (outputs.empty()) fail("there are none");
-    return Symbol(std::move(outputs));
+    where_ = "arguments";
+    return Symbol(std::move(outputs), read_arguments());
   }
 
  private:
@@ -138,6 +144,20 @@ class Reader {
     return node;
   }
 
+  std::vector<Entry> read_arguments() const {
+    std::vector<Entry> arguments;
+    std::unordered_set<std::uint64_t> known;
+    for (const Json& id : array(root_, "arguments")) {
+      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= nodes_.size() ||
+          !nodes_[id.get<std::uint64_t>()]->is_variable())
+        fail(fmt::format("has {}, expected a variable's number", id.dump()));
+      if (!known.insert(id.get<std::uint64_t>()).second)
+        fail(fmt::format("has {} twice", id.dump()));
+      arguments.push_back({nodes_[id.get<std::uint64_t>()], 0});
+    }
+    return arguments;
+  }
+
   void read_leaf(const Json& json, const std::string& op, Node& node) const {
     const bool constant = op == "constant";
     if (!constant && node.name.empty()) fail("a variable needs a name");
@@ -157,10 +177,18 @@ class Reader {
       fail(fmt::format("shape has {} axes, at most {} are supported", shape.size(), kMaxRank));
     try {
       const DType dtype = dtype_from_name(text(json, "dtype"));
-      return {detail::checked_shape(op.c_str(), Shape(shape), item_size(dtype)), dtype, {}};
+      return {detail::checked_shape(op.c_str(), Shape(shape), item_size(dtype)), dtype,
+              read_device(json)};
     } catch (const InvalidArgument& error) {
       fail(error.what());
     }
+  }
+
+  Device read_device(const Json& json) const {
+    const Json index = json.value("device", Json(0u));
+    if (!index.is_number_unsigned() || !std::in_range<int>(index.get<std::uint64_t>()))
+      fail(fmt::format("device is {}, expected cpu's number", index.dump()));
+    return cpu(index.get<int>());
   }
 
   Tensor read_data(const Json& json, const TensorInfo& info) const {
@@ -168,7 +196,7 @@ class Reader {
     const std::size_t expected = info.bytes();
     if (hex.size() % 2 != 0 || hex.size() / 2 != expected)
       fail(fmt::format("data has {} bytes, {} needs {}", hex.size() / 2, info.str(), expected));
-    Tensor tensor = Tensor::empty(info.shape, info.dtype);
+    Tensor tensor = Tensor::empty(info.shape, info.dtype, info.device);
     for (std::size_t i = 0; i < expected; ++i)
       tensor.raw()[i] = static_cast<std::byte>(digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]));
     return tensor;
@@ -185,11 +213,9 @@ class Reader {
     node.op = find_op(op);
     if (node.op == nullptr) fail(fmt::format("there is no op named '{}'", op));
     node.inputs = read_entries(array(json, "inputs"));
-    const auto count = static_cast<int>(node.inputs.size());
-    if (count < node.op->min_inputs || (node.op->max_inputs >= 0 && count > node.op->max_inputs))
-      fail(fmt::format("{} has {} inputs, which it does not take", op, count));
     const std::vector<AttrField> fields = read_attrs(json, *node.op);
     try {
+      check_input_count(*node.op, node.inputs.size());
       if (node.op->schema.make != nullptr)
         node.attrs = node.op->schema.make(node.op->name, fields);
       else if (!fields.empty())
@@ -275,11 +301,12 @@ std::string Symbol::to_json() const {
   json["version"] = kVersion;
   json["nodes"] = Json::array();
   std::unordered_map<const Node*, std::size_t> ids;
-  for (const NodePtr& node : sorted_nodes(entries_)) {
+  for (const NodePtr& node : nodes()) {
     json["nodes"].push_back(node_to_json(*node, ids));
     ids.emplace(node.get(), ids.size());
   }
   json["outputs"] = entries_to_json(entries_, ids);
+  for (const Entry& argument : arguments_) json["arguments"].push_back(ids.at(argument.node.get()));
   return json.dump(1) + "\n";
 }
 

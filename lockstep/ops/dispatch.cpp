@@ -16,14 +16,6 @@ namespace {
 
 thread_local InterceptScope* innermost = nullptr;
 
-void check_count(const OpDef& op, std::size_t count) {
-  const auto n = static_cast<int>(count);
-  if (n >= op.min_inputs && (op.max_inputs < 0 || n <= op.max_inputs)) return;
-  if (op.min_inputs == op.max_inputs)
-    throw InvalidArgument("{}: takes {} inputs, got {}", op.name, op.min_inputs, n);
-  throw InvalidArgument("{}: takes at least {} inputs, got {}", op.name, op.min_inputs, n);
-}
-
 using ViewList = ShortList<TensorView, 4>;
 using InfoList = ShortList<TensorInfo, 4>;
 
@@ -221,7 +213,7 @@ Tensor run_eager_one(const OpDef& op, std::span<const Tensor> inputs, const Attr
 
 // Checks what interceptors rely on, and says who gets the call: nullptr for nobody.
 OpInterceptor* interceptor_of(const OpDef& op, std::span<const Tensor> inputs) {
-  check_count(op, inputs.size());
+  check_input_count(op, inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) detail::check_defined(op.name, inputs[i], i);
   return innermost != nullptr ? innermost->interceptor() : nullptr;
 }
@@ -255,8 +247,17 @@ Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, const At
   return run_eager_one(op, span, attrs);
 }
 
+void check_input_count(const OpDef& op, std::size_t count) {
+  const auto n = static_cast<int>(count);
+  if (n >= op.min_inputs && (op.max_inputs < 0 || n <= op.max_inputs)) return;
+  std::string takes = std::to_string(op.min_inputs);
+  if (op.max_inputs < 0) takes = "at least " + takes;
+  if (op.max_inputs > op.min_inputs) takes += fmt::format(" to {}", op.max_inputs);
+  throw InvalidArgument("{}: takes {} inputs, got {}", op.name, takes, n);
+}
+
 Infos infer(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& attrs) {
-  check_count(op, inputs.size());
+  check_input_count(op, inputs.size());
   for (const TensorInfo& input : inputs)
     if (!(input.device == inputs[0].device))
       throw InvalidArgument("{}: inputs are on {} and {}", op.name, inputs[0].device.str(),

@@ -49,6 +49,9 @@ class OuterScope {
   InterceptScope* saved_;
 };
 
+// Throws InvalidArgument for a number of inputs that the op does not take.
+void check_input_count(const OpDef& op, std::size_t count);
+
 // Inference with all checks on number of inputs and devices.
 Infos infer(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& attrs);
 

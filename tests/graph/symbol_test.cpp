@@ -169,12 +169,28 @@ INSTANTIATE_TEST_SUITE_P(
                   R"({"format": "lockstep-graph", "version": 1, "nodes": [
                       {"op": "variable", "name": "x"},
                       {"op": "add", "name": "s", "inputs": [[0, 0]]}]})",
-                  "g.json: node 1 's': add has 1 inputs, which it does not take"},
+                  "g.json: node 1 's': add: takes 2 inputs, got 1"},
         Malformed{"ShortData",
                   R"({"format": "lockstep-graph", "version": 1, "nodes": [
                       {"op": "constant", "name": "c", "dtype": "float32", "shape": [2],
                        "data": "00000000"}]})",
                   "g.json: node 0 'c': data has 4 bytes, float32[2] needs 8"},
+        Malformed{"ArgumentThatIsNoVariable",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "x"},
+                      {"op": "relu", "name": "r", "inputs": [[0, 0]]}],
+                      "outputs": [[1, 0]], "arguments": [1]})",
+                  "g.json: arguments: has 1, expected a variable's number"},
+        Malformed{"ArgumentTwice",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "x"}],
+                      "outputs": [[0, 0]], "arguments": [0, 0]})",
+                  "g.json: arguments: has 0 twice"},
+        Malformed{"NegativeDevice",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "x", "dtype": "float32", "shape": [2],
+                       "device": -1}]})",
+                  "g.json: node 0 'x': device is -1, expected cpu's number"},
         Malformed{"NegativeSize",
                   R"({"format": "lockstep-graph", "version": 1, "nodes": [
                       {"op": "variable", "name": "x", "dtype": "float32", "shape": [-2]}]})",
@@ -193,6 +209,79 @@ INSTANTIATE_TEST_SUITE_P(
                   "g.json: node 1 's': attribute 'axis' is 18446744073709551615, more than int64 "
                   "holds"}),
     [](const auto& info) { return info.param.what; });
+
+TEST(Symbol, RefusesNamesAndTextsThatAreNotUtf8) {
+  const std::string message = "symbol: a name has the byte 0xff at 1, which is not UTF-8";
+  const Symbol x = Symbol::variable("größe \U0001f4d0");
+  EXPECT_EQ(Symbol::from_json(x.to_json()).name(), x.name());
+  expect_error<InvalidArgument>([] { Symbol::variable("x\xff"); }, message);
+  expect_error<InvalidArgument>([] { Symbol::constant(Tensor::scalar(1), "x\xff"); }, message);
+  expect_error<InvalidArgument>([&] { Symbol::apply("relu", {x}, {}, "x\xff"); }, message);
+  Graph graph;
+  graph.add_input(floats({1}), "x\xff");
+  expect_error<InvalidArgument>([&] { Symbol::from_graph(graph); }, message);
+  expect_error<InvalidArgument>(
+      [&] {
+        Symbol::apply("dense", {x, x}, {{"activation", "\xc0\x80"}});
+      },
+      "symbol: an attribute has the byte 0xc0 at 0, which is not UTF-8");
+}
+
+std::vector<std::string> input_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (ValueId input : graph.inputs()) names.push_back(graph.node(input).name);
+  return names;
+}
+
+TEST(Symbol, KeepsAGraphsInputsAndTheirOrder) {
+  const Graph graph = trace(
+      [](const std::vector<Tensor>& in) { return std::vector<Tensor>{subtract(in[2], in[0])}; },
+      {floats({1}), floats({2}), floats({3}), floats({1})}, {"a", "b", "c", "d"});
+  const Symbol symbol = Symbol::from_graph(graph);
+  const Symbol again = Symbol::from_json(symbol.to_json());
+  EXPECT_EQ(again.to_json(), symbol.to_json());
+  EXPECT_EQ(again.list_arguments(), (std::vector<std::string>{"a", "b", "c", "d"}));
+  EXPECT_EQ(input_names(again.to_graph()), (std::vector<std::string>{"a", "b", "c", "d"}));
+  EXPECT_EQ(again.to_graph().input_infos(), graph.input_infos());
+  const Symbol composed = again.compose({{"b", Symbol::variable("z")}, {"c", network()}});
+  EXPECT_EQ(composed.list_arguments(), (std::vector<std::string>{"a", "d", "x", "w", "b"}));
+  EXPECT_EQ(Symbol::group({again, again}).list_arguments(), again.list_arguments());
+}
+
+TEST(Symbol, NamesInputsThatHaveNone) {
+  Graph graph;
+  const ValueId first = graph.add_input(floats({1}), "");
+  graph.add_input(floats({1}), "input0");
+  graph.add_input(floats({1}), "");
+  graph.add_output(first);
+  const Symbol again = Symbol::from_json(Symbol::from_graph(graph).to_json());
+  EXPECT_EQ(again.list_arguments(), (std::vector<std::string>{"input1", "input0", "input2"}));
+}
+
+TEST(Symbol, KeepsDevicesInAFile) {
+  const Symbol x = Symbol::variable("x", TensorInfo{{2}, DType::float32, cpu(3)});
+  const Symbol c = Symbol::constant(Tensor::full({2}, 1.5).to(cpu(3)));
+  const Symbol again = Symbol::from_json(Symbol::apply("add", {x, c}).to_json());
+  EXPECT_EQ(again.infer().outputs[0].device, cpu(3));
+  const Tensor& constant = again.entries()[0].node->inputs[1].node->constant;
+  EXPECT_EQ(constant.to_vector<float>(), (std::vector<float>{1.5f, 1.5f}));
+}
+
+TEST(Symbol, CountsInputsAsAnOpDoes) {
+  expect_error<InvalidArgument>([] { Symbol::apply("concat", {}); },
+                                "concat: takes at least 1 inputs, got 0");
+  expect_error<InvalidArgument>([] { Symbol::apply("add", {Symbol::variable("x")}); },
+                                "add: takes 2 inputs, got 1");
+  expect_error<InvalidArgument>([] { Symbol::apply("dense", {Symbol::variable("x")}); },
+                                "dense: takes 2 to 3 inputs, got 1");
+}
+
+TEST(Symbol, HasNoStatesWhenBound) {
+  const CompileOptions options{.states = {0}, .carries = {{.input = 0, .output = 0}}};
+  expect_error<InvalidArgument>([&] { network().bind(kShapes, {}, options); },
+                                "symbol: a bound symbol has no states, got 1 states and 1 carries; "
+                                "compile to_graph() for those");
+}
 
 TEST(Symbol, RefusesAFileThatIsNestedTooDeep) {
   const std::string deep = std::string(200000, '[') + std::string(200000, ']');
