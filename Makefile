@@ -20,7 +20,7 @@ help:
 	@echo 'make setup     install the Debian packages that are missing (scripts/packages.txt)'
 	@echo 'make build     build/bin/lockstep, after what set-up it needs'
 	@echo 'make test      build, then every test'
-	@echo 'make train     build, then train a model'
+	@echo 'make train     build, then show compiled training steps (lockstep train is to come)'
 	@echo 'make bench     every benchmark, beside its peer where one is installed'
 	@echo 'make format    format the sources; make lint checks them (ALL=1: not only changed ones)'
 	@echo 'make asan | tsan | coverage | fuzz    the tests with instruments (FUZZ_SECONDS=60)'

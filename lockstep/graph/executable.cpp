@@ -96,12 +96,12 @@ void check_fits(const char* what, std::size_t index, const Tensor& tensor,
                           index);
 }
 
-// The tape and the tracer see ops, not executables.
+// The tape and the tracer see ops, not executables. Recording counts whatever the inputs are: the
+// function may hold parameters of its own.
 bool is_watched(std::span<const Tensor> inputs) {
-  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) {
-    return input.is_symbolic() ||
-           (autograd::is_recording() && input.defined() && autograd::requires_grad(input));
-  });
+  return autograd::is_recording() ||
+         std::any_of(inputs.begin(), inputs.end(),
+                     [](const Tensor& input) { return input.is_symbolic(); });
 }
 
 // A key of its own for everything that a compiled function draws in one call: a function of the

@@ -77,7 +77,8 @@ class Executable {
 
 // A function of tensors that is traced and compiled when it first meets a combination of shapes and
 // dtypes, and runs that executable from then on. Random draws inside it follow the RandomScope of
-// each call. While it is recorded or traced, the function itself runs, op by op.
+// each call. Tensors that the function captures are constants,
+// as they were at the first call. While it is recorded or traced, the function itself runs.
 class CompiledFunction {
  public:
   explicit CompiledFunction(TensorFunction function, CompileOptions options = {});

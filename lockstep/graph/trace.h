@@ -39,7 +39,9 @@ class Tracer final : public OpInterceptor {
 
 using TensorFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
-// Runs `function` on symbolic tensors and returns what it did. Names may be shorter than infos.
+// Runs `function` on symbolic tensors and returns what it did. A random key is a constant like any
+// other tensor: for draws that change from run to run, make the key an input and open a RandomScope
+// on it inside the function. Names may be shorter than infos.
 Graph trace(const TensorFunction& function, const Infos& inputs,
             const std::vector<std::string>& names = {});
 

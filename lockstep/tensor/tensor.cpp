@@ -137,6 +137,8 @@ std::byte* Tensor::raw() const {
          impl_->offset * static_cast<std::int64_t>(item_size(impl_->info.dtype));
 }
 
+void Tensor::fail_undefined() { throw InvalidArgument("tensor: undefined"); }
+
 void Tensor::fail_dtype(DType asked) const {
   throw InvalidArgument("tensor: asked for {} data of a {} tensor", name_of(asked),
                         name_of(dtype()));

@@ -30,7 +30,8 @@ struct TapeEntry;   // autograd's: how the tensor came to be, and where its grad
 struct TraceValue;  // graph's: which graph value the tensor stands for
 
 // A typed n-d array: a handle, cheap to copy, on a strided window of shared storage. While tracing
-// it stands for a graph value and has no storage. A default-constructed tensor is undefined.
+// it stands for a graph value and has no storage. A default-constructed tensor is undefined:
+// whatever is asked of it but defined() and the comparisons is an InvalidArgument.
 class Tensor {
  public:
   Tensor() = default;
@@ -62,19 +63,19 @@ class Tensor {
   // Equal for handles on one tensor, while it lives.
   const void* identity() const { return impl_.get(); }
 
-  const TensorInfo& info() const { return impl_->info; }
-  const Shape& shape() const { return impl_->info.shape; }
+  const TensorInfo& info() const { return self().info; }
+  const Shape& shape() const { return self().info.shape; }
   std::int64_t shape(int axis) const;
-  int rank() const { return impl_->info.shape.rank(); }
-  std::int64_t numel() const { return impl_->info.shape.numel(); }
-  DType dtype() const { return impl_->info.dtype; }
-  Device device() const { return impl_->info.device; }
-  const Strides& strides() const { return impl_->strides; }
-  std::int64_t offset() const { return impl_->offset; }
-  const std::shared_ptr<Storage>& storage() const { return impl_->storage; }
+  int rank() const { return self().info.shape.rank(); }
+  std::int64_t numel() const { return self().info.shape.numel(); }
+  DType dtype() const { return self().info.dtype; }
+  Device device() const { return self().info.device; }
+  const Strides& strides() const { return self().strides; }
+  std::int64_t offset() const { return self().offset; }
+  const std::shared_ptr<Storage>& storage() const { return self().storage; }
   bool is_contiguous() const { return lockstep::is_contiguous(shape(), strides()); }
   // No other handle and no other window can see this memory.
-  bool is_sole_owner() const { return impl_.use_count() == 1 && impl_->storage.use_count() == 1; }
+  bool is_sole_owner() const { return impl_.use_count() == 1 && self().storage.use_count() == 1; }
 
   // First element. Throws InvalidArgument while tracing: there is no value yet.
   std::byte* raw() const;
@@ -91,7 +92,8 @@ class Tensor {
   Tensor contiguous() const;
   // A dense copy. Not recorded.
   Tensor copy() const;
-  // Writes `source` (broadcast, converted) into this tensor's memory. Not recorded.
+  // Writes `source` (broadcast, converted) into this tensor's memory, which may be the source's
+  // too. Not recorded.
   void assign(const Tensor& source) const;
   // The same contents on another logical device.
   Tensor to(Device device) const;
@@ -104,9 +106,9 @@ class Tensor {
   std::string str() const;
 
   // Slots owned by autograd/ and graph/.
-  const std::shared_ptr<TapeEntry>& tape_entry() const { return impl_->tape; }
-  void set_tape_entry(std::shared_ptr<TapeEntry> entry) const { impl_->tape = std::move(entry); }
-  const std::shared_ptr<TraceValue>& trace_value() const { return impl_->value; }
+  const std::shared_ptr<TapeEntry>& tape_entry() const { return self().tape; }
+  void set_tape_entry(std::shared_ptr<TapeEntry> entry) const { self().tape = std::move(entry); }
+  const std::shared_ptr<TraceValue>& trace_value() const { return self().value; }
 
  private:
   struct Impl {
@@ -118,6 +120,12 @@ class Tensor {
     std::shared_ptr<TraceValue> value;
   };
   explicit Tensor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  Impl& self() const {
+    if (impl_ == nullptr) [[unlikely]]
+      fail_undefined();
+    return *impl_;
+  }
+  [[noreturn]] static void fail_undefined();
   [[noreturn]] void fail_dtype(DType asked) const;
 
   std::shared_ptr<Impl> impl_;

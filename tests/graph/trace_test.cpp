@@ -127,6 +127,19 @@ TEST(CompiledFunction, HasGradientsAndCanBeTraced) {
   EXPECT_EQ(count_ops(graph, "square"), 1);
 }
 
+TEST(CompiledFunction, HasGradientsForWhatItCaptures) {
+  const Tensor w = Tensor::full({2}, 3.0), x = Tensor::full({2}, 5.0);
+  CompiledFunction scale = compile([&](const Tensors& in) { return Tensors{multiply(in[0], w)}; });
+  autograd::attach_grad(w);
+  Tensor y;
+  {
+    const autograd::RecordScope record;
+    y = scale({&x, 1})[0];
+  }
+  autograd::backward(y);
+  EXPECT_EQ(autograd::gradient(w).to_vector<float>(), (std::vector<float>{5, 5}));
+}
+
 TEST(Executable, ReturnsInputsConstantsAndTheSameValueTwice) {
   const Tensor seven = Tensor::full({2}, 7.0);
   const Graph graph = trace(

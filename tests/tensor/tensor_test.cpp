@@ -184,5 +184,16 @@ TEST(Tensor, InfoSaysDtypeAndShape) {
   EXPECT_EQ(Tensor::scalar(1, DType::int8).info().str(), "int8[]");
 }
 
+TEST(Tensor, RefusesEveryQuestionWhenItIsUndefined) {
+  const Tensor none;
+  EXPECT_FALSE(none.defined());
+  EXPECT_THROW(none.rank(), InvalidArgument);
+  EXPECT_THROW(none.numel(), InvalidArgument);
+  EXPECT_THROW(none.info(), InvalidArgument);
+  EXPECT_THROW(none.data<float>(), InvalidArgument);
+  EXPECT_THROW(none.to_vector<float>(), InvalidArgument);
+  EXPECT_THROW(none.str(), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace lockstep
