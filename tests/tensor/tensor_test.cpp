@@ -192,7 +192,6 @@ TEST(Tensor, RefusesEveryQuestionWhenItIsUndefined) {
   EXPECT_THROW(none.info(), InvalidArgument);
   EXPECT_THROW(none.data<float>(), InvalidArgument);
   EXPECT_THROW(none.to_vector<float>(), InvalidArgument);
-  EXPECT_THROW(none.str(), InvalidArgument);
 }
 
 }  // namespace
