@@ -193,10 +193,15 @@ bool preserves_zero(const OpDef& op, const Attrs& attrs, const std::vector<bool>
     return zero_result(op, std::any_of(single.begin(), single.end(), is_single));
   std::vector<bool> nonzero = single;  // by register
   for (const FusedInstruction& step : parse_fused(attrs.as<FusedAttrs>().program, single.size())) {
-    int given = 0;
-    for (int r : step.operands) given += nonzero[static_cast<std::size_t>(r)] ? 1 : 0;
-    const bool all = given == static_cast<int>(step.operands.size());
-    nonzero.push_back(all || !zero_result(*step.op, given > 0));
+    int singles = 0;
+    bool computed = false;  // and perhaps infinite: then even its product with zero is not zero
+    for (int r : step.operands) {
+      const auto at = static_cast<std::size_t>(r);
+      singles += at < single.size() && single[at] ? 1 : 0;
+      computed = computed || (at >= single.size() && nonzero[at]);
+    }
+    const bool all = singles == static_cast<int>(step.operands.size());
+    nonzero.push_back(all || computed || !zero_result(*step.op, singles > 0));
   }
   return !nonzero.back();
 }
