@@ -91,6 +91,15 @@ TEST(Reorder, SplitsAPlainWeightIntoGroups) {
   EXPECT_EQ(reorder(w.info(), grouped, there, w.info(), {}), bytes_of(w));
 }
 
+TEST(Reorder, GoesFromGroupsToBlocksWithoutGroups) {
+  const Tensor w = small_integers({20, 1, 3, 3});
+  const Layout grouped = layout_of({{20, 1, 1, 3, 3}, kF32, Tag::Abcde16a});
+  const Layout blocked = layout_of({{20, 1, 3, 3}, kF32, Tag::aBcd16b});
+  const auto there = reorder(w.info(), {}, bytes_of(w), w.info(), grouped);
+  const auto across = reorder(w.info(), grouped, there, w.info(), blocked);
+  EXPECT_EQ(reorder(w.info(), blocked, across, w.info(), {}), bytes_of(w));
+}
+
 TEST(Reorder, RefusesBlockedLayoutsOfOtherDtypes) {
   TensorInfo info;
   info.shape = {2, 16, 3, 3};

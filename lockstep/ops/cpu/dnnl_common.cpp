@@ -351,6 +351,17 @@ dnnl::memory::desc matching_desc(const TensorInfo& info, const Layout& layout,
                              *kernels::dnnl_type(info.dtype));
 }
 
+// Layouts that factor the axes differently (groups of a weight, say) meet in a plain one.
+void add_reorder(kernels::DnnlBuilder& builder, const kernels::DnnlOperand& from,
+                 const kernels::DnnlOperand& to) {
+  if (from.desc.dims() == to.desc.dims()) return builder.reorder(from, to);
+  const auto type = from.desc.data_type();
+  kernels::DnnlOperand plain = builder.scratch(kernels::plain_desc(from.desc.dims(), type));
+  builder.reorder(from, plain);
+  plain.desc = kernels::plain_desc(to.desc.dims(), type);
+  builder.reorder(plain, to);
+}
+
 }  // namespace
 
 std::unique_ptr<PreparedKernel> make_reorder(const TensorInfo& from_info, const Layout& from,
@@ -369,8 +380,8 @@ std::unique_ptr<PreparedKernel> make_reorder(const TensorInfo& from_info, const 
   const Attrs none;
   const KernelRequest request{op, none, inputs, outputs, offered, true};
   kernels::DnnlBuilder builder(request);
-  builder.reorder(builder.input(0, matching_desc(from_info, from, to_info, to)),
-                  builder.output(0, matching_desc(to_info, to, from_info, from)));
+  add_reorder(builder, builder.input(0, matching_desc(from_info, from, to_info, to)),
+              builder.output(0, matching_desc(to_info, to, from_info, from)));
   return builder.finish("reorder");
 } catch (const dnnl::error& error) {
   kernels::rethrow(error, "reorder");
