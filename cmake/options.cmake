@@ -18,7 +18,7 @@ if(LOCKSTEP_WERROR)
 endif()
 
 if(LOCKSTEP_ONE_TARGET)
-  add_compile_options(-march=haswell)
+  add_compile_options(-march=haswell -maes -mpclmul)
   add_compile_definitions(HWY_COMPILE_ONLY_STATIC)
 endif()
 if(LOCKSTEP_SANITIZE)

@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <random>
 
 #include "lockstep/ops/dispatch.h"
 #include "tests/ops/check_cases.h"
+#include "tests/seed.h"
 
 namespace lockstep::testing {
 namespace {
 
 constexpr std::int64_t kLargestRun = 1 << 16;  // elements
-
-std::uint64_t seed_of_this_run() {
-  static const std::uint64_t seed = [] {
-    const char* given = std::getenv("LOCKSTEP_SEED");
-    const std::uint64_t value = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-    fmt::print("LOCKSTEP_SEED={}\n", value);
-    return value;
-  }();
-  return seed;
-}
 
 class Mutator {
  public:

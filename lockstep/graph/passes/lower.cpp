@@ -196,15 +196,16 @@ class Lowering {
   std::optional<Layout> common_layout(const Node& node) {
     const TensorInfo& output = node.outputs[0];
     std::optional<Layout> layout;
+    std::optional<Layout> of_state;  // a state's own layout goes first: it is carried back in it
     for (ValueId input : node.inputs) {
       const TensorInfo& info = graph_.info(input);
       if (is_single(info.shape, output.shape)) continue;
       if (!(info.shape == output.shape) || info.dtype != output.dtype) return std::nullopt;
       const Layout natural = natural_layout(input);
       if (!layout || (layout->is_plain() && !natural.is_plain())) layout = natural;
-      if (!natural.is_plain() && state_of(input) != nullptr) return natural;
+      if (!of_state && !natural.is_plain() && state_of(input) != nullptr) of_state = natural;
     }
-    return layout;
+    return of_state ? of_state : layout;
   }
 
   bool keeps_padding_zero(const Node& node) const {
@@ -219,7 +220,9 @@ class Lowering {
     Infos infos;
     for (ValueId input : node.inputs) {
       if (is_single(graph_.info(input).shape, node.outputs[0].shape)) {
-        step.inputs.push_back(form_that_is_dense(input));
+        Operand single = form_that_is_dense(input);
+        single.shape = single.strides = {};  // it may have more axes than the line
+        step.inputs.push_back(single);
       } else {
         wish(input, layout);
         step.inputs.push_back(flat(form_in(input, layout)));
