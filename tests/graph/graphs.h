@@ -36,6 +36,23 @@ inline void expect_close(const Tensor& got, const Tensor& expected, double toler
     ASSERT_NEAR(x[i], y[i], tolerance * largest) << "element " << i;
 }
 
+inline void expect_all_close(const std::vector<Tensor>& got, const std::vector<Tensor>& expected,
+                             double tolerance, const std::string& what) {
+  SCOPED_TRACE(what);
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    SCOPED_TRACE(fmt::format("number {}", i));
+    expect_close(got[i], expected[i], tolerance);
+  }
+}
+
+inline void expect_same_bits(const std::vector<Tensor>& got, const std::vector<Tensor>& expected,
+                             const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_EQ(got[i].to_vector<float>(), expected[i].to_vector<float>()) << what << ' ' << i;
+}
+
 // What a pass may change is how a graph computes, never what.
 inline void expect_same_results(const Graph& before, const Graph& after, double tolerance = 2e-6) {
   const std::vector<Tensor> inputs = random_inputs(before);

@@ -18,29 +18,15 @@ const CompileOptions kPlain{.simplify = false,
                             .choose_layouts = false,
                             .winograd = false};
 
-void expect_all_close(const Tensors& got, const Tensors& expected, const std::string& what) {
-  SCOPED_TRACE(what);
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    SCOPED_TRACE(fmt::format("output {}", i));
-    expect_close(got[i], expected[i], kTolerance);
-  }
-}
-
-void expect_same_bits(const Tensors& got, const Tensors& expected, const std::string& what) {
-  ASSERT_EQ(got.size(), expected.size()) << what;
-  for (std::size_t i = 0; i < got.size(); ++i)
-    ASSERT_EQ(got[i].to_vector<float>(), expected[i].to_vector<float>())
-        << what << ", output " << i;
-}
-
 void check_compiled(const Graph& graph, const Tensors& inputs, const Tensors& expected) {
   Executable executable = Executable::compile(graph);
   const Tensors first = executable.run(inputs);
-  expect_all_close(first, expected, "compiled");
+  expect_all_close(first, expected, kTolerance, "compiled");
   expect_same_bits(executable.run(inputs), first, "second run");
-  expect_all_close(Executable::compile(graph, kPlain).run(inputs), expected, "compiled plainly");
-  expect_all_close(Executable::compile(graph, {.fuse = false}).run(inputs), expected, "not fused");
+  expect_all_close(Executable::compile(graph, kPlain).run(inputs), expected, kTolerance,
+                   "compiled plainly");
+  expect_all_close(Executable::compile(graph, {.fuse = false}).run(inputs), expected, kTolerance,
+                   "not fused");
 }
 
 void expect_compiled_gives(const Graph& graph, const Tensors& inputs, const Tensors& expected) {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/graph/differentiate.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/ops/ops.h"
 #include "tests/graph/graphs.h"
@@ -55,21 +54,6 @@ Tensors states_of(const Executable& executable, const Machine& machine) {
   return values;
 }
 
-void expect_all_close(const Tensors& got, const Tensors& expected, const std::string& what) {
-  SCOPED_TRACE(what);
-  ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    SCOPED_TRACE(fmt::format("number {}", i));
-    expect_close(got[i], expected[i], kTolerance);
-  }
-}
-
-void expect_same_bits(const Tensors& got, const Tensors& expected, const std::string& what) {
-  ASSERT_EQ(got.size(), expected.size()) << what;
-  for (std::size_t i = 0; i < got.size(); ++i)
-    ASSERT_EQ(got[i].to_vector<float>(), expected[i].to_vector<float>()) << what << " " << i;
-}
-
 // Four runs; before the third, another executable takes over the states.
 void check_runs(const Machine& machine, const CompileOptions& options) {
   Executable executable = machine.compile(options);
@@ -81,8 +65,8 @@ void check_runs(const Machine& machine, const CompileOptions& options) {
     if (run == 2) set_states(fresh, machine, states_of(executable, machine));
     const Tensors expected = machine.step(now);
     const Tensors got = executable.run(machine.fed());
-    expect_all_close(got, expected, "returned");
-    expect_all_close(states_of(executable, machine), now, "state");
+    expect_all_close(got, expected, kTolerance, "returned");
+    expect_all_close(states_of(executable, machine), now, kTolerance, "state");
     if (run >= 2) expect_same_bits(fresh.run(machine.fed()), got, "a fresh executable's output");
     if (::testing::Test::HasFatalFailure()) return;
   }
