@@ -32,9 +32,7 @@ Graph run_passes(const Graph& graph, const CompileOptions& options) {
   if (options.compute != DType::float32)
     apply_pass("mix_precision",
                [&](const Graph& g) { return passes::mix_precision(g, options.compute); });
-  if (options.fuse) {
-    apply_pass("fuse_elementwise", passes::fuse_elementwise);
-  }
+  if (options.fuse) apply_pass("fuse_elementwise", passes::fuse_elementwise);
   apply_pass("schedule", [&](const Graph& g) { return passes::schedule(g, options); });
   return result;
 }
@@ -217,6 +215,13 @@ struct Executable::Impl {
     step.direct->direct({all.first(inputs), all.subspan(inputs), step.attrs});
   }
 
+  std::vector<Tensor> new_outputs() const {
+    std::vector<Tensor> outputs;
+    for (const TensorInfo& info : program->outputs)
+      outputs.push_back(Tensor::empty(info.shape, info.dtype, info.device));
+    return outputs;
+  }
+
   // Of input number `index` among those that are not states.
   const TensorInfo& input_info(std::size_t index) const {
     for (std::size_t i = 0; i < program->inputs.size(); ++i) {
@@ -271,9 +276,7 @@ Executable Executable::clone() const {
 }
 
 std::vector<Tensor> Executable::run(std::span<const Tensor> inputs) {
-  std::vector<Tensor> outputs;
-  for (const TensorInfo& info : impl_->program->outputs)
-    outputs.push_back(Tensor::empty(info.shape, info.dtype, info.device));
+  const std::vector<Tensor> outputs = impl_->new_outputs();
   run_into(inputs, outputs);
   return outputs;
 }
@@ -313,9 +316,8 @@ void Executable::run_into(std::span<const Tensor> inputs, std::span<const Tensor
 
 std::vector<Executable::StepTime> Executable::profile(std::span<const Tensor> inputs, int runs) {
   using Clock = std::chrono::steady_clock;
-  std::vector<Tensor> outputs, dense;
-  for (const TensorInfo& info : impl_->program->outputs)
-    outputs.push_back(Tensor::empty(info.shape, info.dtype, info.device));
+  const std::vector<Tensor> outputs = impl_->new_outputs();
+  std::vector<Tensor> dense;
   bind(inputs, outputs, dense);
   const std::vector<Step>& steps = impl_->program->steps;
   std::vector<StepTime> times;

@@ -9,30 +9,15 @@
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/conv_attrs.h"
 #include "lockstep/ops/dispatch.h"
+#include "tests/ops/calls.h"
 #include "tests/ops/layout_run.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::testing {
 namespace {
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 Tensor zeros(const Shape& shape, DType dtype = DType::float32) {
   return Tensor::zeros(shape, dtype);
-}
-
-Tensor random_floats(const Shape& shape, std::uint64_t seed) {
-  const Tensor x = Tensor::empty(shape, DType::float32);
-  x.assign(random_tensor(shape, seed));
-  return x;
 }
 
 TEST(Conv, RefusesAnInputWithoutSpatialAxes) {
@@ -183,7 +168,7 @@ TEST(Conv, WithAFusedActivationHasNoGradient) {
   autograd::attach_grad(w);
   ConvAttrs attrs;
   attrs.activation = "relu";
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(message_of<Unsupported>([&] {
               const autograd::RecordScope scope;
               autograd::backward(apply_one(get_op("conv"), {x, w}, Attrs::of(attrs)));
             }),

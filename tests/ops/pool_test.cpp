@@ -11,30 +11,15 @@
 #include "lockstep/ops/cpu/dnnl_common.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/pool_attrs.h"
+#include "tests/ops/calls.h"
 #include "tests/ops/layout_run.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::testing {
 namespace {
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 Tensor zeros(const Shape& shape, DType dtype = DType::float32) {
   return Tensor::zeros(shape, dtype);
-}
-
-Tensor random_floats(const Shape& shape, std::uint64_t seed) {
-  const Tensor x = Tensor::empty(shape, DType::float32);
-  x.assign(random_tensor(shape, seed));
-  return x;
 }
 
 TEST(Pool, RefusesAnInputWithoutSpatialAxes) {
