@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/sampler.h"
+#include "lockstep/data/transform.h"
+
+namespace lockstep::data {
+
+struct LoaderOptions {
+  Transform transform = {};      // of each sample's first field; none: as it is
+  std::uint64_t seed = 0;        // of the transforms' draws, keyed by (seed, step, shard, place)
+  int threads = 1;               // 0: the caller's own
+  std::int64_t prefetch = 4;     // steps made ahead
+  std::int64_t first_shard = 0;  // the shards that this process wants ...
+  std::int64_t shards = -1;      // ... and how many; -1: all
+};
+
+// Makes the batches of a training run ahead of the step that needs them. What it returns is a
+// function of its arguments, never of threads or timing.
+class Loader {
+ public:
+  Loader(DatasetPtr dataset, ShardSampler sampler, LoaderOptions options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The batches of step `step`, one for each wanted shard. Steps are asked for in order; another
+  // one than the next throws away what was made ahead. Rethrows what making a sample threw.
+  std::vector<Fields> step(std::int64_t step);
+  std::int64_t steps_per_epoch() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/nn/parameter.h"
+
+namespace lockstep::nn {
+
+class Block;
+using BlockPtr = std::shared_ptr<Block>;
+
+struct NamedParameter {
+  std::string name;  // "features.0.weight"
+  Parameter parameter;
+};
+
+struct LoadOptions {
+  bool allow_missing = false;  // parameters that the file has not keep their contents
+  bool ignore_extra = false;   // names in the file that the block has not
+};
+
+// A piece of a model: parameters, children, and a forward function that is plain code on tensors.
+// Called with real tensors it runs at once; called while tracing it records.
+class Block {
+ public:
+  Block();
+  virtual ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  // Override the one that fits: one tensor to one, or several to several.
+  virtual Tensor forward(const Tensor& x);
+  virtual std::vector<Tensor> forward_all(const std::vector<Tensor>& inputs);
+  Tensor operator()(const Tensor& x);
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);
+
+  struct Child {
+    std::string name;
+    BlockPtr block;
+  };
+  const std::vector<Child>& children() const { return children_; }
+  // Own and descendants' parameters, in the order in which they were added, own ones first. One
+  // that is shared appears once, under its first name.
+  std::vector<NamedParameter> parameters() const;
+  // Those whose name matches the regular expression.
+  std::vector<NamedParameter> parameters(const std::string& pattern) const;
+  // Throws NotFound with the names there are.
+  Parameter parameter(const std::string& name) const;
+
+  void initialize(const Initializer& init = init::fan_in(), std::uint64_t seed = 0,
+                  bool force = false);
+  // Tells shapes that are not known yet by tracing forward on inputs like these.
+  void complete_shapes(const std::vector<TensorInfo>& inputs);
+
+  // One archive of named tensors (io/archive.h).
+  void save(const std::string& path) const;
+  void load(const std::string& path, const LoadOptions& options = {});
+
+  void cast(DType dtype);
+  // Frozen parameters keep their values in training.
+  void freeze();
+  void unfreeze();
+  // This block's parameters become those of `other`, name by name. Throws InvalidArgument when a
+  // name or shape does not fit.
+  void share_parameters(const Block& other);
+  // Calls `function` on every descendant, then on this block.
+  void apply(const std::function<void(Block&)>& function);
+  // Compiles this block's forward for each combination of input shapes. While recorded or traced it
+  // runs op by op.
+  void hybridize(bool active = true);
+
+  // "Dense(128, relu)": what the block is, without its children.
+  virtual std::string description() const { return "Block"; }
+  // A table: layer, output shape, parameters; and the totals.
+  std::string summary(const std::vector<TensorInfo>& inputs);
+
+ protected:
+  // A child that lives in this block; returns it.
+  template <class B>
+  std::shared_ptr<B> add_child(std::string name, std::shared_ptr<B> child) {
+    register_child(std::move(name), child);
+    return child;
+  }
+  Parameter add_parameter(std::string name, const Shape& shape, ParameterOptions options = {});
+
+ private:
+  struct Compiled;
+  void register_child(std::string name, BlockPtr child);
+  std::vector<Child> children_;
+  std::vector<NamedParameter> own_;
+  bool hybrid_ = false;
+  std::unique_ptr<Compiled> compiled_;
+};
+
+// Blocks one after the other; children are named "0", "1", ...
+class Sequential : public Block {
+ public:
+  Sequential() = default;
+  explicit Sequential(std::vector<BlockPtr> blocks);
+  Sequential& add(BlockPtr block);
+  std::size_t size() const { return children().size(); }
+  Block& operator[](std::size_t index) const;
+  Tensor forward(const Tensor& x) override;
+  std::string description() const override { return "Sequential"; }
+};
+
+// sequential(dense(128, {.activation = "relu"}), dense(10))
+template <class... B>
+std::shared_ptr<Sequential> sequential(std::shared_ptr<B>... blocks) {
+  return std::make_shared<Sequential>(std::vector<BlockPtr>{std::move(blocks)...});
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lockstep/autograd/autograd.h"
+#include "lockstep/nn/initializer.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::nn {
+
+struct ParameterOptions {
+  // How it starts; without one, as Block::initialize is told.
+  Initializer init = {};
+  DType dtype = DType::float32;
+  // false: not learnt by gradients (running statistics).
+  bool trainable = true;
+  double rate_multiplier = 1.0;
+  double decay_multiplier = 1.0;
+};
+
+// A named tensor of a block: a handle, cheap to copy; copies are the same parameter, which is how
+// blocks share one. Its shape may have extents of -1 until the first input tells them.
+class Parameter {
+ public:
+  Parameter() = default;  // undefined
+  explicit Parameter(const Shape& shape, ParameterOptions options = {});
+
+  bool defined() const { return impl_ != nullptr; }
+  bool same_as(const Parameter& other) const { return impl_ == other.impl_; }
+  const void* identity() const { return impl_.get(); }
+
+  // Its path from the block that was initialised, such as "features.0.weight".
+  const std::string& name() const;
+  const Shape& shape() const;
+  bool has_whole_shape() const;
+  DType dtype() const;
+  const ParameterOptions& options() const;
+  // What a frozen parameter is: still part of the model, not updated.
+  void set_trainable(bool trainable) const;
+  void set_multipliers(double rate, double decay) const;
+
+  // Fills the extents that are not known yet. Throws InvalidArgument when a known one differs.
+  void complete(const Shape& shape) const;
+  // Contents by `fallback` where the options name no initialiser: a function of the seed and the
+  // name. Waits for complete() when the shape is not whole. Keeps contents that are there unless
+  // `force`.
+  void initialize(const std::string& name, const Initializer& fallback, std::uint64_t seed,
+                  bool force = false) const;
+  bool is_initialized() const;
+
+  // The contents; under a ParameterScope of this thread what that gives. Throws InvalidArgument
+  // when there are none yet, and says what to call.
+  Tensor data() const;
+  // Copies `value` (converted); the shape must fit.
+  void set_data(const Tensor& value) const;
+  // A new value that no gradient makes (running statistics): assigned, or given to the
+  // ParameterScope.
+  void update(const Tensor& value) const;
+  // What backward left; undefined when there is none.
+  Tensor grad() const;
+  void set_grad_mode(autograd::GradMode mode) const;
+  void cast(DType dtype) const;
+
+ private:
+  struct Impl;
+  Impl& self() const;
+  std::shared_ptr<Impl> impl_;
+};
+
+// While it lives, parameters of this thread are what the scope's source says, and their updates go
+// to its sink: how a model is traced with its parameters as inputs. Scopes nest.
+class ParameterScope {
+ public:
+  using Source = std::function<Tensor(const Parameter&)>;
+  using Sink = std::function<void(const Parameter&, const Tensor&)>;
+  ParameterScope(Source source, Sink sink);
+  ~ParameterScope();
+  ParameterScope(const ParameterScope&) = delete;
+  ParameterScope& operator=(const ParameterScope&) = delete;
+
+  // The innermost of this thread, or null.
+  static const ParameterScope* current();
+  const Source& source() const { return source_; }
+  const Sink& sink() const { return sink_; }
+
+ private:
+  Source source_;
+  Sink sink_;
+  ParameterScope* outer_;
+};
+
+}  // namespace lockstep::nn

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/graph/executable.h"
+#include "lockstep/nn/block.h"
+#include "lockstep/optim/optimizer.h"
+
+namespace lockstep::train {
+
+// Losses of a batch from the net's outputs and the label: one for each sample, or their mean.
+using LossFunction = std::function<Tensor(const Tensor& output, const Tensor& label)>;
+
+struct EngineOptions {
+  std::int64_t shards = 8;
+  int threads = 1;
+  std::uint64_t seed = 0;
+  CompileOptions compile = {};  // the engine sets states and deliveries itself
+};
+
+// Means over the global batch, summed over shards by the canonical tree.
+struct StepResult {
+  double loss = 0.0;
+  double accuracy = 0.0;  // of the largest output; 0 when the label is no class index
+};
+
+// A step of data-parallel training in one process: every shard's forward and backward pass by one
+// thread, gradients added in the canonical tree order, the update rule. Its result is a function of
+// the net, the batch, the step's number and the seed; never of the number of threads.
+class StepEngine {
+ public:
+  // `fields` are the infos of one shard's batch: the net's inputs, then the label. The net must be
+  // initialised; shapes not known yet are told by tracing.
+  StepEngine(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimizer,
+             const std::vector<TensorInfo>& fields, const EngineOptions& options);
+  ~StepEngine();
+
+  // One step on the batches of all shards. `step` counts from 0 and keys what is drawn.
+  StepResult run(std::int64_t step, double learning_rate, std::span<const data::Fields> shards);
+
+  // Parameters and running statistics live in the engine between steps; these copy them into the
+  // net and back.
+  void store(nn::Block& net) const;
+  void load(const nn::Block& net);
+  // What the rule keeps: "slot0/fc1.weight", plain layout, in the order of the names.
+  std::vector<std::pair<std::string, Tensor>> slots() const;
+  // Throws Corrupt when a name is missing or a shape differs.
+  void set_slots(const std::vector<std::pair<std::string, Tensor>>& slots);
+  // Of all parameters, running statistics included: names sorted, plain layout, little-endian.
+  std::string params_sha256() const;
+
+  // "step 12: relu_backward gives NaN first": finds the first op whose output has a NaN or an
+  // infinity when the shards are computed again; empty when there is none.
+  std::string find_bad_op(std::int64_t step, std::span<const data::Fields> shards);
+
+  std::int64_t shards() const;
+  int threads() const;
+  double flops_per_sample() const;
+  std::size_t step_bytes() const;
+  const Executable& executable() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::train
