@@ -25,8 +25,6 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
-  // False when the last write could not be kept.
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
 
  private:
   int fd_;
@@ -36,15 +34,6 @@ class Descriptor {
   const int error = errno;
   if (error == ENOENT) throw NotFound("{}: {}: no such file or folder", path, what);
   throw IoError("{}: {}: {}", path, what, std::strerror(error));
-}
-
-void write_all(int fd, std::string_view contents, const std::string& path) {
-  while (!contents.empty()) {
-    const ssize_t written = ::write(fd, contents.data(), contents.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(path, "cannot write");
-    contents.remove_prefix(static_cast<std::size_t>(written));
-  }
 }
 
 // A rename is on disk only when its folder is.
@@ -71,19 +60,38 @@ std::string read_file(const std::string& path) {
   }
 }
 
-void write_file(const std::string& path, std::string_view contents) {
-  const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.get() < 0) fail(path, "cannot create");
-  try {
-    write_all(file.get(), contents, path);
-    if (::fsync(file.get()) != 0 || !file.close()) fail(path, "cannot write");
-    if (::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot replace");
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
+AtomicFile::AtomicFile(std::string path)
+    : path_(std::move(path)), temporary_(fmt::format("{}.tmp{}", path_, ::getpid())) {
+  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd_ < 0) fail(path_, "cannot create");
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(path_, "cannot write");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
-  sync_folder(path);
+}
+
+void AtomicFile::commit() {
+  if (::fsync(fd_) != 0) fail(path_, "cannot write");
+  if (::close(std::exchange(fd_, -1)) != 0) fail(path_, "cannot write");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail(path_, "cannot replace");
+  temporary_.clear();
+  sync_folder(path_);
+}
+
+void write_file(const std::string& path, std::string_view contents) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(contents)));
+  file.commit();
 }
 
 }  // namespace lockstep
