@@ -2,8 +2,11 @@
 #include "lockstep/graph/executable.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <limits>
+#include <mutex>
 #include <set>
 
 #include "lockstep/autograd/autograd.h"
@@ -37,6 +40,24 @@ Graph run_passes(const Graph& graph, const CompileOptions& options) {
   return result;
 }
 
+void check_delivery(const Graph& graph, const CompileOptions& options, const Delivery& delivery) {
+  const auto is_same = [&](const auto& exit) { return exit.output == delivery.output; };
+  if (delivery.output >= graph.outputs().size())
+    throw InvalidArgument("compile: delivered output {} of {} does not exist", delivery.output,
+                          graph.outputs().size());
+  if (std::count(options.states.begin(), options.states.end(), delivery.like) == 0)
+    throw InvalidArgument("compile: output {} is delivered like input {}, which is not a state",
+                          delivery.output, delivery.like);
+  if (std::any_of(options.carries.begin(), options.carries.end(), is_same) ||
+      std::count_if(options.deliveries.begin(), options.deliveries.end(), is_same) > 1)
+    throw InvalidArgument("compile: output {} leaves in two ways", delivery.output);
+  const TensorInfo& from = graph.info(graph.outputs()[delivery.output]);
+  const TensorInfo& to = graph.info(graph.inputs()[delivery.like]);
+  if (!(from == to))
+    throw InvalidArgument("compile: the delivered output {} is {}, its state is {}",
+                          delivery.output, from.str(), to.str());
+}
+
 void check_options(const Graph& graph, const CompileOptions& options) {
   if (options.compute != DType::float32 && options.compute != DType::bfloat16)
     throw InvalidArgument("compile: computes in float32 or bfloat16, not in {}",
@@ -61,11 +82,13 @@ void check_options(const Graph& graph, const CompileOptions& options) {
       throw InvalidArgument("compile: the carried output {} is {}, its state is {}", carry.output,
                             from.str(), to.str());
   }
+  for (const Delivery& delivery : options.deliveries) check_delivery(graph, options, delivery);
 }
 
 std::string operand_text(const Program& program, const Operand& operand) {
   const Buffer& buffer = program.buffers[static_cast<std::size_t>(operand.buffer)];
-  static constexpr const char* kKinds[] = {"@", "input ", "output ", "state ", "constant "};
+  static constexpr const char* kKinds[] = {"@",      "input ",    "output ",
+                                           "state ", "constant ", "derived "};
   const std::size_t place = buffer.kind == BufferKind::arena ? buffer.offset : buffer.index;
   return fmt::format("{}{} {}{} {}", kKinds[static_cast<int>(buffer.kind)], place,
                      name_of(operand.dtype), operand.shape.str(), operand.layout.str());
@@ -75,6 +98,8 @@ std::string step_text(const Program& program, const Step& step) {
   std::string line = step.label;
   const std::string attrs = step.attrs.str();
   if (!attrs.empty()) line += " {" + attrs + "}";
+  if (step.delivery >= 0)
+    return line + fmt::format(" {}: {}", step.delivery, operand_text(program, step.inputs[0]));
   line += " by " + (step.prepared ? step.prepared->name : std::string(step.direct->name)) + ":";
   for (std::size_t i = 0; i < step.inputs.size(); ++i)
     line += (i ? ", " : " ") + operand_text(program, step.inputs[i]);
@@ -127,6 +152,32 @@ void reorder_bytes(const TensorInfo& info, std::byte* source, const Layout& from
   kernel->run({{&source, 1}, {&target, 1}, scratch->data()});
 }
 
+// The first place where something is a NaN, or else the first where it is infinite: a mask may hold
+// infinities that do no harm.
+class FirstNonFinite {
+ public:
+  // `name` makes the text for this place.
+  template <class Name>
+  void look(std::span<const std::byte> bytes, DType dtype, const Name& name) {
+    if (dtype == DType::float32) search<float>(bytes, name);
+    if (dtype == DType::float64) search<double>(bytes, name);
+  }
+  bool found_nan() const { return !nan_.empty(); }
+  std::string where() const { return nan_.empty() ? infinity_ : nan_; }
+
+ private:
+  template <class T, class Name>
+  void search(std::span<const std::byte> bytes, const Name& name) {
+    const std::span values(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+    const auto is_nan = [](T v) { return std::isnan(v); };
+    const auto is_infinite = [](T v) { return std::isinf(v); };
+    if (nan_.empty() && std::any_of(values.begin(), values.end(), is_nan)) nan_ = name();
+    if (infinity_.empty() && std::any_of(values.begin(), values.end(), is_infinite))
+      infinity_ = name();
+  }
+  std::string nan_, infinity_;
+};
+
 bool overlap(const Tensor& a, const Tensor& b) {
   return a.storage() == b.storage() && a.info().bytes() > 0 && b.info().bytes() > 0;
 }
@@ -148,19 +199,27 @@ void check_room(std::size_t index, std::span<const Tensor> inputs,
 
 std::string Program::str() const {
   std::string text;
+  for (const std::vector<Step>& part : prologue)
+    for (const Step& step : part) text += "before: " + step_text(*this, step) + "\n";
   for (const Step& step : steps) text += step_text(*this, step) + "\n";
   return text + fmt::format("arena: {} bytes\n", arena_bytes);
 }
 
-// The plan and the states are shared between clones; the arena and the pointers are not.
+// The plan, the states and what is derived from them are shared between clones; the arena and the
+// pointers are not.
 struct Executable::Impl {
   struct Call {
     std::vector<TensorView> views;     // direct kernels: inputs, then outputs
     std::vector<std::byte*> pointers;  // prepared kernels: inputs, then outputs
   };
+  struct Lasting {
+    std::vector<std::shared_ptr<Storage>> states, derived;
+    std::atomic<bool> stale = true;  // a state changed and nothing was derived anew
+    std::mutex refreshing;
+  };
 
   std::shared_ptr<const Program> program;
-  std::shared_ptr<std::vector<std::shared_ptr<Storage>>> states;
+  std::shared_ptr<Lasting> lasting;
   std::shared_ptr<Storage> arena;
   std::vector<std::byte*> bases;  // by buffer
   std::vector<Call> calls;        // by step
@@ -173,10 +232,22 @@ struct Executable::Impl {
     for (std::size_t s = 0; s < calls.size(); ++s) prepare_call(program->steps[s], calls[s]);
   }
 
+  void allocate_lasting() {
+    lasting = std::make_shared<Lasting>();
+    for (const Buffer& buffer : program->buffers) {
+      if (buffer.kind != BufferKind::state && buffer.kind != BufferKind::derived) continue;
+      const bool state = buffer.kind == BufferKind::state;
+      auto& list = state ? lasting->states : lasting->derived;
+      list.push_back(Storage::allocate(buffer.bytes, {}));
+      std::memset(list.back()->data(), 0, buffer.bytes);
+    }
+  }
+
   std::byte* fixed_base(const Buffer& buffer) const {
     switch (buffer.kind) {
       case BufferKind::arena: return arena->data() + buffer.offset;
-      case BufferKind::state: return (*states)[buffer.index]->data();
+      case BufferKind::state: return lasting->states[buffer.index]->data();
+      case BufferKind::derived: return lasting->derived[buffer.index]->data();
       case BufferKind::constant: return program->constants[buffer.index].raw();
       default: return nullptr;
     }
@@ -215,6 +286,14 @@ struct Executable::Impl {
     step.direct->direct({all.first(inputs), all.subspan(inputs), step.attrs});
   }
 
+  void run_part(const std::vector<Step>& part) {
+    for (const Step& step : part) {
+      Call call;
+      prepare_call(step, call);
+      run_step(step, call);
+    }
+  }
+
   std::vector<Tensor> new_outputs() const {
     std::vector<Tensor> outputs;
     for (const TensorInfo& info : program->outputs)
@@ -238,8 +317,14 @@ struct Executable::Impl {
     throw InvalidArgument("executable: input {} is not a state", input);
   }
 
+  std::span<const std::byte> bytes_of(const Operand& operand) const {
+    const TensorInfo info{operand.shape, operand.dtype, {}};
+    return {address(operand), operand.layout.bytes(info)};
+  }
+
   std::byte* state_data(const StateSlot& state) const {
-    return (*states)[program->buffers[static_cast<std::size_t>(state.buffer)].index]->data();
+    const Buffer& buffer = program->buffers[static_cast<std::size_t>(state.buffer)];
+    return lasting->states[buffer.index]->data();
   }
 };
 
@@ -252,15 +337,11 @@ Executable Executable::compile(const Graph& graph, const CompileOptions& options
   check_options(graph, options);
   auto program = std::make_shared<Program>(passes::lower(run_passes(graph, options), options));
   program->changes_states = !options.carries.empty();
+  if (!program->changes_states) passes::split_prologue(*program);
   passes::plan_memory(*program);
   auto impl = std::make_unique<Impl>();
-  impl->states = std::make_shared<std::vector<std::shared_ptr<Storage>>>();
-  for (const StateSlot& state : program->states) {
-    const std::size_t bytes = program->buffers[static_cast<std::size_t>(state.buffer)].bytes;
-    impl->states->push_back(Storage::allocate(bytes, {}));
-    std::memset(impl->states->back()->data(), 0, bytes);
-  }
   impl->program = std::move(program);
+  impl->allocate_lasting();
   impl->allocate();
   return Executable(std::move(impl));
 }
@@ -270,7 +351,7 @@ Executable Executable::clone() const {
     throw InvalidArgument("executable: runs change its states, so two threads cannot share them");
   auto impl = std::make_unique<Impl>();
   impl->program = impl_->program;
-  impl->states = impl_->states;
+  impl->lasting = impl_->lasting;
   impl->allocate();
   return Executable(std::move(impl));
 }
@@ -308,10 +389,61 @@ void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> ou
 }
 
 void Executable::run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  run_into(inputs, outputs, {});
+}
+
+void Executable::run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                          const Receiver& receiver) {
   std::vector<Tensor> dense;
   bind(inputs, outputs, dense);
+  make_fresh();
   const std::vector<Step>& steps = impl_->program->steps;
-  for (std::size_t s = 0; s < steps.size(); ++s) impl_->run_step(steps[s], impl_->calls[s]);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].delivery < 0) {
+      impl_->run_step(steps[s], impl_->calls[s]);
+    } else if (receiver) {
+      receiver(static_cast<std::size_t>(steps[s].delivery), impl_->bytes_of(steps[s].inputs[0]));
+    }
+  }
+}
+
+std::string Executable::find_non_finite(std::span<const Tensor> inputs) {
+  const std::vector<Tensor> outputs = impl_->new_outputs();
+  std::vector<Tensor> dense;
+  bind(inputs, outputs, dense);
+  FirstNonFinite first;
+  for (const StateSlot& slot : impl_->program->states)
+    first.look(state_memory(slot.input), slot.info.dtype,
+               [&] { return fmt::format("state {}", slot.input); });
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    first.look({inputs[i].contiguous().raw(), inputs[i].info().bytes()}, inputs[i].dtype(),
+               [&] { return fmt::format("input {}", i); });
+  make_fresh();
+  const std::vector<Step>& steps = impl_->program->steps;
+  for (std::size_t s = 0; s < steps.size() && !first.found_nan(); ++s) {
+    if (steps[s].delivery >= 0) continue;
+    impl_->run_step(steps[s], impl_->calls[s]);
+    for (const Operand& output : steps[s].outputs)
+      first.look(impl_->bytes_of(output), output.dtype,
+                 [&] { return step_text(*impl_->program, steps[s]); });
+  }
+  return first.where();
+}
+
+void Executable::refresh(std::size_t part) { impl_->run_part(impl_->program->prologue.at(part)); }
+
+std::size_t Executable::refresh_parts() const { return impl_->program->prologue.size(); }
+
+void Executable::refresh() {
+  for (const std::vector<Step>& part : impl_->program->prologue) impl_->run_part(part);
+  impl_->lasting->stale = false;
+}
+
+// After set_state: the first clone that runs derives for all, the others wait for it.
+void Executable::make_fresh() {
+  if (!impl_->lasting->stale) return;
+  const std::lock_guard lock(impl_->lasting->refreshing);
+  if (impl_->lasting->stale) refresh();
 }
 
 std::vector<Executable::StepTime> Executable::profile(std::span<const Tensor> inputs, int runs) {
@@ -319,12 +451,17 @@ std::vector<Executable::StepTime> Executable::profile(std::span<const Tensor> in
   const std::vector<Tensor> outputs = impl_->new_outputs();
   std::vector<Tensor> dense;
   bind(inputs, outputs, dense);
+  make_fresh();
   const std::vector<Step>& steps = impl_->program->steps;
   std::vector<StepTime> times;
   for (const Step& step : steps)
     times.push_back({step_text(*impl_->program, step), std::numeric_limits<double>::infinity()});
   for (int run = 0; run < runs; ++run)
     for (std::size_t s = 0; s < steps.size(); ++s) {
+      if (steps[s].delivery >= 0) {
+        times[s].seconds = 0;
+        continue;
+      }
       const Clock::time_point start = Clock::now();
       impl_->run_step(steps[s], impl_->calls[s]);
       const std::chrono::duration<double> spent = Clock::now() - start;
@@ -334,16 +471,30 @@ std::vector<Executable::StepTime> Executable::profile(std::span<const Tensor> in
 }
 
 void Executable::set_state(std::size_t input, const Tensor& value) {
-  const StateSlot& slot = impl_->slot(input);
-  check_fits("state", input, value, slot.info);
-  const Tensor dense = value.contiguous();
-  reorder_bytes(slot.info, dense.raw(), {}, impl_->state_data(slot), slot.layout);
+  pack(input, value, state_memory(input));
+  impl_->lasting->stale = true;
 }
 
-Tensor Executable::state(std::size_t input) const {
+Tensor Executable::state(std::size_t input) const { return unpack(input, state_memory(input)); }
+
+std::span<std::byte> Executable::state_memory(std::size_t input) const {
   const StateSlot& slot = impl_->slot(input);
+  return {impl_->state_data(slot), slot.layout.bytes(slot.info)};
+}
+
+void Executable::pack(std::size_t input, const Tensor& value, std::span<std::byte> bytes) const {
+  const StateSlot& slot = impl_->slot(input);
+  check_fits("state", input, value, slot.info);
+  check(bytes.size() == slot.layout.bytes(slot.info), "packed bytes have another size");
+  const Tensor dense = value.contiguous();
+  reorder_bytes(slot.info, dense.raw(), {}, bytes.data(), slot.layout);
+}
+
+Tensor Executable::unpack(std::size_t input, std::span<const std::byte> bytes) const {
+  const StateSlot& slot = impl_->slot(input);
+  check(bytes.size() == slot.layout.bytes(slot.info), "packed bytes have another size");
   Tensor result = Tensor::empty(slot.info.shape, slot.info.dtype, slot.info.device);
-  reorder_bytes(slot.info, impl_->state_data(slot), slot.layout, result.raw(), {});
+  reorder_bytes(slot.info, const_cast<std::byte*>(bytes.data()), slot.layout, result.raw(), {});
   return result;
 }
 
@@ -353,7 +504,8 @@ std::size_t Executable::arena_bytes() const { return impl_->program->arena_bytes
 
 std::size_t Executable::state_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& state : *impl_->states) bytes += state->bytes();
+  for (const auto& state : impl_->lasting->states) bytes += state->bytes();
+  for (const auto& derived : impl_->lasting->derived) bytes += derived->bytes();
   return bytes;
 }
 

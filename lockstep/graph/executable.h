@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,13 @@ struct Carry {
   std::size_t output;
 };
 
+// Output number `output` is delivered: handed to the run's receiver as soon as it is made and
+// nothing reads state input `like` any more, in the layout of that state, and not returned.
+struct Delivery {
+  std::size_t output;
+  std::size_t like;
+};
+
 struct CompileOptions {
   bool simplify = true;
   bool fuse = true;
@@ -31,11 +39,13 @@ struct CompileOptions {
   // Inputs that are kept from run to run (parameters, optimiser state) and set by set_state.
   std::vector<std::size_t> states = {};
   std::vector<Carry> carries = {};
+  std::vector<Delivery> deliveries = {};
 };
 
 // A compiled graph: the same work again and again. One thread at a time; clone() gives another
 // thread its own arena over the same plan and the same states, and is refused when runs change
-// them.
+// them. What depends on states alone (weights in a second layout) is computed once for all clones
+// and runs, in refresh().
 class Executable {
  public:
   // Throws what kernel choice throws.
@@ -49,6 +59,15 @@ class Executable {
   std::vector<Tensor> run(std::span<const Tensor> inputs);
   // Writes into dense tensors the caller has; with dense inputs, nothing is allocated.
   void run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  // Gets delivery number `index` of the options: bytes that are valid during the call. It may write
+  // to the memory of the state that the delivery is like.
+  using Receiver = std::function<void(std::size_t index, std::span<const std::byte> bytes)>;
+  void run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                const Receiver& receiver);
+
+  // Runs once and names the first step that makes a NaN, or the input or state that has one; else
+  // the first with an infinity. Empty when all is finite.
+  std::string find_non_finite(std::span<const Tensor> inputs);
 
   struct StepTime {
     std::string step;  // as str() prints it
@@ -60,6 +79,15 @@ class Executable {
   // `input` counts all inputs of the graph. Throws InvalidArgument when it is not a state.
   void set_state(std::size_t input, const Tensor& value);
   Tensor state(std::size_t input) const;
+  // The state's own bytes, in the layout that the kernels like and pack() and unpack() convert. Who
+  // writes there calls refresh() before the next run of this executable or a clone.
+  std::span<std::byte> state_memory(std::size_t input) const;
+  void pack(std::size_t input, const Tensor& value, std::span<std::byte> bytes) const;
+  Tensor unpack(std::size_t input, std::span<const std::byte> bytes) const;
+  // Number `part` of refresh_parts() independent parts: threads may share the work.
+  void refresh(std::size_t part);
+  std::size_t refresh_parts() const;
+  void refresh();
 
   const Infos& output_infos() const;
   std::size_t arena_bytes() const;
@@ -70,6 +98,7 @@ class Executable {
  private:
   struct Impl;
   explicit Executable(std::unique_ptr<Impl> impl);
+  void make_fresh();
   void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
             std::vector<Tensor>& dense);
   std::unique_ptr<Impl> impl_;

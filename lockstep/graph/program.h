@@ -16,6 +16,7 @@ enum class BufferKind : std::uint8_t {
   output,    // the caller's, bound at each run
   state,     // kept from run to run, in the layout the kernels like
   constant,  // part of the graph
+  derived,   // made of states and constants alone, shared by all runs until a state changes
 };
 
 struct Buffer {
@@ -48,6 +49,7 @@ struct Step {
   std::vector<Operand> outputs;
   std::int32_t scratch = -1;  // a buffer
   bool may_overwrite_input = false;
+  std::int32_t delivery = -1;  // hands its input to the receiver; no kernel
 };
 
 // An input that is kept between runs. When an output of the graph is carried back into it, the run
@@ -63,6 +65,7 @@ struct StateSlot {
 struct Program {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
+  std::vector<std::vector<Step>> prologue;  // parts that no other part depends on: make `derived`
   std::vector<StateSlot> states;
   std::vector<Tensor> constants;
   Infos inputs;   // of all graph inputs, states included

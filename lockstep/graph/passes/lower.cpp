@@ -342,10 +342,13 @@ class Lowering {
   void place_outputs() {
     std::size_t returned = 0;
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-      const bool carried = std::any_of(options_.carries.begin(), options_.carries.end(),
-                                       [&](const Carry& c) { return c.output == i; });
-      if (!carried) return_output(graph_.outputs()[i], returned++);
+      const auto is_this = [&](const auto& exit) { return exit.output == i; };
+      const bool leaves_otherwise =
+          std::any_of(options_.carries.begin(), options_.carries.end(), is_this) ||
+          std::any_of(options_.deliveries.begin(), options_.deliveries.end(), is_this);
+      if (!leaves_otherwise) return_output(graph_.outputs()[i], returned++);
     }
+    for (std::size_t i = 0; i < options_.deliveries.size(); ++i) deliver(i);
     std::vector<std::optional<Operand>> old_values;
     for (const Carry& carry : options_.carries) old_values.push_back(saved_old_value(carry));
     for (std::size_t i = 0; i < options_.carries.size(); ++i)
@@ -355,7 +358,7 @@ class Lowering {
   // A copy of what is carried, when that is a state's value as it was before the run: another carry
   // may overwrite it first.
   std::optional<Operand> saved_old_value(const Carry& carry) {
-    const StateSlot& slot = slot_of(carry);
+    const StateSlot& slot = slot_of(carry.input);
     const ValueId value = graph_.outputs()[carry.output];
     const Operand source = form_in(value, slot.layout);
     if (buffer(source.buffer).kind != BufferKind::state) return std::nullopt;
@@ -364,11 +367,43 @@ class Lowering {
     return target;
   }
 
-  const StateSlot& slot_of(const Carry& carry) const {
+  const StateSlot& slot_of(std::size_t input) const {
     const auto slot = std::find_if(program_.states.begin(), program_.states.end(),
-                                   [&](const StateSlot& s) { return s.input == carry.input; });
-    check(slot != program_.states.end(), "a carried input is not a state");
+                                   [&](const StateSlot& s) { return s.input == input; });
+    check(slot != program_.states.end(), "an output goes where an input is, which is not a state");
     return *slot;
+  }
+
+  // Conversion and delivery move up to where their input is ready and the state was read for the
+  // last time: the value dies young, and whoever receives it may write to the state.
+  void deliver(std::size_t index) {
+    const Delivery& delivery = options_.deliveries[index];
+    const StateSlot slot = slot_of(delivery.like);
+    const std::size_t first_new = program_.steps.size();
+    const Operand source = form_in(graph_.outputs()[delivery.output], slot.layout);
+    Step step;
+    step.label = "deliver";
+    step.inputs = {source};
+    step.delivery = static_cast<std::int32_t>(index);
+    program_.steps.push_back(std::move(step));
+    for (std::size_t s = first_new; s < program_.steps.size(); ++s) move_up(s, slot.buffer);
+  }
+
+  void move_up(std::size_t place, std::int32_t state) {
+    const Step& step = program_.steps[place];
+    const auto must_follow = [&](const Step& earlier) {
+      const auto makes_input = [&](const Operand& o) { return o.buffer == step.inputs[0].buffer; };
+      const auto reads_state = [&](const Operand& o) { return o.buffer == state; };
+      return std::any_of(earlier.outputs.begin(), earlier.outputs.end(), makes_input) ||
+             (step.delivery >= 0 &&
+              std::any_of(earlier.inputs.begin(), earlier.inputs.end(), reads_state));
+    };
+    std::size_t target = place;
+    while (target > 0 && !must_follow(program_.steps[target - 1])) --target;
+    const auto begin = program_.steps.begin();
+    std::rotate(begin + static_cast<std::ptrdiff_t>(target),
+                begin + static_cast<std::ptrdiff_t>(place),
+                begin + static_cast<std::ptrdiff_t>(place) + 1);
   }
 
   // Writes the value straight into the caller's buffer where nothing else stands in the way.
@@ -384,7 +419,7 @@ class Lowering {
   }
 
   void carry_back(const Carry& carry, const std::optional<Operand>& old_value) {
-    const StateSlot slot = slot_of(carry);
+    const StateSlot slot = slot_of(carry.input);
     if (old_value) return copy_into(*old_value, slot.buffer, slot.info, slot.layout);
     const Operand source = form_in(graph_.outputs()[carry.output], slot.layout);
     if (fills_arena_buffer(source, slot.layout.bytes(slot.info)) &&

@@ -34,6 +34,9 @@ Graph schedule(const Graph& graph, const CompileOptions& options);
 // Chooses kernels and layouts and inserts conversions.
 Program lower(const Graph& graph, const CompileOptions& options);
 
+// Moves what depends on states and constants alone out of the steps, into the prologue.
+void split_prologue(Program& program);
+
 // Lets steps overwrite dying inputs, then gives every arena buffer its place.
 void plan_memory(Program& program);
 

@@ -117,6 +117,17 @@ void assign_offsets(Program& program) {
   }
 }
 
+// The prologue never runs while steps do, so its scratch is anywhere in the arena.
+void place_prologue_scratch(Program& program) {
+  for (const std::vector<Step>& part : program.prologue)
+    for (const Step& step : part) {
+      if (step.scratch < 0) continue;
+      Buffer& scratch = program.buffers[static_cast<std::size_t>(step.scratch)];
+      scratch.offset = 0;
+      program.arena_bytes = std::max(program.arena_bytes, aligned(scratch.bytes));
+    }
+}
+
 }  // namespace
 
 void plan_memory(Program& program) {
@@ -124,6 +135,7 @@ void plan_memory(Program& program) {
   share_dying_inputs(program);
   find_lifetimes(program);
   assign_offsets(program);
+  place_prologue_scratch(program);
 }
 
 }  // namespace lockstep::passes

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/thread_team.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+// Tells the core that this is a waiting loop.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+// Work is a round: its number grows, each thread runs once, the last to finish wakes the caller.
+// Waiting spins for a while first (steps of small models take less time than a system call), then
+// sleeps.
+struct ThreadTeam::Impl {
+  std::atomic<std::uint32_t> round = 0;
+  std::atomic<std::uint32_t> running = 0;
+  std::atomic<bool> stopping = false;
+  const std::function<void(int)>* work = nullptr;
+  std::vector<std::exception_ptr> errors;
+  std::vector<std::jthread> threads;
+
+  static constexpr int kSpins = 4000;
+
+  static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t is) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (value.load(std::memory_order_acquire) != is) return;
+      relax();
+    }
+    value.wait(is, std::memory_order_acquire);
+  }
+
+  void call(int thread) {
+    try {
+      (*work)(thread);
+    } catch (...) {
+      errors[static_cast<std::size_t>(thread)] = std::current_exception();
+    }
+  }
+
+  void serve(int thread) {
+    for (std::uint32_t seen = 0;;) {
+      wait_while(round, seen);
+      ++seen;
+      if (stopping) return;
+      call(thread);
+      if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+    }
+  }
+
+  void begin_round() {
+    round.fetch_add(1, std::memory_order_acq_rel);
+    round.notify_all();
+  }
+
+  void wait_for_others() {
+    for (std::uint32_t left = running; left != 0; left = running) wait_while(running, left);
+  }
+};
+
+ThreadTeam::ThreadTeam(int size, const std::string& name) : impl_(std::make_unique<Impl>()) {
+  if (size < 1) throw InvalidArgument("threads: at least 1 is needed, got {}", size);
+  impl_->errors.resize(static_cast<std::size_t>(size));
+  for (int t = 1; t < size; ++t) {
+    impl_->threads.emplace_back([this, t] { impl_->serve(t); });
+    const std::string label = name + "-" + std::to_string(t);
+    pthread_setname_np(impl_->threads.back().native_handle(), label.substr(0, 15).c_str());
+  }
+}
+
+ThreadTeam::~ThreadTeam() {
+  impl_->stopping = true;
+  impl_->begin_round();
+}
+
+int ThreadTeam::size() const { return static_cast<int>(impl_->errors.size()); }
+
+void ThreadTeam::run(const std::function<void(int)>& work) {
+  for (std::exception_ptr& error : impl_->errors) error = nullptr;
+  impl_->work = &work;
+  impl_->running = static_cast<std::uint32_t>(impl_->threads.size());
+  impl_->begin_round();
+  impl_->call(0);
+  impl_->wait_for_others();
+  for (const std::exception_ptr& error : impl_->errors)
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace lockstep

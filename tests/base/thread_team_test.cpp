@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/thread_team.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep {
+namespace {
+
+TEST(ThreadTeam, RunsEveryRoundOnceInEachThread) {
+  for (int size : {1, 2, 5}) {
+    ThreadTeam team(size);
+    std::vector<int> counts(static_cast<std::size_t>(size), 0);
+    for (int round = 0; round < 1000; ++round)
+      team.run([&](int thread) { ++counts[static_cast<std::size_t>(thread)]; });
+    for (int count : counts) EXPECT_EQ(count, 1000);
+  }
+}
+
+TEST(ThreadTeam, SleepersWakeUp) {
+  ThreadTeam team(3);
+  std::atomic<int> calls = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    team.run([&](int thread) {
+      if (thread == 2) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ++calls;
+    });
+  }
+  EXPECT_EQ(calls, 9);
+}
+
+TEST(ThreadTeam, RethrowsTheLowestThreadsErrorAndGoesOn) {
+  ThreadTeam team(4);
+  const auto fail = [](int thread) {
+    if (thread > 0) throw InvalidArgument("thread {}", thread);
+  };
+  try {
+    team.run(fail);
+    FAIL() << "nothing was thrown";
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "thread 1");
+  }
+  std::atomic<int> calls = 0;
+  team.run([&](int) { ++calls; });
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(ThreadTeam, NeedsAThread) { EXPECT_THROW(ThreadTeam(0), InvalidArgument); }
+
+}  // namespace
+}  // namespace lockstep
