@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "lockstep/cli/bench.h"
+#include "lockstep/cli/bench_step.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/op_table.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Options = std::shared_ptr<BenchOptions>;
+
+// Each once, though an op has several cases.
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (const OpBench& bench : op_benches())
+    if (std::find(names.begin(), names.end(), bench.op) == names.end()) names.push_back(bench.op);
+  return names;
+}
+
+CLI::App* add_bench(CLI::App& bench, Action& action, const Options& options, const char* name,
+                    const char* what, void (*run)(const BenchOptions&)) {
+  CLI::App* command = bench.add_subcommand(name, what);
+  command->add_flag("--json", options->json, "One JSON object a line");
+  command->add_flag("--quick", options->quick, "Short windows: a look, not a measurement");
+  command->add_flag_callback(
+      "--no-peer", [options] { options->peer = false; }, "Leave PyTorch out");
+  command->callback([&action, options, run] {
+    action = [options, run] {
+      run(*options);
+      return 0;
+    };
+  });
+  return command;
+}
+
+void add_names(CLI::App& command, const Options& options, const char* name, const char* what,
+               const std::vector<std::string>& known) {
+  command.add_option(name, options->names, what)->delimiter(',')->check(CLI::IsMember(known));
+}
+
+// Our side of bench step, which starts it as a process of its own.
+void add_worker(CLI::App& bench, Action& action) {
+  struct Side {
+    std::string model;
+    std::string dtype = "float32";
+  };
+  const auto side = std::make_shared<Side>();
+  CLI::App* worker = bench.add_subcommand("worker", "One side of bench step")->group("");
+  worker->add_option("model", side->model)->required();
+  worker->add_option("--dtype", side->dtype);
+  worker->callback(
+      [&action, side] { action = [side] { return serve_step(side->model, side->dtype); }; });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Action& action) {
+  CLI::App* bench = app.add_subcommand("bench", "Measure, beside PyTorch where it is installed");
+  bench->group(kToolGroup)->require_subcommand(1);
+  const auto options = std::make_shared<BenchOptions>();
+  CLI::App* step = add_bench(*bench, action, options, "step",
+                             "Training steps of the recipes' models", bench_step);
+  add_names(*step, options, "--models", "Which models, with commas between", recipe_names());
+  step->add_flag("--bf16", options->bf16, "Also with bfloat16 compute");
+  CLI::App* ops =
+      add_bench(*bench, action, options, "ops", "Single ops, eager and compiled", bench_ops);
+  add_names(*ops, options, "--ops", "Which ops, with commas between", op_names());
+  add_bench(*bench, action, options, "eager", "The cost of a call: add of 16 floats", bench_eager);
+  add_worker(*bench, action);
+}
+
+}  // namespace lockstep::cli

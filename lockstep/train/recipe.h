@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/transform.h"
+#include "lockstep/nn/block.h"
+#include "lockstep/optim/optimizer.h"
+#include "lockstep/optim/schedule.h"
+
+namespace lockstep::train {
+
+// How a recipe learns, as plain values: what a command line changes and a run folder keeps.
+struct Learning {
+  std::string optimizer = "sgd";  // one of optimizer_names()
+  double learning_rate = 0.1;
+  double momentum = 0.9;  // of the rules that have one
+  double weight_decay = 0.0;
+  double clip_norm = 0.0;           // of all gradients together; 0: not
+  std::string schedule = "cosine";  // one of schedule_names()
+  double warm_up = 0.0;             // the part of all steps in which the rate rises to its value
+};
+
+// Throw NotFound with the names there are.
+optim::OptimizerPtr make_optimizer(const Learning& learning);
+optim::Schedule make_schedule(const Learning& learning, std::int64_t steps);
+std::vector<std::string> optimizer_names();
+std::vector<std::string> schedule_names();
+
+enum class Task { images, texts, characters };
+
+// A model with its data and its way of learning, known by name to `lockstep train` and
+// `lockstep bench`.
+struct Recipe {
+  std::string name;
+  std::string summary;  // for lists, one line
+  std::string dataset;  // as `lockstep data get` calls it
+  Task task = Task::images;
+  Shape sample_shape;  // of one input of the net
+  DType input_dtype = DType::float32;
+  std::int64_t input_range = 0;  // tokens: the vocabulary; images: 0
+  Shape label_shape;             // of one sample's labels; scalar for one class a sample
+  std::int64_t classes = 0;
+  std::int64_t global_batch = 128;
+  std::int64_t shards = 8;
+  std::int64_t epochs = 5;
+  std::int64_t bench_batch = 128;
+  Learning learning = {};
+  nn::BlockPtr (*model)() = nullptr;
+  // Of a sample's first field as the data set gives it; may be null.
+  data::Transform (*train_transform)() = nullptr;
+  data::Transform (*test_transform)() = nullptr;
+
+  // Infos of a batch: the net's input, then the label.
+  std::vector<TensorInfo> fields(std::int64_t batch) const;
+};
+
+const std::vector<Recipe>& recipes();
+// Throws NotFound with the names there are.
+const Recipe& find_recipe(std::string_view name);
+std::vector<std::string> recipe_names();
+
+// Cross-entropy of each sample, or of each position where a sample has several labels.
+Tensor recipe_loss(const Tensor& output, const Tensor& label);
+
+}  // namespace lockstep::train
