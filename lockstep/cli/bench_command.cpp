@@ -38,7 +38,10 @@ CLI::App* add_bench(CLI::App& bench, Action& action, const Options& options, con
 
 void add_names(CLI::App& command, const Options& options, const char* name, const char* what,
                const std::vector<std::string>& known) {
-  command.add_option(name, options->names, what)->delimiter(',')->check(CLI::IsMember(known));
+  command.add_option(name, options->names, what)
+      ->type_name("NAMES")
+      ->delimiter(',')
+      ->check(CLI::IsMember(known));
 }
 
 // Our side of bench step, which starts it as a process of its own.
@@ -63,11 +66,11 @@ void add_bench_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<BenchOptions>();
   CLI::App* step = add_bench(*bench, action, options, "step",
                              "Training steps of the recipes' models", bench_step);
-  add_names(*step, options, "--models", "Which models, with commas between", recipe_names());
+  add_names(*step, options, "--models", "With commas between; all by default", recipe_names());
   step->add_flag("--bf16", options->bf16, "Also with bfloat16 compute");
   CLI::App* ops =
       add_bench(*bench, action, options, "ops", "Single ops, eager and compiled", bench_ops);
-  add_names(*ops, options, "--ops", "Which ops, with commas between", op_names());
+  add_names(*ops, options, "--ops", "With commas between; all by default", op_names());
   add_bench(*bench, action, options, "eager", "The cost of a call: add of 16 floats", bench_eager);
   add_worker(*bench, action);
 }

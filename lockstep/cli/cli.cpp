@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -11,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/help.h"
 
 namespace lockstep::cli {
 namespace {
@@ -88,8 +88,10 @@ int run(int argc, const char* const* argv) {
                "lockstep"};
   app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
   app.require_subcommand(1);
-  app.footer(kExamples);
+  app.formatter(help_formatter());
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   add_commands(app, action);
+  app.footer(kExamples);  // last: commands inherit what is there when they are added
   return finish(parse_and_run(app, action, argc, argv));
 }
 

@@ -2,10 +2,9 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
-
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/help.h"
 
 // The scripts are made from the parsed program's own description, so a new option needs no second
 // place. A command is known by its path: "" is the program, " data get" a command of a command.
@@ -28,17 +27,10 @@ struct CommandFacts {
   std::vector<OptionFacts> options;
 };
 
-// A check of membership shows its names in the type: "TEXT:{sgd,adam}".
-Words choices_of(const std::string& type) {
-  const std::size_t open = type.find('{'), close = type.find('}');
-  if (open == std::string::npos || close == std::string::npos) return {};
-  return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
-}
-
 OptionFacts option_facts(const CLI::Option& option) {
   const bool positional = option.get_positional();
   return {positional ? "" : "--" + option.get_lnames().front(), option.get_description(),
-          option.get_items_expected_max() > 0, choices_of(option.get_type_name())};
+          option.get_items_expected_max() > 0, choices_of(option)};
 }
 
 bool is_shown(const CLI::Option* option) {
@@ -200,6 +192,7 @@ void add_completion_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("completion", "A completion script for your shell");
   command->group(kToolGroup);
   command->add_option("shell", *shell, "Which shell")
+      ->type_name("SHELL")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->footer("For this session:  source <(lockstep completion bash)");

@@ -40,7 +40,8 @@ TEST(Cli, WrongUsageIsTwoAndOneLineThatNamesTheMistake) {
   EXPECT_EQ(nothing.err, "lockstep: A subcommand is required (lockstep --help shows the usage)\n");
   const Outcome unknown = run_program({"bench", "stp"});
   EXPECT_EQ(unknown.status, 2);
-  EXPECT_EQ(unknown.err, "lockstep: unknown argument 'stp' (lockstep --help shows the usage)\n");
+  EXPECT_EQ(unknown.err,
+            "lockstep: unknown argument 'stp' (lockstep bench --help shows the usage)\n");
   const Outcome model = run_program({"bench", "step", "--models", "mnist-mlp,vgg"});
   EXPECT_EQ(model.status, 2);
   EXPECT_NE(model.err.find("vgg not in {mnist-mlp,"), std::string::npos);
