@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/optim/detail/sweep.h"
+
+#include <algorithm>
+
+#include "lockstep/optim/pieces.h"
+
+// This file is compiled once for each instruction set; the processor's best one runs.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lockstep/optim/sweep.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace lockstep::optim {
+namespace HWY_NAMESPACE {
+
+// Plain loops, which the compiler turns into vectors: `__restrict` and the rule's copy tell it that
+// nothing else changes meanwhile, `flatten` takes the rule's functions into this instruction set.
+template <class R>
+[[gnu::flatten]] void run0(const R rule, std::size_t count, float* __restrict w,
+                           const float* __restrict g) {
+  for (std::size_t i = 0; i < count; ++i) rule.step(w[i], g[i]);
+}
+
+template <class R>
+[[gnu::flatten]] void run1(const R rule, std::size_t count, float* __restrict w,
+                           const float* __restrict g, float* __restrict a) {
+  for (std::size_t i = 0; i < count; ++i) rule.step(w[i], g[i], a[i]);
+}
+
+template <class R>
+[[gnu::flatten]] void run2(const R rule, std::size_t count, float* __restrict w,
+                           const float* __restrict g, float* __restrict a, float* __restrict b) {
+  for (std::size_t i = 0; i < count; ++i) rule.step(w[i], g[i], a[i], b[i]);
+}
+
+template <class R>
+[[gnu::flatten]] void run3(const R rule, std::size_t count, float* __restrict w,
+                           const float* __restrict g, float* __restrict a, float* __restrict b,
+                           float* __restrict c) {
+  for (std::size_t i = 0; i < count; ++i) rule.step(w[i], g[i], a[i], b[i], c[i]);
+}
+
+template <class R>
+void run(const R& rule, const Piece& piece) {
+  const std::size_t count = piece.weight.size();
+  float* w = piece.weight.data();
+  const float* g = piece.gradient.data();
+  const auto& s = piece.slots;
+  if constexpr (R::kSlots == 0) run0(rule, count, w, g);
+  if constexpr (R::kSlots == 1) run1(rule, count, w, g, s[0]);
+  if constexpr (R::kSlots == 2) run2(rule, count, w, g, s[0], s[1]);
+  if constexpr (R::kSlots == 3) run3(rule, count, w, g, s[0], s[1], s[2]);
+}
+
+constexpr std::size_t kLanes = 16;
+
+// Sixteen sums side by side, element i in sum i % 16, added as a tree at the end.
+struct Squares {
+  double lanes[kLanes] = {};
+
+  // All calls but the last have a multiple of sixteen elements.
+  void add(const float* __restrict x, std::size_t count) {
+    double sums[kLanes];
+    std::copy_n(lanes, kLanes, sums);
+    std::size_t i = 0;
+    for (; i + kLanes <= count; i += kLanes)
+      for (std::size_t k = 0; k < kLanes; ++k) {
+        const double value = x[i + k];
+        sums[k] += value * value;
+      }
+    for (std::size_t k = 0; i + k < count; ++k) sums[k] += double{x[i + k]} * double{x[i + k]};
+    std::copy_n(sums, kLanes, lanes);
+  }
+
+  double total() const {
+    double sums[kLanes];
+    std::copy_n(lanes, kLanes, sums);
+    for (std::size_t half = kLanes / 2; half > 0; half /= 2)
+      for (std::size_t k = 0; k < half; ++k) sums[k] += sums[k + half];
+    return sums[0];
+  }
+};
+
+template <class R>
+[[gnu::flatten]] void directions(const R rule, std::size_t count, const float* __restrict w,
+                                 const float* __restrict g, float* __restrict a,
+                                 float* __restrict b, float* __restrict out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (R::kSlots == 1) out[i] = rule.direction(w[i], g[i], a[i]);
+    if constexpr (R::kSlots == 2) out[i] = rule.direction(w[i], g[i], a[i], b[i]);
+  }
+}
+
+template <class R>
+PieceNorms norms(const R& rule, const Piece& piece) {
+  constexpr std::size_t kBlock = 512;
+  float block[kBlock];
+  Squares weight, direction;
+  for (std::size_t i = 0; i < piece.weight.size(); i += kBlock) {
+    const std::size_t count = std::min(kBlock, piece.weight.size() - i);
+    const float* w = piece.weight.data() + i;
+    float* second = R::kSlots > 1 ? piece.slots[R::kSlots - 1] + i : nullptr;
+    directions(rule, count, w, piece.gradient.data() + i, piece.slots[0] + i, second, block);
+    weight.add(w, count);
+    direction.add(block, count);
+  }
+  return {.weight = weight.total(), .direction = direction.total()};
+}
+
+double squares(std::span<const float> values) {
+  Squares sum;
+  sum.add(values.data(), values.size());
+  return sum.total();
+}
+
+void sgd(const rules::Sgd& rule, const Piece& piece) { run(rule, piece); }
+void sgd_momentum(const rules::SgdMomentum& rule, const Piece& piece) { run(rule, piece); }
+void nesterov(const rules::Nesterov& rule, const Piece& piece) { run(rule, piece); }
+void sign_sgd(const rules::SignSgd& rule, const Piece& piece) { run(rule, piece); }
+void signum(const rules::Signum& rule, const Piece& piece) { run(rule, piece); }
+void adam(const rules::Adam& rule, const Piece& piece) { run(rule, piece); }
+void adamax(const rules::Adamax& rule, const Piece& piece) { run(rule, piece); }
+void nadam(const rules::Nadam& rule, const Piece& piece) { run(rule, piece); }
+void adagrad(const rules::AdaGrad& rule, const Piece& piece) { run(rule, piece); }
+void adadelta(const rules::AdaDelta& rule, const Piece& piece) { run(rule, piece); }
+void rms(const rules::RmsProp& rule, const Piece& piece) { run(rule, piece); }
+void rms_momentum(const rules::RmsPropMomentum& rule, const Piece& piece) { run(rule, piece); }
+void centered(const rules::CenteredRmsProp& rule, const Piece& piece) { run(rule, piece); }
+void centered_momentum(const rules::CenteredRmsPropMomentum& rule, const Piece& piece) {
+  run(rule, piece);
+}
+void ftrl(const rules::Ftrl& rule, const Piece& piece) { run(rule, piece); }
+void lars(const rules::Lars& rule, const Piece& piece) { run(rule, piece); }
+void lamb(const rules::Lamb& rule, const Piece& piece) { run(rule, piece); }
+PieceNorms lars_norms(const rules::Lars& rule, const Piece& piece) { return norms(rule, piece); }
+PieceNorms lamb_norms(const rules::Lamb& rule, const Piece& piece) { return norms(rule, piece); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace lockstep::optim
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lockstep::optim {
+
+HWY_EXPORT(squares);
+HWY_EXPORT(sgd);
+HWY_EXPORT(sgd_momentum);
+HWY_EXPORT(nesterov);
+HWY_EXPORT(sign_sgd);
+HWY_EXPORT(signum);
+HWY_EXPORT(adam);
+HWY_EXPORT(adamax);
+HWY_EXPORT(nadam);
+HWY_EXPORT(adagrad);
+HWY_EXPORT(adadelta);
+HWY_EXPORT(rms);
+HWY_EXPORT(rms_momentum);
+HWY_EXPORT(centered);
+HWY_EXPORT(centered_momentum);
+HWY_EXPORT(ftrl);
+HWY_EXPORT(lars);
+HWY_EXPORT(lamb);
+HWY_EXPORT(lars_norms);
+HWY_EXPORT(lamb_norms);
+
+void sweep(const rules::Sgd& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(sgd)(rule, piece);
+}
+void sweep(const rules::SgdMomentum& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(sgd_momentum)(rule, piece);
+}
+void sweep(const rules::Nesterov& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(nesterov)(rule, piece);
+}
+void sweep(const rules::SignSgd& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(sign_sgd)(rule, piece);
+}
+void sweep(const rules::Signum& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(signum)(rule, piece);
+}
+void sweep(const rules::Adam& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(adam)(rule, piece);
+}
+void sweep(const rules::Adamax& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(adamax)(rule, piece);
+}
+void sweep(const rules::Nadam& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(nadam)(rule, piece);
+}
+void sweep(const rules::AdaGrad& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(adagrad)(rule, piece);
+}
+void sweep(const rules::AdaDelta& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(adadelta)(rule, piece);
+}
+void sweep(const rules::RmsProp& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(rms)(rule, piece);
+}
+void sweep(const rules::RmsPropMomentum& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(rms_momentum)(rule, piece);
+}
+void sweep(const rules::CenteredRmsProp& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(centered)(rule, piece);
+}
+void sweep(const rules::CenteredRmsPropMomentum& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(centered_momentum)(rule, piece);
+}
+void sweep(const rules::Ftrl& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(ftrl)(rule, piece);
+}
+void sweep(const rules::Lars& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(lars)(rule, piece);
+}
+void sweep(const rules::Lamb& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(lamb)(rule, piece);
+}
+
+PieceNorms measure(const rules::Lars& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(lars_norms)(rule, piece);
+}
+PieceNorms measure(const rules::Lamb& rule, const Piece& piece) {
+  return HWY_DYNAMIC_DISPATCH(lamb_norms)(rule, piece);
+}
+double piece_sum_of_squares(std::span<const float> values) {
+  return HWY_DYNAMIC_DISPATCH(squares)(values);
+}
+
+}  // namespace lockstep::optim
+#endif
