@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/observe/metrics_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+
+namespace lockstep::observe {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  throw IoError("{}: {}: {}", path, what, std::strerror(errno));
+}
+
+int open_log(const std::string& path, int flags) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+  if (descriptor < 0) fail(path, "cannot open");
+  return descriptor;
+}
+
+Json number_to_json(double value) {
+  if (!std::isfinite(value)) return nullptr;
+  return value;
+}
+
+std::string line_of(const MetricsRow& row) {
+  Json json = {{"step", row.step}, {"epoch", row.epoch}, {"time", number_to_json(row.time)}};
+  for (const auto& [name, value] : row.values) json[name] = number_to_json(value);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+double number_of(const Json& value) {
+  return value.is_number() ? value.get<double>() : std::nan("");
+}
+
+std::optional<MetricsRow> parse_row(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer())
+    return std::nullopt;
+  MetricsRow row{.step = json["step"].get<std::int64_t>()};
+  for (const auto& [name, value] : json.items()) {
+    if (name == "step") continue;
+    if (name == "epoch" && value.is_number_integer()) {
+      row.epoch = value.get<std::int64_t>();
+    } else if (name == "time") {
+      row.time = number_of(value);
+    } else if (value.is_number() || value.is_null()) {
+      row.values.emplace_back(name, number_of(value));
+    }
+  }
+  return row;
+}
+
+// Calls take(row, where its line ends) until it returns false. What the last line holds may be
+// anything: the machine stopped while it was written.
+template <class Take>
+void each_row(const std::string& path, std::string_view text, Take&& take) {
+  std::size_t number = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++number) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string_view::npos) return;
+    const std::optional<MetricsRow> row = parse_row(text.substr(begin, end - begin));
+    if (!row && end + 1 == text.size()) return;
+    if (!row) throw Corrupt("{}: line {} is not a JSON object with a step", path, number);
+    if (!take(*row, end + 1)) return;
+    begin = end + 1;
+  }
+}
+
+std::string read_if_there(const std::string& path) {
+  try {
+    return read_file(path);
+  } catch (const NotFound&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(std::string path, int descriptor, std::int64_t size)
+    : path_(std::move(path)), descriptor_(descriptor), size_(size) {}
+
+MetricsLog::MetricsLog(MetricsLog&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+MetricsLog::~MetricsLog() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+MetricsLog MetricsLog::create(const std::string& path) {
+  return {path, open_log(path, O_TRUNC), 0};
+}
+
+MetricsLog MetricsLog::resume(const std::string& path, std::int64_t steps) {
+  std::size_t kept = 0;
+  each_row(path, read_if_there(path), [&](const MetricsRow& row, std::size_t end) {
+    if (row.step <= steps) kept = end;
+    return row.step <= steps;
+  });
+  MetricsLog log(path, open_log(path, 0), static_cast<std::int64_t>(kept));
+  if (::ftruncate(log.descriptor_, log.size_) != 0) fail(path, "cannot cut off old rows");
+  return log;
+}
+
+void MetricsLog::append(const MetricsRow& row) {
+  const std::string line = line_of(row);
+  std::size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t written = ::pwrite(descriptor_, line.data() + done, line.size() - done,
+                                     size_ + static_cast<std::int64_t>(done));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) break;
+    done += static_cast<std::size_t>(written);
+  }
+  if (done == line.size()) {
+    size_ += static_cast<std::int64_t>(done);
+    return;
+  }
+  const int error = errno;
+  if (::ftruncate(descriptor_, size_) != 0) errno = error;  // the reader drops half a line anyway
+  throw IoError("{}: cannot write: {}", path_, std::strerror(error));
+}
+
+std::vector<MetricsRow> read_metrics(const std::string& path) {
+  std::vector<MetricsRow> rows;
+  each_row(path, read_file(path), [&](const MetricsRow& row, std::size_t) {
+    rows.push_back(row);
+    return true;
+  });
+  return rows;
+}
+
+}  // namespace lockstep::observe

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::observe {
+
+// One training run's folder:
+//   config.json      what was asked for
+//   metrics.jsonl    one line a step
+//   events/          the same for TensorBoard
+//   checkpoints/     what --resume starts from
+//   report.html      one page to look at
+// Whoever trains holds a lock on it; a killed process loses the lock with its life.
+class RunFolder {
+ public:
+  // Makes the folder and its parents. Throws InvalidArgument when it exists and is not empty.
+  static RunFolder create(const std::string& path);
+  // The next free of <parent>/<recipe>-1, -2, ...
+  static RunFolder create_next(const std::string& parent, const std::string& recipe);
+  // To go on with: throws NotFound when there is no run, InvalidArgument when one is going on.
+  static RunFolder resume(const std::string& path);
+  // To read only, without the lock.
+  static RunFolder open(const std::string& path);
+
+  ~RunFolder();
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder& operator=(RunFolder&&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::string config_path() const { return path_ + "/config.json"; }
+  std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
+  std::string events_path() const { return path_ + "/events"; }
+  std::string checkpoints_path() const { return path_ + "/checkpoints"; }
+  std::string report_path() const { return path_ + "/report.html"; }
+
+  void write_config(std::string_view json) const;
+  std::string read_config() const;
+
+ private:
+  RunFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
+  std::string path_;
+  int lock_;  // -1: not held
+};
+
+// A key whose values differ; "nothing" where one side has no such key. Nested keys have dots.
+struct ConfigDifference {
+  std::string key;
+  std::string before;
+  std::string now;
+};
+
+// Of two JSON objects, in the order of the keys. Keys in `ignored` (whole names or the part before
+// a dot) may differ: what changes no bit, such as the number of threads. Throws Corrupt when a text
+// is no JSON object.
+std::vector<ConfigDifference> compare_configs(std::string_view before, std::string_view now,
+                                              std::span<const std::string> ignored = {});
+
+// Throws InvalidArgument, naming each differing key with both values, when the run was started with
+// another configuration.
+void check_same_config(const RunFolder& run, std::string_view now,
+                       std::span<const std::string> ignored = {});
+
+}  // namespace lockstep::observe
