@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "lockstep/data/dataset.h"
@@ -17,6 +20,10 @@ struct LoaderOptions {
   std::int64_t prefetch = 4;     // steps made ahead
   std::int64_t first_shard = 0;  // the shards that this process wants ...
   std::int64_t shards = -1;      // ... and how many; -1: all
+  // A sample that is Corrupt is replaced by the next good one of the set, and on_bad told why: by
+  // the thread that calls step(), in the batch's order. Else step() throws it.
+  bool skip_bad = false;
+  std::function<void(const std::string& message)> on_bad = {};
 };
 
 // Makes the batches of a training run ahead of the step that needs them. What it returns is a
@@ -37,5 +44,10 @@ class Loader {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// The samples as one batch, the transform's words of sample k from use number k * uses on. For what
+// needs no loader: evaluation, a look at the data.
+Fields load_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
+                  const Transform& transform = {}, const RandomKey& key = {});
 
 }  // namespace lockstep::data

@@ -16,12 +16,19 @@ struct Transform {
   std::string description;
   std::uint32_t uses = 0;  // random words it may draw
   std::function<Tensor(const Tensor&, const RandomKey&)> apply;
+  // The same on samples stacked along a first axis, where nothing is drawn and it pays.
+  std::function<Tensor(const Tensor&)> apply_batch = {};
 };
 
-// Images are [H, W, C] (uint8 or float32) until to_tensor makes [C, H, W] float32 in [0, 1].
+// Images are [H, W, C] with pixels of 0 to 255 (uint8 or float32) until to_tensor makes [C, H, W]
+// float32 in [0, 1]. Wrong arguments throw InvalidArgument at once, wrong images when applied.
 Transform compose(std::vector<Transform> transforms);
+// [H, W] counts as one channel.
 Transform to_tensor();
-Transform normalize(std::vector<float> mean, std::vector<float> deviation);  // on [C, H, W]
+// to_tensor and normalize in one pass, the same bits.
+Transform to_tensor(std::vector<float> mean, std::vector<float> deviation);
+// On [C, H, W]; one value for each channel, or one for all.
+Transform normalize(std::vector<float> mean, std::vector<float> deviation);
 Transform cast(DType dtype);
 Transform resize(std::int64_t height, std::int64_t width);  // bilinear
 // The shorter side becomes `size`.
@@ -36,6 +43,7 @@ Transform random_flip_left_right(double p = 0.5);
 Transform random_flip_top_bottom(double p = 0.5);
 // Degrees, drawn in [-degrees, degrees]; pixels from outside are zero.
 Transform random_rotation(double degrees);
+// Factors drawn in [1 - x, 1 + x] (not below 0), the hue's turn in [-hue, hue] of the circle.
 Transform random_color_jitter(double brightness, double contrast, double saturation,
                               double hue = 0.0);
 
