@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/optim/detail/options.h"
+#include "lockstep/optim/detail/sweep.h"
+#include "lockstep/optim/optimizers.h"
+
+namespace lockstep::optim {
+namespace {
+
+class AdaGradRule final : public Optimizer {
+ public:
+  explicit AdaGradRule(const AdaGradOptions& options)
+      : Optimizer(common_options("adagrad", options)), own_(options) {
+    OptionChecks{"adagrad"}.positive("epsilon", own_.epsilon);
+  }
+  std::string_view name() const override { return "adagrad"; }
+  int slots() const override { return 1; }
+  std::string description() const override { return fmt::format("epsilon={}", own_.epsilon); }
+
+  void update(const UpdateContext& context, const Piece& piece) const override {
+    sweep(rules::AdaGrad{.gradient = gradient_of(context),
+                         .rate = single(context.learning_rate),
+                         .epsilon = single(own_.epsilon)},
+          piece);
+  }
+
+ private:
+  AdaGradOptions own_;
+};
+
+class AdaDeltaRule final : public Optimizer {
+ public:
+  explicit AdaDeltaRule(const AdaDeltaOptions& options)
+      : Optimizer(common_options("adadelta", options)), own_(options) {
+    OptionChecks{"adadelta"}.in_unit("rho", own_.rho);
+    OptionChecks{"adadelta"}.positive("epsilon", own_.epsilon);
+  }
+  std::string_view name() const override { return "adadelta"; }
+  int slots() const override { return 2; }
+  std::string description() const override {
+    return fmt::format("rho={}, epsilon={}", own_.rho, own_.epsilon);
+  }
+
+  void update(const UpdateContext& context, const Piece& piece) const override {
+    sweep(rules::AdaDelta{.gradient = gradient_of(context),
+                          .rate = single(context.learning_rate),
+                          .keep = single(own_.rho),
+                          .take = single(1.0 - own_.rho),
+                          .epsilon = single(own_.epsilon)},
+          piece);
+  }
+
+ private:
+  AdaDeltaOptions own_;
+};
+
+class RmsPropRule final : public Optimizer {
+ public:
+  explicit RmsPropRule(const RmsPropOptions& options)
+      : Optimizer(common_options("rmsprop", options)), own_(options) {
+    const OptionChecks check{"rmsprop"};
+    check.in_unit("rho", own_.rho);
+    check.in_unit("momentum", own_.momentum);
+    check.positive("epsilon", own_.epsilon);
+  }
+  std::string_view name() const override { return "rmsprop"; }
+  int slots() const override { return 1 + int{own_.centered} + int{has_momentum()}; }
+  std::string description() const override {
+    return fmt::format("rho={}, momentum={}, epsilon={}, centered={}", own_.rho, own_.momentum,
+                       own_.epsilon, own_.centered);
+  }
+
+  void update(const UpdateContext& context, const Piece& piece) const override {
+    const rules::RmsProp rule{.gradient = gradient_of(context),
+                              .rate = single(context.learning_rate),
+                              .momentum = single(own_.momentum),
+                              .keep = single(own_.rho),
+                              .take = single(1.0 - own_.rho),
+                              .epsilon = single(own_.epsilon)};
+    const rules::CenteredRmsProp centered{rule};
+    if (own_.centered && has_momentum())
+      return sweep(rules::CenteredRmsPropMomentum{centered}, piece);
+    if (own_.centered) return sweep(centered, piece);
+    if (has_momentum()) return sweep(rules::RmsPropMomentum{rule}, piece);
+    sweep(rule, piece);
+  }
+
+ private:
+  bool has_momentum() const { return own_.momentum > 0.0; }
+  RmsPropOptions own_;
+};
+
+class FtrlRule final : public Optimizer {
+ public:
+  explicit FtrlRule(const FtrlOptions& options)
+      : Optimizer(common_options("ftrl", options)), own_(options) {
+    OptionChecks{"ftrl"}.not_negative("lambda1", own_.lambda1);
+    OptionChecks{"ftrl"}.positive("beta", own_.beta);
+  }
+  std::string_view name() const override { return "ftrl"; }
+  int slots() const override { return 2; }
+  std::string description() const override {
+    return fmt::format("lambda1={}, beta={}", own_.lambda1, own_.beta);
+  }
+
+  void update(const UpdateContext& context, const Piece& piece) const override {
+    if (context.learning_rate == 0.0) return;
+    sweep(rules::Ftrl{.gradient = gradient_of(context, 0.0),
+                      .inverse_rate = single(1.0 / context.learning_rate),
+                      .lambda = single(own_.lambda1),
+                      .beta = single(own_.beta),
+                      .decay = single(context.weight_decay)},
+          piece);
+  }
+
+ private:
+  FtrlOptions own_;
+};
+
+}  // namespace
+
+OptimizerPtr adagrad(const AdaGradOptions& options) {
+  return std::make_shared<AdaGradRule>(options);
+}
+OptimizerPtr adadelta(const AdaDeltaOptions& options) {
+  return std::make_shared<AdaDeltaRule>(options);
+}
+OptimizerPtr rmsprop(const RmsPropOptions& options) {
+  return std::make_shared<RmsPropRule>(options);
+}
+OptimizerPtr ftrl(const FtrlOptions& options) { return std::make_shared<FtrlRule>(options); }
+
+}  // namespace lockstep::optim
