@@ -44,6 +44,8 @@ class Block {
     BlockPtr block;
   };
   const std::vector<Child>& children() const { return children_; }
+  // Without those of the children.
+  const std::vector<NamedParameter>& own_parameters() const { return own_; }
   // Own and descendants' parameters, in the order in which they were added, own ones first. One
   // that is shared appears once, under its first name.
   std::vector<NamedParameter> parameters() const;
@@ -91,6 +93,7 @@ class Block {
  private:
   struct Compiled;
   void register_child(std::string name, BlockPtr child);
+  std::vector<Tensor> run_compiled(const std::vector<Tensor>& inputs, bool single);
   std::vector<Child> children_;
   std::vector<NamedParameter> own_;
   bool hybrid_ = false;

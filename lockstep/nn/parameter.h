@@ -28,18 +28,27 @@ class Parameter {
   Parameter() = default;  // undefined
   explicit Parameter(const Shape& shape, ParameterOptions options = {});
 
-  bool defined() const { return impl_ != nullptr; }
-  bool same_as(const Parameter& other) const { return impl_ == other.impl_; }
-  const void* identity() const { return impl_.get(); }
+  bool defined() const { return slot_ != nullptr; }
+  bool same_as(const Parameter& other) const { return identity() == other.identity(); }
+  const void* identity() const;
+  // From now on this handle and its copies are `other`.
+  void share(const Parameter& other) const;
+  // Throws InvalidArgument when the shapes do not fit.
+  void check_can_share(const Parameter& other) const;
 
   // Its path from the block that was initialised, such as "features.0.weight".
   const std::string& name() const;
+  void set_name(const std::string& name) const;
   const Shape& shape() const;
   bool has_whole_shape() const;
+  // Whether contents of `shape` would fit.
+  bool takes(const Shape& shape) const;
   DType dtype() const;
   const ParameterOptions& options() const;
-  // What a frozen parameter is: still part of the model, not updated.
+  // false: frozen; still part of the model, but neither gradients nor update() change it. true: as
+  // its options were first.
   void set_trainable(bool trainable) const;
+  bool is_frozen() const;
   void set_multipliers(double rate, double decay) const;
 
   // Fills the extents that are not known yet. Throws InvalidArgument when a known one differs.
@@ -65,9 +74,10 @@ class Parameter {
   void cast(DType dtype) const;
 
  private:
-  struct Impl;
-  Impl& self() const;
-  std::shared_ptr<Impl> impl_;
+  struct State;
+  struct Slot;
+  State& self() const;
+  std::shared_ptr<Slot> slot_;  // the handles that share() moves together
 };
 
 // While it lives, parameters of this thread are what the scope's source says, and their updates go

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/nn/block.h"
+
+#include <algorithm>
+#include <regex>
+#include <set>
+
+#include "lockstep/base/error.h"
+#include "lockstep/graph/trace.h"
+#include "lockstep/nn/detail/call_observer.h"
+#include "lockstep/nn/detail/compiled_block.h"
+#include "lockstep/ops/create.h"
+#include "lockstep/ops/random_ops.h"
+
+namespace lockstep::nn {
+namespace {
+
+// The block whose forward has fallen back on forward_all: if that falls back too, neither is there.
+thread_local const Block* falling_back = nullptr;
+
+class FallBack {
+ public:
+  explicit FallBack(const Block* block) : saved_(falling_back) { falling_back = block; }
+  ~FallBack() { falling_back = saved_; }
+  FallBack(const FallBack&) = delete;
+  FallBack& operator=(const FallBack&) = delete;
+
+ private:
+  const Block* saved_;
+};
+
+void check_name(const char* what, const std::string& name, bool taken) {
+  if (name.empty() || name.find('.') != std::string::npos)
+    throw InvalidArgument("block: {} is named '{}', expected a name without dots", what, name);
+  if (taken) throw InvalidArgument("block: there is a {} named '{}' already", what, name);
+}
+
+// Own parameters first, then the children's, each parameter once.
+void collect(const Block& block, const std::vector<NamedParameter>& own, const std::string& prefix,
+             std::set<const void*>& seen, std::vector<NamedParameter>& all) {
+  for (const NamedParameter& named : own)
+    if (seen.insert(named.parameter.identity()).second)
+      all.push_back({prefix + named.name, named.parameter});
+  for (const Block::Child& child : block.children())
+    collect(*child.block, child.block->own_parameters(), prefix + child.name + ".", seen, all);
+}
+
+std::string names_of(const std::vector<NamedParameter>& parameters) {
+  std::string names;
+  for (const NamedParameter& named : parameters) names += (names.empty() ? "" : ", ") + named.name;
+  return names.empty() ? "none" : names;
+}
+
+bool is_watched(const std::vector<Tensor>& inputs) {
+  return autograd::is_recording() || ParameterScope::current() != nullptr ||
+         detail::CallObserver::current() != nullptr ||
+         std::any_of(inputs.begin(), inputs.end(),
+                     [](const Tensor& x) { return x.is_symbolic() || !x.defined(); });
+}
+
+template <class F>
+std::vector<Tensor> observed(const Block& block, F&& call) {
+  detail::CallObserver* observer = detail::CallObserver::current();
+  if (observer == nullptr) return call();
+  observer->begin(block);
+  std::vector<Tensor> outputs = call();
+  observer->end(block, outputs);
+  return outputs;
+}
+
+}  // namespace
+
+Block::Block() = default;
+Block::~Block() = default;
+
+Tensor Block::forward(const Tensor& x) {
+  const FallBack mark(this);
+  const std::vector<Tensor> outputs = forward_all({x});
+  if (outputs.empty()) throw InvalidArgument("{}: gives no output", description());
+  return outputs.front();
+}
+
+std::vector<Tensor> Block::forward_all(const std::vector<Tensor>& inputs) {
+  if (falling_back == this)
+    throw InvalidArgument("{}: has neither forward nor forward_all", description());
+  if (inputs.size() != 1)
+    throw InvalidArgument("{}: takes 1 input, got {}", description(), inputs.size());
+  return {forward(inputs[0])};
+}
+
+Tensor Block::operator()(const Tensor& x) {
+  if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
+  if (detail::CallObserver::current() == nullptr) return forward(x);
+  return observed(*this, [&] { return std::vector<Tensor>{forward(x)}; }).front();
+}
+
+std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
+  if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
+  return observed(*this, [&] { return forward_all(inputs); });
+}
+
+// One tensor may be answered otherwise than a list of one (a recurrent layer adds its states).
+struct Block::Compiled {
+  explicit Compiled(Block& block)
+      : single(block,
+               [&](const std::vector<Tensor>& x) { return std::vector{block.forward(x[0])}; }),
+        several(block, [&](const std::vector<Tensor>& x) { return block.forward_all(x); }) {}
+  detail::CompiledBlock single, several;
+};
+
+std::vector<Tensor> Block::run_compiled(const std::vector<Tensor>& inputs, bool single) {
+  const std::vector<NamedParameter> all = parameters();
+  if (std::any_of(all.begin(), all.end(),
+                  [](const NamedParameter& p) { return !p.parameter.has_whole_shape(); })) {
+    std::vector<TensorInfo> infos;
+    for (const Tensor& input : inputs) infos.push_back(input.info());
+    complete_shapes(infos);
+  }
+  return single ? compiled_->single(inputs) : compiled_->several(inputs);
+}
+
+void Block::hybridize(bool active) {
+  hybrid_ = active;
+  compiled_ = active ? std::make_unique<Compiled>(*this) : nullptr;
+}
+
+void Block::register_child(std::string name, BlockPtr child) {
+  const bool taken = std::any_of(children_.begin(), children_.end(),
+                                 [&](const Child& other) { return other.name == name; });
+  check_name("child", name, taken);
+  if (child == nullptr || child.get() == this)
+    throw InvalidArgument("block: child '{}' is {}", name, child ? "the block itself" : "null");
+  for (const NamedParameter& named : child->parameters())
+    if (named.parameter.name() == named.name) named.parameter.set_name(name + "." + named.name);
+  children_.push_back({std::move(name), std::move(child)});
+}
+
+Parameter Block::add_parameter(std::string name, const Shape& shape, ParameterOptions options) {
+  const bool taken = std::any_of(own_.begin(), own_.end(),
+                                 [&](const NamedParameter& other) { return other.name == name; });
+  check_name("parameter", name, taken);
+  const Parameter parameter(shape, std::move(options));
+  parameter.set_name(name);
+  own_.push_back({std::move(name), parameter});
+  return parameter;
+}
+
+std::vector<NamedParameter> Block::parameters() const {
+  std::vector<NamedParameter> all;
+  std::set<const void*> seen;
+  collect(*this, own_, "", seen, all);
+  return all;
+}
+
+std::vector<NamedParameter> Block::parameters(const std::string& pattern) const {
+  std::vector<NamedParameter> chosen;
+  try {
+    const std::regex expression(pattern);
+    for (NamedParameter& named : parameters())
+      if (std::regex_search(named.name, expression)) chosen.push_back(std::move(named));
+  } catch (const std::regex_error& error) {
+    throw InvalidArgument("parameters: '{}' is no regular expression: {}", pattern, error.what());
+  }
+  return chosen;
+}
+
+Parameter Block::parameter(const std::string& name) const {
+  const std::vector<NamedParameter> all = parameters();
+  for (const NamedParameter& named : all)
+    if (named.name == name) return named.parameter;
+  throw NotFound("parameter: there is no '{}' (there are: {})", name, names_of(all));
+}
+
+void Block::initialize(const Initializer& init, std::uint64_t seed, bool force) {
+  for (const NamedParameter& named : parameters())
+    named.parameter.initialize(named.name, init, seed, force);
+}
+
+void Block::complete_shapes(const std::vector<TensorInfo>& inputs) {
+  const autograd::PauseScope predict;
+  const RandomScope draws(random_key(0));
+  const ParameterScope shapes_only([](const Parameter& p) { return zeros(p.shape(), p.dtype()); },
+                                   [](const Parameter&, const Tensor&) {});
+  trace([&](const std::vector<Tensor>& x) { return (*this)(x); }, inputs);
+}
+
+void Block::cast(DType dtype) {
+  for (const NamedParameter& named : parameters())
+    if (is_floating(named.parameter.dtype())) named.parameter.cast(dtype);
+}
+
+void Block::freeze() {
+  for (const NamedParameter& named : parameters()) named.parameter.set_trainable(false);
+}
+
+void Block::unfreeze() {
+  for (const NamedParameter& named : parameters()) named.parameter.set_trainable(true);
+}
+
+void Block::share_parameters(const Block& other) {
+  const std::vector<NamedParameter> mine = parameters(), theirs = other.parameters();
+  const auto named = [](const NamedParameter& a, const NamedParameter& b) {
+    return a.name == b.name;
+  };
+  if (!std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), named))
+    throw InvalidArgument("share_parameters: this block has {}; the other has {}", names_of(mine),
+                          names_of(theirs));
+  for (std::size_t i = 0; i < mine.size(); ++i)
+    mine[i].parameter.check_can_share(theirs[i].parameter);
+  for (std::size_t i = 0; i < mine.size(); ++i) mine[i].parameter.share(theirs[i].parameter);
+}
+
+void Block::apply(const std::function<void(Block&)>& function) {
+  for (const Child& child : children_) child.block->apply(function);
+  function(*this);
+}
+
+Sequential::Sequential(std::vector<BlockPtr> blocks) {
+  for (BlockPtr& block : blocks) add(std::move(block));
+}
+
+Sequential& Sequential::add(BlockPtr block) {
+  add_child(std::to_string(size()), std::move(block));
+  return *this;
+}
+
+Block& Sequential::operator[](std::size_t index) const {
+  if (index >= size())
+    throw InvalidArgument("sequential: index {} is out of range for {} blocks", index, size());
+  return *children()[index].block;
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const Child& child : children()) y = (*child.block)(y);
+  return y;
+}
+
+}  // namespace lockstep::nn

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/nn/layers/norm.h"
+
+#include "lockstep/base/error.h"
+#include "lockstep/nn/detail/layer_checks.h"
+#include "lockstep/nn/functional.h"
+#include "lockstep/ops/create.h"
+
+namespace lockstep::nn {
+namespace {
+
+NormOptions common(const BatchNormOptions& options) {
+  return {.epsilon = options.epsilon,
+          .center = options.center,
+          .scale = options.scale,
+          .channels = options.channels,
+          .gamma_init = options.gamma_init,
+          .beta_init = options.beta_init};
+}
+
+}  // namespace
+
+NormBlock::NormBlock(const NormOptions& options) : epsilon_(options.epsilon) {
+  if (options.scale)
+    gamma_ = add_parameter("gamma", {options.channels}, {.init = options.gamma_init});
+  if (options.center)
+    beta_ = add_parameter("beta", {options.channels}, {.init = options.beta_init});
+}
+
+Tensor NormBlock::gamma(const Tensor& x, std::int64_t channels) const {
+  if (!gamma_.defined()) return ones({channels}, x.dtype(), x.device());
+  gamma_.complete({channels});
+  return gamma_.data();
+}
+
+Tensor NormBlock::beta(const Tensor& x, std::int64_t channels) const {
+  if (!beta_.defined()) return zeros({channels}, x.dtype(), x.device());
+  beta_.complete({channels});
+  return beta_.data();
+}
+
+BatchNorm::BatchNorm(const BatchNormOptions& options)
+    : NormBlock(common(options)),
+      momentum_(options.momentum),
+      use_global_stats_(options.use_global_stats),
+      mean_(add_parameter("running_mean", {options.channels},
+                          {.init = init::zero(), .trainable = false})),
+      var_(add_parameter("running_var", {options.channels},
+                         {.init = init::one(), .trainable = false})) {}
+
+Tensor BatchNorm::forward(const Tensor& x) {
+  detail::check_rank("batch_norm", x, 2);
+  const std::int64_t channels = x.shape(1);
+  mean_.complete({channels});
+  var_.complete({channels});
+  const Tensor scale = gamma(x, channels), shift = beta(x, channels);
+  if (use_global_stats_)
+    return batch_norm_inference(x, scale, shift, mean_.data(), var_.data(), epsilon());
+  const BatchNormResult result =
+      nn::batch_norm(x, scale, shift, mean_.data(), var_.data(), momentum_, epsilon());
+  if (autograd::is_training()) {
+    mean_.update(result.mean);
+    var_.update(result.var);
+  }
+  return result.y;
+}
+
+Tensor LayerNorm::forward(const Tensor& x) {
+  detail::check_rank("layer_norm", x, 1);
+  const std::int64_t size = x.shape().back();
+  return lockstep::layer_norm(x, gamma(x, size), beta(x, size), epsilon());
+}
+
+GroupNorm::GroupNorm(int groups, const NormOptions& options) : NormBlock(options), groups_(groups) {
+  detail::positive("group_norm", "groups", groups);
+}
+
+Tensor GroupNorm::forward(const Tensor& x) {
+  detail::check_rank("group_norm", x, 2);
+  const std::int64_t channels = x.shape(1);
+  return lockstep::group_norm(x, gamma(x, channels), beta(x, channels), groups_, epsilon());
+}
+
+std::string GroupNorm::description() const { return fmt::format("GroupNorm({})", groups_); }
+
+Tensor InstanceNorm::forward(const Tensor& x) {
+  detail::check_rank("instance_norm", x, 2);
+  const std::int64_t channels = x.shape(1);
+  return lockstep::instance_norm(x, gamma(x, channels), beta(x, channels), epsilon());
+}
+
+std::shared_ptr<BatchNorm> batch_norm(const BatchNormOptions& options) {
+  return std::make_shared<BatchNorm>(options);
+}
+std::shared_ptr<LayerNorm> layer_norm(const NormOptions& options) {
+  return std::make_shared<LayerNorm>(options);
+}
+std::shared_ptr<GroupNorm> group_norm(int groups, const NormOptions& options) {
+  return std::make_shared<GroupNorm>(groups, options);
+}
+std::shared_ptr<InstanceNorm> instance_norm(const NormOptions& options) {
+  return std::make_shared<InstanceNorm>(options);
+}
+
+}  // namespace lockstep::nn
