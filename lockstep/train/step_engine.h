@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,11 +10,9 @@
 #include "lockstep/graph/executable.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/optim/optimizer.h"
+#include "lockstep/train/step_graph.h"
 
 namespace lockstep::train {
-
-// Losses of a batch from the net's outputs and the label: one for each sample, or their mean.
-using LossFunction = std::function<Tensor(const Tensor& output, const Tensor& label)>;
 
 struct EngineOptions {
   std::int64_t shards = 8;
@@ -28,6 +25,7 @@ struct EngineOptions {
 struct StepResult {
   double loss = 0.0;
   double accuracy = 0.0;  // of the largest output; 0 when the label is no class index
+  bool finite = true;     // false: the loss or a gradient was a NaN or infinite; nothing was updated
 };
 
 // A step of data-parallel training in one process: every shard's forward and backward pass by one
@@ -55,8 +53,8 @@ class StepEngine {
   // Of all parameters, running statistics included: names sorted, plain layout, little-endian.
   std::string params_sha256() const;
 
-  // "step 12: relu_backward gives NaN first": finds the first op whose output has a NaN or an
-  // infinity when the shards are computed again; empty when there is none.
+  // Computes the shards again and names the first op that makes a NaN or an infinity, or the
+  // parameter or the data that has one; empty when all is finite.
   std::string find_bad_op(std::int64_t step, std::span<const data::Fields> shards);
 
   std::int64_t shards() const;

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "lockstep/graph/graph.h"
+#include "lockstep/nn/block.h"
+
+namespace lockstep::train {
+
+// Losses of a batch from the net's output and the label: one for each sample, or their mean.
+using LossFunction = std::function<Tensor(const Tensor& output, const Tensor& label)>;
+
+// A shard's work as a graph: forward in train mode, mean loss, gradients. Inputs are the fields of
+// a batch (the label last), the random key, the parameters; outputs are the loss, the accuracy, new
+// values of what no gradient makes (running statistics), the gradients.
+struct StepGraph {
+  Graph graph;
+  std::size_t fields = 0;
+  std::vector<nn::NamedParameter> parameters;
+  std::vector<std::size_t> trainable;  // places in `parameters` that have a gradient
+  std::vector<std::size_t> updated;    // places that have a new value
+
+  static constexpr std::size_t kLoss = 0, kAccuracy = 1, kFirstUpdate = 2;
+  std::size_t key_input() const { return fields; }
+  std::size_t parameter_input(std::size_t place) const { return fields + 1 + place; }
+  std::size_t gradient_output(std::size_t i) const { return kFirstUpdate + updated.size() + i; }
+};
+
+// Shapes that the net does not know yet are told by the fields.
+StepGraph trace_step(nn::Block& net, const LossFunction& loss,
+                     const std::vector<TensorInfo>& fields);
+
+}  // namespace lockstep::train
