@@ -108,8 +108,8 @@ struct StepEngine::Impl {
   }
 
   void compile(const std::vector<TensorInfo>& fields) {
-    flops_per_sample =
-        count_flops(step.graph) / static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
+    flops_per_sample = count_flops(step.graph) /
+                       static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
     CompileOptions compile = options.compile;
     for (std::size_t i = 0; i < step.parameters.size(); ++i)
       compile.states.push_back(step.parameter_input(i));
@@ -189,10 +189,9 @@ struct StepEngine::Impl {
     bool last = false;
     const Executable::Receiver receiver = [&](std::size_t index, std::span<const std::byte> bytes) {
       const auto* values = reinterpret_cast<const float*>(bytes.data());
-      if (last)
-        finish_slice(adder, merges, index, values, context);
-      else
-        add_slice(adder, merges, index, values);
+      if (!last) return add_slice(adder, merges, index, values);
+      adder.finite &= losses_are_finite();
+      finish_slice(adder, merges, index, values, context);
     };
     for (std::int64_t shard = adder.range.lo; shard < adder.range.hi; ++shard) {
       merges = adder.plan.merges[static_cast<std::size_t>(shard - adder.range.lo)];
@@ -200,6 +199,12 @@ struct StepEngine::Impl {
       run_shard(thread, shard, shards[static_cast<std::size_t>(shard)], receiver);
       adder.depth += 1 - merges;
     }
+  }
+
+  bool losses_are_finite() const {
+    return std::all_of(outputs.begin(), outputs.end(), [](const std::vector<Tensor>& of_shard) {
+      return std::isfinite(*of_shard[StepGraph::kLoss].data<float>());
+    });
   }
 
   // The top `merges` sums of the stack that a leaf is added to, innermost first.
@@ -238,7 +243,8 @@ struct StepEngine::Impl {
     return {{slice.weight + piece.begin, count}, {gradient, count}, room};
   }
 
-  void update_piece(const PieceOfSlice& piece, const float* gradient, optim::UpdateContext context) {
+  void update_piece(const PieceOfSlice& piece, const float* gradient,
+                    optim::UpdateContext context) {
     context.learning_rate *= slices[piece.slice].rate_multiplier;
     context.weight_decay *= slices[piece.slice].decay_multiplier;
     std::vector<float*> room;
@@ -292,10 +298,9 @@ struct StepEngine::Impl {
   // Pieces are summed in their order, whoever computed them.
   double clip_factor(const optim::UpdateContext& context) {
     for_each_piece([&](std::size_t i, const float* g) {
-      piece_sums[i] = std::inner_product(g, g + (pieces[i].end - pieces[i].begin), g, 0.0,
-                                         std::plus<>(), [](float a, float b) {
-                                           return static_cast<double>(a) * static_cast<double>(b);
-                                         });
+      piece_sums[i] = std::inner_product(
+          g, g + (pieces[i].end - pieces[i].begin), g, 0.0, std::plus<>(),
+          [](float a, float b) { return static_cast<double>(a) * static_cast<double>(b); });
     });
     const double squares = std::accumulate(piece_sums.begin(), piece_sums.end(), 0.0);
     const double norm = std::sqrt(squares) * context.gradient_scale;
@@ -391,9 +396,9 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
   impl.set_keys(step);
   impl.team.run([&](int thread) { impl.run_shards(thread, shards, context); });
   StepResult result{impl.mean_of(StepGraph::kLoss), impl.mean_of(StepGraph::kAccuracy)};
-  result.finite = std::isfinite(result.loss) &&
-                  std::all_of(impl.adders.begin(), impl.adders.end(),
-                              [](const Adder& adder) { return adder.finite; });
+  result.finite =
+      impl.losses_are_finite() && std::all_of(impl.adders.begin(), impl.adders.end(),
+                                              [](const Adder& adder) { return adder.finite; });
   if (!result.finite) return result;
   if (!impl.updates_at_once) impl.update_all(context);
   impl.update_statistics();

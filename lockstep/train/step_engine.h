@@ -25,7 +25,7 @@ struct EngineOptions {
 struct StepResult {
   double loss = 0.0;
   double accuracy = 0.0;  // of the largest output; 0 when the label is no class index
-  bool finite = true;     // false: the loss or a gradient was a NaN or infinite; nothing was updated
+  bool finite = true;  // false: the loss or a gradient was a NaN or infinite; nothing was updated
 };
 
 // A step of data-parallel training in one process: every shard's forward and backward pass by one

@@ -54,11 +54,11 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
                      const std::vector<TensorInfo>& fields) {
   if (fields.size() < 2)
     throw InvalidArgument("train: a batch needs data and a label, got {} fields", fields.size());
+  check_parameters(net.parameters());
   net.complete_shapes({fields.begin(), fields.end() - 1});
   StepGraph step;
   step.fields = fields.size();
   step.parameters = net.parameters();
-  check_parameters(step.parameters);
 
   Tracer tracer(step.graph);
   std::vector<Tensor> inputs;

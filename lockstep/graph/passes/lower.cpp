@@ -338,7 +338,8 @@ class Lowering {
     program_.steps.push_back(std::move(step));
   }
 
-  // Returned outputs first: one of them may be a state's old value.
+  // Returned outputs first: one of them may be a state's old value. They are there before anything
+  // is delivered that does not lead to them.
   void place_outputs() {
     std::size_t returned = 0;
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
@@ -346,7 +347,10 @@ class Lowering {
       const bool leaves_otherwise =
           std::any_of(options_.carries.begin(), options_.carries.end(), is_this) ||
           std::any_of(options_.deliveries.begin(), options_.deliveries.end(), is_this);
-      if (!leaves_otherwise) return_output(graph_.outputs()[i], returned++);
+      if (leaves_otherwise) continue;
+      const std::size_t first_new = program_.steps.size();
+      return_output(graph_.outputs()[i], returned++);
+      for (std::size_t s = first_new; s < program_.steps.size(); ++s) move_up(s);
     }
     for (std::size_t i = 0; i < options_.deliveries.size(); ++i) deliver(i);
     std::vector<std::optional<Operand>> old_values;
@@ -389,7 +393,7 @@ class Lowering {
     for (std::size_t s = first_new; s < program_.steps.size(); ++s) move_up(s, slot.buffer);
   }
 
-  void move_up(std::size_t place, std::int32_t state) {
+  void move_up(std::size_t place, std::int32_t state = -1) {
     const Step& step = program_.steps[place];
     const auto must_follow = [&](const Step& earlier) {
       const auto makes_input = [&](const Operand& o) { return o.buffer == step.inputs[0].buffer; };
