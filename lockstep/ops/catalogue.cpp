@@ -11,11 +11,11 @@ namespace {
 std::vector<const OpDef*> collect() {
   std::vector<const OpDef*> ops;
   for (const families::Family& family :
-       {families::elementwise(), families::unary(), families::reduce(), families::matmul(),
-        families::conv(), families::pool(), families::norm(), families::dropout(),
-        families::softmax(), families::loss(), families::index(), families::shape(),
-        families::sort(), families::rnn(), families::attention(), families::random(),
-        families::create(), families::update(), families::fused()})
+       {families::elementwise(), families::unary(),  families::reduce(), families::matmul(),
+        families::conv(),        families::pool(),   families::norm(),   families::dropout(),
+        families::softmax(),     families::loss(),   families::ctc(),    families::index(),
+        families::shape(),       families::sort(),   families::rnn(),    families::attention(),
+        families::random(),      families::create(), families::update(), families::fused()})
     ops.insert(ops.end(), family.begin(), family.end());
   return ops;
 }

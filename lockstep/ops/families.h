@@ -20,8 +20,9 @@ Family norm();
 Family dropout();
 Family softmax();  // softmax, log_softmax
 Family loss();     // cross-entropies
-Family index();    // embedding, take, gather, pick, scatter_add, one_hot
-Family shape();    // reshape, transpose, slice, concat and their like
+Family ctc();
+Family index();  // embedding, take, gather, pick, scatter_add, one_hot
+Family shape();  // reshape, transpose, slice, concat and their like
 Family sort();
 Family rnn();
 Family attention();

@@ -5,6 +5,7 @@
 #include "lockstep/ops/attention.h"
 #include "lockstep/ops/conv.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/ctc.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/indexing.h"

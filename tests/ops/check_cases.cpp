@@ -45,6 +45,7 @@ const std::vector<CaseFamily>& case_families() {
       {"dropout", dropout_cases},
       {"softmax", softmax_cases},
       {"loss", loss_cases},
+      {"ctc", ctc_cases},
       {"index", index_cases},
       {"shape", shape_cases},
       {"sort", sort_cases},

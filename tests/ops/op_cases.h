@@ -41,6 +41,7 @@ std::vector<OpCase> norm_cases();
 std::vector<OpCase> dropout_cases();
 std::vector<OpCase> softmax_cases();
 std::vector<OpCase> loss_cases();
+std::vector<OpCase> ctc_cases();
 std::vector<OpCase> index_cases();
 std::vector<OpCase> shape_cases();
 std::vector<OpCase> sort_cases();

@@ -432,6 +432,22 @@ def sigmoid_cross_entropy(d):
     return Call("sigmoid_cross_entropy", {}, [x, labels], function)
 
 
+def ctc_loss(d):
+    classes, longest = d.size(2, 7), d.size(1, 4)
+    x = d.tensor([d.size(2 * longest, 12), d.size(1, 4), classes], -3, 3)
+    blank = d.random.choice([0, classes - 1])
+    labels = d.indices([x.shape[1], longest], classes - 1) + (1 if blank == 0 else 0)
+    counts = d.indices([x.shape[1]], longest + 1)
+    steps = d.indices([x.shape[1]], x.shape[0] - 2 * longest + 1) + 2 * longest
+    marked = labels.masked_fill(torch.arange(longest) >= counts[:, None], -1)
+
+    def function(x, marked, steps):
+        logs = torch.log_softmax(x, -1)
+        return [F.ctc_loss(logs, labels, steps, counts, blank=blank, reduction="none")]
+
+    return Call("ctc_loss", {"blank": blank}, [x, marked, steps], function)
+
+
 def embedding(d):
     table = d.tensor([d.size(2, 9), d.size(1, 9)])
     indices = d.indices(d.shape(0, 3), table.shape[0])
@@ -668,8 +684,8 @@ def calls():
     for function in (
         gelu, leaky_relu, elu, hard_sigmoid, clip, where, cumsum, matmul, dense, batch_norm,
         batch_norm_inference, layer_norm, group_norm, instance_norm, softmax_cross_entropy,
-        sigmoid_cross_entropy, embedding, take, gather, pick, scatter_add, one_hot, reshape,
-        transpose, expand, flip, concat, split, pad, tile, repeat, topk, attention,
+        sigmoid_cross_entropy, ctc_loss, embedding, take, gather, pick, scatter_add, one_hot,
+        reshape, transpose, expand, flip, concat, split, pad, tile, repeat, topk, attention,
     ):  # fmt: skip
         table[function.__name__] = function
     return table

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/nn/loss.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/ctc.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/index_ops.h"
+#include "lockstep/ops/loss.h"
+#include "lockstep/ops/reduce.h"
+#include "lockstep/ops/shape_ops.h"
+#include "lockstep/ops/softmax.h"
+#include "lockstep/ops/unary.h"
+
+namespace lockstep::nn {
+namespace {
+
+// Keeps logarithms of probabilities finite.
+constexpr double kTiny = 1e-12;
+
+Ints to_ints(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
+
+Ints axes_after_first(const Tensor& x) {
+  Ints axes;
+  for (int axis = 1; axis < x.rank(); ++axis) axes.push_back(axis);
+  return axes;
+}
+
+// `axis` moved to the end.
+Tensor axis_last(const Tensor& x, int axis) {
+  if (axis == x.rank() - 1) return x;
+  Ints order;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != axis) order.push_back(i);
+  order.push_back(axis);
+  return transpose(x, order);
+}
+
+Shape without(const Shape& shape, int axis) {
+  Shape result = shape;
+  result.erase(axis);
+  return result;
+}
+
+}  // namespace
+
+Tensor LossBase::like(const Tensor& label, const Tensor& prediction) const {
+  if (!label.defined() || !prediction.defined())
+    throw InvalidArgument("{}: the {} is undefined", name_,
+                          prediction.defined() ? "label" : "prediction");
+  if (label.numel() != prediction.numel())
+    throw InvalidArgument("{}: label has shape {}, expected {} as the prediction", name_,
+                          label.shape().str(), prediction.shape().str());
+  const Tensor shaped =
+      label.shape() == prediction.shape() ? label : reshape(label, to_ints(prediction.shape()));
+  return label.dtype() == prediction.dtype() ? shaped : cast(shaped, prediction.dtype());
+}
+
+Tensor LossBase::per_sample(const Tensor& elements, const Tensor& sample_weight) const {
+  Tensor loss = elements;
+  if (sample_weight.defined()) loss = loss * cast(sample_weight, loss.dtype());
+  if (weight_ != 1.0) loss = loss * weight_;
+  return loss.rank() > 1 ? mean(loss, axes_after_first(loss)) : loss;
+}
+
+Tensor Loss::operator()(const Tensor& prediction, const Tensor& label,
+                        const Tensor& sample_weight) const {
+  return per_sample(elements(prediction, label), sample_weight);
+}
+
+Tensor L1Loss::elements(const Tensor& prediction, const Tensor& label) const {
+  return abs(prediction - like(label, prediction));
+}
+
+Tensor L2Loss::elements(const Tensor& prediction, const Tensor& label) const {
+  return square(prediction - like(label, prediction)) * 0.5;
+}
+
+HuberLoss::HuberLoss(double rho, double weight) : Loss("HuberLoss", weight), rho_(rho) {
+  if (!(rho > 0.0)) throw InvalidArgument("HuberLoss: rho is {}, expected more than 0", rho);
+}
+
+Tensor HuberLoss::elements(const Tensor& prediction, const Tensor& label) const {
+  const Tensor distance = abs(prediction - like(label, prediction));
+  return where(greater(distance, rho_), distance - 0.5 * rho_, square(distance) * (0.5 / rho_));
+}
+
+SoftmaxCrossEntropyLoss::SoftmaxCrossEntropyLoss(const SoftmaxCrossEntropyOptions& options)
+    : Loss("SoftmaxCrossEntropyLoss", options.weight), options_(options) {
+  const double s = options.smoothing;
+  if (!(s >= 0.0 && s <= 1.0))
+    throw InvalidArgument("SoftmaxCrossEntropyLoss: smoothing is {}, expected 0 to 1", s);
+}
+
+// Undefined where the label holds probabilities. Class numbers may come as floats.
+Tensor SoftmaxCrossEntropyLoss::class_numbers(const Tensor& prediction, const Tensor& label) const {
+  const int axis = options_.axis < 0 ? options_.axis + prediction.rank() : options_.axis;
+  if (axis < 0 || axis >= prediction.rank())
+    throw InvalidArgument("{}: axis is {}, the prediction has shape {}", name(), options_.axis,
+                          prediction.shape().str());
+  const bool floating = is_floating(label.dtype());
+  if (floating && label.shape() == prediction.shape()) return {};
+  const Shape rows = without(prediction.shape(), axis);
+  if (!(label.shape() == rows) && label.numel() != rows.numel())
+    throw InvalidArgument("{}: label has shape {}, expected {} for a prediction of shape {}",
+                          name(), label.shape().str(), rows.str(), prediction.shape().str());
+  const Tensor shaped = label.shape() == rows ? label : reshape(label, to_ints(rows));
+  return floating ? cast(shaped, DType::int64) : shaped;
+}
+
+Tensor SoftmaxCrossEntropyLoss::from_log_probabilities(const Tensor& prediction,
+                                                       const Tensor& label) const {
+  const double s = options_.smoothing;
+  const Tensor likely = is_floating(label.dtype()) ? sum(prediction * label, {-1})
+                                                   : pick(prediction, cast(label, DType::int64));
+  return s == 0.0 ? -likely : -(likely * (1.0 - s) + mean(prediction, {-1}) * s);
+}
+
+Tensor SoftmaxCrossEntropyLoss::elements(const Tensor& prediction, const Tensor& label) const {
+  if (!label.defined() || !prediction.defined())
+    throw InvalidArgument("{}: the {} is undefined", name(),
+                          prediction.defined() ? "label" : "prediction");
+  const Tensor numbers = class_numbers(prediction, label);
+  const int axis = options_.axis < 0 ? options_.axis + prediction.rank() : options_.axis;
+  const Tensor scores = axis_last(prediction, axis);
+  const Tensor target = numbers.defined() ? numbers : axis_last(like(label, prediction), axis);
+  return options_.from_logits ? from_log_probabilities(scores, target)
+                              : softmax_cross_entropy(scores, target, options_.smoothing);
+}
+
+Tensor SigmoidBinaryCrossEntropyLoss::elements(const Tensor& prediction,
+                                               const Tensor& label) const {
+  const Tensor t = like(label, prediction);
+  if (!from_sigmoid_) return sigmoid_cross_entropy(prediction, t);
+  return -(log(prediction + kTiny) * t + log(1.0 - prediction + kTiny) * (1.0 - t));
+}
+
+Tensor KLDivLoss::elements(const Tensor& prediction, const Tensor& label) const {
+  const Tensor t = like(label, prediction);
+  return t * (log(t + kTiny) - (from_logits_ ? prediction : log_softmax(prediction, axis_)));
+}
+
+Tensor HingeLoss::elements(const Tensor& prediction, const Tensor& label) const {
+  return relu(margin_ - prediction * like(label, prediction));
+}
+
+Tensor SquaredHingeLoss::elements(const Tensor& prediction, const Tensor& label) const {
+  return square(relu(margin_ - prediction * like(label, prediction)));
+}
+
+Tensor LogisticLoss::elements(const Tensor& prediction, const Tensor& label) const {
+  const Tensor t = like(label, prediction);
+  return sigmoid_cross_entropy(prediction, format_ == LabelFormat::signs ? (t + 1.0) * 0.5 : t);
+}
+
+Tensor PoissonNLLLoss::elements(const Tensor& prediction, const Tensor& label) const {
+  const Tensor t = like(label, prediction);
+  const Tensor loss = options_.from_logits ? exp(prediction) - t * prediction
+                                           : prediction - t * log(prediction + options_.epsilon);
+  if (!options_.compute_full) return loss;
+  // The approximation holds from 2 on; log(0!) and log(1!) are 0. Smaller ones stand in as 2, so
+  // that their logarithms are finite.
+  const Tensor n = maximum(t, 2.0);
+  const Tensor stirling = n * log(n) - n + log(n * (2.0 * std::numbers::pi)) * 0.5;
+  return loss + where(greater(t, 1.0), stirling, t * 0.0);
+}
+
+Tensor CTCLoss::elements(const Tensor& prediction, const Tensor& label) const {
+  return losses(prediction, label, {}, {});
+}
+
+Tensor CTCLoss::with_lengths(const Tensor& prediction, const Tensor& label,
+                             const Tensor& prediction_lengths, const Tensor& label_lengths) const {
+  return per_sample(losses(prediction, label, prediction_lengths, label_lengths));
+}
+
+Tensor CTCLoss::losses(const Tensor& prediction, const Tensor& label,
+                       const Tensor& prediction_lengths, const Tensor& label_lengths) const {
+  if (!prediction.defined() || prediction.rank() != 3)
+    throw InvalidArgument("CTCLoss: prediction has shape {}, expected {}",
+                          prediction.defined() ? prediction.shape().str() : "undefined",
+                          options_.layout == SequenceLayout::NTC ? "[N, T, C]" : "[T, N, C]");
+  const bool batch_first = options_.layout == SequenceLayout::NTC;
+  const Tensor logits = batch_first ? transpose(prediction, {1, 0, 2}) : prediction;
+  const std::int64_t blank = options_.blank == BlankLabel::first ? 0 : prediction.shape(2) - 1;
+  return ctc_loss(logits, label, blank, prediction_lengths, label_lengths);
+}
+
+Tensor TripletLoss::operator()(const Tensor& anchor, const Tensor& positive,
+                               const Tensor& negative) const {
+  const Tensor difference =
+      square(like(positive, anchor) - anchor) - square(like(negative, anchor) - anchor);
+  const Ints axes = axes_after_first(anchor);
+  const Tensor summed = axes.empty() ? difference : sum(difference, axes);
+  return per_sample(relu(summed + margin_));
+}
+
+// The floor under the product of the squares is for vectors of zeros, whose cosine is 0.
+Tensor CosineEmbeddingLoss::operator()(const Tensor& a, const Tensor& b,
+                                       const Tensor& label) const {
+  const Tensor other = like(b, a);
+  const Tensor squares = sum(square(a), {-1}) * sum(square(other), {-1});
+  const Tensor cosine = sum(a * other, {-1}) * rsqrt(maximum(squares, kTiny * kTiny));
+  const Tensor t = like(label, cosine);
+  return per_sample(where(equal(t, 1.0), 1.0 - cosine, relu(cosine - margin_)));
+}
+
+}  // namespace lockstep::nn

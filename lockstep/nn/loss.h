@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::nn {
+
+// What losses have in common: a name for messages, and a weight on the result.
+class LossBase {
+ public:
+  virtual ~LossBase() = default;
+  const std::string& name() const { return name_; }
+
+ protected:
+  LossBase(std::string name, double weight) : name_(std::move(name)), weight_(weight) {}
+  // The label in the prediction's dtype and shape, or InvalidArgument.
+  Tensor like(const Tensor& label, const Tensor& prediction) const;
+  // Weighted, and the mean over all axes but the first.
+  Tensor per_sample(const Tensor& elements, const Tensor& sample_weight = {}) const;
+
+ private:
+  std::string name_;
+  double weight_;
+};
+
+// A function of what a model says and what it should have said: one value for each sample, the mean
+// over all other axes. A value itself: copy it, or keep it as a std::function of two tensors.
+class Loss : public LossBase {
+ public:
+  // `sample_weight`, where given, broadcasts against the losses of single elements.
+  Tensor operator()(const Tensor& prediction, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+
+ protected:
+  using LossBase::LossBase;
+  // Before weights and means; axis 0 is the batch.
+  virtual Tensor elements(const Tensor& prediction, const Tensor& label) const = 0;
+};
+
+// |p - t|
+class L1Loss : public Loss {
+ public:
+  explicit L1Loss(double weight = 1.0) : Loss("L1Loss", weight) {}
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+};
+
+// (p - t)^2 / 2
+class L2Loss : public Loss {
+ public:
+  explicit L2Loss(double weight = 1.0) : Loss("L2Loss", weight) {}
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+};
+
+// Quadratic up to `rho`, then linear.
+class HuberLoss : public Loss {
+ public:
+  explicit HuberLoss(double rho = 1.0, double weight = 1.0);
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+
+ private:
+  double rho_;
+};
+
+struct SoftmaxCrossEntropyOptions {
+  int axis = -1;             // of the classes
+  bool from_logits = false;  // predictions are log-probabilities already
+  double smoothing = 0.0;    // 1 - s for the label, s / C for each class
+  double weight = 1.0;
+};
+
+// Labels are class numbers (the prediction's shape without `axis`, or with 1 there), or
+// probabilities of the prediction's shape (floating).
+class SoftmaxCrossEntropyLoss : public Loss {
+ public:
+  explicit SoftmaxCrossEntropyLoss(const SoftmaxCrossEntropyOptions& options = {});
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+
+ private:
+  Tensor class_numbers(const Tensor& prediction, const Tensor& label) const;
+  Tensor from_log_probabilities(const Tensor& prediction, const Tensor& label) const;
+  SoftmaxCrossEntropyOptions options_;
+};
+
+// Labels in 0..1; predictions are logits, or probabilities where `from_sigmoid`.
+class SigmoidBinaryCrossEntropyLoss : public Loss {
+ public:
+  explicit SigmoidBinaryCrossEntropyLoss(bool from_sigmoid = false, double weight = 1.0)
+      : Loss("SigmoidBinaryCrossEntropyLoss", weight), from_sigmoid_(from_sigmoid) {}
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+
+ private:
+  bool from_sigmoid_;
+};
+
+// t (log t - p): predictions are log-probabilities, or where `from_logits` is false scores whose
+// log_softmax along `axis` is taken.
+class KLDivLoss : public Loss {
+ public:
+  explicit KLDivLoss(bool from_logits = true, int axis = -1, double weight = 1.0)
+      : Loss("KLDivLoss", weight), from_logits_(from_logits), axis_(axis) {}
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+
+ private:
+  bool from_logits_;
+  int axis_;
+};
+
+// max(0, margin - p t), labels -1 or 1.
+class HingeLoss : public Loss {
+ public:
+  explicit HingeLoss(double margin = 1.0, double weight = 1.0)
+      : Loss("HingeLoss", weight), margin_(margin) {}
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+
+ private:
+  double margin_;
+};
+
+class SquaredHingeLoss : public Loss {
+ public:
+  explicit SquaredHingeLoss(double margin = 1.0, double weight = 1.0)
+      : Loss("SquaredHingeLoss", weight), margin_(margin) {}
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+
+ private:
+  double margin_;
+};
+
+enum class LabelFormat { signs, binary };  // -1 and 1, or 0 and 1
+
+// log(1 + exp(-p t))
+class LogisticLoss : public Loss {
+ public:
+  explicit LogisticLoss(LabelFormat format = LabelFormat::signs, double weight = 1.0)
+      : Loss("LogisticLoss", weight), format_(format) {}
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+
+ private:
+  LabelFormat format_;
+};
+
+struct PoissonNLLOptions {
+  bool from_logits = true;    // predictions are logarithms of rates
+  bool compute_full = false;  // with Stirling's approximation of log(t!)
+  double epsilon = 1e-8;
+  double weight = 1.0;
+};
+
+class PoissonNLLLoss : public Loss {
+ public:
+  explicit PoissonNLLLoss(const PoissonNLLOptions& options = {})
+      : Loss("PoissonNLLLoss", options.weight), options_(options) {}
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+
+ private:
+  PoissonNLLOptions options_;
+};
+
+enum class SequenceLayout { NTC, TNC };
+enum class BlankLabel { first, last };
+
+struct CTCOptions {
+  SequenceLayout layout = SequenceLayout::NTC;
+  BlankLabel blank = BlankLabel::last;
+  double weight = 1.0;
+};
+
+// -log p(label) over all alignments (Graves et al., 2006) of scores before softmax. Labels [N, L]
+// are integers; a negative one ends its row, as `label_lengths` [N] does. Without
+// `prediction_lengths` [N] every sequence has all T steps. A label that no alignment gives has loss
+// infinity and no gradient.
+class CTCLoss : public Loss {
+ public:
+  explicit CTCLoss(const CTCOptions& options = {})
+      : Loss("CTCLoss", options.weight), options_(options) {}
+  Tensor with_lengths(const Tensor& prediction, const Tensor& label,
+                      const Tensor& prediction_lengths, const Tensor& label_lengths = {}) const;
+
+ protected:
+  Tensor elements(const Tensor& prediction, const Tensor& label) const override;
+
+ private:
+  Tensor losses(const Tensor& prediction, const Tensor& label, const Tensor& prediction_lengths,
+                const Tensor& label_lengths) const;
+  CTCOptions options_;
+};
+
+// max(0, margin + |anchor - positive|^2 - |anchor - negative|^2), summed over a sample.
+class TripletLoss : public LossBase {
+ public:
+  explicit TripletLoss(double margin = 1.0, double weight = 1.0)
+      : LossBase("TripletLoss", weight), margin_(margin) {}
+  Tensor operator()(const Tensor& anchor, const Tensor& positive, const Tensor& negative) const;
+
+ private:
+  double margin_;
+};
+
+// 1 - cos(a, b) where the label is 1, max(0, cos(a, b) - margin) where it is -1. Vectors lie along
+// the last axis.
+class CosineEmbeddingLoss : public LossBase {
+ public:
+  explicit CosineEmbeddingLoss(double margin = 0.0, double weight = 1.0)
+      : LossBase("CosineEmbeddingLoss", weight), margin_(margin) {}
+  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& label) const;
+
+ private:
+  double margin_;
+};
+
+}  // namespace lockstep::nn

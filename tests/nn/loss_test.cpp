@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/nn/loss.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include "lockstep/autograd/autograd.h"
+#include "lockstep/graph/executable.h"
+#include "lockstep/graph/trace.h"
+#include "lockstep/ops/create.h"
+#include "lockstep/ops/ctc.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/reduce.h"
+#include "lockstep/ops/shape_ops.h"
+#include "lockstep/ops/softmax.h"
+#include "tests/message.h"
+#include "tests/ops/op_cases.h"
+
+namespace lockstep::testing {
+namespace {
+
+using nn::Loss;
+using Values = std::vector<double>;
+using Labels = std::vector<std::int64_t>;
+using Function = std::function<Tensor(const Tensor& output, const Tensor& label)>;
+
+Tensor doubles(const Values& values, const Shape& shape) { return Tensor::from(values, shape); }
+
+void expect_values(const Tensor& got, const Values& want, double tolerance = 1e-9) {
+  const Values values = got.to_vector<double>();
+  ASSERT_EQ(values.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(values[i], want[i], tolerance) << i;
+}
+
+// One value a sample: the mean of f over the sample's elements.
+Values naive(const Tensor& p, const Tensor& t, double (*f)(double p, double t)) {
+  const Values x = p.to_vector<double>(), y = t.to_vector<double>();
+  const auto samples = static_cast<std::size_t>(p.shape(0));
+  const std::size_t each = x.size() / samples;
+  Values result(samples);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    result[i / each] += f(x[i], y[i]) / static_cast<double>(each);
+  return result;
+}
+
+void expect_gradient(const Function& loss, const Tensor& x, const Tensor& label) {
+  autograd::attach_grad(x);
+  Tensor total;
+  {
+    autograd::RecordScope record;
+    total = sum(loss(x, label));
+  }
+  autograd::backward(total);
+  const Values got = autograd::gradient(x).to_vector<double>(), at = x.to_vector<double>();
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    Values up = at, down = at;
+    up[i] += 1e-5;
+    down[i] -= 1e-5;
+    const double rise = sum(loss(doubles(up, x.shape()), label)).item() -
+                        sum(loss(doubles(down, x.shape()), label)).item();
+    EXPECT_NEAR(got[i], rise / 2e-5, 1e-7) << "element " << i;
+  }
+}
+
+void expect_loss(const Function& loss, const Tensor& p, const Tensor& t,
+                 double (*f)(double p, double t)) {
+  expect_values(loss(p, t), naive(p, t, f));
+  expect_gradient(loss, p, t);
+}
+
+Tensor signs(const Shape& shape, std::uint64_t seed) {
+  return cast(random_indices(shape, seed, 0, 2) * 2.0 - 1.0, DType::float64);
+}
+
+double hinge(double p, double t) { return std::max(0.0, 1.0 - p * t); }
+
+TEST(Loss, OfSingleElementsIsAveragedOverASample) {
+  const Tensor p = random_tensor({3, 2, 4}, 1, -3.0, 3.0), t = random_tensor({3, 2, 4}, 2);
+  const Tensor chance = random_tensor({3, 2, 4}, 3, 0.05, 0.95);
+  const Tensor likely = random_tensor({3, 2, 4}, 5, 0.05, 0.95);
+  const Tensor sign = signs({3, 2, 4}, 4);
+  expect_loss(nn::L1Loss(), p, t, [](double p, double t) { return std::abs(p - t); });
+  expect_loss(nn::L2Loss(), p, t, [](double p, double t) { return (p - t) * (p - t) / 2; });
+  expect_loss(nn::HuberLoss(0.7), p, t, [](double p, double t) {
+    const double d = std::abs(p - t);
+    return d > 0.7 ? d - 0.35 : d * d / 1.4;
+  });
+  expect_loss(nn::SigmoidBinaryCrossEntropyLoss(), p, chance, [](double p, double t) {
+    const double y = 1 / (1 + std::exp(-p));
+    return -t * std::log(y) - (1 - t) * std::log(1 - y);
+  });
+  expect_loss(nn::SigmoidBinaryCrossEntropyLoss(true), likely, chance,
+              [](double p, double t) { return -t * std::log(p) - (1 - t) * std::log(1 - p); });
+  expect_loss(nn::KLDivLoss(), p, chance, [](double p, double t) { return t * (std::log(t) - p); });
+  expect_loss(nn::HingeLoss(), p, sign, hinge);
+  expect_loss(nn::SquaredHingeLoss(), p, sign,
+              [](double p, double t) { return hinge(p, t) * hinge(p, t); });
+  expect_loss(nn::LogisticLoss(), p, sign,
+              [](double p, double t) { return std::log1p(std::exp(-p * t)); });
+  expect_loss(nn::LogisticLoss(nn::LabelFormat::binary), p, (sign + 1.0) * 0.5,
+              [](double p, double t) { return std::log1p(std::exp(t > 0.5 ? -p : p)); });
+  expect_loss(nn::PoissonNLLLoss(), p, chance,
+              [](double p, double t) { return std::exp(p) - t * p; });
+  expect_loss(nn::PoissonNLLLoss({.from_logits = false, .epsilon = 0.0}), likely, chance,
+              [](double p, double t) { return p - t * std::log(p); });
+}
+
+TEST(Loss, PoissonAddsStirlingsTermFromTwoOn) {
+  const Tensor p = random_tensor({1, 3}, 1), t = doubles({0, 1, 5}, {1, 3});
+  const double full = nn::PoissonNLLLoss({.compute_full = true})(p, t).item();
+  const double stirling = 5 * std::log(5.0) - 5 + std::log(10 * std::numbers::pi) / 2;
+  EXPECT_NEAR(full - nn::PoissonNLLLoss()(p, t).item(), stirling / 3, 1e-9);
+}
+
+TEST(Loss, KLDivTakesScoresToo) {
+  const Tensor p = random_tensor({3, 5}, 1), t = softmax(random_tensor({3, 5}, 2));
+  expect_values(nn::KLDivLoss(false)(p, t), nn::KLDivLoss()(log_softmax(p), t).to_vector<double>());
+  expect_gradient(nn::KLDivLoss(false), p, t);
+}
+
+TEST(Loss, WeightsAndSampleWeightsMultiply) {
+  const Tensor p = doubles({1, 2, 3, 4}, {2, 2}), t = zeros({2, 2});
+  expect_values(nn::L1Loss(2.0)(p, t), {3, 7});
+  expect_values(nn::L1Loss()(p, t, doubles({0, 10}, {2, 1})), {0, 35});
+  expect_values(nn::L1Loss()(doubles({1, 2}, {2}), zeros({2, 1}), Tensor::from(Labels{3, 4}, {2})),
+                {3, 8});
+}
+
+TEST(Loss, LabelsTakeThePredictionsShapeAndDtype) {
+  expect_values(nn::L2Loss()(doubles({1, 2}, {2, 1}), Tensor::from(Labels{0, 4}, {2})), {0.5, 2});
+  EXPECT_EQ(message_of([] {
+              nn::L2Loss()(zeros({2, 3}), zeros({2}));
+            }),
+            "L2Loss: label has shape [2], expected [2, 3] as the prediction");
+  EXPECT_EQ(message_of([] {
+              nn::HuberLoss()(zeros({2, 3}), {});
+            }),
+            "HuberLoss: the label is undefined");
+  EXPECT_EQ(message_of([] { nn::HuberLoss(0.0); }), "HuberLoss: rho is 0, expected more than 0");
+}
+
+// -sum(target * log_softmax) of rows that lie `stride` apart.
+double row_loss(const Values& x, std::size_t first, std::size_t stride, const Values& target) {
+  double sum = 0.0, loss = 0.0;
+  for (std::size_t c = 0; c < target.size(); ++c) sum += std::exp(x[first + c * stride]);
+  for (std::size_t c = 0; c < target.size(); ++c)
+    loss -= target[c] * (x[first + c * stride] - std::log(sum));
+  return loss;
+}
+
+TEST(Loss, SoftmaxCrossEntropyOfClassNumbersAndOfProbabilities) {
+  const Tensor x = random_tensor({2, 3}, 1, -2.0, 2.0);
+  const Values values = x.to_vector<double>();
+  const Tensor classes = Tensor::from(Labels{2, 0}, {2});
+  const Tensor dense = doubles({0.2, 0.3, 0.5, 0.1, 0.9, 0}, {2, 3});
+  const nn::SoftmaxCrossEntropyLoss loss;
+  const Values sparse{row_loss(values, 0, 1, {0, 0, 1}), row_loss(values, 3, 1, {1, 0, 0})};
+  expect_values(loss(x, classes), sparse);
+  expect_values(loss(x, doubles({2, 0}, {2})), sparse);
+  expect_values(loss(x, Tensor::from(Labels{2, 0}, {2, 1})), sparse);
+  expect_values(loss(x, dense),
+                {row_loss(values, 0, 1, {0.2, 0.3, 0.5}), row_loss(values, 3, 1, {0.1, 0.9, 0})});
+  expect_gradient(loss, x, classes);
+  expect_gradient(loss, x, dense);
+}
+
+TEST(Loss, SoftmaxCrossEntropyFromLogProbabilitiesIsTheSame) {
+  const Tensor x = random_tensor({4, 5}, 1, -2.0, 2.0), logs = log_softmax(x);
+  const Tensor classes = random_indices({4}, 2, 0, 5), dense = softmax(random_tensor({4, 5}, 3));
+  for (double smoothing : {0.0, 0.2})
+    for (const Tensor& label : {classes, dense}) {
+      const nn::SoftmaxCrossEntropyLoss a({.smoothing = smoothing});
+      const nn::SoftmaxCrossEntropyLoss b({.from_logits = true, .smoothing = smoothing});
+      expect_values(b(logs, label), a(x, label).to_vector<double>());
+      expect_gradient(b, logs, label);
+    }
+}
+
+TEST(Loss, SoftmaxCrossEntropyAlongAnotherAxis) {
+  const Tensor x = random_tensor({2, 3, 4}, 1, -2.0, 2.0);
+  const Tensor labels = random_indices({2, 4}, 2, 0, 3);
+  const nn::SoftmaxCrossEntropyLoss loss({.axis = 1}), last;
+  const Tensor moved = transpose(x, {0, 2, 1});
+  expect_values(loss(x, labels), last(moved, labels).to_vector<double>());
+  const Tensor dense = softmax(random_tensor({2, 3, 4}, 3), 1);
+  expect_values(loss(x, dense), last(moved, transpose(dense, {0, 2, 1})).to_vector<double>());
+  expect_gradient(loss, x, labels);
+}
+
+TEST(Loss, SoftmaxCrossEntropyNamesWhatDoesNotFit) {
+  const nn::SoftmaxCrossEntropyLoss loss;
+  EXPECT_EQ(message_of([&] {
+              loss(zeros({2, 3}), zeros({4}));
+            }),
+            "SoftmaxCrossEntropyLoss: label has shape [4], expected [2] for a prediction of shape "
+            "[2, 3]");
+  EXPECT_EQ(message_of([] {
+              nn::SoftmaxCrossEntropyLoss({.axis = 2})(zeros({2, 3}), zeros({2}));
+            }),
+            "SoftmaxCrossEntropyLoss: axis is 2, the prediction has shape [2, 3]");
+  EXPECT_EQ(message_of([] { nn::SoftmaxCrossEntropyLoss({.smoothing = 2.0}); }),
+            "SoftmaxCrossEntropyLoss: smoothing is 2, expected 0 to 1");
+}
+
+TEST(Loss, TripletWantsThePositiveNearer) {
+  const Tensor anchor = doubles({0, 0, 0, 0}, {2, 2}), positive = doubles({1, 0, 1, 1}, {2, 2});
+  const Tensor negative = doubles({0, 3, 1, 0}, {2, 2});
+  const nn::TripletLoss loss;
+  expect_values(loss(anchor, positive, negative), {0, 2});
+  expect_gradient([&](const Tensor& x, const Tensor& y) { return loss(x, y, negative); },
+                  random_tensor({2, 2}, 1), positive);
+}
+
+TEST(Loss, CosineEmbeddingPullsTogetherAndPushesApart) {
+  const Tensor a = doubles({1, 0, 1, 1, 0, 0}, {3, 2}), b = doubles({0, 2, 3, 3, 1, 1}, {3, 2});
+  const nn::CosineEmbeddingLoss loss(0.25);
+  expect_values(loss(a, b, Tensor::from(Labels{1, -1, 1}, {3})), {1, 0.75, 1});
+  const Tensor sign = signs({4}, 5);
+  expect_gradient([&](const Tensor& x, const Tensor& y) { return loss(x, y, sign); },
+                  random_tensor({4, 3}, 1), random_tensor({4, 3}, 2));
+}
+
+TEST(Loss, CTCReadsBothLayoutsAndBothBlanks) {
+  const Tensor x = random_tensor({2, 6, 4}, 1);  // N, T, C
+  const Tensor steps = transpose(x, {1, 0, 2});
+  const Tensor labels = Tensor::from(Labels{1, 2, 2, -1}, {2, 2});
+  const nn::CTCLoss last, first({.blank = nn::BlankLabel::first});
+  const nn::CTCLoss time_first({.layout = nn::SequenceLayout::TNC, .weight = 2.0});
+  expect_values(last(x, labels), ctc_loss(steps, labels, 3).to_vector<double>());
+  expect_values(first(x, labels), ctc_loss(steps, labels, 0).to_vector<double>());
+  expect_values(time_first(steps, labels), (last(x, labels) * 2.0).to_vector<double>());
+  expect_gradient(last, x, labels);
+}
+
+TEST(Loss, CTCTakesLengths) {
+  const Tensor x = random_tensor({2, 6, 4}, 1);
+  const Tensor lengths = Tensor::from(Labels{6, 3}, {2}), counts = Tensor::from(Labels{2, 1}, {2});
+  const Tensor labels = Tensor::from(Labels{1, 2, 2, 0}, {2, 2});
+  const Tensor alone = slice(x, {1, 0}, {2, 3});
+  const Tensor got = nn::CTCLoss().with_lengths(x, labels, lengths, counts);
+  EXPECT_NEAR(got.to_vector<double>()[1],
+              nn::CTCLoss()(alone, Tensor::from(Labels{2}, {1, 1})).item(), 1e-9);
+  EXPECT_EQ(message_of([] {
+              nn::CTCLoss()(zeros({2, 3}), zeros({2}));
+            }),
+            "CTCLoss: prediction has shape [2, 3], expected [N, T, C]");
+}
+
+TEST(Loss, CanBeTraced) {
+  const Function loss = nn::SoftmaxCrossEntropyLoss();
+  const Tensor x = random_tensor({4, 3, 5}, 1), labels = random_indices({4, 3}, 2, 0, 5);
+  const Graph graph =
+      trace([&](const std::vector<Tensor>& in) { return std::vector{loss(in[0], in[1])}; },
+            {x.info(), labels.info()});
+  const std::vector<Tensor> inputs{x, labels};
+  expect_values(interpret(graph, inputs)[0], loss(x, labels).to_vector<double>());
+}
+
+}  // namespace
+}  // namespace lockstep::testing
