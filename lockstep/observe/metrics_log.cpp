@@ -12,6 +12,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/observe/detail/append.h"
 
 namespace lockstep::observe {
 namespace {
@@ -115,22 +116,7 @@ MetricsLog MetricsLog::resume(const std::string& path, std::int64_t steps) {
 }
 
 void MetricsLog::append(const MetricsRow& row) {
-  const std::string line = line_of(row);
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t written = ::pwrite(descriptor_, line.data() + done, line.size() - done,
-                                     size_ + static_cast<std::int64_t>(done));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) break;
-    done += static_cast<std::size_t>(written);
-  }
-  if (done == line.size()) {
-    size_ += static_cast<std::int64_t>(done);
-    return;
-  }
-  const int error = errno;
-  if (::ftruncate(descriptor_, size_) != 0) errno = error;  // the reader drops half a line anyway
-  throw IoError("{}: cannot write: {}", path_, std::strerror(error));
+  append_whole(descriptor_, size_, line_of(row), path_);
 }
 
 std::vector<MetricsRow> read_metrics(const std::string& path) {

@@ -5,8 +5,10 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace lockstep::testing {
 
@@ -30,5 +32,10 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+// Without write_file's wait for the disk: tests write many.
+inline void write_quickly(const std::string& path, std::string_view contents) {
+  std::ofstream(path, std::ios::binary) << contents;
+}
 
 }  // namespace lockstep::testing

@@ -17,6 +17,7 @@ namespace {
 using lockstep::testing::FullDisk;
 using lockstep::testing::message_of;
 using lockstep::testing::TemporaryFolder;
+using lockstep::testing::write_quickly;
 
 void append_steps(MetricsLog& log, std::int64_t first, std::int64_t last) {
   for (std::int64_t step = first; step <= last; ++step)
@@ -72,7 +73,7 @@ TEST(MetricsLog, ResumingDropsAHalfWrittenLineWhereverItWasCut) {
   }
   const std::string whole = read_file(folder / "m");
   for (std::size_t size = whole.find('\n') + 1; size < whole.size(); ++size) {
-    write_file(folder / "m", whole.substr(0, size));
+    write_quickly(folder / "m", whole.substr(0, size));
     EXPECT_EQ(steps_in(folder / "m"), (std::vector<std::int64_t>{1}));
     MetricsLog log = MetricsLog::resume(folder / "m", 1000);
     append_steps(log, 2, 2);
@@ -89,14 +90,14 @@ TEST(MetricsLog, ResumingWithoutAFileStartsOne) {
 
 TEST(MetricsLog, AZeroedLastLineIsDroppedToo) {
   const TemporaryFolder folder;
-  write_file(folder / "m", "{\"step\":1}\n" + std::string(20, '\0') + "\n");
+  write_quickly(folder / "m", "{\"step\":1}\n" + std::string(20, '\0') + "\n");
   EXPECT_EQ(steps_in(folder / "m"), (std::vector<std::int64_t>{1}));
 }
 
 TEST(MetricsLog, ABadLineInTheMiddleIsNamed) {
   const TemporaryFolder folder;
   for (const char* bad : {"garbage", "[1]", "{\"epoch\":1}", "{\"step\":\"one\"}", ""}) {
-    write_file(folder / "m", "{\"step\":1}\n" + std::string(bad) + "\n{\"step\":2}\n");
+    write_quickly(folder / "m", "{\"step\":1}\n" + std::string(bad) + "\n{\"step\":2}\n");
     EXPECT_EQ(message_of<Corrupt>([&] { read_metrics(folder / "m"); }),
               (folder / "m") + ": line 2 is not a JSON object with a step");
     EXPECT_EQ(message_of<Corrupt>([&] { MetricsLog::resume(folder / "m", 5); }),

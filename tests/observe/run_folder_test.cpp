@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using lockstep::testing::message_of;
 using lockstep::testing::TemporaryFolder;
+using lockstep::testing::write_quickly;
 
 // A run that was started and has ended.
 std::string finished_run(const TemporaryFolder& folder, const std::string& config) {
@@ -39,7 +40,7 @@ TEST(RunFolder, RefusesOneThatExists) {
   EXPECT_EQ(
       message_of([&] { RunFolder::create(path); }),
       "run: '" + path + "' exists already; choose another --out, or --resume to go on with it");
-  write_file(folder / "file", "");
+  write_quickly(folder / "file", "");
   EXPECT_EQ(message_of([&] { RunFolder::create(folder / "file"); }),
             "run: '" + (folder / "file") +
                 "' exists already; choose another --out, or --resume to go on with it");
@@ -90,7 +91,7 @@ TEST(RunFolder, TwoProcessesDoNotTrainInOneFolder) {
 
 TEST(RunFolder, WhatTheSystemRefusesIsAnIoErrorWithThePath) {
   const TemporaryFolder folder;
-  write_file(folder / "file", "");
+  write_quickly(folder / "file", "");
   EXPECT_EQ(message_of<IoError>([&] { RunFolder::create(folder / "file/a/run"); }),
             "run: '" + (folder / "file/a") + "' cannot be created: Not a directory");
   EXPECT_EQ(message_of<IoError>([] { RunFolder::create("/proc/run"); }),
