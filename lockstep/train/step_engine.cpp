@@ -186,15 +186,17 @@ struct StepEngine::Impl {
     adder.depth = 0;
     adder.finite = true;
     int merges = 0;
-    bool last = false;
+    bool completes = false, last = false;
     const Executable::Receiver receiver = [&](std::size_t index, std::span<const std::byte> bytes) {
       const auto* values = reinterpret_cast<const float*>(bytes.data());
-      if (!last) return add_slice(adder, merges, index, values);
+      if (!last) return add_slice(adder, merges, completes, index, values);
       adder.finite &= losses_are_finite();
       finish_slice(adder, merges, index, values, context);
     };
     for (std::int64_t shard = adder.range.lo; shard < adder.range.hi; ++shard) {
-      merges = adder.plan.merges[static_cast<std::size_t>(shard - adder.range.lo)];
+      const auto leaf = static_cast<std::size_t>(shard - adder.range.lo);
+      merges = adder.plan.merges[leaf];
+      completes = adder.plan.completes[leaf];
       last = updates_at_once && shard + 1 == options.shards;
       run_shard(thread, shard, shards[static_cast<std::size_t>(shard)], receiver);
       adder.depth += 1 - merges;
@@ -215,11 +217,12 @@ struct StepEngine::Impl {
     return result;
   }
 
-  void add_slice(Adder& adder, int merges, std::size_t index, const float* values) {
+  void add_slice(Adder& adder, int merges, bool completes, std::size_t index, const float* values) {
     const Slice& slice = slices[index];
     const int lands = merges == 0 ? adder.depth : adder.depth - merges;
     float* target = adder.stack[static_cast<std::size_t>(lands)].data() + slice.offset;
-    adder.finite &= add_leaf({values, slice.count}, terms(adder, merges, slice.offset), target);
+    adder.finite &=
+        add_leaf({values, slice.count}, terms(adder, merges, slice.offset), target, completes);
   }
 
   // The same piece by piece, each updated while it is in the cache.
@@ -229,7 +232,7 @@ struct StepEngine::Impl {
     for (std::size_t begin = 0; begin < slice.count && adder.finite; begin += kPiece) {
       const std::size_t end = std::min(begin + kPiece, slice.count);
       const auto below = terms(adder, merges, slice.offset + begin);
-      adder.finite &= add_leaf({values + begin, end - begin}, below, adder.scratch.data());
+      adder.finite &= add_leaf({values + begin, end - begin}, below, adder.scratch.data(), true);
       if (adder.finite) update_piece({index, begin, end}, adder.scratch.data(), context);
     }
   }
@@ -269,7 +272,7 @@ struct StepEngine::Impl {
       const bool taken = std::find(sums.begin(), sums.end() - 1, target) != sums.end() - 1;
       if (taken) target = spare.emplace_back(count).data();
       const float* one[] = {left};
-      add_leaf({right, count}, one, target);
+      add_leaf({right, count}, one, target, false);
       sums.back() = target;
     }
     return sums[0];

@@ -83,7 +83,11 @@ std::vector<ShardRange> deal_shards(std::int64_t shards, std::int64_t owners) {
 RangePlan plan_range(std::int64_t shards, ShardRange range) {
   RangePlan plan;
   collect_nodes(0, shards, range, plan.nodes);
-  for (const ShardRange& node : plan.nodes) collect_merges(node.lo, node.hi, 0, plan.merges);
+  for (const ShardRange& node : plan.nodes) {
+    collect_merges(node.lo, node.hi, 0, plan.merges);
+    plan.completes.resize(plan.merges.size(), false);
+    plan.completes.back() = true;
+  }
   int depth = 0;
   for (int merges : plan.merges) {
     depth += 1 - merges;
@@ -98,24 +102,22 @@ std::vector<int> plan_rest(std::int64_t shards, std::span<const ShardRange> node
   return program;
 }
 
-bool add_leaf(std::span<const float> leaf, std::span<const float* const> terms, float* target) {
+bool add_leaf(std::span<const float> leaf, std::span<const float* const> terms, float* target,
+              bool check) {
   constexpr std::size_t kTile = 2048;  // stays in the first-level cache
   float sum[kTile];
   bool finite = true;
   for (std::size_t begin = 0; begin < leaf.size(); begin += kTile) {
     const std::size_t count = std::min(kTile, leaf.size() - begin);
     const float* right = leaf.data() + begin;
-    finite &= all_finite(right, count);
     for (std::size_t t = 0; t < terms.size(); ++t) {
       float* to = t + 1 == terms.size() ? target + begin : sum;
       add_to(terms[t] + begin, right, to, count);
       right = to;
     }
     if (terms.empty()) std::memcpy(target + begin, right, count * sizeof(float));
+    if (check) finite &= all_finite(target + begin, count);
   }
   return finite;
 }
-
-void add_into(float* a, const float* b, std::size_t count) { add_to(a, b, a, count); }
-
 }  // namespace lockstep::train

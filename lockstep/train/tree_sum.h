@@ -27,6 +27,7 @@ std::vector<ShardRange> deal_shards(std::int64_t shards, std::int64_t owners);
 // lands in a new one. What is left on the stack at the end are the sums of `nodes`.
 struct RangePlan {
   std::vector<int> merges;
+  std::vector<bool> completes;  // whether the leaf completes a node
   std::vector<ShardRange> nodes;
   int depth = 0;  // buffers needed
 };
@@ -38,9 +39,9 @@ inline constexpr int kAdd = -1;
 std::vector<int> plan_rest(std::int64_t shards, std::span<const ShardRange> nodes);
 
 // target[i] = terms.back()[i] + (... + (terms[0][i] + leaf[i])). Without terms: a copy. Target may
-// be one of the terms. Returns false when some leaf value is a NaN or infinite.
-bool add_leaf(std::span<const float> leaf, std::span<const float* const> terms, float* target);
-// a[i] += b[i]
-void add_into(float* a, const float* b, std::size_t count);
+// be one of the terms. With `check`, returns whether all sums are finite; a term that is not shows
+// in every sum above it.
+bool add_leaf(std::span<const float> leaf, std::span<const float* const> terms, float* target,
+              bool check);
 
 }  // namespace lockstep::train

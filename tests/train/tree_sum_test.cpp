@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -39,12 +40,14 @@ float by_owners(std::int64_t shards, std::int64_t owners) {
       std::vector<const float*> terms;
       for (std::size_t m = 0; m < merges; ++m) terms.push_back(&stack[stack.size() - 1 - m]);
       float target = 0;
-      EXPECT_TRUE(add_leaf({&leaf, 1}, terms, &target));
+      EXPECT_TRUE(add_leaf({&leaf, 1}, terms, &target, true));
       stack.resize(stack.size() - merges);
       stack.push_back(target);
       EXPECT_LE(static_cast<int>(stack.size()), plan.depth);
     }
     EXPECT_EQ(stack.size(), plan.nodes.size());
+    EXPECT_EQ(std::count(plan.completes.begin(), plan.completes.end(), true),
+              static_cast<std::ptrdiff_t>(plan.nodes.size()));
     nodes.insert(nodes.end(), plan.nodes.begin(), plan.nodes.end());
     sums.insert(sums.end(), stack.begin(), stack.end());
   }
@@ -91,17 +94,17 @@ TEST(AddLeaf, AddsFromTheInsideOutOverManyTiles) {
     expected[i] = outer[i] + (inner[i] + leaf[i]);
   }
   const float* terms[] = {inner.data(), outer.data()};
-  EXPECT_TRUE(add_leaf(leaf, terms, outer.data()));
+  EXPECT_TRUE(add_leaf(leaf, terms, outer.data(), true));
   EXPECT_EQ(outer, expected);
 }
 
-TEST(AddLeaf, SaysWhenAValueIsNotFinite) {
+TEST(AddLeaf, SaysWhenASumIsNotFinite) {
   std::vector<float> leaf(5000, 1.0f), target(5000);
-  EXPECT_TRUE(add_leaf(leaf, {}, target.data()));
+  EXPECT_TRUE(add_leaf(leaf, {}, target.data(), true));
   leaf[4321] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_FALSE(add_leaf(leaf, {}, target.data()));
+  EXPECT_FALSE(add_leaf(leaf, {}, target.data(), true));
   leaf[4321] = -std::numeric_limits<float>::infinity();
-  EXPECT_FALSE(add_leaf(leaf, {}, target.data()));
+  EXPECT_FALSE(add_leaf(leaf, {}, target.data(), true));
 }
 
 }  // namespace
