@@ -32,4 +32,9 @@ double piece_sum_of_squares(std::span<const float> values);
 // Of a whole parameter: the pieces' sums, added first to last.
 double sum_of_squares(std::span<const float> values);
 
+// What gradients of this norm are multiplied by, so that it is at most `limit`; 0: no limit.
+constexpr double clip_factor(double norm, double limit) {
+  return limit > 0.0 && norm > limit ? limit / norm : 1.0;
+}
+
 }  // namespace lockstep::optim
