@@ -2,28 +2,25 @@
 #include "lockstep/io/archive.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/sha256.h"
 #include "tests/message.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep::io {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::FileSizeLimit;
 using testing::message_of;
 
 class ArchiveFile : public ::testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string file() const { return read_file(path_); }
   // What reading says of these bytes, without the file's name; nothing when it takes them.
   std::string message(const std::string& bytes) const {
@@ -45,7 +42,8 @@ class ArchiveFile : public ::testing::Test {
     return file_of(R"({"metadata":"","tensors":[)" + entry + "]}", data);
   }
 
-  std::string folder_ = ::testing::TempDir() + fmt::format("archive_test_{}", getpid());
+  testing::TemporaryFolder owner_{"archive_test"};
+  std::string folder_ = owner_.path();
   std::string path_ = folder_ + "/a.ckpt";
 };
 
@@ -183,24 +181,6 @@ TEST_F(ArchiveFile, NamesMustDifferAndTextMustBeUtf8) {
             path_ + ": a name or the metadata is not UTF-8");
   EXPECT_TRUE(fs::is_empty(folder_));
 }
-
-// While it lives, no file may grow beyond `bytes`: to a writer, a full disk.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &saved_);
-    const rlimit limit{bytes, saved_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &saved_);
-    std::signal(SIGXFSZ, handler_);
-  }
-
- private:
-  rlimit saved_{};
-  void (*handler_)(int);
-};
 
 TEST_F(ArchiveFile, AWriteThatFailsLeavesTheOldFileAndNothingElse) {
   write_archive(path_, small_archive());

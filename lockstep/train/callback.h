@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/nn/block.h"
+#include "lockstep/train/evaluate.h"
+
+namespace lockstep::train {
+
+struct StepEvent {
+  std::int64_t step = 0;   // steps done, this one included
+  std::int64_t epoch = 0;  // from 0
+  double loss = 0.0;       // of this step's global batch
+  double accuracy = 0.0;
+  double learning_rate = 0.0;
+  double samples_per_s = 0.0;  // steady rate so far; 0 in the first two steps
+  double seconds = 0.0;        // of training so far, what was before a resume not included
+};
+
+struct EpochEvent {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;  // the one that ended, from 0
+  double loss = 0.0;       // mean over its steps
+  double accuracy = 0.0;
+};
+
+// What is remembered of an evaluation: checkpoints carry the list of all of them.
+struct EvaluationRecord {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;                               // steps / steps of an epoch
+  std::vector<std::pair<std::string, double>> metrics;  // "loss", "accuracy", ...
+  // Throws NotFound with the names there are.
+  double metric(const std::string& name) const;
+};
+
+// A number to watch and the direction in which it gets better.
+struct Monitor {
+  std::string metric = "accuracy";
+  bool maximize = true;
+  double min_delta = 0.0;  // less than this is no improvement
+  bool is_better(double value, double than) const {
+    return maximize ? value > than + min_delta : value < than - min_delta;
+  }
+};
+
+// What a callback may ask of a run, and ask it to do.
+class FitContext {
+ public:
+  virtual ~FitContext() = default;
+  // With the parameters of the last step.
+  virtual nn::Block& net() = 0;
+  virtual std::int64_t step() const = 0;         // steps done
+  virtual std::int64_t first_step() const = 0;   // steps done before: not 0 after a resume
+  virtual std::int64_t total_steps() const = 0;  // to do in all
+  virtual std::int64_t steps_per_epoch() const = 0;
+  virtual std::int64_t global_batch() const = 0;
+  virtual const std::vector<EvaluationRecord>& history() const = 0;
+  virtual const data::Dataset& train_set() const = 0;
+  virtual const data::Dataset* validation_set() const = 0;
+  // After this step.
+  virtual void request_stop(const std::string& reason) = 0;
+  virtual void warn(const std::string& line) = 0;
+};
+
+struct FitResult;
+
+// Is told what happens in a run. All calls come from the thread that called fit.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+  virtual void on_train_begin(FitContext&) {}
+  virtual void on_step_end(FitContext&, const StepEvent&) {}
+  virtual void on_epoch_end(FitContext&, const EpochEvent&) {}
+  // The record is the last of history(). After the epoch's end where both fall on one step.
+  virtual void on_evaluation(FitContext&, const Evaluation&) {}
+  virtual void on_warning(FitContext&, const std::string&) {}
+  virtual void on_train_end(FitContext&, const FitResult&) {}
+  // Whether on_evaluation looks at predictions and labels.
+  virtual bool wants_predictions() const { return false; }
+};
+
+using CallbackPtr = std::shared_ptr<Callback>;
+
+// Stops when the metric has not become better in `patience` evaluations. A function of the history,
+// so that a resumed run stops where the uninterrupted one does.
+CallbackPtr early_stopping(const Monitor& monitor, int patience);
+// Saves the net's parameters whenever the metric is the best so far.
+CallbackPtr best_model(const std::string& path, const Monitor& monitor);
+
+CallbackPtr on_step(std::function<void(FitContext&, const StepEvent&)> function);
+CallbackPtr on_epoch(std::function<void(FitContext&, const EpochEvent&)> function);
+CallbackPtr on_evaluation(std::function<void(FitContext&, const Evaluation&)> function);
+
+}  // namespace lockstep::train

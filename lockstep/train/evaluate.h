@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/transform.h"
+#include "lockstep/graph/executable.h"
+#include "lockstep/nn/block.h"
+#include "lockstep/train/step_engine.h"
+
+namespace lockstep::train {
+
+struct EvaluateOptions {
+  std::int64_t batch = 0;  // 0: 64
+  int threads = 1;
+  data::Transform transform = {};  // of each sample's first field
+  // Keep the predicted and the true class of each label.
+  bool keep_predictions = false;
+  // Called with each batch's output and label, in the order of the batches, by the caller's thread:
+  // for metrics.
+  std::function<void(const Tensor& output, const Tensor& label)> on_batch = {};
+};
+
+struct Evaluation {
+  double loss = 0.0;      // mean over the samples
+  double accuracy = 0.0;  // of the largest output, over all labels; 0 when they are no classes
+  bool has_accuracy = false;
+  std::int64_t samples = 0;
+  std::vector<std::pair<std::string, double>> metrics = {};
+  std::vector<std::int64_t> predictions = {};  // in the data set's order
+  std::vector<std::int64_t> labels = {};
+};
+
+// Runs a net in predict mode over a data set, in order, the last incomplete batch included. What it
+// returns does not depend on the number of threads.
+class Evaluator {
+ public:
+  Evaluator(nn::BlockPtr net, LossFunction loss, CompileOptions compile = {});
+  ~Evaluator();
+  // With the parameters that the net has now.
+  Evaluation run(const data::Dataset& dataset, const EvaluateOptions& options = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/sampler.h"
+#include "lockstep/optim/schedule.h"
+#include "lockstep/train/callback.h"
+#include "lockstep/train/evaluate.h"
+#include "lockstep/train/step_engine.h"
+
+namespace lockstep::train {
+
+struct DivergedTag {
+  static constexpr const char* kName = "Diverged";
+};
+// Training left the numbers: the loss is NaN or infinite.
+using Diverged = TypedError<DivergedTag>;
+
+struct TrainerOptions {
+  std::int64_t global_batch = 128;
+  // Every global batch is dealt into this many equal parts, each computed by one thread. More
+  // shards than threads need less memory for the same batch: that is gradient accumulation.
+  std::int64_t shards = 8;
+  int threads = 1;  // changes the speed, never the result
+  std::uint64_t seed = 0;
+  // `compute = DType::bfloat16` is mixed precision; parameters stay float32.
+  CompileOptions compile = {};
+};
+
+struct FitOptions {
+  std::int64_t epochs = 1;
+  std::int64_t steps = 0;  // in all, instead of epochs, when it is not 0
+  data::Transform transform = {};
+  data::SamplerPtr sampler = {};  // none: a new random order each epoch
+  optim::Schedule schedule = {};  // none: the optimiser's learning rate
+  std::vector<CallbackPtr> callbacks = {};
+
+  data::DatasetPtr validation = {};
+  data::Transform validation_transform = {};
+  std::int64_t validation_batch = 0;  // 0: the shard's
+  std::int64_t evaluate_every = 0;    // steps; 0: at the end of each epoch. And after the last step
+
+  std::string checkpoints = {};       // folder; empty: none are written
+  std::int64_t checkpoint_every = 0;  // steps; 0: at the end of each epoch. And after the last step
+  std::int64_t keep_last = 3;
+  // What the best checkpoint is the best in. An empty metric: accuracy, or loss where there is
+  // none.
+  Monitor monitor = {.metric = ""};
+  // Go on from the newest good checkpoint; from the start when there is none.
+  bool resume = false;
+  // JSON object: more that must be the same to resume, such as a recipe's name.
+  std::string configuration = "{}";
+
+  // Set by anyone, a signal handler too: the run finishes its step, writes a checkpoint and returns
+  // with `stopped`.
+  const std::atomic<bool>* stop = nullptr;
+
+  int loader_threads = 1;
+  std::int64_t prefetch = 4;
+};
+
+struct FitResult {
+  std::int64_t steps = 0;         // done in all
+  std::int64_t resumed_from = 0;  // steps that were done before
+  std::int64_t epochs = 0;        // whole ones done
+  bool stopped = false;           // asked to, before the end
+  std::string stop_reason = {};   // "interrupted", or a callback's
+  double train_loss = 0.0;        // mean over the steps of the last epoch
+  double train_accuracy = 0.0;
+  Evaluation validation = {};  // the last one
+  std::vector<EvaluationRecord> history = {};
+  double seconds = 0.0;
+  // Without set-up, compilation, the first two steps, evaluation and waiting for checkpoints.
+  double samples_per_s = 0.0;
+  std::size_t step_bytes = 0;
+  std::string params_sha256 = {};
+  std::string checkpoint = {};  // the newest file
+  std::vector<std::string> warnings = {};
+};
+
+// Trains a net: S shards a step, one thread each, gradients summed in the canonical tree order.
+// What it leaves is a function of the net, the data, the options and the seed.
+class Trainer {
+ public:
+  // A net without contents is initialised by the seed. Throws InvalidArgument when the shards do
+  // not divide the global batch.
+  Trainer(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimizer,
+          const TrainerOptions& options = {});
+  ~Trainer();
+
+  // One run from its first step (or from a checkpoint) to its end; the net has the result. Throws
+  // Diverged when the loss is no number any more.
+  FitResult fit(const data::DatasetPtr& dataset, const FitOptions& options = {});
+  // With the trainer's threads, unless told otherwise.
+  Evaluation evaluate(const data::Dataset& dataset, EvaluateOptions options = {.threads = 0});
+
+  nn::Block& net() { return *net_; }
+
+ private:
+  nn::BlockPtr net_;
+  LossFunction loss_;
+  optim::OptimizerPtr optimizer_;
+  TrainerOptions options_;
+  std::unique_ptr<Evaluator> evaluator_;
+};
+
+}  // namespace lockstep::train
