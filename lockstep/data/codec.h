@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::data {
+
+enum class Channels {
+  rgb,        // three: grey is repeated, alpha is dropped, CMYK is converted
+  as_stored,  // grey 1, grey and alpha 2, colour 3, colour and alpha 4; a palette is looked up
+};
+
+struct ImageOptions {
+  Channels channels = Channels::rgb;
+  std::int64_t max_pixels = std::int64_t{1} << 26;  // more is Corrupt: nothing is allocated for it
+};
+
+// A JPEG or PNG image as uint8 [H, W, C]. 16-bit samples keep their high byte; gamma and colour
+// profiles are not applied. Throws Corrupt that begins with `name`; an image whose data ends early
+// is Corrupt, not grey below.
+Tensor decode_image(std::string_view bytes, const std::string& name,
+                    const ImageOptions& options = {});
+Tensor read_image(const std::string& path, const ImageOptions& options = {});
+
+bool is_png(std::string_view bytes);
+bool is_jpeg(std::string_view bytes);
+
+// uint8 of shape [H, W] or [H, W, C] with C from 1 to 4, as a PNG file.
+std::string encode_png(const Tensor& image);
+
+}  // namespace lockstep::data
