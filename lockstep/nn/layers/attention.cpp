@@ -74,12 +74,15 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t width, std::int64_t heads,
   detail::probability(kName, "dropout", options.dropout);
   if (width % heads != 0)
     throw InvalidArgument("{}: width {} does not divide into {} heads", kName, width, heads);
-  const auto projection = [&](const char* name, std::int64_t units) {
+  const auto initialized = [&](const char* name, std::int64_t units, const Initializer& init) {
     return add_child(name, nn::dense(units, {.inputs = width,
                                              .bias = options.bias,
                                              .flatten = false,
-                                             .weight_init = options.weight_init,
+                                             .weight_init = init,
                                              .bias_init = options.bias_init}));
+  };
+  const auto projection = [&](const char* name, std::int64_t units) {
+    return initialized(name, units, options.weight_init);
   };
   if (options.cross) {
     q_ = projection("q", width);
@@ -88,7 +91,8 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t width, std::int64_t heads,
   } else {
     qkv_ = projection("qkv", 3 * width);
   }
-  proj_ = projection("proj", width);
+  proj_ = initialized("proj", width,
+                      options.projection_init ? options.projection_init : options.weight_init);
 }
 
 std::vector<Tensor> MultiHeadAttention::project_self(const Tensor& x) const {
@@ -137,6 +141,7 @@ FeedForward::FeedForward(std::int64_t width, const TransformerOptions& options) 
   DenseOptions narrow = wide;
   narrow.inputs = options.hidden > 0 ? options.hidden : 4 * width;
   narrow.activation = "";
+  if (options.residual_init) narrow.weight_init = options.residual_init;
   fc1_ = add_child("fc1", nn::dense(narrow.inputs, std::move(wide)));
   fc2_ = add_child("fc2", nn::dense(width, std::move(narrow)));
 }
@@ -153,7 +158,8 @@ std::shared_ptr<MultiHeadAttention> attention_of(std::int64_t width, std::int64_
                                .cross = cross,
                                .dropout = options.attention_dropout,
                                .weight_init = options.weight_init,
-                               .bias_init = options.bias_init});
+                               .bias_init = options.bias_init,
+                               .projection_init = options.residual_init});
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct AttentionOptions {
   bool bias = true;
   Initializer weight_init = {};
   Initializer bias_init = init::zero();
+  Initializer projection_init = {};  // of the last projection's weight; none: weight_init
 };
 
 // Attention over [N, T, width] in `heads` heads. Self-attention: x, {x} or {x, mask}; one fused
@@ -48,6 +49,8 @@ struct TransformerOptions {
   bool causal = false;   // of the encoder block; a decoder block always is
   Initializer weight_init = {};
   Initializer bias_init = init::zero();
+  // Of the weights whose result is added to what came in; none: weight_init.
+  Initializer residual_init = {};
 };
 
 // dense "fc1", activation, dense "fc2", on the last axis.
