@@ -11,7 +11,9 @@ import math
 import sys
 import time
 
-import one_thread  # noqa: F401
+import torch_threads
+
+torch_threads.use(1)
 
 try:
     import numpy as np

@@ -12,9 +12,10 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 
-import one_thread  # noqa: F401
+import torch_threads
+
+torch_threads.use(1)
 
 try:
     import numpy as np
@@ -24,71 +25,9 @@ except ImportError as error:
     sys.exit(77)  # for ctest: skipped
 
 from recipes import RECIPES, loss_of  # noqa: E402
+from step import Step  # noqa: E402
 
 WARM_UP_STEPS = 3
-
-
-def memory(field):
-    with open("/proc/self/status") as status:
-        for line in status:
-            if line.startswith(field + ":"):
-                return int(line.split()[1]) * 1024
-    raise RuntimeError(f"/proc/self/status has no {field}")
-
-
-def reset_peak():
-    try:
-        with open("/proc/self/clear_refs", "w") as refs:
-            refs.write("5")
-    except OSError:
-        pass  # then the peak includes the import, which is below a step's
-
-
-class Step:
-    """One recipe's training step on one generated batch."""
-
-    def __init__(self, name, channels_last, seed=1):
-        torch.manual_seed(seed)
-        recipe = RECIPES[name]
-        self.layout = torch.channels_last if channels_last else torch.contiguous_format
-        self.batch = recipe.batch
-        self.model = recipe.model()
-        if recipe.image:
-            self.model = self.model.to(memory_format=self.layout)
-        reset_peak()
-        self.idle = memory("VmRSS")
-        self.inputs = recipe.inputs(recipe.batch)
-        self.labels = recipe.labels(recipe.batch)
-        if recipe.image:
-            self.inputs = self.inputs.contiguous(memory_format=self.layout)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
-
-    def run(self):
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(self.model(self.inputs), self.labels)
-        loss.backward()
-        self.optimizer.step()
-        return loss
-
-    def window(self, seconds):
-        """Samples a second over at least so many seconds."""
-        steps = 0
-        start = time.perf_counter()
-        while True:
-            self.run()
-            steps += 1
-            spent = time.perf_counter() - start
-            if spent >= seconds:
-                return steps * self.batch / spent
-
-    def facts(self):
-        parameters = sum(p.numel() * p.element_size() for p in self.model.parameters())
-        return {
-            "batch": self.batch,
-            "layout": "channels-last" if self.layout is torch.channels_last else "contiguous",
-            "parameter_bytes": parameters,
-            "peak_rss_bytes_above_idle": memory("VmHWM") - self.idle,
-        }
 
 
 def serve(name, channels_last):
