@@ -52,23 +52,24 @@ float hue_of(const float* pixel, float high, float range) {
   return 4.0f + (pixel[0] - pixel[1]) / range;
 }
 
-// A channel rises for a sixth of the circle, stays high for two, falls for one and stays low for
-// two; `offset` says where on the circle that begins for it.
-float channel_of(float hue, float offset, float high, float range) {
-  const float at = hue + offset - 6.0f * std::floor((hue + offset) / 6.0f);
+// A channel falls for a sixth of the circle, stays low for two, rises for one and stays high for
+// two; `at` is how far the pixel is on that way, up to three times around.
+float channel_of(float at, float high, float range) {
+  at = at >= 12.0f ? at - 12.0f : at;
+  at = at >= 6.0f ? at - 6.0f : at;
   return high - range * std::clamp(std::min(at, 4.0f - at), 0.0f, 1.0f);
 }
 
-// Value and saturation stay; the hue turns by `sixths`.
+// Value and saturation stay; the hue turns by `sixths`, 0 to 6.
 void change_hue(Values values, float sixths) {
   for (std::size_t i = 0; i < values.size(); i += 3) {
     float* pixel = &values[i];
     const float high = std::max({pixel[0], pixel[1], pixel[2]});
     const float range = high - std::min({pixel[0], pixel[1], pixel[2]});
     const float hue = hue_of(pixel, high, range) + sixths;
-    pixel[0] = channel_of(hue, 5.0f, high, range);
-    pixel[1] = channel_of(hue, 3.0f, high, range);
-    pixel[2] = channel_of(hue, 1.0f, high, range);
+    pixel[0] = channel_of(hue + 5.0f, high, range);
+    pixel[1] = channel_of(hue + 3.0f, high, range);
+    pixel[2] = channel_of(hue + 1.0f, high, range);
   }
 }
 
@@ -78,7 +79,8 @@ void change_values(Values values, std::int64_t channels, const ColorChange& chan
     change_contrast(values, channels, static_cast<float>(change.contrast));
   if (channels == 3 && change.saturation != 1.0)
     change_saturation(values, static_cast<float>(change.saturation));
-  if (channels == 3 && change.hue != 0.0) change_hue(values, static_cast<float>(change.hue * 6.0));
+  if (channels == 3 && change.hue != 0.0)
+    change_hue(values, static_cast<float>(6.0 * (change.hue - std::floor(change.hue))));
 }
 
 }  // namespace

@@ -76,6 +76,12 @@ class Resizer {
   std::vector<float> line_;
 };
 
+// std::floor is a call on the oldest machines that the library is built for.
+std::int64_t whole_below(double value) {
+  const auto whole = static_cast<std::int64_t>(value);
+  return whole - (value < static_cast<double>(whole) ? 1 : 0);
+}
+
 // Reads between pixels; zero outside.
 template <class T>
 class Reader {
@@ -87,17 +93,25 @@ class Reader {
         channels_(image.shape(2)) {}
 
   void read(double y, double x, T* to) const {
-    const double top = std::floor(y), left = std::floor(x);
-    const auto dy = static_cast<float>(y - top), dx = static_cast<float>(x - left);
-    const auto row = static_cast<std::int64_t>(top), column = static_cast<std::int64_t>(left);
+    const std::int64_t row = whole_below(y), column = whole_below(x);
+    const auto dy = static_cast<float>(y - static_cast<double>(row));
+    const auto dx = static_cast<float>(x - static_cast<double>(column));
+    const bool inside = row >= 0 && column >= 0 && row + 1 < height_ && column + 1 < width_;
     for (std::int64_t c = 0; c < channels_; ++c)
-      to[c] = to_pixel<T>(mix(mix(at(row, column, c), at(row, column + 1, c), dx),
-                              mix(at(row + 1, column, c), at(row + 1, column + 1, c), dx), dy));
+      to[c] = inside ? mixed<true>(row, column, c, dy, dx) : mixed<false>(row, column, c, dy, dx);
   }
 
  private:
+  template <bool kInside>
+  T mixed(std::int64_t row, std::int64_t column, std::int64_t c, float dy, float dx) const {
+    const float top = mix(at<kInside>(row, column, c), at<kInside>(row, column + 1, c), dx);
+    const float below =
+        mix(at<kInside>(row + 1, column, c), at<kInside>(row + 1, column + 1, c), dx);
+    return to_pixel<T>(mix(top, below, dy));
+  }
+  template <bool kInside>
   float at(std::int64_t y, std::int64_t x, std::int64_t c) const {
-    const bool inside = y >= 0 && y < height_ && x >= 0 && x < width_;
+    const bool inside = kInside || (y >= 0 && y < height_ && x >= 0 && x < width_);
     return inside ? static_cast<float>(data_[(y * width_ + x) * channels_ + c]) : 0.0f;
   }
 
