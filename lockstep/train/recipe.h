@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,19 +16,17 @@ namespace lockstep::train {
 
 // How a recipe learns, as plain values: what a command line changes and a run folder keeps.
 struct Learning {
-  std::string optimizer = "sgd";  // one of optimizer_names()
+  std::string optimizer = "sgd";  // one of optim::optimizer_names()
   double learning_rate = 0.1;
-  double momentum = 0.9;  // of the rules that have one
-  double weight_decay = 0.0;
-  double clip_norm = 0.0;           // of all gradients together; 0: not
+  // By the names that optim::make_optimizer knows: momentum, wd, clip_norm, beta1, ...
+  std::map<std::string, double> parameters = {};
   std::string schedule = "cosine";  // one of schedule_names()
   double warm_up = 0.0;             // the part of all steps in which the rate rises to its value
 };
 
-// Throw NotFound with the names there are.
+// Throw NotFound with the names there are, InvalidArgument for a value that cannot be meant.
 optim::OptimizerPtr make_optimizer(const Learning& learning);
 optim::Schedule make_schedule(const Learning& learning, std::int64_t steps);
-std::vector<std::string> optimizer_names();
 std::vector<std::string> schedule_names();
 
 enum class Task { images, texts, characters };
@@ -39,10 +38,10 @@ struct Recipe {
   std::string summary;  // for lists, one line
   std::string dataset;  // as `lockstep data get` calls it
   Task task = Task::images;
-  Shape sample_shape;  // of one input of the net
+  Shape sample_shape = {};  // of one input of the net
   DType input_dtype = DType::float32;
   std::int64_t input_range = 0;  // tokens: the vocabulary; images: 0
-  Shape label_shape;             // of one sample's labels; scalar for one class a sample
+  Shape label_shape = {};        // of one sample's labels; scalar for one class a sample
   std::int64_t classes = 0;
   std::int64_t global_batch = 128;
   std::int64_t shards = 8;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kSeed = 0x10C5;
 constexpr std::int64_t kTrainSamples = 8192;
-constexpr std::int64_t kTestSamples = 1024;
+constexpr std::int64_t kTestSamples = 256;
 
 // The draws of one sample, by their place in it.
 struct Draws {

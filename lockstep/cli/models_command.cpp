@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+
+#include "lockstep/cli/command.h"
+#include "lockstep/train/recipe.h"
+
+namespace lockstep::cli {
+namespace {
+
+int list_models() {
+  for (const train::Recipe& recipe : train::recipes())
+    fmt::print("{:<15} {}\n{:15} data {}, {} epochs of batch {}, {} at {}\n", recipe.name,
+               recipe.summary, "", recipe.dataset, recipe.epochs, recipe.global_batch,
+               recipe.learning.optimizer, recipe.learning.learning_rate);
+  return 0;
+}
+
+int summarize(const std::string& name) {
+  const train::Recipe& recipe = train::find_recipe(name);
+  const nn::BlockPtr net = recipe.model();
+  net->initialize();
+  fmt::print("{}\n", net->summary({recipe.fields(1).front()}));
+  return 0;
+}
+
+}  // namespace
+
+void add_models_command(CLI::App& app, Action& action) {
+  const auto name = std::make_shared<std::string>();
+  CLI::App* models = app.add_subcommand("models", "The recipes; --summary shows a model's layers");
+  models->group(kToolGroup);
+  models->add_option("--summary", *name, "A table of layers, shapes and parameters")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(train::recipe_names()));
+  models->callback([&action, name] {
+    action = [name] { return name->empty() ? list_models() : summarize(*name); };
+  });
+}
+
+}  // namespace lockstep::cli

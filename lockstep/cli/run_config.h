@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "lockstep/train/recipe.h"
+
+namespace lockstep::cli {
+
+// What a run's bits depend on: config.json of its folder.
+struct RunConfig {
+  std::string version;
+  std::string recipe;
+  std::string data;         // "synthetic", a folder, or "" for the cache of `lockstep data`
+  std::int64_t epochs = 0;  // one of epochs and steps is not 0
+  std::int64_t steps = 0;
+  std::int64_t global_batch = 0;
+  std::int64_t shards = 0;
+  std::uint64_t seed = 0;
+  std::string dtype = "float32";  // what is computed in
+  bool skip_bad = false;
+  train::Learning learning;
+};
+
+std::string to_json(const RunConfig& config);
+// Throws Corrupt that begins with `name` when something is missing or of another type.
+RunConfig config_from_json(const std::string& text, const std::string& name);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/train_options.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "lockstep/cli/command.h"
+#include "lockstep/optim/optimizers.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kTraining = "Training";
+constexpr const char* kLearning = "Learning (the recipe's own by default)";
+constexpr const char* kRun = "The run";
+constexpr const char* kCluster = "Several processes (one for now)";
+
+// A number that is not one is refused by the conversion, in CLI11's words.
+CLI::Validator at_least(double least) {
+  return CLI::Validator(
+      [least](const std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        if (end != text.c_str() && *end == '\0' && value >= least) return std::string();
+        return fmt::format("got {}, expected a number of at least {}", text, least);
+      },
+      "");
+}
+
+template <class T>
+CLI::Option* add(CLI::App& command, const char* group, const char* name, T& value, const char* type,
+                 const char* what) {
+  return command.add_option(name, value, what)->type_name(type)->group(group);
+}
+
+void add_training(CLI::App& c, TrainOptions& o) {
+  c.add_option("recipe", o.recipe, "What to train")
+      ->type_name("RECIPE")
+      ->required()
+      ->check(CLI::IsMember(train::recipe_names()));
+  add(c, kTraining, "--data", o.data, "DIR|synthetic",
+      "A folder with the data set's files, or generated data; fetched by default");
+  CLI::Option* epochs =
+      add(c, kTraining, "--epochs", o.epochs, "N", "How often each sample is seen");
+  epochs->check(at_least(1));
+  add(c, kTraining, "--steps", o.steps, "N", "How many global batches instead")
+      ->check(at_least(1))
+      ->excludes(epochs);
+  add(c, kTraining, "--global-batch", o.global_batch, "B", "Samples of a step")->check(at_least(1));
+  add(c, kTraining, "--shards", o.shards, "S",
+      "Equal parts of a global batch: what a thread computes")
+      ->check(at_least(1));
+  add(c, kTraining, "--threads", o.threads, "T",
+      "Compute threads, as many as cores by default; never changes the result")
+      ->check(at_least(1));
+  add(c, kTraining, "--seed", o.seed, "K", "Of everything that is drawn")->check(at_least(0));
+  c.add_flag("--bf16", o.bf16, "Compute products in bfloat16, keep parameters in float32")
+      ->group(kTraining);
+  c.add_flag("--skip-bad", o.skip_bad, "Leave out images that do not decode")->group(kTraining);
+}
+
+void add_learning(CLI::App& c, TrainOptions& o) {
+  add(c, kLearning, "--optimizer", o.optimizer, "NAME", "The update rule")
+      ->check(CLI::IsMember(optim::optimizer_names()));
+  add(c, kLearning, "--learning-rate", o.learning_rate, "X", "The schedule's highest");
+  add(c, kLearning, "--momentum", o.momentum, "X", "Of the rules that have one");
+  add(c, kLearning, "--weight-decay", o.weight_decay, "X", "Pulls weights to zero")
+      ->check(at_least(0));
+  add(c, kLearning, "--clip-norm", o.clip_norm, "X", "The gradient is no longer than this")
+      ->check(at_least(0));
+  add(c, kLearning, "--schedule", o.schedule, "NAME", "How the rate falls")
+      ->check(CLI::IsMember(train::schedule_names()));
+  add(c, kLearning, "--warm-up", o.warm_up, "X", "Part of the run in which the rate rises")
+      ->check(at_least(0));
+}
+
+void add_run(CLI::App& c, TrainOptions& o) {
+  add(c, kRun, "--out", o.out, "RUNDIR", "The run's folder; runs/RECIPE-N by default");
+  c.add_flag("--resume", o.resume, "Go on with the run in --out, from its newest checkpoint")
+      ->group(kRun);
+  add(c, kRun, "--checkpoint-every", o.checkpoint_every, "N",
+      "Steps between checkpoints; an epoch by default")
+      ->check(at_least(1));
+  add(c, kRun, "--keep", o.keep, "N", "Checkpoints that stay, and the best one")
+      ->check(at_least(1))
+      ->default_str("3");
+  add(c, kRun, "--eval-every", o.eval_every, "N", "Steps between evaluations; an epoch by default")
+      ->check(at_least(1));
+  c.add_flag_callback(
+       "--no-report", [&o] { o.report = false; }, "Write no report.html")
+      ->group(kRun);
+  c.add_flag("--json", o.json, "One JSON object on standard output at the end")->group(kRun);
+  c.add_flag("--quiet", o.quiet, "No progress")->group(kRun);
+}
+
+void add_cluster(CLI::App& c, TrainOptions& o) {
+  add(c, kCluster, "--workers", o.workers, "W", "Processes")->check(at_least(1))->default_str("1");
+  add(c, kCluster, "--kvstore", o.kvstore, "MODE", "How gradients become parameters")
+      ->default_str("local");
+  add(c, kCluster, "--algorithm", o.algorithm, "A", "How workers add gradients")
+      ->default_str("tree");
+}
+
+void check_cluster(const TrainOptions& options, const RunConfig& config) {
+  if (options.workers > config.shards)
+    throw WrongUsage(
+        fmt::format("--workers {} with --shards {}: a worker computes at least one shard",
+                    options.workers, config.shards));
+  if (options.workers != 1)
+    throw WrongUsage(fmt::format("--workers {}: this version trains in one process, expected 1",
+                                 options.workers));
+  if (options.kvstore != "local")
+    throw WrongUsage(fmt::format("--kvstore {}: this version trains in one process, expected local",
+                                 options.kvstore));
+  if (options.algorithm != "tree")
+    throw WrongUsage(fmt::format(
+        "--algorithm {}: this version trains in one process, expected tree", options.algorithm));
+}
+
+void check_config(const RunConfig& config) {
+  if (config.global_batch % config.shards != 0)
+    throw WrongUsage(
+        fmt::format("--global-batch {} with --shards {}: the shards must divide the batch evenly",
+                    config.global_batch, config.shards));
+  try {
+    train::make_optimizer(config.learning);
+    train::make_schedule(config.learning, 100);
+  } catch (const Error& error) {
+    throw WrongUsage(error.what());
+  }
+}
+
+template <class T, class U>
+void take(T& value, const std::optional<U>& given) {
+  if (given) value = *given;
+}
+
+void take(std::map<std::string, double>& values, const char* name,
+          const std::optional<double>& given) {
+  if (given) values[name] = *given;
+}
+
+// Another rule keeps what every rule has; a momentum belongs to the recipe's own.
+void apply_learning(train::Learning& learning, const TrainOptions& options) {
+  if (options.optimizer && *options.optimizer != learning.optimizer) {
+    learning.optimizer = *options.optimizer;
+    std::erase_if(learning.parameters,
+                  [](const auto& p) { return p.first != "wd" && p.first != "clip_norm"; });
+  }
+  take(learning.learning_rate, options.learning_rate);
+  take(learning.schedule, options.schedule);
+  take(learning.warm_up, options.warm_up);
+  take(learning.parameters, "momentum", options.momentum);
+  take(learning.parameters, "wd", options.weight_decay);
+  take(learning.parameters, "clip_norm", options.clip_norm);
+}
+
+// A folder is kept as an absolute path: a run may be resumed from elsewhere.
+std::string data_place(const std::string& given) {
+  if (given.empty() || given == "synthetic") return given;
+  return std::filesystem::absolute(given).lexically_normal().string();
+}
+
+void apply_length(RunConfig& config, const TrainOptions& options) {
+  if (!options.epochs && !options.steps) return;
+  config.epochs = options.epochs.value_or(0);
+  config.steps = options.steps.value_or(0);
+}
+
+}  // namespace
+
+void add_train_options(CLI::App& command, TrainOptions& options) {
+  add_training(command, options);
+  add_learning(command, options);
+  add_run(command, options);
+  add_cluster(command, options);
+}
+
+RunConfig default_config(const train::Recipe& recipe) {
+  return {.version = LOCKSTEP_VERSION,
+          .recipe = recipe.name,
+          .data = "",
+          .epochs = recipe.epochs,
+          .global_batch = recipe.global_batch,
+          .shards = recipe.shards,
+          .learning = recipe.learning};
+}
+
+RunConfig apply_options(RunConfig config, const TrainOptions& options) {
+  config.recipe = options.recipe;
+  if (options.data) config.data = data_place(*options.data);
+  apply_length(config, options);
+  take(config.global_batch, options.global_batch);
+  take(config.shards, options.shards);
+  take(config.seed, options.seed);
+  if (options.bf16) config.dtype = "bfloat16";
+  if (options.skip_bad) config.skip_bad = true;
+  apply_learning(config.learning, options);
+  check_cluster(options, config);
+  check_config(config);
+  return config;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/cli/run_config.h"
+
+namespace lockstep::cli {
+
+// The command line of `lockstep train`. What is not given is the recipe's, or the resumed run's.
+struct TrainOptions {
+  std::string recipe;
+  std::optional<std::string> data;
+  std::optional<std::int64_t> epochs, steps, global_batch, shards;
+  std::optional<std::uint64_t> seed;
+  int threads = 0;  // 0: as many as cores
+  bool bf16 = false;
+  bool skip_bad = false;
+
+  std::optional<std::string> optimizer, schedule;
+  std::optional<double> learning_rate, momentum, weight_decay, clip_norm, warm_up;
+
+  std::string out;
+  bool resume = false;
+  std::int64_t checkpoint_every = 0;
+  std::int64_t keep = 3;
+  std::int64_t eval_every = 0;
+  bool report = true;
+  bool json = false;
+  bool quiet = false;
+
+  std::int64_t workers = 1;
+  std::string kvstore = "local";
+  std::string algorithm = "tree";
+};
+
+void add_train_options(CLI::App& command, TrainOptions& options);
+
+// The recipe's configuration, before any option.
+RunConfig default_config(const train::Recipe& recipe);
+// `config` with what the command line says. Throws WrongUsage when the result cannot be meant.
+RunConfig apply_options(RunConfig config, const TrainOptions& options);
+
+}  // namespace lockstep::cli
