@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/recipe_data.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/data/standard_sets.h"
+#include "lockstep/data/text/sequences.h"
+#include "lockstep/data/text_folder.h"
+#include "lockstep/train/synthetic.h"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+data::DatasetPtr open_images(const Recipe& recipe, const std::string& folder, bool train) {
+  if (recipe.dataset == "mnist") return data::mnist(folder, train);
+  if (recipe.dataset == "fashion-mnist") return data::fashion_mnist(folder, train);
+  return data::cifar10(folder, train);
+}
+
+// Files one brings along have any size; the net has one.
+void check_images(const Recipe& recipe, const std::string& folder, const data::Dataset& set) {
+  if (set.size() == 0) throw InvalidArgument("{}: has no images", folder);
+  const Shape& net = recipe.sample_shape;
+  const Shape image = set.sample(0).front().shape();
+  if (image != Shape{net[1], net[2], net[0]})
+    throw InvalidArgument("{}: images are {}, {} reads {}", folder, image.str(), recipe.name,
+                          Shape{net[1], net[2], net[0]}.str());
+}
+
+RecipeData image_data(const Recipe& recipe, const DataSource& source) {
+  RecipeData result{
+      open_images(recipe, source.place, true), open_images(recipe, source.place, false), {}};
+  check_images(recipe, source.place, *result.train);
+  check_images(recipe, source.place, *result.test);
+  return result;
+}
+
+data::DatasetPtr encode_texts(const Recipe& recipe, const data::TextSet& set,
+                              const TextCodec& codec) {
+  std::vector<data::TokenNumbers> rows;
+  for (const std::string& text : set.texts) rows.push_back(codec.encode(text));
+  return std::make_shared<data::TextClassification>(
+      std::move(rows), set.labels,
+      data::TextOptions{.bounds = {recipe.sample_shape[0]}, .class_names = set.class_names});
+}
+
+// A folder for each class; every fifth text is held out.
+RecipeData text_data(const Recipe& recipe, const DataSource& source) {
+  const data::TextSet all = data::read_text_folder(source.place);
+  if (static_cast<std::int64_t>(all.class_names.size()) != recipe.classes)
+    throw InvalidArgument("{}: has {} folders of texts, {} tells {} classes apart", source.place,
+                          all.class_names.size(), recipe.name, recipe.classes);
+  const data::TextSet train = data::take_every(all, 5, 0, 4);
+  const TextCodecPtr codec =
+      source.codec ? source.codec : std::make_shared<TextCodec>(recipe, train.texts);
+  return {encode_texts(recipe, train, *codec),
+          encode_texts(recipe, data::take_every(all, 5, 4, 5), *codec), codec};
+}
+
+// The set's own file, or all .txt files of a folder, by name.
+std::string read_book(const std::string& place) {
+  if (!fs::is_directory(place)) return read_file(place);
+  if (fs::exists(place + "/moby-dick.txt")) return data::moby_dick(place);
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(place))
+    if (entry.path().extension() == ".txt") files.push_back(entry.path().string());
+  if (files.empty()) throw NotFound("{}: has no .txt file", place);
+  std::sort(files.begin(), files.end());
+  std::string text;
+  for (const std::string& file : files) text += read_file(file);
+  return text;
+}
+
+// The last tenth is held out. Windows for training overlap: each place is learnt in several
+// contexts.
+RecipeData character_data(const Recipe& recipe, const DataSource& source) {
+  const std::string text = read_book(source.place);
+  std::size_t cut = text.size() / 10 * 9;
+  while (cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) ++cut;
+  const std::string learnt = text.substr(0, cut), held_out = text.substr(cut);
+  const TextCodecPtr codec =
+      source.codec ? source.codec
+                   : std::make_shared<TextCodec>(recipe, std::span<const std::string>(&learnt, 1));
+  const std::int64_t length = recipe.sample_shape[0];
+  return {std::make_shared<data::TokenWindows>(codec->encode(learnt), length, length / 4),
+          std::make_shared<data::TokenWindows>(codec->encode(held_out), length), codec};
+}
+
+}  // namespace
+
+RecipeData open_data(const Recipe& recipe, const DataSource& source) {
+  if (source.place == "synthetic")
+    return {synthetic_data(recipe, true), synthetic_data(recipe, false), {}};
+  if (!fs::exists(source.place))
+    throw NotFound("{}: there is no such folder with {}'s data", source.place, recipe.dataset);
+  switch (recipe.task) {
+    case Task::images: return image_data(recipe, source);
+    case Task::texts: return text_data(recipe, source);
+    case Task::characters: return character_data(recipe, source);
+  }
+  return {};
+}
+
+}  // namespace lockstep::train

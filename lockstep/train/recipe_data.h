@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "lockstep/train/recipe.h"
+#include "lockstep/train/text_codec.h"
+
+namespace lockstep::train {
+
+struct DataSource {
+  std::string place = "synthetic";  // or a folder with the data set's usual files
+  // Images that do not decode are left out, and `warn` is told; else they are an error.
+  bool skip_bad = false;
+  std::function<void(const std::string&)> warn = {};
+  // Text recipes: how text becomes numbers; made from the training texts where there is none.
+  TextCodecPtr codec = {};
+};
+
+struct RecipeData {
+  data::DatasetPtr train;
+  data::DatasetPtr test;
+  TextCodecPtr codec;  // of text recipes on files
+};
+
+// Throws NotFound, IoError or Corrupt, naming the file; InvalidArgument when the files do not fit
+// the recipe.
+RecipeData open_data(const Recipe& recipe, const DataSource& source);
+
+}  // namespace lockstep::train

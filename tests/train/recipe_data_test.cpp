@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/recipe_data.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "lockstep/base/file.h"
+#include "tests/message.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep::train {
+namespace {
+
+using lockstep::testing::message_of;
+using lockstep::testing::TemporaryFolder;
+
+TEST(TextCodec, WordsAreCutOrFilledUpInFront) {
+  const std::vector<std::string> texts{"the whale", "The sea"};
+  const TextCodec codec(find_recipe("text-lstm"), texts);
+  const std::vector<std::int64_t> numbers = codec.encode("the white whale");
+  ASSERT_EQ(numbers.size(), 100U);
+  EXPECT_EQ(numbers[96], 0);  // padding
+  EXPECT_EQ(numbers[97], codec.vocabulary().number("the"));
+  EXPECT_EQ(numbers[98], 1);  // unknown
+  EXPECT_EQ(numbers[99], codec.vocabulary().number("whale"));
+}
+
+TEST(TextCodec, CharactersComeBackAsTheyWere) {
+  const std::vector<std::string> texts{"Call me Ishmael."};
+  const TextCodec codec(find_recipe("char-gpt"), texts);
+  EXPECT_EQ(codec.decode(codec.encode("Call Ishmael.")), "Call Ishmael.");
+  const std::int64_t strange[] = {95};
+  EXPECT_EQ(codec.decode(strange), "\uFFFD");
+}
+
+TEST(RecipeData, ABooksLastTenthIsHeldOut) {
+  const TemporaryFolder folder("recipe_data");
+  write_file(folder.path() + "/a.txt", std::string(9000, 'a'));
+  write_file(folder.path() + "/b.txt", std::string(1000, 'b'));
+  const RecipeData data = open_data(find_recipe("char-gpt"), {.place = folder.path()});
+  EXPECT_EQ(data.train->size(), (9000 - 1 - 128) / 32 + 1);
+  EXPECT_EQ(data.test->size(), (1000 - 1 - 128) / 128 + 1);
+  EXPECT_EQ(data.test->sample(0)[0].to_vector<int>()[0], 1);  // 'b' was never learnt
+}
+
+TEST(RecipeData, TextsHaveAFolderForEachClass) {
+  const TemporaryFolder folder("recipe_data");
+  for (const char* name : {"ham", "spam"}) {
+    std::filesystem::create_directory(folder.path() + "/" + name);
+    for (int i = 0; i < 5; ++i)
+      write_file(folder.path() + "/" + name + "/" + std::to_string(i), "a mail");
+  }
+  const RecipeData data = open_data(find_recipe("text-lstm"), {.place = folder.path()});
+  EXPECT_EQ(data.train->size(), 8);
+  EXPECT_EQ(data.test->size(), 2);
+  EXPECT_EQ(data.test->class_names(), (std::vector<std::string>{"ham", "spam"}));
+  std::filesystem::create_directory(folder.path() + "/third");
+  write_file(folder.path() + "/third/1", "a mail");
+  EXPECT_EQ(message_of([&] { open_data(find_recipe("text-lstm"), {.place = folder.path()}); }),
+            folder.path() + ": has 3 folders of texts, text-lstm tells 2 classes apart");
+}
+
+TEST(RecipeData, WhatIsMissingIsNamed) {
+  EXPECT_EQ(
+      message_of<NotFound>([] { open_data(find_recipe("mnist-mlp"), {.place = "/no/where"}); }),
+      "/no/where: there is no such folder with mnist's data");
+  const TemporaryFolder folder("recipe_data");
+  EXPECT_EQ(
+      message_of<NotFound>([&] { open_data(find_recipe("char-gpt"), {.place = folder.path()}); }),
+      folder.path() + ": has no .txt file");
+}
+
+}  // namespace
+}  // namespace lockstep::train
