@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/observe/report.h"
 #include "lockstep/observe/run_folder.h"
 
 namespace lockstep::observe {
@@ -61,7 +62,19 @@ std::vector<ConfigDifference> compare(std::string_view before, std::string_view 
   return found;
 }
 
+std::string without_quotes(const std::string& value) {
+  const bool quoted = value.size() >= 2 && value.front() == '"';
+  return quoted ? Json::parse(value).get<std::string>() : value;
+}
+
 }  // namespace
+
+std::vector<std::pair<std::string, std::string>> config_rows(std::string_view json) {
+  std::vector<std::pair<std::string, std::string>> rows;
+  for (const auto& [key, value] : parse(json, "config.json"))
+    rows.emplace_back(key, without_quotes(value));
+  return rows;
+}
 
 std::vector<ConfigDifference> compare_configs(std::string_view before, std::string_view now,
                                               std::span<const std::string> ignored) {

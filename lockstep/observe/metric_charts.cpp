@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/observe/report.h"
+
+namespace lockstep::observe {
+namespace {
+
+constexpr std::string_view kHeldOut = "val_";
+// A loss that falls further than this is a flat line on a linear axis.
+constexpr double kLogRatio = 20;
+
+bool is_held_out(std::string_view name) { return name.starts_with(kHeldOut); }
+
+std::string base_name(std::string_view name) {
+  return std::string(is_held_out(name) ? name.substr(kHeldOut.size()) : name);
+}
+
+// The loss first, then metrics as they come, then what only describes the run.
+int rank(const std::string& name) {
+  if (name == "loss") return 0;
+  if (name == "learning_rate") return 2;
+  return name == "samples_per_s" ? 3 : 1;
+}
+
+std::string title_of(const std::string& name) {
+  if (name == "samples_per_s") return "Throughput, samples/s";
+  std::string title = name;
+  std::ranges::replace(title, '_', ' ');
+  if (!title.empty() && title[0] >= 'a' && title[0] <= 'z')
+    title[0] = static_cast<char>(title[0] - 'a' + 'A');
+  return title;
+}
+
+SeriesStyle style_of(const std::string& name) {
+  if (is_held_out(name)) return SeriesStyle::kPoints;
+  return name == "learning_rate" ? SeriesStyle::kLine : SeriesStyle::kSmoothed;
+}
+
+ReportSeries& series_of(ReportChart& chart, const std::string& name) {
+  const std::string shown = is_held_out(name)            ? "validation"
+                            : rank(base_name(name)) >= 2 ? base_name(name)
+                                                         : "training";
+  const auto found = std::ranges::find(chart.series, shown, &ReportSeries::name);
+  if (found != chart.series.end()) return *found;
+  chart.series.push_back({.name = shown, .points = {}, .style = style_of(name)});
+  return chart.series.back();
+}
+
+struct NamedChart {
+  std::string name;
+  ReportChart chart;
+};
+
+NamedChart& chart_of(std::vector<NamedChart>& charts, const std::string& name) {
+  const auto found = std::ranges::find(charts, name, &NamedChart::name);
+  if (found != charts.end()) return *found;
+  charts.push_back({name, {.title = title_of(name), .series = {}}});
+  return charts.back();
+}
+
+bool falls_far(const ReportChart& chart) {
+  double low = INFINITY, high = 0;
+  for (const ReportSeries& series : chart.series)
+    for (const CurvePoint& point : smooth(series.points, series.points.size() / 60)) {
+      low = std::min(low, point.y);
+      high = std::max(high, point.y);
+    }
+  return low > 0 && std::isfinite(low) && high > kLogRatio * low;
+}
+
+}  // namespace
+
+std::vector<ReportChart> metric_charts(std::span<const MetricsRow> rows) {
+  std::vector<NamedChart> found;
+  for (const MetricsRow& row : rows)
+    for (const auto& [name, value] : row.values)
+      series_of(chart_of(found, base_name(name)).chart, name)
+          .points.push_back({static_cast<double>(row.step), value});
+  std::ranges::stable_sort(found, {}, [](const NamedChart& c) { return rank(c.name); });
+  std::vector<ReportChart> charts;
+  for (NamedChart& named : found) {
+    named.chart.wide = rank(named.name) == 0;
+    named.chart.log_y = rank(named.name) == 0 && falls_far(named.chart);
+    charts.push_back(std::move(named.chart));
+  }
+  return charts;
+}
+
+}  // namespace lockstep::observe
