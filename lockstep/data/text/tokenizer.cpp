@@ -33,8 +33,8 @@ bool is_sound(char32_t point, std::size_t length) {
   return point >= kSmallest[length] && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff);
 }
 
-std::string encoded(char32_t point) {
-  if (point < 0x80) return {static_cast<char>(point)};
+// The UTF-8 form of 0x80 to 0x7ff.
+std::string two_bytes(char32_t point) {
   return {static_cast<char>(0xc0 | (point >> 6)), static_cast<char>(0x80 | (point & 0x3f))};
 }
 
@@ -53,26 +53,22 @@ bool is_space(char32_t point) {
 }
 
 bool is_mark(char32_t point) {
+  if ((point >= 'a' && point <= 'z') || (point >= '0' && point <= '9')) return false;
   const auto within = [&](char32_t low, char32_t high) { return point >= low && point <= high; };
   return within('!', '/') || within(':', '@') || within('[', '`') || within('{', '~') ||
          within(0xa1, 0xbf) || within(0x2010, 0x205e) || within(0x3001, 0x3003);
 }
 
 struct Character {
-  std::string_view bytes;
-  char32_t point;  // 0xfffd for a byte that is none
+  std::string_view bytes;  // empty at the text's end, which counts as a space
+  char32_t point;          // 0xfffd for a byte that is no character
 };
 
-std::vector<Character> characters(std::string_view text) {
-  std::vector<Character> result;
-  result.reserve(text.size());
-  while (!text.empty()) {
-    const std::size_t length = character_length(text);
-    const bool stray = length == 1 && byte_at(text, 0) >= 0x80;
-    result.push_back({text.substr(0, length), stray ? 0xfffd : code_point(text, length)});
-    text.remove_prefix(length);
-  }
-  return result;
+Character first_character(std::string_view text) {
+  if (text.empty()) return {text, ' '};
+  if (byte_at(text, 0) < 0x80) return {text.substr(0, 1), byte_at(text, 0)};
+  const std::size_t length = character_length(text);
+  return {text.substr(0, length), length == 1 ? U'\xfffd' : code_point(text, length)};
 }
 
 class CharacterTokenizer final : public Tokenizer {
@@ -103,18 +99,22 @@ class WordTokenizer final : public Tokenizer {
   explicit WordTokenizer(const WordOptions& options) : options_(options) {}
 
   std::vector<std::string> tokens(std::string_view text) const override {
-    const std::vector<Character> all = characters(text);
     std::vector<std::string> result;
     std::string word;
     const auto finish = [&] {
       if (!word.empty()) result.push_back(std::move(word));
       word.clear();
     };
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const bool alone = stands_alone(all, i);
-      if (alone || is_space(all[i].point)) finish();
-      if (!is_space(all[i].point)) word += written(all[i]);
+    Character before{{}, ' '}, here = first_character(text);
+    while (!here.bytes.empty()) {
+      text.remove_prefix(here.bytes.size());
+      const Character after = first_character(text);
+      const bool alone = stands_alone(before.point, here.point, after.point);
+      if (alone || is_space(here.point)) finish();
+      if (!is_space(here.point)) append(here, word);
       if (alone) finish();
+      before = here;
+      here = after;
     }
     finish();
     return result;
@@ -128,18 +128,22 @@ class WordTokenizer final : public Tokenizer {
 
  private:
   // A mark, unless one of those that hold a word or a number together is between two parts of it.
-  bool stands_alone(const std::vector<Character>& all, std::size_t i) const {
-    const char32_t point = all[i].point;
-    if (!options_.split_punctuation || !is_mark(point)) return false;
-    const bool binds = point == '\'' || point == '.' || point == ',' || point == 0x2019;
-    return !binds || i == 0 || i + 1 == all.size() || !in_word(all[i - 1].point) ||
-           !in_word(all[i + 1].point);
+  bool stands_alone(char32_t before, char32_t here, char32_t after) const {
+    if (!options_.split_punctuation || !is_mark(here)) return false;
+    const bool binds = here == '\'' || here == '.' || here == ',' || here == 0x2019;
+    return !binds || !in_word(before) || !in_word(after);
   }
   static bool in_word(char32_t point) { return !is_space(point) && !is_mark(point); }
 
-  std::string written(const Character& character) const {
+  void append(const Character& character, std::string& word) const {
     const char32_t small = options_.lower_case ? lower(character.point) : character.point;
-    return small == character.point ? std::string(character.bytes) : encoded(small);
+    if (small < 0x80) {
+      word += static_cast<char>(small);
+    } else if (small == character.point) {
+      word += character.bytes;
+    } else {
+      word += two_bytes(small);
+    }
   }
 
   WordOptions options_;
