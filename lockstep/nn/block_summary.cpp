@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "lockstep/graph/trace.h"
 #include "lockstep/nn/block.h"
@@ -23,6 +25,8 @@ namespace {
 struct Row {
   std::string layer, output, parameters;
 };
+
+Row head() { return {"layer (type)", "output shape", "parameters"}; }
 
 // 1234567 as "1,234,567".
 std::string grouped(std::int64_t number) {
@@ -65,36 +69,44 @@ class Table final : public detail::CallObserver {
     // A parameter that several layers share is counted where it comes first.
     std::vector<NamedParameter> fresh;
     for (const NamedParameter& named : block.own_parameters())
-      if (seen_.emplace(named.parameter.identity(), true).second) fresh.push_back(named);
+      if (seen_.insert(named.parameter.identity()).second) fresh.push_back(named);
     row.parameters = grouped(count(fresh));
   }
 
   std::string str() const {
-    Row head{"layer (type)", "output shape", "parameters"};
-    std::size_t widths[3] = {0, 0, 0};
-    const auto widen = [&](const Row& row) {
-      widths[0] = std::max(widths[0], row.layer.size());
-      widths[1] = std::max(widths[1], row.output.size());
-      widths[2] = std::max(widths[2], row.parameters.size());
-    };
-    widen(head);
-    for (const Row& row : rows_) widen(row);
-    const auto line = [&](const Row& row) {
-      return fmt::format("{:<{}}  {:<{}}  {:>{}}\n", row.layer, widths[0], row.output, widths[1],
-                         row.parameters, widths[2]);
-    };
-    rule_ = std::string(widths[0] + widths[1] + widths[2] + 4, '-') + "\n";
-    std::string text = line(head) + rule_;
-    for (const Row& row : rows_) text += line(row);
-    return text + rule_;
+    const Widths widths = measure();
+    const std::string rule(widths.layer + widths.output + widths.parameters + 4, '-');
+    std::string text = line(head(), widths) + rule + "\n";
+    for (const Row& row : rows_) text += line(row, widths);
+    return text + rule + "\n";
   }
 
  private:
+  struct Widths {
+    std::size_t layer = 0, output = 0, parameters = 0;
+    void widen(const Row& row) {
+      layer = std::max(layer, row.layer.size());
+      output = std::max(output, row.output.size());
+      parameters = std::max(parameters, row.parameters.size());
+    }
+  };
+
+  Widths measure() const {
+    Widths widths;
+    widths.widen(head());
+    for (const Row& row : rows_) widths.widen(row);
+    return widths;
+  }
+
+  static std::string line(const Row& row, const Widths& widths) {
+    return fmt::format("{:<{}}  {:<{}}  {:>{}}\n", row.layer, widths.layer, row.output,
+                       widths.output, row.parameters, widths.parameters);
+  }
+
   std::map<const Block*, std::string> names_;
-  std::map<const void*, bool> seen_;
+  std::set<const void*> seen_;
   std::vector<std::size_t> open_;
   std::vector<Row> rows_;
-  mutable std::string rule_;
 };
 
 std::string totals(const std::vector<NamedParameter>& parameters) {
@@ -105,9 +117,10 @@ std::string totals(const std::vector<NamedParameter>& parameters) {
     (parameter.options().trainable ? trainable : fixed) += size;
     bytes += static_cast<double>(size) * static_cast<double>(item_size(parameter.dtype()));
   }
-  return fmt::format("parameters: {} ({} trainable, {} fixed), {:.2f} MiB\n",
+  const bool large = bytes >= 1024.0 * 1024.0;
+  return fmt::format("parameters: {} ({} trainable, {} fixed), {:.1f} {}\n",
                      grouped(trainable + fixed), grouped(trainable), grouped(fixed),
-                     bytes / (1024.0 * 1024.0));
+                     bytes / (large ? 1024.0 * 1024.0 : 1024.0), large ? "MiB" : "KiB");
 }
 
 }  // namespace

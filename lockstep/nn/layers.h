@@ -3,6 +3,7 @@
 
 // All layers. A factory such as nn::dense(10) or nn::dropout(0.5) makes a block; the functions of
 // the same name that take tensors are ops (lockstep/ops, nn/functional.h).
+#include "lockstep/nn/functional.h"
 #include "lockstep/nn/layers/activation.h"
 #include "lockstep/nn/layers/attention.h"
 #include "lockstep/nn/layers/conv.h"

@@ -63,16 +63,13 @@ PReLU::PReLU(std::int64_t channels, const Initializer& init)
 
 Tensor PReLU::forward(const Tensor& x) {
   const std::int64_t channels = alpha_.shape()[0];
-  Tensor alpha = alpha_.data();
-  if (channels != 1) {
-    if (x.rank() < 2 || x.shape(1) != channels)
-      throw InvalidArgument("prelu: x has shape {}, expected {} channels on axis 1",
-                            x.shape().str(), channels);
-    Ints sizes(static_cast<std::size_t>(x.rank() - 1), 1);
-    sizes[0] = channels;
-    alpha = reshape(alpha, sizes);
-  }
-  return where(greater(x, 0.0), x, x * alpha);
+  if (channels == 1) return where(greater(x, 0.0), x, x * alpha_.data());
+  if (x.rank() < 2 || x.shape(1) != channels)
+    throw InvalidArgument("prelu: x has shape {}, expected {} channels on axis 1", x.shape().str(),
+                          channels);
+  Ints sizes(static_cast<std::size_t>(x.rank() - 1), 1);
+  sizes[0] = channels;
+  return where(greater(x, 0.0), x, x * reshape(alpha_.data(), sizes));
 }
 
 std::string PReLU::description() const { return fmt::format("PReLU({})", alpha_.shape()[0]); }

@@ -59,9 +59,10 @@ void check_width(const Tensor& x, const char* what, std::int64_t width) {
 
 // norm, part and sum, in the order that the option says.
 template <class F>
-Tensor residual(const Tensor& x, LayerNorm& norm, Dropout& drop, bool pre_norm, F&& part) {
-  if (pre_norm) return add(x, drop(part(norm(x))));
-  return norm(add(x, drop(part(x))));
+Tensor residual(const Tensor& x, LayerNorm& norm, bool pre_norm, double p, F&& part) {
+  const Tensor y = part(pre_norm ? norm(x) : x);
+  const Tensor sum = add(x, p > 0.0 ? nn::dropout(y, p) : y);
+  return pre_norm ? sum : norm(sum);
 }
 
 }  // namespace
@@ -167,10 +168,9 @@ std::shared_ptr<MultiHeadAttention> attention_of(std::int64_t width, std::int64_
 TransformerEncoderBlock::TransformerEncoderBlock(std::int64_t width, std::int64_t heads,
                                                  const TransformerOptions& options)
     : pre_norm_(options.pre_norm),
-      ln1_(add_child("ln1", layer_norm({.channels = width}))),
-      ln2_(),
-      attn_(add_child("attn", attention_of(width, heads, options, options.causal, false))),
-      drop_(nn::dropout(options.dropout)) {
+      dropout_(detail::probability("transformer_encoder_block", "dropout", options.dropout)) {
+  ln1_ = add_child("ln1", layer_norm({.channels = width}));
+  attn_ = add_child("attn", attention_of(width, heads, options, options.causal, false));
   ln2_ = add_child("ln2", layer_norm({.channels = width}));
   mlp_ = add_child("mlp", std::make_shared<FeedForward>(width, options));
 }
@@ -178,17 +178,18 @@ TransformerEncoderBlock::TransformerEncoderBlock(std::int64_t width, std::int64_
 std::vector<Tensor> TransformerEncoderBlock::forward_all(const std::vector<Tensor>& inputs) {
   if (inputs.empty() || inputs.size() > 2)
     throw InvalidArgument("transformer_encoder_block: takes 1 or 2 inputs, got {}", inputs.size());
-  const Tensor y = residual(inputs[0], *ln1_, *drop_, pre_norm_, [&](const Tensor& x) {
+  const Tensor y = residual(inputs[0], *ln1_, pre_norm_, dropout_, [&](const Tensor& x) {
     std::vector<Tensor> arguments{x};
     if (inputs.size() == 2) arguments.push_back(inputs[1]);
     return (*attn_)(arguments)[0];
   });
-  return {residual(y, *ln2_, *drop_, pre_norm_, [&](const Tensor& x) { return (*mlp_)(x); })};
+  return {residual(y, *ln2_, pre_norm_, dropout_, [&](const Tensor& x) { return (*mlp_)(x); })};
 }
 
 TransformerDecoderBlock::TransformerDecoderBlock(std::int64_t width, std::int64_t heads,
                                                  const TransformerOptions& options)
-    : pre_norm_(options.pre_norm), drop_(nn::dropout(options.dropout)) {
+    : pre_norm_(options.pre_norm),
+      dropout_(detail::probability("transformer_decoder_block", "dropout", options.dropout)) {
   const auto norm = [&](const char* name) {
     return add_child(name, layer_norm({.channels = width}));
   };
@@ -204,13 +205,13 @@ std::vector<Tensor> TransformerDecoderBlock::forward_all(const std::vector<Tenso
   if (inputs.size() != 2 && inputs.size() != 3)
     throw InvalidArgument("transformer_decoder_block: takes 2 or 3 inputs, got {}", inputs.size());
   Tensor y =
-      residual(inputs[0], *ln1_, *drop_, pre_norm_, [&](const Tensor& x) { return (*attn_)(x); });
-  y = residual(y, *ln2_, *drop_, pre_norm_, [&](const Tensor& x) {
+      residual(inputs[0], *ln1_, pre_norm_, dropout_, [&](const Tensor& x) { return (*attn_)(x); });
+  y = residual(y, *ln2_, pre_norm_, dropout_, [&](const Tensor& x) {
     std::vector<Tensor> arguments{x, inputs[1]};
     if (inputs.size() == 3) arguments.push_back(inputs[2]);
     return (*cross_)(arguments)[0];
   });
-  return {residual(y, *ln3_, *drop_, pre_norm_, [&](const Tensor& x) { return (*mlp_)(x); })};
+  return {residual(y, *ln3_, pre_norm_, dropout_, [&](const Tensor& x) { return (*mlp_)(x); })};
 }
 
 std::shared_ptr<MultiHeadAttention> multi_head_attention(std::int64_t width, std::int64_t heads,

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "lockstep/nn/layers/dense.h"
-#include "lockstep/nn/layers/dropout.h"
 #include "lockstep/nn/layers/norm.h"
 
 namespace lockstep::nn {
@@ -75,10 +74,10 @@ class TransformerEncoderBlock : public Block {
 
  private:
   bool pre_norm_;
+  double dropout_;
   std::shared_ptr<LayerNorm> ln1_, ln2_;
   std::shared_ptr<MultiHeadAttention> attn_;
   std::shared_ptr<FeedForward> mlp_;
-  std::shared_ptr<Dropout> drop_;
 };
 
 // Causal self-attention "attn", attention "cross" to the encoder's output, "mlp"; "ln1" to "ln3".
@@ -92,10 +91,10 @@ class TransformerDecoderBlock : public Block {
 
  private:
   bool pre_norm_;
+  double dropout_;
   std::shared_ptr<LayerNorm> ln1_, ln2_, ln3_;
   std::shared_ptr<MultiHeadAttention> attn_, cross_;
   std::shared_ptr<FeedForward> mlp_;
-  std::shared_ptr<Dropout> drop_;
 };
 
 std::shared_ptr<MultiHeadAttention> multi_head_attention(std::int64_t width, std::int64_t heads,

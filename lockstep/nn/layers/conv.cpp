@@ -44,11 +44,10 @@ Tensor Conv::forward(const Tensor& x) {
     throw InvalidArgument("{}: x has shape {}, expected {} axes", name_, x.shape().str(),
                           axes_ + 2);
   weight_.complete(weight_shape(x.shape(1)));
+  const Tensor weight = weight_.data();
   const Tensor bias = options_.bias ? bias_.data() : Tensor();
-  const Tensor y = transposed_
-                       ? lockstep::conv_transpose(x, weight_.data(), bias, window_, output_padding_)
-                       : lockstep::conv(x, weight_.data(), bias, window_);
-  return activation_(y);
+  if (!transposed_) return activation_(lockstep::conv(x, weight, bias, window_));
+  return activation_(lockstep::conv_transpose(x, weight, bias, window_, output_padding_));
 }
 
 std::string Conv::description() const {

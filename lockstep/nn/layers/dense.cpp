@@ -28,8 +28,9 @@ Dense::Dense(std::int64_t units, DenseOptions options)
 
 Tensor Dense::forward(const Tensor& x) {
   weight_.complete({units_, features_of(x, options_.flatten)});
+  const Tensor weight = weight_.data();
   const Tensor bias = options_.bias ? bias_.data() : Tensor();
-  return activation_(lockstep::dense(x, weight_.data(), bias, options_.flatten));
+  return activation_(lockstep::dense(x, weight, bias, options_.flatten));
 }
 
 std::string Dense::description() const {

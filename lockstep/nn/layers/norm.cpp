@@ -68,7 +68,8 @@ Tensor BatchNorm::forward(const Tensor& x) {
 Tensor LayerNorm::forward(const Tensor& x) {
   detail::check_rank("layer_norm", x, 1);
   const std::int64_t size = x.shape().back();
-  return lockstep::layer_norm(x, gamma(x, size), beta(x, size), epsilon());
+  const Tensor scale = gamma(x, size), shift = beta(x, size);
+  return lockstep::layer_norm(x, scale, shift, epsilon());
 }
 
 GroupNorm::GroupNorm(int groups, const NormOptions& options) : NormBlock(options), groups_(groups) {
@@ -78,7 +79,8 @@ GroupNorm::GroupNorm(int groups, const NormOptions& options) : NormBlock(options
 Tensor GroupNorm::forward(const Tensor& x) {
   detail::check_rank("group_norm", x, 2);
   const std::int64_t channels = x.shape(1);
-  return lockstep::group_norm(x, gamma(x, channels), beta(x, channels), groups_, epsilon());
+  const Tensor scale = gamma(x, channels), shift = beta(x, channels);
+  return lockstep::group_norm(x, scale, shift, groups_, epsilon());
 }
 
 std::string GroupNorm::description() const { return fmt::format("GroupNorm({})", groups_); }
@@ -86,7 +88,8 @@ std::string GroupNorm::description() const { return fmt::format("GroupNorm({})",
 Tensor InstanceNorm::forward(const Tensor& x) {
   detail::check_rank("instance_norm", x, 2);
   const std::int64_t channels = x.shape(1);
-  return lockstep::instance_norm(x, gamma(x, channels), beta(x, channels), epsilon());
+  const Tensor scale = gamma(x, channels), shift = beta(x, channels);
+  return lockstep::instance_norm(x, scale, shift, epsilon());
 }
 
 std::shared_ptr<BatchNorm> batch_norm(const BatchNormOptions& options) {

@@ -33,7 +33,7 @@ Recurrent::Recurrent(std::string mode, std::int64_t hidden, RnnLayerOptions opti
   detail::positive(layer, "layers", options_.layers);
   detail::probability(layer, "dropout", options_.dropout);
   if (mode_ != "lstm" && mode_ != "gru" && mode_ != "rnn_tanh" && mode_ != "rnn_relu")
-    throw InvalidArgument("rnn: activation is '{}', expected tanh or relu", options_.activation);
+    throw InvalidArgument("rnn: mode is '{}', expected lstm, gru, rnn_tanh or rnn_relu", mode_);
   if (options_.layout != "TNC" && options_.layout != "NTC")
     throw InvalidArgument("{}: layout is '{}', expected TNC or NTC", layer, options_.layout);
   for (int i = 0; i < options_.layers; ++i) {
@@ -107,6 +107,8 @@ std::string Recurrent::description() const {
 }
 
 std::shared_ptr<Recurrent> rnn(std::int64_t hidden, RnnLayerOptions options) {
+  if (options.activation != "tanh" && options.activation != "relu")
+    throw InvalidArgument("rnn: activation is '{}', expected tanh or relu", options.activation);
   const std::string mode = "rnn_" + options.activation;
   return std::make_shared<Recurrent>(mode, hidden, std::move(options));
 }

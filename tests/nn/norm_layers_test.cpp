@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "lockstep/nn/functional.h"
+#include "lockstep/nn/layers/norm.h"
+#include "lockstep/ops/create.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/reduce.h"
+#include "tests/message.h"
+#include "tests/nn/nets.h"
+
+namespace lockstep::nn {
+namespace {
+
+using autograd::ModeScope;
+using testing::drawn;
+using testing::expect_close;
+using testing::message_of;
+using testing::run_both_ways;
+using Floats = std::vector<float>;
+
+Floats contents(const Block& block, const std::string& name) {
+  return block.parameter(name).data().to_vector<float>();
+}
+
+std::shared_ptr<BatchNorm> made(const BatchNormOptions& options = {}) {
+  const auto layer = batch_norm(options);
+  layer->initialize();
+  return layer;
+}
+
+// Mean 2 and variance 1 in its one channel.
+Tensor batch() { return Tensor::from(Floats{1, 3}, {2, 1}); }
+
+TEST(BatchNorm, MovesItsStatisticsInTrainModeOnly) {
+  const auto layer = made({.momentum = 0.75});
+  (*layer)(batch());
+  EXPECT_EQ(contents(*layer, "running_mean"), (Floats{0}));
+  const ModeScope train(true);
+  (*layer)(batch() * 2.0);  // mean 4, variance 4
+  EXPECT_EQ(contents(*layer, "running_mean"), (Floats{1}));
+  EXPECT_EQ(contents(*layer, "running_var"), (Floats{1.75}));
+}
+
+TEST(BatchNorm, UsesTheRunningStatisticsInPredictMode) {
+  const auto layer = made({.epsilon = 0.0, .channels = 1});
+  layer->parameter("running_mean").set_data(full({1}, 1.0));
+  layer->parameter("running_var").set_data(full({1}, 4.0));
+  EXPECT_EQ((*layer)(batch()).to_vector<float>(), (Floats{0, 1}));
+  const ModeScope train(true);
+  EXPECT_EQ((*layer)(batch()).to_vector<float>(), (Floats{-1, 1}));
+}
+
+TEST(BatchNorm, WithGlobalStatisticsNeverMovesThem) {
+  const auto layer = made({.use_global_stats = true});
+  const ModeScope train(true);
+  expect_close((*layer)(batch()), batch(), 1e-4);
+  EXPECT_EQ(contents(*layer, "running_mean"), (Floats{0}));
+}
+
+TEST(BatchNorm, MovesItsStatisticsWhileRecordedAndCompiled) {
+  const auto eager = made(), compiled = made(), recorded = made();
+  const Tensor x = drawn({4, 3, 2, 2}, 1);
+  compiled->hybridize();
+  for (int i = 0; i < 3; ++i) {
+    const ModeScope train(true);
+    expect_close((*compiled)(x), (*eager)(x), 1e-6);
+    const autograd::RecordScope record;
+    autograd::backward(sum((*recorded)(x)));
+  }
+  for (const char* name : {"running_mean", "running_var"}) {
+    const Tensor expected = eager->parameter(name).data();
+    expect_close(compiled->parameter(name).data(), expected, 1e-6);
+    expect_close(recorded->parameter(name).data(), expected, 1e-6);
+  }
+  EXPECT_NE(contents(*eager, "running_mean"), (Floats{0, 0, 0}));
+  expect_close((*compiled)(x), (*eager)(x), 1e-6);  // predict mode is another executable
+}
+
+TEST(BatchNorm, FrozenKeepsItsStatisticsAlsoWhenCompiledBefore) {
+  const auto layer = made();
+  layer->hybridize();
+  const ModeScope train(true);
+  (*layer)(batch());
+  const Floats before = contents(*layer, "running_mean");
+  layer->freeze();
+  (*layer)(batch());
+  EXPECT_EQ(contents(*layer, "running_mean"), before);
+  layer->unfreeze();
+  (*layer)(batch());
+  EXPECT_NE(contents(*layer, "running_mean"), before);
+}
+
+TEST(BatchNorm, HasTheParametersThatItIsAskedFor) {
+  const auto layer = made({.center = false, .scale = false});
+  (*layer)(batch());
+  ASSERT_EQ(layer->parameters().size(), 2u);
+  EXPECT_EQ(layer->parameters()[0].name, "running_mean");
+  EXPECT_FALSE(layer->parameters()[0].parameter.options().trainable);
+  EXPECT_EQ(made()->parameters().size(), 4u);
+}
+
+TEST(Norms, AreTheOpsWithOnesAndZeros) {
+  const Tensor x = drawn({2, 4, 3, 3}, 1);
+  expect_close(run_both_ways(*layer_norm(), x), lockstep::layer_norm(x, ones({3}), zeros({3})),
+               1e-5);
+  expect_close(run_both_ways(*group_norm(2), x), lockstep::group_norm(x, ones({4}), zeros({4}), 2),
+               1e-5);
+  expect_close(run_both_ways(*instance_norm(), x),
+               lockstep::instance_norm(x, ones({4}), zeros({4})), 1e-5);
+  expect_close(run_both_ways(*batch_norm(), x),
+               batch_norm_inference(x, ones({4}), zeros({4}), zeros({4}), ones({4})), 1e-5);
+}
+
+TEST(Norms, HaveGammaAndBeta) {
+  const Tensor x = drawn({2, 4, 3}, 1);
+  const auto layer = layer_norm(
+      {.epsilon = 1e-3, .gamma_init = init::constant(2), .beta_init = init::constant(3)});
+  expect_close(run_both_ways(*layer, x),
+               lockstep::layer_norm(x, full({3}, 2.0), full({3}, 3.0), 1e-3), 1e-5);
+  EXPECT_EQ(group_norm(2)->description(), "GroupNorm(2)");
+}
+
+TEST(Norms, RefuseWhatDoesNotFit) {
+  EXPECT_EQ(message_of([] { group_norm(0); }), "group_norm: groups is 0, expected 1 or more");
+  EXPECT_EQ(message_of([] { (*made())(ones({3})); }),
+            "batch_norm: x has shape [3], expected 2 or more axes");
+  const auto layer = layer_norm({.channels = 4});
+  layer->initialize();
+  EXPECT_EQ(message_of([&] { (*layer)(ones({2, 3})); }), "gamma: has shape [4], got [3]");
+}
+
+}  // namespace
+}  // namespace lockstep::nn
