@@ -337,7 +337,7 @@ Executable Executable::compile(const Graph& graph, const CompileOptions& options
   check_options(graph, options);
   auto program = std::make_shared<Program>(passes::lower(run_passes(graph, options), options));
   program->changes_states = !options.carries.empty();
-  if (!program->changes_states) passes::split_prologue(*program);
+  if (options.prologue && !program->changes_states) passes::split_prologue(*program);
   passes::plan_memory(*program);
   auto impl = std::make_unique<Impl>();
   impl->program = std::move(program);

@@ -32,6 +32,7 @@ struct CompileOptions {
   bool fuse = true;
   bool recompute = true;       // less memory for a little more work
   bool choose_layouts = true;  // false: every value stays plain
+  bool prologue = true;        // what depends on states alone is kept from run to run
   bool winograd = true;        // 3x3 convolutions by Winograd's algorithm where it is faster
   // bfloat16: float32 matrix products and convolutions are computed in it; everything else, states
   // included, stays float32.

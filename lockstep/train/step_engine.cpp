@@ -111,6 +111,7 @@ struct StepEngine::Impl {
     flops_per_sample = count_flops(step.graph) /
                        static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
     CompileOptions compile = options.compile;
+    compile.prologue = options.shards > 1;
     for (std::size_t i = 0; i < step.parameters.size(); ++i)
       compile.states.push_back(step.parameter_input(i));
     for (std::size_t i = 0; i < step.trainable.size(); ++i)
@@ -123,7 +124,7 @@ struct StepEngine::Impl {
   void make_slices() {
     for (std::size_t place : step.trainable) {
       const auto memory = executables[0].state_memory(step.parameter_input(place));
-      const nn::ParameterOptions& parameter = step.parameters[place].parameter.options();
+      const nn::ParameterOptions& parameter = step.parameters[place].options;
       const std::size_t count = memory.size() / sizeof(float);
       slices.push_back({place, reinterpret_cast<float*>(memory.data()), floats, count,
                         parameter.rate_multiplier, parameter.decay_multiplier});
@@ -167,7 +168,7 @@ struct StepEngine::Impl {
       keys.push_back(random_key(options.seed, 0, static_cast<std::uint32_t>(s)));
     }
     for (std::size_t place : step.updated)
-      update_sums.push_back(Tensor::zeros(step.parameters[place].parameter.shape()));
+      update_sums.push_back(Tensor::zeros(step.parameters[place].shape));
     by_shard.resize(shards);
   }
 
@@ -437,15 +438,14 @@ std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
 void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& slots) {
   for (std::size_t k = 0; k < impl_->slots.size(); ++k)
     for (const Slice& slice : impl_->slices) {
-      const nn::NamedParameter& parameter = impl_->step.parameters[slice.place];
+      const StepGraph::Parameter& parameter = impl_->step.parameters[slice.place];
       const std::string name = fmt::format("slot{}/{}", k, parameter.name);
       const auto found =
           std::find_if(slots.begin(), slots.end(), [&](const auto& s) { return s.first == name; });
       if (found == slots.end()) throw Corrupt("train: the optimiser's state has no {}", name);
-      if (!(found->second.shape() == parameter.parameter.shape()) ||
-          found->second.dtype() != DType::float32)
+      if (!(found->second.shape() == parameter.shape) || found->second.dtype() != DType::float32)
         throw Corrupt("train: {} is {}, the parameter is {}", name, found->second.info().str(),
-                      parameter.parameter.shape().str());
+                      parameter.shape.str());
       float* data = impl_->slots[k].data() + slice.offset;
       impl_->executables[0].pack(impl_->step.parameter_input(slice.place), found->second,
                                  std::as_writable_bytes(std::span(data, slice.count)));

@@ -44,8 +44,8 @@ void add_inputs(StepGraph& step, Tracer& tracer, const std::vector<TensorInfo>& 
     inputs.push_back(
         tracer.input(fields[i], i + 1 == fields.size() ? "label" : "data" + std::to_string(i)));
   inputs.push_back(tracer.input({{3}, DType::int64, {}}, "key"));
-  for (const auto& [name, parameter] : step.parameters)
-    inputs.push_back(tracer.input({parameter.shape(), parameter.dtype(), {}}, name));
+  for (const StepGraph::Parameter& parameter : step.parameters)
+    inputs.push_back(tracer.input({parameter.shape, DType::float32, {}}, parameter.name));
 }
 
 }  // namespace
@@ -58,14 +58,16 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   net.complete_shapes({fields.begin(), fields.end() - 1});
   StepGraph step;
   step.fields = fields.size();
-  step.parameters = net.parameters();
+  const std::vector<nn::NamedParameter> parameters = net.parameters();
+  for (const auto& [name, parameter] : parameters)
+    step.parameters.push_back({name, parameter.shape(), parameter.options()});
 
   Tracer tracer(step.graph);
   std::vector<Tensor> inputs;
   add_inputs(step, tracer, fields, inputs);
   TracedParameters traced;
   for (std::size_t i = 0; i < step.parameters.size(); ++i)
-    traced.inputs[step.parameters[i].parameter.identity()] = inputs[step.parameter_input(i)];
+    traced.inputs[parameters[i].parameter.identity()] = inputs[step.parameter_input(i)];
 
   const InterceptScope recording(&tracer);
   const autograd::ModeScope train_mode(true);
@@ -80,7 +82,7 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   step.graph.add_output(tracer.value(accuracy_of(outputs[0], label)), "accuracy");
   std::vector<std::size_t> wrt;
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
-    const nn::Parameter& parameter = step.parameters[i].parameter;
+    const nn::Parameter& parameter = parameters[i].parameter;
     const auto update = traced.updates.find(parameter.identity());
     if (update != traced.updates.end()) {
       step.updated.push_back(i);

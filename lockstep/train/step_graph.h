@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "lockstep/graph/graph.h"
@@ -16,9 +17,14 @@ using LossFunction = std::function<Tensor(const Tensor& output, const Tensor& la
 // a batch (the label last), the random key, the parameters; outputs are the loss, the accuracy, new
 // values of what no gradient makes (running statistics), the gradients.
 struct StepGraph {
+  struct Parameter {  // no handle: the contents belong to the net
+    std::string name;
+    Shape shape;
+    nn::ParameterOptions options;
+  };
   Graph graph;
   std::size_t fields = 0;
-  std::vector<nn::NamedParameter> parameters;
+  std::vector<Parameter> parameters;
   std::vector<std::size_t> trainable;  // places in `parameters` that have a gradient
   std::vector<std::size_t> updated;    // places that have a new value
 

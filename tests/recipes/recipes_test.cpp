@@ -9,14 +9,16 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "lockstep/autograd/autograd.h"
-#include "lockstep/graph/differentiate.h"
 #include "lockstep/graph/executable.h"
+#include "lockstep/graph/trace.h"
 #include "lockstep/io/npy.h"
 #include "lockstep/ops/elementwise.h"
-#include "lockstep/train/compiled_step.h"
+#include "lockstep/ops/random_ops.h"
+#include "lockstep/ops/reduce.h"
+#include "lockstep/train/recipe.h"
+#include "lockstep/train/step_graph.h"
 
 namespace lockstep::testing {
 namespace {
@@ -53,85 +55,98 @@ double relative_difference(const Tensor& got, const Tensor& want) {
   return root_mean_square(difference) / std::max(root_mean_square(b), 1e-12);
 }
 
-// Hands out the dumped weights in float64, as leaves of the tape.
-class DumpedSource final : public ParameterSource {
- public:
-  explicit DumpedSource(const Dump& dump) : dump_(dump) {}
-  Tensor get(const std::string& name, const Shape&, const Init&) override {
-    leaves.push_back(cast(dump_.read("weight." + name), DType::float64));
-    autograd::attach_grad(leaves.back());
-    return leaves.back();
-  }
-  std::vector<Tensor> leaves;
-
- private:
-  const Dump& dump_;
-};
+// PyTorch's name of a parameter: its norms and recurrent layers call theirs differently.
+std::string pytorch_name(const std::string& name) {
+  static const std::pair<std::string, std::string> kEnds[] = {{"gamma", "weight"},
+                                                              {"beta", "bias"},
+                                                              {"l0_i2h_weight", "weight_ih_l0"},
+                                                              {"l0_h2h_weight", "weight_hh_l0"},
+                                                              {"l0_i2h_bias", "bias_ih_l0"},
+                                                              {"l0_h2h_bias", "bias_hh_l0"}};
+  for (const auto& [ours, theirs] : kEnds)
+    if (name.ends_with("." + ours)) return name.substr(0, name.size() - ours.size()) + theirs;
+  return name;
+}
 
 class Recipes : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (!dump_.there()) GTEST_SKIP() << "PyTorch left nothing in " << dump_.folder;
-    traced_ = trace_recipe(find_recipe(GetParam()), dump_.manifest["batch"]);
-    inputs_ = {dump_.read("input"), dump_.read("label")};
-    for (const std::string& name : traced_.names) inputs_.push_back(dump_.read("weight." + name));
-    std::vector<std::size_t> wrt(traced_.names.size());
-    std::iota(wrt.begin(), wrt.end(), std::size_t{2});
-    gradients_ = differentiate(traced_.graph, 0, wrt);
+    data_ = dump_.read("input");
+    label_ = dump_.read("label");
+    net_ = train::find_recipe(GetParam()).model();
+    net_->initialize();
+    step_ = train::trace_step(*net_, train::recipe_loss, {data_.info(), label_.info()});
+    for (const auto& [name, parameter] : net_->parameters())
+      if (parameter.options().trainable)
+        parameter.set_data(dump_.read("weight." + pytorch_name(name)));
   }
 
-  // Outputs are the loss and the gradients.
-  void expect_equal(const std::vector<Tensor>& outputs, double tolerance) {
+  std::vector<Tensor> inputs() const {
+    std::vector<Tensor> result{data_, label_, random_key(1)};
+    for (const auto& [name, parameter] : net_->parameters()) result.push_back(parameter.data());
+    return result;
+  }
+
+  // The loss and the gradients among the step's outputs.
+  void expect_equal(const std::vector<Tensor>& outputs) {
+    expect_loss(outputs[0], kFloatTolerance);
+    for (std::size_t i = 0; i < step_.trainable.size(); ++i)
+      expect_gradient(step_.parameters[step_.trainable[i]].name, outputs[step_.gradient_output(i)],
+                      kFloatTolerance);
+  }
+  void expect_loss(const Tensor& got, double tolerance) {
     const double loss = dump_.manifest["loss"];
-    EXPECT_NEAR(outputs[0].item(), loss, tolerance * loss);
-    for (std::size_t i = 0; i < traced_.names.size(); ++i) {
-      const Tensor want = dump_.read("gradient." + traced_.names[i]);
-      ASSERT_EQ(outputs[1 + i].shape(), want.shape()) << traced_.names[i];
-      EXPECT_LT(relative_difference(outputs[1 + i], want), tolerance) << traced_.names[i];
-    }
+    EXPECT_NEAR(got.item(), loss, tolerance * loss);
+  }
+  void expect_gradient(const std::string& name, const Tensor& got, double tolerance) {
+    const Tensor want = dump_.read("gradient." + pytorch_name(name));
+    ASSERT_EQ(got.shape(), want.shape()) << name;
+    EXPECT_LT(relative_difference(got, want), tolerance) << name;
   }
 
   Dump dump_{GetParam()};
-  TracedRecipe traced_;
-  Graph gradients_;
-  std::vector<Tensor> inputs_;
+  nn::BlockPtr net_;
+  train::StepGraph step_;
+  Tensor data_, label_;
 };
 
 TEST_P(Recipes, HaveTheParametersThatPyTorchsModelHas) {
-  std::vector<std::string> theirs;
+  std::vector<std::string> ours, theirs;
   for (const auto& [name, shape] : dump_.manifest["parameters"].items()) theirs.push_back(name);
-  std::vector<std::string> ours = traced_.names;
+  for (std::size_t i : step_.trainable) ours.push_back(pytorch_name(step_.parameters[i].name));
   std::sort(ours.begin(), ours.end());
   std::sort(theirs.begin(), theirs.end());
   EXPECT_EQ(ours, theirs);
 }
 
 TEST_P(Recipes, GivePyTorchsLossAndGradientsEagerly) {
-  expect_equal(interpret(gradients_, inputs_), kFloatTolerance);
+  expect_equal(interpret(step_.graph, inputs()));
 }
 
 TEST_P(Recipes, GivePyTorchsLossAndGradientsCompiled) {
-  expect_equal(Executable::compile(gradients_).run(inputs_), kFloatTolerance);
+  expect_equal(Executable::compile(step_.graph).run(inputs()));
 }
 
 TEST_P(Recipes, GivePyTorchsLossAndGradientsOnTheTapeInFloat64) {
-  const Recipe& recipe = find_recipe(GetParam());
-  const bool images = recipe.input_dtype == DType::float32;
-  const Tensor data = images ? cast(inputs_[0], DType::float64) : inputs_[0];
-  DumpedSource source(dump_);
-  std::vector<Tensor> outputs(1);
+  net_->cast(DType::float64);
+  const bool images = data_.dtype() == DType::float32;
+  const Tensor data = images ? cast(data_, DType::float64) : data_;
+  Tensor loss;
   {
     const autograd::RecordScope record;
-    outputs[0] = recipe_loss(recipe, recipe.forward(source, data), inputs_[1]);
+    loss = mean(train::recipe_loss((*net_)(data), label_));
   }
-  autograd::backward(outputs[0]);
-  for (const Tensor& leaf : source.leaves) outputs.push_back(autograd::gradient(leaf));
-  expect_equal(outputs, kDoubleTolerance);
+  autograd::backward(loss);
+  expect_loss(loss, kDoubleTolerance);
+  for (const auto& [name, parameter] : net_->parameters())
+    if (parameter.options().trainable) expect_gradient(name, parameter.grad(), kDoubleTolerance);
 }
 
 std::vector<std::string> names() {
   std::vector<std::string> list;
-  for (const Recipe& recipe : recipes()) list.emplace_back(recipe.name);
+  for (const std::string& name : train::recipe_names())
+    if (name != "fashion-lenet") list.push_back(name);  // mnist-lenet's model
   return list;
 }
 
