@@ -3,10 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "lockstep/data/progress.h"
 
 namespace lockstep::data {
 
@@ -31,9 +31,6 @@ struct SetInfo {
 std::vector<SetInfo> list_sets();
 // Throws NotFound that lists the names there are.
 SetInfo set_info(const std::string& name);
-
-// Bytes done, bytes in total or -1, and what is being done.
-using Progress = std::function<void(std::int64_t, std::int64_t, std::string_view)>;
 
 struct GetOptions {
   std::string cache_dir;  // must be given; cache_dir() chooses the usual one
