@@ -165,15 +165,15 @@ class CheckpointStore::Writer {
   }
 
   void set_best_of(Checkpoint& checkpoint) const {
-    const bool better = checkpoint.metric && is_better(*checkpoint.metric);
+    const bool better = checkpoint.metric && is_better(*checkpoint.metric, checkpoint.maximize);
     checkpoint.best_step = better ? checkpoint.step : best_step_;
     checkpoint.best_metric = better ? checkpoint.metric : best_metric_;
   }
 
-  bool is_better(double metric) const {
+  bool is_better(double metric, bool maximize) const {
     if (std::isnan(metric)) return false;
     if (!best_metric_) return true;
-    return options_.maximize ? metric > *best_metric_ : metric < *best_metric_;
+    return maximize ? metric > *best_metric_ : metric < *best_metric_;
   }
 
   // Later files than the one just written are of a run that went further before: they are not

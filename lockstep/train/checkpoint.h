@@ -21,6 +21,7 @@ struct Checkpoint {
   std::vector<io::NamedTensor> parameters = {};
   std::vector<io::NamedTensor> slots = {};  // "slot0/fc1.weight"
   std::optional<double> metric = {};        // of the evaluation at this step, where there was one
+  bool maximize = true;                     // a larger metric is better
   // Filled by the store.
   std::optional<std::int64_t> best_step = {};
   std::optional<double> best_metric = {};
@@ -30,7 +31,6 @@ struct Checkpoint {
 struct CheckpointOptions {
   std::int64_t keep_last = 3;
   bool keep_best = true;  // and the one with the best metric
-  bool maximize = true;   // a larger metric is better
   // Called by the thread that calls the store, with one line.
   std::function<void(const std::string&)> warn = {};
 };

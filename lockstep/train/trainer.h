@@ -41,7 +41,7 @@ struct FitOptions {
 
   data::DatasetPtr validation = {};
   data::Transform validation_transform = {};
-  std::int64_t validation_batch = 0;  // 0: the shard's
+  std::int64_t validation_batch = 0;  // 0: 64
   std::int64_t evaluate_every = 0;    // steps; 0: at the end of each epoch. And after the last step
 
   std::string checkpoints = {};       // folder; empty: none are written
@@ -61,6 +61,7 @@ struct FitOptions {
 
   int loader_threads = 1;
   std::int64_t prefetch = 4;
+  bool skip_bad = false;  // a Corrupt sample is a warning, and another one takes its place
 };
 
 struct FitResult {

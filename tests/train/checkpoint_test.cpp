@@ -29,10 +29,9 @@ Checkpoint checkpoint_of(std::int64_t step, std::optional<double> metric = {}) {
 class Checkpoints : public ::testing::Test {
  protected:
   CheckpointOptions options(std::int64_t keep_last = 2) {
-    return {.keep_last = keep_last,
-            .keep_best = true,
-            .maximize = true,
-            .warn = [this](const std::string& line) { warnings_.push_back(line); }};
+    return {.keep_last = keep_last, .keep_best = true, .warn = [this](const std::string& line) {
+              warnings_.push_back(line);
+            }};
   }
   std::vector<std::int64_t> steps() const {
     std::vector<std::int64_t> steps;
@@ -86,13 +85,13 @@ TEST_F(Checkpoints, TheLastOnesAndTheBestStay) {
 }
 
 TEST_F(Checkpoints, TheBestMayBeTheSmallest) {
-  CheckpointOptions smallest = options(1);
-  smallest.maximize = false;
-  CheckpointStore store(folder_, smallest);
-  store.write(checkpoint_of(1, 0.5));
-  store.write(checkpoint_of(2, 0.2));
-  store.write(checkpoint_of(3));
-  store.write(checkpoint_of(4, 0.3));
+  CheckpointStore store(folder_, options(1));
+  const std::optional<double> metrics[] = {0.5, 0.2, {}, 0.3};
+  for (int i = 0; i < 4; ++i) {
+    Checkpoint checkpoint = checkpoint_of(i + 1, metrics[i]);
+    checkpoint.maximize = false;
+    store.write(std::move(checkpoint));
+  }
   store.wait();
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{2, 4}));
 }

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/detail/fit.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace lockstep::train::detail {
+namespace {
+
+constexpr int kUnsteadySteps = 2;
+constexpr const char* kInterrupted = "interrupted";
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<TensorInfo> infos_of(const data::Fields& fields) {
+  std::vector<TensorInfo> infos;
+  for (const Tensor& field : fields) infos.push_back(field.info());
+  return infos;
+}
+
+std::int64_t steps_of(const FitOptions& options, std::int64_t steps_per_epoch) {
+  if (options.steps < 0 || options.epochs < 0)
+    throw InvalidArgument("train: {} epochs or {} steps cannot be done", options.epochs,
+                          options.steps);
+  return options.steps > 0 ? options.steps : options.epochs * steps_per_epoch;
+}
+
+// An update may overflow though loss and gradients were finite.
+void check_finite(const std::string& name, const Tensor& tensor, std::int64_t step) {
+  const float* values = tensor.data<float>();
+  for (std::int64_t i = 0; i < tensor.numel(); ++i)
+    if (!std::isfinite(values[i]))
+      throw Diverged("train: parameter {} is not finite after step {}; try a lower learning rate",
+                     name, step);
+}
+
+EvaluationRecord record_of(const Evaluation& evaluation, std::int64_t step, std::int64_t epoch) {
+  EvaluationRecord record{.step = step, .epoch = epoch, .metrics = {{"loss", evaluation.loss}}};
+  if (evaluation.has_accuracy) record.metrics.emplace_back("accuracy", evaluation.accuracy);
+  for (const auto& metric : evaluation.metrics) record.metrics.push_back(metric);
+  return record;
+}
+
+Evaluation evaluation_of(const EvaluationRecord& record) {
+  Evaluation evaluation;
+  for (const auto& [name, value] : record.metrics)
+    if (name == "loss")
+      evaluation.loss = value;
+    else if (name == "accuracy")
+      evaluation.accuracy = value, evaluation.has_accuracy = true;
+    else
+      evaluation.metrics.emplace_back(name, value);
+  return evaluation;
+}
+
+Monitor monitor_for(const FitOptions& options, const EvaluationRecord& record) {
+  if (!options.monitor.metric.empty()) return options.monitor;
+  for (const auto& [name, value] : record.metrics)
+    if (name == "accuracy") return {.metric = "accuracy", .maximize = true};
+  return {.metric = "loss", .maximize = false};
+}
+
+}  // namespace
+
+void SteadyRate::add(double seconds, std::int64_t samples) {
+  if (++seen_ <= kUnsteadySteps) return;
+  seconds_ += seconds;
+  samples_ += static_cast<double>(samples);
+}
+
+Fit::Fit(Parts parts, const data::DatasetPtr& dataset, const FitOptions& options)
+    : parts_(std::move(parts)),
+      dataset_(dataset),
+      options_(options),
+      loader_(dataset_, make_sampler(), loader_options()),
+      total_steps_(steps_of(options, loader_.steps_per_epoch())),
+      begin_(now()) {
+  configuration_ =
+      configuration_json(parts_.options, *parts_.optimizer, options_, dataset_->size());
+}
+
+data::ShardSampler Fit::make_sampler() const {
+  if (dataset_ == nullptr) throw InvalidArgument("train: there is no data set");
+  const TrainerOptions& own = parts_.options;
+  data::SamplerPtr sampler = options_.sampler;
+  if (sampler == nullptr) sampler = data::random_sampler(dataset_->size(), own.seed);
+  return {sampler, own.global_batch, own.shards};
+}
+
+data::LoaderOptions Fit::loader_options() {
+  return {.transform = options_.transform,
+          .seed = parts_.options.seed,
+          .threads = options_.loader_threads,
+          .prefetch = options_.prefetch,
+          .skip_bad = options_.skip_bad,
+          .on_bad = [this](const std::string& message) { warn(message); }};
+}
+
+void Fit::open_store() {
+  if (options_.checkpoints.empty()) return;
+  store_.emplace(options_.checkpoints,
+                 CheckpointOptions{.keep_last = options_.keep_last,
+                                   .keep_best = true,
+                                   .warn = [this](const std::string& line) { warn(line); }});
+}
+
+std::optional<Checkpoint> Fit::find_checkpoint() {
+  if (!store_) return {};
+  const std::vector<CheckpointFile> files = store_->list();
+  if (!options_.resume && !files.empty())
+    throw InvalidArgument(
+        "{}: has checkpoints already, the newest of step {}: resume, or choose "
+        "another folder",
+        options_.checkpoints, files.back().step);
+  std::optional<Checkpoint> checkpoint = store_->load_newest();
+  if (checkpoint)
+    check_configuration(options_.checkpoints, checkpoint->configuration, configuration_);
+  return checkpoint;
+}
+
+// The first batch tells the engine its shapes.
+void Fit::make_engine() {
+  parts_.net->initialize(nn::init::fan_in(), parts_.options.seed);
+  first_batches_ = loader_.step(step_);
+  engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, infos_of(first_batches_->at(0)),
+                  EngineOptions{.shards = parts_.options.shards,
+                                .threads = parts_.options.threads,
+                                .seed = parts_.options.seed,
+                                .compile = parts_.options.compile});
+  result_.step_bytes = engine_->step_bytes();
+}
+
+void Fit::restore(const Checkpoint& checkpoint) {
+  for (const auto& [name, parameter] : parts_.net->parameters()) {
+    const auto found = std::find_if(
+        checkpoint.parameters.begin(), checkpoint.parameters.end(),
+        [&, &wanted = name](const io::NamedTensor& own) { return own.first == wanted; });
+    if (found == checkpoint.parameters.end())
+      throw Corrupt("{}: the checkpoint has no parameter {}", options_.checkpoints, name);
+    if (!(found->second.shape() == parameter.shape()))
+      throw Corrupt("{}: parameter {} has shape {}, the net's has {}", options_.checkpoints, name,
+                    found->second.shape().str(), parameter.shape().str());
+    parameter.set_data(found->second);
+  }
+  engine_->load(*parts_.net);
+  engine_->set_slots(checkpoint.slots);
+}
+
+FitResult Fit::run() {
+  open_store();
+  if (const auto checkpoint = find_checkpoint()) {
+    step_ = first_step_ = written_step_ = checkpoint->step;
+    state_ = FitState::from_json(checkpoint->training, options_.checkpoints);
+    make_engine();
+    restore(*checkpoint);
+    if (!state_.history.empty()) {
+      evaluated_step_ = state_.history.back().step;
+      result_.validation = evaluation_of(state_.history.back());
+    }
+  } else {
+    make_engine();
+  }
+  for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);
+  while (should_go_on()) {
+    one_step();
+    after_step();
+  }
+  finish();
+  return std::move(result_);
+}
+
+bool Fit::should_go_on() {
+  if (step_ >= total_steps_) return false;
+  if (options_.stop != nullptr && options_.stop->load()) request_stop(kInterrupted);
+  return !stop_requested_;
+}
+
+void Fit::one_step() {
+  const double begin = now();
+  std::vector<data::Fields> batches =
+      first_batches_ ? std::move(*first_batches_) : loader_.step(step_);
+  first_batches_.reset();
+  const double rate = learning_rate();
+  const StepResult step = engine_->run(step_, rate, batches);
+  if (!step.finite) fail_diverged(step.loss, batches);
+  net_is_current_ = false;
+  state_.loss_sum += step.loss;
+  state_.accuracy_sum += step.accuracy;
+  const StepEvent event{.step = ++step_,
+                        .epoch = (step_ - 1) / steps_per_epoch(),
+                        .loss = step.loss,
+                        .accuracy = step.accuracy,
+                        .learning_rate = rate,
+                        .samples_per_s = rate_.samples_per_s(),
+                        .seconds = seconds()};
+  for (const CallbackPtr& callback : options_.callbacks) callback->on_step_end(*this, event);
+  rate_.add(now() - begin, global_batch());
+}
+
+double Fit::learning_rate() const {
+  return options_.schedule.rate ? options_.schedule.rate(step_)
+                                : parts_.optimizer->options().learning_rate;
+}
+
+void Fit::fail_diverged(double loss, const std::vector<data::Fields>& batches) {
+  const std::string culprit = engine_->find_bad_op(step_, batches);
+  const std::string first = culprit.empty() ? "" : fmt::format(": {} is not finite first", culprit);
+  if (store_) store_->wait();
+  const std::string kept =
+      newest_checkpoint().empty()
+          ? ""
+          : fmt::format("; the last good checkpoint is {}", newest_checkpoint());
+  const std::string what =
+      std::isfinite(loss) ? "a gradient is not finite" : fmt::format("the loss is {}", loss);
+  throw Diverged("train: {} at step {}{}; try a lower learning rate{}", what, step_ + 1, first,
+                 kept);
+}
+
+bool Fit::is_due(std::int64_t every) const {
+  return step_ % (every > 0 ? every : steps_per_epoch()) == 0;
+}
+
+void Fit::after_step() {
+  if (step_ % steps_per_epoch() == 0) end_epoch();
+  if (is_due(options_.evaluate_every)) evaluate();
+  if (is_due(options_.checkpoint_every)) write_checkpoint();
+}
+
+void Fit::end_epoch() {
+  const auto steps = static_cast<double>(steps_per_epoch());
+  state_.last_loss = state_.loss_sum / steps;
+  state_.last_accuracy = state_.accuracy_sum / steps;
+  state_.loss_sum = state_.accuracy_sum = 0.0;
+  const EpochEvent event{.step = step_,
+                         .epoch = step_ / steps_per_epoch() - 1,
+                         .loss = state_.last_loss,
+                         .accuracy = state_.last_accuracy};
+  for (const CallbackPtr& callback : options_.callbacks) callback->on_epoch_end(*this, event);
+}
+
+void Fit::evaluate() {
+  if (options_.validation == nullptr || evaluated_step_ == step_) return;
+  const bool keep = std::any_of(options_.callbacks.begin(), options_.callbacks.end(),
+                                [](const CallbackPtr& c) { return c->wants_predictions(); });
+  net();
+  result_.validation =
+      parts_.evaluator->run(*options_.validation, {.batch = options_.validation_batch,
+                                                   .threads = parts_.options.threads,
+                                                   .transform = options_.validation_transform,
+                                                   .keep_predictions = keep});
+  evaluated_step_ = step_;
+  state_.history.push_back(record_of(result_.validation, step_, step_ / steps_per_epoch()));
+  for (const CallbackPtr& callback : options_.callbacks)
+    callback->on_evaluation(*this, result_.validation);
+}
+
+void Fit::write_checkpoint() {
+  if (!store_ || written_step_ == step_) return;
+  Checkpoint checkpoint;
+  checkpoint.step = step_;
+  checkpoint.seed = parts_.options.seed;
+  checkpoint.configuration = configuration_;
+  checkpoint.training = state_.to_json();
+  for (const auto& [name, parameter] : net().parameters()) {
+    checkpoint.parameters.emplace_back(name, parameter.data().copy());
+    check_finite(name, checkpoint.parameters.back().second, step_);
+  }
+  checkpoint.slots = engine_->slots();
+  if (evaluated_step_ == step_) {
+    const EvaluationRecord& record = state_.history.back();
+    const Monitor monitor = monitor_for(options_, record);
+    checkpoint.metric = record.metric(monitor.metric);
+    checkpoint.maximize = monitor.maximize;
+  }
+  store_->write(std::move(checkpoint));
+  written_step_ = step_;
+}
+
+std::string Fit::newest_checkpoint() const {
+  if (!store_) return {};
+  const std::vector<CheckpointFile> files = store_->list();
+  return files.empty() ? "" : files.back().path;
+}
+
+// A run that was stopped goes on later as if it had not been: its checkpoint has no evaluation that
+// is not due. One that was interrupted does not evaluate at all: somebody waits for its end.
+void Fit::finish() {
+  const bool is_whole = step_ >= total_steps_;
+  if (is_whole) evaluate();
+  write_checkpoint();
+  if (!is_whole && result_.stop_reason != kInterrupted) evaluate();
+  if (store_) store_->wait();
+  net();
+  fill_result();
+  for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
+}
+
+void Fit::fill_result() {
+  const std::int64_t begun = step_ % steps_per_epoch();
+  result_.steps = step_;
+  result_.resumed_from = first_step_;
+  result_.epochs = step_ / steps_per_epoch();
+  result_.stopped = step_ < total_steps_;
+  result_.train_loss = begun > 0 ? state_.loss_sum / static_cast<double>(begun) : state_.last_loss;
+  result_.train_accuracy =
+      begun > 0 ? state_.accuracy_sum / static_cast<double>(begun) : state_.last_accuracy;
+  result_.history = state_.history;
+  result_.samples_per_s = rate_.samples_per_s();
+  result_.params_sha256 = engine_->params_sha256();
+  result_.checkpoint = newest_checkpoint();
+  result_.seconds = seconds();
+}
+
+nn::Block& Fit::net() {
+  if (!net_is_current_) engine_->store(*parts_.net);
+  net_is_current_ = true;
+  return *parts_.net;
+}
+
+void Fit::request_stop(const std::string& reason) {
+  if (!stop_requested_) result_.stop_reason = reason;
+  stop_requested_ = true;
+}
+
+void Fit::warn(const std::string& line) {
+  result_.warnings.push_back(line);
+  for (const CallbackPtr& callback : options_.callbacks) callback->on_warning(*this, line);
+}
+
+double Fit::seconds() const { return now() - begin_; }
+
+}  // namespace lockstep::train::detail

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/loader.h"
+#include "lockstep/train/checkpoint.h"
+#include "lockstep/train/detail/fit_state.h"
+#include "lockstep/train/trainer.h"
+
+namespace lockstep::train::detail {
+
+// Time of the steps alone, from the third on.
+class SteadyRate {
+ public:
+  void add(double seconds, std::int64_t samples);
+  // 0 while there is none.
+  double samples_per_s() const { return seconds_ > 0.0 ? samples_ / seconds_ : 0.0; }
+
+ private:
+  int seen_ = 0;
+  double seconds_ = 0.0;
+  double samples_ = 0.0;
+};
+
+// What a trainer lends to a run.
+struct Parts {
+  nn::BlockPtr net;
+  LossFunction loss;
+  optim::OptimizerPtr optimizer;
+  TrainerOptions options;
+  Evaluator* evaluator;
+};
+
+// One run of Trainer::fit.
+class Fit final : public FitContext {
+ public:
+  Fit(Parts parts, const data::DatasetPtr& dataset, const FitOptions& options);
+  FitResult run();
+
+  nn::Block& net() override;
+  std::int64_t step() const override { return step_; }
+  std::int64_t first_step() const override { return first_step_; }
+  std::int64_t total_steps() const override { return total_steps_; }
+  std::int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  std::int64_t global_batch() const override { return parts_.options.global_batch; }
+  const std::vector<EvaluationRecord>& history() const override { return state_.history; }
+  const data::Dataset& train_set() const override { return *dataset_; }
+  const data::Dataset* validation_set() const override { return options_.validation.get(); }
+  void request_stop(const std::string& reason) override;
+  void warn(const std::string& line) override;
+
+ private:
+  data::ShardSampler make_sampler() const;
+  data::LoaderOptions loader_options();
+  void open_store();
+  std::optional<Checkpoint> find_checkpoint();
+  void make_engine();
+  void restore(const Checkpoint& checkpoint);
+
+  void one_step();
+  void end_epoch();
+  double learning_rate() const;
+  [[noreturn]] void fail_diverged(double loss, const std::vector<data::Fields>& batches);
+  bool is_due(std::int64_t every) const;
+  bool should_go_on();
+  void after_step();
+  void evaluate();
+  void write_checkpoint();
+  std::string newest_checkpoint() const;
+  void finish();
+  void fill_result();
+  double seconds() const;
+
+  Parts parts_;
+  data::DatasetPtr dataset_;
+  const FitOptions& options_;
+  std::string configuration_;
+  data::Loader loader_;
+  std::int64_t total_steps_ = 0;
+  std::int64_t first_step_ = 0;
+  std::int64_t step_ = 0;
+  std::int64_t evaluated_step_ = -1;
+  std::int64_t written_step_ = -1;
+  bool net_is_current_ = true;
+  bool stop_requested_ = false;
+  FitState state_;
+  FitResult result_;
+  SteadyRate rate_;
+  double begin_ = 0.0;
+  std::optional<StepEngine> engine_;
+  std::optional<std::vector<data::Fields>> first_batches_;  // made to know their shapes
+  std::optional<CheckpointStore> store_;
+};
+
+}  // namespace lockstep::train::detail

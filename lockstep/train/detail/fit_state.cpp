@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/detail/fit_state.h"
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/observe/run_folder.h"
+
+namespace lockstep::train::detail {
+namespace {
+
+using nlohmann::json;
+
+json json_of(const EvaluationRecord& record) {
+  json metrics = json::array();
+  for (const auto& [name, value] : record.metrics) metrics.push_back({name, value});
+  return {{"step", record.step}, {"epoch", record.epoch}, {"metrics", std::move(metrics)}};
+}
+
+// JSON has no NaN: it was written as null.
+double number(const json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+EvaluationRecord record_from(const json& value) {
+  EvaluationRecord record{.step = value.at("step"), .epoch = value.at("epoch"), .metrics = {}};
+  for (const json& metric : value.at("metrics"))
+    record.metrics.emplace_back(metric.at(0).get<std::string>(), number(metric.at(1)));
+  return record;
+}
+
+std::string rule_of(const optim::Optimizer& optimizer) {
+  const optim::CommonOptions& common = optimizer.options();
+  return fmt::format("{}({}), learning_rate={}, weight_decay={}, clip_value={}, clip_norm={}",
+                     optimizer.name(), optimizer.description(), common.learning_rate,
+                     common.weight_decay, common.clip_value, common.clip_norm);
+}
+
+}  // namespace
+
+std::string FitState::to_json() const {
+  json records = json::array();
+  for (const EvaluationRecord& record : history) records.push_back(json_of(record));
+  return json{{"loss_sum", loss_sum},
+              {"accuracy_sum", accuracy_sum},
+              {"last_loss", last_loss},
+              {"last_accuracy", last_accuracy},
+              {"history", records}}
+      .dump();
+}
+
+FitState FitState::from_json(const std::string& text, const std::string& place) {
+  try {
+    const json value = json::parse(text);
+    FitState state;
+    state.loss_sum = number(value.at("loss_sum"));
+    state.accuracy_sum = number(value.at("accuracy_sum"));
+    state.last_loss = number(value.at("last_loss"));
+    state.last_accuracy = number(value.at("last_accuracy"));
+    for (const json& record : value.at("history")) state.history.push_back(record_from(record));
+    return state;
+  } catch (const json::exception&) {
+    throw Corrupt("{}: the checkpoint has no sums and history of a training run", place);
+  }
+}
+
+std::string configuration_json(const TrainerOptions& trainer, const optim::Optimizer& optimizer,
+                               const FitOptions& fit, std::int64_t samples) {
+  json value = json::parse(fit.configuration, nullptr, false);
+  if (!value.is_object()) throw InvalidArgument("train: configuration is no JSON object");
+  value["global_batch"] = trainer.global_batch;
+  value["shards"] = trainer.shards;
+  value["seed"] = trainer.seed;
+  value["compute"] = name_of(trainer.compile.compute);
+  value["optimizer"] = rule_of(optimizer);
+  value["schedule"] = fit.schedule.description;
+  value["transform"] = fit.transform.description;
+  value["samples"] = samples;
+  return value.dump();
+}
+
+void check_configuration(const std::string& folder, const std::string& before,
+                         const std::string& now) {
+  std::string differences;
+  for (const auto& [key, then, today] : observe::compare_configs(before, now))
+    differences +=
+        fmt::format("{}{} was {}, now {}", differences.empty() ? "" : "; ", key, then, today);
+  if (!differences.empty())
+    throw InvalidArgument("{}: is of a run with another configuration: {}", folder, differences);
+}
+
+}  // namespace lockstep::train::detail

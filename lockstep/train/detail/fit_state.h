@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/train/callback.h"
+#include "lockstep/train/trainer.h"
+
+namespace lockstep::train::detail {
+
+// What a run has added up so far besides the tensors: kept in checkpoints, so that a resumed run
+// reports what the uninterrupted one does.
+struct FitState {
+  double loss_sum = 0.0;  // of the epoch's steps so far
+  double accuracy_sum = 0.0;
+  double last_loss = 0.0;  // mean over the last whole epoch
+  double last_accuracy = 0.0;
+  std::vector<EvaluationRecord> history;
+
+  std::string to_json() const;
+  // Throws Corrupt that begins with `place`.
+  static FitState from_json(const std::string& text, const std::string& place);
+};
+
+// JSON of all that must be the same for a resumed run to have the same bits.
+std::string configuration_json(const TrainerOptions& trainer, const optim::Optimizer& optimizer,
+                               const FitOptions& fit, std::int64_t samples);
+// Throws InvalidArgument, naming what differs, when the checkpoint is of another configuration.
+void check_configuration(const std::string& folder, const std::string& before,
+                         const std::string& now);
+
+}  // namespace lockstep::train::detail

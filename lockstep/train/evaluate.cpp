@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/evaluate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "lockstep/autograd/autograd.h"
+#include "lockstep/base/thread_team.h"
+#include "lockstep/data/loader.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/random_ops.h"
+#include "lockstep/ops/reduce.h"
+#include "lockstep/ops/unary.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::int64_t kDefaultBatch = 64;
+constexpr std::int64_t kBatchesOfAThread = 4;  // in a round: its results wait to be taken in order
+
+// Forward in predict mode as a graph: the fields and the parameters go in; the mean loss, the
+// output and, where the label is a class, the largest output's index come out.
+struct PredictGraph {
+  Graph graph;
+  std::size_t fields = 0;
+  std::vector<nn::NamedParameter> parameters;
+  bool has_classes = false;
+
+  static constexpr std::size_t kLoss = 0, kOutput = 1, kClasses = 2;
+};
+
+bool is_class_index(const Tensor& output, const Tensor& label) {
+  const bool is_index = label.dtype() == DType::int64 || label.dtype() == DType::int32;
+  return is_index && output.rank() == label.rank() + 1;
+}
+
+std::vector<Tensor> add_inputs(PredictGraph& predict, Tracer& tracer, const Infos& fields) {
+  std::vector<Tensor> inputs;
+  for (const TensorInfo& info : fields)
+    inputs.push_back(tracer.input(info, fmt::format("field{}", inputs.size())));
+  for (const auto& [name, parameter] : predict.parameters)
+    inputs.push_back(tracer.input({parameter.shape(), parameter.dtype(), {}}, name));
+  return inputs;
+}
+
+void add_outputs(PredictGraph& predict, Tracer& tracer, const LossFunction& loss,
+                 const Tensor& output, const Tensor& label) {
+  predict.has_classes = is_class_index(output, label);
+  predict.graph.add_output(tracer.value(mean(loss(output, label))), "loss");
+  predict.graph.add_output(tracer.value(output), "output");
+  if (!predict.has_classes) return;
+  const Tensor classes = cast(argmax(output, -1), DType::int64);
+  predict.graph.add_output(tracer.value(classes), "classes");
+}
+
+PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Infos& fields) {
+  if (fields.size() < 2)
+    throw InvalidArgument("evaluate: a batch needs data and a label, got {} fields", fields.size());
+  net.complete_shapes({fields.begin(), fields.end() - 1});
+  PredictGraph predict;
+  predict.fields = fields.size();
+  predict.parameters = net.parameters();
+  Tracer tracer(predict.graph);
+  const std::vector<Tensor> inputs = add_inputs(predict, tracer, fields);
+  std::map<const void*, Tensor> traced;
+  for (std::size_t i = 0; i < predict.parameters.size(); ++i)
+    traced[predict.parameters[i].parameter.identity()] = inputs[predict.fields + i];
+
+  const InterceptScope recording(&tracer);
+  const autograd::ModeScope predict_mode(false);
+  const RandomScope draws(random_key(0, 0, 0));
+  const nn::ParameterScope scope([&](const nn::Parameter& p) { return traced.at(p.identity()); },
+                                 [](const nn::Parameter&, const Tensor&) {});
+  const auto data_end = inputs.begin() + static_cast<std::ptrdiff_t>(predict.fields) - 1;
+  const std::vector<Tensor> outputs = net(std::vector<Tensor>(inputs.begin(), data_end));
+  add_outputs(predict, tracer, loss, outputs.at(0), *data_end);
+  return predict;
+}
+
+// A graph compiled for one shape of batch, once for each thread.
+struct Compiled {
+  PredictGraph predict;
+  std::vector<Executable> executables;
+
+  void set_threads(int threads) {
+    while (static_cast<int>(executables.size()) < threads)
+      executables.push_back(executables[0].clone());
+  }
+
+  void set_parameters() {
+    for (std::size_t i = 0; i < predict.parameters.size(); ++i)
+      executables[0].set_state(predict.fields + i, predict.parameters[i].parameter.data());
+  }
+};
+
+struct BatchResult {
+  std::int64_t samples = 0;
+  double loss = 0.0;
+  Tensor output;
+  std::optional<Tensor> classes;
+  Tensor label;
+};
+
+Infos infos_of(const data::Fields& fields) {
+  Infos infos;
+  for (const Tensor& field : fields) infos.push_back(field.info());
+  return infos;
+}
+
+std::vector<std::int64_t> counting(std::int64_t first, std::int64_t end) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(end - first));
+  std::iota(indices.begin(), indices.end(), first);
+  return indices;
+}
+
+}  // namespace
+
+struct Evaluator::Impl {
+  nn::BlockPtr net;
+  LossFunction loss;
+  CompileOptions compile;
+  std::vector<Compiled> compiled;  // a whole batch's, the last one's
+
+  // Parameters are set in what is found too: they may have changed since.
+  Compiled& compiled_for(const data::Fields& fields, int threads) {
+    const Infos infos = infos_of(fields);
+    auto found = std::find_if(compiled.begin(), compiled.end(), [&](const Compiled& entry) {
+      const Infos own = entry.predict.graph.input_infos();
+      return entry.predict.fields == infos.size() &&
+             std::equal(infos.begin(), infos.end(), own.begin());
+    });
+    if (found == compiled.end()) {
+      compiled.push_back(make(infos));
+      found = compiled.end() - 1;
+    }
+    found->set_threads(threads);
+    found->set_parameters();
+    return *found;
+  }
+
+  Compiled make(const Infos& infos) const {
+    Compiled entry{trace_predict(*net, loss, infos), {}};
+    CompileOptions options = compile;
+    for (std::size_t i = 0; i < entry.predict.parameters.size(); ++i)
+      options.states.push_back(infos.size() + i);
+    entry.executables.push_back(Executable::compile(entry.predict.graph, options));
+    return entry;
+  }
+};
+
+Evaluator::Evaluator(nn::BlockPtr net, LossFunction loss, CompileOptions compile)
+    : impl_(std::make_unique<Impl>(Impl{std::move(net), std::move(loss), std::move(compile), {}})) {
+}
+
+Evaluator::~Evaluator() = default;
+
+namespace {
+
+// One evaluation on its way: rounds of batches, each round by all threads, its results taken in
+// the order of the batches.
+class Pass {
+ public:
+  Pass(const data::Dataset& dataset, const EvaluateOptions& options)
+      : dataset_(dataset), options_(options), team_(options.threads, "evaluate") {}
+
+  data::Fields batch(std::int64_t first) const {
+    const std::int64_t end = std::min(first + options_.batch, dataset_.size());
+    return data::load_batch(dataset_, counting(first, end), options_.transform);
+  }
+
+  // All batches of one shape: samples from `first` to `end`.
+  void run(Compiled& compiled, std::int64_t first, std::int64_t end) {
+    const std::int64_t round = options_.batch * kBatchesOfAThread * options_.threads;
+    for (; first < end; first += round) run_round(compiled, first, std::min(end, first + round));
+  }
+
+  Evaluation result() {
+    const auto samples = static_cast<double>(result_.samples);
+    if (result_.samples > 0) result_.loss /= samples;
+    if (labels_ > 0) result_.accuracy = static_cast<double>(right_) / static_cast<double>(labels_);
+    return std::move(result_);
+  }
+
+ private:
+  void run_round(Compiled& compiled, std::int64_t first, std::int64_t end) {
+    const std::int64_t count = (end - first + options_.batch - 1) / options_.batch;
+    std::vector<BatchResult> results(static_cast<std::size_t>(count));
+    std::atomic<std::int64_t> next = 0;
+    team_.run([&](int thread) {
+      if (thread >= static_cast<int>(compiled.executables.size())) return;
+      Executable& executable = compiled.executables[static_cast<std::size_t>(thread)];
+      for (std::int64_t i = next++; i < count; i = next++)
+        results[static_cast<std::size_t>(i)] =
+            run_batch(executable, compiled.predict, batch(first + i * options_.batch));
+    });
+    for (const BatchResult& result : results) take(result);
+  }
+
+  static BatchResult run_batch(Executable& executable, const PredictGraph& predict,
+                               const data::Fields& fields) {
+    const std::vector<Tensor> outputs = executable.run(fields);
+    BatchResult result;
+    result.samples = fields[0].shape(0);
+    result.loss = outputs[PredictGraph::kLoss].item();
+    result.output = outputs[PredictGraph::kOutput];
+    if (predict.has_classes) result.classes = outputs[PredictGraph::kClasses];
+    result.label = fields.back();
+    return result;
+  }
+
+  void take(const BatchResult& batch) {
+    result_.samples += batch.samples;
+    result_.loss += batch.loss * static_cast<double>(batch.samples);
+    if (batch.classes) take_classes(*batch.classes, batch.label);
+    if (options_.on_batch) options_.on_batch(batch.output, batch.label);
+  }
+
+  void take_classes(const Tensor& classes, const Tensor& label) {
+    const auto predicted = classes.to_vector<std::int64_t>();
+    const auto expected = label.to_vector<std::int64_t>();
+    result_.has_accuracy = true;
+    labels_ += static_cast<std::int64_t>(expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) right_ += predicted[i] == expected[i];
+    if (!options_.keep_predictions) return;
+    result_.predictions.insert(result_.predictions.end(), predicted.begin(), predicted.end());
+    result_.labels.insert(result_.labels.end(), expected.begin(), expected.end());
+  }
+
+  const data::Dataset& dataset_;
+  const EvaluateOptions& options_;
+  ThreadTeam team_;
+  Evaluation result_;
+  std::int64_t right_ = 0;
+  std::int64_t labels_ = 0;
+};
+
+}  // namespace
+
+Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& given) {
+  EvaluateOptions options = given;
+  if (options.batch == 0) options.batch = kDefaultBatch;
+  if (options.batch < 1)
+    throw InvalidArgument("evaluate: batch is {}, expected 1 or more", options.batch);
+  if (options.threads < 1)
+    throw InvalidArgument("evaluate: threads is {}, expected 1 or more", options.threads);
+  const std::int64_t size = dataset.size(), whole = size / options.batch * options.batch;
+  if (size == 0) throw InvalidArgument("evaluate: the data set is empty");
+  Pass pass(dataset, options);
+  if (whole > 0) pass.run(impl_->compiled_for(pass.batch(0), options.threads), 0, whole);
+  if (whole < size) pass.run(impl_->compiled_for(pass.batch(whole), 1), whole, size);
+  return pass.result();
+}
+
+}  // namespace lockstep::train
