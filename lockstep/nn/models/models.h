@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -100,5 +101,24 @@ struct BertOptions {
 // (without: all T). Outputs: sequence [N, T, width] and pooled [N, width]; with masked_lm the
 // scores [N, T, vocabulary] come first.
 BlockPtr bert(const BertOptions& options = {});
+
+// What is not given is as the model's own options have it.
+struct ModelOptions {
+  std::optional<std::int64_t> classes = {};     // of classifiers
+  std::optional<std::int64_t> vocabulary = {};  // of models that take tokens
+  std::optional<double> dropout = {};           // of models that have it
+};
+
+struct ModelInfo {
+  std::string name;   // "resnet50_v1"
+  std::string about;  // one line
+  TensorInfo sample;  // one input of the size it was made for, without the batch's axis
+};
+
+// Families in order of size; names within a family too.
+std::vector<ModelInfo> model_list();
+std::vector<std::string> model_names();
+// Throws NotFound with the names there are.
+BlockPtr make_model(std::string_view name, const ModelOptions& options = {});
 
 }  // namespace lockstep::nn::models
