@@ -44,8 +44,9 @@ std::vector<CurvePoint> smooth(std::span<const CurvePoint> points, std::size_t w
   std::vector<double> sums(all.size() + 1, 0);
   for (std::size_t i = 0; i < all.size(); ++i) sums[i + 1] = sums[i] + all[i].y;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::size_t half = std::min({window / 2, i, all.size() - 1 - i});
-    all[i].y = (sums[i + half + 1] - sums[i - half]) / static_cast<double>(2 * half + 1);
+    const std::size_t before = std::min(window / 2, i);
+    const std::size_t after = std::min(before, all.size() - 1 - i);
+    all[i].y = (sums[i + after + 1] - sums[i - before]) / static_cast<double>(before + after + 1);
   }
   return all;
 }

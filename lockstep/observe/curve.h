@@ -17,8 +17,9 @@ struct CurvePoint {
 // out.
 std::vector<CurvePoint> downsample(std::span<const CurvePoint> points, std::size_t most);
 
-// The mean of each point's neighbourhood, `window` points wide, narrower at the ends: no lag.
-// Points whose y is not finite are left out.
+// The mean of each point's neighbourhood, `window` points wide, so that nothing lags. It is
+// narrower at the start, whose values are their own, and ends at the curve's end. Points whose y is
+// not finite are left out.
 std::vector<CurvePoint> smooth(std::span<const CurvePoint> points, std::size_t window);
 
 }  // namespace lockstep::observe

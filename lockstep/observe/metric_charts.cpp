@@ -81,7 +81,8 @@ std::vector<ReportChart> metric_charts(std::span<const MetricsRow> rows) {
   std::ranges::stable_sort(found, {}, [](const NamedChart& c) { return rank(c.name); });
   std::vector<ReportChart> charts;
   for (NamedChart& named : found) {
-    named.chart.wide = rank(named.name) == 0;
+    named.chart.wide = rank(named.name) == 0 && found.size() % 2 == 1;  // no gap in two columns
+    named.chart.from_zero = rank(named.name) >= 2;
     named.chart.log_y = rank(named.name) == 0 && falls_far(named.chart);
     charts.push_back(std::move(named.chart));
   }

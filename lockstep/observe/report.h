@@ -36,7 +36,8 @@ struct ReportChart {
   std::string title = {};
   std::vector<ReportSeries> series = {};
   std::string x_name = "step";
-  bool wide = false;   // across the page
+  bool wide = false;  // across the page
+  bool from_zero = false;
   bool log_y = false;  // where every value that is drawn as a line is positive
 };
 

@@ -47,6 +47,7 @@ std::string format_value(double value) {
   if (!std::isfinite(value)) return fmt::format("{}", value);
   if (size == 0) return "0";
   if (size < 1e-3 || size >= 1e6) return fmt::format("{:.2e}", value);
+  if (size >= 1000) return format_rate(value);
   return fmt::format("{:.{}f}", value, size < 1 ? 4 : size < 100 ? 3 : 1);
 }
 

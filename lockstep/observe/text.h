@@ -17,7 +17,7 @@ std::string format_count(std::int64_t value);
 std::string format_duration(double seconds);
 // In powers of 1000: "812 B", "11.6 MB".
 std::string format_bytes(double bytes);
-// A loss or a metric, four digits or so: "0.0412", "12.345", "3.10e-05", "nan".
+// A loss or a metric, four digits or so: "0.0412", "12.345", "5,741", "3.10e-05", "nan".
 std::string format_value(double value);
 
 // Columns that UTF-8 text takes on a terminal, one for each code point.

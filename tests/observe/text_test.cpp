@@ -45,6 +45,7 @@ TEST(Text, ValuesHaveAboutFourDigits) {
   EXPECT_EQ(format_value(0.04123), "0.0412");
   EXPECT_EQ(format_value(2.302585), "2.303");
   EXPECT_EQ(format_value(-123.46), "-123.5");
+  EXPECT_EQ(format_value(5741.3), "5,741");
   EXPECT_EQ(format_value(3.1e-5), "3.10e-05");
   EXPECT_EQ(format_value(1.5e7), "1.50e+07");
   EXPECT_EQ(format_value(0), "0");

@@ -73,18 +73,32 @@ void widen(Axis& axis) {
   axis.high += margin;
 }
 
-Frame frame_of(const std::vector<Drawn>& all, bool log_y) {
+// A curve's first steps, or one outlier, would press the rest of it flat: they may leave the frame.
+void include_most(Axis& axis, const Drawn& drawn, bool first) {
+  std::vector<double> values;
+  for (const CurvePoint& point : drawn.line) values.push_back(point.y);
+  std::ranges::sort(values);
+  const bool cut = drawn.series->style == SeriesStyle::kSmoothed;
+  const auto at = [&](double part) {
+    return values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1))];
+  };
+  include(axis, at(cut ? 0.05 : 0), first);
+  include(axis, at(cut ? 0.99 : 1), false);
+}
+
+Frame frame_of(const std::vector<Drawn>& all, const ReportChart& chart) {
   Frame frame;
-  bool first = true;
-  for (const Drawn& drawn : all)
-    for (const CurvePoint& point : drawn.line) {
-      include(frame.x, point.x, first);
-      include(frame.y, point.y, first);
-      first = false;
-    }
-  frame.y.log = log_y && frame.y.low > 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    include(frame.x, all[i].line.front().x, i == 0);
+    include(frame.x, all[i].line.back().x, false);
+    include_most(frame.y, all[i], i == 0);
+  }
+  if (chart.from_zero) frame.y.low = std::min(frame.y.low, 0.0);
+  frame.y.log = chart.log_y && frame.y.low > 0;
   widen(frame.y);
-  if (!(frame.x.high > frame.x.low)) frame.x = {frame.x.low - 1, frame.x.high + 1};
+  const double margin = 0.012 * (frame.x.high - frame.x.low);
+  frame.x.low -= margin > 0 ? margin : 1;
+  frame.x.high += margin > 0 ? margin : 1;
   return frame;
 }
 
@@ -212,7 +226,8 @@ std::string legend(const std::vector<Drawn>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double last = all[i].line.back().y;
     html += fmt::format("<span class=\"key c{}\">{} <b>{}</b></span>", i % kColours,
-                        escape_html(all[i].series->name), format_value(last));
+                        all.size() == 1 ? "last" : escape_html(all[i].series->name),
+                        format_value(last));
   }
   return html;
 }
@@ -234,7 +249,7 @@ std::string render_chart(const ReportChart& chart) {
   for (const ReportSeries& series : chart.series)
     if (Drawn drawn = prepare(series); !drawn.line.empty()) all.push_back(std::move(drawn));
   if (all.empty()) return "";
-  const Frame frame = frame_of(all, chart.log_y);
+  const Frame frame = frame_of(all, chart);
   std::string curves;
   for (std::size_t i = 0; i < all.size(); ++i) curves += draw(frame, all[i], i);
   return fmt::format(

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "lockstep/base/error.h"
@@ -44,25 +43,36 @@ std::string percent(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? fmt::format("{:.1f}%", 100 * share(part, whole)) : "-";
 }
 
-// Mistakes are a few percent of a row: their colour grows with the root, or none would be seen.
-std::string cell(const ConfusionMatrix& matrix, std::size_t truth, std::size_t predicted,
-                 std::int64_t total) {
-  const std::int64_t count = count_at(matrix, truth, predicted);
-  const double part = share(count, total);
-  const bool right = truth == predicted;
-  if (count == 0) return "<td class=\"none\">0</td>";
-  return fmt::format(
-      "<td class=\"{}{}\" style=\"--p:{:.3f}\" title=\"{} taken for {}: {}\">{}</td>",
-      right ? "right" : "wrong", right && part > 0.45 ? " full" : "",
-      right ? part : std::sqrt(part), escape_html(matrix.classes[truth]),
-      escape_html(matrix.classes[predicted]), percent(count, total), count);
+std::vector<Mistake> mistakes_of(const ConfusionMatrix& matrix) {
+  std::vector<Mistake> found;
+  for (std::size_t t = 0; t < matrix.classes.size(); ++t)
+    for (std::size_t p = 0; p < matrix.classes.size(); ++p)
+      if (t != p && count_at(matrix, t, p) > 0) found.push_back({t, p, count_at(matrix, t, p)});
+  std::ranges::stable_sort(found, std::ranges::greater{}, &Mistake::count);
+  if (found.size() > kMostMistakes) found.resize(kMostMistakes);
+  return found;
 }
 
-std::string matrix_row(const ConfusionMatrix& matrix, std::size_t truth) {
+// Mistakes are a few percent of a row: their colour is by the largest of them, or none was seen.
+std::string cell(const ConfusionMatrix& matrix, std::size_t truth, std::size_t predicted,
+                 std::int64_t total, std::int64_t most) {
+  const std::int64_t count = count_at(matrix, truth, predicted);
+  if (count == 0) return "<td class=\"none\">0</td>";
+  const bool right = truth == predicted;
+  const double depth = right ? share(count, total) : 0.12 + 0.6 * share(count, most);
+  return fmt::format(
+      "<td class=\"{}{}\" style=\"--p:{:.3f}\" title=\"{} taken for {}: {}\">{}</td>",
+      right ? "right" : "wrong", right && depth > 0.45 ? " full" : "", depth,
+      escape_html(matrix.classes[truth]), escape_html(matrix.classes[predicted]),
+      percent(count, total), count);
+}
+
+std::string matrix_row(const ConfusionMatrix& matrix, std::size_t truth, std::int64_t most) {
   const std::int64_t total = row_total(matrix, truth);
   std::string html =
       fmt::format("<tr><th scope=\"row\">{}</th>", escape_html(matrix.classes[truth]));
-  for (std::size_t p = 0; p < matrix.classes.size(); ++p) html += cell(matrix, truth, p, total);
+  for (std::size_t p = 0; p < matrix.classes.size(); ++p)
+    html += cell(matrix, truth, p, total, most);
   return html + fmt::format("<td class=\"sum\">{}</td></tr>\n",
                             percent(count_at(matrix, truth, truth), total));
 }
@@ -72,22 +82,14 @@ std::string matrix_table(const ConfusionMatrix& matrix) {
   for (const std::string& name : matrix.classes)
     html += fmt::format("<th scope=\"col\">{}</th>", escape_html(name));
   html += "<th>recall</th></tr></thead><tbody>\n";
-  for (std::size_t t = 0; t < matrix.classes.size(); ++t) html += matrix_row(matrix, t);
+  const std::vector<Mistake> mistakes = mistakes_of(matrix);
+  const std::int64_t most = mistakes.empty() ? 0 : mistakes.front().count;
+  for (std::size_t t = 0; t < matrix.classes.size(); ++t) html += matrix_row(matrix, t, most);
   html += "</tbody><tfoot><tr><th>precision</th>";
   for (std::size_t p = 0; p < matrix.classes.size(); ++p)
     html += fmt::format("<td class=\"sum\">{}</td>",
                         percent(count_at(matrix, p, p), column_total(matrix, p)));
   return html + "<td></td></tr></tfoot></table></div>\n";
-}
-
-std::vector<Mistake> mistakes_of(const ConfusionMatrix& matrix) {
-  std::vector<Mistake> found;
-  for (std::size_t t = 0; t < matrix.classes.size(); ++t)
-    for (std::size_t p = 0; p < matrix.classes.size(); ++p)
-      if (t != p && count_at(matrix, t, p) > 0) found.push_back({t, p, count_at(matrix, t, p)});
-  std::ranges::stable_sort(found, std::ranges::greater{}, &Mistake::count);
-  if (found.size() > kMostMistakes) found.resize(kMostMistakes);
-  return found;
 }
 
 std::string mistake_list(const ConfusionMatrix& matrix) {
