@@ -20,6 +20,7 @@ import time
 import torch_threads
 
 WARM_UP_STEPS = 3
+ONE_WITH_LOSS = -1  # instead of a number of steps
 
 
 def parse():
@@ -96,13 +97,20 @@ class Processes:
         return count.item()
 
     def run(self):
-        """One step of all processes, asked for by rank 0."""
-        self.agree(1)
-        return self.step.run()
+        """One step of all processes, asked for by rank 0; the mean of their losses."""
+        self.agree(ONE_WITH_LOSS)
+        return self.mean_loss()
+
+    def mean_loss(self):
+        loss = self.step.run().detach()
+        distributed.all_reduce(loss)
+        return loss / OPTIONS.processes
 
     def follow(self):
         try:
-            while (steps := self.agree()) > 0:
+            while (steps := self.agree()) != 0:
+                if steps == ONE_WITH_LOSS:
+                    self.mean_loss()
                 for _ in range(steps):
                     self.step.run()
         except RuntimeError:

@@ -16,6 +16,7 @@ struct BenchOptions {
 
 // Each prints its results on standard output as they come. Throws NotFound for an unknown name.
 void bench_step(const BenchOptions& options);
+void bench_train(const BenchOptions& options);
 void bench_ops(const BenchOptions& options);
 void bench_eager(const BenchOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include "lockstep/cli/bench.h"
 #include "lockstep/cli/bench_step.h"
+#include "lockstep/cli/bench_train.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/op_table.h"
 
@@ -58,6 +59,17 @@ void add_worker(CLI::App& bench, Action& action) {
       [&action, side] { action = [side] { return serve_step(side->model, side->dtype); }; });
 }
 
+// Our side of bench train.
+void add_train_worker(CLI::App& bench, Action& action) {
+  const auto side = std::make_shared<TrainSide>();
+  CLI::App* worker = bench.add_subcommand("train-worker", "One side of bench train")->group("");
+  worker->add_option("model", side->model)->required();
+  worker->add_option("--batch", side->batch)->required();
+  worker->add_option("--shards", side->shards);
+  worker->add_option("--threads", side->threads);
+  worker->callback([&action, side] { action = [side] { return serve_train(*side); }; });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& action) {
@@ -68,11 +80,16 @@ void add_bench_command(CLI::App& app, Action& action) {
                              "Training steps of the recipes' models", bench_step);
   add_names(*step, options, "--models", "With commas between; all by default", recipe_names());
   step->add_flag("--bf16", options->bf16, "Also with bfloat16 compute");
+  CLI::App* train =
+      add_bench(*bench, action, options, "train",
+                "Training on one thread and on two, and in eight shards", bench_train);
+  add_names(*train, options, "--models", "With commas between; all by default", train_case_names());
   CLI::App* ops =
       add_bench(*bench, action, options, "ops", "Single ops, eager and compiled", bench_ops);
   add_names(*ops, options, "--ops", "With commas between; all by default", op_names());
   add_bench(*bench, action, options, "eager", "The cost of a call: add of 16 floats", bench_eager);
   add_worker(*bench, action);
+  add_train_worker(*bench, action);
 }
 
 }  // namespace lockstep::cli

@@ -7,59 +7,36 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/bench.h"
-#include "lockstep/cli/worker.h"
+#include "lockstep/cli/bench_side.h"
 #include "lockstep/ops/cpu/sgemm_rate.h"
 
-// Each side is a process of its own that computes only while it is asked. The sides take turns,
-// window by window, and what is reported is the median over the rounds of the ratio within a round:
-// what the machine does meanwhile then meets both alike.
 namespace lockstep::cli {
 namespace {
 
-struct Side {
-  std::string label;
-  std::unique_ptr<Worker> worker;
-  std::vector<double> rates = {};
-  Json facts = {};
-
-  void window(double seconds) {
-    facts = worker->ask(fmt::format("window {}", seconds));
-    rates.push_back(facts["samples_per_s"]);
-  }
-  double rate() const { return median(rates); }
-};
-
 struct Contest {
   Side ours;
-  std::vector<Side> others;  // ours in bf16, peers
+  std::vector<Side> halves = {};  // ours in bf16, where asked for
+  std::vector<Side> peers = {};
   std::vector<double> sgemm = {};
 
   void round(int number, double seconds) {
     sgemm.push_back(kernels::sgemm_gflops(seconds / 4));
     if (number % 2 == 0) ours.window(seconds);
-    for (Side& other : others) other.window(seconds);
+    for (Side& half : halves) half.window(seconds);
+    for (Side& peer : peers) peer.window(seconds);
     if (number % 2 == 1) ours.window(seconds);
   }
 };
 
 Side our_side(const std::string& model, const std::string& dtype) {
-  Side side{dtype, std::make_unique<Worker>(std::vector<std::string>{
-                       program_path(), "bench", "worker", model, "--dtype", dtype})};
-  side.worker->answer();
-  return side;
+  return Side::start(dtype, {program_path(), "bench", "worker", model, "--dtype", dtype});
 }
 
 Side peer_side(const std::string& model, const std::string& layout) {
   std::vector<std::string> command{kPython, peer_script("step_peer.py"), "--serve", "--model",
                                    model};
   if (layout == "channels-last") command.push_back("--channels-last");
-  Side side{layout, std::make_unique<Worker>(command)};
-  side.worker->answer();
-  return side;
-}
-
-bool reads_images(const std::string& model) {
-  return model == "mnist-lenet" || model.starts_with("cifar");
+  return Side::start(layout, command);
 }
 
 // What cannot run beside us is missing from the results, and said once.
@@ -73,25 +50,12 @@ void add_side(std::vector<Side>& sides, const std::string& model, const std::str
 }
 
 Contest gather(const std::string& model, const BenchOptions& options) {
-  Contest contest{our_side(model, "float32"), {}};
-  if (options.bf16) add_side(contest.others, model, "bfloat16", our_side);
+  Contest contest{our_side(model, "float32")};
+  if (options.bf16) add_side(contest.halves, model, "bfloat16", our_side);
   if (!options.peer) return contest;
-  add_side(contest.others, model, "contiguous", peer_side);
-  if (reads_images(model)) add_side(contest.others, model, "channels-last", peer_side);
+  add_side(contest.peers, model, "contiguous", peer_side);
+  if (reads_images(model)) add_side(contest.peers, model, "channels-last", peer_side);
   return contest;
-}
-
-double median_ratio(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < a.size(); ++i) ratios.push_back(a[i] / b[i]);
-  return median(ratios);
-}
-
-const Side* best_peer(const Contest& contest) {
-  const Side* best = nullptr;
-  for (const Side& side : contest.others)
-    if (side.label != "bfloat16" && (best == nullptr || side.rate() > best->rate())) best = &side;
-  return best;
 }
 
 Json own_row(const std::string& model, const Side& side, const Contest& contest) {
@@ -148,10 +112,9 @@ void run_model(const std::string& model, const BenchOptions& options) {
   const int rounds = options.quick ? 2 : 7;
   for (int i = 0; i < rounds; ++i) contest.round(i, options.quick ? 0.3 : 1.5);
   Json row = own_row(model, contest.ours, contest);
-  if (const Side* peer = best_peer(contest)) add_peer(row, contest.ours, *peer);
+  if (const Side* peer = fastest(contest.peers)) add_peer(row, contest.ours, *peer);
   print_row(row, options);
-  for (const Side& side : contest.others) {
-    if (side.label != "bfloat16") continue;
+  for (const Side& side : contest.halves) {
     Json half = own_row(model, side, contest);
     half["ratio_to_float32"] = median_ratio(side.rates, contest.ours.rates);
     print_row(half, options);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "lockstep/cli/bench_side.h"
 #include "lockstep/cli/bench_step.h"
+#include "lockstep/cli/bench_train.h"
 #include "lockstep/cli/op_table.h"
 #include "lockstep/cli/worker.h"
 #include "lockstep/graph/flops.h"
@@ -15,6 +17,26 @@ TEST(Bench, TheMedianOfAnEvenNumberIsBetweenTheTwoInTheMiddle) {
   EXPECT_EQ(median({}), 0.0);
   EXPECT_EQ(median({3, 1, 2}), 2.0);
   EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
+}
+
+TEST(Bench, ARatioIsTakenWithinEachRound) {
+  EXPECT_EQ(median_ratio({2, 40, 9}, {1, 10, 3}), 3.0);
+  EXPECT_EQ(median_ratio({}, {}), 0.0);
+}
+
+TEST(Bench, TheFastestSideIsThatOfTheHighestMedian) {
+  std::vector<Side> sides(2);
+  sides[0].rates = {1, 2, 100};
+  sides[1].rates = {3, 3, 3};
+  EXPECT_EQ(fastest(sides), &sides[1]);
+  EXPECT_EQ(fastest({}), nullptr);
+}
+
+TEST(Bench, EveryTrainingCaseIsARecipeWhoseBatchEightShardsDivide) {
+  for (const TrainCase& what : train_cases()) {
+    EXPECT_EQ(train::find_recipe(what.model).name, what.model);
+    EXPECT_EQ(what.batch % 8, 0);
+  }
 }
 
 TEST(Bench, TheFirstLayersDataGradientIsNotCounted) {

@@ -52,6 +52,9 @@ TEST(Cli, FailureIsOneAndSaysWhy) {
   const Outcome worker = run_program({"bench", "worker", "no-such-model"});
   EXPECT_EQ(worker.status, 1);
   EXPECT_NE(worker.out.find("no-such-model"), std::string::npos);
+  const Outcome trained = run_program({"bench", "train-worker", "no-such-model", "--batch", "8"});
+  EXPECT_EQ(trained.status, 1);
+  EXPECT_NE(trained.out.find("no-such-model"), std::string::npos);
 }
 
 }  // namespace

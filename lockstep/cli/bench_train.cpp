@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/bench_train.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/bench.h"
+#include "lockstep/cli/bench_side.h"
+
+// Training with the step engine: eight shards on one thread and on two, the whole batch as one
+// shard, and PyTorch on two cores in each way it has: two threads, or two processes on gloo, in
+// each memory format.
+namespace lockstep::cli {
+namespace {
+
+constexpr int kShards = 8;
+
+struct Contest {
+  Side one_thread, two_threads, one_shard;
+  std::vector<Side> peers = {};
+
+  std::vector<Side*> sides() {
+    std::vector<Side*> all{&one_thread, &two_threads, &one_shard};
+    for (Side& peer : peers) all.push_back(&peer);
+    return all;
+  }
+
+  // Every other round goes backwards, so that no side is always first.
+  void round(int number, double seconds) {
+    std::vector<Side*> order = sides();
+    if (number % 2 == 1) std::reverse(order.begin(), order.end());
+    for (Side* side : order) side->window(seconds);
+  }
+};
+
+Side our_side(const TrainCase& what, int shards, int threads) {
+  return Side::start(
+      fmt::format("{} shards, {} threads", shards, threads),
+      {program_path(), "bench", "train-worker", what.model, "--batch", std::to_string(what.batch),
+       "--shards", std::to_string(shards), "--threads", std::to_string(threads)});
+}
+
+// One way in which PyTorch can use two cores.
+struct PeerKind {
+  std::string label;
+  std::vector<std::string> arguments;
+};
+
+std::vector<PeerKind> peer_kinds(const std::string& model) {
+  std::vector<PeerKind> kinds{{"2 threads, contiguous", {"--threads", "2"}},
+                              {"2 processes, contiguous", {"--processes", "2"}}};
+  if (!reads_images(model)) return kinds;
+  kinds.push_back({"2 threads, channels-last", {"--threads", "2", "--channels-last"}});
+  kinds.push_back({"2 processes, channels-last", {"--processes", "2", "--channels-last"}});
+  return kinds;
+}
+
+// What cannot run beside us is missing from the results, and said once.
+void add_peer(std::vector<Side>& peers, const TrainCase& what, const PeerKind& kind) {
+  try {
+    std::vector<std::string> command{kPython,   peer_script("train_peer.py"), "--model", what.model,
+                                     "--batch", std::to_string(what.batch)};
+    command.insert(command.end(), kind.arguments.begin(), kind.arguments.end());
+    peers.push_back(Side::start(kind.label, command));
+  } catch (const Error& error) {
+    fmt::print(stderr, "bench train: {}, {}: not measured: {}\n", what.model, kind.label,
+               error.what());
+  }
+}
+
+Contest gather(const TrainCase& what, const BenchOptions& options) {
+  Contest contest{our_side(what, kShards, 1), our_side(what, kShards, 2), our_side(what, 1, 1)};
+  if (options.peer)
+    for (const PeerKind& kind : peer_kinds(what.model)) add_peer(contest.peers, what, kind);
+  return contest;
+}
+
+// A rate counts only when what was computed is right.
+void verify(const TrainCase& what, Contest& contest) {
+  if (contest.one_thread.ready["params_sha256"] != contest.two_threads.ready["params_sha256"])
+    throw Corrupt("bench train: {}: 1 and 2 threads give different parameters", what.model);
+  for (const Side* side : contest.sides())
+    if (!(side->facts["loss"].get<double>() < side->ready["loss"].get<double>()))
+      throw Corrupt("bench train: {}, {}: the loss went from {} to {}, expected less", what.model,
+                    side->label, side->ready["loss"].get<double>(),
+                    side->facts["loss"].get<double>());
+}
+
+Json row_of(const TrainCase& what, const Contest& contest) {
+  Json row{{"bench", "train"},
+           {"model", what.model},
+           {"batch", what.batch},
+           {"shards", kShards},
+           {"samples_per_s_1_thread", contest.one_thread.rate()},
+           {"samples_per_s_2_threads", contest.two_threads.rate()},
+           {"speedup", median_ratio(contest.two_threads.rates, contest.one_thread.rates)},
+           {"samples_per_s_1_shard", contest.one_shard.rate()},
+           {"shards_cost", median_ratio(contest.one_shard.rates, contest.one_thread.rates) - 1.0},
+           {"params_sha256", contest.two_threads.ready["params_sha256"]},
+           {"loss", contest.two_threads.facts["loss"]}};
+  if (const Side* peer = fastest(contest.peers)) {
+    row["peer"] = "PyTorch";
+    row["peer_kind"] = peer->label;
+    row["peer_samples_per_s"] = peer->rate();
+    row["ratio"] = median_ratio(contest.two_threads.rates, peer->rates);
+  }
+  return row;
+}
+
+void print_text(const Json& row) {
+  fmt::print(
+      "{:<15} {:>9.1f} samples/s on 1 thread {:>9.1f} on 2 = {:.2f}x; 8 shards cost {:+.1f}%",
+      row["model"].get<std::string>(), row["samples_per_s_1_thread"].get<double>(),
+      row["samples_per_s_2_threads"].get<double>(), row["speedup"].get<double>(),
+      100.0 * row["shards_cost"].get<double>());
+  if (row.contains("ratio"))
+    fmt::print("   {:.2f}x PyTorch ({})", row["ratio"].get<double>(),
+               row["peer_kind"].get<std::string>());
+  fmt::print("\n");
+}
+
+void run_case(const TrainCase& what, const BenchOptions& options) {
+  Contest contest = gather(what, options);
+  const int rounds = options.quick ? 2 : 7;
+  for (int i = 0; i < rounds; ++i) contest.round(i, options.quick ? 0.3 : 2.0);
+  verify(what, contest);
+  const Json row = row_of(what, contest);
+  if (options.json)
+    fmt::print("{}\n", row.dump());
+  else
+    print_text(row);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+const std::vector<TrainCase>& train_cases() {
+  static const std::vector<TrainCase> cases{{"mnist-mlp", 128}, {"mnist-lenet", 128},
+                                            {"cifar-cnn", 128}, {"cifar-resnet18", 32},
+                                            {"text-lstm", 32},  {"char-gpt", 32}};
+  return cases;
+}
+
+std::vector<std::string> train_case_names() {
+  std::vector<std::string> names;
+  for (const TrainCase& what : train_cases()) names.push_back(what.model);
+  return names;
+}
+
+void bench_train(const BenchOptions& options) {
+  const std::vector<std::string> known = train_case_names();
+  for (const std::string& name : options.names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw NotFound("bench train: there is no model '{}'; there are {}", name,
+                     fmt::join(known, ", "));
+  for (const TrainCase& what : train_cases())
+    if (options.names.empty() ||
+        std::find(options.names.begin(), options.names.end(), what.model) != options.names.end())
+      run_case(what, options);
+}
+
+}  // namespace lockstep::cli
