@@ -7,11 +7,12 @@
 #include <bit>
 #include <cstring>
 
-namespace lockstep {
-namespace {
+#include "lockstep/base/detail/sha256_blocks.h"
 
-// The first 32 bits of the fractional parts of the cube roots of the first 64 primes.
-constexpr std::array<std::uint32_t, 64> kRound{
+namespace lockstep {
+namespace detail {
+
+const std::array<std::uint32_t, 64> kSha256Rounds{
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -21,19 +22,13 @@ constexpr std::array<std::uint32_t, 64> kRound{
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-std::uint32_t big_endian(const std::byte* bytes) {
+static std::uint32_t big_endian(const std::byte* bytes) {
   std::uint32_t word;
   std::memcpy(&word, bytes, 4);
   return __builtin_bswap32(word);
 }
 
-}  // namespace
-
-Sha256::Sha256()
-    : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-             0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {}
-
-void Sha256::block(const std::byte* bytes) {
+static void add_block(Sha256State& state, const std::byte* bytes) {
   std::uint32_t w[64];
   for (int i = 0; i < 16; ++i) w[i] = big_endian(bytes + 4 * i);
   for (int i = 16; i < 64; ++i) {
@@ -42,16 +37,34 @@ void Sha256::block(const std::byte* bytes) {
     const std::uint32_t s1 = std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10);
     w[i] = w[i - 16] + s0 + w[i - 7] + s1;
   }
-  auto [a, b, c, d, e, f, g, h] = state_;
+  auto [a, b, c, d, e, f, g, h] = state;
   for (std::size_t i = 0; i < 64; ++i) {
     const std::uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-    const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
+    const std::uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kSha256Rounds[i] + w[i];
     const std::uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
     const std::uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
     h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
   }
   const std::uint32_t sums[] = {a, b, c, d, e, f, g, h};
-  for (std::size_t i = 0; i < 8; ++i) state_[i] += sums[i];
+  for (std::size_t i = 0; i < 8; ++i) state[i] += sums[i];
+}
+
+void add_sha256_blocks(Sha256State& state, const std::byte* bytes, std::size_t count) {
+  for (; count > 0; --count, bytes += 64) add_block(state, bytes);
+}
+
+}  // namespace detail
+
+Sha256::Sha256()
+    : state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+             0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19} {}
+
+void Sha256::add_blocks(const std::byte* bytes, std::size_t count) {
+  static const bool native = detail::has_sha256_instructions();
+  if (native)
+    detail::add_sha256_blocks_native(state_, bytes, count);
+  else
+    detail::add_sha256_blocks(state_, bytes, count);
 }
 
 void Sha256::update(std::span<const std::byte> bytes) {
@@ -59,15 +72,15 @@ void Sha256::update(std::span<const std::byte> bytes) {
   length_ += bytes.size();
   while (!bytes.empty()) {
     if (held == 0 && bytes.size() >= 64) {
-      block(bytes.data());
-      bytes = bytes.subspan(64);
+      add_blocks(bytes.data(), bytes.size() / 64);
+      bytes = bytes.subspan(bytes.size() / 64 * 64);
       continue;
     }
     const std::size_t taken = std::min(64 - held, bytes.size());
     std::memcpy(pending_.data() + held, bytes.data(), taken);
     bytes = bytes.subspan(taken);
     held = (held + taken) % 64;
-    if (held == 0) block(pending_.data());
+    if (held == 0) add_blocks(pending_.data(), 1);
   }
 }
 

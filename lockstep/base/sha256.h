@@ -19,7 +19,7 @@ class Sha256 {
   std::string hex();
 
  private:
-  void block(const std::byte* bytes);
+  void add_blocks(const std::byte* bytes, std::size_t count);
   std::array<std::uint32_t, 8> state_;
   std::array<std::byte, 64> pending_{};
   std::uint64_t length_ = 0;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/base/detail/sha256_blocks.h"
+
 namespace lockstep {
 namespace {
 
@@ -23,6 +25,18 @@ TEST(Sha256, DoesNotDependOnHowTheBytesArrive) {
     sum.update(std::string_view(text).substr(0, cut));
     sum.update(std::string_view(text).substr(cut));
     EXPECT_EQ(sum.hex(), sha256_hex(text));
+  }
+}
+
+TEST(Sha256, IsTheSameByTheProcessorsInstructions) {
+  if (!detail::has_sha256_instructions()) GTEST_SKIP() << "this processor has none";
+  std::array<std::byte, 64 * 9> bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 167 + i / 5);
+  for (std::size_t count = 0; count <= 9; ++count) {
+    detail::Sha256State plain{1, 2, 3, 4, 5, 6, 7, 0xfffffff8}, native = plain;
+    detail::add_sha256_blocks(plain, bytes.data(), count);
+    detail::add_sha256_blocks_native(native, bytes.data(), count);
+    EXPECT_EQ(plain, native);
   }
 }
 
