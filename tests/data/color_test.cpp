@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+
 #include "lockstep/data/image.h"
 #include "tests/data/images.h"
 #include "tests/message.h"
@@ -47,6 +50,35 @@ TEST(Color, AThirdOfTheCircleTakesRedToGreenToBlue) {
   EXPECT_EQ(changed({200, 20, 20}, {.hue = -1.0 / 3}), (std::vector<int>{20, 20, 200}));
   EXPECT_EQ(changed({20, 200, 20}, {.hue = 1.0 / 3}), (std::vector<int>{20, 20, 200}));
   EXPECT_EQ(changed({200, 20, 20}, {.hue = 0.5}), (std::vector<int>{20, 200, 200}));
+}
+
+// By the cases of the hexagon: in each sixth one channel is high, one low and one on its way.
+std::array<double, 3> naive_turn(double r, double g, double b, double turn) {
+  const double high = std::max({r, g, b}), low = std::min({r, g, b}), range = high - low;
+  if (range == 0.0) return {r, g, b};
+  double hue = high == r ? (g - b) / range : high == g ? 2 + (b - r) / range : 4 + (r - g) / range;
+  hue = std::fmod(hue + 6 * turn + 12, 6.0);
+  const double rising = low + range * (hue - std::floor(hue)), falling = high + low - rising;
+  switch (static_cast<int>(hue)) {
+    case 0: return {high, rising, low};
+    case 1: return {falling, high, low};
+    case 2: return {low, high, rising};
+    case 3: return {low, falling, high};
+    case 4: return {rising, low, high};
+    default: return {high, low, falling};
+  }
+}
+
+TEST(Color, HueTurnsAsTheHexagonSays) {
+  const Tensor image = random_image({8, 8, 3}, DType::float32);
+  const std::vector<float> before = image.to_vector<float>();
+  for (double turn : {0.1, 0.4, 0.95, -0.3, -0.5}) {
+    const auto after = change_color(image, {.hue = turn}).to_vector<float>();
+    for (std::size_t i = 0; i < before.size(); i += 3) {
+      const auto expected = naive_turn(before[i], before[i + 1], before[i + 2], turn);
+      for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(after[i + c], expected[c], 1e-2);
+    }
+  }
 }
 
 TEST(Color, AWholeTurnOfTheHueIsNone) {

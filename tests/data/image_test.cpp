@@ -115,6 +115,25 @@ TEST(Image, RotationBy0IsTheImageAndBy90ItsQuarterTurn) {
   }
 }
 
+TEST(Image, RotationIsBilinearWithZerosOutside) {
+  const Tensor image = random_image({7, 9, 2}, DType::float32);
+  for (double degrees : {1.0, 30.0, -75.0, 200.0}) {
+    const double angle = degrees * std::acos(-1.0) / 180;
+    expect_pixels(rotate_image(image, degrees), 1e-2, [&](auto y, auto x, auto c) {
+      const double v = static_cast<double>(y) - 3, u = static_cast<double>(x) - 4;
+      const double from_y = 3 + u * std::sin(angle) + v * std::cos(angle);
+      const double from_x = 4 + u * std::cos(angle) - v * std::sin(angle);
+      double sum = 0.0;
+      for (std::int64_t i = 0; i < 7; ++i)
+        for (std::int64_t j = 0; j < 9; ++j)
+          sum += value_at(image, i, j, c) *
+                 std::max(0.0, 1.0 - std::abs(from_y - static_cast<double>(i))) *
+                 std::max(0.0, 1.0 - std::abs(from_x - static_cast<double>(j)));
+      return sum;
+    });
+  }
+}
+
 TEST(Image, RotationBetweenQuartersLeavesTheCentreAndEmptiesTheCorners) {
   const Tensor image = Tensor::full({9, 9, 1}, 100, DType::uint8);
   const Tensor turned = rotate_image(image, 45);

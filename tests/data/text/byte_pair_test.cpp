@@ -32,6 +32,13 @@ TEST(BytePairs, MergesAreThoseFoundByHand) {
   EXPECT_EQ(pairs.encode("lower low"), (std::vector<std::int64_t>{257, 'e', 'r', 258}));
 }
 
+TEST(BytePairs, EncodingJoinsWhatWasLearntFirst) {
+  const BytePairEncoding first_ab(Merges{{'a', 'b'}, {'b', 'c'}});
+  const BytePairEncoding first_bc(Merges{{'b', 'c'}, {'a', 'b'}});
+  EXPECT_EQ(first_ab.tokens("abc"), (Tokens{"ab", "c"}));
+  EXPECT_EQ(first_bc.tokens("abc"), (Tokens{"a", "bc"}));
+}
+
 TEST(BytePairs, TrainingStopsWhenNoPairIsThereTwice) {
   EXPECT_EQ(BytePairEncoding::train("abcdef", 300).size(), 256);
   EXPECT_EQ(BytePairEncoding::train("", 300).size(), 256);

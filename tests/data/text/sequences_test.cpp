@@ -117,6 +117,18 @@ TEST(BucketSampler, EveryRunIsOfOneBucketAndNoSampleIsThereTwice) {
   }
 }
 
+TEST(BucketSampler, EpochsPutOtherSamplesTogether) {
+  const SamplerPtr sampler = bucket_sampler(Numbers(64, 5), {10}, 8, 1);
+  const auto runs = [&](std::int64_t epoch) {
+    const Numbers order = sampler->epoch(epoch);
+    std::set<std::set<std::int64_t>> result;
+    for (auto run = order.begin(); run != order.end(); run += 8) result.insert({run, run + 8});
+    return result;
+  };
+  EXPECT_EQ(runs(0).size(), 8u);
+  EXPECT_NE(runs(0), runs(1));
+}
+
 TEST(BucketSampler, IsAFunctionOfSeedAndEpoch) {
   const auto order = [](std::uint64_t seed, std::int64_t epoch) {
     return bucket_sampler(some_lengths(), {10, 20, 30}, 8, seed)->epoch(epoch);
