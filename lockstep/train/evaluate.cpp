@@ -164,7 +164,9 @@ namespace {
 class Pass {
  public:
   Pass(const data::Dataset& dataset, const EvaluateOptions& options)
-      : dataset_(dataset), options_(options), team_(options.threads, "evaluate") {}
+      : dataset_(dataset), options_(options), team_(options.threads, "evaluate") {
+    for (const auto& metric : options_.metrics) metric->reset();
+  }
 
   data::Fields batch(std::int64_t first) const {
     const std::int64_t end = std::min(first + options_.batch, dataset_.size());
@@ -181,6 +183,8 @@ class Pass {
     const auto samples = static_cast<double>(result_.samples);
     if (result_.samples > 0) result_.loss /= samples;
     if (labels_ > 0) result_.accuracy = static_cast<double>(right_) / static_cast<double>(labels_);
+    for (const auto& metric : options_.metrics)
+      for (const auto& value : metric->get_all()) result_.metrics.push_back(value);
     return std::move(result_);
   }
 
@@ -215,6 +219,7 @@ class Pass {
     result_.samples += batch.samples;
     result_.loss += batch.loss * static_cast<double>(batch.samples);
     if (batch.classes) take_classes(*batch.classes, batch.label);
+    for (const auto& metric : options_.metrics) metric->update(batch.label, batch.output);
     if (options_.on_batch) options_.on_batch(batch.output, batch.label);
   }
 

@@ -11,6 +11,7 @@
 #include "lockstep/data/transform.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/nn/block.h"
+#include "lockstep/nn/metric.h"
 #include "lockstep/train/step_engine.h"
 
 namespace lockstep::train {
@@ -21,8 +22,9 @@ struct EvaluateOptions {
   data::Transform transform = {};  // of each sample's first field
   // Keep the predicted and the true class of each label.
   bool keep_predictions = false;
-  // Called with each batch's output and label, in the order of the batches, by the caller's thread:
-  // for metrics.
+  // Reset, then given every batch in order.
+  std::vector<std::shared_ptr<nn::Metric>> metrics = {};
+  // Called with each batch's output and label, in the order of the batches, by the caller's thread.
   std::function<void(const Tensor& output, const Tensor& label)> on_batch = {};
 };
 
@@ -31,8 +33,8 @@ struct Evaluation {
   double accuracy = 0.0;  // of the largest output, over all labels; 0 when they are no classes
   bool has_accuracy = false;
   std::int64_t samples = 0;
-  std::vector<std::pair<std::string, double>> metrics = {};
-  std::vector<std::int64_t> predictions = {};  // in the data set's order
+  std::vector<std::pair<std::string, double>> metrics = {};  // what the options' metrics say
+  std::vector<std::int64_t> predictions = {};                // in the data set's order
   std::vector<std::int64_t> labels = {};
 };
 

@@ -41,8 +41,9 @@ struct FitOptions {
 
   data::DatasetPtr validation = {};
   data::Transform validation_transform = {};
-  std::int64_t validation_batch = 0;  // 0: 64
-  std::int64_t evaluate_every = 0;    // steps; 0: at the end of each epoch. And after the last step
+  std::vector<std::shared_ptr<nn::Metric>> metrics = {};  // besides loss and accuracy
+  std::int64_t validation_batch = 0;                      // 0: 64
+  std::int64_t evaluate_every = 0;  // steps; 0: at the end of each epoch. And after the last step
 
   std::string checkpoints = {};       // folder; empty: none are written
   std::int64_t checkpoint_every = 0;  // steps; 0: at the end of each epoch. And after the last step

@@ -79,6 +79,21 @@ TEST(Evaluate, GivesBatchesInOrder) {
   EXPECT_EQ(Evaluator(ready_net(), cross_entropy()).run(*images, options).labels, labels);
 }
 
+TEST(Evaluate, FeedsMetricsFromTheirBeginning) {
+  const nn::BlockPtr net = ready_net();
+  Evaluator evaluator(net, cross_entropy());
+  EvaluateOptions options{.batch = 4, .threads = 3, .transform = data::to_tensor()};
+  options.metrics = {std::make_shared<nn::Accuracy>(), std::make_shared<nn::TopKAccuracy>(2)};
+  const auto images = small_images(50);
+  for (int i = 0; i < 2; ++i) {
+    const Evaluation got = evaluator.run(*images, options);
+    ASSERT_EQ(got.metrics.size(), 2U);
+    EXPECT_EQ(got.metrics[0].first, "accuracy");
+    EXPECT_DOUBLE_EQ(got.metrics[0].second, got.accuracy);
+    EXPECT_GT(got.metrics[1].second, got.accuracy);
+  }
+}
+
 TEST(Evaluate, TakesTheParametersThatTheNetHasNow) {
   const nn::BlockPtr net = ready_net();
   Evaluator evaluator(net, cross_entropy());

@@ -184,6 +184,20 @@ TEST(Trainer, KeepsTheBestCheckpoint) {
   EXPECT_EQ(read_checkpoint(files.back().path).params_sha256, result.params_sha256);
 }
 
+TEST(Trainer, ReportsAndWatchesMetricsByName) {
+  const testing::TemporaryFolder folder("trainer_metrics");
+  FitOptions options = small_fit(2);
+  options.checkpoints = folder.path();
+  options.metrics = {std::make_shared<nn::TopKAccuracy>(2)};
+  options.monitor = {.metric = "no such"};
+  EXPECT_EQ(message_of<NotFound>([&] { run(options); }),
+            "train: evaluation has no metric named 'no such', it has loss, accuracy, " +
+                options.metrics[0]->name());
+  options.monitor = {.metric = options.metrics[0]->name()};
+  const FitResult result = run(options);
+  EXPECT_EQ(result.history[1].metric(options.monitor.metric), result.validation.metrics[0].second);
+}
+
 TEST(Trainer, StepsMayBeCountedInsteadOfEpochs) {
   FitOptions options = small_fit();
   options.steps = 6;

@@ -250,7 +250,8 @@ void Fit::evaluate() {
       parts_.evaluator->run(*options_.validation, {.batch = options_.validation_batch,
                                                    .threads = parts_.options.threads,
                                                    .transform = options_.validation_transform,
-                                                   .keep_predictions = keep});
+                                                   .keep_predictions = keep,
+                                                   .metrics = options_.metrics});
   evaluated_step_ = step_;
   state_.history.push_back(record_of(result_.validation, step_, step_ / steps_per_epoch()));
   for (const CallbackPtr& callback : options_.callbacks)
