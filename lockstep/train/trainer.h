@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,9 +49,8 @@ struct FitOptions {
   std::string checkpoints = {};       // folder; empty: none are written
   std::int64_t checkpoint_every = 0;  // steps; 0: at the end of each epoch. And after the last step
   std::int64_t keep_last = 3;
-  // What the best checkpoint is the best in. An empty metric: accuracy, or loss where there is
-  // none.
-  Monitor monitor = {.metric = ""};
+  // What the best checkpoint is the best in; none: accuracy, or loss where there is none.
+  std::optional<Monitor> monitor = {};
   // Go on from the newest good checkpoint; from the start when there is none.
   bool resume = false;
   // JSON object: more that must be the same to resume, such as a recipe's name.

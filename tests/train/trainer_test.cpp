@@ -170,7 +170,7 @@ TEST(Trainer, KeepsTheBestCheckpoint) {
   FitOptions options = small_fit(8);
   options.checkpoints = folder.path();
   options.keep_last = 1;
-  options.monitor = {.metric = "loss", .maximize = false};
+  options.monitor = Monitor{.metric = "loss", .maximize = false};
   const FitResult result = run(options);
   std::int64_t best = result.history[0].step;
   double least = result.history[0].metric("loss");
@@ -189,13 +189,13 @@ TEST(Trainer, ReportsAndWatchesMetricsByName) {
   FitOptions options = small_fit(2);
   options.checkpoints = folder.path();
   options.metrics = {std::make_shared<nn::TopKAccuracy>(2)};
-  options.monitor = {.metric = "no such"};
+  options.monitor = Monitor{.metric = "no such"};
   EXPECT_EQ(message_of<NotFound>([&] { run(options); }),
             "train: evaluation has no metric named 'no such', it has loss, accuracy, " +
                 options.metrics[0]->name());
-  options.monitor = {.metric = options.metrics[0]->name()};
+  options.monitor = Monitor{.metric = options.metrics[0]->name()};
   const FitResult result = run(options);
-  EXPECT_EQ(result.history[1].metric(options.monitor.metric), result.validation.metrics[0].second);
+  EXPECT_EQ(result.history[1].metric(options.monitor->metric), result.validation.metrics[0].second);
 }
 
 TEST(Trainer, StepsMayBeCountedInsteadOfEpochs) {

@@ -57,7 +57,7 @@ Evaluation evaluation_of(const EvaluationRecord& record) {
 }
 
 Monitor monitor_for(const FitOptions& options, const EvaluationRecord& record) {
-  if (!options.monitor.metric.empty()) return options.monitor;
+  if (options.monitor) return *options.monitor;
   for (const auto& [name, value] : record.metrics)
     if (name == "accuracy") return {.metric = "accuracy", .maximize = true};
   return {.metric = "loss", .maximize = false};
