@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "lockstep/data/codec.h"
 #include "lockstep/observe/event_file.h"
 #include "lockstep/observe/metrics_log.h"
 #include "lockstep/train/observers.h"
@@ -12,6 +13,13 @@ namespace {
 
 // TensorBoard draws no more points than this anyway.
 constexpr std::int64_t kEventPoints = 1000;
+constexpr std::int64_t kPictures = 4;
+
+// An image of bytes, [H, W] or [H, W, C], as a data set has it before any transform.
+bool is_picture(const Tensor& field) {
+  const int rank = field.rank();
+  return field.dtype() == DType::uint8 && (rank == 2 || (rank == 3 && field.shape(2) <= 4));
+}
 
 class Recorder final : public Callback {
  public:
@@ -24,10 +32,36 @@ class Recorder final : public Callback {
                             : observe::MetricsLog::resume(metrics_path_, first));
     events_.emplace(events_path_, first + 1);
     every_ = std::max<std::int64_t>(1, run.total_steps() / kEventPoints);
+    if (first == 0) guard(run, [&] { write_pictures(run.train_set()); });
   }
 
   void on_step_end(FitContext& run, const StepEvent& event) override {
     seconds_ = event.seconds;
+    guard(run, [&] { write_step(run, event); });
+  }
+
+  void on_epoch_end(FitContext& run, const EpochEvent& event) override {
+    guard(run, [&] { write_histograms(run.net(), event.step); });
+  }
+
+  void on_evaluation(FitContext& run, const Evaluation& evaluation) override {
+    guard(run, [&] { write_evaluation(run, evaluation); });
+  }
+
+ private:
+  // A full disk ends the record, not the training: told once.
+  template <class Write>
+  void guard(FitContext& run, const Write& write) {
+    if (failed_) return;
+    try {
+      write();
+    } catch (const IoError& error) {
+      failed_ = true;
+      run.warn(fmt::format("{}; metrics are not recorded any more", error.what()));
+    }
+  }
+
+  void write_step(FitContext& run, const StepEvent& event) {
     log_->append({.step = event.step,
                   .epoch = event.epoch + 1,
                   .time = event.seconds,
@@ -42,7 +76,7 @@ class Recorder final : public Callback {
     events_->scalar("samples_per_s", event.step, event.samples_per_s);
   }
 
-  void on_evaluation(FitContext& run, const Evaluation& evaluation) override {
+  void write_evaluation(FitContext& run, const Evaluation& evaluation) {
     observe::MetricsRow row{.step = run.step(),
                             .epoch = run.step() / run.steps_per_epoch(),
                             .time = seconds_,
@@ -52,15 +86,45 @@ class Recorder final : public Callback {
       row.values.emplace_back("val_accuracy", evaluation.accuracy);
       events_->scalar("accuracy/val", run.step(), evaluation.accuracy);
     }
+    for (const auto& [name, value] : evaluation.metrics) {
+      row.values.emplace_back("val_" + name, value);
+      events_->scalar(name + "/val", run.step(), value);
+    }
     log_->append(row);
   }
 
- private:
+  void write_histograms(const nn::Block& net, std::int64_t step) {
+    for (const auto& [name, parameter] : net.parameters())
+      events_->histogram("parameters/" + name, step, parameter.data().to_vector<float>());
+  }
+
+  void write_pictures(const data::Dataset& dataset) {
+    const std::int64_t count = std::min(kPictures, dataset.size());
+    for (std::int64_t i = 0; i < count; ++i) write_picture(dataset, i);
+  }
+
+  void write_picture(const data::Dataset& dataset, std::int64_t number) {
+    Tensor picture;
+    try {
+      picture = dataset.sample(number).front();
+    } catch (const Corrupt&) {
+      return;  // the loader reports it
+    }
+    if (!is_picture(picture)) return;
+    const std::string png = data::encode_png(picture);
+    events_->image(fmt::format("samples/{}", number), 0,
+                   {.width = static_cast<int>(picture.shape(1)),
+                    .height = static_cast<int>(picture.shape(0)),
+                    .channels = picture.rank() == 2 ? 1 : static_cast<int>(picture.shape(2)),
+                    .png = png});
+  }
+
   std::string metrics_path_, events_path_;
   std::optional<observe::MetricsLog> log_;
   std::optional<observe::EventWriter> events_;
   std::int64_t every_ = 1;
   double seconds_ = 0;
+  bool failed_ = false;
 };
 
 }  // namespace
