@@ -108,6 +108,20 @@ TEST(Hybridize, AWholeNetGivesWhatItGivesOpByOp) {
   testing::run_both_ways(*net, drawn({3, 2, 8, 8}, 1));
 }
 
+TEST(Hybridize, TellsShapesAndInitialValuesAsTheFirstCallWould) {
+  const auto make = [] {
+    const auto net = sequential(conv2d(4, 3), dense(3));
+    net->initialize(init::xavier(), 2);
+    return net;
+  };
+  const auto eager = make(), compiled = make();
+  compiled->hybridize();
+  const Tensor x = drawn({2, 2, 6, 6}, 1);
+  expect_close((*compiled)(x), (*eager)(x), 1e-5);
+  EXPECT_EQ(compiled->parameter("1.weight").data().to_vector<float>(),
+            eager->parameter("1.weight").data().to_vector<float>());
+}
+
 // Uses a parameter that is not its own.
 class Borrower : public Block {
  public:

@@ -91,6 +91,18 @@ TEST(BatchNorm, FrozenKeepsItsStatisticsAlsoWhenCompiledBefore) {
   EXPECT_NE(contents(*layer, "running_mean"), before);
 }
 
+TEST(BatchNorm, CompiledWhileFrozenMovesItsStatisticsOnceItIsNot) {
+  const auto layer = made();
+  layer->hybridize();
+  layer->freeze();
+  const ModeScope train(true);
+  (*layer)(batch());
+  EXPECT_EQ(contents(*layer, "running_mean"), (Floats{0}));
+  layer->unfreeze();
+  (*layer)(batch());
+  EXPECT_NE(contents(*layer, "running_mean"), (Floats{0}));
+}
+
 TEST(BatchNorm, HasTheParametersThatItIsAskedFor) {
   const auto layer = made({.center = false, .scale = false});
   (*layer)(batch());
