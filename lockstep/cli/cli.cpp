@@ -27,6 +27,9 @@ constexpr const char* kExamples = R"(Examples:
 lockstep COMMAND --help shows a command's options.)";
 
 void add_commands(CLI::App& app, Action& action) {
+  add_train_command(app, action);
+  add_eval_command(app, action);
+  add_predict_command(app, action);
   add_data_command(app, action);
   add_models_command(app, action);
   add_bench_command(app, action);

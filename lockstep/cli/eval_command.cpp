@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/run_files.h"
+#include "lockstep/train/evaluate.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct EvalOptions {
+  std::string run;
+  std::string data;
+  int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  bool json = false;
+};
+
+train::Evaluation evaluate(const TrainedModel& model, const EvalOptions& options) {
+  RunConfig config = model.config;
+  if (!options.data.empty()) config.data = options.data;
+  observe::Progress progress(observe::standard_error());
+  const train::RecipeData data = open_run_data(config, model.codec, progress);
+  train::EvaluateOptions how{.threads = options.threads};
+  if (model.recipe.test_transform != nullptr) how.transform = model.recipe.test_transform();
+  CompileOptions compile;
+  compile.compute = dtype_from_name(config.dtype);
+  return train::Evaluator(model.net, train::recipe_loss, compile).run(*data.test, how);
+}
+
+int eval(const EvalOptions& options) {
+  const TrainedModel model = load_model(options.run);
+  const train::Evaluation result = evaluate(model, options);
+  if (options.json) {
+    const nlohmann::ordered_json json{{"run", options.run},
+                                      {"recipe", model.recipe.name},
+                                      {"step", model.step},
+                                      {"samples", result.samples},
+                                      {"test_loss", result.loss},
+                                      {"test_accuracy", result.accuracy},
+                                      {"params_sha256", model.params_sha256}};
+    fmt::print("{}\n", json.dump());
+  } else {
+    fmt::print("{}: {} samples, loss {:.4f}, accuracy {:.4f} (step {}, params_sha256 {})\n",
+               model.recipe.name, result.samples, result.loss, result.accuracy, model.step,
+               model.params_sha256);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<EvalOptions>();
+  CLI::App* command = app.add_subcommand("eval", "Measure a trained model on test data");
+  command->group(kModelGroup);
+  command->add_option("run", options->run, "The run's folder")->type_name("RUNDIR")->required();
+  command->add_option("--data", options->data, "Other data than the run's")
+      ->type_name("DIR|synthetic");
+  command->add_option("--threads", options->threads, "Never change the result")
+      ->type_name("T")
+      ->check(CLI::Range(1, 4096));
+  command->add_flag("--json", options->json, "One JSON object on standard output");
+  command->callback([&action, options] { action = [options] { return eval(*options); }; });
+}
+
+}  // namespace lockstep::cli

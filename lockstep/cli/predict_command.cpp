@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/predict_input.h"
+#include "lockstep/cli/run_files.h"
+#include "lockstep/ops/softmax.h"
+#include "lockstep/train/generate.h"
+
+namespace lockstep::cli {
+namespace {
+
+struct PredictOptions {
+  std::string run;
+  std::vector<std::string> files;
+  std::int64_t top = 1;
+  bool json = false;
+  std::string prompt;
+  train::GenerateOptions generate;
+};
+
+struct Guess {
+  std::string name;
+  float confidence;
+};
+
+std::vector<Guess> best_guesses(const std::vector<float>& probabilities,
+                                const std::vector<std::string>& names, std::int64_t top) {
+  std::vector<std::size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return probabilities[a] > probabilities[b];
+  });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(top)));
+  std::vector<Guess> guesses;
+  for (const std::size_t i : order)
+    guesses.push_back({i < names.size() ? names[i] : std::to_string(i), probabilities[i]});
+  return guesses;
+}
+
+void print_guesses(const std::string& what, const std::vector<Guess>& guesses, bool json) {
+  if (json) {
+    nlohmann::ordered_json row{{"file", what}, {"classes", nlohmann::ordered_json::array()}};
+    for (const Guess& guess : guesses)
+      row["classes"].push_back({{"class", guess.name}, {"confidence", guess.confidence}});
+    fmt::print("{}\n", row.dump());
+    return;
+  }
+  std::string line = what + ":";
+  for (const Guess& guess : guesses)
+    line += fmt::format(" {} {:.1f}%", guess.name, 100 * guess.confidence);
+  fmt::print("{}\n", line);
+}
+
+int classify(const TrainedModel& model, const PredictOptions& options) {
+  if (options.files.empty()) throw WrongUsage("predict: no files were given");
+  for (const std::string& file : options.files)
+    for (const PredictInput& input : read_inputs(model, file)) {
+      const Tensor probabilities = softmax((*model.net)(input.batch));
+      print_guesses(input.name,
+                    best_guesses(probabilities.to_vector<float>(), model.classes, options.top),
+                    options.json);
+    }
+  return 0;
+}
+
+std::string prompt_of(const PredictOptions& options) {
+  if (!options.prompt.empty()) return options.prompt;
+  if (options.files.size() == 1) return read_file(options.files.front());
+  throw WrongUsage("predict: this run writes text: give --prompt TEXT, or one file that holds it");
+}
+
+int write_text(const TrainedModel& model, PredictOptions options) {
+  const train::TextCodecPtr codec = require_codec(model);
+  const std::string prompt = prompt_of(options);
+  options.generate.context = model.recipe.sample_shape[0];
+  if (!options.json) {
+    fmt::print("{}", prompt);
+    options.generate.on_number = [&](std::int64_t number) {
+      fmt::print("{}", codec->decode({&number, 1}));
+      std::fflush(stdout);
+    };
+  }
+  const std::vector<std::int64_t> numbers =
+      train::generate(*model.net, codec->encode(prompt), options.generate);
+  if (options.json)
+    fmt::print("{}\n",
+               nlohmann::ordered_json{{"prompt", prompt}, {"text", codec->decode(numbers)}}.dump(
+                   -1, ' ', false, nlohmann::json::error_handler_t::replace));
+  else
+    fmt::print("\n");
+  return 0;
+}
+
+int predict(const PredictOptions& options) {
+  const TrainedModel model = load_model(options.run);
+  model.net->hybridize();
+  return model.recipe.task == train::Task::characters ? write_text(model, options)
+                                                      : classify(model, options);
+}
+
+void add_writing(CLI::App& command, PredictOptions& options) {
+  constexpr const char* kWriting = "Writing (char-gpt)";
+  command.add_option("--prompt", options.prompt, "How the text begins")
+      ->type_name("TEXT")
+      ->group(kWriting);
+  command.add_option("--length", options.generate.length, "Characters to add")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000))
+      ->default_str("200")
+      ->group(kWriting);
+  command.add_option("--temperature", options.generate.temperature, "0: always the likeliest")
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 100.0))
+      ->default_str("0.8")
+      ->group(kWriting);
+  command.add_option("--seed", options.generate.seed, "Another seed, another text")
+      ->type_name("K")
+      ->default_str("0")
+      ->group(kWriting);
+}
+
+}  // namespace
+
+void add_predict_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<PredictOptions>();
+  CLI::App* command = app.add_subcommand("predict", "Ask a trained model about files of yours");
+  command->group(kModelGroup);
+  command->add_option("run", options->run, "The run's folder")->type_name("RUNDIR")->required();
+  command->add_option("files", options->files, "PNG, JPEG or idx images; text files")
+      ->type_name("FILE...");
+  command->add_option("--top", options->top, "How many classes to show")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000))
+      ->default_str("1");
+  command->add_flag("--json", options->json, "One JSON object a line");
+  add_writing(*command, *options);
+  command->footer(R"(Examples:
+  lockstep predict runs/mnist-lenet-1 digit.png --top 3
+  lockstep predict runs/text-lstm-1 mail.txt
+  lockstep predict runs/char-gpt-1 --prompt "Call me " --length 500 --temperature 0.7)");
+  command->callback([&action, options] { action = [options] { return predict(*options); }; });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "lockstep/cli/run_config.h"
+#include "lockstep/observe/progress.h"
+#include "lockstep/observe/run_folder.h"
+#include "lockstep/train/recipe_data.h"
+
+namespace lockstep::cli {
+
+// The run's data: generated, from its folder, or from the cache, fetched where it is missing.
+train::RecipeData open_run_data(const RunConfig& config, train::TextCodecPtr codec,
+                                observe::Progress& progress);
+
+// Text recipes keep how text becomes numbers beside the checkpoints. Nothing for others, and for
+// generated data.
+void write_codec(const observe::RunFolder& run, const train::TextCodec& codec);
+train::TextCodecPtr read_codec(const observe::RunFolder& run, const train::Recipe& recipe);
+
+// The classes' names, in the order of their numbers.
+void write_classes(const observe::RunFolder& run, const std::vector<std::string>& names);
+
+// A net with the parameters of a run's newest good checkpoint.
+struct TrainedModel {
+  RunConfig config;
+  const train::Recipe& recipe;
+  nn::BlockPtr net;
+  train::TextCodecPtr codec;
+  std::vector<std::string> classes;
+  std::int64_t step = 0;
+  std::string params_sha256;
+};
+
+// Throws NotFound when there is no run or no checkpoint in it, Corrupt when none is good.
+TrainedModel load_model(const std::string& run_folder);
+
+}  // namespace lockstep::cli

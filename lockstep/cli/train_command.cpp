@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/run_files.h"
+#include "lockstep/cli/run_report.h"
+#include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/train_options.h"
+#include "lockstep/cli/train_report.h"
+#include "lockstep/train/observers.h"
+#include "lockstep/train/trainer.h"
+
+namespace lockstep::cli {
+namespace {
+
+using observe::RunFolder;
+
+// Everything of a run that the command line and the run's folder decide.
+struct Job {
+  const TrainOptions& options;
+  RunConfig config;
+  const train::Recipe& recipe;
+  int threads;
+  train::RecipeData data;
+  std::optional<RunFolder> run;
+};
+
+int thread_count(const TrainOptions& options) {
+  if (options.threads > 0) return options.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+observe::ProgressTarget progress_target(const TrainOptions& options) {
+  return options.quiet ? observe::nowhere() : observe::standard_error();
+}
+
+void say(const TrainOptions& options, const std::string& line) {
+  if (!options.quiet) fmt::print(stderr, "{}\n", line);
+}
+
+// A folder that is in use is refused before any data is fetched; it is made afterwards, so that
+// missing data leaves nothing behind.
+void check_out(const std::string& out) {
+  if (!out.empty() && std::filesystem::exists(out) && !std::filesystem::is_empty(out))
+    RunFolder::create(out);
+}
+
+RunFolder new_run(const TrainOptions& options) {
+  return options.out.empty() ? RunFolder::create_next("runs", options.recipe)
+                             : RunFolder::create(options.out);
+}
+
+train::RecipeData open_job_data(const Job& job, train::TextCodecPtr codec) {
+  observe::Progress progress(progress_target(job.options));
+  return open_run_data(job.config, std::move(codec), progress);
+}
+
+void check_size(const Job& job) {
+  if (job.data.train->size() < job.config.global_batch)
+    throw InvalidArgument("{}: has {} samples for training, fewer than a global batch of {}",
+                          job.config.data.empty() ? job.recipe.dataset : job.config.data,
+                          job.data.train->size(), job.config.global_batch);
+}
+
+Job start_job(const TrainOptions& options) {
+  const train::Recipe& recipe = train::find_recipe(options.recipe);
+  Job job{options, apply_options(default_config(recipe), options),
+          recipe,  thread_count(options),
+          {},      {}};
+  check_out(options.out);
+  job.data = open_job_data(job, {});
+  check_size(job);
+  job.run.emplace(new_run(options));
+  job.run->write_config(to_json(job.config));
+  write_classes(*job.run, job.data.test->class_names());
+  if (job.data.codec) write_codec(*job.run, *job.data.codec);
+  return job;
+}
+
+// What decides no bit may differ from the first time.
+Job resume_job(const TrainOptions& options) {
+  if (options.out.empty()) throw WrongUsage("--resume: needs --out RUNDIR, the run to go on with");
+  RunFolder run = RunFolder::resume(options.out);
+  const RunConfig before = config_from_json(run.read_config(), run.config_path());
+  const RunConfig now = apply_options(before, options);
+  const std::string ignored[] = {"version"};
+  observe::check_same_config(run, to_json(now), ignored);
+  Job job{options, before, train::find_recipe(before.recipe), thread_count(options), {}, {}};
+  job.data = open_job_data(job, read_codec(run, job.recipe));
+  job.run.emplace(std::move(run));
+  return job;
+}
+
+train::TrainerOptions trainer_options(const Job& job) {
+  train::TrainerOptions options{.global_batch = job.config.global_batch,
+                                .shards = job.config.shards,
+                                .threads = job.threads,
+                                .seed = job.config.seed};
+  options.compile.compute = dtype_from_name(job.config.dtype);
+  return options;
+}
+
+std::int64_t total_steps(const Job& job) {
+  if (job.config.steps > 0) return job.config.steps;
+  return job.config.epochs * (job.data.train->size() / job.config.global_batch);
+}
+
+data::Transform transform_of(data::Transform (*make)()) {
+  return make == nullptr ? data::Transform{} : make();
+}
+
+// The report needs to know which samples were taken for what.
+class KeepPredictions final : public train::Callback {
+ public:
+  bool wants_predictions() const override { return true; }
+};
+
+train::FitOptions fit_options(const Job& job, const StopSignals& signals) {
+  const TrainOptions& options = job.options;
+  std::vector<train::CallbackPtr> callbacks{train::show_progress(progress_target(options)),
+                                            train::record_metrics(*job.run)};
+  if (options.report && job.recipe.task != train::Task::characters)
+    callbacks.push_back(std::make_shared<KeepPredictions>());
+  return {.epochs = job.config.epochs,
+          .steps = job.config.steps,
+          .transform = transform_of(job.recipe.train_transform),
+          .schedule = train::make_schedule(job.config.learning, total_steps(job)),
+          .callbacks = std::move(callbacks),
+          .validation = job.data.test,
+          .validation_transform = transform_of(job.recipe.test_transform),
+          .evaluate_every = options.eval_every,
+          .checkpoints = job.run->checkpoints_path(),
+          .checkpoint_every = options.checkpoint_every,
+          .keep_last = options.keep,
+          .resume = options.resume,
+          .configuration = to_json(job.config),
+          .stop = &signals.asked(),
+          .skip_bad = job.config.skip_bad};
+}
+
+std::string resume_command(const Job& job) {
+  return fmt::format("lockstep train {} --resume --out {}", job.config.recipe, job.run->path());
+}
+
+int train(const TrainOptions& options) {
+  Job job = options.resume ? resume_job(options) : start_job(options);
+  say(options,
+      fmt::format("{}: {} threads, {} shards of {}, run folder {}", job.config.recipe, job.threads,
+                  job.config.shards, job.config.global_batch / job.config.shards, job.run->path()));
+  const StopSignals signals;
+  train::Trainer trainer(job.recipe.model(), train::recipe_loss,
+                         train::make_optimizer(job.config.learning), trainer_options(job));
+  const train::FitResult result = trainer.fit(job.data.train, fit_options(job, signals));
+  const bool interrupted = result.stopped && signals.asked();
+  const TrainOutcome outcome{job.config, job.recipe, job.threads, job.run->path(), result};
+  if (options.report) write_run_report(*job.run, outcome, job.data, trainer.net());
+  if (options.json)
+    fmt::print("{}\n", outcome_json(outcome));
+  else if (!interrupted)
+    fmt::print("{}", outcome_text(outcome, *job.run, options.report ? job.run->report_path() : ""));
+  if (!interrupted) return 0;
+  fmt::print(stderr, "lockstep: stopped after step {}; to go on: {}\n", result.steps,
+             resume_command(job));
+  return signals.exit_status();
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<TrainOptions>();
+  CLI::App* command =
+      app.add_subcommand("train", "Train a model; the same bits on any machine load");
+  command->group(kModelGroup);
+  add_train_options(*command, *options);
+  command->footer(R"(Examples:
+  lockstep train mnist-lenet
+  lockstep train cifar-cnn --epochs 20 --optimizer adamw --learning-rate 0.002 --out run
+  lockstep train cifar-cnn --resume --out run          after Ctrl-C, a crash or a power cut
+  lockstep train char-gpt --data synthetic --steps 20 --json
+
+Ctrl-C finishes the step, writes a checkpoint and says how to go on (exit status 130; 143 after
+SIGTERM). A second Ctrl-C ends the program at once.)");
+  command->callback([&action, options] { action = [options] { return train(*options); }; });
+}
+
+}  // namespace lockstep::cli

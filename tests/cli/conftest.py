@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program as a user runs it: a process, its exit status, what it prints."""
+import json
+import os
+import resource
+import signal
+import subprocess
+
+import pytest
+
+PROGRAM = os.environ.get("LOCKSTEP", "build/bin/lockstep")
+
+
+class Outcome:
+    def __init__(self, process):
+        self.status = process.returncode
+        self.out = process.stdout
+        self.err = process.stderr
+
+    @property
+    def json(self):
+        """The last line of standard output."""
+        assert self.status == 0, self.err
+        return json.loads(self.out.strip().splitlines()[-1])
+
+    @property
+    def complaint(self):
+        """The one line that says what was wrong; progress may stand before it."""
+        assert self.err.endswith("\n")
+        lines = [line for line in self.err.splitlines() if line.startswith("lockstep: ")]
+        assert len(lines) == 1, self.err
+        assert self.err.splitlines()[-1] == lines[0]
+        return lines[0]
+
+
+class Lockstep:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def run(self, *words, status=None, timeout=300, **how):
+        process = subprocess.run([PROGRAM, *map(str, words)], cwd=self.folder, text=True,
+                                 capture_output=True, timeout=timeout, **how)
+        outcome = Outcome(process)
+        if status is not None:
+            assert outcome.status == status, outcome.err + outcome.out
+        return outcome
+
+    def start(self, *words):
+        return subprocess.Popen([PROGRAM, *map(str, words)], cwd=self.folder, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def train(self, recipe, *words, **how):
+        return self.run("train", recipe, "--data", "synthetic", "--quiet", "--no-report", "--json",
+                        *words, **how)
+
+    def run_without_space(self, *words):
+        """No file may grow: what a full disk does to standard output."""
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        with open(os.path.join(self.folder, "out"), "w") as out:
+            return subprocess.run([PROGRAM, *words], stdout=out, stderr=subprocess.PIPE, text=True,
+                                  preexec_fn=limit, restore_signals=False, timeout=60)
+
+
+@pytest.fixture
+def lockstep(tmp_path):
+    return Lockstep(tmp_path)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever is wrong: one clear line, the right exit status, nothing half made."""
+import gzip
+import os
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+
+@pytest.mark.parametrize("words,complaint", [
+    (["train"], "recipe is required"),
+    (["train", "mnist"], "recipe: mnist not in {mnist-mlp,"),
+    (["train", "mnist-mlp", "--global-batch", "100"],
+     "--global-batch 100 with --shards 8: the shards must divide the batch evenly"),
+    (["train", "mnist-mlp", "--workers", "9"],
+     "--workers 9 with --shards 8: a worker computes at least one shard"),
+    (["train", "mnist-mlp", "--workers", "2"],
+     "--workers 2: this version trains in one process, expected 1"),
+    (["train", "mnist-mlp", "--kvstore", "ps_sync"],
+     "--kvstore ps_sync: this version trains in one process, expected local"),
+    (["train", "mnist-mlp", "--epochs", "0"],
+     "--epochs: got 0, expected a number of at least 1"),
+    (["train", "mnist-mlp", "--epochs", "1", "--steps", "1"], "--steps excludes --epochs"),
+    (["train", "mnist-mlp", "--threads", "none"], "expected a number of at least 1"),
+    (["train", "mnist-mlp", "--learning-rate", "-1"],
+     "learning rate: got -1, expected a number above 0"),
+    (["train", "mnist-mlp", "--optimizer", "adam", "--momentum", "0.9"], "adam: no parameter 'momentum'"),
+    (["train", "mnist-mlp", "--resume"], "--resume: needs --out RUNDIR, the run to go on with"),
+    (["predict"], "run is required"),
+    (["data", "get", "imagenet"], "imagenet not in {"),
+    (["completion", "tcsh"], "tcsh not in {bash,zsh,fish}"),
+    (["models", "--summary", "vgg"], "vgg not in {"),
+])
+def test_wrong_usage_is_two(lockstep, words, complaint):
+    outcome = lockstep.run(*words, status=2)
+    assert complaint in outcome.complaint
+    assert outcome.out == ""
+    assert list(lockstep.folder.iterdir()) == []
+
+
+def test_a_run_folder_that_exists_is_refused_and_untouched(lockstep):
+    lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
+    before = sorted((p, p.stat().st_mtime_ns) for p in (lockstep.folder / "run").rglob("*"))
+    outcome = lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=1)
+    assert "run: " in outcome.complaint
+    assert sorted((p, p.stat().st_mtime_ns) for p in (lockstep.folder / "run").rglob("*")) == before
+
+
+def test_another_configuration_names_what_differs(lockstep):
+    lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
+    outcome = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", "--seed", 5,
+                           "--global-batch", 64, status=1)
+    assert "seed" in outcome.complaint and "global_batch" in outcome.complaint
+    assert "64" in outcome.complaint and "128" in outcome.complaint
+    lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", "--threads", 3, status=0)
+
+
+def test_nothing_to_resume_or_to_evaluate(lockstep):
+    assert "nowhere" in lockstep.run("train", "mnist-mlp", "--resume", "--out", "nowhere",
+                                     status=1).complaint
+    assert "nowhere" in lockstep.run("eval", "nowhere", status=1).complaint
+    assert "nowhere" in lockstep.run("predict", "nowhere", "x.png", status=1).complaint
+    assert list(lockstep.folder.iterdir()) == []
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(lockstep):
+    outcome = lockstep.train("mnist-mlp", "--steps", 50, "--learning-rate", "1e30", "--schedule",
+                             "constant", "--warm-up", "0", "--checkpoint-every", 1, "--out", "run",
+                             status=1)
+    assert "step" in outcome.complaint
+    lockstep.run("eval", "run", status=0)
+
+
+def test_output_that_cannot_be_written_is_a_failure(lockstep):
+    process = lockstep.run_without_space("--help")
+    assert process.returncode == 1
+    assert process.stderr.startswith("lockstep: standard output: cannot be written")
+
+
+def idx(dtype, *shape, fill=0, count=None):
+    size = 1
+    for extent in shape:
+        size *= extent
+    return (bytes([0, 0, dtype, len(shape)]) + struct.pack(f">{len(shape)}I", *shape)
+            + bytes([fill]) * (size if count is None else count))
+
+
+def write_mnist(folder, **replaced):
+    folder.mkdir()
+    files = {"train-images-idx3-ubyte": idx(8, 64, 28, 28), "train-labels-idx1-ubyte": idx(8, 64),
+             "t10k-images-idx3-ubyte": idx(8, 16, 28, 28), "t10k-labels-idx1-ubyte": idx(8, 16)}
+    files.update({name.replace("_", "-"): contents for name, contents in replaced.items()})
+    for name, contents in files.items():
+        if contents is not None:
+            (folder / name).write_bytes(contents)
+
+
+def train_on_files(lockstep, **how):
+    return lockstep.run("train", "mnist-mlp", "--data", "mnist", "--steps", 2, "--global-batch", 16,
+                        "--json", "--out", "run", **how)
+
+
+def test_files_of_a_folder_are_read_plain_or_gzip(lockstep):
+    packed = gzip.compress(idx(8, 64, 28, 28))
+    write_mnist(lockstep.folder / "mnist", train_images_idx3_ubyte=packed)
+    assert train_on_files(lockstep).json["test_accuracy"] >= 0
+
+
+@pytest.mark.parametrize("replaced,names", [
+    ({"train_images_idx3_ubyte": None}, ["train-images-idx3-ubyte"]),
+    ({"train_images_idx3_ubyte": idx(8, 64, 28, 28, count=1000)}, ["train-images-idx3-ubyte"]),
+    ({"train_labels_idx1_ubyte": b"\x01\x02\x08\x01" + b"\0" * 68}, ["train-labels-idx1-ubyte"]),
+    ({"train_labels_idx1_ubyte": idx(8, 63)}, ["63", "64"]),
+    ({"t10k_labels_idx1_ubyte": idx(8, 16, fill=10)}, ["t10k-labels-idx1-ubyte", "10"]),
+    ({"train_images_idx3_ubyte": gzip.compress(idx(8, 64, 28, 28))[:-20]},
+     ["train-images-idx3-ubyte"]),
+    ({"train_images_idx3_ubyte": idx(8, 64, 20, 20)}, ["20", "28"]),
+])
+def test_bad_files_are_named_and_leave_no_run(lockstep, replaced, names):
+    write_mnist(lockstep.folder / "mnist", **replaced)
+    outcome = train_on_files(lockstep, status=1)
+    for name in names:
+        assert name in outcome.complaint
+    assert not (lockstep.folder / "run").exists()
+
+
+def test_a_data_folder_that_is_not_there_is_named(lockstep):
+    outcome = train_on_files(lockstep, status=1)
+    assert "mnist" in outcome.complaint and not (lockstep.folder / "run").exists()
+
+
+def test_fewer_samples_than_a_batch(lockstep):
+    write_mnist(lockstep.folder / "mnist")
+    outcome = lockstep.run("train", "mnist-mlp", "--data", "mnist", "--out", "run", status=1)
+    assert "64 samples" in outcome.complaint and "128" in outcome.complaint
+    assert not (lockstep.folder / "run").exists()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder],
+            capture_output=True).returncode != 0:
+        pytest.skip("needs the right to mount a small file system")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_damages_no_checkpoint(lockstep, small_disk):
+    words = ["--steps", 40, "--checkpoint-every", 5, "--keep", 2, "--out", small_disk / "run"]
+    lockstep.train("mnist-mlp", "--steps", 40, "--checkpoint-every", 5, "--keep", 2, "--out", "all",
+                   status=0)
+    process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", *words)
+    while not list(small_disk.glob("run/checkpoints/*.ckpt")) and process.poll() is None:
+        pass
+    try:
+        with open(small_disk / "filler", "wb") as filler:
+            while True:
+                filler.write(b"x" * 65536)
+                filler.flush()
+    except OSError:
+        pass
+    process.communicate(timeout=60)
+    lockstep.run("eval", small_disk / "run", status=0)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands around training."""
+import shutil
+import struct
+import subprocess
+import zlib
+
+import pytest
+
+
+def png(width, height, value):
+    def chunk(name, contents):
+        return (struct.pack(">I", len(contents)) + name + contents
+                + struct.pack(">I", zlib.crc32(name + contents)))
+    rows = (b"\0" + bytes([value]) * width) * height
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def test_predict_says_a_class_and_how_sure_it_is(lockstep):
+    lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
+    (lockstep.folder / "a.png").write_bytes(png(28, 28, 0))
+    (lockstep.folder / "b.png").write_bytes(png(56, 40, 200))
+    outcome = lockstep.run("predict", "run", "a.png", "b.png", status=0)
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("a.png: ") and lines[0].endswith("%")
+    assert lines[1].startswith("b.png: ")
+    row = lockstep.run("predict", "run", "a.png", "--top", 10, "--json").json
+    assert row["file"] == "a.png" and len(row["classes"]) == 10
+    assert sum(c["confidence"] for c in row["classes"]) == pytest.approx(1, abs=1e-4)
+
+
+def test_predict_takes_every_image_of_an_idx_file(lockstep):
+    lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
+    images = bytes([0, 0, 8, 3]) + struct.pack(">3I", 2, 28, 28) + bytes(2 * 784)
+    (lockstep.folder / "digits").write_bytes(images)
+    lines = lockstep.run("predict", "run", "digits", status=0).out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["digits[0]", "digits[1]"]
+
+
+def test_predict_names_a_file_that_is_no_image(lockstep):
+    lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
+    (lockstep.folder / "a.png").write_bytes(png(28, 28, 0)[:60])
+    assert "a.png: " in lockstep.run("predict", "run", "a.png", status=1).complaint
+    assert "b.png: " in lockstep.run("predict", "run", "b.png", status=1).complaint
+
+
+def mails(folder, spam, ham):
+    for name, texts in (("spam", spam), ("ham", ham)):
+        (folder / name).mkdir(parents=True)
+        for i, text in enumerate(texts):
+            (folder / name / f"{i}.txt").write_text(text)
+
+
+def test_a_text_classifier_reads_files(lockstep):
+    spam = [f"win money now offer {i}" for i in range(40)]
+    ham = [f"the meeting is on monday {i}" for i in range(40)]
+    mails(lockstep.folder / "mails", spam, ham)
+    result = lockstep.run("train", "text-lstm", "--data", "mails", "--steps", 20, "--global-batch",
+                          16, "--json", "--out", "run").json
+    assert result["test_accuracy"] == 1
+    (lockstep.folder / "new.txt").write_text("win an offer")
+    row = lockstep.run("predict", "run", "new.txt", "--json").json
+    assert row["classes"][0]["class"] == "spam"
+    again = lockstep.run("eval", "run", "--json").json
+    assert again["test_loss"] == result["test_loss"]
+
+
+def test_a_character_model_writes(lockstep):
+    (lockstep.folder / "book").mkdir()
+    (lockstep.folder / "book" / "text.txt").write_text("abcd " * 4000)
+    lockstep.run("train", "char-gpt", "--data", "book", "--steps", 5, "--global-batch", 8, "--out",
+                 "run", status=0)
+    words = ["predict", "run", "--prompt", "abcd", "--length", "12", "--seed", "3"]
+    first = lockstep.run(*words, status=0).out
+    assert first.startswith("abcd") and len(first) == 4 + 12 + 1
+    assert lockstep.run(*words, status=0).out == first
+    assert "--prompt" in lockstep.run("predict", "run", status=2).complaint
+
+
+def test_models_are_listed_and_summarised(lockstep):
+    assert "cifar-resnet18" in lockstep.run("models", status=0).out
+    assert "1,199,882" in lockstep.run("models", "--summary", "mnist-lenet", status=0).out.replace(
+        "1199882", "1,199,882")
+
+
+def test_data_sets_are_listed_and_have_a_place(lockstep):
+    out = lockstep.run("data", "list", env={"LOCKSTEP_DATA": "/nowhere"}, status=0).out
+    for name in ("mnist", "fashion-mnist", "cifar10", "moby-dick", "spam-assassin"):
+        assert name in out
+    assert lockstep.run("data", "path", env={"LOCKSTEP_DATA": "/nowhere"}).out == "/nowhere\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_parse(lockstep, shell):
+    script = lockstep.run("completion", shell, status=0).out
+    for word in ("train", "predict", "mnist-lenet"):
+        assert word in script
+    if shutil.which(shell):
+        check = subprocess.run([shell, "-n"], input=script, text=True, capture_output=True)
+        assert check.returncode == 0, check.stderr
+
+
+def complete(script, *words):
+    """What bash offers for the last word."""
+    quoted = " ".join(f"'{word}'" for word in ("lockstep", *words))
+    ask = f"COMP_WORDS=({quoted}); COMP_CWORD={len(words)}; _lockstep; echo \"${{COMPREPLY[@]}}\""
+    return subprocess.run(["bash", "-c", f"{script}\n{ask}"], text=True, capture_output=True,
+                          check=True).stdout.split()
+
+
+def test_bash_completes_commands_options_and_values(lockstep):
+    script = lockstep.run("completion", "bash", status=0).out
+    assert complete(script, "tr") == ["train"]
+    assert complete(script, "train", "mnist-") == ["mnist-mlp", "mnist-lenet"]
+    assert "--global-batch" in complete(script, "train", "mnist-mlp", "--g")
+    assert complete(script, "train", "mnist-mlp", "--optimizer", "adamw") == ["adamw"]
+    assert complete(script, "data", "get", "moby") == ["moby-dick"]
+
+
+def test_help_is_grouped_and_shows_examples(lockstep):
+    out = lockstep.run("--help", status=0).out
+    for word in ("Train and use a model", "Data, models and tools", "Examples:",
+                 "lockstep train mnist-lenet"):
+        assert word in out
+    assert "{false}" not in lockstep.run("bench", "step", "--help", status=0).out
