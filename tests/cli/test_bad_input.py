@@ -22,7 +22,7 @@ import pytest
      "--kvstore ps_sync: this version trains in one process, expected local"),
     (["train", "mnist-mlp", "--epochs", "0"],
      "--epochs: got 0, expected a number of at least 1"),
-    (["train", "mnist-mlp", "--epochs", "1", "--steps", "1"], "--steps excludes --epochs"),
+    (["train", "mnist-mlp", "--epochs", "1", "--steps", "1"], "--epochs excludes --steps"),
     (["train", "mnist-mlp", "--threads", "none"], "expected a number of at least 1"),
     (["train", "mnist-mlp", "--learning-rate", "-1"],
      "learning rate: got -1, expected a number above 0"),

@@ -56,8 +56,8 @@ def test_a_text_classifier_reads_files(lockstep):
     spam = [f"win money now offer {i}" for i in range(40)]
     ham = [f"the meeting is on monday {i}" for i in range(40)]
     mails(lockstep.folder / "mails", spam, ham)
-    result = lockstep.run("train", "text-lstm", "--data", "mails", "--steps", 20, "--global-batch",
-                          16, "--json", "--out", "run").json
+    result = lockstep.run("train", "text-lstm", "--data", "mails", "--steps", 25, "--global-batch",
+                          16, "--learning-rate", "0.01", "--json", "--out", "run").json
     assert result["test_accuracy"] == 1
     (lockstep.folder / "new.txt").write_text("win an offer")
     row = lockstep.run("predict", "run", "new.txt", "--json").json
@@ -80,8 +80,7 @@ def test_a_character_model_writes(lockstep):
 
 def test_models_are_listed_and_summarised(lockstep):
     assert "cifar-resnet18" in lockstep.run("models", status=0).out
-    assert "1,199,882" in lockstep.run("models", "--summary", "mnist-lenet", status=0).out.replace(
-        "1199882", "1,199,882")
+    assert "421,642" in lockstep.run("models", "--summary", "mnist-lenet", status=0).out
 
 
 def test_data_sets_are_listed_and_have_a_place(lockstep):
