@@ -52,7 +52,7 @@ std::vector<RecordKey> read_record_index(const std::string& path);
 // been called, else not at all.
 class RecordWriter {
  public:
-  // `index`: the .idx file's path; empty: none. Throws IoError.
+  // `index`: the .idx file's path; empty: none. Throws NotFound when a folder is missing, IoError.
   explicit RecordWriter(std::string path, std::string index = {});
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
+#include <span>
 
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-
+#include "lockstep/base/file.h"
 #include "lockstep/data/detail/record_format.h"
 #include "lockstep/data/record_io.h"
 
@@ -12,38 +9,6 @@ namespace lockstep::data {
 namespace {
 
 using detail::Part;
-
-// A file that has its name only when it is whole.
-class PendingFile {
- public:
-  explicit PendingFile(std::string path)
-      : path_(std::move(path)), temporary_(fmt::format("{}.tmp{}", path_, ::getpid())) {
-    stream_.open(temporary_, std::ios::binary | std::ios::trunc);
-    if (!stream_) throw IoError("{}: cannot create: {}", path_, std::strerror(errno));
-  }
-  ~PendingFile() {
-    if (!done_) std::remove(temporary_.c_str());
-  }
-  PendingFile(const PendingFile&) = delete;
-  PendingFile& operator=(const PendingFile&) = delete;
-
-  void write(std::string_view bytes) {
-    stream_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    if (!stream_) throw IoError("{}: cannot write: {}", path_, std::strerror(errno));
-  }
-  void finish() {
-    stream_.close();
-    if (!stream_ || std::rename(temporary_.c_str(), path_.c_str()) != 0)
-      throw IoError("{}: cannot write: {}", path_, std::strerror(errno));
-    done_ = true;
-  }
-
- private:
-  std::string path_;
-  std::string temporary_;
-  std::ofstream stream_;
-  bool done_ = false;
-};
 
 void append_part(std::string& bytes, Part part, std::string_view data) {
   detail::append_little_endian(bytes, detail::kRecordMagic);
@@ -69,10 +34,11 @@ std::string format_record(std::string_view record) {
 
 struct RecordWriter::Impl {
   Impl(std::string path, std::string index_path) : records(std::move(path)) {
-    if (!index_path.empty()) index = std::make_unique<PendingFile>(std::move(index_path));
+    if (!index_path.empty()) index = std::make_unique<AtomicFile>(std::move(index_path));
   }
-  PendingFile records;
-  std::unique_ptr<PendingFile> index;
+  AtomicFile records;
+  std::unique_ptr<AtomicFile> index;
+  std::string index_text;
   std::uint64_t offset = 0;
   std::int64_t count = 0;
 };
@@ -87,15 +53,17 @@ void RecordWriter::write(std::string_view record) {
     throw InvalidArgument("record: {} bytes, a record has less than {}", record.size(),
                           std::uint64_t{1} << detail::kLengthBits);
   const std::string bytes = format_record(record);
-  impl_->records.write(bytes);
-  if (impl_->index) impl_->index->write(fmt::format("{}\t{}\n", impl_->count, impl_->offset));
+  impl_->records.write(std::as_bytes(std::span(bytes)));
+  impl_->index_text += fmt::format("{}\t{}\n", impl_->count, impl_->offset);
   impl_->offset += bytes.size();
   ++impl_->count;
 }
 
 void RecordWriter::finish() {
-  impl_->records.finish();
-  if (impl_->index) impl_->index->finish();
+  impl_->records.commit();
+  if (!impl_->index) return;
+  impl_->index->write(std::as_bytes(std::span(impl_->index_text)));
+  impl_->index->commit();
 }
 
 }  // namespace lockstep::data

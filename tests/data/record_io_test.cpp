@@ -113,7 +113,7 @@ TEST(RecordIo, AnUnfinishedFileDoesNotAppear) {
   const TemporaryFolder folder;
   { RecordWriter(folder.path("a.rec"), folder.path("a.idx")).write("abc"); }
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  EXPECT_THROW(RecordWriter(folder.path("no/a.rec")), IoError);
+  EXPECT_THROW(RecordWriter(folder.path("no/a.rec")), NotFound);
 }
 
 TEST(RecordIo, AMissingFileIsNamed) {
