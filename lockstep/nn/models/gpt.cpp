@@ -20,7 +20,7 @@ constexpr double kSigma = 0.02;
 TransformerOptions block_options(const GptOptions& options) {
   const double scale = 1.0 / std::sqrt(2.0 * std::max(options.blocks, 1));
   return {.dropout = options.dropout,
-          .attention_dropout = options.dropout,
+          .attention_dropout = options.attention_dropout,
           .activation = "gelu_tanh",
           .causal = true,
           .weight_init = init::normal(kSigma),

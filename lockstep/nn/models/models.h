@@ -82,7 +82,8 @@ struct GptOptions {
   std::int64_t width = 256;
   std::int64_t heads = 8;
   int blocks = 4;
-  double dropout = 0.0;
+  double dropout = 0.0;            // of what is added up: embeddings and each block's two parts
+  double attention_dropout = 0.0;  // of attention's weights; above 0, attention is not fused
 };
 // Radford et al., 2019: scores of the next token at each position, [N, T, vocabulary].
 BlockPtr gpt(const GptOptions& options = {});
