@@ -25,7 +25,7 @@ void append_extremes(std::span<const CurvePoint> stretch, std::vector<CurvePoint
 }  // namespace
 
 std::vector<CurvePoint> downsample(std::span<const CurvePoint> points, std::size_t most) {
-  const std::vector<CurvePoint> all = finite_points(points);
+  std::vector<CurvePoint> all = finite_points(points);
   if (all.size() <= most) return all;
   const std::span<const CurvePoint> middle = std::span(all).subspan(1, all.size() - 2);
   const std::size_t stretches = std::max<std::size_t>(1, (most - 2) / 2);

@@ -34,15 +34,16 @@ Range range_of(std::span<const CurvePoint> points, Value value) {
 class Dots {
  public:
   Dots(int columns, int rows)
-      : columns_(columns), cells_(static_cast<std::size_t>(columns * rows), 0) {}
+      : rows_(static_cast<std::size_t>(rows),
+              std::vector<unsigned>(static_cast<std::size_t>(columns), 0)) {}
   void set(int across, int down) {
-    const int cell = down / kDotsDown * columns_ + across / kDotsAcross;
-    cells_[static_cast<std::size_t>(cell)] |= kDots[down % kDotsDown][across % kDotsAcross];
+    auto& row = rows_[static_cast<std::size_t>(down / kDotsDown)];
+    row[static_cast<std::size_t>(across / kDotsAcross)] |=
+        kDots[down % kDotsDown][across % kDotsAcross];
   }
   std::string row(int index) const {
     std::string text;
-    for (int c = 0; c < columns_; ++c) {
-      const unsigned bits = cells_[static_cast<std::size_t>(index * columns_ + c)];
+    for (const unsigned bits : rows_[static_cast<std::size_t>(index)]) {
       const unsigned code = 0x2800 + bits;
       text += static_cast<char>(0xE0 | code >> 12);
       text += static_cast<char>(0x80 | (code >> 6 & 0x3F));
@@ -52,8 +53,7 @@ class Dots {
   }
 
  private:
-  int columns_;
-  std::vector<unsigned> cells_;
+  std::vector<std::vector<unsigned>> rows_;
 };
 
 // Where each column of dots begins and ends; columns without a value join their neighbours.
