@@ -59,6 +59,16 @@ TEST(EventFile, BeginsWithTheVersionAndTheFirstStep) {
   EXPECT_EQ(event(writer, 1).message(kSessionLog).number<std::int64_t>(1), 1);
 }
 
+// The first record as TensorFlow's own writers leave it at second 256.5.
+TEST(EventFile, BeginsWithTheVeryBytesOfTensorFlow) {
+  const TemporaryFolder folder;
+  const EventWriter writer(folder.path(), 0, [] { return 256.5; });
+  const std::string length("\x18\0\0\0\0\0\0\0\xA3\x7F\x4B\x22", 12);
+  const std::string time("\x09\0\0\0\0\0\x08\x70\x40", 9);
+  EXPECT_EQ(read_file(writer.path()).substr(0, 40),
+            length + time + "\x1A\x0D" + "brain.Event:2" + "\xBC\x98\x21\x2B");
+}
+
 TEST(EventFile, HoldsScalars) {
   const TemporaryFolder folder;
   EventWriter writer(folder.path(), 0, noon);
