@@ -10,12 +10,13 @@
 #include "lockstep/graph/flops.h"
 #include "lockstep/io/archive.h"
 #include "lockstep/ops/random_ops.h"
+#include "lockstep/optim/pieces.h"
 #include "lockstep/train/tree_sum.h"
 
 namespace lockstep::train {
 namespace {
 
-constexpr std::size_t kPiece = 16384;  // elements that one thread updates at a time
+constexpr std::size_t kPiece = optim::kPieceElements;  // that one thread updates at a time
 constexpr std::size_t kFloatAlignment = kAlignment / sizeof(float);
 
 // Memory for float32 values of all parameters that learn, one after the other.
@@ -302,13 +303,11 @@ struct StepEngine::Impl {
   // Pieces are summed in their order, whoever computed them.
   double clip_factor(const optim::UpdateContext& context) {
     for_each_piece([&](std::size_t i, const float* g) {
-      piece_sums[i] = std::inner_product(
-          g, g + (pieces[i].end - pieces[i].begin), g, 0.0, std::plus<>(),
-          [](float a, float b) { return static_cast<double>(a) * static_cast<double>(b); });
+      piece_sums[i] = optim::piece_sum_of_squares({g, pieces[i].end - pieces[i].begin});
     });
     const double squares = std::accumulate(piece_sums.begin(), piece_sums.end(), 0.0);
     const double norm = std::sqrt(squares) * context.gradient_scale;
-    return std::min(1.0, optimizer->options().clip_norm / (norm + 1e-12));
+    return optim::clip_factor(norm, optimizer->options().clip_norm);
   }
 
   void update_measured(const optim::UpdateContext& context) {
