@@ -33,8 +33,9 @@ void change_contrast(Values values, std::int64_t channels, float factor) {
   double sum = 0.0;
   const auto step = static_cast<std::size_t>(channels);
   for (std::size_t i = 0; i < values.size(); i += step) sum += grey(&values[i], channels);
-  const auto pixels = static_cast<double>(values.size() / step);
-  for (float& value : values) spread(value, static_cast<float>(sum / pixels), factor);
+  const std::size_t pixels = values.size() / step;
+  for (float& value : values)
+    spread(value, static_cast<float>(sum / static_cast<double>(pixels)), factor);
 }
 
 void change_saturation(Values values, float factor) {
@@ -92,7 +93,7 @@ Tensor change_color(const Tensor& image, const ColorChange& change) {
     throw InvalidArgument("color: the image has {} channels, expected 1 or 3", channels);
   std::vector<float> values = image.to_vector<float>();
   change_values(values, channels, change);
-  const Tensor result = Tensor::empty(image.shape(), image.dtype());
+  Tensor result = Tensor::empty(image.shape(), image.dtype());
   detail::visit_pixels(image, [&](auto tag) {
     using T = typename decltype(tag)::type;
     std::transform(values.begin(), values.end(), result.data<T>(), detail::to_pixel<T>);

@@ -60,7 +60,7 @@ Tensor crop_image(const Tensor& image, std::int64_t top, std::int64_t left, std:
   const Overlap rows(top, height, image.shape(0)), columns(left, width, image.shape(1));
   const bool inside = rows.end - rows.begin == height && columns.end - columns.begin == width;
   const Shape shape{height, width, image.shape(2)};
-  const Tensor result =
+  Tensor result =
       inside ? Tensor::empty(shape, image.dtype()) : Tensor::zeros(shape, image.dtype());
   const std::int64_t bytes = pixel_bytes(image);
   const auto count = static_cast<std::size_t>((columns.end - columns.begin) * bytes);
@@ -74,7 +74,7 @@ Tensor crop_image(const Tensor& image, std::int64_t top, std::int64_t left, std:
 Tensor flip_left_right(const Tensor& image) {
   check_image("flip", image);
   const Tensor source = image.contiguous();
-  const Tensor result = Tensor::empty(image.shape(), image.dtype());
+  Tensor result = Tensor::empty(image.shape(), image.dtype());
   const std::int64_t bytes = pixel_bytes(image), width = image.shape(1);
   const RowReverse reverse = row_reverse(bytes);
   for (std::int64_t y = 0; y < image.shape(0); ++y)
@@ -85,7 +85,7 @@ Tensor flip_left_right(const Tensor& image) {
 Tensor flip_top_bottom(const Tensor& image) {
   check_image("flip", image);
   const Tensor source = image.contiguous();
-  const Tensor result = Tensor::empty(image.shape(), image.dtype());
+  Tensor result = Tensor::empty(image.shape(), image.dtype());
   const std::int64_t height = image.shape(0), bytes = pixel_bytes(image) * image.shape(1);
   if (bytes == 0) return result;
   for (std::int64_t y = 0; y < height; ++y)

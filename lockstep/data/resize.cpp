@@ -155,7 +155,7 @@ Tensor resize_image(const Tensor& image, std::int64_t height, std::int64_t width
                           image.shape(0), image.shape(1));
   if (image.shape(0) == height && image.shape(1) == width) return image;
   const Tensor source = image.contiguous();
-  const Tensor result = Tensor::empty({height, width, image.shape(2)}, image.dtype());
+  Tensor result = Tensor::empty({height, width, image.shape(2)}, image.dtype());
   detail::visit_pixels(
       image, [&](auto tag) { Resizer<typename decltype(tag)::type>(source, result).run(); });
   return result;
@@ -167,7 +167,7 @@ Tensor rotate_image(const Tensor& image, double degrees) {
     throw InvalidArgument("rotate: degrees is {}, expected -1e6 to 1e6", degrees);
   const auto [cosine, sine] = turn(degrees);
   const Tensor source = image.contiguous();
-  const Tensor result = Tensor::empty(image.shape(), image.dtype());
+  Tensor result = Tensor::empty(image.shape(), image.dtype());
   detail::visit_pixels(image, [&, c = cosine, s = sine](auto tag) {
     rotate<typename decltype(tag)::type>(source, result, c, s);
   });

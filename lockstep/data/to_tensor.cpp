@@ -76,7 +76,7 @@ class ToTensor {
     scaling_.check_channels(channels);
     Shape shape{channels, height, width};
     if (lead == 1) shape.insert(0, images.shape(0));
-    const Tensor result = Tensor::empty(shape);
+    Tensor result = Tensor::empty(shape);
     const Images sizes{lead == 1 ? images.shape(0) : 1, height * width, channels};
     const Tensor source = images.contiguous();
     if (bytes) {
@@ -132,7 +132,8 @@ Tensor normalized(const Scaling& scaling, const Tensor& images, int lead) {
   scaling.check_channels(channels);
   const std::int64_t planes = channels * (lead == 1 ? images.shape(0) : 1);
   const std::int64_t pixels = images.shape(lead + 1) * images.shape(lead + 2);
-  const Tensor source = images.contiguous(), result = Tensor::empty(images.shape());
+  const Tensor source = images.contiguous();
+  Tensor result = Tensor::empty(images.shape());
   for (std::int64_t plane = 0; plane < planes; ++plane) {
     const std::size_t entry = scaling.entry(plane % channels);
     const float mean = scaling.mean(entry), factor = scaling.factor(entry);

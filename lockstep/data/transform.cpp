@@ -58,7 +58,7 @@ std::string joined(const std::vector<Transform>& transforms) {
 
 Tensor converted(const Tensor& value, DType dtype) {
   if (value.dtype() == dtype) return value;
-  const Tensor result = Tensor::empty(value.shape(), dtype);
+  Tensor result = Tensor::empty(value.shape(), dtype);
   result.assign(value);
   return result;
 }

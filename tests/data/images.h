@@ -11,7 +11,7 @@ inline Tensor random_image(const Shape& shape, DType dtype, std::uint64_t seed =
   std::vector<std::uint8_t> values(static_cast<std::size_t>(shape.numel()));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<std::uint8_t>(random_bits({seed}, i) >> 24);
-  const Tensor image = Tensor::empty(shape, dtype);
+  Tensor image = Tensor::empty(shape, dtype);
   image.assign(Tensor::from(values, shape));
   return image;
 }

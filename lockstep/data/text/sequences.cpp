@@ -94,7 +94,7 @@ SamplerPtr bucket_sampler(std::span<const std::int64_t> lengths, std::vector<std
   return std::make_shared<BucketSampler>(lengths, bounds, batch, seed);
 }
 
-TokenWindows::TokenWindows(TokenNumbers tokens, std::int64_t length, std::int64_t stride)
+TokenWindows::TokenWindows(const TokenNumbers& tokens, std::int64_t length, std::int64_t stride)
     : length_(length), stride_(stride == 0 ? length : stride) {
   if (length < 1 || stride < 0)
     throw InvalidArgument("text: windows of {} tokens every {}, expected 1 or more", length,

@@ -32,7 +32,7 @@ SamplerPtr bucket_sampler(std::span<const std::int64_t> lengths, std::vector<std
 class TokenWindows final : public Dataset {
  public:
   // Throws InvalidArgument when the text has no window.
-  TokenWindows(TokenNumbers tokens, std::int64_t length, std::int64_t stride = 0);
+  TokenWindows(const TokenNumbers& tokens, std::int64_t length, std::int64_t stride = 0);
   std::int64_t size() const override { return size_; }
   Fields sample(std::int64_t index) const override;
 
