@@ -176,11 +176,13 @@ class Pass {
   // All batches of one shape: samples from `first` to `end`.
   void run(Compiled& compiled, std::int64_t first, std::int64_t end) {
     const std::int64_t round = options_.batch * kBatchesOfAThread * options_.threads;
-    for (; first < end; first += round) run_round(compiled, first, std::min(end, first + round));
+    for (; first < end && !is_stopped(); first += round)
+      run_round(compiled, first, std::min(end, first + round));
   }
 
   Evaluation result() {
     const auto samples = static_cast<double>(result_.samples);
+    result_.whole = result_.samples == dataset_.size();
     if (result_.samples > 0) result_.loss /= samples;
     if (labels_ > 0) result_.accuracy = static_cast<double>(right_) / static_cast<double>(labels_);
     for (const auto& metric : options_.metrics)
@@ -189,6 +191,8 @@ class Pass {
   }
 
  private:
+  bool is_stopped() const { return options_.stop != nullptr && options_.stop->load(); }
+
   void run_round(Compiled& compiled, std::int64_t first, std::int64_t end) {
     const std::int64_t count = (end - first + options_.batch - 1) / options_.batch;
     std::vector<BatchResult> results(static_cast<std::size_t>(count));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +27,8 @@ struct EvaluateOptions {
   std::vector<std::shared_ptr<nn::Metric>> metrics = {};
   // Called with each batch's output and label, in the order of the batches, by the caller's thread.
   std::function<void(const Tensor& output, const Tensor& label)> on_batch = {};
+  // Set by anyone, a signal handler too: the evaluation ends early, and is not `whole`.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct Evaluation {
@@ -33,6 +36,7 @@ struct Evaluation {
   double accuracy = 0.0;  // of the largest output, over all labels; 0 when they are no classes
   bool has_accuracy = false;
   std::int64_t samples = 0;
+  bool whole = true;                                         // false: stopped before the end
   std::vector<std::pair<std::string, double>> metrics = {};  // what the options' metrics say
   std::vector<std::int64_t> predictions = {};                // in the data set's order
   std::vector<std::int64_t> labels = {};

@@ -117,6 +117,44 @@ TEST(Trainer, StopsAndResumesInTheMiddleOfAnEpochAsIfItHadNot) {
   }
 }
 
+// A set that asks a run to stop when one of its samples is read.
+class StoppingSet final : public data::Dataset {
+ public:
+  StoppingSet(data::DatasetPtr set, std::atomic<bool>& stop) : set_(std::move(set)), stop_(stop) {}
+  std::int64_t size() const override { return set_->size(); }
+  data::Fields sample(std::int64_t index) const override {
+    if (index == 2) stop_ = true;
+    return set_->sample(index);
+  }
+
+ private:
+  data::DatasetPtr set_;
+  std::atomic<bool>& stop_;
+};
+
+TEST(Trainer, AnInterruptedEvaluationIsMadeWhenTheRunIsResumed) {
+  const testing::TemporaryFolder folder("trainer_evaluation");
+  for (const std::int64_t every : {4, 100}) {
+    FitOptions options = small_fit(2);
+    options.evaluate_every = every;
+    const FitResult whole = run(options);
+    std::atomic<bool> stop = false;
+    FitOptions first = options;
+    first.checkpoints = fmt::format("{}/{}", folder.path(), every);
+    first.stop = &stop;
+    first.validation = std::make_shared<StoppingSet>(options.validation, stop);
+    const FitResult cut = run(first);
+    EXPECT_EQ(cut.steps, std::min<std::int64_t>(every, 8));
+    EXPECT_TRUE(cut.stopped);
+    EXPECT_EQ(cut.stop_reason, "interrupted");
+    EXPECT_TRUE(cut.history.empty());
+    options.checkpoints = first.checkpoints;
+    options.resume = true;
+    expect_same(run(options), whole);
+    EXPECT_EQ(read_checkpoint(cut.checkpoint).metric, whole.history[0].metric("accuracy"));
+  }
+}
+
 TEST(Trainer, TakesTheCheckpointBeforeADamagedOne) {
   const testing::TemporaryFolder folder("trainer_damage");
   FitOptions options = small_fit();

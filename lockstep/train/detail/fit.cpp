@@ -164,12 +164,20 @@ FitResult Fit::run() {
     make_engine();
   }
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);
+  catch_up();
   while (should_go_on()) {
     one_step();
     after_step();
   }
   finish();
   return std::move(result_);
+}
+
+// An evaluation that was interrupted is made now: its checkpoint was written without it.
+void Fit::catch_up() {
+  if (step_ == 0 || !is_due(options_.evaluate_every)) return;
+  evaluate();
+  write_checkpoint();
 }
 
 bool Fit::should_go_on() {
@@ -246,13 +254,17 @@ void Fit::evaluate() {
   const bool keep = std::any_of(options_.callbacks.begin(), options_.callbacks.end(),
                                 [](const CallbackPtr& c) { return c->wants_predictions(); });
   net();
-  result_.validation =
+  Evaluation evaluation =
       parts_.evaluator->run(*options_.validation, {.batch = options_.validation_batch,
                                                    .threads = parts_.options.threads,
                                                    .transform = options_.validation_transform,
                                                    .keep_predictions = keep,
-                                                   .metrics = options_.metrics});
+                                                   .metrics = options_.metrics,
+                                                   .stop = options_.stop});
+  if (!evaluation.whole) return request_stop(kInterrupted);
+  result_.validation = std::move(evaluation);
   evaluated_step_ = step_;
+  written_step_ = -1;  // what is written knows nothing of it
   state_.history.push_back(record_of(result_.validation, step_, step_ / steps_per_epoch()));
   for (const CallbackPtr& callback : options_.callbacks)
     callback->on_evaluation(*this, result_.validation);
@@ -304,7 +316,7 @@ void Fit::fill_result() {
   result_.steps = step_;
   result_.resumed_from = first_step_;
   result_.epochs = step_ / steps_per_epoch();
-  result_.stopped = step_ < total_steps_;
+  result_.stopped = step_ < total_steps_ || result_.stop_reason == kInterrupted;
   result_.train_loss = begun > 0 ? state_.loss_sum / static_cast<double>(begun) : state_.last_loss;
   result_.train_accuracy =
       begun > 0 ? state_.accuracy_sum / static_cast<double>(begun) : state_.last_accuracy;

@@ -60,6 +60,7 @@ class Fit final : public FitContext {
   std::optional<Checkpoint> find_checkpoint();
   void make_engine();
   void restore(const Checkpoint& checkpoint);
+  void catch_up();
 
   void one_step();
   void end_epoch();

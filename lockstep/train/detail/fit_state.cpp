@@ -80,8 +80,9 @@ std::string configuration_json(const TrainerOptions& trainer, const optim::Optim
 
 void check_configuration(const std::string& folder, const std::string& before,
                          const std::string& now) {
+  const std::string ignored[] = {"version"};  // of the program
   std::string differences;
-  for (const auto& [key, then, today] : observe::compare_configs(before, now))
+  for (const auto& [key, then, today] : observe::compare_configs(before, now, ignored))
     differences +=
         fmt::format("{}{} was {}, now {}", differences.empty() ? "" : "; ", key, then, today);
   if (!differences.empty())
