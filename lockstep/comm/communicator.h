@@ -9,10 +9,6 @@
 
 namespace lockstep::comm {
 
-enum class Element { float32, float64, float16, bfloat16, int32, int64, uint8 };
-enum class Reduction { sum, minimum, maximum };
-std::size_t element_size(Element element);
-
 // tree: canonical order, the same bits for any number of ranks; ring, multi_ring: for a fixed
 // number only; hierarchical: inside each host, then between hosts; central: all to one and back;
 // native: the transport's own, where it has one (MPI).

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "lockstep/base/shard_tree.h"
+#include "lockstep/comm/element.h"
 #include "lockstep/comm/errors.h"
 
 namespace lockstep::comm {
@@ -20,6 +24,16 @@ struct Transfer {
   int peer = 0;
   std::span<std::byte> bytes = {};  // a send reads them only
   std::size_t done = 0;             // how many have moved
+};
+
+// What a rank brings to a reduction in the canonical tree's order over `shards` shards.
+struct TreeCall {
+  Element element = Element::float32;
+  Reduction reduction = Reduction::sum;
+  std::int64_t shards = 0;
+  ShardRange range{0, 0};                        // this rank's
+  std::span<const std::byte* const> nodes = {};  // one for each of subtrees_in(shards, range)
+  std::span<std::byte> result = {};              // may be the only node's own bytes
 };
 
 // Connects the ranks of a group. From one rank to another, bytes are a stream: they arrive in the
@@ -41,6 +55,16 @@ class Transport {
   // Every exchange, here and on the peers, now and later, throws Aborted with the reason (peers
   // that cannot be reached find out by PeerLost or Timeout).
   virtual void abort(const std::string& reason) = 0;
+
+  // What some transports do better than by exchanges; false where they do not. All ranks get the
+  // same answer.
+  virtual bool tree_reduce(const TreeCall& call, Deadline deadline, std::string_view operation);
+  virtual bool native_all_reduce(std::span<std::byte> data, Element element, Reduction reduction,
+                                 Deadline deadline, std::string_view operation);
+  virtual bool barrier(Deadline deadline, std::string_view operation);
+  // A transport of its own for some of the ranks, called by these; null: their exchanges go over
+  // this one.
+  virtual std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline);
 };
 
 }  // namespace lockstep::comm
