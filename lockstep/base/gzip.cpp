@@ -12,7 +12,7 @@ namespace lockstep {
 namespace {
 
 // zlib counts in 32 bits.
-constexpr std::size_t kChunk = std::size_t{1} << 20;
+constexpr std::size_t kChunk = std::size_t{1} << 18;
 constexpr int kGzipOnly = 16 + MAX_WBITS;
 
 class Inflater {
