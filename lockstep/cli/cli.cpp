@@ -87,6 +87,8 @@ int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* ar
 
 }  // namespace
 
+std::string program_name() { return program_invocation_name; }
+
 int run(int argc, const char* const* argv) {
   Action action;
   CLI::App app{"Lockstep: distributed deep learning, the same bits on any number of workers",

@@ -38,6 +38,9 @@ void add_models_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
 void add_completion_command(CLI::App& app, Action& action);
 
+// How the program was called, such as build/bin/lockstep: commands that it proposes begin with it.
+std::string program_name();
+
 // A script for the shell, made from the program's own commands and options. Throws NotFound for
 // another shell than bash, zsh and fish.
 std::string completion_script(const CLI::App& app, const std::string& shell);

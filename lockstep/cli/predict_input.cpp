@@ -7,36 +7,20 @@
 #include "lockstep/base/file.h"
 #include "lockstep/data/codec.h"
 #include "lockstep/data/idx.h"
-#include "lockstep/ops/elementwise.h"
-#include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
+#include "lockstep/train/image_fit.h"
 
 namespace lockstep::cli {
 namespace {
 
-// Grey as television has it (ITU-R BT.601).
-Tensor to_grey(const Tensor& image) {
-  const Tensor shares = Tensor::from(std::vector<float>{0.299F, 0.587F, 0.114F}, {3});
-  return sum(multiply(cast(image, DType::float32), shares), {2}, true);
-}
-
-// [H, W, C] of 0 to 255 in the recipe's size and channels, then as in testing.
-Tensor image_batch(const train::Recipe& recipe, Tensor image, const std::string& name) {
-  const Shape& wanted = recipe.sample_shape;
-  if (wanted[0] == 1 && image.shape(2) == 3) image = to_grey(image);
-  if (image.shape(2) != wanted[0])
-    throw InvalidArgument("{}: has {} channels, {} reads {}", name, image.shape(2), recipe.name,
-                          wanted[0]);
-  if (image.shape(0) != wanted[1] || image.shape(1) != wanted[2])
-    image = data::resize(wanted[1], wanted[2]).apply(image, {});
-  return expand_dims(recipe.test_transform().apply(image, {}), 0);
+Tensor image_batch(const train::Recipe& recipe, const Tensor& image, const std::string& name) {
+  return expand_dims(recipe.test_transform().apply(train::fit_image(recipe, image, name), {}), 0);
 }
 
 bool is_idx(const std::string& bytes) { return bytes.size() > 4 && bytes[0] == 0 && bytes[1] == 0; }
 
-std::vector<PredictInput> idx_inputs(const train::Recipe& recipe, const std::string& bytes,
-                                     const std::string& file) {
-  const Tensor images = data::parse_idx(bytes, file);
+std::vector<PredictInput> idx_inputs(const train::Recipe& recipe, const std::string& file) {
+  const Tensor images = data::read_idx(file);
   if (images.rank() != 3)
     throw InvalidArgument("{}: holds {}, expected images", file, images.info().str());
   std::vector<PredictInput> inputs;
@@ -58,7 +42,7 @@ Tensor text_batch(const TrainedModel& model, const std::string& text) {
 std::vector<PredictInput> read_inputs(const TrainedModel& model, const std::string& file) {
   const std::string bytes = read_file(file);
   if (model.recipe.task == train::Task::texts) return {{file, text_batch(model, bytes)}};
-  if (is_idx(bytes)) return idx_inputs(model.recipe, bytes, file);
+  if (is_idx(bytes)) return idx_inputs(model.recipe, file);
   return {{file, image_batch(model.recipe, data::decode_image(bytes, file), file)}};
 }
 

@@ -145,7 +145,8 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals) {
 }
 
 std::string resume_command(const Job& job) {
-  return fmt::format("lockstep train {} --resume --out {}", job.config.recipe, job.run->path());
+  return fmt::format("{} train {} --resume --out {}", program_name(), job.config.recipe,
+                     job.run->path());
 }
 
 int train(const TrainOptions& options) {

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lockstep/cli/command.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/observe/metrics_log.h"
 #include "lockstep/observe/plot.h"
@@ -62,13 +63,19 @@ void add_learning(std::string& line, const train::Learning& learning,
   add("--warm-up", learning.warm_up, usual.warm_up);
 }
 
+// A command that works as it stands, where the data set has files that can be asked about.
+std::string predict_words(const TrainOutcome& outcome) {
+  if (outcome.recipe.task == train::Task::characters) return "--prompt \"Call me \"";
+  if (outcome.recipe.task == train::Task::texts) return "MAIL.txt";
+  if (!outcome.config.data.empty() || outcome.recipe.sample_shape[0] != 1) return "PICTURE.png";
+  return fmt::format("$({} data get {})/t10k-images-idx3-ubyte* | head", program_name(),
+                     outcome.recipe.dataset);
+}
+
 std::string next_steps(const TrainOutcome& outcome) {
-  const bool writes = outcome.recipe.task == train::Task::characters;
-  const char* file = outcome.recipe.task == train::Task::images ? "IMAGE.png" : "FILE.txt";
   return fmt::format(
-      "try next:\n  lockstep predict {0} {1}\n  lockstep eval {0}\n"
-      "  lockstep train {2} --epochs {3} --out {2}-longer\n",
-      outcome.run, writes ? "--prompt \"Call me\"" : file, outcome.config.recipe,
+      "try next:\n  {0} predict {1} {2}\n  {0} eval {1}\n  {0} train {3} --epochs {4}\n",
+      program_name(), outcome.run, predict_words(outcome), outcome.config.recipe,
       2 * outcome.recipe.epochs);
 }
 

@@ -11,6 +11,7 @@
 #include "lockstep/data/standard_sets.h"
 #include "lockstep/data/text/sequences.h"
 #include "lockstep/data/text_folder.h"
+#include "lockstep/train/image_fit.h"
 #include "lockstep/train/synthetic.h"
 
 namespace lockstep::train {
@@ -18,7 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-data::DatasetPtr open_images(const Recipe& recipe, const std::string& folder, bool train) {
+// One's own images: a folder for each class below train/ and test/.
+data::DatasetPtr open_images(const Recipe& recipe, const DataSource& source, bool train) {
+  const std::string& folder = source.place;
+  if (fs::is_directory(folder + "/train"))
+    return open_image_folder(recipe, folder + (train ? "/train" : "/test"), source.skip_bad,
+                             source.warn);
   if (recipe.dataset == "mnist") return data::mnist(folder, train);
   if (recipe.dataset == "fashion-mnist") return data::fashion_mnist(folder, train);
   return data::cifar10(folder, train);
@@ -35,8 +41,7 @@ void check_images(const Recipe& recipe, const std::string& folder, const data::D
 }
 
 RecipeData image_data(const Recipe& recipe, const DataSource& source) {
-  RecipeData result{
-      open_images(recipe, source.place, true), open_images(recipe, source.place, false), {}};
+  RecipeData result{open_images(recipe, source, true), open_images(recipe, source, false), {}};
   check_images(recipe, source.place, *result.train);
   check_images(recipe, source.place, *result.test);
   return result;

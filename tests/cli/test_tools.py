@@ -123,3 +123,21 @@ def test_help_is_grouped_and_shows_examples(lockstep):
                  "lockstep train mnist-lenet"):
         assert word in out
     assert "{false}" not in lockstep.run("bench", "step", "--help", status=0).out
+
+
+def test_ones_own_images_are_learnt_and_bad_ones_left_out_when_asked(lockstep):
+    for part, count in (("train", 20), ("test", 4)):
+        for name, value in (("dark", 10), ("light", 240)):
+            folder = lockstep.folder / "images" / part / name
+            folder.mkdir(parents=True)
+            for i in range(count):
+                (folder / f"{i}.png").write_bytes(png(20 + i, 30, value))
+    words = ["train", "mnist-mlp", "--data", "images", "--steps", 20, "--global-batch", 8, "--json"]
+    assert lockstep.run(*words, "--out", "run").json["test_accuracy"] == 1
+    row = lockstep.run("predict", "run", "images/test/light/1.png", "--json").json
+    assert row["classes"][0]["class"] == "light"
+    bad = lockstep.folder / "images" / "train" / "dark" / "3.png"
+    bad.write_bytes(bad.read_bytes()[:-30])
+    assert "dark/3.png: " in lockstep.run(*words, "--out", "bad", status=1).complaint
+    outcome = lockstep.run(*words, "--out", "skip", "--skip-bad", status=0)
+    assert "dark/3.png" in outcome.err

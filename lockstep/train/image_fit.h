@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "lockstep/train/recipe.h"
+
+namespace lockstep::train {
+
+// An image of any size, uint8 [H, W, 1 or 3], in the size and colours that a recipe's net reads,
+// still uint8. Throws InvalidArgument that begins with `name` for other channels.
+Tensor fit_image(const Recipe& recipe, const Tensor& image, const std::string& name);
+
+// A folder with a folder of PNG and JPEG files for each class, each fitted. Throws InvalidArgument
+// when there are more classes than the recipe tells apart.
+data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& folder, bool skip_bad,
+                                   const std::function<void(const std::string&)>& warn);
+
+}  // namespace lockstep::train
