@@ -21,12 +21,14 @@ class TextCodec {
   TextCodec(const Recipe& recipe, std::span<const std::string> texts);
   TextCodec(const Recipe& recipe, data::Vocabulary vocabulary);
 
-  // Words: as many numbers as the net reads, cut, or filled up in front. Characters: one for each.
+  // Words of a mail's subject and body (train/mail_text.h): as many numbers as the net reads, cut,
+  // or filled up in front. Characters: one for each.
   std::vector<std::int64_t> encode(std::string_view text) const;
   std::string decode(std::span<const std::int64_t> numbers) const;
   const data::Vocabulary& vocabulary() const { return vocabulary_; }
 
  private:
+  Task task_;
   data::TokenizerPtr tokenizer_;
   data::Vocabulary vocabulary_;
   std::int64_t length_;  // 0: as long as the text
