@@ -34,6 +34,7 @@ struct TreeCall {
   ShardRange range{0, 0};                        // this rank's
   std::span<const std::byte* const> nodes = {};  // one for each of subtrees_in(shards, range)
   std::span<std::byte> result = {};              // may be the only node's own bytes
+  std::span<const ShardRange> ranges = {};       // every rank's; empty: known to themselves only
 };
 
 // Connects the ranks of a group. From one rank to another, bytes are a stream: they arrive in the

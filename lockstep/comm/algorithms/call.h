@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/comm/transport.h"
+
+namespace lockstep::comm {
+
+// What every algorithm gets: whom it talks with, until when, and for whom.
+struct Call {
+  Transport& transport;
+  Deadline deadline;
+  std::string_view operation;
+
+  int rank() const { return transport.rank(); }
+  int size() const { return transport.size(); }
+};
+
+// Transfers that move on together. Those to (and those from) one peer keep their order.
+class Exchange {
+ public:
+  void send(int peer, std::span<const std::byte> bytes);
+  void receive(int peer, std::span<std::byte> bytes);
+  // Does them all, and forgets them.
+  void run(const Call& call);
+
+ private:
+  std::vector<Transfer> transfers_;
+};
+
+// A part of an array of elements.
+struct Slice {
+  std::size_t begin, end;
+  std::size_t count() const { return end - begin; }
+  bool operator==(const Slice&) const = default;
+};
+
+// `parts` slices of nearly the same length, cut where cache lines begin if they are long enough.
+std::vector<Slice> cut(std::size_t elements, int parts);
+// The piece of `slice` from its element number `offset` on, at most `count` long; maybe empty.
+Slice piece(const Slice& slice, std::size_t offset, std::size_t count);
+
+// Every rank but the caller, beginning after it: so that not all begin with the same one.
+std::vector<int> others(const Call& call);
+
+}  // namespace lockstep::comm

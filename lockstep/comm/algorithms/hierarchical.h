@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/comm/algorithms/call.h"
+
+namespace lockstep::comm {
+
+// `hosts` are the ranks of each host.
+void hierarchical_reduce(const Call& call, const TreeCall& tree, std::span<const ShardRange> ranges,
+                         const std::vector<std::vector<int>>& hosts);
+
+}  // namespace lockstep::comm

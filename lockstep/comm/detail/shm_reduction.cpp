@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/detail/shm_reduction.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "lockstep/comm/algorithms/call.h"
+#include "lockstep/comm/algorithms/tree.h"
+
+// A reduction in the canonical tree's order by ranks that see each other's memory. The data goes in
+// chunks that stay in the second-level cache. A rank copies its nodes' part of a chunk to its stage
+// and says so; the others read it there. Two ranks, and many on little data, each add everything:
+// one hop. More ranks cut the chunk into slices, each adds its own slice and leaves the sum in
+// shared memory, from where the others copy it: two hops, and as many bytes as a ring would move.
+// There are several stages, so that a rank stages the next chunk before it waits for the others to
+// have staged this one. A stage is free again when all have finished with the chunk.
+namespace lockstep::comm {
+namespace {
+
+constexpr std::size_t kSliced = 32 * 1024;  // bytes; from here on slices pay
+constexpr std::size_t kChunk = 64 * 1024;   // bytes of a node in a chunk
+
+using Counter = std::atomic<std::uint64_t> ShmRank::*;
+
+void await(const ShmCall& call, Counter counter, std::uint64_t chunk) {
+  const auto blocker = [&] {
+    for (int rank = 0; rank < call.size; ++rank)
+      if (rank != call.rank && (call.segment.rank(rank).*counter).load() < chunk) return rank;
+    return -1;
+  };
+  call.waiter.wait(blocker, call.deadline, call.operation);
+}
+
+void publish(const ShmCall& call, Counter counter, std::uint64_t chunk) {
+  call.waiter.publish(call.segment.rank(call.rank).*counter, chunk);
+}
+
+// How many nodes a range can have at most.
+std::size_t most_nodes(std::int64_t shards) {
+  return static_cast<std::size_t>(2 * std::bit_width(static_cast<std::uint64_t>(shards)));
+}
+
+class ShmReduction {
+ public:
+  ShmReduction(const ShmCall& call, const TreeCall& tree, ShmProgress& progress)
+      : call_(call),
+        tree_(tree),
+        progress_(progress),
+        size_(element_size(tree.element)),
+        count_(tree.result.size() / size_) {}
+
+  void run() {
+    if (!tree_.ranges.empty()) {
+      plan(tree_.ranges);
+    } else if (most_nodes(tree_.shards) * tree_.result.size() <= kStageBytes) {
+      return run_at_once();
+    } else {
+      show_range();
+      shm_barrier(call_, progress_);
+      plan(read_ranges());
+    }
+    run_chunks();
+  }
+
+ private:
+  std::uint64_t number(std::size_t chunk) const { return progress_.chunk + 1 + chunk; }
+  std::size_t me() const { return static_cast<std::size_t>(call_.rank); }
+
+  void show_range() {
+    ++progress_.calls;
+    call_.segment.rank(call_.rank).ranges[progress_.calls % 2] = tree_.range;
+  }
+
+  std::vector<ShardRange> read_ranges() const {
+    std::vector<ShardRange> ranges;
+    for (int rank = 0; rank < call_.size; ++rank)
+      ranges.push_back(call_.segment.rank(rank).ranges[progress_.calls % 2]);
+    return ranges;
+  }
+
+  void plan(std::span<const ShardRange> ranges) {
+    ShmProgress& p = progress_;
+    const bool same = p.fold && p.shards == tree_.shards && p.element == tree_.element &&
+                      p.reduction == tree_.reduction &&
+                      std::equal(ranges.begin(), ranges.end(), p.ranges.begin(), p.ranges.end());
+    if (same) return;
+    check_ranges(call_.operation, tree_.shards, ranges);
+    p.shards = tree_.shards;
+    p.element = tree_.element;
+    p.reduction = tree_.reduction;
+    p.ranges.assign(ranges.begin(), ranges.end());
+    p.first.clear();
+    std::vector<ShardRange> nodes;
+    for (const ShardRange& range : ranges) {
+      p.first.push_back(nodes.size());
+      const std::vector<ShardRange> of_rank = subtrees_in(tree_.shards, range);
+      nodes.insert(nodes.end(), of_rank.begin(), of_rank.end());
+    }
+    p.first.push_back(nodes.size());
+    p.fold.emplace(plan_rest(tree_.shards, nodes), tree_.element, tree_.reduction);
+  }
+
+  // Little data and a range that the others do not know yet travel together.
+  void run_at_once() {
+    width_ = count_;
+    sliced_ = false;
+    show_range();
+    stage(0);
+    await(call_, &ShmRank::staged, number(0));
+    const std::vector<ShardRange> ranges = read_ranges();
+    try {
+      plan(ranges);
+    } catch (...) {
+      finish(1);
+      throw;
+    }
+    add(0);
+    finish(1);
+  }
+
+  void finish(std::size_t chunks) {
+    publish(call_, &ShmRank::finished, number(chunks) - 1);
+    progress_.chunk += chunks;
+  }
+
+  void run_chunks() {
+    std::size_t most = 1;
+    for (std::size_t rank = 0; rank + 1 < progress_.first.size(); ++rank)
+      most = std::max(most, progress_.first[rank + 1] - progress_.first[rank]);
+    sliced_ = call_.size > 2 && tree_.result.size() >= kSliced;
+    const std::size_t bytes = std::min(kChunk, kStageBytes / most) / 64 * 64;
+    width_ = std::max<std::size_t>(bytes / size_, 1);
+    const std::size_t chunks = (count_ + width_ - 1) / width_;
+    for (std::size_t turn = 0; turn < chunks + (sliced_ ? 2 : 1); ++turn) {
+      if (turn < chunks) stage(turn);
+      if (turn >= 1 && turn <= chunks) reduce(turn - 1);
+      if (turn >= 2 && sliced_) collect(turn - 2);
+    }
+    progress_.chunk += chunks;
+  }
+
+  Slice part(std::size_t chunk) const { return piece({0, count_}, chunk * width_, width_); }
+
+  // A rank's slice of a chunk, from the chunk's first element on.
+  Slice slice(const Slice& chunk, int rank) const {
+    const auto lines = [&](int i) {
+      const std::size_t share =
+          chunk.count() * static_cast<std::size_t>(i) / static_cast<std::size_t>(call_.size);
+      return i == call_.size ? chunk.count() : share / 64 * 64;
+    };
+    return {lines(rank), lines(rank + 1)};
+  }
+
+  void stage(std::size_t chunk) {
+    const std::uint64_t number = this->number(chunk);
+    if (number > kStages) await(call_, &ShmRank::finished, number - kStages);
+    const Slice whole = part(chunk);
+    const Slice own = sliced_ ? slice(whole, call_.rank) : Slice{0, 0};
+    std::byte* to = call_.segment.stage(call_.rank, number);
+    for (const std::byte* node : tree_.nodes) {
+      const std::byte* from = node + whole.begin * size_;
+      std::memcpy(to, from, own.begin * size_);
+      std::memcpy(to + own.end * size_, from + own.end * size_, (whole.count() - own.end) * size_);
+      to += width_ * size_;
+    }
+    publish(call_, &ShmRank::staged, number);
+  }
+
+  void reduce(std::size_t chunk) {
+    await(call_, &ShmRank::staged, number(chunk));
+    add(chunk);
+    publish(call_, sliced_ ? &ShmRank::reduced : &ShmRank::finished, number(chunk));
+  }
+
+  void add(std::size_t chunk) {
+    const Slice whole = part(chunk);
+    const Slice own = sliced_ ? slice(whole, call_.rank) : Slice{0, whole.count()};
+    sources_.clear();
+    for (int rank = 0; rank < call_.size; ++rank) add_sources(rank, chunk, own.begin);
+    std::byte* to = tree_.result.data() + (whole.begin + own.begin) * size_;
+    progress_.fold->run(sources_, to, own.count());
+    if (sliced_)
+      std::memcpy(call_.segment.sums(call_.rank, number(chunk)), to, own.count() * size_);
+  }
+
+  // Where a rank's nodes lie: its own in the caller's memory, the others' on their stages.
+  void add_sources(int rank, std::size_t chunk, std::size_t begin) {
+    const auto r = static_cast<std::size_t>(rank);
+    const std::byte* stage = call_.segment.stage(rank, number(chunk));
+    for (std::size_t i = 0; i < progress_.first[r + 1] - progress_.first[r]; ++i)
+      sources_.push_back(r == me() ? tree_.nodes[i] + (part(chunk).begin + begin) * size_
+                                   : stage + (i * width_ + begin) * size_);
+  }
+
+  void collect(std::size_t chunk) {
+    await(call_, &ShmRank::reduced, number(chunk));
+    const Slice whole = part(chunk);
+    for (int i = 1; i < call_.size; ++i) {
+      const int rank = (call_.rank + i) % call_.size;
+      const Slice theirs = slice(whole, rank);
+      std::memcpy(tree_.result.data() + (whole.begin + theirs.begin) * size_,
+                  call_.segment.sums(rank, number(chunk)), theirs.count() * size_);
+    }
+    publish(call_, &ShmRank::finished, number(chunk));
+  }
+
+  const ShmCall& call_;
+  const TreeCall& tree_;
+  ShmProgress& progress_;
+  std::size_t size_;
+  std::size_t count_;
+  std::size_t width_ = 0;  // elements of a chunk
+  bool sliced_ = false;
+  std::vector<const std::byte*> sources_;
+};
+
+}  // namespace
+
+void shm_tree_reduce(const ShmCall& call, const TreeCall& tree, ShmProgress& progress) {
+  ShmReduction(call, tree, progress).run();
+}
+
+// A chunk without data.
+void shm_barrier(const ShmCall& call, ShmProgress& progress) {
+  const std::uint64_t number = ++progress.chunk;
+  ShmRank& own = call.segment.rank(call.rank);
+  own.finished.store(number);
+  own.reduced.store(number);
+  publish(call, &ShmRank::staged, number);
+  await(call, &ShmRank::staged, number);
+}
+
+}  // namespace lockstep::comm

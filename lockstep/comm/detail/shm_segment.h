@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lockstep/comm/transports/shm.h"
+
+namespace lockstep::comm {
+
+// What lies in the shared memory of a group. All counters only grow.
+inline constexpr std::size_t kCacheLine = 128;  // two lines: processors fetch them in pairs
+inline constexpr std::size_t kStages = 4;
+inline constexpr std::size_t kStageBytes = 128 * 1024;
+
+// The first failure of the group: what every rank reports from then on.
+struct ShmVerdict {
+  enum class Kind : std::uint32_t { lost, timeout, aborted };
+  std::atomic<std::uint32_t> state;  // 0: none, 1: being written, 2: readable
+  Kind kind;
+  std::int32_t rank;  // to blame
+  char text[512];
+};
+
+struct ShmHeader {
+  std::atomic<std::uint64_t> ready;  // kShmMagic when rank 0 has laid it out
+  std::uint64_t bytes;
+  std::int32_t size;
+  alignas(kCacheLine) std::atomic<std::int32_t> mapped;  // how many ranks have come
+  alignas(kCacheLine) ShmVerdict verdict;
+};
+
+struct ShmRank {
+  std::atomic<std::int32_t> pid;      // 0 before it has come
+  std::atomic<std::uint32_t> closed;  // it left in good order
+  // Going to sleep is rare; who publishes looks at `sleeping`, and rings when it is set.
+  alignas(kCacheLine) std::atomic<std::uint32_t> sleeping;
+  std::atomic<std::uint32_t> bell;
+  std::atomic<std::uint32_t> beat;       // grows now and then while it waits
+  std::atomic<std::int32_t> waiting_on;  // a rank, or -1
+  // Reductions: the last chunk that it has staged, has reduced its slice of, has done with.
+  alignas(kCacheLine) std::atomic<std::uint64_t> staged;
+  alignas(kCacheLine) std::atomic<std::uint64_t> reduced;
+  alignas(kCacheLine) std::atomic<std::uint64_t> finished;
+  alignas(kCacheLine) ShardRange ranges[2];  // of this call and the one before
+};
+
+// Bytes from one rank to another: a ring with one writer and one reader.
+struct ShmStream {
+  alignas(kCacheLine) std::atomic<std::uint64_t> written;
+  alignas(kCacheLine) std::atomic<std::uint64_t> read;
+};
+
+// The mapping of one rank. Unmaps itself.
+class ShmSegment {
+ public:
+  // Creates it (rank 0) or waits for it (the others), and returns when all ranks have mapped it;
+  // its name is gone then.
+  explicit ShmSegment(const ShmOptions& options);
+  ~ShmSegment();
+  ShmSegment(const ShmSegment&) = delete;
+  ShmSegment& operator=(const ShmSegment&) = delete;
+
+  ShmHeader& header() const { return *reinterpret_cast<ShmHeader*>(base_); }
+  ShmRank& rank(int rank) const;
+  ShmStream& stream(int from, int to) const;
+  std::byte* stream_bytes(int from, int to) const;
+  std::size_t stream_size() const { return stream_size_; }
+  // Where a rank stages a chunk, and where it leaves the sum of its slice of the chunk.
+  std::byte* stage(int rank, std::uint64_t chunk) const;
+  std::byte* sums(int rank, std::uint64_t chunk) const;
+
+ private:
+  void create(const std::string& name);
+  bool join(const std::string& name);
+  void lay_out();
+  void map(int file);
+  void wait_for_all(const ShmOptions& options, Deadline deadline, const std::string& name);
+
+  int size_;
+  std::size_t stream_size_ = 0;
+  std::size_t ranks_at_ = 0, streams_at_ = 0, stages_at_ = 0, bytes_ = 0;
+  std::byte* base_ = nullptr;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/detail/shm_waiter.h"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace lockstep::comm {
+namespace {
+
+constexpr auto kNap = std::chrono::milliseconds(20);
+constexpr auto kSample = std::chrono::milliseconds(150);
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// The kernel's own atomic word is the futex's.
+std::uint32_t* word_of(std::atomic<std::uint32_t>& value) {
+  static_assert(sizeof(value) == sizeof(std::uint32_t));
+  return reinterpret_cast<std::uint32_t*>(&value);
+}
+
+}  // namespace
+
+ShmWaiter::ShmWaiter(const ShmSegment& segment, const ShmOptions& options)
+    : segment_(segment), rank_(options.rank), size_(options.size), host_(options.host) {
+  // With more ranks than cores, whoever spins keeps the one it waits for from running.
+  const bool crowded = options.size > usable_cores();
+  spins_ = crowded ? 20 : 2000;
+  yields_ = crowded ? 2 : 1;
+  for (int rank = 0; rank < size_; ++rank)
+    processes_.push_back(rank == rank_ ? -1
+                                       : static_cast<int>(syscall(
+                                             SYS_pidfd_open, segment.rank(rank).pid.load(), 0)));
+}
+
+ShmWaiter::~ShmWaiter() {
+  for (const int process : processes_)
+    if (process >= 0) close(process);
+}
+
+void ShmWaiter::ring(int rank) const {
+  ShmRank& sleeper = segment_.rank(rank);
+  ++sleeper.bell;
+  syscall(SYS_futex, word_of(sleeper.bell), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+
+void ShmWaiter::publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+  counter.store(value);
+  for (int rank = 0; rank < size_; ++rank)
+    if (segment_.rank(rank).sleeping.load() != 0 && rank != rank_) ring(rank);
+}
+
+void ShmWaiter::publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+  counter.store(value);
+  if (segment_.rank(peer).sleeping.load() != 0) ring(peer);
+}
+
+// The bell is read before the condition is: what is published in between has rung it, and the sleep
+// ends at once.
+void ShmWaiter::wait_long(const std::function<int()>& blocker, Deadline deadline,
+                          std::string_view operation) {
+  for (int i = 0; i < yields_; ++i) {
+    sched_yield();
+    if (blocker() < 0) return;
+  }
+  ShmRank& own = segment_.rank(rank_);
+  before_ = recent_ = {};
+  sample_beats();
+  while (true) {
+    own.sleeping = 1;
+    const std::uint32_t bell = own.bell;
+    const int peer = blocker();
+    own.waiting_on = peer;
+    if (peer < 0) break;
+    check_verdict(operation);
+    check_lives(peer, blocker);
+    if (Clock::now() >= deadline) {
+      const int late = to_blame(peer);
+      fail(ShmVerdict::Kind::timeout, late,
+           fmt::format("rank {} on {} has not done its part in time", late, host_));
+    }
+    check_verdict(operation);
+    sleep(bell, deadline);
+    ++own.beat;
+    sample_beats();
+  }
+  own.sleeping = 0;
+}
+
+void ShmWaiter::sleep(std::uint32_t bell, Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::nanoseconds>(deadline - Clock::now());
+  const auto nap = std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(1), kNap);
+  const timespec time{0, static_cast<long>(nap.count())};
+  syscall(SYS_futex, word_of(segment_.rank(rank_).bell), FUTEX_WAIT, bell, &time, nullptr, 0);
+}
+
+// A rank that died takes the group with it, even when it is another one that this rank waits for. A
+// rank that left in good order is missed only by those who wait for it.
+void ShmWaiter::check_lives(int blocker, const std::function<int()>& still) const {
+  const bool left = segment_.rank(blocker).closed != 0;
+  if (left && still() == blocker)
+    fail(ShmVerdict::Kind::lost, blocker,
+         fmt::format("rank {} on {} has left the group", blocker, host_));
+  for (int rank = 0; rank < size_; ++rank)
+    if (has_died(rank) && still() >= 0)
+      fail(ShmVerdict::Kind::lost, rank, fmt::format("rank {} on {} is gone", rank, host_));
+}
+
+bool ShmWaiter::has_died(int rank) const {
+  const ShmRank& peer = segment_.rank(rank);
+  if (rank == rank_ || peer.closed != 0) return false;
+  const int process = processes_[static_cast<std::size_t>(rank)];
+  if (process < 0) return kill(peer.pid, 0) != 0 && errno == ESRCH;
+  pollfd ended{process, POLLIN, 0};
+  return poll(&ended, 1, 0) == 1 && peer.closed == 0;
+}
+
+// Whoever waits for somebody else is not to blame, so follow who waits for whom to one who does
+// not.
+int ShmWaiter::to_blame(int blocker) const {
+  for (int steps = 0; steps < size_ && is_waiting(blocker); ++steps) {
+    const int next = segment_.rank(blocker).waiting_on;
+    if (next < 0 || next == rank_) break;
+    blocker = next;
+  }
+  return blocker;
+}
+
+// A stopped process may have been stopped while it waited, but then its heart does not beat.
+bool ShmWaiter::is_waiting(int rank) const {
+  const ShmRank& peer = segment_.rank(rank);
+  if (peer.waiting_on < 0) return false;
+  if (before_.beats.empty()) return true;
+  return peer.beat != before_.beats[static_cast<std::size_t>(rank)];
+}
+
+void ShmWaiter::sample_beats() {
+  const auto now = Clock::now();
+  if (!recent_.beats.empty() && now - recent_.time < kSample) return;
+  before_ = std::move(recent_);
+  recent_ = {now, {}};
+  for (int rank = 0; rank < size_; ++rank) recent_.beats.push_back(segment_.rank(rank).beat);
+}
+
+void ShmWaiter::check_verdict(std::string_view operation) const {
+  const ShmVerdict& verdict = segment_.header().verdict;
+  if (verdict.state.load() != 2) return;
+  const std::string what = fmt::format("{}: {}", operation, verdict.text);
+  const std::string name(operation);
+  switch (verdict.kind) {
+    case ShmVerdict::Kind::lost: throw PeerLost(what, verdict.rank, host_, name);
+    case ShmVerdict::Kind::timeout: throw Timeout(what, verdict.rank, host_, name);
+    case ShmVerdict::Kind::aborted: throw Aborted(what, verdict.rank, host_, name);
+  }
+}
+
+void ShmWaiter::fail(ShmVerdict::Kind kind, int rank, const std::string& text) const {
+  ShmVerdict& verdict = segment_.header().verdict;
+  std::uint32_t none = 0;
+  if (!verdict.state.compare_exchange_strong(none, 1)) return;
+  verdict.kind = kind;
+  verdict.rank = rank;
+  const std::size_t length = std::min(text.size(), sizeof verdict.text - 1);
+  std::memcpy(verdict.text, text.data(), length);
+  verdict.text[length] = 0;
+  verdict.state = 2;
+  for (int peer = 0; peer < size_; ++peer) ring(peer);
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "lockstep/comm/detail/shm_segment.h"
+
+namespace lockstep::comm {
+
+// How a rank waits for others in shared memory: it spins briefly, then gives its processor away,
+// then sleeps on a bell that whoever publishes something rings. While it sleeps it looks now and
+// then whether the others live, and whether somebody has failed.
+class ShmWaiter {
+ public:
+  ShmWaiter(const ShmSegment& segment, const ShmOptions& options);
+  ~ShmWaiter();
+  ShmWaiter(const ShmWaiter&) = delete;
+  ShmWaiter& operator=(const ShmWaiter&) = delete;
+
+  // Waits until `blocker` returns -1; before, it returns a rank that is waited for. Throws.
+  template <class Blocker>
+  void wait(const Blocker& blocker, Deadline deadline, std::string_view operation) {
+    for (int i = 0; i < spins_; ++i) {
+      if (blocker() < 0) return;
+      __builtin_ia32_pause();
+    }
+    wait_long(std::cref(blocker), deadline, operation);
+  }
+
+  // A new value, and the bell for those who sleep.
+  void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value);
+  void publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value);
+
+  void ring(int rank) const;
+  // Throws the group's first failure, if there is one.
+  void check_verdict(std::string_view operation) const;
+  // The first failure wins.
+  void fail(ShmVerdict::Kind kind, int rank, const std::string& text) const;
+
+ private:
+  void wait_long(const std::function<int()>& blocker, Deadline deadline,
+                 std::string_view operation);
+  void sleep(std::uint32_t bell, Deadline deadline);
+  void check_lives(int blocker, const std::function<int()>& still) const;
+  bool has_died(int rank) const;
+  int to_blame(int blocker) const;
+  bool is_waiting(int rank) const;
+  void sample_beats();
+
+  const ShmSegment& segment_;
+  int rank_;
+  int size_;
+  std::string host_;
+  int spins_;
+  int yields_;
+  std::vector<int> processes_;  // a pidfd for each rank; -1 where there is none
+  struct Beats {
+    Clock::time_point time;
+    std::vector<std::uint32_t> beats;
+  };
+  Beats before_, recent_;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/comm/transport.h"
+
+namespace lockstep::comm {
+
+struct ShmOptions {
+  std::string job;  // the same on all ranks and on no other job of this machine: make it random
+  int rank = 0;
+  int size = 1;
+  std::string host = "localhost";
+  std::chrono::milliseconds timeout{60'000};  // until all have come
+};
+
+// Connects the ranks of a group on one host by POSIX shared memory. Throws InvalidArgument, IoError
+// when there is not enough of it, Timeout naming a rank that has not come.
+std::unique_ptr<Transport> connect_shm(const ShmOptions& options);
+
+// Its name lives in /dev/shm only while the ranks connect. Whoever starts them calls this when they
+// may have been killed just then; false when there was nothing.
+bool remove_shm(const std::string& job);
+
+}  // namespace lockstep::comm

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep::comm {
+
+// A place where a group can meet. connect() is called once by each rank, from threads of one
+// process or, when `forks`, from forked ones.
+class World {
+ public:
+  virtual ~World() = default;
+  virtual std::unique_ptr<Transport> connect(int rank) = 0;
+};
+
+struct TransportKind {
+  std::string name;
+  bool forks = false;
+  std::function<std::unique_ptr<World>(int size)> make;
+};
+
+std::string random_job();
+
+// Every transport of this build: the suite runs on each.
+std::vector<TransportKind> transport_kinds();
+
+// Runs the body once for each rank, each in a thread of its own, and rethrows the error of the
+// lowest rank that had one.
+void run_ranks(const TransportKind& kind, int size, const std::function<void(Communicator&)>& body);
+
+}  // namespace lockstep::comm
