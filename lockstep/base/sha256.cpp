@@ -84,14 +84,21 @@ void Sha256::update(std::span<const std::byte> bytes) {
   }
 }
 
-std::string Sha256::hex() {
+std::array<std::byte, 32> Sha256::digest() {
   const std::uint64_t bits = __builtin_bswap64(length_ * 8);
   const std::byte one{0x80}, zero{0};
   update({&one, 1});
   while (length_ % 64 != 56) update({&zero, 1});
   update(std::as_bytes(std::span(&bits, 1)));
+  std::array<std::byte, 32> digest;
+  for (std::size_t i = 0; i < digest.size(); ++i)
+    digest[i] = static_cast<std::byte>(state_[i / 4] >> (24 - 8 * (i % 4)));
+  return digest;
+}
+
+std::string Sha256::hex() {
   std::string text;
-  for (std::uint32_t word : state_) text += fmt::format("{:08x}", word);
+  for (std::byte byte : digest()) text += fmt::format("{:02x}", std::to_integer<int>(byte));
   return text;
 }
 

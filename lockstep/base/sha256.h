@@ -15,6 +15,8 @@ class Sha256 {
   Sha256();
   void update(std::span<const std::byte> bytes);
   void update(std::string_view bytes) { update(std::as_bytes(std::span(bytes))); }
+  // Ends the sum.
+  std::array<std::byte, 32> digest();
   // 64 hexadecimal digits. Ends the sum.
   std::string hex();
 

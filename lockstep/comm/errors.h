@@ -24,6 +24,13 @@ class CommError : public Error {
   std::string operation_;
 };
 
+// One side would not have the other: a wrong secret, another version or configuration.
+class Refused final : public Error {
+ public:
+  using Error::Error;
+  const char* kind() const noexcept override { return "Refused"; }
+};
+
 // The peer's end of the connection is gone.
 class PeerLost final : public CommError {
  public:

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/comm/gate.h"
+
+namespace lockstep::cluster::detail {
+
+enum class Kind : char { join = 'J', table = 'T', gather = 'G', all = 'A', error = 'E', bye = 'B' };
+
+struct Message {
+  Kind kind = Kind::bye;
+  std::string fields = {};
+};
+
+// Messages over a connection that has proved the secret. Each carries an HMAC under the
+// connection's own key over its direction and number: nobody on the way can change, repeat or
+// insert one. Never blocks.
+class Session {
+ public:
+  enum class Side { coordinator, member };
+  Session(comm::Visitor visitor, Side side);
+
+  void queue(Kind kind, std::string_view fields = {});
+  // What the socket can take or give now. Throws Corrupt for a message that is not the peer's.
+  void move_on();
+  std::optional<Message> next();
+
+  // For poll().
+  pollfd watched() const;
+  bool has_output() const { return !output_.empty(); }
+  bool is_closed() const { return closed_; }
+  const comm::Socket& socket() const { return visitor_.socket; }
+  const comm::Endpoint& from() const { return visitor_.from; }
+
+ private:
+  void send_some();
+  void receive_some();
+  std::string sum(bool own, std::uint64_t number, std::string_view body) const;
+
+  comm::Visitor visitor_;
+  Side side_;
+  std::uint64_t sent_ = 0, received_ = 0;
+  std::string output_, input_;
+  bool closed_ = false;
+};
+
+}  // namespace lockstep::cluster::detail

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lockstep::comm {
+
+// What a transport between hosts needs to connect a group: who is in it, and a way to tell each
+// other a few bytes before there is a transport. cluster/rendezvous.h makes one.
+struct Bootstrap {
+  int rank = 0;
+  std::vector<std::string> hosts;     // by rank; equal names share a machine and its memory
+  std::string address = "127.0.0.1";  // this host's, at which the others reach it
+  std::string secret;
+  std::chrono::milliseconds timeout{30'000};
+  // Every rank gives bytes and gets those of all, in order of rank.
+  std::function<std::vector<std::string>(const std::string& bytes)> all_gather;
+
+  int size() const { return static_cast<int>(hosts.size()); }
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/detail/lifeline.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace lockstep::comm::detail {
+namespace {
+
+// A message is a letter, and for an abort its reason up to a zero byte.
+constexpr char kGoodbye = 'G', kAbort = 'A';
+constexpr std::size_t kLongestReason = 1000;
+
+void watch(const Socket& epoll, const Socket& socket, std::uint64_t rank) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = rank;
+  ::epoll_ctl(epoll.fd(), EPOLL_CTL_ADD, socket.fd(), &event);
+}
+
+}  // namespace
+
+Lifeline::Lifeline(const Bootstrap& bootstrap, std::vector<Socket> sockets)
+    : rank_(bootstrap.rank),
+      hosts_(bootstrap.hosts),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  for (Socket& socket : sockets) peers_.push_back({std::move(socket)});
+  watch(epoll_, wake_, peers_.size());
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!peers_[rank].socket) continue;
+    keep_alive(peers_[rank].socket);
+    watch(epoll_, peers_[rank].socket, rank);
+  }
+}
+
+Lifeline::~Lifeline() {
+  const std::lock_guard lock(sending_);
+  if (!aborted_ && lost_ < 0) tell_all({kGoodbye});
+}
+
+void Lifeline::tell_all(const std::string& message) {
+  for (Peer& peer : peers_)
+    if (peer.socket) ::send(peer.socket.fd(), message.data(), message.size(), MSG_NOSIGNAL);
+}
+
+void Lifeline::abort(const std::string& reason) {
+  const std::lock_guard lock(sending_);
+  if (aborted_) return;
+  reason_ = reason.substr(0, kLongestReason);
+  aborted_by_ = rank_;
+  tell_all(kAbort + reason_ + '\0');
+  aborted_ = true;
+  const std::uint64_t one = 1;
+  if (::write(wake_.fd(), &one, sizeof one) < 0) return;  // it is awake then
+}
+
+void Lifeline::read_all() {
+  epoll_event events[64];
+  const int count = ::epoll_wait(epoll_.fd(), events, 64, 0);
+  for (int i = 0; i < count; ++i)
+    if (events[i].data.u64 < peers_.size()) read(events[i].data.u64);
+}
+
+void Lifeline::read(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  char block[1024];
+  const ssize_t got = ::recv(peer.socket.fd(), block, sizeof block, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got > 0) peer.received.append(block, static_cast<std::size_t>(got));
+  if (peer.received.starts_with(kGoodbye)) peer.left = true;
+  const std::size_t end = peer.received.find('\0');
+  if (peer.received.starts_with(kAbort) && end != std::string::npos) {
+    const std::lock_guard lock(sending_);
+    if (!aborted_) reason_ = peer.received.substr(1, end - 1), aborted_by_ = static_cast<int>(rank);
+    aborted_ = true;
+  }
+  if (got <= 0) forget(peer);
+  if (got <= 0 && !peer.left && lost_ < 0) lost_ = static_cast<int>(rank);
+}
+
+void Lifeline::forget(Peer& peer) {
+  const std::lock_guard lock(sending_);
+  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, peer.socket.fd(), nullptr);
+  peer.socket.close();
+}
+
+void Lifeline::check(std::string_view operation) {
+  if (lost_ < 0) read_all();
+  if (aborted_) {
+    const std::lock_guard lock(sending_);
+    throw Aborted(fmt::format("{}: aborted by rank {} ({}): {}", operation, aborted_by_,
+                              host(aborted_by_), reason_),
+                  aborted_by_, host(aborted_by_), std::string(operation));
+  }
+  if (lost_ >= 0) throw_lost(lost_, operation, "its connection closed");
+}
+
+void Lifeline::throw_lost(int rank, std::string_view operation, const std::string& why) const {
+  throw PeerLost(fmt::format("{}: rank {} ({}) was lost: {}", operation, rank, host(rank), why),
+                 rank, host(rank), std::string(operation));
+}
+
+void Lifeline::throw_timeout(const Transfer& transfer, std::string_view operation,
+                             Deadline begin) const {
+  const std::chrono::duration<double> waited = Clock::now() - begin;
+  const bool sending = transfer.kind == Transfer::Kind::send;
+  throw Timeout(fmt::format("{}: rank {} ({}) {} {} of {} bytes within {:.1f} s", operation,
+                            transfer.peer, host(transfer.peer), sending ? "took" : "sent",
+                            transfer.done, transfer.bytes.size(), waited.count()),
+                transfer.peer, host(transfer.peer), std::string(operation));
+}
+
+void check_transfers(std::span<const Transfer> transfers, int rank, int size,
+                     std::string_view operation) {
+  for (const Transfer& one : transfers)
+    if (one.peer < 0 || one.peer >= size || one.peer == rank)
+      throw InvalidArgument("{}: rank {} of {} has no peer {}", operation, rank, size, one.peer);
+}
+
+}  // namespace lockstep::comm::detail

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/comm/bootstrap.h"
+#include "lockstep/comm/socket.h"
+
+namespace lockstep::comm::detail {
+
+// Connections between all ranks that carry no data: they say that a peer lives, that it aborted
+// and why, or that it left in peace. The system closes a dead process's end at once, so its peers
+// know in no time whatever library moves the data.
+class Lifeline {
+ public:
+  // `sockets` by rank, as of connect_mesh.
+  Lifeline(const Bootstrap& bootstrap, std::vector<Socket> sockets);
+  // Says goodbye.
+  ~Lifeline();
+
+  // Throws Aborted when anybody did, PeerLost when a peer died. A peer that left in peace is lost
+  // only for those who still want something from it: see has_left.
+  void check(std::string_view operation);
+  bool has_left(int rank) const { return peers_[static_cast<std::size_t>(rank)].left; }
+
+  // Readable as soon as check() has something new to see.
+  int fd() const { return epoll_.fd(); }
+
+  // From any thread.
+  void abort(const std::string& reason);
+
+  // Those that the transport itself finds out about.
+  [[noreturn]] void throw_lost(int rank, std::string_view operation, const std::string& why) const;
+  [[noreturn]] void throw_timeout(const Transfer& transfer, std::string_view operation,
+                                  Deadline begin) const;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(peers_.size()); }
+  const std::string& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  struct Peer {
+    Socket socket;
+    std::string received = {};
+    bool left = false, dead = false;
+  };
+  void read_all();
+  void read(std::size_t rank);
+  void forget(Peer& peer);
+  void tell_all(const std::string& message);
+
+  int rank_;
+  std::vector<std::string> hosts_;
+  std::vector<Peer> peers_;
+  Socket epoll_, wake_;
+  std::mutex sending_;
+  std::atomic<bool> aborted_{false};
+  std::string reason_;  // guarded by sending_
+  int aborted_by_ = -1, lost_ = -1;
+};
+
+// Throws InvalidArgument when a transfer names a rank that is not there, or this one.
+void check_transfers(std::span<const Transfer> transfers, int rank, int size,
+                     std::string_view operation);
+
+}  // namespace lockstep::comm::detail

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/gate.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::size_t kMostNewcomers = 256, kMostRefusals = 8;
+
+enum class Reading { more, blocked, closed };
+
+// Reads towards `wanted` bytes and not one more.
+Reading read_up_to(const Socket& socket, std::string& received, std::size_t wanted) {
+  char block[256];
+  const std::size_t room = std::min(sizeof block, wanted - received.size());
+  const ssize_t got = ::recv(socket.fd(), block, room, 0);
+  if (got > 0) received.append(block, static_cast<std::size_t>(got));
+  if (got > 0) return Reading::more;
+  const bool later = got < 0 && (errno == EAGAIN || errno == EINTR);
+  return later ? Reading::blocked : Reading::closed;
+}
+
+// A handshake's messages are so short that a new connection takes them at once or is broken.
+bool send_output(const Socket& socket, Handshake& handshake) {
+  const std::string bytes = handshake.take_output();
+  const ssize_t sent = ::send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  return sent == static_cast<ssize_t>(bytes.size());
+}
+
+void shake_hands(const Socket& socket, Handshake& handshake, Deadline deadline) {
+  std::string received;
+  while (handshake.wanted() > 0) {
+    pollfd waiting{socket.fd(), POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, poll_milliseconds(deadline));
+    if (ready <= 0 && Clock::now() >= deadline)
+      throw IoError("connected, but it sent {} of {} bytes", received.size(), handshake.wanted());
+    if (ready <= 0) continue;
+    if (read_up_to(socket, received, handshake.wanted()) == Reading::closed)
+      throw IoError("it closed the connection");
+    if (received.size() < handshake.wanted()) continue;
+    handshake.feed(std::exchange(received, {}));
+    if (!send_output(socket, handshake)) throw IoError("it closed the connection");
+  }
+}
+
+Visitor try_knock(const Endpoint& at, const std::string& source, const std::string& secret,
+                  std::uint64_t label, Deadline deadline) {
+  Socket socket = connect_to(at, source, deadline);
+  Handshake handshake(Handshake::Role::connector, secret, label);
+  shake_hands(socket, handshake, deadline);
+  return {std::move(socket), at, label, handshake.session_key()};
+}
+
+}  // namespace
+
+Gate::Gate(const Endpoint& at, std::string secret, std::chrono::milliseconds patience)
+    : listener_(listen_on(at)), secret_(std::move(secret)), patience_(patience) {}
+
+void Gate::watch(std::vector<pollfd>& watched) const {
+  watched.push_back({listener_.fd(), POLLIN, 0});
+  for (const Newcomer& one : newcomers_) watched.push_back({one.socket.fd(), POLLIN, 0});
+}
+
+void Gate::accept_all() {
+  while (Socket socket = accept_from(listener_)) {
+    const Endpoint from = peer_endpoint(socket);
+    Handshake handshake(Handshake::Role::listener, secret_);
+    if (!send_output(socket, handshake)) continue;
+    if (newcomers_.size() == kMostNewcomers) {
+      turn_away(newcomers_.front().from, "too many connections wait at once");
+      newcomers_.pop_front();
+    }
+    newcomers_.push_back(
+        {std::move(socket), from, std::move(handshake), {}, Clock::now() + patience_});
+  }
+}
+
+bool Gate::move_on(Newcomer& one, std::vector<Visitor>& admitted) {
+  const std::size_t wanted = one.handshake.wanted();
+  const Reading reading = read_up_to(one.socket, one.received, wanted);
+  if (reading == Reading::closed) {
+    turn_away(one.from, "it closed the connection before it proved the secret");
+    return false;
+  }
+  if (one.received.size() < wanted) {
+    if (Clock::now() < one.deadline) return true;
+    turn_away(one.from, fmt::format("it sent {} of {} bytes of its proof in {} ms",
+                                    one.received.size(), wanted, patience_.count()));
+    return false;
+  }
+  try {
+    one.handshake.feed(one.received);
+  } catch (const Error& error) {
+    send_output(one.socket, one.handshake);
+    turn_away(one.from, error.what());
+    return false;
+  }
+  if (send_output(one.socket, one.handshake))
+    admitted.push_back(
+        {std::move(one.socket), one.from, one.handshake.label(), one.handshake.session_key()});
+  return false;
+}
+
+void Gate::turn_away(const Endpoint& from, const std::string& why) {
+  refusals_.push_back(fmt::format("{}: {}", to_string(from), why));
+  if (refusals_.size() > kMostRefusals) refusals_.pop_front();
+}
+
+std::vector<Visitor> Gate::admit() {
+  accept_all();
+  std::vector<Visitor> admitted;
+  std::erase_if(newcomers_, [&](Newcomer& one) { return !move_on(one, admitted); });
+  return admitted;
+}
+
+Visitor knock(const Endpoint& at, const std::string& source, const std::string& secret,
+              std::uint64_t label, Deadline deadline, const std::string& what) {
+  std::string reason;
+  const auto begin = Clock::now();
+  for (auto pause = std::chrono::milliseconds(20);;
+       pause = std::min(pause * 2, decltype(pause)(500))) {
+    try {
+      return try_knock(at, source, secret, label, deadline);
+    } catch (const IoError& error) {
+      reason = error.what();
+    } catch (const Refused& error) {
+      throw Refused(fmt::format("{}: {}: {}", what, to_string(at), error.what()));
+    } catch (const Corrupt& error) {
+      throw Corrupt("{}: {}: {}", what, to_string(at), error.what());
+    }
+    if (Clock::now() + pause >= deadline) break;
+    std::this_thread::sleep_for(pause);
+  }
+  const std::chrono::duration<double> waited = Clock::now() - begin;
+  if (reason.find(to_string(at)) == std::string::npos) reason = to_string(at) + ": " + reason;
+  throw Timeout(fmt::format("{}: {} (tried for {:.1f} s)", what, reason, waited.count()), -1,
+                at.host, what);
+}
+
+}  // namespace lockstep::comm

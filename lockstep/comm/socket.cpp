@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+
+namespace lockstep::comm {
+namespace {
+
+struct FreeAddresses {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+Addresses resolve(const Endpoint& endpoint, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  const std::string port = std::to_string(endpoint.port);
+  const int error = ::getaddrinfo(endpoint.host.c_str(), port.c_str(), &hints, &list);
+  if (error != 0)
+    throw IoError("{}: the host's address is not known: {}", to_string(endpoint),
+                  error == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(error));
+  return Addresses(list);
+}
+
+void set_option(const Socket& socket, int level, int option, int value) {
+  ::setsockopt(socket.fd(), level, option, &value, sizeof value);
+}
+
+Socket make_socket(int family) {
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket) throw IoError("socket: cannot be made: {}", std::strerror(errno));
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  return socket;
+}
+
+Endpoint to_endpoint(const sockaddr_storage& address, socklen_t length) {
+  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "0";
+  ::getnameinfo(reinterpret_cast<const sockaddr*>(&address), length, host, sizeof host, port,
+                sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+  return {host, static_cast<std::uint16_t>(std::atoi(port))};
+}
+
+// Empty when it worked, else the reason.
+std::string bind_source(const Socket& socket, const std::string& source, int family) {
+  if (source.empty()) return "";
+  const Addresses own = resolve({source, 0}, AI_NUMERICHOST);
+  if (own->ai_family != family) return "it is an address of another kind than the source's";
+  if (::bind(socket.fd(), own->ai_addr, own->ai_addrlen) == 0) return "";
+  return std::strerror(errno);
+}
+
+std::string wait_connected(const Socket& socket, Deadline deadline) {
+  pollfd waiting{socket.fd(), POLLOUT, 0};
+  while (::poll(&waiting, 1, poll_milliseconds(deadline)) <= 0)
+    if (Clock::now() >= deadline) return "no answer";
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error == 0 ? "" : std::strerror(error);
+}
+
+std::string try_connect(const Socket& socket, const addrinfo& to, const std::string& source,
+                        Deadline deadline) {
+  const std::string refused = bind_source(socket, source, to.ai_family);
+  if (!refused.empty()) return refused;
+  if (::connect(socket.fd(), to.ai_addr, to.ai_addrlen) == 0) return "";
+  return errno == EINPROGRESS ? wait_connected(socket, deadline) : std::strerror(errno);
+}
+
+}  // namespace
+
+std::string to_string(const Endpoint& endpoint) {
+  const bool v6 = endpoint.host.find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", endpoint.host, endpoint.port)
+            : fmt::format("{}:{}", endpoint.host, endpoint.port);
+}
+
+Endpoint parse_endpoint(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  Endpoint result;
+  if (colon != std::string_view::npos && colon > 0) {
+    std::string_view host = text.substr(0, colon), port = text.substr(colon + 1);
+    const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+    if (bracketed) host = host.substr(1, host.size() - 2);
+    const auto [end, error] = std::from_chars(port.begin(), port.end(), result.port);
+    const bool whole = error == std::errc() && end == port.end() && !port.empty();
+    result.host = host;
+    if (whole && (bracketed || host.find(':') == std::string_view::npos)) return result;
+  }
+  throw InvalidArgument("address '{}': expected host:port or [address]:port", text);
+}
+
+void Socket::close() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+Socket listen_on(const Endpoint& endpoint) {
+  const Addresses list = resolve(endpoint, AI_PASSIVE);
+  Socket socket = make_socket(list->ai_family);
+  set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 ||
+      ::listen(socket.fd(), SOMAXCONN) != 0)
+    throw IoError("{}: cannot listen: {}", to_string(endpoint), std::strerror(errno));
+  return socket;
+}
+
+Socket accept_from(const Socket& listener) {
+  Socket socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket) set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  return socket;
+}
+
+Socket connect_to(const Endpoint& endpoint, const std::string& source, Deadline deadline) {
+  const Addresses list = resolve(endpoint, 0);
+  std::string reasons;
+  for (const addrinfo* to = list.get(); to != nullptr; to = to->ai_next) {
+    Socket socket = make_socket(to->ai_family);
+    const std::string reason = try_connect(socket, *to, source, deadline);
+    if (reason.empty()) return socket;
+    if (reasons.find(reason) == std::string::npos)
+      reasons += (reasons.empty() ? "" : ", ") + reason;
+  }
+  throw IoError("{}: cannot connect{}: {}", to_string(endpoint),
+                source.empty() ? "" : " from " + source, reasons);
+}
+
+Endpoint local_endpoint(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  ::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &length);
+  return to_endpoint(address, length);
+}
+
+Endpoint peer_endpoint(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  ::getpeername(socket.fd(), reinterpret_cast<sockaddr*>(&address), &length);
+  return to_endpoint(address, length);
+}
+
+void keep_alive(const Socket& socket) {
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 2);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 5);
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 7000);
+}
+
+int poll_milliseconds(Deadline deadline, int longest) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<long>(left, 0, longest));
+}
+
+}  // namespace lockstep::comm

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/comm/transport.h"
+
+namespace lockstep::comm {
+
+// Where a process listens: a host's name or its address, and a port.
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+// host:port, or [address]:port for IPv6.
+std::string to_string(const Endpoint& endpoint);
+// Throws InvalidArgument.
+Endpoint parse_endpoint(std::string_view text);
+
+// Owns a file descriptor.
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  ~Socket() { close(); }
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  void close();
+
+ private:
+  int fd_;
+};
+
+// All sockets here are non-blocking TCP, closed on exec, without Nagle's delay.
+
+// Port 0 takes a free one. Throws IoError naming the endpoint: in use, no such address, ...
+Socket listen_on(const Endpoint& endpoint);
+
+// An invalid socket when nobody waits. Throws IoError.
+Socket accept_from(const Socket& listener);
+
+// One attempt, from the address `source` (empty: the system chooses). Throws IoError with the
+// reason, which names both ends.
+Socket connect_to(const Endpoint& endpoint, const std::string& source, Deadline deadline);
+
+Endpoint local_endpoint(const Socket& socket);
+Endpoint peer_endpoint(const Socket& socket);
+
+// A peer whose host or network is gone closes the connection within about 7 s, traffic or not.
+void keep_alive(const Socket& socket);
+
+// How many milliseconds poll() may wait, at most `longest`.
+int poll_milliseconds(Deadline deadline, int longest = 1000);
+
+}  // namespace lockstep::comm

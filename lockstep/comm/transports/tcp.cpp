@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/transports/tcp.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "lockstep/comm/detail/lifeline.h"
+#include "lockstep/comm/detail/mesh.h"
+
+namespace lockstep::comm {
+namespace {
+
+// How long an exchange tries again before it sleeps in poll(): about as long as waking takes.
+constexpr auto kSpin = std::chrono::microseconds(20);
+
+class TcpTransport final : public Transport {
+ public:
+  explicit TcpTransport(const Bootstrap& bootstrap)
+      : TcpTransport(bootstrap, detail::connect_mesh(bootstrap, 2)) {}
+
+  std::string_view name() const override { return "tcp"; }
+  int rank() const override { return lifeline_.rank(); }
+  int size() const override { return lifeline_.size(); }
+  const std::string& host(int rank) const override { return lifeline_.host(rank); }
+  void abort(const std::string& reason) override { lifeline_.abort(reason); }
+
+  void exchange(std::span<Transfer> transfers, Deadline deadline,
+                std::string_view operation) override;
+
+ private:
+  TcpTransport(const Bootstrap& bootstrap, std::vector<std::vector<Socket>> sockets)
+      : lifeline_(bootstrap, std::move(sockets[0])), sockets_(std::move(sockets[1])) {}
+
+  // Of several transfers one way with one peer, only the first that is not done may move.
+  template <class F>
+  void for_each_active(std::span<Transfer> transfers, F&& visit);
+  bool move_on(Transfer& transfer, std::string_view operation);
+  bool sleep(std::span<Transfer> transfers, Deadline deadline);
+
+  detail::Lifeline lifeline_;
+  std::vector<Socket> sockets_;
+  std::vector<unsigned> seen_;
+  unsigned round_ = 0;
+  std::vector<pollfd> watched_;
+};
+
+template <class F>
+void TcpTransport::for_each_active(std::span<Transfer> transfers, F&& visit) {
+  seen_.resize(2 * sockets_.size());
+  ++round_;
+  for (Transfer& one : transfers) {
+    if (one.done == one.bytes.size()) continue;
+    const auto way = 2 * static_cast<std::size_t>(one.peer) + (one.kind == Transfer::Kind::send);
+    if (seen_[way] != round_) visit(one);
+    if (one.done < one.bytes.size()) seen_[way] = round_;
+  }
+}
+
+// True when bytes moved.
+bool TcpTransport::move_on(Transfer& one, std::string_view operation) {
+  const int fd = sockets_[static_cast<std::size_t>(one.peer)].fd();
+  const auto rest = one.bytes.subspan(one.done);
+  const ssize_t moved = one.kind == Transfer::Kind::send
+                            ? ::send(fd, rest.data(), rest.size(), MSG_NOSIGNAL)
+                            : ::recv(fd, rest.data(), rest.size(), 0);
+  if (moved > 0) one.done += static_cast<std::size_t>(moved);
+  if (moved > 0) return true;
+  if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  const std::string why = moved == 0 ? "it closed the connection" : std::strerror(errno);
+  lifeline_.check(operation);  // an abort explains more
+  lifeline_.throw_lost(one.peer, operation, why);
+}
+
+// Until a socket is ready or the lifeline has news, which it returns.
+bool TcpTransport::sleep(std::span<Transfer> transfers, Deadline deadline) {
+  watched_.assign(1, {lifeline_.fd(), POLLIN, 0});
+  for_each_active(transfers, [&](const Transfer& one) {
+    const short events = one.kind == Transfer::Kind::send ? POLLOUT : POLLIN;
+    watched_.push_back({sockets_[static_cast<std::size_t>(one.peer)].fd(), events, 0});
+  });
+  ::poll(watched_.data(), watched_.size(), poll_milliseconds(deadline));
+  return watched_[0].revents != 0;
+}
+
+void TcpTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
+                            std::string_view operation) {
+  detail::check_transfers(transfers, rank(), size(), operation);
+  lifeline_.check(operation);
+  const Deadline begin = Clock::now();
+  Deadline moved_at = begin;
+  while (true) {
+    bool moved = false;
+    const Transfer* unfinished = nullptr;
+    for_each_active(transfers, [&](Transfer& one) {
+      if (move_on(one, operation)) moved = true;
+      if (one.done < one.bytes.size()) unfinished = &one;
+    });
+    if (unfinished == nullptr) return;
+    const Deadline now = Clock::now();
+    if (now >= deadline) {
+      lifeline_.check(operation);
+      lifeline_.throw_timeout(*unfinished, operation, begin);
+    }
+    if (moved) moved_at = now;
+    if (now - moved_at > kSpin && sleep(transfers, deadline)) lifeline_.check(operation);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> connect_tcp(const Bootstrap& bootstrap) {
+  return std::make_unique<TcpTransport>(bootstrap);
+}
+
+}  // namespace lockstep::comm
