@@ -19,7 +19,7 @@ int list_models() {
 
 int summarize(const std::string& name) {
   const train::Recipe& recipe = train::find_recipe(name);
-  const nn::BlockPtr net = recipe.model();
+  const nn::BlockPtr net = recipe.net();
   net->initialize();
   fmt::print("{}\n", net->summary({recipe.fields(1).front()}));
   return 0;

@@ -73,7 +73,7 @@ TrainedModel load_model(const std::string& run_folder) {
   const train::Checkpoint checkpoint = newest_checkpoint(run);
   TrainedModel model{config,
                      recipe,
-                     recipe.model(),
+                     recipe.net(),
                      read_codec(run, recipe),
                      read_classes(run),
                      checkpoint.step,

@@ -155,7 +155,7 @@ int train(const TrainOptions& options) {
       fmt::format("{}: {} threads, {} shards of {}, run folder {}", job.config.recipe, job.threads,
                   job.config.shards, job.config.global_batch / job.config.shards, job.run->path()));
   const StopSignals signals;
-  train::Trainer trainer(job.recipe.model(), train::recipe_loss,
+  train::Trainer trainer(job.recipe.net(), train::recipe_loss,
                          train::make_optimizer(job.config.learning), trainer_options(job));
   const train::FitResult result = trainer.fit(job.data.train, fit_options(job, signals));
   const bool interrupted = result.stopped && signals.asked();

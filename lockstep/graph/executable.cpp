@@ -500,6 +500,13 @@ Tensor Executable::unpack(std::size_t input, std::span<const std::byte> bytes) c
 
 const Infos& Executable::output_infos() const { return impl_->program->outputs; }
 
+std::vector<std::size_t> Executable::delivery_order() const {
+  std::vector<std::size_t> order;
+  for (const Step& step : impl_->program->steps)
+    if (step.delivery >= 0) order.push_back(static_cast<std::size_t>(step.delivery));
+  return order;
+}
+
 std::size_t Executable::arena_bytes() const { return impl_->program->arena_bytes; }
 
 std::size_t Executable::state_bytes() const {

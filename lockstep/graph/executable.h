@@ -91,6 +91,8 @@ class Executable {
   void refresh();
 
   const Infos& output_infos() const;
+  // Numbers of the deliveries, in the order in which a run makes them.
+  std::vector<std::size_t> delivery_order() const;
   std::size_t arena_bytes() const;
   std::size_t state_bytes() const;
   // One line a step: op, what was fused, kernel, layouts, place in the arena.

@@ -39,7 +39,7 @@ Learning momentum(double rate, double decay, double warm_up) {
           .warm_up = warm_up};
 }
 
-nn::BlockPtr lenet() { return nn::models::lenet(); }
+nn::BlockPtr lenet(double dropout) { return nn::models::lenet({.dropout = dropout}); }
 
 Recipe mnist_mlp() {
   return {.name = "mnist-mlp",
@@ -50,7 +50,7 @@ Recipe mnist_mlp() {
           .epochs = 10,
           .bench_batch = 128,
           .learning = momentum(0.05, 1e-4, 0.02),
-          .model = [] { return nn::models::mlp(); },
+          .model = [](double dropout) { return nn::models::mlp({.dropout = dropout}); },
           .train_transform = digits,
           .test_transform = digits};
 }
@@ -84,17 +84,19 @@ Recipe fashion_lenet() {
 }
 
 Recipe cifar_cnn() {
-  return {.name = "cifar-cnn",
-          .summary = "photos of ten kinds in 32x32 pixels, two convolutions",
-          .dataset = "cifar10",
-          .sample_shape = {3, 32, 32},
-          .classes = 10,
-          .epochs = 10,
-          .bench_batch = 128,
-          .learning = momentum(0.1, 5e-4, 0.05),
-          .model = [] { return nn::models::cifar_cnn(); },
-          .train_transform = moved_photos,
-          .test_transform = photos};
+  return {
+      .name = "cifar-cnn",
+      .summary = "photos of ten kinds in 32x32 pixels, two convolutions",
+      .dataset = "cifar10",
+      .sample_shape = {3, 32, 32},
+      .classes = 10,
+      .epochs = 10,
+      .bench_batch = 128,
+      .learning = momentum(0.1, 5e-4, 0.05),
+      .model =
+          [](double dropout) { return nn::models::cifar_cnn({.width = 64, .dropout = dropout}); },
+      .train_transform = moved_photos,
+      .test_transform = photos};
 }
 
 Recipe cifar_resnet18() {
@@ -106,7 +108,7 @@ Recipe cifar_resnet18() {
           .epochs = 30,
           .bench_batch = 32,
           .learning = momentum(0.1, 5e-4, 0.05),
-          .model = [] { return nn::models::cifar_resnet18(); },
+          .model = [](double) { return nn::models::cifar_resnet18(); },
           .train_transform = moved_photos,
           .test_transform = photos};
 }
@@ -127,28 +129,36 @@ Recipe text_lstm() {
                        .learning_rate = 2e-3,
                        .parameters = {{"clip_norm", 1.0}},
                        .warm_up = 0.05},
-          .model = [] { return nn::models::lstm_classifier({.vocabulary = kWords}); }};
+          .model =
+              [](double dropout) {
+                return nn::models::lstm_classifier({.vocabulary = kWords, .dropout = dropout});
+              },
+          .dropout = 0.3};
 }
 
 Recipe char_gpt() {
-  return {
-      .name = "char-gpt",
-      .summary = "writes like Moby Dick, letter by letter: a GPT of 4 blocks",
-      .dataset = "moby-dick",
-      .task = Task::characters,
-      .sample_shape = {kContext},
-      .input_dtype = DType::int64,
-      .input_range = kCharacters,
-      .label_shape = {kContext},
-      .classes = kCharacters,
-      .global_batch = 16,
-      .epochs = 4,
-      .bench_batch = 8,
-      .learning = {.optimizer = "adamw",
-                   .learning_rate = 2e-3,
-                   .parameters = {{"wd", 0.01}, {"clip_norm", 1.0}},
-                   .warm_up = 0.05},
-      .model = [] { return nn::models::gpt({.vocabulary = kCharacters, .context = kContext}); }};
+  return {.name = "char-gpt",
+          .summary = "writes like Moby Dick, letter by letter: a GPT of 4 blocks",
+          .dataset = "moby-dick",
+          .task = Task::characters,
+          .sample_shape = {kContext},
+          .input_dtype = DType::int64,
+          .input_range = kCharacters,
+          .label_shape = {kContext},
+          .classes = kCharacters,
+          .global_batch = 32,
+          .epochs = 4,
+          .bench_batch = 8,
+          .learning = {.optimizer = "adamw",
+                       .learning_rate = 2e-3,
+                       .parameters = {{"wd", 0.1}, {"beta2", 0.99}, {"clip_norm", 1.0}},
+                       .warm_up = 0.05},
+          .model =
+              [](double dropout) {
+                return nn::models::gpt(
+                    {.vocabulary = kCharacters, .context = kContext, .dropout = dropout});
+              },
+          .dropout = 0.1};
 }
 
 Shape with_batch(std::int64_t batch, Shape sample) {

@@ -8,6 +8,7 @@
 
 #include "lockstep/data/dataset.h"
 #include "lockstep/graph/executable.h"
+#include "lockstep/kvstore/exchange.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/train/step_graph.h"
@@ -19,6 +20,10 @@ struct EngineOptions {
   int threads = 1;
   std::uint64_t seed = 0;
   CompileOptions compile = {};  // the engine sets states and deliveries itself
+  // Of a job of several workers: each computes its range of the shards (kvstore::range_of). Null:
+  // this process computes all. It outlives the engine.
+  kvstore::Exchange* exchange = nullptr;
+  std::size_t bucket_bytes = 4 << 20;  // gradients that travel together
 };
 
 // Means over the global batch, summed over shards by the canonical tree.
@@ -28,9 +33,9 @@ struct StepResult {
   bool finite = true;  // false: the loss or a gradient was a NaN or infinite; nothing was updated
 };
 
-// A step of data-parallel training in one process: every shard's forward and backward pass by one
-// thread, gradients added in the canonical tree order, the update rule. Its result is a function of
-// the net, the batch, the step's number and the seed; never of the number of threads.
+// A step of data-parallel training: every shard's forward and backward pass by one thread,
+// gradients added in the canonical tree order, the update rule. Its result is a function of the
+// net, the batch, the step's number and the seed; never of the number of threads and workers.
 class StepEngine {
  public:
   // `fields` are the infos of one shard's batch: the net's inputs, then the label. The net must be
@@ -39,7 +44,7 @@ class StepEngine {
              const std::vector<TensorInfo>& fields, const EngineOptions& options);
   ~StepEngine();
 
-  // One step on the batches of all shards. `step` counts from 0 and keys what is drawn.
+  // One step on the batches of this worker's shards. `step` counts from 0 and keys what is drawn.
   StepResult run(std::int64_t step, double learning_rate, std::span<const data::Fields> shards);
 
   // Parameters and running statistics live in the engine between steps; these copy them into the
@@ -58,6 +63,8 @@ class StepEngine {
   std::string find_bad_op(std::int64_t step, std::span<const data::Fields> shards);
 
   std::int64_t shards() const;
+  // The shards that this worker computes.
+  ShardRange range() const;
   int threads() const;
   double flops_per_sample() const;
   std::size_t step_bytes() const;

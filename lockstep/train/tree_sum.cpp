@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t kExponent = 0x7f800000u;
 
 // The clones differ in vector width alone: each element is one exact addition.
-__attribute__((target_clones("avx512f", "avx2", "default"))) bool all_finite(const float* values,
+__attribute__((target_clones("avx512f", "avx2", "default"))) bool are_finite(const float* values,
                                                                              std::size_t count) {
   std::uint32_t bad = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -45,9 +45,11 @@ bool add_leaf(std::span<const float> leaf, std::span<const float* const> terms, 
       right = to;
     }
     if (terms.empty()) std::memcpy(target + begin, right, count * sizeof(float));
-    if (check) finite &= all_finite(target + begin, count);
+    if (check) finite &= are_finite(target + begin, count);
   }
   return finite;
 }
+
+bool all_finite(std::span<const float> values) { return are_finite(values.data(), values.size()); }
 
 }  // namespace lockstep::train

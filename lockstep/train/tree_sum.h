@@ -12,5 +12,6 @@ namespace lockstep::train {
 // in every sum above it.
 bool add_leaf(std::span<const float> leaf, std::span<const float* const> terms, float* target,
               bool check);
+bool all_finite(std::span<const float> values);
 
 }  // namespace lockstep::train

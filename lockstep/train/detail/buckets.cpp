@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/detail/buckets.h"
+
+#include "lockstep/train/tree_sum.h"
+
+namespace lockstep::train::detail {
+
+Buckets::Buckets(const FlatLayout& layout, GradientSums& sums, kvstore::Exchange& exchange,
+                 std::int64_t shards, int threads, std::size_t bucket_bytes)
+    : layout_(layout),
+      sums_(sums),
+      exchange_(exchange),
+      shards_(shards),
+      threads_(threads),
+      total_(layout.floats) {
+  for (std::size_t s = 0; s < layout.slices.size(); ++s) {
+    const Slice& slice = layout.slices[s];
+    if (buckets_.empty() || buckets_.back().count * sizeof(float) >= bucket_bytes)
+      buckets_.push_back({s, s, slice.offset, 0});
+    Bucket& bucket = buckets_.back();
+    bucket.end_slice = s + 1;
+    bucket.count = slice.offset + slice.count - bucket.offset;
+    bucket_of_.push_back(buckets_.size() - 1);
+  }
+  for (Bucket& bucket : buckets_)
+    bucket.pieces = layout.pieces(bucket.first_slice, bucket.end_slice);
+  left_ = std::make_unique<std::atomic<std::int32_t>[]>(buckets_.size());
+}
+
+void Buckets::begin() {
+  given_up_ = false;
+  finite_ = true;
+  for (std::size_t b = 0; b < buckets_.size(); ++b)
+    left_[b] =
+        static_cast<std::int32_t>(buckets_[b].end_slice - buckets_[b].first_slice) * threads_;
+}
+
+void Buckets::slice_is_ready(std::size_t slice) {
+  std::atomic<std::int32_t>& left = left_[bucket_of_[slice]];
+  if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) left.notify_all();
+}
+
+void Buckets::give_up() {
+  given_up_ = true;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    left_[b] = 0;
+    left_[b].notify_all();
+  }
+}
+
+// The computing threads always end: each slice becomes ready, or somebody gives up.
+bool Buckets::wait_for(std::size_t bucket) {
+  for (std::int32_t left = left_[bucket]; left > 0; left = left_[bucket]) left_[bucket].wait(left);
+  return !given_up_;
+}
+
+void Buckets::sum(const Bucket& bucket) {
+  std::vector<kvstore::Exchange::Node> nodes;
+  for (std::size_t n = 0; n < sums_.nodes().size(); ++n)
+    nodes.push_back({sums_.nodes()[n], {sums_.node(n, bucket.offset, bucket.count), bucket.count}});
+  exchange_.sum(nodes, shards_, {total_.data() + bucket.offset, bucket.count});
+}
+
+void Buckets::exchange(const Update& update, const optim::UpdateContext& context) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (!wait_for(b)) return;
+    const Bucket& bucket = buckets_[b];
+    sum(bucket);
+    finite_ = finite_ && all_finite({total_.data() + bucket.offset, bucket.count});
+    if (!finite_ || !update.is_local()) continue;
+    for (const Piece& piece : bucket.pieces)
+      update.run(piece, total_.data() + layout_.offset(piece), context);
+  }
+}
+
+}  // namespace lockstep::train::detail

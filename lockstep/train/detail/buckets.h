@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "lockstep/kvstore/exchange.h"
+#include "lockstep/train/detail/gradient_sums.h"
+#include "lockstep/train/detail/update.h"
+
+namespace lockstep::train::detail {
+
+// Gradients on their way to the other workers: slices that are made one after the other travel
+// together, as soon as every thread has added its last leaf to them, while the backward pass goes
+// on.
+class Buckets {
+ public:
+  Buckets(const FlatLayout& layout, GradientSums& sums, kvstore::Exchange& exchange,
+          std::int64_t shards, int threads, std::size_t bucket_bytes);
+
+  void begin();
+  // By a computing thread, when its last leaf's gradient of the slice is added.
+  void slice_is_ready(std::size_t slice);
+  // By a computing thread that failed: nobody waits for it any more.
+  void give_up();
+  // By the exchanging thread: sums up bucket after bucket and updates what can be updated then.
+  void exchange(const Update& update, const optim::UpdateContext& context);
+
+  const float* total() const { return total_.data(); }
+  bool is_finite() const { return finite_; }
+
+ private:
+  struct Bucket {
+    std::size_t first_slice = 0, end_slice = 0;
+    std::size_t offset = 0, count = 0;
+    std::vector<Piece> pieces = {};
+  };
+  bool wait_for(std::size_t bucket);
+  void sum(const Bucket& bucket);
+
+  const FlatLayout& layout_;
+  GradientSums& sums_;
+  kvstore::Exchange& exchange_;
+  std::int64_t shards_;
+  int threads_;
+  FlatBuffer total_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;                 // by slice
+  std::unique_ptr<std::atomic<std::int32_t>[]> left_;  // slices times threads, by bucket
+  std::atomic<bool> given_up_ = false;
+  bool finite_ = true;
+};
+
+}  // namespace lockstep::train::detail

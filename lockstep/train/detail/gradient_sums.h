@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "lockstep/base/shard_tree.h"
+#include "lockstep/train/detail/flat.h"
+
+namespace lockstep::train::detail {
+
+// Adds the gradients of a process's shards in the order of the canonical tree, each thread those of
+// its own contiguous range as they arrive, on a stack of buffers of its own.
+class GradientSums {
+ public:
+  // With `keep` false nothing but stacks below the last leaf are kept: whoever calls takes the sum
+  // of each slice as the last leaf completes it (one thread that has all shards).
+  GradientSums(const FlatLayout& layout, std::int64_t shards, ShardRange range, int threads,
+               bool keep);
+
+  const ShardRange& range_of(int thread) const { return of(thread).range; }
+  void begin(int thread);
+  // Between these, add or add_last for each slice.
+  void begin_leaf(int thread, std::int64_t shard);
+  void end_leaf(int thread);
+  void add(int thread, std::size_t slice, const float* values);
+  // Calls `take` with the sum of each piece of the slice, in order, while all are finite.
+  void add_last(int thread, std::size_t slice, const float* values,
+                const std::function<void(const Piece&, const float*)>& take);
+
+  // What became a NaN or infinite spoils the step.
+  bool is_finite() const;
+  void spoil(int thread) { of(thread).finite = false; }
+
+  // The sum over this process's shards where they are all shards; uses the thread's scratch.
+  const float* whole(int thread, std::size_t offset, std::size_t count);
+  // The subtrees of all shards that lie in this process's range, and their sums over a part of the
+  // buffers, added from the threads' in place.
+  const std::vector<ShardRange>& nodes() const { return nodes_; }
+  const float* node(std::size_t number, std::size_t offset, std::size_t count);
+
+  std::size_t buffers() const;
+
+ private:
+  struct OfThread {
+    ShardRange range{};
+    RangePlan plan;
+    std::vector<FlatBuffer> stack;
+    int depth = 0;  // of the stack, while leaves arrive
+    int merges = 0;
+    bool completes = false;
+    bool finite = true;
+    std::vector<float> scratch = std::vector<float>(kPiece);
+  };
+  OfThread& of(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
+  const OfThread& of(int thread) const { return threads_[static_cast<std::size_t>(thread)]; }
+  std::vector<const float*> terms(const OfThread& own, std::size_t offset) const;
+
+  const FlatLayout& layout_;
+  std::vector<OfThread> threads_;
+  std::vector<float*> thread_nodes_;        // of all threads, in order
+  std::vector<ShardRange> nodes_;           // of the process
+  std::vector<std::vector<int>> programs_;  // how a node is made of the threads' nodes
+};
+
+}  // namespace lockstep::train::detail
