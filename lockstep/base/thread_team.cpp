@@ -4,7 +4,9 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstring>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -35,6 +37,11 @@ struct ThreadTeam::Impl {
 
   static constexpr int kSpins = 4000;
 
+  ~Impl() {
+    stopping = true;
+    begin_round();
+  }
+
   static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t is) {
     for (int i = 0; i < kSpins; ++i) {
       if (value.load(std::memory_order_acquire) != is) return;
@@ -61,6 +68,17 @@ struct ThreadTeam::Impl {
     }
   }
 
+  void start(int thread, int size, const std::string& name) {
+    try {
+      threads.emplace_back([this, thread] { serve(thread); });
+    } catch (const std::system_error& error) {
+      throw IoError("threads: cannot start number {} of {}: {}", thread + 1, size,
+                    std::strerror(error.code().value()));
+    }
+    const std::string label = name + "-" + std::to_string(thread);
+    pthread_setname_np(threads.back().native_handle(), label.substr(0, 15).c_str());
+  }
+
   void begin_round() {
     round.fetch_add(1, std::memory_order_acq_rel);
     round.notify_all();
@@ -74,17 +92,11 @@ struct ThreadTeam::Impl {
 ThreadTeam::ThreadTeam(int size, const std::string& name) : impl_(std::make_unique<Impl>()) {
   if (size < 1) throw InvalidArgument("threads: at least 1 is needed, got {}", size);
   impl_->errors.resize(static_cast<std::size_t>(size));
-  for (int t = 1; t < size; ++t) {
-    impl_->threads.emplace_back([this, t] { impl_->serve(t); });
-    const std::string label = name + "-" + std::to_string(t);
-    pthread_setname_np(impl_->threads.back().native_handle(), label.substr(0, 15).c_str());
-  }
+  impl_->threads.reserve(static_cast<std::size_t>(size) - 1);
+  for (int t = 1; t < size; ++t) impl_->start(t, size, name);
 }
 
-ThreadTeam::~ThreadTeam() {
-  impl_->stopping = true;
-  impl_->begin_round();
-}
+ThreadTeam::~ThreadTeam() = default;
 
 int ThreadTeam::size() const { return static_cast<int>(impl_->errors.size()); }
 

@@ -2,8 +2,13 @@
 #include "lockstep/base/thread_team.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -49,6 +54,32 @@ TEST(ThreadTeam, RethrowsTheLowestThreadsErrorAndGoesOn) {
   std::atomic<int> calls = 0;
   team.run([&](int) { ++calls; });
   EXPECT_EQ(calls, 4);
+}
+
+// Leaves room for the stacks of a few threads.
+void limit_memory() {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t bytes = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (rlim_t{100} << 20);
+  const rlimit limit{bytes, bytes};
+  ::setrlimit(RLIMIT_AS, &limit);
+}
+
+[[noreturn]] void start_too_many_threads() {
+  limit_memory();
+  ::alarm(20);
+  try {
+    const ThreadTeam team(100000);
+  } catch (const IoError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    std::exit(7);
+  }
+  std::exit(0);
+}
+
+TEST(ThreadTeam, MoreThreadsThanTheSystemHasAreAnErrorNotAWaitWithoutEnd) {
+  EXPECT_EXIT(start_too_many_threads(), testing::ExitedWithCode(7),
+              "threads: cannot start number [0-9]+ of 100000: ");
 }
 
 TEST(ThreadTeam, NeedsAThread) { EXPECT_THROW(ThreadTeam(0), InvalidArgument); }
