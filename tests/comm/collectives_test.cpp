@@ -283,6 +283,38 @@ TEST_P(Collectives, TreeSumIsTheSameForEveryWayToDealTheShards) {
     });
 }
 
+TEST(Hierarchical, HostsAddInTheCanonicalOrderToo) {
+  const std::vector<std::vector<std::string>> layouts = {
+      {"a", "a", "b", "b", "b"}, {"a", "b", "b"}, {"a", "b", "a", "b"}, {"a", "a", "a", "b"}};
+  for (const std::vector<std::string>& hosts : layouts) {
+    const TransportKind kind{"hosts", false, [&](int) { return make_in_process_world(hosts); }};
+    const int size = static_cast<int>(hosts.size());
+    run_ranks(kind, size, [&](Communicator& comm) {
+      for (const std::int64_t shards : {3, 8, 13}) {
+        const ShardRange mine = deal_shards(shards, size)[static_cast<std::size_t>(comm.rank())];
+        for (const std::size_t count : {std::size_t{1}, std::size_t{12'051}})
+          check_tree_sum(comm, shards, mine, count, Algorithm::hierarchical);
+      }
+      Floats data = values_of(comm.rank(), 5001);
+      comm.all_reduce(bytes_of(data), Element::float32, Reduction::sum,
+                      {.algorithm = Algorithm::hierarchical});
+      ASSERT_EQ(data, tree_values(0, size, 5001));
+    });
+  }
+}
+
+TEST(InProcess, ATransportWithoutAnAllReduceOfItsOwnSaysSo) {
+  run_ranks(transport_kinds()[0], 2, [](Communicator& comm) {
+    Floats data(1);
+    EXPECT_EQ(message_of<Unsupported>([&] {
+                comm.all_reduce(bytes_of(data), Element::float32, Reduction::sum,
+                                {.algorithm = Algorithm::native});
+              }),
+              "all_reduce: transport in_process has no all-reduce of its own, expected algorithm "
+              "tree, ring, multi_ring, hierarchical or central");
+  });
+}
+
 TEST_P(Collectives, StartedCallsRunInOrderAndBlockingOnesWaitForThem) {
   on_ranks(3, [](Communicator& comm) {
     std::vector<Floats> data;

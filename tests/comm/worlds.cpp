@@ -12,8 +12,7 @@ namespace {
 
 class InProcessWorld final : public World {
  public:
-  explicit InProcessWorld(int size)
-      : group_(std::vector<std::string>(static_cast<std::size_t>(size), "here"), 4096) {}
+  explicit InProcessWorld(std::vector<std::string> hosts) : group_(std::move(hosts), 4096) {}
   std::unique_ptr<Transport> connect(int rank) override { return group_.connect(rank); }
 
  private:
@@ -40,8 +39,15 @@ std::string random_job() {
   return fmt::format("test-{:08x}{:08x}", random(), random());
 }
 
+std::unique_ptr<World> make_in_process_world(std::vector<std::string> hosts) {
+  return std::make_unique<InProcessWorld>(std::move(hosts));
+}
+
 std::vector<TransportKind> transport_kinds() {
-  return {{"in_process", false, [](int size) { return std::make_unique<InProcessWorld>(size); }},
+  const auto in_process = [](int size) {
+    return make_in_process_world(std::vector<std::string>(static_cast<std::size_t>(size), "here"));
+  };
+  return {{"in_process", false, in_process},
           {"shm", true, [](int size) { return std::make_unique<ShmWorld>(size); }}};
 }
 

@@ -25,6 +25,7 @@ struct TransportKind {
 };
 
 std::string random_job();
+std::unique_ptr<World> make_in_process_world(std::vector<std::string> hosts);
 
 // Every transport of this build: the suite runs on each.
 std::vector<TransportKind> transport_kinds();
