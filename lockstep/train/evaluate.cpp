@@ -99,7 +99,7 @@ struct Compiled {
 struct BatchResult {
   std::int64_t samples = 0;
   double loss = 0.0;
-  Tensor output;
+  Tensor output;  // only where somebody looks at it: a large vocabulary's is large
   std::optional<Tensor> classes;
   Tensor label;
 };
@@ -207,17 +207,19 @@ class Pass {
     for (const BatchResult& result : results) take(result);
   }
 
-  static BatchResult run_batch(Executable& executable, const PredictGraph& predict,
-                               const data::Fields& fields) {
+  BatchResult run_batch(Executable& executable, const PredictGraph& predict,
+                        const data::Fields& fields) const {
     const std::vector<Tensor> outputs = executable.run(fields);
     BatchResult result;
     result.samples = fields[0].shape(0);
     result.loss = outputs[PredictGraph::kLoss].item();
-    result.output = outputs[PredictGraph::kOutput];
+    if (needs_output()) result.output = outputs[PredictGraph::kOutput];
     if (predict.has_classes) result.classes = outputs[PredictGraph::kClasses];
     result.label = fields.back();
     return result;
   }
+
+  bool needs_output() const { return !options_.metrics.empty() || options_.on_batch; }
 
   void take(const BatchResult& batch) {
     result_.samples += batch.samples;
@@ -257,6 +259,8 @@ Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& g
     throw InvalidArgument("evaluate: threads is {}, expected 1 or more", options.threads);
   const std::int64_t size = dataset.size(), whole = size / options.batch * options.batch;
   if (size == 0) throw InvalidArgument("evaluate: the data set is empty");
+  options.threads = static_cast<int>(
+      std::min<std::int64_t>(options.threads, std::max<std::int64_t>(1, size / options.batch)));
   Pass pass(dataset, options);
   if (whole > 0) pass.run(impl_->compiled_for(pass.batch(0), options.threads), 0, whole);
   if (whole < size) pass.run(impl_->compiled_for(pass.batch(whole), 1), whole, size);

@@ -59,7 +59,7 @@ TEST(Evaluate, IsTheSameForAnyNumberOfThreads) {
   const auto images = small_images(101);
   EvaluateOptions options{.batch = 4, .transform = data::to_tensor(), .keep_predictions = true};
   const Evaluation one = evaluator.run(*images, options);
-  for (int threads : {2, 3, 8}) {
+  for (int threads : {2, 3, 8, 1000000}) {  // no more are started than there are batches
     options.threads = threads;
     const Evaluation many = evaluator.run(*images, options);
     EXPECT_EQ(many.loss, one.loss);
