@@ -81,6 +81,7 @@ struct FitResult {
   std::size_t step_bytes = 0;
   std::string params_sha256 = {};
   std::string checkpoint = {};  // the newest file
+  bool saved = false;           // it has the parameters of the last step
   std::vector<std::string> warnings = {};
 };
 

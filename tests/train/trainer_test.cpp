@@ -174,6 +174,25 @@ TEST(Trainer, TakesTheCheckpointBeforeADamagedOne) {
   expect_same(again, whole);
 }
 
+TEST(Trainer, NamesNoDamagedFileAsItsNewestCheckpoint) {
+  const testing::TemporaryFolder folder("trainer_damaged_later");
+  FitOptions options = small_fit();
+  options.checkpoints = folder.path();
+  const FitResult whole = run(options);
+  write_file(whole.checkpoint, "damaged");
+  options.resume = true;
+  std::atomic<bool> stop = false;
+  options.stop = &stop;
+  options.callbacks = {on_step([&](FitContext&, const StepEvent&) { stop = true; })};
+  EXPECT_EQ(run(options).checkpoint, folder.path() + "/step-00000009.ckpt");
+}
+
+TEST(Trainer, EpochsThatCannotBeCountedAreRefused) {
+  FitOptions options = small_fit(std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(message_of<InvalidArgument>([&] { run(options); }),
+            "train: 9223372036854775807 epochs of 4 steps are too many to count");
+}
+
 // Until the file is there, which a thread in the background writes.
 void wait_for(const std::string& path) {
   for (int i = 0; i < 1000 && !std::filesystem::exists(path); ++i)
@@ -198,9 +217,12 @@ TEST(Trainer, AFullDiskIsAWarningAndTheLastGoodCheckpointStays) {
                         "File too large",
                         folder.path()));
   EXPECT_EQ(result.checkpoint, folder.path() + "/step-00000004.ckpt");
+  EXPECT_FALSE(result.saved);
   options.resume = true;
   options.callbacks.clear();
-  expect_same(run(options), result);
+  const FitResult again = run(options);
+  expect_same(again, result);
+  EXPECT_TRUE(again.saved);
 }
 
 TEST(Trainer, KeepsTheBestCheckpoint) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 namespace lockstep::train::detail {
 namespace {
@@ -25,7 +26,11 @@ std::int64_t steps_of(const FitOptions& options, std::int64_t steps_per_epoch) {
   if (options.steps < 0 || options.epochs < 0)
     throw InvalidArgument("train: {} epochs or {} steps cannot be done", options.epochs,
                           options.steps);
-  return options.steps > 0 ? options.steps : options.epochs * steps_per_epoch;
+  if (options.steps > 0) return options.steps;
+  if (options.epochs > std::numeric_limits<std::int64_t>::max() / steps_per_epoch)
+    throw InvalidArgument("train: {} epochs of {} steps are too many to count", options.epochs,
+                          steps_per_epoch);
+  return options.epochs * steps_per_epoch;
 }
 
 // An update may overflow though loss and gradients were finite.
@@ -221,8 +226,9 @@ void Fit::fail_diverged(double loss, const std::vector<data::Fields>& batches) {
       newest_checkpoint().empty()
           ? ""
           : fmt::format("; the last good checkpoint is {}", newest_checkpoint());
+  const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // a NaN's sign means nothing
   const std::string what =
-      std::isfinite(loss) ? "a gradient is not finite" : fmt::format("the loss is {}", loss);
+      std::isfinite(loss) ? "a gradient is not finite" : fmt::format("the loss is {}", shown);
   throw Diverged("train: {} at step {}{}; try a lower learning rate{}", what, step_ + 1, first,
                  kept);
 }
@@ -292,9 +298,11 @@ void Fit::write_checkpoint() {
   written_step_ = step_;
 }
 
+// A later file than the run's own step was there before, and did not let itself be read.
 std::string Fit::newest_checkpoint() const {
   if (!store_) return {};
-  const std::vector<CheckpointFile> files = store_->list();
+  std::vector<CheckpointFile> files = store_->list();
+  std::erase_if(files, [&](const CheckpointFile& file) { return file.step > step_; });
   return files.empty() ? "" : files.back().path;
 }
 
@@ -305,7 +313,7 @@ void Fit::finish() {
   if (is_whole) evaluate();
   write_checkpoint();
   if (!is_whole && result_.stop_reason != kInterrupted) evaluate();
-  if (store_) store_->wait();
+  result_.saved = store_ && store_->wait();
   net();
   fill_result();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
