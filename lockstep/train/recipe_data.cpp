@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/recipe_data.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -44,6 +44,10 @@ RecipeData image_data(const Recipe& recipe, const DataSource& source) {
   RecipeData result{open_images(recipe, source, true), open_images(recipe, source, false), {}};
   check_images(recipe, source.place, *result.train);
   check_images(recipe, source.place, *result.test);
+  if (result.train->class_names() != result.test->class_names())
+    throw InvalidArgument("{}: train has the classes {}; test has {}", source.place,
+                          fmt::join(result.train->class_names(), ", "),
+                          fmt::join(result.test->class_names(), ", "));
   return result;
 }
 
@@ -62,6 +66,9 @@ RecipeData text_data(const Recipe& recipe, const DataSource& source) {
   if (static_cast<std::int64_t>(all.class_names.size()) != recipe.classes)
     throw InvalidArgument("{}: has {} folders of texts, {} tells {} classes apart", source.place,
                           all.class_names.size(), recipe.name, recipe.classes);
+  if (all.texts.size() < 5)
+    throw InvalidArgument("{}: has {} texts, expected 5 or more: every fifth is held out",
+                          source.place, all.texts.size());
   const data::TextSet train = data::take_every(all, 5, 0, 4);
   const TextCodecPtr codec =
       source.codec ? source.codec : std::make_shared<TextCodec>(recipe, train.texts);

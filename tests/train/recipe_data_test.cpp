@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "lockstep/base/file.h"
+#include "lockstep/data/codec.h"
 #include "tests/message.h"
 #include "tests/temporary_folder.h"
 
@@ -59,6 +60,28 @@ TEST(RecipeData, TextsHaveAFolderForEachClass) {
   write_file(folder.path() + "/third/1", "a mail");
   EXPECT_EQ(message_of([&] { open_data(find_recipe("text-lstm"), {.place = folder.path()}); }),
             folder.path() + ": has 3 folders of texts, text-lstm tells 2 classes apart");
+}
+
+TEST(RecipeData, TooFewTextsLeaveNoneToTestWith) {
+  const TemporaryFolder folder("recipe_data");
+  for (const char* name : {"ham", "spam"}) {
+    std::filesystem::create_directory(folder.path() + "/" + name);
+    write_file(folder.path() + "/" + name + "/1", "a mail");
+  }
+  EXPECT_EQ(message_of([&] { open_data(find_recipe("text-lstm"), {.place = folder.path()}); }),
+            folder.path() + ": has 2 texts, expected 5 or more: every fifth is held out");
+}
+
+// Labels are numbers of folders: another set of folders would give the same class another number.
+TEST(RecipeData, ImagesForTestingHaveTheClassesOfThoseForTraining) {
+  const TemporaryFolder folder("recipe_data");
+  const std::string png = data::encode_png(Tensor::zeros({28, 28, 1}, DType::uint8));
+  for (const char* name : {"train/a", "train/b", "test/b"}) {
+    std::filesystem::create_directories(folder.path() + "/" + name);
+    write_file(folder.path() + "/" + name + "/1.png", png);
+  }
+  EXPECT_EQ(message_of([&] { open_data(find_recipe("mnist-mlp"), {.place = folder.path()}); }),
+            folder.path() + ": train has the classes a, b; test has b");
 }
 
 TEST(RecipeData, WhatIsMissingIsNamed) {
