@@ -25,7 +25,7 @@ int list_data() {
 int get_data(const std::vector<std::string>& names) {
   for (const std::string& name : names) data::set_info(name);  // all names first, then the network
   observe::Progress progress(observe::standard_error());
-  for (const std::string& name : names) fmt::print("{}\n", fetch_set(name, progress));
+  for (const std::string& name : names) fmt::print("{}\n", fetch_set(name, progress, true));
   return 0;
 }
 
@@ -67,9 +67,9 @@ std::string data_cache() {
                          std::getenv("HOME"));
 }
 
-std::string fetch_set(const std::string& name, observe::Progress& progress) {
+std::string fetch_set(const std::string& name, observe::Progress& progress, bool verify) {
   std::string shown;
-  data::GetOptions options{.cache_dir = data_cache()};
+  data::GetOptions options{.cache_dir = data_cache(), .verify = verify};
   options.progress = [&](std::int64_t done, std::int64_t total, std::string_view what) {
     if (what != shown)
       progress.begin({.label = std::string(shown = what),

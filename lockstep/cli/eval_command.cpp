@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/run_files.h"
 #include "lockstep/train/evaluate.h"
@@ -20,11 +21,19 @@ struct EvalOptions {
   bool json = false;
 };
 
+// A label is a class's number: it means the same class only where the names are the same.
+void check_classes(const TrainedModel& model, const RunConfig& config, const data::Dataset& set) {
+  if (config.data == "synthetic" || set.class_names() == model.classes) return;
+  throw InvalidArgument("{}: has the classes {}; the run has {}", config.data,
+                        fmt::join(set.class_names(), ", "), fmt::join(model.classes, ", "));
+}
+
 train::Evaluation evaluate(const TrainedModel& model, const EvalOptions& options) {
   RunConfig config = model.config;
   if (!options.data.empty()) config.data = options.data;
   observe::Progress progress(observe::standard_error());
   const train::RecipeData data = open_run_data(config, model.codec, progress);
+  check_classes(model, config, *data.test);
   train::EvaluateOptions how{.threads = options.threads};
   if (model.recipe.test_transform != nullptr) how.transform = model.recipe.test_transform();
   CompileOptions compile;

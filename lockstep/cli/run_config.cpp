@@ -51,6 +51,9 @@ RunConfig config_from_json(const std::string& text, const std::string& name) {
   } catch (const nlohmann::json::exception&) {
     throw Corrupt("{}: is not a run's configuration", name);
   }
+  if (config.global_batch < 1 || config.shards < 1 || config.epochs < 0 || config.steps < 0)
+    throw Corrupt("{}: is not a run's configuration: {} epochs, {} steps, {} shards of {} samples",
+                  name, config.epochs, config.steps, config.shards, config.global_batch);
   return config;
 }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -68,6 +69,18 @@ void check_size(const Job& job) {
                           job.data.train->size(), job.config.global_batch);
 }
 
+std::int64_t total_steps(const Job& job) {
+  if (job.config.steps > 0) return job.config.steps;
+  const std::int64_t of_epoch = job.data.train->size() / job.config.global_batch;
+  if (job.config.epochs > std::numeric_limits<std::int64_t>::max() / of_epoch)
+    throw WrongUsage(fmt::format("--epochs {}: too many to count their steps", job.config.epochs));
+  return job.config.epochs * of_epoch;
+}
+
+optim::Schedule schedule_of(const Job& job) {
+  return train::make_schedule(job.config.learning, total_steps(job));
+}
+
 Job start_job(const TrainOptions& options) {
   const train::Recipe& recipe = train::find_recipe(options.recipe);
   Job job{options, apply_options(default_config(recipe), options),
@@ -76,6 +89,7 @@ Job start_job(const TrainOptions& options) {
   check_out(options.out);
   job.data = open_job_data(job, {});
   check_size(job);
+  schedule_of(job);  // what is wrong with it is told before there is a folder
   job.run.emplace(new_run(options));
   job.run->write_config(to_json(job.config));
   write_classes(*job.run, job.data.test->class_names());
@@ -93,6 +107,7 @@ Job resume_job(const TrainOptions& options) {
   observe::check_same_config(run, to_json(now), ignored);
   Job job{options, before, train::find_recipe(before.recipe), thread_count(options), {}, {}};
   job.data = open_job_data(job, read_codec(run, job.recipe));
+  check_size(job);
   job.run.emplace(std::move(run));
   return job;
 }
@@ -104,11 +119,6 @@ train::TrainerOptions trainer_options(const Job& job) {
                                 .seed = job.config.seed};
   options.compile.compute = dtype_from_name(job.config.dtype);
   return options;
-}
-
-std::int64_t total_steps(const Job& job) {
-  if (job.config.steps > 0) return job.config.steps;
-  return job.config.epochs * (job.data.train->size() / job.config.global_batch);
 }
 
 data::Transform transform_of(data::Transform (*make)()) {
@@ -130,7 +140,7 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals) {
   return {.epochs = job.config.epochs,
           .steps = job.config.steps,
           .transform = transform_of(job.recipe.train_transform),
-          .schedule = train::make_schedule(job.config.learning, total_steps(job)),
+          .schedule = schedule_of(job),
           .callbacks = std::move(callbacks),
           .validation = job.data.test,
           .validation_transform = transform_of(job.recipe.test_transform),
@@ -149,6 +159,23 @@ std::string resume_command(const Job& job) {
                      job.run->path());
 }
 
+// What went wrong, or nothing. A full disk takes the report, not the result.
+std::string write_report(const Job& job, const TrainOutcome& outcome, nn::Block& net) {
+  try {
+    if (job.options.report) write_run_report(*job.run, outcome, job.data, net);
+    return {};
+  } catch (const IoError& error) {
+    return fmt::format("the report is not written: {}", error.what());
+  }
+}
+
+void print_outcome(const Job& job, const TrainOutcome& outcome, bool reported) {
+  if (job.options.json)
+    fmt::print("{}\n", outcome_json(outcome));
+  else if (!outcome.result.stopped)
+    fmt::print("{}", outcome_text(outcome, *job.run, reported ? job.run->report_path() : ""));
+}
+
 int train(const TrainOptions& options) {
   Job job = options.resume ? resume_job(options) : start_job(options);
   say(options,
@@ -158,14 +185,14 @@ int train(const TrainOptions& options) {
   train::Trainer trainer(job.recipe.net(), train::recipe_loss,
                          train::make_optimizer(job.config.learning), trainer_options(job));
   const train::FitResult result = trainer.fit(job.data.train, fit_options(job, signals));
-  const bool interrupted = result.stopped && signals.asked();
   const TrainOutcome outcome{job.config, job.recipe, job.threads, job.run->path(), result};
-  if (options.report) write_run_report(*job.run, outcome, job.data, trainer.net());
-  if (options.json)
-    fmt::print("{}\n", outcome_json(outcome));
-  else if (!interrupted)
-    fmt::print("{}", outcome_text(outcome, *job.run, options.report ? job.run->report_path() : ""));
-  if (!interrupted) return 0;
+  const std::string problem = write_report(job, outcome, trainer.net());
+  print_outcome(job, outcome, options.report && problem.empty());
+  if (!problem.empty()) fmt::print(stderr, "lockstep: {}\n", problem);
+  if (!result.saved)
+    fmt::print(stderr, "lockstep: {}: the last step is not saved: {}\n", job.run->path(),
+               result.warnings.empty() ? "" : result.warnings.back());
+  if (!result.stopped) return result.saved && problem.empty() ? 0 : kFailure;
   fmt::print(stderr, "lockstep: stopped after step {}; to go on: {}\n", result.steps,
              resume_command(job));
   return signals.exit_status();

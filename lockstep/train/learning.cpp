@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lockstep/base/error.h"
@@ -8,6 +9,16 @@
 #include "lockstep/train/recipe.h"
 
 namespace lockstep::train {
+namespace {
+
+// A run of a few steps has no room for every change of the rate.
+std::vector<std::int64_t> distinct(std::vector<std::int64_t> steps) {
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  std::erase(steps, 0);
+  return steps;
+}
+
+}  // namespace
 
 std::vector<std::string> schedule_names() { return {"constant", "cosine", "linear", "steps"}; }
 
@@ -33,7 +44,7 @@ optim::Schedule make_schedule(const Learning& learning, std::int64_t steps) {
   if (learning.schedule == "cosine") return optim::cosine(rate, steps, 0.0, warm_up);
   if (learning.schedule == "linear") return optim::polynomial(rate, steps, 1.0, 0.0, warm_up);
   if (learning.schedule == "steps")
-    return optim::multi_factor(rate, {part(0.5), part(0.75), part(0.9)}, 0.1, warm_up);
+    return optim::multi_factor(rate, distinct({part(0.5), part(0.75), part(0.9)}), 0.1, warm_up);
   throw NotFound("schedule: there is no '{}' (there are: {})", learning.schedule,
                  fmt::join(schedule_names(), ", "));
 }

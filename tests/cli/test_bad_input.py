@@ -48,6 +48,41 @@ def test_a_run_folder_that_exists_is_refused_and_untouched(lockstep):
     assert sorted((p, p.stat().st_mtime_ns) for p in (lockstep.folder / "run").rglob("*")) == before
 
 
+def test_a_model_that_cannot_be_saved_is_a_failure_and_its_result_is_told(lockstep):
+    lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
+    checkpoints = lockstep.folder / "run" / "checkpoints"
+    shutil.rmtree(checkpoints)
+    checkpoints.write_text("no folder")
+    outcome = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", "--json", "--quiet",
+                           status=1)
+    assert "run: the last step is not saved: checkpoint of step 2 is not written" in outcome.complaint
+    assert "params_sha256" in outcome.out
+
+
+def test_a_configuration_that_nobody_can_run_is_corrupt(lockstep):
+    lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
+    config = lockstep.folder / "run" / "config.json"
+    config.write_text(config.read_text().replace('"global_batch": 128', '"global_batch": 0'))
+    outcome = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", status=1)
+    assert "config.json: is not a run's configuration: " in outcome.complaint
+
+
+def test_more_epochs_than_can_be_counted_leave_no_folder(lockstep):
+    outcome = lockstep.train("mnist-mlp", "--epochs", 2**63 - 1, "--out", "run", status=2)
+    assert "--epochs 9223372036854775807: too many to count their steps" in outcome.complaint
+    assert not (lockstep.folder / "run").exists()
+
+
+def test_a_run_too_short_for_every_change_of_the_rate_runs(lockstep):
+    for steps in (1, 2, 4):
+        lockstep.train("mnist-mlp", "--schedule", "steps", "--steps", steps, "--out", f"run{steps}",
+                       status=0)
+
+
+def test_more_threads_than_there_is_work_are_no_harm(lockstep):
+    lockstep.train("mnist-mlp", "--steps", 2, "--threads", 100000, "--out", "run", status=0)
+
+
 def test_another_configuration_names_what_differs(lockstep):
     lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
     outcome = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", "--seed", 5,
