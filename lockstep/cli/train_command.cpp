@@ -14,6 +14,7 @@
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cli/train_report.h"
+#include "lockstep/cli/train_workers.h"
 #include "lockstep/train/observers.h"
 #include "lockstep/train/trainer.h"
 
@@ -34,15 +35,20 @@ struct Job {
 
 int thread_count(const TrainOptions& options) {
   if (options.threads > 0) return options.threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+  return static_cast<int>(std::max<std::int64_t>(1, cores / options.workers));
 }
 
+// Of several workers, the first shows, writes and reports.
+bool is_first(const TrainOptions& options) { return options.rank <= 0; }
+
 observe::ProgressTarget progress_target(const TrainOptions& options) {
-  return options.quiet ? observe::nowhere() : observe::standard_error();
+  const bool silent = options.quiet || !is_first(options);
+  return silent ? observe::nowhere() : observe::standard_error();
 }
 
 void say(const TrainOptions& options, const std::string& line) {
-  if (!options.quiet) fmt::print(stderr, "{}\n", line);
+  if (!options.quiet && is_first(options)) fmt::print(stderr, "{}\n", line);
 }
 
 // A folder that is in use is refused before any data is fetched; it is made afterwards, so that
@@ -86,10 +92,11 @@ Job start_job(const TrainOptions& options) {
   Job job{options, apply_options(default_config(recipe), options),
           recipe,  thread_count(options),
           {},      {}};
-  check_out(options.out);
+  if (is_first(options)) check_out(options.out);
   job.data = open_job_data(job, {});
   check_size(job);
   schedule_of(job);  // what is wrong with it is told before there is a folder
+  if (!is_first(options)) return job;
   job.run.emplace(new_run(options));
   job.run->write_config(to_json(job.config));
   write_classes(*job.run, job.data.test->class_names());
@@ -100,7 +107,7 @@ Job start_job(const TrainOptions& options) {
 // What decides no bit may differ from the first time.
 Job resume_job(const TrainOptions& options) {
   if (options.out.empty()) throw WrongUsage("--resume: needs --out RUNDIR, the run to go on with");
-  RunFolder run = RunFolder::resume(options.out);
+  RunFolder run = is_first(options) ? RunFolder::resume(options.out) : RunFolder::open(options.out);
   const RunConfig before = config_from_json(run.read_config(), run.config_path());
   const RunConfig now = apply_options(before, options);
   const std::string ignored[] = {"version"};
@@ -112,12 +119,13 @@ Job resume_job(const TrainOptions& options) {
   return job;
 }
 
-train::TrainerOptions trainer_options(const Job& job) {
+train::TrainerOptions trainer_options(const Job& job, kvstore::Exchange* exchange) {
   train::TrainerOptions options{.global_batch = job.config.global_batch,
                                 .shards = job.config.shards,
                                 .threads = job.threads,
                                 .seed = job.config.seed};
   options.compile.compute = dtype_from_name(job.config.dtype);
+  options.exchange = exchange;
   return options;
 }
 
@@ -133,8 +141,8 @@ class KeepPredictions final : public train::Callback {
 
 train::FitOptions fit_options(const Job& job, const StopSignals& signals) {
   const TrainOptions& options = job.options;
-  std::vector<train::CallbackPtr> callbacks{train::show_progress(progress_target(options)),
-                                            train::record_metrics(*job.run)};
+  std::vector<train::CallbackPtr> callbacks{train::show_progress(progress_target(options))};
+  if (is_first(options)) callbacks.push_back(train::record_metrics(*job.run));
   if (options.report && job.recipe.task != train::Task::characters)
     callbacks.push_back(std::make_shared<KeepPredictions>());
   return {.epochs = job.config.epochs,
@@ -145,7 +153,7 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals) {
           .validation = job.data.test,
           .validation_transform = transform_of(job.recipe.test_transform),
           .evaluate_every = options.eval_every,
-          .checkpoints = job.run->checkpoints_path(),
+          .checkpoints = job.run ? job.run->checkpoints_path() : "",
           .checkpoint_every = options.checkpoint_every,
           .keep_last = options.keep,
           .resume = options.resume,
@@ -176,16 +184,30 @@ void print_outcome(const Job& job, const TrainOutcome& outcome, bool reported) {
     fmt::print("{}", outcome_text(outcome, *job.run, reported ? job.run->report_path() : ""));
 }
 
+std::string describe(const Job& job) {
+  const std::string workers =
+      job.options.workers > 1 ? fmt::format("{} workers of ", job.options.workers) : "";
+  return fmt::format("{}: {}{} threads, {} shards of {}, run folder {}", job.config.recipe, workers,
+                     job.threads, job.config.shards, job.config.global_batch / job.config.shards,
+                     job.run ? job.run->path() : "");
+}
+
 int train(const TrainOptions& options) {
+  if (options.workers > 1 && options.rank < 0) {
+    apply_options(default_config(train::find_recipe(options.recipe)), options);  // or WrongUsage
+    return launch_workers(options);
+  }
+  const Workers workers = connect_workers(options);
   Job job = options.resume ? resume_job(options) : start_job(options);
-  say(options,
-      fmt::format("{}: {} threads, {} shards of {}, run folder {}", job.config.recipe, job.threads,
-                  job.config.shards, job.config.global_batch / job.config.shards, job.run->path()));
+  say(options, describe(job));
   const StopSignals signals;
   train::Trainer trainer(job.recipe.net(), train::recipe_loss,
-                         train::make_optimizer(job.config.learning), trainer_options(job));
+                         train::make_optimizer(job.config.learning),
+                         trainer_options(job, workers.exchange.get()));
   const train::FitResult result = trainer.fit(job.data.train, fit_options(job, signals));
-  const TrainOutcome outcome{job.config, job.recipe, job.threads, job.run->path(), result};
+  if (!is_first(options)) return result.stopped ? signals.exit_status() : 0;
+  const TrainOutcome outcome{job.config,  job.recipe,      options.workers,
+                             job.threads, job.run->path(), result};
   const std::string problem = write_report(job, outcome, trainer.net());
   print_outcome(job, outcome, options.report && problem.empty());
   if (!problem.empty()) fmt::print(stderr, "lockstep: {}\n", problem);

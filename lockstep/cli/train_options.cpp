@@ -97,9 +97,11 @@ void add_run(CLI::App& c, TrainOptions& o) {
 void add_cluster(CLI::App& c, TrainOptions& o) {
   add(c, kCluster, "--workers", o.workers, "W", "Processes")->check(at_least(1))->default_str("1");
   add(c, kCluster, "--kvstore", o.kvstore, "MODE", "How gradients become parameters")
-      ->default_str("local");
+      ->default_str("local, allreduce with several workers");
   add(c, kCluster, "--algorithm", o.algorithm, "A", "How workers add gradients")
       ->default_str("tree");
+  c.add_option("--rank", o.rank)->group("");
+  c.add_option("--job", o.job)->group("");
 }
 
 void check_cluster(const TrainOptions& options, const RunConfig& config) {
@@ -107,15 +109,12 @@ void check_cluster(const TrainOptions& options, const RunConfig& config) {
     throw WrongUsage(
         fmt::format("--workers {} with --shards {}: a worker computes at least one shard",
                     options.workers, config.shards));
-  if (options.workers != 1)
-    throw WrongUsage(fmt::format("--workers {}: this version trains in one process, expected 1",
-                                 options.workers));
-  if (options.kvstore != "local")
-    throw WrongUsage(fmt::format("--kvstore {}: this version trains in one process, expected local",
-                                 options.kvstore));
+  const std::string mode = options.workers > 1 ? "allreduce" : "local";
+  if (!options.kvstore.empty() && options.kvstore != mode)
+    throw WrongUsage(fmt::format("--kvstore {} with --workers {}: expected {}", options.kvstore,
+                                 options.workers, mode));
   if (options.algorithm != "tree")
-    throw WrongUsage(fmt::format(
-        "--algorithm {}: this version trains in one process, expected tree", options.algorithm));
+    throw WrongUsage(fmt::format("--algorithm {}: expected tree", options.algorithm));
 }
 
 void check_config(const RunConfig& config) {

@@ -34,7 +34,9 @@ struct TrainOptions {
   bool quiet = false;
 
   std::int64_t workers = 1;
-  std::string kvstore = "local";
+  int rank = -1;        // of a worker that was launched
+  std::string job;      // which workers belong together
+  std::string kvstore;  // empty: what fits the number of workers
   std::string algorithm = "tree";
 };
 

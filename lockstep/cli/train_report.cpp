@@ -85,7 +85,7 @@ std::string outcome_json(const TrainOutcome& outcome) {
   const RunConfig& config = outcome.config;
   const train::FitResult& result = outcome.result;
   const Json json{{"recipe", config.recipe},
-                  {"workers", 1},
+                  {"workers", outcome.workers},
                   {"threads", outcome.threads},
                   {"shards", config.shards},
                   {"global_batch", config.global_batch},

@@ -13,7 +13,8 @@ namespace lockstep::cli {
 struct TrainOutcome {
   const RunConfig& config;
   const train::Recipe& recipe;
-  int threads;
+  std::int64_t workers;
+  int threads;      // of each worker
   std::string run;  // the folder
   const train::FitResult& result;
 };

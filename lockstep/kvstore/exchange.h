@@ -2,12 +2,14 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <vector>
 
 #include "lockstep/base/shard_tree.h"
 
 namespace lockstep::kvstore {
 
-// What one worker's training step needs of the others. Every worker makes the same calls in the
+// What one worker's training run needs of the others. Every worker makes the same calls in the
 // same order, from one thread at a time. Errors are comm's: they name the worker that is missed.
 class Exchange {
  public:
@@ -24,6 +26,8 @@ class Exchange {
   virtual void sum(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) = 0;
   // A row of floats for each shard: this worker's rows in, everybody's out, in the order of shards.
   virtual void gather(std::span<const float> own, std::int64_t shards, std::span<float> all) = 0;
+  // Each worker's bytes, in the order of ranks.
+  virtual std::vector<std::string> share(const std::string& own) = 0;
 };
 
 // Which shards a worker computes: even, contiguous ranges in the order of ranks.

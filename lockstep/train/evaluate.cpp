@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -110,6 +111,54 @@ Infos infos_of(const data::Fields& fields) {
   return infos;
 }
 
+// What is left of a batch when its output was looked at.
+struct BatchRecord {
+  std::int64_t samples = 0;
+  double loss = 0.0;  // mean
+  std::vector<std::int64_t> predicted = {}, expected = {};
+};
+
+void append(std::string& bytes, const void* data, std::size_t count) {
+  bytes.append(static_cast<const char*>(data), count);
+}
+
+// For other workers, which run the same program.
+std::string to_bytes(const std::vector<BatchRecord>& records) {
+  std::string bytes;
+  for (const BatchRecord& record : records) {
+    const std::int64_t labels = static_cast<std::int64_t>(record.expected.size());
+    append(bytes, &record.samples, sizeof record.samples);
+    append(bytes, &record.loss, sizeof record.loss);
+    append(bytes, &labels, sizeof labels);
+    append(bytes, record.predicted.data(), record.predicted.size() * sizeof(std::int64_t));
+    append(bytes, record.expected.data(), record.expected.size() * sizeof(std::int64_t));
+  }
+  return bytes;
+}
+
+std::vector<BatchRecord> from_bytes(const std::string& bytes) {
+  std::vector<BatchRecord> records;
+  const char* at = bytes.data();
+  const auto take = [&](void* data, std::size_t count) {
+    check(at + count <= bytes.data() + bytes.size(), "records of an evaluation are cut");
+    std::memcpy(data, at, count);
+    at += count;
+  };
+  while (at < bytes.data() + bytes.size()) {
+    BatchRecord record;
+    std::int64_t labels = 0;
+    take(&record.samples, sizeof record.samples);
+    take(&record.loss, sizeof record.loss);
+    take(&labels, sizeof labels);
+    record.predicted.resize(static_cast<std::size_t>(labels));
+    record.expected.resize(static_cast<std::size_t>(labels));
+    take(record.predicted.data(), record.predicted.size() * sizeof(std::int64_t));
+    take(record.expected.data(), record.expected.size() * sizeof(std::int64_t));
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
 std::vector<std::int64_t> counting(std::int64_t first, std::int64_t end) {
   std::vector<std::int64_t> indices(static_cast<std::size_t>(end - first));
   std::iota(indices.begin(), indices.end(), first);
@@ -180,7 +229,14 @@ class Pass {
       run_round(compiled, first, std::min(end, first + round));
   }
 
+  // The same on every worker: batches are counted in their order, whoever computed them.
   Evaluation result() {
+    if (options_.exchange == nullptr) {
+      for (const BatchRecord& record : records_) count(record);
+    } else {
+      for (const std::string& bytes : options_.exchange->share(to_bytes(records_)))
+        for (const BatchRecord& record : from_bytes(bytes)) count(record);
+    }
     const auto samples = static_cast<double>(result_.samples);
     result_.whole = result_.samples == dataset_.size();
     if (result_.samples > 0) result_.loss /= samples;
@@ -222,31 +278,44 @@ class Pass {
   bool needs_output() const { return !options_.metrics.empty() || options_.on_batch; }
 
   void take(const BatchResult& batch) {
-    result_.samples += batch.samples;
-    result_.loss += batch.loss * static_cast<double>(batch.samples);
-    if (batch.classes) take_classes(*batch.classes, batch.label);
+    BatchRecord record{.samples = batch.samples, .loss = batch.loss};
+    if (batch.classes) {
+      record.predicted = batch.classes->to_vector<std::int64_t>();
+      record.expected = batch.label.to_vector<std::int64_t>();
+    }
+    records_.push_back(std::move(record));
     for (const auto& metric : options_.metrics) metric->update(batch.label, batch.output);
     if (options_.on_batch) options_.on_batch(batch.output, batch.label);
   }
 
-  void take_classes(const Tensor& classes, const Tensor& label) {
-    const auto predicted = classes.to_vector<std::int64_t>();
-    const auto expected = label.to_vector<std::int64_t>();
+  void count(const BatchRecord& record) {
+    result_.samples += record.samples;
+    result_.loss += record.loss * static_cast<double>(record.samples);
+    if (record.expected.empty()) return;
     result_.has_accuracy = true;
-    labels_ += static_cast<std::int64_t>(expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) right_ += predicted[i] == expected[i];
+    labels_ += static_cast<std::int64_t>(record.expected.size());
+    for (std::size_t i = 0; i < record.expected.size(); ++i)
+      right_ += record.predicted[i] == record.expected[i];
     if (!options_.keep_predictions) return;
-    result_.predictions.insert(result_.predictions.end(), predicted.begin(), predicted.end());
-    result_.labels.insert(result_.labels.end(), expected.begin(), expected.end());
+    result_.predictions.insert(result_.predictions.end(), record.predicted.begin(),
+                               record.predicted.end());
+    result_.labels.insert(result_.labels.end(), record.expected.begin(), record.expected.end());
   }
 
   const data::Dataset& dataset_;
   const EvaluateOptions& options_;
   ThreadTeam team_;
+  std::vector<BatchRecord> records_;  // of the batches computed here
   Evaluation result_;
   std::int64_t right_ = 0;
   std::int64_t labels_ = 0;
 };
+
+// Whole batches, in even ranges; the last worker has the incomplete one too.
+ShardRange own_batches(std::int64_t batches, const kvstore::Exchange* exchange) {
+  if (exchange == nullptr) return {0, batches};
+  return kvstore::range_of(*exchange, batches);
+}
 
 }  // namespace
 
@@ -261,9 +330,15 @@ Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& g
   if (size == 0) throw InvalidArgument("evaluate: the data set is empty");
   options.threads = static_cast<int>(
       std::min<std::int64_t>(options.threads, std::max<std::int64_t>(1, size / options.batch)));
+  if (!options.metrics.empty() || options.on_batch) options.exchange = nullptr;
+  const ShardRange own = own_batches(whole / options.batch, options.exchange);
   Pass pass(dataset, options);
-  if (whole > 0) pass.run(impl_->compiled_for(pass.batch(0), options.threads), 0, whole);
-  if (whole < size) pass.run(impl_->compiled_for(pass.batch(whole), 1), whole, size);
+  if (own.lo < own.hi)
+    pass.run(impl_->compiled_for(pass.batch(0), options.threads), own.lo * options.batch,
+             own.hi * options.batch);
+  const bool is_last =
+      options.exchange == nullptr || options.exchange->rank() + 1 == options.exchange->workers();
+  if (whole < size && is_last) pass.run(impl_->compiled_for(pass.batch(whole), 1), whole, size);
   return pass.result();
 }
 

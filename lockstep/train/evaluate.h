@@ -11,6 +11,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/graph/executable.h"
+#include "lockstep/kvstore/exchange.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/nn/metric.h"
 #include "lockstep/train/step_engine.h"
@@ -18,6 +19,8 @@
 namespace lockstep::train {
 
 struct EvaluateOptions {
+  // Workers share the batches where nobody looks at outputs (metrics, on_batch); null: alone.
+  kvstore::Exchange* exchange = nullptr;
   std::int64_t batch = 0;  // 0: 64
   int threads = 1;
   data::Transform transform = {};  // of each sample's first field

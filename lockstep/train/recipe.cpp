@@ -123,10 +123,10 @@ Recipe text_lstm() {
           .input_range = kWords,
           .classes = 2,
           .global_batch = 32,
-          .epochs = 6,
+          .epochs = 5,
           .bench_batch = 32,
           .learning = {.optimizer = "adam",
-                       .learning_rate = 2e-3,
+                       .learning_rate = 1e-3,
                        .parameters = {{"clip_norm", 1.0}},
                        .warm_up = 0.05},
           .model =

@@ -128,6 +128,7 @@ struct StepEngine::Impl {
       keys.push_back(random_key(options.seed, 0, static_cast<std::uint32_t>(shard)));
     }
     for (const Tensor& output : outputs[0]) row_size += static_cast<std::size_t>(output.numel());
+    ++row_size;  // the wish to stop
     rows.resize(row_size * static_cast<std::size_t>(options.shards));
     for (std::size_t place : step.updated)
       update_sums.push_back(Tensor::zeros(step.parameters[place].shape));
@@ -190,12 +191,14 @@ struct StepEngine::Impl {
   }
 
   // The outputs of all shards, whoever computed them.
-  void collect_rows() {
+  void collect_rows(bool stop) {
     float* row = rows.data() + static_cast<std::size_t>(range.lo) * row_size;
     std::span<float> own(row, outputs.size() * row_size);
-    for (const std::vector<Tensor>& of_shard : outputs)
+    for (const std::vector<Tensor>& of_shard : outputs) {
       for (const Tensor& output : of_shard)
         row = std::copy_n(output.data<float>(), output.numel(), row);
+      *row++ = stop ? 1.0F : 0.0F;
+    }
     if (options.exchange == nullptr) return;
     const std::vector<float> sent(own.begin(), own.end());
     options.exchange->gather(sent, options.shards, rows);
@@ -206,6 +209,12 @@ struct StepEngine::Impl {
     for (std::size_t s = 0; s < by_shard.size(); ++s)
       by_shard[s] = static_cast<double>(rows[s * row_size + column]);
     return tree_sum(by_shard) / static_cast<double>(by_shard.size());
+  }
+
+  bool somebody_stops() const {
+    for (std::size_t s = 0; s < by_shard.size(); ++s)
+      if (rows[(s + 1) * row_size - 1] != 0.0F) return true;
+    return false;
   }
 
   bool all_losses_are_finite() const {
@@ -271,7 +280,7 @@ StepEngine::StepEngine(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr 
 StepEngine::~StepEngine() = default;
 
 StepResult StepEngine::run(std::int64_t step, double learning_rate,
-                           std::span<const data::Fields> shards) {
+                           std::span<const data::Fields> shards, bool stop) {
   Impl& impl = *impl_;
   if (shards.size() != impl.outputs.size())
     throw InvalidArgument("train: a step needs the batches of {} shards, got {}",
@@ -281,10 +290,11 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
   impl.set_keys(step);
   if (impl.buckets) impl.buckets->begin();
   impl.team.run([&](int thread) { impl.work(thread, shards, context); });
-  impl.collect_rows();
+  impl.collect_rows(stop);
   StepResult result{impl.mean_of(StepGraph::kLoss), impl.mean_of(StepGraph::kAccuracy)};
   result.finite = impl.all_losses_are_finite() &&
                   (impl.buckets ? impl.buckets->is_finite() : impl.sums.is_finite());
+  result.stop = impl.somebody_stops();
   if (!result.finite) return result;
   impl.update_the_rest(context);
   impl.update_statistics();

@@ -31,6 +31,7 @@ struct StepResult {
   double loss = 0.0;
   double accuracy = 0.0;  // of the largest output; 0 when the label is no class index
   bool finite = true;  // false: the loss or a gradient was a NaN or infinite; nothing was updated
+  bool stop = false;   // some worker wishes to stop after this step
 };
 
 // A step of data-parallel training: every shard's forward and backward pass by one thread,
@@ -45,7 +46,9 @@ class StepEngine {
   ~StepEngine();
 
   // One step on the batches of this worker's shards. `step` counts from 0 and keys what is drawn.
-  StepResult run(std::int64_t step, double learning_rate, std::span<const data::Fields> shards);
+  // `stop` is this worker's wish to stop after it: all workers hear of it in the result.
+  StepResult run(std::int64_t step, double learning_rate, std::span<const data::Fields> shards,
+                 bool stop = false);
 
   // Parameters and running statistics live in the engine between steps; these copy them into the
   // net and back.

@@ -30,6 +30,10 @@ struct TrainerOptions {
   std::uint64_t seed = 0;
   // `compute = DType::bfloat16` is mixed precision; parameters stay float32.
   CompileOptions compile = {};
+  // Of a job of several workers, each with a trainer of the same options: it computes its range of
+  // the shards. Only rank 0 writes checkpoints; callbacks are each worker's own, and those that ask
+  // to stop must do so on all. Null: one process.
+  kvstore::Exchange* exchange = nullptr;
 };
 
 struct FitOptions {
@@ -64,6 +68,9 @@ struct FitOptions {
   std::int64_t prefetch = 4;
   bool skip_bad = false;  // a Corrupt sample is a warning, and another one takes its place
 };
+
+// The reason to stop of a run whose FitOptions::stop was set.
+inline constexpr const char* kInterrupted = "interrupted";
 
 struct FitResult {
   std::int64_t steps = 0;         // done in all

@@ -44,6 +44,14 @@ class Table {
       table_.clear();
     }
 
+    std::vector<std::string> share(const std::string& own) override {
+      table_.put([&] { table_.shared_[rank_] = own; });
+      std::vector<std::string> all;
+      for (const auto& [rank, bytes] : table_.shared_) all.push_back(bytes);
+      table_.clear();
+      return all;
+    }
+
    private:
     Table& table_;
     int rank_;
@@ -63,6 +71,7 @@ class Table {
       const std::lock_guard lock(mutex_);
       nodes_.clear();
       rows_.clear();
+      shared_.clear();
     }
     everybody_.arrive_and_wait();
   }
@@ -78,6 +87,7 @@ class Table {
   std::mutex mutex_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::span<const float>> nodes_;
   std::map<std::size_t, std::span<const float>> rows_;
+  std::map<int, std::string> shared_;
 };
 
 // Several buckets' worth of parameters, batch norm and dropout.
@@ -186,6 +196,7 @@ class BrokenExchange final : public kvstore::Exchange {
   void gather(std::span<const float>, std::int64_t, std::span<float>) override {
     throw IoError("worker 1 is gone");
   }
+  std::vector<std::string> share(const std::string&) override { throw IoError("worker 1 is gone"); }
 };
 
 TEST(StepEngineWorkers, AFailedExchangeEndsTheStepWithItsError) {

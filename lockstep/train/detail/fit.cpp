@@ -10,7 +10,6 @@ namespace lockstep::train::detail {
 namespace {
 
 constexpr int kUnsteadySteps = 2;
-constexpr const char* kInterrupted = "interrupted";
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -61,6 +60,11 @@ Evaluation evaluation_of(const EvaluationRecord& record) {
   return evaluation;
 }
 
+ShardRange own_range(const TrainerOptions& options) {
+  if (options.exchange == nullptr) return {0, options.shards};
+  return kvstore::range_of(*options.exchange, options.shards);
+}
+
 Monitor monitor_for(const FitOptions& options, const EvaluationRecord& record) {
   if (options.monitor) return *options.monitor;
   for (const auto& [name, value] : record.metrics)
@@ -96,10 +100,13 @@ data::ShardSampler Fit::make_sampler() const {
 }
 
 data::LoaderOptions Fit::loader_options() {
+  const ShardRange range = own_range(parts_.options);
   return {.transform = options_.transform,
           .seed = parts_.options.seed,
           .threads = options_.loader_threads,
           .prefetch = options_.prefetch,
+          .first_shard = range.lo,
+          .shards = range.hi - range.lo,
           .skip_bad = options_.skip_bad,
           .on_bad = [this](const std::string& message) { warn(message); }};
 }
@@ -113,7 +120,15 @@ void Fit::open_store() {
 }
 
 std::optional<Checkpoint> Fit::find_checkpoint() {
-  if (!store_) return {};
+  agree("configuration", configuration_);
+  std::optional<Checkpoint> checkpoint;
+  if (store_) checkpoint = read_checkpoint_to_resume();
+  agree("a checkpoint", checkpoint ? fmt::format("of step {}", checkpoint->step) : "of no step");
+  if (!is_first()) store_.reset();  // rank 0 writes for all
+  return checkpoint;
+}
+
+std::optional<Checkpoint> Fit::read_checkpoint_to_resume() {
   const std::vector<CheckpointFile> files = store_->list();
   if (!options_.resume && !files.empty())
     throw InvalidArgument(
@@ -126,6 +141,20 @@ std::optional<Checkpoint> Fit::find_checkpoint() {
   return checkpoint;
 }
 
+bool Fit::is_first() const {
+  return parts_.options.exchange == nullptr || parts_.options.exchange->rank() == 0;
+}
+
+// Workers that see different things would compute different things.
+void Fit::agree(const char* what, const std::string& own) {
+  if (parts_.options.exchange == nullptr) return;
+  const std::vector<std::string> all = parts_.options.exchange->share(own);
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw InvalidArgument("train: worker 0 has {} {}, worker {} has {}", what, all[0], rank,
+                            all[rank]);
+}
+
 // The first batch tells the engine its shapes.
 void Fit::make_engine() {
   parts_.net->initialize(nn::init::fan_in(), parts_.options.seed);
@@ -134,7 +163,8 @@ void Fit::make_engine() {
                   EngineOptions{.shards = parts_.options.shards,
                                 .threads = parts_.options.threads,
                                 .seed = parts_.options.seed,
-                                .compile = parts_.options.compile});
+                                .compile = parts_.options.compile,
+                                .exchange = parts_.options.exchange});
   result_.step_bytes = engine_->step_bytes();
 }
 
@@ -187,9 +217,11 @@ void Fit::catch_up() {
 
 bool Fit::should_go_on() {
   if (step_ >= total_steps_) return false;
-  if (options_.stop != nullptr && options_.stop->load()) request_stop(kInterrupted);
+  if (parts_.options.exchange == nullptr && is_asked_to_stop()) request_stop(kInterrupted);
   return !stop_requested_;
 }
+
+bool Fit::is_asked_to_stop() const { return options_.stop != nullptr && options_.stop->load(); }
 
 void Fit::one_step() {
   const double begin = now();
@@ -197,7 +229,9 @@ void Fit::one_step() {
       first_batches_ ? std::move(*first_batches_) : loader_.step(step_);
   first_batches_.reset();
   const double rate = learning_rate();
-  const StepResult step = engine_->run(step_, rate, batches);
+  const bool wish = parts_.options.exchange != nullptr && is_asked_to_stop();
+  const StepResult step = engine_->run(step_, rate, batches, wish);
+  if (step.stop) request_stop(kInterrupted);
   if (!step.finite) fail_diverged(step.loss, batches);
   net_is_current_ = false;
   state_.loss_sum += step.loss;
@@ -261,7 +295,8 @@ void Fit::evaluate() {
                                 [](const CallbackPtr& c) { return c->wants_predictions(); });
   net();
   Evaluation evaluation =
-      parts_.evaluator->run(*options_.validation, {.batch = options_.validation_batch,
+      parts_.evaluator->run(*options_.validation, {.exchange = parts_.options.exchange,
+                                                   .batch = options_.validation_batch,
                                                    .threads = parts_.options.threads,
                                                    .transform = options_.validation_transform,
                                                    .keep_predictions = keep,
@@ -331,6 +366,7 @@ void Fit::fill_result() {
   result_.history = state_.history;
   result_.samples_per_s = rate_.samples_per_s();
   result_.params_sha256 = engine_->params_sha256();
+  agree("parameters", result_.params_sha256);
   result_.checkpoint = newest_checkpoint();
   result_.seconds = seconds();
 }

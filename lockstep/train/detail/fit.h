@@ -58,6 +58,7 @@ class Fit final : public FitContext {
   data::LoaderOptions loader_options();
   void open_store();
   std::optional<Checkpoint> find_checkpoint();
+  std::optional<Checkpoint> read_checkpoint_to_resume();
   void make_engine();
   void restore(const Checkpoint& checkpoint);
   void catch_up();
@@ -68,6 +69,9 @@ class Fit final : public FitContext {
   [[noreturn]] void fail_diverged(double loss, const std::vector<data::Fields>& batches);
   bool is_due(std::int64_t every) const;
   bool should_go_on();
+  bool is_asked_to_stop() const;
+  bool is_first() const;
+  void agree(const char* what, const std::string& own);
   void after_step();
   void evaluate();
   void write_checkpoint();

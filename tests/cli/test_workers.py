@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several worker processes: the same bits as one, and a clear end when one of them dies."""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+FEW = ["--steps", 3, "--global-batch", 16, "--threads", 1]
+LONG = ["--steps", 400, "--global-batch", 32, "--threads", 1, "--checkpoint-every", 20]
+
+
+def workers_of(process):
+    """Process ids by rank."""
+    found = {}
+    for line in subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True,
+                               text=True).stdout.splitlines():
+        pid, parent, *words = line.split()
+        if parent == str(process.pid) and "--rank" in words:
+            found[int(words[words.index("--rank") + 1])] = int(pid)
+    return found
+
+
+def is_running(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.02)
+
+
+def steps_done(folder):
+    try:
+        return sum("learning_rate" in line for line in open(folder / "metrics.jsonl"))
+    except FileNotFoundError:
+        return 0
+
+
+def start(lockstep, *words):
+    return lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
+                          "--json", "--out", "run", *LONG, *words)
+
+
+def start_and_reach(lockstep, step):
+    process = start(lockstep, "--workers", 3)
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= step or process.poll() is not None)
+    return process
+
+
+@pytest.mark.parametrize("recipe", ["mnist-lenet", "cifar-cnn", "cifar-resnet18", "text-lstm",
+                                    "char-gpt"])
+def test_the_number_of_workers_changes_no_bit(lockstep, recipe):
+    counts = [1, 2] if recipe == "cifar-resnet18" else [1, 2, 3, 5]
+    results = [lockstep.train(recipe, *FEW, "--workers", w).json for w in counts]
+    assert [result["workers"] for result in results] == counts
+    for key in ("params_sha256", "train_loss", "test_loss", "test_accuracy"):
+        assert len({result[key] for result in results}) == 1, key
+
+
+def test_threads_and_workers_together_change_no_bit(lockstep):
+    shapes = [(1, 1), (2, 2), (3, 2), (8, 1), (7, 1)]
+    sums = {lockstep.train("mnist-lenet", *FEW[:-2], "--workers", w, "--threads", t)
+            .json["params_sha256"] for w, t in shapes}
+    assert len(sums) == 1
+
+
+def test_ctrl_c_stops_all_and_resume_on_other_workers_gives_the_same_bits(lockstep):
+    process = start_and_reach(lockstep, 10)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "--resume --out run" in errors
+    resumed = lockstep.train("mnist-mlp", *LONG, "--workers", 2, "--resume", "--out", "run").json
+    whole = lockstep.train("mnist-mlp", *LONG, "--workers", 1, "--out", "whole").json
+    assert 0 < resumed["resumed_from_step"] < 400
+    assert resumed["params_sha256"] == whole["params_sha256"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_worker_that_dies_ends_the_job_with_its_rank(lockstep, how):
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    rank = random.Random(seed).randrange(3)
+    process = start_and_reach(lockstep, 5)
+    workers = workers_of(process)
+    assert sorted(workers) == [0, 1, 2]
+    os.kill(workers[rank], how)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert errors.splitlines()[-1].startswith(
+        f"lockstep: worker {rank} was ended by signal {int(how)}"), errors
+    wait_until(lambda: not any(is_running(pid) for pid in workers.values()))
+    assert not [name for name in os.listdir("/dev/shm") if "lockstep" in name]
+
+
+def test_no_worker_outlives_the_launcher(lockstep):
+    process = start_and_reach(lockstep, 5)
+    workers = workers_of(process)
+    assert len(workers) == 3
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not any(is_running(pid) for pid in workers.values()))
