@@ -26,11 +26,11 @@ float naive(std::int64_t lo, std::int64_t hi, std::size_t i) {
 // Runs `work` as each of so many workers, all at once.
 template <class Work>
 void as_workers(int count, const Work& work) {
-  auto transports = comm::connect_in_process(count);
+  comm::InProcessGroup group(std::vector<std::string>(static_cast<std::size_t>(count), "here"));
   std::vector<std::jthread> threads;
-  for (auto& transport : transports)
-    threads.emplace_back([&work, own = std::move(transport)]() mutable {
-      comm::Communicator communicator(std::move(own));
+  for (int rank = 0; rank < count; ++rank)
+    threads.emplace_back([&group, &work, rank] {
+      comm::Communicator communicator(group.connect(rank));
       work(*allreduce_exchange(communicator));
     });
 }
