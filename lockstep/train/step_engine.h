@@ -30,8 +30,10 @@ struct EngineOptions {
 struct StepResult {
   double loss = 0.0;
   double accuracy = 0.0;  // of the largest output; 0 when the label is no class index
-  bool finite = true;  // false: the loss or a gradient was a NaN or infinite; nothing was updated
-  bool stop = false;   // some worker wishes to stop after this step
+  // false: the loss or a gradient was a NaN or infinite. Some parameters may be updated already:
+  // load() good ones before the next step.
+  bool finite = true;
+  bool stop = false;  // some worker wishes to stop after this step
 };
 
 // A step of data-parallel training: every shard's forward and backward pass by one thread,
