@@ -10,23 +10,9 @@
 namespace lockstep::passes {
 namespace {
 
-struct Reader {
-  std::int32_t node;  // -1: an output of the graph
-  std::size_t slot;
-};
-
 class ActivationFuser {
  public:
-  explicit ActivationFuser(const Graph& graph)
-      : graph_(graph), rewriter_(graph), readers_(graph.nodes().size()) {
-    for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
-      readers_[id].resize(graph.nodes()[id].outputs.size());
-      const std::vector<ValueId>& inputs = graph.nodes()[id].inputs;
-      for (std::size_t slot = 0; slot < inputs.size(); ++slot)
-        readers(inputs[slot]).push_back({static_cast<std::int32_t>(id), slot});
-    }
-    for (ValueId output : graph.outputs()) readers(output).push_back({-1, 0});
-  }
+  explicit ActivationFuser(const Graph& graph) : graph_(graph), rewriter_(graph), readers_(graph) {}
 
   Graph run() {
     for (std::int32_t id = 0; id < static_cast<std::int32_t>(graph_.nodes().size()); ++id)
@@ -35,17 +21,13 @@ class ActivationFuser {
   }
 
  private:
-  std::vector<Reader>& readers(ValueId value) {
-    return readers_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)];
-  }
-
   bool is(std::int32_t id, std::string_view op) const {
     return id >= 0 && graph_.node(id).op != nullptr && graph_.node(id).op->name == op;
   }
 
   // The one node that reads the value, if it is `op`; else -1.
-  std::int32_t only_reader(ValueId value, std::string_view op) {
-    const std::vector<Reader>& all = readers(value);
+  std::int32_t only_reader(ValueId value, std::string_view op) const {
+    const std::vector<Reader>& all = readers_.of(value);
     return all.size() == 1 && is(all[0].node, op) ? all[0].node : -1;
   }
 
@@ -108,7 +90,7 @@ class ActivationFuser {
     const std::int32_t relu = only_reader({id, 0}, "relu");
     if (relu < 0) return false;
     std::vector<std::pair<std::int32_t, std::int32_t>> pairs;
-    for (const Reader& reader : readers({relu, 0})) {
+    for (const Reader& reader : readers_.of({relu, 0})) {
       if (!is(reader.node, "relu_backward") || reader.slot != 1) continue;
       const std::int32_t back = only_reader({reader.node, 0}, "batch_norm_backward");
       if (back < 0 || !belongs(back, id, reader.node)) return false;
@@ -146,7 +128,7 @@ class ActivationFuser {
 
   const Graph& graph_;
   Rewriter rewriter_;
-  std::vector<std::vector<std::vector<Reader>>> readers_;
+  Readers readers_;
   std::unordered_set<std::int32_t> dropped_;
   // For a batch_norm_backward that takes over its relu: the gradient before the relu, and the mask.
   struct Mask {

@@ -17,13 +17,7 @@ constexpr std::size_t kMostInputs = 8;
 class ElementwiseFuser {
  public:
   explicit ElementwiseFuser(const Graph& graph)
-      : graph_(graph), readers_(graph.nodes().size()), group_of_(graph.nodes().size(), -1) {
-    for (std::size_t id = 0; id < graph.nodes().size(); ++id)
-      for (ValueId input : graph.nodes()[id].inputs)
-        readers_[static_cast<std::size_t>(input.node)].push_back(static_cast<std::int32_t>(id));
-    for (ValueId output : graph.outputs())
-      readers_[static_cast<std::size_t>(output.node)].push_back(-1);
-  }
+      : graph_(graph), readers_(graph), group_of_(graph.nodes().size(), -1) {}
 
   Graph run() {
     for (auto id = static_cast<std::int32_t>(graph_.nodes().size()) - 1; id >= 0; --id)
@@ -79,9 +73,10 @@ class ElementwiseFuser {
   bool joins(ValueId value, std::int32_t end) const {
     if (group(value.node) >= 0 || !can_join(value.node)) return false;
     if (!(graph_.info(value).shape == graph_.node(end).outputs[0].shape)) return false;
-    const auto& readers = readers_[static_cast<std::size_t>(value.node)];
-    return std::all_of(readers.begin(), readers.end(),
-                       [&](std::int32_t reader) { return reader >= 0 && group(reader) == end; });
+    const std::vector<Reader>& readers = readers_.of(value);
+    return std::all_of(readers.begin(), readers.end(), [&](const Reader& reader) {
+      return reader.node >= 0 && group(reader.node) == end;
+    });
   }
 
   std::vector<ValueId> inputs_of(const std::vector<std::int32_t>& members) const {
@@ -115,8 +110,8 @@ class ElementwiseFuser {
   }
 
   const Graph& graph_;
-  std::vector<std::vector<std::int32_t>> readers_;  // -1: an output of the graph
-  std::vector<std::int32_t> group_of_;              // the node that ends the group
+  Readers readers_;
+  std::vector<std::int32_t> group_of_;  // the node that ends the group
   std::unordered_map<std::int32_t, std::vector<std::int32_t>> members_;
 };
 

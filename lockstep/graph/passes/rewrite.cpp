@@ -3,6 +3,21 @@
 
 namespace lockstep::passes {
 
+Readers::Readers(const Graph& graph) : readers_(graph.nodes().size()) {
+  const auto add = [&](ValueId value, Reader reader) {
+    readers_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)]
+        .push_back(reader);
+  };
+  for (std::size_t id = 0; id < readers_.size(); ++id) {
+    readers_[id].resize(graph.nodes()[id].outputs.size());
+    const std::vector<ValueId>& inputs = graph.nodes()[id].inputs;
+    for (std::size_t slot = 0; slot < inputs.size(); ++slot)
+      add(inputs[slot], {static_cast<std::int32_t>(id), slot});
+  }
+  for (std::size_t slot = 0; slot < graph.outputs().size(); ++slot)
+    add(graph.outputs()[slot], {-1, slot});
+}
+
 // Inputs are copied at once, in order: a pass must keep them all.
 Rewriter::Rewriter(const Graph& source) : source_(source), map_(source.nodes().size()) {
   for (std::size_t i = 0; i < map_.size(); ++i) map_[i].resize(source.nodes()[i].outputs.size());

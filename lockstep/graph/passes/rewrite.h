@@ -7,6 +7,24 @@
 
 namespace lockstep::passes {
 
+// Where a value is read.
+struct Reader {
+  std::int32_t node;  // -1: an output of the graph
+  std::size_t slot;   // which of the node's inputs, or of the graph's outputs
+};
+
+// Who reads each value, in the order of the graph, the graph's outputs last.
+class Readers {
+ public:
+  explicit Readers(const Graph& graph);
+  const std::vector<Reader>& of(ValueId value) const {
+    return readers_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)];
+  }
+
+ private:
+  std::vector<std::vector<std::vector<Reader>>> readers_;
+};
+
 // Copies a graph node by node into a new one. A pass decides for each node: copy it, replace its
 // outputs by other values, or leave it out.
 class Rewriter {
