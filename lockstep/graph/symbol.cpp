@@ -107,6 +107,15 @@ std::string name_or_default(const SymbolNode& node, std::size_t place) {
   return fmt::format("{}{}", node.op ? node.op->name : std::string_view("constant"), place);
 }
 
+void check_fits(const BoundSymbol::Argument& argument, const Tensor& value) {
+  if (!value.defined() || !(value.info() == argument.info))
+    throw InvalidArgument("symbol: argument '{}' is {}, bound as {}", argument.name,
+                          value.defined() ? value.info().str() : "undefined", argument.info.str());
+  if (value.is_symbolic())
+    throw InvalidArgument("symbol: argument '{}' has no data: it stands for a graph value",
+                          argument.name);
+}
+
 }  // namespace
 
 // A chain of a hundred thousand nodes would overflow the stack if each destroyed its inputs.
@@ -341,22 +350,27 @@ BoundSymbol Symbol::bind(const InfoMap& known, const std::vector<std::string>& g
     if (found == arguments.end()) throw NotFound("symbol: there is no argument '{}'", name);
     wrt.push_back(static_cast<std::size_t>(found - arguments.begin()));
   }
+  std::vector<BoundSymbol::Argument> bound;
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    bound.push_back({arguments[i], graph.info(graph.inputs()[i])});
   const std::size_t outputs = graph.outputs().size();
   if (!wrt.empty()) graph = differentiate(graph, 0, wrt);
-  return BoundSymbol(Executable::compile(graph, options), arguments, outputs);
+  return BoundSymbol(Executable::compile(graph, options), std::move(bound), outputs);
 }
 
 BoundSymbol::Result BoundSymbol::run(const TensorMap& arguments) {
   std::vector<Tensor> inputs;
-  for (const std::string& name : arguments_) {
-    const auto given = arguments.find(name);
+  for (const Argument& argument : arguments_) {
+    const auto given = arguments.find(argument.name);
     if (given == arguments.end())
-      throw InvalidArgument("symbol: argument '{}' was not given", name);
+      throw InvalidArgument("symbol: argument '{}' was not given", argument.name);
+    check_fits(argument, given->second);
     inputs.push_back(given->second);
   }
-  if (arguments.size() > arguments_.size())
-    throw InvalidArgument("symbol: {} arguments were given, it takes {}", arguments.size(),
-                          arguments_.size());
+  for (const auto& [name, value] : arguments)
+    if (std::none_of(arguments_.begin(), arguments_.end(),
+                     [&](const Argument& argument) { return argument.name == name; }))
+      throw InvalidArgument("symbol: there is no argument '{}'", name);
   std::vector<Tensor> all = executable_.run(inputs);
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(outputs_);
   return {{all.begin(), middle}, {middle, all.end()}};

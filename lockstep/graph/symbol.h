@@ -101,20 +101,25 @@ std::vector<std::shared_ptr<const Symbol::Node>> sorted_nodes(
 // A symbol compiled for given shapes.
 class BoundSymbol {
  public:
-  BoundSymbol(Executable executable, std::vector<std::string> arguments, std::size_t outputs)
+  // Arguments in the order of the executable's inputs.
+  struct Argument {
+    std::string name;
+    TensorInfo info;
+  };
+  BoundSymbol(Executable executable, std::vector<Argument> arguments, std::size_t outputs)
       : executable_(std::move(executable)), arguments_(std::move(arguments)), outputs_(outputs) {}
 
   struct Result {
     std::vector<Tensor> outputs;
     std::vector<Tensor> gradients;  // in the order asked for
   };
-  // Throws InvalidArgument for a missing, unknown or ill-fitting argument.
+  // Throws InvalidArgument that names a missing, unknown or ill-fitting argument.
   Result run(const TensorMap& arguments);
   const Executable& executable() const { return executable_; }
 
  private:
   Executable executable_;
-  std::vector<std::string> arguments_;
+  std::vector<Argument> arguments_;
   std::size_t outputs_;
 };
 

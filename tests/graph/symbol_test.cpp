@@ -76,6 +76,25 @@ TEST(Symbol, RunsWhenBound) {
       "symbol: argument 'b' was not given");
 }
 
+TEST(Symbol, NamesAnArgumentThatDoesNotFitWhatWasBound) {
+  BoundSymbol bound = network().bind(kShapes);
+  TensorMap given{{"x", zeros({2, 3})}, {"w", zeros({4, 3})}, {"b", zeros({4})}};
+  const auto run = [&] { bound.run(given); };
+  run();
+  given["w"] = zeros({3, 4});
+  expect_error<InvalidArgument>(run,
+                                "symbol: argument 'w' is float32[3, 4], bound as float32[4, 3]");
+  given["w"] = Tensor();
+  expect_error<InvalidArgument>(run, "symbol: argument 'w' is undefined, bound as float32[4, 3]");
+  given["w"] = zeros({4, 3});
+  given["bias"] = zeros({4});
+  expect_error<InvalidArgument>(run, "symbol: there is no argument 'bias'");
+  given.erase("bias");
+  given["b"] = Tensor::symbolic(zeros({4}).info(), std::make_shared<TraceValue>());
+  expect_error<InvalidArgument>(run,
+                                "symbol: argument 'b' has no data: it stands for a graph value");
+}
+
 TEST(Symbol, ComposesByReplacingArguments) {
   const Symbol inner = Symbol::apply("exp", {Symbol::variable("z")});
   const Symbol whole = network().compose({{"b", inner}});
