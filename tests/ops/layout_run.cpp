@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/cpu/reorder.h"
 #include "lockstep/ops/dispatch.h"
+#include "tests/ops/calls.h"
 
 namespace lockstep::testing {
 namespace {
@@ -67,6 +69,11 @@ LayoutRun run_in_layouts(const OpDef& op, const std::vector<Tensor>& inputs, con
       reorder(out[i], kernel->output_layouts[i], to[i], {}, run.outputs[i].raw());
   }
   return run;
+}
+
+LayoutRun run_in_layouts(std::string_view op, const std::vector<Tensor>& inputs,
+                         const std::vector<AttrField>& fields, const LayoutOptions& options) {
+  return run_in_layouts(get_op(op), inputs, attrs_of(op, fields), options);
 }
 
 }  // namespace lockstep::testing

@@ -22,5 +22,8 @@ struct LayoutOptions {
 };
 LayoutRun run_in_layouts(const OpDef& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
                          const LayoutOptions& options = {});
+// The op by name, with the attributes that are given and the others' defaults.
+LayoutRun run_in_layouts(std::string_view op, const std::vector<Tensor>& inputs,
+                         const std::vector<AttrField>& fields, const LayoutOptions& options = {});
 
 }  // namespace lockstep::testing

@@ -16,11 +16,7 @@ using testing::expect_near;
 using testing::LayoutRun;
 using testing::message_of;
 using testing::random_floats;
-
-LayoutRun run(std::string_view op, const std::vector<Tensor>& inputs,
-              const std::vector<AttrField>& fields, const testing::LayoutOptions& options) {
-  return testing::run_in_layouts(get_op(op), inputs, testing::attrs_of(op, fields), options);
-}
+using testing::run_in_layouts;
 
 TEST(Matmul, RefusesInnerSizesThatDiffer) {
   const Tensor a = Tensor::zeros({2, 3});
@@ -153,7 +149,7 @@ TEST(DenseInLayouts, TakesABlockedInputAsItIsInAllThreeDirections) {
   const Tensor dy = random_floats({3, 7}, 3);
   const Layout blocked = blocked_by_16(x.shape());
 
-  const LayoutRun y = run("dense", {x, weight, bias}, {}, {.offered = {blocked}});
+  const LayoutRun y = run_in_layouts("dense", {x, weight, bias}, {}, {.offered = {blocked}});
   expect_near(y.outputs[0], dense(x, weight, bias));
   EXPECT_EQ(y.input_layouts[0], blocked);
   const Layout weight_layout = y.input_layouts[1];
@@ -161,12 +157,13 @@ TEST(DenseInLayouts, TakesABlockedInputAsItIsInAllThreeDirections) {
 
   const std::vector<AttrField> shape{{"x_shape", AttrValue(x.shape().vector())}};
   const LayoutRun dx =
-      run("dense_backward_data", {dy, weight}, shape, {.offered = {{}, weight_layout}});
+      run_in_layouts("dense_backward_data", {dy, weight}, shape, {.offered = {{}, weight_layout}});
   EXPECT_EQ(dx.output_layouts[0], blocked);
   expect_near(dx.outputs[0], call("dense_backward_data", {dy, weight}, shape)[0]);
 
   const std::vector<AttrField> with_bias{{"with_bias", AttrValue(true)}};
-  const LayoutRun dw = run("dense_backward_weights", {x, dy}, with_bias, {.offered = {blocked}});
+  const LayoutRun dw =
+      run_in_layouts("dense_backward_weights", {x, dy}, with_bias, {.offered = {blocked}});
   EXPECT_EQ(dw.output_layouts[0], weight_layout);
   const auto expected = call("dense_backward_weights", {x, dy}, with_bias);
   expect_near(dw.outputs[0], expected[0]);
@@ -176,7 +173,8 @@ TEST(DenseInLayouts, TakesABlockedInputAsItIsInAllThreeDirections) {
 TEST(DenseInLayouts, AsksForAPlainInputWhereTheBlocksArePadded) {
   const Tensor x = random_floats({3, 20, 4, 5}, 0);
   const Tensor weight = random_floats({7, 400}, 1);
-  const LayoutRun y = run("dense", {x, weight}, {}, {.offered = {blocked_by_16(x.shape())}});
+  const LayoutRun y =
+      run_in_layouts("dense", {x, weight}, {}, {.offered = {blocked_by_16(x.shape())}});
   EXPECT_TRUE(y.input_layouts[0].is_plain());
   expect_near(y.outputs[0], dense(x, weight));
 }
@@ -185,7 +183,7 @@ TEST(DenseInLayouts, PacksTheWeightOfABlockedInputWithManyRows) {
   const Tensor x = random_floats({520, 16, 2, 2}, 0);
   const Tensor weight = random_floats({5, 64}, 1);
   const Layout blocked = blocked_by_16(x.shape());
-  const LayoutRun y = run("dense", {x, weight}, {}, {.offered = {blocked}});
+  const LayoutRun y = run_in_layouts("dense", {x, weight}, {}, {.offered = {blocked}});
   EXPECT_EQ(y.input_layouts[0], blocked);
   EXPECT_EQ(y.kernel.rfind("packed", 0), 0u) << y.kernel;
   expect_near(y.outputs[0], dense(x, weight));

@@ -18,11 +18,7 @@ using testing::expect_near;
 using testing::LayoutRun;
 using testing::message_of;
 using testing::random_floats;
-
-LayoutRun run(std::string_view op, const std::vector<Tensor>& inputs,
-              const std::vector<AttrField>& fields, const testing::LayoutOptions& options) {
-  return testing::run_in_layouts(get_op(op), inputs, testing::attrs_of(op, fields), options);
-}
+using testing::run_in_layouts;
 
 const Tensor kFour = Tensor::zeros({4});
 
@@ -156,7 +152,7 @@ void expect_blocked_equals_plain(const Shape& shape, bool relu) {
   const Layout blocked = blocked_by_16(shape);
 
   testing::LayoutOptions options{.offered = {blocked}, .mask_output = relu ? 3 : -1};
-  const LayoutRun y = run("batch_norm", {x, gamma, beta}, attrs, options);
+  const LayoutRun y = run_in_layouts("batch_norm", {x, gamma, beta}, attrs, options);
   EXPECT_EQ(y.output_layouts[0], blocked);
   const auto expected = call("batch_norm", {x, gamma, beta}, attrs);
   for (std::size_t i = 0; i < 3; ++i) expect_near(y.outputs[i], expected[i], 1e-5);
@@ -170,7 +166,7 @@ void expect_blocked_equals_plain(const Shape& shape, bool relu) {
     options.offered.push_back(y.output_layouts[3]);
     options.mask_input = 5;
   }
-  const LayoutRun dx = run("batch_norm_backward", inputs, attrs, options);
+  const LayoutRun dx = run_in_layouts("batch_norm_backward", inputs, attrs, options);
   EXPECT_EQ(dx.output_layouts[0], blocked);
   const auto wanted = call("batch_norm_backward", plain, attrs);
   for (std::size_t i = 0; i < 3; ++i) expect_near(dx.outputs[i], wanted[i], 1e-4);
@@ -193,8 +189,8 @@ TEST(BatchNormInLayouts, TakesAPlainMaskWithPlainBytes) {
   for (std::int64_t i = 0; i < x.numel(); ++i)
     ASSERT_EQ(y[3].data<std::uint8_t>()[i], y[0].data<float>()[i] > 0 ? 1 : 0);
   const std::vector<Tensor> inputs{x, x, gamma, y[1], y[2], y[3]};
-  const LayoutRun dx = run("batch_norm_backward", inputs, {{"relu", true}},
-                           {.offered = {{}, blocked_by_16(x.shape())}});
+  const LayoutRun dx = run_in_layouts("batch_norm_backward", inputs, {{"relu", true}},
+                                      {.offered = {{}, blocked_by_16(x.shape())}});
   expect_near(dx.outputs[0], call("batch_norm_backward", inputs, {{"relu", true}})[0], 1e-5);
 }
 
