@@ -95,6 +95,31 @@ TEST(Deliveries, MayUpdateTheirStateAtOnce) {
   EXPECT_EQ(run(early, in[0]).loss, 0.0);
 }
 
+TEST(Deliveries, OfOtherStatesAreAsTheyWereBeforeTheRun) {
+  // The gradient of a b with respect to a is b itself, and the other way round.
+  const Graph graph = trace(
+      [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+        return {sum(in[0] * in[1]), in[1], in[0]};
+      },
+      infos({{2}, {2}}));
+  CompileOptions options;
+  options.states = {0, 1};
+  options.deliveries = {{1, 0}, {2, 1}};
+  Executable executable = Executable::compile(graph, options);
+  const std::vector<float> a{1, 2}, b{3, 4};
+  executable.set_state(0, Tensor::from(a, {2}));
+  executable.set_state(1, Tensor::from(b, {2}));
+  const Tensor loss = Tensor::zeros({});
+  std::vector<std::vector<float>> seen(2);
+  executable.run_into({}, {&loss, 1}, [&](std::size_t index, auto bytes) {
+    for (std::byte& x : executable.state_memory(index)) x = std::byte{0};
+    seen[index] = executable.unpack(index, bytes).template to_vector<float>();
+  });
+  EXPECT_EQ(loss.item(), 11.0);
+  EXPECT_EQ(seen[0], b);
+  EXPECT_EQ(seen[1], a);
+}
+
 TEST(Prologue, FollowsAStateThatWasSetAndOneThatWasWrittenAndRefreshed) {
   const std::vector<Tensor> in = inputs();
   Executable first = compiled(in), second = compiled(in);

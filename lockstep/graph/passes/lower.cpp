@@ -354,16 +354,15 @@ class Lowering {
     }
     for (std::size_t i = 0; i < options_.deliveries.size(); ++i) deliver(i);
     std::vector<std::optional<Operand>> old_values;
-    for (const Carry& carry : options_.carries) old_values.push_back(saved_old_value(carry));
+    for (const Carry& carry : options_.carries)
+      old_values.push_back(saved_old_value(graph_.outputs()[carry.output], slot_of(carry.input)));
     for (std::size_t i = 0; i < options_.carries.size(); ++i)
       carry_back(options_.carries[i], old_values[i]);
   }
 
-  // A copy of what is carried, when that is a state's value as it was before the run: another carry
-  // may overwrite it first.
-  std::optional<Operand> saved_old_value(const Carry& carry) {
-    const StateSlot& slot = slot_of(carry.input);
-    const ValueId value = graph_.outputs()[carry.output];
+  // A copy of what is carried or delivered, when that is a state's value as it was before the run:
+  // another carry, or who receives another delivery, may overwrite it first.
+  std::optional<Operand> saved_old_value(ValueId value, const StateSlot& slot) {
     const Operand source = form_in(value, slot.layout);
     if (buffer(source.buffer).kind != BufferKind::state) return std::nullopt;
     const Operand target = new_operand(slot.info, slot.layout);
@@ -384,10 +383,11 @@ class Lowering {
     const Delivery& delivery = options_.deliveries[index];
     const StateSlot slot = slot_of(delivery.like);
     const std::size_t first_new = program_.steps.size();
-    const Operand source = form_in(graph_.outputs()[delivery.output], slot.layout);
+    const ValueId value = graph_.outputs()[delivery.output];
+    const std::optional<Operand> old_value = saved_old_value(value, slot);
     Step step;
     step.label = "deliver";
-    step.inputs = {source};
+    step.inputs = {old_value ? *old_value : form_in(value, slot.layout)};
     step.delivery = static_cast<std::int32_t>(index);
     program_.steps.push_back(std::move(step));
     for (std::size_t s = first_new; s < program_.steps.size(); ++s) move_up(s, slot.buffer);
