@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lockstep/cli/bench.h"
+#include "lockstep/cli/bench_comm.h"
 #include "lockstep/cli/bench_step.h"
 #include "lockstep/cli/bench_train.h"
 #include "lockstep/cli/command.h"
@@ -70,6 +71,46 @@ void add_train_worker(CLI::App& bench, Action& action) {
   worker->callback([&action, side] { action = [side] { return serve_train(*side); }; });
 }
 
+void add_comm(CLI::App& bench, Action& action) {
+  const auto options = std::make_shared<CommBenchOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "comm", "Collectives between processes, beside Gloo's and OpenMPI's where they are built");
+  command->add_flag("--json", options->json, "One JSON object a line");
+  command->add_flag("--quick", options->quick, "Few calls: a look, not a measurement");
+  command->add_flag_callback(
+      "--no-peer", [options] { options->peer = false; }, "Leave Gloo and OpenMPI out");
+  command->add_option("--ranks", options->ranks, "How many processes")->check(CLI::Range(1, 64));
+  command->add_option("--algorithm", options->algorithm, "Of all_reduce")
+      ->check(CLI::IsMember(algorithm_names()));
+  command->add_option("--collectives", options->names, "With commas between; all by default")
+      ->type_name("NAMES")
+      ->delimiter(',')
+      ->check(CLI::IsMember(collective_names()));
+  command->callback([&action, options] {
+    action = [options] {
+      bench_comm(*options);
+      return 0;
+    };
+  });
+}
+
+// Our side of bench comm.
+void add_comm_group(CLI::App& bench, Action& action) {
+  const auto side = std::make_shared<CommSide>();
+  const auto algorithm = std::make_shared<std::string>("automatic");
+  CLI::App* group = bench.add_subcommand("comm-group", "One side of bench comm")->group("");
+  group->add_option("--ranks", side->ranks)->required()->check(CLI::Range(1, 64));
+  group->add_option("--algorithm", *algorithm);
+  group->add_option("--collectives", side->names);
+  group->add_flag("--quick", side->quick);
+  group->callback([&action, side, algorithm] {
+    action = [side, algorithm] {
+      side->algorithm = find_algorithm(*algorithm);
+      return serve_comm(*side);
+    };
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& action) {
@@ -88,6 +129,8 @@ void add_bench_command(CLI::App& app, Action& action) {
       add_bench(*bench, action, options, "ops", "Single ops, eager and compiled", bench_ops);
   add_names(*ops, options, "--ops", "With commas between; all by default", op_names());
   add_bench(*bench, action, options, "eager", "The cost of a call: add of 16 floats", bench_eager);
+  add_comm(*bench, action);
+  add_comm_group(*bench, action);
   add_worker(*bench, action);
   add_train_worker(*bench, action);
 }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/bench_comm.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "lockstep/base/process.h"
+#include "lockstep/cli/bench_side.h"
+#include "lockstep/cli/worker.h"
+
+namespace lockstep::cli {
+namespace {
+
+using Key = std::pair<std::string, std::size_t>;  // collective and bytes
+
+// The times of one program over the rounds.
+struct Times {
+  std::map<Key, std::vector<double>> p50, p99;
+
+  void add(const std::string& output) {
+    std::istringstream lines(output);
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with('{')) continue;  // what mpirun says besides
+      const Json row = Json::parse(line);
+      const Key key{row["collective"], row["bytes"]};
+      p50[key].push_back(row["us_p50"]);
+      p99[key].push_back(row["us_p99"]);
+    }
+  }
+  std::optional<double> micros(const Key& key) const {
+    const auto found = p50.find(key);
+    if (found == p50.end()) return {};
+    return median(found->second);
+  }
+};
+
+struct Program {
+  std::string name;
+  std::vector<std::string> command;
+  Times times = {};
+};
+
+void run_once(Program& program) {
+  const ProcessResult result = run_process(program.command, {.deadline = std::chrono::minutes(10)});
+  if (result.status != 0)
+    throw IoError("bench comm: {} ended with status {}: {}", program.name, result.status,
+                  result.errors);
+  program.times.add(result.output);
+}
+
+std::vector<std::string> with_quick(std::vector<std::string> command, bool quick) {
+  if (quick) command.emplace_back("--quick");
+  return command;
+}
+
+std::vector<Program> find_programs(const CommBenchOptions& options) {
+  const std::filesystem::path folder = program_path().parent_path();
+  const std::string ranks = std::to_string(options.ranks);
+  std::vector<std::string> ours{
+      program_path().string(), "bench",          "comm-group", "--ranks", ranks,
+      "--algorithm",           options.algorithm};
+  for (const std::string& name : options.names) ours.insert(ours.end(), {"--collectives", name});
+  std::vector<Program> programs{{"lockstep", with_quick(ours, options.quick)}};
+  const std::string gloo = (folder / "gloo_all_reduce_peer").string();
+  const std::string mpi = (folder / "mpi_all_reduce_peer").string();
+  const auto add = [&](const char* name, const std::string& file,
+                       std::vector<std::string> command) {
+    if (!options.peer) return;
+    if (std::filesystem::exists(file))
+      programs.push_back({name, with_quick(std::move(command), options.quick)});
+    else
+      fmt::print(stderr, "bench comm: {} is not measured: it was not there at build time\n", name);
+  };
+  add("gloo", gloo, {gloo, ranks});
+  add("openmpi", mpi, {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", ranks, mpi});
+  return programs;
+}
+
+// How many times the data crosses a link, as nccl-tests count it.
+double bus_factor(const std::string& collective, int ranks) {
+  const double n = ranks;
+  if (collective == "all_reduce") return 2 * (n - 1) / n;
+  if (collective == "broadcast" || collective == "reduce") return 1;
+  return (n - 1) / n;
+}
+
+double gigabytes_per_s(std::size_t bytes, double micros) {
+  return static_cast<double>(bytes) / micros / 1e3;
+}
+
+Json row_of(const Key& key, const std::vector<Program>& programs, const CommBenchOptions& options) {
+  const auto& [collective, bytes] = key;
+  const Times& ours = programs[0].times;
+  const double micros = *ours.micros(key);
+  const double factor = bus_factor(collective, options.ranks);
+  Json row{{"bench", "comm"},        {"collective", collective},
+           {"transport", "shm"},     {"algorithm", options.algorithm},
+           {"ranks", options.ranks}, {"bytes", bytes},
+           {"us_p50", micros},       {"us_p99", median(ours.p99.at(key))},
+           {"verified", true}};
+  if (bytes == 0) return row;
+  row["algbw_gbs"] = gigabytes_per_s(bytes, micros);
+  row["busbw_gbs"] = gigabytes_per_s(bytes, micros) * factor;
+  for (std::size_t i = 1; i < programs.size(); ++i)
+    if (const auto theirs = programs[i].times.micros(key)) {
+      row[programs[i].name + "_us"] = *theirs;
+      row[programs[i].name + "_busbw_gbs"] = gigabytes_per_s(bytes, *theirs) * factor;
+      row[programs[i].name + "_ratio"] =
+          median_ratio(programs[i].times.p50.at(key), ours.p50.at(key));
+    }
+  if (const auto copy = ours.micros({"memcpy", bytes}))
+    row["memcpy_gbs"] = gigabytes_per_s(bytes, *copy);
+  return row;
+}
+
+void print_row(const Json& row, bool json) {
+  if (json) return fmt::print("{}\n", row.dump());
+  std::string line = fmt::format("{:<15} {:>9} B {:>11.2f} us {:>11.2f} us p99",
+                                 row["collective"].get<std::string>(), row["bytes"].get<long>(),
+                                 row["us_p50"].get<double>(), row["us_p99"].get<double>());
+  if (row.contains("busbw_gbs"))
+    line += fmt::format(" {:>7.2f} GB/s", row["busbw_gbs"].get<double>());
+  for (const char* peer : {"gloo", "openmpi"})
+    if (row.contains(fmt::format("{}_ratio", peer)))
+      line += fmt::format(" {:>7.2f}x {}", row[fmt::format("{}_ratio", peer)].get<double>(), peer);
+  if (row.contains("memcpy_gbs"))
+    line += fmt::format("   memcpy {:.2f}", row["memcpy_gbs"].get<double>());
+  fmt::print("{}\n", line);
+}
+
+}  // namespace
+
+std::vector<std::string> algorithm_names() {
+  return {"automatic", "tree", "ring", "multi_ring", "hierarchical", "central"};
+}
+
+comm::Algorithm find_algorithm(const std::string& name) {
+  using comm::Algorithm;
+  const Algorithm algorithms[] = {Algorithm::automatic,    Algorithm::tree,
+                                  Algorithm::ring,         Algorithm::multi_ring,
+                                  Algorithm::hierarchical, Algorithm::central};
+  const std::vector<std::string> names = algorithm_names();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return algorithms[i];
+  throw NotFound("algorithm: there is none named '{}'", name);
+}
+
+// The programs take turns, so that what the machine does meanwhile meets them all.
+void bench_comm(const CommBenchOptions& options) {
+  std::vector<Program> programs = find_programs(options);
+  for (int round = 0; round < (options.quick ? 1 : 3); ++round)
+    for (Program& program : programs) run_once(program);
+  for (const auto& [key, times] : programs[0].times.p50)
+    if (key.first != "memcpy") print_row(row_of(key, programs, options), options.json);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep::cli {
+
+inline constexpr std::size_t kMostBytes = 64 * 1024 * 1024;
+
+// Our side of bench comm: so many ranks in processes of their own; rank 0 prints a line for each
+// collective and size.
+struct CommSide {
+  int ranks = 2;
+  bool quick = false;
+  comm::Algorithm algorithm = comm::Algorithm::automatic;
+  std::vector<std::string> names = {};  // collectives; none: all
+};
+
+std::vector<std::string> collective_names();
+std::vector<std::string> algorithm_names();
+// Throws NotFound.
+comm::Algorithm find_algorithm(const std::string& name);
+// The exit status.
+int serve_comm(const CommSide& side);
+
+struct CommBenchOptions {
+  bool json = false;
+  bool quick = false;
+  bool peer = true;
+  int ranks = 2;
+  std::string algorithm = "automatic";
+  std::vector<std::string> names = {};
+};
+void bench_comm(const CommBenchOptions& options);
+
+}  // namespace lockstep::cli
