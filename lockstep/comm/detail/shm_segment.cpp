@@ -97,7 +97,7 @@ void ShmSegment::lay_out() {
   ranks_at_ = round_up(sizeof(ShmHeader), kPage);
   streams_at_ = ranks_at_ + round_up(size * sizeof(ShmRank), kPage);
   stages_at_ = streams_at_ + round_up(size * size * (sizeof(ShmStream) + stream_size_), kPage);
-  bytes_ = stages_at_ + size * 2 * kStages * kStageBytes;
+  bytes_ = stages_at_ + size * kStages * kStageBytes;
 }
 
 void ShmSegment::map(int file) {
@@ -167,12 +167,8 @@ std::byte* ShmSegment::stream_bytes(int from, int to) const {
 }
 
 std::byte* ShmSegment::stage(int rank, std::uint64_t chunk) const {
-  const std::size_t place = static_cast<std::size_t>(rank) * 2 * kStages + chunk % kStages;
+  const std::size_t place = static_cast<std::size_t>(rank) * kStages + chunk % kStages;
   return base_ + stages_at_ + place * kStageBytes;
-}
-
-std::byte* ShmSegment::sums(int rank, std::uint64_t chunk) const {
-  return stage(rank, chunk) + kStages * kStageBytes;
 }
 
 }  // namespace lockstep::comm

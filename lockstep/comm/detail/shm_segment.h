@@ -66,9 +66,8 @@ class ShmSegment {
   ShmStream& stream(int from, int to) const;
   std::byte* stream_bytes(int from, int to) const;
   std::size_t stream_size() const { return stream_size_; }
-  // Where a rank stages a chunk, and where it leaves the sum of its slice of the chunk.
+  // Where a rank stages a chunk.
   std::byte* stage(int rank, std::uint64_t chunk) const;
-  std::byte* sums(int rank, std::uint64_t chunk) const;
 
  private:
   void create(const std::string& name);
