@@ -19,7 +19,7 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::size_t kSliced = 32 * 1024;  // bytes; from here on slices pay
-constexpr std::size_t kChunk = 128 * 1024;  // bytes of a node in a chunk
+constexpr std::size_t kChunk = 128 * 1024;  // bytes of a node in a chunk, to stay in the cache
 
 using Counter = std::atomic<std::uint64_t> ShmRank::*;
 
@@ -129,7 +129,9 @@ class ShmReduction {
     for (std::size_t rank = 0; rank + 1 < progress_.first.size(); ++rank)
       most = std::max(most, progress_.first[rank + 1] - progress_.first[rank]);
     sliced_ = call_.size > 1 && tree_.result.size() >= kSliced;
-    const std::size_t bytes = std::min(kChunk, kStageBytes / most) / 64 * 64;
+    // Where ranks share cores each wait costs a change of process: fewer waits, longer chunks.
+    const std::size_t wanted = call_.segment.header().crowded != 0 ? kStageBytes : kChunk;
+    const std::size_t bytes = std::min(wanted, kStageBytes / most) / 64 * 64;
     width_ = std::max<std::size_t>(bytes / size_, 1);
     const std::size_t chunks = (count_ + width_ - 1) / width_;
     for (std::size_t turn = 0; turn < chunks + (sliced_ ? 2 : 1); ++turn) {

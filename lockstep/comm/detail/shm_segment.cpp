@@ -2,6 +2,7 @@
 #include "lockstep/comm/detail/shm_segment.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -19,6 +20,12 @@ namespace {
 constexpr std::uint64_t kShmMagic = 0x316d68734b434f4c;  // the layout's version is in it
 constexpr std::size_t kPage = 4096;
 constexpr auto kPoll = std::chrono::milliseconds(1);
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -119,6 +126,7 @@ void ShmSegment::create(const std::string& name) {
   map(file.number);
   header().bytes = bytes_;
   header().size = size_;
+  header().crowded = size_ > usable_cores() ? 1 : 0;
   for (int i = 0; i < size_; ++i) rank(i).waiting_on = -1;
   header().ready.store(kShmMagic);
 }

@@ -11,7 +11,7 @@ namespace lockstep::comm {
 // What lies in the shared memory of a group. All counters only grow.
 inline constexpr std::size_t kCacheLine = 128;  // two lines: processors fetch them in pairs
 inline constexpr std::size_t kStages = 4;
-inline constexpr std::size_t kStageBytes = 128 * 1024;
+inline constexpr std::size_t kStageBytes = 512 * 1024;
 
 // The first failure of the group: what every rank reports from then on.
 struct ShmVerdict {
@@ -26,6 +26,7 @@ struct ShmHeader {
   std::atomic<std::uint64_t> ready;  // kShmMagic when rank 0 has laid it out
   std::uint64_t bytes;
   std::int32_t size;
+  std::uint32_t crowded;                                 // there are more ranks than cores
   alignas(kCacheLine) std::atomic<std::int32_t> mapped;  // how many ranks have come
   alignas(kCacheLine) ShmVerdict verdict;
 };

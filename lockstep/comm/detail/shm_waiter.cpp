@@ -18,12 +18,6 @@ namespace {
 constexpr auto kNap = std::chrono::milliseconds(20);
 constexpr auto kSample = std::chrono::milliseconds(150);
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 // The kernel's own atomic word is the futex's.
 std::uint32_t* word_of(std::atomic<std::uint32_t>& value) {
   static_assert(sizeof(value) == sizeof(std::uint32_t));
@@ -35,7 +29,7 @@ std::uint32_t* word_of(std::atomic<std::uint32_t>& value) {
 ShmWaiter::ShmWaiter(const ShmSegment& segment, const ShmOptions& options)
     : segment_(segment), rank_(options.rank), size_(options.size), host_(options.host) {
   // With more ranks than cores, whoever spins keeps the one it waits for from running.
-  const bool crowded = options.size > usable_cores();
+  const bool crowded = segment.header().crowded != 0;
   spins_ = crowded ? 20 : 2000;
   yields_ = crowded ? 2 : 1;
   for (int rank = 0; rank < size_; ++rank)
