@@ -69,4 +69,19 @@ inline Tensor operator*(double a, const Tensor& b) { return multiply(b, a); }
 inline Tensor operator/(double a, const Tensor& b) { return divide(a, b); }
 Tensor operator-(const Tensor& x);  // negative(x), of the same dtype
 
+// Element by element, as less and its kin. There is no operator== nor !=: code that looks for a
+// tensor in a container would compare contents. Handles: same_as; elements: equal and not_equal.
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }
+inline Tensor operator<=(const Tensor& a, const Tensor& b) { return less_equal(a, b); }
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return greater(a, b); }
+inline Tensor operator>=(const Tensor& a, const Tensor& b) { return greater_equal(a, b); }
+inline Tensor operator<(const Tensor& a, double b) { return less(a, b); }
+inline Tensor operator<=(const Tensor& a, double b) { return less_equal(a, b); }
+inline Tensor operator>(const Tensor& a, double b) { return greater(a, b); }
+inline Tensor operator>=(const Tensor& a, double b) { return greater_equal(a, b); }
+inline Tensor operator<(double a, const Tensor& b) { return greater(b, a); }
+inline Tensor operator<=(double a, const Tensor& b) { return greater_equal(b, a); }
+inline Tensor operator>(double a, const Tensor& b) { return less(b, a); }
+inline Tensor operator>=(double a, const Tensor& b) { return less_equal(b, a); }
+
 }  // namespace lockstep

@@ -33,6 +33,23 @@ Tensor ints(std::vector<std::int64_t> values) {
   return Tensor::from(values, {count});
 }
 
+TEST(Elementwise, ComparesByOperators) {
+  using Bools = std::vector<bool>;
+  const Tensor a = ints({1, 2, 3}), two = ints({2});
+  EXPECT_EQ((a < two).to_vector<bool>(), (Bools{true, false, false}));
+  EXPECT_EQ((a <= two).to_vector<bool>(), (Bools{true, true, false}));
+  EXPECT_EQ((a > two).to_vector<bool>(), (Bools{false, false, true}));
+  EXPECT_EQ((a >= two).to_vector<bool>(), (Bools{false, true, true}));
+  EXPECT_EQ((a < 2).to_vector<bool>(), (Bools{true, false, false}));
+  EXPECT_EQ((a <= 1.5).to_vector<bool>(), (Bools{true, false, false}));
+  EXPECT_EQ((a > 1.5).to_vector<bool>(), (Bools{false, true, true}));
+  EXPECT_EQ((a >= 2.0).to_vector<bool>(), (Bools{false, true, true}));
+  EXPECT_EQ((2.0 < a).to_vector<bool>(), (Bools{false, false, true}));
+  EXPECT_EQ((2.0 <= a).to_vector<bool>(), (Bools{false, true, true}));
+  EXPECT_EQ((1.5 > a).to_vector<bool>(), (Bools{true, false, false}));
+  EXPECT_EQ((2 >= a).to_vector<bool>(), (Bools{true, true, false}));
+}
+
 TEST(Elementwise, ShapesThatDoNotBroadcastAreNamed) {
   EXPECT_EQ(message_of([] {
               add(Tensor::zeros({2, 3}), Tensor::zeros({4}));
