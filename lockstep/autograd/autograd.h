@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/tensor/tensor.h"
+#include "lockstep/tensor/tensor_list.h"
 
 namespace lockstep::autograd {
 
@@ -66,16 +66,14 @@ bool requires_grad(const Tensor& x);
 
 // Sends gradients from the heads to the leaves. A head's own gradient is ones unless given (empty
 // list, or undefined entries). Frees the record unless `retain`.
-void backward(std::span<const Tensor> heads, std::span<const Tensor> head_grads = {},
-              bool retain = false);
+void backward(TensorList heads, TensorList head_grads = {}, bool retain = false);
 void backward(const Tensor& head);
 
 // Gradients of the heads with respect to `variables`, returned, not accumulated: leaves or results
 // of recorded ops. A variable that the heads do not depend on gets zeros. With `create_graph` they
 // are recorded themselves and can be differentiated again, and the record stays.
-std::vector<Tensor> grad(std::span<const Tensor> heads, std::span<const Tensor> variables,
-                         std::span<const Tensor> head_grads = {}, bool create_graph = false,
-                         bool retain = false);
+std::vector<Tensor> grad(TensorList heads, TensorList variables, TensorList head_grads = {},
+                         bool create_graph = false, bool retain = false);
 
 // A function with a gradient of its own. One instance serves one call. Under create_graph backward
 // is recorded, so what it computes from saved inputs and output_grads can be differentiated again;
@@ -86,6 +84,6 @@ class Function {
   virtual std::vector<Tensor> forward(std::span<const Tensor> inputs) = 0;
   virtual std::vector<Tensor> backward(std::span<const Tensor> output_grads) = 0;
 };
-std::vector<Tensor> call(std::shared_ptr<Function> function, std::span<const Tensor> inputs);
+std::vector<Tensor> call(std::shared_ptr<Function> function, TensorList inputs);
 
 }  // namespace lockstep::autograd

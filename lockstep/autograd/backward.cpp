@@ -325,7 +325,7 @@ void zero_gradient(const Tensor& x) {
 
 bool requires_grad(const Tensor& x) { return x.defined() && x.tape_entry() != nullptr; }
 
-void backward(std::span<const Tensor> heads, std::span<const Tensor> head_grads, bool retain) {
+void backward(TensorList heads, TensorList head_grads, bool retain) {
   check_heads("backward", heads, head_grads);
   RecordingFlag off(false);
   Walk walk({.who = "backward", .retain = retain}, {});
@@ -336,10 +336,10 @@ void backward(std::span<const Tensor> heads, std::span<const Tensor> head_grads,
   }
 }
 
-void backward(const Tensor& head) { backward(std::span(&head, 1)); }
+void backward(const Tensor& head) { backward(TensorList(&head, 1)); }
 
-std::vector<Tensor> grad(std::span<const Tensor> heads, std::span<const Tensor> variables,
-                         std::span<const Tensor> head_grads, bool create_graph, bool retain) {
+std::vector<Tensor> grad(TensorList heads, TensorList variables, TensorList head_grads,
+                         bool create_graph, bool retain) {
   check_heads("grad", heads, head_grads);
   const std::vector<Edge> edges = edges_of(variables);
   if (edges.empty()) return {};

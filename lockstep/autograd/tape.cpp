@@ -134,7 +134,7 @@ ModeScope::~ModeScope() { thread_state.training = saved_; }
 bool is_recording() { return thread_state.recording; }
 bool is_training() { return thread_state.training; }
 
-std::vector<Tensor> call(std::shared_ptr<Function> function, std::span<const Tensor> inputs) {
+std::vector<Tensor> call(std::shared_ptr<Function> function, TensorList inputs) {
   if (function == nullptr) throw InvalidArgument("function: there is no function to call");
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i].defined()) throw InvalidArgument("function: input {} is undefined", i);

@@ -356,7 +356,7 @@ Executable Executable::clone() const {
   return Executable(std::move(impl));
 }
 
-std::vector<Tensor> Executable::run(std::span<const Tensor> inputs) {
+std::vector<Tensor> Executable::run(TensorList inputs) {
   const std::vector<Tensor> outputs = impl_->new_outputs();
   run_into(inputs, outputs);
   return outputs;
@@ -388,12 +388,9 @@ void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> ou
   }
 }
 
-void Executable::run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
-  run_into(inputs, outputs, {});
-}
+void Executable::run_into(TensorList inputs, TensorList outputs) { run_into(inputs, outputs, {}); }
 
-void Executable::run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
-                          const Receiver& receiver) {
+void Executable::run_into(TensorList inputs, TensorList outputs, const Receiver& receiver) {
   std::vector<Tensor> dense;
   bind(inputs, outputs, dense);
   make_fresh();
@@ -407,7 +404,7 @@ void Executable::run_into(std::span<const Tensor> inputs, std::span<const Tensor
   }
 }
 
-std::string Executable::find_non_finite(std::span<const Tensor> inputs) {
+std::string Executable::find_non_finite(TensorList inputs) {
   const std::vector<Tensor> outputs = impl_->new_outputs();
   std::vector<Tensor> dense;
   bind(inputs, outputs, dense);
@@ -446,7 +443,7 @@ void Executable::make_fresh() {
   if (impl_->lasting->stale) refresh();
 }
 
-std::vector<Executable::StepTime> Executable::profile(std::span<const Tensor> inputs, int runs) {
+std::vector<Executable::StepTime> Executable::profile(TensorList inputs, int runs) {
   using Clock = std::chrono::steady_clock;
   const std::vector<Tensor> outputs = impl_->new_outputs();
   std::vector<Tensor> dense;
@@ -552,7 +549,7 @@ CompiledFunction::Entry& CompiledFunction::entry_for(std::span<const Tensor> inp
   return entries_.back();
 }
 
-std::vector<Tensor> CompiledFunction::operator()(std::span<const Tensor> inputs) {
+std::vector<Tensor> CompiledFunction::operator()(TensorList inputs) {
   if (is_watched(inputs)) return function_({inputs.begin(), inputs.end()});
   Entry& entry = entry_for(inputs);
   std::vector<Tensor> all(inputs.begin(), inputs.end());

@@ -9,6 +9,7 @@
 
 #include "lockstep/graph/graph.h"
 #include "lockstep/graph/trace.h"
+#include "lockstep/tensor/tensor_list.h"
 
 namespace lockstep {
 
@@ -57,25 +58,24 @@ class Executable {
   Executable& operator=(Executable&&) noexcept;
 
   // Inputs that are not states, in order; returns the outputs that are not carried.
-  std::vector<Tensor> run(std::span<const Tensor> inputs);
+  std::vector<Tensor> run(TensorList inputs);
   // Writes into dense tensors the caller has; with dense inputs, nothing is allocated.
-  void run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
+  void run_into(TensorList inputs, TensorList outputs);
   // Gets delivery number `index` of the options: bytes that are valid during the call. It may write
   // to the memory of the state that the delivery is like.
   using Receiver = std::function<void(std::size_t index, std::span<const std::byte> bytes)>;
-  void run_into(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
-                const Receiver& receiver);
+  void run_into(TensorList inputs, TensorList outputs, const Receiver& receiver);
 
   // Runs once and names the first step that makes a NaN, or the input or state that has one; else
   // the first with an infinity. Empty when all is finite.
-  std::string find_non_finite(std::span<const Tensor> inputs);
+  std::string find_non_finite(TensorList inputs);
 
   struct StepTime {
     std::string step;  // as str() prints it
     double seconds;    // the fastest of the runs
   };
   // Runs several times and tells where the time goes. States change as in any run.
-  std::vector<StepTime> profile(std::span<const Tensor> inputs, int runs = 10);
+  std::vector<StepTime> profile(TensorList inputs, int runs = 10);
 
   // `input` counts all inputs of the graph. Throws InvalidArgument when it is not a state.
   void set_state(std::size_t input, const Tensor& value);
@@ -114,7 +114,7 @@ class Executable {
 class CompiledFunction {
  public:
   explicit CompiledFunction(TensorFunction function, CompileOptions options = {});
-  std::vector<Tensor> operator()(std::span<const Tensor> inputs);
+  std::vector<Tensor> operator()(TensorList inputs);
   std::size_t compiled_count() const { return entries_.size(); }
 
  private:

@@ -226,6 +226,23 @@ TEST(Autograd, GradReturnsGradientsAndLeavesTheLeavesAlone) {
   EXPECT_FALSE(gradient(a).defined());
 }
 
+TEST(Autograd, TakesBracedLists) {
+  const Tensor a = leaf({3}), b = leaf({5});
+  Tensor y, z;
+  {
+    RecordScope record;
+    y = multiply(a, b);
+    z = multiply(a, 2.0);
+  }
+  const auto grads = grad({y}, {a, b}, {}, false, true);
+  EXPECT_EQ(values_of(grads[0]), (Values{5}));
+  EXPECT_EQ(values_of(grads[1]), (Values{3}));
+  const Tensor ten = Tensor::full({1}, 10.0, DType::float64);
+  backward({y, z}, {{}, ten});
+  EXPECT_EQ(values_of(gradient(a)), (Values{25}));
+  EXPECT_EQ(values_of(gradient(b)), (Values{3}));
+}
+
 TEST(Autograd, GradientsOfGradientsOfAnyOrder) {
   const Tensor a = leaf({2});
   Tensor y;

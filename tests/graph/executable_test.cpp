@@ -245,6 +245,13 @@ TEST(CompiledFunction, KeepsWhatACapturedTensorHeldWhenItWasTraced) {
   EXPECT_EQ(function({&x, 1})[1].to_vector<float>()[0], 2.0f);
 }
 
+TEST(CompiledFunction, TakesABracedList) {
+  CompiledFunction function = compile([](const Tensors& in) { return Tensors{in[0] - in[1]}; });
+  const Tensor x = Tensor::scalar(5.0), y = Tensor::scalar(3.0);
+  EXPECT_EQ(function({x, y})[0].item(), 2.0);
+  EXPECT_EQ(function({y, x})[0].item(), -2.0);
+}
+
 TEST(CompiledFunction, DrawsAnewInEachCallAndTheSameUnderTheSameKey) {
   CompiledFunction function =
       compile([](const Tensors& in) { return Tensors{dropout(in[0], 0.5)}; });
