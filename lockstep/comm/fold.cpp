@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/shard_tree.h"
+#include "lockstep/base/vector_clones.h"
 
 namespace lockstep::comm {
 namespace {
@@ -117,9 +118,8 @@ std::size_t deepest(std::span<const int> program) {
 }  // namespace
 
 // The clones differ in vector width alone: each element is computed by itself.
-__attribute__((target_clones("avx512f", "avx2", "default"))) void combine(
-    Element element, Reduction reduction, const std::byte* a, const std::byte* b, std::byte* target,
-    std::size_t count) {
+LOCKSTEP_VECTOR_CLONES void combine(Element element, Reduction reduction, const std::byte* a,
+                                    const std::byte* b, std::byte* target, std::size_t count) {
   switch (element) {
     case Element::float32: return reduce<float, float>(reduction, a, b, target, count);
     case Element::float64: return reduce<double, double>(reduction, a, b, target, count);

@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/base/vector_clones.h"
+
 namespace lockstep::train {
 namespace {
 
 constexpr std::uint32_t kExponent = 0x7f800000u;
 
 // The clones differ in vector width alone: each element is one exact addition.
-__attribute__((target_clones("avx512f", "avx2", "default"))) bool are_finite(const float* values,
-                                                                             std::size_t count) {
+LOCKSTEP_VECTOR_CLONES bool are_finite(const float* values, std::size_t count) {
   std::uint32_t bad = 0;
   for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t bits;
@@ -21,10 +22,8 @@ __attribute__((target_clones("avx512f", "avx2", "default"))) bool are_finite(con
   return bad == 0;
 }
 
-__attribute__((target_clones("avx512f", "avx2", "default"))) void add_to(const float* a,
-                                                                         const float* b,
-                                                                         float* target,
-                                                                         std::size_t count) {
+LOCKSTEP_VECTOR_CLONES void add_to(const float* a, const float* b, float* target,
+                                   std::size_t count) {
 #pragma GCC ivdep
   for (std::size_t i = 0; i < count; ++i) target[i] = a[i] + b[i];
 }

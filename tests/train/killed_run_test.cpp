@@ -55,10 +55,15 @@ pid_t start_child(const std::string& folder) {
   ::_exit(127);
 }
 
-// Kills the child after `patience`, if it is still there; true when it had ended by itself.
-bool kill_after(pid_t child, std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (std::chrono::steady_clock::now() < deadline) {
+std::int64_t newest_step(const std::string& folder) {
+  const std::vector<CheckpointFile> files = list_checkpoints(folder);
+  return files.empty() ? 0 : files.back().step;
+}
+
+// Kills the child once it has written a checkpoint of `step`; true when it had ended by itself.
+bool kill_at(pid_t child, const std::string& folder, std::int64_t step) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(5);
+  while (newest_step(folder) < step && std::chrono::steady_clock::now() < deadline) {
     int status = 0;
     if (::waitpid(child, &status, WNOHANG) == child) return WIFEXITED(status) != 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -74,12 +79,14 @@ TEST(KilledRun, EndsWithTheBitsOfOneThatWasLeftAlone) {
   fs::create_directories(killed);
   std::mt19937_64 random(testing::seed_of_this_run());
   int kills = 0;
-  for (; kills < 5; ++kills)
-    if (kill_after(start_child(killed), std::chrono::milliseconds(50 + random() % 400))) break;
+  for (std::int64_t step = 0; kills < 4; ++kills) {
+    step = newest_step(killed) + 1 + static_cast<std::int64_t>(random() % 15);
+    if (kill_at(start_child(killed), killed, step)) break;
+  }
   EXPECT_GT(kills, 0);
-  kill_after(start_child(killed), std::chrono::minutes(5));
+  kill_at(start_child(killed), killed, 1000);
   EXPECT_EQ(read_file(killed + "/result"), run_in(folder.path() + "/whole", 1).params_sha256);
-  EXPECT_EQ(list_checkpoints(killed).back().step, 80);
+  EXPECT_EQ(newest_step(killed), 80);
 }
 
 }  // namespace
