@@ -40,6 +40,9 @@ void add_completion_command(CLI::App& app, Action& action);
 
 // How the program was called, such as build/bin/lockstep: commands that it proposes begin with it.
 std::string program_name();
+// `word` as a shell reads it back: in quotes where it has anything but letters, digits and
+// -_./=:@%+,
+std::string shell_word(const std::string& word);
 
 // A script for the shell, made from the program's own commands and options. Throws NotFound for
 // another shell than bash, zsh and fish.

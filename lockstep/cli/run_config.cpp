@@ -32,6 +32,7 @@ void visit_config(C& config, const Visit& visit) {
   visit("seed", config.seed);
   visit("dtype", config.dtype);
   visit("skip_bad", config.skip_bad);
+  visit("eval_every", config.eval_every);
   visit_learning(config.learning, visit);
 }
 

@@ -19,6 +19,7 @@ struct RunConfig {
   std::uint64_t seed = 0;
   std::string dtype = "float32";  // what is computed in
   bool skip_bad = false;
+  std::int64_t eval_every = 0;  // steps; 0: an epoch. Decides which checkpoint is the best
   train::Learning learning;
 };
 

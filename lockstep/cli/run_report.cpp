@@ -23,15 +23,15 @@ std::vector<observe::ReportTile> tiles(const TrainOutcome& outcome) {
   if (result.validation.has_accuracy)
     tiles.push_back({.label = "test accuracy",
                      .value = fmt::format("{:.2f}%", 100 * result.validation.accuracy),
-                     .note = observe::format_count(result.validation.samples) + " samples"});
+                     .note = observe::format_things(result.validation.samples, "sample")});
   tiles.push_back({.label = "test loss", .value = observe::format_value(result.validation.loss)});
   tiles.push_back({.label = "train loss", .value = observe::format_value(result.train_loss)});
   tiles.push_back({.label = "samples/s",
                    .value = observe::format_rate(result.samples_per_s),
-                   .note = fmt::format("{} threads", outcome.threads)});
+                   .note = observe::format_things(outcome.threads, "thread")});
   tiles.push_back({.label = "time",
                    .value = observe::format_duration(result.seconds),
-                   .note = observe::format_count(result.steps) + " steps"});
+                   .note = observe::format_things(result.steps, "step")});
   return tiles;
 }
 

@@ -15,6 +15,7 @@
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cli/train_workers.h"
+#include "lockstep/observe/text.h"
 #include "lockstep/train/observers.h"
 #include "lockstep/train/trainer.h"
 
@@ -139,12 +140,15 @@ class KeepPredictions final : public train::Callback {
   bool wants_predictions() const override { return true; }
 };
 
+bool wants_predictions(const Job& job) {
+  return job.options.report && job.recipe.task != train::Task::characters;
+}
+
 train::FitOptions fit_options(const Job& job, const StopSignals& signals) {
   const TrainOptions& options = job.options;
   std::vector<train::CallbackPtr> callbacks{train::show_progress(progress_target(options))};
   if (is_first(options)) callbacks.push_back(train::record_metrics(*job.run));
-  if (options.report && job.recipe.task != train::Task::characters)
-    callbacks.push_back(std::make_shared<KeepPredictions>());
+  if (wants_predictions(job)) callbacks.push_back(std::make_shared<KeepPredictions>());
   return {.epochs = job.config.epochs,
           .steps = job.config.steps,
           .transform = transform_of(job.recipe.train_transform),
@@ -152,7 +156,7 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals) {
           .callbacks = std::move(callbacks),
           .validation = job.data.test,
           .validation_transform = transform_of(job.recipe.test_transform),
-          .evaluate_every = options.eval_every,
+          .evaluate_every = job.config.eval_every,
           .checkpoints = job.run ? job.run->checkpoints_path() : "",
           .checkpoint_every = options.checkpoint_every,
           .keep_last = options.keep,
@@ -163,8 +167,24 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals) {
 }
 
 std::string resume_command(const Job& job) {
-  return fmt::format("{} train {} --resume --out {}", program_name(), job.config.recipe,
-                     job.run->path());
+  const TrainOptions& options = job.options;
+  std::string line = fmt::format("{} train {} --resume --out {}", program_name(), job.config.recipe,
+                                 shell_word(job.run->path()));
+  if (options.checkpoint_every > 0)
+    line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);
+  if (options.keep != TrainOptions().keep) line += fmt::format(" --keep {}", options.keep);
+  return line;
+}
+
+// A run that had nothing left to do knows its figures, but not which samples were taken for what.
+train::FitResult fit(const Job& job, train::Trainer& trainer, const StopSignals& signals) {
+  train::FitResult result = trainer.fit(job.data.train, fit_options(job, signals));
+  if (is_first(job.options) && !result.stopped && result.validation.samples == 0)
+    result.validation =
+        trainer.evaluate(*job.data.test, {.threads = 0,
+                                          .transform = transform_of(job.recipe.test_transform),
+                                          .keep_predictions = wants_predictions(job)});
+  return result;
 }
 
 // What went wrong, or nothing. A full disk takes the report, not the result.
@@ -187,9 +207,10 @@ void print_outcome(const Job& job, const TrainOutcome& outcome, bool reported) {
 std::string describe(const Job& job) {
   const std::string workers =
       job.options.workers > 1 ? fmt::format("{} workers of ", job.options.workers) : "";
-  return fmt::format("{}: {}{} threads, {} shards of {}, run folder {}", job.config.recipe, workers,
-                     job.threads, job.config.shards, job.config.global_batch / job.config.shards,
-                     job.run ? job.run->path() : "");
+  return fmt::format("{}: {}{}, {} of {}, run folder {}", job.config.recipe, workers,
+                     observe::format_things(job.threads, "thread"),
+                     observe::format_things(job.config.shards, "shard"),
+                     job.config.global_batch / job.config.shards, job.run ? job.run->path() : "");
 }
 
 int train(const TrainOptions& options) {
@@ -204,7 +225,7 @@ int train(const TrainOptions& options) {
   train::Trainer trainer(job.recipe.net(), train::recipe_loss,
                          train::make_optimizer(job.config.learning),
                          trainer_options(job, workers.exchange.get()));
-  const train::FitResult result = trainer.fit(job.data.train, fit_options(job, signals));
+  const train::FitResult result = fit(job, trainer, signals);
   if (!is_first(options)) return result.stopped ? signals.exit_status() : 0;
   const TrainOutcome outcome{job.config,  job.recipe,      options.workers,
                              job.threads, job.run->path(), result};

@@ -195,6 +195,7 @@ RunConfig apply_options(RunConfig config, const TrainOptions& options) {
   take(config.seed, options.seed);
   if (options.bf16) config.dtype = "bfloat16";
   if (options.skip_bad) config.skip_bad = true;
+  take(config.eval_every, options.eval_every);
   apply_learning(config.learning, options);
   check_cluster(options, config);
   check_config(config);

@@ -15,7 +15,7 @@ namespace lockstep::cli {
 struct TrainOptions {
   std::string recipe;
   std::optional<std::string> data;
-  std::optional<std::int64_t> epochs, steps, global_batch, shards;
+  std::optional<std::int64_t> epochs, steps, global_batch, shards, eval_every;
   std::optional<std::uint64_t> seed;
   int threads = 0;  // 0: as many as cores
   bool bf16 = false;
@@ -28,7 +28,6 @@ struct TrainOptions {
   bool resume = false;
   std::int64_t checkpoint_every = 0;
   std::int64_t keep = 3;
-  std::int64_t eval_every = 0;
   bool report = true;
   bool json = false;
   bool quiet = false;

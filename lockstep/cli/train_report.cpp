@@ -4,12 +4,14 @@
 #include <fmt/core.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/observe/metrics_log.h"
 #include "lockstep/observe/plot.h"
+#include "lockstep/observe/progress.h"
 #include "lockstep/observe/text.h"
 
 namespace lockstep::cli {
@@ -31,16 +33,16 @@ Json accuracy_of(const train::Evaluation& evaluation) {
   return evaluation.has_accuracy ? Json(evaluation.accuracy) : Json();
 }
 
-std::string plural(std::int64_t count, const char* what) {
-  return fmt::format("{} {}{}", observe::format_count(count), what, count == 1 ? "" : "s");
-}
-
+// As wide as the terminal allows, sixty columns at most.
 std::string loss_plot(const observe::RunFolder& run) {
   std::vector<observe::CurvePoint> points;
   for (const observe::MetricsRow& row : observe::read_metrics(run.metrics_path()))
     for (const auto& [name, value] : row.values)
       if (name == "loss") points.push_back({static_cast<double>(row.step), value});
-  return observe::plot_curve(points);
+  observe::PlotOptions options;
+  options.columns = std::min(options.columns, observe::standard_error().width() - 1);
+  const std::string plot = observe::plot_curve(points, options);
+  return plot.empty() ? "" : "train loss\n" + plot;
 }
 
 double parameter(const train::Learning& learning, const char* name) {
@@ -63,7 +65,8 @@ void add_learning(std::string& line, const train::Learning& learning,
   add("--warm-up", learning.warm_up, usual.warm_up);
 }
 
-// A command that works as it stands, where the data set has files that can be asked about.
+// Commands that work as they stand, where the data set has files that can be asked about; a model
+// of generated texts cannot be asked at all.
 std::string predict_words(const TrainOutcome& outcome) {
   if (outcome.recipe.task == train::Task::characters) return "--prompt \"Call me \"";
   if (outcome.recipe.task == train::Task::texts) return "MAIL.txt";
@@ -73,10 +76,16 @@ std::string predict_words(const TrainOutcome& outcome) {
 }
 
 std::string next_steps(const TrainOutcome& outcome) {
-  return fmt::format(
-      "try next:\n  {0} predict {1} {2}\n  {0} eval {1}\n  {0} train {3} --epochs {4}\n",
-      program_name(), outcome.run, predict_words(outcome), outcome.config.recipe,
-      2 * outcome.recipe.epochs);
+  const std::string run = shell_word(outcome.run);
+  const std::string& data = outcome.config.data;
+  const bool generated = data == "synthetic";
+  std::string text = "try next:\n";
+  if (outcome.recipe.task == train::Task::images || !generated)
+    text += fmt::format("  {} predict {} {}\n", program_name(), run, predict_words(outcome));
+  text += fmt::format("  {0} eval {1}\n  {0} train {2} --epochs {3}", program_name(), run,
+                      outcome.config.recipe, 2 * outcome.recipe.epochs);
+  if (!generated && !data.empty()) text += " --data " + shell_word(data);
+  return text + "\n";
 }
 
 }  // namespace
@@ -114,13 +123,16 @@ std::string outcome_text(const TrainOutcome& outcome, const observe::RunFolder& 
                          const std::string& report) {
   const train::FitResult& result = outcome.result;
   std::string text = loss_plot(run);
-  text += fmt::format("{}: {}, {} samples/s, train loss {}, test loss {}\n", outcome.config.recipe,
-                      plural(result.steps, "step"), observe::format_rate(result.samples_per_s),
+  const std::string rate = result.steps == result.resumed_from
+                               ? "which were done before"
+                               : observe::format_rate(result.samples_per_s) + " samples/s";
+  text += fmt::format("{}: {}, {}, train loss {}, test loss {}\n", outcome.config.recipe,
+                      observe::format_things(result.steps, "step"), rate,
                       observe::format_value(result.train_loss),
                       observe::format_value(result.validation.loss));
   if (result.validation.has_accuracy)
-    text += fmt::format("test accuracy {:.4f} ({} samples)\n", result.validation.accuracy,
-                        observe::format_count(result.validation.samples));
+    text += fmt::format("test accuracy {:.4f} ({})\n", result.validation.accuracy,
+                        observe::format_things(result.validation.samples, "sample"));
   text += fmt::format("the same bits on any number of threads: params_sha256 {}\n",
                       result.params_sha256);
   if (!report.empty()) text += fmt::format("report: {}\n", report);
@@ -133,7 +145,7 @@ std::string train_command(const RunConfig& config) {
   const auto add = [&](const char* name, const auto& value, const auto& default_value) {
     if (value != default_value) line += fmt::format(" {} {}", name, value);
   };
-  add("--data", config.data, usual.data);
+  add("--data", shell_word(config.data), shell_word(usual.data));
   if (config.steps > 0)
     line += fmt::format(" --steps {}", config.steps);
   else

@@ -26,6 +26,10 @@ std::string format_rate(double value) {
   return format_count(std::llround(value));
 }
 
+std::string format_things(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", format_count(count), what, count == 1 ? "" : "s");
+}
+
 std::string format_duration(double seconds) {
   if (!(seconds >= 0 && seconds < 1e9)) return "?";
   const std::int64_t whole = std::llround(seconds);

@@ -13,6 +13,8 @@ namespace lockstep::observe {
 std::string format_rate(double value);
 // 1234567 -> "1,234,567".
 std::string format_count(std::int64_t value);
+// (1, "thread") -> "1 thread", (1200, "step") -> "1,200 steps".
+std::string format_things(std::int64_t count, std::string_view what);
 // 21 -> "0:21", 3725 -> "1:02:05".
 std::string format_duration(double seconds);
 // In powers of 1000: "812 B", "11.6 MB".

@@ -22,6 +22,9 @@ class ProgressCallback final : public Callback {
     if (event.epoch != epoch_) begin(run, event);
     progress_.update(event.step - epoch_ * run.steps_per_epoch(),
                      {{"loss", event.loss}, {"accuracy", event.accuracy}});
+    // A run of so many steps may end within an epoch, which then has no end of its own.
+    if (event.step == run.total_steps() && event.step % run.steps_per_epoch() != 0)
+      progress_.finish();
   }
 
   void on_epoch_end(FitContext&, const EpochEvent& event) override {

@@ -91,7 +91,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(lockstep, how, status):
     out, err = process.communicate(timeout=60)
     assert process.returncode == status, err
     assert json.loads(out.splitlines()[-1])["stopped"] is True
-    assert err.splitlines()[-1].endswith("lockstep train mnist-lenet --resume --out run")
+    assert err.splitlines()[-1].endswith("mnist-lenet --resume --out run --checkpoint-every 20")
     result = lockstep.run("train", "mnist-lenet", "--resume", "--out", "run", "--json").json
     assert result["params_sha256"] == whole["params_sha256"]
     assert 30 <= result["resumed_from_step"] < 300 and result["steps"] == 300
@@ -132,6 +132,28 @@ def test_a_finished_run_resumes_to_itself(lockstep):
     again = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", "--json").json
     assert again["params_sha256"] == first["params_sha256"]
     assert again["resumed_from_step"] == 3
+
+
+def test_a_finished_run_that_is_resumed_keeps_its_report(lockstep):
+    words = ["train", "mnist-mlp", "--data", "synthetic", *FEW, "--out", "run"]
+    lockstep.run(*words, status=0)
+    before = (lockstep.folder / "run" / "report.html").read_text()
+    again = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", status=0)
+    after = (lockstep.folder / "run" / "report.html").read_text()
+    assert "3 steps, which were done before" in again.out and "(256 samples)" in again.out
+    assert after.count("<img") == before.count("<img") > 0
+
+
+def test_a_resumed_run_evaluates_as_often_as_before(lockstep):
+    words = ["train", "mnist-mlp", "--data", "synthetic", "--steps", 3000, "--eval-every", 7,
+             "--global-batch", 32, "--quiet", "--out", "my run"]
+    process = lockstep.start(*words, "--keep", 2)
+    wait_for_step(lockstep, "my run", 20, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert err.splitlines()[-1].endswith("--resume --out 'my run' --keep 2")
+    config = json.loads((lockstep.folder / "my run" / "config.json").read_text())
+    assert config["eval_every"] == 7
 
 
 def test_a_corrupt_checkpoint_gives_way_to_the_one_before(lockstep):

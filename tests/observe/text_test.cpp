@@ -16,6 +16,12 @@ TEST(Text, CountsHaveTheirThousandsSetApart) {
   EXPECT_EQ(format_count(-123), "-123");
 }
 
+TEST(Text, OneThingIsNotSeveral) {
+  EXPECT_EQ(format_things(1, "thread"), "1 thread");
+  EXPECT_EQ(format_things(0, "thread"), "0 threads");
+  EXPECT_EQ(format_things(1200, "step"), "1,200 steps");
+}
+
 TEST(Text, RatesHaveADecimalWhereTheyAreSmall) {
   EXPECT_EQ(format_rate(5741.3), "5,741");
   EXPECT_EQ(format_rate(3.44), "3.4");

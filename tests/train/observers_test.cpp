@@ -120,5 +120,20 @@ TEST(Observers, ShowABarAnEpochAndEvaluationsBetween) {
   EXPECT_NE(shown.find("step 8: test loss"), std::string::npos) << shown;
 }
 
+TEST(Observers, ARunThatEndsWithinAnEpochShowsItsEnd) {
+  std::string shown;
+  double seconds = 0.0;
+  observe::ProgressTarget target{.write = [&](std::string_view text) { shown += text; },
+                                 .now = [&] { return seconds += 0.1; },
+                                 .width = [] { return 100; }};
+  FitOptions options = small_fit(0);
+  options.steps = 6;
+  options.callbacks = {show_progress(target)};
+  small_trainer(small_net()).fit(small_images(100), options);
+  const std::size_t end = shown.find("epoch 2/2  2/2");
+  EXPECT_NE(end, std::string::npos) << shown;
+  EXPECT_LT(end, shown.find("step 6: test loss")) << shown;
+}
+
 }  // namespace
 }  // namespace lockstep::train
