@@ -170,6 +170,7 @@ std::string resume_command(const Job& job) {
   const TrainOptions& options = job.options;
   std::string line = fmt::format("{} train {} --resume --out {}", program_name(), job.config.recipe,
                                  shell_word(job.run->path()));
+  if (options.workers > 1) line += fmt::format(" --workers {}", options.workers);
   if (options.checkpoint_every > 0)
     line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);
   if (options.keep != TrainOptions().keep) line += fmt::format(" --keep {}", options.keep);

@@ -77,7 +77,7 @@ def test_ctrl_c_stops_all_and_resume_on_other_workers_gives_the_same_bits(lockst
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "--resume --out run" in errors
+    assert "--resume --out run --workers 3" in errors
     resumed = lockstep.train("mnist-mlp", *LONG, "--workers", 2, "--resume", "--out", "run").json
     whole = lockstep.train("mnist-mlp", *LONG, "--workers", 1, "--out", "whole").json
     assert 0 < resumed["resumed_from_step"] < 400
