@@ -4,8 +4,14 @@
 #include <random>
 #include <thread>
 
+#include "lockstep/base/hmac.h"
+#include "lockstep/cluster/coordinator.h"
+#include "lockstep/cluster/rendezvous.h"
 #include "lockstep/comm/transports/in_process.h"
 #include "lockstep/comm/transports/shm.h"
+#include "lockstep/comm/transports/tcp.h"
+#include "lockstep/comm/transports/ucx.h"
+#include "lockstep/comm/transports/zmq.h"
 
 namespace lockstep::comm {
 namespace {
@@ -32,6 +38,42 @@ class ShmWorld final : public World {
   ShmOptions options_;
 };
 
+// Ranks that meet over TCP, whatever they talk over afterwards; rank 0 runs the coordinator.
+class RendezvousWorld final : public World {
+ public:
+  using Connect = std::unique_ptr<Transport> (*)(const Bootstrap&);
+  RendezvousWorld(int size, Connect connect)
+      : size_(size), connect_(connect), coordinator_(coordinator_options()) {}
+  std::unique_ptr<Transport> connect(int rank) override {
+    std::jthread coordinating;
+    if (rank == 0) coordinating = std::jthread([this] { coordinator_.run(); });
+    cluster::RendezvousOptions options;
+    options.coordinator = coordinator_.endpoint();
+    options.secret = secret_;
+    options.size = size_;
+    options.rank = rank;
+    cluster::Rendezvous rendezvous(options);
+    return connect_(rendezvous.bootstrap());
+  }
+
+ private:
+  cluster::CoordinatorOptions coordinator_options() const {
+    cluster::CoordinatorOptions options;
+    options.secret = secret_;
+    options.size = size_;
+    return options;
+  }
+
+  int size_;
+  Connect connect_;
+  std::string secret_ = make_secret();
+  cluster::Coordinator coordinator_;
+};
+
+TransportKind between_hosts(const std::string& name, RendezvousWorld::Connect connect) {
+  return {name, true, [=](int size) { return std::make_unique<RendezvousWorld>(size, connect); }};
+}
+
 }  // namespace
 
 std::string random_job() {
@@ -47,8 +89,13 @@ std::vector<TransportKind> transport_kinds() {
   const auto in_process = [](int size) {
     return make_in_process_world(std::vector<std::string>(static_cast<std::size_t>(size), "here"));
   };
-  return {{"in_process", false, in_process},
-          {"shm", true, [](int size) { return std::make_unique<ShmWorld>(size); }}};
+  std::vector<TransportKind> kinds{
+      {"in_process", false, in_process},
+      {"shm", true, [](int size) { return std::make_unique<ShmWorld>(size); }},
+      between_hosts("tcp", connect_tcp)};
+  if (has_ucx()) kinds.push_back(between_hosts("ucx", connect_ucx));
+  if (has_zmq()) kinds.push_back(between_hosts("zmq", connect_zmq));
+  return kinds;
 }
 
 void run_ranks(const TransportKind& kind, int size,

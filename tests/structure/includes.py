@@ -10,7 +10,7 @@ COMMUNICATING = ["comm", "cluster"]
 MEETING = ["kvstore", "parallel", "train", "serve", "cli"]
 
 # Libraries that only some folders' own files may see; our public headers never do.
-PRIVATE_LIBRARIES = re.compile(r"^(dnnl|oneapi/|hwy/|omp\.h|nlohmann/|CLI/|torch/|ATen/|zlib\.h|png\.h|jpeglib\.h|google/)")
+PRIVATE_LIBRARIES = re.compile(r"^(dnnl|oneapi/|hwy/|omp\.h|nlohmann/|CLI/|torch/|ATen/|zlib\.h|png\.h|jpeglib\.h|google/|uc[pst]/|zmq|mpi\.h)")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/transports/zmq.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <vector>
+#include <zmq.hpp>
+
+#include "lockstep/comm/detail/lifeline.h"
+#include "lockstep/comm/detail/mesh.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::size_t kPiece = 256 << 10;  // the longest message
+constexpr int kHighWater = 16;             // messages that wait on each side of a pair
+constexpr auto kSpin = std::chrono::microseconds(30);
+// A peer that said goodbye has sent all it will; what is under way arrives long before this.
+constexpr auto kLeft = std::chrono::seconds(1);
+constexpr int kFarewell = 2000;  // milliseconds for the last bytes to leave
+constexpr std::size_t kKey = 40, kBinaryKey = 32;
+
+// A CURVE key pair as text (Z85).
+struct KeyPair {
+  char open[kKey + 1] = "", secret[kKey + 1] = "";
+  KeyPair() {
+    if (::zmq_curve_keypair(open, secret) != 0)
+      throw Unsupported("zmq: this libzmq has no CURVE: {}", ::zmq_strerror(errno));
+  }
+};
+
+// What a rank tells the others: its public key, and a line for each rank: where it listens for it.
+struct Card {
+  std::string key;
+  std::vector<std::string> endpoints = {};
+};
+
+std::string to_bytes(const Card& card) {
+  std::string bytes = card.key;
+  for (const std::string& endpoint : card.endpoints) bytes += "\n" + endpoint;
+  return bytes;
+}
+
+Card to_card(const std::string& bytes) {
+  Card card{bytes.substr(0, kKey)};
+  for (std::size_t begin = kKey; begin < bytes.size();) {
+    const std::size_t end = std::min(bytes.find('\n', begin + 1), bytes.size());
+    card.endpoints.push_back(bytes.substr(begin + 1, end - begin - 1));
+    begin = end;
+  }
+  return card;
+}
+
+// A CURVE server takes whoever has a key of his own, unless somebody answers ZAP's questions
+// (rfc.zeromq.org/spec/27). This one knows the group's keys. It answers only while the group
+// connects; who comes later, or twice, stays outside.
+class Doorkeeper {
+ public:
+  explicit Doorkeeper(zmq::context_t& context) : socket_(context, zmq::socket_type::rep) {
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.bind("inproc://zeromq.zap.01");
+  }
+  void admit(const std::string& key) {
+    std::string binary(kBinaryKey, '\0');
+    if (::zmq_z85_decode(reinterpret_cast<std::uint8_t*>(binary.data()), key.c_str()) != nullptr)
+      keys_.insert(binary);
+  }
+  void answer() {
+    zmq::message_t part;
+    while (socket_.recv(part, zmq::recv_flags::dontwait)) {
+      std::vector<std::string> question{part.to_string()};
+      while (socket_.get(zmq::sockopt::rcvmore) && socket_.recv(part))
+        question.push_back(part.to_string());
+      reply(question);
+    }
+  }
+  zmq::socket_t& socket() { return socket_; }
+
+ private:
+  void reply(const std::vector<std::string>& question) {
+    const bool known = question.size() == 7 && question[5] == "CURVE" && keys_.erase(question[6]);
+    const std::string number = question.size() > 1 ? question[1] : "";
+    const std::string parts[] = {"1.0", number, known ? "200" : "400", "", "", ""};
+    for (std::size_t i = 0; i < 6; ++i)
+      socket_.send(zmq::buffer(parts[i]), i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
+  }
+
+  zmq::socket_t socket_;
+  std::set<std::string> keys_;
+};
+
+class ZmqTransport final : public Transport {
+ public:
+  explicit ZmqTransport(const Bootstrap& bootstrap)
+      : lifeline_(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
+        peers_(bootstrap.hosts.size()) {
+    connect(bootstrap);
+  }
+  // After an error there is nothing worth waiting for.
+  ~ZmqTransport() override {
+    for (Peer& one : peers_)
+      if (one.socket) one.socket.set(zmq::sockopt::linger, broken_ ? 0 : kFarewell);
+  }
+
+  std::string_view name() const override { return "zmq"; }
+  int rank() const override { return lifeline_.rank(); }
+  int size() const override { return lifeline_.size(); }
+  const std::string& host(int rank) const override { return lifeline_.host(rank); }
+  void abort(const std::string& reason) override { lifeline_.abort(reason); }
+
+  void exchange(std::span<Transfer> transfers, Deadline deadline,
+                std::string_view operation) override;
+
+ private:
+  struct Peer {
+    zmq::socket_t socket = {};
+    zmq::message_t message = {};  // the one being read
+    std::size_t taken = 0;
+    unsigned seen[2] = {0, 0};
+  };
+  Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+  void connect(const Bootstrap& bootstrap);
+  zmq::socket_t make_socket(const KeyPair& keys, bool v6);
+  Card listen(const KeyPair& keys, const std::string& address);
+  void call_on(const std::vector<std::string>& cards, Doorkeeper& door);
+  void greet(Doorkeeper& door, Deadline deadline);
+  void complete(std::span<Transfer> transfers, Deadline deadline, std::string_view operation);
+  template <class F>
+  void for_each_active(std::span<Transfer> transfers, F&& visit);
+  bool move_send(Transfer& transfer);
+  bool move_receive(Transfer& transfer);
+  void sleep(std::span<Transfer> transfers, Deadline deadline, std::string_view operation);
+
+  detail::Lifeline lifeline_;
+  zmq::context_t context_;
+  std::vector<Peer> peers_;
+  Doorkeeper* door_ = nullptr;  // while the group connects
+  unsigned round_ = 0;
+  bool broken_ = false;
+};
+
+zmq::socket_t ZmqTransport::make_socket(const KeyPair& keys, bool v6) {
+  zmq::socket_t socket(context_, zmq::socket_type::pair);
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::sndhwm, kHighWater);
+  socket.set(zmq::sockopt::rcvhwm, kHighWater);
+  socket.set(zmq::sockopt::ipv6, v6);
+  socket.set(zmq::sockopt::heartbeat_ivl, 2000);
+  socket.set(zmq::sockopt::heartbeat_timeout, 10'000);
+  socket.set(zmq::sockopt::curve_publickey, keys.open);
+  socket.set(zmq::sockopt::curve_secretkey, keys.secret);
+  return socket;
+}
+
+// For every higher rank a socket of its own.
+Card ZmqTransport::listen(const KeyPair& keys, const std::string& address) {
+  Card card{keys.open, std::vector<std::string>(peers_.size())};
+  const bool v6 = address.find(':') != std::string::npos;
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    zmq::socket_t& socket = peer(other).socket = make_socket(keys, v6);
+    if (other < rank()) continue;
+    socket.set(zmq::sockopt::zap_domain, "lockstep");
+    socket.set(zmq::sockopt::curve_server, true);
+    socket.bind("tcp://" + to_string(Endpoint{address, 0}));
+    card.endpoints[static_cast<std::size_t>(other)] = socket.get(zmq::sockopt::last_endpoint);
+  }
+  return card;
+}
+
+void ZmqTransport::call_on(const std::vector<std::string>& cards, Doorkeeper& door) {
+  for (int other = 0; other < size(); ++other) {
+    const Card card = to_card(cards[static_cast<std::size_t>(other)]);
+    if (other > rank()) door.admit(card.key);
+    if (other >= rank()) continue;
+    peer(other).socket.set(zmq::sockopt::curve_serverkey, card.key);
+    peer(other).socket.connect(card.endpoints[static_cast<std::size_t>(rank())]);
+  }
+}
+
+void ZmqTransport::connect(const Bootstrap& bootstrap) {
+  try {
+    const KeyPair keys;
+    Doorkeeper door(context_);
+    const Card card = listen(keys, bootstrap.address);
+    call_on(bootstrap.all_gather(to_bytes(card)), door);
+    greet(door, Clock::now() + bootstrap.timeout);
+  } catch (const zmq::error_t& error) {
+    throw IoError("zmq: {}: {}", bootstrap.address, error.what());
+  }
+}
+
+// A byte each way: whoever has it has passed the door.
+void ZmqTransport::greet(Doorkeeper& door, Deadline deadline) {
+  std::vector<std::byte> bytes(2 * peers_.size());
+  std::vector<Transfer> transfers;
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    const auto place = 2 * static_cast<std::size_t>(other);
+    transfers.push_back({Transfer::Kind::send, other, {&bytes[place], 1}});
+    transfers.push_back({Transfer::Kind::receive, other, {&bytes[place + 1], 1}});
+  }
+  door_ = &door;
+  exchange(transfers, deadline, "connect");
+  door_ = nullptr;
+}
+
+// Of several transfers one way with one peer, only the first that is not done may move.
+template <class F>
+void ZmqTransport::for_each_active(std::span<Transfer> transfers, F&& visit) {
+  ++round_;
+  for (Transfer& one : transfers) {
+    if (one.done == one.bytes.size()) continue;
+    unsigned& seen = peer(one.peer).seen[one.kind == Transfer::Kind::send];
+    if (seen != round_) visit(one);
+    if (one.done < one.bytes.size()) seen = round_;
+  }
+}
+
+bool ZmqTransport::move_send(Transfer& one) {
+  bool moved = false;
+  while (one.done < one.bytes.size()) {
+    const auto piece = one.bytes.subspan(one.done, std::min(kPiece, one.bytes.size() - one.done));
+    if (!peer(one.peer).socket.send(zmq::buffer(piece.data(), piece.size()),
+                                    zmq::send_flags::dontwait))
+      break;
+    one.done += piece.size();
+    moved = true;
+  }
+  return moved;
+}
+
+bool ZmqTransport::move_receive(Transfer& one) {
+  Peer& from = peer(one.peer);
+  bool moved = false;
+  while (one.done < one.bytes.size()) {
+    if (from.taken == from.message.size()) {
+      from.taken = 0;
+      from.message.rebuild();
+      if (!from.socket.recv(from.message, zmq::recv_flags::dontwait)) break;
+    }
+    const std::size_t count =
+        std::min(from.message.size() - from.taken, one.bytes.size() - one.done);
+    std::memcpy(one.bytes.data() + one.done, from.message.data<std::byte>() + from.taken, count);
+    from.taken += count;
+    one.done += count;
+    moved = true;
+  }
+  return moved;
+}
+
+void ZmqTransport::sleep(std::span<Transfer> transfers, Deadline deadline,
+                         std::string_view operation) {
+  std::vector<zmq::pollitem_t> watched{{nullptr, lifeline_.fd(), ZMQ_POLLIN, 0}};
+  if (door_ != nullptr) watched.push_back({door_->socket().handle(), 0, ZMQ_POLLIN, 0});
+  for_each_active(transfers, [&](const Transfer& one) {
+    const short events = one.kind == Transfer::Kind::send ? ZMQ_POLLOUT : ZMQ_POLLIN;
+    watched.push_back({peer(one.peer).socket.handle(), 0, events, 0});
+  });
+  zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(deadline, 500)));
+  if (watched[0].revents != 0) lifeline_.check(operation);
+}
+
+void ZmqTransport::complete(std::span<Transfer> transfers, Deadline deadline,
+                            std::string_view operation) {
+  const Deadline begin = Clock::now();
+  Deadline moved_at = begin;
+  while (true) {
+    bool moved = false;
+    const Transfer* unfinished = nullptr;
+    if (door_ != nullptr) door_->answer();
+    for_each_active(transfers, [&](Transfer& one) {
+      moved |= one.kind == Transfer::Kind::send ? move_send(one) : move_receive(one);
+      if (one.done < one.bytes.size()) unfinished = &one;
+    });
+    if (unfinished == nullptr) return;
+    const Deadline now = Clock::now();
+    if (now >= deadline) {
+      lifeline_.check(operation);
+      lifeline_.throw_timeout(*unfinished, operation, begin);
+    }
+    if (lifeline_.has_left(unfinished->peer) && !moved && now - moved_at > kLeft)
+      lifeline_.throw_lost(unfinished->peer, operation, "it has left");
+    if (moved) moved_at = now;
+    if (now - moved_at > kSpin) sleep(transfers, deadline, operation);
+  }
+}
+
+void ZmqTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
+                            std::string_view operation) {
+  detail::check_transfers(transfers, rank(), size(), operation);
+  lifeline_.check(operation);
+  if (transfers.empty()) return;
+  if (broken_) lifeline_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
+  broken_ = true;  // unless all goes well
+  try {
+    complete(transfers, deadline, operation);
+  } catch (const zmq::error_t& error) {
+    throw IoError("{}: zmq: {}", operation, error.what());
+  }
+  broken_ = false;
+}
+
+}  // namespace
+
+bool has_zmq() { return true; }
+
+std::unique_ptr<Transport> connect_zmq(const Bootstrap& bootstrap) {
+  return std::make_unique<ZmqTransport>(bootstrap);
+}
+
+}  // namespace lockstep::comm
