@@ -176,7 +176,7 @@ class Ranks {
     if (pipe(ends) != 0) throw IoError("pipe: failed");
     const pid_t pid = fork();
     if (pid == 0) {
-      const Report report = live(rank, body);
+      const Report report = live(rank, body, ends[1]);
       const bool told = write(ends[1], &report, sizeof report) == sizeof report;
       _exit(told ? 0 : 1);
     }
@@ -185,10 +185,13 @@ class Ranks {
     pipes_.push_back(ends[0]);
   }
 
-  Report live(int rank, const Body& body) {
+  Report live(int rank, const Body& body, int pipe) {
     auto begin = Clock::now();
     try {
       Communicator comm(world_->connect(rank));
+      body(comm);
+      const Report ready;
+      if (write(pipe, &ready, sizeof ready) != sizeof ready) return {};
       while (true) {
         begin = Clock::now();
         body(comm);
@@ -233,6 +236,7 @@ void strike(const TransportKind& kind, int signal, std::chrono::milliseconds pat
   for (const int size : {2, 4}) {
     Ranks ranks(kind, size, use);
     const int victim = static_cast<int>(random() % static_cast<unsigned>(size));
+    for (int rank = 0; rank < size; ++rank) ASSERT_TRUE(ranks.report(rank, 30s));  // it is ready
     std::this_thread::sleep_for(std::chrono::milliseconds(100 + random() % 200));
     ranks.signal(victim, signal);
     for (int rank = 0; rank < size; ++rank) {

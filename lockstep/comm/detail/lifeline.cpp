@@ -7,14 +7,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace lockstep::comm::detail {
 namespace {
 
-// A message is a letter, and for an abort its reason up to a zero byte.
-constexpr char kGoodbye = 'G', kAbort = 'A';
+// A message is a letter, a text and a zero byte.
+constexpr char kGoodbye = 'G', kAbort = 'A', kQuestion = 'Q', kWaiting = 'W';
 constexpr std::size_t kLongestReason = 1000;
+constexpr auto kAnswerTime = std::chrono::milliseconds(250);
 
 void watch(const Socket& epoll, const Socket& socket, std::uint64_t rank) {
   epoll_event event{};
@@ -41,7 +43,7 @@ Lifeline::Lifeline(const Bootstrap& bootstrap, std::vector<Socket> sockets)
 
 Lifeline::~Lifeline() {
   const std::lock_guard lock(sending_);
-  if (!aborted_ && lost_ < 0) tell_all({kGoodbye});
+  if (!aborted_ && lost_ < 0) tell_all({kGoodbye, '\0'});
 }
 
 void Lifeline::tell_all(const std::string& message) {
@@ -73,15 +75,58 @@ void Lifeline::read(std::size_t rank) {
   const ssize_t got = ::recv(peer.socket.fd(), block, sizeof block, 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got > 0) peer.received.append(block, static_cast<std::size_t>(got));
-  if (peer.received.starts_with(kGoodbye)) peer.left = true;
-  const std::size_t end = peer.received.find('\0');
-  if (peer.received.starts_with(kAbort) && end != std::string::npos) {
-    const std::lock_guard lock(sending_);
-    if (!aborted_) reason_ = peer.received.substr(1, end - 1), aborted_by_ = static_cast<int>(rank);
-    aborted_ = true;
-  }
+  while (take_message(rank)) continue;
   if (got <= 0) forget(peer);
   if (got <= 0 && !peer.left && lost_ < 0) lost_ = static_cast<int>(rank);
+}
+
+bool Lifeline::take_message(std::size_t rank) {
+  Peer& peer = peers_[rank];
+  const std::size_t end = peer.received.find('\0');
+  if (end == std::string::npos || end == 0) return false;
+  const char letter = peer.received[0];
+  const std::string text = peer.received.substr(1, end - 1);
+  peer.received.erase(0, end + 1);
+  if (letter == kGoodbye) peer.left = true;
+  if (letter == kQuestion) answer(peer);
+  if (letter == kWaiting) {
+    peer.answered = true;
+    ask(std::atoi(text.c_str()));
+  }
+  if (letter == kAbort && !aborted_) {
+    const std::lock_guard lock(sending_);
+    reason_ = text;
+    aborted_by_ = static_cast<int>(rank);
+    aborted_ = true;
+  }
+  return true;
+}
+
+void Lifeline::send(Peer& peer, const std::string& message) {
+  const std::lock_guard lock(sending_);
+  if (peer.socket) ::send(peer.socket.fd(), message.data(), message.size(), MSG_NOSIGNAL);
+}
+
+void Lifeline::ask(int rank) {
+  if (rank < 0 || rank >= size() || rank == rank_) return;
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (!std::exchange(peer.asked, true)) send(peer, {kQuestion, '\0'});
+}
+
+void Lifeline::answer(Peer& peer) {
+  if (waits_for_ >= 0) send(peer, kWaiting + std::to_string(waits_for_) + '\0');
+}
+
+int Lifeline::find_silent(std::string_view operation) {
+  const auto silent = [](const Peer& peer) { return peer.asked && !peer.answered; };
+  for (const Deadline end = Clock::now() + kAnswerTime; Clock::now() < end;) {
+    if (std::none_of(peers_.begin(), peers_.end(), silent)) break;
+    pollfd watched{epoll_.fd(), POLLIN, 0};
+    ::poll(&watched, 1, poll_milliseconds(end));
+    check(operation);
+  }
+  const auto place = std::find_if(peers_.begin(), peers_.end(), silent);
+  return place == peers_.end() ? -1 : static_cast<int>(place - peers_.begin());
 }
 
 void Lifeline::forget(Peer& peer) {
@@ -94,26 +139,34 @@ void Lifeline::check(std::string_view operation) {
   if (lost_ < 0) read_all();
   if (aborted_) {
     const std::lock_guard lock(sending_);
-    throw Aborted(fmt::format("{}: aborted by rank {} ({}): {}", operation, aborted_by_,
-                              host(aborted_by_), reason_),
+    throw Aborted(fmt::format("{}: aborted by rank {}: {}", operation, aborted_by_, reason_),
                   aborted_by_, host(aborted_by_), std::string(operation));
   }
   if (lost_ >= 0) throw_lost(lost_, operation, "its connection closed");
 }
 
 void Lifeline::throw_lost(int rank, std::string_view operation, const std::string& why) const {
-  throw PeerLost(fmt::format("{}: rank {} ({}) was lost: {}", operation, rank, host(rank), why),
+  throw PeerLost(fmt::format("{}: rank {} on {} was lost: {}", operation, rank, host(rank), why),
                  rank, host(rank), std::string(operation));
 }
 
-void Lifeline::throw_timeout(const Transfer& transfer, std::string_view operation,
-                             Deadline begin) const {
+void Lifeline::throw_timeout(std::span<const Transfer> transfers, std::string_view operation,
+                             Deadline begin) {
   const std::chrono::duration<double> waited = Clock::now() - begin;
-  const bool sending = transfer.kind == Transfer::Kind::send;
-  throw Timeout(fmt::format("{}: rank {} ({}) {} {} of {} bytes within {:.1f} s", operation,
-                            transfer.peer, host(transfer.peer), sending ? "took" : "sent",
-                            transfer.done, transfer.bytes.size(), waited.count()),
-                transfer.peer, host(transfer.peer), std::string(operation));
+  const Transfer* late = nullptr;
+  for (const Transfer& one : transfers)
+    if (one.done < one.bytes.size()) {
+      late = &one;
+      ask(one.peer);
+    }
+  const int silent = find_silent(operation);
+  const int rank = silent >= 0 || late == nullptr ? silent : late->peer;
+  std::string text = fmt::format("{}: rank {} on {} did not do its part within {:.1f} s", operation,
+                                 rank, rank >= 0 ? host(rank) : "no host", waited.count());
+  if (late != nullptr)
+    text += fmt::format("; {} of {} bytes {} rank {}", late->done, late->bytes.size(),
+                        late->kind == Transfer::Kind::send ? "went to" : "came from", late->peer);
+  throw Timeout(text, rank, rank >= 0 ? host(rank) : "", std::string(operation));
 }
 
 void check_transfers(std::span<const Transfer> transfers, int rank, int size,

@@ -35,8 +35,12 @@ class Lifeline {
 
   // Those that the transport itself finds out about.
   [[noreturn]] void throw_lost(int rank, std::string_view operation, const std::string& why) const;
-  [[noreturn]] void throw_timeout(const Transfer& transfer, std::string_view operation,
-                                  Deadline begin) const;
+  // Asks those with whom a transfer is not done whom they wait for, and they the next: the one
+  // that says nothing is to blame.
+  [[noreturn]] void throw_timeout(std::span<const Transfer> transfers, std::string_view operation,
+                                  Deadline begin);
+  // What this rank answers to such a question.
+  void wait_for(int rank) { waits_for_ = rank; }
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(peers_.size()); }
@@ -46,10 +50,16 @@ class Lifeline {
   struct Peer {
     Socket socket;
     std::string received = {};
-    bool left = false, dead = false;
+    bool left = false, asked = false, answered = false;
   };
   void read_all();
   void read(std::size_t rank);
+  // False when no whole message is there.
+  bool take_message(std::size_t rank);
+  void ask(int rank);
+  void answer(Peer& peer);
+  int find_silent(std::string_view operation);
+  void send(Peer& peer, const std::string& message);
   void forget(Peer& peer);
   void tell_all(const std::string& message);
 
@@ -60,7 +70,7 @@ class Lifeline {
   std::mutex sending_;
   std::atomic<bool> aborted_{false};
   std::string reason_;  // guarded by sending_
-  int aborted_by_ = -1, lost_ = -1;
+  int aborted_by_ = -1, lost_ = -1, waits_for_ = -1;
 };
 
 // Throws InvalidArgument when a transfer names a rank that is not there, or this one.

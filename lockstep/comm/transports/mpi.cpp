@@ -167,8 +167,7 @@ void MpiTransport::check(std::string_view operation) {
   }
   if (!aborted_) return;
   tell();
-  throw Aborted(fmt::format("{}: aborted by rank {} ({}): {}", operation, aborted_by_,
-                            host(aborted_by_), reason_),
+  throw Aborted(fmt::format("{}: aborted by rank {}: {}", operation, aborted_by_, reason_),
                 aborted_by_, host(aborted_by_), std::string(operation));
 }
 
@@ -251,7 +250,7 @@ void MpiTransport::drop(std::vector<Flow>& flows) {
 void MpiTransport::time_out(const Transfer& late, std::string_view operation, Deadline begin) {
   const std::chrono::duration<double> waited = Clock::now() - begin;
   const bool sending = late.kind == Transfer::Kind::send;
-  throw Timeout(fmt::format("{}: rank {} ({}) {} {} of {} bytes within {:.1f} s", operation,
+  throw Timeout(fmt::format("{}: rank {} on {} {} {} of {} bytes within {:.1f} s", operation,
                             late.peer, host(late.peer), sending ? "took" : "sent", late.done,
                             late.bytes.size(), waited.count()),
                 late.peer, host(late.peer), std::string(operation));

@@ -103,9 +103,10 @@ void TcpTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
     const Deadline now = Clock::now();
     if (now >= deadline) {
       lifeline_.check(operation);
-      lifeline_.throw_timeout(*unfinished, operation, begin);
+      lifeline_.throw_timeout(transfers, operation, begin);
     }
     if (moved) moved_at = now;
+    lifeline_.wait_for(unfinished->peer);
     if (now - moved_at > kSpin && sleep(transfers, deadline)) lifeline_.check(operation);
   }
 }

@@ -69,7 +69,10 @@ class Context {
     ucp_config_release(config);
     check_status(status, "cannot start");
   }
-  ~Context() { ucp_cleanup(handle_); }
+  ~Context() {
+    if (handle_ != nullptr) ucp_cleanup(handle_);
+  }
+  void leave_behind() { handle_ = nullptr; }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ucp_context_h get() const { return handle_; }
@@ -87,7 +90,10 @@ class Worker {
     check_status(ucp_worker_create(context.get(), &params, &handle_), "cannot make a worker");
     check_status(ucp_worker_get_efd(handle_, &fd_), "has no event descriptor");
   }
-  ~Worker() { ucp_worker_destroy(handle_); }
+  ~Worker() {
+    if (handle_ != nullptr) ucp_worker_destroy(handle_);
+  }
+  void leave_behind() { handle_ = nullptr; }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ucp_worker_h get() const { return handle_; }
@@ -137,7 +143,14 @@ class UcxTransport final : public Transport {
     connect(bootstrap.all_gather(worker_.address()));
     greet(Clock::now() + bootstrap.timeout);
   }
-  ~UcxTransport() override { close_all(broken_, Clock::now() + kFarewell); }
+  // UCX 1.13 ends the process (an assertion in ucp_worker_destroy) when a peer goes while the two
+  // still negotiate their connection, which nothing tells us. So a worker is left to the process's
+  // end: its endpoints are closed, and the lifeline tells the peers.
+  ~UcxTransport() override {
+    close_all(broken_, Clock::now() + kFarewell);
+    worker_.leave_behind();
+    context_.leave_behind();
+  }
 
   std::string_view name() const override { return "ucx"; }
   int rank() const override { return lifeline_.rank(); }
@@ -162,7 +175,7 @@ class UcxTransport final : public Transport {
   bool is_first(const Flow& flow) const;
   bool flush(Deadline deadline, std::string_view operation);
   void sleep(Deadline deadline, std::string_view operation);
-  void complete(Deadline deadline, std::string_view operation);
+  void complete(std::span<const Transfer> transfers, Deadline deadline, std::string_view operation);
   void close_all(bool force, Deadline deadline);
 
   detail::Lifeline lifeline_;
@@ -337,7 +350,8 @@ void UcxTransport::sleep(Deadline deadline, std::string_view operation) {
   if (watched[1].revents != 0) lifeline_.check(operation);
 }
 
-void UcxTransport::complete(Deadline deadline, std::string_view operation) {
+void UcxTransport::complete(std::span<const Transfer> transfers, Deadline deadline,
+                            std::string_view operation) {
   const Deadline begin = Clock::now();
   Deadline moved_at = begin;
   while (true) {
@@ -347,9 +361,10 @@ void UcxTransport::complete(Deadline deadline, std::string_view operation) {
     const Deadline now = Clock::now();
     if (now >= deadline) {
       lifeline_.check(operation);
-      lifeline_.throw_timeout(*flows_.back().transfer, operation, begin);
+      lifeline_.throw_timeout(transfers, operation, begin);
     }
     if (moved) moved_at = now;
+    lifeline_.wait_for(flows_.back().transfer->peer);
     if (now - moved_at > kSpin) sleep(deadline, operation);
   }
 }
@@ -376,8 +391,8 @@ void UcxTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
   if (broken_) lifeline_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
   start(transfers);
   try {
-    complete(deadline, operation);
-    if (!flush(deadline, operation)) lifeline_.throw_timeout(transfers[0], operation, begin);
+    complete(transfers, deadline, operation);
+    if (!flush(deadline, operation)) lifeline_.throw_timeout(transfers, operation, begin);
   } catch (...) {
     // UCX may not touch the caller's memory after this.
     close_all(true, Clock::now() + kFarewell);

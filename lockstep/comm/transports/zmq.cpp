@@ -278,11 +278,12 @@ void ZmqTransport::complete(std::span<Transfer> transfers, Deadline deadline,
     const Deadline now = Clock::now();
     if (now >= deadline) {
       lifeline_.check(operation);
-      lifeline_.throw_timeout(*unfinished, operation, begin);
+      lifeline_.throw_timeout(transfers, operation, begin);
     }
     if (lifeline_.has_left(unfinished->peer) && !moved && now - moved_at > kLeft)
       lifeline_.throw_lost(unfinished->peer, operation, "it has left");
     if (moved) moved_at = now;
+    lifeline_.wait_for(unfinished->peer);
     if (now - moved_at > kSpin) sleep(transfers, deadline, operation);
   }
 }
