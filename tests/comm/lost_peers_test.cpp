@@ -102,8 +102,8 @@ TEST_P(LostPeers, AKilledRankIsLostToEverySurvivor) {
   const auto begin = Clock::now();
   for (int rank = 0; rank < 2; ++rank) {
     const std::string heard = result(rank);
-    EXPECT_EQ(heard.substr(0, 8), "PeerLost") << heard;
-    EXPECT_PRED2(contains, heard, "all_to_all: rank ");
+    EXPECT_PRED2(contains, heard, "all_to_all: ");
+    EXPECT_PRED2(contains, heard, "rank 2 on ");  // lost to this one, or to who told it
   }
   EXPECT_LT(Clock::now() - begin, 15s);  // long before the deadline
 }
@@ -113,7 +113,7 @@ TEST_P(LostPeers, AStoppedRankIsATimeoutAtTheDeadline) {
   int timeouts = 0;
   for (int rank = 0; rank < 2; ++rank) {
     const std::string heard = result(rank);
-    EXPECT_PRED2(contains, heard, "all_to_all: rank ");
+    EXPECT_PRED2(contains, heard, "all_to_all: ");
     timeouts += heard.starts_with("Timeout") && contains(heard, "rank 2 on ");
   }
   EXPECT_GE(timeouts, 1);  // the other one may hear of the first

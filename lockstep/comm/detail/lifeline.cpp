@@ -43,7 +43,13 @@ Lifeline::Lifeline(const Bootstrap& bootstrap, std::vector<Socket> sockets)
 
 Lifeline::~Lifeline() {
   const std::lock_guard lock(sending_);
-  if (!aborted_ && lost_ < 0) tell_all({kGoodbye, '\0'});
+  // Whoever sees this end close should know why, also when the news came from somebody else.
+  if (aborted_)
+    tell_all(kAbort + reason_ + '\0');
+  else if (lost_ >= 0)
+    tell_all(kAbort + fmt::format("rank {} on {} was lost", lost_, host(lost_)) + '\0');
+  else
+    tell_all({kGoodbye, '\0'});
 }
 
 void Lifeline::tell_all(const std::string& message) {
