@@ -92,13 +92,15 @@ def test_a_worker_that_dies_ends_the_job_with_its_rank(lockstep, how):
     process = start_and_reach(lockstep, 5)
     workers = workers_of(process)
     assert sorted(workers) == [0, 1, 2]
+    words = open(f"/proc/{workers[rank]}/cmdline").read().split("\0")
+    job = words[words.index("--job") + 1]
     os.kill(workers[rank], how)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert errors.splitlines()[-1].startswith(
         f"lockstep: worker {rank} was ended by signal {int(how)}"), errors
     wait_until(lambda: not any(is_running(pid) for pid in workers.values()))
-    assert not [name for name in os.listdir("/dev/shm") if "lockstep" in name]
+    assert not os.path.exists(f"/dev/shm/lockstep-{job}")
 
 
 def test_no_worker_outlives_the_launcher(lockstep):
