@@ -63,6 +63,12 @@ Tensor gather_rows(const Tensor& array, std::span<const std::int64_t> indices) {
 
 }  // namespace
 
+std::vector<TensorInfo> infos_of(const Fields& fields) {
+  std::vector<TensorInfo> infos;
+  for (const Tensor& field : fields) infos.push_back(field.info());
+  return infos;
+}
+
 Fields Dataset::batch(std::span<const std::int64_t> indices) const {
   if (indices.empty()) throw InvalidArgument("batch: no samples were asked for");
   const Fields first = sample(indices[0]);

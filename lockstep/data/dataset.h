@@ -12,6 +12,7 @@ namespace lockstep::data {
 
 // One sample, or one batch: its fields, the label last.
 using Fields = std::vector<Tensor>;
+std::vector<TensorInfo> infos_of(const Fields& fields);
 
 // Samples by number. Every call is const and may come from several threads at once.
 class Dataset {

@@ -33,11 +33,6 @@ struct PredictGraph {
   static constexpr std::size_t kLoss = 0, kOutput = 1, kClasses = 2;
 };
 
-bool is_class_index(const Tensor& output, const Tensor& label) {
-  const bool is_index = label.dtype() == DType::int64 || label.dtype() == DType::int32;
-  return is_index && output.rank() == label.rank() + 1;
-}
-
 std::vector<Tensor> add_inputs(PredictGraph& predict, Tracer& tracer, const Infos& fields) {
   std::vector<Tensor> inputs;
   for (const TensorInfo& info : fields)
@@ -105,12 +100,6 @@ struct BatchResult {
   Tensor label;
 };
 
-Infos infos_of(const data::Fields& fields) {
-  Infos infos;
-  for (const Tensor& field : fields) infos.push_back(field.info());
-  return infos;
-}
-
 // What is left of a batch when its output was looked at.
 struct BatchRecord {
   std::int64_t samples = 0;
@@ -175,7 +164,7 @@ struct Evaluator::Impl {
 
   // Parameters are set in what is found too: they may have changed since.
   Compiled& compiled_for(const data::Fields& fields, int threads) {
-    const Infos infos = infos_of(fields);
+    const Infos infos = data::infos_of(fields);
     auto found = std::find_if(compiled.begin(), compiled.end(), [&](const Compiled& entry) {
       const Infos own = entry.predict.graph.input_infos();
       return entry.predict.fields == infos.size() &&

@@ -17,8 +17,7 @@ namespace {
 
 // How often the largest output is the label; zero where the label is no class index.
 Tensor accuracy_of(const Tensor& output, const Tensor& label) {
-  const bool is_index = label.dtype() == DType::int64 || label.dtype() == DType::int32;
-  if (!is_index || output.rank() != label.rank() + 1) return Tensor::zeros({});
+  if (!is_class_index(output, label)) return Tensor::zeros({});
   const Tensor right = equal(cast(argmax(output, -1), DType::int64), cast(label, DType::int64));
   return mean(cast(right, DType::float32));
 }
@@ -49,6 +48,11 @@ void add_inputs(StepGraph& step, Tracer& tracer, const std::vector<TensorInfo>& 
 }
 
 }  // namespace
+
+bool is_class_index(const Tensor& output, const Tensor& label) {
+  const bool is_index = label.dtype() == DType::int64 || label.dtype() == DType::int32;
+  return is_index && output.rank() == label.rank() + 1;
+}
 
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
                      const std::vector<TensorInfo>& fields) {

@@ -34,6 +34,9 @@ struct StepGraph {
   std::size_t gradient_output(std::size_t i) const { return kFirstUpdate + updated.size() + i; }
 };
 
+// Whether the label holds the number of the right class for each row of the output.
+bool is_class_index(const Tensor& output, const Tensor& label);
+
 // Shapes that the net does not know yet are told by the fields.
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
                      const std::vector<TensorInfo>& fields);

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "lockstep/comm/detail/lifeline.h"
+#include "lockstep/comm/detail/lifeline_transport.h"
 #include "lockstep/comm/detail/mesh.h"
 
 namespace lockstep::comm {
@@ -17,23 +17,19 @@ namespace {
 // How long an exchange tries again before it sleeps in poll(): about as long as waking takes.
 constexpr auto kSpin = std::chrono::microseconds(20);
 
-class TcpTransport final : public Transport {
+class TcpTransport final : public detail::LifelineTransport {
  public:
   explicit TcpTransport(const Bootstrap& bootstrap)
       : TcpTransport(bootstrap, detail::connect_mesh(bootstrap, 2)) {}
 
   std::string_view name() const override { return "tcp"; }
-  int rank() const override { return lifeline_.rank(); }
-  int size() const override { return lifeline_.size(); }
-  const std::string& host(int rank) const override { return lifeline_.host(rank); }
-  void abort(const std::string& reason) override { lifeline_.abort(reason); }
 
   void exchange(std::span<Transfer> transfers, Deadline deadline,
                 std::string_view operation) override;
 
  private:
   TcpTransport(const Bootstrap& bootstrap, std::vector<std::vector<Socket>> sockets)
-      : lifeline_(bootstrap, std::move(sockets[0])), sockets_(std::move(sockets[1])) {}
+      : LifelineTransport(bootstrap, std::move(sockets[0])), sockets_(std::move(sockets[1])) {}
 
   // Of several transfers one way with one peer, only the first that is not done may move.
   template <class F>
@@ -41,7 +37,6 @@ class TcpTransport final : public Transport {
   bool move_on(Transfer& transfer, std::string_view operation);
   bool sleep(std::span<Transfer> transfers, Deadline deadline);
 
-  detail::Lifeline lifeline_;
   std::vector<Socket> sockets_;
   std::vector<unsigned> seen_;
   unsigned round_ = 0;

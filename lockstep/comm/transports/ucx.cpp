@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "lockstep/comm/detail/lifeline.h"
+#include "lockstep/comm/detail/lifeline_transport.h"
 #include "lockstep/comm/detail/mesh.h"
 #include "lockstep/comm/interfaces.h"
 
@@ -133,10 +133,10 @@ struct Flow {
   std::size_t posted = 0;
 };
 
-class UcxTransport final : public Transport {
+class UcxTransport final : public detail::LifelineTransport {
  public:
   explicit UcxTransport(const Bootstrap& bootstrap)
-      : lifeline_(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
+      : LifelineTransport(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
         context_(devices_for(bootstrap.address)),
         worker_(context_),
         peers_(bootstrap.hosts.size()) {
@@ -153,10 +153,6 @@ class UcxTransport final : public Transport {
   }
 
   std::string_view name() const override { return "ucx"; }
-  int rank() const override { return lifeline_.rank(); }
-  int size() const override { return lifeline_.size(); }
-  const std::string& host(int rank) const override { return lifeline_.host(rank); }
-  void abort(const std::string& reason) override { lifeline_.abort(reason); }
 
   void exchange(std::span<Transfer> transfers, Deadline deadline,
                 std::string_view operation) override;
@@ -178,7 +174,6 @@ class UcxTransport final : public Transport {
   void complete(std::span<const Transfer> transfers, Deadline deadline, std::string_view operation);
   void close_all(bool force, Deadline deadline);
 
-  detail::Lifeline lifeline_;
   Context context_;
   Worker worker_;
   std::vector<Peer> peers_;

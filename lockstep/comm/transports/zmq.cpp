@@ -7,7 +7,7 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "lockstep/comm/detail/lifeline.h"
+#include "lockstep/comm/detail/lifeline_transport.h"
 #include "lockstep/comm/detail/mesh.h"
 
 namespace lockstep::comm {
@@ -90,10 +90,10 @@ class Doorkeeper {
   std::set<std::string> keys_;
 };
 
-class ZmqTransport final : public Transport {
+class ZmqTransport final : public detail::LifelineTransport {
  public:
   explicit ZmqTransport(const Bootstrap& bootstrap)
-      : lifeline_(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
+      : LifelineTransport(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
         peers_(bootstrap.hosts.size()) {
     connect(bootstrap);
   }
@@ -104,10 +104,6 @@ class ZmqTransport final : public Transport {
   }
 
   std::string_view name() const override { return "zmq"; }
-  int rank() const override { return lifeline_.rank(); }
-  int size() const override { return lifeline_.size(); }
-  const std::string& host(int rank) const override { return lifeline_.host(rank); }
-  void abort(const std::string& reason) override { lifeline_.abort(reason); }
 
   void exchange(std::span<Transfer> transfers, Deadline deadline,
                 std::string_view operation) override;
@@ -132,7 +128,6 @@ class ZmqTransport final : public Transport {
   bool move_receive(Transfer& transfer);
   void sleep(std::span<Transfer> transfers, Deadline deadline, std::string_view operation);
 
-  detail::Lifeline lifeline_;
   zmq::context_t context_;
   std::vector<Peer> peers_;
   Doorkeeper* door_ = nullptr;  // while the group connects

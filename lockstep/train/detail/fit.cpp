@@ -15,12 +15,6 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::vector<TensorInfo> infos_of(const data::Fields& fields) {
-  std::vector<TensorInfo> infos;
-  for (const Tensor& field : fields) infos.push_back(field.info());
-  return infos;
-}
-
 std::int64_t steps_of(const FitOptions& options, std::int64_t steps_per_epoch) {
   if (options.steps < 0 || options.epochs < 0)
     throw InvalidArgument("train: {} epochs or {} steps cannot be done", options.epochs,
@@ -159,7 +153,7 @@ void Fit::agree(const char* what, const std::string& own) {
 void Fit::make_engine() {
   parts_.net->initialize(nn::init::fan_in(), parts_.options.seed);
   first_batches_ = loader_.step(step_);
-  engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, infos_of(first_batches_->at(0)),
+  engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, data::infos_of(first_batches_->at(0)),
                   EngineOptions{.shards = parts_.options.shards,
                                 .threads = parts_.options.threads,
                                 .seed = parts_.options.seed,

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lockstep/comm/socket.h"
+
+namespace lockstep::cluster {
+
+// A process's place in its job, as whoever started it told it by the environment.
+struct Place {
+  // lockstep: LOCKSTEP_RANK, _WORKERS, _COORDINATOR (host:port), _SECRET, and where given _HOST,
+  // _INTERFACE, _TRANSPORT. mpi, slurm: mpirun's and srun's own variables; where the members meet
+  // is found out by MPI, or by a file in a folder that all of them see.
+  enum class Launcher { lockstep, mpi, slurm };
+  Launcher launcher = Launcher::lockstep;
+  int rank = 0;
+  int size = 1;
+  comm::Endpoint coordinator = {};  // of a job that lockstep launched; so are the rest
+  std::string secret = {}, host = {}, interface = {}, transport = {};
+};
+
+// None: this process is a job of its own. Throws InvalidArgument naming the variable that is
+// missing or makes no sense.
+std::optional<Place> find_place();
+
+}  // namespace lockstep::cluster

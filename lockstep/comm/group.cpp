@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/group.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <utility>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/transports/shm.h"
+#include "lockstep/comm/transports/tcp.h"
+#include "lockstep/comm/transports/ucx.h"
+#include "lockstep/comm/transports/zmq.h"
+
+namespace lockstep::comm {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, TransportKind>, 5> kNames{
+    {{"auto", TransportKind::automatic},
+     {"shm", TransportKind::shm},
+     {"tcp", TransportKind::tcp},
+     {"ucx", TransportKind::ucx},
+     {"zmq", TransportKind::zmq}}};
+
+bool is_one_host(const std::vector<std::string>& hosts) {
+  return std::all_of(hosts.begin(), hosts.end(), [&](auto& host) { return host == hosts[0]; });
+}
+
+std::string random_name() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}", device(), device());
+}
+
+// The first rank's name for the shared memory is everybody's.
+std::unique_ptr<Transport> connect_by_memory(const Bootstrap& bootstrap) {
+  if (!is_one_host(bootstrap.hosts))
+    throw InvalidArgument(
+        "transport: shm connects the processes of one host; this job has hosts "
+        "{} and more: use auto",
+        bootstrap.hosts[0]);
+  ShmOptions options;
+  options.job = bootstrap.all_gather(random_name())[0];
+  options.rank = bootstrap.rank;
+  options.size = bootstrap.size();
+  options.host = bootstrap.hosts[0];
+  options.timeout = bootstrap.timeout;
+  return connect_shm(options);
+}
+
+}  // namespace
+
+TransportKind parse_transport(std::string_view name) {
+  std::string known;
+  for (const auto& [text, kind] : kNames) {
+    if (text == name) return kind;
+    known += (known.empty() ? "" : ", ") + std::string(text);
+  }
+  throw InvalidArgument("transport: '{}', expected one of {}", name, known);
+}
+
+std::string_view to_string(TransportKind kind) {
+  return std::find_if(kNames.begin(), kNames.end(), [&](auto& one) { return one.second == kind; })
+      ->first;
+}
+
+std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap, TransportKind kind) {
+  if (kind == TransportKind::automatic)
+    kind = is_one_host(bootstrap.hosts) ? TransportKind::shm : TransportKind::tcp;
+  if (kind == TransportKind::shm) return connect_by_memory(bootstrap);
+  if (kind == TransportKind::ucx) return connect_ucx(bootstrap);
+  if (kind == TransportKind::zmq) return connect_zmq(bootstrap);
+  return connect_tcp(bootstrap);
+}
+
+}  // namespace lockstep::comm
