@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/help.h"
 
@@ -105,7 +106,7 @@ int run(int argc, const char* const* argv) {
   Action action;
   CLI::App app{"Lockstep: distributed deep learning, the same bits on any number of workers",
                "lockstep"};
-  app.set_version_flag("--version", "lockstep " LOCKSTEP_VERSION);
+  app.set_version_flag("--version", std::string("lockstep ") + version());
   app.require_subcommand(1);
   app.formatter(help_formatter());
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/optim/optimizers.h"
 
@@ -177,7 +178,7 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
 }
 
 RunConfig default_config(const train::Recipe& recipe) {
-  return {.version = LOCKSTEP_VERSION,
+  return {.version = version(),
           .recipe = recipe.name,
           .data = "",
           .epochs = recipe.epochs,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "lockstep/cluster/detail/fields.h"
 #include "lockstep/cluster/detail/session.h"
@@ -45,6 +46,22 @@ struct Failure {
     throw comm::Refused(text);
   }
 };
+
+// The first line in which they differ. A configuration may be a hash, or a line for each item.
+std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
+  std::istringstream left(a), right(b);
+  std::string own, its;
+  while (own == its && (left || right)) {
+    own.clear(), its.clear();
+    std::getline(left, own);
+    std::getline(right, its);
+  }
+  const auto shown = [](const std::string& line) {
+    const std::size_t begin = line.find_first_not_of(' '), end = line.find_last_not_of(", ");
+    return begin > end ? std::string("nothing there") : line.substr(begin, end + 1 - begin);
+  };
+  return {shown(own), shown(its)};
+}
 
 }  // namespace
 
@@ -135,8 +152,10 @@ struct Coordinator::Impl {
       refuse(member, fmt::format("{} is {}, that of {} is {}", what, own, other.title(), its));
     };
     if (member.version != other.version) differ("its version", member.version, other.version);
-    if (member.configuration != other.configuration)
-      differ("its configuration", member.configuration, other.configuration);
+    if (member.configuration != other.configuration) {
+      const auto [own, its] = first_difference(member.configuration, other.configuration);
+      differ("its configuration", own, its);
+    }
     if (member.wish >= 0 && member.wish == other.wish)
       refuse(member, fmt::format("rank {} is {}'s already", member.wish, other.host));
   }
