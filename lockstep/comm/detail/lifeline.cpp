@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 
 namespace lockstep::comm::detail {
 namespace {
@@ -17,6 +18,18 @@ namespace {
 constexpr char kGoodbye = 'G', kAbort = 'A', kQuestion = 'Q', kWaiting = 'W';
 constexpr std::size_t kLongestReason = 1000;
 constexpr auto kAnswerTime = std::chrono::milliseconds(250);
+
+// An abort travels on from rank to rank, with the number of the one that began it.
+std::string abort_message(int by, const std::string& reason) {
+  return kAbort + std::to_string(by) + ' ' + reason + '\0';
+}
+
+// To close a connection with something unread would make the system throw away what this end has
+// said last.
+void drain(const Socket& socket) {
+  char block[1024];
+  while (::recv(socket.fd(), block, sizeof block, 0) > 0) continue;
+}
 
 void watch(const Socket& epoll, const Socket& socket, std::uint64_t rank) {
   epoll_event event{};
@@ -45,11 +58,13 @@ Lifeline::~Lifeline() {
   const std::lock_guard lock(sending_);
   // Whoever sees this end close should know why, also when the news came from somebody else.
   if (aborted_)
-    tell_all(kAbort + reason_ + '\0');
+    tell_all(abort_message(aborted_by_, reason_));
   else if (lost_ >= 0)
-    tell_all(kAbort + fmt::format("rank {} on {} was lost", lost_, host(lost_)) + '\0');
+    tell_all(abort_message(rank_, fmt::format("rank {} on {} was lost", lost_, host(lost_))));
   else
     tell_all({kGoodbye, '\0'});
+  for (const Peer& peer : peers_)
+    if (peer.socket) drain(peer.socket);
 }
 
 void Lifeline::tell_all(const std::string& message) {
@@ -59,13 +74,18 @@ void Lifeline::tell_all(const std::string& message) {
 
 void Lifeline::abort(const std::string& reason) {
   const std::lock_guard lock(sending_);
-  if (aborted_) return;
-  reason_ = reason.substr(0, kLongestReason);
-  aborted_by_ = rank_;
-  tell_all(kAbort + reason_ + '\0');
-  aborted_ = true;
+  if (!note_abort(rank_, reason.substr(0, kLongestReason))) return;
+  tell_all(abort_message(rank_, reason_));
   const std::uint64_t one = 1;
   if (::write(wake_.fd(), &one, sizeof one) < 0) return;  // it is awake then
+}
+
+// The first one is the reason for all that follow: what comes from other ranks later is its echo.
+bool Lifeline::note_abort(int by, const std::string& reason) {
+  if (aborted_) return false;
+  reason_ = reason;
+  aborted_by_ = by;
+  return aborted_ = true;
 }
 
 void Lifeline::read_all() {
@@ -99,13 +119,16 @@ bool Lifeline::take_message(std::size_t rank) {
     peer.answered = true;
     ask(std::atoi(text.c_str()));
   }
-  if (letter == kAbort && !aborted_) {
-    const std::lock_guard lock(sending_);
-    reason_ = text;
-    aborted_by_ = static_cast<int>(rank);
-    aborted_ = true;
-  }
+  if (letter == kAbort) take_abort(static_cast<int>(rank), text);
   return true;
+}
+
+void Lifeline::take_abort(int from, const std::string& text) {
+  int by = from;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), by);
+  if (error != std::errc() || by < 0 || by >= size() || *end != ' ') return;
+  const std::lock_guard lock(sending_);
+  note_abort(by, text.substr(static_cast<std::size_t>(end - text.data()) + 1));
 }
 
 void Lifeline::send(Peer& peer, const std::string& message) {
@@ -151,6 +174,16 @@ void Lifeline::check(std::string_view operation) {
   if (lost_ >= 0) throw_lost(lost_, operation, "its connection closed");
 }
 
+void Lifeline::explain_close(int rank, std::string_view operation, const std::string& why) {
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  const Deadline end = Clock::now() + kAnswerTime;
+  for (check(operation); !peer.left && Clock::now() < end; check(operation)) {
+    pollfd watched{epoll_.fd(), POLLIN, 0};
+    ::poll(&watched, 1, poll_milliseconds(end));
+  }
+  throw_lost(rank, operation, why);
+}
+
 void Lifeline::throw_lost(int rank, std::string_view operation, const std::string& why) const {
   throw PeerLost(fmt::format("{}: rank {} on {} was lost: {}", operation, rank, host(rank), why),
                  rank, host(rank), std::string(operation));
@@ -166,12 +199,14 @@ void Lifeline::throw_timeout(std::span<const Transfer> transfers, std::string_vi
       ask(one.peer);
     }
   const int silent = find_silent(operation);
-  const int rank = silent >= 0 || late == nullptr ? silent : late->peer;
+  const bool all_wait = silent < 0 && late != nullptr;
+  const int rank = all_wait ? late->peer : silent;
   std::string text = fmt::format("{}: rank {} on {} did not do its part within {:.1f} s", operation,
                                  rank, rank >= 0 ? host(rank) : "no host", waited.count());
   if (late != nullptr)
     text += fmt::format("; {} of {} bytes {} rank {}", late->done, late->bytes.size(),
                         late->kind == Transfer::Kind::send ? "went to" : "came from", late->peer);
+  if (all_wait) text += "; it waits too: the ranks' calls do not match, or a link is too slow";
   throw Timeout(text, rank, rank >= 0 ? host(rank) : "", std::string(operation));
 }
 

@@ -33,6 +33,8 @@ class Lifeline {
   // From any thread.
   void abort(const std::string& reason);
 
+  // A peer's end of a data connection has closed. Why is on the lifeline, or will be soon.
+  [[noreturn]] void explain_close(int rank, std::string_view operation, const std::string& why);
   // Those that the transport itself finds out about.
   [[noreturn]] void throw_lost(int rank, std::string_view operation, const std::string& why) const;
   // Asks those with whom a transfer is not done whom they wait for, and they the next: the one
@@ -56,6 +58,9 @@ class Lifeline {
   void read(std::size_t rank);
   // False when no whole message is there.
   bool take_message(std::size_t rank);
+  void take_abort(int from, const std::string& text);
+  // False when there was one before. Under the lock.
+  bool note_abort(int by, const std::string& reason);
   void ask(int rank);
   void answer(Peer& peer);
   int find_silent(std::string_view operation);

@@ -79,11 +79,7 @@ void ShmWaiter::wait_long(const std::function<int()>& blocker, Deadline deadline
     if (peer < 0) break;
     check_verdict(operation);
     check_lives(peer, blocker);
-    if (Clock::now() >= deadline) {
-      const int late = to_blame(peer);
-      fail(ShmVerdict::Kind::timeout, late,
-           fmt::format("rank {} on {} has not done its part in time", late, host_));
-    }
+    if (Clock::now() >= deadline) fail_late(peer);
     check_verdict(operation);
     sleep(bell, deadline);
     ++own.beat;
@@ -121,14 +117,23 @@ bool ShmWaiter::has_died(int rank) const {
 }
 
 // Whoever waits for somebody else is not to blame, so follow who waits for whom to one who does
-// not.
-int ShmWaiter::to_blame(int blocker) const {
-  for (int steps = 0; steps < size_ && is_waiting(blocker); ++steps) {
+// not. Where that leads round in a circle, each does its part of another call.
+void ShmWaiter::fail_late(int blocker) const {
+  std::vector<bool> met(static_cast<std::size_t>(size_));
+  std::string circle = fmt::format("rank {} for rank {}", rank_, blocker);
+  met[static_cast<std::size_t>(rank_)] = true;
+  while (!met[static_cast<std::size_t>(blocker)] && is_waiting(blocker)) {
     const int next = segment_.rank(blocker).waiting_on;
-    if (next < 0 || next == rank_) break;
+    if (next < 0) break;
+    circle += fmt::format(", rank {} for rank {}", blocker, next);
+    met[static_cast<std::size_t>(blocker)] = true;
     blocker = next;
   }
-  return blocker;
+  if (met[static_cast<std::size_t>(blocker)])
+    fail(ShmVerdict::Kind::timeout, -1,
+         "the ranks wait for each other, their calls do not match: " + circle);
+  fail(ShmVerdict::Kind::timeout, blocker,
+       fmt::format("rank {} on {} has not done its part in time", blocker, host_));
 }
 
 // A stopped process may have been stopped while it waited, but then its heart does not beat.

@@ -43,7 +43,7 @@ class ShmWaiter {
   void sleep(std::uint32_t bell, Deadline deadline);
   void check_lives(int blocker, const std::function<int()>& still) const;
   bool has_died(int rank) const;
-  int to_blame(int blocker) const;
+  void fail_late(int blocker) const;
   bool is_waiting(int rank) const;
   void sample_beats();
 

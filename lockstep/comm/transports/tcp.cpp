@@ -66,8 +66,7 @@ bool TcpTransport::move_on(Transfer& one, std::string_view operation) {
   if (moved > 0) return true;
   if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   const std::string why = moved == 0 ? "it closed the connection" : std::strerror(errno);
-  lifeline_.check(operation);  // an abort explains more
-  lifeline_.throw_lost(one.peer, operation, why);
+  lifeline_.explain_close(one.peer, operation, why);
 }
 
 // Until a socket is ready or the lifeline has news, which it returns.

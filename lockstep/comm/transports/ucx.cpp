@@ -327,10 +327,8 @@ bool UcxTransport::move_on(std::string_view operation) {
     if (sends ? move_send(flow) : move_receive(flow)) moved = true;
     const ucs_status_t status = peer(flow.transfer->peer).status;
     const bool done = flow.transfer->done == flow.transfer->bytes.size();
-    if (status != UCS_OK && !done) {
-      lifeline_.check(operation);
-      lifeline_.throw_lost(flow.transfer->peer, operation, ucs_status_string(status));
-    }
+    if (status != UCS_OK && !done)
+      lifeline_.explain_close(flow.transfer->peer, operation, ucs_status_string(status));
   }
   std::erase_if(flows_, [](const Flow& flow) {
     return flow.pending.empty() && flow.transfer->done == flow.transfer->bytes.size();
