@@ -25,8 +25,6 @@ inline void relax() {
 }  // namespace
 
 // Work is a round: its number grows, each thread runs once, the last to finish wakes the caller.
-// Waiting spins for a while first (steps of small models take less time than a system call), then
-// sleeps.
 struct ThreadTeam::Impl {
   std::atomic<std::uint32_t> round = 0;
   std::atomic<std::uint32_t> running = 0;
@@ -35,15 +33,15 @@ struct ThreadTeam::Impl {
   std::vector<std::exception_ptr> errors;
   std::vector<std::jthread> threads;
 
-  static constexpr int kSpins = 4000;
+  int spins = 4000;
 
   ~Impl() {
     stopping = true;
     begin_round();
   }
 
-  static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t is) {
-    for (int i = 0; i < kSpins; ++i) {
+  void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t is) const {
+    for (int i = 0; i < spins; ++i) {
       if (value.load(std::memory_order_acquire) != is) return;
       relax();
     }
@@ -89,8 +87,10 @@ struct ThreadTeam::Impl {
   }
 };
 
-ThreadTeam::ThreadTeam(int size, const std::string& name) : impl_(std::make_unique<Impl>()) {
+ThreadTeam::ThreadTeam(int size, const std::string& name, Waiting waiting)
+    : impl_(std::make_unique<Impl>()) {
   if (size < 1) throw InvalidArgument("threads: at least 1 is needed, got {}", size);
+  if (waiting == Waiting::sleeps) impl_->spins = 0;
   impl_->errors.resize(static_cast<std::size_t>(size));
   impl_->threads.reserve(static_cast<std::size_t>(size) - 1);
   for (int t = 1; t < size; ++t) impl_->start(t, size, name);

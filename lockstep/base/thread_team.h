@@ -10,8 +10,12 @@ namespace lockstep {
 // Threads that wait for work and all do it: thread 0 is the caller's own. Owned by one thread.
 class ThreadTeam {
  public:
+  // How a thread waits: spins tells it to look for a while before it sleeps (steps of small models
+  // take less time than a system call); sleeps is for threads that outnumber the cores.
+  enum class Waiting { spins, sleeps };
   // `name` is what the system shows for the threads (at most 12 characters).
-  explicit ThreadTeam(int size, const std::string& name = "lockstep");
+  explicit ThreadTeam(int size, const std::string& name = "lockstep",
+                      Waiting waiting = Waiting::spins);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;

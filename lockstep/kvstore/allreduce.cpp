@@ -16,6 +16,7 @@ class AllReduce final : public Exchange {
 
   int rank() const override { return communicator_.rank(); }
   int workers() const override { return communicator_.size(); }
+  bool waits_for_links() const override { return communicator_.topology().size() > 1; }
 
   void sum(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) override {
     std::vector<comm::TreeNode> own;

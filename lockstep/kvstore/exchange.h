@@ -16,6 +16,8 @@ class Exchange {
   virtual ~Exchange() = default;
   virtual int rank() const = 0;
   virtual int workers() const = 0;
+  // Whether bytes go over a network, so that there is time for something else meanwhile.
+  virtual bool waits_for_links() const = 0;
 
   // The sum of a subtree of shards (base/shard_tree.h) that lies in this worker's range.
   struct Node {

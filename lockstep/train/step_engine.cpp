@@ -54,7 +54,8 @@ struct StepEngine::Impl {
   detail::Update update;
   detail::GradientSums sums;
   std::unique_ptr<detail::Buckets> buckets;  // of several workers
-  ThreadTeam team;  // the computing threads, and one that exchanges buckets
+  ThreadTeam team;                           // the computing threads
+  std::unique_ptr<ThreadTeam> beside;        // the caller's, and one that exchanges buckets
 
   std::vector<std::vector<Tensor>> outputs;  // by shard of our own: loss, accuracy, updates
   std::vector<Tensor> keys;                  // by shard of our own
@@ -73,7 +74,9 @@ struct StepEngine::Impl {
         update(layout, std::move(rule)),
         sums(layout, options.shards, range, options.threads, !updates_at_once()),
         buckets(make_buckets()),
-        team(options.threads + (buckets ? 1 : 0), "compute") {
+        team(options.threads, "compute") {
+    if (buckets && buckets->goes_beside())
+      beside = std::make_unique<ThreadTeam>(2, "exchange", ThreadTeam::Waiting::sleeps);
     make_outputs();
   }
 
@@ -135,9 +138,18 @@ struct StepEngine::Impl {
     by_shard.resize(static_cast<std::size_t>(options.shards));
   }
 
-  // A thread's part of a step: its shards, or the exchange with other workers.
-  void work(int thread, std::span<const data::Fields> shards, const optim::UpdateContext& context) {
-    if (thread == options.threads) return buckets->exchange(update, context);
+  // All of this worker's shards, and the exchange with the others.
+  void compute(std::span<const data::Fields> shards, const optim::UpdateContext& context) {
+    if (buckets) buckets->begin();
+    const auto own = [&] { team.run([&](int t) { run_thread(t, shards, context); }); };
+    if (beside)
+      return beside->run([&](int t) { t == 0 ? own() : buckets->exchange(update, context); });
+    own();
+    if (buckets) buckets->exchange(update, context);
+  }
+
+  void run_thread(int thread, std::span<const data::Fields> shards,
+                  const optim::UpdateContext& context) {
     try {
       run_shards(thread, shards, context);
     } catch (...) {
@@ -252,7 +264,6 @@ struct StepEngine::Impl {
     const std::size_t parts = executables[0].refresh_parts();
     if (parts == 0) return;
     team.run([&](int thread) {
-      if (thread >= options.threads) return;
       for (std::size_t i = next++; i < parts; i = next++)
         executables[static_cast<std::size_t>(thread)].refresh(i);
     });
@@ -288,8 +299,7 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
   const optim::UpdateContext context =
       impl.update.context(step, learning_rate, impl.options.shards);
   impl.set_keys(step);
-  if (impl.buckets) impl.buckets->begin();
-  impl.team.run([&](int thread) { impl.work(thread, shards, context); });
+  impl.compute(shards, context);
   impl.collect_rows(stop);
   StepResult result{impl.mean_of(StepGraph::kLoss), impl.mean_of(StepGraph::kAccuracy)};
   result.finite = impl.all_losses_are_finite() &&

@@ -17,7 +17,7 @@ constexpr std::size_t kLimit = 1 << 24;
 
 std::string long_text() {
   std::string text;
-  for (int i = 0; text.size() < 1'500'000; ++i) text += std::to_string(i * 7919 % 10007);
+  for (int i = 0; text.size() < 1'500'000; ++i) text += std::to_string(i % 10007 * 7919 % 10007);
   return text;
 }
 

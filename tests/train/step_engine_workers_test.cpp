@@ -28,6 +28,7 @@ class Table {
     Seat(Table& table, int rank) : table_(table), rank_(rank) {}
     int rank() const override { return rank_; }
     int workers() const override { return table_.workers_; }
+    bool waits_for_links() const override { return table_.workers_ % 2 == 1; }
     void sum(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) override {
       table_.put([&] {
         for (const Node& node : nodes) table_.nodes_[{node.shards.lo, node.shards.hi}] = node.sum;
@@ -190,6 +191,7 @@ class BrokenExchange final : public kvstore::Exchange {
  public:
   int rank() const override { return 0; }
   int workers() const override { return 2; }
+  bool waits_for_links() const override { return false; }
   void sum(std::span<const Node>, std::int64_t, std::span<float>) override {
     throw IoError("worker 1 is gone");
   }
@@ -201,7 +203,9 @@ class BrokenExchange final : public kvstore::Exchange {
 
 TEST(StepEngineWorkers, AFailedExchangeEndsTheStepWithItsError) {
   BrokenExchange broken;
-  EXPECT_EQ(message_of<IoError>([&] { train(optim::sgd({}), &broken, 2); }), "worker 1 is gone");
+  for (int threads : {1, 2})
+    EXPECT_EQ(message_of<IoError>([&] { train(optim::sgd({}), &broken, threads); }),
+              "worker 1 is gone");
 }
 
 }  // namespace

@@ -27,6 +27,10 @@ Buckets::Buckets(const FlatLayout& layout, GradientSums& sums, kvstore::Exchange
   left_ = std::make_unique<std::atomic<std::int32_t>[]>(buckets_.size());
 }
 
+bool Buckets::goes_beside() const {
+  return buckets_.size() > 1 && (threads_ > 1 || exchange_.waits_for_links());
+}
+
 void Buckets::begin() {
   given_up_ = false;
   finite_ = true;

@@ -23,7 +23,11 @@ class Buckets {
   void slice_is_ready(std::size_t slice);
   // By a computing thread that failed: nobody waits for it any more.
   void give_up();
-  // By the exchanging thread: sums up bucket after bucket and updates what can be updated then.
+  // Whether a thread of its own should exchange, while the others compute: there is something to
+  // compute meanwhile, and the exchange waits for a link, or for other threads of this worker. An
+  // exchange in memory takes the computing thread's own core, whoever does it.
+  bool goes_beside() const;
+  // Sums up bucket after bucket and updates what can be updated then.
   void exchange(const Update& update, const optim::UpdateContext& context);
 
   const float* total() const { return total_.data(); }
