@@ -137,17 +137,17 @@ Fold::Fold(std::vector<int> program, Element element, Reduction reduction)
   if (program_.size() > 3) tiles_.resize(deepest(program_) * kTileBytes);
 }
 
-void Fold::run(std::span<const std::byte* const> sources, std::byte* target, std::size_t count) {
+void Fold::run(std::span<const std::byte* const> sources, std::byte* target, std::size_t count,
+               std::span<std::byte* const> copies) {
   const std::size_t size = element_size(element_);
-  const auto source = [&](int word) { return sources[static_cast<std::size_t>(word)]; };
-  if (program_.size() == 1) {
-    if (source(program_[0]) != target) std::memcpy(target, source(program_[0]), count * size);
-    return;
+  const bool tiled = program_.size() > 3 || !copies.empty();
+  const std::size_t tile = tiled ? kTileBytes / size : count;
+  for (std::size_t begin = 0; begin < count; begin += tile) {
+    const std::size_t part = std::min(tile, count - begin);
+    run_tile(sources, target, begin, part);
+    for (std::byte* copy : copies)
+      std::memcpy(copy + begin * size, target + begin * size, part * size);
   }
-  if (program_.size() == 3)
-    return combine(element_, reduction_, source(program_[0]), source(program_[1]), target, count);
-  for (std::size_t begin = 0; begin < count; begin += kTileBytes / size)
-    run_tile(sources, target, begin, std::min(kTileBytes / size, count - begin));
 }
 
 // A sum lies in the tile of its own height on the stack; the last one goes to the target, when all
@@ -155,6 +155,11 @@ void Fold::run(std::span<const std::byte* const> sources, std::byte* target, std
 void Fold::run_tile(std::span<const std::byte* const> sources, std::byte* target, std::size_t begin,
                     std::size_t count) {
   const std::size_t offset = begin * element_size(element_);
+  if (program_.size() == 1) {
+    const std::byte* from = sources[static_cast<std::size_t>(program_[0])] + offset;
+    if (from != target + offset) std::memcpy(target + offset, from, count * element_size(element_));
+    return;
+  }
   stack_.clear();
   for (std::size_t i = 0; i < program_.size(); ++i) {
     if (program_[i] != kAdd) {

@@ -19,8 +19,9 @@ void combine(Element element, Reduction reduction, const std::byte* a, const std
 class Fold {
  public:
   Fold(std::vector<int> program, Element element, Reduction reduction);
-  // target may be one of the sources.
-  void run(std::span<const std::byte* const> sources, std::byte* target, std::size_t count);
+  // The target may be one of the sources. The copies get the same, tile by tile, while it is hot.
+  void run(std::span<const std::byte* const> sources, std::byte* target, std::size_t count,
+           std::span<std::byte* const> copies = {});
 
  private:
   void run_tile(std::span<const std::byte* const> sources, std::byte* target, std::size_t begin,

@@ -71,6 +71,25 @@ TEST(Fold, SumsOfIntegersWrap) {
   EXPECT_EQ(result[0], 4);
 }
 
+TEST(Fold, EveryCopyGetsWhatTheTargetGets) {
+  for (const std::size_t count : {1, 2047, 5000})
+    for (const std::vector<int>& program : {std::vector<int>{0}, std::vector<int>{0, 1, kAdd},
+                                            std::vector<int>{0, 1, 2, kAdd, kAdd}}) {
+      std::vector<std::vector<float>> values(3, std::vector<float>(count));
+      for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t k = 0; k < 3; ++k) values[k][i] = static_cast<float>(i * (k + 1));
+      const std::byte* const sources[] = {bytes(values[0]), bytes(values[1]), bytes(values[2])};
+      std::vector<float> plain(count), target(count), first(count), second(count);
+      Fold fold(program, Element::float32, Reduction::sum);
+      fold.run(sources, bytes(plain), count);
+      std::byte* const copies[] = {bytes(first), bytes(second)};
+      fold.run(sources, bytes(target), count, copies);
+      EXPECT_EQ(target, plain);
+      EXPECT_EQ(first, plain);
+      EXPECT_EQ(second, plain);
+    }
+}
+
 TEST(Fold, TheTargetMayBeAnyOfTheSources) {
   const std::size_t count = 5000;
   for (std::int64_t leaves = 1; leaves <= 6; ++leaves)

@@ -65,6 +65,41 @@ TEST(Shm, AJobThatExistsIsRefused) {
   EXPECT_FALSE(remove_shm(job));
 }
 
+cpu_set_t own_cores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  sched_getaffinity(0, sizeof cores, &cores);
+  return cores;
+}
+
+// The work of a rank whose thread may use these cores only.
+void meet_on(const cpu_set_t& cores, const std::string& job, int rank, int size) {
+  ASSERT_EQ(sched_setaffinity(0, sizeof cores, &cores), 0);
+  Communicator comm(connect_shm({job, rank, size}));
+  std::vector<float> data(30'000, 1.f);
+  for (int i = 0; i < 50; ++i) {
+    comm.barrier();
+    comm.all_reduce(std::as_writable_bytes(std::span(data)), Element::float32, Reduction::maximum);
+  }
+  const cpu_set_t after = own_cores();
+  EXPECT_TRUE(CPU_EQUAL(&after, &cores)) << "rank " << rank;
+}
+
+TEST(Shm, RanksOnOneCoreGetOnAndKeepTheCoresTheyMayUse) {
+  const cpu_set_t all = own_cores();
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  for (std::size_t core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+  for (const cpu_set_t& cores : {one, all})
+    for (const int size : {2, 5}) {
+      const std::string job = random_job();
+      std::vector<std::jthread> ranks;
+      for (int rank = 0; rank < size; ++rank)
+        ranks.emplace_back([&, rank] { meet_on(cores, job, rank, size); });
+    }
+}
+
 // In a process of its own, whose /dev/shm has one megabyte.
 int connect_in_little_memory() {
   if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)

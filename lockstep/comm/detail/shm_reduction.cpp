@@ -130,7 +130,7 @@ class ShmReduction {
       most = std::max(most, progress_.first[rank + 1] - progress_.first[rank]);
     sliced_ = call_.size > 1 && tree_.result.size() >= kSliced;
     // Where ranks share cores each wait costs a change of process: fewer waits, longer chunks.
-    const std::size_t wanted = call_.segment.header().crowded != 0 ? kStageBytes : kChunk;
+    const std::size_t wanted = call_.segment.is_crowded() ? kStageBytes : kChunk;
     const std::size_t bytes = std::min(wanted, kStageBytes / most) / 64 * 64;
     width_ = std::max<std::size_t>(bytes / size_, 1);
     const std::size_t chunks = (count_ + width_ - 1) / width_;
@@ -181,11 +181,11 @@ class ShmReduction {
     sources_.clear();
     for (int rank = 0; rank < call_.size; ++rank) add_sources(rank, chunk, own.begin);
     std::byte* to = tree_.result.data() + (whole.begin + own.begin) * size_;
-    progress_.fold->run(sources_, to, own.count());
+    copies_.clear();
     for (int rank = 0; sliced_ && rank < call_.size; ++rank)
       if (rank != call_.rank)
-        std::memcpy(call_.segment.stage(rank, number(chunk)) + own.begin * size_, to,
-                    own.count() * size_);
+        copies_.push_back(call_.segment.stage(rank, number(chunk)) + own.begin * size_);
+    progress_.fold->run(sources_, to, own.count(), copies_);
   }
 
   // Where a rank's nodes lie: its own in the caller's memory, the others' on their stages.
@@ -215,6 +215,7 @@ class ShmReduction {
   std::size_t width_ = 0;  // elements of a chunk
   bool sliced_ = false;
   std::vector<const std::byte*> sources_;
+  std::vector<std::byte*> copies_;
 };
 
 }  // namespace

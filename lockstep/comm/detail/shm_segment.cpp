@@ -126,8 +126,8 @@ void ShmSegment::create(const std::string& name) {
   map(file.number);
   header().bytes = bytes_;
   header().size = size_;
-  header().crowded = size_ > usable_cores() ? 1 : 0;
-  for (int i = 0; i < size_; ++i) rank(i).waiting_on = -1;
+  header().cores = usable_cores();
+  for (int i = 0; i < size_; ++i) rank(i).waiting_on = rank(i).core = -1;
   header().ready.store(kShmMagic);
 }
 

@@ -26,7 +26,7 @@ struct ShmHeader {
   std::atomic<std::uint64_t> ready;  // kShmMagic when rank 0 has laid it out
   std::uint64_t bytes;
   std::int32_t size;
-  std::uint32_t crowded;                                 // there are more ranks than cores
+  std::int32_t cores;                                    // that the ranks may use
   alignas(kCacheLine) std::atomic<std::int32_t> mapped;  // how many ranks have come
   alignas(kCacheLine) ShmVerdict verdict;
 };
@@ -39,6 +39,8 @@ struct ShmRank {
   std::atomic<std::uint32_t> bell;
   std::atomic<std::uint32_t> beat;       // grows now and then while it waits
   std::atomic<std::int32_t> waiting_on;  // a rank, or -1
+  // Where it ran when it last published something, or -1.
+  alignas(kCacheLine) std::atomic<std::int32_t> core;
   // Reductions: the last chunk that it has staged, has reduced its slice of, has done with.
   alignas(kCacheLine) std::atomic<std::uint64_t> staged;
   alignas(kCacheLine) std::atomic<std::uint64_t> reduced;
@@ -63,6 +65,8 @@ class ShmSegment {
   ShmSegment& operator=(const ShmSegment&) = delete;
 
   ShmHeader& header() const { return *reinterpret_cast<ShmHeader*>(base_); }
+  // There are more ranks than cores.
+  bool is_crowded() const { return size_ > header().cores; }
   ShmRank& rank(int rank) const;
   ShmStream& stream(int from, int to) const;
   std::byte* stream_bytes(int from, int to) const;

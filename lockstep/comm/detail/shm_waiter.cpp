@@ -16,6 +16,7 @@ namespace lockstep::comm {
 namespace {
 
 constexpr auto kNap = std::chrono::milliseconds(20);
+constexpr auto kStay = std::chrono::milliseconds(5);  // between two moves to another core
 constexpr auto kSample = std::chrono::milliseconds(150);
 
 // The kernel's own atomic word is the futex's.
@@ -27,11 +28,13 @@ std::uint32_t* word_of(std::atomic<std::uint32_t>& value) {
 }  // namespace
 
 ShmWaiter::ShmWaiter(const ShmSegment& segment, const ShmOptions& options)
-    : segment_(segment), rank_(options.rank), size_(options.size), host_(options.host) {
-  // With more ranks than cores, whoever spins keeps the one it waits for from running.
-  const bool crowded = segment.header().crowded != 0;
-  spins_ = crowded ? 20 : 2000;
-  yields_ = crowded ? 2 : 1;
+    : segment_(segment),
+      rank_(options.rank),
+      size_(options.size),
+      host_(options.host),
+      // With more ranks than cores, whoever spins keeps another rank from running.
+      spins_(segment.is_crowded() ? 200 : 2000),
+      yields_(segment.is_crowded() ? 8 : 1) {
   for (int rank = 0; rank < size_; ++rank)
     processes_.push_back(rank == rank_ ? -1
                                        : static_cast<int>(syscall(
@@ -49,13 +52,51 @@ void ShmWaiter::ring(int rank) const {
   syscall(SYS_futex, word_of(sleeper.bell), FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
+bool ShmWaiter::shares_core(int peer) const {
+  const int core = segment_.rank(peer).core.load(std::memory_order_relaxed);
+  return core >= 0 && core == sched_getcpu();
+}
+
+// Written only when it changes, so that the line stays in everybody's cache.
+void ShmWaiter::show_core() const {
+  std::atomic<std::int32_t>& shown = segment_.rank(rank_).core;
+  const int core = sched_getcpu();
+  if (shown.load(std::memory_order_relaxed) != core) shown.store(core, std::memory_order_relaxed);
+}
+
+// Whether as many ranks as a core should have are on this one already, and come before this rank.
+bool ShmWaiter::is_too_many(int core) const {
+  const int cores = segment_.header().cores;
+  int before = 0;
+  for (int rank = 0; rank < rank_; ++rank) before += segment_.rank(rank).core == core ? 1 : 0;
+  return before >= (size_ + cores - 1) / cores;
+}
+
+// Processes that wake each other are put on one core by the scheduler, and stay there while another
+// one has nothing to do. Who is too many leaves it; where it goes, and when it comes back, is the
+// scheduler's to say.
+void ShmWaiter::step_aside() {
+  const int core = sched_getcpu();
+  if (core < 0 || !is_too_many(core) || Clock::now() - moved_ < kStay) return;
+  moved_ = Clock::now();
+  cpu_set_t all, others;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  others = all;
+  CPU_CLR(static_cast<std::size_t>(core), &others);
+  if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+  sched_setaffinity(0, sizeof all, &all);
+  show_core();
+}
+
 void ShmWaiter::publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+  show_core();
   counter.store(value);
   for (int rank = 0; rank < size_; ++rank)
     if (segment_.rank(rank).sleeping.load() != 0 && rank != rank_) ring(rank);
 }
 
 void ShmWaiter::publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+  show_core();
   counter.store(value);
   if (segment_.rank(peer).sleeping.load() != 0) ring(peer);
 }
@@ -64,6 +105,7 @@ void ShmWaiter::publish_to(int peer, std::atomic<std::uint64_t>& counter, std::u
 // ends at once.
 void ShmWaiter::wait_long(const std::function<int()>& blocker, Deadline deadline,
                           std::string_view operation) {
+  step_aside();
   for (int i = 0; i < yields_; ++i) {
     sched_yield();
     if (blocker() < 0) return;

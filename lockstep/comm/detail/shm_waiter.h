@@ -9,7 +9,8 @@ namespace lockstep::comm {
 
 // How a rank waits for others in shared memory: it spins briefly, then gives its processor away,
 // then sleeps on a bell that whoever publishes something rings. While it sleeps it looks now and
-// then whether the others live, and whether somebody has failed.
+// then whether the others live, and whether somebody has failed. It does not spin for a rank on its
+// own core, which can only go on when this one lets it.
 class ShmWaiter {
  public:
   ShmWaiter(const ShmSegment& segment, const ShmOptions& options);
@@ -21,7 +22,9 @@ class ShmWaiter {
   template <class Blocker>
   void wait(const Blocker& blocker, Deadline deadline, std::string_view operation) {
     for (int i = 0; i < spins_; ++i) {
-      if (blocker() < 0) return;
+      const int peer = blocker();
+      if (peer < 0) return;
+      if (i % kLook == kLook - 1 && shares_core(peer)) break;
       __builtin_ia32_pause();
     }
     wait_long(std::cref(blocker), deadline, operation);
@@ -38,6 +41,12 @@ class ShmWaiter {
   void fail(ShmVerdict::Kind kind, int rank, const std::string& text) const;
 
  private:
+  static constexpr int kLook = 16;  // spins between two looks at the cores
+
+  bool shares_core(int peer) const;
+  void show_core() const;
+  bool is_too_many(int core) const;
+  void step_aside();
   void wait_long(const std::function<int()>& blocker, Deadline deadline,
                  std::string_view operation);
   void sleep(std::uint32_t bell, Deadline deadline);
@@ -53,6 +62,7 @@ class ShmWaiter {
   std::string host_;
   int spins_;
   int yields_;
+  Clock::time_point moved_ = {};
   std::vector<int> processes_;  // a pidfd for each rank; -1 where there is none
   struct Beats {
     Clock::time_point time;
