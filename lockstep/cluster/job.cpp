@@ -2,6 +2,7 @@
 #include "lockstep/cluster/job.h"
 
 #include "lockstep/base/version.h"
+#include "lockstep/cluster/detail/meeting.h"
 #include "lockstep/cluster/rendezvous.h"
 #include "lockstep/comm/group.h"
 
@@ -18,33 +19,62 @@ RendezvousOptions rendezvous_options(const Place& place, const JobOptions& optio
   result.secret = place.secret;
   result.size = place.size;
   result.rank = place.rank;
-  result.interface = first_given(options.interface, place.interface);
+  result.interface = place.interface;
   result.version = version();
   result.configuration = options.configuration;
   result.host = place.host;
-  result.timeout = options.timeout;
+  // The coordinator knows who is missing, so it has the first word.
+  result.timeout = options.timeout + std::chrono::seconds(1);
   return result;
 }
 
-comm::TransportKind transport_of(const Place& place, const JobOptions& options) {
-  const std::string& name = first_given(options.transport, place.transport);
-  return name.empty() ? comm::TransportKind::automatic : comm::parse_transport(name);
+comm::TransportKind kind_of(const std::string& transport) {
+  return transport.empty() ? comm::TransportKind::automatic : comm::parse_transport(transport);
+}
+
+detail::Meeting meet(const Place& place, std::chrono::milliseconds timeout) {
+  switch (place.launcher) {
+    case Place::Launcher::lockstep: break;
+    case Place::Launcher::mpi: return detail::meet_by_mpi(place, timeout);
+    case Place::Launcher::slurm: return detail::meet_by_slurm(place, timeout);
+    case Place::Launcher::kubernetes: return detail::meet_by_kubernetes(place, timeout);
+  }
+  return {place};
 }
 
 }  // namespace
 
 // The members stay with the coordinator until the end: it learns of those that die.
 struct Job::Impl {
+  detail::Meeting meeting = {};
   std::unique_ptr<Rendezvous> rendezvous = {};
   std::unique_ptr<comm::Communicator> communicator = {};
 
-  Impl(const Place& place, const JobOptions& options) {
-    const comm::TransportKind kind = transport_of(place, options);
-    if (place.launcher != Place::Launcher::lockstep)
-      throw Unsupported("job: only processes that lockstep launched can be connected");
-    rendezvous = std::make_unique<Rendezvous>(rendezvous_options(place, options));
+  Impl(Place place, const JobOptions& options) {
+    place.interface = first_given(options.interface, place.interface);
+    const std::string& transport = first_given(options.transport, place.transport);
+    if (transport == "mpi")
+      connect_by_mpi(place, options);
+    else
+      connect(place, options, kind_of(transport));
+  }
+
+  void connect(const Place& place, const JobOptions& options, comm::TransportKind kind) {
+    meeting = meet(place, options.timeout);
+    rendezvous = std::make_unique<Rendezvous>(rendezvous_options(meeting.place, options));
+    meeting.file.reset();
     communicator =
         std::make_unique<comm::Communicator>(comm::connect_group(rendezvous->bootstrap(), kind));
+  }
+
+  void connect_by_mpi(const Place& place, const JobOptions& options) {
+    if (place.launcher != Place::Launcher::mpi)
+      throw InvalidArgument(
+          "transport: mpi connects processes that mpirun started; this one has "
+          "been started otherwise: use auto");
+    communicator = std::make_unique<comm::Communicator>(detail::connect_by_mpi(place));
+    detail::check_agreement(*communicator, std::string(version()) + "\n" + options.configuration,
+                            options.timeout);
   }
 };
 

@@ -2,6 +2,7 @@
 #include "lockstep/cluster/place.h"
 
 #include "lockstep/cluster/detail/environment.h"
+#include "lockstep/cluster/detail/meeting.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -38,6 +39,13 @@ std::optional<Place> lockstep_place() {
 
 }  // namespace
 
-std::optional<Place> find_place() { return lockstep_place(); }
+// Whoever is nearest to the process comes first: lockstep launch may run inside a step of Slurm,
+// and so may OpenMPI's mpirun. MPICH's variables are Slurm's own too.
+std::optional<Place> find_place() {
+  for (const auto find : {lockstep_place, detail::find_kubernetes_place, detail::find_openmpi_place,
+                          detail::find_slurm_place, detail::find_mpich_place})
+    if (auto place = find()) return place;
+  return std::nullopt;
+}
 
 }  // namespace lockstep::cluster

@@ -12,12 +12,13 @@ namespace lockstep::cluster {
 struct Place {
   // lockstep: LOCKSTEP_RANK, _WORKERS, _COORDINATOR (host:port), _SECRET, and where given _HOST,
   // _INTERFACE, _TRANSPORT. mpi, slurm: mpirun's and srun's own variables; where the members meet
-  // is found out by MPI, or by a file in a folder that all of them see.
-  enum class Launcher { lockstep, mpi, slurm };
+  // is found out by MPI, or by a file in a folder that all of them see. kubernetes: as lockstep's,
+  // but the rank is JOB_COMPLETION_INDEX and the coordinator is run by rank 0.
+  enum class Launcher { lockstep, mpi, slurm, kubernetes };
   Launcher launcher = Launcher::lockstep;
   int rank = 0;
   int size = 1;
-  comm::Endpoint coordinator = {};  // of a job that lockstep launched; so are the rest
+  comm::Endpoint coordinator = {};  // of lockstep's and kubernetes' jobs; so is the secret
   std::string secret = {}, host = {}, interface = {}, transport = {};
 };
 
