@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/transports/hybrid.h"
 #include "lockstep/comm/transports/shm.h"
 #include "lockstep/comm/transports/tcp.h"
 #include "lockstep/comm/transports/ucx.h"
@@ -49,6 +50,18 @@ std::unique_ptr<Transport> connect_by_memory(const Bootstrap& bootstrap) {
   return connect_shm(options);
 }
 
+// Whether any two ranks share a host.
+bool has_neighbours(std::vector<std::string> hosts) {
+  std::sort(hosts.begin(), hosts.end());
+  return std::adjacent_find(hosts.begin(), hosts.end()) != hosts.end();
+}
+
+std::unique_ptr<Transport> connect_between(const Bootstrap& bootstrap, TransportKind kind) {
+  if (kind == TransportKind::ucx) return connect_ucx(bootstrap);
+  if (kind == TransportKind::zmq) return connect_zmq(bootstrap);
+  return connect_tcp(bootstrap);
+}
+
 }  // namespace
 
 TransportKind parse_transport(std::string_view name) {
@@ -66,12 +79,12 @@ std::string_view to_string(TransportKind kind) {
 }
 
 std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap, TransportKind kind) {
-  if (kind == TransportKind::automatic)
-    kind = is_one_host(bootstrap.hosts) ? TransportKind::shm : TransportKind::tcp;
+  const bool one_host = is_one_host(bootstrap.hosts);
+  if (kind == TransportKind::automatic) kind = one_host ? TransportKind::shm : TransportKind::tcp;
   if (kind == TransportKind::shm) return connect_by_memory(bootstrap);
-  if (kind == TransportKind::ucx) return connect_ucx(bootstrap);
-  if (kind == TransportKind::zmq) return connect_zmq(bootstrap);
-  return connect_tcp(bootstrap);
+  auto between = connect_between(bootstrap, kind);
+  if (one_host || !has_neighbours(bootstrap.hosts)) return between;
+  return connect_hybrid(bootstrap, std::move(between));
 }
 
 }  // namespace lockstep::comm

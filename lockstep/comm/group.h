@@ -8,7 +8,9 @@
 
 namespace lockstep::comm {
 
-// How a group's ranks are connected. automatic: shared memory inside a host, tcp between hosts.
+// How a group's ranks are connected. automatic: shared memory inside a host, tcp between hosts. A
+// group of several hosts uses what is named here between hosts, and
+// shared memory inside each; with zmq all that leaves a host is encrypted.
 enum class TransportKind { automatic, shm, tcp, ucx, zmq };
 
 // "auto", "shm", "tcp", "ucx", "zmq". Throws InvalidArgument, which lists them.

@@ -48,7 +48,7 @@ Floats tree_values(std::int64_t lo, std::int64_t hi, std::size_t count) {
   return values;
 }
 
-class Collectives : public ::testing::TestWithParam<TransportKind> {
+class Collectives : public ::testing::TestWithParam<WorldKind> {
  protected:
   void on_ranks(int size, const std::function<void(Communicator&)>& body) {
     run_ranks(GetParam(), size, body);
@@ -287,7 +287,7 @@ TEST(Hierarchical, HostsAddInTheCanonicalOrderToo) {
   const std::vector<std::vector<std::string>> layouts = {
       {"a", "a", "b", "b", "b"}, {"a", "b", "b"}, {"a", "b", "a", "b"}, {"a", "a", "a", "b"}};
   for (const std::vector<std::string>& hosts : layouts) {
-    const TransportKind kind{"hosts", false, [&](int) { return make_in_process_world(hosts); }};
+    const WorldKind kind{"hosts", false, [&](int) { return make_in_process_world(hosts); }};
     const int size = static_cast<int>(hosts.size());
     run_ranks(kind, size, [&](Communicator& comm) {
       for (const std::int64_t shards : {3, 8, 13}) {
@@ -304,7 +304,7 @@ TEST(Hierarchical, HostsAddInTheCanonicalOrderToo) {
 }
 
 TEST(InProcess, ATransportWithoutAnAllReduceOfItsOwnSaysSo) {
-  run_ranks(transport_kinds()[0], 2, [](Communicator& comm) {
+  run_ranks(world_kinds()[0], 2, [](Communicator& comm) {
     Floats data(1);
     EXPECT_EQ(message_of<Unsupported>([&] {
                 comm.all_reduce(bytes_of(data), Element::float32, Reduction::sum,
@@ -391,9 +391,9 @@ TEST_P(Collectives, WrongArgumentsAreRefusedAndBreakNothing) {
   });
 }
 
-std::string name_of(const ::testing::TestParamInfo<TransportKind>& info) { return info.param.name; }
+std::string name_of(const ::testing::TestParamInfo<WorldKind>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Collectives, ::testing::ValuesIn(transport_kinds()), name_of);
+INSTANTIATE_TEST_SUITE_P(Transports, Collectives, ::testing::ValuesIn(world_kinds()), name_of);
 
 }  // namespace
 }  // namespace lockstep::comm

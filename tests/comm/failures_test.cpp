@@ -45,7 +45,7 @@ Report report_of(int reporter, const CommError& error, Clock::time_point begin) 
 }
 
 // Runs the body on every rank and tells what each one threw.
-std::vector<Report> reports_of(const TransportKind& kind, int size,
+std::vector<Report> reports_of(const WorldKind& kind, int size,
                                const std::function<void(Communicator&)>& body) {
   std::vector<Report> reports(static_cast<std::size_t>(size));
   run_ranks(kind, size, [&](Communicator& comm) {
@@ -59,7 +59,7 @@ std::vector<Report> reports_of(const TransportKind& kind, int size,
   return reports;
 }
 
-class Failures : public ::testing::TestWithParam<TransportKind> {};
+class Failures : public ::testing::TestWithParam<WorldKind> {};
 
 TEST_P(Failures, AbortFromAnotherThreadEndsTheCallOnEveryRank) {
   const auto reports = reports_of(GetParam(), 3, [](Communicator& comm) {
@@ -153,7 +153,7 @@ class Ranks {
  public:
   using Body = std::function<void(Communicator&)>;
 
-  Ranks(const TransportKind& kind, int size, const Body& body) : world_(kind.make(size)) {
+  Ranks(const WorldKind& kind, int size, const Body& body) : world_(kind.make(size)) {
     for (int rank = 0; rank < size; ++rank) spawn(rank, body);
   }
   ~Ranks() {
@@ -249,7 +249,7 @@ void expect_nothing_in_shared_memory() {
 }
 
 // A random rank meets the signal at a random time; every other one must say so.
-void strike(const TransportKind& kind, int signal, std::chrono::milliseconds patience) {
+void strike(const WorldKind& kind, int signal, std::chrono::milliseconds patience) {
   std::mt19937 random(static_cast<std::uint32_t>(lockstep::testing::seed_of_this_run()));
   for (const int size : {2, 4}) {
     Ranks ranks(kind, size, use);
@@ -279,9 +279,9 @@ TEST_P(Failures, EveryRankNamesOneThatWasStopped) {
   strike(GetParam(), SIGSTOP, 10s);
 }
 
-std::string name_of(const ::testing::TestParamInfo<TransportKind>& info) { return info.param.name; }
+std::string name_of(const ::testing::TestParamInfo<WorldKind>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Failures, ::testing::ValuesIn(transport_kinds()), name_of);
+INSTANTIATE_TEST_SUITE_P(Transports, Failures, ::testing::ValuesIn(world_kinds()), name_of);
 
 }  // namespace
 }  // namespace lockstep::comm

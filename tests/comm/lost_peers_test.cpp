@@ -45,7 +45,7 @@ std::string all_to_all(Transport& transport, std::size_t count, Deadline deadlin
   return "ok";
 }
 
-class LostPeers : public ::testing::TestWithParam<TransportKind> {
+class LostPeers : public ::testing::TestWithParam<WorldKind> {
  protected:
   void SetUp() override {
     if (!GetParam().forks) GTEST_SKIP() << "this one does not connect processes";
@@ -163,7 +163,7 @@ TEST_P(LostPeers, AnAbortInAnotherThreadEndsAWaitingExchange) {
   EXPECT_PRED2(contains, result(0), "Aborted: wait: aborted by rank 0: enough");
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, LostPeers, ::testing::ValuesIn(transport_kinds()),
+INSTANTIATE_TEST_SUITE_P(Transports, LostPeers, ::testing::ValuesIn(world_kinds()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -18,7 +18,7 @@ class World {
   virtual std::unique_ptr<Transport> connect(int rank) = 0;
 };
 
-struct TransportKind {
+struct WorldKind {
   std::string name;
   bool forks = false;
   std::function<std::unique_ptr<World>(int size)> make;
@@ -27,11 +27,14 @@ struct TransportKind {
 std::string random_job();
 std::unique_ptr<World> make_in_process_world(std::vector<std::string> hosts);
 
+// Ranks on the hosts of these letters, connected as connect_group does by itself.
+WorldKind make_hosts_kind(const std::string& hosts);
+
 // Every transport of this build: the suite runs on each.
-std::vector<TransportKind> transport_kinds();
+std::vector<WorldKind> world_kinds();
 
 // Runs the body once for each rank, each in a thread of its own, and rethrows the error of the
 // lowest rank that had one.
-void run_ranks(const TransportKind& kind, int size, const std::function<void(Communicator&)>& body);
+void run_ranks(const WorldKind& kind, int size, const std::function<void(Communicator&)>& body);
 
 }  // namespace lockstep::comm

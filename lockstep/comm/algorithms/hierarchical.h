@@ -5,8 +5,9 @@
 
 namespace lockstep::comm {
 
-// `hosts` are the ranks of each host.
+// `hosts` are the ranks of each host; `inside` connects those of this one, where there is better
+// than the call's transport.
 void hierarchical_reduce(const Call& call, const TreeCall& tree, std::span<const ShardRange> ranges,
-                         const std::vector<std::vector<int>>& hosts);
+                         const std::vector<std::vector<int>>& hosts, Transport* inside = nullptr);
 
 }  // namespace lockstep::comm

@@ -15,7 +15,7 @@ namespace lockstep::comm::detail {
 namespace {
 
 // A message is a letter, a text and a zero byte.
-constexpr char kGoodbye = 'G', kAbort = 'A', kQuestion = 'Q', kWaiting = 'W';
+constexpr char kGoodbye = 'G', kAbort = 'A', kQuestion = 'Q', kWaiting = 'W', kKnock = 'K';
 constexpr std::size_t kLongestReason = 1000;
 constexpr auto kAnswerTime = std::chrono::milliseconds(250);
 
@@ -72,12 +72,12 @@ void Lifeline::tell_all(const std::string& message) {
     if (peer.socket) ::send(peer.socket.fd(), message.data(), message.size(), MSG_NOSIGNAL);
 }
 
-void Lifeline::abort(const std::string& reason) {
+bool Lifeline::abort(const std::string& reason) {
   const std::lock_guard lock(sending_);
-  if (!note_abort(rank_, reason.substr(0, kLongestReason))) return;
+  if (!note_abort(rank_, reason.substr(0, kLongestReason))) return false;
   tell_all(abort_message(rank_, reason_));
   const std::uint64_t one = 1;
-  if (::write(wake_.fd(), &one, sizeof one) < 0) return;  // it is awake then
+  return ::write(wake_.fd(), &one, sizeof one) > 0 || aborted_;  // where it fails it is awake
 }
 
 // The first one is the reason for all that follow: what comes from other ranks later is its echo.
@@ -136,6 +136,8 @@ void Lifeline::send(Peer& peer, const std::string& message) {
   if (peer.socket) ::send(peer.socket.fd(), message.data(), message.size(), MSG_NOSIGNAL);
 }
 
+void Lifeline::knock(int rank) { send(peers_[static_cast<std::size_t>(rank)], {kKnock, '\0'}); }
+
 void Lifeline::ask(int rank) {
   if (rank < 0 || rank >= size() || rank == rank_) return;
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
@@ -191,22 +193,29 @@ void Lifeline::throw_lost(int rank, std::string_view operation, const std::strin
 
 void Lifeline::throw_timeout(std::span<const Transfer> transfers, std::string_view operation,
                              Deadline begin) {
-  const std::chrono::duration<double> waited = Clock::now() - begin;
   const Transfer* late = nullptr;
   for (const Transfer& one : transfers)
     if (one.done < one.bytes.size()) {
       late = &one;
       ask(one.peer);
     }
+  std::string more;
+  if (late != nullptr)
+    more = fmt::format("; {} of {} bytes {} rank {}", late->done, late->bytes.size(),
+                       late->kind == Transfer::Kind::send ? "went to" : "came from", late->peer);
+  throw_timeout(late == nullptr ? -1 : late->peer, operation, begin, more);
+}
+
+void Lifeline::throw_timeout(int peer, std::string_view operation, Deadline begin,
+                             const std::string& more) {
+  const std::chrono::duration<double> waited = Clock::now() - begin;
+  ask(peer);
   const int silent = find_silent(operation);
-  const bool all_wait = silent < 0 && late != nullptr;
-  const int rank = all_wait ? late->peer : silent;
+  const int rank = silent >= 0 ? silent : peer;
   std::string text = fmt::format("{}: rank {} on {} did not do its part within {:.1f} s", operation,
                                  rank, rank >= 0 ? host(rank) : "no host", waited.count());
-  if (late != nullptr)
-    text += fmt::format("; {} of {} bytes {} rank {}", late->done, late->bytes.size(),
-                        late->kind == Transfer::Kind::send ? "went to" : "came from", late->peer);
-  if (all_wait) text += "; it waits too: the ranks' calls do not match, or a link is too slow";
+  text += more;
+  if (silent < 0) text += "; it waits too: the ranks' calls do not match, or a link is too slow";
   throw Timeout(text, rank, rank >= 0 ? host(rank) : "", std::string(operation));
 }
 

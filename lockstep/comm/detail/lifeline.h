@@ -30,8 +30,11 @@ class Lifeline {
   // Readable as soon as check() has something new to see.
   int fd() const { return epoll_.fd(); }
 
-  // From any thread.
-  void abort(const std::string& reason);
+  // From any thread. False when there was one before.
+  bool abort(const std::string& reason);
+
+  // Wakes a peer that sleeps on its fd().
+  void knock(int rank);
 
   // A peer's end of a data connection has closed. Why is on the lifeline, or will be soon.
   [[noreturn]] void explain_close(int rank, std::string_view operation, const std::string& why);
@@ -41,6 +44,9 @@ class Lifeline {
   // that says nothing is to blame.
   [[noreturn]] void throw_timeout(std::span<const Transfer> transfers, std::string_view operation,
                                   Deadline begin);
+  // The same where it is one peer that is waited for; `more` is what else is known.
+  [[noreturn]] void throw_timeout(int peer, std::string_view operation, Deadline begin,
+                                  const std::string& more = {});
   // What this rank answers to such a question.
   void wait_for(int rank) { waits_for_ = rank; }
 

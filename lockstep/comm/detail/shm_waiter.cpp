@@ -17,6 +17,7 @@ namespace {
 
 constexpr auto kNap = std::chrono::milliseconds(20);
 constexpr auto kStay = std::chrono::milliseconds(5);  // between two moves to another core
+constexpr std::uint32_t kAwake = 0, kAsleep = 1, kElsewhere = 2;
 constexpr auto kSample = std::chrono::milliseconds(150);
 
 // The kernel's own atomic word is the futex's.
@@ -32,6 +33,9 @@ ShmWaiter::ShmWaiter(const ShmSegment& segment, const ShmOptions& options)
       rank_(options.rank),
       size_(options.size),
       host_(options.host),
+      names_(options.names),
+      on_wait_(options.on_wait),
+      knock_(options.knock),
       // With more ranks than cores, whoever spins keeps another rank from running.
       spins_(segment.is_crowded() ? 200 : 2000),
       yields_(segment.is_crowded() ? 8 : 1) {
@@ -50,6 +54,25 @@ void ShmWaiter::ring(int rank) const {
   ShmRank& sleeper = segment_.rank(rank);
   ++sleeper.bell;
   syscall(SYS_futex, word_of(sleeper.bell), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  std::uint32_t elsewhere = kElsewhere;  // the first to ring knocks too
+  if (knock_ && rank != rank_ && sleeper.sleeping.compare_exchange_strong(elsewhere, kAsleep))
+    knock_(name(rank));
+}
+
+void ShmWaiter::lie_down(int peer) {
+  ShmRank& own = segment_.rank(rank_);
+  own.waiting_on = peer;
+  own.sleeping = kElsewhere;
+}
+
+void ShmWaiter::get_up() {
+  ShmRank& own = segment_.rank(rank_);
+  own.sleeping = kAwake;
+  own.waiting_on = -1;
+}
+
+int ShmWaiter::name(int rank) const {
+  return names_.empty() ? rank : names_[static_cast<std::size_t>(rank)];
 }
 
 bool ShmWaiter::shares_core(int peer) const {
@@ -114,20 +137,24 @@ void ShmWaiter::wait_long(const std::function<int()>& blocker, Deadline deadline
   before_ = recent_ = {};
   sample_beats();
   while (true) {
-    own.sleeping = 1;
+    own.sleeping = kAsleep;
     const std::uint32_t bell = own.bell;
     const int peer = blocker();
     own.waiting_on = peer;
     if (peer < 0) break;
     check_verdict(operation);
-    check_lives(peer, blocker);
+    // A larger group knows who lives, and why somebody left.
+    if (on_wait_)
+      on_wait_(name(peer), deadline, operation);
+    else
+      check_lives(peer, blocker);
     if (Clock::now() >= deadline) fail_late(peer);
     check_verdict(operation);
     sleep(bell, deadline);
     ++own.beat;
     sample_beats();
   }
-  own.sleeping = 0;
+  own.sleeping = kAwake;
 }
 
 void ShmWaiter::sleep(std::uint32_t bell, Deadline deadline) {
@@ -142,11 +169,12 @@ void ShmWaiter::sleep(std::uint32_t bell, Deadline deadline) {
 void ShmWaiter::check_lives(int blocker, const std::function<int()>& still) const {
   const bool left = segment_.rank(blocker).closed != 0;
   if (left && still() == blocker)
-    fail(ShmVerdict::Kind::lost, blocker,
-         fmt::format("rank {} on {} has left the group", blocker, host_));
+    fail(ShmVerdict::Kind::lost, name(blocker),
+         fmt::format("rank {} on {} has left the group", name(blocker), host_));
   for (int rank = 0; rank < size_; ++rank)
     if (has_died(rank) && still() >= 0)
-      fail(ShmVerdict::Kind::lost, rank, fmt::format("rank {} on {} is gone", rank, host_));
+      fail(ShmVerdict::Kind::lost, name(rank),
+           fmt::format("rank {} on {} is gone", name(rank), host_));
 }
 
 bool ShmWaiter::has_died(int rank) const {
@@ -162,20 +190,20 @@ bool ShmWaiter::has_died(int rank) const {
 // not. Where that leads round in a circle, each does its part of another call.
 void ShmWaiter::fail_late(int blocker) const {
   std::vector<bool> met(static_cast<std::size_t>(size_));
-  std::string circle = fmt::format("rank {} for rank {}", rank_, blocker);
+  std::string circle = fmt::format("rank {} for rank {}", name(rank_), name(blocker));
   met[static_cast<std::size_t>(rank_)] = true;
   while (!met[static_cast<std::size_t>(blocker)] && is_waiting(blocker)) {
     const int next = segment_.rank(blocker).waiting_on;
     if (next < 0) break;
-    circle += fmt::format(", rank {} for rank {}", blocker, next);
+    circle += fmt::format(", rank {} for rank {}", name(blocker), name(next));
     met[static_cast<std::size_t>(blocker)] = true;
     blocker = next;
   }
   if (met[static_cast<std::size_t>(blocker)])
     fail(ShmVerdict::Kind::timeout, -1,
          "the ranks wait for each other, their calls do not match: " + circle);
-  fail(ShmVerdict::Kind::timeout, blocker,
-       fmt::format("rank {} on {} has not done its part in time", blocker, host_));
+  fail(ShmVerdict::Kind::timeout, name(blocker),
+       fmt::format("rank {} on {} has not done its part in time", name(blocker), host_));
 }
 
 // A stopped process may have been stopped while it waited, but then its heart does not beat.

@@ -35,9 +35,14 @@ class ShmWaiter {
   void publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value);
 
   void ring(int rank) const;
+  // Around a sleep elsewhere, which ShmOptions::knock ends, while `peer` is waited for.
+  void lie_down(int peer);
+  void get_up();
+  // What messages call a rank.
+  int name(int rank) const;
   // Throws the group's first failure, if there is one.
   void check_verdict(std::string_view operation) const;
-  // The first failure wins.
+  // The first failure wins. `rank` and `text` are in the names of messages.
   void fail(ShmVerdict::Kind kind, int rank, const std::string& text) const;
 
  private:
@@ -60,6 +65,9 @@ class ShmWaiter {
   int rank_;
   int size_;
   std::string host_;
+  std::vector<int> names_;
+  std::function<void(int, Deadline, std::string_view)> on_wait_;
+  std::function<void(int)> knock_;
   int spins_;
   int yields_;
   Clock::time_point moved_ = {};

@@ -6,8 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "lockstep/comm/detail/shm_reduction.h"
-#include "lockstep/comm/detail/shm_waiter.h"
+#include "lockstep/comm/detail/shm_transport.h"
 
 namespace lockstep::comm {
 namespace {
@@ -19,152 +18,161 @@ std::string random_job() {
   return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
 }
 
-class ShmTransport final : public Transport {
- public:
-  explicit ShmTransport(const ShmOptions& options)
-      : options_(options), segment_(options), waiter_(segment_, options) {}
-  ~ShmTransport() override {
-    segment_.rank(options_.rank).closed = 1;
-    for (int peer = 0; peer < options_.size; ++peer) waiter_.ring(peer);
-  }
-  ShmTransport(const ShmTransport&) = delete;
-  ShmTransport& operator=(const ShmTransport&) = delete;
-
-  std::string_view name() const override { return "shm"; }
-  int rank() const override { return options_.rank; }
-  int size() const override { return options_.size; }
-  const std::string& host(int /*rank*/) const override { return options_.host; }
-
-  void exchange(std::span<Transfer> transfers, Deadline deadline,
-                std::string_view operation) override {
-    waiter_.check_verdict(operation);
-    while (true) {
-      find_open(transfers);
-      if (open_.empty()) return;
-      bool moved = false;
-      for (Transfer* transfer : open_) moved = move(*transfer) || moved;
-      if (!moved) waiter_.wait([this] { return blocker(); }, deadline, operation);
-    }
-  }
-
-  bool tree_reduce(const TreeCall& call, Deadline deadline, std::string_view operation) override {
-    waiter_.check_verdict(operation);
-    shm_tree_reduce({segment_, waiter_, options_.rank, options_.size, deadline, operation}, call,
-                    progress_);
-    return true;
-  }
-
-  bool barrier(Deadline deadline, std::string_view operation) override {
-    waiter_.check_verdict(operation);
-    shm_barrier({segment_, waiter_, options_.rank, options_.size, deadline, operation}, progress_);
-    return true;
-  }
-
-  void abort(const std::string& reason) override {
-    waiter_.fail(ShmVerdict::Kind::aborted, options_.rank,
-                 fmt::format("aborted by rank {}: {}", options_.rank, reason));
-  }
-
-  // The first of the ranks makes up a name and tells the others.
-  std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline) override {
-    std::array<char, 24> job{};
-    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(job));
-    std::vector<Transfer> transfers;
-    if (ranks.front() == rank()) {
-      const std::string name = random_job();
-      std::copy(name.begin(), name.end(), job.begin());
-      for (std::size_t i = 1; i < ranks.size(); ++i)
-        transfers.push_back({Transfer::Kind::send, ranks[i], bytes});
-    } else {
-      transfers.push_back({Transfer::Kind::receive, ranks.front(), bytes});
-    }
-    exchange(transfers, deadline, "split");
-    ShmOptions options = options_;
-    options.job.assign(job.begin(), job.end());
-    options.size = static_cast<int>(ranks.size());
-    const auto place = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
-    options.rank = static_cast<int>(place);
-    options.timeout =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    return std::make_unique<ShmTransport>(options);
-  }
-
- private:
-  // A stream carries one transfer at a time: the first that is not done.
-  void find_open(std::span<Transfer> transfers) {
-    open_.clear();
-    for (Transfer& transfer : transfers) {
-      if (transfer.done == transfer.bytes.size()) continue;
-      const auto same = [&](const Transfer* other) {
-        return other->kind == transfer.kind && other->peer == transfer.peer;
-      };
-      if (std::none_of(open_.begin(), open_.end(), same)) open_.push_back(&transfer);
-    }
-  }
-
-  // How many bytes could move now.
-  std::size_t room(const Transfer& transfer) const {
-    if (transfer.kind == Transfer::Kind::send) {
-      const ShmStream& stream = segment_.stream(rank(), transfer.peer);
-      return segment_.stream_size() -
-             (stream.written.load(std::memory_order_relaxed) - stream.read);
-    }
-    const ShmStream& stream = segment_.stream(transfer.peer, rank());
-    return stream.written - stream.read.load(std::memory_order_relaxed);
-  }
-
-  int blocker() const {
-    for (const Transfer* transfer : open_)
-      if (room(*transfer) > 0) return -1;
-    return open_.front()->peer;
-  }
-
-  bool move(Transfer& transfer) {
-    const std::size_t count =
-        std::min({room(transfer), transfer.bytes.size() - transfer.done, kBite});
-    if (count == 0) return false;
-    std::byte* bytes = transfer.bytes.data() + transfer.done;
-    if (transfer.kind == Transfer::Kind::send)
-      write(transfer.peer, bytes, count);
-    else
-      read(transfer.peer, bytes, count);
-    transfer.done += count;
-    return true;
-  }
-
-  void write(int peer, const std::byte* from, std::size_t count) {
-    ShmStream& stream = segment_.stream(rank(), peer);
-    const std::uint64_t at = stream.written.load(std::memory_order_relaxed);
-    std::byte* ring = segment_.stream_bytes(rank(), peer);
-    const std::size_t offset = at % segment_.stream_size();
-    const std::size_t first = std::min(count, segment_.stream_size() - offset);
-    std::memcpy(ring + offset, from, first);
-    std::memcpy(ring, from + first, count - first);
-    waiter_.publish_to(peer, stream.written, at + count);
-  }
-
-  void read(int peer, std::byte* to, std::size_t count) {
-    ShmStream& stream = segment_.stream(peer, rank());
-    const std::uint64_t at = stream.read.load(std::memory_order_relaxed);
-    const std::byte* ring = segment_.stream_bytes(peer, rank());
-    const std::size_t offset = at % segment_.stream_size();
-    const std::size_t first = std::min(count, segment_.stream_size() - offset);
-    std::memcpy(to, ring + offset, first);
-    std::memcpy(to + first, ring, count - first);
-    waiter_.publish_to(peer, stream.read, at + count);
-  }
-
-  ShmOptions options_;
-  ShmSegment segment_;
-  ShmWaiter waiter_;
-  ShmProgress progress_;
-  std::vector<Transfer*> open_;
-};
-
 }  // namespace
 
-std::unique_ptr<Transport> connect_shm(const ShmOptions& options) {
+namespace detail {
+
+ShmTransport::ShmTransport(const ShmOptions& options)
+    : options_(options), segment_(options), waiter_(segment_, options) {}
+
+ShmTransport::~ShmTransport() {
+  segment_.rank(options_.rank).closed = 1;
+  for (int peer = 0; peer < options_.size; ++peer) waiter_.ring(peer);
+}
+
+void ShmTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
+                            std::string_view operation) {
+  waiter_.check_verdict(operation);
+  while (true) {
+    const bool moved = move_open(transfers);
+    if (open_.empty()) return;
+    if (!moved) waiter_.wait([this] { return blocker(); }, deadline, operation);
+  }
+}
+
+bool ShmTransport::tree_reduce(const TreeCall& call, Deadline deadline,
+                               std::string_view operation) {
+  waiter_.check_verdict(operation);
+  shm_tree_reduce({segment_, waiter_, options_.rank, options_.size, deadline, operation}, call,
+                  progress_);
+  return true;
+}
+
+bool ShmTransport::barrier(Deadline deadline, std::string_view operation) {
+  waiter_.check_verdict(operation);
+  shm_barrier({segment_, waiter_, options_.rank, options_.size, deadline, operation}, progress_);
+  return true;
+}
+
+void ShmTransport::abort(const std::string& reason) {
+  waiter_.fail(ShmVerdict::Kind::aborted, waiter_.name(rank()),
+               fmt::format("aborted by rank {}: {}", waiter_.name(rank()), reason));
+}
+
+// The first of the ranks makes up a name and tells the others.
+std::unique_ptr<Transport> ShmTransport::subgroup(const std::vector<int>& ranks,
+                                                  Deadline deadline) {
+  std::array<char, 24> job{};
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(job));
+  std::vector<Transfer> transfers;
+  if (ranks.front() == rank()) {
+    const std::string name = random_job();
+    std::copy(name.begin(), name.end(), job.begin());
+    for (std::size_t i = 1; i < ranks.size(); ++i)
+      transfers.push_back({Transfer::Kind::send, ranks[i], bytes});
+  } else {
+    transfers.push_back({Transfer::Kind::receive, ranks.front(), bytes});
+  }
+  exchange(transfers, deadline, "split");
+  ShmOptions options = options_;
+  options.job.assign(job.begin(), job.end());
+  options.size = static_cast<int>(ranks.size());
+  options.names = {};
+  options.on_wait = {};
+  options.knock = {};
+  const auto place = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
+  options.rank = static_cast<int>(place);
+  options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   return std::make_unique<ShmTransport>(options);
+}
+
+bool ShmTransport::move_on(std::span<Transfer> transfers, std::string_view operation) {
+  waiter_.check_verdict(operation);
+  const bool moved = move_open(transfers);
+  find_open(transfers);
+  return moved;
+}
+
+bool ShmTransport::lie_down() {
+  if (open_.empty()) return true;
+  waiter_.lie_down(open_.front()->peer);
+  return blocker() >= 0;
+}
+
+bool ShmTransport::move_open(std::span<Transfer> transfers) {
+  find_open(transfers);
+  bool moved = false;
+  for (Transfer* transfer : open_) moved = move(*transfer) || moved;
+  return moved;
+}
+
+// A stream carries one transfer at a time: the first that is not done.
+void ShmTransport::find_open(std::span<Transfer> transfers) {
+  open_.clear();
+  for (Transfer& transfer : transfers) {
+    if (transfer.done == transfer.bytes.size()) continue;
+    const auto same = [&](const Transfer* other) {
+      return other->kind == transfer.kind && other->peer == transfer.peer;
+    };
+    if (std::none_of(open_.begin(), open_.end(), same)) open_.push_back(&transfer);
+  }
+}
+
+// How many bytes could move now.
+std::size_t ShmTransport::room(const Transfer& transfer) const {
+  if (transfer.kind == Transfer::Kind::send) {
+    const ShmStream& stream = segment_.stream(rank(), transfer.peer);
+    return segment_.stream_size() - (stream.written.load(std::memory_order_relaxed) - stream.read);
+  }
+  const ShmStream& stream = segment_.stream(transfer.peer, rank());
+  return stream.written - stream.read.load(std::memory_order_relaxed);
+}
+
+int ShmTransport::blocker() const {
+  for (const Transfer* transfer : open_)
+    if (room(*transfer) > 0) return -1;
+  return open_.front()->peer;
+}
+
+bool ShmTransport::move(Transfer& transfer) {
+  const std::size_t count =
+      std::min({room(transfer), transfer.bytes.size() - transfer.done, kBite});
+  if (count == 0) return false;
+  std::byte* bytes = transfer.bytes.data() + transfer.done;
+  if (transfer.kind == Transfer::Kind::send)
+    write(transfer.peer, bytes, count);
+  else
+    read(transfer.peer, bytes, count);
+  transfer.done += count;
+  return true;
+}
+
+void ShmTransport::write(int peer, const std::byte* from, std::size_t count) {
+  ShmStream& stream = segment_.stream(rank(), peer);
+  const std::uint64_t at = stream.written.load(std::memory_order_relaxed);
+  std::byte* ring = segment_.stream_bytes(rank(), peer);
+  const std::size_t offset = at % segment_.stream_size();
+  const std::size_t first = std::min(count, segment_.stream_size() - offset);
+  std::memcpy(ring + offset, from, first);
+  std::memcpy(ring, from + first, count - first);
+  waiter_.publish_to(peer, stream.written, at + count);
+}
+
+void ShmTransport::read(int peer, std::byte* to, std::size_t count) {
+  ShmStream& stream = segment_.stream(peer, rank());
+  const std::uint64_t at = stream.read.load(std::memory_order_relaxed);
+  const std::byte* ring = segment_.stream_bytes(peer, rank());
+  const std::size_t offset = at % segment_.stream_size();
+  const std::size_t first = std::min(count, segment_.stream_size() - offset);
+  std::memcpy(to, ring + offset, first);
+  std::memcpy(to + first, ring, count - first);
+  waiter_.publish_to(peer, stream.read, at + count);
+}
+
+}  // namespace detail
+
+std::unique_ptr<Transport> connect_shm(const ShmOptions& options) {
+  return std::make_unique<detail::ShmTransport>(options);
 }
 
 }  // namespace lockstep::comm

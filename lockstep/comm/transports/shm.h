@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
 #include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
@@ -11,6 +13,13 @@ struct ShmOptions {
   int size = 1;
   std::string host = "localhost";
   std::chrono::milliseconds timeout{60'000};  // until all have come
+
+  // For ranks that are part of a larger group: what it calls them, in messages and to these two.
+  std::vector<int> names = {};
+  // Now and then while a rank waits for `peer`; what it throws ends the call.
+  std::function<void(int peer, Deadline deadline, std::string_view operation)> on_wait = {};
+  // Wakes a peer that lies down (detail/shm_transport.h) and sleeps elsewhere.
+  std::function<void(int peer)> knock = {};
 };
 
 // Connects the ranks of a group on one host by POSIX shared memory. Throws InvalidArgument, IoError

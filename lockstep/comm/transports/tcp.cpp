@@ -14,9 +14,6 @@
 namespace lockstep::comm {
 namespace {
 
-// How long an exchange tries again before it sleeps in poll(): about as long as waking takes.
-constexpr auto kSpin = std::chrono::microseconds(20);
-
 class TcpTransport final : public detail::LifelineTransport {
  public:
   explicit TcpTransport(const Bootstrap& bootstrap)
@@ -34,8 +31,9 @@ class TcpTransport final : public detail::LifelineTransport {
   // Of several transfers one way with one peer, only the first that is not done may move.
   template <class F>
   void for_each_active(std::span<Transfer> transfers, F&& visit);
-  bool move_on(Transfer& transfer, std::string_view operation);
-  bool sleep(std::span<Transfer> transfers, Deadline deadline);
+  bool move(Transfer& transfer, std::string_view operation);
+  bool move_on(std::span<Transfer> transfers, std::string_view operation) override;
+  bool sleep(std::span<Transfer> transfers, Deadline until) override;
 
   std::vector<Socket> sockets_;
   std::vector<unsigned> seen_;
@@ -56,7 +54,7 @@ void TcpTransport::for_each_active(std::span<Transfer> transfers, F&& visit) {
 }
 
 // True when bytes moved.
-bool TcpTransport::move_on(Transfer& one, std::string_view operation) {
+bool TcpTransport::move(Transfer& one, std::string_view operation) {
   const int fd = sockets_[static_cast<std::size_t>(one.peer)].fd();
   const auto rest = one.bytes.subspan(one.done);
   const ssize_t moved = one.kind == Transfer::Kind::send
@@ -69,14 +67,19 @@ bool TcpTransport::move_on(Transfer& one, std::string_view operation) {
   lifeline_.explain_close(one.peer, operation, why);
 }
 
-// Until a socket is ready or the lifeline has news, which it returns.
-bool TcpTransport::sleep(std::span<Transfer> transfers, Deadline deadline) {
+bool TcpTransport::move_on(std::span<Transfer> transfers, std::string_view operation) {
+  bool moved = false;
+  for_each_active(transfers, [&](Transfer& one) { moved |= move(one, operation); });
+  return moved;
+}
+
+bool TcpTransport::sleep(std::span<Transfer> transfers, Deadline until) {
   watched_.assign(1, {lifeline_.fd(), POLLIN, 0});
   for_each_active(transfers, [&](const Transfer& one) {
     const short events = one.kind == Transfer::Kind::send ? POLLOUT : POLLIN;
     watched_.push_back({sockets_[static_cast<std::size_t>(one.peer)].fd(), events, 0});
   });
-  ::poll(watched_.data(), watched_.size(), poll_milliseconds(deadline));
+  ::poll(watched_.data(), watched_.size(), poll_milliseconds(until));
   return watched_[0].revents != 0;
 }
 
@@ -84,25 +87,7 @@ void TcpTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
                             std::string_view operation) {
   detail::check_transfers(transfers, rank(), size(), operation);
   lifeline_.check(operation);
-  const Deadline begin = Clock::now();
-  Deadline moved_at = begin;
-  while (true) {
-    bool moved = false;
-    const Transfer* unfinished = nullptr;
-    for_each_active(transfers, [&](Transfer& one) {
-      if (move_on(one, operation)) moved = true;
-      if (one.done < one.bytes.size()) unfinished = &one;
-    });
-    if (unfinished == nullptr) return;
-    const Deadline now = Clock::now();
-    if (now >= deadline) {
-      lifeline_.check(operation);
-      lifeline_.throw_timeout(transfers, operation, begin);
-    }
-    if (moved) moved_at = now;
-    lifeline_.wait_for(unfinished->peer);
-    if (now - moved_at > kSpin && sleep(transfers, deadline)) lifeline_.check(operation);
-  }
+  complete(transfers, deadline, operation);
 }
 
 }  // namespace

@@ -20,8 +20,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kPiece = 4 << 20;  // the longest message; what a receiver may have to hold
-constexpr auto kSpin = std::chrono::microseconds(30);
+constexpr std::size_t kPiece = 4 << 20;
 constexpr auto kFarewell = std::chrono::seconds(2);
 
 void check_status(ucs_status_t status, const char* what) {
@@ -162,7 +161,7 @@ class UcxTransport final : public detail::LifelineTransport {
   void connect(const std::vector<std::string>& addresses);
   void greet(Deadline deadline);
   void start(std::span<Transfer> transfers);
-  bool move_on(std::string_view operation);
+  bool move_on(std::span<Transfer> transfers, std::string_view operation) override;
   bool move_send(Flow& flow);
   bool move_receive(Flow& flow);
   void take_stash(Flow& flow);
@@ -170,8 +169,7 @@ class UcxTransport final : public detail::LifelineTransport {
   bool settle(Flow& flow);
   bool is_first(const Flow& flow) const;
   bool flush(Deadline deadline, std::string_view operation);
-  void sleep(Deadline deadline, std::string_view operation);
-  void complete(std::span<const Transfer> transfers, Deadline deadline, std::string_view operation);
+  bool sleep(std::span<Transfer> transfers, Deadline until) override;
   void close_all(bool force, Deadline deadline);
 
   Context context_;
@@ -319,8 +317,8 @@ bool UcxTransport::move_receive(Flow& flow) {
   return settle(flow);
 }
 
-bool UcxTransport::move_on(std::string_view operation) {
-  bool moved = false;
+bool UcxTransport::move_on(std::span<Transfer> /*transfers*/, std::string_view operation) {
+  bool moved = ucp_worker_progress(worker_.get()) != 0;
   for (Flow& flow : flows_) {
     if (!is_first(flow)) continue;
     const bool sends = flow.transfer->kind == Transfer::Kind::send;
@@ -336,30 +334,11 @@ bool UcxTransport::move_on(std::string_view operation) {
   return moved;
 }
 
-void UcxTransport::sleep(Deadline deadline, std::string_view operation) {
-  if (ucp_worker_arm(worker_.get()) != UCS_OK) return;  // something came meanwhile
+bool UcxTransport::sleep(std::span<Transfer> /*transfers*/, Deadline until) {
+  if (ucp_worker_arm(worker_.get()) != UCS_OK) return false;  // something came meanwhile
   pollfd watched[] = {{worker_.fd(), POLLIN, 0}, {lifeline_.fd(), POLLIN, 0}};
-  ::poll(watched, 2, poll_milliseconds(deadline));
-  if (watched[1].revents != 0) lifeline_.check(operation);
-}
-
-void UcxTransport::complete(std::span<const Transfer> transfers, Deadline deadline,
-                            std::string_view operation) {
-  const Deadline begin = Clock::now();
-  Deadline moved_at = begin;
-  while (true) {
-    const bool progressed = ucp_worker_progress(worker_.get()) != 0;
-    const bool moved = move_on(operation) || progressed;
-    if (flows_.empty()) return;
-    const Deadline now = Clock::now();
-    if (now >= deadline) {
-      lifeline_.check(operation);
-      lifeline_.throw_timeout(transfers, operation, begin);
-    }
-    if (moved) moved_at = now;
-    lifeline_.wait_for(flows_.back().transfer->peer);
-    if (now - moved_at > kSpin) sleep(deadline, operation);
-  }
+  ::poll(watched, 2, poll_milliseconds(until));
+  return watched[1].revents != 0;
 }
 
 // A send is done when its buffer may be used again; the bytes may still be UCX's to send, and it
@@ -369,7 +348,7 @@ bool UcxTransport::flush(Deadline deadline, std::string_view operation) {
   const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_.get(), &param);
   if (!UCS_PTR_IS_PTR(request)) return true;
   while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < deadline)
-    if (ucp_worker_progress(worker_.get()) == 0) sleep(deadline, operation);
+    if (ucp_worker_progress(worker_.get()) == 0 && sleep({}, deadline)) lifeline_.check(operation);
   const bool done = ucp_request_check_status(request) != UCS_INPROGRESS;
   ucp_request_free(request);
   return done;
@@ -379,9 +358,10 @@ void UcxTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
                             std::string_view operation) {
   detail::check_transfers(transfers, rank(), size(), operation);
   lifeline_.check(operation);
-  if (transfers.empty()) return;
+  if (transfers.empty() && !has_companion()) return;
   const Deadline begin = Clock::now();
-  if (broken_) lifeline_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
+  if (broken_ && !transfers.empty())
+    lifeline_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
   start(transfers);
   try {
     complete(transfers, deadline, operation);

@@ -15,10 +15,7 @@ namespace {
 
 constexpr std::size_t kPiece = 256 << 10;  // the longest message
 constexpr int kHighWater = 16;             // messages that wait on each side of a pair
-constexpr auto kSpin = std::chrono::microseconds(30);
-// A peer that said goodbye has sent all it will; what is under way arrives long before this.
-constexpr auto kLeft = std::chrono::seconds(1);
-constexpr int kFarewell = 2000;  // milliseconds for the last bytes to leave
+constexpr int kFarewell = 2000;            // milliseconds for the last bytes to leave
 constexpr std::size_t kKey = 40, kBinaryKey = 32;
 
 // A CURVE key pair as text (Z85).
@@ -121,12 +118,12 @@ class ZmqTransport final : public detail::LifelineTransport {
   Card listen(const KeyPair& keys, const std::string& address);
   void call_on(const std::vector<std::string>& cards, Doorkeeper& door);
   void greet(Doorkeeper& door, Deadline deadline);
-  void complete(std::span<Transfer> transfers, Deadline deadline, std::string_view operation);
   template <class F>
   void for_each_active(std::span<Transfer> transfers, F&& visit);
   bool move_send(Transfer& transfer);
   bool move_receive(Transfer& transfer);
-  void sleep(std::span<Transfer> transfers, Deadline deadline, std::string_view operation);
+  bool move_on(std::span<Transfer> transfers, std::string_view operation) override;
+  bool sleep(std::span<Transfer> transfers, Deadline until) override;
 
   zmq::context_t context_;
   std::vector<Peer> peers_;
@@ -245,50 +242,33 @@ bool ZmqTransport::move_receive(Transfer& one) {
   return moved;
 }
 
-void ZmqTransport::sleep(std::span<Transfer> transfers, Deadline deadline,
-                         std::string_view operation) {
+bool ZmqTransport::move_on(std::span<Transfer> transfers, std::string_view /*operation*/) {
+  bool moved = false;
+  if (door_ != nullptr) door_->answer();
+  for_each_active(transfers, [&](Transfer& one) {
+    moved |= one.kind == Transfer::Kind::send ? move_send(one) : move_receive(one);
+  });
+  return moved;
+}
+
+bool ZmqTransport::sleep(std::span<Transfer> transfers, Deadline until) {
   std::vector<zmq::pollitem_t> watched{{nullptr, lifeline_.fd(), ZMQ_POLLIN, 0}};
   if (door_ != nullptr) watched.push_back({door_->socket().handle(), 0, ZMQ_POLLIN, 0});
   for_each_active(transfers, [&](const Transfer& one) {
     const short events = one.kind == Transfer::Kind::send ? ZMQ_POLLOUT : ZMQ_POLLIN;
     watched.push_back({peer(one.peer).socket.handle(), 0, events, 0});
   });
-  zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(deadline, 500)));
-  if (watched[0].revents != 0) lifeline_.check(operation);
-}
-
-void ZmqTransport::complete(std::span<Transfer> transfers, Deadline deadline,
-                            std::string_view operation) {
-  const Deadline begin = Clock::now();
-  Deadline moved_at = begin;
-  while (true) {
-    bool moved = false;
-    const Transfer* unfinished = nullptr;
-    if (door_ != nullptr) door_->answer();
-    for_each_active(transfers, [&](Transfer& one) {
-      moved |= one.kind == Transfer::Kind::send ? move_send(one) : move_receive(one);
-      if (one.done < one.bytes.size()) unfinished = &one;
-    });
-    if (unfinished == nullptr) return;
-    const Deadline now = Clock::now();
-    if (now >= deadline) {
-      lifeline_.check(operation);
-      lifeline_.throw_timeout(transfers, operation, begin);
-    }
-    if (lifeline_.has_left(unfinished->peer) && !moved && now - moved_at > kLeft)
-      lifeline_.throw_lost(unfinished->peer, operation, "it has left");
-    if (moved) moved_at = now;
-    lifeline_.wait_for(unfinished->peer);
-    if (now - moved_at > kSpin) sleep(transfers, deadline, operation);
-  }
+  zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(until, 500)));
+  return watched[0].revents != 0;
 }
 
 void ZmqTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
                             std::string_view operation) {
   detail::check_transfers(transfers, rank(), size(), operation);
   lifeline_.check(operation);
-  if (transfers.empty()) return;
-  if (broken_) lifeline_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
+  if (transfers.empty() && !has_companion()) return;
+  if (broken_ && !transfers.empty())
+    lifeline_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
   broken_ = true;  // unless all goes well
   try {
     complete(transfers, deadline, operation);

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/transports/hybrid.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "lockstep/comm/algorithms/hierarchical.h"
+#include "lockstep/comm/algorithms/tree.h"
+#include "lockstep/comm/detail/lifeline_transport.h"
+#include "lockstep/comm/detail/shm_transport.h"
+
+// An exchange with ranks here and elsewhere is one of the transport between hosts, and shared
+// memory goes along with it: both take turns, and when nothing moves the rank sleeps on the
+// sockets, where a rank of its host that has something for it knocks. A call that needs the own
+// host only waits in shared memory. Whatever fails, the lifeline of all ranks says so: who waits in
+// shared memory looks at it now and then.
+namespace lockstep::comm {
+namespace {
+
+constexpr std::size_t kSmall = 4096;  // bytes; below, one hop is worth more than the link's
+
+std::string random_name() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
+}
+
+std::vector<std::vector<int>> ranks_by_host(const std::vector<std::string>& hosts) {
+  std::vector<std::vector<int>> result;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    const auto same = [&](const std::vector<int>& host) {
+      return hosts[static_cast<std::size_t>(host.front())] == hosts[rank];
+    };
+    const auto place = std::find_if(result.begin(), result.end(), same);
+    if (place == result.end())
+      result.push_back({static_cast<int>(rank)});
+    else
+      place->push_back(static_cast<int>(rank));
+  }
+  return result;
+}
+
+// The transfers of an exchange that stay on the host, under the group's numbers and the host's.
+class InsideTransfers final : public detail::Companion {
+ public:
+  explicit InsideTransfers(detail::ShmTransport* inside) : inside_(inside) {}
+
+  void add(const Transfer& transfer, int place) {
+    named_.push_back(transfer);
+    placed_.push_back(transfer);
+    placed_.back().peer = place;
+  }
+  bool is_empty() const { return named_.empty(); }
+  std::span<Transfer> placed() { return placed_; }
+
+  std::span<const Transfer> transfers() const override { return named_; }
+  bool move_on(std::string_view operation) override {
+    const bool moved = inside_->move_on(placed_, operation);
+    for (std::size_t i = 0; moved && i < named_.size(); ++i) named_[i].done = placed_[i].done;
+    return moved;
+  }
+  bool lie_down() override { return inside_->lie_down(); }
+  void get_up() override { inside_->get_up(); }
+
+ private:
+  detail::ShmTransport* inside_;
+  std::vector<Transfer> named_, placed_;
+};
+
+class HybridTransport final : public Transport {
+ public:
+  HybridTransport(const Bootstrap& bootstrap, std::unique_ptr<Transport> between)
+      : owner_(std::move(between)),
+        between_(dynamic_cast<detail::LifelineTransport&>(*owner_)),
+        name_(fmt::format("shm+{}", owner_->name())),
+        hosts_(ranks_by_host(bootstrap.hosts)),
+        place_(bootstrap.hosts.size(), -1) {
+    const std::vector<std::string> jobs = bootstrap.all_gather(random_name());
+    for (const std::vector<int>& host : hosts_)
+      if (std::count(host.begin(), host.end(), bootstrap.rank) > 0) here_ = &host;
+    for (std::size_t i = 0; i < here_->size(); ++i)
+      place_[static_cast<std::size_t>((*here_)[i])] = static_cast<int>(i);
+    if (here_->size() > 1) join_host(bootstrap, jobs);
+  }
+
+  std::string_view name() const override { return name_; }
+  int rank() const override { return between_.rank(); }
+  int size() const override { return between_.size(); }
+  const std::string& host(int rank) const override { return between_.host(rank); }
+
+  void exchange(std::span<Transfer> transfers, Deadline deadline,
+                std::string_view operation) override;
+  bool tree_reduce(const TreeCall& tree, Deadline deadline, std::string_view operation) override;
+
+  // Who hears of it by the lifeline does not tell the host again.
+  void abort(const std::string& reason) override {
+    if (between_.lifeline().abort(reason) && inside_) inside_->abort(reason);
+  }
+
+ private:
+  void join_host(const Bootstrap& bootstrap, const std::vector<std::string>& jobs);
+  void watch(int peer, Deadline deadline, std::string_view operation);
+  int place(int rank) const { return place_[static_cast<std::size_t>(rank)]; }
+  void exchange_inside(InsideTransfers& inside, Deadline deadline, std::string_view operation);
+
+  std::unique_ptr<Transport> owner_;
+  detail::LifelineTransport& between_;
+  std::string name_;
+  std::vector<std::vector<int>> hosts_;
+  const std::vector<int>* here_ = nullptr;  // this host's ranks
+  std::vector<int> place_;                  // by rank: where among these, or -1
+  std::unique_ptr<detail::ShmTransport> inside_;
+  Deadline begin_ = {};  // of the call at hand
+  int missed_ = -1;      // a rank that has left and is waited for
+};
+
+void HybridTransport::join_host(const Bootstrap& bootstrap, const std::vector<std::string>& jobs) {
+  ShmOptions options;
+  options.job = jobs[static_cast<std::size_t>(here_->front())];
+  options.rank = place(bootstrap.rank);
+  options.size = static_cast<int>(here_->size());
+  options.host = host(bootstrap.rank);
+  options.timeout = bootstrap.timeout;
+  options.names = *here_;
+  options.on_wait = [this](int peer, Deadline deadline, std::string_view operation) {
+    watch(peer, deadline, operation);
+  };
+  options.knock = [this](int peer) { between_.lifeline().knock(peer); };
+  inside_ = std::make_unique<detail::ShmTransport>(options);
+}
+
+// While this rank waits in shared memory.
+void HybridTransport::watch(int peer, Deadline deadline, std::string_view operation) {
+  between_.lifeline().wait_for(peer);
+  between_.lifeline().check(operation);
+  // What a rank did before it left is there by the second look.
+  const bool left = between_.lifeline().has_left(peer);
+  if (std::exchange(missed_, left ? peer : -1) == peer && left)
+    between_.lifeline().throw_lost(peer, operation, "it has left");
+  if (Clock::now() >= deadline) between_.lifeline().throw_timeout(peer, operation, begin_);
+}
+
+void HybridTransport::exchange_inside(InsideTransfers& inside, Deadline deadline,
+                                      std::string_view operation) {
+  between_.lifeline().check(operation);
+  for (const Transfer& one : inside.placed())
+    if (one.peer == inside_->rank())
+      throw InvalidArgument("{}: rank {} of {} has no peer {}", operation, rank(), size(), rank());
+  inside_->exchange(inside.placed(), deadline, operation);
+}
+
+void HybridTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
+                               std::string_view operation) {
+  begin_ = Clock::now();
+  InsideTransfers inside(inside_.get());
+  std::vector<Transfer> outside;
+  for (const Transfer& one : transfers) {
+    const bool known = one.peer >= 0 && one.peer < size() && inside_;
+    if (known && place(one.peer) >= 0)
+      inside.add(one, place(one.peer));
+    else
+      outside.push_back(one);
+  }
+  if (outside.empty() && !inside.is_empty())
+    exchange_inside(inside, deadline, operation);
+  else {
+    const auto alone = [](detail::LifelineTransport* one) { one->accompany(nullptr); };
+    const std::unique_ptr<detail::LifelineTransport, decltype(alone)> guard(&between_);
+    if (!inside.is_empty()) between_.accompany(&inside);
+    between_.exchange(outside, deadline, operation);
+  }
+  for (Transfer& one : transfers) one.done = one.bytes.size();
+}
+
+bool HybridTransport::tree_reduce(const TreeCall& tree, Deadline deadline,
+                                  std::string_view operation) {
+  if (tree.result.size() <= kSmall) return false;
+  begin_ = Clock::now();
+  const Call call{*this, deadline, operation};
+  std::vector<ShardRange> ranges(tree.ranges.begin(), tree.ranges.end());
+  if (ranges.empty()) ranges = exchange_ranges(call, tree.shards, tree.range);
+  hierarchical_reduce(call, tree, ranges, hosts_, inside_.get());
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> connect_hybrid(const Bootstrap& bootstrap,
+                                          std::unique_ptr<Transport> between) {
+  return std::make_unique<HybridTransport>(bootstrap, std::move(between));
+}
+
+}  // namespace lockstep::comm
