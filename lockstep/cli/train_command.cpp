@@ -17,6 +17,7 @@
 #include "lockstep/cli/train_workers.h"
 #include "lockstep/observe/text.h"
 #include "lockstep/train/observers.h"
+#include "lockstep/train/same_bits.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::cli {
@@ -127,6 +128,7 @@ train::TrainerOptions trainer_options(const Job& job, kvstore::Exchange* exchang
                                 .seed = job.config.seed};
   options.compile.compute = dtype_from_name(job.config.dtype);
   options.exchange = exchange;
+  options.allow_different_bits = job.options.allow_different_bits;
   return options;
 }
 
@@ -220,6 +222,7 @@ int train(const TrainOptions& options) {
     return launch_workers(options);
   }
   const Workers workers = connect_workers(options);
+  train::agree_on_instruction_set(workers.exchange.get());
   Job job = options.resume ? resume_job(options) : start_job(options);
   say(options, describe(job));
   const StopSignals signals;

@@ -101,6 +101,9 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
       ->default_str("local, allreduce with several workers");
   add(c, kCluster, "--algorithm", o.algorithm, "A", "How workers add gradients")
       ->default_str("tree");
+  c.add_flag("--allow-different-bits", o.allow_different_bits,
+             "Go on when processors compute different bits")
+      ->group(kCluster);
   c.add_option("--rank", o.rank)->group("");
   c.add_option("--job", o.job)->group("");
 }

@@ -20,6 +20,7 @@ struct TrainOptions {
   int threads = 0;  // 0: as many as cores
   bool bf16 = false;
   bool skip_bad = false;
+  bool allow_different_bits = false;
 
   std::optional<std::string> optimizer, schedule;
   std::optional<double> learning_rate, momentum, weight_decay, clip_norm, warm_up;

@@ -107,7 +107,7 @@ std::string outcome_json(const TrainOutcome& outcome) {
                   {"test_loss", result.validation.loss},
                   {"test_accuracy", accuracy_of(result.validation)},
                   {"params_sha256", result.params_sha256},
-                  {"invariant", true},
+                  {"invariant", result.same_bits},
                   {"seed", config.seed},
                   {"dtype", config.dtype},
                   {"data", data_name(outcome)},

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "lockstep/base/sha256.h"
 #include "lockstep/base/thread_team.h"
 #include "lockstep/graph/flops.h"
 #include "lockstep/io/archive.h"
@@ -41,10 +42,21 @@ EngineOptions checked(EngineOptions options) {
   return options;
 }
 
+// Draws where a field has floats; the first class or word where it has indices.
+data::Fields fixed_fields(const std::vector<TensorInfo>& infos) {
+  const RandomScope draws(random_key(0, 0, 0));
+  data::Fields fields;
+  for (const TensorInfo& info : infos)
+    fields.push_back(info.dtype == DType::float32 ? normal(info.shape)
+                                                  : Tensor::zeros(info.shape, info.dtype));
+  return fields;
+}
+
 }  // namespace
 
 struct StepEngine::Impl {
   EngineOptions options;
+  std::vector<TensorInfo> fields;
   ShardRange range;
   StepGraph step;
   double flops_per_sample = 0;
@@ -65,11 +77,12 @@ struct StepEngine::Impl {
   std::vector<double> by_shard;
 
   Impl(nn::Block& net, const LossFunction& loss, optim::OptimizerPtr rule,
-       const std::vector<TensorInfo>& fields, const EngineOptions& given)
+       const std::vector<TensorInfo>& shard_fields, const EngineOptions& given)
       : options(given),
+        fields(shard_fields),
         range(own_range(given)),
         step(trace_step(net, loss, fields)),
-        executables(compile(fields)),
+        executables(compile()),
         layout(make_layout()),
         update(layout, std::move(rule)),
         sums(layout, options.shards, range, options.threads, !updates_at_once()),
@@ -86,7 +99,7 @@ struct StepEngine::Impl {
     return options.threads == 1 && options.exchange == nullptr && update.is_local();
   }
 
-  std::vector<Executable> compile(const std::vector<TensorInfo>& fields) {
+  std::vector<Executable> compile() {
     flops_per_sample = count_flops(step.graph) /
                        static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
     CompileOptions compile = options.compile;
@@ -377,6 +390,19 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
     return "op " + found.substr(0, found.find(" by "));
   }
   return {};
+}
+
+Probe StepEngine::probe() {
+  Sha256 sum;
+  std::vector<Tensor> inputs = fixed_fields(impl_->fields);
+  inputs.push_back(random_key(0, 0, 0));
+  impl_->executables[0].run_into(
+      inputs, impl_->outputs[0],
+      [&](std::size_t, std::span<const std::byte> gradient) { sum.update(gradient); });
+  for (const Tensor& output : impl_->outputs[0])
+    sum.update(
+        std::as_bytes(std::span(output.data<float>(), static_cast<std::size_t>(output.numel()))));
+  return {params_sha256(), sum.hex()};
 }
 
 std::int64_t StepEngine::shards() const { return impl_->options.shards; }

@@ -11,6 +11,7 @@
 #include "lockstep/kvstore/exchange.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/optim/optimizer.h"
+#include "lockstep/train/same_bits.h"
 #include "lockstep/train/step_graph.h"
 
 namespace lockstep::train {
@@ -66,6 +67,9 @@ class StepEngine {
   // Computes the shards again and names the first op that makes a NaN or an infinity, or the
   // parameter or the data that has one; empty when all is finite.
   std::string find_bad_op(std::int64_t step, std::span<const data::Fields> shards);
+
+  // What this worker makes of fixed input, to compare with the others'.
+  Probe probe();
 
   std::int64_t shards() const;
   // The shards that this worker computes.

@@ -34,6 +34,8 @@ struct TrainerOptions {
   // the shards. Only rank 0 writes checkpoints; callbacks are each worker's own, and those that ask
   // to stop must do so on all. Null: one process.
   kvstore::Exchange* exchange = nullptr;
+  // Let in workers that compute other bits from the same input; FitResult::same_bits tells.
+  bool allow_different_bits = false;
 };
 
 struct FitOptions {
@@ -87,6 +89,7 @@ struct FitResult {
   double samples_per_s = 0.0;
   std::size_t step_bytes = 0;
   std::string params_sha256 = {};
+  bool same_bits = true;        // all workers compute the same from the same input
   std::string checkpoint = {};  // the newest file
   bool saved = false;           // it has the parameters of the last step
   std::vector<std::string> warnings = {};

@@ -192,6 +192,7 @@ FitResult Fit::run() {
   } else {
     make_engine();
   }
+  compare_bits();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);
   catch_up();
   while (should_go_on()) {
@@ -200,6 +201,14 @@ FitResult Fit::run() {
   }
   finish();
   return std::move(result_);
+}
+
+// Different processors, or different files, show before the first step.
+void Fit::compare_bits() {
+  kvstore::Exchange* exchange = parts_.options.exchange;
+  if (exchange == nullptr || exchange->workers() == 1) return;
+  result_.same_bits =
+      have_same_bits(*exchange, engine_->probe(), parts_.options.allow_different_bits);
 }
 
 // An evaluation that was interrupted is made now: its checkpoint was written without it.

@@ -60,6 +60,7 @@ class Fit final : public FitContext {
   std::optional<Checkpoint> find_checkpoint();
   std::optional<Checkpoint> read_checkpoint_to_resume();
   void make_engine();
+  void compare_bits();
   void restore(const Checkpoint& checkpoint);
   void catch_up();
 

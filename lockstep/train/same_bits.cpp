@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/same_bits.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/errors.h"
+
+namespace lockstep::train {
+namespace {
+
+struct Told {
+  Probe probe;
+  std::string processor;
+};
+
+std::string to_text(const Probe& probe) {
+  return probe.parameters + "\n" + probe.results + "\n" + processor_name();
+}
+
+Told from_text(const std::string& text) {
+  std::istringstream lines(text);
+  Told told;
+  std::getline(lines, told.probe.parameters);
+  std::getline(lines, told.probe.results);
+  std::getline(lines, told.processor);
+  return told;
+}
+
+std::string brief(const std::string& sum) { return sum.substr(0, 16); }
+
+void compare_parameters(const Told& first, const Told& other, std::size_t rank) {
+  if (first.probe.parameters != other.probe.parameters)
+    throw comm::Refused(
+        fmt::format("train: worker {} begins with parameters {}, worker 0 with {}: they must be "
+                    "the same; look at its files",
+                    rank, brief(other.probe.parameters), brief(first.probe.parameters)));
+}
+
+[[noreturn]] void refuse(const Told& first, const Told& other, std::size_t rank) {
+  throw comm::Refused(fmt::format(
+      "train: worker {} ({}) computes other bits than worker 0 ({}): {} and {}; leave it out, or "
+      "--allow-different-bits",
+      rank, other.processor, first.processor, brief(other.probe.results),
+      brief(first.probe.results)));
+}
+
+}  // namespace
+
+InstructionSet agree_on_instruction_set(kvstore::Exchange* exchange) {
+  InstructionSet set = best_instruction_set();
+  if (exchange != nullptr)
+    for (const std::string& name : exchange->share(std::string(to_string(set))))
+      set = std::min(set, parse_instruction_set(name));
+  limit_instruction_set(set);
+  return set;
+}
+
+bool have_same_bits(kvstore::Exchange& exchange, const Probe& own, bool allow) {
+  const std::vector<std::string> all = exchange.share(to_text(own));
+  const Told first = from_text(all[0]);
+  bool same = true;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const Told other = from_text(all[rank]);
+    compare_parameters(first, other, rank);
+    if (other.probe.results == first.probe.results) continue;
+    if (!allow) refuse(first, other, rank);
+    same = false;
+  }
+  return same;
+}
+
+}  // namespace lockstep::train

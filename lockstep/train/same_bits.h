@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "lockstep/kvstore/exchange.h"
+#include "lockstep/ops/instruction_set.h"
+
+namespace lockstep::train {
+
+// All workers use the best instruction set that each of them has. Call it once, before anything is
+// computed: with null, or alone, it obeys LOCKSTEP_ISA. Returns the set.
+InstructionSet agree_on_instruction_set(kvstore::Exchange* exchange);
+
+// What a worker computes from fixed input, to compare with the others.
+struct Probe {
+  std::string parameters;  // their SHA-256
+  std::string results;     // that of what the job's executable makes of fixed input
+};
+
+// Whether all workers' probes are equal. Throws Refused when they are not and `allow` is false: it
+// names the worker, both sums and both processors. Parameters must always be equal.
+bool have_same_bits(kvstore::Exchange& exchange, const Probe& own, bool allow);
+
+}  // namespace lockstep::train

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/same_bits.h"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/comm/errors.h"
+#include "tests/message.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::message_of;
+
+// This worker, and one that says what it is told to say.
+class Pair final : public kvstore::Exchange {
+ public:
+  explicit Pair(std::string other) : other_(std::move(other)) {}
+  int rank() const override { return 0; }
+  int workers() const override { return 2; }
+  bool waits_for_links() const override { return false; }
+  void sum(std::span<const Node>, std::int64_t, std::span<float>) override {}
+  void gather(std::span<const float>, std::int64_t, std::span<float>) override {}
+  std::vector<std::string> share(const std::string& own) override { return {own, other_}; }
+
+ private:
+  std::string other_;
+};
+
+const Probe kOwn{"0123456789abcdef00", "fedcba987654321000"};
+
+TEST(SameBits, EqualProbesFit) {
+  Pair pair(kOwn.parameters + "\n" + kOwn.results + "\nAnother Processor");
+  EXPECT_TRUE(have_same_bits(pair, kOwn, false));
+}
+
+TEST(SameBits, OtherResultsAreRefusedWithBothSumsAndProcessors) {
+  Pair pair(kOwn.parameters + "\n0000000000000000ff\nAnother Processor");
+  EXPECT_EQ(message_of<comm::Refused>([&] { have_same_bits(pair, kOwn, false); }),
+            "train: worker 1 (Another Processor) computes other bits than worker 0 (" +
+                processor_name() +
+                "): 0000000000000000 and fedcba9876543210; leave it out, or "
+                "--allow-different-bits");
+}
+
+TEST(SameBits, OtherResultsMayBeAllowed) {
+  Pair pair(kOwn.parameters + "\n0000000000000000ff\nAnother Processor");
+  EXPECT_FALSE(have_same_bits(pair, kOwn, true));
+}
+
+TEST(SameBits, OtherParametersAreRefusedAlways) {
+  Pair pair("ffff456789abcdef00\n" + kOwn.results + "\nAnother Processor");
+  EXPECT_EQ(message_of<comm::Refused>([&] { have_same_bits(pair, kOwn, true); }),
+            "train: worker 1 begins with parameters ffff456789abcdef, worker 0 with "
+            "0123456789abcdef: they must be the same; look at its files");
+}
+
+}  // namespace
+}  // namespace lockstep::train
