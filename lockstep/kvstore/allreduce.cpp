@@ -3,26 +3,92 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/fold.h"
+#include "lockstep/kvstore/compressed_sum.h"
 
 namespace lockstep::kvstore {
 namespace {
 
+struct Name {
+  std::string_view name;
+  comm::Algorithm algorithm;
+};
+constexpr Name kNames[] = {{"tree", comm::Algorithm::tree},
+                           {"ring", comm::Algorithm::ring},
+                           {"multi_ring", comm::Algorithm::multi_ring},
+                           {"hierarchical", comm::Algorithm::hierarchical},
+                           {"central", comm::Algorithm::central},
+                           {"native", comm::Algorithm::native}};
+
+std::string_view name_of(comm::Algorithm algorithm) {
+  for (const Name& entry : kNames)
+    if (entry.algorithm == algorithm) return entry.name;
+  return "tree";
+}
+
+// The worker's own nodes, first to last.
+void add_nodes(std::span<const Exchange::Node> nodes, std::span<float> result) {
+  std::fill(result.begin(), result.end(), 0.0F);
+  const auto bytes = std::as_writable_bytes(result);
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const auto node = std::as_bytes(nodes[n].sum);
+    if (n == 0)
+      std::memcpy(bytes.data(), node.data(), bytes.size());
+    else
+      comm::combine(comm::Element::float32, comm::Reduction::sum, bytes.data(), node.data(),
+                    bytes.data(), result.size());
+  }
+}
+
 class AllReduce final : public Exchange {
  public:
-  AllReduce(comm::Communicator& communicator, const comm::CallOptions& options)
-      : communicator_(communicator), options_(options) {}
+  AllReduce(comm::Communicator& communicator, const AllReduceOptions& options)
+      : communicator_(communicator),
+        options_{options.timeout, options.algorithm},
+        compression_(options.compression) {
+    if (options.algorithm == comm::Algorithm::native) try_native();
+    if (compression_.is_none()) return;
+    if (options.algorithm != comm::Algorithm::tree)
+      throw InvalidArgument(
+          "allreduce: compressed gradients are gathered, not added on their way: expected "
+          "algorithm tree, got {}",
+          name_of(options.algorithm));
+    compressed_.emplace(communicator, compression_, options_);
+  }
 
   int rank() const override { return communicator_.rank(); }
   int workers() const override { return communicator_.size(); }
   bool waits_for_links() const override { return communicator_.topology().size() > 1; }
 
-  void sum(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) override {
-    std::vector<comm::TreeNode> own;
-    for (const Node& node : nodes)
-      own.push_back({node.shards.lo, node.shards.hi, std::as_bytes(node.sum)});
-    communicator_.tree_sum(own, shards, std::as_writable_bytes(result), options_);
+  void sum(std::span<const Node> nodes, std::int64_t shards, std::size_t offset,
+           std::span<float> result) override {
+    if (is_invariant()) return sum_tree(nodes, shards, result);
+    add_nodes(nodes, result);
+    if (compressed_) return compressed_->run(offset, result);
+    communicator_.all_reduce(std::as_writable_bytes(result), comm::Element::float32,
+                             comm::Reduction::sum, options_);
+  }
+
+  bool is_invariant() const override {
+    return compression_.is_none() && is_canonical(options_.algorithm);
+  }
+
+  std::string description() const override {
+    if (is_invariant()) return "canonical";
+    return compressed_ ? to_string(compression_) : std::string(name_of(options_.algorithm));
+  }
+
+  std::span<float> residual(std::size_t floats) override {
+    return compressed_ ? compressed_->residual(floats) : std::span<float>();
+  }
+
+  std::vector<float> collect(std::span<const float> own) override {
+    std::vector<float> all(rank() == 0 ? own.size() * static_cast<std::size_t>(workers()) : 0);
+    communicator_.gather(std::as_bytes(own), std::as_writable_bytes(std::span(all)), 0, options_);
+    return all;
   }
 
   // Ranges differ by one shard at most: everybody sends as many rows as the largest has.
@@ -59,14 +125,42 @@ class AllReduce final : public Exchange {
   }
 
  private:
+  void sum_tree(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) {
+    std::vector<comm::TreeNode> own;
+    for (const Node& node : nodes)
+      own.push_back({node.shards.lo, node.shards.hi, std::as_bytes(node.sum)});
+    communicator_.tree_sum(own, shards, std::as_writable_bytes(result), options_);
+  }
+
+  // Told before there is any work that would be lost.
+  void try_native() {
+    float one = 1.0F;
+    communicator_.all_reduce(std::as_writable_bytes(std::span(&one, 1)), comm::Element::float32,
+                             comm::Reduction::sum, options_);
+  }
+
   comm::Communicator& communicator_;
   comm::CallOptions options_;
+  Compression compression_;
+  std::optional<CompressedSum> compressed_;
 };
 
 }  // namespace
 
+bool is_canonical(comm::Algorithm algorithm) {
+  return algorithm == comm::Algorithm::automatic || algorithm == comm::Algorithm::tree ||
+         algorithm == comm::Algorithm::hierarchical || algorithm == comm::Algorithm::central;
+}
+
+comm::Algorithm parse_algorithm(std::string_view name) {
+  for (const Name& entry : kNames)
+    if (entry.name == name) return entry.algorithm;
+  throw InvalidArgument(
+      "algorithm '{}': expected tree, ring, multi_ring, hierarchical, central or native", name);
+}
+
 std::unique_ptr<Exchange> allreduce_exchange(comm::Communicator& communicator,
-                                             const comm::CallOptions& options) {
+                                             const AllReduceOptions& options) {
   return std::make_unique<AllReduce>(communicator, options);
 }
 

@@ -4,13 +4,29 @@
 #include <memory>
 
 #include "lockstep/comm/communicator.h"
+#include "lockstep/kvstore/compression.h"
 #include "lockstep/kvstore/exchange.h"
 
 namespace lockstep::kvstore {
 
-// Gradients by all-reduce in the canonical tree order: the same bits for any number of workers. The
-// communicator outlives it.
+struct AllReduceOptions {
+  comm::Algorithm algorithm = comm::Algorithm::tree;
+  Compression compression = {};
+  std::chrono::milliseconds timeout = comm::CallOptions{}.timeout;
+};
+
+// tree, hierarchical and central keep the canonical order: the same bits for any number of workers.
+// Others, and compressed gradients, do for a fixed number only.
+bool is_canonical(comm::Algorithm algorithm);
+
+// "tree", "ring", "multi_ring", "hierarchical", "central", "native". Throws InvalidArgument, which
+// lists them.
+comm::Algorithm parse_algorithm(std::string_view name);
+
+// Gradients by all-reduce. Compressed ones are gathered and added in the order of ranks: then the
+// algorithm must be tree (InvalidArgument). The communicator outlives it. Every rank makes one;
+// throws Unsupported when the transport has no all-reduce of its own and `native` is asked for.
 std::unique_ptr<Exchange> allreduce_exchange(comm::Communicator& communicator,
-                                             const comm::CallOptions& options = {});
+                                             const AllReduceOptions& options = {});
 
 }  // namespace lockstep::kvstore

@@ -24,12 +24,26 @@ class Exchange {
     ShardRange shards;
     std::span<const float> sum;
   };
-  // The canonical sum over all shards, from each worker's nodes: the same bits on every worker.
-  virtual void sum(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) = 0;
+  // The sum over all shards, from each worker's nodes: the same bits on every worker. `offset` is
+  // the place of these floats among all that are summed in a step; what is not sent of them now is
+  // kept under it.
+  virtual void sum(std::span<const Node> nodes, std::int64_t shards, std::size_t offset,
+                   std::span<float> result) = 0;
   // A row of floats for each shard: this worker's rows in, everybody's out, in the order of shards.
   virtual void gather(std::span<const float> own, std::int64_t shards, std::span<float> all) = 0;
   // Each worker's bytes, in the order of ranks.
   virtual std::vector<std::string> share(const std::string& own) = 0;
+
+  // Whether sum() has the canonical order, and so the same bits for any number of workers.
+  virtual bool is_invariant() const { return true; }
+  // What its bits depend on: "canonical", "ring", "2bit:0.01".
+  virtual std::string description() const { return "canonical"; }
+  // Of this worker: what was not sent of each of the first so many floats, by offset. Empty where
+  // everything is sent. It may be changed between calls.
+  virtual std::span<float> residual(std::size_t) { return {}; }
+  // Everybody's floats, as many of each, one worker's after the other: at rank 0, nothing
+  // elsewhere.
+  virtual std::vector<float> collect(std::span<const float>) { return {}; }
 };
 
 // Which shards a worker computes: even, contiguous ranges in the order of ranks.

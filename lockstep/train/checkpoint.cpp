@@ -21,6 +21,7 @@ constexpr int kFormat = 1;
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kSuffix = ".ckpt";
 constexpr std::string_view kParameter = "param/";
+constexpr std::string_view kResidual = "residual";
 
 std::string path_of(const std::string& folder, std::int64_t step) {
   return fmt::format("{}/step-{:08}.ckpt", folder, step);
@@ -81,6 +82,7 @@ io::Archive archive_of(const Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.parameters)
     archive.tensors.emplace_back(std::string(kParameter) + name, tensor);
   for (const auto& slot : checkpoint.slots) archive.tensors.push_back(slot);
+  for (const auto& residual : checkpoint.residuals) archive.tensors.push_back(residual);
   return archive;
 }
 
@@ -263,7 +265,8 @@ Checkpoint read_checkpoint(const std::string& path) {
     for (auto& [name, tensor] : archive.tensors) {
       const bool is_parameter = name.starts_with(kParameter);
       if (is_parameter) name.erase(0, kParameter.size());
-      (is_parameter ? checkpoint.parameters : checkpoint.slots)
+      auto& rest = name.starts_with(kResidual) ? checkpoint.residuals : checkpoint.slots;
+      (is_parameter ? checkpoint.parameters : rest)
           .emplace_back(std::move(name), std::move(tensor));
     }
     return checkpoint;

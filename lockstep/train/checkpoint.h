@@ -20,8 +20,10 @@ struct Checkpoint {
   std::string training = "{}";       // JSON: the trainer's own sums and history
   std::vector<io::NamedTensor> parameters = {};
   std::vector<io::NamedTensor> slots = {};  // "slot0/fc1.weight"
-  std::optional<double> metric = {};        // of the evaluation at this step, where there was one
-  bool maximize = true;                     // a larger metric is better
+  // What workers that compress their gradients have not sent yet: "residual1/fc1.weight".
+  std::vector<io::NamedTensor> residuals = {};
+  std::optional<double> metric = {};  // of the evaluation at this step, where there was one
+  bool maximize = true;               // a larger metric is better
   // Filled by the store.
   std::optional<std::int64_t> best_step = {};
   std::optional<double> best_metric = {};

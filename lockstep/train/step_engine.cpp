@@ -131,8 +131,46 @@ struct StepEngine::Impl {
 
   std::unique_ptr<detail::Buckets> make_buckets() {
     if (options.exchange == nullptr) return nullptr;
-    return std::make_unique<detail::Buckets>(layout, sums, *options.exchange, options.shards,
-                                             options.threads, options.bucket_bytes);
+    auto made = std::make_unique<detail::Buckets>(layout, sums, *options.exchange, options.shards,
+                                                  options.threads, options.bucket_bytes);
+    const std::span<float> residual = options.exchange->residual(layout.floats);
+    std::fill(residual.begin(), residual.end(), 0.0F);  // of a run before this one
+    if (!residual.empty()) made->set_unused(unused());
+    return made;
+  }
+
+  // The gaps between parameters, and the padding inside them: what packing ones leaves zero.
+  std::vector<std::size_t> unused() const {
+    std::vector<float> used(layout.floats);
+    for (const detail::Slice& slice : layout.slices)
+      pack(slice, Tensor::full(step.parameters[slice.place].shape, 1.0),
+           used.data() + slice.offset);
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < used.size(); ++i)
+      if (used[i] == 0.0F) places.push_back(i);
+    return places;
+  }
+
+  // A slice of a flat buffer from and to a tensor of plain layout.
+  void pack(const detail::Slice& slice, const Tensor& tensor, float* data) const {
+    executables[0].pack(step.parameter_input(slice.place), tensor,
+                        std::as_writable_bytes(std::span(data, slice.count)));
+  }
+  Tensor unpack(const detail::Slice& slice, const float* data) const {
+    return executables[0].unpack(step.parameter_input(slice.place),
+                                 std::as_bytes(std::span(data, slice.count)));
+  }
+  // The tensor of that name, when it fits the slice.
+  const Tensor& find(const std::vector<std::pair<std::string, Tensor>>& tensors,
+                     const std::string& name, const detail::Slice& slice) const {
+    const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                    [&](const auto& tensor) { return tensor.first == name; });
+    if (found == tensors.end()) throw Corrupt("train: the optimiser's state has no {}", name);
+    const Shape& shape = step.parameters[slice.place].shape;
+    if (!(found->second.shape() == shape) || found->second.dtype() != DType::float32)
+      throw Corrupt("train: {} is {}, the parameter is {}", name, found->second.info().str(),
+                    shape.str());
+    return found->second;
   }
 
   void make_outputs() {
@@ -340,30 +378,52 @@ void StepEngine::load(const nn::Block& net) {
 std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
   std::vector<std::pair<std::string, Tensor>> result;
   for (std::size_t k = 0; k < impl_->update.slots().size(); ++k)
-    for (const detail::Slice& slice : impl_->named_slices()) {
-      const float* data = impl_->update.slots()[k].data() + slice.offset;
-      result.emplace_back(
-          fmt::format("slot{}/{}", k, impl_->step.parameters[slice.place].name),
-          impl_->executables[0].unpack(impl_->step.parameter_input(slice.place),
-                                       std::as_bytes(std::span(data, slice.count))));
-    }
+    for (const detail::Slice& slice : impl_->named_slices())
+      result.emplace_back(fmt::format("slot{}/{}", k, impl_->step.parameters[slice.place].name),
+                          impl_->unpack(slice, impl_->update.slots()[k].data() + slice.offset));
   return result;
 }
 
 void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& slots) {
   for (std::size_t k = 0; k < impl_->update.slots().size(); ++k)
     for (const detail::Slice& slice : impl_->named_slices()) {
-      const StepGraph::Parameter& parameter = impl_->step.parameters[slice.place];
-      const std::string name = fmt::format("slot{}/{}", k, parameter.name);
-      const auto found =
-          std::find_if(slots.begin(), slots.end(), [&](const auto& s) { return s.first == name; });
-      if (found == slots.end()) throw Corrupt("train: the optimiser's state has no {}", name);
-      if (!(found->second.shape() == parameter.shape) || found->second.dtype() != DType::float32)
-        throw Corrupt("train: {} is {}, the parameter is {}", name, found->second.info().str(),
-                      parameter.shape.str());
-      float* data = impl_->update.slots()[k].data() + slice.offset;
-      impl_->executables[0].pack(impl_->step.parameter_input(slice.place), found->second,
-                                 std::as_writable_bytes(std::span(data, slice.count)));
+      const std::string name =
+          fmt::format("slot{}/{}", k, impl_->step.parameters[slice.place].name);
+      impl_->pack(slice, impl_->find(slots, name, slice),
+                  impl_->update.slots()[k].data() + slice.offset);
+    }
+}
+
+std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {
+  const std::size_t floats = impl_->layout.floats;
+  if (impl_->options.exchange == nullptr) return {};
+  const std::span<const float> own = impl_->options.exchange->residual(floats);
+  if (own.empty()) return {};
+  const std::vector<float> all = impl_->options.exchange->collect(own);
+  std::vector<std::pair<std::string, Tensor>> result;
+  for (std::size_t rank = 0; rank < all.size() / floats; ++rank)
+    for (const detail::Slice& slice : impl_->named_slices())
+      result.emplace_back(
+          fmt::format("residual{}/{}", rank, impl_->step.parameters[slice.place].name),
+          impl_->unpack(slice, all.data() + rank * floats + slice.offset));
+  return result;
+}
+
+void StepEngine::set_residuals(const std::vector<std::pair<std::string, Tensor>>& residuals) {
+  if (impl_->options.exchange == nullptr || residuals.empty()) return;
+  const std::span<float> own = impl_->options.exchange->residual(impl_->layout.floats);
+  if (own.empty()) return;
+  std::fill(own.begin(), own.end(), 0.0F);
+  const std::size_t ranks = residuals.size() / impl_->layout.slices.size();
+  std::vector<float> room;
+  for (auto rank = static_cast<std::size_t>(impl_->options.exchange->rank()); rank < ranks;
+       rank += static_cast<std::size_t>(impl_->options.exchange->workers()))
+    for (const detail::Slice& slice : impl_->named_slices()) {
+      const std::string name =
+          fmt::format("residual{}/{}", rank, impl_->step.parameters[slice.place].name);
+      room.assign(slice.count, 0.0F);
+      impl_->pack(slice, impl_->find(residuals, name, slice), room.data());
+      for (std::size_t i = 0; i < slice.count; ++i) own[slice.offset + i] += room[i];
     }
 }
 

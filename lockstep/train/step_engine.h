@@ -61,6 +61,12 @@ class StepEngine {
   std::vector<std::pair<std::string, Tensor>> slots() const;
   // Throws Corrupt when a name is missing or a shape differs.
   void set_slots(const std::vector<std::pair<std::string, Tensor>>& slots);
+  // What all workers have not sent of their gradients yet: "residual1/fc1.weight", as slots() are.
+  // At rank 0, nothing elsewhere and where everything is sent. Every worker calls it.
+  std::vector<std::pair<std::string, Tensor>> residuals();
+  // Worker r takes those of the workers r, r + W, r + 2 W ... that there were. Throws Corrupt as
+  // set_slots does.
+  void set_residuals(const std::vector<std::pair<std::string, Tensor>>& residuals);
   // Of all parameters, running statistics included: names sorted, plain layout, little-endian.
   std::string params_sha256() const;
 

@@ -29,7 +29,8 @@ class Table {
     int rank() const override { return rank_; }
     int workers() const override { return table_.workers_; }
     bool waits_for_links() const override { return table_.workers_ % 2 == 1; }
-    void sum(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) override {
+    void sum(std::span<const Node> nodes, std::int64_t shards, std::size_t,
+             std::span<float> result) override {
       table_.put([&] {
         for (const Node& node : nodes) table_.nodes_[{node.shards.lo, node.shards.hi}] = node.sum;
       });
@@ -192,7 +193,7 @@ class BrokenExchange final : public kvstore::Exchange {
   int rank() const override { return 0; }
   int workers() const override { return 2; }
   bool waits_for_links() const override { return false; }
-  void sum(std::span<const Node>, std::int64_t, std::span<float>) override {
+  void sum(std::span<const Node>, std::int64_t, std::size_t, std::span<float>) override {
     throw IoError("worker 1 is gone");
   }
   void gather(std::span<const float>, std::int64_t, std::span<float>) override {

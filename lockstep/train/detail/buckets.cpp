@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/detail/buckets.h"
 
+#include <algorithm>
+
 #include "lockstep/train/tree_sum.h"
 
 namespace lockstep::train::detail {
@@ -62,7 +64,18 @@ void Buckets::sum(const Bucket& bucket) {
   std::vector<kvstore::Exchange::Node> nodes;
   for (std::size_t n = 0; n < sums_.nodes().size(); ++n)
     nodes.push_back({sums_.nodes()[n], {sums_.node(n, bucket.offset, bucket.count), bucket.count}});
-  exchange_.sum(nodes, shards_, {total_.data() + bucket.offset, bucket.count});
+  exchange_.sum(nodes, shards_, bucket.offset, {total_.data() + bucket.offset, bucket.count});
+  clear_unused(bucket);
+}
+
+// Compressed gradients may say something where there is nothing; it would grow there.
+void Buckets::clear_unused(const Bucket& bucket) {
+  const std::span<float> residual = exchange_.residual(unused_.empty() ? 0 : layout_.floats);
+  if (residual.empty()) return;
+  const std::size_t end = bucket.offset + bucket.count;
+  for (auto place = std::lower_bound(unused_.begin(), unused_.end(), bucket.offset);
+       place != unused_.end() && *place < end; ++place)
+    residual[*place] = total_.data()[*place] = 0.0F;
 }
 
 void Buckets::exchange(const Update& update, const optim::UpdateContext& context) {

@@ -18,6 +18,9 @@ class Buckets {
   Buckets(const FlatLayout& layout, GradientSums& sums, kvstore::Exchange& exchange,
           std::int64_t shards, int threads, std::size_t bucket_bytes);
 
+  // Places of the flat buffers that belong to no parameter: in order.
+  void set_unused(std::vector<std::size_t> places) { unused_ = std::move(places); }
+
   void begin();
   // By a computing thread, when its last leaf's gradient of the slice is added.
   void slice_is_ready(std::size_t slice);
@@ -41,6 +44,7 @@ class Buckets {
   };
   bool wait_for(std::size_t bucket);
   void sum(const Bucket& bucket);
+  void clear_unused(const Bucket& bucket);
 
   const FlatLayout& layout_;
   GradientSums& sums_;
@@ -49,6 +53,7 @@ class Buckets {
   int threads_;
   FlatBuffer total_;
   std::vector<Bucket> buckets_;
+  std::vector<std::size_t> unused_;
   std::vector<std::size_t> bucket_of_;                 // by slice
   std::unique_ptr<std::atomic<std::int32_t>[]> left_;  // slices times threads, by bucket
   std::atomic<bool> given_up_ = false;

@@ -119,6 +119,9 @@ std::optional<Checkpoint> Fit::find_checkpoint() {
   if (store_) checkpoint = read_checkpoint_to_resume();
   agree("a checkpoint", checkpoint ? fmt::format("of step {}", checkpoint->step) : "of no step");
   if (!is_first()) store_.reset();  // rank 0 writes for all
+  writes_ = store_.has_value();
+  if (parts_.options.exchange != nullptr)
+    writes_ = !parts_.options.exchange->share(writes_ ? "writes" : "")[0].empty();
   return checkpoint;
 }
 
@@ -176,6 +179,7 @@ void Fit::restore(const Checkpoint& checkpoint) {
   }
   engine_->load(*parts_.net);
   engine_->set_slots(checkpoint.slots);
+  engine_->set_residuals(checkpoint.residuals);
 }
 
 FitResult Fit::run() {
@@ -315,8 +319,11 @@ void Fit::evaluate() {
 }
 
 void Fit::write_checkpoint() {
-  if (!store_ || written_step_ == step_) return;
+  if (!writes_ || written_step_ == step_) return;
+  written_step_ = step_;
   Checkpoint checkpoint;
+  checkpoint.residuals = engine_->residuals();  // by all workers
+  if (!store_) return;
   checkpoint.step = step_;
   checkpoint.seed = parts_.options.seed;
   checkpoint.configuration = configuration_;
@@ -333,7 +340,6 @@ void Fit::write_checkpoint() {
     checkpoint.maximize = monitor.maximize;
   }
   store_->write(std::move(checkpoint));
-  written_step_ = step_;
 }
 
 // A later file than the run's own step was there before, and did not let itself be read.

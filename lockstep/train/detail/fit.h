@@ -100,6 +100,7 @@ class Fit final : public FitContext {
   std::optional<StepEngine> engine_;
   std::optional<std::vector<data::Fields>> first_batches_;  // made to know their shapes
   std::optional<CheckpointStore> store_;
+  bool writes_ = false;  // rank 0 has a store: on all workers
 };
 
 }  // namespace lockstep::train::detail

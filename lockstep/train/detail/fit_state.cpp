@@ -75,6 +75,7 @@ std::string configuration_json(const TrainerOptions& trainer, const optim::Optim
   value["schedule"] = fit.schedule.description;
   value["transform"] = fit.transform.description;
   value["samples"] = samples;
+  value["sums"] = trainer.exchange == nullptr ? "canonical" : trainer.exchange->description();
   return value.dump();
 }
 
