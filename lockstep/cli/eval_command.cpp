@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -21,19 +21,12 @@ struct EvalOptions {
   bool json = false;
 };
 
-// A label is a class's number: it means the same class only where the names are the same.
-void check_classes(const TrainedModel& model, const RunConfig& config, const data::Dataset& set) {
-  if (config.data == "synthetic" || set.class_names() == model.classes) return;
-  throw InvalidArgument("{}: has the classes {}; the run has {}", config.data,
-                        fmt::join(set.class_names(), ", "), fmt::join(model.classes, ", "));
-}
-
 train::Evaluation evaluate(const TrainedModel& model, const EvalOptions& options) {
   RunConfig config = model.config;
   if (!options.data.empty()) config.data = options.data;
   observe::Progress progress(observe::standard_error());
   const train::RecipeData data = open_run_data(config, model.codec, progress);
-  check_classes(model, config, *data.test);
+  check_classes(config, *data.test, model.classes);
   train::EvaluateOptions how{.threads = options.threads};
   if (model.recipe.test_transform != nullptr) how.transform = model.recipe.test_transform();
   CompileOptions compile;

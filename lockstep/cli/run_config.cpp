@@ -33,6 +33,7 @@ void visit_config(C& config, const Visit& visit) {
   visit("dtype", config.dtype);
   visit("skip_bad", config.skip_bad);
   visit("eval_every", config.eval_every);
+  visit("dropout", config.dropout);
   visit_learning(config.learning, visit);
 }
 

@@ -20,6 +20,7 @@ struct RunConfig {
   std::string dtype = "float32";  // what is computed in
   bool skip_bad = false;
   std::int64_t eval_every = 0;  // steps; 0: an epoch. Decides which checkpoint is the best
+  double dropout = 0.0;
   train::Learning learning;
 };
 

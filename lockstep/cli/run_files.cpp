@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/run_files.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,18 +15,6 @@ namespace lockstep::cli {
 namespace {
 
 using observe::RunFolder;
-
-std::string codec_path(const RunFolder& run) { return run.path() + "/vocabulary.txt"; }
-
-std::string classes_path(const RunFolder& run) { return run.path() + "/classes.json"; }
-
-std::vector<std::string> read_classes(const RunFolder& run) {
-  try {
-    return nlohmann::json::parse(read_file(classes_path(run)));
-  } catch (const nlohmann::json::exception&) {
-    throw Corrupt("{}: is not a list of names", classes_path(run));
-  }
-}
 
 train::Checkpoint newest_checkpoint(const RunFolder& run) {
   train::CheckpointStore store(run.checkpoints_path(), {.warn = [](const std::string& line) {
@@ -54,28 +42,51 @@ train::RecipeData open_run_data(const RunConfig& config, train::TextCodecPtr cod
 }
 
 void write_codec(const RunFolder& run, const train::TextCodec& codec) {
-  codec.vocabulary().save(codec_path(run));
+  codec.vocabulary().save(run.vocabulary_path());
 }
 
 train::TextCodecPtr read_codec(const RunFolder& run, const train::Recipe& recipe) {
-  if (!std::filesystem::exists(codec_path(run))) return {};
-  return std::make_shared<train::TextCodec>(recipe, data::Vocabulary::load(codec_path(run)));
+  if (!std::filesystem::exists(run.vocabulary_path())) return {};
+  return std::make_shared<train::TextCodec>(recipe, data::Vocabulary::load(run.vocabulary_path()));
 }
 
 void write_classes(const RunFolder& run, const std::vector<std::string>& names) {
-  write_file(classes_path(run), nlohmann::json(names).dump() + "\n");
+  write_file(run.classes_path(), nlohmann::json(names).dump() + "\n");
+}
+
+std::vector<std::string> read_classes(const RunFolder& run) {
+  try {
+    return nlohmann::json::parse(read_file(run.classes_path()));
+  } catch (const nlohmann::json::exception&) {
+    throw Corrupt("{}: is not a list of names", run.classes_path());
+  }
+}
+
+void check_classes(const RunConfig& config, const data::Dataset& set,
+                   const std::vector<std::string>& of_run) {
+  if (config.data == "synthetic" || set.class_names() == of_run) return;
+  throw InvalidArgument("{}: has the classes {}; the run has {}", config.data,
+                        fmt::join(set.class_names(), ", "), fmt::join(of_run, ", "));
+}
+
+train::Recipe run_recipe(const RunConfig& config, const std::vector<std::string>& classes) {
+  train::Recipe recipe = train::find_recipe(config.recipe);
+  recipe.dropout = config.dropout;
+  if (!classes.empty()) recipe.classes = static_cast<std::int64_t>(classes.size());
+  return recipe;
 }
 
 TrainedModel load_model(const std::string& run_folder) {
   const RunFolder run = RunFolder::open(run_folder);
   const RunConfig config = config_from_json(run.read_config(), run.config_path());
-  const train::Recipe& recipe = train::find_recipe(config.recipe);
+  const std::vector<std::string> classes = read_classes(run);
+  const train::Recipe recipe = run_recipe(config, classes);
   const train::Checkpoint checkpoint = newest_checkpoint(run);
   TrainedModel model{config,
                      recipe,
                      recipe.net(),
                      read_codec(run, recipe),
-                     read_classes(run),
+                     classes,
                      checkpoint.step,
                      checkpoint.params_sha256};
   model.net->initialize();

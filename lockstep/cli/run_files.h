@@ -21,11 +21,20 @@ train::TextCodecPtr read_codec(const observe::RunFolder& run, const train::Recip
 
 // The classes' names, in the order of their numbers.
 void write_classes(const observe::RunFolder& run, const std::vector<std::string>& names);
+// Throws Corrupt.
+std::vector<std::string> read_classes(const observe::RunFolder& run);
+// A label is a class's number: it means the same class only where the names are the same. Throws
+// InvalidArgument; generated data has any.
+void check_classes(const RunConfig& config, const data::Dataset& set,
+                   const std::vector<std::string>& of_run);
+
+// The recipe as a run has it: with its dropout, and an output for each class of its data.
+train::Recipe run_recipe(const RunConfig& config, const std::vector<std::string>& classes);
 
 // A net with the parameters of a run's newest good checkpoint.
 struct TrainedModel {
   RunConfig config;
-  const train::Recipe& recipe;
+  train::Recipe recipe;
   nn::BlockPtr net;
   train::TextCodecPtr codec;
   std::vector<std::string> classes;

@@ -38,7 +38,7 @@ class Trained {
  public:
   explicit Trained(const TrainSide& side)
       : side_(side), recipe_(train::find_recipe(side.model)), shards_(generate(recipe_, side)) {
-    const nn::BlockPtr net = recipe_.model(0.0);
+    const nn::BlockPtr net = recipe_.net_without_dropout();
     net->initialize(nn::init::fan_in(), 1);
     engine_ = std::make_unique<train::StepEngine>(
         net, train::recipe_loss, optim::sgd({.learning_rate = kRate, .momentum = 0.9}),

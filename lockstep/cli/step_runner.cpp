@@ -23,7 +23,7 @@ data::Fields random_batch(const train::Recipe& recipe) {
 class RecipeRunner final : public StepRunner {
  public:
   RecipeRunner(const train::Recipe& recipe, DType compute) : batch_{random_batch(recipe)} {
-    const nn::BlockPtr net = recipe.model(0.0);
+    const nn::BlockPtr net = recipe.net_without_dropout();
     net->initialize();
     train::EngineOptions options;
     options.shards = 1;

@@ -29,7 +29,7 @@ using observe::RunFolder;
 struct Job {
   const TrainOptions& options;
   RunConfig config;
-  const train::Recipe& recipe;
+  train::Recipe recipe;
   int threads;
   train::RecipeData data;
   std::optional<RunFolder> run;
@@ -96,13 +96,14 @@ Job start_job(const TrainOptions& options) {
           {},      {}};
   if (is_first(options)) check_out(options.out);
   job.data = open_job_data(job, {});
+  job.recipe = run_recipe(job.config, job.data.test->class_names());
   check_size(job);
   schedule_of(job);  // what is wrong with it is told before there is a folder
   if (!is_first(options)) return job;
   job.run.emplace(new_run(options));
-  job.run->write_config(to_json(job.config));
   write_classes(*job.run, job.data.test->class_names());
   if (job.data.codec) write_codec(*job.run, *job.data.codec);
+  job.run->write_config(to_json(job.config));  // last: with it the folder is a run
   return job;
 }
 
@@ -114,8 +115,10 @@ Job resume_job(const TrainOptions& options) {
   const RunConfig now = apply_options(before, options);
   const std::string ignored[] = {"version"};
   observe::check_same_config(run, to_json(now), ignored);
-  Job job{options, before, train::find_recipe(before.recipe), thread_count(options), {}, {}};
+  const std::vector<std::string> classes = read_classes(run);
+  Job job{options, before, run_recipe(before, classes), thread_count(options), {}, {}};
   job.data = open_job_data(job, read_codec(run, job.recipe));
+  check_classes(before, *job.data.test, classes);
   check_size(job);
   job.run.emplace(std::move(run));
   return job;
@@ -146,9 +149,10 @@ bool wants_predictions(const Job& job) {
   return job.options.report && job.recipe.task != train::Task::characters;
 }
 
-train::FitOptions fit_options(const Job& job, const StopSignals& signals) {
+train::FitOptions fit_options(const Job& job, const StopSignals& signals, bool& begun) {
   const TrainOptions& options = job.options;
   std::vector<train::CallbackPtr> callbacks{train::show_progress(progress_target(options))};
+  callbacks.push_back(train::on_step([&begun](auto&, auto&) { begun = true; }));
   if (is_first(options)) callbacks.push_back(train::record_metrics(*job.run));
   if (wants_predictions(job)) callbacks.push_back(std::make_shared<KeepPredictions>());
   return {.epochs = job.config.epochs,
@@ -179,9 +183,21 @@ std::string resume_command(const Job& job) {
   return line;
 }
 
+// A run that fails before its first step leaves no folder.
+train::FitResult fit_or_clean_up(const Job& job, train::Trainer& trainer,
+                                 const StopSignals& signals) {
+  bool begun = job.options.resume;
+  try {
+    return trainer.fit(job.data.train, fit_options(job, signals, begun));
+  } catch (const std::exception&) {
+    if (!begun && job.run) job.run->remove();
+    throw;
+  }
+}
+
 // A run that had nothing left to do knows its figures, but not which samples were taken for what.
 train::FitResult fit(const Job& job, train::Trainer& trainer, const StopSignals& signals) {
-  train::FitResult result = trainer.fit(job.data.train, fit_options(job, signals));
+  train::FitResult result = fit_or_clean_up(job, trainer, signals);
   if (is_first(job.options) && !result.stopped && result.validation.samples == 0)
     result.validation =
         trainer.evaluate(*job.data.test, {.threads = 0,

@@ -187,6 +187,7 @@ RunConfig default_config(const train::Recipe& recipe) {
           .epochs = recipe.epochs,
           .global_batch = recipe.global_batch,
           .shards = recipe.shards,
+          .dropout = recipe.dropout,
           .learning = recipe.learning};
 }
 

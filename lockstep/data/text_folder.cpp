@@ -6,12 +6,23 @@
 #include "lockstep/data/detail/class_folders.h"
 
 namespace lockstep::data {
+namespace {
+
+// An image would be learnt as a text of strange words.
+std::string read_text(const std::string& file) {
+  std::string text = read_file(file);
+  if (text.starts_with("\x89PNG") || text.starts_with("\xFF\xD8\xFF"))
+    throw InvalidArgument("{}: is an image, expected a text", file);
+  return text;
+}
+
+}  // namespace
 
 TextSet read_text_folder(const std::string& folder) {
   TextSet set;
   for (const detail::ClassFolder& entry : detail::list_class_folders(folder)) {
     for (const std::string& file : entry.files) {
-      set.texts.push_back(read_file(file));
+      set.texts.push_back(read_text(file));
       set.labels.push_back(static_cast<std::int64_t>(set.class_names.size()));
     }
     set.class_names.push_back(entry.name);

@@ -41,11 +41,18 @@ bool make_folder(const std::string& path) {
   return false;
 }
 
-// Nothing in it but the lock of a run that ended before it began.
+// Files that a run begins with, and their temporary names (base/file.h).
+bool is_beginning(const std::string& name) {
+  const std::string stem = name.substr(0, name.find(".tmp"));
+  return stem == kLockName || stem == "classes.json" || stem == "vocabulary.txt" ||
+         (stem == "config.json" && stem != name);
+}
+
+// Nothing in it but what a run leaves that ended before it began.
 bool is_unused_folder(const std::string& path) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(path, error))
-    if (entry.path().filename() != kLockName) return false;
+    if (!is_beginning(entry.path().filename().string())) return false;
   return !error;
 }
 
@@ -83,7 +90,7 @@ std::string without_end_slash(std::string path) {
 }  // namespace
 
 RunFolder::RunFolder(RunFolder&& other) noexcept
-    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)) {}
+    : path_(std::move(other.path_)), lock_(std::exchange(other.lock_, -1)), made_(other.made_) {}
 
 RunFolder::~RunFolder() {
   if (lock_ >= 0) ::close(lock_);
@@ -92,10 +99,11 @@ RunFolder::~RunFolder() {
 RunFolder RunFolder::create(const std::string& path) {
   const std::string name = without_end_slash(path);
   make_parents(name);
-  if (!make_folder(name) && !is_unused_folder(name))
+  const bool made = make_folder(name);
+  if (!made && !is_unused_folder(name))
     throw InvalidArgument(
         "run: '{}' exists already; choose another --out, or --resume to go on with it", name);
-  return {name, take_lock(name)};
+  return {name, take_lock(name), made};
 }
 
 RunFolder RunFolder::create_next(const std::string& parent, const std::string& recipe) {
@@ -103,7 +111,7 @@ RunFolder RunFolder::create_next(const std::string& parent, const std::string& r
   make_parents(stem);
   for (int number = 1; number <= kMostRuns; ++number) {
     const std::string path = stem + std::to_string(number);
-    if (make_folder(path)) return {path, take_lock(path)};
+    if (make_folder(path)) return {path, take_lock(path), true};
   }
   throw InvalidArgument("run: '{}1' to '{}{}' exist; choose an --out", stem, stem, kMostRuns);
 }
@@ -125,5 +133,11 @@ RunFolder RunFolder::open(const std::string& path) {
 void RunFolder::write_config(std::string_view json) const { write_file(config_path(), json); }
 
 std::string RunFolder::read_config() const { return read_file(config_path()); }
+
+void RunFolder::remove() const {
+  std::error_code error;  // what cannot be removed stays
+  for (const auto& entry : fs::directory_iterator(path_, error)) fs::remove_all(entry, error);
+  if (made_) fs::remove(path_, error);
+}
 
 }  // namespace lockstep::observe

@@ -9,7 +9,9 @@
 namespace lockstep::observe {
 
 // One training run's folder:
-//   config.json      what was asked for
+//   config.json      what was asked for; written last of what a run begins with
+//   classes.json     the classes' names
+//   vocabulary.txt   words or characters of text recipes
 //   metrics.jsonl    one line a step
 //   events/          the same for TensorBoard
 //   checkpoints/     what --resume starts from
@@ -17,7 +19,8 @@ namespace lockstep::observe {
 // Whoever trains holds a lock on it; a killed process loses the lock with its life.
 class RunFolder {
  public:
-  // Makes the folder and its parents. Throws InvalidArgument when it exists and is not empty.
+  // Makes the folder and its parents. Throws InvalidArgument when it exists and has anything else
+  // than what a run leaves that ended before its config.json was written.
   static RunFolder create(const std::string& path);
   // The next free of <parent>/<recipe>-1, -2, ...
   static RunFolder create_next(const std::string& parent, const std::string& recipe);
@@ -32,6 +35,8 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
   std::string config_path() const { return path_ + "/config.json"; }
+  std::string classes_path() const { return path_ + "/classes.json"; }
+  std::string vocabulary_path() const { return path_ + "/vocabulary.txt"; }
   std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
   std::string events_path() const { return path_ + "/events"; }
   std::string checkpoints_path() const { return path_ + "/checkpoints"; }
@@ -39,11 +44,15 @@ class RunFolder {
 
   void write_config(std::string_view json) const;
   std::string read_config() const;
+  // A run that never began: all that is in the folder, and the folder where create() made it.
+  void remove() const;
 
  private:
-  RunFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
+  RunFolder(std::string path, int lock, bool made = false)
+      : path_(std::move(path)), lock_(lock), made_(made) {}
   std::string path_;
-  int lock_;  // -1: not held
+  int lock_;   // -1: not held
+  bool made_;  // the folder was not there before
 };
 
 // A key whose values differ; "nothing" where one side has no such key. Nested keys have dots.

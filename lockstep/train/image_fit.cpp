@@ -33,13 +33,21 @@ class FittedImages final : public data::Dataset {
   std::int64_t size() const override { return folder_.size(); }
   std::vector<std::string> class_names() const override { return folder_.class_names(); }
   data::Fields sample(std::int64_t index) const override {
-    data::Fields fields = folder_.sample(index);
+    data::Fields fields = decode(index);
     fields[0] = fit_image(recipe_, fields[0], folder_.path(index));
     return fields;
   }
 
  private:
-  const Recipe& recipe_;
+  data::Fields decode(std::int64_t index) const {
+    try {
+      return folder_.sample(index);
+    } catch (const Corrupt& error) {
+      throw Corrupt("{}; --skip-bad leaves such images out", error.what());
+    }
+  }
+
+  Recipe recipe_;
   data::ImageFolder folder_;
 };
 
@@ -55,10 +63,9 @@ Tensor fit_image(const Recipe& recipe, const Tensor& image, const std::string& n
 data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& folder, bool skip_bad,
                                    const std::function<void(const std::string&)>& warn) {
   data::ImageFolder images(folder, {.skip_bad = skip_bad});
-  const auto classes = static_cast<std::int64_t>(images.class_names().size());
-  if (classes > recipe.classes)
-    throw InvalidArgument("{}: has {} classes, {} tells {} apart", folder, classes, recipe.name,
-                          recipe.classes);
+  if (images.class_names().size() < 2)
+    throw InvalidArgument("{}: has the class {} alone, expected 2 classes or more", folder,
+                          images.class_names().front());
   for (const std::string& line : images.skipped())
     if (warn) warn("left out: " + line);
   return std::make_shared<FittedImages>(recipe, std::move(images));

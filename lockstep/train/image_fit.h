@@ -12,7 +12,7 @@ namespace lockstep::train {
 Tensor fit_image(const Recipe& recipe, const Tensor& image, const std::string& name);
 
 // A folder with a folder of PNG and JPEG files for each class, each fitted. Throws InvalidArgument
-// when there are more classes than the recipe tells apart.
+// when there is one class.
 data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& folder, bool skip_bad,
                                    const std::function<void(const std::string&)>& warn);
 

@@ -39,7 +39,23 @@ Learning momentum(double rate, double decay, double warm_up) {
           .warm_up = warm_up};
 }
 
-nn::BlockPtr lenet(double dropout) { return nn::models::lenet({.dropout = dropout}); }
+nn::BlockPtr mlp(double dropout, std::int64_t classes) {
+  return nn::models::mlp({.classes = classes, .dropout = dropout});
+}
+nn::BlockPtr lenet(double dropout, std::int64_t classes) {
+  return nn::models::lenet({.classes = classes, .dropout = dropout});
+}
+nn::BlockPtr cnn(double dropout, std::int64_t classes) {
+  return nn::models::cifar_cnn({.width = 64, .classes = classes, .dropout = dropout});
+}
+nn::BlockPtr resnet18(double, std::int64_t classes) { return nn::models::cifar_resnet18(classes); }
+nn::BlockPtr lstm(double dropout, std::int64_t classes) {
+  return nn::models::lstm_classifier(
+      {.vocabulary = kWords, .classes = classes, .dropout = dropout});
+}
+nn::BlockPtr gpt(double dropout, std::int64_t) {
+  return nn::models::gpt({.vocabulary = kCharacters, .context = kContext, .dropout = dropout});
+}
 
 Recipe mnist_mlp() {
   return {.name = "mnist-mlp",
@@ -50,7 +66,7 @@ Recipe mnist_mlp() {
           .epochs = 10,
           .bench_batch = 128,
           .learning = momentum(0.05, 1e-4, 0.02),
-          .model = [](double dropout) { return nn::models::mlp({.dropout = dropout}); },
+          .model = mlp,
           .train_transform = digits,
           .test_transform = digits};
 }
@@ -84,19 +100,17 @@ Recipe fashion_lenet() {
 }
 
 Recipe cifar_cnn() {
-  return {
-      .name = "cifar-cnn",
-      .summary = "photos of ten kinds in 32x32 pixels, two convolutions",
-      .dataset = "cifar10",
-      .sample_shape = {3, 32, 32},
-      .classes = 10,
-      .epochs = 10,
-      .bench_batch = 128,
-      .learning = momentum(0.1, 5e-4, 0.05),
-      .model =
-          [](double dropout) { return nn::models::cifar_cnn({.width = 64, .dropout = dropout}); },
-      .train_transform = moved_photos,
-      .test_transform = photos};
+  return {.name = "cifar-cnn",
+          .summary = "photos of ten kinds in 32x32 pixels, two convolutions",
+          .dataset = "cifar10",
+          .sample_shape = {3, 32, 32},
+          .classes = 10,
+          .epochs = 10,
+          .bench_batch = 128,
+          .learning = momentum(0.1, 5e-4, 0.05),
+          .model = cnn,
+          .train_transform = moved_photos,
+          .test_transform = photos};
 }
 
 Recipe cifar_resnet18() {
@@ -108,7 +122,7 @@ Recipe cifar_resnet18() {
           .epochs = 30,
           .bench_batch = 32,
           .learning = momentum(0.1, 5e-4, 0.05),
-          .model = [](double) { return nn::models::cifar_resnet18(); },
+          .model = resnet18,
           .train_transform = moved_photos,
           .test_transform = photos};
 }
@@ -129,10 +143,7 @@ Recipe text_lstm() {
                        .learning_rate = 1e-3,
                        .parameters = {{"clip_norm", 1.0}},
                        .warm_up = 0.05},
-          .model =
-              [](double dropout) {
-                return nn::models::lstm_classifier({.vocabulary = kWords, .dropout = dropout});
-              },
+          .model = lstm,
           .dropout = 0.3};
 }
 
@@ -153,11 +164,7 @@ Recipe char_gpt() {
                        .learning_rate = 2e-3,
                        .parameters = {{"wd", 0.1}, {"beta2", 0.99}, {"clip_norm", 1.0}},
                        .warm_up = 0.05},
-          .model =
-              [](double dropout) {
-                return nn::models::gpt(
-                    {.vocabulary = kCharacters, .context = kContext, .dropout = dropout});
-              },
+          .model = gpt,
           .dropout = 0.1};
 }
 

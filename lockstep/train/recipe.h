@@ -48,14 +48,16 @@ struct Recipe {
   std::int64_t epochs = 5;
   std::int64_t bench_batch = 128;
   Learning learning = {};
-  nn::BlockPtr (*model)(double dropout) = nullptr;
-  double dropout = 0.0;  // in training; benchmarks leave it out, as their peers do
+  nn::BlockPtr (*model)(double dropout, std::int64_t classes) = nullptr;
+  double dropout = 0.0;  // in training
   // Of a sample's first field as the data set gives it; may be null.
   data::Transform (*train_transform)() = nullptr;
   data::Transform (*test_transform)() = nullptr;
 
   // The net that the recipe trains, without contents.
-  nn::BlockPtr net() const { return model(dropout); }
+  nn::BlockPtr net() const { return model(dropout, classes); }
+  // What benchmarks run, as their peers do.
+  nn::BlockPtr net_without_dropout() const { return model(0.0, classes); }
   // Infos of a batch: the net's input, then the label.
   std::vector<TensorInfo> fields(std::int64_t batch) const;
 };

@@ -63,9 +63,12 @@ data::DatasetPtr encode_texts(const Recipe& recipe, const data::TextSet& set,
 // A folder for each class; every fifth text is held out.
 RecipeData text_data(const Recipe& recipe, const DataSource& source) {
   const data::TextSet all = data::read_text_folder(source.place);
-  if (static_cast<std::int64_t>(all.class_names.size()) != recipe.classes)
-    throw InvalidArgument("{}: has {} folders of texts, {} tells {} classes apart", source.place,
-                          all.class_names.size(), recipe.name, recipe.classes);
+  if (all.class_names.size() < 2)
+    throw InvalidArgument("{}: has {} folder of texts, expected one for each of 2 classes or more",
+                          source.place, all.class_names.size());
+  if (all.texts.empty())
+    throw InvalidArgument("{}: its folders {} have no files, expected texts", source.place,
+                          fmt::join(all.class_names, ", "));
   if (all.texts.size() < 5)
     throw InvalidArgument("{}: has {} texts, expected 5 or more: every fifth is held out",
                           source.place, all.texts.size());

@@ -125,19 +125,40 @@ def test_help_is_grouped_and_shows_examples(lockstep):
     assert "{false}" not in lockstep.run("bench", "step", "--help", status=0).out
 
 
-def test_ones_own_images_are_learnt_and_bad_ones_left_out_when_asked(lockstep):
+def write_images(folder, classes):
     for part, count in (("train", 20), ("test", 4)):
-        for name, value in (("dark", 10), ("light", 240)):
-            folder = lockstep.folder / "images" / part / name
-            folder.mkdir(parents=True)
+        for name, value in classes:
+            (folder / part / name).mkdir(parents=True)
             for i in range(count):
-                (folder / f"{i}.png").write_bytes(png(20 + i, 30, value))
+                (folder / part / name / f"{i}.png").write_bytes(png(20 + i, 30, value))
+
+
+def test_a_net_has_an_output_for_each_class_of_ones_own_images(lockstep):
+    classes = [(f"c{i:02}", 20 * i) for i in range(12)]
+    write_images(lockstep.folder / "images", classes)
+    words = ["train", "cifar-cnn", "--data", "images", "--steps", 2, "--global-batch", 8]
+    lockstep.run(*words, "--out", "run", "--json", status=0)
+    row = lockstep.run("predict", "run", "images/test/c03/1.png", "--json", "--top", 99).json
+    assert sorted(guess["class"] for guess in row["classes"]) == [name for name, _ in classes]
+    assert lockstep.run("eval", "run", "--json").json["samples"] == 48
+    lockstep.run("train", "cifar-cnn", "--resume", "--out", "run", status=0)
+    shutil.rmtree(lockstep.folder / "images" / "train" / "c11")
+    shutil.rmtree(lockstep.folder / "images" / "test" / "c11")
+    assert "the run has c00, c01" in lockstep.run("train", "cifar-cnn", "--resume", "--out", "run",
+                                                  status=1).complaint
+
+
+def test_ones_own_images_are_learnt_and_bad_ones_left_out_when_asked(lockstep):
+    write_images(lockstep.folder / "images", (("dark", 10), ("light", 240)))
     words = ["train", "mnist-mlp", "--data", "images", "--steps", 20, "--global-batch", 8, "--json"]
     assert lockstep.run(*words, "--out", "run").json["test_accuracy"] == 1
     row = lockstep.run("predict", "run", "images/test/light/1.png", "--json").json
     assert row["classes"][0]["class"] == "light"
     bad = lockstep.folder / "images" / "train" / "dark" / "3.png"
     bad.write_bytes(bad.read_bytes()[:-30])
-    assert "dark/3.png: " in lockstep.run(*words, "--out", "bad", status=1).complaint
+    all_at_once = ["--steps", 2, "--global-batch", 40, "--out", "bad"]
+    complaint = lockstep.run(*words[:4], *all_at_once, status=1).complaint
+    assert "dark/3.png: " in complaint and "--skip-bad" in complaint
+    assert not (lockstep.folder / "bad").exists(), "training never began"
     outcome = lockstep.run(*words, "--out", "skip", "--skip-bad", status=0)
     assert "dark/3.png" in outcome.err

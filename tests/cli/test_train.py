@@ -2,6 +2,7 @@
 """What `lockstep train` promises: the JSON line, the same bits, going on after any end."""
 import json
 import random
+import shutil
 import signal
 import time
 
@@ -27,6 +28,7 @@ def test_the_json_line_has_the_contracts_keys(lockstep, recipe):
     assert result["resumed_from_step"] == 0 and result["peak_memory_mb"] > 0
     config = json.loads((lockstep.folder / "run" / "config.json").read_text())
     assert config["recipe"] == recipe and config["seed"] == 7
+    assert config["dropout"] == {"text-lstm": 0.3, "char-gpt": 0.1}.get(recipe, 0)
     rows = (lockstep.folder / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(row)["step"] for row in rows if "learning_rate" in row] == [1, 2, 3]
 
@@ -132,6 +134,17 @@ def test_a_finished_run_resumes_to_itself(lockstep):
     again = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", "--json").json
     assert again["params_sha256"] == first["params_sha256"]
     assert again["resumed_from_step"] == 3
+
+
+def test_the_dropout_is_the_configurations(lockstep):
+    def bits(dropout):
+        run = lockstep.folder / f"run-{dropout}"
+        lockstep.train("text-lstm", *FEW, "--out", run, status=0)
+        shutil.rmtree(run / "checkpoints")
+        config = json.loads((run / "config.json").read_text())
+        (run / "config.json").write_text(json.dumps({**config, "dropout": dropout}))
+        return lockstep.run("train", "text-lstm", "--resume", "--out", run, "--json").json
+    assert bits(0.3)["params_sha256"] != bits(0.6)["params_sha256"]
 
 
 def test_a_finished_run_that_is_resumed_keeps_its_report(lockstep):

@@ -53,6 +53,34 @@ TEST(RunFolder, TakesAnEmptyFolderAndOneThatNeverGotAConfiguration) {
   EXPECT_EQ(RunFolder::create(folder / "run").path(), folder / "run");
 }
 
+// Killed between the first files of a run.
+TEST(RunFolder, WhatIsLeftOfABeginningIsNoRunAndInNobodysWay) {
+  const TemporaryFolder folder;
+  {
+    const RunFolder run = RunFolder::create(folder / "run");
+    write_quickly(run.classes_path(), "[]");
+    write_quickly(run.vocabulary_path() + ".tmp77", "a");
+    write_quickly(run.config_path() + ".tmp77", "{");
+  }
+  EXPECT_THROW(RunFolder::open(folder / "run"), NotFound);
+  EXPECT_EQ(RunFolder::create(folder / "run").path(), folder / "run");
+  write_quickly(folder / "run/mine", "");
+  EXPECT_THROW(RunFolder::create(folder / "run"), InvalidArgument);
+}
+
+TEST(RunFolder, OneThatNeverBeganIsRemoved) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "mine");
+  const RunFolder made = RunFolder::create(folder / "run"),
+                  given = RunFolder::create(folder / "mine");
+  for (const RunFolder* run : {&made, &given}) {
+    run->write_config("{}");
+    run->remove();
+  }
+  EXPECT_FALSE(fs::exists(folder / "run"));
+  EXPECT_TRUE(fs::is_empty(folder / "mine")) << "it was there before, and stays";
+}
+
 TEST(RunFolder, TheNextFreeNumberIsTaken) {
   const TemporaryFolder folder;
   const RunFolder first = RunFolder::create_next(folder / "runs", "mnist-mlp");

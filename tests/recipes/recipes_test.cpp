@@ -74,7 +74,7 @@ class Recipes : public ::testing::TestWithParam<std::string> {
     if (!dump_.there()) GTEST_SKIP() << "PyTorch left nothing in " << dump_.folder;
     data_ = dump_.read("input");
     label_ = dump_.read("label");
-    net_ = train::find_recipe(GetParam()).model(0.0);
+    net_ = train::find_recipe(GetParam()).net_without_dropout();
     net_->initialize();
     step_ = train::trace_step(*net_, train::recipe_loss, {data_.info(), label_.info()});
     for (const auto& [name, parameter] : net_->parameters())

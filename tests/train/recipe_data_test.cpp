@@ -57,9 +57,27 @@ TEST(RecipeData, TextsHaveAFolderForEachClass) {
   EXPECT_EQ(data.test->size(), 2);
   EXPECT_EQ(data.test->class_names(), (std::vector<std::string>{"ham", "spam"}));
   std::filesystem::create_directory(folder.path() + "/third");
-  write_file(folder.path() + "/third/1", "a mail");
+  write_file(folder.path() + "/third/1.png",
+             data::encode_png(Tensor::zeros({8, 8, 1}, DType::uint8)));
   EXPECT_EQ(message_of([&] { open_data(find_recipe("text-lstm"), {.place = folder.path()}); }),
-            folder.path() + ": has 3 folders of texts, text-lstm tells 2 classes apart");
+            folder.path() + "/third/1.png: is an image, expected a text");
+}
+
+TEST(RecipeData, FoldersOfFoldersAreNoTexts) {
+  const TemporaryFolder folder("recipe_data");
+  for (const char* name : {"train/a", "test/a"})
+    std::filesystem::create_directories(folder.path() + "/" + name);
+  EXPECT_EQ(message_of([&] { open_data(find_recipe("text-lstm"), {.place = folder.path()}); }),
+            folder.path() + ": its folders test, train have no files, expected texts");
+}
+
+TEST(RecipeData, OneClassOfImagesIsNothingToLearn) {
+  const TemporaryFolder folder("recipe_data");
+  std::filesystem::create_directories(folder.path() + "/train/a");
+  write_file(folder.path() + "/train/a/1.png",
+             data::encode_png(Tensor::zeros({8, 8, 1}, DType::uint8)));
+  EXPECT_EQ(message_of([&] { open_data(find_recipe("mnist-mlp"), {.place = folder.path()}); }),
+            folder.path() + "/train: has the class a alone, expected 2 classes or more");
 }
 
 TEST(RecipeData, TooFewTextsLeaveNoneToTestWith) {
@@ -76,12 +94,12 @@ TEST(RecipeData, TooFewTextsLeaveNoneToTestWith) {
 TEST(RecipeData, ImagesForTestingHaveTheClassesOfThoseForTraining) {
   const TemporaryFolder folder("recipe_data");
   const std::string png = data::encode_png(Tensor::zeros({28, 28, 1}, DType::uint8));
-  for (const char* name : {"train/a", "train/b", "test/b"}) {
+  for (const char* name : {"train/a", "train/b", "train/c", "test/b", "test/c"}) {
     std::filesystem::create_directories(folder.path() + "/" + name);
     write_file(folder.path() + "/" + name + "/1.png", png);
   }
   EXPECT_EQ(message_of([&] { open_data(find_recipe("mnist-mlp"), {.place = folder.path()}); }),
-            folder.path() + ": train has the classes a, b; test has b");
+            folder.path() + ": train has the classes a, b, c; test has b, c");
 }
 
 TEST(RecipeData, WhatIsMissingIsNamed) {
