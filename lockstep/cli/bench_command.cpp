@@ -4,6 +4,7 @@
 
 #include "lockstep/cli/bench.h"
 #include "lockstep/cli/bench_comm.h"
+#include "lockstep/cli/bench_scale.h"
 #include "lockstep/cli/bench_step.h"
 #include "lockstep/cli/bench_train.h"
 #include "lockstep/cli/command.h"
@@ -94,6 +95,35 @@ void add_comm(CLI::App& bench, Action& action) {
   });
 }
 
+void add_scale(CLI::App& bench, Action& action) {
+  const auto options = std::make_shared<ScaleOptions>();
+  CLI::App* command = bench.add_subcommand(
+      "scale", "Training over workers and threads, beside PyTorch DDP where it is installed");
+  command->add_flag("--json", options->json, "One JSON object a line");
+  command->add_flag("--quick", options->quick, "One short round: a look, not a measurement");
+  command->add_flag_callback(
+      "--no-peer", [options] { options->peer = false; }, "Leave PyTorch out");
+  command->add_option("--recipes", options->recipes, "With commas between; all by default")
+      ->type_name("NAMES")
+      ->delimiter(',')
+      ->check(CLI::IsMember(train_case_names()));
+  const auto add_counts = [&](const char* name, std::vector<int>& values, const char* usual) {
+    command->add_option(name, values, "Each with each of the other; speed-up is over the first")
+        ->type_name("N,N,...")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 64))
+        ->default_str(usual);
+  };
+  add_counts("--workers", options->workers, "1,2,4");
+  add_counts("--threads", options->threads, "1,2");
+  command->callback([&action, options] {
+    action = [options] {
+      bench_scale(*options);
+      return 0;
+    };
+  });
+}
+
 // Our side of bench comm.
 void add_comm_group(CLI::App& bench, Action& action) {
   const auto side = std::make_shared<CommSide>();
@@ -129,6 +159,7 @@ void add_bench_command(CLI::App& app, Action& action) {
       add_bench(*bench, action, options, "ops", "Single ops, eager and compiled", bench_ops);
   add_names(*ops, options, "--ops", "With commas between; all by default", op_names());
   add_bench(*bench, action, options, "eager", "The cost of a call: add of 16 floats", bench_eager);
+  add_scale(*bench, action);
   add_comm(*bench, action);
   add_comm_group(*bench, action);
   add_worker(*bench, action);

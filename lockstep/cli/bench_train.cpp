@@ -7,7 +7,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/bench.h"
-#include "lockstep/cli/bench_side.h"
+#include "lockstep/cli/bench_peer.h"
+#include "lockstep/observe/progress.h"
 
 // Training with the step engine: eight shards on one thread and on two, the whole batch as one
 // shard, and PyTorch on two cores in each way it has: two threads, or two processes on gloo, in
@@ -42,38 +43,16 @@ Side our_side(const TrainCase& what, int shards, int threads) {
        "--shards", std::to_string(shards), "--threads", std::to_string(threads)});
 }
 
-// One way in which PyTorch can use two cores.
-struct PeerKind {
-  std::string label;
-  std::vector<std::string> arguments;
-};
-
 std::vector<PeerKind> peer_kinds(const std::string& model) {
-  std::vector<PeerKind> kinds{{"2 threads, contiguous", {"--threads", "2"}},
-                              {"2 processes, contiguous", {"--processes", "2"}}};
-  if (!reads_images(model)) return kinds;
-  kinds.push_back({"2 threads, channels-last", {"--threads", "2", "--channels-last"}});
-  kinds.push_back({"2 processes, channels-last", {"--processes", "2", "--channels-last"}});
+  std::vector<PeerKind> kinds = in_each_format(model, {"2 threads", {"--threads", "2"}});
+  for (PeerKind& kind : in_each_format(model, {"2 processes", {"--processes", "2"}}))
+    kinds.push_back(std::move(kind));
   return kinds;
-}
-
-// What cannot run beside us is missing from the results, and said once.
-void add_peer(std::vector<Side>& peers, const TrainCase& what, const PeerKind& kind) {
-  try {
-    std::vector<std::string> command{kPython,   peer_script("train_peer.py"), "--model", what.model,
-                                     "--batch", std::to_string(what.batch)};
-    command.insert(command.end(), kind.arguments.begin(), kind.arguments.end());
-    peers.push_back(Side::start(kind.label, command));
-  } catch (const Error& error) {
-    fmt::print(stderr, "bench train: {}, {}: not measured: {}\n", what.model, kind.label,
-               error.what());
-  }
 }
 
 Contest gather(const TrainCase& what, const BenchOptions& options) {
   Contest contest{our_side(what, kShards, 1), our_side(what, kShards, 2), our_side(what, 1, 1)};
-  if (options.peer)
-    for (const PeerKind& kind : peer_kinds(what.model)) add_peer(contest.peers, what, kind);
+  if (options.peer) contest.peers = start_peers("bench train", what, peer_kinds(what.model));
   return contest;
 }
 
@@ -127,7 +106,13 @@ void print_text(const Json& row) {
 void run_case(const TrainCase& what, const BenchOptions& options) {
   Contest contest = gather(what, options);
   const int rounds = options.quick ? 2 : 7;
-  for (int i = 0; i < rounds; ++i) contest.round(i, options.quick ? 0.3 : 2.0);
+  observe::Progress progress(observe::standard_error());
+  progress.begin({.label = "bench train: " + what.model, .total = rounds});
+  for (int i = 0; i < rounds; ++i) {
+    contest.round(i, options.quick ? 0.3 : 2.0);
+    progress.update(i + 1);
+  }
+  progress.finish();
   verify(what, contest);
   const Json row = row_of(what, contest);
   if (options.json)
@@ -152,16 +137,23 @@ std::vector<std::string> train_case_names() {
   return names;
 }
 
-void bench_train(const BenchOptions& options) {
+std::vector<TrainCase> chosen_cases(const std::string& bench,
+                                    const std::vector<std::string>& names) {
   const std::vector<std::string> known = train_case_names();
-  for (const std::string& name : options.names)
+  for (const std::string& name : names)
     if (std::find(known.begin(), known.end(), name) == known.end())
-      throw NotFound("bench train: there is no model '{}'; there are {}", name,
+      throw NotFound("{}: there is no model '{}'; there are {}", bench, name,
                      fmt::join(known, ", "));
-  for (const TrainCase& what : train_cases())
-    if (options.names.empty() ||
-        std::find(options.names.begin(), options.names.end(), what.model) != options.names.end())
-      run_case(what, options);
+  if (names.empty()) return train_cases();
+  std::vector<TrainCase> chosen = train_cases();
+  std::erase_if(chosen, [&](const TrainCase& what) {
+    return std::find(names.begin(), names.end(), what.model) == names.end();
+  });
+  return chosen;
+}
+
+void bench_train(const BenchOptions& options) {
+  for (const TrainCase& what : chosen_cases("bench train", options.names)) run_case(what, options);
 }
 
 }  // namespace lockstep::cli

@@ -14,6 +14,9 @@ struct TrainCase {
 };
 const std::vector<TrainCase>& train_cases();
 std::vector<std::string> train_case_names();
+// Those of these names, all where there are none. Throws NotFound that begins with `bench`.
+std::vector<TrainCase> chosen_cases(const std::string& bench,
+                                    const std::vector<std::string>& names);
 
 struct TrainSide {
   std::string model;

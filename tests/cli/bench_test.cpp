@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "lockstep/cli/bench_scale.h"
 #include "lockstep/cli/bench_side.h"
 #include "lockstep/cli/bench_step.h"
 #include "lockstep/cli/bench_train.h"
@@ -9,6 +10,7 @@
 #include "lockstep/graph/flops.h"
 #include "lockstep/graph/trace.h"
 #include "lockstep/train/recipe.h"
+#include "tests/message.h"
 
 namespace lockstep::cli {
 namespace {
@@ -30,6 +32,32 @@ TEST(Bench, TheFastestSideIsThatOfTheHighestMedian) {
   sides[1].rates = {3, 3, 3};
   EXPECT_EQ(fastest(sides), &sides[1]);
   EXPECT_EQ(fastest({}), nullptr);
+}
+
+TEST(Bench, EfficiencyIsOverTheCoresThatAreThere) {
+  const ScaleSetup first{1, 1, {10, 20}}, four{4, 1, {18, 36}};
+  EXPECT_DOUBLE_EQ(scaling_of(four, first, 2)["speedup"].get<double>(), 1.8);
+  EXPECT_DOUBLE_EQ(scaling_of(four, first, 2)["efficiency"].get<double>(), 0.9);
+  EXPECT_DOUBLE_EQ(scaling_of(four, first, 64)["efficiency"].get<double>(), 0.45);
+}
+
+TEST(Bench, RunsThatEndWithOtherParametersAreNoMeasurement) {
+  std::vector<ScaleSetup> setups{{1, 1, {1}, "aa"}, {2, 3, {1}, "aa"}};
+  EXPECT_NO_THROW(check_same_parameters("mnist-mlp", setups));
+  setups[1].params_sha256 = "bb";
+  EXPECT_EQ(testing::message_of<Corrupt>([&] { check_same_parameters("mnist-mlp", setups); }),
+            "bench scale: mnist-mlp: --workers 2 --threads 3 gives other parameters than --workers "
+            "1 --threads 1");
+}
+
+TEST(Bench, CasesAreChosenByNameInTheirOwnOrder) {
+  const std::vector<TrainCase> chosen = chosen_cases("bench x", {"char-gpt", "mnist-mlp"});
+  ASSERT_EQ(chosen.size(), 2);
+  EXPECT_EQ(chosen[0].model, "mnist-mlp");
+  EXPECT_EQ(chosen_cases("bench x", {}).size(), train_cases().size());
+  EXPECT_TRUE(testing::message_of<NotFound>([] {
+                chosen_cases("bench x", {"mnist"});
+              }).starts_with("bench x: there is no model 'mnist'; there are mnist-mlp, "));
 }
 
 TEST(Bench, EveryTrainingCaseIsARecipeWhoseBatchEightShardsDivide) {

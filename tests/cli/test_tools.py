@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands around training."""
+import json
 import shutil
 import struct
 import subprocess
@@ -162,3 +163,15 @@ def test_ones_own_images_are_learnt_and_bad_ones_left_out_when_asked(lockstep):
     assert not (lockstep.folder / "bad").exists(), "training never began"
     outcome = lockstep.run(*words, "--out", "skip", "--skip-bad", status=0)
     assert "dark/3.png" in outcome.err
+
+
+def test_bench_scale_compares_workers_and_checks_their_bits(lockstep):
+    words = ["bench", "scale", "--quick", "--no-peer", "--recipes", "mnist-mlp", "--threads", 1]
+    outcome = lockstep.run(*words, "--workers", "1,2", "--json", status=0)
+    rows = [json.loads(line) for line in outcome.out.splitlines()]
+    assert [(row["workers"], row["threads"]) for row in rows] == [(1, 1), (2, 1)]
+    assert rows[0]["params_sha256"] == rows[1]["params_sha256"]
+    assert rows[0]["speedup"] == 1 and rows[1]["samples_per_s"] > 0
+    assert "bench scale: mnist-mlp" in outcome.err, "progress"
+    complaint = lockstep.run(*words, "--workers", 9, status=1).complaint
+    assert "9 workers, expected at most 8" in complaint
