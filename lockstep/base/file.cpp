@@ -2,6 +2,7 @@
 #include "lockstep/base/file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -87,6 +88,23 @@ void AtomicFile::commit() {
   temporary_.clear();
   sync_folder(path_);
 }
+
+MemoryFile::MemoryFile(std::string_view contents) : fd_(::memfd_create("bytes", MFD_CLOEXEC)) {
+  if (fd_ < 0) fail("memory", "cannot create");
+  while (!contents.empty()) {
+    const ssize_t written = ::write(fd_, contents.data(), contents.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      ::close(fd_);
+      fail("memory", "cannot write");
+    }
+    contents.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+MemoryFile::~MemoryFile() { ::close(fd_); }
+
+std::string MemoryFile::path() const { return fmt::format("/proc/self/fd/{}", fd_); }
 
 void write_file(const std::string& path, std::string_view contents) {
   AtomicFile file(path);

@@ -30,6 +30,19 @@ class AtomicFile {
   int fd_ = -1;
 };
 
+// Bytes that look like a file, for what reads files only. Nobody else sees it.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view contents);
+  ~MemoryFile();
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const;
+
+ private:
+  int fd_ = -1;
+};
+
 // All or nothing: a reader sees the old contents or the new ones, and a failed write leaves the
 // old. Throws IoError.
 void write_file(const std::string& path, std::string_view contents);

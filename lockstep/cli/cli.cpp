@@ -22,6 +22,7 @@ constexpr const char* kExamples = R"(Examples:
   lockstep train mnist-lenet                        train; the data is fetched the first time
   lockstep train cifar-cnn --data synthetic --steps 50   a look, without any files
   lockstep train mnist-lenet --out run && lockstep train mnist-lenet --out run --resume
+  lockstep launch --hosts a:2,b:2 -- lockstep train cifar-cnn   on several machines
   lockstep eval run                                 the trained model on the test data
   lockstep predict run digit.png                    what does it see?
   lockstep models                                   the recipes, and what is in them
@@ -31,6 +32,7 @@ lockstep COMMAND --help shows a command's options.)";
 
 void add_commands(CLI::App& app, Action& action) {
   add_train_command(app, action);
+  add_launch_command(app, action);
   add_eval_command(app, action);
   add_predict_command(app, action);
   add_data_command(app, action);

@@ -31,6 +31,7 @@ constexpr const char* kToolGroup = "Data, models and tools";
 
 // Each adds its commands to the program.
 void add_train_command(CLI::App& app, Action& action);
+void add_launch_command(CLI::App& app, Action& action);
 void add_eval_command(CLI::App& app, Action& action);
 void add_predict_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);

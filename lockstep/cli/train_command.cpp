@@ -38,11 +38,11 @@ struct Job {
 int thread_count(const TrainOptions& options) {
   if (options.threads > 0) return options.threads;
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  return static_cast<int>(std::max<std::int64_t>(1, cores / options.workers));
+  return static_cast<int>(std::max<std::int64_t>(1, cores / options.workers_of_host));
 }
 
 // Of several workers, the first shows, writes and reports.
-bool is_first(const TrainOptions& options) { return options.rank <= 0; }
+bool is_first(const TrainOptions& options) { return options.rank == 0; }
 
 observe::ProgressTarget progress_target(const TrainOptions& options) {
   const bool silent = options.quiet || !is_first(options);
@@ -89,38 +89,80 @@ optim::Schedule schedule_of(const Job& job) {
   return train::make_schedule(job.config.learning, total_steps(job));
 }
 
-Job start_job(const TrainOptions& options) {
-  const train::Recipe& recipe = train::find_recipe(options.recipe);
-  Job job{options, apply_options(default_config(recipe), options),
-          recipe,  thread_count(options),
-          {},      {}};
-  if (is_first(options)) check_out(options.out);
+// Fetching a data set takes a host its time, and others wait for it.
+void await_data(const Workers& workers) {
+  comm::CallOptions options;
+  options.timeout = std::chrono::hours(1);
+  if (workers.exchange) workers.job->communicator().barrier(options);
+}
+
+train::TextCodecPtr codec_from(const std::string& vocabulary, const train::Recipe& recipe) {
+  if (vocabulary.empty()) return {};
+  return std::make_shared<train::TextCodec>(recipe,
+                                            data::Vocabulary::parse(vocabulary, "worker 0"));
+}
+
+// Of several workers the first makes the folder, when all have their data.
+void make_run(Job& job) {
+  job.run.emplace(new_run(job.options));
+  write_classes(*job.run, job.data.test->class_names());
+  if (job.data.codec) write_codec(*job.run, *job.data.codec);
+  job.run->write_config(to_json(job.config));  // last: with it the folder is a run
+}
+
+Job start_job(const TrainOptions& options, const RunConfig& config, const Workers& workers) {
+  Job job{options, config, train::find_recipe(config.recipe), thread_count(options), {}, {}};
+  kvstore::first_does(workers.exchange.get(),
+                      [&] { return check_out(options.out), std::string(); });
   job.data = open_job_data(job, {});
   job.recipe = run_recipe(job.config, job.data.test->class_names());
   check_size(job);
   schedule_of(job);  // what is wrong with it is told before there is a folder
-  if (!is_first(options)) return job;
-  job.run.emplace(new_run(options));
-  write_classes(*job.run, job.data.test->class_names());
-  if (job.data.codec) write_codec(*job.run, *job.data.codec);
-  job.run->write_config(to_json(job.config));  // last: with it the folder is a run
+  await_data(workers);
+  kvstore::first_does(workers.exchange.get(), [&] { return make_run(job), std::string(); });
   return job;
 }
 
+// What a run was started with: kept in its folder, which the first worker alone may see.
+struct BeginOfRun {
+  RunConfig config;
+  std::vector<std::string> classes;
+  std::string vocabulary;  // empty: none
+
+  std::string to_text() const {
+    return nlohmann::json{
+        {"config", to_json(config)}, {"classes", classes}, {"vocabulary", vocabulary}}
+        .dump();
+  }
+  static BeginOfRun from_text(const std::string& text) {
+    const auto json = nlohmann::json::parse(text);
+    return {config_from_json(json.at("config"), "worker 0"), json.at("classes"),
+            json.at("vocabulary")};
+  }
+};
+
 // What decides no bit may differ from the first time.
-Job resume_job(const TrainOptions& options) {
-  if (options.out.empty()) throw WrongUsage("--resume: needs --out RUNDIR, the run to go on with");
-  RunFolder run = is_first(options) ? RunFolder::resume(options.out) : RunFolder::open(options.out);
-  const RunConfig before = config_from_json(run.read_config(), run.config_path());
-  const RunConfig now = apply_options(before, options);
+BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& run) {
+  run.emplace(RunFolder::resume(options.out));
+  const RunConfig before = config_from_json(run->read_config(), run->config_path());
   const std::string ignored[] = {"version"};
-  observe::check_same_config(run, to_json(now), ignored);
-  const std::vector<std::string> classes = read_classes(run);
-  Job job{options, before, run_recipe(before, classes), thread_count(options), {}, {}};
-  job.data = open_job_data(job, read_codec(run, job.recipe));
-  check_classes(before, *job.data.test, classes);
+  observe::check_same_config(*run, to_json(apply_options(before, options)), ignored);
+  const std::vector<std::string> classes = read_classes(*run);
+  const train::TextCodecPtr codec = read_codec(*run, run_recipe(before, classes));
+  return {before, classes, codec ? codec->vocabulary().format() : ""};
+}
+
+Job resume_job(const TrainOptions& options, const Workers& workers) {
+  if (options.out.empty()) throw WrongUsage("--resume: needs --out RUNDIR, the run to go on with");
+  std::optional<RunFolder> run;
+  const BeginOfRun begin = BeginOfRun::from_text(kvstore::first_does(
+      workers.exchange.get(), [&] { return open_run(options, run).to_text(); }));
+  const train::Recipe recipe = run_recipe(begin.config, begin.classes);
+  Job job{options, begin.config, recipe, thread_count(options), {}, std::move(run)};
+  job.data = open_job_data(job, codec_from(begin.vocabulary, recipe));
+  check_classes(begin.config, *job.data.test, begin.classes);
   check_size(job);
-  job.run.emplace(std::move(run));
+  await_data(workers);
   return job;
 }
 
@@ -176,7 +218,7 @@ std::string resume_command(const Job& job) {
   const TrainOptions& options = job.options;
   std::string line = fmt::format("{} train {} --resume --out {}", program_name(), job.config.recipe,
                                  shell_word(job.run->path()));
-  if (options.workers > 1) line += fmt::format(" --workers {}", options.workers);
+  if (options.worker_count() > 1) line += fmt::format(" --workers {}", options.worker_count());
   if (options.checkpoint_every > 0)
     line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);
   if (options.keep != TrainOptions().keep) line += fmt::format(" --keep {}", options.keep);
@@ -224,22 +266,30 @@ void print_outcome(const Job& job, const TrainOutcome& outcome, bool reported) {
 }
 
 std::string describe(const Job& job) {
-  const std::string workers =
-      job.options.workers > 1 ? fmt::format("{} workers of ", job.options.workers) : "";
+  const std::string workers = job.options.worker_count() > 1
+                                  ? fmt::format("{} workers of ", job.options.worker_count())
+                                  : "";
   return fmt::format("{}: {}{}, {} of {}, run folder {}", job.config.recipe, workers,
                      observe::format_things(job.threads, "thread"),
                      observe::format_things(job.config.shards, "shard"),
                      job.config.global_batch / job.config.shards, job.run ? job.run->path() : "");
 }
 
-int train(const TrainOptions& options) {
-  if (options.workers > 1 && options.rank < 0) {
-    apply_options(default_config(train::find_recipe(options.recipe)), options);  // or WrongUsage
-    return launch_workers(options);
-  }
-  const Workers workers = connect_workers(options);
+// What the command line asks for. The rest of a run that goes on is in its folder.
+RunConfig asked_config(const TrainOptions& options) {
+  const RunConfig usual = default_config(train::find_recipe(options.recipe));
+  return options.resume ? usual : apply_options(usual, options);
+}
+
+int train(TrainOptions options) {
+  const std::optional<cluster::Place> place = find_train_place();
+  take_place(options, place);
+  const RunConfig config = asked_config(options);
+  if (!place && options.worker_count() > 1) return launch_workers(options);
+  const Workers workers = connect_workers(options, place, config);
   train::agree_on_instruction_set(workers.exchange.get());
-  Job job = options.resume ? resume_job(options) : start_job(options);
+  options.workers_of_host = workers.count_on_this_host();
+  Job job = options.resume ? resume_job(options, workers) : start_job(options, config, workers);
   say(options, describe(job));
   const StopSignals signals;
   train::Trainer trainer(job.recipe.net(), train::recipe_loss,
@@ -247,7 +297,7 @@ int train(const TrainOptions& options) {
                          trainer_options(job, workers.exchange.get()));
   const train::FitResult result = fit(job, trainer, signals);
   if (!is_first(options)) return result.stopped ? signals.exit_status() : 0;
-  const TrainOutcome outcome{job.config,  job.recipe,      options.workers,
+  const TrainOutcome outcome{job.config,  job.recipe,      options.worker_count(),
                              job.threads, job.run->path(), result};
   const std::string problem = write_report(job, outcome, trainer.net());
   print_outcome(job, outcome, options.report && problem.empty());

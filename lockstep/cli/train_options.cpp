@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kTraining = "Training";
 constexpr const char* kLearning = "Learning (the recipe's own by default)";
 constexpr const char* kRun = "The run";
-constexpr const char* kCluster = "Several processes (one for now)";
+constexpr const char* kCluster = "Several processes";
 
 // A number that is not one is refused by the conversion, in CLI11's words.
 CLI::Validator at_least(double least) {
@@ -96,7 +96,9 @@ void add_run(CLI::App& c, TrainOptions& o) {
 }
 
 void add_cluster(CLI::App& c, TrainOptions& o) {
-  add(c, kCluster, "--workers", o.workers, "W", "Processes")->check(at_least(1))->default_str("1");
+  add(c, kCluster, "--workers", o.workers, "W", "Processes on this machine")
+      ->check(at_least(1))
+      ->default_str("1");
   add(c, kCluster, "--kvstore", o.kvstore, "MODE", "How gradients become parameters")
       ->default_str("local, allreduce with several workers");
   add(c, kCluster, "--algorithm", o.algorithm, "A", "How workers add gradients")
@@ -104,19 +106,18 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
   c.add_flag("--allow-different-bits", o.allow_different_bits,
              "Go on when processors compute different bits")
       ->group(kCluster);
-  c.add_option("--rank", o.rank)->group("");
-  c.add_option("--job", o.job)->group("");
+  add_connect_options(c, o.connect, kCluster);
 }
 
 void check_cluster(const TrainOptions& options, const RunConfig& config) {
-  if (options.workers > config.shards)
+  if (options.worker_count() > config.shards)
     throw WrongUsage(
         fmt::format("--workers {} with --shards {}: a worker computes at least one shard",
-                    options.workers, config.shards));
-  const std::string mode = options.workers > 1 ? "allreduce" : "local";
+                    options.worker_count(), config.shards));
+  const std::string mode = options.worker_count() > 1 ? "allreduce" : "local";
   if (!options.kvstore.empty() && options.kvstore != mode)
     throw WrongUsage(fmt::format("--kvstore {} with --workers {}: expected {}", options.kvstore,
-                                 options.workers, mode));
+                                 options.worker_count(), mode));
   if (options.algorithm != "tree")
     throw WrongUsage(fmt::format("--algorithm {}: expected tree", options.algorithm));
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/run_config.h"
 
 namespace lockstep::cli {
@@ -33,11 +34,14 @@ struct TrainOptions {
   bool json = false;
   bool quiet = false;
 
-  std::int64_t workers = 1;
-  int rank = -1;        // of a worker that was launched
-  std::string job;      // which workers belong together
+  std::optional<std::int64_t> workers;
+  int rank = 0;             // of a worker that was launched
+  int workers_of_host = 1;  // of its own host
+  ConnectOptions connect;
   std::string kvstore;  // empty: what fits the number of workers
   std::string algorithm = "tree";
+
+  std::int64_t worker_count() const { return workers.value_or(1); }
 };
 
 void add_train_options(CLI::App& command, TrainOptions& options);

@@ -4,13 +4,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <random>
 
-#include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/worker.h"
-#include "lockstep/cluster/local_launch.h"
-#include "lockstep/comm/transports/shm.h"
 #include "lockstep/kvstore/allreduce.h"
 
 namespace lockstep::cli {
@@ -29,58 +27,48 @@ std::vector<std::string> own_command() {
   return words;
 }
 
-std::string random_job() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}", device(), device());
-}
-
-// The one to blame: who was ended by a signal, else who failed first.
-const cluster::WorkerEnd* first_failure(const std::vector<cluster::WorkerEnd>& ends) {
-  const auto killed =
-      std::find_if(ends.begin(), ends.end(), [](const auto& end) { return end.signal != 0; });
-  if (killed != ends.end()) return &*killed;
-  const auto failed =
-      std::find_if(ends.begin(), ends.end(), [](const auto& end) { return !end.is_good(); });
-  return failed != ends.end() ? &*failed : nullptr;
-}
-
-// All stopped by Ctrl-C or SIGTERM in the same way: that is the job's end too.
-bool is_common(const std::vector<cluster::WorkerEnd>& ends) {
-  return std::all_of(ends.begin(), ends.end(), [&](const auto& end) {
-    return end.signal == 0 && end.status == ends[0].status && end.status > 128;
-  });
-}
-
 }  // namespace
 
-int launch_workers(const TrainOptions& options) {
-  const std::string job = random_job();
-  const std::vector<std::string> words = own_command();
-  cluster::LocalLaunch launch;
-  launch.workers = static_cast<int>(options.workers);
-  launch.command = [&](int rank) {
-    std::vector<std::string> command = words;
-    command.insert(command.end(), {"--rank", std::to_string(rank), "--job", job});
-    return command;
-  };
-  const std::vector<cluster::WorkerEnd> ends = cluster::launch_local(launch);
-  comm::remove_shm(job);
-  const cluster::WorkerEnd* failure = first_failure(ends);
-  if (failure == nullptr) return 0;
-  if (is_common(ends)) return failure->status;
-  fmt::print(stderr, "lockstep: {}; the job is over\n", failure->str());
-  return failure->status == 2 ? 2 : 1;
+std::optional<cluster::Place> find_train_place() {
+  const std::optional<cluster::Place> place = cluster::find_place();
+  if (place && place->size == 1 && place->launcher != cluster::Place::Launcher::lockstep) return {};
+  return place;
 }
 
-Workers connect_workers(const TrainOptions& options) {
-  if (options.rank < 0) return {};
-  comm::ShmOptions shm;
-  shm.job = options.job;
-  shm.rank = options.rank;
-  shm.size = static_cast<int>(options.workers);
+void take_place(TrainOptions& options, const std::optional<cluster::Place>& place) {
+  if (!place) return;
+  if (options.workers && *options.workers != place->size)
+    throw WrongUsage(fmt::format("--workers {}: this is worker {} of a job of {}; leave it out",
+                                 *options.workers, place->rank, place->size));
+  options.workers = place->size;
+  options.rank = place->rank;
+}
+
+int launch_workers(const TrainOptions& options) {
+  cluster::LaunchOptions launch;
+  launch.command = own_command();
+  launch.workers = static_cast<int>(options.worker_count());
+  return report_launch(cluster::launch(launch));
+}
+
+int Workers::count_on_this_host() const {
+  if (!job) return 1;
+  for (const std::vector<int>& ranks : job->communicator().topology())
+    if (std::find(ranks.begin(), ranks.end(), job->rank()) != ranks.end())
+      return static_cast<int>(ranks.size());
+  return 1;
+}
+
+Workers connect_workers(const TrainOptions& options, const std::optional<cluster::Place>& place,
+                        const RunConfig& config) {
+  if (!place) return {};
+  cluster::JobOptions job;
+  job.transport = options.connect.transport_name();
+  job.interface = options.connect.interface;
+  job.configuration = to_json(config);
   Workers workers;
-  workers.communicator = std::make_unique<comm::Communicator>(comm::connect_shm(shm));
-  workers.exchange = kvstore::allreduce_exchange(*workers.communicator);
+  workers.job = std::make_unique<cluster::Job>(*place, job);
+  if (place->size > 1) workers.exchange = kvstore::allreduce_exchange(workers.job->communicator());
   return workers;
 }
 

@@ -2,22 +2,32 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "lockstep/cli/train_options.h"
-#include "lockstep/comm/communicator.h"
+#include "lockstep/cluster/job.h"
 #include "lockstep/kvstore/exchange.h"
 
 namespace lockstep::cli {
 
-// `--workers W` without a rank: starts this command W times on this machine, with ranks, and waits.
-// Returns the job's exit status.
+// One process of mpirun or srun alone is no job: it may start workers of its own.
+std::optional<cluster::Place> find_train_place();
+
+// A worker knows from whoever launched it how many there are, and its rank. Throws WrongUsage when
+// --workers says something else.
+void take_place(TrainOptions& options, const std::optional<cluster::Place>& place);
+
+// `--workers W` of a process that nobody launched: starts this command W times on this machine and
+// waits. Returns the job's exit status.
 int launch_workers(const TrainOptions& options);
 
-// A launched worker's connection to the others.
+// A launched worker's connection to the others. `config` is what they must agree on.
 struct Workers {
-  std::unique_ptr<comm::Communicator> communicator;
+  std::unique_ptr<cluster::Job> job;
   std::unique_ptr<kvstore::Exchange> exchange;  // null: there are no others
+  int count_on_this_host() const;
 };
-Workers connect_workers(const TrainOptions& options);
+Workers connect_workers(const TrainOptions& options, const std::optional<cluster::Place>& place,
+                        const RunConfig& config);
 
 }  // namespace lockstep::cli

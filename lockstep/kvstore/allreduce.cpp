@@ -124,6 +124,15 @@ class AllReduce final : public Exchange {
     return all;
   }
 
+  std::string from_first(const std::string& own) override {
+    std::uint64_t length = own.size();
+    communicator_.broadcast(std::as_writable_bytes(std::span(&length, 1)), 0, options_);
+    std::string bytes = own;
+    bytes.resize(length);
+    communicator_.broadcast(std::as_writable_bytes(std::span(bytes)), 0, options_);
+    return bytes;
+  }
+
  private:
   void sum_tree(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) {
     std::vector<comm::TreeNode> own;

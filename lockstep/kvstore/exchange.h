@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,10 @@ class Exchange {
   virtual void gather(std::span<const float> own, std::int64_t shards, std::span<float> all) = 0;
   // Each worker's bytes, in the order of ranks.
   virtual std::vector<std::string> share(const std::string& own) = 0;
+  // Rank 0's bytes; those of the others count for nothing.
+  virtual std::string from_first(const std::string& own) {
+    return share(rank() == 0 ? own : "").front();
+  }
 
   // Whether sum() has the canonical order, and so the same bits for any number of workers.
   virtual bool is_invariant() const { return true; }
@@ -45,6 +50,11 @@ class Exchange {
   // elsewhere.
   virtual std::vector<float> collect(std::span<const float>) { return {}; }
 };
+
+// Rank 0 does something for all, such as reading a file that the others cannot see: its result is
+// everybody's, and so is its error, which the others get as Aborted. Without an exchange there is
+// only rank 0.
+std::string first_does(Exchange* exchange, const std::function<std::string()>& work);
 
 // Which shards a worker computes: even, contiguous ranges in the order of ranks.
 inline ShardRange range_of(const Exchange& exchange, std::int64_t shards) {

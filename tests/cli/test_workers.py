@@ -3,45 +3,20 @@
 import os
 import random
 import signal
-import subprocess
-import time
 
 import pytest
+
+from jobs import is_running, steps_done, wait_until, workers_of
 
 FEW = ["--steps", 3, "--global-batch", 16, "--threads", 1]
 LONG = ["--steps", 400, "--global-batch", 32, "--threads", 1, "--checkpoint-every", 20]
 
 
-def workers_of(process):
-    """Process ids by rank."""
-    found = {}
-    for line in subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True,
-                               text=True).stdout.splitlines():
-        pid, parent, *words = line.split()
-        if parent == str(process.pid) and "--rank" in words:
-            found[int(words[words.index("--rank") + 1])] = int(pid)
-    return found
-
-
-def is_running(pid):
-    try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-def wait_until(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.02)
-
-
-def steps_done(folder):
-    try:
-        return sum("learning_rate" in line for line in open(folder / "metrics.jsonl"))
-    except FileNotFoundError:
-        return 0
+def shared_memory_of(pid):
+    """Names in /dev/shm that a process has mapped, gone ones without what the kernel adds."""
+    lines = open(f"/proc/{pid}/maps").read().splitlines()
+    return {line[line.index("/dev/shm/"):].removesuffix(" (deleted)")
+            for line in lines if "/dev/shm/lockstep" in line}
 
 
 def start(lockstep, *words):
@@ -92,15 +67,15 @@ def test_a_worker_that_dies_ends_the_job_with_its_rank(lockstep, how):
     process = start_and_reach(lockstep, 5)
     workers = workers_of(process)
     assert sorted(workers) == [0, 1, 2]
-    words = open(f"/proc/{workers[rank]}/cmdline").read().split("\0")
-    job = words[words.index("--job") + 1]
+    memory = shared_memory_of(workers[rank])
+    assert memory
     os.kill(workers[rank], how)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert errors.splitlines()[-1].startswith(
         f"lockstep: worker {rank} was ended by signal {int(how)}"), errors
     wait_until(lambda: not any(is_running(pid) for pid in workers.values()))
-    assert not os.path.exists(f"/dev/shm/lockstep-{job}")
+    assert not any(os.path.exists(path) for path in memory)
 
 
 def test_no_worker_outlives_the_launcher(lockstep):

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "lockstep/base/file.h"
+
 namespace lockstep::train::detail {
 namespace {
 
@@ -106,7 +108,7 @@ data::LoaderOptions Fit::loader_options() {
 }
 
 void Fit::open_store() {
-  if (options_.checkpoints.empty()) return;
+  if (options_.checkpoints.empty() || !is_first()) return;  // rank 0 reads and writes for all
   store_.emplace(options_.checkpoints,
                  CheckpointOptions{.keep_last = options_.keep_last,
                                    .keep_best = true,
@@ -116,13 +118,21 @@ void Fit::open_store() {
 std::optional<Checkpoint> Fit::find_checkpoint() {
   agree("configuration", configuration_);
   std::optional<Checkpoint> checkpoint;
-  if (store_) checkpoint = read_checkpoint_to_resume();
-  agree("a checkpoint", checkpoint ? fmt::format("of step {}", checkpoint->step) : "of no step");
-  if (!is_first()) store_.reset();  // rank 0 writes for all
-  writes_ = store_.has_value();
-  if (parts_.options.exchange != nullptr)
-    writes_ = !parts_.options.exchange->share(writes_ ? "writes" : "")[0].empty();
+  const std::string file = kvstore::first_does(parts_.options.exchange, [&] {
+    if (store_) checkpoint = read_checkpoint_to_resume();
+    return checkpoint && parts_.options.exchange != nullptr ? file_of(*checkpoint) : std::string();
+  });
+  if (!is_first() && !file.empty()) checkpoint = read_checkpoint(MemoryFile(file).path());
+  writes_ = kvstore::first_does(parts_.options.exchange,
+                                [&] { return std::string(store_ ? "writes" : ""); }) == "writes";
   return checkpoint;
+}
+
+// The others may not see the folder.
+std::string Fit::file_of(const Checkpoint& checkpoint) const {
+  for (const CheckpointFile& file : store_->list())
+    if (file.step == checkpoint.step) return read_file(file.path);
+  return {};
 }
 
 std::optional<Checkpoint> Fit::read_checkpoint_to_resume() {

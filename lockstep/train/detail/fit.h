@@ -59,6 +59,7 @@ class Fit final : public FitContext {
   void open_store();
   std::optional<Checkpoint> find_checkpoint();
   std::optional<Checkpoint> read_checkpoint_to_resume();
+  std::string file_of(const Checkpoint& checkpoint) const;
   void make_engine();
   void compare_bits();
   void restore(const Checkpoint& checkpoint);

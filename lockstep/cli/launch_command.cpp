@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/launch_options.h"
+#include "lockstep/cli/launch_report.h"
+#include "lockstep/cluster/agent.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kWhere = "Where";
+constexpr const char* kHow = "How";
+
+struct Options {
+  std::string hosts, hosts_file, folder, ssh = "ssh", remote_program, coordinator;
+  int workers = 0;
+  double timeout = 60;
+  std::vector<std::string> variables, command;
+  ConnectOptions connect;
+  bool agent = false;
+};
+
+template <class T>
+CLI::Option* add(CLI::App& command, const char* group, const char* name, T& value, const char* type,
+                 const char* what) {
+  return command.add_option(name, value, what)->type_name(type)->group(group);
+}
+
+void add_options(CLI::App& c, Options& o) {
+  CLI::Option* hosts = add(c, kWhere, "--hosts", o.hosts, "A:2,B:2",
+                           "Hosts as ssh knows them, and how many workers each takes");
+  add(c, kWhere, "--hosts-file", o.hosts_file, "FILE", "The same, one 'host [slots=N]' a line")
+      ->excludes(hosts);
+  add(c, kWhere, "--workers", o.workers, "N", "How many in all; without hosts, on this machine")
+      ->check(CLI::Range(1, 1 << 20));
+  add(c, kWhere, "--folder", o.folder, "DIR", "Where workers run; this folder by default");
+  add(c, kHow, "--ssh", o.ssh, "WORDS", "The command that reaches a host")->default_str("ssh");
+  add(c, kHow, "--remote-program", o.remote_program, "PATH",
+      "Where lockstep is on the other hosts; the same place as here by default");
+  add(c, kHow, "--coordinator", o.coordinator, "HOST[:PORT]",
+      "Where workers find this machine; found out by default, a free port");
+  add(c, kHow, "--timeout", o.timeout, "SECONDS", "Until all hosts answer and all workers meet")
+      ->check(CLI::PositiveNumber)
+      ->default_str("60");
+  add(c, kHow, "--env", o.variables, "NAME", "A variable for all workers: NAME of ours, NAME=VALUE")
+      ->allow_extra_args(false);
+  add_connect_options(c, o.connect, kHow);
+  c.add_flag("--agent", o.agent)->group("");
+  c.add_option("command", o.command, "The program and its arguments, after --")
+      ->type_name("PROGRAM ARGUMENTS...");
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  if (words.empty()) throw WrongUsage("--ssh: is empty, expected a command such as ssh");
+  return words;
+}
+
+std::string setting_of(const std::string& variable) {
+  if (variable.find('=') != std::string::npos) return variable;
+  const char* value = std::getenv(variable.c_str());
+  if (value == nullptr) throw WrongUsage(fmt::format("--env {}: is not set here", variable));
+  return variable + "=" + value;
+}
+
+// HOST, HOST:PORT, [ADDRESS]:PORT
+comm::Endpoint coordinator_of(const std::string& text) {
+  if (text.empty() || text.find(':') == std::string::npos) return {text, 0};
+  return comm::parse_endpoint(text);
+}
+
+cluster::LaunchOptions launch_options(const Options& o) {
+  cluster::LaunchOptions options;
+  options.command = o.command;
+  if (!o.hosts.empty()) options.hosts = cluster::parse_hosts(o.hosts);
+  if (!o.hosts_file.empty()) options.hosts = cluster::read_hosts(o.hosts_file);
+  options.workers = o.workers;
+  for (const std::string& variable : o.variables)
+    options.environment.push_back(setting_of(variable));
+  options.folder = o.folder;
+  options.interface = o.connect.interface;
+  options.transport = o.connect.transport_name();
+  options.ssh = words_of(o.ssh);
+  options.program = o.remote_program;
+  options.coordinator = coordinator_of(o.coordinator);
+  options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(o.timeout * 1000));
+  return options;
+}
+
+int launch(const Options& o) {
+  if (o.agent) return cluster::run_agent({});
+  if (o.command.empty())
+    throw WrongUsage("launch: no program was named: lockstep launch [OPTIONS] -- PROGRAM ...");
+  cluster::LaunchOptions options;
+  try {
+    options = launch_options(o);
+  } catch (const InvalidArgument& error) {
+    throw WrongUsage(error.what());
+  }
+  return report_launch(cluster::launch(options));
+}
+
+}  // namespace
+
+void add_launch_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("launch", "Run a program as a job of several processes, on many hosts");
+  command->group(kModelGroup);
+  add_options(*command, *options);
+  command->footer(R"(Examples:
+  lockstep launch --workers 4 -- lockstep train cifar-cnn
+  lockstep launch --hosts a:2,b:2 -- lockstep train cifar-cnn --out run
+  lockstep launch --hosts-file hosts --secure -- ./my_program
+
+Every worker runs the program; rank 0 has the standard output. Ctrl-C stops all, a second one ends
+them at once. The program must be at the same place on all hosts, and ssh must not ask for a
+password.)");
+  command->callback([&action, options] { action = [options] { return launch(*options); }; });
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace lockstep::cli {
+
+// How the members of a job are connected: of `lockstep launch` and `lockstep train`.
+struct ConnectOptions {
+  std::string transport, interface;
+  bool secure = false;
+
+  // Empty: what fits.
+  std::string transport_name() const { return secure ? "zmq" : transport; }
+};
+
+void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group);
+
+}  // namespace lockstep::cli

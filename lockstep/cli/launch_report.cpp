@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/launch_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "lockstep/cli/command.h"
+
+namespace lockstep::cli {
+
+int report_launch(const cluster::LaunchResult& result) {
+  const cluster::WorkerEnd* culprit = result.culprit();
+  const bool all_good = std::all_of(result.ends.begin(), result.ends.end(),
+                                    [](const auto& end) { return end.is_good(); });
+  if (culprit == nullptr) return all_good ? 0 : 128 + result.stopped_by;
+  if (!culprit->last_lines.empty())
+    fmt::print(stderr, "worker {} said last:\n{}", culprit->rank, culprit->last_lines);
+  fmt::print(stderr, "lockstep: {}; the job is over\n", culprit->str());
+  return culprit->status == kWrongUsage ? kWrongUsage : kFailure;
+}
+
+}  // namespace lockstep::cli

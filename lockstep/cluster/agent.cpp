@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/agent.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "lockstep/base/version.h"
+#include "lockstep/cluster/detail/children.h"
+#include "lockstep/cluster/detail/environment.h"
+#include "lockstep/cluster/detail/frames.h"
+#include "lockstep/cluster/detail/signal_queue.h"
+
+namespace lockstep::cluster {
+namespace {
+
+using detail::FieldWriter;
+using detail::FrameKind;
+
+// The launcher went away.
+struct Gone {};
+
+// As sshd says it: "client port server port".
+std::string launcher_address() {
+  const std::string connection = detail::variable("SSH_CONNECTION").value_or("");
+  return connection.substr(0, connection.find(' '));
+}
+
+// The program `lockstep` is found where the agent itself is, unless the PATH has another.
+std::string search_path() {
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe");
+  return detail::variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin") + ":" +
+         own.parent_path().string();
+}
+
+class Agent {
+ public:
+  explicit Agent(const AgentOptions& options)
+      : options_(options),
+        children_({[this](int rank, int stream, std::string_view bytes) {
+                     say(FrameKind::output, FieldWriter().number(rank).number(stream).text(bytes));
+                   },
+                   [this](int rank, int status, int signal) {
+                     say(FrameKind::end, FieldWriter().number(rank).number(status).number(signal));
+                   }}) {}
+
+  void run() {
+    write(detail::kAgentMark);
+    say(FrameKind::hello, FieldWriter().text(version()).text(launcher_address()));
+    while (!signals_.next()) {
+      wait();
+      listen();
+      children_.move_on();
+    }
+  }
+
+ private:
+  void wait() const {
+    std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}, {options_.input, POLLIN, 0}};
+    children_.watch(watched);
+    ::poll(watched.data(), watched.size(), 1000);
+  }
+
+  void listen() {
+    pollfd input{options_.input, POLLIN, 0};
+    if (::poll(&input, 1, 0) <= 0) return;
+    char block[16384];
+    const ssize_t got = ::read(options_.input, block, sizeof block);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got <= 0) throw Gone();
+    reader_.append({block, static_cast<std::size_t>(got)});
+    while (const auto frame = reader_.next()) obey(*frame);
+  }
+
+  void obey(const detail::Frame& frame) {
+    if (frame.kind == FrameKind::start) start(detail::AgentTask::from(frame.fields));
+    if (frame.kind == FrameKind::signal)
+      children_.signal(static_cast<int>(detail::FieldReader(frame.fields).number()));
+  }
+
+  void start(const detail::AgentTask& task) {
+    try {
+      for (const int rank : task.ranks) {
+        detail::ChildOptions child{rank, task.command, task.environment, task.folder};
+        child.environment.push_back(fmt::format("LOCKSTEP_RANK={}", rank));
+        child.environment.push_back("PATH=" + search_path());
+        child.is_ours = options_.has_terminal && rank == 0;
+        child.mask = signals_.mask_before();
+        children_.start(child);
+      }
+    } catch (const Error& error) {
+      say(FrameKind::failure, FieldWriter().text(error.what()));
+    }
+  }
+
+  void say(FrameKind kind, const FieldWriter& fields) { write(detail::encode(kind, fields)); }
+
+  void write(std::string_view bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(options_.output, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) throw Gone();
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+
+  AgentOptions options_;
+  detail::SignalQueue signals_;
+  detail::FrameReader reader_;
+  detail::Children children_;
+};
+
+}  // namespace
+
+int run_agent(const AgentOptions& options) {
+  ::signal(SIGPIPE, SIG_IGN);
+  try {
+    Agent(options).run();
+  } catch (const Gone&) {
+    return 0;
+  } catch (const Error&) {
+    return 1;  // the launcher speaks another language
+  }
+  return 1;
+}
+
+}  // namespace lockstep::cluster

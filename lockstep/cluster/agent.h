@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace lockstep::cluster {
+
+struct AgentOptions {
+  int input = 0, output = 1;  // where the launcher is
+  bool has_terminal =
+      false;  // on the launcher's own machine: rank 0 has our standard input, output
+};
+
+// A launcher's hand on one host: starts its workers there, passes on what they say and how they
+// end, and ends them all when the launcher goes, however it goes. Returns the exit status.
+int run_agent(const AgentOptions& options);
+
+}  // namespace lockstep::cluster

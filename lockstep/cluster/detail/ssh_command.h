@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/launch.h"
+
+namespace lockstep::cluster::detail {
+
+// The words that run an agent on a host. No secret is among them: anybody may read them.
+std::vector<std::string> ssh_command(const LaunchOptions& options, const std::string& host);
+
+std::string own_host_name();
+
+}  // namespace lockstep::cluster::detail

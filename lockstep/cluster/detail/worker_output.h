@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <string>
+#include <string_view>
+
+namespace lockstep::cluster::detail {
+
+// What a worker says, on its way to our own standard output and error: rank 0's as it is, lines of
+// the others to standard error with rank and host before them.
+class WorkerOutput {
+ public:
+  WorkerOutput(int rank, const std::string& host);
+  void add(int stream, std::string_view bytes);  // stream: 1 or 2
+  // A last line without an end gets one.
+  void finish();
+  std::string last_lines() const;
+
+ private:
+  void keep_lines(std::string& unfinished);
+  bool is_first_;
+  std::string prefix_;
+  std::string unfinished_[2];
+  std::deque<std::string> lines_;
+};
+
+}  // namespace lockstep::cluster::detail

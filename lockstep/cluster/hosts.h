@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::cluster {
+
+// A host as ssh knows it (name, address, user@name, an alias of ssh's configuration), and how many
+// workers it takes.
+struct HostSlots {
+  std::string name;
+  int slots = 1;
+};
+
+// "a:2,b:2", "user@a", "[fe80::1]:4". Throws InvalidArgument.
+std::vector<HostSlots> parse_hosts(std::string_view list);
+
+// One `host [slots=N]` a line; # begins a comment. Throws NotFound, IoError, or InvalidArgument
+// with the line's number.
+std::vector<HostSlots> read_hosts(const std::string& path);
+
+// The first hosts in order, with `workers` slots in all. Throws InvalidArgument when there are
+// fewer.
+std::vector<HostSlots> take_slots(std::vector<HostSlots> hosts, int workers);
+
+// localhost and this machine's own name need no ssh.
+bool is_this_machine(const std::string& host);
+
+}  // namespace lockstep::cluster

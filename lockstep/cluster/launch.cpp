@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/launch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "lockstep/base/hmac.h"
+#include "lockstep/base/version.h"
+#include "lockstep/cluster/coordinator.h"
+#include "lockstep/cluster/detail/host_link.h"
+#include "lockstep/cluster/detail/signal_queue.h"
+#include "lockstep/cluster/detail/ssh_command.h"
+#include "lockstep/cluster/detail/worker_output.h"
+#include "lockstep/comm/errors.h"
+
+namespace lockstep::cluster {
+namespace {
+
+using comm::Clock;
+using detail::FieldReader;
+using detail::FieldWriter;
+using detail::Frame;
+using detail::FrameKind;
+using detail::HostLink;
+
+constexpr int kLookEveryMs = 100;
+
+// One host of the job, and the ranks on it.
+struct Host {
+  HostLink link;
+  bool is_local = false;
+  std::vector<int> ranks = {};
+  bool is_there = false;
+  std::string our_address = {};  // as seen from there
+};
+
+std::vector<HostSlots> hosts_of(const LaunchOptions& options) {
+  std::vector<HostSlots> hosts = options.hosts;
+  if (hosts.empty()) hosts.push_back({"localhost", std::max(options.workers, 1)});
+  return options.workers > 0 ? take_slots(std::move(hosts), options.workers) : hosts;
+}
+
+void check_options(const LaunchOptions& options) {
+  if (options.command.empty()) throw InvalidArgument("launch: no program was named");
+  if (options.workers < 0)
+    throw InvalidArgument("launch: {} workers, expected 1 or more", options.workers);
+  for (const std::string& setting : options.environment)
+    if (setting.find('=') == std::string::npos || setting.front() == '=')
+      throw InvalidArgument("launch: environment '{}', expected NAME=VALUE", setting);
+}
+
+// Ended by the signal that the launcher was asked to stop with.
+bool is_as_asked(const WorkerEnd& end, int signal) {
+  return signal != 0 && (end.signal == signal || end.status == 128 + signal);
+}
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options)
+      : options_(options), is_one_machine_(true), secret_(make_secret()) {
+    const std::vector<HostSlots> all = hosts_of(options);
+    for (const HostSlots& host : all)
+      is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
+    connect(all);
+  }
+
+  LaunchResult run() {
+    await_hosts();
+    meet();
+    for (Host& host : hosts_) start_workers(host);
+    while (running() > 0) turn();
+    for (Host& host : hosts_) host.link.close();
+    return std::move(result_);
+  }
+
+ private:
+  // The agent on this machine first: it is forked, and holds what is open by then.
+  void connect(const std::vector<HostSlots>& all) {
+    for (const bool local : {true, false}) {
+      int rank = 0;
+      for (const HostSlots& host : all) {
+        if (is_this_machine(host.name) == local) add_host(host, local, rank);
+        rank += host.slots;
+      }
+    }
+  }
+
+  void add_host(const HostSlots& slots, bool local, int first_rank) {
+    const sigset_t& mask = signals_.mask_before();
+    Host host{
+        local ? HostLink::fork_agent(slots.name, mask)
+              : HostLink::run_command(slots.name, detail::ssh_command(options_, slots.name), mask),
+        local};
+    for (int i = 0; i < slots.slots; ++i) host.ranks.push_back(first_rank + i);
+    size_ += slots.slots;
+    hosts_.push_back(std::move(host));
+  }
+
+  void await_hosts() {
+    const auto deadline = Clock::now() + options_.timeout;
+    const auto is_there = [](const Host& host) { return host.is_there; };
+    while (!std::all_of(hosts_.begin(), hosts_.end(), is_there)) {
+      wait();
+      for (Host& host : hosts_) greet(host);
+      if (const auto number = signals_.next())
+        throw comm::Aborted(fmt::format("launch: stopped by signal {} ({}) before all hosts "
+                                        "answered",
+                                        *number, strsignal(*number)),
+                            -1, "", "launch");
+      if (Clock::now() >= deadline) fail_silent();
+    }
+  }
+
+  void greet(Host& host) {
+    host.link.move_on();
+    while (!host.is_there) {
+      const std::optional<Frame> frame = host.link.next();
+      if (!frame) break;
+      FieldReader fields(frame->fields);
+      const std::string its_version = fields.text();
+      if (its_version != version())
+        throw comm::Refused(fmt::format("launch: {}: has lockstep {}, this is {}", host.link.host(),
+                                        its_version, version()));
+      host.our_address = fields.text();
+      host.is_there = true;
+    }
+    while (host.link.next_remark()) {
+    }
+    if (!host.is_there && host.link.is_closed())
+      throw IoError("launch: {}: {}", host.link.host(), host.link.why_closed());
+  }
+
+  [[noreturn]] void fail_silent() const {
+    std::string names;
+    for (const Host& host : hosts_)
+      if (!host.is_there) names += (names.empty() ? "" : ", ") + host.link.host();
+    throw comm::Timeout(fmt::format("launch: {}: did not answer within {:.1f} s", names,
+                                    std::chrono::duration<double>(options_.timeout).count()),
+                        -1, names, "launch");
+  }
+
+  // Where the members of the job will meet, from now on.
+  void meet() {
+    CoordinatorOptions options;
+    options.secret = secret_;
+    options.size = size_;
+    options.timeout = options_.timeout;
+    options.listen.port = options_.coordinator.port;
+    const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& host) {
+      return address_for(host).find(':') != std::string::npos;
+    });
+    if (!is_one_machine_) options.listen.host = has_v6 ? "::" : "0.0.0.0";
+    coordinator_.emplace(options);
+    // What it has to complain about, the members hear and say.
+    meeting_ = std::jthread([this](const std::stop_token& stop) {
+      try {
+        coordinator_->run(stop);
+      } catch (const Error&) {
+      }
+    });
+  }
+
+  std::string address_for(const Host& host) const {
+    if (!options_.coordinator.host.empty()) return options_.coordinator.host;
+    if (is_one_machine_) return "127.0.0.1";
+    if (!host.is_local && !host.our_address.empty()) return host.our_address;
+    for (const Host& other : hosts_)  // a worker here must be reached from there
+      if (!other.is_local && !other.our_address.empty()) return other.our_address;
+    return detail::own_host_name();
+  }
+
+  void start_workers(Host& host) {
+    detail::AgentTask task;
+    task.folder =
+        options_.folder.empty() ? std::filesystem::current_path().string() : options_.folder;
+    task.command = options_.command;
+    task.ranks = host.ranks;
+    task.environment = options_.environment;
+    const auto set = [&](const char* name, const std::string& value) {
+      task.environment.push_back(fmt::format("LOCKSTEP_{}={}", name, value));
+    };
+    set("WORKERS", std::to_string(size_));
+    set("COORDINATOR",
+        comm::to_string(comm::Endpoint{address_for(host), coordinator_->endpoint().port}));
+    set("SECRET", secret_);
+    set("HOST", is_one_machine_ ? "" : host.link.host());
+    set("INTERFACE", options_.interface);
+    set("TRANSPORT", options_.transport);
+    host.link.send(detail::encode(FrameKind::start, task.fields()));
+  }
+
+  void wait() const {
+    std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
+    for (const Host& host : hosts_) host.link.watch(watched);
+    ::poll(watched.data(), watched.size(), kLookEveryMs);
+  }
+
+  void turn() {
+    wait();
+    for (Host& host : hosts_) hear(host);
+    while (const auto number = signals_.next()) pass_on(*number);
+    if (deadline_ && Clock::now() > *deadline_) kill_all();
+  }
+
+  void hear(Host& host) {
+    if (host.link.is_closed() && host.ranks.empty()) return;
+    host.link.move_on();
+    try {
+      while (const auto frame = host.link.next()) handle(host, *frame);
+    } catch (const Corrupt& error) {
+      throw IoError("launch: {}: the agent is not understood: {}", host.link.host(), error.what());
+    }
+    while (const auto remark = host.link.next_remark())
+      if (!remark->empty()) fmt::print(stderr, "[{}] {}\n", host.link.host(), *remark);
+    if (host.link.is_closed()) lose(host);
+  }
+
+  void handle(Host& host, const Frame& frame) {
+    FieldReader fields(frame.fields);
+    if (frame.kind == FrameKind::failure)
+      throw NotFound("launch: {}{}", is_one_machine_ ? "" : host.link.host() + ": ", fields.text());
+    const int rank = static_cast<int>(fields.number());
+    if (frame.kind == FrameKind::output) {
+      const auto stream = fields.number();
+      output_for(host, rank).add(static_cast<int>(stream), fields.text());
+    } else if (frame.kind == FrameKind::end) {
+      WorkerEnd end{rank};
+      end.status = static_cast<int>(fields.number());
+      end.signal = static_cast<int>(fields.number());
+      end.by_launcher = killed_ && end.signal == SIGKILL;
+      note(host, std::move(end));
+    }
+  }
+
+  void lose(Host& host) {
+    const std::string why = host.link.why_closed();
+    for (const int rank : std::vector<int>(host.ranks)) {
+      WorkerEnd end{rank};
+      end.lost = why;
+      note(host, std::move(end));
+    }
+  }
+
+  void note(Host& host, WorkerEnd end) {
+    detail::WorkerOutput& output = output_for(host, end.rank);
+    output.finish();
+    end.last_lines = output.last_lines();
+    end.host = is_one_machine_ ? "" : host.link.host();
+    std::erase(host.ranks, end.rank);
+    if (!end.is_good() && !deadline_ && !is_as_asked(end, result_.stopped_by))
+      deadline_ = Clock::now() + options_.grace;
+    result_.ends.push_back(std::move(end));
+  }
+
+  detail::WorkerOutput& output_for(const Host& host, int rank) {
+    return outputs_.try_emplace(rank, rank, is_one_machine_ ? "" : host.link.host()).first->second;
+  }
+
+  void pass_on(int number) {
+    if (result_.stopped_by != 0) return kill_all();
+    result_.stopped_by = number;
+    signal_all(number);
+  }
+
+  void kill_all() {
+    killed_ = true;
+    signal_all(SIGKILL);
+    deadline_ = Clock::now() + options_.grace;
+  }
+
+  void signal_all(int number) {
+    for (Host& host : hosts_)
+      host.link.send(detail::encode(FrameKind::signal, FieldWriter().number(number)));
+  }
+
+  std::size_t running() const {
+    std::size_t count = 0;
+    for (const Host& host : hosts_) count += host.ranks.size();
+    return count;
+  }
+
+  const LaunchOptions& options_;
+  bool is_one_machine_;
+  std::string secret_;
+  int size_ = 0;
+  const detail::SignalQueue signals_;
+  std::vector<Host> hosts_;
+  std::optional<Coordinator> coordinator_;
+  std::jthread meeting_;  // after what it uses
+  std::map<int, detail::WorkerOutput> outputs_;
+  LaunchResult result_;
+  bool killed_ = false;
+  std::optional<Clock::time_point> deadline_;
+};
+
+}  // namespace
+
+std::string WorkerEnd::str() const {
+  const std::string name =
+      host.empty() ? fmt::format("worker {}", rank) : fmt::format("worker {} ({})", rank, host);
+  if (!lost.empty()) return fmt::format("{} was lost: {}", name, lost);
+  if (signal != 0)
+    return fmt::format("{} was ended by signal {} ({})", name, signal, strsignal(signal));
+  return fmt::format("{} ended with status {}", name, status);
+}
+
+// A host that was lost or a worker that was killed makes the others fail, maybe before we hear of
+// it; else it is who failed first.
+const WorkerEnd* LaunchResult::culprit() const {
+  const auto first = [&](auto condition) -> const WorkerEnd* {
+    const auto found = std::find_if(ends.begin(), ends.end(), condition);
+    return found == ends.end() ? nullptr : &*found;
+  };
+  if (const WorkerEnd* end = first([](auto& one) { return !one.lost.empty(); })) return end;
+  if (const WorkerEnd* end = first([&](auto& one) {
+        return one.signal != 0 && !one.by_launcher && !is_as_asked(one, stopped_by);
+      }))
+    return end;
+  return first([&](auto& one) { return one.status != 0 && !is_as_asked(one, stopped_by); });
+}
+
+LaunchResult launch(const LaunchOptions& options) {
+  check_options(options);
+  return Launcher(options).run();
+}
+
+}  // namespace lockstep::cluster

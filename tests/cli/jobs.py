@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of a job, found by their own pids and environment."""
+import os
+import time
+
+
+def parents():
+    """Parent by pid, of all processes that are not dead."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            state, parent = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[:2]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state != "Z":
+            found[int(pid)] = int(parent)
+    return found
+
+
+def environment(pid):
+    try:
+        items = open(f"/proc/{pid}/environ", errors="replace").read().split("\0")
+    except (FileNotFoundError, PermissionError, ProcessLookupError):
+        return {}
+    return dict(item.split("=", 1) for item in items if "=" in item)
+
+
+def descendants(process):
+    """Of a process that we started, itself not among them."""
+    table = parents()
+    found, wanted = [], {process.pid}
+    while wanted:
+        wanted = {pid for pid, parent in table.items() if parent in wanted}
+        found += wanted
+    return found
+
+
+def workers_of(process):
+    """Process ids by rank, of a job whose workers are on this machine."""
+    ranks = {pid: environment(pid).get("LOCKSTEP_RANK") for pid in descendants(process)}
+    return {int(rank): pid for pid, rank in ranks.items() if rank}
+
+
+def processes_with(name, value):
+    """Those whose environment has it, wherever they come from: a test's own mark."""
+    return [pid for pid in parents() if environment(pid).get(name) == value]
+
+
+def is_running(pid):
+    return pid in parents()
+
+
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.02)
+
+
+def steps_done(folder):
+    try:
+        return sum("learning_rate" in line for line in open(folder / "metrics.jsonl"))
+    except FileNotFoundError:
+        return 0
