@@ -18,7 +18,7 @@ class Pair final : public kvstore::Exchange {
   int rank() const override { return 0; }
   int workers() const override { return 2; }
   bool waits_for_links() const override { return false; }
-  void sum(std::span<const Node>, std::int64_t, std::span<float>) override {}
+  void sum(std::span<const Node>, std::int64_t, std::size_t, std::span<float>) override {}
   void gather(std::span<const float>, std::int64_t, std::span<float>) override {}
   std::vector<std::string> share(const std::string& own) override { return {own, other_}; }
 
