@@ -67,6 +67,7 @@ struct Communicator::Impl {
   std::shared_ptr<CallQueue> queue;
   std::vector<std::vector<int>> topology = find_topology(*transport);
   std::vector<ShardRange> one_each = rank_ranges(transport->size());
+  std::vector<std::vector<std::byte>> memory = {};  // allocated here, and seen by no other rank
   std::exception_ptr broken = nullptr;  // the first error; touched by the running call only
 
   std::size_t size() const { return static_cast<std::size_t>(transport->size()); }
@@ -266,6 +267,16 @@ void Communicator::tree_sum(std::span<const TreeNode> nodes, std::int64_t shards
     if (impl_->reduce_by_transport(call, tree, algorithm)) return;
     impl_->reduce_tree(call, tree, exchange_ranges(call, shards, range), algorithm);
   });
+}
+
+std::span<std::byte> Communicator::allocate(std::size_t bytes, const CallOptions& options) {
+  if (bytes == 0) return {};
+  std::span<std::byte> memory;
+  impl_->run("allocate", options, [&](const Call& call) {
+    memory = call.transport.allocate(bytes, call.deadline);
+    if (memory.empty()) memory = impl_->memory.emplace_back(bytes);
+  });
+  return memory;
 }
 
 WorkPtr Communicator::start(std::function<void(Communicator&)> call) {

@@ -16,6 +16,10 @@ bool Transport::native_all_reduce(std::span<std::byte> /*data*/, Element /*eleme
 
 bool Transport::barrier(Deadline /*deadline*/, std::string_view /*operation*/) { return false; }
 
+std::span<std::byte> Transport::allocate(std::size_t /*bytes*/, Deadline /*deadline*/) {
+  return {};
+}
+
 std::unique_ptr<Transport> Transport::subgroup(const std::vector<int>& /*ranks*/,
                                                Deadline /*deadline*/) {
   return nullptr;

@@ -63,6 +63,9 @@ class Transport {
   virtual bool native_all_reduce(std::span<std::byte> data, Element element, Reduction reduction,
                                  Deadline deadline, std::string_view operation);
   virtual bool barrier(Deadline deadline, std::string_view operation);
+  // Zeros that every rank sees, so many for each; empty: there is no such memory. All ranks call
+  // it.
+  virtual std::span<std::byte> allocate(std::size_t bytes, Deadline deadline);
   // A transport of its own for some of the ranks, called by these; null: their exchanges go over
   // this one.
   virtual std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline);

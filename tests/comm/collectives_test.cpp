@@ -80,6 +80,48 @@ TEST_P(Collectives, ALargeAllReduceGoesInManyChunks) {
     });
 }
 
+TEST_P(Collectives, DataInAllocatedMemoryGivesTheSameBits) {
+  for (const int size : {1, 2, 3, 5})
+    on_ranks(size, [&](Communicator& comm) {
+      const std::size_t most = 300'001;
+      comm.allocate(100);  // what follows lies in a block of its own
+      const std::span<std::byte> memory = comm.allocate((most + 16) * sizeof(float));
+      ASSERT_EQ(memory.size(), (most + 16) * sizeof(float));
+      auto* floats = reinterpret_cast<float*>(memory.data());
+      EXPECT_EQ(floats[most], 0.f);
+      for (const std::size_t count : {std::size_t{5}, std::size_t{8'192}, most})
+        for (const int offset : {0, 7}) {
+          const Floats own = values_of(comm.rank(), count);
+          std::copy(own.begin(), own.end(), floats + offset);
+          comm.all_reduce(memory.subspan(offset * sizeof(float), count * sizeof(float)),
+                          Element::float32, Reduction::sum);
+          ASSERT_EQ(Floats(floats + offset, floats + offset + count), tree_values(0, size, count));
+          ASSERT_EQ(floats[offset + count], offset == 0 ? floats[offset + count] : 0.f);
+        }
+    });
+}
+
+TEST_P(Collectives, TreeSumTakesNodesAndResultsFromAllocatedMemory) {
+  const std::size_t count = 100'003;
+  on_ranks(2, [&](Communicator& comm) {
+    const std::span<std::byte> memory = comm.allocate(2 * count * sizeof(float));
+    const std::span<std::byte> node = memory.first(count * sizeof(float));
+    const std::span<std::byte> result = memory.subspan(count * sizeof(float));
+    const bool first = comm.rank() == 0;
+    const std::int64_t lo = first ? 0 : 4, hi = first ? 4 : 6;
+    const Floats sums = tree_values(lo, hi, count);
+    std::memcpy(node.data(), sums.data(), node.size());
+    const TreeNode nodes[] = {{lo, hi, node}};
+    // The second time one rank has its result elsewhere, which the others find out.
+    Floats elsewhere(count);
+    for (const bool here : {true, first}) {
+      const std::span<std::byte> to = here ? result : bytes_of(elsewhere);
+      comm.tree_sum(nodes, 6, to);
+      ASSERT_EQ(std::memcmp(to.data(), bytes_of(tree_values(0, 6, count)).data(), to.size()), 0);
+    }
+  });
+}
+
 TEST_P(Collectives, RingsGiveTheSameBitsOnAllRanksAndInEveryRun) {
   for (const int size : {1, 2, 3, 4, 5, 8})
     for (const Algorithm algorithm : {Algorithm::ring, Algorithm::multi_ring})

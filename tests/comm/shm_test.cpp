@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
@@ -65,6 +67,23 @@ TEST(Shm, AJobThatExistsIsRefused) {
   EXPECT_FALSE(remove_shm(job));
 }
 
+TEST(Shm, DataInTheGroupsMemoryOnSomeRanksOnlyIsRefusedOnAll) {
+  const std::string job = random_job();
+  const auto work = [&](int rank) {
+    Communicator comm(connect_shm({job, rank, 2}));
+    const std::span<std::byte> shared = comm.allocate(20'000);
+    std::vector<std::byte> own(20'000);
+    const std::string message = message_of<Aborted>([&] {
+      comm.all_reduce(rank == 0 ? shared : std::span(own), Element::float32, Reduction::sum);
+    });
+    EXPECT_EQ(
+        message,
+        "all_reduce: 1 of 2 ranks have their data in the group's memory, expected all or none");
+  };
+  std::jthread other(work, 1);
+  work(0);
+}
+
 cpu_set_t own_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -100,11 +119,35 @@ TEST(Shm, RanksOnOneCoreGetOnAndKeepTheCoresTheyMayUse) {
     }
 }
 
-// In a process of its own, whose /dev/shm has one megabyte.
+// In a process of its own.
+bool shrink_memory(const char* size) {
+  return unshare(CLONE_NEWNS) == 0 &&
+         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         mount("tmpfs", "/dev/shm", "tmpfs", 0, size) == 0;
+}
+
+// Every rank asks for more than is there and adds up ones in what it gets.
+int allocate_in_little_memory() {
+  if (!shrink_memory("size=16m")) return 77;
+  const std::string job = random_job();
+  std::atomic<int> right = 0;
+  const auto work = [&](int rank) {
+    Communicator comm(connect_shm({job, rank, 2}));
+    const std::span<std::byte> memory = comm.allocate(16 << 20);
+    auto* floats = reinterpret_cast<float*>(memory.data());
+    std::fill_n(floats, 30'000, 1.f);
+    comm.all_reduce(memory.first(120'000), Element::float32, Reduction::sum);
+    right += floats[0] == 2.f && floats[29'999] == 2.f && floats[30'000] == 0.f ? 1 : 0;
+  };
+  {
+    const std::jthread other(work, 1);
+    work(0);
+  }
+  return right == 2 ? 0 : 1;
+}
+
 int connect_in_little_memory() {
-  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
-    return 77;
-  if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) return 77;
+  if (!shrink_memory("size=1m")) return 77;
   const std::string message = message_of<IoError>([] { connect_shm({random_job(), 0, 4}); });
   const bool clear = message.starts_with("/dev/shm: shared memory for 4 ranks needs ") &&
                      message.find("1024 KB are free") != std::string::npos;
@@ -112,13 +155,21 @@ int connect_in_little_memory() {
   return clear && std::filesystem::is_empty("/dev/shm") ? 0 : 1;
 }
 
-TEST(Shm, TooLittleSharedMemoryIsAnErrorThatSaysHowMuchIsNeeded) {
+void expect_in_process(int (*body)()) {
   const pid_t pid = fork();
-  if (pid == 0) _exit(connect_in_little_memory());
+  if (pid == 0) _exit(body());
   int status = 0;
   waitpid(pid, &status, 0);
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs the right to mount";
   EXPECT_EQ(status, 0);
+}
+
+TEST(Shm, TooLittleSharedMemoryIsAnErrorThatSaysHowMuchIsNeeded) {
+  expect_in_process(connect_in_little_memory);
+}
+
+TEST(Shm, WhatCannotBeAllocatedForAllIsAllocatedForEach) {
+  expect_in_process(allocate_in_little_memory);
 }
 
 }  // namespace

@@ -15,10 +15,13 @@
 // place from which it has just read, so that a cache line travels twice between two cores and not
 // four times. There are several stages, so that a rank stages the next chunk before it waits for
 // the others to have staged this one. A stage is free again when all have finished with the chunk.
+// Data that lies in the group's own memory needs no stages: each rank adds its slice of the whole
+// where the others have it, and leaves the sum there.
 namespace lockstep::comm {
 namespace {
 
 constexpr std::size_t kSliced = 32 * 1024;  // bytes; from here on slices pay
+constexpr std::size_t kDirect = 16 * 1024;  // bytes; from here on it pays to look where data lies
 constexpr std::size_t kChunk = 128 * 1024;  // bytes of a node in a chunk, to stay in the cache
 
 using Counter = std::atomic<std::uint64_t> ShmRank::*;
@@ -51,32 +54,64 @@ class ShmReduction {
         count_(tree.result.size() / size_) {}
 
   void run() {
-    if (!tree_.ranges.empty()) {
-      plan(tree_.ranges);
-    } else if (most_nodes(tree_.shards) * tree_.result.size() <= kStageBytes) {
-      return run_at_once();
-    } else {
-      show_range();
-      shm_barrier(call_, progress_);
-      plan(read_ranges());
-    }
-    run_chunks();
+    if (tree_.ranges.empty()) return run_unknown();
+    plan(tree_.ranges);
+    if (tree_.result.size() < kDirect) return run_chunks();
+    show();
+    if (share(call_.rank).result == 0) return run_chunks();
+    meet();
+    run_direct();
   }
 
  private:
   std::uint64_t number(std::size_t chunk) const { return progress_.chunk + 1 + chunk; }
   std::size_t me() const { return static_cast<std::size_t>(call_.rank); }
 
-  void show_range() {
+  void run_unknown() {
+    if (most_nodes(tree_.shards) * tree_.result.size() <= kStageBytes) return run_at_once();
+    show();
+    shm_barrier(call_, progress_);
+    plan(read_ranges());
+    const bool direct = ranks_with_memory() == call_.size;
+    shown_ = false;  // whoever has none goes over the stages with everybody
+    direct ? run_direct() : run_chunks();
+  }
+
+  ShmRank::Share& share(int rank) const {
+    return call_.segment.rank(rank).shares[progress_.calls % 2];
+  }
+
+  void show() {
     ++progress_.calls;
-    call_.segment.rank(call_.rank).ranges[progress_.calls % 2] = tree_.range;
+    shown_ = true;
+    share(call_.rank) = {tree_.range, 0, 0};
+    if (tree_.nodes.size() != 1 || call_.size == 1) return;
+    const std::uint64_t node = call_.memory.place_of(tree_.nodes[0], tree_.result.size());
+    const std::uint64_t result = call_.memory.place_of(tree_.result.data(), tree_.result.size());
+    if (node != 0 && result != 0) share(call_.rank) = {tree_.range, node, result};
   }
 
   std::vector<ShardRange> read_ranges() const {
     std::vector<ShardRange> ranges;
-    for (int rank = 0; rank < call_.size; ++rank)
-      ranges.push_back(call_.segment.rank(rank).ranges[progress_.calls % 2]);
+    for (int rank = 0; rank < call_.size; ++rank) ranges.push_back(share(rank).range);
     return ranges;
+  }
+
+  int ranks_with_memory() const {
+    int count = 0;
+    for (int rank = 0; rank < call_.size; ++rank) count += share(rank).result != 0 ? 1 : 0;
+    return count;
+  }
+
+  // Who knew the ranges did not ask where the others have their data: it is here or there for all.
+  void check_memory() const {
+    const int count = shown_ ? ranks_with_memory() : 0;
+    if (count == 0 || count == call_.size) return;
+    call_.waiter.fail(
+        ShmVerdict::Kind::aborted, call_.rank,
+        fmt::format("{} of {} ranks have their data in the group's memory, expected all or none",
+                    count, call_.size));
+    call_.waiter.check_verdict(call_.operation);
   }
 
   void plan(std::span<const ShardRange> ranges) {
@@ -105,7 +140,7 @@ class ShmReduction {
   void run_at_once() {
     width_ = count_;
     sliced_ = false;
-    show_range();
+    show();
     stage(0);
     await(call_, &ShmRank::staged, number(0));
     const std::vector<ShardRange> ranges = read_ranges();
@@ -142,6 +177,29 @@ class ShmReduction {
     progress_.chunk += chunks;
   }
 
+  // A chunk of which nothing is staged.
+  void meet() {
+    ShmRank& own = call_.segment.rank(call_.rank);
+    own.finished.store(number(0));
+    publish(call_, &ShmRank::staged, number(0));
+    await(call_, &ShmRank::staged, number(0));
+    check_memory();
+    own.reduced.store(number(0));
+    ++progress_.chunk;
+  }
+
+  void run_direct() {
+    const Slice own = slice({0, count_}, call_.rank);
+    const std::size_t begin = own.begin * size_;
+    for (int rank = 0; rank < call_.size; ++rank) {
+      sources_.push_back(call_.memory.at(rank, share(rank).node) + begin);
+      if (rank != call_.rank) copies_.push_back(call_.memory.at(rank, share(rank).result) + begin);
+    }
+    progress_.fold->run(sources_, tree_.result.data() + begin, own.count(), copies_);
+    shown_ = false;
+    meet();
+  }
+
   Slice part(std::size_t chunk) const { return piece({0, count_}, chunk * width_, width_); }
 
   // A rank's slice of a chunk, from the chunk's first element on.
@@ -171,6 +229,7 @@ class ShmReduction {
 
   void reduce(std::size_t chunk) {
     await(call_, &ShmRank::staged, number(chunk));
+    if (chunk == 0) check_memory();
     add(chunk);
     publish(call_, sliced_ ? &ShmRank::reduced : &ShmRank::finished, number(chunk));
   }
@@ -214,6 +273,7 @@ class ShmReduction {
   std::size_t count_;
   std::size_t width_ = 0;  // elements of a chunk
   bool sliced_ = false;
+  bool shown_ = false;  // where the data lies, and the others have not been asked
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> copies_;
 };

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "lockstep/comm/detail/shm_memory.h"
 #include "lockstep/comm/detail/shm_waiter.h"
 #include "lockstep/comm/fold.h"
 
@@ -11,6 +12,7 @@ namespace lockstep::comm {
 struct ShmCall {
   const ShmSegment& segment;
   ShmWaiter& waiter;
+  const ShmMemory& memory;
   int rank, size;
   Deadline deadline;
   std::string_view operation;
@@ -19,7 +21,7 @@ struct ShmCall {
 // What a rank keeps from call to call.
 struct ShmProgress {
   std::uint64_t chunk = 0;  // the last one
-  std::uint64_t calls = 0;  // that exchanged ranges
+  std::uint64_t calls = 0;  // that showed their shares
   // The plan of the last reduction; the next one usually has the same.
   std::int64_t shards = 0;
   Element element = Element::float32;

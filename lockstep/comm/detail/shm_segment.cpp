@@ -14,6 +14,8 @@
 #include <cstring>
 #include <thread>
 
+#include "lockstep/comm/detail/shm_memory.h"
+
 namespace lockstep::comm {
 namespace {
 
@@ -47,17 +49,6 @@ void check_options(const ShmOptions& options) {
     throw InvalidArgument(
         "shm: the job's name is '{}', expected 1 to 200 characters without a slash", options.job);
 }
-
-// Closes a file when it goes.
-struct File {
-  int number;
-  explicit File(int file) : number(file) {}
-  ~File() {
-    if (number >= 0) close(number);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-};
 
 [[noreturn]] void refuse_space(std::size_t bytes, int size, int error) {
   struct statvfs room {};
@@ -115,7 +106,7 @@ void ShmSegment::map(int file) {
 }
 
 void ShmSegment::create(const std::string& name) {
-  const File file(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  const ShmFile file(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
   if (file.number < 0) throw IoError("/dev/shm{}: cannot be made: {}", name, std::strerror(errno));
   // Now, and not as a SIGBUS later, is the time to find out that there is not enough.
   const int error = posix_fallocate(file.number, 0, static_cast<off_t>(bytes_));
@@ -133,7 +124,7 @@ void ShmSegment::create(const std::string& name) {
 
 // False as long as rank 0 has not made it.
 bool ShmSegment::join(const std::string& name) {
-  const File file(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
+  const ShmFile file(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
   struct stat status {};
   if (file.number < 0 || fstat(file.number, &status) != 0) return false;
   if (static_cast<std::size_t>(status.st_size) < sizeof(ShmHeader)) return false;

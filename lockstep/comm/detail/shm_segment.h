@@ -45,7 +45,12 @@ struct ShmRank {
   alignas(kCacheLine) std::atomic<std::uint64_t> staged;
   alignas(kCacheLine) std::atomic<std::uint64_t> reduced;
   alignas(kCacheLine) std::atomic<std::uint64_t> finished;
-  alignas(kCacheLine) ShardRange ranges[2];  // of this call and the one before
+  // What it brings to this call and brought to the one before.
+  struct Share {
+    ShardRange range;
+    std::uint64_t node, result;  // their places in the group's memory (ShmMemory), or 0
+  };
+  alignas(kCacheLine) Share shares[2];
 };
 
 // Bytes from one rank to another: a ring with one writer and one reader.

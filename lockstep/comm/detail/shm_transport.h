@@ -22,6 +22,7 @@ class ShmTransport final : public Transport {
                 std::string_view operation) override;
   bool tree_reduce(const TreeCall& call, Deadline deadline, std::string_view operation) override;
   bool barrier(Deadline deadline, std::string_view operation) override;
+  std::span<std::byte> allocate(std::size_t bytes, Deadline deadline) override;
   void abort(const std::string& reason) override;
   std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline) override;
 
@@ -34,6 +35,8 @@ class ShmTransport final : public Transport {
   void get_up() { waiter_.get_up(); }
 
  private:
+  ShmCall call_of(Deadline deadline, std::string_view operation);
+  std::span<std::byte> share_memory(std::size_t bytes, Deadline deadline);
   bool move_open(std::span<Transfer> transfers);
   void find_open(std::span<Transfer> transfers);
   std::size_t room(const Transfer& transfer) const;
@@ -45,6 +48,7 @@ class ShmTransport final : public Transport {
   ShmOptions options_;
   ShmSegment segment_;
   ShmWaiter waiter_;
+  ShmMemory memory_;
   ShmProgress progress_;
   std::vector<Transfer*> open_;
 };

@@ -23,7 +23,10 @@ std::string random_job() {
 namespace detail {
 
 ShmTransport::ShmTransport(const ShmOptions& options)
-    : options_(options), segment_(options), waiter_(segment_, options) {}
+    : options_(options),
+      segment_(options),
+      waiter_(segment_, options),
+      memory_(options.rank, options.size) {}
 
 ShmTransport::~ShmTransport() {
   segment_.rank(options_.rank).closed = 1;
@@ -43,15 +46,49 @@ void ShmTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
 bool ShmTransport::tree_reduce(const TreeCall& call, Deadline deadline,
                                std::string_view operation) {
   waiter_.check_verdict(operation);
-  shm_tree_reduce({segment_, waiter_, options_.rank, options_.size, deadline, operation}, call,
-                  progress_);
+  shm_tree_reduce(call_of(deadline, operation), call, progress_);
   return true;
 }
 
 bool ShmTransport::barrier(Deadline deadline, std::string_view operation) {
   waiter_.check_verdict(operation);
-  shm_barrier({segment_, waiter_, options_.rank, options_.size, deadline, operation}, progress_);
+  shm_barrier(call_of(deadline, operation), progress_);
   return true;
+}
+
+std::span<std::byte> ShmTransport::allocate(std::size_t bytes, Deadline deadline) {
+  if (size() == 1) return {};
+  try {
+    return share_memory(bytes, deadline);
+  } catch (const IoError& error) {
+    abort(error.what());
+    throw;
+  }
+}
+
+ShmCall ShmTransport::call_of(Deadline deadline, std::string_view operation) {
+  return {segment_, waiter_, memory_, options_.rank, options_.size, deadline, operation};
+}
+
+// Rank 0 makes a file; the others open it while it holds it open.
+std::span<std::byte> ShmTransport::share_memory(std::size_t bytes, Deadline deadline) {
+  int number = -1;
+  const std::span<std::byte> message = std::as_writable_bytes(std::span(&number, 1));
+  std::vector<Transfer> transfers;
+  if (rank() == 0) {
+    number = memory_.make_file(bytes);
+    for (int peer = 1; peer < size(); ++peer)
+      transfers.push_back({Transfer::Kind::send, peer, message});
+  } else {
+    transfers.push_back({Transfer::Kind::receive, 0, message});
+  }
+  const ShmFile made(rank() == 0 ? number : -1);
+  exchange(transfers, deadline, "allocate");
+  if (number < 0) return {};
+  const ShmFile opened(rank() == 0 ? -1 : ShmMemory::open_file(segment_.rank(0).pid, number));
+  const auto own = memory_.map(rank() == 0 ? made.number : opened.number, bytes);
+  barrier(deadline, "allocate");
+  return own;
 }
 
 void ShmTransport::abort(const std::string& reason) {
