@@ -11,9 +11,12 @@
 #include "lockstep/base/process.h"
 #include "lockstep/cli/bench_side.h"
 #include "lockstep/cli/worker.h"
+#include "lockstep/observe/progress.h"
 
 namespace lockstep::cli {
 namespace {
+
+constexpr int kRounds = 3;
 
 using Key = std::pair<std::string, std::size_t>;  // collective and bytes
 
@@ -92,44 +95,78 @@ double gigabytes_per_s(std::size_t bytes, double micros) {
   return static_cast<double>(bytes) / micros / 1e3;
 }
 
+// The collective and where its data lies: in the ranks' own memory, or in memory that they share.
+std::pair<std::string, std::string> name_and_memory(const std::string& collective) {
+  constexpr std::string_view kShared = "_shared";
+  if (!collective.ends_with(kShared)) return {collective, "private"};
+  return {collective.substr(0, collective.size() - kShared.size()), "shared"};
+}
+
 Json row_of(const Key& key, const std::vector<Program>& programs, const CommBenchOptions& options) {
-  const auto& [collective, bytes] = key;
+  const auto [collective, memory] = name_and_memory(key.first);
+  const std::size_t bytes = key.second;
   const Times& ours = programs[0].times;
   const double micros = *ours.micros(key);
   const double factor = bus_factor(collective, options.ranks);
-  Json row{{"bench", "comm"},        {"collective", collective},
-           {"transport", "shm"},     {"algorithm", options.algorithm},
-           {"ranks", options.ranks}, {"bytes", bytes},
-           {"us_p50", micros},       {"us_p99", median(ours.p99.at(key))},
+  Json row{{"bench", "comm"},
+           {"collective", collective},
+           {"transport", "shm"},
+           {"algorithm", options.algorithm},
+           {"memory", memory},
+           {"ranks", options.ranks},
+           {"bytes", bytes},
+           {"us_p50", micros},
+           {"us_p99", median(ours.p99.at(key))},
            {"verified", true}};
   if (bytes == 0) return row;
   row["algbw_gbs"] = gigabytes_per_s(bytes, micros);
   row["busbw_gbs"] = gigabytes_per_s(bytes, micros) * factor;
   for (std::size_t i = 1; i < programs.size(); ++i)
-    if (const auto theirs = programs[i].times.micros(key)) {
+    if (const auto theirs = programs[i].times.micros({collective, bytes})) {
       row[programs[i].name + "_us"] = *theirs;
       row[programs[i].name + "_busbw_gbs"] = gigabytes_per_s(bytes, *theirs) * factor;
       row[programs[i].name + "_ratio"] =
-          median_ratio(programs[i].times.p50.at(key), ours.p50.at(key));
+          median_ratio(programs[i].times.p50.at({collective, bytes}), ours.p50.at(key));
     }
   if (const auto copy = ours.micros({"memcpy", bytes}))
     row["memcpy_gbs"] = gigabytes_per_s(bytes, *copy);
   return row;
 }
 
-void print_row(const Json& row, bool json) {
-  if (json) return fmt::print("{}\n", row.dump());
-  std::string line = fmt::format("{:<15} {:>9} B {:>11.2f} us {:>11.2f} us p99",
-                                 row["collective"].get<std::string>(), row["bytes"].get<long>(),
-                                 row["us_p50"].get<double>(), row["us_p99"].get<double>());
-  if (row.contains("busbw_gbs"))
-    line += fmt::format(" {:>7.2f} GB/s", row["busbw_gbs"].get<double>());
-  for (const char* peer : {"gloo", "openmpi"})
-    if (row.contains(fmt::format("{}_ratio", peer)))
-      line += fmt::format(" {:>7.2f}x {}", row[fmt::format("{}_ratio", peer)].get<double>(), peer);
-  if (row.contains("memcpy_gbs"))
-    line += fmt::format("   memcpy {:.2f}", row["memcpy_gbs"].get<double>());
-  fmt::print("{}\n", line);
+void print_head(const std::vector<Program>& programs) {
+  std::string line = fmt::format("{:<15} {:<8} {:>9} {:>10} {:>10} {:>7} {:>7} {:>7}", "collective",
+                                 "memory", "bytes", "p50 us", "p99 us", "algbw", "busbw", "memcpy");
+  for (std::size_t i = 1; i < programs.size(); ++i)
+    line += fmt::format(" {:>10}", "x " + programs[i].name);
+  fmt::print("{}   (GB/s)\n", line);
+}
+
+std::string cell(const Json& row, const std::string& name, int width) {
+  return row.contains(name) ? fmt::format(" {:>{}.2f}", row[name].get<double>(), width)
+                            : fmt::format(" {:>{}}", "", width);
+}
+
+void print_row(const Json& row, const std::vector<Program>& programs) {
+  std::string line = fmt::format("{:<15} {:<8} {:>9}", row["collective"].get<std::string>(),
+                                 row["memory"].get<std::string>(), row["bytes"].get<long>());
+  for (const char* name : {"us_p50", "us_p99"}) line += cell(row, name, 10);
+  for (const char* name : {"algbw_gbs", "busbw_gbs", "memcpy_gbs"}) line += cell(row, name, 7);
+  for (std::size_t i = 1; i < programs.size(); ++i)
+    line += cell(row, programs[i].name + "_ratio", 10);
+  fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+}
+
+void run_rounds(std::vector<Program>& programs) {
+  observe::Progress progress(observe::standard_error());
+  progress.begin(
+      {.label = "bench comm", .total = kRounds * static_cast<std::int64_t>(programs.size())});
+  std::int64_t done = 0;
+  for (int round = 0; round < kRounds; ++round)
+    for (Program& program : programs) {
+      run_once(program);
+      progress.update(++done);
+    }
+  progress.finish();
 }
 
 }  // namespace
@@ -152,10 +189,13 @@ comm::Algorithm find_algorithm(const std::string& name) {
 // The programs take turns, so that what the machine does meanwhile meets them all.
 void bench_comm(const CommBenchOptions& options) {
   std::vector<Program> programs = find_programs(options);
-  for (int round = 0; round < (options.quick ? 1 : 3); ++round)
-    for (Program& program : programs) run_once(program);
-  for (const auto& [key, times] : programs[0].times.p50)
-    if (key.first != "memcpy") print_row(row_of(key, programs, options), options.json);
+  run_rounds(programs);
+  if (!options.json) print_head(programs);
+  for (const auto& [key, times] : programs[0].times.p50) {
+    if (key.first == "memcpy") continue;
+    const Json row = row_of(key, programs, options);
+    options.json ? fmt::print("{}\n", row.dump()) : print_row(row, programs);
+  }
 }
 
 }  // namespace lockstep::cli

@@ -18,9 +18,9 @@ namespace {
 using comm::Communicator;
 using comm::Element;
 using comm::Reduction;
-using Floats = std::vector<float>;
+using Floats = std::span<float>;
 
-std::span<std::byte> bytes_of(Floats& values) { return std::as_writable_bytes(std::span(values)); }
+std::span<std::byte> bytes_of(Floats values) { return std::as_writable_bytes(values); }
 
 // One collective on so many bytes: nccl-tests' meaning of the size, what a call does, and what
 // comes out of it.
@@ -31,7 +31,7 @@ struct Trial {
 
   std::size_t ranks() const { return static_cast<std::size_t>(comm.size()); }
   std::size_t part() const { return in.size() / ranks(); }
-  std::span<std::byte> part_of(Floats& values) const {
+  std::span<std::byte> part_of(Floats values) const {
     return bytes_of(values).first(part() * sizeof(float));
   }
 };
@@ -46,6 +46,7 @@ struct Collective {
   bool at_root;  // only rank 0 has the result
   Run run;
   Expected expected;
+  bool shared = false;  // on memory from allocate()
 };
 
 // What rank r has at place i; small whole numbers, whose sums are exact.
@@ -65,6 +66,11 @@ const Collective kCollectives[] = {
        t.comm.all_reduce(bytes_of(t.in), Element::float32, Reduction::sum, t.options);
      },
      [](int, int ranks, std::size_t i, std::size_t) { return sum(ranks, i); }},
+    {"all_reduce_shared", true, false, false,
+     [](Trial& t) {
+       t.comm.all_reduce(bytes_of(t.in), Element::float32, Reduction::sum, t.options);
+     },
+     [](int, int ranks, std::size_t i, std::size_t) { return sum(ranks, i); }, true},
     {"reduce", true, false, true,
      [](Trial& t) {
        t.comm.reduce(bytes_of(t.in), Element::float32, Reduction::sum, 0, t.options);
@@ -116,7 +122,7 @@ void verify(const Collective& collective, Trial& trial) {
   std::fill(trial.out.begin(), trial.out.end(), 0.f);
   collective.run(trial);
   if (collective.at_root && rank != 0) return;
-  const Floats& got = collective.in_place ? trial.in : trial.out;
+  const Floats got = collective.in_place ? trial.in : trial.out;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const float expected = collective.expected(rank, ranks, i, got.size());
     if (got[i] != expected)
@@ -125,12 +131,13 @@ void verify(const Collective& collective, Trial& trial) {
   }
 }
 
-// Sorted times of single calls, in microseconds.
-template <class F>
-std::vector<double> time_calls(std::size_t calls, const F& call) {
+// Sorted times of single calls, in microseconds, each after a call to `prepare`.
+template <class P, class F>
+std::vector<double> time_calls(std::size_t calls, const P& prepare, const F& call) {
   for (std::size_t i = 0; i < calls / 10 + 1; ++i) call();
   std::vector<double> micros;
   for (std::size_t i = 0; i < calls; ++i) {
+    prepare();
     const auto begin = comm::Clock::now();
     call();
     const std::chrono::duration<double, std::micro> spent = comm::Clock::now() - begin;
@@ -150,16 +157,32 @@ void print_line(const char* name, std::size_t bytes, const std::vector<double>& 
              name, bytes, micros[micros.size() / 2], micros[micros.size() * 99 / 100]);
 }
 
+// What the others left in this rank's cache after the last call would flatter shared memory: each
+// rank writes its own data before the next one, as a training step does.
+std::vector<double> time_trial(const Collective& collective, Trial& trial, std::size_t calls) {
+  const auto prepare = [&] {
+    if (!collective.shared) return;
+    std::fill(trial.in.begin(), trial.in.end(), 0.f);
+    trial.comm.barrier();
+  };
+  return time_calls(calls, prepare, [&] { collective.run(trial); });
+}
+
 void measure(const Collective& collective, Communicator& comm, const CommSide& side) {
   const bool is_barrier = std::strcmp(collective.name, "barrier") == 0;
+  std::span<std::byte> shared;
+  if (collective.shared) shared = comm.allocate(kMostBytes);
   for (std::size_t bytes = 8; bytes <= kMostBytes; bytes *= 2) {
     std::size_t count = bytes / sizeof(float);
     if (collective.has_parts) count -= count % static_cast<std::size_t>(comm.size());
     if (count == 0) continue;
-    Trial trial{comm, {.algorithm = side.algorithm}, Floats(count), Floats(count)};
+    std::vector<float> own(collective.shared ? 0 : count), out(collective.in_place ? 0 : count);
+    const Floats in =
+        collective.shared ? Floats(reinterpret_cast<float*>(shared.data()), count) : Floats(own);
+    Trial trial{comm, {.algorithm = side.algorithm}, in, out};
     verify(collective, trial);
     std::fill(trial.in.begin(), trial.in.end(), 0.f);
-    const auto micros = time_calls(calls_for(bytes, side.quick), [&] { collective.run(trial); });
+    const auto micros = time_trial(collective, trial, calls_for(bytes, side.quick));
     if (comm.rank() == 0) print_line(collective.name, is_barrier ? 0 : bytes, micros);
     if (is_barrier) return;
   }
@@ -168,11 +191,13 @@ void measure(const Collective& collective, Communicator& comm, const CommSide& s
 // What a copy takes on one core while the other ranks wait.
 void measure_memcpy(Communicator& comm, const CommSide& side) {
   for (std::size_t bytes = 8; bytes <= kMostBytes && comm.rank() == 0; bytes *= 2) {
-    Floats from(bytes / sizeof(float), 1.f), to(from.size());
-    const auto micros = time_calls(calls_for(bytes, side.quick), [&] {
-      std::memcpy(to.data(), from.data(), bytes);
-      asm volatile("" : : "r"(to.data()) : "memory");  // the copy is wanted
-    });
+    std::vector<float> from(bytes / sizeof(float), 1.f), to(from.size());
+    const auto micros = time_calls(
+        calls_for(bytes, side.quick), [] {},
+        [&] {
+          std::memcpy(to.data(), from.data(), bytes);
+          asm volatile("" : : "r"(to.data()) : "memory");  // the copy is wanted
+        });
     print_line("memcpy", bytes, micros);
   }
   comm.barrier();

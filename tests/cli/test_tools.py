@@ -175,3 +175,21 @@ def test_bench_scale_compares_workers_and_checks_their_bits(lockstep):
     assert "bench scale: mnist-mlp" in outcome.err, "progress"
     complaint = lockstep.run(*words, "--workers", 9, status=1).complaint
     assert "9 workers, expected at most 8" in complaint
+
+
+def test_the_collectives_are_measured_at_every_size(lockstep):
+    words = ["bench", "comm", "--quick", "--no-peer", "--json"]
+    names = "all_reduce,all_reduce_shared,barrier"
+    run = lockstep.run(*words, "--collectives", names, status=0)
+    rows = [json.loads(line) for line in run.out.splitlines()]
+    sizes = [8 << i for i in range(24)]
+    for memory in ("private", "shared"):
+        found = [r for r in rows if r["collective"] == "all_reduce" and r["memory"] == memory]
+        assert [r["bytes"] for r in found] == sizes
+        for row in found:
+            # nccl-tests: what moves over a link is 2 (n - 1) / n of the data, here all of it.
+            assert row["busbw_gbs"] == row["algbw_gbs"] > 0
+            assert row["verified"] and 0 < row["us_p50"] <= row["us_p99"]
+    assert [r["collective"] for r in rows].count("barrier") == 1
+    table = lockstep.run(*words[:-1], "--collectives", "barrier", status=0).out.splitlines()
+    assert table[0].split()[:3] == ["collective", "memory", "bytes"] and len(table) == 2
