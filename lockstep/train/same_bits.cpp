@@ -16,13 +16,14 @@ struct Told {
 };
 
 std::string to_text(const Probe& probe) {
-  return probe.parameters + "\n" + probe.results + "\n" + processor_name();
+  return probe.parameters + "\n" + probe.layouts + "\n" + probe.results + "\n" + processor_name();
 }
 
 Told from_text(const std::string& text) {
   std::istringstream lines(text);
   Told told;
   std::getline(lines, told.probe.parameters);
+  std::getline(lines, told.probe.layouts);
   std::getline(lines, told.probe.results);
   std::getline(lines, told.processor);
   return told;
@@ -36,6 +37,14 @@ void compare_parameters(const Told& first, const Told& other, std::size_t rank) 
         fmt::format("train: worker {} begins with parameters {}, worker 0 with {}: they must be "
                     "the same; look at its files",
                     rank, brief(other.probe.parameters), brief(first.probe.parameters)));
+}
+
+void compare_layouts(const Told& first, const Told& other, std::size_t rank) {
+  if (first.probe.layouts != other.probe.layouts)
+    throw comm::Refused(
+        fmt::format("train: worker {} ({}) keeps its weights in another order than worker 0 ({}): "
+                    "their libraries choose other kernels; leave it out, or set LOCKSTEP_ISA",
+                    rank, other.processor, first.processor));
 }
 
 [[noreturn]] void refuse(const Told& first, const Told& other, std::size_t rank) {
@@ -64,6 +73,7 @@ bool have_same_bits(kvstore::Exchange& exchange, const Probe& own, bool allow) {
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const Told other = from_text(all[rank]);
     compare_parameters(first, other, rank);
+    compare_layouts(first, other, rank);
     if (other.probe.results == first.probe.results) continue;
     if (!allow) refuse(first, other, rank);
     same = false;

@@ -15,11 +15,13 @@ InstructionSet agree_on_instruction_set(kvstore::Exchange* exchange);
 // What a worker computes from fixed input, to compare with the others.
 struct Probe {
   std::string parameters;  // their SHA-256
+  std::string layouts;     // that of where their elements lie in memory
   std::string results;     // that of what the job's executable makes of fixed input
 };
 
 // Whether all workers' probes are equal. Throws Refused when they are not and `allow` is false: it
-// names the worker, both sums and both processors. Parameters must always be equal.
+// names the worker, both sums and both processors. Parameters and layouts must always be equal:
+// gradients are added as they lie in memory.
 bool have_same_bits(kvstore::Exchange& exchange, const Probe& own, bool allow);
 
 }  // namespace lockstep::train

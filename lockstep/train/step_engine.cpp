@@ -9,7 +9,9 @@
 #include "lockstep/base/thread_team.h"
 #include "lockstep/graph/flops.h"
 #include "lockstep/io/archive.h"
+#include "lockstep/ops/create.h"
 #include "lockstep/ops/random_ops.h"
+#include "lockstep/ops/shape_ops.h"
 #include "lockstep/train/detail/buckets.h"
 #include "lockstep/train/detail/gradient_sums.h"
 #include "lockstep/train/detail/update.h"
@@ -328,6 +330,20 @@ struct StepEngine::Impl {
     return result;
   }
 
+  // Each element's number, where the element lies.
+  std::string layouts_sha256() {
+    Sha256 sum;
+    for (const detail::Slice& slice : layout.slices) {
+      const Shape& shape = step.parameters[slice.place].shape;
+      const Tensor numbers = reshape(arange(0, static_cast<double>(shape.numel())), shape);
+      std::vector<float> placed(slice.count);
+      executables[0].pack(step.parameter_input(slice.place), numbers,
+                          std::as_writable_bytes(std::span(placed)));
+      sum.update(std::as_bytes(std::span(placed)));
+    }
+    return sum.hex();
+  }
+
   void set_keys(std::int64_t number) {
     for (const Tensor& key : keys) key.data<std::int64_t>()[1] = number;
   }
@@ -462,7 +478,7 @@ Probe StepEngine::probe() {
   for (const Tensor& output : impl_->outputs[0])
     sum.update(
         std::as_bytes(std::span(output.data<float>(), static_cast<std::size_t>(output.numel()))));
-  return {params_sha256(), sum.hex()};
+  return {params_sha256(), impl_->layouts_sha256(), sum.hex()};
 }
 
 std::int64_t StepEngine::shards() const { return impl_->options.shards; }

@@ -26,15 +26,15 @@ class Pair final : public kvstore::Exchange {
   std::string other_;
 };
 
-const Probe kOwn{"0123456789abcdef00", "fedcba987654321000"};
+const Probe kOwn{"0123456789abcdef00", "abab", "fedcba987654321000"};
 
 TEST(SameBits, EqualProbesFit) {
-  Pair pair(kOwn.parameters + "\n" + kOwn.results + "\nAnother Processor");
+  Pair pair(kOwn.parameters + "\nabab\n" + kOwn.results + "\nAnother Processor");
   EXPECT_TRUE(have_same_bits(pair, kOwn, false));
 }
 
 TEST(SameBits, OtherResultsAreRefusedWithBothSumsAndProcessors) {
-  Pair pair(kOwn.parameters + "\n0000000000000000ff\nAnother Processor");
+  Pair pair(kOwn.parameters + "\nabab\n0000000000000000ff\nAnother Processor");
   EXPECT_EQ(message_of<comm::Refused>([&] { have_same_bits(pair, kOwn, false); }),
             "train: worker 1 (Another Processor) computes other bits than worker 0 (" +
                 processor_name() +
@@ -43,15 +43,24 @@ TEST(SameBits, OtherResultsAreRefusedWithBothSumsAndProcessors) {
 }
 
 TEST(SameBits, OtherResultsMayBeAllowed) {
-  Pair pair(kOwn.parameters + "\n0000000000000000ff\nAnother Processor");
+  Pair pair(kOwn.parameters + "\nabab\n0000000000000000ff\nAnother Processor");
   EXPECT_FALSE(have_same_bits(pair, kOwn, true));
 }
 
 TEST(SameBits, OtherParametersAreRefusedAlways) {
-  Pair pair("ffff456789abcdef00\n" + kOwn.results + "\nAnother Processor");
+  Pair pair("ffff456789abcdef00\nabab\n" + kOwn.results + "\nAnother Processor");
   EXPECT_EQ(message_of<comm::Refused>([&] { have_same_bits(pair, kOwn, true); }),
             "train: worker 1 begins with parameters ffff456789abcdef, worker 0 with "
             "0123456789abcdef: they must be the same; look at its files");
+}
+
+TEST(SameBits, OtherLayoutsAreRefusedAlways) {
+  Pair pair(kOwn.parameters + "\ncdcd\n" + kOwn.results + "\nAnother Processor");
+  EXPECT_EQ(message_of<comm::Refused>([&] { have_same_bits(pair, kOwn, true); }),
+            "train: worker 1 (Another Processor) keeps its weights in another order than worker 0 "
+            "(" +
+                processor_name() +
+                "): their libraries choose other kernels; leave it out, or set LOCKSTEP_ISA");
 }
 
 }  // namespace
