@@ -4,14 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 
 #include "lockstep/base/sha256.h"
 #include "lockstep/base/thread_team.h"
 #include "lockstep/graph/flops.h"
 #include "lockstep/io/archive.h"
-#include "lockstep/ops/create.h"
 #include "lockstep/ops/random_ops.h"
-#include "lockstep/ops/shape_ops.h"
 #include "lockstep/train/detail/buckets.h"
 #include "lockstep/train/detail/gradient_sums.h"
 #include "lockstep/train/detail/update.h"
@@ -335,7 +334,8 @@ struct StepEngine::Impl {
     Sha256 sum;
     for (const detail::Slice& slice : layout.slices) {
       const Shape& shape = step.parameters[slice.place].shape;
-      const Tensor numbers = reshape(arange(0, static_cast<double>(shape.numel())), shape);
+      const Tensor numbers = Tensor::zeros(shape);
+      std::iota(numbers.data<float>(), numbers.data<float>() + numbers.numel(), 0.0F);
       std::vector<float> placed(slice.count);
       executables[0].pack(step.parameter_input(slice.place), numbers,
                           std::as_writable_bytes(std::span(placed)));
