@@ -81,6 +81,8 @@ cluster::LaunchOptions launch_options(const Options& o) {
   options.command = o.command;
   if (!o.hosts.empty()) options.hosts = cluster::parse_hosts(o.hosts);
   if (!o.hosts_file.empty()) options.hosts = cluster::read_hosts(o.hosts_file);
+  if (!options.hosts.empty() && o.workers > 0)
+    options.hosts = cluster::take_slots(std::move(options.hosts), o.workers);
   options.workers = o.workers;
   for (const std::string& variable : o.variables)
     options.environment.push_back(setting_of(variable));

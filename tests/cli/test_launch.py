@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep launch: on this machine, and through a real sshd on what looks like two hosts."""
+import os
+import random
+import signal
+import socket
+import uuid
+
+import pytest
+
+from conftest import PROGRAM
+from jobs import (descendants, environment, is_running, parents, processes_with, steps_done,
+                  wait_until, workers_of)
+from sshd import Sshd, find_sshd
+
+FEW = ["--data", "synthetic", "--steps", 3, "--global-batch", 16, "--threads", 1, "--quiet",
+       "--no-report", "--json"]
+LONG = ["--data", "synthetic", "--steps", 100000, "--global-batch", 32, "--threads", 1, "--quiet",
+        "--no-report", "--checkpoint-every", 20, "--out", "run"]
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory):
+    if find_sshd() is None:
+        pytest.skip("openssh-server is not installed")
+    server = Sshd(tmp_path_factory.mktemp("ssh"))
+    yield server
+    server.stop()
+
+
+class Hosts:
+    """A job on node-a and node-b; its processes carry a mark."""
+
+    def __init__(self, lockstep, sshd):
+        self.lockstep, self.sshd = lockstep, sshd
+        self.mark = uuid.uuid4().hex
+
+    def words(self, hosts, command, *options, config="config"):
+        return ["launch", "--hosts", hosts, "--ssh", self.sshd.ssh(config), "--env",
+                f"LOCKSTEP_TEST_MARK={self.mark}", *options, "--", *command]
+
+    def run(self, hosts, command, *options, config="config", **how):
+        return self.lockstep.run(*self.words(hosts, command, *options, config=config), **how)
+
+    def start(self, hosts, command, *options):
+        return self.lockstep.start(*self.words(hosts, command, *options))
+
+    def workers(self):
+        """Process ids by rank, wherever their parents are."""
+        found = processes_with("LOCKSTEP_TEST_MARK", self.mark)
+        return {int(environment(pid).get("LOCKSTEP_RANK", -1)): pid for pid in found}
+
+    def start_training(self, step=5):
+        process = self.start("node-a:1,node-b:2", [PROGRAM, "train", "mnist-mlp", *LONG])
+        run = self.lockstep.folder / "run"
+        wait_until(lambda: steps_done(run) >= step or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
+        workers = self.workers()
+        assert sorted(workers) == [0, 1, 2]
+        return process, workers
+
+    def all_gone(self):
+        wait_until(lambda: not processes_with("LOCKSTEP_TEST_MARK", self.mark))
+        return True
+
+
+@pytest.fixture
+def hosts(lockstep, sshd):
+    return Hosts(lockstep, sshd)
+
+
+def shell(text):
+    return ["sh", "-c", text]
+
+
+def last_line(errors):
+    return errors.strip().splitlines()[-1]
+
+
+# On this machine.
+
+def test_workers_learn_their_place_and_the_first_has_the_output(lockstep):
+    outcome = lockstep.run("launch", "--workers", 3, "--", *shell(
+        "echo out $LOCKSTEP_RANK of $LOCKSTEP_WORKERS; echo err $LOCKSTEP_RANK >&2"), status=0)
+    assert outcome.out == "out 0 of 3\n"
+    lines = outcome.err.splitlines()
+    assert sorted(lines) == ["[1] err 1", "[1] out 1 of 3", "[2] err 2", "[2] out 2 of 3", "err 0"]
+
+
+def test_the_first_worker_reads_our_standard_input(lockstep):
+    outcome = lockstep.run("launch", "--workers", 2, "--", "cat", status=0, input="words\n")
+    assert outcome.out == "words\n"
+
+
+def test_the_secret_is_on_no_command_line(lockstep):
+    outcome = lockstep.run("launch", "--workers", 2, "--", *shell(
+        'printenv LOCKSTEP_SECRET > secret$LOCKSTEP_RANK; cat /proc/[0-9]*/cmdline 2>/dev/null | '
+        'tr "\\0" "\\n" | grep -c -F -f secret$LOCKSTEP_RANK; true'), status=0)
+    assert len((lockstep.folder / "secret0").read_text()) > 32
+    assert outcome.out.strip() == "0"
+
+
+def test_a_failing_worker_is_named_with_its_last_lines_not_those_that_are_ended_then(lockstep):
+    outcome = lockstep.run("launch", "--workers", 3, "--", *shell(
+        'test $LOCKSTEP_RANK = 1 || exec sleep 100; echo trouble >&2; exit 7'), status=1, timeout=60)
+    assert outcome.err.endswith("worker 1 said last:\n[1] trouble\n"
+                                "lockstep: worker 1 ended with status 7; the job is over\n")
+
+
+def test_what_a_worker_started_itself_goes_with_the_job(lockstep):
+    outcome = lockstep.run("launch", "--workers", 2, "--", *shell("sleep 1000 & echo $! >&2"),
+                           status=0, timeout=60)
+    pids = [int(line.split()[-1]) for line in outcome.err.splitlines()]
+    assert len(pids) == 2
+    wait_until(lambda: not any(is_running(pid) for pid in pids))
+
+
+def test_killing_the_launcher_leaves_nothing_not_even_behind_a_shell(lockstep):
+    process = lockstep.start("launch", "--workers", 2, "--", *shell("sleep 1000; true"))
+    wait_until(lambda: len(descendants(process)) == 5)  # an agent, two shells, two sleeps
+    pids = descendants(process)
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not any(is_running(pid) for pid in pids))
+
+
+def test_ctrl_c_goes_to_all_and_a_second_one_kills(lockstep):
+    stubborn = shell('trap "touch asked$LOCKSTEP_RANK" INT; touch ready$LOCKSTEP_RANK; '
+                     'while :; do sleep 0.05; done')
+    process = lockstep.start("launch", "--workers", 2, "--", *stubborn)
+
+    def are_there(name):
+        return all((lockstep.folder / f"{name}{rank}").exists() for rank in range(2))
+    wait_until(lambda: are_there("ready"))
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: are_there("asked"))
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "the job is over" not in errors
+
+
+def test_one_ctrl_c_ends_programs_that_know_nothing_of_it(lockstep):
+    process = lockstep.start("launch", "--workers", 2, "--", "sleep", 1000)
+    wait_until(lambda: len(workers_of(process)) == 2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+
+
+@pytest.mark.parametrize("words, complaint", [
+    (["--workers", 2], "launch: no program was named: lockstep launch [OPTIONS] -- PROGRAM ..."),
+    (["--hosts", "a:0", "--", "true"],
+     "hosts: 'a:0': got '0' workers, expected a number from 1 to 4096"),
+    (["--hosts", "a,a", "--", "true"],
+     "hosts: a is named twice; give it more workers instead: a:2"),
+    (["--hosts", "-oProxyCommand=x", "--", "true"],
+     "hosts: '-oProxyCommand=x': '-oProxyCommand=x' is no host's name"),
+    (["--env", "LOCKSTEP_NO_SUCH_THING", "--", "true"],
+     "--env LOCKSTEP_NO_SUCH_THING: is not set here"),
+])
+def test_wrong_usage_is_one_line(lockstep, words, complaint):
+    assert lockstep.run("launch", *words, status=2).complaint == "lockstep: " + complaint
+
+
+def test_more_workers_than_slots(lockstep):
+    outcome = lockstep.run("launch", "--hosts", "localhost:2", "--workers", 3, "--", "true")
+    assert outcome.status == 2
+    assert outcome.complaint == "lockstep: hosts: 3 workers, the hosts take 2"
+
+
+def test_a_hosts_file_is_read_and_its_lines_are_numbered(lockstep):
+    (lockstep.folder / "hosts").write_text("# ours\nlocalhost slots=2  # here\n\n")
+    outcome = lockstep.run("launch", "--hosts-file", "hosts", "--", *shell("echo $LOCKSTEP_WORKERS"),
+                           status=0)
+    assert outcome.out == "2\n"
+    (lockstep.folder / "hosts").write_text("localhost slots=2\nb cpus=4\n")
+    outcome = lockstep.run("launch", "--hosts-file", "hosts", "--", "true", status=2)
+    assert outcome.complaint == ("lockstep: hosts:2: hosts: 'b cpus=4': got 'cpus=4', "
+                                 "expected host [slots=N]")
+
+
+def test_a_program_or_folder_that_is_not_there(lockstep):
+    outcome = lockstep.run("launch", "--workers", 2, "--", "no-such-program", status=1)
+    assert outcome.complaint == "lockstep: launch: no-such-program: there is no such program"
+    outcome = lockstep.run("launch", "--folder", "/no/such", "--workers", 2, "--", "true", status=1)
+    assert outcome.complaint == "lockstep: launch: /no/such: there is no such folder"
+
+
+def test_a_port_in_use(lockstep):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        outcome = lockstep.run("launch", "--workers", 2, "--coordinator", f"127.0.0.1:{port}", "--",
+                               "true", status=1)
+    assert outcome.complaint == (f"lockstep: 127.0.0.1:{port}: cannot listen: "
+                                 "Address already in use")
+
+
+def test_an_interface_that_does_not_exist(lockstep):
+    outcome = lockstep.run("train", "mnist-mlp", *FEW, "--workers", 2, "--interface", "nope0")
+    assert outcome.status == 1
+    assert "nope0" in outcome.err and "lo (127.0.0.1)" in outcome.err
+    assert "the job is over" in last_line(outcome.err)
+
+
+def test_more_workers_than_shards(lockstep):
+    outcome = lockstep.run("launch", "--workers", 9, "--", PROGRAM, "train", "mnist-mlp", *FEW)
+    assert outcome.status == 2
+    assert "--workers 9 with --shards 8: a worker computes at least one shard" in outcome.err
+
+
+def test_workers_that_differ_from_the_job_are_wrong_usage(lockstep):
+    outcome = lockstep.run("launch", "--workers", 2, "--", PROGRAM, "train", "mnist-mlp", *FEW,
+                           "--workers", 3)
+    assert outcome.status == 2
+    assert "--workers 3: this is worker 0 of a job of 2; leave it out" in outcome.err
+
+
+def test_different_configurations_are_refused_and_the_item_is_named(lockstep):
+    words = " ".join(map(str, FEW))
+    outcome = lockstep.run("launch", "--workers", 2, "--", *shell(
+        f'exec {PROGRAM} train mnist-mlp {words} --seed $LOCKSTEP_RANK'), status=1)
+    assert '"seed": 0' in outcome.err and '"seed": 1' in outcome.err
+    assert "does not fit" in outcome.err
+
+
+def test_a_wrong_secret_is_refused(lockstep):
+    words = " ".join(map(str, FEW))
+    outcome = lockstep.run("launch", "--workers", 2, "--timeout", 3, "--", *shell(
+        'test $LOCKSTEP_RANK = 0 || LOCKSTEP_SECRET=guess; '
+        f'exec {PROGRAM} train mnist-mlp {words}'), status=1)
+    assert "[1] lockstep: " in outcome.err and "secret" in outcome.err
+
+
+def test_garbage_on_the_port_disturbs_nobody(lockstep):
+    noise = ('import os, socket\n'
+             'h, p = os.environ["LOCKSTEP_COORDINATOR"].rsplit(":", 1)\n'
+             's = socket.create_connection((h, int(p)))\n'
+             's.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n" + os.urandom(4096))\n')
+    (lockstep.folder / "noise.py").write_text(noise)
+    words = " ".join(map(str, FEW))
+    outcome = lockstep.run("launch", "--workers", 2, "--", *shell(
+        f'python3 noise.py; exec {PROGRAM} train mnist-mlp {words}'), status=0)
+    alone = lockstep.run("train", "mnist-mlp", *FEW).json
+    assert outcome.json["params_sha256"] == alone["params_sha256"]
+
+
+@pytest.mark.parametrize("options", [["--transport", "tcp"], ["--transport", "zmq"], ["--secure"],
+                                     ["--interface", "127.0.0.1"]])
+def test_every_way_to_connect_gives_the_same_bits(lockstep, options):
+    job = lockstep.run("train", "mnist-lenet", *FEW, "--workers", 2, *options).json
+    assert job["params_sha256"] == lockstep.run("train", "mnist-lenet", *FEW).json["params_sha256"]
+
+
+# On two hosts.
+
+def test_hosts_are_reached_by_ssh_and_lines_carry_their_names(hosts):
+    outcome = hosts.run("node-a:1,node-b:2", shell("echo $LOCKSTEP_RANK on $LOCKSTEP_HOST"),
+                        status=0)
+    assert outcome.out == "0 on node-a\n"
+    assert sorted(outcome.err.splitlines()) == ["[1 node-b] 1 on node-b", "[2 node-b] 2 on node-b"]
+
+
+def test_a_job_over_ssh_has_the_bits_of_a_single_process(hosts, lockstep):
+    alone = lockstep.run("train", "mnist-lenet", *FEW).json
+    for where in ("node-a:1,node-b:1", "node-a:1,node-b:2", "localhost:1,node-b:1"):
+        job = hosts.run(where, ["lockstep", "train", "mnist-lenet", *FEW]).json
+        assert job["params_sha256"] == alone["params_sha256"]
+        assert job["test_loss"] == alone["test_loss"]
+
+
+def test_resume_works_when_only_the_first_host_sees_the_folder(hosts, lockstep):
+    for name in ("mine", "theirs"):
+        (lockstep.folder / name).mkdir()
+    words = " ".join(map(str, FEW[2:]))
+    each = shell(f'test $LOCKSTEP_RANK = 0 && cd mine || cd theirs; exec {PROGRAM} train mnist-mlp '
+                 f'--data synthetic {words} --out run $MORE')
+    first = ["--env", "MORE=--checkpoint-every 2"]
+    hosts.run("node-a:1,node-b:1", each, *first, status=0)
+    newest = sorted((lockstep.folder / "mine/run/checkpoints").iterdir())[-1]
+    newest.unlink()  # as if the run had been killed after step 2
+    again = hosts.run("node-a:1,node-b:1", each, "--env", "MORE=--resume").json
+    assert again["resumed_from_step"] == 2
+    assert again["params_sha256"] == lockstep.run("train", "mnist-mlp", *FEW).json["params_sha256"]
+    assert not (lockstep.folder / "theirs/run").exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_worker_that_dies_is_named_with_its_host(hosts, how):
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    rank = random.Random(seed).randrange(3)
+    process, workers = hosts.start_training()
+    os.kill(workers[rank], how)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    host = "node-a" if rank == 0 else "node-b"
+    assert last_line(errors).startswith(
+        f"lockstep: worker {rank} ({host}) was ended by signal {int(how)}"), errors
+    assert hosts.all_gone()
+
+
+def test_an_agent_that_dies_takes_its_workers_and_ends_the_job(hosts):
+    process, workers = hosts.start_training()
+    os.kill(parents()[workers[1]], signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert last_line(errors).startswith("lockstep: worker 1 (node-b) was lost: "), errors
+    assert hosts.all_gone()
+
+
+def test_an_ssh_that_dies_ends_the_job(hosts):
+    process, _ = hosts.start_training()
+    ssh = [pid for pid in descendants(process)
+           if "node-b" in open(f"/proc/{pid}/cmdline").read().split("\0")]
+    assert len(ssh) == 1
+    os.kill(ssh[0], signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "(node-b) was lost: " in last_line(errors), errors
+    assert hosts.all_gone()
+
+
+def test_nothing_outlives_the_launcher(hosts):
+    process, _ = hosts.start_training()
+    process.kill()
+    process.communicate()
+    assert hosts.all_gone()
+
+
+def test_ctrl_c_stops_all_hosts_and_says_how_to_go_on(hosts):
+    process, _ = hosts.start_training()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "to go on: " in errors
+    assert hosts.all_gone()
+
+
+def test_a_refused_key_an_unknown_host_and_a_missing_program(hosts):
+    outcome = hosts.run("node-a:1,node-b:1", ["true"], config="wrong_key", status=1)
+    assert outcome.complaint.startswith("lockstep: launch: node-") and "Permission denied" in \
+        outcome.complaint
+    outcome = hosts.run("node-a:1,node-b:1", ["true"], config="unknown_host", status=1)
+    assert "Host key verification failed" in outcome.complaint
+    outcome = hosts.run("node-a:1", ["true"], "--remote-program", "/no/such/lockstep", status=1)
+    assert "launch: node-a: " in outcome.complaint and "/no/such/lockstep" in outcome.complaint
+    assert outcome.complaint.endswith("; --remote-program says where lockstep is there")
+    outcome = hosts.run("node-a:1,node-b:1", ["no-such-program"], status=1)
+    assert outcome.complaint in [f"lockstep: launch: node-{x}: no-such-program: there is no such "
+                                 "program" for x in "ab"]
+    assert hosts.all_gone()
+
+
+def test_a_host_that_cannot_be_reached(hosts):
+    outcome = hosts.run("node-a:1,192.0.2.1:1", ["true"], "--timeout", 2, status=1, timeout=60)
+    assert outcome.complaint.startswith("lockstep: launch: 192.0.2.1: ")
+    outcome = hosts.run("node-a:1,no-such-host.invalid:1", ["true"], status=1, timeout=100)
+    assert outcome.complaint.startswith("lockstep: launch: no-such-host.invalid: ssh: ")
+
+
+def test_another_version_over_there_is_refused(hosts, lockstep):
+    fake = lockstep.folder / "old_lockstep"
+    fake.write_text("#!/usr/bin/env python3\nimport struct, sys\n"
+                    "def text(t): return struct.pack('<q', len(t)) + t\n"
+                    "out = b'\\nlockstep agent 1\\n' + text(b'H' + text(b'0.0.1') + text(b''))\n"
+                    "sys.stdout.buffer.write(out)\nsys.stdout.flush()\nsys.stdin.read()\n")
+    fake.chmod(0o755)
+    outcome = hosts.run("node-a:1", ["true"], "--remote-program", fake, status=1)
+    assert outcome.complaint.startswith("lockstep: launch: node-a: has lockstep 0.0.1, this is ")
