@@ -38,6 +38,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_data_command(app, action);
   add_models_command(app, action);
   add_bench_command(app, action);
+  add_doctor_command(app, action);
   add_completion_command(app, action);
 }
 

@@ -37,6 +37,7 @@ void add_predict_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_models_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
+void add_doctor_command(CLI::App& app, Action& action);
 void add_completion_command(CLI::App& app, Action& action);
 
 // How the program was called, such as build/bin/lockstep: commands that it proposes begin with it.

@@ -2,10 +2,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <optional>
-#include <sstream>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/kubernetes.h"
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cluster/agent.h"
@@ -22,6 +22,7 @@ struct Options {
   double timeout = 60;
   std::vector<std::string> variables, command;
   ConnectOptions connect;
+  KubernetesJob kubernetes;
   bool agent = false;
 };
 
@@ -50,17 +51,10 @@ void add_options(CLI::App& c, Options& o) {
   add(c, kHow, "--env", o.variables, "NAME", "A variable for all workers: NAME of ours, NAME=VALUE")
       ->allow_extra_args(false);
   add_connect_options(c, o.connect, kHow);
+  add_kubernetes_options(c, o.kubernetes);
   c.add_flag("--agent", o.agent)->group("");
   c.add_option("command", o.command, "The program and its arguments, after --")
       ->type_name("PROGRAM ARGUMENTS...");
-}
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  if (words.empty()) throw WrongUsage("--ssh: is empty, expected a command such as ssh");
-  return words;
 }
 
 std::string setting_of(const std::string& variable) {
@@ -89,15 +83,29 @@ cluster::LaunchOptions launch_options(const Options& o) {
   options.folder = o.folder;
   options.interface = o.connect.interface;
   options.transport = o.connect.transport_name();
-  options.ssh = words_of(o.ssh);
+  options.ssh = ssh_words(o.ssh);
   options.program = o.remote_program;
   options.coordinator = coordinator_of(o.coordinator);
   options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(o.timeout * 1000));
   return options;
 }
 
+int print_manifest(const Options& o) {
+  if (!o.hosts.empty() || !o.hosts_file.empty())
+    throw WrongUsage("--kubernetes with --hosts: Kubernetes chooses the hosts; leave them out");
+  KubernetesJob job = o.kubernetes;
+  job.workers = o.workers;
+  job.transport = o.connect.transport_name();
+  job.interface = o.connect.interface;
+  job.command = o.command;
+  fmt::print("{}", kubernetes_manifest(job));
+  return 0;
+}
+
 int launch(const Options& o) {
   if (o.agent) return cluster::run_agent({});
+  if (o.kubernetes.wanted) return print_manifest(o);
+  check_not_kubernetes(o.kubernetes);
   if (o.command.empty())
     throw WrongUsage("launch: no program was named: lockstep launch [OPTIONS] -- PROGRAM ...");
   cluster::LaunchOptions options;
@@ -121,6 +129,8 @@ void add_launch_command(CLI::App& app, Action& action) {
   lockstep launch --workers 4 -- lockstep train cifar-cnn
   lockstep launch --hosts a:2,b:2 -- lockstep train cifar-cnn --out run
   lockstep launch --hosts-file hosts --secure -- ./my_program
+  lockstep launch --kubernetes --name digits --image registry/lockstep:1 --workers 4 \
+    -- lockstep train mnist-lenet | kubectl apply -f -
 
 Every worker runs the program; rank 0 has the standard output. Ctrl-C stops all, a second one ends
 them at once. The program must be at the same place on all hosts, and ssh must not ask for a

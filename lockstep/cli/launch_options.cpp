@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/launch_options.h"
 
+#include <sstream>
+
+#include "lockstep/cli/command.h"
+
 namespace lockstep::cli {
+
+std::vector<std::string> ssh_words(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  if (words.empty()) throw WrongUsage("--ssh: is empty, expected a command such as ssh");
+  return words;
+}
 
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group) {
   CLI::Option* transport =

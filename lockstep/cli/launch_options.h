@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 namespace lockstep::cli {
 
@@ -14,6 +15,9 @@ struct ConnectOptions {
   // Empty: what fits.
   std::string transport_name() const { return secure ? "zmq" : transport; }
 };
+
+// Of --ssh: a program and its options. Throws WrongUsage when there are none.
+std::vector<std::string> ssh_words(const std::string& text);
 
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group);
 

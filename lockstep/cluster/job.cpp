@@ -32,16 +32,6 @@ comm::TransportKind kind_of(const std::string& transport) {
   return transport.empty() ? comm::TransportKind::automatic : comm::parse_transport(transport);
 }
 
-detail::Meeting meet(const Place& place, std::chrono::milliseconds timeout) {
-  switch (place.launcher) {
-    case Place::Launcher::lockstep: break;
-    case Place::Launcher::mpi: return detail::meet_by_mpi(place, timeout);
-    case Place::Launcher::slurm: return detail::meet_by_slurm(place, timeout);
-    case Place::Launcher::kubernetes: return detail::meet_by_kubernetes(place, timeout);
-  }
-  return {place};
-}
-
 }  // namespace
 
 // The members stay with the coordinator until the end: it learns of those that die.
@@ -60,7 +50,7 @@ struct Job::Impl {
   }
 
   void connect(const Place& place, const JobOptions& options, comm::TransportKind kind) {
-    meeting = meet(place, options.timeout);
+    meeting = detail::meet(place, options.timeout);
     rendezvous = std::make_unique<Rendezvous>(rendezvous_options(meeting.place, options));
     meeting.file.reset();
     communicator =

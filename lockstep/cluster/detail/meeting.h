@@ -18,6 +18,9 @@ struct Meeting {
   std::unique_ptr<MeetingFile> file = {};            // no longer needed when all have joined
 };
 
+// As whoever started the job asks for.
+Meeting meet(const Place& place, std::chrono::milliseconds timeout);
+
 // Each is called by every member, which waits for rank 0 until the deadline. They throw Timeout,
 // IoError, NotFound, naming the file or the hosts.
 Meeting meet_by_mpi(const Place& place, std::chrono::milliseconds timeout);

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/cli/doctor_report.h"
+#include "lockstep/cli/launch_options.h"
+#include "lockstep/cli/worker.h"
+#include "lockstep/cluster/launch.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kWhere = "Where";
+constexpr const char* kHow = "How";
+// How rank 0 tells whoever launched it that it has printed a bad report.
+constexpr int kUnhealthy = 10;
+
+struct Options {
+  std::string hosts, hosts_file, ssh = "ssh", remote_program;
+  int workers = 0;
+  double timeout = 30;
+  ConnectOptions connect;
+  bool json = false;
+  bool member = false;               // launched by another doctor
+  std::vector<std::string> already;  // what that one has found out: what, advice, what, ...
+};
+
+std::chrono::milliseconds timeout_of(const Options& o) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(o.timeout * 1000));
+}
+
+std::vector<cluster::Problem> known_problems(const Options& o) {
+  std::vector<cluster::Problem> problems;
+  for (std::size_t i = 0; i + 1 < o.already.size(); i += 2)
+    problems.push_back({true, o.already[i], o.already[i + 1]});
+  return problems;
+}
+
+int print_report(const Options& o, const cluster::Examination& examination,
+                 const std::vector<cluster::Problem>& problems) {
+  if (o.json)
+    fmt::print("{}\n", doctor_json(examination, problems));
+  else
+    fmt::print("{}", doctor_text(examination, problems));
+  if (is_healthy(problems)) return 0;
+  return o.member ? kUnhealthy : kFailure;
+}
+
+int examine_as_member(const Options& o, const cluster::Place& place) {
+  cluster::JobOptions job;
+  job.transport = o.connect.transport_name();
+  job.interface = o.connect.interface;
+  job.timeout = timeout_of(o);
+  const cluster::Examination examination = cluster::examine(place, job);
+  if (examination.rank != 0) return 0;
+  std::vector<cluster::Problem> problems = known_problems(o);
+  for (const cluster::Problem& one : cluster::diagnose(examination)) problems.push_back(one);
+  return print_report(o, examination, problems);
+}
+
+// Where nobody can be examined, the reason is the report.
+int be_member(const Options& o, const cluster::Place& place) {
+  try {
+    return examine_as_member(o, place);
+  } catch (const Error& error) {
+    if (!o.member || place.rank != 0) throw;
+    std::vector<cluster::Problem> problems = known_problems(o);
+    problems.push_back({true, error.what(), "cure what is named there"});
+    return print_report(o, {}, problems);
+  }
+}
+
+std::vector<std::string> member_command(const Options& o) {
+  std::vector<std::string> command{
+      o.remote_program.empty() ? program_path().string() : o.remote_program, "doctor", "--member",
+      "--timeout", fmt::format("{}", o.timeout)};
+  if (o.json) command.emplace_back("--json");
+  for (const std::string& text : o.already) command.push_back("--already=" + text);
+  return command;
+}
+
+cluster::LaunchOptions launch_options(const Options& o,
+                                      const std::vector<cluster::HostSlots>& hosts) {
+  cluster::LaunchOptions launch;
+  launch.command = member_command(o);
+  launch.hosts = hosts;
+  // Alone, a host shows what its members would have between them.
+  launch.workers = o.workers == 0 && hosts.empty() ? 2 : o.workers;
+  launch.interface = o.connect.interface;
+  launch.transport = o.connect.transport_name();
+  launch.ssh = ssh_words(o.ssh);
+  launch.program = o.remote_program;
+  launch.timeout = timeout_of(o);
+  return launch;
+}
+
+// The host that an error is about: the launcher's errors name it.
+std::vector<cluster::HostSlots>::iterator host_in(std::vector<cluster::HostSlots>& hosts,
+                                                  const std::string& error) {
+  return std::find_if(hosts.begin(), hosts.end(), [&](const cluster::HostSlots& host) {
+    const std::string name = " " + host.name;
+    return error.find(name + ":") != std::string::npos ||
+           error.find(name + ",") != std::string::npos;
+  });
+}
+
+std::string advice_for(const cluster::HostSlots& host, const Error& error) {
+  if (std::string(error.kind()) == "Refused") return "install the same version on all hosts";
+  return fmt::format("try it by hand: ssh {} lockstep --version", host.name);
+}
+
+// The job's members have not come to a report: what they said last is the report.
+int report_failure(Options o, const cluster::LaunchResult& result) {
+  const cluster::WorkerEnd* culprit = result.culprit();
+  if (result.stopped_by != 0) return 128 + result.stopped_by;
+  const std::string what = culprit == nullptr ? "the members ended early" : culprit->str();
+  const std::string lines = culprit == nullptr ? "" : culprit->last_lines;
+  o.already.insert(o.already.end(), {fmt::format("{}: {}", what, lines.substr(0, lines.find('\n'))),
+                                     "cure what is named there"});
+  return print_report(o, {}, known_problems(o));
+}
+
+int launch_members(const Options& o, const std::vector<cluster::HostSlots>& hosts) {
+  const cluster::LaunchResult result = cluster::launch(launch_options(o, hosts));
+  for (const cluster::WorkerEnd& end : result.ends) {
+    if (end.rank != 0 || end.signal != 0 || !end.lost.empty()) continue;
+    if (end.status == 0) return 0;
+    if (end.status == kUnhealthy) return kFailure;
+  }
+  return report_failure(o, result);
+}
+
+// A host that cannot be had is noted, and the rest examined without it.
+int examine_hosts(Options o, std::vector<cluster::HostSlots> hosts) {
+  while (true) {
+    try {
+      return launch_members(o, hosts);
+    } catch (const InvalidArgument&) {
+      throw;
+    } catch (const Error& error) {
+      const auto bad = host_in(hosts, error.what());
+      if (bad == hosts.end()) throw;
+      o.already.insert(o.already.end(), {error.what(), advice_for(*bad, error)});
+      hosts.erase(bad);
+      o.workers = 0;
+      if (hosts.empty()) return print_report(o, {}, known_problems(o));
+    }
+  }
+}
+
+int doctor(const Options& o) {
+  if (const auto place = cluster::find_place()) return be_member(o, *place);
+  std::vector<cluster::HostSlots> hosts;
+  try {
+    if (!o.hosts.empty()) hosts = cluster::parse_hosts(o.hosts);
+    if (!o.hosts_file.empty()) hosts = cluster::read_hosts(o.hosts_file);
+  } catch (const InvalidArgument& error) {
+    throw WrongUsage(error.what());
+  }
+  return examine_hosts(o, std::move(hosts));
+}
+
+template <class T>
+CLI::Option* add(CLI::App& command, const char* group, const char* name, T& value, const char* type,
+                 const char* what) {
+  return command.add_option(name, value, what)->type_name(type)->group(group);
+}
+
+void add_options(CLI::App& c, Options& o) {
+  CLI::Option* hosts = add(c, kWhere, "--hosts", o.hosts, "A:2,B:2",
+                           "Hosts as ssh knows them, and how many workers each takes");
+  add(c, kWhere, "--hosts-file", o.hosts_file, "FILE", "The same, one 'host [slots=N]' a line")
+      ->excludes(hosts);
+  add(c, kWhere, "--workers", o.workers, "N", "How many in all; without hosts, on this machine")
+      ->check(CLI::Range(1, 1 << 20))
+      ->default_str("2 on this machine");
+  add(c, kHow, "--ssh", o.ssh, "WORDS", "The command that reaches a host")->default_str("ssh");
+  add(c, kHow, "--remote-program", o.remote_program, "PATH",
+      "Where lockstep is on the other hosts; the same place as here by default");
+  add(c, kHow, "--timeout", o.timeout, "SECONDS", "Until all hosts answer and all workers meet")
+      ->check(CLI::PositiveNumber)
+      ->default_str("30");
+  add_connect_options(c, o.connect, kHow);
+  c.add_flag("--json", o.json, "One JSON object on standard output")->group(kHow);
+  c.add_flag("--member", o.member)->group("");
+  c.add_option("--already", o.already)->group("")->allow_extra_args(false);
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("doctor", "Check machines before a job: what would go wrong, what to do");
+  command->group(kToolGroup);
+  add_options(*command, *options);
+  command->footer(R"(Examples:
+  lockstep doctor                          this machine
+  lockstep doctor --hosts a:2,b:2          can they reach each other, how fast, are they alike?
+  srun -n 8 lockstep doctor                the nodes of a Slurm step; mpirun likewise
+
+Exit status 1 when a job would fail.)");
+  command->callback([&action, options] { action = [options] { return doctor(*options); }; });
+}
+
+}  // namespace lockstep::cli

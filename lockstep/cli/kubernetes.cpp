@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/kubernetes.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "lockstep/cli/command.h"
+
+namespace lockstep::cli {
+namespace {
+
+constexpr const char* kGroup = "A manifest for Kubernetes";
+constexpr int kPort = 29400;
+constexpr std::size_t kLongestLabel = 63;  // of a pod's host name: NAME-INDEX
+
+void check_form(const char* option, const std::string& value, const char* form, const char* what) {
+  if (!std::regex_match(value, std::regex(form)))
+    throw WrongUsage(fmt::format("{}: '{}', expected {}", option, value, what));
+}
+
+void check_label(const char* option, const std::string& value, std::size_t longest) {
+  check_form(option, value, "[a-z]([-a-z0-9]*[a-z0-9])?",
+             "small letters, digits and '-', with a letter first");
+  if (value.size() > longest)
+    throw WrongUsage(fmt::format("{}: '{}' has {} characters, expected at most {}", option, value,
+                                 value.size(), longest));
+}
+
+void check(const KubernetesJob& job) {
+  if (job.workers < 1) throw WrongUsage("--kubernetes: needs --workers N, the number of pods");
+  const std::size_t digits = std::to_string(job.workers - 1).size();
+  check_label("--name", job.name, kLongestLabel - 1 - digits);
+  check_form("--image", job.image, R"([^\s]+)", "an image such as registry/lockstep:1.0");
+  if (!job.name_space.empty()) check_label("--namespace", job.name_space, kLongestLabel);
+  if (!job.cpus.empty())
+    check_form("--cpus", job.cpus, R"([0-9]+(\.[0-9]+|m)?)", "a quantity such as 4, 0.5 or 500m");
+  if (!job.memory.empty())
+    check_form("--memory", job.memory, R"([0-9]+(\.[0-9]+)?([KMGTPE]i?|k|m)?)",
+               "a quantity such as 8Gi");
+  if (job.command.empty())
+    throw WrongUsage("launch: no program was named: lockstep launch --kubernetes ... -- PROGRAM");
+}
+
+// A JSON string is a YAML string too. Kubernetes puts variables for $(NAME) unless it is $$(NAME).
+std::string quoted(std::string word, bool in_command = false) {
+  for (std::size_t at = 0; in_command && (at = word.find("$(", at)) != std::string::npos; at += 3)
+    word.insert(at, "$");
+  return nlohmann::json(word).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string metadata(const KubernetesJob& job) {
+  std::string text = fmt::format("metadata:\n  name: {}\n", job.name);
+  if (!job.name_space.empty()) text += fmt::format("  namespace: {}\n", job.name_space);
+  return text + fmt::format("  labels:\n    lockstep-job: {}\n", job.name);
+}
+
+std::string service(const KubernetesJob& job) {
+  // A pod is in the names from its first moment, ready or not: they wait for the first one.
+  return "apiVersion: v1\nkind: Service\n" + metadata(job) +
+         fmt::format(
+             "spec:\n  clusterIP: None\n  publishNotReadyAddresses: true\n"
+             "  selector:\n    lockstep-job: {}\n"
+             "  ports:\n  - name: coordinator\n    port: {}\n",
+             job.name, kPort);
+}
+
+std::string variable(const char* name, const std::string& value) {
+  return value.empty()
+             ? ""
+             : fmt::format("        - name: {}\n          value: {}\n", name, quoted(value));
+}
+
+std::string environment(const KubernetesJob& job) {
+  return "        env:\n" + variable("LOCKSTEP_WORKERS", std::to_string(job.workers)) +
+         variable("LOCKSTEP_COORDINATOR", fmt::format("{0}-0.{0}:{1}", job.name, kPort)) +
+         variable("LOCKSTEP_TRANSPORT", job.transport) +
+         variable("LOCKSTEP_INTERFACE", job.interface) +
+         fmt::format(
+             "        - name: LOCKSTEP_SECRET\n          valueFrom:\n"
+             "            secretKeyRef:\n              name: {}-secret\n"
+             "              key: secret\n",
+             job.name);
+}
+
+// What is asked for is also the limit: a worker that is slowed down slows all.
+std::string resources(const KubernetesJob& job) {
+  std::string list;
+  for (const auto& [name, value] : {std::pair{"cpu", job.cpus}, std::pair{"memory", job.memory}})
+    if (!value.empty()) list += fmt::format("            {}: {}\n", name, quoted(value));
+  if (list.empty()) return {};
+  return "        resources:\n          requests:\n" + list + "          limits:\n" + list;
+}
+
+std::string container(const KubernetesJob& job) {
+  std::string words;
+  for (const std::string& word : job.command)
+    words += (words.empty() ? "" : ", ") + quoted(word, true);
+  return fmt::format("      - name: worker\n        image: {}\n        command: [{}]\n",
+                     quoted(job.image), words) +
+         environment(job) + resources(job) +
+         fmt::format("        ports:\n        - containerPort: {}\n", kPort);
+}
+
+// A worker that fails ends the job: nothing is started again by Kubernetes.
+std::string indexed_job(const KubernetesJob& job) {
+  return "apiVersion: batch/v1\nkind: Job\n" + metadata(job) +
+         fmt::format(
+             "spec:\n  completionMode: Indexed\n  completions: {0}\n  parallelism: {0}\n"
+             "  backoffLimit: 0\n"
+             "  template:\n    metadata:\n      labels:\n        lockstep-job: {1}\n"
+             "    spec:\n      subdomain: {1}\n      restartPolicy: Never\n"
+             "      containers:\n",
+             job.workers, job.name) +
+         container(job);
+}
+
+std::string introduction(const KubernetesJob& job) {
+  const std::string in = job.name_space.empty() ? "" : " --namespace " + job.name_space;
+  return fmt::format(
+      "# Before the first time, the secret by which workers know each other:\n"
+      "#   kubectl create secret generic {}-secret{} --from-literal=secret=$(openssl rand -hex "
+      "32)\n"
+      "# The results are rank 0's: kubectl logs -f -l batch.kubernetes.io/job-completion-index=0,"
+      "lockstep-job={}{}\n",
+      job.name, in, job.name, in);
+}
+
+}  // namespace
+
+void add_kubernetes_options(CLI::App& command, KubernetesJob& job) {
+  command
+      .add_flag("--kubernetes", job.wanted,
+                "Start nothing; print a manifest of an Indexed Job of --workers pods")
+      ->group(kGroup);
+  const auto add = [&](const char* name, std::string& value, const char* type, const char* what) {
+    command.add_option(name, value, what)->type_name(type)->group(kGroup);
+  };
+  add("--name", job.name, "NAME", "Of the job");
+  add("--image", job.image, "IMAGE", "The container's image, with the program in it");
+  add("--namespace", job.name_space, "NAME", "Where the job lives");
+  add("--cpus", job.cpus, "N", "Of each worker");
+  add("--memory", job.memory, "SIZE", "Of each worker, such as 8Gi");
+}
+
+void check_not_kubernetes(const KubernetesJob& job) {
+  for (const auto& [option, value] :
+       {std::pair{"--name", job.name}, std::pair{"--image", job.image},
+        std::pair{"--namespace", job.name_space}, std::pair{"--cpus", job.cpus},
+        std::pair{"--memory", job.memory}})
+    if (!value.empty())
+      throw WrongUsage(
+          fmt::format("{} {}: is for --kubernetes, which is not there", option, value));
+}
+
+std::string kubernetes_manifest(const KubernetesJob& job) {
+  check(job);
+  return introduction(job) + service(job) + "---\n" + indexed_job(job);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace lockstep::cli {
+
+// What `lockstep launch --kubernetes` is told.
+struct KubernetesJob {
+  bool wanted = false;
+  std::string name = {}, image = {}, name_space = {}, cpus = {}, memory = {};
+  int workers = 0;
+  std::string transport = {}, interface = {};
+  std::vector<std::string> command = {};
+};
+
+void add_kubernetes_options(CLI::App& command, KubernetesJob& job);
+
+// Throws WrongUsage when options of a manifest are given and no manifest is wanted.
+void check_not_kubernetes(const KubernetesJob& job);
+
+// An Indexed Job of one pod for each worker, and the Service by which they find the first; for
+// kubectl apply -f -. The secret is not in it, only its name. Throws WrongUsage naming the option.
+std::string kubernetes_manifest(const KubernetesJob& job);
+
+}  // namespace lockstep::cli

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep doctor: on this machine, on hosts behind a stand-in for ssh, and with one bad thing each."""
+import json
+import os
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM
+
+# Reaches "hosts" that are this machine: options, the host's name, a command for its shell. One of
+# them cannot be reached, and one has a lockstep of its own.
+SSH = """#!/bin/sh
+while [ $# -gt 2 ]; do shift; done
+case $1 in
+  gone) echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255 ;;
+  old) exec %s launch --agent ;;
+esac
+exec sh -c "$2"
+"""
+
+
+def write_program(path, text):
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def ssh(tmp_path):
+    return write_program(tmp_path / "reach", SSH % (tmp_path / "old_lockstep"))
+
+
+def report_of(outcome, status):
+    assert outcome.status == status, outcome.err + outcome.out
+    return json.loads(outcome.out)
+
+
+def fatal_of(report):
+    return [one for one in report["problems"] if one["fatal"]]
+
+
+def test_this_machine_is_examined_as_two_workers(lockstep):
+    report = report_of(lockstep.run("doctor", "--json"), 0)
+    assert report["ok"] and not fatal_of(report)
+    assert [member["rank"] for member in report["members"]] == [0, 1]
+    own = report["members"][0]
+    assert own["cores"] >= 1 and own["memory_free"] > 0 and own["open_files"] > 0
+    assert own["interface"] == "lo" and own["address"] == "127.0.0.1"
+    (link,) = report["links"]
+    assert (link["from"], link["to"]) == (0, 1)
+    assert link["latency_s"] > 0 and link["bandwidth_bytes_per_s"] > 0
+
+
+def test_people_get_a_table_and_a_verdict(lockstep):
+    outcome = lockstep.run("doctor", "--workers", 3, status=0)
+    assert outcome.out.splitlines()[0].startswith("rank  host")
+    assert outcome.out.endswith("\nReady for a job of 3 workers.\n")
+    assert outcome.err == ""
+
+
+def test_two_hosts_are_measured_over_the_network_between_them(lockstep, ssh):
+    report = report_of(lockstep.run("doctor", "--json", "--hosts", "one:2,two", "--ssh", ssh), 0)
+    assert [member["host"] for member in report["members"]] == ["one", "one", "two"]
+    assert len(report["links"]) == 3
+
+
+def test_a_host_that_cannot_be_reached_is_named_and_the_rest_examined(lockstep, ssh):
+    report = report_of(lockstep.run("doctor", "--json", "--hosts", "one:2,gone", "--ssh", ssh), 1)
+    (problem,) = fatal_of(report)
+    assert "gone" in problem["what"] and "No route to host" in problem["what"]
+    assert problem["advice"] == "try it by hand: ssh gone lockstep --version"
+    assert [member["host"] for member in report["members"]] == ["one", "one"]
+
+
+def test_no_host_at_all_is_a_report_too(lockstep, ssh):
+    outcome = lockstep.run("doctor", "--hosts", "gone", "--ssh", ssh)
+    assert outcome.status == 1
+    assert "problem: launch: gone: " in outcome.out
+    assert outcome.out.endswith("\nA job would fail: 1 problem to cure first.\n")
+
+
+def test_another_version_is_named(lockstep, ssh):
+    version = lockstep.run("--version").out.split()[1]
+    other = version[:-1] + str((int(version[-1]) + 1) % 10)
+    program = open(PROGRAM, "rb").read().replace(version.encode() + b"\0", other.encode() + b"\0")
+    (lockstep.folder / "old_lockstep").write_bytes(program)
+    (lockstep.folder / "old_lockstep").chmod(0o755)
+    report = report_of(lockstep.run("doctor", "--json", "--hosts", "one,old", "--ssh", ssh), 1)
+    (problem,) = fatal_of(report)
+    assert "old: has lockstep " + other in problem["what"]
+    assert problem["advice"] == "install the same version on all hosts"
+
+
+def test_small_shared_memory_is_fatal(lockstep):
+    if os.geteuid() != 0:
+        pytest.skip("a mount of its own needs root")
+    words = f"mount -t tmpfs -o size=1m tmpfs /dev/shm && exec {PROGRAM} doctor --json"
+    try:
+        process = subprocess.run(["unshare", "--mount", "sh", "-c", words], capture_output=True,
+                                 text=True, timeout=120)
+    except FileNotFoundError:
+        pytest.skip("unshare is not installed")
+    if "unshare" in process.stderr or "mount:" in process.stderr:
+        pytest.skip("no mount namespaces here: " + process.stderr)
+    assert process.returncode == 1, process.stderr
+    report = json.loads(process.stdout)
+    problem = next(one for one in fatal_of(report) if "/dev/shm has 1 MB free" in one["what"])
+    assert "--transport tcp" in problem["advice"]
+
+
+def test_few_open_files_are_fatal(lockstep):
+    process = subprocess.run(["sh", "-c", f"ulimit -n 48; exec {PROGRAM} doctor --json"],
+                             capture_output=True, text=True, timeout=120)
+    assert process.returncode == 1, process.stderr
+    assert any("may open 48 files" in one["what"]
+               for one in fatal_of(json.loads(process.stdout)))
+
+
+def test_hosts_that_make_no_sense_are_wrong_usage(lockstep):
+    outcome = lockstep.run("doctor", "--hosts", "a:zero", status=2)
+    assert "a:zero" in outcome.complaint
+
+
+def test_an_interface_that_does_not_exist_is_named(lockstep):
+    outcome = lockstep.run("doctor", "--interface", "nosuch0")
+    assert outcome.status == 1
+    assert "nosuch0" in outcome.out

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep launch --kubernetes: a manifest that says what is meant, and pods that find each other."""
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM
+
+yaml = pytest.importorskip("yaml", reason="python3-yaml is not installed")
+
+PROGRAM_WORDS = ["lockstep", "train", "mnist-lenet", "--out", "/data/run 1", "$(HOME)"]
+GOOD = ["--name", "digits", "--image", "registry.example/lockstep:1", "--workers", 3]
+
+
+def manifest(lockstep, *words):
+    outcome = lockstep.run("launch", "--kubernetes", *words, "--", *PROGRAM_WORDS, status=0)
+    service, job = yaml.safe_load_all(outcome.out)
+    return service, job
+
+
+def test_the_manifest_is_an_indexed_job_and_a_headless_service(lockstep):
+    service, job = manifest(lockstep, *GOOD, "--namespace", "ml", "--cpus", "4", "--memory", "8Gi")
+    assert (service["apiVersion"], service["kind"]) == ("v1", "Service")
+    assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")
+    for one in (service, job):
+        assert one["metadata"]["name"] == "digits" and one["metadata"]["namespace"] == "ml"
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    spec = job["spec"]
+    assert spec["completionMode"] == "Indexed" and spec["backoffLimit"] == 0
+    assert spec["completions"] == spec["parallelism"] == 3
+    pod = spec["template"]
+    assert pod["metadata"]["labels"].items() >= service["spec"]["selector"].items()
+    assert pod["spec"]["subdomain"] == service["metadata"]["name"]
+    assert pod["spec"]["restartPolicy"] == "Never"
+    (container,) = pod["spec"]["containers"]
+    assert container["image"] == "registry.example/lockstep:1"
+    assert container["command"] == [*PROGRAM_WORDS[:-1], "$$(HOME)"]
+    limits = {"cpu": "4", "memory": "8Gi"}
+    assert container["resources"] == {"requests": limits, "limits": limits}
+
+
+def variables_of(job):
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    return {one["name"]: one.get("value", one.get("valueFrom")) for one in container["env"]}
+
+
+def test_pods_hear_where_the_first_is_but_the_secret_is_only_named(lockstep):
+    service, job = manifest(lockstep, *GOOD, "--transport", "zmq")
+    port = service["spec"]["ports"][0]["port"]
+    assert variables_of(job) == {
+        "LOCKSTEP_WORKERS": "3",
+        "LOCKSTEP_COORDINATOR": f"digits-0.digits:{port}",
+        "LOCKSTEP_TRANSPORT": "zmq",
+        "LOCKSTEP_SECRET": {"secretKeyRef": {"name": "digits-secret", "key": "secret"}}}
+
+
+def test_processes_with_a_pods_environment_are_a_job(lockstep):
+    words = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
+             "--threads", "1", "--steps", "3", "--global-batch", "24"]
+    alone = lockstep.run(*words, "--out", "alone").json
+    variables = {key: value for key, value in variables_of(manifest(lockstep, *GOOD)[1]).items()
+                 if isinstance(value, str)}
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    variables.update(LOCKSTEP_COORDINATOR=f"127.0.0.1:{port}", LOCKSTEP_SECRET="hush")
+    pods = [subprocess.Popen([PROGRAM, *words, "--out", "pods"], cwd=lockstep.folder, text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={**os.environ, **variables, "JOB_COMPLETION_INDEX": str(index)})
+            for index in (2, 1, 0)]
+    ends = [pod.communicate(timeout=120) for pod in pods]
+    assert [pod.returncode for pod in pods] == [0, 0, 0], ends
+    result = json.loads(ends[2][0].strip().splitlines()[-1])
+    assert result["workers"] == 3
+    assert result["params_sha256"] == alone["params_sha256"]
+
+
+@pytest.mark.parametrize("words, complaint", [
+    (["--image", "x", "--workers", 2], "--name: '', expected"),
+    (["--name", "Digits", "--image", "x", "--workers", 2], "--name: 'Digits', expected"),
+    (["--name", "d" * 62, "--image", "x", "--workers", 2], "has 62 characters, expected at most 61"),
+    (["--name", "d", "--workers", 2], "--image: '', expected"),
+    (["--name", "d", "--image", "x"], "--kubernetes: needs --workers N"),
+    ([*GOOD, "--cpus", "many"], "--cpus: 'many', expected a quantity"),
+    ([*GOOD, "--memory", "8 GB"], "--memory: '8 GB', expected a quantity"),
+    ([*GOOD, "--namespace", "a/b"], "--namespace: 'a/b', expected"),
+    ([*GOOD, "--hosts", "a,b"], "--hosts")])
+def test_what_cannot_be_meant_is_wrong_usage(lockstep, words, complaint):
+    outcome = lockstep.run("launch", "--kubernetes", *words, "--", "program", status=2)
+    assert complaint in outcome.complaint
+
+
+def test_options_of_a_manifest_without_kubernetes_are_wrong_usage(lockstep):
+    outcome = lockstep.run("launch", "--image", "x", "--workers", 2, "--", "true", status=2)
+    assert "--image" in outcome.complaint and "--kubernetes" in outcome.complaint

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep inside a real mpirun and a real Slurm: the same bits, and a clear end."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import uuid
+
+import pytest
+
+import slurm
+from conftest import PROGRAM
+from jobs import environment, is_running, processes_with, steps_done, wait_until
+
+TRAIN = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
+         "--threads", "1"]
+FEW = ["--steps", "4", "--global-batch", "32"]
+LONG = ["--steps", "100000", "--global-batch", "32"]
+RANK = {"mpirun": "OMPI_COMM_WORLD_RANK", "srun": "SLURM_PROCID"}
+
+
+@pytest.fixture(scope="session")
+def one_machine_slurm(tmp_path_factory):
+    if reason := slurm.why_not():
+        pytest.skip(reason)
+    cluster = slurm.Slurm(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+class Launcher:
+    """Starts programs as several tasks; each carries a mark by which it is found."""
+    def __init__(self, name, command, variables, folder):
+        self.rank_variable = RANK[name]
+        self.command = command
+        self.folder = folder
+        self.mark = uuid.uuid4().hex
+        self.meetings = folder / "meetings"
+        self.environment = {**variables, "LOCKSTEP_TEST_MARK": self.mark,
+                            "LOCKSTEP_MEETING_DIR": str(self.meetings)}
+
+    def start(self, tasks, *words):
+        return subprocess.Popen([*self.command, "-n", str(tasks), PROGRAM, *words], text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,
+                                env=self.environment)
+
+    def run(self, tasks, *words):
+        process = self.start(tasks, *words)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, out, err
+
+    def tasks(self):
+        """Process ids by rank."""
+        ours = [pid for pid in processes_with("LOCKSTEP_TEST_MARK", self.mark)
+                if os.path.basename(os.path.realpath(f"/proc/{pid}/exe")) == "lockstep"]
+        return {int(environment(pid)[self.rank_variable]): pid for pid in ours}
+
+
+@pytest.fixture(params=["mpirun", "srun"])
+def launcher(request, tmp_path):
+    if request.param == "srun":
+        cluster = request.getfixturevalue("one_machine_slurm")
+        return Launcher("srun", ["srun", "--overlap"], cluster.environment, tmp_path)
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed")
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
+    return Launcher("mpirun", command, dict(os.environ), tmp_path)
+
+
+def test_tasks_of_a_scheduler_give_the_bits_of_one_process(launcher, lockstep):
+    alone = lockstep.run(*TRAIN, *FEW, "--out", "alone").json
+    for tasks, transport in [(2, "auto"), (3, "tcp")]:
+        status, out, err = launcher.run(tasks, *TRAIN, *FEW, "--transport", transport, "--out",
+                                        f"out-{transport}")
+        assert status == 0, err
+        result = json.loads(out.strip().splitlines()[-1])
+        assert result["workers"] == tasks
+        assert result["params_sha256"] == alone["params_sha256"]
+    assert not launcher.meetings.exists() or not os.listdir(launcher.meetings)
+
+
+def test_a_job_over_mpi_alone_gives_the_same_bits(lockstep, tmp_path):
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed")
+    alone = lockstep.run(*TRAIN, *FEW, "--out", "alone").json
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+    status, out, err = Launcher("mpirun", command, dict(os.environ), tmp_path).run(
+        2, *TRAIN, *FEW, "--transport", "mpi", "--out", "mpi")
+    assert status == 0, err
+    assert json.loads(out.strip().splitlines()[-1])["params_sha256"] == alone["params_sha256"]
+
+
+def test_a_task_that_is_killed_ends_the_job_and_leaves_nothing(launcher):
+    process = launcher.start(3, *TRAIN, *LONG, "--out", "run")
+    wait_until(lambda: steps_done(launcher.folder / "run") >= 3 or process.poll() is not None)
+    tasks = launcher.tasks()
+    assert sorted(tasks) == [0, 1, 2]
+    os.kill(tasks[1], signal.SIGKILL)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode != 0, err
+    wait_until(lambda: not any(is_running(pid) for pid in tasks.values()))
+
+
+def test_more_tasks_than_shards_end_with_a_clear_line(launcher):
+    status, _, err = launcher.run(3, *TRAIN, *FEW, "--shards", "2", "--out", "run")
+    assert status != 0
+    (line,) = {line for line in err.splitlines() if line.startswith("lockstep: ")}
+    assert "3" in line and "--shards 2" in line
+    assert not (launcher.folder / "run").exists()
+
+
+def test_the_doctor_examines_the_tasks_of_a_scheduler(launcher):
+    status, out, err = launcher.run(2, "doctor", "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["ok"] and len(report["members"]) == 2 and len(report["links"]) == 1
+
+
+def test_without_a_common_folder_tasks_name_the_file_that_they_miss(one_machine_slurm, tmp_path):
+    launcher = Launcher("srun", ["srun", "--overlap"], one_machine_slurm.environment, tmp_path)
+    launcher.environment["LOCKSTEP_MEETING_DIR"] = "/proc/nowhere"
+    status, _, err = launcher.run(2, "doctor", "--timeout", "2")
+    assert status != 0
+    assert "lockstep: /proc/nowhere: cannot be made" in err
