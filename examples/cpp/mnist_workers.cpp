@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Handwritten digits on any number of processes and hosts: the same bits as alone.
+//
+//   mnist_workers [FOLDER|synthetic] [STEPS]
+//   lockstep launch --workers 2 -- mnist_workers
+//   lockstep launch --hosts a:2,b:2 -- mnist_workers
+#include <fmt/core.h>
+
+#include <cstdlib>
+
+#include "lockstep/cluster/job.h"
+#include "lockstep/kvstore/allreduce.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/nn/loss.h"
+#include "lockstep/optim/optimizers.h"
+#include "lockstep/train/recipe_data.h"
+#include "lockstep/train/trainer.h"
+
+using namespace lockstep;
+
+// The other members of the job; nobody when this process was started alone.
+struct Others {
+  std::unique_ptr<cluster::Job> job;
+  std::unique_ptr<kvstore::Exchange> exchange;
+};
+
+Others meet_others() {
+  Others others;
+  if (const std::optional<cluster::Place> place = cluster::find_place()) {
+    others.job = std::make_unique<cluster::Job>(*place);
+    others.exchange = kvstore::allreduce_exchange(others.job->communicator());
+  }
+  return others;
+}
+
+void train_digits(const std::string& place, std::int64_t steps) {
+  const Others others = meet_others();
+  const train::RecipeData digits =
+      train::open_data(train::find_recipe("mnist-mlp"), {.place = place});
+  const nn::BlockPtr net =
+      nn::sequential(nn::flatten(), nn::dense(128, {.activation = "relu"}), nn::dense(10));
+
+  // Each worker computes its part of the eight shards of every step.
+  train::Trainer trainer(
+      net, nn::SoftmaxCrossEntropyLoss(), optim::sgd({.learning_rate = 0.1, .momentum = 0.9}),
+      {.global_batch = 128, .shards = 8, .seed = 1, .exchange = others.exchange.get()});
+  const data::Transform pixels = data::to_tensor({0.1307F}, {0.3081F});
+  const train::FitResult result = trainer.fit(digits.train, {.steps = steps,
+                                                             .transform = pixels,
+                                                             .validation = digits.test,
+                                                             .validation_transform = pixels});
+  if (others.job && others.job->rank() > 0) return;  // one speaks for all
+  fmt::print("accuracy {:.4f}\n", result.validation.accuracy);
+  fmt::print("params_sha256 {}\n", result.params_sha256);
+}
+
+int main(int argc, char** argv) {
+  try {
+    train_digits(argc > 1 ? argv[1] : "synthetic", argc > 2 ? std::atoll(argv[2]) : 1000);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "mnist_workers: {}\n", error.what());
+    return 1;
+  }
+}
