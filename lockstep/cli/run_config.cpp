@@ -34,6 +34,9 @@ void visit_config(C& config, const Visit& visit) {
   visit("skip_bad", config.skip_bad);
   visit("eval_every", config.eval_every);
   visit("dropout", config.dropout);
+  visit("kvstore", config.kvstore);
+  visit("algorithm", config.algorithm);
+  visit("compression", config.compression);
   visit_learning(config.learning, visit);
 }
 

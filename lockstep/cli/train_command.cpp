@@ -12,6 +12,7 @@
 #include "lockstep/cli/run_files.h"
 #include "lockstep/cli/run_report.h"
 #include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/train_exchange.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cli/train_workers.h"
@@ -291,10 +292,13 @@ int train(TrainOptions options) {
   options.workers_of_host = workers.count_on_this_host();
   Job job = options.resume ? resume_job(options, workers) : start_job(options, config, workers);
   say(options, describe(job));
+  if (!is_invariant(job.config)) say(options, promise_of(job.config, options.worker_count()));
+  const TrainExchange exchange(workers.exchange ? &workers.job->communicator() : nullptr,
+                               job.config);
   const StopSignals signals;
   train::Trainer trainer(job.recipe.net(), train::recipe_loss,
                          train::make_optimizer(job.config.learning),
-                         trainer_options(job, workers.exchange.get()));
+                         trainer_options(job, exchange.get()));
   const train::FitResult result = fit(job, trainer, signals);
   if (!is_first(options)) return result.stopped ? signals.exit_status() : 0;
   const TrainOutcome outcome{job.config,  job.recipe,      options.worker_count(),

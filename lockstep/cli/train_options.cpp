@@ -7,6 +7,7 @@
 
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/train_exchange.h"
 #include "lockstep/optim/optimizers.h"
 
 namespace lockstep::cli {
@@ -101,8 +102,12 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
       ->default_str("1");
   add(c, kCluster, "--kvstore", o.kvstore, "MODE", "How gradients become parameters")
       ->default_str("local, allreduce with several workers");
-  add(c, kCluster, "--algorithm", o.algorithm, "A", "How workers add gradients")
+  add(c, kCluster, "--algorithm", o.algorithm, "A",
+      "How workers add gradients: tree, hierarchical, central; ring, multi_ring, native")
       ->default_str("tree");
+  add(c, kCluster, "--compression", o.compression, "C",
+      "Of gradients on their way: fp16, bf16, 1bit, 2bit[:threshold], topk[:ratio]")
+      ->default_str("none");
   c.add_flag("--allow-different-bits", o.allow_different_bits,
              "Go on when processors compute different bits")
       ->group(kCluster);
@@ -114,12 +119,6 @@ void check_cluster(const TrainOptions& options, const RunConfig& config) {
     throw WrongUsage(
         fmt::format("--workers {} with --shards {}: a worker computes at least one shard",
                     options.worker_count(), config.shards));
-  const std::string mode = options.worker_count() > 1 ? "allreduce" : "local";
-  if (!options.kvstore.empty() && options.kvstore != mode)
-    throw WrongUsage(fmt::format("--kvstore {} with --workers {}: expected {}", options.kvstore,
-                                 options.worker_count(), mode));
-  if (options.algorithm != "tree")
-    throw WrongUsage(fmt::format("--algorithm {}: expected tree", options.algorithm));
 }
 
 void check_config(const RunConfig& config) {
@@ -203,6 +202,7 @@ RunConfig apply_options(RunConfig config, const TrainOptions& options) {
   if (options.skip_bad) config.skip_bad = true;
   take(config.eval_every, options.eval_every);
   apply_learning(config.learning, options);
+  apply_exchange_options(config, options, options.worker_count());
   check_cluster(options, config);
   check_config(config);
   return config;

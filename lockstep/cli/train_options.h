@@ -38,8 +38,7 @@ struct TrainOptions {
   int rank = 0;             // of a worker that was launched
   int workers_of_host = 1;  // of its own host
   ConnectOptions connect;
-  std::string kvstore;  // empty: what fits the number of workers
-  std::string algorithm = "tree";
+  std::optional<std::string> kvstore, algorithm, compression;
 
   std::int64_t worker_count() const { return workers.value_or(1); }
 };

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/train_exchange.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/observe/metrics_log.h"
 #include "lockstep/observe/plot.h"
@@ -107,7 +108,10 @@ std::string outcome_json(const TrainOutcome& outcome) {
                   {"test_loss", result.validation.loss},
                   {"test_accuracy", accuracy_of(result.validation)},
                   {"params_sha256", result.params_sha256},
-                  {"invariant", result.same_bits},
+                  {"invariant", result.same_bits && is_invariant(config)},
+                  {"kvstore", kvstore_of(config, outcome.workers)},
+                  {"algorithm", config.algorithm},
+                  {"compression", config.compression},
                   {"seed", config.seed},
                   {"dtype", config.dtype},
                   {"data", data_name(outcome)},
@@ -133,7 +137,9 @@ std::string outcome_text(const TrainOutcome& outcome, const observe::RunFolder& 
   if (result.validation.has_accuracy)
     text += fmt::format("test accuracy {:.4f} ({})\n", result.validation.accuracy,
                         observe::format_things(result.validation.samples, "sample"));
-  text += fmt::format("the same bits on any number of threads: params_sha256 {}\n",
+  text += fmt::format("{}: params_sha256 {}\n",
+                      result.same_bits ? promise_of(outcome.config, outcome.workers)
+                                       : "the workers' processors compute different bits",
                       result.params_sha256);
   if (!report.empty()) text += fmt::format("report: {}\n", report);
   return text + next_steps(outcome);
@@ -155,6 +161,9 @@ std::string train_command(const RunConfig& config) {
   add("--seed", config.seed, usual.seed);
   if (config.dtype == "bfloat16") line += " --bf16";
   if (config.skip_bad) line += " --skip-bad";
+  add("--kvstore", config.kvstore, usual.kvstore);
+  add("--algorithm", config.algorithm, usual.algorithm);
+  add("--compression", config.compression, usual.compression);
   add_learning(line, config.learning, usual.learning);
   return line;
 }

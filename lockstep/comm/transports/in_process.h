@@ -5,7 +5,8 @@
 
 namespace lockstep::comm {
 
-// A group whose ranks are threads of one process: for tests. The group outlives its transports.
+// A group whose ranks are threads of one process: for tests, and for a rank that is alone. The
+// group outlives its transports.
 class InProcessGroup {
  public:
   // `hosts` are the ranks' host names; so many ranks there are.

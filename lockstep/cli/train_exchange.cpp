@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/train_exchange.h"
+
+#include <fmt/core.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cli/command.h"
+#include "lockstep/kvstore/allreduce.h"
+#include "lockstep/kvstore/store_type.h"
+
+namespace lockstep::cli {
+namespace {
+
+// A name that is not known is wrong usage; one that is to come is not.
+template <class Parse>
+auto parsed(const char* option, const Parse& parse) {
+  try {
+    return parse();
+  } catch (const InvalidArgument& error) {
+    throw WrongUsage(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+bool compresses(const RunConfig& config) { return config.compression != "none"; }
+
+void check_together(const RunConfig& config, std::int64_t workers) {
+  if (config.kvstore == "local" && workers > 1)
+    throw WrongUsage(fmt::format(
+        "--kvstore local with --workers {}: it is within one process; expected allreduce",
+        workers));
+  if (compresses(config) && config.algorithm != "tree")
+    throw WrongUsage(fmt::format(
+        "--compression {} with --algorithm {}: compressed gradients are gathered, not added on "
+        "their way; leave the algorithm out",
+        config.compression, config.algorithm));
+}
+
+}  // namespace
+
+void apply_exchange_options(RunConfig& config, const TrainOptions& options, std::int64_t workers) {
+  if (options.kvstore)
+    config.kvstore = parsed("--kvstore", [&] {
+      return std::string(kvstore::to_string(kvstore::parse_store_type(*options.kvstore)));
+    });
+  if (options.algorithm) {
+    parsed("--algorithm", [&] { return kvstore::parse_algorithm(*options.algorithm); });
+    config.algorithm = *options.algorithm;
+  }
+  if (options.compression)
+    config.compression = parsed("--compression", [&] {
+      return kvstore::to_string(kvstore::parse_compression(*options.compression));
+    });
+  check_together(config, workers);
+}
+
+std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
+  if (!config.kvstore.empty()) return config.kvstore;
+  return workers > 1 ? "allreduce" : "local";
+}
+
+bool is_invariant(const RunConfig& config) {
+  return !compresses(config) && kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
+}
+
+std::string promise_of(const RunConfig& config, std::int64_t workers) {
+  if (is_invariant(config)) return "the same bits on any number of threads and workers";
+  return fmt::format("the same bits on any number of threads, but with {} for {} worker{} only",
+                     compresses(config) ? config.compression : config.algorithm, workers,
+                     workers == 1 ? "" : "s");
+}
+
+// One worker compresses too, so that its run can go on with more of them.
+TrainExchange::TrainExchange(comm::Communicator* communicator, const RunConfig& config) {
+  if (communicator == nullptr && !compresses(config)) return;
+  if (communicator == nullptr) {
+    group_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
+    alone_ = std::make_unique<comm::Communicator>(group_->connect(0));
+    communicator = alone_.get();
+  }
+  kvstore::AllReduceOptions options;
+  options.algorithm = kvstore::parse_algorithm(config.algorithm);
+  options.compression = kvstore::parse_compression(config.compression);
+  exchange_ = kvstore::allreduce_exchange(*communicator, options);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "lockstep/cli/train_options.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/transports/in_process.h"
+#include "lockstep/kvstore/exchange.h"
+
+namespace lockstep::cli {
+
+// Takes --kvstore, --algorithm and --compression into the configuration. Throws WrongUsage.
+void apply_exchange_options(RunConfig& config, const TrainOptions& options, std::int64_t workers);
+
+// "local" or "allreduce".
+std::string kvstore_of(const RunConfig& config, std::int64_t workers);
+// Whether another number of workers would give the same bits.
+bool is_invariant(const RunConfig& config);
+// "the same bits on any number of threads and workers".
+std::string promise_of(const RunConfig& config, std::int64_t workers);
+
+// How the gradients of a run become sums.
+class TrainExchange {
+ public:
+  // `communicator` is null for the only worker. It outlives the exchange.
+  TrainExchange(comm::Communicator* communicator, const RunConfig& config);
+  // Null: there are no others, and nothing is compressed.
+  kvstore::Exchange* get() const { return exchange_.get(); }
+
+ private:
+  std::unique_ptr<comm::InProcessGroup> group_;  // of one
+  std::unique_ptr<comm::Communicator> alone_;
+  std::unique_ptr<kvstore::Exchange> exchange_;
+};
+
+}  // namespace lockstep::cli

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/kvstore/group_sum.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "lockstep/base/error.h"
+#include "lockstep/comm/fold.h"
+#include "lockstep/comm/transports/in_process.h"
+#include "lockstep/kvstore/allreduce.h"
+
+namespace lockstep::kvstore {
+namespace {
+
+// The sum of the subtree `node` of values that begin at `first`.
+void sum_node(const std::vector<std::span<const float>>& values, std::int64_t first,
+              ShardRange node, std::span<float> result) {
+  std::vector<ShardRange> leaves;
+  std::vector<const std::byte*> sources;
+  for (std::int64_t leaf = node.lo; leaf < node.hi; ++leaf) {
+    leaves.push_back({leaf, leaf + 1});
+    const auto& value = values[static_cast<std::size_t>(leaf - first)];
+    sources.push_back(std::as_bytes(value).data());
+  }
+  comm::Fold fold(plan_subtree(node, leaves), comm::Element::float32, comm::Reduction::sum);
+  fold.run(sources, std::as_writable_bytes(result).data(), result.size());
+}
+
+std::string to_bytes(const std::vector<std::int64_t>& ids, std::span<const float> rows) {
+  std::string bytes(ids.size() * sizeof(std::int64_t) + rows.size_bytes(), '\0');
+  if (!ids.empty()) std::memcpy(bytes.data(), ids.data(), ids.size() * sizeof(std::int64_t));
+  if (!rows.empty())
+    std::memcpy(bytes.data() + ids.size() * sizeof(std::int64_t), rows.data(), rows.size_bytes());
+  return bytes;
+}
+
+}  // namespace
+
+void sum_in_tree(const std::vector<std::span<const float>>& values, std::span<float> result) {
+  sum_node(values, 0, {0, static_cast<std::int64_t>(values.size())}, result);
+}
+
+GroupSum::GroupSum(comm::Communicator* communicator) : communicator_(communicator) {
+  if (communicator_ != nullptr) return;
+  group_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
+  alone_ = std::make_unique<comm::Communicator>(group_->connect(0));
+  communicator_ = alone_.get();
+}
+
+GroupSum::~GroupSum() = default;
+
+void GroupSum::broadcast(std::span<float> data) {
+  communicator_->broadcast(std::as_writable_bytes(data), 0);
+}
+
+std::vector<std::string> GroupSum::share(const std::string& own) {
+  return allreduce_exchange(*communicator_)->share(own);
+}
+
+std::vector<std::size_t> GroupSum::agree(const char* operation, const std::string& what,
+                                         std::size_t number) {
+  const std::vector<std::string> all =
+      share(std::to_string(number) + " " + operation + " of " + what);
+  std::vector<std::size_t> numbers;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    std::size_t digits = 0;
+    numbers.push_back(std::stoul(all[rank], &digits));
+    const std::string does = all[rank].substr(digits + 1);
+    const std::string first = all[0].substr(all[0].find(' ') + 1);
+    if (does != first)
+      throw InvalidArgument("kvstore: worker 0 does {}, worker {} does {}", first, rank, does);
+  }
+  return numbers;
+}
+
+void GroupSum::sum(const std::vector<std::span<const float>>& own,
+                   const std::vector<std::size_t>& counts, std::span<float> result) {
+  const auto begin = counts.begin() + rank();
+  const auto lo = static_cast<std::int64_t>(std::accumulate(counts.begin(), begin, std::size_t{0}));
+  const auto all =
+      static_cast<std::int64_t>(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  std::vector<std::vector<float>> sums;
+  std::vector<comm::TreeNode> nodes;
+  const auto ranges = subtrees_in(all, {lo, lo + static_cast<std::int64_t>(own.size())});
+  for (const ShardRange& node : ranges) {
+    sums.emplace_back(result.size());
+    sum_node(own, lo, node, sums.back());
+  }
+  for (std::size_t n = 0; n < ranges.size(); ++n)
+    nodes.push_back({ranges[n].lo, ranges[n].hi, std::as_bytes(std::span(sums[n]))});
+  communicator_->tree_sum(nodes, all, std::as_writable_bytes(result));
+}
+
+std::map<std::int64_t, std::vector<float>> GroupSum::sum_rows(const std::vector<std::int64_t>& ids,
+                                                              std::span<const float> rows,
+                                                              std::size_t width) {
+  std::map<std::int64_t, std::vector<std::vector<float>>> found;
+  for (const std::string& bytes : share(to_bytes(ids, rows))) {
+    const std::size_t count = bytes.size() / (sizeof(std::int64_t) + width * sizeof(float));
+    for (std::size_t i = 0; i < count; ++i) {
+      std::int64_t id = 0;
+      std::memcpy(&id, bytes.data() + i * sizeof id, sizeof id);
+      std::vector<float>& row = found[id].emplace_back(width);
+      std::memcpy(row.data(), bytes.data() + count * sizeof id + i * width * sizeof(float),
+                  width * sizeof(float));
+    }
+  }
+  std::map<std::int64_t, std::vector<float>> sums;
+  for (const auto& [id, parts] : found) {
+    sums[id].resize(width);
+    sum_in_tree({parts.begin(), parts.end()}, sums[id]);
+  }
+  return sums;
+}
+
+std::unique_ptr<CompressedSum> GroupSum::compressed(const Compression& compression) {
+  return std::make_unique<CompressedSum>(*communicator_, compression, comm::CallOptions{});
+}
+
+}  // namespace lockstep::kvstore

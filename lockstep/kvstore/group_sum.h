@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/kvstore/compressed_sum.h"
+
+namespace lockstep::comm {
+class InProcessGroup;
+}
+
+namespace lockstep::kvstore {
+
+// result = the canonical tree's sum of the values.
+void sum_in_tree(const std::vector<std::span<const float>>& values, std::span<float> result);
+
+// What a store needs of the workers; without a communicator there is one.
+class GroupSum {
+ public:
+  explicit GroupSum(comm::Communicator* communicator);
+  ~GroupSum();
+
+  int rank() const { return communicator_->rank(); }
+  int size() const { return communicator_->size(); }
+  void barrier() { communicator_->barrier(); }
+  void broadcast(std::span<float> data);
+  // Throws InvalidArgument unless all workers do the same. Returns each worker's number.
+  std::vector<std::size_t> agree(const char* operation, const std::string& what,
+                                 std::size_t number = 0);
+  // Of all workers' values in the canonical tree's order; `counts` says how many each has.
+  void sum(const std::vector<std::span<const float>>& own, const std::vector<std::size_t>& counts,
+           std::span<float> result);
+  // By id: the rows that some worker has, added in the canonical order of those that have it.
+  std::map<std::int64_t, std::vector<float>> sum_rows(const std::vector<std::int64_t>& ids,
+                                                      std::span<const float> rows,
+                                                      std::size_t width);
+  std::unique_ptr<CompressedSum> compressed(const Compression& compression);
+
+ private:
+  std::vector<std::string> share(const std::string& own);
+
+  std::unique_ptr<comm::InProcessGroup> group_;  // of one
+  std::unique_ptr<comm::Communicator> alone_;
+  comm::Communicator* communicator_;
+};
+
+}  // namespace lockstep::kvstore

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/kvstore/kvstore.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "lockstep/kvstore/group_sum.h"
+#include "lockstep/kvstore/store_type.h"
+#include "lockstep/kvstore/store_update.h"
+
+namespace lockstep::kvstore {
+namespace {
+
+struct Value {
+  TensorInfo info;  // as given to init
+  Tensor data;      // float32, dense
+  StoreUpdate update = {};
+  std::unique_ptr<CompressedSum> compressed = {};
+};
+
+std::span<float> floats(const Tensor& tensor) {
+  return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+Tensor as_float32(const Tensor& tensor) {
+  Tensor result = Tensor::empty(tensor.shape());
+  result.assign(tensor);
+  return result;
+}
+
+void check_type(const char* what, const Key& key, const Tensor& tensor) {
+  const DType type = tensor.dtype();
+  if (type != DType::float32 && type != DType::float16 && type != DType::bfloat16)
+    throw InvalidArgument("{}: key {}: got {}, expected float32, float16 or bfloat16", what,
+                          key.str(), tensor.info().str());
+}
+
+void check_shape(const char* what, const Key& key, const Tensor& tensor, const Shape& expected) {
+  check_type(what, key, tensor);
+  if (!(tensor.shape() == expected))
+    throw InvalidArgument("{}: key {}: got shape {}, expected {}", what, key.str(),
+                          tensor.shape().str(), expected.str());
+}
+
+class Store final : public KVStore {
+ public:
+  Store(StoreType type, comm::Communicator* communicator) : type_(type), group_(communicator) {}
+
+  std::string_view type() const override { return to_string(type_); }
+  int rank() const override { return group_.rank(); }
+  int num_workers() const override { return group_.size(); }
+  void barrier() override { group_.barrier(); }
+
+  void init(const Key& key, const Tensor& value) override {
+    check_type("init", key, value);
+    if (values_.contains(key)) throw InvalidArgument("init: key {} is there already", key.str());
+    group_.agree("init", fmt::format("key {} {}", key.str(), value.info().str()));
+    Tensor data = as_float32(value);
+    group_.broadcast(floats(data));
+    values_.emplace(key, Value{value.info(), data});
+  }
+
+  void push(const Key& key, const std::vector<Tensor>& given) override {
+    Value& value = find("push", key);
+    if (given.empty()) throw InvalidArgument("push: key {}: no value", key.str());
+    std::vector<Tensor> tensors;
+    for (const Tensor& tensor : given) {
+      check_shape("push", key, tensor, value.info.shape);
+      tensors.push_back(as_float32(tensor));
+    }
+    const auto counts = group_.agree("push", "key " + key.str(), given.size());
+    const Tensor sum = Tensor::empty(value.info.shape);
+    pushed_ = true;
+    add_all(value, tensors, counts, sum);
+    if (!rule_) return value.data.assign(sum);
+    value.update.run(*rule_, rescale_, floats(sum), floats(value.data));
+  }
+
+  using KVStore::pull;
+  Tensor pull(const Key& key) const override {
+    const Value& value = find("pull", key);
+    Tensor result = Tensor::empty(value.info.shape, value.info.dtype);
+    result.assign(value.data);
+    return result;
+  }
+
+  void row_sparse_push(const Key& key, const RowSparse& given) override {
+    Value& value = find("row_sparse_push", key);
+    check_rows("row_sparse_push", key, value, given.ids);
+    check_shape("row_sparse_push", key, given.rows,
+                rows_shape(value, static_cast<std::int64_t>(given.ids.size())));
+    group_.agree("row_sparse_push", "key " + key.str());
+    const std::size_t width = row_width(value);
+    const auto sums = group_.sum_rows(given.ids, floats(as_float32(given.rows)), width);
+    pushed_ = true;
+    const std::span<float> data = floats(value.data);
+    if (!rule_) std::fill(data.begin(), data.end(), 0.0F);
+    if (rule_) value.update.begin(*rule_, rescale_, data.size());
+    for (const auto& [id, row] : sums) {
+      const std::size_t offset = static_cast<std::size_t>(id) * width;
+      if (rule_)
+        value.update.run_part(*rule_, offset, row, data.subspan(offset, width));
+      else
+        std::copy(row.begin(), row.end(), data.begin() + static_cast<std::ptrdiff_t>(offset));
+    }
+  }
+
+  RowSparse row_sparse_pull(const Key& key,
+                            const std::vector<std::int64_t>& row_ids) const override {
+    const Value& value = find("row_sparse_pull", key);
+    check_rows("row_sparse_pull", key, value, row_ids);
+    RowSparse result{row_ids, {}};
+    std::sort(result.ids.begin(), result.ids.end());
+    result.ids.erase(std::unique(result.ids.begin(), result.ids.end()), result.ids.end());
+    const Tensor rows =
+        Tensor::empty(rows_shape(value, static_cast<std::int64_t>(result.ids.size())));
+    const std::size_t width = row_width(value);
+    float* to = rows.data<float>();
+    for (const std::int64_t id : result.ids)
+      to = std::copy_n(value.data.data<float>() + static_cast<std::size_t>(id) * width, width, to);
+    result.rows = Tensor::empty(rows.shape(), value.info.dtype);
+    result.rows.assign(rows);
+    return result;
+  }
+
+  void set_optimizer(optim::OptimizerPtr rule, double rescale) override {
+    if (rule == nullptr)
+      throw InvalidArgument("set_optimizer: no rule, expected one such as sgd()");
+    if (rule->options().clip_norm > 0.0)
+      throw Unsupported(
+          "set_optimizer: clip_norm needs all gradients together, and a push has one; expected 0");
+    rule_ = std::move(rule);
+    rescale_ = rescale;
+    for (auto& [key, value] : values_) value.update = {};
+  }
+
+  void set_gradient_compression(const Compression& compression) override {
+    if (pushed_)
+      throw InvalidArgument(
+          "set_gradient_compression: something was pushed already, expected it "
+          "before");
+    make_codec(compression);  // or InvalidArgument
+    compression_ = compression;
+  }
+
+ private:
+  Value& find(const char* what, const Key& key) {
+    const auto found = values_.find(key);
+    if (found == values_.end())
+      throw NotFound("{}: there is no key {}, expected init() before", what, key.str());
+    return found->second;
+  }
+  const Value& find(const char* what, const Key& key) const {
+    return const_cast<Store*>(this)->find(what, key);
+  }
+
+  void add_all(Value& value, const std::vector<Tensor>& tensors,
+               const std::vector<std::size_t>& counts, const Tensor& sum) {
+    std::vector<std::span<const float>> own;
+    for (const Tensor& tensor : tensors) own.push_back(floats(tensor));
+    if (compression_.is_none()) return group_.sum(own, counts, floats(sum));
+    if (value.compressed == nullptr) value.compressed = group_.compressed(compression_);
+    sum_in_tree(own, floats(sum));
+    value.compressed->run(0, floats(sum));
+  }
+
+  static void check_rows(const char* what, const Key& key, const Value& value,
+                         const std::vector<std::int64_t>& ids) {
+    if (value.info.shape.rank() < 1)
+      throw InvalidArgument("{}: key {} has no rows: its shape is []", what, key.str());
+    for (const std::int64_t id : ids)
+      if (id < 0 || id >= value.info.shape[0])
+        throw InvalidArgument("{}: key {}: there is no row {}, the value has {}", what, key.str(),
+                              id, value.info.shape[0]);
+  }
+  static Shape rows_shape(const Value& value, std::int64_t rows) {
+    Shape shape = value.info.shape;
+    shape[0] = rows;
+    return shape;
+  }
+  static std::size_t row_width(const Value& value) {
+    std::size_t width = 1;
+    for (int axis = 1; axis < value.info.shape.rank(); ++axis)
+      width *= static_cast<std::size_t>(value.info.shape[axis]);
+    return width;
+  }
+
+  StoreType type_;
+  GroupSum group_;
+  std::map<Key, Value> values_;
+  optim::OptimizerPtr rule_;
+  double rescale_ = 1.0;
+  Compression compression_;
+  bool pushed_ = false;
+};
+
+}  // namespace
+
+std::string Key::str() const {
+  if (const auto* number = std::get_if<std::int64_t>(&value_)) return std::to_string(*number);
+  return "'" + std::get<std::string>(value_) + "'";
+}
+
+void KVStore::pull(const Key& key, const std::vector<Tensor>& out) const {
+  const Tensor value = pull(key);
+  for (const Tensor& tensor : out) check_shape("pull", key, tensor, value.shape());
+  for (const Tensor& tensor : out) tensor.assign(value);
+}
+
+Tensor KVStore::pushpull(const Key& key, const std::vector<Tensor>& values) {
+  push(key, values);
+  return pull(key);
+}
+
+Tensor KVStore::broadcast(const Key& key, const Tensor& value) {
+  init(key, value);
+  return pull(key);
+}
+
+std::unique_ptr<KVStore> create(std::string_view type, comm::Communicator* communicator) {
+  const StoreType known = parse_store_type(type);
+  if (known == StoreType::local && communicator != nullptr && communicator->size() > 1)
+    throw InvalidArgument("kvstore '{}': is within one process, got {} workers; expected allreduce",
+                          type, communicator->size());
+  return std::make_unique<Store>(known, communicator);
+}
+
+}  // namespace lockstep::kvstore

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/kvstore/compression.h"
+#include "lockstep/optim/optimizer.h"
+#include "lockstep/tensor/tensor.h"
+
+namespace lockstep::kvstore {
+
+// A number or a name; 3 and "3" are two keys.
+class Key {
+ public:
+  Key(std::int64_t number) : value_(number) {}
+  Key(int number) : value_(std::int64_t{number}) {}
+  Key(std::string name) : value_(std::move(name)) {}
+  Key(const char* name) : value_(std::string(name)) {}
+  // 3 or 'fc1.weight'.
+  std::string str() const;
+  auto operator<=>(const Key&) const = default;
+
+ private:
+  std::variant<std::int64_t, std::string> value_;
+};
+
+// Some rows of a value: row i of `rows` is its row ids[i].
+struct RowSparse {
+  std::vector<std::int64_t> ids;
+  Tensor rows;
+};
+
+// MXNet's kvstore: values by key, the same on all workers. Every worker makes the same calls in the
+// same order; what they push is added in the canonical tree's order over all pushed values, so the
+// bits depend on the values and their order alone, not on who pushed how many of them. Values are
+// float32, float16 or bfloat16; the store keeps float32.
+class KVStore {
+ public:
+  virtual ~KVStore() = default;
+  virtual std::string_view type() const = 0;  // "local" or "allreduce"
+  virtual int rank() const = 0;
+  virtual int num_workers() const = 0;
+  virtual void barrier() = 0;
+
+  // The value of rank 0. Throws InvalidArgument when the key is there, or shapes differ.
+  virtual void init(const Key& key, const Tensor& value) = 0;
+  // The sum over all workers and all their values replaces the key's value; with an optimizer it is
+  // the gradient of an update of it. Throws NotFound and InvalidArgument.
+  virtual void push(const Key& key, const std::vector<Tensor>& values) = 0;
+  // A copy, of the type that was given to init.
+  virtual Tensor pull(const Key& key) const = 0;
+
+  void push(const Key& key, const Tensor& value) { push(key, std::vector<Tensor>{value}); }
+  // Into tensors that exist, one for each device.
+  void pull(const Key& key, const std::vector<Tensor>& out) const;
+  Tensor pushpull(const Key& key, const std::vector<Tensor>& values);
+  Tensor pushpull(const Key& key, const Tensor& value) {
+    return pushpull(key, std::vector<Tensor>{value});
+  }
+  // init and pull.
+  Tensor broadcast(const Key& key, const Tensor& value);
+
+  // Rows that several workers push are added; those that nobody does become zero, or with an
+  // optimizer stay as they are.
+  virtual void row_sparse_push(const Key& key, const RowSparse& value) = 0;
+  // Each row once, by increasing id.
+  virtual RowSparse row_sparse_pull(const Key& key,
+                                    const std::vector<std::int64_t>& row_ids) const = 0;
+
+  // From now on a push updates: gradients are multiplied by `rescale` first. Throws Unsupported for
+  // a rule that clips by the norm of all gradients together: a push has one.
+  virtual void set_optimizer(optim::OptimizerPtr rule, double rescale = 1.0) = 0;
+  // Of dense pushes, before the first one. Then sums are in the order of ranks.
+  virtual void set_gradient_compression(const Compression& compression) = 0;
+};
+
+// By our names or MXNet's (store_type.h). The communicator outlives the store; null: one worker.
+// Throws InvalidArgument when "local" is to have several workers.
+std::unique_ptr<KVStore> create(std::string_view type, comm::Communicator* communicator = nullptr);
+
+}  // namespace lockstep::kvstore

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "lockstep/optim/optimizer.h"
+
+namespace lockstep::kvstore {
+
+// What an update rule keeps for one value of a store.
+class StoreUpdate {
+ public:
+  // One update of the whole value.
+  void run(const optim::Optimizer& rule, double rescale, std::span<const float> gradient,
+           std::span<float> value);
+  // One of some parts: begin, then each part. A rule that measures does so part by part.
+  void begin(const optim::Optimizer& rule, double rescale, std::size_t size);
+  void run_part(const optim::Optimizer& rule, std::size_t offset, std::span<const float> gradient,
+                std::span<float> value);
+
+ private:
+  optim::UpdateContext context_;
+  std::int64_t steps_ = 0;
+  std::vector<std::vector<float>> slots_;
+};
+
+}  // namespace lockstep::kvstore

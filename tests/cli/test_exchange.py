@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How workers exchange gradients: which promise holds, and that what was not sent is not lost."""
+import json
+
+import pytest
+
+from test_workers import LONG, steps_done, wait_until
+
+FEW = ["--steps", 3, "--global-batch", 32, "--threads", 1]
+COMPRESSED = ["--compression", "2bit:0.05"]
+
+
+def train(lockstep, *words):
+    return lockstep.train("mnist-mlp", *FEW, *words).json
+
+
+def test_canonical_algorithms_give_the_bits_of_one_worker(lockstep):
+    alone = train(lockstep)
+    assert (alone["kvstore"], alone["algorithm"], alone["compression"]) == ("local", "tree", "none")
+    for algorithm in ("hierarchical", "central"):
+        result = train(lockstep, "--workers", 3, "--algorithm", algorithm)
+        assert result["params_sha256"] == alone["params_sha256"]
+        assert result["invariant"] is True and result["algorithm"] == algorithm
+
+
+@pytest.mark.parametrize("words", [["--algorithm", "ring"], ["--algorithm", "multi_ring"],
+                                   ["--compression", "1bit"], ["--compression", "fp16"],
+                                   ["--compression", "topk:0.05"], COMPRESSED])
+def test_others_give_the_same_bits_for_a_number_of_workers(lockstep, words):
+    results = [train(lockstep, "--workers", 3, *words) for _ in range(2)]
+    assert results[0]["params_sha256"] == results[1]["params_sha256"]
+    assert results[0]["params_sha256"] != train(lockstep)["params_sha256"]
+    assert all(result["invariant"] is False for result in results)
+    assert results[0]["kvstore"] == "allreduce"
+
+
+def test_the_terminal_says_which_promise_holds(lockstep):
+    run = ["train", "mnist-mlp", "--data", "synthetic", "--no-report", *FEW, "--workers", 2]
+    assert ("the same bits on any number of threads and workers: params_sha256"
+            in lockstep.run(*run, status=0).out)
+    assert ("the same bits on any number of threads, but with ring for 2 workers only: "
+            "params_sha256" in lockstep.run(*run, "--algorithm", "ring", status=0).out)
+
+
+def test_mxnet_names_are_taken_and_servers_are_to_come(lockstep):
+    assert train(lockstep, "--kvstore", "device")["kvstore"] == "local"
+    for name in ("dist_sync", "dist_device_sync", "horovod"):
+        assert train(lockstep, "--workers", 2, "--kvstore", name)["kvstore"] == "allreduce"
+    outcome = lockstep.run("train", "mnist-mlp", "--kvstore", "dist_async", status=1)
+    assert ("kvstore 'dist_async': there are no parameter servers yet; expected local or allreduce"
+            in outcome.complaint)
+
+
+@pytest.mark.parametrize("compression", ["1bit", "2bit:0.05"])
+def test_a_run_that_was_killed_goes_on_with_what_was_not_sent(lockstep, compression):
+    words = [*LONG, "--workers", 2]
+    process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
+                             "--json", "--out", "run", *words, "--compression", compression)
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= 50 or process.poll() is not None)
+    process.kill()
+    process.communicate()
+    resumed = lockstep.train("mnist-mlp", *words, "--resume", "--out", "run").json
+    whole = lockstep.train("mnist-mlp", *words, "--compression", compression, "--out", "whole").json
+    assert 0 < resumed["resumed_from_step"] < 400
+    assert resumed["compression"] == whole["compression"] == compression
+    assert resumed["params_sha256"] == whole["params_sha256"]
+
+
+def test_a_compressed_run_goes_on_with_other_workers(lockstep):
+    first = [*FEW[2:], *COMPRESSED, "--checkpoint-every", 1, "--out", "run"]
+    lockstep.train("mnist-mlp", "--steps", 3, "--workers", 3, *first, status=0)
+    config = lockstep.folder / "run" / "config.json"
+    settings = json.loads(config.read_text())
+    assert settings["compression"] == "2bit:0.05" and settings["algorithm"] == "tree"
+    lockstep.train("mnist-mlp", "--workers", 2, "--resume", "--out", "run", status=0)
+    outcome = lockstep.train("mnist-mlp", "--workers", 2, "--resume", "--out", "run",
+                             "--compression", "fp16", status=1)
+    assert "compression was" in outcome.err
