@@ -21,7 +21,7 @@ struct RunConfig {
   bool skip_bad = false;
   std::int64_t eval_every = 0;  // steps; 0: an epoch. Decides which checkpoint is the best
   double dropout = 0.0;
-  std::string kvstore = {};     // "local", "allreduce", or "" for what fits the workers
+  std::string kvstore = {};  // "local", "allreduce", or "" for what fits the workers
   std::string algorithm = "tree";
   std::string compression = "none";
   train::Learning learning;

@@ -15,12 +15,15 @@ constexpr const char* kChoices = "none, fp16, bf16, 1bit, 2bit[:threshold] or to
 struct Entry {
   std::string_view name;
   Compression::Kind kind;
-  double parameter = 0.0;  // when none is given; 0: it takes none
+  bool takes_number = false;
+  double parameter = 0.0;  // when none is given
 };
-constexpr std::array kEntries{
-    Entry{"none", Compression::Kind::none},          Entry{"fp16", Compression::Kind::fp16},
-    Entry{"bf16", Compression::Kind::bf16},          Entry{"1bit", Compression::Kind::one_bit},
-    Entry{"2bit", Compression::Kind::two_bit, 0.01}, Entry{"topk", Compression::Kind::top_k, 0.01}};
+constexpr std::array kEntries{Entry{"none", Compression::Kind::none},
+                              Entry{"fp16", Compression::Kind::fp16},
+                              Entry{"bf16", Compression::Kind::bf16},
+                              Entry{"1bit", Compression::Kind::one_bit},
+                              Entry{"2bit", Compression::Kind::two_bit, true},
+                              Entry{"topk", Compression::Kind::top_k, true, 0.01}};
 
 double parse_number(std::string_view text, std::string_view whole) {
   double value = 0.0;
@@ -50,7 +53,7 @@ Compression parse_compression(std::string_view text) {
     if (entry.name != text.substr(0, colon)) continue;
     Compression result{entry.kind, entry.parameter};
     if (colon == std::string_view::npos) return result;
-    if (entry.parameter == 0.0)
+    if (!entry.takes_number)
       throw InvalidArgument("compression '{}': {} takes no number", text, entry.name);
     result.parameter = parse_number(text.substr(colon + 1), text);
     check_parameter(result, text);
@@ -62,12 +65,15 @@ Compression parse_compression(std::string_view text) {
 std::string to_string(const Compression& compression) {
   for (const Entry& entry : kEntries)
     if (entry.kind == compression.kind)
-      return entry.parameter == 0.0 ? std::string(entry.name)
-                                    : fmt::format("{}:{}", entry.name, compression.parameter);
+      return compression.parameter == 0.0 ? std::string(entry.name)
+                                          : fmt::format("{}:{}", entry.name, compression.parameter);
   return {};
 }
 
 std::unique_ptr<Codec> make_codec(const Compression& compression) {
+  const bool own_step =
+      compression.kind == Compression::Kind::two_bit && compression.parameter == 0.0;
+  if (own_step) return ternary_codec();
   check_parameter(compression, to_string(compression));
   switch (compression.kind) {
     case Compression::Kind::none: break;

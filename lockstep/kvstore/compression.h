@@ -14,7 +14,9 @@ namespace lockstep::kvstore {
 struct Compression {
   enum class Kind { none, fp16, bf16, one_bit, two_bit, top_k };
   Kind kind = Kind::none;
-  double parameter = 0.0;  // 2bit: the threshold; topk: the part of the elements that is sent
+  // 2bit: the threshold, 0 for one of each block's own; topk: the part of the elements that is
+  // sent.
+  double parameter = 0.0;
 
   bool operator==(const Compression&) const = default;
   bool is_none() const { return kind == Kind::none; }

@@ -10,6 +10,7 @@ std::unique_ptr<Codec> float16_codec();
 std::unique_ptr<Codec> bfloat16_codec();
 std::unique_ptr<Codec> one_bit_codec();
 std::unique_ptr<Codec> two_bit_codec(float threshold);
+std::unique_ptr<Codec> ternary_codec();  // 2bit without a threshold
 std::unique_ptr<Codec> top_k_codec(double ratio);
 
 // What every decoder checks first.
