@@ -2,8 +2,8 @@
 #include "lockstep/base/process.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,43 +43,59 @@ class Capture {
   int fd_;
 };
 
-class FileActions {
- public:
-  FileActions(const std::string& folder, int output, int errors) {
-    posix_spawn_file_actions_init(&actions_);
-    posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions_, output, 1);
-    posix_spawn_file_actions_adddup2(&actions_, errors, 2);
-    posix_spawn_file_actions_addchdir_np(&actions_, folder.c_str());
-  }
-  ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
-  FileActions(const FileActions&) = delete;
-  FileActions& operator=(const FileActions&) = delete;
-  const posix_spawn_file_actions_t* get() const { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_;
+struct Streams {
+  int output, errors;
 };
 
-pid_t spawn(const std::vector<std::string>& command, const FileActions& actions) {
+// In the child, where nothing may be allocated. A group of its own, so that it can be ended with
+// all that it started; told to end when we are gone, since Ctrl-C does not reach that group.
+[[noreturn]] void become(char* const* arguments, const char* folder, Streams streams, int report,
+                         pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(127);  // gone before that
+  ::setpgid(0, 0);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  if (::dup2(nothing, 0) == 0 && ::dup2(streams.output, 1) == 1 && ::dup2(streams.errors, 2) == 2 &&
+      ::chdir(folder) == 0)
+    ::execvp(arguments[0], arguments);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(report, &error, sizeof error);
+  ::_exit(127);
+}
+
+// What the child says when it cannot become the program; 0 when it did.
+int failure_of(int report) {
+  int error = 0;
+  ssize_t count = -1;
+  while ((count = ::read(report, &error, sizeof error)) < 0 && errno == EINTR) continue;
+  return count == sizeof error ? error : 0;
+}
+
+pid_t spawn(const std::vector<std::string>& command, const std::string& folder, Streams streams) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  pid_t pid = -1;
-  const int error =
-      posix_spawnp(&pid, arguments[0], actions.get(), nullptr, arguments.data(), environ);
+  int report[2];
+  if (::pipe2(report, O_CLOEXEC) != 0)
+    throw IoError("{}: cannot be started: {}", command[0], std::strerror(errno));
+  const pid_t parent = ::getpid(), pid = ::fork();
+  if (pid == 0) become(arguments.data(), folder.c_str(), streams, report[1], parent);
+  const int error = pid < 0 ? errno : (::close(report[1]), failure_of(report[0]));
+  if (pid < 0) ::close(report[1]);
+  ::close(report[0]);
+  if (error == 0) return pid;
+  if (pid > 0) ::waitpid(pid, nullptr, 0);
   if (error == ENOENT) throw NotFound("{}: there is no such program", command[0]);
-  if (error != 0) throw IoError("{}: cannot be started: {}", command[0], std::strerror(error));
-  return pid;
+  throw IoError("{}: cannot be started: {}", command[0], std::strerror(error));
 }
 
-// A process that does not outlive this object.
+// A process that, with what it started, does not outlive this object.
 class Running {
  public:
   explicit Running(pid_t pid) : pid_(pid) {}
   ~Running() {
     if (pid_ < 0) return;
-    ::kill(pid_, SIGKILL);
+    ::kill(-pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
   Running(const Running&) = delete;
@@ -117,7 +133,7 @@ ProcessResult run_process(const std::vector<std::string>& command, const Process
     throw NotFound("{}: cannot run {} there: {}", options.folder, command[0], std::strerror(errno));
   const Capture output;
   const Capture errors;
-  Running process(spawn(command, FileActions(options.folder, output.fd(), errors.fd())));
+  Running process(spawn(command, options.folder, {output.fd(), errors.fd()}));
   const int status = wait_for(process, command[0], options);
   return {status, output.text(), errors.text()};
 }

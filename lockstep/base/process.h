@@ -10,7 +10,7 @@ namespace lockstep {
 
 struct ProcessOptions {
   std::string folder = ".";                    // where it runs
-  std::chrono::milliseconds deadline{600000};  // it is ended when it takes longer
+  std::chrono::milliseconds deadline{600000};  // it and what it started are ended then
   std::function<void()> waiting = {};          // called now and then; may throw, which ends it
 };
 

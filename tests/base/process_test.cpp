@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <thread>
+
 #include "tests/message.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep {
 namespace {
@@ -45,6 +49,25 @@ TEST(Process, IsEndedAtTheDeadline) {
               run_process({"sleep", "1000"}, options);
             }),
             "sleep: was not done after 0.1 s");
+}
+
+// A process that ended may wait for whoever took it over.
+bool is_running(const std::string& pid) {
+  std::ifstream stat("/proc/" + pid + "/stat");
+  std::string number, name, state;
+  return static_cast<bool>(stat >> number >> name >> state) && state != "Z";
+}
+
+TEST(Process, WhatItStartedIsEndedWithItAtTheDeadline) {
+  const testing::TemporaryFolder folder("process");
+  const ProcessOptions options{.folder = folder.path(), .deadline = std::chrono::seconds(2)};
+  EXPECT_THROW(run_process({"sh", "-c", "sleep 1000 & echo $! > child; wait"}, options), IoError);
+  std::string child;
+  std::ifstream(folder.path() + "/child") >> child;
+  ASSERT_FALSE(child.empty());
+  for (int i = 0; i < 1000 && is_running(child); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(is_running(child));
 }
 
 TEST(Process, WhatWaitingThrowsEndsIt) {
