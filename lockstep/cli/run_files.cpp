@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/data_sets.h"
+#include "lockstep/nn/set_parameters.h"
 #include "lockstep/train/checkpoint.h"
 
 namespace lockstep::cli {
@@ -23,10 +24,6 @@ train::Checkpoint newest_checkpoint(const RunFolder& run) {
   std::optional<train::Checkpoint> checkpoint = store.load_newest();
   if (!checkpoint) throw NotFound("{}: has no checkpoint yet", run.path());
   return std::move(*checkpoint);
-}
-
-void set_parameters(nn::Block& net, const train::Checkpoint& checkpoint) {
-  for (const auto& [name, value] : checkpoint.parameters) net.parameter(name).set_data(value);
 }
 
 }  // namespace
@@ -91,7 +88,7 @@ TrainedModel load_model(const std::string& run_folder) {
                      checkpoint.params_sha256};
   model.net->initialize();
   model.net->complete_shapes({recipe.fields(1).front()});
-  set_parameters(*model.net, checkpoint);
+  nn::set_parameters(*model.net, checkpoint.parameters, run.checkpoints_path());
   return model;
 }
 

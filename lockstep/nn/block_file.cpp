@@ -3,7 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/io/archive.h"
-#include "lockstep/nn/block.h"
+#include "lockstep/nn/set_parameters.h"
 
 namespace lockstep::nn {
 namespace {
@@ -47,10 +47,14 @@ void Block::save(const std::string& path) const {
 }
 
 void Block::load(const std::string& path, const LoadOptions& options) {
-  const io::Archive archive = io::read_archive(path);
-  const Contents contents(archive.tensors.begin(), archive.tensors.end());
-  const std::vector<NamedParameter> all = parameters();
-  check(path, all, contents, options);
+  set_parameters(*this, io::read_archive(path).tensors, path, options);
+}
+
+void set_parameters(const Block& block, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                    const std::string& place, const LoadOptions& options) {
+  const Contents contents(tensors.begin(), tensors.end());
+  const std::vector<NamedParameter> all = block.parameters();
+  check(place, all, contents, options);
   for (const auto& [name, parameter] : all) {
     const auto found = contents.find(name);
     if (found == contents.end()) continue;

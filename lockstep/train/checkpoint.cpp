@@ -61,6 +61,17 @@ std::string metadata_of(const Checkpoint& checkpoint) {
       .dump();
 }
 
+// Deeper than anything that is written; what nests without end would exhaust the stack.
+constexpr int kDeepest = 64;
+
+json parse_metadata(const std::string& path, const std::string& text) {
+  const auto check_depth = [&path](int depth, json::parse_event_t, json&) {
+    if (depth > kDeepest) throw Corrupt("{}: its metadata nests deeper than {}", path, kDeepest);
+    return true;
+  };
+  return json::parse(text, check_depth);
+}
+
 Checkpoint from_metadata(const std::string& path, const json& metadata) {
   if (metadata.at("format") != kFormat)
     throw Corrupt("{}: is a checkpoint of format {}, this build reads {}", path,
@@ -68,6 +79,8 @@ Checkpoint from_metadata(const std::string& path, const json& metadata) {
   Checkpoint checkpoint;
   checkpoint.step = metadata.at("step");
   checkpoint.seed = metadata.at("seed");
+  if (checkpoint.step < 0)
+    throw Corrupt("{}: is of step {}, expected 0 or more", path, checkpoint.step);
   checkpoint.configuration = metadata.at("configuration").dump();
   checkpoint.training = metadata.at("training").dump();
   checkpoint.metric = optional_from<double>(metadata.at("metric"));
@@ -261,7 +274,7 @@ std::vector<CheckpointFile> list_checkpoints(const std::string& folder) {
 Checkpoint read_checkpoint(const std::string& path) {
   io::Archive archive = io::read_archive(path);
   try {
-    Checkpoint checkpoint = from_metadata(path, json::parse(archive.metadata));
+    Checkpoint checkpoint = from_metadata(path, parse_metadata(path, archive.metadata));
     for (auto& [name, tensor] : archive.tensors) {
       const bool is_parameter = name.starts_with(kParameter);
       if (is_parameter) name.erase(0, kParameter.size());

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/io/archive.h"
+#include "lockstep/nn/set_parameters.h"
 #include "lockstep/ops/create.h"
 #include "tests/message.h"
 #include "tests/nn/nets.h"
@@ -67,6 +68,10 @@ TEST_F(BlockFile, AMissingParameterIsNamedUnlessAllowed) {
   larger->initialize();
   EXPECT_EQ(message_of([&] { larger->load(path_); }), path_ + ": has no 3.weight, 3.bias");
   EXPECT_FALSE(larger->parameter("0.weight").is_initialized());
+  EXPECT_EQ(message_of([&] {
+              set_parameters(*larger, {}, "the run", {.ignore_extra = true});
+            }).substr(0, 25),
+            "the run: has no 0.weight,");
   larger->load(path_, {.allow_missing = true});
   EXPECT_TRUE(larger->parameter("0.weight").is_initialized());
 }

@@ -155,6 +155,12 @@ TEST_F(Checkpoints, AnotherArchiveIsNoCheckpoint) {
   io::write_archive(other, {.metadata = R"({"format": 7})", .tensors = {}});
   EXPECT_EQ(message_of<Corrupt>([&] { read_checkpoint(other); }),
             other + ": is a checkpoint of format 7, this build reads 1");
+  io::write_archive(other, {.metadata = R"({"format": 1, "step": -3, "seed": 0})", .tensors = {}});
+  EXPECT_EQ(message_of<Corrupt>([&] { read_checkpoint(other); }),
+            other + ": is of step -3, expected 0 or more");
+  io::write_archive(other, {.metadata = std::string(1'000'000, '['), .tensors = {}});
+  EXPECT_EQ(message_of<Corrupt>([&] { read_checkpoint(other); }),
+            other + ": its metadata nests deeper than 64");
 }
 
 TEST_F(Checkpoints, AFullDiskIsOneWarningAndLeavesTheLastGoodOne) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "lockstep/base/file.h"
+#include "lockstep/nn/set_parameters.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -176,17 +177,7 @@ void Fit::make_engine() {
 }
 
 void Fit::restore(const Checkpoint& checkpoint) {
-  for (const auto& [name, parameter] : parts_.net->parameters()) {
-    const auto found = std::find_if(
-        checkpoint.parameters.begin(), checkpoint.parameters.end(),
-        [&, &wanted = name](const io::NamedTensor& own) { return own.first == wanted; });
-    if (found == checkpoint.parameters.end())
-      throw Corrupt("{}: the checkpoint has no parameter {}", options_.checkpoints, name);
-    if (!(found->second.shape() == parameter.shape()))
-      throw Corrupt("{}: parameter {} has shape {}, the net's has {}", options_.checkpoints, name,
-                    found->second.shape().str(), parameter.shape().str());
-    parameter.set_data(found->second);
-  }
+  nn::set_parameters(*parts_.net, checkpoint.parameters, options_.checkpoints);
   engine_->load(*parts_.net);
   engine_->set_slots(checkpoint.slots);
   engine_->set_residuals(checkpoint.residuals);
@@ -323,7 +314,8 @@ void Fit::evaluate() {
   result_.validation = std::move(evaluation);
   evaluated_step_ = step_;
   written_step_ = -1;  // what is written knows nothing of it
-  state_.history.push_back(record_of(result_.validation, step_, step_ / steps_per_epoch()));
+  const std::int64_t epoch = (step_ + steps_per_epoch() - 1) / steps_per_epoch();
+  state_.history.push_back(record_of(result_.validation, step_, epoch));
   for (const CallbackPtr& callback : options_.callbacks)
     callback->on_evaluation(*this, result_.validation);
 }
