@@ -17,7 +17,16 @@ namespace {
 // Of wrong predictions, and of right ones.
 constexpr std::size_t kPictures = 16;
 
-std::vector<observe::ReportTile> tiles(const TrainOutcome& outcome) {
+// Of all starts: what was before a resume is the time of the last row that was kept then.
+double total_seconds(const TrainOutcome& outcome, const std::vector<observe::MetricsRow>& rows) {
+  double before = 0;
+  for (const observe::MetricsRow& row : rows)
+    if (row.step <= outcome.result.resumed_from) before = row.time;
+  return before + outcome.result.seconds;
+}
+
+std::vector<observe::ReportTile> tiles(const TrainOutcome& outcome,
+                                       const std::vector<observe::MetricsRow>& rows) {
   const train::FitResult& result = outcome.result;
   std::vector<observe::ReportTile> tiles;
   if (result.validation.has_accuracy)
@@ -30,7 +39,7 @@ std::vector<observe::ReportTile> tiles(const TrainOutcome& outcome) {
                    .value = observe::format_rate(result.samples_per_s),
                    .note = observe::format_things(outcome.threads, "thread")});
   tiles.push_back({.label = "time",
-                   .value = observe::format_duration(result.seconds),
+                   .value = observe::format_duration(total_seconds(outcome, rows)),
                    .note = observe::format_things(result.steps, "step")});
   return tiles;
 }
@@ -99,14 +108,14 @@ std::vector<observe::ReportSample> writing(const TrainOutcome& outcome,
 
 void write_run_report(const observe::RunFolder& run, const TrainOutcome& outcome,
                       const train::RecipeData& data, nn::Block& net) {
-  observe::ReportData report{
-      .title = outcome.config.recipe,
-      .subtitle = outcome.recipe.summary,
-      .tiles = tiles(outcome),
-      .params_sha256 = outcome.result.params_sha256,
-      .command = train_command(outcome.config),
-      .charts = observe::metric_charts(observe::read_metrics(run.metrics_path())),
-      .config = observe::config_rows(run.read_config())};
+  const std::vector<observe::MetricsRow> rows = observe::read_metrics(run.metrics_path());
+  observe::ReportData report{.title = outcome.config.recipe,
+                             .subtitle = outcome.recipe.summary,
+                             .tiles = tiles(outcome, rows),
+                             .params_sha256 = outcome.result.params_sha256,
+                             .command = train_command(outcome.config),
+                             .charts = observe::metric_charts(rows),
+                             .config = observe::config_rows(run.read_config())};
   const std::vector<std::string> classes = data.test->class_names();
   if (!classes.empty()) report.confusion = confusion(outcome.result.validation, classes);
   if (outcome.recipe.task == train::Task::images)

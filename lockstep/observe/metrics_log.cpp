@@ -63,17 +63,18 @@ std::optional<MetricsRow> parse_row(std::string_view line) {
 }
 
 // Calls take(row, where its line ends) until it returns false. What the last line holds may be
-// anything: the machine stopped while it was written.
+// anything: the machine stopped while it was written. Any other that is damaged is told about.
 template <class Take>
-void each_row(const std::string& path, std::string_view text, Take&& take) {
+void each_row(const std::string& path, std::string_view text, const WarnOfLine& warn, Take&& take) {
   std::size_t number = 1;
   for (std::size_t begin = 0; begin < text.size(); ++number) {
     const std::size_t end = text.find('\n', begin);
     if (end == std::string_view::npos) return;
     const std::optional<MetricsRow> row = parse_row(text.substr(begin, end - begin));
     if (!row && end + 1 == text.size()) return;
-    if (!row) throw Corrupt("{}: line {} is not a JSON object with a step", path, number);
-    if (!take(*row, end + 1)) return;
+    if (!row && warn)
+      warn(fmt::format("{}: line {} is not a JSON object with a step; left out", path, number));
+    if (row && !take(*row, end + 1)) return;
     begin = end + 1;
   }
 }
@@ -94,7 +95,8 @@ MetricsLog::MetricsLog(std::string path, int descriptor, std::int64_t size)
 MetricsLog::MetricsLog(MetricsLog&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_) {}
+      size_(other.size_),
+      time_before_(other.time_before_) {}
 
 MetricsLog::~MetricsLog() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -104,13 +106,17 @@ MetricsLog MetricsLog::create(const std::string& path) {
   return {path, open_log(path, O_TRUNC), 0};
 }
 
-MetricsLog MetricsLog::resume(const std::string& path, std::int64_t steps) {
+MetricsLog MetricsLog::resume(const std::string& path, std::int64_t steps, const WarnOfLine& warn) {
   std::size_t kept = 0;
-  each_row(path, read_if_there(path), [&](const MetricsRow& row, std::size_t end) {
-    if (row.step <= steps) kept = end;
-    return row.step <= steps;
+  double time = 0;
+  each_row(path, read_if_there(path), warn, [&](const MetricsRow& row, std::size_t end) {
+    if (row.step > steps) return false;
+    kept = end;
+    if (std::isfinite(row.time)) time = row.time;
+    return true;
   });
   MetricsLog log(path, open_log(path, 0), static_cast<std::int64_t>(kept));
+  log.time_before_ = time;
   if (::ftruncate(log.descriptor_, log.size_) != 0) fail(path, "cannot cut off old rows");
   return log;
 }
@@ -119,9 +125,9 @@ void MetricsLog::append(const MetricsRow& row) {
   append_whole(descriptor_, size_, line_of(row), path_);
 }
 
-std::vector<MetricsRow> read_metrics(const std::string& path) {
+std::vector<MetricsRow> read_metrics(const std::string& path, const WarnOfLine& warn) {
   std::vector<MetricsRow> rows;
-  each_row(path, read_file(path), [&](const MetricsRow& row, std::size_t) {
+  each_row(path, read_file(path), warn, [&](const MetricsRow& row, std::size_t) {
     rows.push_back(row);
     return true;
   });

@@ -33,7 +33,7 @@ struct EpochEvent {
 // What is remembered of an evaluation: checkpoints carry the list of all of them.
 struct EvaluationRecord {
   std::int64_t step = 0;
-  std::int64_t epoch = 0;                               // steps / steps of an epoch
+  std::int64_t epoch = 0;  // the one that its last step belongs to, from 1
   std::vector<std::pair<std::string, double>> metrics;  // "loss", "accuracy", ...
   // Throws NotFound with the names there are.
   double metric(const std::string& name) const;

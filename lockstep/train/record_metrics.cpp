@@ -29,14 +29,17 @@ class Recorder final : public Callback {
   void on_train_begin(FitContext& run) override {
     const std::int64_t first = run.first_step();
     log_.emplace(first == 0 ? observe::MetricsLog::create(metrics_path_)
-                            : observe::MetricsLog::resume(metrics_path_, first));
+                            : observe::MetricsLog::resume(
+                                  metrics_path_, first,
+                                  [&run](const std::string& line) { run.warn(line); }));
     events_.emplace(events_path_, first + 1);
+    seconds_ = log_->time_before();
     every_ = std::max<std::int64_t>(1, run.total_steps() / kEventPoints);
     if (first == 0) guard(run, [&] { write_pictures(run.train_set()); });
   }
 
   void on_step_end(FitContext& run, const StepEvent& event) override {
-    seconds_ = event.seconds;
+    seconds_ = log_->time_before() + event.seconds;
     guard(run, [&] { write_step(run, event); });
   }
 
@@ -64,7 +67,7 @@ class Recorder final : public Callback {
   void write_step(FitContext& run, const StepEvent& event) {
     log_->append({.step = event.step,
                   .epoch = event.epoch + 1,
-                  .time = event.seconds,
+                  .time = seconds_,
                   .values = {{"loss", event.loss},
                              {"accuracy", event.accuracy},
                              {"learning_rate", event.learning_rate},
@@ -78,7 +81,7 @@ class Recorder final : public Callback {
 
   void write_evaluation(FitContext& run, const Evaluation& evaluation) {
     observe::MetricsRow row{.step = run.step(),
-                            .epoch = run.step() / run.steps_per_epoch(),
+                            .epoch = run.history().back().epoch,
                             .time = seconds_,
                             .values = {{"val_loss", evaluation.loss}}};
     events_->scalar("loss/val", run.step(), evaluation.loss);

@@ -94,15 +94,25 @@ TEST(MetricsLog, AZeroedLastLineIsDroppedToo) {
   EXPECT_EQ(steps_in(folder / "m"), (std::vector<std::int64_t>{1}));
 }
 
-TEST(MetricsLog, ABadLineInTheMiddleIsNamed) {
+TEST(MetricsLog, ABadLineInTheMiddleIsNamedAndPassedOver) {
   const TemporaryFolder folder;
   for (const char* bad : {"garbage", "[1]", "{\"epoch\":1}", "{\"step\":\"one\"}", ""}) {
     write_quickly(folder / "m", "{\"step\":1}\n" + std::string(bad) + "\n{\"step\":2}\n");
-    EXPECT_EQ(message_of<Corrupt>([&] { read_metrics(folder / "m"); }),
-              (folder / "m") + ": line 2 is not a JSON object with a step");
-    EXPECT_EQ(message_of<Corrupt>([&] { MetricsLog::resume(folder / "m", 5); }),
-              (folder / "m") + ": line 2 is not a JSON object with a step");
+    std::vector<std::string> told;
+    const auto warn = [&](const std::string& line) { told.push_back(line); };
+    EXPECT_EQ(read_metrics(folder / "m", warn).size(), 2);
+    MetricsLog::resume(folder / "m", 5, warn).append({.step = 3});
+    const std::string line = (folder / "m") + ": line 2 is not a JSON object with a step; left out";
+    EXPECT_EQ(told, (std::vector<std::string>{line, line}));
+    EXPECT_EQ(steps_in(folder / "m"), (std::vector<std::int64_t>{1, 2, 3}));
   }
+}
+
+TEST(MetricsLog, KnowsTheTimeOfTheLastRowThatItKept) {
+  const TemporaryFolder folder;
+  write_quickly(folder / "m", "{\"step\":1,\"time\":2.5}\n{\"step\":2,\"time\":4}\n");
+  EXPECT_EQ(MetricsLog::resume(folder / "m", 1).time_before(), 2.5);
+  EXPECT_EQ(MetricsLog::create(folder / "m").time_before(), 0);
 }
 
 TEST(MetricsLog, ReadingAMissingFileSaysWhich) {

@@ -84,8 +84,26 @@ TEST(Observers, AResumedRunGoesOnInTheSameRecord) {
   stop = false;
   run_in(run, options, small_images(100));
   std::vector<std::int64_t> steps;
-  for (const auto& row : observe::read_metrics(run.metrics_path())) steps.push_back(row.step);
+  double time = 0.0;
+  for (const auto& row : observe::read_metrics(run.metrics_path())) {
+    steps.push_back(row.step);
+    EXPECT_GE(row.time, time) << "of all starts";
+    time = row.time;
+  }
   EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 2, 3, 4, 4, 5, 6, 7, 8, 8}));
+}
+
+TEST(Observers, AnEvaluationIsOfTheEpochOfItsLastStep) {
+  const testing::TemporaryFolder folder("observers_epoch");
+  const RunFolder run = RunFolder::create(folder.path() + "/run");
+  FitOptions options = small_fit(2);
+  options.evaluate_every = 2;
+  const FitResult result = run_in(run, options, small_images(100));
+  std::vector<std::int64_t> epochs;
+  for (const auto& row : observe::read_metrics(run.metrics_path())) epochs.push_back(row.epoch);
+  EXPECT_EQ(epochs, (std::vector<std::int64_t>{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2}));
+  EXPECT_EQ(result.history[0].epoch, 1);
+  EXPECT_EQ(result.history[2].epoch, 2);
 }
 
 TEST(Observers, AFullDiskEndsTheRecordAndNotTheTraining) {
