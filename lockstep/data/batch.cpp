@@ -11,16 +11,6 @@ namespace detail {
 
 namespace {
 
-Fields stacked_like(const Fields& sample, std::size_t count) {
-  Fields batch;
-  for (const Tensor& field : sample) {
-    Shape shape = field.shape();
-    shape.insert(0, static_cast<std::int64_t>(count));
-    batch.push_back(Tensor::empty(shape, field.dtype()));
-  }
-  return batch;
-}
-
 bool fits(const Tensor& field, const Tensor& stack) {
   return field.dtype() == stack.dtype() && field.rank() + 1 == stack.rank() &&
          std::equal(field.shape().begin(), field.shape().end(), stack.shape().begin() + 1);
@@ -36,19 +26,29 @@ std::string infos(const Fields& fields, int skipped_axes) {
   return text;
 }
 
-void put(const Fields& sample, std::int64_t index, std::size_t place, const Fields& batch) {
+}  // namespace
+
+Fields empty_batch(const Fields& sample, std::size_t count) {
+  Fields batch;
+  for (const Tensor& field : sample) {
+    Shape shape = field.shape();
+    shape.insert(0, static_cast<std::int64_t>(count));
+    batch.push_back(Tensor::empty(shape, field.dtype(), field.device()));
+  }
+  return batch;
+}
+
+void put_sample(const Fields& sample, std::int64_t index, const Fields& batch, std::size_t place) {
   bool same = sample.size() == batch.size();
   for (std::size_t i = 0; same && i < sample.size(); ++i) same = fits(sample[i], batch[i]);
   if (!same)
-    throw InvalidArgument("loader: sample {} is {}, the batch's first is {}", index,
+    throw InvalidArgument("batch: sample {} is {}, the batch's first is {}", index,
                           infos(sample, 0), infos(batch, 1));
   for (std::size_t i = 0; i < sample.size(); ++i) {
     const std::size_t bytes = sample[i].info().bytes();
     if (bytes > 0) std::memcpy(batch[i].raw() + place * bytes, sample[i].contiguous().raw(), bytes);
   }
 }
-
-}  // namespace
 
 Fields BatchMaker::whole(std::span<const std::int64_t> indices) const {
   Fields batch = dataset.batch(indices);
@@ -85,8 +85,8 @@ Fields BatchMaker::one_by_one(std::span<const std::int64_t> indices, const Rando
     own.use += static_cast<std::uint32_t>(place) * transform.uses;
     const Fields sample = good(indices[place], own, messages);
     if (given_up && given_up()) return {};
-    if (place == 0) batch = stacked_like(sample, indices.size());
-    put(sample, indices[place], place, batch);
+    if (place == 0) batch = empty_batch(sample, indices.size());
+    put_sample(sample, indices[place], batch, place);
   }
   return batch;
 }

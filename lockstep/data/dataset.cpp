@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "lockstep/data/detail/batch.h"
+
 namespace lockstep::data {
 namespace {
 
@@ -17,27 +19,6 @@ Shape without_first_axis(const Shape& array) {
   Shape shape = array;
   shape.erase(0);
   return shape;
-}
-
-void check_same_kind(const TensorInfo& first, const TensorInfo& other, std::int64_t index,
-                     std::size_t field) {
-  if (first.shape == other.shape && first.dtype == other.dtype) return;
-  throw InvalidArgument("batch: field {} of sample {} is {}, the batch's first sample has {}",
-                        field, index, other.str(), first.str());
-}
-
-void copy_sample(const Tensor& batch, std::size_t place, const Tensor& sample) {
-  const Tensor dense = sample.contiguous();
-  const std::size_t bytes = dense.info().bytes();
-  if (bytes > 0) std::memcpy(batch.raw() + place * bytes, dense.raw(), bytes);
-}
-
-Fields empty_batch(const Fields& first, std::size_t count) {
-  Fields batch;
-  for (const Tensor& field : first)
-    batch.push_back(Tensor::empty(with_batch_axis(field.shape(), static_cast<std::int64_t>(count)),
-                                  field.dtype(), field.device()));
-  return batch;
 }
 
 void check_index(std::int64_t index, std::int64_t size) {
@@ -72,17 +53,9 @@ std::vector<TensorInfo> infos_of(const Fields& fields) {
 Fields Dataset::batch(std::span<const std::int64_t> indices) const {
   if (indices.empty()) throw InvalidArgument("batch: no samples were asked for");
   const Fields first = sample(indices[0]);
-  const Fields result = empty_batch(first, indices.size());
-  for (std::size_t place = 0; place < indices.size(); ++place) {
-    const Fields fields = place == 0 ? first : sample(indices[place]);
-    if (fields.size() != first.size())
-      throw InvalidArgument("batch: sample {} has {} fields, the batch's first sample has {}",
-                            indices[place], fields.size(), first.size());
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      check_same_kind(first[f].info(), fields[f].info(), indices[place], f);
-      copy_sample(result[f], place, fields[f]);
-    }
-  }
+  const Fields result = detail::empty_batch(first, indices.size());
+  for (std::size_t place = 0; place < indices.size(); ++place)
+    detail::put_sample(place == 0 ? first : sample(indices[place]), indices[place], result, place);
   return result;
 }
 

@@ -100,11 +100,11 @@ TEST(Dataset, RefusesToStackWhatDiffers) {
   EXPECT_EQ(message_of([&] {
               set.batch(std::vector<std::int64_t>{1, 2});
             }),
-            "batch: field 0 of sample 2 is int32[5], the batch's first sample has int32[2]");
+            "batch: sample 2 is int32[5], int64[], the batch's first is int32[2], int64[]");
   EXPECT_EQ(message_of([&] {
               set.batch(std::vector<std::int64_t>{0, 3});
             }),
-            "batch: sample 3 has 1 fields, the batch's first sample has 2");
+            "batch: sample 3 is int32[2], the batch's first is int32[2], int64[]");
   EXPECT_EQ(message_of([&] { set.batch({}); }), "batch: no samples were asked for");
 }
 

@@ -237,7 +237,7 @@ TEST(Loader, SamplesOfDifferentShapesAreNamed) {
   dataset->odd = 2;
   Loader loader(dataset, {sequential_sampler(40), 8, 2}, {.transform = random_flip_left_right()});
   EXPECT_EQ(message_of([&] { loader.step(0); }),
-            "loader: sample 2 is uint8[5, 7, 3], int64[], the batch's first is uint8[5, 6, 3], "
+            "batch: sample 2 is uint8[5, 7, 3], int64[], the batch's first is uint8[5, 6, 3], "
             "int64[]");
 }
 

@@ -11,6 +11,12 @@
 
 namespace lockstep::data::detail {
 
+// Room for so many samples like this one: each field with an axis of samples in front.
+Fields empty_batch(const Fields& sample, std::size_t count);
+// Sample `index` of the data set becomes row `place`. Throws InvalidArgument when it is not like
+// the first.
+void put_sample(const Fields& sample, std::int64_t index, const Fields& batch, std::size_t place);
+
 // Makes one batch of a data set's samples.
 struct BatchMaker {
   const Dataset& dataset;

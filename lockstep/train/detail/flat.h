@@ -10,8 +10,6 @@
 
 namespace lockstep::train::detail {
 
-inline constexpr std::size_t kPiece = optim::kPieceElements;
-
 // Memory for float32 values of all parameters that learn, one after the other.
 class FlatBuffer {
  public:
@@ -36,9 +34,10 @@ struct Slice {
 };
 
 // Elements [begin, end) of a slice: what one thread updates at a time.
-struct Piece {
-  std::size_t slice, begin, end;
-  std::size_t size() const { return end - begin; }
+struct Piece : optim::PieceRange {
+  std::size_t slice;
+  Piece(std::size_t slice_index, optim::PieceRange range)
+      : optim::PieceRange(range), slice(slice_index) {}
 };
 
 // How flat buffers are divided. Slices stand in the order in which their gradients are made.
@@ -56,8 +55,8 @@ struct FlatLayout {
   std::vector<Piece> pieces(std::size_t first_slice, std::size_t end_slice) const {
     std::vector<Piece> result;
     for (std::size_t s = first_slice; s < end_slice; ++s)
-      for (std::size_t begin = 0; begin < slices[s].count; begin += kPiece)
-        result.push_back({s, begin, std::min(begin + kPiece, slices[s].count)});
+      for (std::size_t p = 0; p < optim::count_pieces(slices[s].count); ++p)
+        result.push_back({s, optim::piece_range(slices[s].count, p)});
     return result;
   }
 };

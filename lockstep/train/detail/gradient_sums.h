@@ -49,7 +49,7 @@ class GradientSums {
     int merges = 0;
     bool completes = false;
     bool finite = true;
-    std::vector<float> scratch = std::vector<float>(kPiece);
+    std::vector<float> scratch = std::vector<float>(optim::kPieceElements);
   };
   OfThread& of(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
   const OfThread& of(int thread) const { return threads_[static_cast<std::size_t>(thread)]; }
