@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/cli.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -14,6 +14,7 @@
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/help.h"
+#include "lockstep/cli/nearest.h"
 
 namespace lockstep::cli {
 namespace {
@@ -42,6 +43,13 @@ void add_commands(CLI::App& app, Action& action) {
   add_completion_command(app, action);
 }
 
+// A command below another inherits its heading, which says what the one above is for.
+void head_subcommands(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands(nullptr))
+    for (CLI::App* below : command->get_subcommands(nullptr))
+      if (!below->get_group().empty()) below->group("Commands");
+}
+
 // The deepest command that was named: whose help helps.
 const CLI::App* named_command(const CLI::App* app) {
   while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
@@ -53,6 +61,40 @@ std::string command_line(const CLI::App* app) {
   return parent == nullptr ? app->get_name() : command_line(parent) + " " + app->get_name();
 }
 
+std::vector<std::string> names_below(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* below : command.get_subcommands(nullptr))
+    if (!below->get_group().empty()) names.push_back(below->get_name());
+  return names;
+}
+
+// Options of a command that are shown, by their long names.
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_group().empty())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::string what_is_unknown(const CLI::App& command, const std::string& word) {
+  const bool is_option = word.starts_with('-');
+  const std::vector<std::string> names = is_option ? option_names(command) : names_below(command);
+  const std::string meant = nearest(word, names);
+  const std::string what =
+      fmt::format("unknown {} '{}'", is_option || names.empty() ? "argument" : "command", word);
+  return meant.empty() ? what : fmt::format("{}; did you mean {}?", what, meant);
+}
+
+std::string complaint(const CLI::App& app, const CLI::App& command, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (!unknown.empty()) return what_is_unknown(command, unknown.front());
+  const bool lacks_command = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
+                             command.get_require_subcommand_min() > 0;
+  if (!lacks_command) return error.what();
+  return fmt::format("no command was given: there are {}", fmt::join(names_below(command), ", "));
+}
+
 // CLI11 throws for --help and --version too; those succeed.
 int report(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
@@ -61,11 +103,9 @@ int report(const CLI::App& app, const CLI::ParseError& error) {
     fmt::print("{}", out.str());
     return 0;
   }
-  const std::vector<std::string> unknown = app.remaining(true);
-  const std::string what = unknown.empty() ? std::string(error.what())
-                                           : fmt::format("unknown argument '{}'", unknown.front());
-  fmt::print(stderr, "lockstep: {} ({} --help shows the usage)\n", what,
-             command_line(named_command(&app)));
+  const CLI::App* command = named_command(&app);
+  fmt::print(stderr, "lockstep: {} ({} --help shows the usage)\n", complaint(app, *command, error),
+             command_line(command));
   return kWrongUsage;
 }
 
@@ -114,6 +154,7 @@ int run(int argc, const char* const* argv) {
   app.formatter(help_formatter());
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   add_commands(app, action);
+  head_subcommands(app);
   app.footer(kExamples);  // last: commands inherit what is there when they are added
   return finish(parse_and_run(app, action, argc, argv));
 }

@@ -59,8 +59,17 @@ void print_guesses(const std::string& what, const std::vector<Guess>& guesses, b
   fmt::print("{}\n", line);
 }
 
+const char* kind_of(const train::Recipe& recipe) {
+  return recipe.task == train::Task::images ? "image" : "text";
+}
+
 int classify(const TrainedModel& model, const PredictOptions& options) {
-  if (options.files.empty()) throw WrongUsage("predict: no files were given");
+  if (!options.prompt.empty())
+    throw WrongUsage(fmt::format("predict: --prompt: {} does not write text; give it {} files",
+                                 model.recipe.name, kind_of(model.recipe)));
+  if (options.files.empty())
+    throw WrongUsage(fmt::format("predict: no files were given: {} reads {} files",
+                                 model.recipe.name, kind_of(model.recipe)));
   for (const std::string& file : options.files)
     for (const PredictInput& input : read_inputs(model, file)) {
       const Tensor probabilities = softmax((*model.net)(input.batch));

@@ -31,7 +31,7 @@ struct Job {
   const TrainOptions& options;
   RunConfig config;
   train::Recipe recipe;
-  int threads;
+  int threads;  // as asked for
   train::RecipeData data;
   std::optional<RunFolder> run;
 };
@@ -40,6 +40,13 @@ int thread_count(const TrainOptions& options) {
   if (options.threads > 0) return options.threads;
   const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
   return static_cast<int>(std::max<std::int64_t>(1, cores / options.workers_of_host));
+}
+
+// More threads than a worker has shards have nothing to do.
+int used_threads(const Job& job) {
+  const std::int64_t workers = job.options.worker_count();
+  const std::int64_t shards = (job.config.shards + workers - 1) / workers;
+  return static_cast<int>(std::min<std::int64_t>(job.threads, shards));
 }
 
 // Of several workers, the first shows, writes and reports.
@@ -271,7 +278,7 @@ std::string describe(const Job& job) {
                                   ? fmt::format("{} workers of ", job.options.worker_count())
                                   : "";
   return fmt::format("{}: {}{}, {} of {}, run folder {}", job.config.recipe, workers,
-                     observe::format_things(job.threads, "thread"),
+                     observe::format_things(used_threads(job), "thread"),
                      observe::format_things(job.config.shards, "shard"),
                      job.config.global_batch / job.config.shards, job.run ? job.run->path() : "");
 }
@@ -301,8 +308,8 @@ int train(TrainOptions options) {
                          trainer_options(job, exchange.get()));
   const train::FitResult result = fit(job, trainer, signals);
   if (!is_first(options)) return result.stopped ? signals.exit_status() : 0;
-  const TrainOutcome outcome{job.config,  job.recipe,      options.worker_count(),
-                             job.threads, job.run->path(), result};
+  const TrainOutcome outcome{job.config,        job.recipe,      options.worker_count(),
+                             used_threads(job), job.run->path(), result};
   const std::string problem = write_report(job, outcome, trainer.net());
   print_outcome(job, outcome, options.report && problem.empty());
   if (!problem.empty()) fmt::print(stderr, "lockstep: {}\n", problem);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cli/nearest.h"
+
 namespace lockstep::cli {
 namespace {
 
@@ -37,15 +39,32 @@ TEST(Cli, VersionAndHelpSucceed) {
 TEST(Cli, WrongUsageIsTwoAndOneLineThatNamesTheMistake) {
   const Outcome nothing = run_program({});
   EXPECT_EQ(nothing.status, 2);
-  EXPECT_EQ(nothing.err, "lockstep: A subcommand is required (lockstep --help shows the usage)\n");
+  EXPECT_TRUE(nothing.err.starts_with("lockstep: no command was given: there are train, "));
+  EXPECT_TRUE(nothing.err.ends_with(" (lockstep --help shows the usage)\n"));
   const Outcome unknown = run_program({"bench", "stp"});
   EXPECT_EQ(unknown.status, 2);
   EXPECT_EQ(unknown.err,
-            "lockstep: unknown argument 'stp' (lockstep bench --help shows the usage)\n");
+            "lockstep: unknown command 'stp'; did you mean step? (lockstep bench --help shows the "
+            "usage)\n");
+  EXPECT_EQ(run_program({"qqqqq"}).err,
+            "lockstep: unknown command 'qqqqq' (lockstep --help shows the usage)\n");
+  EXPECT_EQ(
+      run_program({"train", "mnist-mlp", "--step", "3"}).err,
+      "lockstep: unknown argument '--step'; did you mean --steps? (lockstep train --help shows "
+      "the usage)\n");
   const Outcome model = run_program({"bench", "step", "--models", "mnist-mlp,vgg"});
   EXPECT_EQ(model.status, 2);
   EXPECT_NE(model.err.find("vgg not in {mnist-mlp,"), std::string::npos);
   EXPECT_EQ(model.out, "");
+}
+
+TEST(Cli, TheNameThatWasMeantIsTheNearest) {
+  const std::vector<std::string> names{"train", "eval", "data", "doctor"};
+  EXPECT_EQ(nearest("trian", names), "train");
+  EXPECT_EQ(nearest("da", names), "data");
+  EXPECT_EQ(nearest("evaluate", names), "");
+  EXPECT_EQ(nearest("x", names), "");
+  EXPECT_EQ(nearest("", names), "");
 }
 
 TEST(Cli, FailureIsOneAndSaysWhy) {

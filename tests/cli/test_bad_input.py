@@ -91,7 +91,8 @@ def test_a_run_too_short_for_every_change_of_the_rate_runs(lockstep):
 
 
 def test_more_threads_than_there_is_work_are_no_harm(lockstep):
-    lockstep.train("mnist-mlp", "--steps", 2, "--threads", 100000, "--out", "run", status=0)
+    row = lockstep.train("mnist-mlp", "--steps", 2, "--threads", 100000, "--out", "run").json
+    assert row["threads"] == row["shards"], "what was used"
 
 
 def test_another_configuration_names_what_differs(lockstep):

@@ -53,6 +53,27 @@ def mails(folder, spam, ham):
             (folder / name / f"{i}.txt").write_text(text)
 
 
+def test_predict_says_what_a_model_reads(lockstep):
+    lockstep.train("mnist-mlp", "--steps", 1, "--out", "run", status=0)
+    complaint = lockstep.run("predict", "run", "--prompt", "Call me", status=2).complaint
+    assert "--prompt: mnist-mlp does not write text; give it image files" in complaint
+    complaint = lockstep.run("predict", "run", status=2).complaint
+    assert "no files were given: mnist-mlp reads image files" in complaint
+
+
+def test_a_report_after_a_resume_has_the_time_of_all_starts(lockstep):
+    words = ["train", "mnist-mlp", "--data", "synthetic", "--steps", 3, "--out", "run"]
+    lockstep.run(*words, status=0)
+    metrics = lockstep.folder / "run" / "metrics.jsonl"
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    rows[-1]["time"] = 7200
+    rows.insert(1, "damaged")
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    outcome = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", status=0)
+    assert "warning: run/metrics.jsonl: line 2 is not a JSON object" in outcome.err
+    assert "2:00:0" in (lockstep.folder / "run" / "report.html").read_text()
+
+
 def test_a_text_classifier_reads_files(lockstep):
     spam = [f"win money now offer {i}" for i in range(40)]
     ham = [f"the meeting is on monday {i}" for i in range(40)]
