@@ -97,8 +97,11 @@ void NetworkPair::run(int side, std::vector<std::string> command) const {
     throw IoError("network namespace: {} {} failed: {}", command[4], command[5], result.errors);
 }
 
-void NetworkPair::enter(int side) const {
-  const std::string path = fmt::format("/proc/{}/ns/net", holders_[static_cast<std::size_t>(side)]);
+std::string NetworkPair::path(int side) const {
+  return fmt::format("/proc/{}/ns/net", holders_[static_cast<std::size_t>(side)]);
+}
+
+void NetworkPair::enter(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool in = file >= 0 && ::setns(file, CLONE_NEWNET) == 0;
   const int error = errno;

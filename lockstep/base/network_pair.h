@@ -23,8 +23,10 @@ class NetworkPair {
 
   // Of side 0 or 1.
   static std::string address(int side) { return side == 0 ? "10.77.0.1" : "10.77.0.2"; }
+  // A file of /proc that stands for a side.
+  std::string path(int side) const;
   // Takes the calling thread to a side, with all that it starts later.
-  void enter(int side) const;
+  static void enter(const std::string& path);
 
   // As of a cable that is pulled out.
   void cut() const;

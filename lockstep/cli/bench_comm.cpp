@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "lockstep/base/network_pair.h"
 #include "lockstep/base/process.h"
 #include "lockstep/cli/bench_side.h"
 #include "lockstep/cli/worker.h"
@@ -60,13 +61,31 @@ std::vector<std::string> with_quick(std::vector<std::string> command, bool quick
   return command;
 }
 
-std::vector<Program> find_programs(const CommBenchOptions& options) {
+// The link that --namespaces asks for; null without.
+std::unique_ptr<NetworkPair> make_link(const CommBenchOptions& options) {
+  if (!options.namespaces) return nullptr;
+  const std::string reason = NetworkPair::why_not();
+  if (!reason.empty()) throw Unsupported("bench comm: --namespaces: {}", reason);
+  if (options.ranks % 2 != 0)
+    throw InvalidArgument(
+        "bench comm: --namespaces has two halves, got --ranks {}, expected an "
+        "even number",
+        options.ranks);
+  auto link = std::make_unique<NetworkPair>();
+  if (!options.link_rate.empty()) link->shape(options.link_rate);
+  return link;
+}
+
+std::vector<Program> find_programs(const CommBenchOptions& options, const NetworkPair* link) {
   const std::filesystem::path folder = program_path().parent_path();
   const std::string ranks = std::to_string(options.ranks);
   std::vector<std::string> ours{
       program_path().string(), "bench",          "comm-group", "--ranks", ranks,
       "--algorithm",           options.algorithm};
   for (const std::string& name : options.names) ours.insert(ours.end(), {"--collectives", name});
+  std::vector<std::string> networks;
+  if (link != nullptr) networks = {"--networks", link->path(0), "--networks", link->path(1)};
+  ours.insert(ours.end(), networks.begin(), networks.end());
   std::vector<Program> programs{{"lockstep", with_quick(ours, options.quick)}};
   const std::string gloo = (folder / "gloo_all_reduce_peer").string();
   const std::string mpi = (folder / "mpi_all_reduce_peer").string();
@@ -78,7 +97,10 @@ std::vector<Program> find_programs(const CommBenchOptions& options) {
     else
       fmt::print(stderr, "bench comm: {} is not measured: it was not there at build time\n", name);
   };
-  add("gloo", gloo, {gloo, ranks});
+  std::vector<std::string> gloo_command{gloo, ranks};
+  gloo_command.insert(gloo_command.end(), networks.begin(), networks.end());
+  add("gloo", gloo, gloo_command);
+  if (link != nullptr) return programs;
   add("openmpi", mpi, {"mpirun", "--allow-run-as-root", "--oversubscribe", "-np", ranks, mpi});
   return programs;
 }
@@ -102,6 +124,11 @@ std::pair<std::string, std::string> name_and_memory(const std::string& collectiv
   return {collective.substr(0, collective.size() - kShared.size()), "shared"};
 }
 
+const char* transport_of(const CommBenchOptions& options) {
+  if (!options.namespaces) return "shm";
+  return options.ranks > 2 ? "shm+tcp" : "tcp";
+}
+
 Json row_of(const Key& key, const std::vector<Program>& programs, const CommBenchOptions& options) {
   const auto [collective, memory] = name_and_memory(key.first);
   const std::size_t bytes = key.second;
@@ -110,7 +137,7 @@ Json row_of(const Key& key, const std::vector<Program>& programs, const CommBenc
   const double factor = bus_factor(collective, options.ranks);
   Json row{{"bench", "comm"},
            {"collective", collective},
-           {"transport", "shm"},
+           {"transport", transport_of(options)},
            {"algorithm", options.algorithm},
            {"memory", memory},
            {"ranks", options.ranks},
@@ -118,6 +145,7 @@ Json row_of(const Key& key, const std::vector<Program>& programs, const CommBenc
            {"us_p50", micros},
            {"us_p99", median(ours.p99.at(key))},
            {"verified", true}};
+  if (!options.link_rate.empty()) row["link_rate"] = options.link_rate;
   if (bytes == 0) return row;
   row["algbw_gbs"] = gigabytes_per_s(bytes, micros);
   row["busbw_gbs"] = gigabytes_per_s(bytes, micros) * factor;
@@ -188,7 +216,8 @@ comm::Algorithm find_algorithm(const std::string& name) {
 
 // The programs take turns, so that what the machine does meanwhile meets them all.
 void bench_comm(const CommBenchOptions& options) {
-  std::vector<Program> programs = find_programs(options);
+  const std::unique_ptr<NetworkPair> link = make_link(options);
+  std::vector<Program> programs = find_programs(options, link.get());
   run_rounds(programs);
   if (!options.json) print_head(programs);
   for (const auto& [key, times] : programs[0].times.p50) {

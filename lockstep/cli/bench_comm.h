@@ -17,6 +17,8 @@ struct CommSide {
   bool quick = false;
   comm::Algorithm algorithm = comm::Algorithm::automatic;
   std::vector<std::string> names = {};  // collectives; none: all
+  // Network namespaces for the first and the second half of the ranks; none: all share memory.
+  std::vector<std::string> networks = {};
 };
 
 std::vector<std::string> collective_names();
@@ -33,6 +35,8 @@ struct CommBenchOptions {
   int ranks = 2;
   std::string algorithm = "automatic";
   std::vector<std::string> names = {};
+  bool namespaces = false;     // two halves that a network connects
+  std::string link_rate = {};  // of that network; empty: as fast as it goes
 };
 void bench_comm(const CommBenchOptions& options);
 

@@ -87,6 +87,11 @@ void add_comm(CLI::App& bench, Action& action) {
       ->type_name("NAMES")
       ->delimiter(',')
       ->check(CLI::IsMember(collective_names()));
+  CLI::Option* namespaces = command->add_flag(
+      "--namespaces", options->namespaces,
+      "Half of the processes in each of two network namespaces with a link between (root)");
+  command->add_option("--link-rate", options->link_rate, "Of that link, as tc writes it: 1gbit")
+      ->needs(namespaces);
   command->callback([&action, options] {
     action = [options] {
       bench_comm(*options);
@@ -132,6 +137,7 @@ void add_comm_group(CLI::App& bench, Action& action) {
   group->add_option("--ranks", side->ranks)->required()->check(CLI::Range(1, 64));
   group->add_option("--algorithm", *algorithm);
   group->add_option("--collectives", side->names);
+  group->add_option("--networks", side->networks);
   group->add_flag("--quick", side->quick);
   group->callback([&action, side, algorithm] {
     action = [side, algorithm] {

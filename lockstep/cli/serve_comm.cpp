@@ -8,8 +8,14 @@
 #include <csignal>
 #include <cstring>
 #include <random>
+#include <thread>
 
+#include "lockstep/base/hmac.h"
+#include "lockstep/base/network_pair.h"
 #include "lockstep/cli/bench_comm.h"
+#include "lockstep/cluster/coordinator.h"
+#include "lockstep/cluster/rendezvous.h"
+#include "lockstep/comm/group.h"
 #include "lockstep/comm/transports/shm.h"
 
 namespace lockstep::cli {
@@ -203,8 +209,38 @@ void measure_memcpy(Communicator& comm, const CommSide& side) {
   comm.barrier();
 }
 
+// Over the network, to ranks that the first one gathers; `secret` is fresh for each run.
+std::unique_ptr<comm::Transport> connect_by_network(const CommSide& side, const std::string& secret,
+                                                    int rank) {
+  const std::size_t half = static_cast<std::size_t>(2 * rank / side.ranks);
+  NetworkPair::enter(side.networks.at(half));
+  const comm::Endpoint place{NetworkPair::address(0), 7077};
+  std::jthread coordinating;
+  if (rank == 0)
+    coordinating = std::jthread([&] {
+      cluster::CoordinatorOptions options;
+      options.listen = place;
+      options.secret = secret;
+      options.size = side.ranks;
+      cluster::Coordinator(options).run();
+    });
+  cluster::RendezvousOptions options;
+  options.coordinator = place;
+  options.secret = secret;
+  options.size = side.ranks;
+  options.rank = rank;
+  options.host = half == 0 ? "first" : "second";
+  cluster::Rendezvous rendezvous(options);
+  return comm::connect_group(rendezvous.bootstrap());
+}
+
+std::unique_ptr<comm::Transport> connect(const CommSide& side, const std::string& job, int rank) {
+  if (side.networks.empty()) return comm::connect_shm({job, rank, side.ranks});
+  return connect_by_network(side, job, rank);
+}
+
 int run_rank(const CommSide& side, const std::string& job, int rank) try {
-  Communicator comm(comm::connect_shm({job, rank, side.ranks}));
+  Communicator comm(connect(side, job, rank));
   for (const Collective& collective : kCollectives)
     if (side.names.empty() ||
         std::find(side.names.begin(), side.names.end(), collective.name) != side.names.end())

@@ -24,6 +24,10 @@ struct Transfer {
   int peer = 0;
   std::span<std::byte> bytes = {};  // a send reads them only
   std::size_t done = 0;             // how many have moved
+  // It moves on as long as others are waited for; the next exchange may bring it again. Transports
+  // that cannot leave it half done wait for it too, so what it needs of its peer must be in the
+  // peer's exchange of the same turn.
+  bool later = false;
 };
 
 // What a rank brings to a reduction in the canonical tree's order over `shards` shards.
@@ -47,7 +51,7 @@ class Transport {
   virtual int size() const = 0;
   virtual const std::string& host(int rank) const = 0;
 
-  // Moves all transfers on together until each is done: a rank that sends and receives at once
+  // Moves all transfers on together until each is done that is not for later: a rank that sends and receives at once
   // never waits for itself. Throws PeerLost, Timeout (naming a peer that has not done its part) or
   // Aborted; `operation` is for their messages. After an error the streams are broken for good.
   virtual void exchange(std::span<Transfer> transfers, Deadline deadline,

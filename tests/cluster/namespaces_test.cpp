@@ -37,7 +37,7 @@ class Namespaces : public ::testing::Test {
              comm::TransportKind kind = comm::TransportKind::automatic) {
     for (int rank = 0; rank < kRanks; ++rank)
       ranks_.emplace_back([=, this] {
-        pair_->enter(rank / 2);
+        NetworkPair::enter(pair_->path(rank / 2));
         std::jthread coordinating;
         if (rank == 0) coordinating = std::jthread([this] { coordinate(); });
         Communicator comm(connect(rank, kind));

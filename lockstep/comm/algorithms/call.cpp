@@ -2,6 +2,7 @@
 #include "lockstep/comm/algorithms/call.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace lockstep::comm {
 
@@ -10,15 +11,33 @@ void Exchange::send(int peer, std::span<const std::byte> bytes) {
   // A transfer has one type for both directions; a send only reads.
   const std::span<std::byte> same{const_cast<std::byte*>(bytes.data()), bytes.size()};
   transfers_.push_back({Transfer::Kind::send, peer, same});
+  turns_.push_back(std::numeric_limits<std::size_t>::max());
 }
 
-void Exchange::receive(int peer, std::span<std::byte> bytes) {
-  if (!bytes.empty()) transfers_.push_back({Transfer::Kind::receive, peer, bytes});
+void Exchange::receive(int peer, std::span<std::byte> bytes, std::size_t turn) {
+  if (bytes.empty()) return;
+  transfers_.push_back({Transfer::Kind::receive, peer, bytes});
+  turns_.push_back(turn);
 }
 
 void Exchange::run(const Call& call) {
+  for (Transfer& one : transfers_) one.later = false;
   if (!transfers_.empty()) call.transport.exchange(transfers_, call.deadline, call.operation);
   transfers_.clear();
+  turns_.clear();
+}
+
+void Exchange::run_turn(const Call& call, std::size_t turn) {
+  for (std::size_t i = 0; i < transfers_.size(); ++i) transfers_[i].later = turns_[i] > turn;
+  if (!transfers_.empty()) call.transport.exchange(transfers_, call.deadline, call.operation);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < transfers_.size(); ++i) {
+    if (transfers_[i].done == transfers_[i].bytes.size()) continue;
+    turns_[kept] = turns_[i];
+    transfers_[kept++] = transfers_[i];
+  }
+  transfers_.resize(kept);
+  turns_.resize(kept);
 }
 
 std::vector<Slice> cut(std::size_t elements, int parts) {

@@ -19,12 +19,18 @@ struct Call {
 class Exchange {
  public:
   void send(int peer, std::span<const std::byte> bytes);
-  void receive(int peer, std::span<std::byte> bytes);
+  // `turn`: see run_turn.
+  void receive(int peer, std::span<std::byte> bytes, std::size_t turn = 0);
   // Does them all, and forgets them.
   void run(const Call& call);
+  // Goes on until all is received that belongs to this turn or an earlier one. Everything else
+  // moves on meanwhile, and later: so the links are busy while this rank computes. All ranks must
+  // add the same transfers in the same turns.
+  void run_turn(const Call& call, std::size_t turn);
 
  private:
   std::vector<Transfer> transfers_;
+  std::vector<std::size_t> turns_;
 };
 
 // A part of an array of elements.

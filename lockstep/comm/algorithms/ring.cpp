@@ -2,6 +2,7 @@
 #include "lockstep/comm/algorithms/ring.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "lockstep/comm/fold.h"
 
@@ -10,11 +11,13 @@
 // adds the one that comes from the rank before, so that each ends with one slice complete; in n - 1
 // more steps the complete slices go round. A slice is added up in the order in which it passed the
 // ranks, which is why the bits hold for a fixed number of ranks only. Long data goes in blocks that
-// stay in the cache between arriving and being added.
+// stay in the cache between arriving and being added; some blocks go round at once, each a step
+// behind the other, so that the links are busy while one is added.
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kSliceBytes = 256 * 1024;
+constexpr std::size_t kSliceBytes = 128 * 1024;
+constexpr std::size_t kBlocks = 4;  // under way at once
 
 class Ring {
  public:
@@ -53,50 +56,90 @@ struct RingPart {
   }
 };
 
-void run_block(const Call& call, std::span<RingPart> parts, Element element, Reduction reduction) {
-  const std::size_t size = element_size(element);
-  Exchange exchange;
-  for (int step = 0; step + 1 < call.size(); ++step) {
-    for (RingPart& part : parts) {
-      part.received.resize(part.slice(step + 1, size).size());
-      exchange.send(part.ring.next(), part.slice(step, size));
-      exchange.receive(part.ring.before(), part.received);
+// One block on its way round all rings.
+class Block {
+ public:
+  Block(const Call& call, std::span<const int> steps, Element element, Reduction reduction)
+      : ranks_(call.size()),
+        size_(element_size(element)),
+        element_(element),
+        reduction_(reduction) {
+    for (const int step : steps) parts_.push_back({Ring(call, step), {}, {}, {}});
+  }
+
+  void begin(std::span<std::byte> data) {
+    const std::vector<Slice> shares = cut(data.size() / size_, static_cast<int>(parts_.size()));
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i].data = data.subspan(shares[i].begin * size_, shares[i].count() * size_);
+      parts_[i].slices = cut(shares[i].count(), ranks_);
     }
-    exchange.run(call);
-    for (RingPart& part : parts) {
-      const std::span<std::byte> own = part.slice(step + 1, size);
-      combine(element, reduction, part.received.data(), own.data(), own.data(), own.size() / size);
+    step_ = 0;
+  }
+  bool is_done() const { return step_ == 2 * (ranks_ - 1); }
+
+  void post(Exchange& exchange, std::size_t turn) {
+    for (RingPart& part : parts_) {
+      exchange.send(part.ring.next(), part.slice(place(), size_));
+      const std::span<std::byte> own = part.slice(place() + 1, size_);
+      if (adds()) part.received.resize(own.size());
+      exchange.receive(part.ring.before(), adds() ? std::span(part.received) : own, turn);
     }
   }
-  for (int step = -1; step + 2 < call.size(); ++step) {
-    for (RingPart& part : parts) {
-      exchange.send(part.ring.next(), part.slice(step, size));
-      exchange.receive(part.ring.before(), part.slice(step + 1, size));
+
+  // What was posted has come.
+  void settle() {
+    for (RingPart& part : parts_) {
+      const std::span<std::byte> own = part.slice(place() + 1, size_);
+      if (adds())
+        combine(element_, reduction_, part.received.data(), own.data(), own.data(),
+                own.size() / size_);
     }
-    exchange.run(call);
+    ++step_;
   }
-}
+
+ private:
+  bool adds() const { return step_ + 1 < ranks_; }
+  // The first n - 1 steps add; the others begin one place earlier, with what is complete.
+  int place() const { return adds() ? step_ : step_ - ranks_; }
+
+  int ranks_;
+  std::size_t size_;
+  Element element_;
+  Reduction reduction_;
+  int step_ = 0;
+  std::vector<RingPart> parts_;
+};
 
 }  // namespace
 
 void reduce_on_rings(const Call& call, std::span<const int> steps, std::span<std::byte> data,
                      Element element, Reduction reduction) {
-  if (call.size() == 1) return;
-  const std::size_t size = element_size(element);
-  const std::size_t block =
-      kSliceBytes / size * static_cast<std::size_t>(call.size()) * steps.size();
-  std::vector<RingPart> parts;
-  for (const int step : steps) parts.push_back({Ring(call, step), {}, {}, {}});
-  for (std::size_t begin = 0; begin < data.size() / size; begin += block) {
-    const Slice whole = piece({0, data.size() / size}, begin, block);
-    const std::vector<Slice> shares = cut(whole.count(), static_cast<int>(steps.size()));
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      parts[i].data =
-          data.subspan((whole.begin + shares[i].begin) * size, shares[i].count() * size);
-      parts[i].slices = cut(shares[i].count(), call.size());
-    }
-    run_block(call, parts, element, reduction);
+  if (call.size() == 1 || data.empty()) return;
+  const std::size_t width = kSliceBytes * static_cast<std::size_t>(call.size()) * steps.size();
+  std::vector<Block> blocks(std::min(kBlocks, (data.size() + width - 1) / width),
+                            Block(call, steps, element, reduction));
+  Exchange exchange;
+  std::deque<Block*> under_way;
+  std::size_t next = 0, posted = 0, settled = 0;
+  const auto begin = [&](Block& block) {
+    block.begin(data.subspan(next, std::min(width, data.size() - next)));
+    next += std::min(width, data.size() - next);
+  };
+  const auto post = [&](Block& block) {
+    block.post(exchange, posted++);
+    under_way.push_back(&block);
+  };
+  for (Block& block : blocks) begin(block);
+  for (Block& block : blocks) post(block);
+  while (!under_way.empty()) {
+    Block& block = *under_way.front();
+    under_way.pop_front();
+    exchange.run_turn(call, settled++);
+    block.settle();
+    if (block.is_done() && next < data.size()) begin(block);
+    if (!block.is_done()) post(block);
   }
+  exchange.run(call);
 }
 
 void ring_all_reduce(const Call& call, std::span<std::byte> data, Element element,

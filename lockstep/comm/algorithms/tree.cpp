@@ -2,6 +2,7 @@
 #include "lockstep/comm/algorithms/tree.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/fold.h"
@@ -11,13 +12,18 @@
 // all nodes in the order of the canonical tree (lockstep/base/shard_tree.h) and sends the sum to
 // everybody. That is a reduce-scatter and an all-gather: each rank sends and receives what a ring
 // would, in two hops instead of 2(n - 1), and a rank with several nodes sends that much more. The
-// slices go in chunks: one exchange carries the nodes of a chunk and the sums of the chunk before.
-// What is shorter than a few packets goes to everybody at once, and everybody adds it all.
+// slices go in chunks, and the nodes of some chunks are under way while an earlier one is added, so
+// that a link need not wait for the adding nor for its own delay. Between two ranks the order is:
+// the nodes of the first kAhead chunks, then in turn the sums of a chunk and the nodes of one
+// further on. What is shorter than a few packets goes to everybody at once, and everybody adds it
+// all.
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kSmall = 4096;         // bytes; below, one hop is worth more than the adding
-constexpr std::size_t kRound = 1024 * 1024;  // bytes that arrive in an exchange, about
+constexpr std::size_t kSmall = 4096;        // bytes; below, one hop is worth more than the adding
+constexpr std::size_t kRound = 512 * 1024;  // bytes that arrive for a chunk, about
+constexpr std::size_t kAhead = 4;           // chunks under way
+constexpr std::size_t kLast = std::numeric_limits<std::size_t>::max();  // turn
 
 // What belongs to the owners for good is cut into equal parts.
 std::vector<Slice> cut_for(const TreeGoal& goal, std::size_t elements, int parts) {
@@ -44,15 +50,17 @@ class TreeReduction {
     if (goal_.kind == TreeGoal::Kind::all && tree_.result.size() <= kSmall) return run_small();
     const std::size_t width = std::max<std::size_t>(kRound / (nodes() + 1) / 64 * 64, 1024);
     const std::size_t chunk = std::max<std::size_t>(width / size_, 1);
-    resize_buffers(chunk);
     const std::size_t longest = longest_slice();
-    const std::size_t rounds = (longest + chunk - 1) / chunk;
-    for (std::size_t round = 0; round <= rounds; ++round) {
-      if (round < rounds) bring_nodes(round * chunk, chunk);
-      if (round > 0) bring_sums((round - 1) * chunk, chunk);
-      exchange_.run(call_);
-      if (round < rounds) add(round * chunk, chunk);
+    const std::size_t chunks = (longest + chunk - 1) / chunk;
+    resize_buffers(chunk, std::min(kAhead, chunks));
+    for (std::size_t i = 0; i < std::min(kAhead, chunks); ++i) bring_nodes(i, chunk);
+    for (std::size_t i = 0; i < chunks; ++i) {
+      exchange_.run_turn(call_, i);
+      add(i, chunk);
+      bring_sums(i, chunk);
+      if (i + kAhead < chunks) bring_nodes(i + kAhead, chunk);
     }
+    exchange_.run(call_);
   }
 
  private:
@@ -81,13 +89,20 @@ class TreeReduction {
     return longest;
   }
 
-  void resize_buffers(std::size_t chunk) {
-    received_.resize((nodes() - (first_[me() + 1] - first_[me()])) * chunk * size_);
+  void resize_buffers(std::size_t chunk, std::size_t ahead) {
+    stride_ = (nodes() - (first_[me() + 1] - first_[me()])) * chunk * size_;
+    received_.resize(stride_ * ahead);
+    offsets_.resize(nodes());
     sources_.resize(nodes());
     for (std::size_t node = 0, place = 0; node < nodes(); ++node)
-      if (!is_mine(node)) sources_[node] = received_.data() + chunk * size_ * place++;
+      if (!is_mine(node)) offsets_[node] = chunk * size_ * place++;
     const bool keeps = goal_.kind == TreeGoal::Kind::one && goal_.root != call_.rank();
     if (keeps) own_sums_.resize(slices_[me()].count() * size_);
+  }
+
+  // Where a peer's node arrives for the chunk of that number.
+  std::byte* place(std::size_t node, std::size_t number) {
+    return received_.data() + number % kAhead * stride_ + offsets_[node];
   }
 
   std::span<std::byte> bytes(std::byte* base, const Slice& part) const {
@@ -106,46 +121,51 @@ class TreeReduction {
   }
 
   // The nodes' part of a chunk of every slice: out to the owners, in from everybody.
-  void bring_nodes(std::size_t offset, std::size_t chunk) {
-    const Slice own = own_piece(offset, chunk);
+  void bring_nodes(std::size_t number, std::size_t chunk) {
+    const Slice own = own_piece(number * chunk, chunk);
     for (const int peer : others(call_)) {
-      const Slice part = piece(slice(peer), offset, chunk);
+      const Slice part = piece(slice(peer), number * chunk, chunk);
       for (const std::byte* node : tree_.nodes) exchange_.send(peer, bytes(node, part));
       const auto from = static_cast<std::size_t>(peer);
       for (std::size_t node = first_[from]; node < first_[from + 1]; ++node)
-        exchange_.receive(peer, {const_cast<std::byte*>(sources_[node]), own.count() * size_});
+        exchange_.receive(peer, {place(node, number), own.count() * size_}, number);
     }
   }
 
-  void add(std::size_t offset, std::size_t chunk) {
-    const Slice own = own_piece(offset, chunk);
+  void add(std::size_t number, std::size_t chunk) {
+    const Slice own = own_piece(number * chunk, chunk);
     if (own.count() == 0) return;
+    for (std::size_t node = 0; node < nodes(); ++node)
+      if (!is_mine(node)) sources_[node] = place(node, number);
     for (std::size_t i = 0; i < tree_.nodes.size(); ++i)
       sources_[first_[me()] + i] = tree_.nodes[i] + own.begin * size_;
     fold_.run(sources_, own_target(own), own.count());
   }
 
-  void bring_sums(std::size_t offset, std::size_t chunk) {
+  void bring_sums(std::size_t number, std::size_t chunk) {
     if (goal_.kind == TreeGoal::Kind::owner) return;
-    const Slice own = own_piece(offset, chunk);
+    const Slice own = own_piece(number * chunk, chunk);
     const bool all = goal_.kind == TreeGoal::Kind::all;
     for (const int peer : others(call_)) {
       if (all || peer == goal_.root) exchange_.send(peer, {own_target(own), own.count() * size_});
       if (all || call_.rank() == goal_.root)
-        exchange_.receive(peer, bytes(tree_.result.data(), piece(slice(peer), offset, chunk)));
+        exchange_.receive(
+            peer, bytes(tree_.result.data(), piece(slice(peer), number * chunk, chunk)), kLast);
     }
   }
 
   void run_small() {
     const std::size_t count = tree_.result.size() / size_;
-    resize_buffers(count);
+    resize_buffers(count, 1);
     for (const int peer : others(call_)) {
       for (const std::byte* node : tree_.nodes) exchange_.send(peer, {node, tree_.result.size()});
       const auto from = static_cast<std::size_t>(peer);
       for (std::size_t node = first_[from]; node < first_[from + 1]; ++node)
-        exchange_.receive(peer, {const_cast<std::byte*>(sources_[node]), tree_.result.size()});
+        exchange_.receive(peer, {place(node, 0), tree_.result.size()});
     }
     exchange_.run(call_);
+    for (std::size_t node = 0; node < nodes(); ++node)
+      if (!is_mine(node)) sources_[node] = place(node, 0);
     for (std::size_t i = 0; i < tree_.nodes.size(); ++i)
       sources_[first_[me()] + i] = tree_.nodes[i];
     fold_.run(sources_, tree_.result.data(), count);
@@ -158,7 +178,9 @@ class TreeReduction {
   std::vector<Slice> slices_;
   std::vector<std::size_t> first_;  // each rank's first node, and the number of all
   Fold fold_;
-  std::vector<std::byte> received_;
+  std::vector<std::byte> received_;   // kAhead chunks of all nodes of others
+  std::size_t stride_ = 0;            // of a chunk there
+  std::vector<std::size_t> offsets_;  // of a node in a chunk
   std::vector<std::byte> own_sums_;
   std::vector<const std::byte*> sources_;  // of the chunk at hand, by node
   Exchange exchange_;

@@ -195,7 +195,7 @@ void Lifeline::throw_timeout(std::span<const Transfer> transfers, std::string_vi
                              Deadline begin) {
   const Transfer* late = nullptr;
   for (const Transfer& one : transfers)
-    if (one.done < one.bytes.size()) {
+    if (one.done < one.bytes.size() && !one.later) {
       late = &one;
       ask(one.peer);
     }

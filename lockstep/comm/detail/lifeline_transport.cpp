@@ -15,7 +15,7 @@ constexpr auto kLeft = std::chrono::seconds(1);
 
 int first_unfinished(std::span<const Transfer> transfers) {
   for (const Transfer& one : transfers)
-    if (one.done < one.bytes.size()) return one.peer;
+    if (one.done < one.bytes.size() && !one.later) return one.peer;
   return -1;
 }
 

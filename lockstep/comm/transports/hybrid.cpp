@@ -101,6 +101,9 @@ class HybridTransport final : public Transport {
   void join_host(const Bootstrap& bootstrap, const std::vector<std::string>& jobs);
   void watch(int peer, Deadline deadline, std::string_view operation);
   int place(int rank) const { return place_[static_cast<std::size_t>(rank)]; }
+  bool is_inside(const Transfer& one) const;
+  void exchange_both(InsideTransfers& inside, std::span<Transfer> outside, Deadline deadline,
+                     std::string_view operation);
   void exchange_inside(InsideTransfers& inside, Deadline deadline, std::string_view operation);
 
   std::unique_ptr<Transport> owner_;
@@ -149,27 +152,35 @@ void HybridTransport::exchange_inside(InsideTransfers& inside, Deadline deadline
   inside_->exchange(inside.placed(), deadline, operation);
 }
 
+bool HybridTransport::is_inside(const Transfer& one) const {
+  return inside_ && one.peer >= 0 && one.peer < size() && place(one.peer) >= 0;
+}
+
 void HybridTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
                                std::string_view operation) {
   begin_ = Clock::now();
   InsideTransfers inside(inside_.get());
   std::vector<Transfer> outside;
-  for (const Transfer& one : transfers) {
-    const bool known = one.peer >= 0 && one.peer < size() && inside_;
-    if (known && place(one.peer) >= 0)
+  for (const Transfer& one : transfers)
+    if (is_inside(one))
       inside.add(one, place(one.peer));
     else
       outside.push_back(one);
-  }
   if (outside.empty() && !inside.is_empty())
     exchange_inside(inside, deadline, operation);
-  else {
-    const auto alone = [](detail::LifelineTransport* one) { one->accompany(nullptr); };
-    const std::unique_ptr<detail::LifelineTransport, decltype(alone)> guard(&between_);
-    if (!inside.is_empty()) between_.accompany(&inside);
-    between_.exchange(outside, deadline, operation);
-  }
-  for (Transfer& one : transfers) one.done = one.bytes.size();
+  else
+    exchange_both(inside, outside, deadline, operation);
+  std::size_t in = 0, out = 0;
+  for (Transfer& one : transfers)
+    one.done = is_inside(one) ? inside.placed()[in++].done : outside[out++].done;
+}
+
+void HybridTransport::exchange_both(InsideTransfers& inside, std::span<Transfer> outside,
+                                    Deadline deadline, std::string_view operation) {
+  const auto alone = [](detail::LifelineTransport* one) { one->accompany(nullptr); };
+  const std::unique_ptr<detail::LifelineTransport, decltype(alone)> guard(&between_);
+  if (!inside.is_empty()) between_.accompany(&inside);
+  between_.exchange(outside, deadline, operation);
 }
 
 bool HybridTransport::tree_reduce(const TreeCall& tree, Deadline deadline,

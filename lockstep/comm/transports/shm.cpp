@@ -18,6 +18,8 @@ std::string random_job() {
   return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
 }
 
+bool is_needed(const Transfer& one) { return !one.later && one.done < one.bytes.size(); }
+
 }  // namespace
 
 namespace detail {
@@ -38,7 +40,7 @@ void ShmTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
   waiter_.check_verdict(operation);
   while (true) {
     const bool moved = move_open(transfers);
-    if (open_.empty()) return;
+    if (std::none_of(transfers.begin(), transfers.end(), is_needed)) return;
     if (!moved) waiter_.wait([this] { return blocker(); }, deadline, operation);
   }
 }

@@ -362,6 +362,7 @@ void UcxTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
   const Deadline begin = Clock::now();
   if (broken_ && !transfers.empty())
     lifeline_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
+  for (Transfer& one : transfers) one.later = false;  // UCX works on them until they are done
   start(transfers);
   try {
     complete(transfers, deadline, operation);
