@@ -51,9 +51,10 @@ class Transport {
   virtual int size() const = 0;
   virtual const std::string& host(int rank) const = 0;
 
-  // Moves all transfers on together until each is done that is not for later: a rank that sends and receives at once
-  // never waits for itself. Throws PeerLost, Timeout (naming a peer that has not done its part) or
-  // Aborted; `operation` is for their messages. After an error the streams are broken for good.
+  // Moves all transfers on together until each is done that is not for later: a rank that sends and
+  // receives at once never waits for itself. Throws PeerLost, Timeout (naming a peer that has not
+  // done its part) or Aborted; `operation` is for their messages. After an error the streams are
+  // broken for good.
   virtual void exchange(std::span<Transfer> transfers, Deadline deadline,
                         std::string_view operation) = 0;
 
