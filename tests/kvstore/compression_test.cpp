@@ -214,7 +214,7 @@ TEST(Compression, APayloadThatCannotBeIsCorruptAndChangesNothing) {
   EXPECT_EQ(refused("2bit", [](std::byte* p) { p[3] = std::byte{0xbf}; }).substr(0, 30),
             "2bit: the step of block 0 is -");
   EXPECT_EQ(refused("1bit", [](std::byte* p) { p[3] = std::byte{0xbf}; }).substr(0, 30),
-            "1bit: the mean of block 0 is -");
+            "1bit: the step of block 0 is -");
   EXPECT_EQ(refused("topk:0.03", [](std::byte* p) { p[8] = std::byte{65}; }).substr(0, 32),
             "topk: the payload has place 65, ");
   EXPECT_EQ(refused("topk:0.03", [](std::byte* p) { std::memcpy(p + 8, p, 4); }).substr(0, 28),
