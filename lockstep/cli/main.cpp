@@ -1,4 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/cli.h"
+#include <fcntl.h>
 
-int main(int argc, char** argv) { return lockstep::cli::run(argc, argv); }
+#include <initializer_list>
+
+#include "lockstep/cli/cli.h"
+#include "lockstep/comm/transports/ucx.h"
+
+namespace {
+
+// A file or a pipe must never become the standard input, output or error that nobody gave us. What
+// was closed still cannot be read or written, but for errors, which nobody wants to hear.
+void occupy_standard_streams() {
+  for (const int stream : {0, 1, 2})
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", stream == 1 ? O_RDONLY : O_WRONLY);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  occupy_standard_streams();
+  lockstep::comm::release_ucx_signals();
+  return lockstep::cli::run(argc, argv);
+}

@@ -113,6 +113,8 @@ Socket listen_on(const Endpoint& endpoint) {
   const Addresses list = resolve(endpoint, AI_PASSIVE);
   Socket socket = make_socket(list->ai_family);
   set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  // "::" is for both kinds of addresses, whatever the system's default.
+  if (list->ai_family == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (::bind(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 ||
       ::listen(socket.fd(), SOMAXCONN) != 0)
     throw IoError("{}: cannot listen: {}", to_string(endpoint), std::strerror(errno));

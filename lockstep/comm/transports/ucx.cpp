@@ -35,8 +35,8 @@ ucs_log_func_rc_t drop_log(const char*, unsigned, const char*, ucs_log_level_t,
 
 void keep_to_itself() {
   static const bool done = [] {
-    for (int signal : {SIGILL, SIGBUS, SIGFPE, SIGSEGV}) ucs_debug_disable_signal(signal);
     ucs_log_push_handler(drop_log);
+    for (int signal : {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV}) ucs_debug_disable_signal(signal);
     return true;
   }();
   (void)done;
@@ -405,6 +405,8 @@ void UcxTransport::close_all(bool force, Deadline deadline) {
 }  // namespace
 
 bool has_ucx() { return true; }
+
+void release_ucx_signals() { keep_to_itself(); }
 
 std::unique_ptr<Transport> connect_ucx(const Bootstrap& bootstrap) {
   return std::make_unique<UcxTransport>(bootstrap);
