@@ -52,9 +52,9 @@ std::string quoted(std::string word, bool in_command = false) {
 }
 
 std::string metadata(const KubernetesJob& job) {
-  std::string text = fmt::format("metadata:\n  name: {}\n", job.name);
-  if (!job.name_space.empty()) text += fmt::format("  namespace: {}\n", job.name_space);
-  return text + fmt::format("  labels:\n    lockstep-job: {}\n", job.name);
+  std::string text = fmt::format("metadata:\n  name: {}\n", quoted(job.name));
+  if (!job.name_space.empty()) text += fmt::format("  namespace: {}\n", quoted(job.name_space));
+  return text + fmt::format("  labels:\n    lockstep-job: {}\n", quoted(job.name));
 }
 
 std::string service(const KubernetesJob& job) {
@@ -64,7 +64,7 @@ std::string service(const KubernetesJob& job) {
              "spec:\n  clusterIP: None\n  publishNotReadyAddresses: true\n"
              "  selector:\n    lockstep-job: {}\n"
              "  ports:\n  - name: coordinator\n    port: {}\n",
-             job.name, kPort);
+             quoted(job.name), kPort);
 }
 
 std::string variable(const char* name, const std::string& value) {
@@ -113,7 +113,7 @@ std::string indexed_job(const KubernetesJob& job) {
              "  template:\n    metadata:\n      labels:\n        lockstep-job: {1}\n"
              "    spec:\n      subdomain: {1}\n      restartPolicy: Never\n"
              "      containers:\n",
-             job.workers, job.name) +
+             job.workers, quoted(job.name)) +
          container(job);
 }
 
@@ -121,8 +121,8 @@ std::string introduction(const KubernetesJob& job) {
   const std::string in = job.name_space.empty() ? "" : " --namespace " + job.name_space;
   return fmt::format(
       "# Before the first time, the secret by which workers know each other:\n"
-      "#   kubectl create secret generic {}-secret{} --from-literal=secret=$(openssl rand -hex "
-      "32)\n"
+      "#   openssl rand -hex 32 | kubectl create secret generic {}-secret{} "
+      "--from-file=secret=/dev/stdin\n"
       "# The results are rank 0's: kubectl logs -f -l batch.kubernetes.io/job-completion-index=0,"
       "lockstep-job={}{}\n",
       job.name, in, job.name, in);

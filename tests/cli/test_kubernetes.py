@@ -43,6 +43,15 @@ def test_the_manifest_is_an_indexed_job_and_a_headless_service(lockstep):
     assert container["resources"] == {"requests": limits, "limits": limits}
 
 
+def test_a_name_is_text_whatever_yaml_takes_it_for(lockstep):
+    service, job = manifest(lockstep, "--name", "true", "--image", "x", "--workers", 2,
+                            "--namespace", "null")
+    for one in (service, job):
+        assert one["metadata"] == {"name": "true", "namespace": "null",
+                                   "labels": {"lockstep-job": "true"}}
+    assert job["spec"]["template"]["spec"]["subdomain"] == "true"
+
+
 def variables_of(job):
     (container,) = job["spec"]["template"]["spec"]["containers"]
     return {one["name"]: one.get("value", one.get("valueFrom")) for one in container["env"]}
