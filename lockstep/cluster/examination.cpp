@@ -106,10 +106,10 @@ class Examiner {
         comm::knock(comm::parse_endpoint(doors[rank]), result_.members[own].address,
                     meeting_.place.secret, 0, comm::Clock::now() + kKnock, "connection");
       } catch (const Error& error) {
-        failures.text(fmt::format("{}", rank)).text(error.what());
+        failures.number(static_cast<std::int64_t>(rank)).text(error.what());
       }
     }
-    return failures.text("").bytes();
+    return failures.number(-1).bytes();
   }
 
   void knock_everywhere() {
@@ -119,8 +119,12 @@ class Examiner {
     const auto all = rendezvous_->all_gather(try_to_reach(doors), patience);
     for (std::size_t from = 0; from < all.size(); ++from) {
       detail::FieldReader fields(all[from]);
-      for (std::string to; !(to = fields.text()).empty();)
-        result_.unreachable.push_back({static_cast<int>(from), std::stoi(to), fields.text()});
+      for (std::int64_t to; (to = fields.number()) >= 0;) {
+        if (to >= static_cast<std::int64_t>(all.size()))
+          throw Corrupt("doctor: rank {} tried rank {} of {}", from, to, all.size());
+        result_.unreachable.push_back(
+            {static_cast<int>(from), static_cast<int>(to), fields.text()});
+      }
     }
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/cluster/detail/environment.h"
@@ -12,7 +13,7 @@ namespace lockstep::cluster::detail {
 namespace {
 
 constexpr int kMostRanks = 1 << 20;
-constexpr std::size_t kInvitationBytes = 4096;
+constexpr std::size_t kInvitationBytes = 1 << 16;
 
 std::optional<Place> place_from(const char* rank_name, const char* size_name) {
   const auto rank = variable(rank_name);
@@ -52,6 +53,17 @@ Invitation host_meeting(Meeting& meeting, const comm::Communicator& group,
   for (const std::string& address : addresses)
     invitation.endpoints.push_back({address, meeting.coordinator->port()});
   return invitation;
+}
+
+// Where it fails the others hear why: to leave MPI's group, rank 0 would wait for them.
+Invitation host_or_abort(Meeting& meeting, comm::Communicator& group,
+                         std::chrono::milliseconds timeout) {
+  try {
+    return host_meeting(meeting, group, timeout);
+  } catch (const std::exception& error) {
+    group.abort(error.what());
+    throw;
+  }
 }
 
 Invitation share(const Invitation& own, comm::Communicator& group,
@@ -101,7 +113,7 @@ Meeting meet_by_mpi(const Place& place, std::chrono::milliseconds timeout) {
   Meeting meeting{place};
   comm::Communicator group(connect_by_mpi(place));
   Invitation invitation;
-  if (place.rank == 0) invitation = host_meeting(meeting, group, timeout);
+  if (place.rank == 0) invitation = host_or_abort(meeting, group, timeout);
   invitation = share(invitation, group, timeout);
   meeting.place.coordinator =
       place.rank == 0 ? invitation.endpoints[0] : find_coordinator(invitation, timeout);

@@ -24,14 +24,17 @@ std::string system_host_name() {
   return name;
 }
 
-// Equal for processes that can share memory: the same boot of the same machine, the same /dev/shm.
+// Equal for processes that can share memory: the same boot of the same machine, the same /dev/shm,
+// the same numbers of processes.
 std::string machine_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
   std::getline(file, boot);
-  struct stat memory {};
+  struct stat memory {
+  }, processes{};
   ::stat("/dev/shm", &memory);
-  return fmt::format("{} {}", boot, memory.st_dev);
+  ::stat("/proc/self/ns/pid", &processes);
+  return fmt::format("{} {} {}", boot, memory.st_dev, processes.st_ino);
 }
 
 std::string join_fields(const RendezvousOptions& options) {

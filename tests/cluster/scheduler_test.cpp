@@ -10,6 +10,7 @@
 #include "lockstep/cluster/detail/host_list.h"
 #include "lockstep/cluster/detail/meeting_file.h"
 #include "lockstep/cluster/job.h"
+#include "lockstep/comm/interfaces.h"
 #include "tests/cluster/child.h"
 #include "tests/message.h"
 #include "tests/temporary_folder.h"
@@ -80,6 +81,27 @@ TEST(HostList, ThatMakesNoSenseIsNamed) {
             "host list: 'a' in 'n[a]', expected a number");
   EXPECT_EQ(message_of<InvalidArgument>([] { expand_host_list("n[5-3]"); }),
             "host list: '5-3' in 'n[5-3]', expected a range");
+}
+
+TEST(MeetingAddresses, OfAnInterfaceThatOnlyItsOwnLinkSeesAreRefused) {
+  for (const comm::Interface& one : comm::list_interfaces())
+    if (one.address.starts_with("fe80:")) {
+      const auto meet = [&] { detail::meeting_addresses(one.address, ""); };
+      EXPECT_TRUE(contains(message_of<NotFound>(meet), "has only an address of its own link"));
+      return;
+    }
+  GTEST_SKIP() << "no interface has such an address";
+}
+
+TEST(Coordinator, IsFoundAtTheSecondAddressThoughTheFirstLeadsNowhere) {
+  CoordinatorOptions options;
+  options.secret = "hush";
+  const detail::OwnCoordinator coordinator(options);
+  const detail::Invitation invitation{{{"127.0.0.9", 1}, {"127.0.0.1", coordinator.port()}},
+                                      options.secret};
+  const auto begin = comm::Clock::now();
+  EXPECT_EQ(detail::find_coordinator(invitation, 60s).port, coordinator.port());
+  EXPECT_LT(comm::Clock::now() - begin, 20s);
 }
 
 TEST(SchedulerPlace, ComesFromTheVariablesOfMpirunSrunAndKubernetes) {

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/detail/own_coordinator.h"
 
+#include <algorithm>
 #include <exception>
 #include <sstream>
+#include <thread>
 
 #include "lockstep/comm/gate.h"
 #include "lockstep/comm/interfaces.h"
 
 namespace lockstep::cluster::detail {
 namespace {
+
+// One address must not use up the time of the others.
+constexpr auto kKnock = std::chrono::milliseconds(2000), kPause = std::chrono::milliseconds(20);
 
 bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
@@ -57,7 +62,12 @@ OwnCoordinator::OwnCoordinator(const CoordinatorOptions& options)
       }) {}
 
 std::vector<std::string> meeting_addresses(const std::string& interface, const std::string& other) {
-  if (!interface.empty()) return addresses_of(comm::find_interfaces(interface));
+  if (!interface.empty()) {
+    const auto addresses = addresses_of(comm::find_interfaces(interface));
+    if (!addresses.empty()) return addresses;
+    throw NotFound("interface '{}': has only an address of its own link, expected one of {}",
+                   interface, comm::to_string(comm::list_interfaces()));
+  }
   std::vector<std::string> addresses = addresses_of(comm::interfaces_towards({other, 1}));
   if (addresses.empty()) addresses = addresses_of(comm::list_interfaces());
   std::erase_if(addresses, is_loopback);
@@ -75,16 +85,21 @@ std::string listen_address(const std::vector<std::string>& addresses) {
 }
 
 comm::Endpoint find_coordinator(const Invitation& invitation, std::chrono::milliseconds patience) {
-  std::exception_ptr last;
-  for (const comm::Endpoint& one : invitation.endpoints) {
-    try {
-      comm::knock(one, "", invitation.secret, 0, comm::Clock::now() + patience, "rendezvous");
-      return one;
-    } catch (const Error&) {
-      last = std::current_exception();
+  const auto deadline = comm::Clock::now() + patience;
+  while (true) {
+    std::exception_ptr last;
+    for (const comm::Endpoint& one : invitation.endpoints) {
+      try {
+        const auto until = comm::Clock::now() + std::min(kKnock, patience);
+        comm::knock(one, "", invitation.secret, 0, until, "rendezvous");
+        return one;
+      } catch (const Error&) {
+        last = std::current_exception();
+      }
     }
+    if (comm::Clock::now() + kPause >= deadline) std::rethrow_exception(last);
+    std::this_thread::sleep_for(kPause);
   }
-  std::rethrow_exception(last);
 }
 
 }  // namespace lockstep::cluster::detail
