@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <exception>
 #include <filesystem>
 
 #include "lockstep/base/version.h"
@@ -89,7 +90,9 @@ class Agent {
         child.mask = signals_.mask_before();
         children_.start(child);
       }
-    } catch (const Error& error) {
+    } catch (const Gone&) {
+      throw;
+    } catch (const std::exception& error) {
       say(FrameKind::failure, FieldWriter().text(error.what()));
     }
   }
@@ -119,7 +122,7 @@ int run_agent(const AgentOptions& options) {
     Agent(options).run();
   } catch (const Gone&) {
     return 0;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return 1;  // the launcher speaks another language
   }
   return 1;

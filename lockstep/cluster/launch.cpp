@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/version.h"
@@ -69,12 +71,19 @@ class Launcher {
       is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
     connect(all);
   }
+  // All at once, before each is waited for.
+  ~Launcher() {
+    for (Host& host : hosts_) host.link.hang_up();
+  }
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
 
   LaunchResult run() {
     await_hosts();
     meet();
     for (Host& host : hosts_) start_workers(host);
     while (running() > 0) turn();
+    for (Host& host : hosts_) host.link.hang_up();
     for (Host& host : hosts_) host.link.close();
     return std::move(result_);
   }
@@ -119,21 +128,31 @@ class Launcher {
 
   void greet(Host& host) {
     host.link.move_on();
-    while (!host.is_there) {
-      const std::optional<Frame> frame = host.link.next();
-      if (!frame) break;
-      FieldReader fields(frame->fields);
-      const std::string its_version = fields.text();
-      if (its_version != version())
-        throw comm::Refused(fmt::format("launch: {}: has lockstep {}, this is {}", host.link.host(),
-                                        its_version, version()));
-      host.our_address = fields.text();
-      host.is_there = true;
+    try {
+      if (const auto frame = host.is_there ? std::nullopt : host.link.next())
+        take_hello(host, *frame);
+    } catch (const Corrupt& error) {
+      throw not_understood(host, error);
     }
     while (host.link.next_remark()) {
     }
     if (!host.is_there && host.link.is_closed())
       throw IoError("launch: {}: {}", host.link.host(), host.link.why_closed());
+  }
+
+  void take_hello(Host& host, const Frame& frame) {
+    if (frame.kind != FrameKind::hello) throw Corrupt("it does not say hello first");
+    FieldReader fields(frame.fields);
+    const std::string its_version = fields.text();
+    if (its_version != version())
+      throw comm::Refused(fmt::format("launch: {}: has lockstep {}, this is {}", host.link.host(),
+                                      its_version, version()));
+    host.our_address = fields.text();
+    host.is_there = true;
+  }
+
+  static IoError not_understood(const Host& host, const Corrupt& error) {
+    return IoError("launch: {}: the agent is not understood: {}", host.link.host(), error.what());
   }
 
   [[noreturn]] void fail_silent() const {
@@ -155,13 +174,16 @@ class Launcher {
     const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& host) {
       return address_for(host).find(':') != std::string::npos;
     });
-    if (!is_one_machine_) options.listen.host = has_v6 ? "::" : "0.0.0.0";
+    if (!is_one_machine_)
+      options.listen.host = has_v6 ? "::" : "0.0.0.0";
+    else if (!options_.coordinator.host.empty())
+      options.listen.host = options_.coordinator.host;
     coordinator_.emplace(options);
     // What it has to complain about, the members hear and say.
     meeting_ = std::jthread([this](const std::stop_token& stop) {
       try {
         coordinator_->run(stop);
-      } catch (const Error&) {
+      } catch (const std::exception&) {
       }
     });
   }
@@ -205,7 +227,7 @@ class Launcher {
     wait();
     for (Host& host : hosts_) hear(host);
     while (const auto number = signals_.next()) pass_on(*number);
-    if (deadline_ && Clock::now() > *deadline_) kill_all();
+    if (deadline_ && Clock::now() > *deadline_) killed_ ? give_up() : kill_all();
   }
 
   void hear(Host& host) {
@@ -214,11 +236,12 @@ class Launcher {
     try {
       while (const auto frame = host.link.next()) handle(host, *frame);
     } catch (const Corrupt& error) {
-      throw IoError("launch: {}: the agent is not understood: {}", host.link.host(), error.what());
+      throw not_understood(host, error);
     }
     while (const auto remark = host.link.next_remark())
-      if (!remark->empty()) fmt::print(stderr, "[{}] {}\n", host.link.host(), *remark);
-    if (host.link.is_closed()) lose(host);
+      if (!remark->empty())
+        std::fputs(fmt::format("[{}] {}\n", host.link.host(), *remark).c_str(), stderr);
+    if (host.link.is_closed()) lose(host, host.link.why_closed());
   }
 
   void handle(Host& host, const Frame& frame) {
@@ -238,8 +261,14 @@ class Launcher {
     }
   }
 
-  void lose(Host& host) {
-    const std::string why = host.link.why_closed();
+  // An agent that hangs, or a worker that not even SIGKILL ends.
+  void give_up() {
+    for (Host& host : hosts_)
+      lose(host, fmt::format("it did not end within {:.1f} s of being killed",
+                             std::chrono::duration<double>(options_.grace).count()));
+  }
+
+  void lose(Host& host, const std::string& why) {
     for (const int rank : std::vector<int>(host.ranks)) {
       WorkerEnd end{rank};
       end.lost = why;
@@ -269,7 +298,7 @@ class Launcher {
   }
 
   void kill_all() {
-    killed_ = true;
+    if (std::exchange(killed_, true)) return;
     signal_all(SIGKILL);
     deadline_ = Clock::now() + options_.grace;
   }

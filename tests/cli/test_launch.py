@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """lockstep launch: on this machine, and through a real sshd on what looks like two hosts."""
+import fcntl
 import os
+import pty
 import random
 import signal
 import socket
+import subprocess
+import termios
+import time
 import uuid
 
 import pytest
@@ -115,10 +120,24 @@ def test_what_a_worker_started_itself_goes_with_the_job(lockstep):
     wait_until(lambda: not any(is_running(pid) for pid in pids))
 
 
+def tree_of(process, size):
+    wait_until(lambda: len(descendants(process)) == size)
+    return descendants(process)
+
+
+def test_killing_the_agent_leaves_nothing_not_even_behind_a_shell(lockstep):
+    process = lockstep.start("launch", "--workers", 2, "--", *shell("sleep 1000; true"))
+    pids = tree_of(process, 6)
+    os.kill(next(pid for pid in pids if parents()[pid] == process.pid), signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert last_line(errors).startswith("lockstep: worker 0 was lost: "), errors
+    wait_until(lambda: not any(is_running(pid) for pid in pids))
+
+
 def test_killing_the_launcher_leaves_nothing_not_even_behind_a_shell(lockstep):
     process = lockstep.start("launch", "--workers", 2, "--", *shell("sleep 1000; true"))
-    wait_until(lambda: len(descendants(process)) == 5)  # an agent, two shells, two sleeps
-    pids = descendants(process)
+    pids = tree_of(process, 6)  # an agent, its keeper, two shells, two sleeps
     process.kill()
     process.communicate()
     wait_until(lambda: not any(is_running(pid) for pid in pids))
@@ -147,6 +166,96 @@ def test_one_ctrl_c_ends_programs_that_know_nothing_of_it(lockstep):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
+
+
+def test_an_agent_that_hangs_cannot_keep_the_launcher(lockstep):
+    process = lockstep.start("launch", "--workers", 2, "--", "sleep", 1000)
+    wait_until(lambda: len(workers_of(process)) == 2)
+    pids = descendants(process)
+    os.kill(next(pid for pid in pids if parents()[pid] == process.pid), signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "did not end within 10.0 s of being killed" in last_line(errors)
+    wait_until(lambda: not any(is_running(pid) for pid in pids))
+
+
+def test_a_worker_that_never_stops_talking_is_stopped(lockstep):
+    endless = shell("test $LOCKSTEP_RANK = 0 || exec yes; exec sleep 1000")
+    with open(os.devnull, "w") as nothing:
+        process = subprocess.Popen([PROGRAM, "launch", "--workers", "2", "--", *endless],
+                                   stdout=nothing, stderr=nothing)
+    wait_until(lambda: len(workers_of(process)) == 2)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=30) == 130
+
+
+def test_a_line_without_end_is_cut(lockstep):
+    outcome = lockstep.run("launch", "--workers", 2, "--", *shell(
+        "test $LOCKSTEP_RANK = 0 || head -c 200000 /dev/zero | tr '\\0' x"), status=0)
+    lines = outcome.err.splitlines()
+    assert len(lines) > 1 and sum(line.count("x") for line in lines) == 200000
+
+
+def test_a_terminal_that_closes_ends_the_job(lockstep):
+    process = lockstep.start("launch", "--workers", 2, "--", PROGRAM, "train", "mnist-mlp", *LONG)
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= 1 or process.poll() is not None)
+    process.send_signal(signal.SIGHUP)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 129, errors
+
+
+def test_errors_that_cannot_be_written_do_not_end_the_job(lockstep):
+    with open("/dev/full", "w") as full:
+        process = subprocess.run([PROGRAM, "launch", "--workers", "2", "--",
+                                  *shell("test $LOCKSTEP_RANK = 0 || echo words")],
+                                 stderr=full, timeout=30)
+    assert process.returncode == 0
+
+
+def test_nohup_is_respected(lockstep):
+    process = subprocess.Popen(["nohup", PROGRAM, "launch", "--workers", "2", "--", "sleep", "2"],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: len(workers_of(process)) == 2)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=30) == 0
+
+
+def test_signals_that_whoever_started_us_ignored(lockstep):
+    process = subprocess.run([PROGRAM, "launch", "--workers", "2", "--", "true"], timeout=30,
+                             preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    assert process.returncode == 0
+
+
+def test_standard_streams_that_are_closed(lockstep):
+    words = shell("touch done$LOCKSTEP_RANK; echo out; echo err >&2; true")
+    process = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", PROGRAM, "launch", "--workers", "2", "--",
+         *words], timeout=30, cwd=lockstep.folder)
+    assert process.returncode == 0
+    assert all((lockstep.folder / f"done{rank}").exists() for rank in range(2))
+
+
+def test_a_worker_that_wants_the_terminal_is_not_stopped(lockstep):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [PROGRAM, "launch", "--workers", "2", "--",
+         *shell("test $LOCKSTEP_RANK != 0 || { stty -echo; cat; touch done; }; true")],
+        cwd=lockstep.folder, stdin=theirs, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(theirs)
+    assert process.wait(timeout=30) == 0
+    os.close(ours)
+    assert (lockstep.folder / "done").exists()
+
+
+def test_a_given_coordinator_is_where_a_job_of_one_machine_meets(lockstep):
+    job = lockstep.run("launch", "--workers", 2, "--coordinator", "127.0.0.3", "--", PROGRAM,
+                       "train", "mnist-mlp", *FEW)
+    assert job.status == 0, job.err
 
 
 @pytest.mark.parametrize("words, complaint", [

@@ -15,6 +15,10 @@
 namespace lockstep::cluster::detail {
 namespace {
 
+// Of one worker in one turn: one that never stops talking must not keep us from all others. More
+// than a pipe holds.
+constexpr int kMostBlocks = 16;
+
 struct Pipe {
   comm::Socket read, write;
 };
@@ -38,7 +42,12 @@ struct Failure {
 }
 
 void set_streams(const ChildOptions& options, const comm::Socket& out, const comm::Socket& err) {
-  if (options.is_ours) return;
+  if (options.is_ours) {
+    // It is not the terminal's foreground: to read there is an error, and not a stop without end.
+    ::signal(SIGTTIN, SIG_IGN);
+    ::signal(SIGTTOU, SIG_IGN);
+    return;
+  }
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(nothing, STDIN_FILENO);
   ::dup2(out.fd(), STDOUT_FILENO);
@@ -84,7 +93,10 @@ void await_start(const comm::Socket& trouble, pid_t pid, const ChildOptions& opt
 Children::~Children() {
   signal(SIGKILL);
   for (const Child& child : children_)
-    if (child.running) ::waitpid(child.pid, nullptr, 0);
+    if (child.running) {
+      keeper_.remove(child.pid);
+      ::waitpid(child.pid, nullptr, 0);
+    }
 }
 
 void Children::start(const ChildOptions& options) {
@@ -94,8 +106,14 @@ void Children::start(const ChildOptions& options) {
   if (pid < 0)
     throw IoError("worker {}: cannot be started: {}", options.rank, std::strerror(errno));
   ::setpgid(pid, pid);  // whoever is first
+  keeper_.add(pid);
   trouble.write.close();
-  await_start(trouble.read, pid, options);
+  try {
+    await_start(trouble.read, pid, options);
+  } catch (...) {
+    keeper_.remove(pid);
+    throw;
+  }
   if (options.is_ours) out.read.close(), err.read.close();
   for (const comm::Socket* pipe : {&out.read, &err.read})
     if (*pipe) ::fcntl(pipe->fd(), F_SETFL, O_NONBLOCK);
@@ -121,7 +139,7 @@ void Children::move_on() {
 void Children::read_pipes(Child& child) {
   char block[16384];
   for (int i = 0; i < 2; ++i)
-    while (child.pipes[i]) {
+    for (int blocks = 0; child.pipes[i] && blocks < kMostBlocks; ++blocks) {
       const ssize_t got = ::read(child.pipes[i].fd(), block, sizeof block);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
       if (got > 0)
@@ -140,6 +158,7 @@ void Children::reap(Child& child) {
       info.si_pid != child.pid)
     return;
   ::kill(-child.pid, SIGKILL);
+  keeper_.remove(child.pid);
   int status = 0;
   ::waitpid(child.pid, &status, 0);
   child.running = false;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/cluster/detail/keeper.h"
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::cluster::detail {
@@ -54,6 +55,7 @@ class Children {
   void read_pipes(Child& child);
   void reap(Child& child);
   Listener listener_;
+  Keeper keeper_;
   std::vector<Child> children_;
 };
 

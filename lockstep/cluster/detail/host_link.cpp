@@ -19,6 +19,7 @@ namespace {
 using comm::Socket;
 constexpr auto kFarewell = std::chrono::seconds(3);
 constexpr std::size_t kKeptRemarks = 5;
+constexpr int kMostBlocks = 64;  // read in one turn: other hosts, and signals, wait
 
 struct Pair {
   Socket ours, theirs;
@@ -44,6 +45,7 @@ Pair make_pipe_from() {
 pid_t fork_process(const std::string& host) {
   const pid_t pid = ::fork();
   if (pid < 0) throw IoError("launch: {}: fork: {}", host, std::strerror(errno));
+  if (pid > 0) ::setpgid(pid, pid);  // whoever is first
   return pid;
 }
 
@@ -118,10 +120,12 @@ HostLink::~HostLink() {
   if (pid_ > 0) close();
 }
 
+void HostLink::hang_up() { to_.close(); }
+
 void HostLink::close() {
-  to_.close();
+  hang_up();
   if (wait_for_end(kFarewell)) return;
-  ::kill(pid_, SIGKILL);
+  ::kill(-pid_, SIGKILL);  // the ssh of a script that runs it, too
   ::waitpid(pid_, nullptr, 0);
   status_ = 128 + SIGKILL;
 }
@@ -165,7 +169,7 @@ void HostLink::move_on() {
 
 void HostLink::read_from(Socket& pipe, std::string& bytes) {
   char block[16384];
-  while (pipe) {
+  for (int blocks = 0; pipe && blocks < kMostBlocks; ++blocks) {
     const ssize_t got = ::read(pipe.fd(), block, sizeof block);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got > 0)

@@ -43,6 +43,8 @@ class HostLink {
   bool is_closed() const { return !from_; }
   // After is_closed: "ssh: connect to host b port 22: Connection refused"
   std::string why_closed();
+  // Tells the agent to end.
+  void hang_up();
   // Lets the agent end by itself, for a moment.
   void close();
 

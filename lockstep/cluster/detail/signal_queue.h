@@ -19,13 +19,19 @@ class SignalQueue {
   SignalQueue() {
     sigset_t handled;
     sigemptyset(&handled);
-    for (int number : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&handled, number);
+    for (int number : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&handled, number);
+    if (!is_ignored(SIGHUP)) sigaddset(&handled, SIGHUP);  // nohup: a blocked one would arrive
     sigprocmask(SIG_BLOCK, &handled, &before_);
+    // Where it is ignored, no child can be waited for.
+    struct sigaction usual {};
+    usual.sa_handler = SIG_DFL;
+    sigaction(SIGCHLD, &usual, &children_before_);
     fd_ = signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC);
     if (fd_ < 0) throw IoError("launch: signalfd: {}", std::strerror(errno));
   }
   ~SignalQueue() {
     close(fd_);
+    sigaction(SIGCHLD, &children_before_, nullptr);
     sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
   SignalQueue(const SignalQueue&) = delete;
@@ -42,7 +48,12 @@ class SignalQueue {
   }
 
  private:
+  static bool is_ignored(int number) {
+    struct sigaction now {};
+    return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  }
   sigset_t before_;
+  struct sigaction children_before_ = {};
   int fd_ = -1;
 };
 

@@ -9,6 +9,7 @@ namespace lockstep::cluster::detail {
 namespace {
 
 constexpr std::size_t kKeptLines = 5;
+constexpr std::size_t kLongestLine = 1 << 16;  // what has no end gets one there
 
 }  // namespace
 
@@ -25,6 +26,9 @@ void WorkerOutput::add(int stream, std::string_view bytes) {
   std::string& unfinished = unfinished_[stream == 1 ? 0 : 1];
   unfinished += bytes;
   keep_lines(unfinished);
+  if (unfinished.size() < kLongestLine) return;
+  unfinished += '\n';
+  keep_lines(unfinished);
 }
 
 void WorkerOutput::finish() {
@@ -38,7 +42,8 @@ void WorkerOutput::keep_lines(std::string& unfinished) {
   for (std::size_t end; (end = unfinished.find('\n')) != std::string::npos;) {
     lines_.push_back(unfinished.substr(0, end));
     unfinished.erase(0, end + 1);
-    if (!is_first_) fmt::print(stderr, "{}{}\n", prefix_, lines_.back());
+    const std::string line = fmt::format("{}{}\n", prefix_, lines_.back());
+    if (!is_first_) std::fwrite(line.data(), 1, line.size(), stderr);  // or not: the job goes on
     if (lines_.size() > kKeptLines) lines_.pop_front();
   }
 }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/detail/keeper.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::cluster::detail {
+namespace {
+
+// Holds nothing but its end of the pipe, and no signal but SIGKILL ends it.
+void withdraw(int pipe) {
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_NAME, "keeper");
+  ::dup2(pipe, STDIN_FILENO);
+  ::close_range(STDOUT_FILENO, ~0U, 0);
+}
+
+[[noreturn]] void keep(int pipe) {
+  withdraw(pipe);
+  std::set<pid_t> groups;
+  pid_t said = 0;
+  while (::read(STDIN_FILENO, &said, sizeof said) == sizeof said) {
+    if (said > 0) groups.insert(said);
+    if (said < 0) groups.erase(-said);
+  }
+  for (const pid_t group : groups) ::kill(-group, SIGKILL);
+  ::_exit(0);
+}
+
+}  // namespace
+
+Keeper::Keeper() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("launch: pipe: {}", std::strerror(errno));
+  const comm::Socket theirs(ends[0]);
+  pipe_ = comm::Socket(ends[1]);
+  pid_ = ::fork();
+  if (pid_ == 0) keep(theirs.fd());
+  if (pid_ < 0) throw IoError("launch: fork: {}", std::strerror(errno));
+}
+
+Keeper::~Keeper() {
+  pipe_.close();
+  ::waitpid(pid_, nullptr, 0);
+}
+
+// Whoever has killed the keeper may have that.
+void Keeper::tell(pid_t group) const {
+  while (::write(pipe_.fd(), &group, sizeof group) < 0 && errno == EINTR) continue;
+}
+
+}  // namespace lockstep::cluster::detail

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include "lockstep/comm/socket.h"
+
+namespace lockstep::cluster::detail {
+
+// A process that outlives this one for a moment, to end what this one could not: when this one is
+// killed, the kernel ends its workers (PR_SET_PDEATHSIG) but not what they have started.
+class Keeper {
+ public:
+  // To be made before there are threads. Throws IoError.
+  Keeper();
+  ~Keeper();
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+
+  void add(pid_t group) { tell(group); }
+  // Before the group's first process is waited for: until then nobody else has its number.
+  void remove(pid_t group) { tell(-group); }
+
+ private:
+  void tell(pid_t group) const;
+  comm::Socket pipe_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace lockstep::cluster::detail
