@@ -14,13 +14,15 @@ BUILD := build-$(PRESET)
 endif
 CONFIGURE := cmake --preset $(PRESET) --log-level=WARNING
 
-.PHONY: help setup build test train bench format lint asan tsan coverage fuzz install clean
+.PHONY: help setup build examples test train bench format lint asan tsan coverage fuzz install clean
 
 help:
 	@echo 'make setup     install the Debian packages that are missing (scripts/packages.txt)'
 	@echo 'make build     build/bin/lockstep, after what set-up it needs'
+	@echo 'make examples  build/examples/...: the programs of examples/cpp'
 	@echo 'make test      build, then every test'
 	@echo 'make train     build, fetch MNIST, train a net on it and say what to try next'
+	@echo '               (TRAIN_EPOCHS=1 is short; TRAIN_WORKERS=1 one process)'
 	@echo 'make bench     every benchmark, beside its peer where one is installed'
 	@echo 'make format    format the sources; make lint checks them (ALL=1: not only changed ones)'
 	@echo 'make asan | tsan | coverage | fuzz    the tests with instruments (FUZZ_SECONDS=60)'
@@ -34,6 +36,11 @@ build:
 	@scripts/setup build
 	@$(CONFIGURE) -DLOCKSTEP_TESTS=OFF >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target lockstep_program
+
+examples:
+	@scripts/setup build
+	@$(CONFIGURE) -DLOCKSTEP_TESTS=OFF >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target lockstep_program examples
 
 test:
 	@scripts/setup build test peers

@@ -13,8 +13,8 @@ install(DIRECTORY bench/peers DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/benc
   FILES_MATCHING PATTERN "*.py")
 install(EXPORT lockstep_targets NAMESPACE lockstep:: DESTINATION ${LOCKSTEP_CONFIG_DIR})
 configure_package_config_file(cmake/lockstep-config.cmake.in
-  ${CMAKE_BINARY_DIR}/lockstep-config.cmake INSTALL_DESTINATION ${LOCKSTEP_CONFIG_DIR})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/lockstep-config-version.cmake
+  ${CMAKE_BINARY_DIR}/generated/package/lockstep-config.cmake INSTALL_DESTINATION ${LOCKSTEP_CONFIG_DIR})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/generated/package/lockstep-config-version.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/lockstep-config.cmake
-  ${CMAKE_BINARY_DIR}/lockstep-config-version.cmake DESTINATION ${LOCKSTEP_CONFIG_DIR})
+install(FILES ${CMAKE_BINARY_DIR}/generated/package/lockstep-config.cmake
+  ${CMAKE_BINARY_DIR}/generated/package/lockstep-config-version.cmake DESTINATION ${LOCKSTEP_CONFIG_DIR})
