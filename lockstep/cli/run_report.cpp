@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "lockstep/base/file.h"
+#include "lockstep/cli/train_exchange.h"
 #include "lockstep/data/codec.h"
 #include "lockstep/observe/report.h"
 #include "lockstep/observe/text.h"
@@ -23,6 +24,13 @@ double total_seconds(const TrainOutcome& outcome, const std::vector<observe::Met
   for (const observe::MetricsRow& row : rows)
     if (row.step <= outcome.result.resumed_from) before = row.time;
   return before + outcome.result.seconds;
+}
+
+// What makes the same bits again.
+std::string command_of(const TrainOutcome& outcome) {
+  const bool needs_workers = !is_invariant(outcome.config) && outcome.workers > 1;
+  return train_command(outcome.config) +
+         (needs_workers ? fmt::format(" --workers {}", outcome.workers) : "");
 }
 
 std::vector<observe::ReportTile> tiles(const TrainOutcome& outcome,
@@ -113,7 +121,7 @@ void write_run_report(const observe::RunFolder& run, const TrainOutcome& outcome
                              .subtitle = outcome.recipe.summary,
                              .tiles = tiles(outcome, rows),
                              .params_sha256 = outcome.result.params_sha256,
-                             .command = train_command(outcome.config),
+                             .command = command_of(outcome),
                              .charts = observe::metric_charts(rows),
                              .config = observe::config_rows(run.read_config())};
   const std::vector<std::string> classes = data.test->class_names();

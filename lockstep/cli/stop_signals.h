@@ -6,8 +6,10 @@
 
 namespace lockstep::cli {
 
-// While it lives, Ctrl-C and SIGTERM set a flag instead of ending the program; the second one ends
-// it at once. Make it before the threads that shall not be interrupted: they inherit its mask.
+// While it lives, Ctrl-C and SIGTERM come to a thread of its own. Until hold() they end the program
+// at once; from then on the first one sets a flag, and the second ends the program. Make it before
+// all other threads, those of libraries too: they inherit its mask, and one without it would be
+// ended by the signal, and the program with it.
 class StopSignals {
  public:
   StopSignals();
@@ -15,12 +17,14 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
+  void hold() { holds_ = true; }
   const std::atomic<bool>& asked() const { return asked_; }
   // What a shell shows for a program that this signal ended: 130 for Ctrl-C, 143 for SIGTERM.
   int exit_status() const { return 128 + signal_; }
 
  private:
   void watch(const std::stop_token& end);
+  std::atomic<bool> holds_ = false;
   std::atomic<bool> asked_ = false;
   std::atomic<int> signal_ = 2;
   std::jthread watcher_;

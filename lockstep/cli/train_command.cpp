@@ -34,6 +34,7 @@ struct Job {
   int threads;  // as asked for
   train::RecipeData data;
   std::optional<RunFolder> run;
+  std::optional<TrainExchange> exchange;
 };
 
 int thread_count(const TrainOptions& options) {
@@ -110,6 +111,11 @@ train::TextCodecPtr codec_from(const std::string& vocabulary, const train::Recip
                                             data::Vocabulary::parse(vocabulary, "worker 0"));
 }
 
+// Throws when the workers' links cannot do what is asked for.
+void make_exchange(Job& job, const Workers& workers) {
+  job.exchange.emplace(workers.exchange ? &workers.job->communicator() : nullptr, job.config);
+}
+
 // Of several workers the first makes the folder, when all have their data.
 void make_run(Job& job) {
   job.run.emplace(new_run(job.options));
@@ -119,7 +125,7 @@ void make_run(Job& job) {
 }
 
 Job start_job(const TrainOptions& options, const RunConfig& config, const Workers& workers) {
-  Job job{options, config, train::find_recipe(config.recipe), thread_count(options), {}, {}};
+  Job job{options, config, train::find_recipe(config.recipe), thread_count(options), {}, {}, {}};
   kvstore::first_does(workers.exchange.get(),
                       [&] { return check_out(options.out), std::string(); });
   job.data = open_job_data(job, {});
@@ -127,6 +133,7 @@ Job start_job(const TrainOptions& options, const RunConfig& config, const Worker
   check_size(job);
   schedule_of(job);  // what is wrong with it is told before there is a folder
   await_data(workers);
+  make_exchange(job, workers);
   kvstore::first_does(workers.exchange.get(), [&] { return make_run(job), std::string(); });
   return job;
 }
@@ -153,24 +160,39 @@ struct BeginOfRun {
 BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& run) {
   run.emplace(RunFolder::resume(options.out));
   const RunConfig before = config_from_json(run->read_config(), run->config_path());
-  const std::string ignored[] = {"version"};
+  const std::string ignored[] = {"version", "kvstore"};
   observe::check_same_config(*run, to_json(apply_options(before, options)), ignored);
   const std::vector<std::string> classes = read_classes(*run);
   const train::TextCodecPtr codec = read_codec(*run, run_recipe(before, classes));
   return {before, classes, codec ? codec->vocabulary().format() : ""};
 }
 
-Job resume_job(const TrainOptions& options, const Workers& workers) {
+void check_resume(const TrainOptions& options) {
   if (options.out.empty()) throw WrongUsage("--resume: needs --out RUNDIR, the run to go on with");
+}
+
+// What is wrong is told once, before there are workers.
+int launch(const TrainOptions& options) {
+  if (options.resume) {
+    check_resume(options);
+    std::optional<RunFolder> run;
+    open_run(options, run);
+  }
+  return launch_workers(options);
+}
+
+Job resume_job(const TrainOptions& options, const Workers& workers) {
+  check_resume(options);
   std::optional<RunFolder> run;
   const BeginOfRun begin = BeginOfRun::from_text(kvstore::first_does(
       workers.exchange.get(), [&] { return open_run(options, run).to_text(); }));
   const train::Recipe recipe = run_recipe(begin.config, begin.classes);
-  Job job{options, begin.config, recipe, thread_count(options), {}, std::move(run)};
+  Job job{options, begin.config, recipe, thread_count(options), {}, std::move(run), {}};
   job.data = open_job_data(job, codec_from(begin.vocabulary, recipe));
   check_classes(begin.config, *job.data.test, begin.classes);
   check_size(job);
   await_data(workers);
+  make_exchange(job, workers);
   return job;
 }
 
@@ -293,19 +315,18 @@ int train(TrainOptions options) {
   const std::optional<cluster::Place> place = find_train_place();
   take_place(options, place);
   const RunConfig config = asked_config(options);
-  if (!place && options.worker_count() > 1) return launch_workers(options);
+  if (!place && options.worker_count() > 1) return launch(options);
+  StopSignals signals;
   const Workers workers = connect_workers(options, place, config);
   train::agree_on_instruction_set(workers.exchange.get());
   options.workers_of_host = workers.count_on_this_host();
   Job job = options.resume ? resume_job(options, workers) : start_job(options, config, workers);
   say(options, describe(job));
   if (!is_invariant(job.config)) say(options, promise_of(job.config, options.worker_count()));
-  const TrainExchange exchange(workers.exchange ? &workers.job->communicator() : nullptr,
-                               job.config);
-  const StopSignals signals;
+  signals.hold();
   train::Trainer trainer(job.recipe.net(), train::recipe_loss,
                          train::make_optimizer(job.config.learning),
-                         trainer_options(job, exchange.get()));
+                         trainer_options(job, job.exchange->get()));
   const train::FitResult result = fit(job, trainer, signals);
   if (!is_first(options)) return result.stopped ? signals.exit_status() : 0;
   const TrainOutcome outcome{job.config,        job.recipe,      options.worker_count(),

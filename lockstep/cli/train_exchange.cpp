@@ -54,8 +54,8 @@ void apply_exchange_options(RunConfig& config, const TrainOptions& options, std:
 }
 
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
-  if (!config.kvstore.empty()) return config.kvstore;
-  return workers > 1 ? "allreduce" : "local";
+  if (workers > 1) return "allreduce";
+  return config.kvstore.empty() ? "local" : config.kvstore;
 }
 
 bool is_invariant(const RunConfig& config) {
@@ -69,9 +69,10 @@ std::string promise_of(const RunConfig& config, std::int64_t workers) {
                      workers == 1 ? "" : "s");
 }
 
-// One worker compresses too, so that its run can go on with more of them.
+// One worker compresses too, and has a ring of its own, so that its run can go on with more of
+// them. A transport's own sum is nothing that one worker can have.
 TrainExchange::TrainExchange(comm::Communicator* communicator, const RunConfig& config) {
-  if (communicator == nullptr && !compresses(config)) return;
+  if (communicator == nullptr && (is_invariant(config) || config.algorithm == "native")) return;
   if (communicator == nullptr) {
     group_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
     alone_ = std::make_unique<comm::Communicator>(group_->connect(0));

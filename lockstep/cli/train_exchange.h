@@ -25,7 +25,7 @@ class TrainExchange {
  public:
   // `communicator` is null for the only worker. It outlives the exchange.
   TrainExchange(comm::Communicator* communicator, const RunConfig& config);
-  // Null: there are no others, and nothing is compressed.
+  // Null: there are no others, and nothing makes sums that are not canonical.
   kvstore::Exchange* get() const { return exchange_.get(); }
 
  private:

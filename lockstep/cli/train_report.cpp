@@ -34,6 +34,11 @@ Json accuracy_of(const train::Evaluation& evaluation) {
   return evaluation.has_accuracy ? Json(evaluation.accuracy) : Json();
 }
 
+// A run that was stopped before its first evaluation has none.
+Json loss_of(const train::FitResult& result) {
+  return result.history.empty() ? Json() : Json(result.validation.loss);
+}
+
 // As wide as the terminal allows, sixty columns at most.
 std::string loss_plot(const observe::RunFolder& run) {
   std::vector<observe::CurvePoint> points;
@@ -105,7 +110,7 @@ std::string outcome_json(const TrainOutcome& outcome) {
                   {"samples_per_s", result.samples_per_s},
                   {"train_loss", result.train_loss},
                   {"train_accuracy", result.train_accuracy},
-                  {"test_loss", result.validation.loss},
+                  {"test_loss", loss_of(result)},
                   {"test_accuracy", accuracy_of(result.validation)},
                   {"params_sha256", result.params_sha256},
                   {"invariant", result.same_bits && is_invariant(config)},

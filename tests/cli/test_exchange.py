@@ -76,3 +76,28 @@ def test_a_compressed_run_goes_on_with_other_workers(lockstep):
     outcome = lockstep.train("mnist-mlp", "--workers", 2, "--resume", "--out", "run",
                              "--compression", "fp16", status=1)
     assert "compression was" in outcome.err
+
+
+def test_a_ring_goes_on_with_any_number_of_workers(lockstep):
+    ring = ["--algorithm", "ring", "--checkpoint-every", 1]
+    for first, then in ((2, 1), (1, 2)):
+        name = f"run{first}"
+        train(lockstep, "--workers", first, *ring, "--out", name)
+        assert train(lockstep, "--workers", then, "--resume", "--out", name)["invariant"] is False
+
+
+def test_a_local_run_goes_on_with_workers_when_told_so(lockstep):
+    alone = train(lockstep, "--kvstore", "local", "--out", "run")
+    resume = ["--workers", 2, "--resume", "--out", "run"]
+    assert "expected allreduce" in lockstep.train("mnist-mlp", *resume, status=2).complaint
+    result = train(lockstep, *resume, "--kvstore", "allreduce")
+    assert result["kvstore"] == "allreduce"
+    assert result["params_sha256"] == alone["params_sha256"]
+
+
+def test_links_without_a_sum_of_their_own_leave_no_folder(lockstep):
+    outcome = lockstep.train("mnist-mlp", *FEW, "--workers", 2, "--algorithm", "native", "--out",
+                             "run", status=1)
+    assert "has no all-reduce of its own" in outcome.err
+    assert not (lockstep.folder / "run").exists()
+    assert train(lockstep, "--algorithm", "native")["invariant"] is False

@@ -24,8 +24,8 @@ def start(lockstep, *words):
                           "--json", "--out", "run", *LONG, *words)
 
 
-def start_and_reach(lockstep, step):
-    process = start(lockstep, "--workers", 3)
+def start_and_reach(lockstep, step, *words):
+    process = start(lockstep, "--workers", 3, *words)
     wait_until(lambda: steps_done(lockstep.folder / "run") >= step or process.poll() is not None)
     return process
 
@@ -57,6 +57,26 @@ def test_ctrl_c_stops_all_and_resume_on_other_workers_gives_the_same_bits(lockst
     whole = lockstep.train("mnist-mlp", *LONG, "--workers", 1, "--out", "whole").json
     assert 0 < resumed["resumed_from_step"] < 400
     assert resumed["params_sha256"] == whole["params_sha256"]
+
+
+@pytest.mark.parametrize("transport", ["tcp", "ucx", "zmq"])
+def test_threads_of_a_transport_take_no_signal(lockstep, transport):
+    process = start_and_reach(lockstep, 5, "--transport", transport)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 143, errors
+    assert "stopped after step" in errors and "--resume --out run --workers 3" in errors
+
+
+@pytest.mark.parametrize("words, status, what", [
+    (["--workers", 20], 2, "--workers 20 with --shards 8"),
+    (["--workers", 2, "--algorithm", "rings"], 2, "algorithm 'rings'"),
+    (["--workers", 2, "--seed", 4], 1, "seed was 0, now 4"),
+])
+def test_what_is_wrong_with_a_resume_is_told_once(lockstep, words, status, what):
+    lockstep.train("mnist-mlp", *FEW, "--out", "run", status=0)
+    outcome = lockstep.train("mnist-mlp", *words, "--resume", "--out", "run", status=status)
+    assert what in outcome.complaint
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGABRT])
