@@ -14,6 +14,7 @@
 #include "lockstep/nn/loss.h"
 #include "lockstep/optim/optimizers.h"
 #include "lockstep/train/recipe_data.h"
+#include "lockstep/train/same_bits.h"
 #include "lockstep/train/trainer.h"
 
 using namespace lockstep;
@@ -30,6 +31,7 @@ Others meet_others() {
     others.job = std::make_unique<cluster::Job>(*place);
     others.exchange = kvstore::allreduce_exchange(others.job->communicator());
   }
+  train::agree_on_instruction_set(others.exchange.get());  // processors may differ
   return others;
 }
 

@@ -23,6 +23,9 @@ constexpr Name kNames[] = {{"tree", comm::Algorithm::tree},
                            {"central", comm::Algorithm::central},
                            {"native", comm::Algorithm::native}};
 
+// Of a checkpoint that all workers get: each part has the whole of a call's time.
+constexpr std::size_t kPart = 16 << 20;
+
 std::string_view name_of(comm::Algorithm algorithm) {
   for (const Name& entry : kNames)
     if (entry.algorithm == algorithm) return entry.name;
@@ -129,7 +132,9 @@ class AllReduce final : public Exchange {
     communicator_.broadcast(std::as_writable_bytes(std::span(&length, 1)), 0, options_);
     std::string bytes = own;
     bytes.resize(length);
-    communicator_.broadcast(std::as_writable_bytes(std::span(bytes)), 0, options_);
+    const auto all = std::as_writable_bytes(std::span(bytes));
+    for (std::size_t begin = 0; begin < all.size(); begin += kPart)
+      communicator_.broadcast(all.subspan(begin, std::min(kPart, all.size() - begin)), 0, options_);
     return bytes;
   }
 

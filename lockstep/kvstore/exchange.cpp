@@ -8,12 +8,20 @@ namespace {
 
 constexpr char kGood = '+', kBad = '-';
 
+// What went wrong first is what counts, even when nobody is left to hear it.
+void tell_failure(Exchange& exchange, const std::string& what) {
+  try {
+    exchange.from_first(kBad + what);
+  } catch (const std::exception&) {
+  }
+}
+
 std::string do_and_tell(Exchange& exchange, const std::function<std::string()>& work) {
   std::string result;
   try {
     result = work();
   } catch (const std::exception& error) {
-    exchange.from_first(kBad + std::string(error.what()));
+    tell_failure(exchange, error.what());
     throw;
   }
   exchange.from_first(kGood + result);

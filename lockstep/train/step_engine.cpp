@@ -166,7 +166,7 @@ struct StepEngine::Impl {
                      const std::string& name, const detail::Slice& slice) const {
     const auto found = std::find_if(tensors.begin(), tensors.end(),
                                     [&](const auto& tensor) { return tensor.first == name; });
-    if (found == tensors.end()) throw Corrupt("train: the optimiser's state has no {}", name);
+    if (found == tensors.end()) throw Corrupt("train: the checkpoint has no {}", name);
     const Shape& shape = step.parameters[slice.place].shape;
     if (!(found->second.shape() == shape) || found->second.dtype() != DType::float32)
       throw Corrupt("train: {} is {}, the parameter is {}", name, found->second.info().str(),
@@ -329,13 +329,15 @@ struct StepEngine::Impl {
     return result;
   }
 
-  // Each element's number, where the element lies.
+  // Of each parameter in turn its place, and each element's number where the element lies.
   std::string layouts_sha256() {
     Sha256 sum;
     for (const detail::Slice& slice : layout.slices) {
       const Shape& shape = step.parameters[slice.place].shape;
       const Tensor numbers = Tensor::zeros(shape);
       std::iota(numbers.data<float>(), numbers.data<float>() + numbers.numel(), 0.0F);
+      const std::uint64_t place = slice.place;
+      sum.update(std::as_bytes(std::span(&place, 1)));
       std::vector<float> placed(slice.count);
       executables[0].pack(step.parameter_input(slice.place), numbers,
                           std::as_writable_bytes(std::span(placed)));
@@ -462,7 +464,8 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
       const std::size_t input = std::stoul(found.substr(6));
       return "parameter " + impl_->step.parameters[input - impl_->step.fields - 1].name;
     }
-    if (found.starts_with("input ")) return fmt::format("the data of shard {}", s);
+    if (found.starts_with("input "))
+      return fmt::format("the data of shard {}", impl_->range.lo + static_cast<std::int64_t>(s));
     return "op " + found.substr(0, found.find(" by "));
   }
   return {};

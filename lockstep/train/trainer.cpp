@@ -18,6 +18,9 @@ void check_options(const TrainerOptions& options) {
         options.global_batch, options.shards);
   if (options.threads < 1)
     throw InvalidArgument("train: at least 1 thread is needed, got {}", options.threads);
+  if (options.exchange && options.exchange->workers() > options.shards)
+    throw InvalidArgument("train: {} workers cannot share {} shards: each needs one",
+                          options.exchange->workers(), options.shards);
 }
 
 }  // namespace

@@ -232,7 +232,7 @@ TEST(StepEngine, RefusesWhatDoesNotFit) {
                 [&] { StepEngine(net, cross_entropy, rule, {fields()[0]}, {.shards = 1}); }),
             "train: a batch needs data and a label, got 1 fields");
   EXPECT_EQ(message_of<Corrupt>([&] { engine.set_slots({}); }),
-            "train: the optimiser's state has no slot0/conv");
+            "train: the checkpoint has no slot0/conv");
   net->cast(DType::float64);
   EXPECT_EQ(message_of<InvalidArgument>(
                 [&] { StepEngine(net, cross_entropy, rule, fields(), {.shards = 1}); }),

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <thread>
@@ -186,6 +187,20 @@ TEST(StepEngineWorkers, NeedAShardEach) {
   Table::Seat seat(table, 0);
   EXPECT_EQ(message_of<InvalidArgument>([&] { train(optim::sgd({}), &seat, 1); }),
             "train: 9 workers cannot share 8 shards: each needs one");
+}
+
+TEST(StepEngineWorkers, NameTheShardWhoseDataIsBadByItsNumberInTheBatch) {
+  Table table(2);
+  Table::Seat seat(table, 1);
+  const auto net = std::make_shared<Net>();
+  net->initialize(nn::init::fan_in(), 3);
+  EngineOptions options{.shards = kShards};
+  options.exchange = &seat;
+  StepEngine engine(net, cross_entropy, optim::sgd({}), data::infos_of(shard_batch(0, 0)), options);
+  std::vector<data::Fields> shards;
+  for (std::int64_t s = 4; s < 8; ++s) shards.push_back(shard_batch(0, s));
+  shards[1][0].data<float>()[7] = std::nanf("");
+  EXPECT_EQ(engine.find_bad_op(0, shards), "the data of shard 5");
 }
 
 class BrokenExchange final : public kvstore::Exchange {

@@ -310,7 +310,7 @@ void Fit::evaluate() {
                                                    .keep_predictions = keep,
                                                    .metrics = options_.metrics,
                                                    .stop = options_.stop});
-  if (!evaluation.whole) return request_stop(kInterrupted);
+  if (!is_whole_everywhere(evaluation)) return request_stop(kInterrupted);
   result_.validation = std::move(evaluation);
   evaluated_step_ = step_;
   written_step_ = -1;  // what is written knows nothing of it
@@ -318,6 +318,14 @@ void Fit::evaluate() {
   state_.history.push_back(record_of(result_.validation, step_, epoch));
   for (const CallbackPtr& callback : options_.callbacks)
     callback->on_evaluation(*this, result_.validation);
+}
+
+// Workers that do not share their batches are stopped each by itself.
+bool Fit::is_whole_everywhere(const Evaluation& evaluation) {
+  if (parts_.options.exchange == nullptr || options_.metrics.empty()) return evaluation.whole;
+  const std::vector<std::string> all =
+      parts_.options.exchange->share(evaluation.whole ? "whole" : "");
+  return std::find(all.begin(), all.end(), "") == all.end();
 }
 
 void Fit::write_checkpoint() {

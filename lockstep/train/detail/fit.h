@@ -76,6 +76,7 @@ class Fit final : public FitContext {
   void agree(const char* what, const std::string& own);
   void after_step();
   void evaluate();
+  bool is_whole_everywhere(const Evaluation& evaluation);
   void write_checkpoint();
   std::string newest_checkpoint() const;
   void finish();
