@@ -99,10 +99,11 @@ optim::Schedule schedule_of(const Job& job) {
 }
 
 // Fetching a data set takes a host its time, and others wait for it.
-void await_data(const Workers& workers) {
+void await_data(const Job& job, const Workers& workers) {
   comm::CallOptions options;
   options.timeout = std::chrono::hours(1);
   if (workers.exchange) workers.job->communicator().barrier(options);
+  compare_data(workers, job.data, job.config);
 }
 
 train::TextCodecPtr codec_from(const std::string& vocabulary, const train::Recipe& recipe) {
@@ -132,7 +133,7 @@ Job start_job(const TrainOptions& options, const RunConfig& config, const Worker
   job.recipe = run_recipe(job.config, job.data.test->class_names());
   check_size(job);
   schedule_of(job);  // what is wrong with it is told before there is a folder
-  await_data(workers);
+  await_data(job, workers);
   make_exchange(job, workers);
   kvstore::first_does(workers.exchange.get(), [&] { return make_run(job), std::string(); });
   return job;
@@ -191,7 +192,7 @@ Job resume_job(const TrainOptions& options, const Workers& workers) {
   job.data = open_job_data(job, codec_from(begin.vocabulary, recipe));
   check_classes(begin.config, *job.data.test, begin.classes);
   check_size(job);
-  await_data(workers);
+  await_data(job, workers);
   make_exchange(job, workers);
   return job;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/launch_report.h"
@@ -70,6 +71,16 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
   workers.job = std::make_unique<cluster::Job>(*place, job);
   if (place->size > 1) workers.exchange = kvstore::allreduce_exchange(workers.job->communicator());
   return workers;
+}
+
+void compare_data(const Workers& workers, const train::RecipeData& data, const RunConfig& config) {
+  if (!workers.exchange) return;
+  const std::vector<std::string> sums = workers.exchange->share(train::data_sha256(data));
+  for (std::size_t rank = 1; rank < sums.size(); ++rank)
+    if (sums[rank] != sums[0])
+      throw InvalidArgument(
+          "{}: worker {} has other files there than worker 0; they must be the same on all hosts",
+          config.data.empty() ? train::find_recipe(config.recipe).dataset : config.data, rank);
 }
 
 }  // namespace lockstep::cli

@@ -7,6 +7,7 @@
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/job.h"
 #include "lockstep/kvstore/exchange.h"
+#include "lockstep/train/recipe_data.h"
 
 namespace lockstep::cli {
 
@@ -27,6 +28,8 @@ struct Workers {
   std::unique_ptr<kvstore::Exchange> exchange;  // null: there are no others
   int count_on_this_host() const;
 };
+// Every host opens the data by itself. Throws InvalidArgument on all when some have other files.
+void compare_data(const Workers& workers, const train::RecipeData& data, const RunConfig& config);
 Workers connect_workers(const TrainOptions& options, const std::optional<cluster::Place>& place,
                         const RunConfig& config);
 

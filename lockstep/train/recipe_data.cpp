@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/sha256.h"
 #include "lockstep/data/standard_sets.h"
 #include "lockstep/data/text/sequences.h"
 #include "lockstep/data/text_folder.h"
@@ -108,7 +109,36 @@ RecipeData character_data(const Recipe& recipe, const DataSource& source) {
           std::make_shared<data::TokenWindows>(codec->encode(held_out), length), codec};
 }
 
+constexpr std::int64_t kLookedAt = 64;  // samples of a set
+
+// One that does not decode is whoever reads it's to report.
+void add_sample(Sha256& sum, const data::Dataset& set, std::int64_t index) {
+  try {
+    for (const Tensor& field : set.sample(index)) {
+      const Tensor dense = field.contiguous();
+      sum.update({dense.raw(), dense.info().bytes()});
+    }
+  } catch (const Corrupt&) {
+    sum.update("bad");
+  }
+}
+
+void add_set(Sha256& sum, const data::Dataset& set) {
+  sum.update(fmt::format("{} of {}\n", set.size(), fmt::join(set.class_names(), ", ")));
+  const std::int64_t count = std::min(kLookedAt, set.size());
+  for (std::int64_t i = 0; i < count; ++i)  // the first and the last among them
+    add_sample(sum, set, count == 1 ? 0 : (set.size() - 1) * i / (count - 1));
+}
+
 }  // namespace
+
+std::string data_sha256(const RecipeData& data) {
+  Sha256 sum;
+  add_set(sum, *data.train);
+  add_set(sum, *data.test);
+  if (data.codec) sum.update(data.codec->vocabulary().format());
+  return sum.hex();
+}
 
 RecipeData open_data(const Recipe& recipe, const DataSource& source) {
   if (source.place == "synthetic")

@@ -28,4 +28,7 @@ struct RecipeData {
 // the recipe.
 RecipeData open_data(const Recipe& recipe, const DataSource& source);
 
+// Of sizes, names, vocabulary and some samples of both sets: other files show in it, mostly.
+std::string data_sha256(const RecipeData& data);
+
 }  // namespace lockstep::train

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from conftest import PROGRAM
 from jobs import is_running, steps_done, wait_until, workers_of
 
 FEW = ["--steps", 3, "--global-batch", 16, "--threads", 1]
@@ -105,3 +106,17 @@ def test_no_worker_outlives_the_launcher(lockstep):
     process.kill()
     process.communicate()
     wait_until(lambda: not any(is_running(pid) for pid in workers.values()))
+
+
+def test_workers_with_other_files_are_refused(lockstep):
+    for rank, word in ((0, "whale"), (1, "shark")):
+        data = lockstep.folder / f"w{rank}" / "data"
+        data.mkdir(parents=True)
+        (data / "book.txt").write_text(f"the {word} swims. " * 1000)
+    program = os.path.abspath(PROGRAM)
+    command = (f"cd w$LOCKSTEP_RANK && exec {program} train char-gpt --data /proc/self/cwd/data "
+               "--steps 1 --global-batch 8 --quiet --no-report --out run")
+    outcome = lockstep.run("launch", "--workers", 2, "--", "sh", "-c", command, status=1)
+    assert ("/proc/self/cwd/data: worker 1 has other files there than worker 0; they must be the "
+            "same on all hosts") in outcome.err
+    assert not (lockstep.folder / "w0" / "run").exists()

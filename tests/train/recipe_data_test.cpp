@@ -45,6 +45,18 @@ TEST(RecipeData, ABooksLastTenthIsHeldOut) {
   EXPECT_EQ(data.test->sample(0)[0].to_vector<int>()[0], 1);  // 'b' was never learnt
 }
 
+TEST(RecipeData, OtherFilesHaveAnotherSum) {
+  const auto sum_of = [](const std::string& text) {
+    const TemporaryFolder folder("recipe_data_sum");
+    write_file(folder.path() + "/a.txt", text);
+    return data_sha256(open_data(find_recipe("char-gpt"), {.place = folder.path()}));
+  };
+  const std::string text(9000, 'a'), same(9000, 'a'), longer(9001, 'a');
+  EXPECT_EQ(sum_of(text), sum_of(same));
+  EXPECT_NE(sum_of(text), sum_of(std::string(9000, 'b')));
+  EXPECT_NE(sum_of(text), sum_of(longer + std::string(1000, 'a')));
+}
+
 TEST(RecipeData, TextsHaveAFolderForEachClass) {
   const TemporaryFolder folder("recipe_data");
   for (const char* name : {"ham", "spam"}) {
