@@ -40,7 +40,8 @@ struct Job::Impl {
   std::unique_ptr<Rendezvous> rendezvous = {};
   std::unique_ptr<comm::Communicator> communicator = {};
 
-  Impl(Place place, const JobOptions& options) {
+  Impl(Place place, JobOptions options) {
+    if (place.timeout.count() > 0) options.timeout = place.timeout;
     place.interface = first_given(options.interface, place.interface);
     const std::string& transport = first_given(options.transport, place.transport);
     if (transport == "mpi")

@@ -214,6 +214,8 @@ class Launcher {
     set("HOST", is_one_machine_ ? "" : host.link.host());
     set("INTERFACE", options_.interface);
     set("TRANSPORT", options_.transport);
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(options_.timeout);
+    set("TIMEOUT", std::to_string(std::max<std::int64_t>(1, seconds.count())));
     host.link.send(detail::encode(FrameKind::start, task.fields()));
   }
 

@@ -12,6 +12,7 @@ using detail::number_variable;
 using detail::variable;
 
 constexpr int kMostWorkers = 1 << 20;
+constexpr int kLongestTimeout = 1'000'000;
 
 comm::Endpoint coordinator_place() {
   const std::string text = needed_variable("LOCKSTEP_COORDINATOR", "LOCKSTEP_RANK");
@@ -44,7 +45,12 @@ std::optional<Place> lockstep_place() {
 std::optional<Place> find_place() {
   for (const auto find : {lockstep_place, detail::find_kubernetes_place, detail::find_openmpi_place,
                           detail::find_slurm_place, detail::find_mpich_place})
-    if (auto place = find()) return place;
+    if (auto place = find()) {
+      if (const auto seconds = variable("LOCKSTEP_TIMEOUT"))
+        place->timeout =
+            std::chrono::seconds(number_variable("LOCKSTEP_TIMEOUT", *seconds, 1, kLongestTimeout));
+      return place;
+    }
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,9 @@ struct Place {
   int size = 1;
   comm::Endpoint coordinator = {};  // of lockstep's and kubernetes' jobs; so is the secret
   std::string secret = {}, host = {}, interface = {}, transport = {};
+  // LOCKSTEP_TIMEOUT, seconds: how long members wait for each other at the start; 0: as the program
+  // says.
+  std::chrono::seconds timeout{0};
 };
 
 // None: this process is a job of its own. Throws InvalidArgument naming the variable that is

@@ -59,6 +59,23 @@ TEST(Place, ComesFromTheEnvironmentOfALaunchedProcess) {
   EXPECT_EQ(place->secret, "hush");
 }
 
+TEST(Place, HasTheTimeoutOfWhoeverLaunchedIt) {
+  auto values = good();
+  values["LOCKSTEP_TIMEOUT"] = "7";
+  const Environment environment(values);
+  EXPECT_EQ(find_place()->timeout, std::chrono::seconds(7));
+}
+
+TEST(Job, WaitsAsLongAsItsPlaceSays) {
+  Place place;
+  place.size = 2;
+  place.coordinator = {"127.0.0.1", 1};  // nobody listens there
+  place.secret = "hush";
+  place.timeout = std::chrono::seconds(1);
+  const auto message = message_of<comm::Timeout>([&] { Job job(place); });
+  EXPECT_NE(message.find("127.0.0.1:1"), std::string::npos) << message;
+}
+
 TEST(Place, NamesTheVariableThatMakesNoSense) {
   EXPECT_EQ(complaint_with("LOCKSTEP_RANK", "3"),
             "LOCKSTEP_RANK: is '3', expected a number from 0 to 2");
