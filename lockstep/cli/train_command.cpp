@@ -114,7 +114,8 @@ train::TextCodecPtr codec_from(const std::string& vocabulary, const train::Recip
 
 // Throws when the workers' links cannot do what is asked for.
 void make_exchange(Job& job, const Workers& workers) {
-  job.exchange.emplace(workers.exchange ? &workers.job->communicator() : nullptr, job.config);
+  const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(job.options.wait * 1000));
+  job.exchange.emplace(workers.exchange ? &workers.job->communicator() : nullptr, job.config, wait);
 }
 
 // Of several workers the first makes the folder, when all have their data.

@@ -71,7 +71,8 @@ std::string promise_of(const RunConfig& config, std::int64_t workers) {
 
 // One worker compresses too, and has a ring of its own, so that its run can go on with more of
 // them. A transport's own sum is nothing that one worker can have.
-TrainExchange::TrainExchange(comm::Communicator* communicator, const RunConfig& config) {
+TrainExchange::TrainExchange(comm::Communicator* communicator, const RunConfig& config,
+                             std::chrono::milliseconds timeout) {
   if (communicator == nullptr && (is_invariant(config) || config.algorithm == "native")) return;
   if (communicator == nullptr) {
     group_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
@@ -81,6 +82,7 @@ TrainExchange::TrainExchange(comm::Communicator* communicator, const RunConfig& 
   kvstore::AllReduceOptions options;
   options.algorithm = kvstore::parse_algorithm(config.algorithm);
   options.compression = kvstore::parse_compression(config.compression);
+  options.timeout = timeout;
   exchange_ = kvstore::allreduce_exchange(*communicator, options);
 }
 

@@ -24,7 +24,8 @@ std::string promise_of(const RunConfig& config, std::int64_t workers);
 class TrainExchange {
  public:
   // `communicator` is null for the only worker. It outlives the exchange.
-  TrainExchange(comm::Communicator* communicator, const RunConfig& config);
+  TrainExchange(comm::Communicator* communicator, const RunConfig& config,
+                std::chrono::milliseconds timeout);
   // Null: there are no others, and nothing makes sums that are not canonical.
   kvstore::Exchange* get() const { return exchange_.get(); }
 

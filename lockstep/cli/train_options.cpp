@@ -111,6 +111,9 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
   c.add_flag("--allow-different-bits", o.allow_different_bits,
              "Go on when processors compute different bits")
       ->group(kCluster);
+  add(c, kCluster, "--wait", o.wait, "SECONDS", "How long one worker waits for another in a step")
+      ->check(CLI::PositiveNumber)
+      ->default_str("60");
   add_connect_options(c, o.connect, kCluster);
 }
 

@@ -22,6 +22,7 @@ struct TrainOptions {
   bool bf16 = false;
   bool skip_bad = false;
   bool allow_different_bits = false;
+  double wait = 60;  // seconds, for another worker
 
   std::optional<std::string> optimizer, schedule;
   std::optional<double> learning_rate, momentum, weight_decay, clip_norm, warm_up;

@@ -120,3 +120,13 @@ def test_workers_with_other_files_are_refused(lockstep):
     assert ("/proc/self/cwd/data: worker 1 has other files there than worker 0; they must be the "
             "same on all hosts") in outcome.err
     assert not (lockstep.folder / "w0" / "run").exists()
+
+
+def test_a_worker_that_hangs_is_waited_for_as_long_as_told(lockstep):
+    process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
+                             "--out", "run", *LONG, "--workers", 3, "--wait", 2)
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= 5 or process.poll() is not None)
+    os.kill(workers_of(process)[1], signal.SIGSTOP)
+    _, errors = process.communicate(timeout=50)  # less than the minute that is the default
+    assert process.returncode == 1
+    assert "rank 1 on " in errors and "has not done its part in time" in errors
