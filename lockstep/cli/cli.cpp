@@ -86,8 +86,17 @@ std::string what_is_unknown(const CLI::App& command, const std::string& word) {
   return meant.empty() ? what : fmt::format("{}; did you mean {}?", what, meant);
 }
 
+// Words that nobody took, the named command's own before those that it left to the program. The
+// mark before another program's words is none of them.
+std::vector<std::string> unknown_words(const CLI::App& app, const CLI::App& command) {
+  std::vector<std::string> words = command.remaining();
+  for (const std::string& word : app.remaining(true)) words.push_back(word);
+  std::erase(words, "--");
+  return words;
+}
+
 std::string complaint(const CLI::App& app, const CLI::App& command, const CLI::ParseError& error) {
-  const std::vector<std::string> unknown = app.remaining(true);
+  const std::vector<std::string> unknown = unknown_words(app, command);
   if (!unknown.empty()) return what_is_unknown(command, unknown.front());
   const bool lacks_command = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
                              command.get_require_subcommand_min() > 0;

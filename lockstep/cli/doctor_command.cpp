@@ -182,7 +182,7 @@ void add_options(CLI::App& c, Options& o) {
   add(c, kHow, "--remote-program", o.remote_program, "PATH",
       "Where lockstep is on the other hosts; the same place as here by default");
   add(c, kHow, "--timeout", o.timeout, "SECONDS", "Until all hosts answer and all workers meet")
-      ->check(CLI::PositiveNumber)
+      ->check(more_than_zero())
       ->default_str("30");
   add_connect_options(c, o.connect, kHow);
   c.add_flag("--json", o.json, "One JSON object on standard output")->group(kHow);

@@ -3,11 +3,21 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace lockstep::cli {
 namespace {
 
 // Longer lists stand in the documentation.
 constexpr std::size_t kShownChoices = 16;
+
+// What checks add to a type: "NAME:{sgd,adam}", "N:INT in [1 - 64]".
+std::string without_checks(const std::string& type) {
+  std::size_t end = type.size();
+  for (const char* begin : {":{", ":INT in [", ":FLOAT in ["})
+    end = std::min(end, type.find(begin));
+  return type.substr(0, end);
+}
 
 class HelpFormatter final : public CLI::Formatter {
  public:
@@ -15,8 +25,7 @@ class HelpFormatter final : public CLI::Formatter {
 
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0) return "";
-    const std::string type = option->get_type_name();
-    return " " + type.substr(0, type.find(':'));
+    return " " + without_checks(option->get_type_name());
   }
 
   std::string make_option_desc(const CLI::Option* option) const override {

@@ -46,7 +46,7 @@ void add_options(CLI::App& c, Options& o) {
   add(c, kHow, "--coordinator", o.coordinator, "HOST[:PORT]",
       "Where workers find this machine; found out by default, a free port");
   add(c, kHow, "--timeout", o.timeout, "SECONDS", "Until all hosts answer and all workers meet")
-      ->check(CLI::PositiveNumber)
+      ->check(more_than_zero())
       ->default_str("60");
   add(c, kHow, "--env", o.variables, "NAME", "A variable for all workers: NAME of ours, NAME=VALUE")
       ->allow_extra_args(false);

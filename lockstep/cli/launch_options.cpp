@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/launch_options.h"
 
+#include <cstdlib>
 #include <sstream>
 
 #include "lockstep/cli/command.h"
@@ -13,6 +14,17 @@ std::vector<std::string> ssh_words(const std::string& text) {
   for (std::string word; stream >> word;) words.push_back(word);
   if (words.empty()) throw WrongUsage("--ssh: is empty, expected a command such as ssh");
   return words;
+}
+
+CLI::Validator more_than_zero() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        if (end != text.c_str() && *end == '\0' && value > 0) return std::string();
+        return "got " + text + ", expected a number above 0";
+      },
+      "");
 }
 
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group) {

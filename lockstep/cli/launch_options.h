@@ -19,6 +19,9 @@ struct ConnectOptions {
 // Of --ssh: a program and its options. Throws WrongUsage when there are none.
 std::vector<std::string> ssh_words(const std::string& text);
 
+// Of an option in seconds.
+CLI::Validator more_than_zero();
+
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group);
 
 }  // namespace lockstep::cli

@@ -9,14 +9,16 @@
 
 namespace lockstep::cli {
 
-int report_launch(const cluster::LaunchResult& result) {
+int report_launch(const cluster::LaunchResult& result, const std::string& how_to_go_on) {
   const cluster::WorkerEnd* culprit = result.culprit();
   const bool all_good = std::all_of(result.ends.begin(), result.ends.end(),
                                     [](const auto& end) { return end.is_good(); });
   if (culprit == nullptr) return all_good ? 0 : 128 + result.stopped_by;
   if (!culprit->last_lines.empty())
     fmt::print(stderr, "worker {} said last:\n{}", culprit->rank, culprit->last_lines);
-  fmt::print(stderr, "lockstep: {}; the job is over\n", culprit->str());
+  const bool was_killed = culprit->signal != 0 || !culprit->lost.empty();
+  fmt::print(stderr, "lockstep: {}; the job is over{}\n", culprit->str(),
+             was_killed && !how_to_go_on.empty() ? "; to go on: " + how_to_go_on : "");
   return culprit->status == kWrongUsage ? kWrongUsage : kFailure;
 }
 

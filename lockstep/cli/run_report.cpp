@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include "lockstep/base/file.h"
-#include "lockstep/cli/train_exchange.h"
 #include "lockstep/data/codec.h"
 #include "lockstep/observe/report.h"
 #include "lockstep/observe/text.h"
@@ -26,11 +25,10 @@ double total_seconds(const TrainOutcome& outcome, const std::vector<observe::Met
   return before + outcome.result.seconds;
 }
 
-// What makes the same bits again.
-std::string command_of(const TrainOutcome& outcome) {
-  const bool needs_workers = !is_invariant(outcome.config) && outcome.workers > 1;
-  return train_command(outcome.config) +
-         (needs_workers ? fmt::format(" --workers {}", outcome.workers) : "");
+// "3 workers of 2 threads"
+std::string computed_by(const TrainOutcome& outcome) {
+  const std::string threads = observe::format_things(outcome.threads, "thread");
+  return outcome.workers == 1 ? threads : fmt::format("{} workers of {}", outcome.workers, threads);
 }
 
 std::vector<observe::ReportTile> tiles(const TrainOutcome& outcome,
@@ -45,7 +43,7 @@ std::vector<observe::ReportTile> tiles(const TrainOutcome& outcome,
   tiles.push_back({.label = "train loss", .value = observe::format_value(result.train_loss)});
   tiles.push_back({.label = "samples/s",
                    .value = observe::format_rate(result.samples_per_s),
-                   .note = observe::format_things(outcome.threads, "thread")});
+                   .note = computed_by(outcome)});
   tiles.push_back({.label = "time",
                    .value = observe::format_duration(total_seconds(outcome, rows)),
                    .note = observe::format_things(result.steps, "step")});
@@ -121,7 +119,7 @@ void write_run_report(const observe::RunFolder& run, const TrainOutcome& outcome
                              .subtitle = outcome.recipe.summary,
                              .tiles = tiles(outcome, rows),
                              .params_sha256 = outcome.result.params_sha256,
-                             .command = command_of(outcome),
+                             .command = train_command(outcome.config, outcome.workers),
                              .charts = observe::metric_charts(rows),
                              .config = observe::config_rows(run.read_config())};
   const std::vector<std::string> classes = data.test->class_names();

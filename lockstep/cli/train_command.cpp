@@ -8,6 +8,7 @@
 #include <optional>
 #include <thread>
 
+#include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/run_files.h"
 #include "lockstep/cli/run_report.h"
@@ -80,10 +81,14 @@ train::RecipeData open_job_data(const Job& job, train::TextCodecPtr codec) {
 }
 
 void check_size(const Job& job) {
-  if (job.data.train->size() < job.config.global_batch)
-    throw InvalidArgument("{}: has {} samples for training, fewer than a global batch of {}",
-                          job.config.data.empty() ? job.recipe.dataset : job.config.data,
-                          job.data.train->size(), job.config.global_batch);
+  const std::int64_t samples = job.data.train->size(), shards = job.config.shards;
+  if (samples >= job.config.global_batch) return;
+  throw InvalidArgument(
+      "{}: has {} samples for training, fewer than a global batch of {}; choose {}",
+      job.config.data.empty() ? job.recipe.dataset : job.config.data, samples,
+      job.config.global_batch,
+      samples < shards ? "a smaller --global-batch and fewer --shards"
+                       : fmt::format("--global-batch {} or less", samples - samples % shards));
 }
 
 std::int64_t total_steps(const Job& job) {
@@ -246,17 +251,6 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals, bool& 
           .skip_bad = job.config.skip_bad};
 }
 
-std::string resume_command(const Job& job) {
-  const TrainOptions& options = job.options;
-  std::string line = fmt::format("{} train {} --resume --out {}", program_name(), job.config.recipe,
-                                 shell_word(job.run->path()));
-  if (options.worker_count() > 1) line += fmt::format(" --workers {}", options.worker_count());
-  if (options.checkpoint_every > 0)
-    line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);
-  if (options.keep != TrainOptions().keep) line += fmt::format(" --keep {}", options.keep);
-  return line;
-}
-
 // A run that fails before its first step leaves no folder.
 train::FitResult fit_or_clean_up(const Job& job, train::Trainer& trainer,
                                  const StopSignals& signals) {
@@ -283,6 +277,7 @@ train::FitResult fit(const Job& job, train::Trainer& trainer, const StopSignals&
 // What went wrong, or nothing. A full disk takes the report, not the result.
 std::string write_report(const Job& job, const TrainOutcome& outcome, nn::Block& net) {
   try {
+    write_file(job.run->result_path(), outcome_json(outcome) + "\n");
     if (job.options.report) write_run_report(*job.run, outcome, job.data, net);
     return {};
   } catch (const IoError& error) {
@@ -341,7 +336,7 @@ int train(TrainOptions options) {
                result.warnings.empty() ? "" : result.warnings.back());
   if (!result.stopped) return result.saved && problem.empty() ? 0 : kFailure;
   fmt::print(stderr, "lockstep: stopped after step {}; to go on: {}\n", result.steps,
-             resume_command(job));
+             resume_command(options, job.run->path()));
   return signals.exit_status();
 }
 

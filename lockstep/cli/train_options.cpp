@@ -30,6 +30,11 @@ CLI::Validator at_least(double least) {
       "");
 }
 
+// Names that help and completion show; whether one is good is found out later.
+CLI::Validator known_names(const std::string& names) {
+  return CLI::Validator([](const std::string&) { return std::string(); }, "{" + names + "}");
+}
+
 template <class T>
 CLI::Option* add(CLI::App& command, const char* group, const char* name, T& value, const char* type,
                  const char* what) {
@@ -101,18 +106,20 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
       ->check(at_least(1))
       ->default_str("1");
   add(c, kCluster, "--kvstore", o.kvstore, "MODE", "How gradients become parameters")
+      ->check(known_names("local,allreduce,device,dist_sync,dist_device_sync,horovod"))
       ->default_str("local, allreduce with several workers");
-  add(c, kCluster, "--algorithm", o.algorithm, "A",
-      "How workers add gradients: tree, hierarchical, central; ring, multi_ring, native")
+  add(c, kCluster, "--algorithm", o.algorithm, "A", "How workers add gradients")
+      ->check(known_names("tree,hierarchical,central,ring,multi_ring,native"))
       ->default_str("tree");
   add(c, kCluster, "--compression", o.compression, "C",
-      "Of gradients on their way: fp16, bf16, 1bit, 2bit[:threshold], topk[:ratio]")
+      "Of gradients on their way, 2bit:THRESHOLD and topk:RATIO too")
+      ->check(known_names("none,fp16,bf16,1bit,2bit,topk"))
       ->default_str("none");
   c.add_flag("--allow-different-bits", o.allow_different_bits,
              "Go on when processors compute different bits")
       ->group(kCluster);
   add(c, kCluster, "--wait", o.wait, "SECONDS", "How long one worker waits for another in a step")
-      ->check(CLI::PositiveNumber)
+      ->check(more_than_zero())
       ->default_str("60");
   add_connect_options(c, o.connect, kCluster);
 }

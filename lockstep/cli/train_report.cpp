@@ -9,7 +9,6 @@
 
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/train_exchange.h"
-#include "lockstep/cli/train_options.h"
 #include "lockstep/observe/metrics_log.h"
 #include "lockstep/observe/plot.h"
 #include "lockstep/observe/progress.h"
@@ -71,6 +70,31 @@ void add_learning(std::string& line, const train::Learning& learning,
   add("--warm-up", learning.warm_up, usual.warm_up);
 }
 
+std::string train_words(const RunConfig& config, std::int64_t workers) {
+  const RunConfig usual = default_config(train::find_recipe(config.recipe));
+  std::string line = "train " + config.recipe;
+  const auto add = [&](const char* name, const auto& value, const auto& default_value) {
+    if (value != default_value) line += fmt::format(" {} {}", name, value);
+  };
+  add("--data", shell_word(config.data), shell_word(usual.data));
+  if (config.steps > 0)
+    line += fmt::format(" --steps {}", config.steps);
+  else
+    add("--epochs", config.epochs, usual.epochs);
+  add("--global-batch", config.global_batch, usual.global_batch);
+  add("--shards", config.shards, usual.shards);
+  add("--seed", config.seed, usual.seed);
+  add("--eval-every", config.eval_every, usual.eval_every);
+  if (workers > 1) line += fmt::format(" --workers {}", workers);
+  if (config.dtype == "bfloat16") line += " --bf16";
+  if (config.skip_bad) line += " --skip-bad";
+  add("--kvstore", config.kvstore, usual.kvstore);
+  add("--algorithm", config.algorithm, usual.algorithm);
+  add("--compression", config.compression, usual.compression);
+  add_learning(line, config.learning, usual.learning);
+  return line;
+}
+
 // Commands that work as they stand, where the data set has files that can be asked about; a model
 // of generated texts cannot be asked at all.
 std::string predict_words(const TrainOutcome& outcome) {
@@ -88,10 +112,13 @@ std::string next_steps(const TrainOutcome& outcome) {
   std::string text = "try next:\n";
   if (outcome.recipe.task == train::Task::images || !generated)
     text += fmt::format("  {} predict {} {}\n", program_name(), run, predict_words(outcome));
-  text += fmt::format("  {0} eval {1}\n  {0} train {2} --epochs {3}", program_name(), run,
-                      outcome.config.recipe, 2 * outcome.recipe.epochs);
-  if (!generated && !data.empty()) text += " --data " + shell_word(data);
-  return text + "\n";
+  RunConfig longer = outcome.config;
+  if (generated) longer.data = "";
+  longer.epochs = 2 * std::max(longer.epochs, outcome.recipe.epochs);
+  longer.steps = 0;
+  text += fmt::format("  {0} eval {1}\n  {0} {2}\n", program_name(), run,
+                      train_words(longer, outcome.workers));
+  return text;
 }
 
 }  // namespace
@@ -150,26 +177,17 @@ std::string outcome_text(const TrainOutcome& outcome, const observe::RunFolder& 
   return text + next_steps(outcome);
 }
 
-std::string train_command(const RunConfig& config) {
-  const RunConfig usual = default_config(train::find_recipe(config.recipe));
-  std::string line = "lockstep train " + config.recipe;
-  const auto add = [&](const char* name, const auto& value, const auto& default_value) {
-    if (value != default_value) line += fmt::format(" {} {}", name, value);
-  };
-  add("--data", shell_word(config.data), shell_word(usual.data));
-  if (config.steps > 0)
-    line += fmt::format(" --steps {}", config.steps);
-  else
-    add("--epochs", config.epochs, usual.epochs);
-  add("--global-batch", config.global_batch, usual.global_batch);
-  add("--shards", config.shards, usual.shards);
-  add("--seed", config.seed, usual.seed);
-  if (config.dtype == "bfloat16") line += " --bf16";
-  if (config.skip_bad) line += " --skip-bad";
-  add("--kvstore", config.kvstore, usual.kvstore);
-  add("--algorithm", config.algorithm, usual.algorithm);
-  add("--compression", config.compression, usual.compression);
-  add_learning(line, config.learning, usual.learning);
+std::string train_command(const RunConfig& config, std::int64_t workers) {
+  return "lockstep " + train_words(config, workers);
+}
+
+std::string resume_command(const TrainOptions& options, const std::string& folder) {
+  std::string line = fmt::format("{} train {} --resume --out {}", program_name(), options.recipe,
+                                 shell_word(folder));
+  if (options.worker_count() > 1) line += fmt::format(" --workers {}", options.worker_count());
+  if (options.checkpoint_every > 0)
+    line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);
+  if (options.keep != TrainOptions().keep) line += fmt::format(" --keep {}", options.keep);
   return line;
 }
 

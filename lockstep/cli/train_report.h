@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lockstep/cli/run_config.h"
+#include "lockstep/cli/train_options.h"
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/train/trainer.h"
 
@@ -27,6 +28,8 @@ std::string outcome_text(const TrainOutcome& outcome, const observe::RunFolder& 
                          const std::string& report);
 
 // `lockstep train ...` with what differs from the recipe: makes the same run again.
-std::string train_command(const RunConfig& config);
+std::string train_command(const RunConfig& config, std::int64_t workers);
+// `lockstep train ...` that goes on with the run in `folder`.
+std::string resume_command(const TrainOptions& options, const std::string& folder);
 
 }  // namespace lockstep::cli

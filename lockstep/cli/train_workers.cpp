@@ -4,16 +4,21 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/launch_report.h"
+#include "lockstep/cli/train_report.h"
 #include "lockstep/cli/worker.h"
 #include "lockstep/kvstore/allreduce.h"
 
 namespace lockstep::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 // The words of our own command line.
 std::vector<std::string> own_command() {
@@ -26,6 +31,32 @@ std::vector<std::string> own_command() {
   }
   words[0] = program_path();
   return words;
+}
+
+// Folders of runs that were given no name.
+std::set<std::string> unnamed_runs(const std::string& recipe) {
+  std::set<std::string> runs;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("runs", error))
+    if (entry.path().filename().string().starts_with(recipe + "-"))
+      runs.insert(entry.path().string());
+  return runs;
+}
+
+// The folder that the first worker made: where none was named, the only new one; empty when there
+// are several.
+std::string find_run(const TrainOptions& options, const std::set<std::string>& before) {
+  if (!options.out.empty()) return options.out;
+  std::set<std::string> runs = unnamed_runs(options.recipe);
+  for (const std::string& run : before) runs.erase(run);
+  return runs.size() == 1 ? *runs.begin() : "";
+}
+
+bool has_checkpoint(const std::string& run) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run + "/checkpoints", error))
+    if (entry.path().extension() == ".ckpt") return true;
+  return false;
 }
 
 }  // namespace
@@ -49,7 +80,10 @@ int launch_workers(const TrainOptions& options) {
   cluster::LaunchOptions launch;
   launch.command = own_command();
   launch.workers = static_cast<int>(options.worker_count());
-  return report_launch(cluster::launch(launch));
+  const std::set<std::string> before = unnamed_runs(options.recipe);
+  const cluster::LaunchResult result = cluster::launch(launch);
+  const std::string run = find_run(options, before);
+  return report_launch(result, has_checkpoint(run) ? resume_command(options, run) : "");
 }
 
 int Workers::count_on_this_host() const {

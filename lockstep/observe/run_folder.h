@@ -15,6 +15,7 @@ namespace lockstep::observe {
 //   metrics.jsonl    one line a step
 //   events/          the same for TensorBoard
 //   checkpoints/     what --resume starts from
+//   result.json      what came out, once a start has ended
 //   report.html      one page to look at
 // Whoever trains holds a lock on it; a killed process loses the lock with its life.
 class RunFolder {
@@ -40,6 +41,7 @@ class RunFolder {
   std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
   std::string events_path() const { return path_ + "/events"; }
   std::string checkpoints_path() const { return path_ + "/checkpoints"; }
+  std::string result_path() const { return path_ + "/result.json"; }
   std::string report_path() const { return path_ + "/report.html"; }
 
   void write_config(std::string_view json) const;

@@ -20,12 +20,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool has_file_like(const std::string& folder, const std::string& begin) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().filename().string().starts_with(begin)) return true;
+  return false;
+}
+
+void expect_own_files(const Recipe& recipe, const std::string& folder) {
+  const bool is_cifar = recipe.dataset == "cifar10";
+  if (has_file_like(folder, is_cifar ? "data_batch_" : "train-images")) return;
+  throw NotFound("{}: has neither images of your own (train/CLASS/*.png) nor {}'s files ({})",
+                 folder, recipe.dataset,
+                 is_cifar ? "data_batch_1.bin and others" : "train-images-idx3-ubyte and others");
+}
+
 // One's own images: a folder for each class below train/ and test/.
 data::DatasetPtr open_images(const Recipe& recipe, const DataSource& source, bool train) {
   const std::string& folder = source.place;
   if (fs::is_directory(folder + "/train"))
     return open_image_folder(recipe, folder + (train ? "/train" : "/test"), source.skip_bad,
                              source.warn);
+  expect_own_files(recipe, folder);
   if (recipe.dataset == "mnist") return data::mnist(folder, train);
   if (recipe.dataset == "fashion-mnist") return data::fashion_mnist(folder, train);
   return data::cifar10(folder, train);

@@ -178,10 +178,22 @@ def test_a_data_folder_that_is_not_there_is_named(lockstep):
     assert "mnist" in outcome.complaint and not (lockstep.folder / "run").exists()
 
 
+@pytest.mark.parametrize("recipe,file", [("cifar-cnn", "data_batch_1.bin"),
+                                         ("mnist-mlp", "train-images-idx3-ubyte")])
+def test_a_folder_without_images_says_what_is_expected(lockstep, recipe, file):
+    (lockstep.folder / "images" / "cats").mkdir(parents=True)
+    outcome = lockstep.run("train", recipe, "--data", "images", "--out", "run", status=1)
+    assert "train/CLASS/*.png" in outcome.complaint and file in outcome.complaint
+    (lockstep.folder / "images" / "train").mkdir()
+    outcome = lockstep.run("train", recipe, "--data", "images", "--out", "run", status=1)
+    assert "images/train: has no folder in it, expected one for each class" in outcome.complaint
+
+
 def test_fewer_samples_than_a_batch(lockstep):
     write_mnist(lockstep.folder / "mnist")
     outcome = lockstep.run("train", "mnist-mlp", "--data", "mnist", "--out", "run", status=1)
     assert "64 samples" in outcome.complaint and "128" in outcome.complaint
+    assert "--global-batch 64 or less" in outcome.complaint
     assert not (lockstep.folder / "run").exists()
 
 

@@ -42,6 +42,24 @@ def test_the_terminal_says_which_promise_holds(lockstep):
             "params_sha256" in lockstep.run(*run, "--algorithm", "ring", status=0).out)
 
 
+@pytest.mark.parametrize("words,invariant", [
+    (["--algorithm", "ring", "--workers", 3], False),
+    (["--compression", "2bit", "--workers", 2], False),
+    (["--workers", 2], True),
+])
+def test_a_report_has_the_command_that_gives_its_bits_again(lockstep, words, invariant):
+    lockstep.run("train", "mnist-mlp", "--data", "synthetic", *FEW, *words, "--out", "run",
+                 status=0)
+    result = json.loads((lockstep.folder / "run" / "result.json").read_text())
+    assert result["invariant"] is invariant
+    page = (lockstep.folder / "run" / "report.html").read_text()
+    assert f"{words[-1]} workers of 1 thread" in page
+    command = page.split("the same bits again</span> <code>")[1].split("</code>")[0].split()
+    assert command[:2] == ["lockstep", "train"] and "--workers" in command
+    again = lockstep.run(*command[1:], "--json", "--out", "again").json
+    assert again["params_sha256"] == result["params_sha256"]
+
+
 def test_mxnet_names_are_taken_and_servers_are_to_come(lockstep):
     assert train(lockstep, "--kvstore", "device")["kvstore"] == "local"
     for name in ("dist_sync", "dist_device_sync", "horovod"):

@@ -131,7 +131,8 @@ def test_killing_the_agent_leaves_nothing_not_even_behind_a_shell(lockstep):
     os.kill(next(pid for pid in pids if parents()[pid] == process.pid), signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert last_line(errors).startswith("lockstep: worker 0 was lost: "), errors
+    assert last_line(errors).startswith(
+        "lockstep: worker 0 was lost: the agent was ended by signal 9"), errors
     wait_until(lambda: not any(is_running(pid) for pid in pids))
 
 
@@ -271,6 +272,16 @@ def test_a_given_coordinator_is_where_a_job_of_one_machine_meets(lockstep):
 ])
 def test_wrong_usage_is_one_line(lockstep, words, complaint):
     assert lockstep.run("launch", *words, status=2).complaint == "lockstep: " + complaint
+
+
+@pytest.mark.parametrize("words, complaint", [
+    (["--workers", 0], "lockstep: --workers: "),
+    (["--timeout", -5], "lockstep: --timeout: got -5, expected a number above 0"),
+    (["--wrkers", 2], "lockstep: unknown argument '--wrkers'; did you mean --workers?"),
+])
+def test_a_wrong_option_before_a_program_is_named(lockstep, words, complaint):
+    outcome = lockstep.run("launch", *words, "--", "echo", "a", "--workers", status=2)
+    assert outcome.complaint.startswith(complaint)
 
 
 def test_more_workers_than_slots(lockstep):

@@ -136,6 +136,9 @@ def test_bash_completes_commands_options_and_values(lockstep):
     assert complete(script, "train", "mnist-") == ["mnist-mlp", "mnist-lenet"]
     assert "--global-batch" in complete(script, "train", "mnist-mlp", "--g")
     assert complete(script, "train", "mnist-mlp", "--optimizer", "adamw") == ["adamw"]
+    assert complete(script, "train", "mnist-mlp", "--algorithm", "r") == ["ring"]
+    assert complete(script, "train", "mnist-mlp", "--kvstore", "all") == ["allreduce"]
+    assert complete(script, "train", "mnist-mlp", "--compression", "2") == ["2bit"]
     assert complete(script, "data", "get", "moby") == ["moby-dick"]
 
 
@@ -144,6 +147,15 @@ def test_help_is_grouped_and_shows_examples(lockstep):
     for word in ("Train and use a model", "Data, models and tools", "Examples:",
                  "lockstep train mnist-lenet"):
         assert word in out
+    launch = lockstep.run("launch", "--help", status=0).out
+    for word in ("--hosts A:2,B:2 ", "--coordinator HOST[:PORT] ", "--workers N ",
+                 "--timeout SECONDS "):
+        assert word in launch
+    train = " ".join(lockstep.run("train", "--help", status=0).out.split())
+    for word in ("--kvstore MODE How gradients become parameters: local, allreduce, device",
+                 "--optimizer NAME The update rule: adadelta", "hierarchical, central, ring",
+                 "none, fp16, bf16, 1bit, 2bit, topk (default none)"):
+        assert word in train
     assert "{false}" not in lockstep.run("bench", "step", "--help", status=0).out
 
 
@@ -174,6 +186,10 @@ def test_ones_own_images_are_learnt_and_bad_ones_left_out_when_asked(lockstep):
     write_images(lockstep.folder / "images", (("dark", 10), ("light", 240)))
     words = ["train", "mnist-mlp", "--data", "images", "--steps", 20, "--global-batch", 8, "--json"]
     assert lockstep.run(*words, "--out", "run").json["test_accuracy"] == 1
+    told = lockstep.run(*words[:-1], "--optimizer", "adam", "--learning-rate", 0.002, "--out",
+                        "told", status=0).out.splitlines()[-1]
+    assert f" --data {lockstep.folder}/images " in told
+    assert told.endswith(" --global-batch 8 --optimizer adam --learning-rate 0.002")
     row = lockstep.run("predict", "run", "images/test/light/1.png", "--json").json
     assert row["classes"][0]["class"] == "light"
     bad = lockstep.folder / "images" / "train" / "dark" / "3.png"

@@ -85,7 +85,7 @@ def test_a_worker_that_dies_ends_the_job_with_its_rank(lockstep, how):
     seed = random.randrange(1 << 30)
     print("seed", seed)
     rank = random.Random(seed).randrange(3)
-    process = start_and_reach(lockstep, 5)
+    process = start_and_reach(lockstep, 25)
     workers = workers_of(process)
     assert sorted(workers) == [0, 1, 2]
     memory = shared_memory_of(workers[rank])
@@ -95,6 +95,9 @@ def test_a_worker_that_dies_ends_the_job_with_its_rank(lockstep, how):
     assert process.returncode == 1
     assert errors.splitlines()[-1].startswith(
         f"lockstep: worker {rank} was ended by signal {int(how)}"), errors
+    assert errors.endswith(
+        "; to go on: " + f"{PROGRAM} train mnist-mlp --resume --out run --workers 3 "
+        "--checkpoint-every 20\n"), errors
     wait_until(lambda: not any(is_running(pid) for pid in workers.values()))
     assert not any(os.path.exists(path) for path in memory)
 

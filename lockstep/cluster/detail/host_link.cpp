@@ -77,7 +77,8 @@ HostLink::HostLink(std::string host, pid_t pid, Socket to, Socket from, Socket r
       pid_(pid),
       to_(std::move(to)),
       from_(std::move(from)),
-      remarks_(std::move(remarks)) {}
+      remarks_(std::move(remarks)),
+      is_remote_(static_cast<bool>(remarks_)) {}
 
 HostLink::HostLink(HostLink&& other) noexcept
     : host_(std::move(other.host_)),
@@ -90,6 +91,7 @@ HostLink::HostLink(HostLink&& other) noexcept
       said_(std::move(other.said_)),
       last_remarks_(std::move(other.last_remarks_)),
       marked_(other.marked_),
+      is_remote_(other.is_remote_),
       reader_(std::move(other.reader_)) {}
 
 HostLink HostLink::fork_agent(const std::string& host, const sigset_t& mask) {
@@ -202,7 +204,8 @@ std::string HostLink::why_closed() {
   }
   const std::string remark = last_remarks_.empty() ? "" : last_remarks_.back();
   if (*status_ > 128 && *status_ != 255)
-    return fmt::format("ssh or the agent was ended by signal {}", *status_ - 128);
+    return fmt::format("{} was ended by signal {}", is_remote_ ? "ssh or the agent" : "the agent",
+                       *status_ - 128);
   if (*status_ == 127 && marked_ == false)
     return fmt::format("{}; --remote-program says where lockstep is there", remark);
   if (!remark.empty()) return remark;

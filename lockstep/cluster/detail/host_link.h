@@ -60,6 +60,7 @@ class HostLink {
   std::string output_, said_;
   std::deque<std::string> last_remarks_;
   bool marked_ = false;
+  bool is_remote_ = false;  // reached by a command
   FrameReader reader_;
 };
 
