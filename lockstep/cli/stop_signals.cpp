@@ -39,8 +39,9 @@ void StopSignals::watch(const std::stop_token& end) {
   while (!end.stop_requested()) {
     const int signal = sigtimedwait(&set, nullptr, &pause);
     if (signal <= 0) continue;
-    if (!holds_ || asked_.exchange(true)) _exit(128 + signal);
+    if (!holds_ || asked_) _exit(128 + signal);
     signal_ = signal;
+    asked_ = true;
   }
 }
 

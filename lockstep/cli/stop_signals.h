@@ -19,14 +19,14 @@ class StopSignals {
 
   void hold() { holds_ = true; }
   const std::atomic<bool>& asked() const { return asked_; }
-  // What a shell shows for a program that this signal ended: 130 for Ctrl-C, 143 for SIGTERM.
-  int exit_status() const { return 128 + signal_; }
+  // The one that asked; 0: none did.
+  int signal() const { return signal_; }
 
  private:
   void watch(const std::stop_token& end);
   std::atomic<bool> holds_ = false;
   std::atomic<bool> asked_ = false;
-  std::atomic<int> signal_ = 2;
+  std::atomic<int> signal_ = 0;
   std::jthread watcher_;
 };
 

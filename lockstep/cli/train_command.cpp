@@ -2,10 +2,12 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "lockstep/base/file.h"
@@ -308,6 +310,23 @@ RunConfig asked_config(const TrainOptions& options) {
   return options.resume ? usual : apply_options(usual, options);
 }
 
+// Of a run that was stopped: the exit status, by the worker's own signal, else by that of another.
+// Nobody is gone before the first worker has said how to go on: mpirun and srun end a job when one
+// of its tasks ends like that.
+int end_together(kvstore::Exchange* exchange, const StopSignals& signals) {
+  std::fflush(stdout);
+  int signal = 0;
+  try {
+    if (exchange != nullptr)
+      for (const std::string& other : exchange->share(std::to_string(signals.signal())))
+        if (signal == 0) signal = std::stoi(other);
+  } catch (const Error&) {
+    // All is saved and said.
+  }
+  if (signals.signal() != 0) signal = signals.signal();
+  return signal == 0 ? kInterrupted : 128 + signal;
+}
+
 int train(TrainOptions options) {
   const std::optional<cluster::Place> place = find_train_place();
   take_place(options, place);
@@ -325,7 +344,7 @@ int train(TrainOptions options) {
                          train::make_optimizer(job.config.learning),
                          trainer_options(job, job.exchange->get()));
   const train::FitResult result = fit(job, trainer, signals);
-  if (!is_first(options)) return result.stopped ? signals.exit_status() : 0;
+  if (!is_first(options)) return result.stopped ? end_together(job.exchange->get(), signals) : 0;
   const TrainOutcome outcome{job.config,        job.recipe,      options.worker_count(),
                              used_threads(job), job.run->path(), result};
   const std::string problem = write_report(job, outcome, trainer.net());
@@ -337,7 +356,7 @@ int train(TrainOptions options) {
   if (!result.stopped) return result.saved && problem.empty() ? 0 : kFailure;
   fmt::print(stderr, "lockstep: stopped after step {}; to go on: {}\n", result.steps,
              resume_command(options, job.run->path()));
-  return signals.exit_status();
+  return end_together(job.exchange->get(), signals);
 }
 
 }  // namespace

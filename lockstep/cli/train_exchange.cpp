@@ -23,11 +23,16 @@ auto parsed(const char* option, const Parse& parse) {
 
 bool compresses(const RunConfig& config) { return config.compression != "none"; }
 
-void check_together(const RunConfig& config, std::int64_t workers) {
+void check_together(const RunConfig& config, std::int64_t workers, const std::string& transport) {
   if (config.kvstore == "local" && workers > 1)
     throw WrongUsage(fmt::format(
         "--kvstore local with --workers {}: it is within one process; expected allreduce",
         workers));
+  if (config.algorithm == "native" && workers > 1 && transport != "mpi")
+    throw WrongUsage(fmt::format(
+        "--algorithm native with --transport {}: it has no all-reduce of its own; expected "
+        "--transport mpi, in mpirun",
+        transport.empty() ? "auto" : transport));
   if (compresses(config) && config.algorithm != "tree")
     throw WrongUsage(fmt::format(
         "--compression {} with --algorithm {}: compressed gradients are gathered, not added on "
@@ -50,7 +55,7 @@ void apply_exchange_options(RunConfig& config, const TrainOptions& options, std:
     config.compression = parsed("--compression", [&] {
       return kvstore::to_string(kvstore::parse_compression(*options.compression));
     });
-  check_together(config, workers);
+  check_together(config, workers, options.connect.transport_name());
 }
 
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {

@@ -74,6 +74,7 @@ void take_place(TrainOptions& options, const std::optional<cluster::Place>& plac
                                  *options.workers, place->rank, place->size));
   options.workers = place->size;
   options.rank = place->rank;
+  if (options.connect.transport_name().empty()) options.connect.transport = place->transport;
 }
 
 int launch_workers(const TrainOptions& options) {

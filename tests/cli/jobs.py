@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes of a job, found by their own pids and environment."""
 import os
+import re
 import time
 
 
@@ -55,6 +56,11 @@ def wait_until(condition, seconds=60):
     while not condition():
         assert time.monotonic() < end, "it does not happen"
         time.sleep(0.02)
+
+
+def checkpoints_of(folder):
+    """Their steps."""
+    return sorted(int(re.sub(r"\D", "", path.stem)) for path in folder.glob("checkpoints/*.ckpt"))
 
 
 def steps_done(folder):

@@ -24,6 +24,11 @@ import pytest
     (["train", "mnist-mlp", "--workers", "2", "--algorithm", "star"],
      "--algorithm: algorithm 'star': expected tree, ring, multi_ring, hierarchical, central or "
      "native"),
+    (["train", "mnist-mlp", "--workers", "2", "--algorithm", "native", "--data", "synthetic"],
+     "--algorithm native with --transport auto: it has no all-reduce of its own; expected "
+     "--transport mpi, in mpirun"),
+    (["train", "mnist-mlp", "--workers", "2", "--algorithm", "native", "--secure"],
+     "--algorithm native with --transport zmq: it has no all-reduce of its own"),
     (["train", "mnist-mlp", "--workers", "2", "--compression", "3bit"],
      "--compression: compression '3bit': expected none, fp16, bf16, 1bit, 2bit[:threshold] or "
      "topk[:ratio]"),

@@ -2,16 +2,20 @@
 """lockstep launch --kubernetes: a manifest that says what is meant, and pods that find each other."""
 import json
 import os
+import signal
 import socket
 import subprocess
 
 import pytest
 
 from conftest import PROGRAM
+from jobs import checkpoints_of, steps_done, wait_until
 
 yaml = pytest.importorskip("yaml", reason="python3-yaml is not installed")
 
 PROGRAM_WORDS = ["lockstep", "train", "mnist-lenet", "--out", "/data/run 1", "$(HOME)"]
+TRAIN = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
+         "--threads", "1", "--global-batch", "24"]
 GOOD = ["--name", "digits", "--image", "registry.example/lockstep:1", "--workers", 3]
 
 
@@ -67,25 +71,60 @@ def test_pods_hear_where_the_first_is_but_the_secret_is_only_named(lockstep):
         "LOCKSTEP_SECRET": {"secretKeyRef": {"name": "digits-secret", "key": "secret"}}}
 
 
-def test_processes_with_a_pods_environment_are_a_job(lockstep):
-    words = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
-             "--threads", "1", "--steps", "3", "--global-batch", "24"]
-    alone = lockstep.run(*words, "--out", "alone").json
-    variables = {key: value for key, value in variables_of(manifest(lockstep, *GOOD)[1]).items()
-                 if isinstance(value, str)}
+def free_endpoint():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    variables.update(LOCKSTEP_COORDINATOR=f"127.0.0.1:{port}", LOCKSTEP_SECRET="hush")
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+def start_pods(lockstep, *words):
+    """Three, by rank; their run's folder is pods."""
+    variables = {key: value for key, value in variables_of(manifest(lockstep, *GOOD)[1]).items()
+                 if isinstance(value, str)}
+    variables.update(LOCKSTEP_COORDINATOR=free_endpoint(), LOCKSTEP_SECRET="hush")
     pods = [subprocess.Popen([PROGRAM, *words, "--out", "pods"], cwd=lockstep.folder, text=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              env={**os.environ, **variables, "JOB_COMPLETION_INDEX": str(index)})
             for index in (2, 1, 0)]
+    return pods[::-1]
+
+
+def test_processes_with_a_pods_environment_are_a_job(lockstep):
+    words = [*TRAIN, "--steps", "3"]
+    alone = lockstep.run(*words, "--out", "alone").json
+    pods = start_pods(lockstep, *words)
     ends = [pod.communicate(timeout=120) for pod in pods]
     assert [pod.returncode for pod in pods] == [0, 0, 0], ends
-    result = json.loads(ends[2][0].strip().splitlines()[-1])
+    result = json.loads(ends[0][0].strip().splitlines()[-1])
     assert result["workers"] == 3
     assert result["params_sha256"] == alone["params_sha256"]
+
+
+@pytest.mark.parametrize("asked, how, status", [
+    ([0, 1, 2], signal.SIGTERM, 143), ([0], signal.SIGTERM, 143), ([1], signal.SIGTERM, 143),
+    ([0, 1, 2], signal.SIGINT, 130), ([2], signal.SIGINT, 130)])
+def test_pods_that_are_stopped_finish_their_step_and_keep_it(lockstep, asked, how, status):
+    pods = start_pods(lockstep, *TRAIN, "--steps", "100000")
+    run = lockstep.folder / "pods"
+    wait_until(lambda: steps_done(run) >= 3 or any(pod.poll() is not None for pod in pods))
+    for rank in asked:
+        pods[rank].send_signal(how)
+    ends = [pod.communicate(timeout=60) for pod in pods]
+    assert [pod.returncode for pod in pods] == [status] * 3, ends
+    result = json.loads(ends[0][0].strip().splitlines()[-1])
+    assert result["stopped"] is True and checkpoints_of(run)[-1:] == [result["steps"]]
+    assert f"stopped after step {result['steps']}; to go on: " in ends[0][1]
+
+
+def test_a_pod_that_waits_for_others_ends_at_once(lockstep):
+    variables = {"LOCKSTEP_WORKERS": "2", "JOB_COMPLETION_INDEX": "0", "LOCKSTEP_SECRET": "hush",
+                 "LOCKSTEP_COORDINATOR": free_endpoint()}
+    pod = subprocess.Popen([PROGRAM, *TRAIN, "--out", "pods"], cwd=lockstep.folder,
+                           stderr=subprocess.DEVNULL, env={**os.environ, **variables})
+    wait_until(lambda: len(os.listdir(f"/proc/{pod.pid}/task")) > 2)
+    pod.send_signal(signal.SIGTERM)
+    assert pod.wait(timeout=5) == 143
+    assert not (lockstep.folder / "pods").exists()
 
 
 @pytest.mark.parametrize("words, complaint", [

@@ -11,7 +11,8 @@ import pytest
 
 import slurm
 from conftest import PROGRAM
-from jobs import environment, is_running, processes_with, steps_done, wait_until
+from jobs import (checkpoints_of, environment, is_running, processes_with, steps_done,
+                  wait_until)
 
 TRAIN = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
          "--threads", "1"]
@@ -59,6 +60,15 @@ class Launcher:
                 if os.path.basename(os.path.realpath(f"/proc/{pid}/exe")) == "lockstep"]
         return {int(environment(pid)[self.rank_variable]): pid for pid in ours}
 
+    def stop(self, process):
+        """SIGTERM comes to the tasks, as when a Slurm job has used its time up."""
+        if self.command[0] == "mpirun":
+            return process.send_signal(signal.SIGINT)
+        task = environment(self.tasks()[0])
+        step = f"{task['SLURM_JOB_ID']}.{task['SLURM_STEP_ID']}"
+        return subprocess.run(["scancel", "--signal=TERM", step], env=self.environment, check=True,
+                              timeout=30)
+
 
 @pytest.fixture(params=["mpirun", "srun"])
 def launcher(request, tmp_path):
@@ -103,6 +113,23 @@ def test_a_task_that_is_killed_ends_the_job_and_leaves_nothing(launcher):
     _, err = process.communicate(timeout=120)
     assert process.returncode != 0, err
     wait_until(lambda: not any(is_running(pid) for pid in tasks.values()))
+
+
+@pytest.mark.parametrize("transport", ["auto", "tcp", "mpi"])
+def test_a_job_that_is_stopped_finishes_its_step_and_keeps_it(launcher, transport):
+    if transport == "mpi" and launcher.command[0] != "mpirun":
+        pytest.skip("only mpirun connects tasks by mpi")
+    run = launcher.folder / "run"
+    process = launcher.start(2, *TRAIN, *LONG, "--transport", transport, "--out", "run")
+    wait_until(lambda: steps_done(run) >= 3 or process.poll() is not None)
+    tasks = launcher.tasks()
+    assert sorted(tasks) == [0, 1]
+    launcher.stop(process)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode != 0, err
+    wait_until(lambda: not any(is_running(pid) for pid in tasks.values()))
+    assert checkpoints_of(run)[-1:] == [steps_done(run)], err
+    assert f"stopped after step {steps_done(run)}; to go on: " in err
 
 
 def test_more_tasks_than_shards_end_with_a_clear_line(launcher):
