@@ -46,15 +46,8 @@ std::string interface_of(const std::string& address) {
 }
 
 RendezvousOptions rendezvous_options(const Place& place, const JobOptions& options) {
-  RendezvousOptions result;
-  result.coordinator = place.coordinator;
-  result.secret = place.secret;
-  result.size = place.size;
-  result.rank = place.rank;
-  result.interface = place.interface;
+  RendezvousOptions result = detail::rendezvous_options(place, options.timeout);
   result.version = "doctor";
-  result.host = place.host;
-  result.timeout = options.timeout + 1s;
   return result;
 }
 

@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/cluster/detail/host_name.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -67,12 +68,6 @@ HostSlots parse_line(const std::string& line) {
   return host;
 }
 
-std::string system_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 }  // namespace
 
 std::vector<HostSlots> parse_hosts(std::string_view list) {
@@ -116,7 +111,7 @@ std::vector<HostSlots> take_slots(std::vector<HostSlots> hosts, int workers) {
 }
 
 bool is_this_machine(const std::string& host) {
-  const std::string own = system_name();
+  const std::string own = detail::own_host_name();
   return host == "localhost" || host == own || host == own.substr(0, own.find('.'));
 }
 

@@ -14,17 +14,9 @@ const std::string& first_given(const std::string& own, const std::string& others
 }
 
 RendezvousOptions rendezvous_options(const Place& place, const JobOptions& options) {
-  RendezvousOptions result;
-  result.coordinator = place.coordinator;
-  result.secret = place.secret;
-  result.size = place.size;
-  result.rank = place.rank;
-  result.interface = place.interface;
+  RendezvousOptions result = detail::rendezvous_options(place, options.timeout);
   result.version = version();
   result.configuration = options.configuration;
-  result.host = place.host;
-  // The coordinator knows who is missing, so it has the first word.
-  result.timeout = options.timeout + std::chrono::seconds(1);
   return result;
 }
 

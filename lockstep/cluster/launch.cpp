@@ -16,6 +16,7 @@
 #include "lockstep/base/version.h"
 #include "lockstep/cluster/coordinator.h"
 #include "lockstep/cluster/detail/host_link.h"
+#include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/detail/signal_queue.h"
 #include "lockstep/cluster/detail/ssh_command.h"
 #include "lockstep/cluster/detail/worker_output.h"

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "lockstep/cluster/detail/fields.h"
+#include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/detail/session.h"
 #include "lockstep/comm/interfaces.h"
 
@@ -17,12 +18,6 @@ using comm::Clock;
 using detail::Kind;
 using detail::Message;
 using detail::Session;
-
-std::string system_host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
 
 // Equal for processes that can share memory: the same boot of the same machine, the same /dev/shm,
 // the same numbers of processes.
@@ -41,7 +36,8 @@ std::string join_fields(const RendezvousOptions& options) {
   detail::FieldWriter fields;
   fields.text(options.version).text(options.configuration);
   fields.number(options.rank).number(options.size);
-  fields.text(options.host.empty() ? system_host_name() : options.host).text(machine_identity());
+  fields.text(options.host.empty() ? detail::own_host_name() : options.host)
+      .text(machine_identity());
   return fields.bytes();
 }
 

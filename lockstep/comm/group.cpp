@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <random>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -29,11 +28,6 @@ bool is_one_host(const std::vector<std::string>& hosts) {
   return std::all_of(hosts.begin(), hosts.end(), [&](auto& host) { return host == hosts[0]; });
 }
 
-std::string random_name() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}", device(), device());
-}
-
 // The first rank's name for the shared memory is everybody's.
 std::unique_ptr<Transport> connect_by_memory(const Bootstrap& bootstrap) {
   if (!is_one_host(bootstrap.hosts))
@@ -42,7 +36,7 @@ std::unique_ptr<Transport> connect_by_memory(const Bootstrap& bootstrap) {
         "{} and more: use auto",
         bootstrap.hosts[0]);
   ShmOptions options;
-  options.job = bootstrap.all_gather(random_name())[0];
+  options.job = bootstrap.all_gather(random_shm_job())[0];
   options.rank = bootstrap.rank;
   options.size = bootstrap.size();
   options.host = bootstrap.hosts[0];

@@ -3,6 +3,18 @@
 
 namespace lockstep::cluster::detail {
 
+RendezvousOptions rendezvous_options(const Place& place, std::chrono::milliseconds timeout) {
+  RendezvousOptions result;
+  result.coordinator = place.coordinator;
+  result.secret = place.secret;
+  result.size = place.size;
+  result.rank = place.rank;
+  result.interface = place.interface;
+  result.host = place.host;
+  result.timeout = timeout + std::chrono::seconds(1);
+  return result;
+}
+
 Meeting meet(const Place& place, std::chrono::milliseconds timeout) {
   switch (place.launcher) {
     case Place::Launcher::lockstep: break;

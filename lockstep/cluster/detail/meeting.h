@@ -6,6 +6,7 @@
 #include "lockstep/cluster/detail/meeting_file.h"
 #include "lockstep/cluster/detail/own_coordinator.h"
 #include "lockstep/cluster/place.h"
+#include "lockstep/cluster/rendezvous.h"
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep::cluster::detail {
@@ -17,6 +18,10 @@ struct Meeting {
   std::unique_ptr<OwnCoordinator> coordinator = {};  // rank 0's, where members coordinate
   std::unique_ptr<MeetingFile> file = {};            // no longer needed when all have joined
 };
+
+// How a member of a place finds the others; what they must agree on is the caller's to add. The
+// coordinator knows who is missing, so it has the first word: a second more than `timeout`.
+RendezvousOptions rendezvous_options(const Place& place, std::chrono::milliseconds timeout);
 
 // As whoever started the job asks for.
 Meeting meet(const Place& place, std::chrono::milliseconds timeout);

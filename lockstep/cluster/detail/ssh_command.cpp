@@ -34,10 +34,4 @@ std::vector<std::string> ssh_command(const LaunchOptions& options, const std::st
   return words;
 }
 
-std::string own_host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 }  // namespace lockstep::cluster::detail

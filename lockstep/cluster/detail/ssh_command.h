@@ -11,6 +11,4 @@ namespace lockstep::cluster::detail {
 // The words that run an agent on a host. No secret is among them: anybody may read them.
 std::vector<std::string> ssh_command(const LaunchOptions& options, const std::string& host);
 
-std::string own_host_name();
-
 }  // namespace lockstep::cluster::detail

@@ -26,6 +26,18 @@ int LifelineTransport::unfinished(std::span<const Transfer> transfers) const {
   return peer < 0 && companion_ != nullptr ? first_unfinished(companion_->transfers()) : peer;
 }
 
+void LifelineTransport::greet_all(Deadline deadline) {
+  std::vector<std::byte> bytes(2 * static_cast<std::size_t>(size()));
+  std::vector<Transfer> transfers;
+  for (int other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    const auto place = 2 * static_cast<std::size_t>(other);
+    transfers.push_back({Transfer::Kind::send, other, {&bytes[place], 1}});
+    transfers.push_back({Transfer::Kind::receive, other, {&bytes[place + 1], 1}});
+  }
+  exchange(transfers, deadline, "connect");
+}
+
 void LifelineTransport::complete(std::span<Transfer> transfers, Deadline deadline,
                                  std::string_view operation) {
   const Deadline begin = Clock::now();

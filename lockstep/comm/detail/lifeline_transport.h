@@ -43,6 +43,8 @@ class LifelineTransport : public Transport {
   // Until something could move or the lifeline has news, which it returns.
   virtual bool sleep(std::span<Transfer> transfers, Deadline until) = 0;
 
+  // A byte each way with every peer.
+  void greet_all(Deadline deadline);
   // Turns until all is done.
   void complete(std::span<Transfer> transfers, Deadline deadline, std::string_view operation);
   bool has_companion() const { return companion_ != nullptr; }

@@ -2,7 +2,6 @@
 #include "lockstep/comm/transports/hybrid.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "lockstep/comm/algorithms/hierarchical.h"
@@ -19,11 +18,6 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::size_t kSmall = 4096;  // bytes; below, one hop is worth more than the link's
-
-std::string random_name() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
-}
 
 std::vector<std::vector<int>> ranks_by_host(const std::vector<std::string>& hosts) {
   std::vector<std::vector<int>> result;
@@ -75,7 +69,7 @@ class HybridTransport final : public Transport {
         name_(fmt::format("shm+{}", owner_->name())),
         hosts_(ranks_by_host(bootstrap.hosts)),
         place_(bootstrap.hosts.size(), -1) {
-    const std::vector<std::string> jobs = bootstrap.all_gather(random_name());
+    const std::vector<std::string> jobs = bootstrap.all_gather(random_shm_job());
     for (const std::vector<int>& host : hosts_)
       if (std::count(host.begin(), host.end(), bootstrap.rank) > 0) here_ = &host;
     for (std::size_t i = 0; i < here_->size(); ++i)

@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::size_t kBite = 64 * 1024;  // copied before the peer is told
 
-std::string random_job() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
-}
-
 bool is_needed(const Transfer& one) { return !one.later && one.done < one.bytes.size(); }
 
 }  // namespace
@@ -105,7 +100,7 @@ std::unique_ptr<Transport> ShmTransport::subgroup(const std::vector<int>& ranks,
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(job));
   std::vector<Transfer> transfers;
   if (ranks.front() == rank()) {
-    const std::string name = random_job();
+    const std::string name = random_shm_job();
     std::copy(name.begin(), name.end(), job.begin());
     for (std::size_t i = 1; i < ranks.size(); ++i)
       transfers.push_back({Transfer::Kind::send, ranks[i], bytes});
@@ -209,6 +204,11 @@ void ShmTransport::read(int peer, std::byte* to, std::size_t count) {
 }
 
 }  // namespace detail
+
+std::string random_shm_job() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
+}
 
 std::unique_ptr<Transport> connect_shm(const ShmOptions& options) {
   return std::make_unique<detail::ShmTransport>(options);

@@ -22,6 +22,9 @@ struct ShmOptions {
   std::function<void(int peer)> knock = {};
 };
 
+// A name for a job that no other has.
+std::string random_shm_job();
+
 // Connects the ranks of a group on one host by POSIX shared memory. Throws InvalidArgument, IoError
 // when there is not enough of it, Timeout naming a rank that has not come.
 std::unique_ptr<Transport> connect_shm(const ShmOptions& options);

@@ -200,16 +200,8 @@ void UcxTransport::connect(const std::vector<std::string>& addresses) {
 
 // UCX connects when the first bytes flow; here, so that nobody finds out later.
 void UcxTransport::greet(Deadline deadline) {
-  std::vector<std::byte> bytes(2 * static_cast<std::size_t>(size()));
-  std::vector<Transfer> transfers;
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    const auto place = 2 * static_cast<std::size_t>(other);
-    transfers.push_back({Transfer::Kind::send, other, {&bytes[place], 1}});
-    transfers.push_back({Transfer::Kind::receive, other, {&bytes[place + 1], 1}});
-  }
   try {
-    exchange(transfers, deadline, "connect");
+    greet_all(deadline);
   } catch (...) {
     close_all(true, Clock::now() + kFarewell);
     throw;

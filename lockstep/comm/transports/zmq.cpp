@@ -185,16 +185,8 @@ void ZmqTransport::connect(const Bootstrap& bootstrap) {
 
 // A byte each way: whoever has it has passed the door.
 void ZmqTransport::greet(Doorkeeper& door, Deadline deadline) {
-  std::vector<std::byte> bytes(2 * peers_.size());
-  std::vector<Transfer> transfers;
-  for (int other = 0; other < size(); ++other) {
-    if (other == rank()) continue;
-    const auto place = 2 * static_cast<std::size_t>(other);
-    transfers.push_back({Transfer::Kind::send, other, {&bytes[place], 1}});
-    transfers.push_back({Transfer::Kind::receive, other, {&bytes[place + 1], 1}});
-  }
   door_ = &door;
-  exchange(transfers, deadline, "connect");
+  greet_all(deadline);
   door_ = nullptr;
 }
 
