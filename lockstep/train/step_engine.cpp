@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <numeric>
 
 #include "lockstep/base/sha256.h"
 #include "lockstep/base/thread_team.h"
@@ -12,6 +11,7 @@
 #include "lockstep/io/archive.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/train/detail/buckets.h"
+#include "lockstep/train/detail/element_numbers.h"
 #include "lockstep/train/detail/gradient_sums.h"
 #include "lockstep/train/detail/update.h"
 
@@ -333,15 +333,14 @@ struct StepEngine::Impl {
   std::string layouts_sha256() {
     Sha256 sum;
     for (const detail::Slice& slice : layout.slices) {
-      const Shape& shape = step.parameters[slice.place].shape;
-      const Tensor numbers = Tensor::zeros(shape);
-      std::iota(numbers.data<float>(), numbers.data<float>() + numbers.numel(), 0.0F);
       const std::uint64_t place = slice.place;
       sum.update(std::as_bytes(std::span(&place, 1)));
-      std::vector<float> placed(slice.count);
-      executables[0].pack(step.parameter_input(slice.place), numbers,
-                          std::as_writable_bytes(std::span(placed)));
-      sum.update(std::as_bytes(std::span(placed)));
+      const Shape& shape = step.parameters[slice.place].shape;
+      for (int part = 0; part < detail::number_parts(shape.numel()); ++part) {
+        std::vector<float> placed(slice.count);
+        pack(slice, detail::element_numbers(shape, part), placed.data());
+        sum.update(std::as_bytes(std::span(placed)));
+      }
     }
     return sum.hex();
   }
