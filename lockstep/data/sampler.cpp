@@ -32,9 +32,9 @@ void shuffle(std::vector<std::int64_t>& values, std::uint64_t seed, std::int64_t
     std::swap(values[left - 1], values[scaled(epoch_word(seed, epoch, use, left), left)]);
 }
 
-std::vector<std::int64_t> counting(std::int64_t size) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
-  std::iota(order.begin(), order.end(), 0);
+std::vector<std::int64_t> counting(std::int64_t first, std::int64_t end) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(end - first));
+  std::iota(order.begin(), order.end(), first);
   return order;
 }
 
@@ -53,7 +53,9 @@ class SequentialSampler final : public Sampler {
  public:
   explicit SequentialSampler(std::int64_t size) : size_(size) {}
   std::int64_t size() const override { return size_; }
-  std::vector<std::int64_t> epoch(std::int64_t) const override { return detail::counting(size_); }
+  std::vector<std::int64_t> epoch(std::int64_t) const override {
+    return detail::counting(0, size_);
+  }
 
  private:
   std::int64_t size_;
@@ -64,7 +66,7 @@ class RandomSampler final : public Sampler {
   RandomSampler(std::int64_t size, std::uint64_t seed) : size_(size), seed_(seed) {}
   std::int64_t size() const override { return size_; }
   std::vector<std::int64_t> epoch(std::int64_t number) const override {
-    std::vector<std::int64_t> order = detail::counting(size_);
+    std::vector<std::int64_t> order = detail::counting(0, size_);
     detail::shuffle(order, seed_, number);
     return order;
   }

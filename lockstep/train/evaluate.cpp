@@ -5,11 +5,11 @@
 #include <atomic>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <optional>
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/base/thread_team.h"
+#include "lockstep/data/detail/order.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/random_ops.h"
@@ -148,12 +148,6 @@ std::vector<BatchRecord> from_bytes(const std::string& bytes) {
   return records;
 }
 
-std::vector<std::int64_t> counting(std::int64_t first, std::int64_t end) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(end - first));
-  std::iota(indices.begin(), indices.end(), first);
-  return indices;
-}
-
 }  // namespace
 
 struct Evaluator::Impl {
@@ -208,7 +202,7 @@ class Pass {
 
   data::Fields batch(std::int64_t first) const {
     const std::int64_t end = std::min(first + options_.batch, dataset_.size());
-    return data::load_batch(dataset_, counting(first, end), options_.transform);
+    return data::load_batch(dataset_, data::detail::counting(first, end), options_.transform);
   }
 
   // All batches of one shape: samples from `first` to `end`.

@@ -15,7 +15,7 @@ std::uint64_t epoch_word(std::uint64_t seed, std::int64_t epoch, std::uint32_t u
 void shuffle(std::vector<std::int64_t>& values, std::uint64_t seed, std::int64_t epoch,
              std::uint32_t use = 0);
 
-// 0, 1, ..., size - 1.
-std::vector<std::int64_t> counting(std::int64_t size);
+// first, ..., end - 1.
+std::vector<std::int64_t> counting(std::int64_t first, std::int64_t end);
 
 }  // namespace lockstep::data::detail

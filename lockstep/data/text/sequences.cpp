@@ -39,7 +39,7 @@ class BucketSampler final : public Sampler {
 
   std::vector<std::int64_t> epoch(std::int64_t number) const override {
     const std::vector<std::int64_t> runs = in_buckets(number);
-    std::vector<std::int64_t> order = detail::counting(runs_), result;
+    std::vector<std::int64_t> order = detail::counting(0, runs_), result;
     detail::shuffle(order, seed_, number, 0);
     for (std::int64_t run : order)
       result.insert(result.end(), runs.begin() + run * batch_, runs.begin() + (run + 1) * batch_);
