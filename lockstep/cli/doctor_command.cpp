@@ -29,10 +29,6 @@ struct Options {
   std::vector<std::string> already;  // what that one has found out: what, advice, what, ...
 };
 
-std::chrono::milliseconds timeout_of(const Options& o) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(o.timeout * 1000));
-}
-
 std::vector<cluster::Problem> known_problems(const Options& o) {
   std::vector<cluster::Problem> problems;
   for (std::size_t i = 0; i + 1 < o.already.size(); i += 2)
@@ -54,7 +50,7 @@ int examine_as_member(const Options& o, const cluster::Place& place) {
   cluster::JobOptions job;
   job.transport = o.connect.transport_name();
   job.interface = o.connect.interface;
-  job.timeout = timeout_of(o);
+  job.timeout = milliseconds_of(o.timeout);
   const cluster::Examination examination = cluster::examine(place, job);
   if (examination.rank != 0) return 0;
   std::vector<cluster::Problem> problems = known_problems(o);
@@ -94,7 +90,7 @@ cluster::LaunchOptions launch_options(const Options& o,
   launch.transport = o.connect.transport_name();
   launch.ssh = ssh_words(o.ssh);
   launch.program = o.remote_program;
-  launch.timeout = timeout_of(o);
+  launch.timeout = milliseconds_of(o.timeout);
   return launch;
 }
 

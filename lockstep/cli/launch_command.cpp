@@ -45,7 +45,8 @@ void add_options(CLI::App& c, Options& o) {
       "Where lockstep is on the other hosts; the same place as here by default");
   add(c, kHow, "--coordinator", o.coordinator, "HOST[:PORT]",
       "Where workers find this machine; found out by default, a free port");
-  add(c, kHow, "--timeout", o.timeout, "SECONDS", "Until all hosts answer and all workers meet")
+  add(c, kHow, "--timeout", o.timeout, "SECONDS",
+      "Until all hosts answer and all workers meet; a host that is silent for so long is lost")
       ->check(more_than_zero())
       ->default_str("60");
   add(c, kHow, "--env", o.variables, "NAME", "A variable for all workers: NAME of ours, NAME=VALUE")
@@ -86,7 +87,7 @@ cluster::LaunchOptions launch_options(const Options& o) {
   options.ssh = ssh_words(o.ssh);
   options.program = o.remote_program;
   options.coordinator = coordinator_of(o.coordinator);
-  options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(o.timeout * 1000));
+  options.timeout = milliseconds_of(o.timeout);
   return options;
 }
 
@@ -102,8 +103,14 @@ int print_manifest(const Options& o) {
   return 0;
 }
 
+int be_agent(const Options& o) {
+  cluster::AgentOptions options;
+  options.timeout = milliseconds_of(o.timeout);
+  return cluster::run_agent(options);
+}
+
 int launch(const Options& o) {
-  if (o.agent) return cluster::run_agent({});
+  if (o.agent) return be_agent(o);
   if (o.kubernetes.wanted) return print_manifest(o);
   check_not_kubernetes(o.kubernetes);
   if (o.command.empty())

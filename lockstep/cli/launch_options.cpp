@@ -27,6 +27,10 @@ CLI::Validator more_than_zero() {
       "");
 }
 
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group) {
   CLI::Option* transport =
       command

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ std::vector<std::string> ssh_words(const std::string& text);
 
 // Of an option in seconds.
 CLI::Validator more_than_zero();
+std::chrono::milliseconds milliseconds_of(double seconds);
 
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/agent.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include "lockstep/cluster/detail/environment.h"
 #include "lockstep/cluster/detail/frames.h"
 #include "lockstep/cluster/detail/signal_queue.h"
+#include "lockstep/cluster/detail/silence.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -39,12 +41,16 @@ class Agent {
  public:
   explicit Agent(const AgentOptions& options)
       : options_(options),
+        silence_(detail::longest_silence(options.timeout)),
         children_({[this](int rank, int stream, std::string_view bytes) {
                      say(FrameKind::output, FieldWriter().number(rank).number(stream).text(bytes));
                    },
                    [this](int rank, int status, int signal) {
                      say(FrameKind::end, FieldWriter().number(rank).number(status).number(signal));
-                   }}) {}
+                   }},
+                  detail::longest_silence(options.timeout)) {
+    ::fcntl(options.output, F_SETFL, O_NONBLOCK);
+  }
 
   void run() {
     write(detail::kAgentMark);
@@ -53,6 +59,7 @@ class Agent {
       wait();
       listen();
       children_.move_on();
+      if (live()) say(FrameKind::alive, {});
     }
   }
 
@@ -63,15 +70,28 @@ class Agent {
     ::poll(watched.data(), watched.size(), 1000);
   }
 
+  // Whenever the others expect a word from us. Throws Gone when none came from the launcher.
+  bool live() {
+    if (!silence_.goes_on()) return false;
+    if (silence_.is_too_long() && !options_.has_terminal) throw Gone();
+    children_.reassure();
+    return true;
+  }
+
   void listen() {
+    take_input();
+    while (const auto frame = reader_.next()) obey(*frame);
+  }
+
+  void take_input() {
     pollfd input{options_.input, POLLIN, 0};
     if (::poll(&input, 1, 0) <= 0) return;
     char block[16384];
     const ssize_t got = ::read(options_.input, block, sizeof block);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (got <= 0) throw Gone();
+    silence_.broken();
     reader_.append({block, static_cast<std::size_t>(got)});
-    while (const auto frame = reader_.next()) obey(*frame);
   }
 
   void obey(const detail::Frame& frame) {
@@ -99,18 +119,27 @@ class Agent {
 
   void say(FrameKind kind, const FieldWriter& fields) { write(detail::encode(kind, fields)); }
 
-  void write(std::string_view bytes) const {
+  void write(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t written = ::write(options_.output, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) throw Gone();
-      bytes.remove_prefix(static_cast<std::size_t>(written));
+      if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
+      if (written < 0 && errno == EAGAIN) await_room();
+      if (written == 0 || (written < 0 && errno != EAGAIN && errno != EINTR)) throw Gone();
     }
+  }
+
+  // Whoever reads the launcher's output may take their time, but the launcher must be there.
+  void await_room() {
+    pollfd watched[] = {{options_.output, POLLOUT, 0}, {options_.input, POLLIN, 0}};
+    ::poll(watched, 2, 1000);
+    take_input();
+    live();
   }
 
   AgentOptions options_;
   detail::SignalQueue signals_;
   detail::FrameReader reader_;
+  detail::Silence silence_;
   detail::Children children_;
 };
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+
 namespace lockstep::cluster {
 
 struct AgentOptions {
   int input = 0, output = 1;  // where the launcher is
   bool has_terminal =
       false;  // on the launcher's own machine: rank 0 has our standard input, output
+  // A launcher on another machine that is not heard for so long (5 s at least) is gone. One on this
+  // machine may be stopped (Ctrl-Z), and when it ends, its pipes close.
+  std::chrono::milliseconds timeout{60'000};
 };
 
 // A launcher's hand on one host: starts its workers there, passes on what they say and how they

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -18,6 +20,7 @@
 #include "lockstep/cluster/detail/host_link.h"
 #include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/detail/signal_queue.h"
+#include "lockstep/cluster/detail/silence.h"
 #include "lockstep/cluster/detail/ssh_command.h"
 #include "lockstep/cluster/detail/worker_output.h"
 #include "lockstep/comm/errors.h"
@@ -38,7 +41,8 @@ constexpr int kLookEveryMs = 100;
 struct Host {
   HostLink link;
   bool is_local = false;
-  std::vector<int> ranks = {};
+  detail::Silence silence;
+  std::vector<int> ranks = {};  // that are not known to have ended
   bool is_there = false;
   std::string our_address = {};  // as seen from there
 };
@@ -66,11 +70,15 @@ bool is_as_asked(const WorkerEnd& end, int signal) {
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
-      : options_(options), is_one_machine_(true), secret_(make_secret()) {
+      : options_(options),
+        silence_(detail::longest_silence(options.timeout)),
+        is_one_machine_(true),
+        secret_(make_secret()) {
     const std::vector<HostSlots> all = hosts_of(options);
     for (const HostSlots& host : all)
       is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
     connect(all);
+    beating_ = std::jthread([this](const std::stop_token& stop) { beat(stop); });
   }
   // All at once, before each is waited for.
   ~Launcher() {
@@ -104,12 +112,23 @@ class Launcher {
   void add_host(const HostSlots& slots, bool local, int first_rank) {
     const sigset_t& mask = signals_.mask_before();
     Host host{
-        local ? HostLink::fork_agent(slots.name, mask)
+        local ? HostLink::fork_agent(slots.name, options_.timeout, mask)
               : HostLink::run_command(slots.name, detail::ssh_command(options_, slots.name), mask),
-        local};
+        local, detail::Silence(silence_)};
     for (int i = 0; i < slots.slots; ++i) host.ranks.push_back(first_rank + i);
     size_ += slots.slots;
     hosts_.push_back(std::move(host));
+  }
+
+  // In a thread of its own, since the other may be held up by whoever reads our output.
+  void beat(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    do {
+      for (Host& host : hosts_) host.link.send(detail::encode(FrameKind::alive, FieldWriter()));
+      never.wait_for(lock, stop, detail::Silence::interval(silence_), [] { return false; });
+    } while (!stop.stop_requested());
   }
 
   void await_hosts() {
@@ -237,20 +256,28 @@ class Launcher {
     if (host.link.is_closed() && host.ranks.empty()) return;
     host.link.move_on();
     try {
-      while (const auto frame = host.link.next()) handle(host, *frame);
+      while (const auto frame = host.link.next()) {
+        host.silence.broken();
+        if (!host.ranks.empty()) handle(host, *frame);
+      }
     } catch (const Corrupt& error) {
       throw not_understood(host, error);
     }
     while (const auto remark = host.link.next_remark())
       if (!remark->empty())
         std::fputs(fmt::format("[{}] {}\n", host.link.host(), *remark).c_str(), stderr);
-    if (host.link.is_closed()) lose(host, host.link.why_closed());
+    if (host.link.is_closed()) return lose(host, host.link.why_closed());
+    if (host.silence.goes_on() && host.silence.is_too_long())
+      lose(host, fmt::format("nothing was heard from its host for {:.1f} s: the network is cut, or "
+                             "ssh or the agent hangs",
+                             std::chrono::duration<double>(silence_).count()));
   }
 
   void handle(Host& host, const Frame& frame) {
     FieldReader fields(frame.fields);
     if (frame.kind == FrameKind::failure)
       throw NotFound("launch: {}{}", is_one_machine_ ? "" : host.link.host() + ": ", fields.text());
+    if (frame.kind == FrameKind::alive) return;
     const int rank = static_cast<int>(fields.number());
     if (frame.kind == FrameKind::output) {
       const auto stream = fields.number();
@@ -318,13 +345,14 @@ class Launcher {
   }
 
   const LaunchOptions& options_;
+  std::chrono::milliseconds silence_;  // of a host that is lost
   bool is_one_machine_;
   std::string secret_;
   int size_ = 0;
   const detail::SignalQueue signals_;
   std::vector<Host> hosts_;
   std::optional<Coordinator> coordinator_;
-  std::jthread meeting_;  // after what it uses
+  std::jthread beating_, meeting_;  // after what they use
   std::map<int, detail::WorkerOutput> outputs_;
   LaunchResult result_;
   bool killed_ = false;

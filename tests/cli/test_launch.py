@@ -432,6 +432,40 @@ def test_an_agent_that_dies_takes_its_workers_and_ends_the_job(hosts):
     assert hosts.all_gone()
 
 
+def path_to_agent(pid):
+    """The agent of a worker, and the sshd before it."""
+    agent = parents()[pid]
+    return {"agent": agent, "sshd": parents()[agent]}
+
+
+@pytest.mark.parametrize("which", ["agent", "sshd"])
+def test_a_host_that_falls_silent_ends_the_job_and_its_workers(hosts, which):
+    process = hosts.start("node-a:1,node-b:1", shell("test $LOCKSTEP_RANK = 0 || exec sleep 1000"),
+                          "--timeout", 5)
+    wait_until(lambda: sorted(hosts.workers()) == [1] or process.poll() is not None)
+    stopped = path_to_agent(hosts.workers()[1])[which]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert last_line(errors) == (
+            "lockstep: worker 1 (node-b) was lost: nothing was heard from its host for 5.0 s: the "
+            "network is cut, or ssh or the agent hangs; the job is over"), errors
+        assert hosts.all_gone()  # not even one whose agent or sshd is still stopped
+    finally:
+        if is_running(stopped):
+            os.kill(stopped, signal.SIGCONT)
+
+
+def test_a_launcher_that_is_paused_by_its_reader_loses_nobody(hosts):
+    talk = shell("test $LOCKSTEP_RANK = 0 || head -c 20000000 /dev/zero | tr '\\0' x")
+    process = hosts.start("node-a:1,node-b:1", talk, "--timeout", 5)
+    time.sleep(8)  # nobody reads what it says: all that is on the way to us is full
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, last_line(errors)
+    assert errors.count("x") == 20000000
+
+
 def test_an_ssh_that_dies_ends_the_job(hosts):
     process, _ = hosts.start_training()
     ssh = [pid for pid in descendants(process)

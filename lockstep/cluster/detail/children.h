@@ -32,7 +32,9 @@ class Children {
     std::function<void(int rank, int stream, std::string_view bytes)> output;  // stream: 1 or 2
     std::function<void(int rank, int status, int signal)> end;
   };
-  explicit Children(Listener listener) : listener_(std::move(listener)) {}
+  // When reassure() is not called for longer than `silence`, this process is taken for dead.
+  Children(Listener listener, std::chrono::milliseconds silence)
+      : listener_(std::move(listener)), keeper_(silence) {}
   ~Children();
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
@@ -44,6 +46,7 @@ class Children {
   void watch(std::vector<pollfd>& watched) const;
   // Tells the listener what there is. Never blocks.
   void move_on();
+  void reassure() const { keeper_.reassure(); }
 
  private:
   struct Child {

@@ -10,7 +10,7 @@
 namespace lockstep::cluster::detail {
 
 // What a launcher and the agent on one of its hosts say to each other, through ssh or a pipe.
-// From the agent: hello, output, end, failure. To it: start, signal.
+// From the agent: hello, output, end, failure. To it: start, signal. Both ways: alive.
 enum class FrameKind : char {
   hello = 'H',    // version, address of the launcher as this host sees it
   start = 'S',    // AgentTask
@@ -18,6 +18,7 @@ enum class FrameKind : char {
   output = 'O',   // rank, stream, bytes
   end = 'E',      // rank, status, signal
   failure = 'F',  // text: the workers could not be started
+  alive = 'A',    // every now and then, so that silence means something
 };
 
 struct Frame {

@@ -75,7 +75,7 @@ void leave_terminal(const sigset_t& mask) {
 HostLink::HostLink(std::string host, pid_t pid, Socket to, Socket from, Socket remarks)
     : host_(std::move(host)),
       pid_(pid),
-      to_(std::move(to)),
+      to_(std::make_unique<Outgoing>(std::move(to))),
       from_(std::move(from)),
       remarks_(std::move(remarks)),
       is_remote_(static_cast<bool>(remarks_)) {}
@@ -87,14 +87,14 @@ HostLink::HostLink(HostLink&& other) noexcept
       to_(std::move(other.to_)),
       from_(std::move(other.from_)),
       remarks_(std::move(other.remarks_)),
-      output_(std::move(other.output_)),
       said_(std::move(other.said_)),
       last_remarks_(std::move(other.last_remarks_)),
       marked_(other.marked_),
       is_remote_(other.is_remote_),
       reader_(std::move(other.reader_)) {}
 
-HostLink HostLink::fork_agent(const std::string& host, const sigset_t& mask) {
+HostLink HostLink::fork_agent(const std::string& host, std::chrono::milliseconds timeout,
+                              const sigset_t& mask) {
   Pair to = make_pair(), from = make_pipe_from();
   const pid_t pid = fork_process(host);
   if (pid == 0) {
@@ -105,6 +105,7 @@ HostLink HostLink::fork_agent(const std::string& host, const sigset_t& mask) {
     options.input = to.theirs.fd();
     options.output = from.theirs.fd();
     options.has_terminal = true;
+    options.timeout = timeout;
     ::_exit(run_agent(options));
   }
   return {host, pid, std::move(to.ours), std::move(from.ours), Socket()};
@@ -121,8 +122,6 @@ HostLink HostLink::run_command(const std::string& host, const std::vector<std::s
 HostLink::~HostLink() {
   if (pid_ > 0) close();
 }
-
-void HostLink::hang_up() { to_.close(); }
 
 void HostLink::close() {
   hang_up();
@@ -146,23 +145,14 @@ bool HostLink::wait_for_end(std::chrono::milliseconds longest) {
   return true;
 }
 
-void HostLink::send(const std::string& frame) {
-  output_ += frame;
-  move_on();
-}
-
 void HostLink::watch(std::vector<pollfd>& watched) const {
-  if (to_ && !output_.empty()) watched.push_back({to_.fd(), POLLOUT, 0});
+  to_->watch(watched);
   if (from_) watched.push_back({from_.fd(), POLLIN, 0});
   if (remarks_) watched.push_back({remarks_.fd(), POLLIN, 0});
 }
 
 void HostLink::move_on() {
-  while (to_ && !output_.empty()) {
-    const ssize_t sent = ::send(to_.fd(), output_.data(), output_.size(), MSG_NOSIGNAL);
-    if (sent < 0) break;  // later, or never: then the other pipe closes
-    output_.erase(0, static_cast<std::size_t>(sent));
-  }
+  to_->move_on();
   std::string bytes;
   read_from(from_, bytes);
   reader_.append(bytes);

@@ -5,12 +5,15 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/cluster/detail/frames.h"
+#include "lockstep/cluster/detail/outgoing.h"
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::cluster::detail {
@@ -21,7 +24,8 @@ class HostLink {
  public:
   // An agent on this machine, in a process of its own that has our standard input and output. To be
   // made before any thread, and before other links: it must not hold their pipes.
-  static HostLink fork_agent(const std::string& host, const sigset_t& mask);
+  static HostLink fork_agent(const std::string& host, std::chrono::milliseconds timeout,
+                             const sigset_t& mask);
   // `command`, such as ssh's, runs an agent. Throws NotFound or IoError.
   static HostLink run_command(const std::string& host, const std::vector<std::string>& command,
                               const sigset_t& mask);
@@ -30,7 +34,8 @@ class HostLink {
   HostLink& operator=(HostLink&&) = delete;
 
   const std::string& host() const { return host_; }
-  void send(const std::string& frame);
+  // From any thread.
+  void send(const std::string& frame) { to_->send(frame); }
   void watch(std::vector<pollfd>& watched) const;
   // What the pipes can take or give now.
   void move_on();
@@ -44,7 +49,7 @@ class HostLink {
   // After is_closed: "ssh: connect to host b port 22: Connection refused"
   std::string why_closed();
   // Tells the agent to end.
-  void hang_up();
+  void hang_up() { to_->close(); }
   // Lets the agent end by itself, for a moment.
   void close();
 
@@ -56,8 +61,9 @@ class HostLink {
   std::string host_;
   pid_t pid_;
   std::optional<int> status_;
-  comm::Socket to_, from_, remarks_;
-  std::string output_, said_;
+  std::unique_ptr<Outgoing> to_;
+  comm::Socket from_, remarks_;
+  std::string said_;
   std::deque<std::string> last_remarks_;
   bool marked_ = false;
   bool is_remote_ = false;  // reached by a command

@@ -2,6 +2,7 @@
 #include "lockstep/cluster/detail/keeper.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <set>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cluster/detail/silence.h"
 
 namespace lockstep::cluster::detail {
 namespace {
@@ -27,27 +29,39 @@ void withdraw(int pipe) {
   ::close_range(STDOUT_FILENO, ~0U, 0);
 }
 
-[[noreturn]] void keep(int pipe) {
+// False when nobody will say anything any more.
+bool await_word(std::chrono::milliseconds longest) {
+  Silence silence(longest);
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  while (::poll(&input, 1, static_cast<int>(Silence::interval(longest).count())) <= 0)
+    if (silence.goes_on() && silence.is_too_long()) return false;
+  return true;
+}
+
+[[noreturn]] void keep(int pipe, pid_t parent, std::chrono::milliseconds longest) {
   withdraw(pipe);
   std::set<pid_t> groups;
   pid_t said = 0;
-  while (::read(STDIN_FILENO, &said, sizeof said) == sizeof said) {
+  bool heard = true;
+  while ((heard = await_word(longest)) && ::read(STDIN_FILENO, &said, sizeof said) == sizeof said) {
     if (said > 0) groups.insert(said);
     if (said < 0) groups.erase(-said);
   }
+  if (!heard && ::getppid() == parent) ::kill(parent, SIGKILL);
   for (const pid_t group : groups) ::kill(-group, SIGKILL);
   ::_exit(0);
 }
 
 }  // namespace
 
-Keeper::Keeper() {
+Keeper::Keeper(std::chrono::milliseconds silence) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("launch: pipe: {}", std::strerror(errno));
   const comm::Socket theirs(ends[0]);
   pipe_ = comm::Socket(ends[1]);
+  const pid_t parent = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) keep(theirs.fd());
+  if (pid_ == 0) keep(theirs.fd(), parent, silence);
   if (pid_ < 0) throw IoError("launch: fork: {}", std::strerror(errno));
 }
 

@@ -3,16 +3,19 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::cluster::detail {
 
 // A process that outlives this one for a moment, to end what this one could not: when this one is
-// killed, the kernel ends its workers (PR_SET_PDEATHSIG) but not what they have started.
+// killed, the kernel ends its workers (PR_SET_PDEATHSIG) but not what they have started. When this
+// one hangs or is stopped, the keeper ends it too.
 class Keeper {
  public:
-  // To be made before there are threads. Throws IoError.
-  Keeper();
+  // To be made before there are threads; reassured more often than `silence`. Throws IoError.
+  explicit Keeper(std::chrono::milliseconds silence);
   ~Keeper();
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
@@ -20,6 +23,7 @@ class Keeper {
   void add(pid_t group) { tell(group); }
   // Before the group's first process is waited for: until then nobody else has its number.
   void remove(pid_t group) { tell(-group); }
+  void reassure() const { tell(0); }
 
  private:
   void tell(pid_t group) const;

@@ -29,8 +29,9 @@ std::vector<std::string> ssh_command(const LaunchOptions& options, const std::st
        {std::string("BatchMode=yes"), fmt::format("ConnectTimeout={}", std::max<long>(1, seconds)),
         std::string("ServerAliveInterval=10"), std::string("ServerAliveCountMax=3")})
     words.insert(words.end(), {"-o", setting});
-  words.insert(words.end(),
-               {"-T", "-x", host, "exec " + shell_quoted(program) + " launch --agent"});
+  words.insert(words.end(), {"-T", "-x", host,
+                             fmt::format("exec {} launch --agent --timeout {}",
+                                         shell_quoted(program), std::max<long>(1, seconds))});
   return words;
 }
 
