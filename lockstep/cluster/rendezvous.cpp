@@ -20,16 +20,17 @@ using detail::Message;
 using detail::Session;
 
 // Equal for processes that can share memory: the same boot of the same machine, the same /dev/shm,
-// the same numbers of processes.
+// the same numbers of processes, the same names of sockets.
 std::string machine_identity() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
   std::getline(file, boot);
   struct stat memory {
-  }, processes{};
+  }, processes{}, network{};
   ::stat("/dev/shm", &memory);
   ::stat("/proc/self/ns/pid", &processes);
-  return fmt::format("{} {} {}", boot, memory.st_dev, processes.st_ino);
+  ::stat("/proc/thread-self/ns/net", &network);
+  return fmt::format("{} {} {} {}", boot, memory.st_dev, processes.st_ino, network.st_ino);
 }
 
 std::string join_fields(const RendezvousOptions& options) {

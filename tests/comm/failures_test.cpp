@@ -5,7 +5,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <random>
 #include <thread>
 
@@ -237,17 +236,6 @@ void use(Communicator& comm) {
   comm.barrier(options);
 }
 
-// Other tests' groups have names too, while they connect.
-void expect_nothing_in_shared_memory() {
-  for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
-    if (file.path().string().find("lockstep-test-") == std::string::npos) continue;
-    const auto deadline = std::chrono::steady_clock::now() + 10s;
-    while (std::filesystem::exists(file.path()) && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(10ms);
-    EXPECT_FALSE(std::filesystem::exists(file.path())) << file.path();
-  }
-}
-
 // A random rank meets the signal at a random time; every other one must say so.
 void strike(const WorldKind& kind, int signal, std::chrono::milliseconds patience) {
   std::mt19937 random(static_cast<std::uint32_t>(lockstep::testing::seed_of_this_run()));
@@ -266,7 +254,6 @@ void strike(const WorldKind& kind, int signal, std::chrono::milliseconds patienc
       EXPECT_STRNE(report->operation, "");
     }
   }
-  expect_nothing_in_shared_memory();
 }
 
 TEST_P(Failures, EverySurvivorNamesARankThatWasKilled) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/transports/shm.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,8 +10,10 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
+#include "tests/cluster/child.h"
 #include "tests/comm/worlds.h"
 #include "tests/message.h"
 
@@ -23,48 +23,91 @@ namespace {
 using namespace std::chrono_literals;
 using lockstep::testing::message_of;
 
-TEST(Shm, ARankThatDoesNotComeIsNamedAndNothingStaysBehind) {
+// The ends of the job's socket that rank 0 has, before all ranks have come.
+int ends_of(const std::string& job) {
+  std::ifstream file("/proc/net/unix");
+  int count = 0;
+  for (std::string line; std::getline(file, line);)
+    count += line.ends_with("@lockstep-" + job) ? 1 : 0;
+  return count;
+}
+
+void await_ends(const std::string& job, int count) {
+  while (ends_of(job) < count) std::this_thread::sleep_for(5ms);
+}
+
+TEST(Shm, ARankThatDoesNotComeIsNamed) {
   const std::string job = random_job();
   EXPECT_EQ(message_of<Timeout>([&] {
               connect_shm({job, 0, 2, "here", 50ms});
             }),
             "connect: rank 1 on here has not come in time");
-  EXPECT_FALSE(std::filesystem::exists("/dev/shm/lockstep-" + job));
   EXPECT_EQ(message_of<Timeout>([&] {
               connect_shm({job, 1, 2, "here", 50ms});
             }),
-            "connect: rank 0 on here has not made /dev/shm/lockstep-" + job + " in time");
+            "connect: rank 0 on here has not come in time");
 }
 
-TEST(Shm, TheNameOfALivingGroupIsGone) {
+// Ranks 0 and 1 wait for rank 2, and one of them is killed.
+std::string heard_by_the_other(int victim) {
   const std::string job = random_job();
-  const auto work = [&](int rank) {
-    Communicator comm(connect_shm({job, rank, 2}));
-    comm.barrier();
-    EXPECT_FALSE(std::filesystem::exists("/dev/shm/lockstep-" + job));
-    comm.barrier();
-  };
-  std::jthread other(work, 1);
-  work(0);
+  std::vector<lockstep::testing::Child> ranks;
+  for (int rank = 0; rank < 2; ++rank)
+    ranks.emplace_back([&] {
+      connect_shm({job, rank, 3, "here", 60s});
+      return std::string("connected");
+    });
+  await_ends(job, 2);
+  std::this_thread::sleep_for(300ms);  // they have said who they are
+  ranks[static_cast<std::size_t>(victim)].signal(SIGKILL);
+  return ranks[static_cast<std::size_t>(1 - victim)].result(20s);
+}
+
+TEST(Shm, ARankThatIsKilledWhileOthersComeIsNamedAtOnce) {
+  EXPECT_EQ(heard_by_the_other(0),
+            "PeerLost: connect: rank 0 on here was lost: it ended before all had come");
+  EXPECT_EQ(heard_by_the_other(1),
+            "PeerLost: connect: rank 1 on here was lost: it ended before all had come");
+}
+
+TEST(Shm, WhatRankZeroGivesUpForIsHeardByTheOthers) {
+  const std::string job = random_job();
+  const std::string missed = "connect: rank 2 on here has not come in time";
+  std::jthread first([&] {
+    EXPECT_EQ(message_of<Timeout>([&] { connect_shm({job, 0, 3, "here", 2s}); }), missed);
+  });
+  EXPECT_EQ(message_of<Timeout>([&] { connect_shm({job, 1, 3, "here", 60s}); }), missed);
 }
 
 TEST(Shm, WrongOptionsAreRefused) {
   EXPECT_EQ(message_of([] { connect_shm({"job", 2, 2}); }), "shm: got rank 2 of 2 ranks");
   EXPECT_EQ(message_of([] {
-              connect_shm({"a/b", 0, 1});
+              connect_shm({"", 0, 1});
             }),
-            "shm: the job's name is 'a/b', expected 1 to 200 characters without a slash");
+            "shm: the job's name is '', expected 1 to 80 characters");
 }
 
 TEST(Shm, AJobThatExistsIsRefused) {
   const std::string job = random_job();
-  close(shm_open(("/lockstep-" + job).c_str(), O_CREAT | O_RDWR, 0600));
+  const std::jthread other([&] { connect_shm({job, 0, 2}); });
+  await_ends(job, 1);
   EXPECT_EQ(message_of<IoError>([&] {
-              connect_shm({job, 0, 1});
+              connect_shm({job, 0, 2});
             }),
-            "/dev/shm/lockstep-" + job + ": cannot be made: File exists");
-  EXPECT_TRUE(remove_shm(job));
-  EXPECT_FALSE(remove_shm(job));
+            "shm: job '" + job + "': cannot be met: Address already in use");
+  connect_shm({job, 1, 2});
+}
+
+TEST(Shm, RanksThatDoNotAgreeOnTheirNumberAreRefused) {
+  const std::string job = random_job();
+  const std::jthread other([&] {
+    EXPECT_EQ(message_of<PeerLost>([&] {
+                connect_shm({job, 0, 2, "here"});
+              }),
+              "connect: rank 1 on here was lost: it ended before all had come");
+  });
+  const std::string message = message_of<InvalidArgument>([&] { connect_shm({job, 1, 3}); });
+  EXPECT_TRUE(message.starts_with("shm: rank 0 has 2 ranks and ")) << message;
 }
 
 TEST(Shm, DataInTheGroupsMemoryOnSomeRanksOnlyIsRefusedOnAll) {
@@ -148,11 +191,32 @@ int allocate_in_little_memory() {
 
 int connect_in_little_memory() {
   if (!shrink_memory("size=1m")) return 77;
-  const std::string message = message_of<IoError>([] { connect_shm({random_job(), 0, 4}); });
-  const bool clear = message.starts_with("/dev/shm: shared memory for 4 ranks needs ") &&
-                     message.find("1024 KB are free") != std::string::npos;
-  if (!clear) fmt::print(stderr, "{}\n", message);
-  return clear && std::filesystem::is_empty("/dev/shm") ? 0 : 1;
+  const std::string job = random_job();
+  std::atomic<int> clear = 0;
+  const auto work = [&](int rank) {
+    const std::string message = message_of<IoError>([&] { connect_shm({job, rank, 4}); });
+    const bool good = message.starts_with("/dev/shm: shared memory for 4 ranks needs ") &&
+                      message.find("1024 KB are free") != std::string::npos;
+    if (!good) fmt::print(stderr, "{}: {}\n", rank, message);
+    clear += good ? 1 : 0;
+  };
+  {
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < 4; ++rank) ranks.emplace_back(work, rank);
+  }
+  return clear == 4 ? 0 : 1;
+}
+
+// Whenever it is killed, there is nothing that could stay behind.
+int look_for_names() {
+  if (!shrink_memory("size=64m")) return 77;
+  const std::string job = random_job();
+  const std::jthread first([&] { connect_shm({job, 0, 3}); });
+  const std::jthread second([&] { connect_shm({job, 1, 3}); });
+  await_ends(job, 2);
+  const bool empty = std::filesystem::is_empty("/dev/shm");
+  connect_shm({job, 2, 3});
+  return empty && std::filesystem::is_empty("/dev/shm") ? 0 : 1;
 }
 
 void expect_in_process(int (*body)()) {
@@ -167,6 +231,8 @@ void expect_in_process(int (*body)()) {
 TEST(Shm, TooLittleSharedMemoryIsAnErrorThatSaysHowMuchIsNeeded) {
   expect_in_process(connect_in_little_memory);
 }
+
+TEST(Shm, NothingInSharedMemoryHasANameWhileRanksConnect) { expect_in_process(look_for_names); }
 
 TEST(Shm, WhatCannotBeAllocatedForAllIsAllocatedForEach) {
   expect_in_process(allocate_in_little_memory);

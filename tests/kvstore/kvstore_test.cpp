@@ -205,7 +205,6 @@ TEST(KVStore, WorksBetweenProcesses) {
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
   }
-  comm::remove_shm(job);
 }
 
 }  // namespace

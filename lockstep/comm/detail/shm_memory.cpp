@@ -22,12 +22,17 @@ ShmFile::~ShmFile() {
   if (number >= 0) close(number);
 }
 
+int make_unnamed_file() {
+  const int file = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  return file >= 0 ? file : memfd_create("lockstep", MFD_CLOEXEC);
+}
+
 ShmMemory::~ShmMemory() {
   for (const Block& block : blocks_) munmap(block.base, whole(block.part));
 }
 
 int ShmMemory::make_file(std::size_t bytes) const {
-  const int file = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  const int file = make_unnamed_file();
   if (file < 0) return -1;
   // Now, and not as a SIGBUS later, is the time to find out that there is not enough.
   if (posix_fallocate(file, 0, static_cast<off_t>(whole(whole_pages(bytes)))) == 0) return file;

@@ -18,6 +18,10 @@ struct ShmFile {
   ShmFile& operator=(const ShmFile&) = delete;
 };
 
+// A new file in /dev/shm that has no name, or anywhere in memory where that cannot be; -1 and
+// errno.
+int make_unnamed_file();
+
 // Memory that every rank of a group sees: each has a part of its own in each block, and maps the
 // others' too. It has no name, so that nothing of it can stay behind.
 class ShmMemory {

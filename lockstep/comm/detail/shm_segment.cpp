@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -12,8 +11,8 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
+#include "lockstep/comm/detail/shm_meeting.h"
 #include "lockstep/comm/detail/shm_memory.h"
 
 namespace lockstep::comm {
@@ -21,7 +20,6 @@ namespace {
 
 constexpr std::uint64_t kShmMagic = 0x316d68734b434f4c;  // the layout's version is in it
 constexpr std::size_t kPage = 4096;
-constexpr auto kPoll = std::chrono::milliseconds(1);
 
 int usable_cores() {
   cpu_set_t set;
@@ -33,8 +31,6 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-std::string shm_name(const std::string& job) { return "/lockstep-" + job; }
-
 // All streams of a large group together stay within reason.
 std::size_t choose_stream_size(int size) {
   const auto pairs = static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
@@ -42,12 +38,12 @@ std::size_t choose_stream_size(int size) {
   return std::clamp<std::size_t>(share, 16 * 1024, 256 * 1024);
 }
 
-void check_options(const ShmOptions& options) {
+const ShmOptions& checked(const ShmOptions& options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     throw InvalidArgument("shm: got rank {} of {} ranks", options.rank, options.size);
-  if (options.job.empty() || options.job.find('/') != std::string::npos || options.job.size() > 200)
-    throw InvalidArgument(
-        "shm: the job's name is '{}', expected 1 to 200 characters without a slash", options.job);
+  if (options.job.empty() || options.job.size() > 80)
+    throw InvalidArgument("shm: the job's name is '{}', expected 1 to 80 characters", options.job);
+  return options;
 }
 
 [[noreturn]] void refuse_space(std::size_t bytes, int size, int error) {
@@ -61,36 +57,20 @@ void check_options(const ShmOptions& options) {
 
 }  // namespace
 
-bool remove_shm(const std::string& job) { return shm_unlink(shm_name(job).c_str()) == 0; }
-
-ShmSegment::ShmSegment(const ShmOptions& options) : size_(options.size) {
-  check_options(options);
-  lay_out();
-  const std::string name = shm_name(options.job);
+ShmSegment::ShmSegment(const ShmOptions& options) : ShmSegment(checked(options).size) {
   const Deadline deadline = Clock::now() + options.timeout;
-  if (options.rank == 0) {
-    create(name);
-  } else {
-    while (!join(name)) {
-      if (Clock::now() > deadline)
-        throw Timeout(fmt::format("connect: rank 0 on {} has not made /dev/shm{} in time",
-                                  options.host, name),
-                      0, options.host, "connect");
-      std::this_thread::sleep_for(kPoll);
-    }
-  }
-  rank(options.rank).pid = getpid();
-  // The last one to come takes the name away: nothing is left behind, however the ranks end.
-  if (++header().mapped == size_) shm_unlink(name.c_str());
-  wait_for_all(options, deadline, name);
+  if (options.rank == 0)
+    create(options, deadline);
+  else
+    join(options, deadline);
 }
 
 ShmSegment::~ShmSegment() {
   if (base_ != nullptr) munmap(base_, bytes_);
 }
 
-void ShmSegment::lay_out() {
-  const auto size = static_cast<std::size_t>(size_);
+ShmSegment::ShmSegment(int size_of_group) : size_(size_of_group) {
+  const auto size = static_cast<std::size_t>(size_of_group);
   stream_size_ = choose_stream_size(size_);
   ranks_at_ = round_up(sizeof(ShmHeader), kPage);
   streams_at_ = ranks_at_ + round_up(size * sizeof(ShmRank), kPage);
@@ -105,16 +85,31 @@ void ShmSegment::map(int file) {
   base_ = static_cast<std::byte*>(memory);
 }
 
-void ShmSegment::create(const std::string& name) {
-  const ShmFile file(shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  if (file.number < 0) throw IoError("/dev/shm{}: cannot be made: {}", name, std::strerror(errno));
-  // Now, and not as a SIGBUS later, is the time to find out that there is not enough.
-  const int error = posix_fallocate(file.number, 0, static_cast<off_t>(bytes_));
-  if (error != 0) {
-    shm_unlink(name.c_str());
-    refuse_space(bytes_, size_, error);
+void ShmSegment::create(const ShmOptions& options, Deadline deadline) {
+  detail::ShmHost meeting(options, deadline);
+  try {
+    const ShmFile file(make_file());
+    map(file.number);
+    write_header();
+    rank(0).pid = getpid();
+    meeting.share(file.number);
+  } catch (const Error& error) {
+    meeting.send_away(error);
+    throw;
   }
-  map(file.number);
+}
+
+int ShmSegment::make_file() const {
+  const int file = make_unnamed_file();
+  if (file < 0) throw IoError("/dev/shm: no file can be made there: {}", std::strerror(errno));
+  // Now, and not as a SIGBUS later, is the time to find out that there is not enough.
+  const int error = posix_fallocate(file, 0, static_cast<off_t>(bytes_));
+  if (error == 0) return file;
+  close(file);
+  refuse_space(bytes_, size_, error);
+}
+
+void ShmSegment::write_header() {
   header().bytes = bytes_;
   header().size = size_;
   header().cores = usable_cores();
@@ -122,33 +117,15 @@ void ShmSegment::create(const std::string& name) {
   header().ready.store(kShmMagic);
 }
 
-// False as long as rank 0 has not made it.
-bool ShmSegment::join(const std::string& name) {
-  const ShmFile file(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
-  struct stat status {};
-  if (file.number < 0 || fstat(file.number, &status) != 0) return false;
-  if (static_cast<std::size_t>(status.st_size) < sizeof(ShmHeader)) return false;
-  if (base_ == nullptr) map(file.number);
-  if (header().ready.load() != kShmMagic) return false;
-  if (header().size != size_ || header().bytes != bytes_)
+void ShmSegment::join(const ShmOptions& options, Deadline deadline) {
+  detail::ShmGuest meeting(options, deadline);
+  const ShmFile file(meeting.take_file());
+  map(file.number);
+  if (header().ready.load() != kShmMagic || header().size != size_ || header().bytes != bytes_)
     throw InvalidArgument("shm: rank 0 has {} ranks and {} bytes, this rank {} and {}",
                           header().size, header().bytes, size_, bytes_);
-  return true;
-}
-
-void ShmSegment::wait_for_all(const ShmOptions& options, Deadline deadline,
-                              const std::string& name) {
-  while (header().mapped < size_) {
-    if (Clock::now() > deadline) {
-      shm_unlink(name.c_str());
-      int missing = 0;
-      while (missing + 1 < size_ && rank(missing).pid != 0) ++missing;
-      throw Timeout(
-          fmt::format("connect: rank {} on {} has not come in time", missing, options.host),
-          missing, options.host, "connect");
-    }
-    std::this_thread::sleep_for(kPoll);
-  }
+  rank(options.rank).pid = getpid();
+  meeting.await_all();
 }
 
 ShmRank& ShmSegment::rank(int rank) const {

@@ -26,8 +26,7 @@ struct ShmHeader {
   std::atomic<std::uint64_t> ready;  // kShmMagic when rank 0 has laid it out
   std::uint64_t bytes;
   std::int32_t size;
-  std::int32_t cores;                                    // that the ranks may use
-  alignas(kCacheLine) std::atomic<std::int32_t> mapped;  // how many ranks have come
+  std::int32_t cores;  // that the ranks may use
   alignas(kCacheLine) ShmVerdict verdict;
 };
 
@@ -59,11 +58,10 @@ struct ShmStream {
   alignas(kCacheLine) std::atomic<std::uint64_t> read;
 };
 
-// The mapping of one rank. Unmaps itself.
+// The mapping of one rank. Unmaps itself. Its file has no name, so that nothing can stay behind.
 class ShmSegment {
  public:
-  // Creates it (rank 0) or waits for it (the others), and returns when all ranks have mapped it;
-  // its name is gone then.
+  // Creates it (rank 0) or waits for it (the others), and returns when all ranks have mapped it.
   explicit ShmSegment(const ShmOptions& options);
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
@@ -80,11 +78,12 @@ class ShmSegment {
   std::byte* stage(int rank, std::uint64_t chunk) const;
 
  private:
-  void create(const std::string& name);
-  bool join(const std::string& name);
-  void lay_out();
+  explicit ShmSegment(int size);  // its places; maps nothing
+  void create(const ShmOptions& options, Deadline deadline);
+  void join(const ShmOptions& options, Deadline deadline);
+  int make_file() const;
+  void write_header();
   void map(int file);
-  void wait_for_all(const ShmOptions& options, Deadline deadline, const std::string& name);
 
   int size_;
   std::size_t stream_size_ = 0;

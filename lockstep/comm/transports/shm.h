@@ -25,12 +25,9 @@ struct ShmOptions {
 // A name for a job that no other has.
 std::string random_shm_job();
 
-// Connects the ranks of a group on one host by POSIX shared memory. Throws InvalidArgument, IoError
-// when there is not enough of it, Timeout naming a rank that has not come.
+// Connects the ranks of a group on one host by shared memory, which has no name and goes with the
+// last of them, however they end. Throws InvalidArgument, IoError when there is not enough of it,
+// Timeout or PeerLost naming a rank that has not come or has gone before all had come.
 std::unique_ptr<Transport> connect_shm(const ShmOptions& options);
-
-// Its name lives in /dev/shm only while the ranks connect. Whoever starts them calls this when they
-// may have been killed just then; false when there was nothing.
-bool remove_shm(const std::string& job);
 
 }  // namespace lockstep::comm
