@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/float_mode.h"
 
 namespace lockstep {
 namespace {
@@ -30,6 +31,7 @@ struct ThreadTeam::Impl {
   std::atomic<std::uint32_t> running = 0;
   std::atomic<bool> stopping = false;
   const std::function<void(int)>* work = nullptr;
+  std::uint64_t float_mode = 0;  // the caller's
   std::vector<std::exception_ptr> errors;
   std::vector<std::jthread> threads;
 
@@ -61,6 +63,7 @@ struct ThreadTeam::Impl {
       wait_while(round, seen);
       ++seen;
       if (stopping) return;
+      set_float_mode(float_mode);
       call(thread);
       if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
     }
@@ -103,6 +106,7 @@ int ThreadTeam::size() const { return static_cast<int>(impl_->errors.size()); }
 void ThreadTeam::run(const std::function<void(int)>& work) {
   for (std::exception_ptr& error : impl_->errors) error = nullptr;
   impl_->work = &work;
+  impl_->float_mode = float_mode();
   impl_->running = static_cast<std::uint32_t>(impl_->threads.size());
   impl_->begin_round();
   impl_->call(0);

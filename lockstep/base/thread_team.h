@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-// Threads that wait for work and all do it: thread 0 is the caller's own. Owned by one thread.
+// Threads that wait for work and all do it: thread 0 is the caller's own. Owned by one thread, and
+// the work is done in its float mode.
 class ThreadTeam {
  public:
   // How a thread waits: spins tells it to look for a while before it sleeps (steps of small models

@@ -75,6 +75,15 @@ class AllReduce final : public Exchange {
                              comm::Reduction::sum, options_);
   }
 
+  std::span<float> memory(std::size_t floats) override {
+    if (waits_for_links() || !is_invariant()) return {};
+    if (floats > memory_.size()) {
+      const std::span<std::byte> bytes = communicator_.allocate(floats * sizeof(float), options_);
+      memory_ = {reinterpret_cast<float*>(bytes.data()), floats};
+    }
+    return memory_.first(floats);
+  }
+
   bool is_invariant() const override {
     return compression_.is_none() && is_canonical(options_.algorithm);
   }
@@ -157,6 +166,7 @@ class AllReduce final : public Exchange {
   comm::CallOptions options_;
   Compression compression_;
   std::optional<CompressedSum> compressed_;
+  std::span<float> memory_;
 };
 
 }  // namespace

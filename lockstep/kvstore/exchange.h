@@ -30,6 +30,10 @@ class Exchange {
   // kept under it.
   virtual void sum(std::span<const Node> nodes, std::int64_t shards, std::size_t offset,
                    std::span<float> result) = 0;
+  // The exchange's own memory, in which a node and its result may be the same floats and sum() has
+  // less to copy; empty where nothing is gained. Whoever asks gets the same memory, for the time of
+  // a step. Every worker asks, for as many floats.
+  virtual std::span<float> memory(std::size_t) { return {}; }
   // A row of floats for each shard: this worker's rows in, everybody's out, in the order of shards.
   virtual void gather(std::span<const float> own, std::int64_t shards, std::span<float> all) = 0;
   // Each worker's bytes, in the order of ranks.

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "lockstep/autograd/autograd.h"
+#include "lockstep/base/float_mode.h"
 #include "lockstep/base/thread_team.h"
 #include "lockstep/data/detail/order.h"
 #include "lockstep/data/loader.h"
@@ -303,6 +304,7 @@ ShardRange own_batches(std::int64_t batches, const kvstore::Exchange* exchange) 
 }  // namespace
 
 Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& given) {
+  const FlushSubnormals flush;
   EvaluateOptions options = given;
   if (options.batch == 0) options.batch = kDefaultBatch;
   if (options.batch < 1)

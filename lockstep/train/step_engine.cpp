@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "lockstep/base/float_mode.h"
 #include "lockstep/base/sha256.h"
 #include "lockstep/base/thread_team.h"
 #include "lockstep/graph/flops.h"
@@ -86,7 +87,7 @@ struct StepEngine::Impl {
         executables(compile()),
         layout(make_layout()),
         update(layout, std::move(rule)),
-        sums(layout, options.shards, range, options.threads, !updates_at_once()),
+        sums(layout, options.shards, range, options.threads, !updates_at_once(), exchange_memory()),
         buckets(make_buckets()),
         team(options.threads, "compute") {
     if (buckets && buckets->goes_beside())
@@ -130,10 +131,16 @@ struct StepEngine::Impl {
     return result;
   }
 
+  std::span<float> exchange_memory() const {
+    return options.exchange ? options.exchange->memory(layout.floats) : std::span<float>();
+  }
+  bool sums_in_place() const { return !exchange_memory().empty() && sums.nodes().size() == 1; }
+
   std::unique_ptr<detail::Buckets> make_buckets() {
     if (options.exchange == nullptr) return nullptr;
-    auto made = std::make_unique<detail::Buckets>(layout, sums, *options.exchange, options.shards,
-                                                  options.threads, options.bucket_bytes);
+    auto made =
+        std::make_unique<detail::Buckets>(layout, sums, *options.exchange, options.shards,
+                                          options.threads, options.bucket_bytes, sums_in_place());
     const std::span<float> residual = options.exchange->residual(layout.floats);
     std::fill(residual.begin(), residual.end(), 0.0F);  // of a run before this one
     if (!residual.empty()) made->set_unused(unused());
@@ -364,6 +371,7 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
   if (shards.size() != impl.outputs.size())
     throw InvalidArgument("train: a step needs the batches of {} shards, got {}",
                           impl.outputs.size(), shards.size());
+  const FlushSubnormals flush;
   const optim::UpdateContext context =
       impl.update.context(step, learning_rate, impl.options.shards);
   impl.set_keys(step);
@@ -471,6 +479,7 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
 }
 
 Probe StepEngine::probe() {
+  const FlushSubnormals flush;
   Sha256 sum;
   std::vector<Tensor> inputs = fixed_fields(impl_->fields);
   inputs.push_back(random_key(0, 0, 0));
@@ -492,8 +501,8 @@ const Executable& StepEngine::executable() const { return impl_->executables[0];
 std::size_t StepEngine::step_bytes() const {
   std::size_t bytes = impl_->executables[0].state_bytes();
   for (const Executable& executable : impl_->executables) bytes += executable.arena_bytes();
-  const std::size_t buffers =
-      impl_->update.slots().size() + impl_->sums.buffers() + (impl_->buckets ? 1 : 0);
+  const std::size_t buffers = impl_->update.slots().size() + impl_->sums.buffers() +
+                              (impl_->buckets ? impl_->buckets->buffers() : 0);
   return bytes + buffers * impl_->layout.floats * sizeof(float);
 }
 

@@ -169,6 +169,18 @@ TEST(StepEngine, TakesTheStepThatTheTapeSays) {
   }
 }
 
+TEST(StepEngine, TakesSubnormalNumbersForZeroInAllItsThreads) {
+  const auto net = std::make_shared<Plain>();
+  net->initialize(nn::init::fan_in(), 1);
+  const std::vector<TensorInfo> infos{{{2, 6}, DType::float32, {}}, {{2}, DType::int64, {}}};
+  StepEngine engine(net, cross_entropy, std::make_shared<PlainSgd>(), infos,
+                    {.shards = 4, .threads = 2});
+  const Tensor data = Tensor::full({2, 6}, 1e-39);
+  ASSERT_NE(data.to_vector<float>()[0], 0.0f);
+  engine.run(0, 0.1, std::vector<data::Fields>(4, {data, Tensor::zeros({2}, DType::int64)}));
+  EXPECT_EQ(engine.slots()[0].second.to_vector<float>(), std::vector<float>(16 * 6));
+}
+
 TEST(StepEngine, GoesOnExactlyFromStoredParametersAndSlots) {
   const auto rule = std::make_shared<PlainSgd>();
   const auto net = std::make_shared<Net>();

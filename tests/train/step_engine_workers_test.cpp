@@ -7,6 +7,8 @@
 #include <map>
 #include <thread>
 
+#include "lockstep/comm/transports/in_process.h"
+#include "lockstep/kvstore/allreduce.h"
 #include "lockstep/nn/functional.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/optim/optimizers.h"
@@ -180,6 +182,24 @@ TEST(StepEngineWorkers, GiveTheBitsOfOneProcessOnAnyNumberOfWorkersAndThreads) {
         for (const Trained& one : train_workers(rule, workers, threads))
           ASSERT_EQ(one, alone) << rule->name() << ", " << workers << " x " << threads;
   }
+}
+
+TEST(StepEngineWorkers, GiveTheSameBitsInTheExchangesOwnMemory) {
+  const Trained alone = train(optim::sgd({.momentum = 0.9}), nullptr, 1);
+  for (int workers : {2, 3, 4, 8})
+    for (int threads : {1, 2}) {
+      comm::InProcessGroup group(std::vector<std::string>(static_cast<std::size_t>(workers), "h"));
+      std::vector<std::jthread> everybody;
+      for (int rank = 0; rank < workers; ++rank)
+        everybody.emplace_back([&, rank] {
+          comm::Communicator communicator(group.connect(rank));
+          const auto exchange = kvstore::allreduce_exchange(communicator);
+          const float* memory = exchange->memory(10).data();
+          EXPECT_EQ(exchange->memory(9).data(), memory);
+          EXPECT_EQ(train(optim::sgd({.momentum = 0.9}), exchange.get(), threads), alone)
+              << workers << " x " << threads;
+        });
+    }
 }
 
 TEST(StepEngineWorkers, NeedAShardEach) {

@@ -8,13 +8,10 @@
 namespace lockstep::train::detail {
 
 Buckets::Buckets(const FlatLayout& layout, GradientSums& sums, kvstore::Exchange& exchange,
-                 std::int64_t shards, int threads, std::size_t bucket_bytes)
-    : layout_(layout),
-      sums_(sums),
-      exchange_(exchange),
-      shards_(shards),
-      threads_(threads),
-      total_(layout.floats) {
+                 std::int64_t shards, int threads, std::size_t bucket_bytes, bool in_place)
+    : layout_(layout), sums_(sums), exchange_(exchange), shards_(shards), threads_(threads) {
+  if (!in_place) own_total_.emplace(layout.floats);
+  total_ = in_place ? sums.first_node() : own_total_->data();
   for (std::size_t s = 0; s < layout.slices.size(); ++s) {
     const Slice& slice = layout.slices[s];
     if (buckets_.empty() || buckets_.back().count * sizeof(float) >= bucket_bytes)
@@ -64,7 +61,7 @@ void Buckets::sum(const Bucket& bucket) {
   std::vector<kvstore::Exchange::Node> nodes;
   for (std::size_t n = 0; n < sums_.nodes().size(); ++n)
     nodes.push_back({sums_.nodes()[n], {sums_.node(n, bucket.offset, bucket.count), bucket.count}});
-  exchange_.sum(nodes, shards_, bucket.offset, {total_.data() + bucket.offset, bucket.count});
+  exchange_.sum(nodes, shards_, bucket.offset, {total_ + bucket.offset, bucket.count});
   clear_unused(bucket);
 }
 
@@ -75,7 +72,7 @@ void Buckets::clear_unused(const Bucket& bucket) {
   const std::size_t end = bucket.offset + bucket.count;
   for (auto place = std::lower_bound(unused_.begin(), unused_.end(), bucket.offset);
        place != unused_.end() && *place < end; ++place)
-    residual[*place] = total_.data()[*place] = 0.0F;
+    residual[*place] = total_[*place] = 0.0F;
 }
 
 void Buckets::exchange(const Update& update, const optim::UpdateContext& context) {
@@ -83,10 +80,17 @@ void Buckets::exchange(const Update& update, const optim::UpdateContext& context
     if (!wait_for(b)) return;
     const Bucket& bucket = buckets_[b];
     sum(bucket);
-    finite_ = finite_ && all_finite({total_.data() + bucket.offset, bucket.count});
-    if (!finite_ || !update.is_local()) continue;
-    for (const Piece& piece : bucket.pieces)
-      update.run(piece, total_.data() + layout_.offset(piece), context);
+    update_pieces(bucket, update, context);
+  }
+}
+
+// A sum that is not finite ends the run: what is updated before it is found counts for nothing.
+void Buckets::update_pieces(const Bucket& bucket, const Update& update,
+                            const optim::UpdateContext& context) {
+  for (const Piece& piece : bucket.pieces) {
+    const float* sum = total_ + layout_.offset(piece);
+    finite_ = finite_ && all_finite({sum, piece.size()});
+    if (finite_ && update.is_local()) update.run(piece, sum, context);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "lockstep/kvstore/exchange.h"
 #include "lockstep/train/detail/gradient_sums.h"
@@ -15,8 +16,9 @@ namespace lockstep::train::detail {
 // on.
 class Buckets {
  public:
+  // With `in_place` the sum over all workers takes the place of this worker's own, its only node.
   Buckets(const FlatLayout& layout, GradientSums& sums, kvstore::Exchange& exchange,
-          std::int64_t shards, int threads, std::size_t bucket_bytes);
+          std::int64_t shards, int threads, std::size_t bucket_bytes, bool in_place);
 
   // Places of the flat buffers that belong to no parameter: in order.
   void set_unused(std::vector<std::size_t> places) { unused_ = std::move(places); }
@@ -33,7 +35,8 @@ class Buckets {
   // Sums up bucket after bucket and updates what can be updated then.
   void exchange(const Update& update, const optim::UpdateContext& context);
 
-  const float* total() const { return total_.data(); }
+  const float* total() const { return total_; }
+  std::size_t buffers() const { return own_total_ ? 1 : 0; }
   bool is_finite() const { return finite_; }
 
  private:
@@ -45,13 +48,16 @@ class Buckets {
   bool wait_for(std::size_t bucket);
   void sum(const Bucket& bucket);
   void clear_unused(const Bucket& bucket);
+  void update_pieces(const Bucket& bucket, const Update& update,
+                     const optim::UpdateContext& context);
 
   const FlatLayout& layout_;
   GradientSums& sums_;
   kvstore::Exchange& exchange_;
   std::int64_t shards_;
   int threads_;
-  FlatBuffer total_;
+  std::optional<FlatBuffer> own_total_;
+  float* total_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> unused_;
   std::vector<std::size_t> bucket_of_;                 // by slice

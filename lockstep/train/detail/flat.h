@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "lockstep/optim/pieces.h"
@@ -18,6 +19,8 @@ class FlatBuffer {
         data_(reinterpret_cast<float*>(storage_->data())) {
     std::fill(data_, data_ + floats, 0.0f);
   }
+  // Somebody else's memory.
+  explicit FlatBuffer(std::span<float> memory) : data_(memory.data()) {}
   float* data() const { return data_; }
 
  private:

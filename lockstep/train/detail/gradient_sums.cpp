@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/detail/gradient_sums.h"
 
+#include <utility>
+
 #include "lockstep/train/tree_sum.h"
 
 namespace lockstep::train::detail {
@@ -21,7 +23,7 @@ void add_two(const float* left, const float* right, float* target, std::size_t c
 }  // namespace
 
 GradientSums::GradientSums(const FlatLayout& layout, std::int64_t shards, ShardRange range,
-                           int threads, bool keep)
+                           int threads, bool keep, std::span<float> first)
     : layout_(layout), nodes_(subtrees_in(shards, range)) {
   std::vector<ShardRange> of_threads;
   for (const ShardRange& part : deal_range(range, threads)) {
@@ -29,7 +31,11 @@ GradientSums::GradientSums(const FlatLayout& layout, std::int64_t shards, ShardR
     own.range = part;
     own.plan = plan_range(shards, part);
     const int depth = keep || own.plan.merges.size() > 1 ? own.plan.depth : 0;
-    for (int i = 0; i < depth; ++i) own.stack.emplace_back(layout.floats);
+    for (int i = 0; i < depth; ++i)
+      if (!first.empty())
+        own.stack.emplace_back(std::exchange(first, {}));
+      else
+        own.stack.emplace_back(layout.floats);
     of_threads.insert(of_threads.end(), own.plan.nodes.begin(), own.plan.nodes.end());
     threads_.push_back(std::move(own));
   }

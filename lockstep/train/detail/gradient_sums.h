@@ -13,9 +13,10 @@ namespace lockstep::train::detail {
 class GradientSums {
  public:
   // With `keep` false nothing but stacks below the last leaf are kept: whoever calls takes the sum
-  // of each slice as the last leaf completes it (one thread that has all shards).
+  // of each slice as the last leaf completes it (one thread that has all shards). The first node is
+  // made in `first` unless that is empty.
   GradientSums(const FlatLayout& layout, std::int64_t shards, ShardRange range, int threads,
-               bool keep);
+               bool keep, std::span<float> first = {});
 
   const ShardRange& range_of(int thread) const { return of(thread).range; }
   void begin(int thread);
@@ -37,6 +38,8 @@ class GradientSums {
   // buffers, added from the threads' in place.
   const std::vector<ShardRange>& nodes() const { return nodes_; }
   const float* node(std::size_t number, std::size_t offset, std::size_t count);
+
+  float* first_node() const { return thread_nodes_[0]; }
 
   std::size_t buffers() const;
 
