@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -16,8 +17,8 @@ class Histogram {
   void add(std::span<const float> values);
 
   std::int64_t count() const { return count_; }
-  double min() const { return min_; }
-  double max() const { return max_; }
+  double min() const { return count_ == 0 ? 0 : min_; }
+  double max() const { return count_ == 0 ? 0 : max_; }
   double sum() const { return sum_; }
   double sum_squares() const { return sum_squares_; }
 
@@ -31,7 +32,8 @@ class Histogram {
  private:
   std::vector<std::int64_t> counts_;
   std::int64_t count_ = 0;
-  double min_ = 0, max_ = 0, sum_ = 0, sum_squares_ = 0;
+  double min_ = std::numeric_limits<double>::infinity(), max_ = -min_;
+  double sum_ = 0, sum_squares_ = 0;
 };
 
 }  // namespace lockstep::observe

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -61,10 +62,35 @@ TEST(Histogram, LimitsGrow) {
   EXPECT_EQ(total(histogram), 2000);
 }
 
+// All limits, by walking; the last bucket takes what is beyond them.
+std::vector<double> limits() {
+  std::vector<double> all{0};
+  for (double limit = 1e-12; limit < 1e20; limit *= 1.1) all.insert(all.end(), {limit, -limit});
+  const double largest = std::numeric_limits<double>::max();
+  all.insert(all.end(), {largest, -largest});
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+TEST(Histogram, ValuesAtALimitAndBesideItAreInTheirBuckets) {
+  const std::vector<double> all = limits();
+  for (const double limit : all)
+    for (const double value : {limit, std::nextafter(limit, -INFINITY),
+                               std::nextafter(limit, INFINITY), limit * 1.03, limit * 1.07}) {
+      if (!std::isfinite(value)) continue;
+      Histogram histogram;
+      histogram.add(value);
+      const auto above = std::upper_bound(all.begin(), all.end() - 1, value);
+      ASSERT_EQ(histogram.buckets().back().limit, *above) << value;
+    }
+}
+
 TEST(Histogram, OfNothingIsOneEmptyBucket) {
   const Histogram histogram;
   ASSERT_EQ(histogram.buckets().size(), 1u);
   EXPECT_EQ(histogram.buckets()[0].count, 0);
+  EXPECT_EQ(histogram.min(), 0);
+  EXPECT_EQ(histogram.max(), 0);
 }
 
 }  // namespace
