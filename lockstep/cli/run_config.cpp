@@ -40,6 +40,23 @@ void visit_config(C& config, const Visit& visit) {
   visit_learning(config.learning, visit);
 }
 
+// Keys that runs did not have at first, and what every run did then.
+Json first_defaults() {
+  return {{"dropout", 0.0}, {"kvstore", ""}, {"algorithm", "tree"}, {"compression", "none"}};
+}
+
+template <class T>
+void take(const Json& json, const char* key, T& value, const std::string& name) {
+  const Json defaults = first_defaults();
+  const Json& from = json.contains(key) ? json : defaults;
+  if (!from.contains(key)) throw Corrupt("{}: is not a run's configuration: no '{}'", name, key);
+  try {
+    from.at(key).get_to(value);
+  } catch (const nlohmann::json::exception&) {
+    throw Corrupt("{}: is not a run's configuration: '{}' is {}", name, key, from.at(key).dump());
+  }
+}
+
 }  // namespace
 
 std::string to_json(const RunConfig& config) {
@@ -48,14 +65,14 @@ std::string to_json(const RunConfig& config) {
   return json.dump(2) + "\n";
 }
 
+std::string older_defaults() { return first_defaults().dump(); }
+
 RunConfig config_from_json(const std::string& text, const std::string& name) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object())
+    throw Corrupt("{}: is not a run's configuration: expected a JSON object", name);
   RunConfig config;
-  try {
-    const Json json = Json::parse(text);
-    visit_config(config, [&](const char* key, auto& value) { json.at(key).get_to(value); });
-  } catch (const nlohmann::json::exception&) {
-    throw Corrupt("{}: is not a run's configuration", name);
-  }
+  visit_config(config, [&](const char* key, auto& value) { take(json, key, value, name); });
   if (config.global_batch < 1 || config.shards < 1 || config.epochs < 0 || config.steps < 0)
     throw Corrupt("{}: is not a run's configuration: {} epochs, {} steps, {} shards of {} samples",
                   name, config.epochs, config.steps, config.shards, config.global_batch);

@@ -28,7 +28,9 @@ struct RunConfig {
 };
 
 std::string to_json(const RunConfig& config);
-// Throws Corrupt that begins with `name` when something is missing or of another type.
+// The keys that older runs lack, with what their lack means: JSON.
+std::string older_defaults();
+// Throws Corrupt that begins with `name` and names the key that is missing or of another type.
 RunConfig config_from_json(const std::string& text, const std::string& name);
 
 }  // namespace lockstep::cli

@@ -170,7 +170,8 @@ BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& run) 
   run.emplace(RunFolder::resume(options.out));
   const RunConfig before = config_from_json(run->read_config(), run->config_path());
   const std::string ignored[] = {"version", "kvstore"};
-  observe::check_same_config(*run, to_json(apply_options(before, options)), ignored);
+  observe::check_same_config(*run, to_json(apply_options(before, options)), ignored,
+                             older_defaults());
   const std::vector<std::string> classes = read_classes(*run);
   const train::TextCodecPtr codec = read_codec(*run, run_recipe(before, classes));
   return {before, classes, codec ? codec->vocabulary().format() : ""};
@@ -249,6 +250,7 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals, bool& 
           .keep_last = options.keep,
           .resume = options.resume,
           .configuration = to_json(job.config),
+          .older_configuration = older_defaults(),
           .stop = &signals.asked(),
           .skip_bad = job.config.skip_bad};
 }

@@ -56,8 +56,10 @@ bool is_ignored(const std::string& key, std::span<const std::string> ignored) {
 
 std::vector<ConfigDifference> compare(std::string_view before, std::string_view now,
                                       std::span<const std::string> ignored,
-                                      const std::string& name) {
-  auto found = differences(parse(before, name), parse(now, "the new configuration"));
+                                      std::string_view defaults, const std::string& name) {
+  FlatConfig then = parse(before, name);
+  then.merge(parse(defaults, "the defaults"));
+  auto found = differences(then, parse(now, "the new configuration"));
   std::erase_if(found, [&](const ConfigDifference& d) { return is_ignored(d.key, ignored); });
   return found;
 }
@@ -77,13 +79,14 @@ std::vector<std::pair<std::string, std::string>> config_rows(std::string_view js
 }
 
 std::vector<ConfigDifference> compare_configs(std::string_view before, std::string_view now,
-                                              std::span<const std::string> ignored) {
-  return compare(before, now, ignored, "config.json");
+                                              std::span<const std::string> ignored,
+                                              std::string_view defaults) {
+  return compare(before, now, ignored, defaults, "config.json");
 }
 
 void check_same_config(const RunFolder& run, std::string_view now,
-                       std::span<const std::string> ignored) {
-  const auto found = compare(run.read_config(), now, ignored, run.config_path());
+                       std::span<const std::string> ignored, std::string_view defaults) {
+  const auto found = compare(run.read_config(), now, ignored, defaults, run.config_path());
   if (found.empty()) return;
   std::string list;
   for (const ConfigDifference& d : found)

@@ -65,14 +65,16 @@ struct ConfigDifference {
 };
 
 // Of two JSON objects, in the order of the keys. Keys in `ignored` (whole names or the part before
-// a dot) may differ: what changes no bit, such as the number of threads. Throws Corrupt when a text
-// is no JSON object.
+// a dot) may differ: what changes no bit, such as the number of threads. `defaults` (JSON) is what
+// a key means that `before` lacks, since there was no such key yet. Throws Corrupt when a text is
+// no JSON object.
 std::vector<ConfigDifference> compare_configs(std::string_view before, std::string_view now,
-                                              std::span<const std::string> ignored = {});
+                                              std::span<const std::string> ignored = {},
+                                              std::string_view defaults = "{}");
 
 // Throws InvalidArgument, naming each differing key with both values, when the run was started with
 // another configuration.
 void check_same_config(const RunFolder& run, std::string_view now,
-                       std::span<const std::string> ignored = {});
+                       std::span<const std::string> ignored = {}, std::string_view defaults = "{}");
 
 }  // namespace lockstep::observe

@@ -61,6 +61,8 @@ struct FitOptions {
   bool resume = false;
   // JSON object: more that must be the same to resume, such as a recipe's name.
   std::string configuration = "{}";
+  // Keys that an older checkpoint's configuration may lack, with what their lack means.
+  std::string older_configuration = "{}";
 
   // Set by anyone, a signal handler too: the run finishes its step, writes a checkpoint and returns
   // with `stopped`.

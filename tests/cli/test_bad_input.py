@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever is wrong: one clear line, the right exit status, nothing half made."""
 import gzip
+import json
 import os
 import shutil
 import struct
@@ -81,6 +82,39 @@ def test_a_configuration_that_nobody_can_run_is_corrupt(lockstep):
     config.write_text(config.read_text().replace('"global_batch": 128', '"global_batch": 0'))
     outcome = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", status=1)
     assert "config.json: is not a run's configuration: " in outcome.complaint
+
+
+def change_config(lockstep, change):
+    config = lockstep.folder / "run" / "config.json"
+    settings = json.loads(config.read_text())
+    change(settings)
+    config.write_text(json.dumps(settings))
+
+
+@pytest.mark.parametrize("change, what", [
+    (lambda settings: settings.pop("shards"), "no 'shards'"),
+    (lambda settings: settings.update(seed="x"), "'seed' is \"x\""),
+])
+def test_a_key_that_is_missing_or_of_another_type_is_named(lockstep, change, what):
+    lockstep.train("mnist-mlp", "--steps", 1, "--out", "run", status=0)
+    change_config(lockstep, change)
+    for words in (["train", "mnist-mlp", "--resume", "--out", "run"], ["eval", "run"]):
+        complaint = lockstep.run(*words, status=1).complaint
+        assert complaint.endswith(f"run/config.json: is not a run's configuration: {what}")
+
+
+def test_a_run_from_before_some_options_goes_on_without_them(lockstep):
+    def remove(settings):
+        for key in ("dropout", "kvstore", "algorithm", "compression"):
+            settings.pop(key)
+    first = lockstep.train("mnist-mlp", "--steps", 2, "--out", "run").json
+    change_config(lockstep, remove)
+    for words in ([], ["--workers", 2], ["--algorithm", "tree"]):
+        resumed = lockstep.train("mnist-mlp", "--resume", "--out", "run", *words).json
+        assert resumed["params_sha256"] == first["params_sha256"]
+    outcome = lockstep.train("mnist-mlp", "--resume", "--out", "run", "--algorithm", "ring",
+                             status=1)
+    assert 'algorithm was "tree", now "ring"' in outcome.complaint
 
 
 def test_more_epochs_than_can_be_counted_leave_no_folder(lockstep):

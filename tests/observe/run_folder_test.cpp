@@ -156,6 +156,16 @@ TEST(CompareConfigs, TheSameTextIsNoDifference) {
   EXPECT_TRUE(compare_configs(R"({"a": [1, {"b": null}]})", R"({ "a":[1,{"b":null}] })").empty());
 }
 
+TEST(CompareConfigs, AKeyThatWasNotThereYetHasItsDefault) {
+  const auto with = [](const char* now) {
+    return compare_configs(R"({"seed": 1})", now, {}, R"({"algorithm": "tree", "seed": 7})");
+  };
+  EXPECT_TRUE(with(R"({"seed": 1, "algorithm": "tree"})").empty());
+  const auto found = with(R"({"seed": 1, "algorithm": "ring"})");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].before, "\"tree\"");
+}
+
 TEST(CheckSameConfig, TellsWhatToDo) {
   const TemporaryFolder folder;
   const std::string path = finished_run(folder, R"({"seed": 1, "recipe": "mnist-mlp"})");

@@ -10,6 +10,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/io/archive.h"
 #include "lockstep/train/checkpoint.h"
+#include "lockstep/train/detail/fit_state.h"
 #include "tests/message.h"
 #include "tests/seed.h"
 #include "tests/temporary_folder.h"
@@ -419,6 +420,28 @@ TEST(Trainer, RefusesAFolderOfAnotherRun) {
   EXPECT_EQ(message, folder.path() +
                          ": is of a run with another configuration: global_batch was "
                          "24, now 16; recipe was \"small\", now \"large\"");
+}
+
+TEST(Trainer, GoesOnWithACheckpointThatLacksNewerKeys) {
+  const testing::TemporaryFolder folder("trainer_older");
+  FitOptions options = small_fit(1);
+  options.checkpoints = folder.path();
+  options.configuration = R"({"recipe": "small"})";
+  const std::string first = run(options).params_sha256;
+  options.resume = true;
+  options.older_configuration = R"({"algorithm": "tree"})";
+  options.configuration = R"({"recipe": "small", "algorithm": "tree"})";
+  EXPECT_EQ(run(options).params_sha256, first);
+  options.configuration = R"({"recipe": "small", "algorithm": "ring"})";
+  EXPECT_EQ(message_of([&] { run(options); }),
+            folder.path() +
+                ": is of a run with another configuration: algorithm was \"tree\", now \"ring\"");
+}
+
+TEST(FitState, AnOlderCheckpointHasCanonicalSums) {
+  detail::check_configuration("run", "{}", R"({"sums": "canonical"})");
+  EXPECT_EQ(message_of([] { detail::check_configuration("run", "{}", R"({"sums": "ring"})"); }),
+            "run: is of a run with another configuration: sums was \"canonical\", now \"ring\"");
 }
 
 TEST(Trainer, ResumingWithoutACheckpointStartsAtTheBeginning) {

@@ -145,7 +145,8 @@ std::optional<Checkpoint> Fit::read_checkpoint_to_resume() {
         options_.checkpoints, files.back().step);
   std::optional<Checkpoint> checkpoint = store_->load_newest();
   if (checkpoint)
-    check_configuration(options_.checkpoints, checkpoint->configuration, configuration_);
+    check_configuration(options_.checkpoints, checkpoint->configuration, configuration_,
+                        options_.older_configuration);
   return checkpoint;
 }
 

@@ -79,11 +79,19 @@ std::string configuration_json(const TrainerOptions& trainer, const optim::Optim
   return value.dump();
 }
 
+// Checkpoints from before there was a choice of sums do not tell it.
+static std::string with_sums(const std::string& older) {
+  json defaults = json::parse(older, nullptr, false);
+  if (defaults.is_object()) defaults["sums"] = "canonical";
+  return defaults.dump();
+}
+
 void check_configuration(const std::string& folder, const std::string& before,
-                         const std::string& now) {
+                         const std::string& now, const std::string& older) {
   const std::string ignored[] = {"version"};  // of the program
   std::string differences;
-  for (const auto& [key, then, today] : observe::compare_configs(before, now, ignored))
+  for (const auto& [key, then, today] :
+       observe::compare_configs(before, now, ignored, with_sums(older)))
     differences +=
         fmt::format("{}{} was {}, now {}", differences.empty() ? "" : "; ", key, then, today);
   if (!differences.empty())

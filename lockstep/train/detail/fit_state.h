@@ -27,7 +27,8 @@ struct FitState {
 std::string configuration_json(const TrainerOptions& trainer, const optim::Optimizer& optimizer,
                                const FitOptions& fit, std::int64_t samples);
 // Throws InvalidArgument, naming what differs, when the checkpoint is of another configuration.
+// `older` are the keys that it may lack, with what their lack means.
 void check_configuration(const std::string& folder, const std::string& before,
-                         const std::string& now);
+                         const std::string& now, const std::string& older = "{}");
 
 }  // namespace lockstep::train::detail
