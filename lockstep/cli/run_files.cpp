@@ -29,11 +29,12 @@ train::Checkpoint newest_checkpoint(const RunFolder& run) {
 }  // namespace
 
 train::RecipeData open_run_data(const RunConfig& config, train::TextCodecPtr codec,
-                                observe::Progress& progress) {
+                                observe::Progress& progress, bool skip_bad_tests) {
   const train::Recipe& recipe = train::find_recipe(config.recipe);
   const std::string place = config.data.empty() ? fetch_set(recipe.dataset, progress) : config.data;
   return train::open_data(recipe, {.place = place,
                                    .skip_bad = config.skip_bad,
+                                   .skip_bad_tests = skip_bad_tests,
                                    .warn = [&](const std::string& line) { progress.message(line); },
                                    .codec = std::move(codec)});
 }

@@ -12,7 +12,7 @@ namespace lockstep::cli {
 
 // The run's data: generated, from its folder, or from the cache, fetched where it is missing.
 train::RecipeData open_run_data(const RunConfig& config, train::TextCodecPtr codec,
-                                observe::Progress& progress);
+                                observe::Progress& progress, bool skip_bad_tests = false);
 
 // Text recipes keep how text becomes numbers beside the checkpoints. Nothing for others, and for
 // generated data.

@@ -79,7 +79,7 @@ RunFolder new_run(const TrainOptions& options) {
 
 train::RecipeData open_job_data(const Job& job, train::TextCodecPtr codec) {
   observe::Progress progress(progress_target(job.options));
-  return open_run_data(job.config, std::move(codec), progress);
+  return open_run_data(job.config, std::move(codec), progress, job.options.skip_bad);
 }
 
 void check_size(const Job& job) {
@@ -165,11 +165,12 @@ struct BeginOfRun {
   }
 };
 
-// What decides no bit may differ from the first time.
+// What decides no bit may differ from the first time. A run that met a bad image may go on without
+// it: samples keep their numbers, and another one takes its place.
 BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& run) {
   run.emplace(RunFolder::resume(options.out));
   const RunConfig before = config_from_json(run->read_config(), run->config_path());
-  const std::string ignored[] = {"version", "kvstore"};
+  const std::string ignored[] = {"version", "kvstore", "skip_bad"};
   observe::check_same_config(*run, to_json(apply_options(before, options)), ignored,
                              older_defaults());
   const std::vector<std::string> classes = read_classes(*run);
@@ -252,7 +253,7 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals, bool& 
           .configuration = to_json(job.config),
           .older_configuration = older_defaults(),
           .stop = &signals.asked(),
-          .skip_bad = job.config.skip_bad};
+          .skip_bad = job.config.skip_bad || options.skip_bad};
 }
 
 // A run that fails before its first step leaves no folder.

@@ -185,6 +185,7 @@ std::string resume_command(const TrainOptions& options, const std::string& folde
   std::string line = fmt::format("{} train {} --resume --out {}", program_name(), options.recipe,
                                  shell_word(folder));
   if (options.worker_count() > 1) line += fmt::format(" --workers {}", options.worker_count());
+  if (options.skip_bad) line += " --skip-bad";
   if (options.checkpoint_every > 0)
     line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);
   if (options.keep != TrainOptions().keep) line += fmt::format(" --keep {}", options.keep);

@@ -39,8 +39,8 @@ void expect_own_files(const Recipe& recipe, const std::string& folder) {
 data::DatasetPtr open_images(const Recipe& recipe, const DataSource& source, bool train) {
   const std::string& folder = source.place;
   if (fs::is_directory(folder + "/train"))
-    return open_image_folder(recipe, folder + (train ? "/train" : "/test"), source.skip_bad,
-                             source.warn);
+    return open_image_folder(recipe, folder + (train ? "/train" : "/test"),
+                             source.skip_bad || (!train && source.skip_bad_tests), source.warn);
   expect_own_files(recipe, folder);
   if (recipe.dataset == "mnist") return data::mnist(folder, train);
   if (recipe.dataset == "fashion-mnist") return data::fashion_mnist(folder, train);

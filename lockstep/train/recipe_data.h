@@ -13,6 +13,7 @@ struct DataSource {
   std::string place = "synthetic";  // or a folder with the data set's usual files
   // Images that do not decode are left out, and `warn` is told; else they are an error.
   bool skip_bad = false;
+  bool skip_bad_tests = false;  // in the test set alone, which decides no parameter
   std::function<void(const std::string&)> warn = {};
   // Text recipes: how text becomes numbers; made from the training texts where there is none.
   TextCodecPtr codec = {};

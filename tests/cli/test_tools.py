@@ -200,6 +200,26 @@ def test_ones_own_images_are_learnt_and_bad_ones_left_out_when_asked(lockstep):
     assert not (lockstep.folder / "bad").exists(), "training never began"
     outcome = lockstep.run(*words, "--out", "skip", "--skip-bad", status=0)
     assert "dark/3.png" in outcome.err
+    again = lockstep.run("train", "mnist-mlp", "--resume", "--skip-bad", "--out", "skip", "--json")
+    assert again.json["params_sha256"] == outcome.json["params_sha256"]
+
+
+def test_a_run_that_met_bad_images_goes_on_without_them(lockstep):
+    write_images(lockstep.folder / "images", (("dark", 10), ("light", 240)))
+    words = ["train", "mnist-mlp", "--data", "images", "--steps", 8, "--global-batch", 8,
+             "--checkpoint-every", 1, "--threads", 1, "--quiet", "--out"]
+    lockstep.run(*words, "good", "--json", status=0)
+    for folder in ("train", "test"):
+        bad = lockstep.folder / "images" / folder / "dark" / "3.png"
+        bad.write_bytes(bad.read_bytes()[:-30])
+    complaint = lockstep.run(*words, "run", status=1).complaint
+    assert "train/dark/3.png" in complaint
+    assert (lockstep.folder / "run").exists(), "a later step met it"
+    resume = ["train", "mnist-mlp", "--resume", "--out", "run", "--json"]
+    assert "train/dark/3.png" in lockstep.run(*resume, status=1).complaint
+    outcome = lockstep.run(*resume, "--skip-bad", status=0)
+    assert "train/dark/3.png" in outcome.err and "test/dark/3.png" in outcome.err
+    assert outcome.json["steps"] == 8 and outcome.json["resumed_from_step"] > 0
 
 
 def test_bench_scale_compares_workers_and_checks_their_bits(lockstep):
