@@ -23,7 +23,7 @@ constexpr Name kNames[] = {{"tree", comm::Algorithm::tree},
                            {"central", comm::Algorithm::central},
                            {"native", comm::Algorithm::native}};
 
-// Of a checkpoint that all workers get: each part has the whole of a call's time.
+// Of what may be as large as a checkpoint: each part has the whole of a call's time.
 constexpr std::size_t kPart = 16 << 20;
 
 std::string_view name_of(comm::Algorithm algorithm) {
@@ -98,8 +98,11 @@ class AllReduce final : public Exchange {
   }
 
   std::vector<float> collect(std::span<const float> own) override {
-    std::vector<float> all(rank() == 0 ? own.size() * static_cast<std::size_t>(workers()) : 0);
-    communicator_.gather(std::as_bytes(own), std::as_writable_bytes(std::span(all)), 0, options_);
+    const auto ranks = static_cast<std::size_t>(workers());
+    const std::size_t most = std::max<std::size_t>(1, kPart / sizeof(float) / ranks);
+    std::vector<float> all(rank() == 0 ? own.size() * ranks : 0);
+    for (std::size_t begin = 0; begin < own.size(); begin += most)
+      collect_part(own, begin, std::min(most, own.size() - begin), all);
     return all;
   }
 
@@ -148,6 +151,15 @@ class AllReduce final : public Exchange {
   }
 
  private:
+  void collect_part(std::span<const float> own, std::size_t begin, std::size_t count,
+                    std::vector<float>& all) {
+    std::vector<float> parts(all.empty() ? 0 : count * (all.size() / own.size()));
+    communicator_.gather(std::as_bytes(own.subspan(begin, count)),
+                         std::as_writable_bytes(std::span(parts)), 0, options_);
+    for (std::size_t r = 0; r * count < parts.size(); ++r)
+      std::copy_n(parts.data() + r * count, count, all.data() + r * own.size() + begin);
+  }
+
   void sum_tree(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) {
     std::vector<comm::TreeNode> own;
     for (const Node& node : nodes)

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <numeric>
+#include <set>
 #include <thread>
 
 #include "lockstep/comm/transports/in_process.h"
@@ -82,6 +85,50 @@ TEST(AllReduceExchange, SharesBytesOfDifferentLengths) {
               (std::vector<std::string>{"", std::string(5, 'x'), std::string(10, 'x')}));
     EXPECT_EQ(exchange.share(""), (std::vector<std::string>(3)));
   });
+}
+
+// Forwards to another transport, and keeps the deadlines that it is given.
+class DeadlineRecorder final : public comm::Transport {
+ public:
+  DeadlineRecorder(std::unique_ptr<comm::Transport> inner, std::set<comm::Deadline>& deadlines)
+      : inner_(std::move(inner)), deadlines_(deadlines) {}
+  std::string_view name() const override { return inner_->name(); }
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  const std::string& host(int rank) const override { return inner_->host(rank); }
+  void exchange(std::span<comm::Transfer> transfers, comm::Deadline deadline,
+                std::string_view operation) override {
+    deadlines_.insert(deadline);
+    inner_->exchange(transfers, deadline, operation);
+  }
+  void abort(const std::string& reason) override { inner_->abort(reason); }
+
+ private:
+  std::unique_ptr<comm::Transport> inner_;
+  std::set<comm::Deadline>& deadlines_;
+};
+
+TEST(AllReduceExchange, CollectsWhatIsLargeInPartsWithADeadlineEach) {
+  constexpr std::size_t kFloats = (9 << 20) + 5;
+  comm::InProcessGroup group({"here", "there"}, 1 << 20);
+  std::set<comm::Deadline> deadlines[2];
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      comm::Communicator communicator(
+          std::make_unique<DeadlineRecorder>(group.connect(rank), deadlines[rank]));
+      std::vector<float> own(kFloats), expected(kFloats);
+      std::iota(own.begin(), own.end(), static_cast<float>(rank));
+      const std::vector<float> all = allreduce_exchange(communicator)->collect(own);
+      ASSERT_EQ(all.size(), rank == 0 ? 2 * kFloats : 0);
+      if (rank != 0) return;
+      for (std::size_t r = 0; r < 2; ++r) {
+        std::iota(expected.begin(), expected.end(), static_cast<float>(r));
+        EXPECT_EQ(std::memcmp(all.data() + r * kFloats, expected.data(), kFloats * 4), 0);
+      }
+    });
+  threads.clear();
+  for (const auto& of_rank : deadlines) EXPECT_GE(of_rank.size(), 5u);
 }
 
 // A worker's nodes over leaves of its own.
