@@ -35,6 +35,15 @@ std::string to_bytes(const std::vector<std::int64_t>& ids, std::span<const float
   return bytes;
 }
 
+constexpr char kRefusal = '!';  // an agreement begins with a digit
+
+[[noreturn]] void throw_refusal(const comm::Communicator& communicator, std::size_t rank,
+                                const std::string& refusal) {
+  const int who = static_cast<int>(rank);
+  throw comm::Aborted(fmt::format("kvstore: worker {} gave up: {}", rank, refusal.substr(1)), who,
+                      communicator.host(who), "kvstore");
+}
+
 }  // namespace
 
 void sum_in_tree(const std::vector<std::span<const float>>& values, std::span<float> result) {
@@ -64,6 +73,7 @@ std::vector<std::size_t> GroupSum::agree(const char* operation, const std::strin
       share(std::to_string(number) + " " + operation + " of " + what);
   std::vector<std::size_t> numbers;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].starts_with(kRefusal)) throw_refusal(*communicator_, rank, all[rank]);
     std::size_t digits = 0;
     numbers.push_back(std::stoul(all[rank], &digits));
     const std::string does = all[rank].substr(digits + 1);
@@ -72,6 +82,14 @@ std::vector<std::size_t> GroupSum::agree(const char* operation, const std::strin
       throw InvalidArgument("kvstore: worker 0 does {}, worker {} does {}", first, rank, does);
   }
   return numbers;
+}
+
+void GroupSum::refuse(const std::string& why) noexcept {
+  try {
+    share(kRefusal + why);
+  } catch (const std::exception&) {
+    // The others have gone: nobody is left to be told.
+  }
 }
 
 void GroupSum::sum(const std::vector<std::span<const float>>& own,

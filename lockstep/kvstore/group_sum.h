@@ -27,9 +27,12 @@ class GroupSum {
   int size() const { return communicator_->size(); }
   void barrier() { communicator_->barrier(); }
   void broadcast(std::span<float> data);
-  // Throws InvalidArgument unless all workers do the same. Returns each worker's number.
+  // Throws InvalidArgument unless all workers do the same, Aborted when one of them cannot: its
+  // reason is told. Returns each worker's number.
   std::vector<std::size_t> agree(const char* operation, const std::string& what,
                                  std::size_t number = 0);
+  // Instead of agree(), by a worker that cannot do what the others do.
+  void refuse(const std::string& why) noexcept;
   // Of all workers' values in the canonical tree's order; `counts` says how many each has.
   void sum(const std::vector<std::span<const float>>& own, const std::vector<std::size_t>& counts,
            std::span<float> result);

@@ -53,8 +53,10 @@ class Store final : public KVStore {
   void barrier() override { group_.barrier(); }
 
   void init(const Key& key, const Tensor& value) override {
-    check_type("init", key, value);
-    if (values_.contains(key)) throw InvalidArgument("init: key {} is there already", key.str());
+    checked([&] {
+      check_type("init", key, value);
+      if (values_.contains(key)) throw InvalidArgument("init: key {} is there already", key.str());
+    });
     group_.agree("init", fmt::format("key {} {}", key.str(), value.info().str()));
     Tensor data = as_float32(value);
     group_.broadcast(floats(data));
@@ -62,13 +64,9 @@ class Store final : public KVStore {
   }
 
   void push(const Key& key, const std::vector<Tensor>& given) override {
-    Value& value = find("push", key);
-    if (given.empty()) throw InvalidArgument("push: key {}: no value", key.str());
     std::vector<Tensor> tensors;
-    for (const Tensor& tensor : given) {
-      check_shape("push", key, tensor, value.info.shape);
-      tensors.push_back(as_float32(tensor));
-    }
+    checked([&] { tensors = pushed_tensors(key, given); });
+    Value& value = find("push", key);
     const auto counts = group_.agree("push", "key " + key.str(), given.size());
     const Tensor sum = Tensor::empty(value.info.shape);
     pushed_ = true;
@@ -86,10 +84,8 @@ class Store final : public KVStore {
   }
 
   void row_sparse_push(const Key& key, const RowSparse& given) override {
+    checked([&] { check_pushed_rows(key, given); });
     Value& value = find("row_sparse_push", key);
-    check_rows("row_sparse_push", key, value, given.ids);
-    check_shape("row_sparse_push", key, given.rows,
-                rows_shape(value, static_cast<std::int64_t>(given.ids.size())));
     group_.agree("row_sparse_push", "key " + key.str());
     const std::size_t width = row_width(value);
     const auto sums = group_.sum_rows(given.ids, floats(as_float32(given.rows)), width);
@@ -145,6 +141,35 @@ class Store final : public KVStore {
   }
 
  private:
+  // What is wrong with a call of this worker is told to the others, which wait for it in theirs.
+  template <class Check>
+  void checked(const Check& check) {
+    try {
+      check();
+    } catch (const std::exception& error) {
+      group_.refuse(error.what());
+      throw;
+    }
+  }
+
+  std::vector<Tensor> pushed_tensors(const Key& key, const std::vector<Tensor>& given) {
+    const Value& value = find("push", key);
+    if (given.empty()) throw InvalidArgument("push: key {}: no value", key.str());
+    std::vector<Tensor> tensors;
+    for (const Tensor& tensor : given) {
+      check_shape("push", key, tensor, value.info.shape);
+      tensors.push_back(as_float32(tensor));
+    }
+    return tensors;
+  }
+
+  void check_pushed_rows(const Key& key, const RowSparse& given) {
+    const Value& value = find("row_sparse_push", key);
+    check_rows("row_sparse_push", key, value, given.ids);
+    check_shape("row_sparse_push", key, given.rows,
+                rows_shape(value, static_cast<std::int64_t>(given.ids.size())));
+  }
+
   Value& find(const char* what, const Key& key) {
     const auto found = values_.find(key);
     if (found == values_.end())

@@ -50,7 +50,8 @@ class KVStore {
   // The value of rank 0. Throws InvalidArgument when the key is there, or shapes differ.
   virtual void init(const Key& key, const Tensor& value) = 0;
   // The sum over all workers and all their values replaces the key's value; with an optimizer it is
-  // the gradient of an update of it. Throws NotFound and InvalidArgument.
+  // the gradient of an update of it. Throws NotFound and InvalidArgument, on this worker, and
+  // comm::Aborted on the others, who are told.
   virtual void push(const Key& key, const std::vector<Tensor>& values) = 0;
   // A copy, of the type that was given to init.
   virtual Tensor pull(const Key& key) const = 0;

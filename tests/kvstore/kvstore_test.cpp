@@ -164,6 +164,58 @@ TEST(KVStore, WorkersThatDoDifferentThingsAreTold) {
   });
 }
 
+// Everybody else is told at once, and all can go on.
+TEST(KVStore, WhatOneWorkerCannotDoIsToldToAll) {
+  as_workers(3, [](KVStore& store) {
+    const auto told = [&](const auto& bad, const auto& good, const std::string& why) {
+      if (store.rank() == 1)
+        EXPECT_EQ(message_of<Error>(bad), why);
+      else
+        EXPECT_EQ(message_of<comm::Aborted>(good), "kvstore: worker 1 gave up: " + why);
+    };
+    store.init("a", Tensor::zeros({2, 2}));
+    const auto push = [&] { store.push("a", Tensor::full({2, 2}, 1.0)); };
+    told(
+        [&] {
+          store.push("b", Tensor::zeros({2, 2}));
+        },
+        push, "push: there is no key 'b', expected init() before");
+    told([&] { store.push("a", Tensor::zeros({3})); }, push,
+         "push: key 'a': got shape [3], expected [2, 2]");
+    told([&] { store.init("a", Tensor::zeros({1})); }, [&] { store.init("c", Tensor::zeros({1})); },
+         "init: key 'a' is there already");
+    told(
+        [&] {
+          store.row_sparse_push("a", {{7}, Tensor::zeros({1, 2})});
+        },
+        [&] {
+          store.row_sparse_push("a", {{1}, Tensor::zeros({1, 2})});
+        },
+        "row_sparse_push: key 'a': there is no row 7, the value has 2");
+    push();
+    EXPECT_EQ(of(store.pull("a")), std::vector<float>(4, 3.0F));
+  });
+}
+
+// A pull asks nobody: who goes away after a bad one is missed at once.
+TEST(KVStore, AWorkerThatLeavesAfterABadPullIsMissed) {
+  comm::InProcessGroup group({"here", "here"});
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&group, rank] {
+      comm::Communicator communicator(group.connect(rank));
+      const auto store = create("allreduce", &communicator);
+      store->init("a", Tensor::zeros({2}));
+      if (rank == 1) {
+        EXPECT_THROW(store->pull("b"), NotFound);
+        return;
+      }
+      const std::string message =
+          message_of<comm::PeerLost>([&] { store->push("a", Tensor::zeros({2})); });
+      EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
+    });
+}
+
 TEST(KVStore, TypesHaveOurNamesAndThoseOfMxnet) {
   EXPECT_EQ(create("local")->type(), "local");
   for (const char* name : {"dist_sync", "dist_device_sync", "horovod", "allreduce"})
