@@ -15,6 +15,7 @@
 #include "lockstep/train/detail/element_numbers.h"
 #include "lockstep/train/detail/gradient_sums.h"
 #include "lockstep/train/detail/update.h"
+#include "lockstep/train/tree_sum.h"
 
 namespace lockstep::train {
 namespace {
@@ -474,6 +475,17 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
     if (found.starts_with("input "))
       return fmt::format("the data of shard {}", impl_->range.lo + static_cast<std::int64_t>(s));
     return "op " + found.substr(0, found.find(" by "));
+  }
+  return {};
+}
+
+std::string StepEngine::find_bad_sum() const {
+  if (impl_->buckets == nullptr) return {};
+  for (const detail::Slice& slice : impl_->layout.slices) {
+    if (all_finite({impl_->buckets->total() + slice.offset, slice.count})) continue;
+    for (std::size_t n = 0; n < impl_->sums.nodes().size(); ++n)
+      if (!all_finite({impl_->sums.node(n, slice.offset, slice.count), slice.count})) return {};
+    return impl_->step.parameters[slice.place].name;
   }
   return {};
 }

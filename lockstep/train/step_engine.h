@@ -73,6 +73,9 @@ class StepEngine {
   // Computes the shards again and names the first op that makes a NaN or an infinity, or the
   // parameter or the data that has one; empty when all is finite.
   std::string find_bad_op(std::int64_t step, std::span<const data::Fields> shards);
+  // After a step that was not finite: the first parameter whose gradient is finite here, but not
+  // when it has been sent and added to the others'; empty when there is none.
+  std::string find_bad_sum() const;
 
   // What this worker makes of fixed input, to compare with the others'.
   Probe probe();

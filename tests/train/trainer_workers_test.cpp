@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <thread>
 
 #include "lockstep/comm/transports/in_process.h"
@@ -60,6 +61,48 @@ TEST(TrainerWorkers, EvaluateWithMetricsAsOneDoes) {
     EXPECT_EQ(result.params_sha256, alone.params_sha256);
     EXPECT_EQ(result.validation.metrics, alone.validation.metrics);
   }
+}
+
+// The message of each worker, in one step whose gradients are of the order of `scale`.
+std::vector<std::string> messages_of_step(const char* compression, double scale) {
+  comm::InProcessGroup group({"here", "here"});
+  std::vector<std::string> messages(2);
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([&, rank] {
+      comm::Communicator communicator(group.connect(rank));
+      kvstore::AllReduceOptions options;
+      options.compression = kvstore::parse_compression(compression);
+      const auto exchange = kvstore::allreduce_exchange(communicator, options);
+      const auto loss = [scale](const Tensor& output, const Tensor& label) {
+        return testing::cross_entropy()(output, label) * scale;
+      };
+      Trainer trainer(testing::small_net(), loss, optim::sgd({.learning_rate = 1e-9}),
+                      {.global_batch = 24, .shards = 8, .exchange = exchange.get()});
+      FitOptions fit = testing::small_fit();
+      fit.epochs = 0;
+      fit.steps = 1;
+      try {
+        trainer.fit(testing::small_images(100), fit);
+      } catch (const Diverged& error) {
+        messages[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  threads.clear();
+  return messages;
+}
+
+TEST(TrainerWorkers, AreToldThatAGradientIsTooLargeForFp16) {
+  for (const std::string& message : messages_of_step("fp16", 1e6)) {
+    EXPECT_TRUE(message.starts_with("train: the gradient of 4.")) << message;
+    EXPECT_NE(message.find(" is beyond 65504, the most that fp16 holds, at step 1; use bf16 "
+                           "compression, which holds it, or a lower learning rate"),
+              std::string::npos)
+        << message;
+  }
+  for (const std::string& message : messages_of_step("bf16", 1e6)) EXPECT_EQ(message, "");
+  for (const std::string& message : messages_of_step("fp16", NAN))
+    EXPECT_TRUE(message.starts_with("train: the loss is nan at step 1")) << message;
 }
 
 TEST(TrainerWorkers, NeedAShardEach) {

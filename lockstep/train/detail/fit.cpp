@@ -261,19 +261,33 @@ double Fit::learning_rate() const {
                                 : parts_.optimizer->options().learning_rate;
 }
 
+// Every worker's own sums are finite, and what they sent of them is not.
+void Fit::check_fp16() {
+  kvstore::Exchange* exchange = parts_.options.exchange;
+  if (exchange == nullptr || exchange->description() != "fp16") return;
+  const std::vector<std::string> all = exchange->share(engine_->find_bad_sum());
+  if (std::find(all.begin(), all.end(), "") != all.end()) return;
+  throw Diverged(
+      "train: the gradient of {} is beyond 65504, the most that fp16 holds, at step {}; use bf16 "
+      "compression, which holds it, or a lower learning rate{}",
+      all[0], step_ + 1, kept_checkpoint());
+}
+
+std::string Fit::kept_checkpoint() {
+  if (store_) store_->wait();
+  const std::string newest = newest_checkpoint();
+  return newest.empty() ? "" : fmt::format("; the last good checkpoint is {}", newest);
+}
+
 void Fit::fail_diverged(double loss, const std::vector<data::Fields>& batches) {
+  check_fp16();
   const std::string culprit = engine_->find_bad_op(step_, batches);
   const std::string first = culprit.empty() ? "" : fmt::format(": {} is not finite first", culprit);
-  if (store_) store_->wait();
-  const std::string kept =
-      newest_checkpoint().empty()
-          ? ""
-          : fmt::format("; the last good checkpoint is {}", newest_checkpoint());
   const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // a NaN's sign means nothing
   const std::string what =
       std::isfinite(loss) ? "a gradient is not finite" : fmt::format("the loss is {}", shown);
   throw Diverged("train: {} at step {}{}; try a lower learning rate{}", what, step_ + 1, first,
-                 kept);
+                 kept_checkpoint());
 }
 
 bool Fit::is_due(std::int64_t every) const {

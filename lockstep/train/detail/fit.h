@@ -68,6 +68,8 @@ class Fit final : public FitContext {
   void one_step();
   void end_epoch();
   double learning_rate() const;
+  void check_fp16();
+  std::string kept_checkpoint();
   [[noreturn]] void fail_diverged(double loss, const std::vector<data::Fields>& batches);
   bool is_due(std::int64_t every) const;
   bool should_go_on();
