@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/transports/shm.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,24 +171,39 @@ bool shrink_memory(const char* size) {
          mount("tmpfs", "/dev/shm", "tmpfs", 0, size) == 0;
 }
 
-// Every rank asks for more than is there and adds up ones in what it gets.
+// Adds up ones in memory that it asks for.
+bool adds_up(Communicator& comm) {
+  const std::span<std::byte> memory = comm.allocate(16 << 20);
+  auto* floats = reinterpret_cast<float*>(memory.data());
+  std::fill_n(floats, 30'000, 1.f);
+  comm.all_reduce(memory.first(120'000), Element::float32, Reduction::sum);
+  return floats[0] == 2.f && floats[29'999] == 2.f && floats[30'000] == 0.f;
+}
+
+// Every rank asks for more than is there.
 int allocate_in_little_memory() {
   if (!shrink_memory("size=16m")) return 77;
   const std::string job = random_job();
   std::atomic<int> right = 0;
   const auto work = [&](int rank) {
     Communicator comm(connect_shm({job, rank, 2}));
-    const std::span<std::byte> memory = comm.allocate(16 << 20);
-    auto* floats = reinterpret_cast<float*>(memory.data());
-    std::fill_n(floats, 30'000, 1.f);
-    comm.all_reduce(memory.first(120'000), Element::float32, Reduction::sum);
-    right += floats[0] == 2.f && floats[29'999] == 2.f && floats[30'000] == 0.f ? 1 : 0;
+    right += adds_up(comm) ? 1 : 0;
   };
   {
     const std::jthread other(work, 1);
     work(0);
   }
   return right == 2 ? 0 : 1;
+}
+
+// A rank that can open no file more.
+int allocate_without_files(const std::string& job) {
+  Communicator comm(connect_shm({job, 1, 2}));
+  const int next = open("/dev/null", O_RDONLY);
+  const rlimit limit{static_cast<rlim_t>(next), static_cast<rlim_t>(next)};
+  setrlimit(RLIMIT_NOFILE, &limit);
+  close(next);
+  return adds_up(comm) ? 0 : 1;
 }
 
 int connect_in_little_memory() {
@@ -236,6 +253,19 @@ TEST(Shm, NothingInSharedMemoryHasANameWhileRanksConnect) { expect_in_process(lo
 
 TEST(Shm, WhatCannotBeAllocatedForAllIsAllocatedForEach) {
   expect_in_process(allocate_in_little_memory);
+}
+
+TEST(Shm, WhatOneRankCannotOpenIsAllocatedForEach) {
+  const std::string job = random_job();
+  const pid_t pid = fork();
+  if (pid == 0) _exit(allocate_without_files(job));
+  {
+    Communicator comm(connect_shm({job, 0, 2}));
+    EXPECT_TRUE(adds_up(comm));
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

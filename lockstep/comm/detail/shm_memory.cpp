@@ -5,9 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-
 namespace lockstep::comm {
 namespace {
 
@@ -42,18 +39,20 @@ int ShmMemory::make_file(std::size_t bytes) const {
 
 int ShmMemory::open_file(int process, int number) {
   const std::string path = fmt::format("/proc/{}/fd/{}", process, number);
-  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) throw IoError("{}: cannot be opened: {}", path, std::strerror(errno));
-  return file;
+  return open(path.c_str(), O_RDWR | O_CLOEXEC);
 }
 
 std::span<std::byte> ShmMemory::map(int file, std::size_t bytes) {
   const std::size_t part = whole_pages(bytes);
   void* memory = mmap(nullptr, whole(part), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-  if (memory == MAP_FAILED)
-    throw IoError("shm: cannot map {} KB: {}", whole(part) / 1024, std::strerror(errno));
+  if (memory == MAP_FAILED) return {};
   blocks_.push_back({static_cast<std::byte*>(memory), part});
   return {at(rank_, static_cast<std::uint64_t>(blocks_.size()) << kPlaceBits), bytes};
+}
+
+void ShmMemory::unmap_last() {
+  munmap(blocks_.back().base, whole(blocks_.back().part));
+  blocks_.pop_back();
 }
 
 const std::byte* ShmMemory::own(const Block& block) const {

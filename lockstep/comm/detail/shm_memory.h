@@ -33,10 +33,12 @@ class ShmMemory {
 
   // A new block's file with so many bytes for each rank; -1 where there is no room for it.
   int make_file(std::size_t bytes) const;
-  // Opens a file that another process has open; throws IoError.
+  // Opens a file that another process has open, or returns -1.
   static int open_file(int process, int number);
-  // Maps a block and returns this rank's part. The file may be closed then.
+  // Maps a block and returns this rank's part, or nothing. The file may be closed then.
   std::span<std::byte> map(int file, std::size_t bytes);
+  // Takes back the last block, so that all ranks number them alike.
+  void unmap_last();
 
   // Where bytes lie, the same number on every rank; 0 when they are not in this memory.
   std::uint64_t place_of(const std::byte* data, std::size_t bytes) const;

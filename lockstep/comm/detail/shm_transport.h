@@ -37,6 +37,7 @@ class ShmTransport final : public Transport {
  private:
   ShmCall call_of(Deadline deadline, std::string_view operation);
   std::span<std::byte> share_memory(std::size_t bytes, Deadline deadline);
+  bool have_all(bool own, Deadline deadline);
   bool move_open(std::span<Transfer> transfers);
   void find_open(std::span<Transfer> transfers);
   std::size_t room(const Transfer& transfer) const;

@@ -54,20 +54,15 @@ bool ShmTransport::barrier(Deadline deadline, std::string_view operation) {
 }
 
 std::span<std::byte> ShmTransport::allocate(std::size_t bytes, Deadline deadline) {
-  if (size() == 1) return {};
-  try {
-    return share_memory(bytes, deadline);
-  } catch (const IoError& error) {
-    abort(error.what());
-    throw;
-  }
+  return size() == 1 ? std::span<std::byte>() : share_memory(bytes, deadline);
 }
 
 ShmCall ShmTransport::call_of(Deadline deadline, std::string_view operation) {
   return {segment_, waiter_, memory_, options_.rank, options_.size, deadline, operation};
 }
 
-// Rank 0 makes a file; the others open it while it holds it open.
+// Rank 0 makes a file; the others open it while it holds it open. One that cannot (too many files,
+// a process that others may not look into) does without, and so does everybody.
 std::span<std::byte> ShmTransport::share_memory(std::size_t bytes, Deadline deadline) {
   int number = -1;
   const std::span<std::byte> message = std::as_writable_bytes(std::span(&number, 1));
@@ -84,8 +79,27 @@ std::span<std::byte> ShmTransport::share_memory(std::size_t bytes, Deadline dead
   if (number < 0) return {};
   const ShmFile opened(rank() == 0 ? -1 : ShmMemory::open_file(segment_.rank(0).pid, number));
   const auto own = memory_.map(rank() == 0 ? made.number : opened.number, bytes);
-  barrier(deadline, "allocate");
-  return own;
+  if (have_all(!own.empty(), deadline)) return own;
+  if (!own.empty()) memory_.unmap_last();
+  return {};
+}
+
+// Rank 0 asks everybody and tells everybody.
+bool ShmTransport::have_all(bool own, Deadline deadline) {
+  std::vector<std::byte> answers(static_cast<std::size_t>(size()), std::byte{own});
+  const auto pass = [&](Transfer::Kind first_does, Transfer::Kind others_do) {
+    std::vector<Transfer> transfers;
+    for (int peer = 1; peer < size() && rank() == 0; ++peer)
+      transfers.push_back(
+          {first_does, peer, std::span(answers).subspan(static_cast<std::size_t>(peer), 1)});
+    if (rank() != 0) transfers.push_back({others_do, 0, std::span(answers).first(1)});
+    exchange(transfers, deadline, "allocate");
+  };
+  pass(Transfer::Kind::receive, Transfer::Kind::send);
+  const bool all = std::find(answers.begin(), answers.end(), std::byte{0}) == answers.end();
+  std::fill(answers.begin(), answers.end(), std::byte{all});
+  pass(Transfer::Kind::send, Transfer::Kind::receive);
+  return answers[0] == std::byte{1};
 }
 
 void ShmTransport::abort(const std::string& reason) {
