@@ -93,17 +93,6 @@ def test_tasks_of_a_scheduler_give_the_bits_of_one_process(launcher, lockstep):
     assert not launcher.meetings.exists() or not os.listdir(launcher.meetings)
 
 
-def test_a_job_over_mpi_alone_gives_the_same_bits(lockstep, tmp_path):
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun is not installed")
-    alone = lockstep.run(*TRAIN, *FEW, "--out", "alone").json
-    command = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
-    status, out, err = Launcher("mpirun", command, dict(os.environ), tmp_path).run(
-        2, *TRAIN, *FEW, "--transport", "mpi", "--out", "mpi")
-    assert status == 0, err
-    assert json.loads(out.strip().splitlines()[-1])["params_sha256"] == alone["params_sha256"]
-
-
 def test_a_task_that_is_killed_ends_the_job_and_leaves_nothing(launcher):
     process = launcher.start(3, *TRAIN, *LONG, "--out", "run")
     wait_until(lambda: steps_done(launcher.folder / "run") >= 3 or process.poll() is not None)

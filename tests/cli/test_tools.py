@@ -4,24 +4,20 @@ import json
 import shutil
 import struct
 import subprocess
-import zlib
 
 import pytest
 
+from small_data import png
 
-def png(width, height, value):
-    def chunk(name, contents):
-        return (struct.pack(">I", len(contents)) + name + contents
-                + struct.pack(">I", zlib.crc32(name + contents)))
-    rows = (b"\0" + bytes([value]) * width) * height
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 0, 0, 0, 0))
-            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+def grey(width, height, value):
+    return png(width, height, bytes([value]) * (width * height))
 
 
 def test_predict_says_a_class_and_how_sure_it_is(lockstep):
     lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
-    (lockstep.folder / "a.png").write_bytes(png(28, 28, 0))
-    (lockstep.folder / "b.png").write_bytes(png(56, 40, 200))
+    (lockstep.folder / "a.png").write_bytes(grey(28, 28, 0))
+    (lockstep.folder / "b.png").write_bytes(grey(56, 40, 200))
     outcome = lockstep.run("predict", "run", "a.png", "b.png", status=0)
     lines = outcome.out.splitlines()
     assert lines[0].startswith("a.png: ") and lines[0].endswith("%")
@@ -41,7 +37,7 @@ def test_predict_takes_every_image_of_an_idx_file(lockstep):
 
 def test_predict_names_a_file_that_is_no_image(lockstep):
     lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
-    (lockstep.folder / "a.png").write_bytes(png(28, 28, 0)[:60])
+    (lockstep.folder / "a.png").write_bytes(grey(28, 28, 0)[:60])
     assert "a.png: " in lockstep.run("predict", "run", "a.png", status=1).complaint
     assert "b.png: " in lockstep.run("predict", "run", "b.png", status=1).complaint
 
@@ -164,7 +160,7 @@ def write_images(folder, classes):
         for name, value in classes:
             (folder / part / name).mkdir(parents=True)
             for i in range(count):
-                (folder / part / name / f"{i}.png").write_bytes(png(20 + i, 30, value))
+                (folder / part / name / f"{i}.png").write_bytes(grey(20 + i, 30, value))
 
 
 def test_a_net_has_an_output_for_each_class_of_ones_own_images(lockstep):

@@ -31,23 +31,6 @@ def start_and_reach(lockstep, step, *words):
     return process
 
 
-@pytest.mark.parametrize("recipe", ["mnist-lenet", "cifar-cnn", "cifar-resnet18", "text-lstm",
-                                    "char-gpt"])
-def test_the_number_of_workers_changes_no_bit(lockstep, recipe):
-    counts = [1, 2] if recipe == "cifar-resnet18" else [1, 2, 3, 5]
-    results = [lockstep.train(recipe, *FEW, "--workers", w).json for w in counts]
-    assert [result["workers"] for result in results] == counts
-    for key in ("params_sha256", "train_loss", "test_loss", "test_accuracy"):
-        assert len({result[key] for result in results}) == 1, key
-
-
-def test_threads_and_workers_together_change_no_bit(lockstep):
-    shapes = [(1, 1), (2, 2), (3, 2), (8, 1), (7, 1)]
-    sums = {lockstep.train("mnist-lenet", *FEW[:-2], "--workers", w, "--threads", t)
-            .json["params_sha256"] for w, t in shapes}
-    assert len(sums) == 1
-
-
 def test_ctrl_c_stops_all_and_resume_on_other_workers_gives_the_same_bits(lockstep):
     process = start_and_reach(lockstep, 10)
     process.send_signal(signal.SIGINT)
