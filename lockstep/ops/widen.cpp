@@ -2,6 +2,7 @@
 #include "lockstep/ops/widen.h"
 
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/tensor/alignment.h"
 #include "lockstep/tensor/copy.h"
 
 namespace lockstep {
@@ -20,10 +21,6 @@ bool has_float32_kernel(const OpDef& op) {
   for (const KernelCandidate& candidate : op.cpu)
     if (candidate.dtypes.has(DType::float32)) return true;
   return false;
-}
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 void convert(const TensorInfo& from, std::byte* source, const TensorInfo& to, std::byte* target) {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/tensor/alignment.h"
 #include "tests/message.h"
 
 namespace lockstep {
@@ -21,6 +22,13 @@ Device unused_device() {
 }
 
 std::size_t address(const std::byte* data) { return reinterpret_cast<std::size_t>(data); }
+
+TEST(Alignment, RoomIsOfWholeLines) {
+  EXPECT_EQ(aligned(0), 0u);
+  EXPECT_EQ(aligned(1), 64u);
+  EXPECT_EQ(aligned(64), 64u);
+  EXPECT_EQ(aligned(65), 128u);
+}
 
 TEST(Storage, BlocksOfAnySizeAreAligned) {
   const Device device = unused_device();

@@ -2,13 +2,10 @@
 #include <algorithm>
 
 #include "lockstep/graph/passes/passes.h"
+#include "lockstep/tensor/alignment.h"
 
 namespace lockstep::passes {
 namespace {
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 Buffer& buffer_of(Program& program, const Operand& operand) {
   return program.buffers[static_cast<std::size_t>(operand.buffer)];

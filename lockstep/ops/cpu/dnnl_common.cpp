@@ -9,16 +9,13 @@
 
 #include "lockstep/ops/cpu/reorder.h"
 #include "lockstep/ops/op.h"
+#include "lockstep/tensor/alignment.h"
 #include "lockstep/tensor/copy.h"
 
 namespace lockstep::kernels {
 namespace {
 
 using dnnl::memory;
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 std::byte* address_of(const DnnlOperand& operand, const KernelBuffers& buffers) {
   switch (operand.where) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/optim/pieces.h"
-#include "lockstep/tensor/storage.h"
+#include "lockstep/tensor/alignment.h"
 
 namespace lockstep::train::detail {
 
@@ -49,9 +49,8 @@ struct FlatLayout {
   std::size_t floats = 0;
 
   void add(Slice slice) {
-    constexpr std::size_t kAligned = kAlignment / sizeof(float);
     slice.offset = floats;
-    floats += (slice.count + kAligned - 1) / kAligned * kAligned;
+    floats += aligned(slice.count * sizeof(float)) / sizeof(float);
     slices.push_back(slice);
   }
   std::size_t offset(const Piece& piece) const { return slices[piece.slice].offset + piece.begin; }
