@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/socket.h"
 
+#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +16,8 @@
 
 namespace lockstep::comm {
 namespace {
+
+constexpr std::string_view kPaced = "bbr";
 
 struct FreeAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
@@ -40,10 +42,29 @@ void set_option(const Socket& socket, int level, int option, int value) {
   ::setsockopt(socket.fd(), level, option, &value, sizeof value);
 }
 
+std::string congestion_control(const Socket& socket) {
+  char name[64] = "";
+  socklen_t size = sizeof name - 1;
+  ::getsockopt(socket.fd(), IPPROTO_TCP, TCP_CONGESTION, name, &size);
+  return name;
+}
+
+bool set_congestion_control(const Socket& socket, std::string_view name) {
+  const auto size = static_cast<socklen_t>(name.size());
+  return ::setsockopt(socket.fd(), IPPROTO_TCP, TCP_CONGESTION, name.data(), size) == 0;
+}
+
+// Not every user may choose cubic; reno is there for all.
+void avoid_pacing(const Socket& socket) {
+  if (congestion_control(socket) != kPaced) return;
+  if (!set_congestion_control(socket, "cubic")) set_congestion_control(socket, "reno");
+}
+
 Socket make_socket(int family) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket) throw IoError("socket: cannot be made: {}", std::strerror(errno));
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  avoid_pacing(socket);
   return socket;
 }
 
@@ -79,6 +100,14 @@ std::string try_connect(const Socket& socket, const addrinfo& to, const std::str
   if (!refused.empty()) return refused;
   if (::connect(socket.fd(), to.ai_addr, to.ai_addrlen) == 0) return "";
   return errno == EINPROGRESS ? wait_connected(socket, deadline) : std::strerror(errno);
+}
+
+// As TCP has measured it; that of the handshake, at least.
+std::chrono::microseconds shortest_round_trip(const Socket& socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  ::getsockopt(socket.fd(), IPPROTO_TCP, TCP_INFO, &info, &size);
+  return std::chrono::microseconds(info.tcpi_min_rtt);
 }
 
 }  // namespace
@@ -161,6 +190,12 @@ void keep_alive(const Socket& socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 5);
   set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 7000);
+}
+
+void restore_pacing(const Socket& connected, std::chrono::microseconds far) {
+  if (shortest_round_trip(connected) < far) return;
+  const Socket fresh(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (fresh && congestion_control(fresh) == kPaced) set_congestion_control(connected, kPaced);
 }
 
 int poll_milliseconds(Deadline deadline, int longest) {

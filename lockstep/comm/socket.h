@@ -57,6 +57,13 @@ Endpoint peer_endpoint(const Socket& socket);
 // A peer whose host or network is gone closes the connection within about 7 s, traffic or not.
 void keep_alive(const Socket& socket);
 
+// Where BBR is the system's congestion control, sockets here begin with cubic or reno: BBR lets
+// data go by a timer, which on a link of less than a millisecond collectives wait for half of the
+// time, and a connection that had it once keeps the timer. This gives it back where the round trip
+// turned out to be `far` or longer.
+void restore_pacing(const Socket& connected,
+                    std::chrono::microseconds far = std::chrono::milliseconds(1));
+
 // How many milliseconds poll() may wait, at most `longest`.
 int poll_milliseconds(Deadline deadline, int longest = 1000);
 

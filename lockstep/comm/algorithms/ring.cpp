@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 
 #include "lockstep/comm/fold.h"
 
@@ -12,12 +13,14 @@
 // more steps the complete slices go round. A slice is added up in the order in which it passed the
 // ranks, which is why the bits hold for a fixed number of ranks only. Long data goes in blocks that
 // stay in the cache between arriving and being added; some blocks go round at once, each a step
-// behind the other, so that the links are busy while one is added.
+// behind the other, so that the links are busy while one is added. What arrives in a block's last
+// step goes no further and nobody waits for it: the next block sets out at once.
 namespace lockstep::comm {
 namespace {
 
 constexpr std::size_t kSliceBytes = 128 * 1024;
-constexpr std::size_t kBlocks = 4;  // under way at once
+constexpr std::size_t kBlocks = 4;                                      // under way at once
+constexpr std::size_t kLast = std::numeric_limits<std::size_t>::max();  // turn
 
 class Ring {
  public:
@@ -75,7 +78,8 @@ class Block {
     }
     step_ = 0;
   }
-  bool is_done() const { return step_ == 2 * (ranks_ - 1); }
+  // Nothing that this block has still to receive goes any further.
+  bool is_last() const { return step_ + 1 == 2 * (ranks_ - 1); }
 
   void post(Exchange& exchange, std::size_t turn) {
     for (RingPart& part : parts_) {
@@ -122,22 +126,21 @@ void reduce_on_rings(const Call& call, std::span<const int> steps, std::span<std
   std::deque<Block*> under_way;
   std::size_t next = 0, posted = 0, settled = 0;
   const auto begin = [&](Block& block) {
-    block.begin(data.subspan(next, std::min(width, data.size() - next)));
-    next += std::min(width, data.size() - next);
-  };
-  const auto post = [&](Block& block) {
+    if (next == data.size()) return;
+    const std::size_t count = std::min(width, data.size() - next);
+    block.begin(data.subspan(next, count));
+    next += count;
     block.post(exchange, posted++);
     under_way.push_back(&block);
   };
   for (Block& block : blocks) begin(block);
-  for (Block& block : blocks) post(block);
   while (!under_way.empty()) {
     Block& block = *under_way.front();
     under_way.pop_front();
     exchange.run_turn(call, settled++);
     block.settle();
-    if (block.is_done() && next < data.size()) begin(block);
-    if (!block.is_done()) post(block);
+    block.post(exchange, block.is_last() ? kLast : posted++);
+    block.is_last() ? begin(block) : under_way.push_back(&block);
   }
   exchange.run(call);
 }

@@ -26,7 +26,10 @@ class TcpTransport final : public detail::LifelineTransport {
 
  private:
   TcpTransport(const Bootstrap& bootstrap, std::vector<std::vector<Socket>> sockets)
-      : LifelineTransport(bootstrap, std::move(sockets[0])), sockets_(std::move(sockets[1])) {}
+      : LifelineTransport(bootstrap, std::move(sockets[0])), sockets_(std::move(sockets[1])) {
+    for (const Socket& socket : sockets_)
+      if (socket) restore_pacing(socket);
+  }
 
   // Of several transfers one way with one peer, only the first that is not done may move.
   template <class F>
