@@ -77,32 +77,41 @@ template <class T>
 
 // Numbers of type T are stored as S.
 template <class S, class T, class Op>
+[[gnu::always_inline]] inline S one(S a, S b, Op op) {
+  const T value = op(static_cast<T>(a), static_cast<T>(b));
+  if constexpr (std::is_same_v<S, T>)
+    return value;
+  else
+    return S::from(value);
+}
+
+template <class S, class T, class Op>
 [[gnu::always_inline]] inline void loop(const std::byte* a, const std::byte* b, std::byte* target,
-                                        std::size_t count, Op op) {
+                                        std::size_t count, std::byte* copy, Op op) {
   const auto* left = reinterpret_cast<const S*>(a);
   const auto* right = reinterpret_cast<const S*>(b);
   auto* to = reinterpret_cast<S*>(target);
+  auto* also = reinterpret_cast<S*>(copy);
+  if (also == nullptr) {
 #pragma GCC ivdep
-  for (std::size_t i = 0; i < count; ++i) {
-    const T value = op(static_cast<T>(left[i]), static_cast<T>(right[i]));
-    if constexpr (std::is_same_v<S, T>)
-      to[i] = value;
-    else
-      to[i] = S::from(value);
+    for (std::size_t i = 0; i < count; ++i) to[i] = one<S, T>(left[i], right[i], op);
+  } else {
+#pragma GCC ivdep
+    for (std::size_t i = 0; i < count; ++i) also[i] = to[i] = one<S, T>(left[i], right[i], op);
   }
 }
 
 template <class S, class T>
 [[gnu::always_inline]] inline void reduce(Reduction reduction, const std::byte* a,
-                                          const std::byte* b, std::byte* target,
-                                          std::size_t count) {
+                                          const std::byte* b, std::byte* target, std::size_t count,
+                                          std::byte* copy) {
   const auto sum = [](T x, T y) __attribute__((always_inline)) { return add<T>(x, y); };
   const auto least = [](T x, T y) __attribute__((always_inline)) { return lesser<T>(x, y); };
   const auto most = [](T x, T y) __attribute__((always_inline)) { return greater<T>(x, y); };
   switch (reduction) {
-    case Reduction::sum: return loop<S, T>(a, b, target, count, sum);
-    case Reduction::minimum: return loop<S, T>(a, b, target, count, least);
-    case Reduction::maximum: return loop<S, T>(a, b, target, count, most);
+    case Reduction::sum: return loop<S, T>(a, b, target, count, copy, sum);
+    case Reduction::minimum: return loop<S, T>(a, b, target, count, copy, least);
+    case Reduction::maximum: return loop<S, T>(a, b, target, count, copy, most);
   }
 }
 
@@ -119,15 +128,19 @@ std::size_t deepest(std::span<const int> program) {
 
 // The clones differ in vector width alone: each element is computed by itself.
 LOCKSTEP_VECTOR_CLONES void combine(Element element, Reduction reduction, const std::byte* a,
-                                    const std::byte* b, std::byte* target, std::size_t count) {
+                                    const std::byte* b, std::byte* target, std::size_t count,
+                                    std::byte* copy) {
   switch (element) {
-    case Element::float32: return reduce<float, float>(reduction, a, b, target, count);
-    case Element::float64: return reduce<double, double>(reduction, a, b, target, count);
-    case Element::float16: return reduce<Half, float>(reduction, a, b, target, count);
-    case Element::bfloat16: return reduce<Brain, float>(reduction, a, b, target, count);
-    case Element::int32: return reduce<std::int32_t, std::int32_t>(reduction, a, b, target, count);
-    case Element::int64: return reduce<std::int64_t, std::int64_t>(reduction, a, b, target, count);
-    case Element::uint8: return reduce<std::uint8_t, std::uint8_t>(reduction, a, b, target, count);
+    case Element::float32: return reduce<float, float>(reduction, a, b, target, count, copy);
+    case Element::float64: return reduce<double, double>(reduction, a, b, target, count, copy);
+    case Element::float16: return reduce<Half, float>(reduction, a, b, target, count, copy);
+    case Element::bfloat16: return reduce<Brain, float>(reduction, a, b, target, count, copy);
+    case Element::int32:
+      return reduce<std::int32_t, std::int32_t>(reduction, a, b, target, count, copy);
+    case Element::int64:
+      return reduce<std::int64_t, std::int64_t>(reduction, a, b, target, count, copy);
+    case Element::uint8:
+      return reduce<std::uint8_t, std::uint8_t>(reduction, a, b, target, count, copy);
   }
 }
 

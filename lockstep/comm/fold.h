@@ -9,10 +9,10 @@
 
 namespace lockstep::comm {
 
-// target[i] = a[i] op b[i]; target may be a or b. 16-bit numbers are computed as float and rounded
-// to nearest even. A NaN in a minimum or maximum stays one.
+// target[i] = a[i] op b[i]; a copy gets the same. Both may be a or b. 16-bit numbers are computed
+// as float and rounded to nearest even. A NaN in a minimum or maximum stays one.
 void combine(Element element, Reduction reduction, const std::byte* a, const std::byte* b,
-             std::byte* target, std::size_t count);
+             std::byte* target, std::size_t count, std::byte* copy = nullptr);
 
 // Adds up many sources in the order of a program as plan_rest makes them, in tiles that stay in
 // the first-level cache.

@@ -71,6 +71,17 @@ TEST(Fold, SumsOfIntegersWrap) {
   EXPECT_EQ(result[0], 4);
 }
 
+TEST(Fold, ACombinationGoesToItsCopyTooWhichMayBeASource) {
+  std::vector<float> a(1001), b(1001);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<float>(i);
+    b[i] = static_cast<float>(2 * i);
+  }
+  combine(Element::float32, Reduction::sum, bytes(a), bytes(b), bytes(a), a.size(), bytes(b));
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a[i], static_cast<float>(3 * i));
+  EXPECT_EQ(a, b);
+}
+
 TEST(Fold, EveryCopyGetsWhatTheTargetGets) {
   for (const std::size_t count : {1, 2047, 5000})
     for (const std::vector<int>& program : {std::vector<int>{0}, std::vector<int>{0, 1, kAdd},

@@ -112,18 +112,52 @@ TEST(Shm, RanksThatDoNotAgreeOnTheirNumberAreRefused) {
   EXPECT_TRUE(message.starts_with("shm: rank 0 has 2 ranks and ")) << message;
 }
 
+void mix_memories(const std::string& job, int rank, std::size_t bytes) {
+  Communicator comm(connect_shm({job, rank, 2}));
+  const std::span<std::byte> shared = comm.allocate(bytes);
+  std::vector<std::byte> own(bytes);
+  const std::string message = message_of<Aborted>([&] {
+    comm.all_reduce(rank == 0 ? shared : std::span(own), Element::float32, Reduction::sum);
+  });
+  EXPECT_EQ(message,
+            "all_reduce: 1 of 2 ranks have their data in the group's memory, expected all or none");
+}
+
 TEST(Shm, DataInTheGroupsMemoryOnSomeRanksOnlyIsRefusedOnAll) {
+  for (const std::size_t bytes : {20'000, 300'000}) {
+    const std::string job = random_job();
+    std::jthread other(mix_memories, job, 1, bytes);
+    mix_memories(job, 0, bytes);
+  }
+}
+
+// What a rank has at a place of a call; no sum of two is exact.
+float number_of(int rank, int call, std::size_t i) {
+  return 0.1f * static_cast<float>(i % 1013 + 1) + 1.7f * static_cast<float>(rank + 3 * call);
+}
+
+void add_once(Communicator& comm, int call, std::size_t count) {
+  std::vector<float> data(count);
+  for (std::size_t i = 0; i < count; ++i) data[i] = number_of(comm.rank(), call, i);
+  comm.all_reduce(std::as_writable_bytes(std::span(data)), Element::float32, Reduction::sum);
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(data[i], number_of(0, call, i) + number_of(1, call, i)) << i << " of " << count;
+}
+
+// Lengths around those of blocks, chunks and stages, from either end, between other calls.
+TEST(Shm, TwoRanksAddRightAtEveryLengthAndFromBothEnds) {
   const std::string job = random_job();
   const auto work = [&](int rank) {
     Communicator comm(connect_shm({job, rank, 2}));
-    const std::span<std::byte> shared = comm.allocate(20'000);
-    std::vector<std::byte> own(20'000);
-    const std::string message = message_of<Aborted>([&] {
-      comm.all_reduce(rank == 0 ? shared : std::span(own), Element::float32, Reduction::sum);
-    });
-    EXPECT_EQ(
-        message,
-        "all_reduce: 1 of 2 ranks have their data in the group's memory, expected all or none");
+    int call = 0;
+    for (const std::size_t count :
+         {8'192, 8'255, 32'768, 32'769, 65'535, 131'073, 163'841, 400'001, 655'360, 700'003}) {
+      add_once(comm, ++call, count);
+      add_once(comm, ++call, 7);
+      add_once(comm, ++call, count);
+      comm.barrier();
+      add_once(comm, ++call, count);
+    }
   };
   std::jthread other(work, 1);
   work(0);

@@ -7,6 +7,7 @@
 
 #include "lockstep/comm/algorithms/call.h"
 #include "lockstep/comm/algorithms/tree.h"
+#include "lockstep/comm/detail/shm_pair.h"
 
 // A reduction in the canonical tree's order by ranks that see each other's memory. The data goes in
 // chunks that stay in the second-level cache. A rank copies its nodes' part of a chunk to its stage
@@ -164,6 +165,9 @@ class ShmReduction {
     for (std::size_t rank = 0; rank + 1 < progress_.first.size(); ++rank)
       most = std::max(most, progress_.first[rank + 1] - progress_.first[rank]);
     sliced_ = call_.size > 1 && tree_.result.size() >= kSliced;
+    const bool is_pair = call_.size == 2 && most == 1 && progress_.first.back() == 2;
+    if (sliced_ && is_pair && !call_.segment.is_crowded())
+      return shm_pair_reduce(call_, tree_, progress_, [this] { check_memory(); });
     // Where ranks share cores each wait costs a change of process: fewer waits, longer chunks.
     const std::size_t wanted = call_.segment.is_crowded() ? kStageBytes : kChunk;
     const std::size_t bytes = std::min(wanted, kStageBytes / most) / 64 * 64;
