@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::size_t kChunk = 128 * 1024;  // bytes
 constexpr std::size_t kBlock = 1024;        // bytes; the core looks about as far ahead
+constexpr std::size_t kPlain = 2048;        // bytes that the library copies in a plain loop
 constexpr std::size_t kTurning = 1536 * 1024;
 constexpr std::size_t kLag = 2;  // steps
 static_assert(kStages == 2 * kLag && kChunk <= kStageBytes);
@@ -90,27 +91,33 @@ class ShmPair {
     std::byte* const stage = call_.segment.stage(call_.rank, number(step));
     std::byte* const other = call_.segment.stage(peer_, number(step - kLag));
     const std::size_t most = std::max({in.count(), own.count(), out.count()});
-    const std::size_t block = kBlock / size_;
+    const bool alone = most == in.count() + own.count() + out.count();
+    const std::size_t block = alone ? most : kBlock / size_;
     for (std::size_t i = 0; i < most; i += block) {
-      if (i < out.count()) copy(result(out.begin + i), stage + i * size_, out.count() - i);
-      if (i < in.count()) copy(stage + i * size_, node(in.begin + i), in.count() - i);
-      if (i < own.count()) add(own.begin + i, other + i * size_, own.count() - i);
+      const auto here = [&](const Slice& slice) {
+        return i < slice.count() ? std::min(block, slice.count() - i) : 0;
+      };
+      copy(result(out.begin + i), stage + i * size_, here(out));
+      copy(stage + i * size_, node(in.begin + i), here(in));
+      add(own.begin + i, other + i * size_, here(own));
     }
   }
 
   const std::byte* node(std::size_t i) const { return tree_.nodes[0] + i * size_; }
   std::byte* result(std::size_t i) const { return tree_.result.data() + i * size_; }
 
-  // Of a block, of which so much is left.
-  void copy(std::byte* to, const std::byte* from, std::size_t left) const {
-    std::memcpy(to, from, std::min(kBlock, left * size_));
+  // What the library does with more at once is slower on another core's lines.
+  void copy(std::byte* to, const std::byte* from, std::size_t count) const {
+    for (std::size_t i = 0; i < count * size_; i += kPlain)
+      std::memcpy(to + i, from + i, std::min(kPlain, count * size_ - i));
   }
 
-  void add(std::size_t begin, std::byte* other, std::size_t left) const {
+  void add(std::size_t begin, std::byte* other, std::size_t count) const {
+    if (count == 0) return;
     const std::byte* const own = node(begin);
     const bool is_first = call_.rank == 0;
     combine(tree_.element, tree_.reduction, is_first ? own : other, is_first ? other : own,
-            result(begin), std::min(kBlock / size_, left), other);
+            result(begin), count, other);
   }
 
   const ShmCall& call_;

@@ -17,7 +17,8 @@
 // four times. There are several stages, so that a rank stages the next chunk before it waits for
 // the others to have staged this one. A stage is free again when all have finished with the chunk.
 // Data that lies in the group's own memory needs no stages: each rank adds its slice of the whole
-// where the others have it, and leaves the sum there.
+// where the others have it, and leaves the sum there. Two ranks with a core each do the three
+// things in one pass (shm_pair.cpp).
 namespace lockstep::comm {
 namespace {
 
