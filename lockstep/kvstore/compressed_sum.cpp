@@ -9,6 +9,11 @@
 // move: then each rank gets everybody's payload of one slice, adds them up, and gives the sums to
 // all, as floats, or encoded again where only rounding is lost.
 namespace lockstep::kvstore {
+namespace {
+
+constexpr std::size_t kTile = 8192;  // floats
+
+}  // namespace
 
 CompressedSum::CompressedSum(comm::Communicator& communicator, const Compression& compression,
                              const comm::CallOptions& options)
@@ -36,12 +41,20 @@ void CompressedSum::run(std::size_t offset, std::span<float> values) {
   is_gathered(values.size()) ? run_gathered(values) : run_scattered(values);
 }
 
-// What has been received, of each rank so many bytes.
+// What has been received, of each rank so many bytes. All ranks' payloads of a tile are added while
+// its sums are in the cache.
 void CompressedSum::add_all(std::size_t bytes, std::span<float> sums) const {
-  std::fill(sums.begin(), sums.end(), 0.0F);
+  const std::size_t tile =
+      codec_->grain() == 0 ? sums.size() : kTile / codec_->grain() * codec_->grain();
   const std::span<const std::byte> all = received_;
-  for (std::size_t rank = 0; rank < ranks(); ++rank)
-    codec_->decode_add(all.subspan(rank * bytes, codec_->payload_bytes(sums.size())), sums);
+  for (std::size_t begin = 0; begin < sums.size(); begin += tile) {
+    const std::span<float> part = sums.subspan(begin, std::min(tile, sums.size() - begin));
+    const std::size_t offset = begin == 0 ? 0 : codec_->payload_bytes(begin);
+    std::fill(part.begin(), part.end(), 0.0F);
+    for (std::size_t rank = 0; rank < ranks(); ++rank)
+      codec_->decode_add(all.subspan(rank * bytes + offset, codec_->payload_bytes(part.size())),
+                         part);
+  }
 }
 
 void CompressedSum::run_gathered(std::span<float> values) {

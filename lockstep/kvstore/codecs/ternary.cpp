@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
-#include <cmath>
 
 #include "lockstep/base/vector_clones.h"
 #include "lockstep/kvstore/codecs/blocks.h"
@@ -17,18 +16,23 @@ constexpr std::size_t kRow = 64;
 constexpr std::size_t kRowBytes = 16;
 constexpr std::size_t kLanes = 16;
 
-// In sixteen sums and then in order, so that a vector's width changes no bit.
+// In sixteen sums and then in order, so that a vector's width changes no bit. Choices are made by
+// masks, which compilers turn into vectors; sizes compare as their bits do.
 LOCKSTEP_VECTOR_CLONES float mean_from(const float* sums, float least) {
-  float lanes[kLanes] = {}, counts[kLanes] = {};
+  const std::uint32_t limit = std::bit_cast<std::uint32_t>(least);
+  float lanes[kLanes] = {};
+  std::uint32_t counts[kLanes] = {};
   for (std::size_t i = 0; i < kBlock; i += kLanes)
     for (std::size_t j = 0; j < kLanes; ++j) {
-      const float size = std::fabs(sums[i + j]);
-      lanes[j] += size >= least ? size : 0.0f;
-      counts[j] += size >= least ? 1.0f : 0.0f;
+      const std::uint32_t size = std::bit_cast<std::uint32_t>(sums[i + j]) & 0x7fffffffu;
+      const std::uint32_t counted = size >= limit ? ~0u : 0u;
+      lanes[j] += std::bit_cast<float>(size & counted);
+      counts[j] += counted & 1u;
     }
-  float total = 0.0f, count = 0.0f;
+  float total = 0.0f;
+  std::uint32_t count = 0;
   for (std::size_t j = 0; j < kLanes; ++j) total += lanes[j], count += counts[j];
-  return total / count;
+  return total / static_cast<float>(count);
 }
 
 LOCKSTEP_VECTOR_CLONES void encode_rows(const float* sums, float least, float step, float* residual,
