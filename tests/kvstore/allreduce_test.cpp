@@ -18,7 +18,7 @@ namespace {
 using testing::message_of;
 
 constexpr std::int64_t kShards = 40;
-constexpr std::size_t kLength = 3000;
+constexpr std::size_t kLength = 20'003;  // several tiles of a compressed sum
 
 float leaf(std::int64_t shard, std::size_t i) {
   return 1.0F / static_cast<float>(1 + (static_cast<std::size_t>(shard) * 7919 + i * 31) % 1009) -
