@@ -69,14 +69,23 @@ void check_inputs(const char* op, const TensorInfo& q, const TensorInfo& k, cons
     throw InvalidArgument("{}: v has shape {}, k has length {}", op, v.shape.str(), k.shape[2]);
 }
 
+// What the ops give, and the gradient and y that the backward op takes, are [B, T, H, D]: heads are
+// joined with no copy then, and q, k and v have usually come from such a tensor.
+Shape heads_last(const Shape& shape) { return {shape[0], shape[2], shape[1], shape[3]}; }
+Tensor swap_heads(const Tensor& x) { return transpose(x, {0, 2, 1, 3}); }
+
+std::vector<Tensor> swap_heads(std::vector<Tensor> tensors) {
+  for (Tensor& x : tensors) x = swap_heads(x);
+  return tensors;
+}
+
 Infos infer_attention(const InferArgs& args) {
   const TensorInfo& q = args.inputs[0];
   const TensorInfo& v = args.inputs[2];
   check_inputs(args.op, q, args.inputs[1], v);
   if (args.inputs.size() > 3) check_mask(args.op, q, args.inputs[1], args.inputs[3]);
   const Shape rows{q.shape[0], q.shape[1], q.shape[2]};
-  Shape y = rows;
-  y.push_back(v.shape[3]);
+  const Shape y{q.shape[0], q.shape[2], q.shape[1], v.shape[3]};
   return {{y, q.dtype, q.device}, {rows, statistics_dtype(q.dtype), q.device}};
 }
 
@@ -94,6 +103,8 @@ Infos infer_attention_backward(const InferArgs& args) {
   check_same(args.op, "dy", args.inputs[0], outputs[0]);
   check_same(args.op, "y", args.inputs[4], outputs[0]);
   check_same(args.op, "lse", args.inputs[5], outputs[1]);
+  forward.resize(3);
+  for (TensorInfo& info : forward) info.shape = heads_last(info.shape);
   return {forward[0], forward[1], forward[2]};
 }
 
@@ -153,7 +164,7 @@ std::vector<Tensor> decompose_attention(std::span<const Tensor> inputs, const At
     bounded = where(scores.allowed, bounded, Tensor::scalar(kNever, q.dtype(), q.device()));
   const Tensor lse = logsumexp(bounded, {3}, true);
   const Tensor y = matmul(exp_allowed(scores, lse), inputs[2]);
-  return {y, cast(squeeze(lse, {3}), statistics_dtype(q.dtype()))};
+  return {swap_heads(y), cast(squeeze(lse, {3}), statistics_dtype(q.dtype()))};
 }
 
 struct BackwardParts {
@@ -161,7 +172,8 @@ struct BackwardParts {
   Tensor ds;  // gradient of the scores, mask added, scale applied
 };
 
-// `dlse`, the gradient of the row sums, is undefined when nothing depends on them.
+// dy and y are [B, H, T, D]. `dlse`, the gradient of the row sums, is undefined when nothing
+// depends on them.
 BackwardParts backward_parts(const Tensor& dy, std::span<const Tensor> qkv, const Tensor& y,
                              const Tensor& lse, const Tensor& dlse, const Tensor& mask,
                              const AttentionAttrs& attrs) {
@@ -182,9 +194,10 @@ std::vector<Tensor> decompose_attention_backward(std::span<const Tensor> inputs,
   const auto& options = attrs.as<AttentionAttrs>();
   const Tensor mask = inputs.size() > 6 ? inputs[6] : Tensor();
   const auto qkv = inputs.subspan(1, 3);
+  const Tensor dy = swap_heads(inputs[0]);
   const BackwardParts parts =
-      backward_parts(inputs[0], qkv, inputs[4], inputs[5], {}, mask, options);
-  return finish_backward(parts, inputs[0], qkv, options);
+      backward_parts(dy, qkv, swap_heads(inputs[4]), inputs[5], {}, mask, options);
+  return swap_heads(finish_backward(parts, dy, qkv, options));
 }
 
 // One op where it can; a composition where the row sums or a float mask want a gradient.
@@ -202,10 +215,11 @@ std::vector<Tensor> attention_gradient(const GradientArgs& args) {
   if (!dlse && !mask_grad) {
     std::vector<Tensor> inputs{dy, qkv[0], qkv[1], qkv[2], y, lse};
     if (masked) inputs.push_back(mask);
-    grads = apply(attention_backward_op(), inputs, args.attrs);
+    grads = swap_heads(apply(attention_backward_op(), inputs, args.attrs));
   } else {
-    const BackwardParts parts = backward_parts(dy, qkv, y, lse, dlse, mask, options);
-    grads = finish_backward(parts, dy, qkv, options);
+    const Tensor rows = swap_heads(dy);
+    const BackwardParts parts = backward_parts(rows, qkv, swap_heads(y), lse, dlse, mask, options);
+    grads = finish_backward(parts, rows, qkv, options);
     if (mask_grad) grads.push_back(sum_to(parts.ds, mask.shape()));
   }
   grads.resize(args.inputs.size());
@@ -241,8 +255,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                                     const Tensor& mask, bool causal, double scale) {
   const Attrs attrs = Attrs::of(AttentionAttrs{causal, scale});
   return detail::named("scaled_dot_product_attention", [&] {
-    if (mask.defined()) return apply_one(attention_op(), {q, k, v, mask}, attrs);
-    return apply_one(attention_op(), {q, k, v}, attrs);
+    if (mask.defined()) return swap_heads(apply_one(attention_op(), {q, k, v, mask}, attrs));
+    return swap_heads(apply_one(attention_op(), {q, k, v}, attrs));
   });
 }
 

@@ -85,18 +85,19 @@ TEST(Attention, RefusesAMaskThatDoesNotFit) {
 
 TEST(AttentionBackward, RefusesWhatTheForwardPassDidNotMake) {
   const Tensor x = Tensor::zeros({1, 2, 3, 4});
+  const Tensor y = Tensor::zeros({1, 3, 2, 4});
   const Tensor lse = Tensor::zeros({1, 2, 3});
   const Attrs attrs = Attrs::of(AttentionAttrs{});
   const OpDef& op = *find_op("attention_backward");
-  const auto run = [&](const Tensor& dy, const Tensor& y, const Tensor& sums) {
-    return message_of([&] { apply_one(op, {dy, x, x, x, y, sums}, attrs); });
+  const auto run = [&](const Tensor& dy, const Tensor& made, const Tensor& sums) {
+    return message_of([&] { apply_one(op, {dy, x, x, x, made, sums}, attrs); });
   };
-  const Tensor other = Tensor::zeros({1, 2, 3, 5});
-  EXPECT_EQ(run(other, x, lse),
-            "attention_backward: dy is float32[1, 2, 3, 5], expected float32[1, 2, 3, 4]");
-  EXPECT_EQ(run(x, other, lse),
-            "attention_backward: y is float32[1, 2, 3, 5], expected float32[1, 2, 3, 4]");
-  EXPECT_EQ(run(x, x, x),
+  const Tensor other = Tensor::zeros({1, 3, 2, 5});
+  EXPECT_EQ(run(other, y, lse),
+            "attention_backward: dy is float32[1, 3, 2, 5], expected float32[1, 3, 2, 4]");
+  EXPECT_EQ(run(y, other, lse),
+            "attention_backward: y is float32[1, 3, 2, 5], expected float32[1, 3, 2, 4]");
+  EXPECT_EQ(run(y, y, x),
             "attention_backward: lse is float32[1, 2, 3, 4], expected float32[1, 2, 3]");
 }
 

@@ -25,6 +25,12 @@ struct Row {
   std::int64_t b, h, i;
 };
 
+// Where row i of length `depth` starts in [B, T, H, depth].
+std::int64_t heads_last(const AttentionProblem& n, const Row& at, std::int64_t rows,
+                        std::int64_t depth) {
+  return ((at.b * rows + at.i) * n.heads + at.h) * depth;
+}
+
 // Calls f for every row of every head, with its index in [B * H * T] and that of its head.
 template <class F>
 void each_row(const AttentionProblem& problem, F&& f) {
@@ -68,7 +74,7 @@ void attention_reference(const KernelCall& call) {
   each_row(problem, [&](const Row& row, std::int64_t index, std::int64_t head) {
     const double* k = call.inputs[1].as<double>() + head * problem.columns * depth;
     const double* v = call.inputs[2].as<double>() + head * problem.columns * value_depth;
-    double* y = call.outputs[0].as<double>() + index * value_depth;
+    double* y = call.outputs[0].as<double>() + heads_last(problem, row, problem.rows, value_depth);
     const auto scores = scores_of(problem, mask, row, q + index * depth, k);
     const double lse = log_sum_exp(scores);
     call.outputs[1].as<double>()[index] = lse;
@@ -91,18 +97,22 @@ void attention_backward_reference(const KernelCall& call) {
   each_row(problem, [&](const Row& row, std::int64_t index, std::int64_t head) {
     const std::int64_t keys = head * problem.columns * depth;
     const std::int64_t values = head * problem.columns * value_depth;
-    const double* dy = in(0) + index * value_depth;
+    const std::int64_t at = heads_last(problem, row, problem.rows, value_depth);
+    const double* dy = in(0) + at;
     const double* q = in(1) + index * depth;
-    const double delta = dot(dy, in(4) + index * value_depth, value_depth);
+    double* dq = out(0) + heads_last(problem, row, problem.rows, depth);
+    const double delta = dot(dy, in(4) + at, value_depth);
     const auto scores = scores_of(problem, mask, row, q, in(2) + keys);
     for (std::size_t c = 0; c < scores.size(); ++c) {
       const auto j = static_cast<std::int64_t>(c);
       const double p = probability(scores[c], in(5)[index]);
       const double dp = dot(dy, in(3) + values + j * value_depth, value_depth);
       const double ds = p * (dp - delta) * problem.scale;
-      add_scaled(ds, in(2) + keys + j * depth, out(0) + index * depth, depth);
-      add_scaled(ds, q, out(1) + keys + j * depth, depth);
-      add_scaled(p, dy, out(2) + values + j * value_depth, value_depth);
+      const Row key{row.b, row.h, j};
+      add_scaled(ds, in(2) + keys + j * depth, dq, depth);
+      add_scaled(ds, q, out(1) + heads_last(problem, key, problem.columns, depth), depth);
+      add_scaled(p, dy, out(2) + heads_last(problem, key, problem.columns, value_depth),
+                 value_depth);
     }
   });
 }
