@@ -49,6 +49,10 @@ const Accuracy kAccuracies[] = {
      [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }},
     {"gelu", -9, 9, [](const Tensor& x) { return gelu(x); },
      [](double x) { return x * normal_cdf(x); }},
+    {"gelu by tanh", -1, 9, [](const Tensor& x) { return gelu(x, true); },
+     [](double x) {
+       return x / (1.0 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+     }},
 };
 
 TEST(Unary, Float32FunctionsAreWithinFiveTenMillionths) {
@@ -80,6 +84,9 @@ TEST(Unary, InfinitiesAndLargeValuesHaveTheirLimits) {
   EXPECT_EQ(on_edges(tanh), (std::vector<float>{1, -1, 0, 1, -1}));
   EXPECT_EQ(on_edges(erf), (std::vector<float>{1, -1, 0, 1, -1}));
   EXPECT_EQ(on_edges(sigmoid), (std::vector<float>{1, 0, 0.5f, 1, 0}));
+  const auto bent = on_edges([](const Tensor& x) { return gelu(x, true); });
+  EXPECT_EQ(bent[0], kInfinity);
+  EXPECT_EQ((std::vector<float>{bent.begin() + 2, bent.end()}), (std::vector<float>{0, 200, 0}));
   EXPECT_EQ(on_edges(log)[0], kInfinity);
   EXPECT_EQ(on_edges(log)[2], -kInfinity);
   EXPECT_TRUE(std::isnan(on_edges(log)[1]));

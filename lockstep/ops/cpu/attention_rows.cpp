@@ -18,28 +18,6 @@ namespace lockstep::kernels::HWY_NAMESPACE {
 using D = FloatTag;
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// exp(x) for x up to 0 or a little above, where half of vector_exp's work is not needed: results
-// below the smallest normal number are 0. Adding 1.5 * 2^23 leaves the nearest whole number in the
-// lowest bits, from where it is shifted into the exponent. NaN stays NaN.
-HWY_INLINE FloatVec exp_of_negative(FloatVec x) {
-  const D d;
-  const hn::RebindToSigned<D> di;
-  const FloatVec shifted = hn::MulAdd(x, constant(1.44269504f), constant(12582912.0f));
-  const FloatVec n = hn::Sub(shifted, constant(12582912.0f));
-  FloatVec r = hn::NegMulAdd(n, constant(0.693359375f), x);
-  r = hn::NegMulAdd(n, constant(-2.12194440e-4f), r);
-  FloatVec p = constant(0.00139337332f);
-  p = hn::MulAdd(p, r, constant(0.00836323538f));
-  p = hn::MulAdd(p, r, constant(0.0416664642f));
-  p = hn::MulAdd(p, r, constant(0.166665766f));
-  p = hn::MulAdd(p, r, constant(0.5f));
-  p = hn::MulAdd(p, r, constant(1.0f));
-  p = hn::MulAdd(p, r, constant(1.0f));
-  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
-  const FloatVec result = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
-  return hn::IfThenZeroElse(hn::Lt(x, constant(-87.0f)), result);
-}
-
 // Calls f(i, scores) for vectors that cover row[0, count), -inf beyond; returns where they end.
 // The padding is replaced in the register: storing it first would make the load wait.
 template <class F>

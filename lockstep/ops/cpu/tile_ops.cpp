@@ -159,13 +159,17 @@ struct Selu {
   }
 };
 
-HWY_INLINE V gelu_sigmoid(V x) {
+// What x is multiplied by is the logistic function of this.
+HWY_INLINE V gelu_inner(V x) {
   const V inner = hn::MulAdd(hn::Mul(constant(float(scalar::kGeluCube)), x), hn::Mul(x, x), x);
-  return vector_sigmoid(hn::Mul(constant(float(2 * scalar::kGeluScale)), inner));
+  return hn::Mul(constant(float(2 * scalar::kGeluScale)), inner);
 }
 
 struct GeluTanh {
-  static HWY_INLINE V run(V x) { return hn::Mul(x, gelu_sigmoid(x)); }
+  static HWY_INLINE V run(V x) {
+    const Logistic s = vector_logistic(gelu_inner(x));
+    return hn::Mul(x, choose(hn::Lt(x, zero()), s.lower, s.upper));
+  }
 };
 struct GeluExact {
   static HWY_INLINE V run(V x) {
@@ -184,10 +188,11 @@ struct TanhBackward {
 };
 struct GeluTanhBackward {
   static HWY_INLINE V run(V g, V x) {
-    const V s = gelu_sigmoid(x);
+    const Logistic s = vector_logistic(gelu_inner(x));
     const V slope = hn::MulAdd(constant(float(6 * scalar::kGeluScale * scalar::kGeluCube)),
                                hn::Mul(x, x), constant(float(2 * scalar::kGeluScale)));
-    return hn::Mul(g, hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Sub(one(), s)), slope, s));
+    const V curve = hn::Mul(hn::Mul(x, slope), hn::Mul(s.lower, s.upper));
+    return hn::Mul(g, hn::Add(curve, choose(hn::Lt(x, zero()), s.lower, s.upper)));
   }
 };
 struct GeluExactBackward {
@@ -252,11 +257,35 @@ HWY_INLINE void store_rest(V y, float* out, std::size_t count) {
   std::memcpy(out, values, count * sizeof(float));
 }
 
+// A processor that is busy with arithmetic does not look far enough ahead in memory: ops that need
+// much of it ask early for what comes next. Reaching beyond the end does no harm.
+constexpr std::size_t kAhead = 512;
+template <class Op>
+constexpr bool kBusy = false;
+template <>
+inline constexpr bool kBusy<GeluTanh> = true;
+template <>
+inline constexpr bool kBusy<GeluTanhBackward> = true;
+
+template <class Op, bool single>
+HWY_INLINE void fetch(const float* p) {
+  if constexpr (kBusy<Op> && !single) __builtin_prefetch(p + kAhead);
+}
+
+template <class Op>
+HWY_INLINE void fetch_to_write(const float* p) {
+  if constexpr (kBusy<Op>) __builtin_prefetch(p + kAhead, 1);
+}
+
 template <bool single, class Op>
 void map_unary(const Op& op, const float* x, float* out, std::size_t n) {
   const std::size_t lanes = hn::Lanes(FloatTag());
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(op.run(load<single>(x, i)), FloatTag(), out + i);
+  for (; i + lanes <= n; i += lanes) {
+    fetch<Op, single>(x + i);
+    fetch_to_write<Op>(out + i);
+    hn::StoreU(op.run(load<single>(x, i)), FloatTag(), out + i);
+  }
   if (i < n) store_rest(op.run(load_rest<single>(x, i, n - i)), out + i, n - i);
 }
 
@@ -279,8 +308,12 @@ void binary_tile(const float* const* in, const double*, float* out, std::size_t 
   const float* b = in[1];
   const std::size_t lanes = hn::Lanes(FloatTag());
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
+  for (; i + lanes <= n; i += lanes) {
+    fetch<Op, sa>(a + i);
+    fetch<Op, sb>(b + i);
+    fetch_to_write<Op>(out + i);
     hn::StoreU(Op::run(load<sa>(a, i), load<sb>(b, i)), FloatTag(), out + i);
+  }
   if (i < n)
     store_rest(Op::run(load_rest<sa>(a, i, n - i), load_rest<sb>(b, i, n - i)), out + i, n - i);
 }
