@@ -102,14 +102,24 @@ class DenseBackwardWeights final : public PreparedKernel {
   void run(const KernelBuffers& buffers) const override {
     const auto* x = reinterpret_cast<const float*>(buffers.inputs[0]);
     const auto* dy = reinterpret_cast<const float*>(buffers.inputs[1]);
-    gemm(dense_matrix(dy, sizes_.rows, sizes_.units).transposed(),
-         dense_matrix(x, sizes_.rows, sizes_.features),
-         reinterpret_cast<float*>(buffers.outputs[0]));
-    if (bias_)
-      sum_rows(dy, sizes_.rows, sizes_.units, reinterpret_cast<float*>(buffers.outputs[1]));
+    auto* dw = reinterpret_cast<float*>(buffers.outputs[0]);
+    float* db = bias_ ? reinterpret_cast<float*>(buffers.outputs[1]) : nullptr;
+    if (bias_) std::fill_n(db, sizes_.units, 0.0f);
+    if (sizes_.rows == 0) std::fill_n(dw, sizes_.units * sizes_.features, 0.0f);
+    for (std::int64_t i = 0; i < sizes_.rows; i += kSlabRows) run_slab(x, dy, i, dw, db);
   }
 
  private:
+  // The bias sums bring dy into the cache, from where the product takes it.
+  void run_slab(const float* x, const float* dy, std::int64_t first, float* dw, float* db) const {
+    static_assert(kSlabRows % kRowGroup == 0);
+    const std::int64_t rows = std::min(kSlabRows, sizes_.rows - first);
+    const float* dy_rows = dy + first * sizes_.units;
+    if (bias_) add_rows(dy_rows, rows, sizes_.units, db);
+    gemm_slab(dense_matrix(dy_rows, rows, sizes_.units),
+              dense_matrix(x + first * sizes_.features, rows, sizes_.features), first > 0, dw);
+  }
+
   DenseSizes sizes_;
   bool bias_;
 };

@@ -36,16 +36,28 @@ GemmOperand operand_or_copy(const Matrix<float>& m, std::vector<float>& storage)
   return {'N', storage.data(), m.columns};
 }
 
-// A transposed left side is read across its rows. Taken in slabs of so many rows, what was read
-// stays in the cache; with 1024 columns this is 10% faster.
-constexpr std::int64_t kDepth = 256;
+}  // namespace
 
-void multiply_in_slabs(const Matrix<float>& a, Rows left, const Matrix<float>& b, Rows right,
-                       Rows c) {
-  for (std::int64_t k = 0; k < a.columns; k += kDepth) {
-    const std::int64_t depth = std::min(kDepth, a.columns - k);
-    sgemm({'T', 'N', a.rows, b.columns, depth, 1.0f, k == 0 ? 0.0f : 1.0f}, left.from(k),
-          right.from(k), c);
+// Where c has few columns, half of them at a time are 3 to 5% faster (one AVX-512 core with 2 MB of
+// second-level cache).
+void gemm_slab(const Matrix<float>& a, const Matrix<float>& b, bool add, float* c) {
+  constexpr std::int64_t kFewColumns = 256;
+  const OneThread one;
+  const GemmOperand left('T', a.data, a.row_stride), right('N', b.data, b.row_stride);
+  const std::int64_t width = b.columns <= kFewColumns ? kFewColumns / 2 : b.columns;
+  for (std::int64_t j = 0; j < b.columns; j += width)
+    sgemm({'T', 'N', a.columns, std::min(width, b.columns - j), a.rows, 1.0f, add ? 1.0f : 0.0f},
+          left.rows, {right.rows.data + j, right.rows.stride}, {c + j, b.columns});
+}
+
+namespace {
+
+void multiply_in_slabs(const Matrix<float>& a, const GemmOperand& left, const Matrix<float>& b,
+                       const GemmOperand& right, float* c) {
+  for (std::int64_t k = 0; k < a.columns; k += kSlabRows) {
+    const std::int64_t rows = std::min(kSlabRows, a.columns - k);
+    gemm_slab({left.rows.row(k), rows, a.rows, left.rows.stride, 1},
+              {right.rows.row(k), rows, b.columns, right.rows.stride, 1}, k > 0, c);
   }
 }
 
@@ -56,8 +68,8 @@ void gemm(const Matrix<float>& a, const Matrix<float>& b, float* c) {
   std::vector<float> a_copy, b_copy;
   const GemmOperand left = operand_or_copy(a, a_copy);
   const GemmOperand right = operand_or_copy(b, b_copy);
-  if (left.transposed == 'T' && right.transposed == 'N' && a.columns > kDepth)
-    return multiply_in_slabs(a, left.rows, b, right.rows, {c, b.columns});
+  if (left.transposed == 'T' && right.transposed == 'N' && a.columns > kSlabRows)
+    return multiply_in_slabs(a, left, b, right, c);
   sgemm({left.transposed, right.transposed, a.rows, b.columns, a.columns}, left.rows, right.rows,
         {c, b.columns});
 }

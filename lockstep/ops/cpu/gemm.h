@@ -27,6 +27,11 @@ Matrix<T> dense_matrix(const T* data, std::int64_t rows, std::int64_t columns) {
 // c = a b, with c dense and row major. float32 runs at the machine's rate (oneDNN), on one thread.
 void gemm(const Matrix<float>& a, const Matrix<float>& b, float* c);
 
+// c = a^T b, or that added to c, for dense a [rows, m] and b [rows, n]. Meant for one slab of rows
+// after the other: a is read across its rows, and what was read of a slab stays in the cache.
+inline constexpr std::int64_t kSlabRows = 192;
+void gemm_slab(const Matrix<float>& a, const Matrix<float>& b, bool add, float* c);
+
 template <class T>
 Matrix<T> row_major(const Matrix<T>& m, std::vector<T>& storage) {
   if (m.column_stride == 1 || m.columns <= 1) return m;

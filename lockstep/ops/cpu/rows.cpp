@@ -35,44 +35,38 @@ void FinishRows(float* y, const float* bias, std::int64_t rows, std::int64_t col
   }
 }
 
-// Columns are taken a few vectors at a time. Each group of kGroup rows is summed by itself first:
-// long sums lose less that way.
-constexpr std::int64_t kGroup = 32;
-
+// Each group of rows is summed by itself first: long sums lose less that way. A group is read from
+// end to end before the next, so that memory is read in order.
 template <int kVectors>
-HWY_INLINE void SumColumns(const float* x, std::int64_t rows, std::int64_t stride, float* total) {
+HWY_INLINE void AddColumns(const float* x, std::int64_t rows, std::int64_t stride, float* total) {
   const D d;
   const std::size_t lanes = hn::Lanes(d);
-  V sums[kVectors];
-  for (V& s : sums) s = hn::Zero(d);
-  for (std::int64_t i0 = 0; i0 < rows; i0 += kGroup) {
-    V group[kVectors];
-    for (V& g : group) g = hn::Zero(d);
-    const std::int64_t i1 = std::min(i0 + kGroup, rows);
-    for (std::int64_t i = i0; i < i1; ++i)
-      for (int v = 0; v < kVectors; ++v)
-        group[v] = hn::Add(group[v], hn::LoadU(d, x + i * stride + v * lanes));
-    for (int v = 0; v < kVectors; ++v) sums[v] = hn::Add(sums[v], group[v]);
-  }
-  for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, total + v * lanes);
+  V group[kVectors];
+  for (V& g : group) g = hn::Zero(d);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (int v = 0; v < kVectors; ++v)
+      group[v] = hn::Add(group[v], hn::LoadU(d, x + i * stride + v * lanes));
+  for (int v = 0; v < kVectors; ++v)
+    hn::StoreU(hn::Add(hn::LoadU(d, total + v * lanes), group[v]), d, total + v * lanes);
 }
 
-HWY_INLINE float SumColumn(const float* x, std::int64_t rows, std::int64_t stride) {
-  float sum = 0.0f;
-  for (std::int64_t i0 = 0; i0 < rows; i0 += kGroup) {
-    float group = 0.0f;
-    for (std::int64_t i = i0; i < std::min(i0 + kGroup, rows); ++i) group += x[i * stride];
-    sum += group;
-  }
-  return sum;
+HWY_INLINE void AddColumn(const float* x, std::int64_t rows, std::int64_t stride, float* total) {
+  float group = 0.0f;
+  for (std::int64_t i = 0; i < rows; ++i) group += x[i * stride];
+  *total += group;
 }
 
-void SumRows(const float* x, std::int64_t rows, std::int64_t columns, float* total) {
+HWY_INLINE void AddGroup(const float* x, std::int64_t rows, std::int64_t columns, float* total) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
   std::int64_t j = 0;
-  for (; j + 4 * lanes <= columns; j += 4 * lanes) SumColumns<4>(x + j, rows, columns, total + j);
-  for (; j + lanes <= columns; j += lanes) SumColumns<1>(x + j, rows, columns, total + j);
-  for (; j < columns; ++j) total[j] = SumColumn(x + j, rows, columns);
+  for (; j + 4 * lanes <= columns; j += 4 * lanes) AddColumns<4>(x + j, rows, columns, total + j);
+  for (; j + lanes <= columns; j += lanes) AddColumns<1>(x + j, rows, columns, total + j);
+  for (; j < columns; ++j) AddColumn(x + j, rows, columns, total + j);
+}
+
+void AddRows(const float* x, std::int64_t rows, std::int64_t columns, float* total) {
+  for (std::int64_t i = 0; i < rows; i += kRowGroup)
+    AddGroup(x + i * columns, std::min(kRowGroup, rows - i), columns, total);
 }
 
 }  // namespace lockstep::kernels::HWY_NAMESPACE
@@ -82,7 +76,7 @@ HWY_AFTER_NAMESPACE();
 namespace lockstep::kernels {
 
 HWY_EXPORT(FinishRows);
-HWY_EXPORT(SumRows);
+HWY_EXPORT(AddRows);
 
 void finish_rows(float* y, const float* bias, std::int64_t rows, std::int64_t columns, bool relu) {
   if (bias == nullptr && !relu) return;
@@ -97,8 +91,13 @@ void finish_rows(double* y, const double* bias, std::int64_t rows, std::int64_t 
   }
 }
 
+void add_rows(const float* x, std::int64_t rows, std::int64_t columns, float* total) {
+  HWY_DYNAMIC_DISPATCH(AddRows)(x, rows, columns, total);
+}
+
 void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* total) {
-  HWY_DYNAMIC_DISPATCH(SumRows)(x, rows, columns, total);
+  std::fill_n(total, columns, 0.0f);
+  add_rows(x, rows, columns, total);
 }
 
 void sum_rows(const double* x, std::int64_t rows, std::int64_t columns, double* total) {

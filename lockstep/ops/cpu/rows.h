@@ -14,4 +14,8 @@ void finish_rows(double* y, const double* bias, std::int64_t rows, std::int64_t 
 void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* total);
 void sum_rows(const double* x, std::int64_t rows, std::int64_t columns, double* total);
 
+// The same added to total, kRowGroup rows at a time: whoever splits x there gets the same bits.
+inline constexpr std::int64_t kRowGroup = 32;
+void add_rows(const float* x, std::int64_t rows, std::int64_t columns, float* total);
+
 }  // namespace lockstep::kernels
