@@ -244,13 +244,27 @@ ShardRange range_of(std::span<const TreeNode> nodes, std::int64_t shards) {
   return range;
 }
 
+void check_known(std::span<const ShardRange> ranges, std::int64_t shards, ShardRange own, int rank,
+                 int size) {
+  if (ranges.size() != static_cast<std::size_t>(size))
+    throw InvalidArgument("tree_sum: got the ranges of {} ranks, expected those of {}",
+                          ranges.size(), size);
+  check_ranges("tree_sum", shards, ranges);
+  const ShardRange said = ranges[static_cast<std::size_t>(rank)];
+  if (said != own && (said.lo < said.hi || own.lo < own.hi))
+    throw InvalidArgument("tree_sum: the nodes are shards {} to {}, the range is {} to {}", own.lo,
+                          own.hi, said.lo, said.hi);
+}
+
 }  // namespace
 
 void Communicator::tree_sum(std::span<const TreeNode> nodes, std::int64_t shards,
-                            std::span<std::byte> result, const CallOptions& options) {
+                            std::span<std::byte> result, const CallOptions& options,
+                            std::span<const ShardRange> ranges) {
   check_elements("tree_sum", result.size(), Element::float32);
   if (shards < 1) throw InvalidArgument("tree_sum: got {} shards, expected at least 1", shards);
   const ShardRange range = range_of(nodes, shards);
+  if (!ranges.empty()) check_known(ranges, shards, range, rank(), size());
   std::vector<const std::byte*> sums;
   for (const TreeNode& node : nodes) {
     check_bytes("tree_sum", "a node", node.sum.size(), result.size());
@@ -263,8 +277,9 @@ void Communicator::tree_sum(std::span<const TreeNode> nodes, std::int64_t shards
         "tree_sum: a ring or the transport's own all-reduce has an order of its own, expected "
         "algorithm tree, hierarchical or central");
   impl_->run("tree_sum", options, [&](const Call& call) {
-    const TreeCall tree{Element::float32, Reduction::sum, shards, range, sums, result};
+    const TreeCall tree{Element::float32, Reduction::sum, shards, range, sums, result, ranges};
     if (impl_->reduce_by_transport(call, tree, algorithm)) return;
+    if (!ranges.empty()) return impl_->reduce_tree(call, tree, ranges, algorithm);
     impl_->reduce_tree(call, tree, exchange_ranges(call, shards, range), algorithm);
   });
 }

@@ -73,8 +73,9 @@ class Communicator {
 
   // The canonical tree sum (float32) over `shards` shards of which each rank has a contiguous,
   // maybe uneven, maybe empty range; the result is the same on every rank and for any ranges.
+  // `ranges`, of all ranks, where every rank knows them: else they ask each other.
   void tree_sum(std::span<const TreeNode> nodes, std::int64_t shards, std::span<std::byte> result,
-                const CallOptions& options = {});
+                const CallOptions& options = {}, std::span<const ShardRange> ranges = {});
 
   // Memory of zeros for data that is reduced often; it lives as long as this communicator. Where
   // ranks see each other's memory, data of 16 KB and more that lies in it on every rank is reduced

@@ -164,7 +164,8 @@ class AllReduce final : public Exchange {
     std::vector<comm::TreeNode> own;
     for (const Node& node : nodes)
       own.push_back({node.shards.lo, node.shards.hi, std::as_bytes(node.sum)});
-    communicator_.tree_sum(own, shards, std::as_writable_bytes(result), options_);
+    if (shards != shards_) ranges_ = deal_shards(shards_ = shards, workers());
+    communicator_.tree_sum(own, shards, std::as_writable_bytes(result), options_, ranges_);
   }
 
   // Told before there is any work that would be lost.
@@ -179,6 +180,8 @@ class AllReduce final : public Exchange {
   Compression compression_;
   std::optional<CompressedSum> compressed_;
   std::span<float> memory_;
+  std::int64_t shards_ = 0;
+  std::vector<ShardRange> ranges_;  // of these shards
 };
 
 }  // namespace

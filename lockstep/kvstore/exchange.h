@@ -20,7 +20,7 @@ class Exchange {
   // Whether bytes go over a network, so that there is time for something else meanwhile.
   virtual bool waits_for_links() const = 0;
 
-  // The sum of a subtree of shards (base/shard_tree.h) that lies in this worker's range.
+  // The sum of a subtree of shards (base/shard_tree.h) that lies in this worker's range (range_of).
   struct Node {
     ShardRange shards;
     std::span<const float> sum;
@@ -32,7 +32,7 @@ class Exchange {
                    std::span<float> result) = 0;
   // The exchange's own memory, in which a node and its result may be the same floats and sum() has
   // less to copy; empty where nothing is gained. Whoever asks gets the same memory, for the time of
-  // a step. Every worker asks, for as many floats.
+  // a step. Every worker asks, for as many floats, and either all give nodes from it or none does.
   virtual std::span<float> memory(std::size_t) { return {}; }
   // A row of floats for each shard: this worker's rows in, everybody's out, in the order of shards.
   virtual void gather(std::span<const float> own, std::int64_t shards, std::span<float> all) = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/matmul.h"
 
+#include <algorithm>
+
 #include "lockstep/ops/cpu/matmul.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
@@ -163,12 +165,13 @@ Infos infer_dense(const InferArgs& args) {
   return {{dense_shape(x.shape, weight.shape[0], attrs.flatten), x.dtype, x.device}};
 }
 
-// A shape from an attribute: sizes that a tensor can have.
+// A shape from an attribute: sizes that a tensor can have, and that its parts can have next to a 0.
 Shape checked_shape(const char* op, const Ints& sizes) {
   std::int64_t numel = 1;
   bool fits = sizes.size() <= static_cast<std::size_t>(kMaxRank);
   for (std::int64_t size : sizes)
-    fits = fits && size >= 0 && !__builtin_mul_overflow(numel, size, &numel);
+    fits = fits && size >= 0 &&
+           !__builtin_mul_overflow(numel, std::max<std::int64_t>(size, 1), &numel);
   if (!fits)
     throw InvalidArgument("{}: x_shape is {}, which no tensor has", op,
                           to_string(AttrValue(sizes)));

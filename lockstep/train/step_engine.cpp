@@ -133,15 +133,23 @@ struct StepEngine::Impl {
   }
 
   std::span<float> exchange_memory() const {
-    return options.exchange ? options.exchange->memory(layout.floats) : std::span<float>();
+    return every_worker_has_one_node() ? options.exchange->memory(layout.floats)
+                                       : std::span<float>();
   }
-  bool sums_in_place() const { return !exchange_memory().empty() && sums.nodes().size() == 1; }
+
+  bool every_worker_has_one_node() const {
+    if (options.exchange == nullptr) return false;
+    const auto ranges = deal_shards(options.shards, options.exchange->workers());
+    return std::all_of(ranges.begin(), ranges.end(), [&](const ShardRange& of_worker) {
+      return subtrees_in(options.shards, of_worker).size() == 1;
+    });
+  }
 
   std::unique_ptr<detail::Buckets> make_buckets() {
     if (options.exchange == nullptr) return nullptr;
-    auto made =
-        std::make_unique<detail::Buckets>(layout, sums, *options.exchange, options.shards,
-                                          options.threads, options.bucket_bytes, sums_in_place());
+    auto made = std::make_unique<detail::Buckets>(layout, sums, *options.exchange, options.shards,
+                                                  options.threads, options.bucket_bytes,
+                                                  !exchange_memory().empty());
     const std::span<float> residual = options.exchange->residual(layout.floats);
     std::fill(residual.begin(), residual.end(), 0.0F);  // of a run before this one
     if (!residual.empty()) made->set_unused(unused());

@@ -294,7 +294,7 @@ TEST_P(Collectives, SentBytesArriveInOrderHoweverTheyAreCut) {
 
 // Each rank's nodes for a range of shards, with its values.
 void check_tree_sum(Communicator& comm, std::int64_t shards, ShardRange range, std::size_t count,
-                    Algorithm algorithm) {
+                    Algorithm algorithm, std::span<const ShardRange> known = {}) {
   std::vector<Floats> sums;
   for (const ShardRange& node : subtrees_in(shards, range))
     sums.push_back(tree_values(node.lo, node.hi, count));
@@ -302,7 +302,7 @@ void check_tree_sum(Communicator& comm, std::int64_t shards, ShardRange range, s
   for (const ShardRange& node : subtrees_in(shards, range))
     nodes.push_back({node.lo, node.hi, bytes_of(std::as_const(sums[nodes.size()]))});
   Floats result(count);
-  comm.tree_sum(nodes, shards, bytes_of(result), {.algorithm = algorithm});
+  comm.tree_sum(nodes, shards, bytes_of(result), {.algorithm = algorithm}, known);
   ASSERT_EQ(result, tree_values(0, shards, count)) << shards << " shards, rank " << comm.rank();
 }
 
@@ -319,9 +319,11 @@ TEST_P(Collectives, TreeSumIsTheSameForEveryWayToDealTheShards) {
             range.hi = std::min(range.hi + skew, shards);
           }
           const ShardRange mine = ranges[static_cast<std::size_t>(comm.rank())];
-          for (const std::size_t count : {std::size_t{1}, std::size_t{12'051}})
+          for (const std::size_t count : {std::size_t{1}, std::size_t{12'051}}) {
             for (const Algorithm algorithm : {Algorithm::automatic, Algorithm::central})
               check_tree_sum(comm, shards, mine, count, algorithm);
+            check_tree_sum(comm, shards, mine, count, Algorithm::automatic, ranges);
+          }
         }
     });
 }
@@ -430,6 +432,17 @@ TEST_P(Collectives, WrongArgumentsAreRefusedAndBreakNothing) {
                 comm.tree_sum({&first, 1}, 8, bytes_of(two));
               }),
               "tree_sum: rank 1 has shards 0 to 4, expected some that begin at 4");
+    const ShardRange ranges[] = {{0, 4}, {4, 8}};
+    EXPECT_EQ(message_of([&] {
+                comm.tree_sum({&first, 1}, 8, bytes_of(two), {}, {ranges, 1});
+              }),
+              "tree_sum: got the ranges of 1 ranks, expected those of 2");
+    const TreeNode other{6, 8, bytes_of(std::as_const(two))};
+    EXPECT_EQ(message_of([&] {
+                comm.tree_sum({&other, 1}, 8, bytes_of(two), {}, ranges);
+              }),
+              fmt::format("tree_sum: the nodes are shards 6 to 8, the range is {}",
+                          comm.rank() == 0 ? "0 to 4" : "4 to 8"));
     comm.barrier();
   });
 }

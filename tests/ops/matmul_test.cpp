@@ -134,6 +134,11 @@ TEST(DenseBackward, RefusesAShapeThatNoTensorHas) {
                    {{"x_shape", AttrValue(Ints{2, -2, -3})}});
             }),
             "dense_backward_data: x_shape is [2, -2, -3], which no tensor has");
+  EXPECT_EQ(message_of([&] {
+              call("dense_backward_data", {Tensor::zeros({0, 4}), Tensor::zeros({4, 6})},
+                   {{"x_shape", AttrValue(Ints{0, 5, INT64_MAX})}});
+            }),
+            "dense_backward_data: x_shape is [0, 5, 9223372036854775807], which no tensor has");
 }
 
 TEST(DenseBackward, OfNoUnitsIsZero) {
