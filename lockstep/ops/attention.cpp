@@ -95,9 +95,14 @@ void check_same(const char* op, const char* name, const TensorInfo& got,
   throw InvalidArgument("{}: {} is {}, expected {}", op, name, got.str(), expected.str());
 }
 
-// Inputs: dy, q, k, v, y, lse[, mask].
+bool one_shape(const Infos& infos) {
+  return infos[0].shape == infos[1].shape && infos[0].shape == infos[2].shape;
+}
+
+// Inputs: dy, q, k, v, y, lse[, mask]. Outputs: dq, dk, dv; when they are of one shape, one tensor
+// [B, T, 3, H, D], which is what a projection to all three needs.
 Infos infer_attention_backward(const InferArgs& args) {
-  std::vector<TensorInfo> forward(args.inputs.begin() + 1, args.inputs.begin() + 4);
+  Infos forward(args.inputs.begin() + 1, args.inputs.begin() + 4);
   if (args.inputs.size() > 6) forward.push_back(args.inputs[6]);
   const Infos outputs = infer_attention({args.op, forward, args.attrs});
   check_same(args.op, "dy", args.inputs[0], outputs[0]);
@@ -105,7 +110,18 @@ Infos infer_attention_backward(const InferArgs& args) {
   check_same(args.op, "lse", args.inputs[5], outputs[1]);
   forward.resize(3);
   for (TensorInfo& info : forward) info.shape = heads_last(info.shape);
-  return {forward[0], forward[1], forward[2]};
+  if (!one_shape(forward)) return {forward[0], forward[1], forward[2]};
+  forward[0].shape.insert(2, 3);
+  return {forward[0]};
+}
+
+// The gradients of q, k and v, as those are, from what the backward op gives.
+std::vector<Tensor> three_gradients(std::vector<Tensor> made) {
+  if (made.size() == 3) return swap_heads(std::move(made));
+  std::vector<Tensor> parts;
+  for (std::int64_t i = 0; i < 3; ++i)
+    parts.push_back(swap_heads(squeeze(slice_axis(made[0], 2, i, i + 1), {2})));
+  return parts;
 }
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -197,7 +213,9 @@ std::vector<Tensor> decompose_attention_backward(std::span<const Tensor> inputs,
   const Tensor dy = swap_heads(inputs[0]);
   const BackwardParts parts =
       backward_parts(dy, qkv, swap_heads(inputs[4]), inputs[5], {}, mask, options);
-  return swap_heads(finish_backward(parts, dy, qkv, options));
+  std::vector<Tensor> grads = swap_heads(finish_backward(parts, dy, qkv, options));
+  if (!one_shape({grads[0].info(), grads[1].info(), grads[2].info()})) return grads;
+  return {stack(grads, 2)};
 }
 
 // One op where it can; a composition where the row sums or a float mask want a gradient.
@@ -215,7 +233,7 @@ std::vector<Tensor> attention_gradient(const GradientArgs& args) {
   if (!dlse && !mask_grad) {
     std::vector<Tensor> inputs{dy, qkv[0], qkv[1], qkv[2], y, lse};
     if (masked) inputs.push_back(mask);
-    grads = swap_heads(apply(attention_backward_op(), inputs, args.attrs));
+    grads = three_gradients(apply(attention_backward_op(), inputs, args.attrs));
   } else {
     const Tensor rows = swap_heads(dy);
     const BackwardParts parts = backward_parts(rows, qkv, swap_heads(y), lse, dlse, mask, options);

@@ -129,7 +129,9 @@ Tensors naive_backward(const Tensors& all, const AttentionAttrs& attrs) {
         }
       }
     }
-  return {swap_heads(dq), swap_heads(dk), swap_heads(dv)};
+  const Tensors grads{swap_heads(dq), swap_heads(dk), swap_heads(dv)};
+  if (dq.shape() != dk.shape() || dq.shape() != dv.shape()) return grads;
+  return {stack(grads, 2).contiguous()};
 }
 
 Tensor bool_mask(const Shape& shape, std::uint64_t seed) {

@@ -17,7 +17,8 @@ struct Part {
 };
 
 // The gradients of slices that together make up a tensor (q, k and v of one projection) are each
-// padded with zeros to the whole and added. One concat does the same.
+// padded with zeros to the whole and added. One concat does the same; and where they lie in one
+// tensor as they would after the concat, that tensor is the whole.
 class SliceJoiner {
  public:
   explicit SliceJoiner(const Graph& graph)
@@ -58,12 +59,58 @@ class SliceJoiner {
       reached = part.end;
     }
     if (reached != graph_.node(root).outputs[0].shape[parts[0].axis]) return false;
+    if (const auto whole = common_source(graph_.node(root).outputs[0], parts)) {
+      const OpDef& reshape = get_op("reshape");
+      const Shape& shape = graph_.node(root).outputs[0].shape;
+      const AttrField field{"shape", Ints(shape.begin(), shape.end())};
+      rewriter_.replace(root, reshape, {rewriter_.at(*whole)},
+                        reshape.schema.make(reshape.name, {&field, 1}));
+      return true;
+    }
     std::vector<ValueId> inputs;
     for (const Part& part : parts) inputs.push_back(rewriter_.at(part.value));
     const OpDef& concat = get_op("concat");
     const AttrField axis{"axis", static_cast<std::int64_t>(parts[0].axis)};
     rewriter_.replace(root, concat, inputs, concat.schema.make(concat.name, {&axis, 1}));
     return true;
+  }
+
+  // Where a value's elements lie in the value that it is a view of, which is dense.
+  struct Window {
+    ValueId source;
+    ViewSpec spec;
+  };
+
+  Window window_of(ValueId value) const {
+    const TensorInfo& info = graph_.info(value);
+    const Window own{value, {info.shape, contiguous_strides(info.shape), 0}};
+    const Node& node = graph_.node(value);
+    if (node.op == nullptr || node.op->kind != OpKind::view || node.op->view == nullptr) return own;
+    const Window from = window_of(node.inputs[0]);
+    const TensorInfo& input = graph_.info(node.inputs[0]);
+    auto spec = node.op->view(input, from.spec.strides, node.attrs);
+    if (!spec) return own;
+    spec->offset += from.spec.offset;
+    return {from.source, *spec};
+  }
+
+  static bool lies_in(const TensorInfo& whole, const Part& part, const ViewSpec& spec) {
+    const Strides strides = contiguous_strides(whole.shape);
+    if (spec.offset != part.begin * strides[part.axis]) return false;
+    for (int i = 0; i < spec.shape.rank(); ++i)
+      if (spec.shape[i] > 1 && spec.strides[i] != strides[i]) return false;
+    return true;
+  }
+
+  std::optional<ValueId> common_source(const TensorInfo& whole,
+                                       const std::vector<Part>& parts) const {
+    const ValueId source = window_of(parts[0].value).source;
+    if (graph_.info(source).shape.numel() != whole.shape.numel()) return std::nullopt;
+    for (const Part& part : parts) {
+      const Window window = window_of(part.value);
+      if (window.source != source || !lies_in(whole, part, window.spec)) return std::nullopt;
+    }
+    return source;
   }
 
   bool collect(ValueId value, bool root, std::vector<Part>& parts) const {

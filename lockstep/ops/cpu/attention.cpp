@@ -213,7 +213,7 @@ class Forward : Common {
   float* lse_;
 };
 
-// Inputs: dy, q, k, v, y, lse[, mask]; outputs: dq, dk, dv.
+// Inputs: dy, q, k, v, y, lse[, mask]; outputs: dq, dk, dv, or all in one.
 class Backward : Common {
  public:
   explicit Backward(const KernelCall& call)
@@ -229,9 +229,9 @@ class Backward : Common {
         v_(call.inputs[3], false, scratch_),
         y_(heads_first(call.inputs[4]), false, scratch_),
         lse_(call.inputs[5]),
-        dq_(heads_first(call.outputs[0])),
-        dk_(heads_first(call.outputs[1])),
-        dv_(heads_first(call.outputs[2])) {}
+        dq_(gradient(call, 0)),
+        dk_(gradient(call, 1)),
+        dv_(gradient(call, 2)) {}
 
   void run() const {
     each_head([&](std::int64_t b, std::int64_t h) { run_head(b, h); });
@@ -249,6 +249,18 @@ class Backward : Common {
     std::int64_t floats = 0;
     for (std::size_t i = 1; i < 4; ++i) floats += Operand::rows_size(call.inputs[i]);
     return floats + 2 * Operand::rows_size(heads_first(call.inputs[0]));
+  }
+
+  // As [B, H, T, D]: an output of its own, or number `part` in one of [B, T, 3, H, D].
+  static TensorView gradient(const KernelCall& call, std::int64_t part) {
+    if (call.outputs.size() == 3) return heads_first(call.outputs[static_cast<std::size_t>(part)]);
+    const TensorView& all = call.outputs[0];
+    const Strides& s = all.strides;
+    const auto skipped = static_cast<std::size_t>(part * s[2]) * sizeof(float);
+    return {all.data + skipped,
+            {all.shape[0], all.shape[3], all.shape[1], all.shape[4]},
+            {s[0], s[3], s[1], s[4]},
+            all.dtype};
   }
 
   static Rows rows_of(const TensorView& view, std::int64_t b, std::int64_t h) {

@@ -90,7 +90,13 @@ void attention_backward_reference(const KernelCall& call) {
                                  call.attrs.as<AttentionAttrs>());
   const MaskView mask(problem, call.inputs.size() > 6 ? &call.inputs[6] : nullptr);
   const auto in = [&](std::size_t i) { return call.inputs[i].as<double>(); };
-  const auto out = [&](std::size_t i) { return call.outputs[i].as<double>(); };
+  // A row of gradient number i: in an output of its own, or in one of [B, T, 3, H, D].
+  const auto out = [&](std::size_t i, const Row& at, std::int64_t rows, std::int64_t depth) {
+    if (call.outputs.size() == 3)
+      return call.outputs[i].as<double>() + heads_last(problem, at, rows, depth);
+    const Row stacked{at.b, at.h, 3 * at.i + static_cast<std::int64_t>(i)};
+    return call.outputs[0].as<double>() + heads_last(problem, stacked, 3 * rows, depth);
+  };
   for (const TensorView& output : call.outputs)
     std::fill_n(output.as<double>(), output.numel(), 0.0);
   const std::int64_t depth = problem.depth, value_depth = problem.value_depth;
@@ -100,7 +106,7 @@ void attention_backward_reference(const KernelCall& call) {
     const std::int64_t at = heads_last(problem, row, problem.rows, value_depth);
     const double* dy = in(0) + at;
     const double* q = in(1) + index * depth;
-    double* dq = out(0) + heads_last(problem, row, problem.rows, depth);
+    double* dq = out(0, row, problem.rows, depth);
     const double delta = dot(dy, in(4) + at, value_depth);
     const auto scores = scores_of(problem, mask, row, q, in(2) + keys);
     for (std::size_t c = 0; c < scores.size(); ++c) {
@@ -110,9 +116,8 @@ void attention_backward_reference(const KernelCall& call) {
       const double ds = p * (dp - delta) * problem.scale;
       const Row key{row.b, row.h, j};
       add_scaled(ds, in(2) + keys + j * depth, dq, depth);
-      add_scaled(ds, q, out(1) + heads_last(problem, key, problem.columns, depth), depth);
-      add_scaled(p, dy, out(2) + heads_last(problem, key, problem.columns, value_depth),
-                 value_depth);
+      add_scaled(ds, q, out(1, key, problem.columns, depth), depth);
+      add_scaled(p, dy, out(2, key, problem.columns, value_depth), value_depth);
     }
   });
 }

@@ -121,6 +121,34 @@ TEST(JoinSlices, TurnsPaddedSumsIntoOneConcat) {
   expect_same_results(backward, joined);
 }
 
+// Attention of one projection's three parts, taken as q, k and v in the given order.
+Graph projected_attention(const std::vector<int>& order) {
+  const Graph graph = trace(
+      [&](const Tensors& in) {
+        Tensors parts;
+        for (const int i : order)
+          parts.push_back(transpose(squeeze(slice_axis(in[0], 2, i, i + 1), {2}), {0, 2, 1, 3}));
+        return Tensors{sum(exp(scaled_dot_product_attention(parts[0], parts[1], parts[2])))};
+      },
+      {floats({2, 5, 3, 2, 4})});
+  return differentiate(graph, 0, {0});
+}
+
+TEST(JoinSlices, TakesTheTensorThatHoldsAllPartsInTheirOrder) {
+  const Graph backward = projected_attention({0, 1, 2});
+  const Graph joined = passes::simplify(passes::join_slices(backward));
+  EXPECT_EQ(count_ops(backward, "slice_backward"), 3);
+  EXPECT_EQ(count_ops(joined, "slice_backward") + count_ops(joined, "concat"), 0);
+  expect_same_results(backward, joined);
+}
+
+TEST(JoinSlices, ConcatsPartsThatLieInAnotherOrder) {
+  const Graph backward = projected_attention({1, 0, 2});
+  const Graph joined = passes::simplify(passes::join_slices(backward));
+  EXPECT_EQ(count_ops(joined, "concat"), 1);
+  expect_same_results(backward, joined);
+}
+
 TEST(JoinSlices, LeavesSlicesThatOverlapOrLeaveAGap) {
   for (std::int64_t begin : {1, 3}) {
     const Graph graph = trace(
