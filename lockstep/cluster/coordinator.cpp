@@ -47,20 +47,35 @@ struct Failure {
   }
 };
 
-// The first line in which they differ. A configuration may be a hash, or a line for each item.
-std::pair<std::string, std::string> first_difference(const std::string& a, const std::string& b) {
-  std::istringstream left(a), right(b);
-  std::string own, its;
-  while (own == its && (left || right)) {
-    own.clear(), its.clear();
-    std::getline(left, own);
-    std::getline(right, its);
-  }
-  const auto shown = [](const std::string& line) {
+// One line of a configuration: `"seed": 1,` of a JSON object, or anything else.
+struct Item {
+  std::string key, value;
+  explicit Item(const std::string& line) {
     const std::size_t begin = line.find_first_not_of(' '), end = line.find_last_not_of(", ");
-    return begin > end ? std::string("nothing there") : line.substr(begin, end + 1 - begin);
-  };
-  return {shown(own), shown(its)};
+    if (begin == std::string::npos) return;
+    value = line.substr(begin, end + 1 - begin);
+    const std::size_t colon = value.find("\": ");
+    if (value[0] != '"' || colon == std::string::npos) return;
+    key = value.substr(1, colon - 1);
+    value = value.substr(colon + 3);
+  }
+};
+
+// "seed is 1, not 0; dtype is ..." A configuration may be a hash, or a line for each item.
+std::string differences(const std::string& own, const std::string& others) {
+  std::istringstream left(own), right(others);
+  std::string result;
+  while (left || right) {
+    std::string one, other;
+    std::getline(left, one);
+    std::getline(right, other);
+    if (one == other) continue;
+    const Item a(one), b(other);
+    if (a.key != b.key) return fmt::format("it is {}, not {}", own, others);
+    result += fmt::format("{}{} is {}, not {}", result.empty() ? "" : "; ",
+                          a.key.empty() ? "it" : a.key, a.value, b.value);
+  }
+  return result;
 }
 
 }  // namespace
@@ -152,10 +167,9 @@ struct Coordinator::Impl {
       refuse(member, fmt::format("{} is {}, that of {} is {}", what, own, other.title(), its));
     };
     if (member.version != other.version) differ("its version", member.version, other.version);
-    if (member.configuration != other.configuration) {
-      const auto [own, its] = first_difference(member.configuration, other.configuration);
-      differ("its configuration", own, its);
-    }
+    if (member.configuration != other.configuration)
+      refuse(member, fmt::format("its configuration differs from that of {}: {}", other.title(),
+                                 differences(member.configuration, other.configuration)));
     if (member.wish >= 0 && member.wish == other.wish)
       refuse(member, fmt::format("rank {} is {}'s already", member.wish, other.host));
   }

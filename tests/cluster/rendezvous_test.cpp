@@ -283,9 +283,34 @@ TEST(Rendezvous, MembersThatDoNotFitTogetherAllHearWhy) {
   EXPECT_PRED2(contains, clash([](auto& own) { own.version = "2.0"; }),
                "does not fit: its version is 2.0, that of alpha is 1.0");
   EXPECT_PRED2(contains, clash([](auto& own) { own.configuration = "decaf"; }),
-               "does not fit: its configuration is decaf, that of alpha is c0ffee");
+               "does not fit: its configuration differs from that of alpha: it is decaf, not "
+               "c0ffee");
   EXPECT_PRED2(contains, clash([](auto& own) { own.size = 3; }),
                "does not fit: it expects 3 members, this job has 2");
+}
+
+TEST(Rendezvous, OfConfigurationsThatDifferEachItemIsNamed) {
+  const auto change = [](const std::string& seed, const std::string& batch) {
+    return "{\n  \"seed\": " + seed + ",\n  \"recipe\": \"mlp\",\n  \"batch\": " + batch + "\n}\n";
+  };
+  Coordinator coordinator(coordinator_options(2));
+  RendezvousOptions first = member_of(coordinator, 2), second = first;
+  first.configuration = change("1", "64");
+  first.rank = 0;
+  second.configuration = change("2", "32");
+  second.rank = 1;
+  Child one([&] { return report(first); });
+  Child other([&] {
+    std::this_thread::sleep_for(200ms);
+    return report(second);
+  });
+  const std::string outcome = run(coordinator);
+  const bool in_order = outcome.find("seed is 2, not 1; batch is 32, not 64") != std::string::npos;
+  EXPECT_TRUE(in_order ||
+              outcome.find("seed is 1, not 2; batch is 64, not 32") != std::string::npos)
+      << outcome;
+  EXPECT_EQ(outcome.find("recipe"), std::string::npos) << outcome;
+  EXPECT_EQ(one.result(), outcome);
 }
 
 TEST(Rendezvous, ARankIsGivenOnce) {

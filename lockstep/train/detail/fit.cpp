@@ -117,7 +117,8 @@ void Fit::open_store() {
 }
 
 std::optional<Checkpoint> Fit::find_checkpoint() {
-  agree("configuration", configuration_);
+  if (parts_.options.exchange != nullptr)
+    check_same_configuration(parts_.options.exchange->share(configuration_));
   std::optional<Checkpoint> checkpoint;
   const std::string file = kvstore::first_does(parts_.options.exchange, [&] {
     if (store_) checkpoint = read_checkpoint_to_resume();
@@ -155,12 +156,12 @@ bool Fit::is_first() const {
 }
 
 // Workers that see different things would compute different things.
-void Fit::agree(const char* what, const std::string& own) {
+void Fit::agree_on_parameters() {
   if (parts_.options.exchange == nullptr) return;
-  const std::vector<std::string> all = parts_.options.exchange->share(own);
+  const std::vector<std::string> all = parts_.options.exchange->share(result_.params_sha256);
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != all[0])
-      throw InvalidArgument("train: worker 0 has {} {}, worker {} has {}", what, all[0], rank,
+      throw InvalidArgument("train: worker 0 has parameters {}, worker {} has {}", all[0], rank,
                             all[rank]);
 }
 
@@ -400,7 +401,7 @@ void Fit::fill_result() {
   result_.history = state_.history;
   result_.samples_per_s = rate_.samples_per_s();
   result_.params_sha256 = engine_->params_sha256();
-  agree("parameters", result_.params_sha256);
+  agree_on_parameters();
   result_.checkpoint = newest_checkpoint();
   result_.seconds = seconds();
 }

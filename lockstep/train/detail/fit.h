@@ -75,7 +75,7 @@ class Fit final : public FitContext {
   bool should_go_on();
   bool is_asked_to_stop() const;
   bool is_first() const;
-  void agree(const char* what, const std::string& own);
+  void agree_on_parameters();
   void after_step();
   void evaluate();
   bool is_whole_everywhere(const Evaluation& evaluation);

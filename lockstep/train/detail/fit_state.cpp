@@ -98,4 +98,14 @@ void check_configuration(const std::string& folder, const std::string& before,
     throw InvalidArgument("{}: is of a run with another configuration: {}", folder, differences);
 }
 
+void check_same_configuration(const std::vector<std::string>& by_worker) {
+  for (std::size_t worker = 1; worker < by_worker.size(); ++worker) {
+    std::string differences;
+    for (const auto& [key, first, its] : observe::compare_configs(by_worker[0], by_worker[worker]))
+      differences += fmt::format("{}{} is {} on worker 0, {} on worker {}",
+                                 differences.empty() ? "" : "; ", key, first, its, worker);
+    if (!differences.empty()) throw InvalidArgument("configuration: {}", differences);
+  }
+}
+
 }  // namespace lockstep::train::detail

@@ -30,5 +30,7 @@ std::string configuration_json(const TrainerOptions& trainer, const optim::Optim
 // `older` are the keys that it may lack, with what their lack means.
 void check_configuration(const std::string& folder, const std::string& before,
                          const std::string& now, const std::string& older = "{}");
+// Throws InvalidArgument, naming what differs between two workers, when not all have the same.
+void check_same_configuration(const std::vector<std::string>& by_worker);
 
 }  // namespace lockstep::train::detail
