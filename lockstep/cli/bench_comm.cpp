@@ -11,6 +11,7 @@
 #include "lockstep/base/network_pair.h"
 #include "lockstep/base/process.h"
 #include "lockstep/cli/bench_side.h"
+#include "lockstep/cli/print_error.h"
 #include "lockstep/cli/worker.h"
 #include "lockstep/observe/progress.h"
 
@@ -95,7 +96,7 @@ std::vector<Program> find_programs(const CommBenchOptions& options, const Networ
     if (std::filesystem::exists(file))
       programs.push_back({name, with_quick(std::move(command), options.quick)});
     else
-      fmt::print(stderr, "bench comm: {} is not measured: it was not there at build time\n", name);
+      print_error("bench comm: {} is not measured: it was not there at build time\n", name);
   };
   std::vector<std::string> gloo_command{gloo, ranks};
   gloo_command.insert(gloo_command.end(), networks.begin(), networks.end());

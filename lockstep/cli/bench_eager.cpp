@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/bench.h"
+#include "lockstep/cli/print_error.h"
 #include "lockstep/cli/worker.h"
 
 namespace lockstep::cli {
@@ -25,7 +26,7 @@ void bench_eager(const BenchOptions& options) {
   const std::filesystem::path folder = program_path().parent_path();
   const bool peer = options.peer && std::filesystem::exists(folder / "eager_add_peer");
   if (options.peer && !peer)
-    fmt::print(stderr, "bench eager: libtorch is not measured: it was not there at build time\n");
+    print_error("bench eager: libtorch is not measured: it was not there at build time\n");
   std::vector<double> ours, theirs, ratios;
   for (int round = 0; round < (options.quick ? 1 : 5); ++round) {
     ours.push_back(run_once(folder / "eager_add_bench"));

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/bench.h"
 #include "lockstep/cli/op_table.h"
+#include "lockstep/cli/print_error.h"
 #include "lockstep/cli/worker.h"
 #include "lockstep/graph/executable.h"
 
@@ -45,7 +46,7 @@ std::unique_ptr<Worker> start_peer() {
     peer->answer();
     return peer;
   } catch (const Error& error) {
-    fmt::print(stderr, "bench ops: PyTorch is not measured: {}\n", error.what());
+    print_error("bench ops: PyTorch is not measured: {}\n", error.what());
     return nullptr;
   }
 }

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cli/print_error.h"
 
 namespace lockstep::cli {
 namespace {
@@ -31,8 +32,7 @@ std::vector<Side> start_peers(const std::string& bench, const TrainCase& what,
   for (const PeerKind& kind : kinds) try {
       peers.push_back(Side::start(kind.label, command_of(what, kind)));
     } catch (const Error& error) {
-      fmt::print(stderr, "{}: {}, {}: not measured: {}\n", bench, what.model, kind.label,
-                 error.what());
+      print_error("{}: {}, {}: not measured: {}\n", bench, what.model, kind.label, error.what());
     }
   return peers;
 }

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/bench.h"
 #include "lockstep/cli/bench_side.h"
+#include "lockstep/cli/print_error.h"
 #include "lockstep/ops/cpu/sgemm_rate.h"
 
 namespace lockstep::cli {
@@ -45,7 +46,7 @@ void add_side(std::vector<Side>& sides, const std::string& model, const std::str
   try {
     sides.push_back(make(model, label));
   } catch (const Error& error) {
-    fmt::print(stderr, "bench step: {}, {}: not measured: {}\n", model, label, error.what());
+    print_error("bench step: {}, {}: not measured: {}\n", model, label, error.what());
   }
 }
 

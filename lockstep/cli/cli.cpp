@@ -15,6 +15,7 @@
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/nearest.h"
+#include "lockstep/cli/print_error.h"
 
 namespace lockstep::cli {
 namespace {
@@ -109,19 +110,19 @@ int report(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     std::ostringstream out;
     app.exit(error, out, out);
-    fmt::print("{}", out.str());
+    std::fputs(out.str().c_str(), stdout);  // finish() looks whether it could
     return 0;
   }
   const CLI::App* command = named_command(&app);
-  fmt::print(stderr, "lockstep: {} ({} --help shows the usage)\n", complaint(app, *command, error),
-             command_line(command));
+  print_error("lockstep: {} ({} --help shows the usage)\n", complaint(app, *command, error),
+              command_line(command));
   return kWrongUsage;
 }
 
 // What was printed must have arrived: a full disk is a failure, not a success with half a result.
 int finish(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  fmt::print(stderr, "lockstep: standard output: cannot be written: {}\n", std::strerror(errno));
+  print_error("lockstep: standard output: cannot be written: {}\n", std::strerror(errno));
   return status == 0 ? kFailure : status;
 }
 
@@ -132,10 +133,10 @@ int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* ar
   } catch (const CLI::ParseError& error) {
     return report(app, error);
   } catch (const WrongUsage& error) {
-    fmt::print(stderr, "lockstep: {}\n", error.what());
+    print_error("lockstep: {}\n", error.what());
     return kWrongUsage;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "lockstep: {}\n", error.what());
+    print_error("lockstep: {}\n", error.what());
     return kFailure;
   }
 }

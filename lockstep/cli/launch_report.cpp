@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/print_error.h"
 
 namespace lockstep::cli {
 
@@ -15,10 +16,10 @@ int report_launch(const cluster::LaunchResult& result, const std::string& how_to
                                     [](const auto& end) { return end.is_good(); });
   if (culprit == nullptr) return all_good ? 0 : 128 + result.stopped_by;
   if (!culprit->last_lines.empty())
-    fmt::print(stderr, "worker {} said last:\n{}", culprit->rank, culprit->last_lines);
+    print_error("worker {} said last:\n{}", culprit->rank, culprit->last_lines);
   const bool was_killed = culprit->signal != 0 || !culprit->lost.empty();
-  fmt::print(stderr, "lockstep: {}; the job is over{}\n", culprit->str(),
-             was_killed && !how_to_go_on.empty() ? "; to go on: " + how_to_go_on : "");
+  print_error("lockstep: {}; the job is over{}\n", culprit->str(),
+              was_killed && !how_to_go_on.empty() ? "; to go on: " + how_to_go_on : "");
   return culprit->status == kWrongUsage ? kWrongUsage : kFailure;
 }
 

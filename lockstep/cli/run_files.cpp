@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/data_sets.h"
+#include "lockstep/cli/print_error.h"
 #include "lockstep/nn/set_parameters.h"
 #include "lockstep/train/checkpoint.h"
 
@@ -19,7 +20,7 @@ using observe::RunFolder;
 
 train::Checkpoint newest_checkpoint(const RunFolder& run) {
   train::CheckpointStore store(run.checkpoints_path(), {.warn = [](const std::string& line) {
-                                 fmt::print(stderr, "warning: {}\n", line);
+                                 print_error("warning: {}\n", line);
                                }});
   std::optional<train::Checkpoint> checkpoint = store.load_newest();
   if (!checkpoint) throw NotFound("{}: has no checkpoint yet", run.path());

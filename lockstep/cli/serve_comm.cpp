@@ -13,6 +13,7 @@
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/network_pair.h"
 #include "lockstep/cli/bench_comm.h"
+#include "lockstep/cli/print_error.h"
 #include "lockstep/cluster/coordinator.h"
 #include "lockstep/cluster/rendezvous.h"
 #include "lockstep/comm/group.h"
@@ -248,7 +249,7 @@ int run_rank(const CommSide& side, const std::string& job, int rank) try {
   measure_memcpy(comm, side);
   return std::fflush(stdout) == 0 ? 0 : 1;
 } catch (const std::exception& error) {
-  fmt::print(stderr, "bench comm: rank {}: {}\n", rank, error.what());
+  print_error("bench comm: rank {}: {}\n", rank, error.what());
   return 1;
 }
 

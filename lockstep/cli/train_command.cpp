@@ -12,6 +12,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/print_error.h"
 #include "lockstep/cli/run_files.h"
 #include "lockstep/cli/run_report.h"
 #include "lockstep/cli/stop_signals.h"
@@ -62,7 +63,7 @@ observe::ProgressTarget progress_target(const TrainOptions& options) {
 }
 
 void say(const TrainOptions& options, const std::string& line) {
-  if (!options.quiet && is_first(options)) fmt::print(stderr, "{}\n", line);
+  if (!options.quiet && is_first(options)) print_error("{}\n", line);
 }
 
 // A folder that is in use is refused before any data is fetched; it is made afterwards, so that
@@ -352,13 +353,13 @@ int train(TrainOptions options) {
                              used_threads(job), job.run->path(), result};
   const std::string problem = write_report(job, outcome, trainer.net());
   print_outcome(job, outcome, options.report && problem.empty());
-  if (!problem.empty()) fmt::print(stderr, "lockstep: {}\n", problem);
+  if (!problem.empty()) print_error("lockstep: {}\n", problem);
   if (!result.saved)
-    fmt::print(stderr, "lockstep: {}: the last step is not saved: {}\n", job.run->path(),
-               result.warnings.empty() ? "" : result.warnings.back());
+    print_error("lockstep: {}: the last step is not saved: {}\n", job.run->path(),
+                result.warnings.empty() ? "" : result.warnings.back());
   if (!result.stopped) return result.saved && problem.empty() ? 0 : kFailure;
-  fmt::print(stderr, "lockstep: stopped after step {}; to go on: {}\n", result.steps,
-             resume_command(options, job.run->path()));
+  print_error("lockstep: stopped after step {}; to go on: {}\n", result.steps,
+              resume_command(options, job.run->path()));
   return end_together(job.exchange->get(), signals);
 }
 

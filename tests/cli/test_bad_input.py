@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from conftest import PROGRAM
+
 
 @pytest.mark.parametrize("words,complaint", [
     (["train"], "recipe is required"),
@@ -157,6 +159,21 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(locks
                              status=1)
     assert "step" in outcome.complaint
     lockstep.run("eval", "run", status=0)
+
+
+@pytest.mark.parametrize("words,status", [
+    (["--nonsense"], 2), (["train", "no-such-recipe"], 2), (["eval", "no-such-run"], 1),
+    (["train", "mnist-mlp", "--data", "synthetic", "--steps", "1", "--threads", "1"], 0),
+    (["launch", "--workers", "2", "--", "false"], 1), (["--help"], 1)])
+def test_errors_that_nobody_can_read_change_no_exit_status(lockstep, words, status):
+    """--help: its own output goes nowhere either."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    process = subprocess.run([PROGRAM, *words], cwd=lockstep.folder, restore_signals=False,
+                             stderr=theirs, timeout=60,
+                             stdout=theirs if words == ["--help"] else subprocess.DEVNULL)
+    os.close(theirs)
+    assert process.returncode == status
 
 
 def test_output_that_cannot_be_written_is_a_failure(lockstep):

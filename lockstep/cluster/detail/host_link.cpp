@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <thread>
 
@@ -65,8 +66,7 @@ void leave_terminal(const sigset_t& mask) {
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   ::execvp(words[0], words.data());
-  fmt::print(stderr, "{}: {}\n", command[0], std::strerror(errno));
-  std::fflush(stderr);
+  std::fprintf(stderr, "%s: %s\n", words[0], std::strerror(errno));
   ::_exit(126);
 }
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <string>
+#include <utility>
+
+namespace lockstep::cli {
+
+// On standard error. Where nobody can read it, that changes nothing of what is done.
+template <class... Values>
+void print_error(fmt::format_string<Values...> format, Values&&... values) {
+  const std::string text = fmt::format(format, std::forward<Values>(values)...);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+}  // namespace lockstep::cli
