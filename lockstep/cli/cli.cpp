@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <sstream>
+#include <thread>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/version.h"
@@ -16,6 +17,7 @@
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/nearest.h"
 #include "lockstep/cli/print_error.h"
+#include "lockstep/cluster/place.h"
 
 namespace lockstep::cli {
 namespace {
@@ -105,6 +107,26 @@ std::string complaint(const CLI::App& app, const CLI::App& command, const CLI::P
   return fmt::format("no command was given: there are {}", fmt::join(names_below(command), ", "));
 }
 
+// mpirun and srun give the same words to many processes: one of them complains. The others wait for
+// it, since mpirun ends all when one ends.
+bool leaves_complaint_to_another() {
+  using Launcher = cluster::Place::Launcher;
+  try {
+    const auto place = cluster::find_place();
+    if (!place || place->rank == 0) return false;
+    if (place->launcher != Launcher::mpi && place->launcher != Launcher::slurm) return false;
+  } catch (const Error&) {
+    return false;
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  return true;
+}
+
+int refuse(const std::string& what) {
+  if (!leaves_complaint_to_another()) print_error("lockstep: {}\n", what);
+  return kWrongUsage;
+}
+
 // CLI11 throws for --help and --version too; those succeed.
 int report(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
@@ -114,9 +136,8 @@ int report(const CLI::App& app, const CLI::ParseError& error) {
     return 0;
   }
   const CLI::App* command = named_command(&app);
-  print_error("lockstep: {} ({} --help shows the usage)\n", complaint(app, *command, error),
-              command_line(command));
-  return kWrongUsage;
+  return refuse(fmt::format("{} ({} --help shows the usage)", complaint(app, *command, error),
+                            command_line(command)));
 }
 
 // What was printed must have arrived: a full disk is a failure, not a success with half a result.
@@ -133,8 +154,7 @@ int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* ar
   } catch (const CLI::ParseError& error) {
     return report(app, error);
   } catch (const WrongUsage& error) {
-    print_error("lockstep: {}\n", error.what());
-    return kWrongUsage;
+    return refuse(error.what());
   } catch (const std::exception& error) {
     print_error("lockstep: {}\n", error.what());
     return kFailure;

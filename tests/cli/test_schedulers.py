@@ -121,10 +121,21 @@ def test_a_job_that_is_stopped_finishes_its_step_and_keeps_it(launcher, transpor
     assert f"stopped after step {steps_done(run)}; to go on: " in err
 
 
+def complaints(err):
+    return [line for line in err.splitlines() if line.startswith("lockstep: ")]
+
+
+def test_wrong_usage_is_said_once(launcher):
+    status, _, err = launcher.run(3, "train", "mnist-mlp", "--no-such-option")
+    assert status == 2
+    (line,) = complaints(err)
+    assert "--no-such-option" in line
+
+
 def test_more_tasks_than_shards_end_with_a_clear_line(launcher):
     status, _, err = launcher.run(3, *TRAIN, *FEW, "--shards", "2", "--out", "run")
     assert status != 0
-    (line,) = {line for line in err.splitlines() if line.startswith("lockstep: ")}
+    (line,) = complaints(err)
     assert "3" in line and "--shards 2" in line
     assert not (launcher.folder / "run").exists()
 
