@@ -121,6 +121,18 @@ def test_what_a_worker_started_itself_goes_with_the_job(lockstep):
 
 
 def tree_of(process, size):
+def test_what_a_worker_put_into_a_session_of_its_own_goes_with_the_job(lockstep):
+    lockstep.run("launch", "--workers", 2, "--", *shell(
+        "setsid sh -c 'sleep 1000 & echo $$ $! > new$LOCKSTEP_RANK; mv new$LOCKSTEP_RANK pids$LOCKSTEP_RANK; wait' & "
+        "while [ ! -e pids$LOCKSTEP_RANK ]; do sleep 0.02; done"), status=0, timeout=60)
+    pids = [int(pid) for rank in range(2)
+            for pid in (lockstep.folder / f"pids{rank}").read_text().split()]
+    left = [pid for pid in pids if is_running(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert len(pids) == 4 and not left
+
+
     wait_until(lambda: len(descendants(process)) == size)
     return descendants(process)
 

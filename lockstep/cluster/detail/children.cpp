@@ -97,6 +97,14 @@ Children::~Children() {
       keeper_.remove(child.pid);
       ::waitpid(child.pid, nullptr, 0);
     }
+  end_adopted({keeper_.pid()});
+}
+
+std::vector<pid_t> Children::own_pids() const {
+  std::vector<pid_t> pids{keeper_.pid()};
+  for (const Child& child : children_)
+    if (child.running) pids.push_back(child.pid);
+  return pids;
 }
 
 void Children::start(const ChildOptions& options) {
@@ -134,6 +142,7 @@ void Children::watch(std::vector<pollfd>& watched) const {
 void Children::move_on() {
   for (Child& child : children_) read_pipes(child);
   for (Child& child : children_) reap(child);
+  reap_adopted(own_pids());
 }
 
 void Children::read_pipes(Child& child) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/cluster/detail/adopted.h"
 #include "lockstep/cluster/detail/keeper.h"
 #include "lockstep/comm/socket.h"
 
@@ -25,7 +26,8 @@ struct ChildOptions {
 };
 
 // Worker processes of this machine. Each has a process group of its own, which goes with it; none
-// outlives this object, nor this process.
+// outlives this object, nor this process, which has no other children. What a worker has started
+// and let go goes with this object.
 class Children {
  public:
   struct Listener {
@@ -34,7 +36,9 @@ class Children {
   };
   // When reassure() is not called for longer than `silence`, this process is taken for dead.
   Children(Listener listener, std::chrono::milliseconds silence)
-      : listener_(std::move(listener)), keeper_(silence) {}
+      : listener_(std::move(listener)), keeper_(silence) {
+    adopt_orphans();
+  }
   ~Children();
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
@@ -57,6 +61,7 @@ class Children {
   };
   void read_pipes(Child& child);
   void reap(Child& child);
+  std::vector<pid_t> own_pids() const;
   Listener listener_;
   Keeper keeper_;
   std::vector<Child> children_;

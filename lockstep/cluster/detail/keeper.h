@@ -24,6 +24,7 @@ class Keeper {
   // Before the group's first process is waited for: until then nobody else has its number.
   void remove(pid_t group) { tell(-group); }
   void reassure() const { tell(0); }
+  pid_t pid() const { return pid_; }
 
  private:
   void tell(pid_t group) const;

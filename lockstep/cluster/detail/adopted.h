@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+namespace lockstep::cluster::detail {
+
+// Processes below this one whose parents have ended, however they left their groups and sessions:
+// from now on they fall to this process, and not to init.
+void adopt_orphans();
+
+// Takes the exit status of those that have ended, and of nobody in `known`.
+void reap_adopted(const std::vector<pid_t>& known);
+
+// Ends all children of this process but those in `known`, and what these have started.
+void end_adopted(const std::vector<pid_t>& known);
+
+}  // namespace lockstep::cluster::detail
