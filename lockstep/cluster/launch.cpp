@@ -24,6 +24,7 @@
 #include "lockstep/cluster/detail/ssh_command.h"
 #include "lockstep/cluster/detail/worker_output.h"
 #include "lockstep/comm/errors.h"
+#include "lockstep/comm/interfaces.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -60,6 +61,19 @@ void check_options(const LaunchOptions& options) {
   for (const std::string& setting : options.environment)
     if (setting.find('=') == std::string::npos || setting.front() == '=')
       throw InvalidArgument("launch: environment '{}', expected NAME=VALUE", setting);
+}
+
+// Whether a host with this name or address may come to us by IPv6.
+bool may_be_v6(const std::string& host) {
+  if (host.find(':') != std::string::npos) return true;
+  try {
+    const auto usable = comm::interfaces_of_kind(comm::list_interfaces(), {host, 0});
+    return std::any_of(usable.begin(), usable.end(), [](const comm::Interface& one) {
+      return one.address.find(':') != std::string::npos;
+    });
+  } catch (const IoError&) {
+    return false;  // a name that only the others know
+  }
 }
 
 // Ended by the signal that the launcher was asked to stop with.
@@ -191,9 +205,8 @@ class Launcher {
     options.size = size_;
     options.timeout = options_.timeout;
     options.listen.port = options_.coordinator.port;
-    const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& host) {
-      return address_for(host).find(':') != std::string::npos;
-    });
+    const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(),
+                                    [&](const Host& host) { return may_be_v6(address_for(host)); });
     if (!is_one_machine_)
       options.listen.host = has_v6 ? "::" : "0.0.0.0";
     else if (!options_.coordinator.host.empty())

@@ -423,6 +423,22 @@ def test_resume_works_when_only_the_first_host_sees_the_folder(hosts, lockstep):
     assert not (lockstep.folder / "theirs/run").exists()
 
 
+def test_a_coordinator_whose_name_has_an_ipv6_address_alone(lockstep):
+    reach = lockstep.folder / "reach"
+    reach.write_text('#!/bin/sh\nwhile [ $# -gt 2 ]; do shift; done\nexec sh -c "$2"\n')
+    reach.chmod(0o755)
+    (lockstep.folder / "names").write_text("127.0.0.1 localhost\n::1 six\n")
+    words = " ".join(map(str, [PROGRAM, "launch", "--hosts", "a:1,b:1", "--ssh", reach,
+                               "--coordinator", "six", "--timeout", 20, "--", PROGRAM, "train",
+                               "mnist-mlp", *FEW]))
+    process = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f"mount --bind names /etc/hosts || exit 77; {words}"],
+        cwd=lockstep.folder, capture_output=True, text=True, timeout=60)
+    if process.returncode == 77 or "unshare failed" in process.stderr:
+        pytest.skip("needs the right to mount")
+    assert process.returncode == 0, process.stderr
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGABRT])
 def test_a_worker_that_dies_is_named_with_its_host(hosts, how):
     seed = random.randrange(1 << 30)
