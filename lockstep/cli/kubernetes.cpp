@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kGroup = "A manifest for Kubernetes";
 constexpr int kPort = 29400;
+constexpr const char* kDataPath = "/data";
 constexpr std::size_t kLongestLabel = 63;  // of a pod's host name: NAME-INDEX
 
 void check_form(const char* option, const std::string& value, const char* form, const char* what) {
@@ -40,6 +41,9 @@ void check(const KubernetesJob& job) {
   if (!job.memory.empty())
     check_form("--memory", job.memory, R"([0-9]+(\.[0-9]+)?([KMGTPE]i?|k|m)?)",
                "a quantity such as 8Gi");
+  if (!job.volume_claim.empty())
+    check_form("--volume-claim", job.volume_claim, R"([a-z0-9]([-.a-z0-9]*[a-z0-9])?(:/[^\s:]+)?)",
+               "a claim's name and where it is mounted, such as runs or runs:/data");
   if (job.command.empty())
     throw WrongUsage("launch: no program was named: lockstep launch --kubernetes ... -- PROGRAM");
 }
@@ -94,6 +98,29 @@ std::string resources(const KubernetesJob& job) {
   return "        resources:\n          requests:\n" + list + "          limits:\n" + list;
 }
 
+// Containers have 64 MB of shared memory unless they are given more. What the pod uses there counts
+// as its memory.
+std::string volumes(const KubernetesJob& job) {
+  std::string text =
+      "      volumes:\n      - name: shared-memory\n        emptyDir:\n          medium: Memory\n";
+  if (!job.volume_claim.empty())
+    text +=
+        fmt::format("      - name: data\n        persistentVolumeClaim:\n          claimName: {}\n",
+                    quoted(job.volume_claim.substr(0, job.volume_claim.find(':'))));
+  return text;
+}
+
+std::string mounts(const KubernetesJob& job) {
+  std::string text =
+      "        volumeMounts:\n        - name: shared-memory\n          mountPath: /dev/shm\n";
+  if (job.volume_claim.empty()) return text;
+  const std::size_t colon = job.volume_claim.find(':');
+  return text +
+         fmt::format(
+             "        - name: data\n          mountPath: {}\n",
+             quoted(colon == std::string::npos ? kDataPath : job.volume_claim.substr(colon + 1)));
+}
+
 std::string container(const KubernetesJob& job) {
   std::string words;
   for (const std::string& word : job.command)
@@ -101,7 +128,7 @@ std::string container(const KubernetesJob& job) {
   return fmt::format("      - name: worker\n        image: {}\n        command: [{}]\n",
                      quoted(job.image), words) +
          environment(job) + resources(job) +
-         fmt::format("        ports:\n        - containerPort: {}\n", kPort);
+         fmt::format("        ports:\n        - containerPort: {}\n", kPort) + mounts(job);
 }
 
 // A worker that fails ends the job: nothing is started again by Kubernetes.
@@ -114,7 +141,7 @@ std::string indexed_job(const KubernetesJob& job) {
              "    spec:\n      subdomain: {1}\n      restartPolicy: Never\n"
              "      containers:\n",
              job.workers, quoted(job.name)) +
-         container(job);
+         container(job) + volumes(job);
 }
 
 std::string introduction(const KubernetesJob& job) {
@@ -143,13 +170,15 @@ void add_kubernetes_options(CLI::App& command, KubernetesJob& job) {
   add("--namespace", job.name_space, "NAME", "Where the job lives");
   add("--cpus", job.cpus, "N", "Of each worker");
   add("--memory", job.memory, "SIZE", "Of each worker, such as 8Gi");
+  add("--volume-claim", job.volume_claim, "NAME[:PATH]",
+      "A claim that all pods mount, for data and the run folder; at /data by default");
 }
 
 void check_not_kubernetes(const KubernetesJob& job) {
   for (const auto& [option, value] :
        {std::pair{"--name", job.name}, std::pair{"--image", job.image},
         std::pair{"--namespace", job.name_space}, std::pair{"--cpus", job.cpus},
-        std::pair{"--memory", job.memory}})
+        std::pair{"--memory", job.memory}, std::pair{"--volume-claim", job.volume_claim}})
     if (!value.empty())
       throw WrongUsage(
           fmt::format("{} {}: is for --kubernetes, which is not there", option, value));

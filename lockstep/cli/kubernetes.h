@@ -14,6 +14,7 @@ namespace lockstep::cli {
 struct KubernetesJob {
   bool wanted = false;
   std::string name = {}, image = {}, name_space = {}, cpus = {}, memory = {};
+  std::string volume_claim = {};  // NAME, NAME:/WHERE
   int workers = 0;
   std::string transport = {}, interface = {};
   std::vector<std::string> command = {};

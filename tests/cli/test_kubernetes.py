@@ -47,6 +47,20 @@ def test_the_manifest_is_an_indexed_job_and_a_headless_service(lockstep):
     assert container["resources"] == {"requests": limits, "limits": limits}
 
 
+def test_pods_mount_a_claim_and_have_enough_shared_memory(lockstep):
+    for claim, path in [("runs", "/data"), ("runs:/mnt/all", "/mnt/all")]:
+        _, job = manifest(lockstep, *GOOD, "--volume-claim", claim)
+        pod = job["spec"]["template"]["spec"]
+        assert pod["volumes"] == [
+            {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
+            {"name": "data", "persistentVolumeClaim": {"claimName": "runs"}}]
+        (container,) = pod["containers"]
+        assert container["volumeMounts"] == [{"name": "shared-memory", "mountPath": "/dev/shm"},
+                                             {"name": "data", "mountPath": path}]
+    _, job = manifest(lockstep, *GOOD)
+    assert [one["name"] for one in job["spec"]["template"]["spec"]["volumes"]] == ["shared-memory"]
+
+
 def test_a_name_is_text_whatever_yaml_takes_it_for(lockstep):
     service, job = manifest(lockstep, "--name", "true", "--image", "x", "--workers", 2,
                             "--namespace", "null")
@@ -136,6 +150,7 @@ def test_a_pod_that_waits_for_others_ends_at_once(lockstep):
     ([*GOOD, "--cpus", "many"], "--cpus: 'many', expected a quantity"),
     ([*GOOD, "--memory", "8 GB"], "--memory: '8 GB', expected a quantity"),
     ([*GOOD, "--namespace", "a/b"], "--namespace: 'a/b', expected"),
+    ([*GOOD, "--volume-claim", "runs:data"], "--volume-claim: 'runs:data', expected a claim's name"),
     ([*GOOD, "--hosts", "a,b"], "--hosts")])
 def test_what_cannot_be_meant_is_wrong_usage(lockstep, words, complaint):
     outcome = lockstep.run("launch", "--kubernetes", *words, "--", "program", status=2)
