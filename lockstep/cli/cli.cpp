@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/help.h"
@@ -164,6 +165,17 @@ int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* ar
 }  // namespace
 
 std::string program_name() { return program_invocation_name; }
+
+std::vector<std::string> own_words() {
+  const std::string bytes = read_file("/proc/self/cmdline");
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < bytes.size();) {
+    const std::size_t end = std::min(bytes.find('\0', begin), bytes.size());
+    words.push_back(bytes.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
 
 std::string shell_word(const std::string& word) {
   const auto is_plain = [](unsigned char c) {

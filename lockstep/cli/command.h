@@ -4,6 +4,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -42,6 +43,8 @@ void add_completion_command(CLI::App& app, Action& action);
 
 // How the program was called, such as build/bin/lockstep: commands that it proposes begin with it.
 std::string program_name();
+// The words of our own command line.
+std::vector<std::string> own_words();
 // `word` as a shell reads it back: in quotes where it has anything but letters, digits and
 // -_./=:@%+,
 std::string shell_word(const std::string& word);

@@ -37,6 +37,7 @@ struct TrainOptions {
 
   std::optional<std::int64_t> workers;
   int rank = 0;             // of a worker that was launched
+  std::string launched_by;  // "mpirun -n 4"; empty: by --workers, or not at all
   int workers_of_host = 1;  // of its own host
   ConnectOptions connect;
   std::optional<std::string> kvstore, algorithm, compression;

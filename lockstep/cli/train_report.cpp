@@ -184,7 +184,9 @@ std::string train_command(const RunConfig& config, std::int64_t workers) {
 std::string resume_command(const TrainOptions& options, const std::string& folder) {
   std::string line = fmt::format("{} train {} --resume --out {}", program_name(), options.recipe,
                                  shell_word(folder));
-  if (options.worker_count() > 1) line += fmt::format(" --workers {}", options.worker_count());
+  if (!options.launched_by.empty()) line = options.launched_by + " " + line;
+  if (options.worker_count() > 1 && options.launched_by.empty())
+    line += fmt::format(" --workers {}", options.worker_count());
   if (options.skip_bad) line += " --skip-bad";
   if (options.checkpoint_every > 0)
     line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/train_report.h"
@@ -20,17 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The words of our own command line.
 std::vector<std::string> own_command() {
-  const std::string bytes = read_file("/proc/self/cmdline");
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < bytes.size();) {
-    const std::size_t end = std::min(bytes.find('\0', begin), bytes.size());
-    words.push_back(bytes.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  std::vector<std::string> words = own_words();
   words[0] = program_path();
   return words;
+}
+
+// What the user types before the program to have such a job again.
+std::string launched_by(const cluster::Place& place) {
+  using Launcher = cluster::Place::Launcher;
+  if (place.launcher == Launcher::mpi) return fmt::format("mpirun -n {}", place.size);
+  if (place.launcher == Launcher::slurm) return fmt::format("srun -n {}", place.size);
+  return place.launched_by;
 }
 
 // Folders of runs that were given no name.
@@ -74,6 +74,7 @@ void take_place(TrainOptions& options, const std::optional<cluster::Place>& plac
                                  *options.workers, place->rank, place->size));
   options.workers = place->size;
   options.rank = place->rank;
+  options.launched_by = launched_by(*place);
   if (options.connect.transport_name().empty()) options.connect.transport = place->transport;
 }
 

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import random
+import shlex
 import signal
 import socket
 import subprocess
@@ -120,7 +121,6 @@ def test_what_a_worker_started_itself_goes_with_the_job(lockstep):
     wait_until(lambda: not any(is_running(pid) for pid in pids))
 
 
-def tree_of(process, size):
 def test_what_a_worker_put_into_a_session_of_its_own_goes_with_the_job(lockstep):
     lockstep.run("launch", "--workers", 2, "--", *shell(
         "setsid sh -c 'sleep 1000 & echo $$ $! > new$LOCKSTEP_RANK; mv new$LOCKSTEP_RANK pids$LOCKSTEP_RANK; wait' & "
@@ -133,6 +133,7 @@ def test_what_a_worker_put_into_a_session_of_its_own_goes_with_the_job(lockstep)
     assert len(pids) == 4 and not left
 
 
+def tree_of(process, size):
     wait_until(lambda: len(descendants(process)) == size)
     return descendants(process)
 
@@ -521,7 +522,20 @@ def test_ctrl_c_stops_all_hosts_and_says_how_to_go_on(hosts):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "to go on: " in errors
+    again = next(line for line in errors.splitlines() if "to go on: " in line).split("go on: ")[1]
+    words = shlex.split(again)
+    assert words[:4] == [PROGRAM, "launch", "--hosts", "node-a:1,node-b:2"]
+    assert words[-9:] == ["--", PROGRAM, "train", "mnist-mlp", "--resume", "--out", "run",
+                          "--checkpoint-every", "20"], again
+    assert hosts.all_gone()
+    process = subprocess.Popen("exec " + again, shell=True, cwd=hosts.lockstep.folder, text=True,
+                               stderr=subprocess.PIPE)
+    done = steps_done(hosts.lockstep.folder / "run")
+    wait_until(lambda: steps_done(hosts.lockstep.folder / "run") > done or
+               process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
     assert hosts.all_gone()
 
 

@@ -118,7 +118,9 @@ def test_a_job_that_is_stopped_finishes_its_step_and_keeps_it(launcher, transpor
     assert process.returncode != 0, err
     wait_until(lambda: not any(is_running(pid) for pid in tasks.values()))
     assert checkpoints_of(run)[-1:] == [steps_done(run)], err
-    assert f"stopped after step {steps_done(run)}; to go on: " in err
+    name = os.path.basename(launcher.command[0])
+    assert (f"stopped after step {steps_done(run)}; to go on: {name} -n 2 {PROGRAM} train mnist-mlp "
+            "--resume --out run\n") in err
 
 
 def complaints(err):
