@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -13,8 +15,6 @@
 namespace lockstep::cli {
 namespace {
 
-using Options = std::shared_ptr<BenchOptions>;
-
 // Each once, though an op has several cases.
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
@@ -23,13 +23,16 @@ std::vector<std::string> op_names() {
   return names;
 }
 
-CLI::App* add_bench(CLI::App& bench, Action& action, const Options& options, const char* name,
-                    const char* what, void (*run)(const BenchOptions&)) {
+// A benchmark with the options that all have.
+template <class O>
+CLI::App* add_bench(CLI::App& bench, Action& action, const std::shared_ptr<O>& options,
+                    const char* name, const char* what, void (*run)(const O&),
+                    const char* peers = "PyTorch") {
   CLI::App* command = bench.add_subcommand(name, what);
   command->add_flag("--json", options->json, "One JSON object a line");
-  command->add_flag("--quick", options->quick, "Short windows: a look, not a measurement");
+  command->add_flag("--quick", options->quick, "Little of each: a look, not a measurement");
   command->add_flag_callback(
-      "--no-peer", [options] { options->peer = false; }, "Leave PyTorch out");
+      "--no-peer", [options] { options->peer = false; }, fmt::format("Leave {} out", peers));
   command->callback([&action, options, run] {
     action = [options, run] {
       run(*options);
@@ -39,9 +42,9 @@ CLI::App* add_bench(CLI::App& bench, Action& action, const Options& options, con
   return command;
 }
 
-void add_names(CLI::App& command, const Options& options, const char* name, const char* what,
+void add_names(CLI::App& command, const char* name, std::vector<std::string>& names,
                const std::vector<std::string>& known) {
-  command.add_option(name, options->names, what)
+  command.add_option(name, names, "With commas between; all by default")
       ->type_name("NAMES")
       ->delimiter(',')
       ->check(CLI::IsMember(known));
@@ -74,44 +77,27 @@ void add_train_worker(CLI::App& bench, Action& action) {
 
 void add_comm(CLI::App& bench, Action& action) {
   const auto options = std::make_shared<CommBenchOptions>();
-  CLI::App* command = bench.add_subcommand(
-      "comm", "Collectives between processes, beside Gloo's and OpenMPI's where they are built");
-  command->add_flag("--json", options->json, "One JSON object a line");
-  command->add_flag("--quick", options->quick, "Few calls: a look, not a measurement");
-  command->add_flag_callback(
-      "--no-peer", [options] { options->peer = false; }, "Leave Gloo and OpenMPI out");
+  CLI::App* command =
+      add_bench(bench, action, options, "comm",
+                "Collectives between processes, beside Gloo's and OpenMPI's where they are built",
+                bench_comm, "Gloo and OpenMPI");
   command->add_option("--ranks", options->ranks, "How many processes")->check(CLI::Range(1, 64));
   command->add_option("--algorithm", options->algorithm, "Of all_reduce")
       ->check(CLI::IsMember(algorithm_names()));
-  command->add_option("--collectives", options->names, "With commas between; all by default")
-      ->type_name("NAMES")
-      ->delimiter(',')
-      ->check(CLI::IsMember(collective_names()));
+  add_names(*command, "--collectives", options->names, collective_names());
   CLI::Option* namespaces = command->add_flag(
       "--namespaces", options->namespaces,
       "Half of the processes in each of two network namespaces with a link between (root)");
   command->add_option("--link-rate", options->link_rate, "Of that link, as tc writes it: 1gbit")
       ->needs(namespaces);
-  command->callback([&action, options] {
-    action = [options] {
-      bench_comm(*options);
-      return 0;
-    };
-  });
 }
 
 void add_scale(CLI::App& bench, Action& action) {
   const auto options = std::make_shared<ScaleOptions>();
-  CLI::App* command = bench.add_subcommand(
-      "scale", "Training over workers and threads, beside PyTorch DDP where it is installed");
-  command->add_flag("--json", options->json, "One JSON object a line");
-  command->add_flag("--quick", options->quick, "One short round: a look, not a measurement");
-  command->add_flag_callback(
-      "--no-peer", [options] { options->peer = false; }, "Leave PyTorch out");
-  command->add_option("--recipes", options->recipes, "With commas between; all by default")
-      ->type_name("NAMES")
-      ->delimiter(',')
-      ->check(CLI::IsMember(train_case_names()));
+  CLI::App* command = add_bench(
+      bench, action, options, "scale",
+      "Training over workers and threads, beside PyTorch DDP where it is installed", bench_scale);
+  add_names(*command, "--recipes", options->recipes, train_case_names());
   const auto add_counts = [&](const char* name, std::vector<int>& values, const char* usual) {
     command->add_option(name, values, "Each with each of the other; speed-up is over the first")
         ->type_name("N,N,...")
@@ -121,12 +107,6 @@ void add_scale(CLI::App& bench, Action& action) {
   };
   add_counts("--workers", options->workers, "1,2,4");
   add_counts("--threads", options->threads, "1,2");
-  command->callback([&action, options] {
-    action = [options] {
-      bench_scale(*options);
-      return 0;
-    };
-  });
 }
 
 // Our side of bench comm.
@@ -155,15 +135,15 @@ void add_bench_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<BenchOptions>();
   CLI::App* step = add_bench(*bench, action, options, "step",
                              "Training steps of the recipes' models", bench_step);
-  add_names(*step, options, "--models", "With commas between; all by default", recipe_names());
+  add_names(*step, "--models", options->names, recipe_names());
   step->add_flag("--bf16", options->bf16, "Also with bfloat16 compute");
   CLI::App* train =
       add_bench(*bench, action, options, "train",
                 "Training on one thread and on two, and in eight shards", bench_train);
-  add_names(*train, options, "--models", "With commas between; all by default", train_case_names());
+  add_names(*train, "--models", options->names, train_case_names());
   CLI::App* ops =
       add_bench(*bench, action, options, "ops", "Single ops, eager and compiled", bench_ops);
-  add_names(*ops, options, "--ops", "With commas between; all by default", op_names());
+  add_names(*ops, "--ops", options->names, op_names());
   add_bench(*bench, action, options, "eager", "The cost of a call: add of 16 floats", bench_eager);
   add_scale(*bench, action);
   add_comm(*bench, action);

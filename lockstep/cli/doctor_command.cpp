@@ -8,21 +8,19 @@
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/doctor_report.h"
 #include "lockstep/cli/launch_options.h"
+#include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/worker.h"
 #include "lockstep/cluster/launch.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kWhere = "Where";
-constexpr const char* kHow = "How";
 // How rank 0 tells whoever launched it that it has printed a bad report.
 constexpr int kUnhealthy = 10;
 
 struct Options {
-  std::string hosts, hosts_file, ssh = "ssh", remote_program;
-  int workers = 0;
-  double timeout = 30;
+  Options() { hosts.timeout = 30; }
+  HostOptions hosts;
   ConnectOptions connect;
   bool json = false;
   bool member = false;               // launched by another doctor
@@ -50,7 +48,7 @@ int examine_as_member(const Options& o, const cluster::Place& place) {
   cluster::JobOptions job;
   job.transport = o.connect.transport_name();
   job.interface = o.connect.interface;
-  job.timeout = milliseconds_of(o.timeout);
+  job.timeout = o.hosts.patience();
   const cluster::Examination examination = cluster::examine(place, job);
   if (examination.rank != 0) return 0;
   std::vector<cluster::Problem> problems = known_problems(o);
@@ -72,8 +70,8 @@ int be_member(const Options& o, const cluster::Place& place) {
 
 std::vector<std::string> member_command(const Options& o) {
   std::vector<std::string> command{
-      o.remote_program.empty() ? program_path().string() : o.remote_program, "doctor", "--member",
-      "--timeout", fmt::format("{}", o.timeout)};
+      o.hosts.remote_program.empty() ? program_path().string() : o.hosts.remote_program, "doctor",
+      "--member", "--timeout", fmt::format("{}", o.hosts.timeout)};
   if (o.json) command.emplace_back("--json");
   for (const std::string& text : o.already) command.push_back("--already=" + text);
   return command;
@@ -81,16 +79,13 @@ std::vector<std::string> member_command(const Options& o) {
 
 cluster::LaunchOptions launch_options(const Options& o,
                                       const std::vector<cluster::HostSlots>& hosts) {
-  cluster::LaunchOptions launch;
+  cluster::LaunchOptions launch = o.hosts.launch();
   launch.command = member_command(o);
   launch.hosts = hosts;
   // Alone, a host shows what its members would have between them.
-  launch.workers = o.workers == 0 && hosts.empty() ? 2 : o.workers;
+  if (launch.workers == 0 && hosts.empty()) launch.workers = 2;
   launch.interface = o.connect.interface;
   launch.transport = o.connect.transport_name();
-  launch.ssh = ssh_words(o.ssh);
-  launch.program = o.remote_program;
-  launch.timeout = milliseconds_of(o.timeout);
   return launch;
 }
 
@@ -124,7 +119,7 @@ int launch_members(const Options& o, const std::vector<cluster::HostSlots>& host
   const cluster::LaunchResult result = cluster::launch(launch_options(o, hosts));
   for (const cluster::WorkerEnd& end : result.ends) {
     if (end.rank != 0 || end.signal != 0 || !end.lost.empty()) continue;
-    if (end.status == 0) return 0;
+    if (end.status == 0) return report_launch(result);  // whoever died after the report is named
     if (end.status == kUnhealthy) return kFailure;
   }
   return report_failure(o, result);
@@ -142,7 +137,7 @@ int examine_hosts(Options o, std::vector<cluster::HostSlots> hosts) {
       if (bad == hosts.end()) throw;
       o.already.insert(o.already.end(), {error.what(), advice_for(*bad, error)});
       hosts.erase(bad);
-      o.workers = 0;
+      o.hosts.workers = 0;
       if (hosts.empty()) return print_report(o, {}, known_problems(o));
     }
   }
@@ -150,36 +145,11 @@ int examine_hosts(Options o, std::vector<cluster::HostSlots> hosts) {
 
 int doctor(const Options& o) {
   if (const auto place = cluster::find_place()) return be_member(o, *place);
-  std::vector<cluster::HostSlots> hosts;
-  try {
-    if (!o.hosts.empty()) hosts = cluster::parse_hosts(o.hosts);
-    if (!o.hosts_file.empty()) hosts = cluster::read_hosts(o.hosts_file);
-  } catch (const InvalidArgument& error) {
-    throw WrongUsage(error.what());
-  }
-  return examine_hosts(o, std::move(hosts));
-}
-
-template <class T>
-CLI::Option* add(CLI::App& command, const char* group, const char* name, T& value, const char* type,
-                 const char* what) {
-  return command.add_option(name, value, what)->type_name(type)->group(group);
+  return examine_hosts(o, o.hosts.slots());
 }
 
 void add_options(CLI::App& c, Options& o) {
-  CLI::Option* hosts = add(c, kWhere, "--hosts", o.hosts, "A:2,B:2",
-                           "Hosts as ssh knows them, and how many workers each takes");
-  add(c, kWhere, "--hosts-file", o.hosts_file, "FILE", "The same, one 'host [slots=N]' a line")
-      ->excludes(hosts);
-  add(c, kWhere, "--workers", o.workers, "N", "How many in all; without hosts, on this machine")
-      ->check(CLI::Range(1, 1 << 20))
-      ->default_str("2 on this machine");
-  add(c, kHow, "--ssh", o.ssh, "WORDS", "The command that reaches a host")->default_str("ssh");
-  add(c, kHow, "--remote-program", o.remote_program, "PATH",
-      "Where lockstep is on the other hosts; the same place as here by default");
-  add(c, kHow, "--timeout", o.timeout, "SECONDS", "Until all hosts answer and all workers meet")
-      ->check(more_than_zero())
-      ->default_str("30");
+  add_host_options(c, o.hosts, "2 on this machine");
   add_connect_options(c, o.connect, kHow);
   c.add_flag("--json", o.json, "One JSON object on standard output")->group(kHow);
   c.add_flag("--member", o.member)->group("");

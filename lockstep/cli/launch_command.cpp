@@ -8,47 +8,26 @@
 #include "lockstep/cli/kubernetes.h"
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
+#include "lockstep/cli/options.h"
 #include "lockstep/cluster/agent.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr const char* kWhere = "Where";
-constexpr const char* kHow = "How";
-
 struct Options {
-  std::string hosts, hosts_file, folder, ssh = "ssh", remote_program, coordinator;
-  int workers = 0;
-  double timeout = 60;
+  HostOptions hosts;
+  std::string folder, coordinator;
   std::vector<std::string> variables, command;
   ConnectOptions connect;
   KubernetesJob kubernetes;
   bool agent = false;
 };
 
-template <class T>
-CLI::Option* add(CLI::App& command, const char* group, const char* name, T& value, const char* type,
-                 const char* what) {
-  return command.add_option(name, value, what)->type_name(type)->group(group);
-}
-
 void add_options(CLI::App& c, Options& o) {
-  CLI::Option* hosts = add(c, kWhere, "--hosts", o.hosts, "A:2,B:2",
-                           "Hosts as ssh knows them, and how many workers each takes");
-  add(c, kWhere, "--hosts-file", o.hosts_file, "FILE", "The same, one 'host [slots=N]' a line")
-      ->excludes(hosts);
-  add(c, kWhere, "--workers", o.workers, "N", "How many in all; without hosts, on this machine")
-      ->check(CLI::Range(1, 1 << 20));
+  add_host_options(c, o.hosts);
   add(c, kWhere, "--folder", o.folder, "DIR", "Where workers run; this folder by default");
-  add(c, kHow, "--ssh", o.ssh, "WORDS", "The command that reaches a host")->default_str("ssh");
-  add(c, kHow, "--remote-program", o.remote_program, "PATH",
-      "Where lockstep is on the other hosts; the same place as here by default");
   add(c, kHow, "--coordinator", o.coordinator, "HOST[:PORT]",
       "Where workers find this machine; found out by default, a free port");
-  add(c, kHow, "--timeout", o.timeout, "SECONDS",
-      "Until all hosts answer and all workers meet; a host that is silent for so long is lost")
-      ->check(more_than_zero())
-      ->default_str("60");
   add(c, kHow, "--env", o.variables, "NAME", "A variable for all workers: NAME of ours, NAME=VALUE")
       ->allow_extra_args(false);
   add_connect_options(c, o.connect, kHow);
@@ -71,31 +50,35 @@ comm::Endpoint coordinator_of(const std::string& text) {
   return comm::parse_endpoint(text);
 }
 
+// The words of our own command line before the program's.
+std::string own_part(const Options& o) {
+  const std::vector<std::string> words = own_words();
+  std::string line;
+  for (std::size_t i = 0; i + o.command.size() < words.size(); ++i)
+    line += (line.empty() ? "" : " ") + shell_word(words[i]);
+  return line;
+}
+
 cluster::LaunchOptions launch_options(const Options& o) {
-  cluster::LaunchOptions options;
+  cluster::LaunchOptions options = o.hosts.launch();
   options.command = o.command;
-  if (!o.hosts.empty()) options.hosts = cluster::parse_hosts(o.hosts);
-  if (!o.hosts_file.empty()) options.hosts = cluster::read_hosts(o.hosts_file);
-  if (!options.hosts.empty() && o.workers > 0)
-    options.hosts = cluster::take_slots(std::move(options.hosts), o.workers);
-  options.workers = o.workers;
+  if (!options.hosts.empty() && options.workers > 0)
+    options.hosts = cluster::take_slots(std::move(options.hosts), options.workers);
   for (const std::string& variable : o.variables)
     options.environment.push_back(setting_of(variable));
+  options.environment.push_back("LOCKSTEP_LAUNCHED_BY=" + own_part(o));
   options.folder = o.folder;
   options.interface = o.connect.interface;
   options.transport = o.connect.transport_name();
-  options.ssh = ssh_words(o.ssh);
-  options.program = o.remote_program;
   options.coordinator = coordinator_of(o.coordinator);
-  options.timeout = milliseconds_of(o.timeout);
   return options;
 }
 
 int print_manifest(const Options& o) {
-  if (!o.hosts.empty() || !o.hosts_file.empty())
+  if (!o.hosts.hosts.empty() || !o.hosts.hosts_file.empty())
     throw WrongUsage("--kubernetes with --hosts: Kubernetes chooses the hosts; leave them out");
   KubernetesJob job = o.kubernetes;
-  job.workers = o.workers;
+  job.workers = o.hosts.workers;
   job.transport = o.connect.transport_name();
   job.interface = o.connect.interface;
   job.command = o.command;
@@ -105,7 +88,7 @@ int print_manifest(const Options& o) {
 
 int be_agent(const Options& o) {
   cluster::AgentOptions options;
-  options.timeout = milliseconds_of(o.timeout);
+  options.timeout = o.hosts.patience();
   return cluster::run_agent(options);
 }
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/launch_options.h"
 
-#include <cstdlib>
+#include <fmt/core.h>
+
 #include <sstream>
 
+#include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/options.h"
 
 namespace lockstep::cli {
+
+namespace {
 
 std::vector<std::string> ssh_words(const std::string& text) {
   std::istringstream stream(text);
@@ -16,19 +21,46 @@ std::vector<std::string> ssh_words(const std::string& text) {
   return words;
 }
 
-CLI::Validator more_than_zero() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        if (end != text.c_str() && *end == '\0' && value > 0) return std::string();
-        return "got " + text + ", expected a number above 0";
-      },
-      "");
+}  // namespace
+
+std::chrono::milliseconds HostOptions::patience() const {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000));
 }
 
-std::chrono::milliseconds milliseconds_of(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+std::vector<cluster::HostSlots> HostOptions::slots() const {
+  try {
+    if (!hosts_file.empty()) return cluster::read_hosts(hosts_file);
+    return hosts.empty() ? std::vector<cluster::HostSlots>() : cluster::parse_hosts(hosts);
+  } catch (const InvalidArgument& error) {
+    throw WrongUsage(error.what());
+  }
+}
+
+cluster::LaunchOptions HostOptions::launch() const {
+  cluster::LaunchOptions options;
+  options.hosts = slots();
+  options.workers = workers;
+  options.ssh = ssh_words(ssh);
+  options.program = remote_program;
+  options.timeout = patience();
+  return options;
+}
+
+void add_host_options(CLI::App& c, HostOptions& o, const char* workers) {
+  CLI::Option* hosts = add(c, kWhere, "--hosts", o.hosts, "A:2,B:2",
+                           "Hosts as ssh knows them, and how many workers each takes");
+  add(c, kWhere, "--hosts-file", o.hosts_file, "FILE", "The same, one 'host [slots=N]' a line")
+      ->excludes(hosts);
+  add(c, kWhere, "--workers", o.workers, "N", "How many in all; without hosts, on this machine")
+      ->check(CLI::Range(1, 1 << 20))
+      ->default_str(workers);
+  add(c, kHow, "--ssh", o.ssh, "WORDS", "The command that reaches a host")->default_str("ssh");
+  add(c, kHow, "--remote-program", o.remote_program, "PATH",
+      "Where lockstep is on the other hosts; the same place as here by default");
+  add(c, kHow, "--timeout", o.timeout, "SECONDS",
+      "Until all hosts answer and all workers meet; a host that is silent for so long is lost")
+      ->check(more_than_zero())
+      ->default_str(fmt::format("{}", o.timeout));
 }
 
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cluster/launch.h"
+
 namespace lockstep::cli {
 
 // How the members of a job are connected: of `lockstep launch` and `lockstep train`.
@@ -17,13 +19,26 @@ struct ConnectOptions {
   std::string transport_name() const { return secure ? "zmq" : transport; }
 };
 
-// Of --ssh: a program and its options. Throws WrongUsage when there are none.
-std::vector<std::string> ssh_words(const std::string& text);
-
-// Of an option in seconds.
-CLI::Validator more_than_zero();
-std::chrono::milliseconds milliseconds_of(double seconds);
-
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group);
+
+// Where a job's processes run and how they are reached: of `lockstep launch` and `lockstep doctor`.
+struct HostOptions {
+  std::string hosts, hosts_file, ssh = "ssh", remote_program;
+  int workers = 0;
+  double timeout = 60;  // seconds
+
+  std::chrono::milliseconds patience() const;
+  // Empty: this machine. Throws WrongUsage; NotFound for a file that is not there.
+  std::vector<cluster::HostSlots> slots() const;
+  // Hosts, workers, how they are reached, and the timeout. Throws WrongUsage.
+  cluster::LaunchOptions launch() const;
+};
+
+inline constexpr const char* kWhere = "Where";
+inline constexpr const char* kHow = "How";
+
+// Under these two headings. The timeout's default is the one that it has; `workers` is said to be
+// the default of that option.
+void add_host_options(CLI::App& command, HostOptions& options, const char* workers = "");
 
 }  // namespace lockstep::cli

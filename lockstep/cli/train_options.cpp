@@ -7,6 +7,7 @@
 
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/options.h"
 #include "lockstep/cli/train_exchange.h"
 #include "lockstep/optim/optimizers.h"
 
@@ -18,27 +19,9 @@ constexpr const char* kLearning = "Learning (the recipe's own by default)";
 constexpr const char* kRun = "The run";
 constexpr const char* kCluster = "Several processes";
 
-// A number that is not one is refused by the conversion, in CLI11's words.
-CLI::Validator at_least(double least) {
-  return CLI::Validator(
-      [least](const std::string& text) {
-        char* end = nullptr;
-        const double value = std::strtod(text.c_str(), &end);
-        if (end != text.c_str() && *end == '\0' && value >= least) return std::string();
-        return fmt::format("got {}, expected a number of at least {}", text, least);
-      },
-      "");
-}
-
 // Names that help and completion show; whether one is good is found out later.
 CLI::Validator known_names(const std::string& names) {
   return CLI::Validator([](const std::string&) { return std::string(); }, "{" + names + "}");
-}
-
-template <class T>
-CLI::Option* add(CLI::App& command, const char* group, const char* name, T& value, const char* type,
-                 const char* what) {
-  return command.add_option(name, value, what)->type_name(type)->group(group);
 }
 
 void add_training(CLI::App& c, TrainOptions& o) {

@@ -52,6 +52,14 @@ def test_this_machine_is_examined_as_two_workers(lockstep):
     assert link["latency_s"] > 0 and link["bandwidth_bytes_per_s"] > 0
 
 
+def test_a_member_that_dies_after_the_report_is_a_failure(lockstep):
+    dying = write_program(lockstep.folder / "dying",
+                          f'#!/bin/sh\n{PROGRAM} "$@"\ntest $LOCKSTEP_RANK = 0 || kill -9 $$\n')
+    outcome = lockstep.run("doctor", "--json", "--remote-program", dying, status=1)
+    assert json.loads(outcome.out)["ok"]
+    assert outcome.complaint == ("lockstep: worker 1 was ended by signal 9 (Killed); the job is over")
+
+
 def test_people_get_a_table_and_a_verdict(lockstep):
     outcome = lockstep.run("doctor", "--workers", 3, status=0)
     assert outcome.out.splitlines()[0].startswith("rank  host")

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/options.h"
+
+#include <fmt/core.h>
+
+#include <cstdlib>
+
+namespace lockstep::cli {
+namespace {
+
+CLI::Validator number_that(std::function<bool(double)> fits, const std::string& expected) {
+  return CLI::Validator(
+      [fits, expected](const std::string& text) {
+        char* end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        if (end != text.c_str() && *end == '\0' && fits(value)) return std::string();
+        return fmt::format("got {}, expected a number {}", text, expected);
+      },
+      "");
+}
+
+}  // namespace
+
+CLI::Validator at_least(double least) {
+  return number_that([least](double value) { return value >= least; },
+                     fmt::format("of at least {}", least));
+}
+
+CLI::Validator more_than_zero() {
+  return number_that([](double value) { return value > 0; }, "above 0");
+}
+
+}  // namespace lockstep::cli
