@@ -223,6 +223,8 @@ struct Executable::Impl {
   std::shared_ptr<Storage> arena;
   std::vector<std::byte*> bases;  // by buffer
   std::vector<Call> calls;        // by step
+  std::vector<Tensor> dense;      // copies of inputs that were not, while a run is under way
+  std::size_t next = 0;           // step of that run
 
   void allocate() {
     arena = Storage::allocate(program->arena_bytes, {});
@@ -391,17 +393,31 @@ void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> ou
 void Executable::run_into(TensorList inputs, TensorList outputs) { run_into(inputs, outputs, {}); }
 
 void Executable::run_into(TensorList inputs, TensorList outputs, const Receiver& receiver) {
-  std::vector<Tensor> dense;
-  bind(inputs, outputs, dense);
+  begin(inputs, outputs);
+  while (go_on(receiver)) continue;
+}
+
+void Executable::begin(TensorList inputs, TensorList outputs) {
+  impl_->dense.clear();
+  bind(inputs, outputs, impl_->dense);
   make_fresh();
+  impl_->next = 0;
+}
+
+bool Executable::go_on(const Receiver& receiver) {
   const std::vector<Step>& steps = impl_->program->steps;
-  for (std::size_t s = 0; s < steps.size(); ++s) {
+  while (impl_->next < steps.size()) {
+    const std::size_t s = impl_->next++;
     if (steps[s].delivery < 0) {
       impl_->run_step(steps[s], impl_->calls[s]);
-    } else if (receiver) {
-      receiver(static_cast<std::size_t>(steps[s].delivery), impl_->bytes_of(steps[s].inputs[0]));
+      continue;
     }
+    if (receiver)
+      receiver(static_cast<std::size_t>(steps[s].delivery), impl_->bytes_of(steps[s].inputs[0]));
+    return true;
   }
+  impl_->dense.clear();
+  return false;
 }
 
 std::string Executable::find_non_finite(TensorList inputs) {

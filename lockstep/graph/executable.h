@@ -65,6 +65,10 @@ class Executable {
   // to the memory of the state that the delivery is like.
   using Receiver = std::function<void(std::size_t index, std::span<const std::byte> bytes)>;
   void run_into(TensorList inputs, TensorList outputs, const Receiver& receiver);
+  // The same in parts: begin, then go_on until it returns false. Each part ends with a delivery, so
+  // that clones can take turns. The tensors live that long.
+  void begin(TensorList inputs, TensorList outputs);
+  bool go_on(const Receiver& receiver);
 
   // Runs once and names the first step that makes a NaN, or the input or state that has one; else
   // the first with an infinity. Empty when all is finite.

@@ -64,6 +64,7 @@ struct StepEngine::Impl {
   StepGraph step;
   double flops_per_sample = 0;
   std::vector<Executable> executables;  // one a thread, over the same parameters
+  std::vector<Executable> seconds;      // one more a thread, where two shards take turns
   std::vector<std::size_t> slice_of;    // by delivery
   detail::FlatLayout layout;
   detail::Update update;
@@ -93,6 +94,8 @@ struct StepEngine::Impl {
         team(options.threads, "compute") {
     if (buckets && buckets->goes_beside())
       beside = std::make_unique<ThreadTeam>(2, "exchange", ThreadTeam::Waiting::sleeps);
+    if (beside && options.exchange->waits_for_links())
+      for (int t = 0; t < options.threads; ++t) seconds.push_back(executables[0].clone());
     make_outputs();
   }
 
@@ -230,37 +233,54 @@ struct StepEngine::Impl {
                   const optim::UpdateContext& context) {
     const ShardRange own = sums.range_of(thread);
     sums.begin(thread);
-    for (std::int64_t shard = own.lo; shard < own.hi; ++shard) {
-      sums.begin_leaf(thread, shard);
-      run_shard(thread, shard, shards[static_cast<std::size_t>(shard - range.lo)],
-                receiver(thread, shard + 1 == own.hi, context));
-      sums.end_leaf(thread);
+    Executable& first = executables[static_cast<std::size_t>(thread)];
+    const std::int64_t pair = !seconds.empty() && own.hi - own.lo >= 2 ? own.hi - 2 : own.hi;
+    for (std::int64_t shard = own.lo; shard < pair; ++shard) {
+      begin_shard(first, shard, shards);
+      while (first.go_on(receiver(thread, shard, context))) continue;
     }
+    if (pair == own.hi) return;
+    Executable& second = seconds[static_cast<std::size_t>(thread)];
+    begin_shard(first, pair, shards);
+    begin_shard(second, pair + 1, shards);
+    run_in_turns(first, receiver(thread, pair, context), second,
+                 receiver(thread, pair + 1, context));
   }
 
-  // Forward and backward of one shard; its gradients go to the receiver.
-  void run_shard(int thread, std::int64_t shard, const data::Fields& fields,
-                 const Executable::Receiver& receiver) {
+  // Forward and backward of one shard.
+  void begin_shard(Executable& executable, std::int64_t shard,
+                   std::span<const data::Fields> shards) {
     const auto own = static_cast<std::size_t>(shard - range.lo);
-    std::vector<Tensor> inputs(fields.begin(), fields.end());
+    std::vector<Tensor> inputs(shards[own].begin(), shards[own].end());
     inputs.push_back(keys[own]);
-    executables[static_cast<std::size_t>(thread)].run_into(inputs, outputs[own], receiver);
+    executable.begin(inputs, outputs[own]);
   }
 
-  Executable::Receiver receiver(int thread, bool last_leaf, const optim::UpdateContext& context) {
-    return [this, thread, last_leaf, &context](std::size_t delivery,
-                                               std::span<const std::byte> bytes) {
+  // A gradient can leave when the last shard has made it. The last two take turns, so that the
+  // first gradients leave two backward passes before the end, not one.
+  static void run_in_turns(Executable& first, const Executable::Receiver& of_first,
+                           Executable& second, const Executable::Receiver& of_second) {
+    while (first.go_on(of_first) && second.go_on(of_second)) continue;
+    second.go_on(of_second);
+  }
+
+  // Takes the gradients of a shard.
+  Executable::Receiver receiver(int thread, std::int64_t shard,
+                                const optim::UpdateContext& context) {
+    const bool last = shard + 1 == sums.range_of(thread).hi;
+    return [this, thread, shard, last, &context](std::size_t delivery,
+                                                 std::span<const std::byte> bytes) {
       const auto* values = reinterpret_cast<const float*>(bytes.data());
       const std::size_t slice = slice_of[delivery];
-      if (last_leaf && updates_at_once()) {
+      if (last && updates_at_once()) {
         if (!losses_are_finite()) sums.spoil(thread);
-        sums.add_last(thread, slice, values, [&](const detail::Piece& piece, const float* sum) {
-          update.run(piece, sum, context);
-        });
+        sums.add_last(
+            thread, shard, slice, values,
+            [&](const detail::Piece& piece, const float* sum) { update.run(piece, sum, context); });
         return;
       }
-      sums.add(thread, slice, values);
-      if (last_leaf && buckets) buckets->slice_is_ready(slice);
+      sums.add(thread, shard, slice, values);
+      if (last && buckets) buckets->slice_is_ready(slice);
     };
   }
 
@@ -521,6 +541,7 @@ const Executable& StepEngine::executable() const { return impl_->executables[0];
 std::size_t StepEngine::step_bytes() const {
   std::size_t bytes = impl_->executables[0].state_bytes();
   for (const Executable& executable : impl_->executables) bytes += executable.arena_bytes();
+  for (const Executable& executable : impl_->seconds) bytes += executable.arena_bytes();
   const std::size_t buffers = impl_->update.slots().size() + impl_->sums.buffers() +
                               (impl_->buckets ? impl_->buckets->buffers() : 0);
   return bytes + buffers * impl_->layout.floats * sizeof(float);

@@ -95,6 +95,29 @@ TEST(Deliveries, MayUpdateTheirStateAtOnce) {
   EXPECT_EQ(run(early, in[0]).loss, 0.0);
 }
 
+TEST(Deliveries, OfClonesThatTakeTurnsAreThoseOfEachAlone) {
+  const std::vector<Tensor> in = inputs();
+  Executable first = compiled(in), second = first.clone();
+  const Tensor other = in[0] * 2.0, losses[] = {Tensor::zeros({}), Tensor::zeros({})};
+  std::vector<Tensor> got[2] = {std::vector<Tensor>(2), std::vector<Tensor>(2)};
+  const auto into = [&](std::size_t run) {
+    return [&, run](std::size_t index, auto bytes) {
+      got[run][index] = first.unpack(1 + index, bytes);
+    };
+  };
+  first.begin({in.data(), 1}, {&losses[0], 1});
+  second.begin({&other, 1}, {&losses[1], 1});
+  for (int delivery = 0; delivery < 2; ++delivery)
+    EXPECT_TRUE(first.go_on(into(0)) && second.go_on(into(1)));
+  EXPECT_FALSE(first.go_on(into(0)) || second.go_on(into(1)));
+  const Delivered alone[] = {run(first, in[0]), run(second, other)};
+  for (std::size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(losses[r].item(), alone[r].loss);
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(got[r][i].to_vector<float>(), alone[r].gradients[i].to_vector<float>());
+  }
+}
+
 TEST(Deliveries, OfOtherStatesAreAsTheyWereBeforeTheRun) {
   // The gradient of a b with respect to a is b itself, and the other way round.
   const Graph graph = trace(

@@ -20,6 +20,16 @@ void add_two(const float* left, const float* right, float* target, std::size_t c
   add_leaf({right, count}, one, target, false);
 }
 
+std::vector<int> depths_of(const RangePlan& plan) {
+  std::vector<int> depths;
+  int depth = 0;
+  for (const int merges : plan.merges) {
+    depths.push_back(depth);
+    depth += 1 - merges;
+  }
+  return depths;
+}
+
 }  // namespace
 
 GradientSums::GradientSums(const FlatLayout& layout, std::int64_t shards, ShardRange range,
@@ -30,6 +40,7 @@ GradientSums::GradientSums(const FlatLayout& layout, std::int64_t shards, ShardR
     OfThread own;
     own.range = part;
     own.plan = plan_range(shards, part);
+    own.depths = depths_of(own.plan);
     const int depth = keep || own.plan.merges.size() > 1 ? own.plan.depth : 0;
     for (int i = 0; i < depth; ++i)
       if (!first.empty())
@@ -45,42 +56,35 @@ GradientSums::GradientSums(const FlatLayout& layout, std::int64_t shards, ShardR
   for (const ShardRange& node : nodes_) programs_.push_back(plan_subtree(node, of_threads));
 }
 
-void GradientSums::begin(int thread) {
-  of(thread).depth = 0;
-  of(thread).finite = true;
-}
-
-void GradientSums::begin_leaf(int thread, std::int64_t shard) {
-  OfThread& own = of(thread);
-  const auto leaf = static_cast<std::size_t>(shard - own.range.lo);
-  own.merges = own.plan.merges[leaf];
-  own.completes = own.plan.completes[leaf];
-}
-
-void GradientSums::end_leaf(int thread) { of(thread).depth += 1 - of(thread).merges; }
+void GradientSums::begin(int thread) { of(thread).finite = true; }
 
 // The sums on top of the stack that the leaf is added to, innermost first.
-std::vector<const float*> GradientSums::terms(const OfThread& own, std::size_t offset) const {
+std::vector<const float*> GradientSums::terms(const OfThread& own, std::size_t leaf,
+                                              std::size_t offset) {
   std::vector<const float*> result;
-  for (int m = 0; m < own.merges; ++m)
-    result.push_back(own.stack[static_cast<std::size_t>(own.depth - 1 - m)].data() + offset);
+  for (int m = 0; m < own.plan.merges[leaf]; ++m)
+    result.push_back(own.stack[static_cast<std::size_t>(own.depths[leaf] - 1 - m)].data() + offset);
   return result;
 }
 
-void GradientSums::add(int thread, std::size_t slice, const float* values) {
+void GradientSums::add(int thread, std::int64_t shard, std::size_t slice, const float* values) {
   OfThread& own = of(thread);
+  const std::size_t leaf = own.leaf(shard);
   const Slice& where = layout_.slices[slice];
-  float* target = own.stack[static_cast<std::size_t>(own.depth - own.merges)].data() + where.offset;
-  own.finite &= add_leaf({values, where.count}, terms(own, where.offset), target, own.completes);
+  const auto level = static_cast<std::size_t>(own.depths[leaf] - own.plan.merges[leaf]);
+  float* target = own.stack[level].data() + where.offset;
+  own.finite &= add_leaf({values, where.count}, terms(own, leaf, where.offset), target,
+                         own.plan.completes[leaf]);
 }
 
-void GradientSums::add_last(int thread, std::size_t slice, const float* values,
+void GradientSums::add_last(int thread, std::int64_t shard, std::size_t slice, const float* values,
                             const std::function<void(const Piece&, const float*)>& take) {
   OfThread& own = of(thread);
   for (const Piece& piece : layout_.pieces(slice, slice + 1)) {
     if (!own.finite) return;
-    own.finite &= add_leaf({values + piece.begin, piece.size()}, terms(own, layout_.offset(piece)),
-                           own.scratch.data(), true);
+    own.finite &=
+        add_leaf({values + piece.begin, piece.size()},
+                 terms(own, own.leaf(shard), layout_.offset(piece)), own.scratch.data(), true);
     if (own.finite) take(piece, own.scratch.data());
   }
 }

@@ -20,12 +20,11 @@ class GradientSums {
 
   const ShardRange& range_of(int thread) const { return of(thread).range; }
   void begin(int thread);
-  // Between these, add or add_last for each slice.
-  void begin_leaf(int thread, std::int64_t shard);
-  void end_leaf(int thread);
-  void add(int thread, std::size_t slice, const float* values);
-  // Calls `take` with the sum of each piece of the slice, in order, while all are finite.
-  void add_last(int thread, std::size_t slice, const float* values,
+  // Of a slice, the thread's shards are added in order.
+  void add(int thread, std::int64_t shard, std::size_t slice, const float* values);
+  // The same for the last shard of all. Calls `take` with the sum of each piece of the slice, in
+  // order, while all are finite.
+  void add_last(int thread, std::int64_t shard, std::size_t slice, const float* values,
                 const std::function<void(const Piece&, const float*)>& take);
 
   // What became a NaN or infinite spoils the step.
@@ -47,16 +46,17 @@ class GradientSums {
   struct OfThread {
     ShardRange range{};
     RangePlan plan;
+    std::vector<int> depths;  // of the stack, before each leaf
     std::vector<FlatBuffer> stack;
-    int depth = 0;  // of the stack, while leaves arrive
-    int merges = 0;
-    bool completes = false;
     bool finite = true;
+    std::size_t leaf(std::int64_t shard) const {
+      return static_cast<std::size_t>(shard - range.lo);
+    }
     std::vector<float> scratch = std::vector<float>(optim::kPieceElements);
   };
   OfThread& of(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
   const OfThread& of(int thread) const { return threads_[static_cast<std::size_t>(thread)]; }
-  std::vector<const float*> terms(const OfThread& own, std::size_t offset) const;
+  static std::vector<const float*> terms(const OfThread& own, std::size_t leaf, std::size_t offset);
 
   const FlatLayout& layout_;
   std::vector<OfThread> threads_;
