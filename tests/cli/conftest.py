@@ -45,8 +45,8 @@ class Lockstep:
             assert outcome.status == status, outcome.err + outcome.out
         return outcome
 
-    def start(self, *words):
-        return subprocess.Popen([PROGRAM, *map(str, words)], cwd=self.folder, text=True,
+    def start(self, *words, inside=()):
+        return subprocess.Popen([*inside, PROGRAM, *map(str, words)], cwd=self.folder, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def train(self, recipe, *words, **how):

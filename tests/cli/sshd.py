@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real sshd on loopback with keys of its own: two names for this machine look like two hosts."""
+"""A real sshd with keys of its own: two names for this machine look like two hosts."""
 import getpass
 import os
 import shutil
@@ -17,32 +17,36 @@ def make_key(path):
 
 
 class Sshd:
-    """Runs while the object lives; `ssh` are the words that reach hosts node-a and node-b by it."""
+    """Runs until it is stopped; `ssh` are the words that reach hosts node-a and node-b by it.
+    `sides` are their addresses, each with the words that put a process there."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, sides=(("127.0.0.1", []), ("127.0.0.1", []))):
+        self.folder, self.sides, self.processes = folder, sides, []
         for name in ("host", "user", "stranger"):
             make_key(folder / name)
         shutil.copy(folder / "user.pub", folder / "authorized")
         os.chmod(folder / "authorized", 0o600)
         self.port = self._free_port()
         (folder / "sshd_config").write_text(
-            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\n"
+            f"Port {self.port}\nHostKey {folder}/host\n"
             f"AuthorizedKeysFile {folder}/authorized\nPidFile none\nStrictModes no\n"
             "UsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
             "PermitRootLogin yes\nMaxStartups 50\n")
         host_key = (folder / "host.pub").read_text().split()[:2]
-        (folder / "known").write_text(f"[127.0.0.1]:{self.port} {' '.join(host_key)}\n")
+        (folder / "known").write_text("".join(
+            f"[{address}]:{self.port} {' '.join(host_key)}\n" for address, _ in sides))
         (folder / "config").write_text(self._client_config("user", "known"))
         (folder / "wrong_key").write_text(self._client_config("stranger", "known"))
         (folder / "unknown_host").write_text(self._client_config("user", "nobody"))
         if os.geteuid() == 0:
             os.makedirs("/run/sshd", exist_ok=True)
-        self._start()
+        for address, inside in dict(sides).items():
+            self._start(address, inside)
 
     def _client_config(self, key, known):
-        return (f"Host node-a node-b\n  HostName 127.0.0.1\n  Port {self.port}\n"
-                f"Host *\n  User {getpass.getuser()}\n  IdentityFile {self.folder}/{key}\n"
+        names = "".join(f"Host {name}\n  HostName {address}\n"
+                        for name, (address, _) in zip(("node-a", "node-b"), self.sides))
+        return (f"{names}Host *\n  Port {self.port}\n  User {getpass.getuser()}\n  IdentityFile {self.folder}/{key}\n"
                 f"  IdentitiesOnly yes\n  IdentityAgent none\n"
                 f"  UserKnownHostsFile {self.folder}/{known}\n"
                 "  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n"
@@ -57,19 +61,19 @@ class Sshd:
             listener.bind(("127.0.0.1", 0))
             return listener.getsockname()[1]
 
-    def _start(self):
+    def _start(self, address, inside):
         log = open(self.folder / "log", "w")
-        self.process = subprocess.Popen([find_sshd(), "-D", "-e", "-f", self.folder / "sshd_config"],
-                                        stderr=log, stdout=log, stdin=subprocess.DEVNULL)
+        server = [find_sshd(), "-D", "-e", "-f", self.folder / "sshd_config", "-o",
+                  f"ListenAddress={address}"]
+        self.processes.append(subprocess.Popen([*inside, *server], stderr=log, stdout=log,
+                                               stdin=subprocess.DEVNULL))
         end = time.monotonic() + 20
-        while time.monotonic() < end:
-            try:
-                return socket.create_connection(("127.0.0.1", self.port), 1).close()
-            except OSError:
-                assert self.process.poll() is None, (self.folder / "log").read_text()
-                time.sleep(0.05)
-        raise AssertionError("sshd does not answer")
+        while "Server listening" not in (self.folder / "log").read_text():
+            assert self.processes[-1].poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < end, "sshd does not listen"
+            time.sleep(0.05)
 
     def stop(self):
-        self.process.kill()
-        self.process.wait()
+        for process in self.processes:
+            process.kill()
+            process.wait()

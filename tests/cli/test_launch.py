@@ -17,6 +17,7 @@ import pytest
 from conftest import PROGRAM
 from jobs import (descendants, environment, is_running, parents, processes_with, steps_done,
                   wait_until, workers_of)
+from networks import ADDRESSES, TwoNetworks
 from sshd import Sshd, find_sshd
 
 FEW = ["--data", "synthetic", "--steps", 3, "--global-batch", 16, "--threads", 1, "--quiet",
@@ -48,16 +49,17 @@ class Hosts:
     def run(self, hosts, command, *options, config="config", **how):
         return self.lockstep.run(*self.words(hosts, command, *options, config=config), **how)
 
-    def start(self, hosts, command, *options):
-        return self.lockstep.start(*self.words(hosts, command, *options))
+    def start(self, hosts, command, *options, **how):
+        return self.lockstep.start(*self.words(hosts, command, *options), **how)
 
     def workers(self):
         """Process ids by rank, wherever their parents are."""
         found = processes_with("LOCKSTEP_TEST_MARK", self.mark)
         return {int(environment(pid).get("LOCKSTEP_RANK", -1)): pid for pid in found}
 
-    def start_training(self, step=5):
-        process = self.start("node-a:1,node-b:2", [PROGRAM, "train", "mnist-mlp", *LONG])
+    def start_training(self, *options, step=5, **how):
+        process = self.start("node-a:1,node-b:2", [PROGRAM, "train", "mnist-mlp", *LONG], *options,
+                             **how)
         run = self.lockstep.folder / "run"
         wait_until(lambda: steps_done(run) >= step or process.poll() is not None)
         assert process.poll() is None, process.communicate()
@@ -487,6 +489,29 @@ def test_a_host_that_falls_silent_ends_the_job_and_its_workers(hosts, which):
     finally:
         if is_running(stopped):
             os.kill(stopped, signal.SIGCONT)
+
+
+@pytest.fixture
+def networks(sshd):
+    two = TwoNetworks()
+    yield two
+    two.stop()
+
+
+def test_a_cut_network_ends_the_job_on_both_sides(lockstep, networks, tmp_path):
+    server = Sshd(tmp_path, [(address, networks.inside(side))
+                             for side, address in enumerate(ADDRESSES)])
+    try:
+        hosts = Hosts(lockstep, server)
+        process, workers = hosts.start_training("--timeout", 5, inside=networks.inside(0))
+        assert sorted(workers) == [0, 1, 2]
+        networks.cut()
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert "(node-b) was lost: nothing was heard from its host for 5.0 s" in errors, errors
+        assert hosts.all_gone()  # those that nobody can reach end by themselves
+    finally:
+        server.stop()
 
 
 def test_a_launcher_that_is_paused_by_its_reader_loses_nobody(hosts):
