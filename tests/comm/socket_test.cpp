@@ -43,6 +43,17 @@ Connection connect_both() {
   return ends;
 }
 
+// In a network of its own.
+void expect_in_network(void (*body)()) {
+  const std::string reason = NetworkPair::why_not();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const NetworkPair pair;
+  std::jthread([&] {
+    NetworkPair::enter(pair.path(0));
+    body();
+  }).join();
+}
+
 void expect_pacing_only_far_away() {
   if (!choose_for_system("bbr")) GTEST_SKIP() << "this system has no bbr";
   ASSERT_EQ(congestion_control(Socket(::socket(AF_INET, SOCK_STREAM, 0))), "bbr");
@@ -56,13 +67,7 @@ void expect_pacing_only_far_away() {
 }
 
 TEST(Sockets, AreNotPacedWhereTheRoundTripIsShortAndAreAsTheSystemSaysWhereItIsLong) {
-  const std::string reason = NetworkPair::why_not();
-  if (!reason.empty()) GTEST_SKIP() << reason;
-  const NetworkPair pair;
-  std::jthread([&] {
-    NetworkPair::enter(pair.path(0));
-    expect_pacing_only_far_away();
-  }).join();
+  expect_in_network(expect_pacing_only_far_away);
 }
 
 void expect_others_stay() {
@@ -75,13 +80,7 @@ void expect_others_stay() {
 }
 
 TEST(Sockets, KeepWhatTheSystemChoosesWhereThatDoesNotPace) {
-  const std::string reason = NetworkPair::why_not();
-  if (!reason.empty()) GTEST_SKIP() << reason;
-  const NetworkPair pair;
-  std::jthread([&] {
-    NetworkPair::enter(pair.path(0));
-    expect_others_stay();
-  }).join();
+  expect_in_network(expect_others_stay);
 }
 
 }  // namespace

@@ -33,21 +33,30 @@ HWY_INLINE FloatVec power_of_two(IntVec n) {
   return hn::BitCast(FloatTag(), hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
-// exp(x) = 2^n * exp(r) with |r| <= ln(2) / 2, a polynomial fitted there. The power is applied in
+// r of x = n ln(2) + r.
+HWY_INLINE FloatVec exp_remainder(FloatVec x, FloatVec n) {
+  const FloatVec r = hn::NegMulAdd(n, constant(0.693359375f), x);
+  return hn::NegMulAdd(n, constant(-2.12194440e-4f), r);
+}
+
+// (exp(r) - 1 - r) / r^2 by a polynomial that is fitted to |r| <= ln(2) / 2.
+HWY_INLINE FloatVec exp_polynomial(FloatVec r) {
+  FloatVec p = constant(0.00139337332f);
+  p = hn::MulAdd(p, r, constant(0.00836323538f));
+  p = hn::MulAdd(p, r, constant(0.0416664642f));
+  p = hn::MulAdd(p, r, constant(0.166665766f));
+  return hn::MulAdd(p, r, constant(0.5f));
+}
+
+// exp(x) = 2^n * exp(r) with |r| <= ln(2) / 2. The power is applied in
 // two factors, so that results down to the smallest subnormal come out. NaN stays NaN: it must be
 // the second operand of Min and Max.
 HWY_INLINE FloatVec vector_exp(FloatVec x) {
   const hn::RebindToSigned<FloatTag> di;
   x = hn::Max(constant(-104.0f), hn::Min(constant(89.0f), x));
   const FloatVec n = hn::Round(hn::Mul(x, constant(1.44269504f)));
-  FloatVec r = hn::NegMulAdd(n, constant(0.693359375f), x);
-  r = hn::NegMulAdd(n, constant(-2.12194440e-4f), r);
-  FloatVec p = constant(0.00139337332f);
-  p = hn::MulAdd(p, r, constant(0.00836323538f));
-  p = hn::MulAdd(p, r, constant(0.0416664642f));
-  p = hn::MulAdd(p, r, constant(0.166665766f));
-  p = hn::MulAdd(p, r, constant(0.5f));
-  p = hn::MulAdd(hn::Mul(r, r), p, r);
+  const FloatVec r = exp_remainder(x, n);
+  const FloatVec p = hn::MulAdd(hn::Mul(r, r), exp_polynomial(r), r);
   const auto whole = hn::ConvertTo(di, n);
   const auto half = hn::ShiftRight<1>(whole);
   const FloatVec first = power_of_two(half);
@@ -63,15 +72,9 @@ HWY_INLINE FloatVec exp_of_negative(FloatVec x) {
   const hn::RebindToSigned<FloatTag> di;
   const FloatVec shifted = hn::MulAdd(x, constant(1.44269504f), constant(12582912.0f));
   const FloatVec n = hn::Sub(shifted, constant(12582912.0f));
-  FloatVec r = hn::NegMulAdd(n, constant(0.693359375f), x);
-  r = hn::NegMulAdd(n, constant(-2.12194440e-4f), r);
-  FloatVec p = constant(0.00139337332f);
-  p = hn::MulAdd(p, r, constant(0.00836323538f));
-  p = hn::MulAdd(p, r, constant(0.0416664642f));
-  p = hn::MulAdd(p, r, constant(0.166665766f));
-  p = hn::MulAdd(p, r, constant(0.5f));
-  p = hn::MulAdd(p, r, constant(1.0f));
-  p = hn::MulAdd(p, r, constant(1.0f));
+  const FloatVec r = exp_remainder(x, n);
+  const FloatVec one = constant(1.0f);
+  const FloatVec p = hn::MulAdd(hn::MulAdd(exp_polynomial(r), r, one), r, one);
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
   const FloatVec result = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
   return hn::IfThenZeroElse(hn::Lt(x, constant(-87.0f)), result);
