@@ -68,6 +68,7 @@ struct Communicator::Impl {
   std::vector<std::vector<int>> topology = find_topology(*transport);
   std::vector<ShardRange> one_each = rank_ranges(transport->size());
   std::vector<std::vector<std::byte>> memory = {};  // allocated here, and seen by no other rank
+  std::span<std::byte> common = {};
   std::exception_ptr broken = nullptr;  // the first error; touched by the running call only
 
   std::size_t size() const { return static_cast<std::size_t>(transport->size()); }
@@ -292,6 +293,13 @@ std::span<std::byte> Communicator::allocate(std::size_t bytes, const CallOptions
     if (memory.empty()) memory = impl_->memory.emplace_back(bytes);
   });
   return memory;
+}
+
+// Doubled when it is too small, since the smaller one stays.
+std::span<std::byte> Communicator::common_memory(std::size_t bytes, const CallOptions& options) {
+  std::span<std::byte>& common = impl_->common;
+  if (bytes > common.size()) common = allocate(std::max(bytes, 2 * common.size()), options);
+  return common.first(bytes);
 }
 
 WorkPtr Communicator::start(std::function<void(Communicator&)> call) {

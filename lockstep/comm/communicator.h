@@ -81,6 +81,8 @@ class Communicator {
   // ranks see each other's memory, data of 16 KB and more that lies in it on every rank is reduced
   // in place, without copies. All ranks call it, with the same number.
   std::span<std::byte> allocate(std::size_t bytes, const CallOptions& options = {});
+  // The same, of one memory for all who ask: what lies there stays until somebody else uses it.
+  std::span<std::byte> common_memory(std::size_t bytes, const CallOptions& options = {});
 
   // Runs `call` after those started before it, in a thread of the communicator's own. Blocking
   // calls wait for started ones.

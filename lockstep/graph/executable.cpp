@@ -208,6 +208,7 @@ std::string Program::str() const {
 // The plan, the states and what is derived from them are shared between clones; the arena and the
 // pointers are not.
 struct Executable::Impl {
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   struct Call {
     std::vector<TensorView> views;     // direct kernels: inputs, then outputs
     std::vector<std::byte*> pointers;  // prepared kernels: inputs, then outputs
@@ -224,7 +225,7 @@ struct Executable::Impl {
   std::vector<std::byte*> bases;  // by buffer
   std::vector<Call> calls;        // by step
   std::vector<Tensor> dense;      // copies of inputs that were not, while a run is under way
-  std::size_t next = 0;           // step of that run
+  std::size_t next = kNone;       // step of that run
 
   void allocate() {
     arena = Storage::allocate(program->arena_bytes, {});
@@ -398,6 +399,7 @@ void Executable::run_into(TensorList inputs, TensorList outputs, const Receiver&
 }
 
 void Executable::begin(TensorList inputs, TensorList outputs) {
+  impl_->next = Impl::kNone;
   impl_->dense.clear();
   bind(inputs, outputs, impl_->dense);
   make_fresh();

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -10,7 +11,7 @@
 #include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 
-// {"format": "lockstep-graph", "version": 1, "nodes": [...], "outputs": [[node, output], ...]}
+// {"format": "lockstep-graph", "version": 2, "nodes": [...], "outputs": [[node, output], ...]}
 // A node is {"op", "name", "attrs", "inputs": [[node, output], ...]}; op "variable" may have
 // "dtype", "shape" and "device" (cpu's number, where it is not 0); op "constant" has them and
 // "data", its little-endian bytes in hexadecimal. "arguments": [node, ...], where there is one,
@@ -24,7 +25,10 @@ using Entry = Symbol::Entry;
 using NodePtr = std::shared_ptr<const Node>;
 
 constexpr const char* kFormat = "lockstep-graph";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+// Version 1 is the same, but for the heads of attention's results: they stood before the rows.
+constexpr int kOldest = 1;
+constexpr const char* kChangedSince1[] = {"attention", "attention_backward"};
 // Ours has five levels. Deeper ones are refused while reading: copying and printing them recurses.
 constexpr int kDeepest = 16;
 
@@ -100,8 +104,10 @@ class Reader {
     if (!root_.is_object() || root_.value("format", Json()) != kFormat)
       fail(fmt::format("is not a {} file", kFormat));
     const Json version = root_.value("version", Json());
-    if (version != kVersion)
-      fail(fmt::format("has version {}, this build reads {}", version.dump(), kVersion));
+    if (version != kVersion && version != kOldest)
+      fail(fmt::format("has version {}, this build reads {} and {}", version.dump(), kOldest,
+                       kVersion));
+    is_old_ = version == kOldest;
     for (const Json& json : array(root_, "nodes")) nodes_.push_back(read_node(json));
     where_ = "outputs";
     std::vector<Entry> outputs = read_entries(array(root_, "outputs"));
@@ -137,6 +143,11 @@ class Reader {
     node->name = text(json, "name");
     if (!node->name.empty()) where_ += " '" + node->name + "'";
     const std::string op = text(json, "op");
+    if (is_old_ && std::count(std::begin(kChangedSince1), std::end(kChangedSince1), op) > 0)
+      fail(
+          fmt::format("op '{}' gives its heads in another order since version {}: make the graph "
+                      "again",
+                      op, kVersion));
     if (op == "variable" || op == "constant")
       read_leaf(json, op, *node);
     else
@@ -289,6 +300,7 @@ class Reader {
 
   std::string source_;
   std::string where_;
+  bool is_old_ = false;
   Json root_;
   std::vector<NodePtr> nodes_;
 };

@@ -76,12 +76,9 @@ class AllReduce final : public Exchange {
   }
 
   std::span<float> memory(std::size_t floats) override {
-    if (waits_for_links() || !is_invariant()) return {};
-    if (floats > memory_.size()) {
-      const std::span<std::byte> bytes = communicator_.allocate(floats * sizeof(float), options_);
-      memory_ = {reinterpret_cast<float*>(bytes.data()), floats};
-    }
-    return memory_.first(floats);
+    if (waits_for_links() || !is_invariant() || !all_ask_for(floats)) return {};
+    const auto bytes = communicator_.common_memory(floats * sizeof(float), options_);
+    return {reinterpret_cast<float*>(bytes.data()), floats};
   }
 
   bool is_invariant() const override {
@@ -168,6 +165,14 @@ class AllReduce final : public Exchange {
     communicator_.tree_sum(own, shards, std::as_writable_bytes(result), options_, ranges_);
   }
 
+  // Workers that do not have the same net to train find that out elsewhere.
+  bool all_ask_for(std::uint64_t floats) {
+    std::vector<std::uint64_t> all(static_cast<std::size_t>(workers()));
+    communicator_.all_gather(std::as_bytes(std::span(&floats, 1)),
+                             std::as_writable_bytes(std::span(all)), options_);
+    return std::all_of(all.begin(), all.end(), [&](std::uint64_t of) { return of == floats; });
+  }
+
   // Told before there is any work that would be lost.
   void try_native() {
     float one = 1.0F;
@@ -179,7 +184,6 @@ class AllReduce final : public Exchange {
   comm::CallOptions options_;
   Compression compression_;
   std::optional<CompressedSum> compressed_;
-  std::span<float> memory_;
   std::int64_t shards_ = 0;
   std::vector<ShardRange> ranges_;  // of these shards
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 
 #include "lockstep/base/float_mode.h"
 #include "lockstep/base/sha256.h"
@@ -63,9 +64,9 @@ struct StepEngine::Impl {
   ShardRange range;
   StepGraph step;
   double flops_per_sample = 0;
-  std::vector<Executable> executables;  // one a thread, over the same parameters
-  std::vector<Executable> seconds;      // one more a thread, where two shards take turns
-  std::vector<std::size_t> slice_of;    // by delivery
+  std::vector<Executable> executables;             // one a thread, over the same parameters
+  std::vector<std::optional<Executable>> seconds;  // one more a thread whose shards take turns
+  std::vector<std::size_t> slice_of;               // by delivery
   detail::FlatLayout layout;
   detail::Update update;
   detail::GradientSums sums;
@@ -94,9 +95,15 @@ struct StepEngine::Impl {
         team(options.threads, "compute") {
     if (buckets && buckets->goes_beside())
       beside = std::make_unique<ThreadTeam>(2, "exchange", ThreadTeam::Waiting::sleeps);
-    if (beside && options.exchange->waits_for_links())
-      for (int t = 0; t < options.threads; ++t) seconds.push_back(executables[0].clone());
+    seconds.resize(executables.size());
+    for (int t = 0; t < options.threads; ++t)
+      if (takes_turns(t)) seconds[static_cast<std::size_t>(t)] = executables[0].clone();
     make_outputs();
+  }
+
+  bool takes_turns(int thread) const {
+    const ShardRange own = sums.range_of(thread);
+    return beside && options.exchange->waits_for_links() && own.hi - own.lo >= 2;
   }
 
   // With one thread and no other worker, the last leaf's gradient makes the whole sum: the update
@@ -234,16 +241,17 @@ struct StepEngine::Impl {
     const ShardRange own = sums.range_of(thread);
     sums.begin(thread);
     Executable& first = executables[static_cast<std::size_t>(thread)];
-    const std::int64_t pair = !seconds.empty() && own.hi - own.lo >= 2 ? own.hi - 2 : own.hi;
+    std::optional<Executable>& second = seconds[static_cast<std::size_t>(thread)];
+    const std::int64_t pair = second ? own.hi - 2 : own.hi;
     for (std::int64_t shard = own.lo; shard < pair; ++shard) {
+      const Executable::Receiver take = receiver(thread, shard, context);
       begin_shard(first, shard, shards);
-      while (first.go_on(receiver(thread, shard, context))) continue;
+      while (first.go_on(take)) continue;
     }
-    if (pair == own.hi) return;
-    Executable& second = seconds[static_cast<std::size_t>(thread)];
+    if (!second) return;
     begin_shard(first, pair, shards);
-    begin_shard(second, pair + 1, shards);
-    run_in_turns(first, receiver(thread, pair, context), second,
+    begin_shard(*second, pair + 1, shards);
+    run_in_turns(first, receiver(thread, pair, context), *second,
                  receiver(thread, pair + 1, context));
   }
 
@@ -490,6 +498,7 @@ std::string StepEngine::params_sha256() const {
 }
 
 std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fields> shards) {
+  const FlushSubnormals flush;
   impl_->set_keys(step);
   for (std::size_t s = 0; s < shards.size(); ++s) {
     std::vector<Tensor> inputs(shards[s].begin(), shards[s].end());
@@ -541,7 +550,7 @@ const Executable& StepEngine::executable() const { return impl_->executables[0];
 std::size_t StepEngine::step_bytes() const {
   std::size_t bytes = impl_->executables[0].state_bytes();
   for (const Executable& executable : impl_->executables) bytes += executable.arena_bytes();
-  for (const Executable& executable : impl_->seconds) bytes += executable.arena_bytes();
+  for (const auto& second : impl_->seconds) bytes += second ? second->arena_bytes() : 0;
   const std::size_t buffers = impl_->update.slots().size() + impl_->sums.buffers() +
                               (impl_->buckets ? impl_->buckets->buffers() : 0);
   return bytes + buffers * impl_->layout.floats * sizeof(float);

@@ -105,6 +105,7 @@ TEST(Deliveries, OfClonesThatTakeTurnsAreThoseOfEachAlone) {
       got[run][index] = first.unpack(1 + index, bytes);
     };
   };
+  EXPECT_FALSE(first.go_on(into(0)));  // nothing was begun
   first.begin({in.data(), 1}, {&losses[0], 1});
   second.begin({&other, 1}, {&losses[1], 1});
   for (int delivery = 0; delivery < 2; ++delivery)

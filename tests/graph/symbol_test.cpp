@@ -160,7 +160,14 @@ INSTANTIATE_TEST_SUITE_P(
                   "g.json: is not JSON, or ends early"},
         Malformed{"Foreign", R"({"nodes": []})", "g.json: is not a lockstep-graph file"},
         Malformed{"NewVersion", R"({"format": "lockstep-graph", "version": 9})",
-                  "g.json: has version 9, this build reads 1"},
+                  "g.json: has version 9, this build reads 1 and 2"},
+        Malformed{"OldAttention",
+                  R"({"format": "lockstep-graph", "version": 1, "nodes": [
+                      {"op": "variable", "name": "q"},
+                      {"op": "attention", "name": "a", "inputs": [[0, 0], [0, 0], [0, 0]]}],
+                      "outputs": [[1, 0]]})",
+                  "g.json: node 1 'a': op 'attention' gives its heads in another order since "
+                  "version 2: make the graph again"},
         Malformed{"NoOutputs", R"({"format": "lockstep-graph", "version": 1})",
                   "g.json: outputs: there are none"},
         Malformed{"UnknownOp",

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/cpu/attention.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise.h"
 #include "tests/ops/calls.h"
 #include "tests/ops/op_cases.h"
 
@@ -161,6 +163,17 @@ TEST(Attention, LetsNaNThrough) {
   const Tensor ones = Tensor::full({1, 1, 3, 2}, 1.0);
   for (float value : scaled_dot_product_attention(ones, k, ones).to_vector<float>())
     EXPECT_TRUE(std::isnan(value));
+}
+
+TEST(Attention, LetsRowsOfNothingButNaNThroughWhateverTheirBits) {
+  for (const float nan : {std::nanf(""), -std::nanf(""), std::bit_cast<float>(0x7fc00001u)})
+    for (const DType dtype : {DType::float32, DType::float64})
+      for (const bool causal : {false, true}) {
+        const Tensor q = cast(Tensor::from(std::vector<float>(50 * 8, nan), {1, 1, 50, 8}), dtype);
+        const Tensor ones = Tensor::full({1, 1, 50, 8}, 1.0, dtype);
+        const Tensor y = scaled_dot_product_attention(q, ones, ones, {}, causal);
+        for (double value : y.to_vector<double>()) ASSERT_TRUE(std::isnan(value)) << causal;
+      }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
+#include "tests/ops/calls.h"
 
 namespace lockstep {
 namespace {
@@ -92,6 +93,15 @@ TEST(Unary, InfinitiesAndLargeValuesHaveTheirLimits) {
   EXPECT_TRUE(std::isnan(on_edges(log)[1]));
   EXPECT_EQ(on_edges(sqrt)[3], root);
   EXPECT_EQ(log1p(Tensor::scalar(-1.0)).item(), -kInfinity);
+}
+
+TEST(Unary, TheSlopeOfGeluIsZeroOrOneFarAway) {
+  const Tensor x = Tensor::from(std::vector<float>{-1e18f, -2e13f, -50, 50, 2e13f, 1e18f}, {6});
+  for (const bool approximate : {false, true}) {
+    const Tensor slope = testing::call("gelu_backward", {Tensor::full({6}, 1.0), x},
+                                       {{"approximate", AttrValue(approximate)}})[0];
+    EXPECT_EQ(slope.to_vector<float>(), (std::vector<float>{0, 0, 0, 1, 1, 1})) << approximate;
+  }
 }
 
 TEST(Unary, NotANumberStaysNotANumber) {

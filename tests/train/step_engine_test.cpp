@@ -169,7 +169,7 @@ TEST(StepEngine, TakesTheStepThatTheTapeSays) {
   }
 }
 
-TEST(StepEngine, TakesSubnormalNumbersForZeroInAllItsThreads) {
+TEST(StepEngine, TakesSubnormalNumbersForZero) {
   const auto net = std::make_shared<Plain>();
   net->initialize(nn::init::fan_in(), 1);
   const std::vector<TensorInfo> infos{{{2, 6}, DType::float32, {}}, {{2}, DType::int64, {}}};

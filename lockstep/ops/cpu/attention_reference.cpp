@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/cpu/attention_reference.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "lockstep/ops/cpu/attention_problem.h"
@@ -55,6 +57,8 @@ std::vector<double> scores_of(const AttentionProblem& problem, const MaskView& m
 double log_sum_exp(const std::vector<double>& x) {
   double max = kNever;
   for (double value : x) max = std::max(max, value);
+  const bool nan = std::any_of(x.begin(), x.end(), [](double value) { return std::isnan(value); });
+  if (nan) return std::numeric_limits<double>::quiet_NaN();
   if (max == kNever) return kNever;
   double sum = 0.0;
   for (double value : x) sum += std::exp(value - max);

@@ -36,16 +36,21 @@ HWY_INLINE void zero_rest(float* x, std::int64_t begin, std::int64_t end) {
   if (begin < end) std::fill(x + begin, x + end, 0.0f);
 }
 
+// A row of which no score is larger than -inf: it sees nothing, or what it sees is not a number.
+HWY_INLINE SoftmaxRow nothing_seen(float* scores, std::int64_t count, std::int64_t width) {
+  const bool nan = std::any_of(scores, scores + count, [](float x) { return std::isnan(x); });
+  std::fill_n(scores, count, nan ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
+  zero_rest(scores, count, width);
+  return nan ? SoftmaxRow{scores[0], scores[0]} : SoftmaxRow{0.0f, kNever};
+}
+
 SoftmaxRow SoftmaxRowImpl(float* scores, std::int64_t count, std::int64_t width) {
   const D d;
   auto highest = constant(kNever);
   each_vector(scores, count,
               [&](std::int64_t, FloatVec x) HWY_ATTR { highest = hn::Max(highest, x); });
   const float max = hn::GetLane(hn::MaxOfLanes(d, highest));
-  if (max == kNever) {
-    zero_rest(scores, 0, width);
-    return {0.0f, max};
-  }
+  if (max == kNever) return nothing_seen(scores, count, width);
   const auto offset = constant(max);
   auto total = hn::Zero(d);
   const auto end = each_vector(scores, count, [&](std::int64_t i, FloatVec x) HWY_ATTR {

@@ -191,7 +191,7 @@ struct GeluTanhBackward {
     const Logistic s = vector_logistic(gelu_inner(x));
     const V slope = hn::MulAdd(constant(float(6 * scalar::kGeluScale * scalar::kGeluCube)),
                                hn::Mul(x, x), constant(float(2 * scalar::kGeluScale)));
-    const V curve = hn::Mul(hn::Mul(x, slope), hn::Mul(s.lower, s.upper));
+    const V curve = hn::Mul(hn::Mul(x, hn::Mul(s.lower, s.upper)), slope);
     return hn::Mul(g, hn::Add(curve, choose(hn::Lt(x, zero()), s.lower, s.upper)));
   }
 };

@@ -65,18 +65,19 @@ HWY_INLINE FloatVec vector_exp(FloatVec x) {
 }
 
 // exp(x) for x up to 0 or a little above, where half of vector_exp's work is not needed: results
-// below the smallest normal number are 0. Adding 1.5 * 2^23 leaves the nearest whole number in the
-// lowest bits, from where it is shifted into the exponent. NaN stays NaN.
+// below the smallest normal number are 0. Adding 1.5 * 2^23 + 127 leaves the nearest whole number,
+// as an exponent is stored, in the lowest bits, from where it is shifted to its place. NaN stays
+// NaN.
 HWY_INLINE FloatVec exp_of_negative(FloatVec x) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
-  const FloatVec shifted = hn::MulAdd(x, constant(1.44269504f), constant(12582912.0f));
-  const FloatVec n = hn::Sub(shifted, constant(12582912.0f));
+  const FloatVec shifted = hn::MulAdd(x, constant(1.44269504f), constant(12583039.0f));
+  const FloatVec n = hn::Sub(shifted, constant(12583039.0f));
   const FloatVec r = exp_remainder(x, n);
   const FloatVec one = constant(1.0f);
   const FloatVec p = hn::MulAdd(hn::MulAdd(exp_polynomial(r), r, one), r, one);
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
-  const FloatVec result = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+  const FloatVec result = hn::Mul(p, hn::BitCast(d, exponent));
   return hn::IfThenZeroElse(hn::Lt(x, constant(-87.0f)), result);
 }
 
