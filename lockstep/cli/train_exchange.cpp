@@ -67,11 +67,17 @@ bool is_invariant(const RunConfig& config) {
   return !compresses(config) && kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
 }
 
-std::string promise_of(const RunConfig& config, std::int64_t workers) {
+std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since) {
   if (is_invariant(config)) return "the same bits on any number of threads and workers";
-  return fmt::format("the same bits on any number of threads, but with {} for {} worker{} only",
-                     compresses(config) ? config.compression : config.algorithm, workers,
-                     workers == 1 ? "" : "s");
+  const std::string& how = compresses(config) ? config.compression : config.algorithm;
+  const std::string count = fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
+  if (since == 0)
+    return fmt::format("the same bits on any number of threads, but with {} for {} only", how,
+                       count);
+  return fmt::format(
+      "the same bits on any number of threads, but with {} only for the workers that each step had "
+      "(since step {}: {})",
+      how, since, count);
 }
 
 // One worker compresses too, and has a ring of its own, so that its run can go on with more of

@@ -18,7 +18,8 @@ std::string kvstore_of(const RunConfig& config, std::int64_t workers);
 // Whether another number of workers would give the same bits.
 bool is_invariant(const RunConfig& config);
 // "the same bits on any number of threads and workers".
-std::string promise_of(const RunConfig& config, std::int64_t workers);
+// `since`: the step from which on it has this number of workers; before, it may have had others.
+std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since = 0);
 
 // How the gradients of a run become sums.
 class TrainExchange {

@@ -42,7 +42,8 @@ void add_training(CLI::App& c, TrainOptions& o) {
       "Equal parts of a global batch: what a thread computes")
       ->check(at_least(1));
   add(c, kTraining, "--threads", o.threads, "T",
-      "Compute threads, as many as cores by default; never changes the result")
+      "Compute threads, by default as many as cores, or a worker's share of them; never changes "
+      "the result")
       ->check(at_least(1));
   add(c, kTraining, "--seed", o.seed, "K", "Of everything that is drawn")->check(at_least(0));
   c.add_flag("--bf16", o.bf16, "Compute products in bfloat16, keep parameters in float32")

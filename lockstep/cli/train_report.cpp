@@ -170,8 +170,9 @@ std::string outcome_text(const TrainOutcome& outcome, const observe::RunFolder& 
     text += fmt::format("test accuracy {:.4f} ({})\n", result.validation.accuracy,
                         observe::format_things(result.validation.samples, "sample"));
   text += fmt::format("{}: params_sha256 {}\n",
-                      result.same_bits ? promise_of(outcome.config, outcome.workers)
-                                       : "the workers' processors compute different bits",
+                      result.same_bits
+                          ? promise_of(outcome.config, outcome.workers, result.resumed_from)
+                          : "the workers' processors compute different bits",
                       result.params_sha256);
   if (!report.empty()) text += fmt::format("report: {}\n", report);
   return text + next_steps(outcome);

@@ -79,7 +79,7 @@ Recipe mnist_lenet() {
           .classes = 10,
           .epochs = 5,
           .bench_batch = 64,
-          .learning = momentum(0.1, 1e-4, 0.02),
+          .learning = momentum(0.05, 1e-4, 0.02),
           .model = lenet,
           .train_transform = moved_digits,
           .test_transform = digits};
@@ -93,7 +93,7 @@ Recipe fashion_lenet() {
           .classes = 10,
           .epochs = 8,
           .bench_batch = 64,
-          .learning = momentum(0.1, 2e-4, 0.02),
+          .learning = momentum(0.05, 2e-4, 0.02),
           .model = lenet,
           .train_transform = moved_clothes,
           .test_transform = clothes};

@@ -104,6 +104,16 @@ def test_a_ring_goes_on_with_any_number_of_workers(lockstep):
         assert train(lockstep, "--workers", then, "--resume", "--out", name)["invariant"] is False
 
 
+def test_a_ring_that_goes_on_promises_no_more_than_it_can(lockstep):
+    train(lockstep, "--workers", 2, "--algorithm", "ring", "--checkpoint-every", 1, "--out", "run")
+    newest = sorted((lockstep.folder / "run/checkpoints").iterdir())[-1]
+    newest.unlink()  # as if the run had been killed after step 2
+    outcome = lockstep.run("train", "mnist-mlp", "--data", "synthetic", "--workers", 3, "--resume",
+                           "--no-report", "--out", "run", status=0)
+    assert ("with ring only for the workers that each step had (since step 2: 3 workers): "
+            "params_sha256" in outcome.out)
+
+
 def test_a_local_run_goes_on_with_workers_when_told_so(lockstep):
     alone = train(lockstep, "--kvstore", "local", "--out", "run")
     resume = ["--workers", 2, "--resume", "--out", "run"]

@@ -213,9 +213,10 @@ FitResult Fit::run() {
 // Different processors, or different files, show before the first step.
 void Fit::compare_bits() {
   kvstore::Exchange* exchange = parts_.options.exchange;
-  if (exchange == nullptr || exchange->workers() == 1) return;
-  result_.same_bits =
-      have_same_bits(*exchange, engine_->probe(), parts_.options.allow_different_bits);
+  if (exchange != nullptr && exchange->workers() > 1)
+    state_.same_bits &=
+        have_same_bits(*exchange, engine_->probe(), parts_.options.allow_different_bits);
+  result_.same_bits = state_.same_bits;
 }
 
 // An evaluation that was interrupted is made now: its checkpoint was written without it.

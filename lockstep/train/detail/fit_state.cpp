@@ -40,11 +40,9 @@ std::string rule_of(const optim::Optimizer& optimizer) {
 std::string FitState::to_json() const {
   json records = json::array();
   for (const EvaluationRecord& record : history) records.push_back(json_of(record));
-  return json{{"loss_sum", loss_sum},
-              {"accuracy_sum", accuracy_sum},
-              {"last_loss", last_loss},
-              {"last_accuracy", last_accuracy},
-              {"history", records}}
+  return json{{"loss_sum", loss_sum},   {"accuracy_sum", accuracy_sum},
+              {"last_loss", last_loss}, {"last_accuracy", last_accuracy},
+              {"history", records},     {"same_bits", same_bits}}
       .dump();
 }
 
@@ -57,6 +55,7 @@ FitState FitState::from_json(const std::string& text, const std::string& place) 
     state.last_loss = number(value.at("last_loss"));
     state.last_accuracy = number(value.at("last_accuracy"));
     for (const json& record : value.at("history")) state.history.push_back(record_from(record));
+    state.same_bits = value.value("same_bits", true);  // older checkpoints do not say
     return state;
   } catch (const json::exception&) {
     throw Corrupt("{}: the checkpoint has no sums and history of a training run", place);

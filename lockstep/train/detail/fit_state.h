@@ -17,6 +17,7 @@ struct FitState {
   double last_loss = 0.0;  // mean over the last whole epoch
   double last_accuracy = 0.0;
   std::vector<EvaluationRecord> history;
+  bool same_bits = true;  // of all workers that the run has had
 
   std::string to_json() const;
   // Throws Corrupt that begins with `place`.
