@@ -20,6 +20,16 @@ RendezvousOptions rendezvous_options(const Place& place, const JobOptions& optio
   return result;
 }
 
+// Members that connect by different means would look for each other in vain.
+void agree_on_transport(const comm::Bootstrap& bootstrap, const std::string& own) {
+  const std::vector<std::string> all = bootstrap.all_gather(own.empty() ? "auto" : own);
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw comm::Refused(fmt::format(
+          "transport: rank {} ({}) has {}, rank 0 ({}) has {}: all members need the same", rank,
+          bootstrap.hosts[rank], all[rank], bootstrap.hosts[0], all[0]));
+}
+
 comm::TransportKind kind_of(const std::string& transport) {
   return transport.empty() ? comm::TransportKind::automatic : comm::parse_transport(transport);
 }
@@ -39,15 +49,17 @@ struct Job::Impl {
     if (transport == "mpi")
       connect_by_mpi(place, options);
     else
-      connect(place, options, kind_of(transport));
+      connect(place, options, transport);
   }
 
-  void connect(const Place& place, const JobOptions& options, comm::TransportKind kind) {
+  void connect(const Place& place, const JobOptions& options, const std::string& transport) {
+    const comm::TransportKind kind = kind_of(transport);
     meeting = detail::meet(place, options.timeout);
     rendezvous = std::make_unique<Rendezvous>(rendezvous_options(meeting.place, options));
     meeting.file.reset();
-    communicator =
-        std::make_unique<comm::Communicator>(comm::connect_group(rendezvous->bootstrap(), kind));
+    const comm::Bootstrap bootstrap = rendezvous->bootstrap();
+    agree_on_transport(bootstrap, transport);
+    communicator = std::make_unique<comm::Communicator>(comm::connect_group(bootstrap, kind));
   }
 
   void connect_by_mpi(const Place& place, const JobOptions& options) {

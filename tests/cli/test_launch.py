@@ -108,6 +108,15 @@ def test_the_secret_is_on_no_command_line(lockstep):
     assert outcome.out.strip() == "0"
 
 
+def test_workers_with_different_transports_are_told_so(lockstep):
+    words = " ".join(map(str, FEW))
+    outcome = lockstep.run("launch", "--workers", 2, "--", *shell(
+        f"test $LOCKSTEP_RANK = 0 || more=--secure; exec {PROGRAM} train mnist-mlp {words} $more"),
+        status=1, timeout=60)
+    assert "transport: rank 1 (" in outcome.err and "has zmq, rank 0 (" in outcome.err, outcome.err
+    assert "has auto: all members need the same" in outcome.err
+
+
 def test_a_failing_worker_is_named_with_its_last_lines_not_those_that_are_ended_then(lockstep):
     outcome = lockstep.run("launch", "--workers", 3, "--", *shell(
         'test $LOCKSTEP_RANK = 1 || exec sleep 100; echo trouble >&2; exit 7'), status=1, timeout=60)
