@@ -73,7 +73,10 @@ class Communicator {
 
   // The canonical tree sum (float32) over `shards` shards of which each rank has a contiguous,
   // maybe uneven, maybe empty range; the result is the same on every rank and for any ranges.
-  // `ranges`, of all ranks, where every rank knows them: else they ask each other.
+  // `ranges`, of all ranks, where every rank knows them: else they ask each other. All ranks give
+  // the same ranges, or none does. Shared memory notices and throws Aborted where they do not;
+  // other transports do not look, and the sum is wrong or the call ends by its deadline. So it is
+  // with lengths that differ, here and in all_reduce.
   void tree_sum(std::span<const TreeNode> nodes, std::int64_t shards, std::span<std::byte> result,
                 const CallOptions& options = {}, std::span<const ShardRange> ranges = {});
 

@@ -41,6 +41,7 @@ class Child {
       : pid_(std::exchange(other.pid_, -1)), pipe_(std::exchange(other.pipe_, -1)) {}
   Child& operator=(Child&&) = delete;
 
+  pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
 
   // "Kind: message" for an error, "signal N" when one ended it, "hangs" when it is not done in

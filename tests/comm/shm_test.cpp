@@ -1,116 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/transports/shm.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <thread>
 
-#include "tests/cluster/child.h"
+#include "tests/comm/shm_helpers.h"
 #include "tests/comm/worlds.h"
 #include "tests/message.h"
 
 namespace lockstep::comm {
 namespace {
 
-using namespace std::chrono_literals;
 using lockstep::testing::message_of;
-
-// The ends of the job's socket that rank 0 has, before all ranks have come.
-int ends_of(const std::string& job) {
-  std::ifstream file("/proc/net/unix");
-  int count = 0;
-  for (std::string line; std::getline(file, line);)
-    count += line.ends_with("@lockstep-" + job) ? 1 : 0;
-  return count;
-}
-
-void await_ends(const std::string& job, int count) {
-  while (ends_of(job) < count) std::this_thread::sleep_for(5ms);
-}
-
-TEST(Shm, ARankThatDoesNotComeIsNamed) {
-  const std::string job = random_job();
-  EXPECT_EQ(message_of<Timeout>([&] {
-              connect_shm({job, 0, 2, "here", 50ms});
-            }),
-            "connect: rank 1 on here has not come in time");
-  EXPECT_EQ(message_of<Timeout>([&] {
-              connect_shm({job, 1, 2, "here", 50ms});
-            }),
-            "connect: rank 0 on here has not come in time");
-}
-
-// Ranks 0 and 1 wait for rank 2, and one of them is killed.
-std::string heard_by_the_other(int victim) {
-  const std::string job = random_job();
-  std::vector<lockstep::testing::Child> ranks;
-  for (int rank = 0; rank < 2; ++rank)
-    ranks.emplace_back([&] {
-      connect_shm({job, rank, 3, "here", 60s});
-      return std::string("connected");
-    });
-  await_ends(job, 2);
-  std::this_thread::sleep_for(300ms);  // they have said who they are
-  ranks[static_cast<std::size_t>(victim)].signal(SIGKILL);
-  return ranks[static_cast<std::size_t>(1 - victim)].result(20s);
-}
-
-TEST(Shm, ARankThatIsKilledWhileOthersComeIsNamedAtOnce) {
-  EXPECT_EQ(heard_by_the_other(0),
-            "PeerLost: connect: rank 0 on here was lost: it ended before all had come");
-  EXPECT_EQ(heard_by_the_other(1),
-            "PeerLost: connect: rank 1 on here was lost: it ended before all had come");
-}
-
-TEST(Shm, WhatRankZeroGivesUpForIsHeardByTheOthers) {
-  const std::string job = random_job();
-  const std::string missed = "connect: rank 2 on here has not come in time";
-  std::jthread first([&] {
-    EXPECT_EQ(message_of<Timeout>([&] { connect_shm({job, 0, 3, "here", 2s}); }), missed);
-  });
-  EXPECT_EQ(message_of<Timeout>([&] { connect_shm({job, 1, 3, "here", 60s}); }), missed);
-}
-
-TEST(Shm, WrongOptionsAreRefused) {
-  EXPECT_EQ(message_of([] { connect_shm({"job", 2, 2}); }), "shm: got rank 2 of 2 ranks");
-  EXPECT_EQ(message_of([] {
-              connect_shm({"", 0, 1});
-            }),
-            "shm: the job's name is '', expected 1 to 80 characters");
-}
-
-TEST(Shm, AJobThatExistsIsRefused) {
-  const std::string job = random_job();
-  const std::jthread other([&] { connect_shm({job, 0, 2}); });
-  await_ends(job, 1);
-  EXPECT_EQ(message_of<IoError>([&] {
-              connect_shm({job, 0, 2});
-            }),
-            "shm: job '" + job + "': cannot be met: Address already in use");
-  connect_shm({job, 1, 2});
-}
-
-TEST(Shm, RanksThatDoNotAgreeOnTheirNumberAreRefused) {
-  const std::string job = random_job();
-  const std::jthread other([&] {
-    EXPECT_EQ(message_of<PeerLost>([&] {
-                connect_shm({job, 0, 2, "here"});
-              }),
-              "connect: rank 1 on here was lost: it ended before all had come");
-  });
-  const std::string message = message_of<InvalidArgument>([&] { connect_shm({job, 1, 3}); });
-  EXPECT_TRUE(message.starts_with("shm: rank 0 has 2 ranks and ")) << message;
-}
 
 void mix_memories(const std::string& job, int rank, std::size_t bytes) {
   Communicator comm(connect_shm({job, rank, 2}));
@@ -128,6 +32,76 @@ TEST(Shm, DataInTheGroupsMemoryOnSomeRanksOnlyIsRefusedOnAll) {
     const std::string job = random_job();
     std::jthread other(mix_memories, job, 1, bytes);
     mix_memories(job, 0, bytes);
+  }
+}
+
+// What both of two ranks say when their calls do not match.
+void expect_refused(const std::function<void(Communicator&)>& call, const std::string& expected) {
+  const std::string job = random_job();
+  const auto work = [&](int rank) {
+    Communicator comm(connect_shm({job, rank, 2}));
+    comm.barrier();
+    EXPECT_EQ(message_of<Aborted>([&] { call(comm); }), expected) << "rank " << rank;
+  };
+  const std::jthread other(work, 1);
+  work(0);
+}
+
+TEST(Shm, LengthsThatDifferAreRefusedOnBothRanks) {
+  const std::pair<std::size_t, std::size_t> lengths[] = {
+      {4, 8}, {1'024, 1'020}, {4, 1'600'000}, {20'000, 40'000}, {1'400'000, 1'600'000}};
+  for (const auto& [first, second] : lengths)
+    expect_refused(
+        [&](Communicator& comm) {
+          std::vector<std::byte> data(comm.rank() == 0 ? first : second);
+          comm.all_reduce(data, Element::float32, Reduction::sum);
+        },
+        fmt::format("all_reduce: rank 0 brings {} bytes and rank 1 {} bytes, expected the same of "
+                    "all ranks",
+                    first, second));
+}
+
+TEST(Shm, ABarrierOnOneRankAndAReductionOnTheOtherAreRefused) {
+  const auto call = [](Communicator& comm) {
+    std::vector<std::byte> data(8);
+    if (comm.rank() == 0) comm.all_reduce(data, Element::float32, Reduction::sum);
+    comm.barrier();
+  };
+  const std::string job = random_job();
+  const auto work = [&](int rank) {
+    Communicator comm(connect_shm({job, rank, 2}));
+    EXPECT_EQ(
+        message_of<Aborted>([&] { call(comm); }),
+        fmt::format("{}: rank 0 brings 8 bytes and rank 1 a barrier, expected the same of all "
+                    "ranks",
+                    rank == 0 ? "all_reduce" : "barrier"));
+  };
+  const std::jthread other(work, 1);
+  work(0);
+}
+
+// Zeros for the range that these give the rank, which may keep them to itself.
+void sum_zeros(Communicator& comm, const std::vector<ShardRange>& ranges, bool says,
+               std::size_t bytes) {
+  const std::vector<std::byte> zeros(bytes);
+  std::vector<std::byte> result(bytes);
+  std::vector<TreeNode> nodes;
+  for (const ShardRange& node : subtrees_in(8, ranges[static_cast<std::size_t>(comm.rank())]))
+    nodes.push_back({node.lo, node.hi, zeros});
+  comm.tree_sum(nodes, 8, result, {}, says ? std::span(ranges) : std::span<const ShardRange>());
+}
+
+TEST(Shm, RangesThatDoNotAgreeAreRefusedOnBothRanks) {
+  const std::string expected =
+      "tree_sum: rank 0 and rank 1 do not add up the same: their elements, reductions, shards or "
+      "ranges differ, or one gives no ranges";
+  const std::vector<ShardRange> even{{0, 4}, {4, 8}}, uneven{{0, 3}, {3, 8}};
+  for (const std::size_t bytes : {4'096, 20'000, 400'000}) {
+    expect_refused(
+        [&](Communicator& comm) { sum_zeros(comm, comm.rank() == 0 ? even : uneven, true, bytes); },
+        expected);
+    expect_refused([&](Communicator& comm) { sum_zeros(comm, even, comm.rank() == 0, bytes); },
+                   expected);
   }
 }
 
@@ -198,13 +172,6 @@ TEST(Shm, RanksOnOneCoreGetOnAndKeepTheCoresTheyMayUse) {
     }
 }
 
-// In a process of its own.
-bool shrink_memory(const char* size) {
-  return unshare(CLONE_NEWNS) == 0 &&
-         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-         mount("tmpfs", "/dev/shm", "tmpfs", 0, size) == 0;
-}
-
 // Adds up ones in memory that it asks for.
 bool adds_up(Communicator& comm) {
   const std::span<std::byte> memory = comm.allocate(16 << 20);
@@ -233,57 +200,9 @@ int allocate_in_little_memory() {
 // A rank that can open no file more.
 int allocate_without_files(const std::string& job) {
   Communicator comm(connect_shm({job, 1, 2}));
-  const int next = open("/dev/null", O_RDONLY);
-  const rlimit limit{static_cast<rlim_t>(next), static_cast<rlim_t>(next)};
-  setrlimit(RLIMIT_NOFILE, &limit);
-  close(next);
+  leave_files(0);
   return adds_up(comm) ? 0 : 1;
 }
-
-int connect_in_little_memory() {
-  if (!shrink_memory("size=1m")) return 77;
-  const std::string job = random_job();
-  std::atomic<int> clear = 0;
-  const auto work = [&](int rank) {
-    const std::string message = message_of<IoError>([&] { connect_shm({job, rank, 4}); });
-    const bool good = message.starts_with("/dev/shm: shared memory for 4 ranks needs ") &&
-                      message.find("1024 KB are free") != std::string::npos;
-    if (!good) fmt::print(stderr, "{}: {}\n", rank, message);
-    clear += good ? 1 : 0;
-  };
-  {
-    std::vector<std::jthread> ranks;
-    for (int rank = 0; rank < 4; ++rank) ranks.emplace_back(work, rank);
-  }
-  return clear == 4 ? 0 : 1;
-}
-
-// Whenever it is killed, there is nothing that could stay behind.
-int look_for_names() {
-  if (!shrink_memory("size=64m")) return 77;
-  const std::string job = random_job();
-  const std::jthread first([&] { connect_shm({job, 0, 3}); });
-  const std::jthread second([&] { connect_shm({job, 1, 3}); });
-  await_ends(job, 2);
-  const bool empty = std::filesystem::is_empty("/dev/shm");
-  connect_shm({job, 2, 3});
-  return empty && std::filesystem::is_empty("/dev/shm") ? 0 : 1;
-}
-
-void expect_in_process(int (*body)()) {
-  const pid_t pid = fork();
-  if (pid == 0) _exit(body());
-  int status = 0;
-  waitpid(pid, &status, 0);
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs the right to mount";
-  EXPECT_EQ(status, 0);
-}
-
-TEST(Shm, TooLittleSharedMemoryIsAnErrorThatSaysHowMuchIsNeeded) {
-  expect_in_process(connect_in_little_memory);
-}
-
-TEST(Shm, NothingInSharedMemoryHasANameWhileRanksConnect) { expect_in_process(look_for_names); }
 
 TEST(Shm, WhatCannotBeAllocatedForAllIsAllocatedForEach) {
   expect_in_process(allocate_in_little_memory);

@@ -18,9 +18,10 @@ constexpr auto kPoll = std::chrono::milliseconds(1);
 constexpr auto kFarewell = std::chrono::seconds(2);
 constexpr std::size_t kLongest = 1000;  // of a packet
 
-// What is said, each in a packet of its own. A guest says its rank first. An error has its rank and
-// its text after it.
-constexpr char kFile = 'f', kMapped = 'm', kGo = 'g', kLost = 'l', kTimeout = 't', kError = 'x';
+// What is said, each in a packet of its own. A guest says its rank first. An error, of either side,
+// has its rank and its text after it.
+constexpr char kFile = 'f', kMapped = 'm', kGo = 'g';
+constexpr char kLost = 'l', kTimeout = 't', kInvalid = 'i', kError = 'x';
 
 struct Address {
   sockaddr_un name{};
@@ -52,7 +53,8 @@ void say(const Socket& socket, const void* bytes, std::size_t count) {
   static_cast<void>(::send(socket.fd(), bytes, count, MSG_NOSIGNAL));
 }
 
-void say_with_file(const Socket& socket, int file) {
+// False, and errno, where it could not be said.
+bool say_with_file(const Socket& socket, int file) {
   char kind = kFile;
   iovec data{&kind, 1};
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
@@ -66,8 +68,10 @@ void say_with_file(const Socket& socket, int file) {
   head->cmsg_type = SCM_RIGHTS;
   head->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(head), &file, sizeof file);
-  ::sendmsg(socket.fd(), &message, MSG_NOSIGNAL);
+  return ::sendmsg(socket.fd(), &message, MSG_NOSIGNAL) >= 0;
 }
+
+bool is_gone(int error) { return error == EPIPE || error == ECONNRESET; }
 
 int file_in(msghdr& message) {
   int file = -1;
@@ -94,12 +98,16 @@ int name_of(const ShmOptions& options, int rank) {
                  name, options.host, "connect");
 }
 
+char kind_of(const Error& error) {
+  if (dynamic_cast<const Timeout*>(&error) != nullptr) return kTimeout;
+  if (dynamic_cast<const CommError*>(&error) != nullptr) return kLost;
+  return dynamic_cast<const InvalidArgument*>(&error) != nullptr ? kInvalid : kError;
+}
+
 std::string packet_of(const Error& error) {
   const auto* comm = dynamic_cast<const CommError*>(&error);
   const int rank = comm == nullptr ? -1 : comm->rank();
-  std::string packet(1, comm == nullptr                                 ? kError
-                        : dynamic_cast<const Timeout*>(comm) != nullptr ? kTimeout
-                                                                        : kLost);
+  std::string packet(1, kind_of(error));
   packet.append(reinterpret_cast<const char*>(&rank), sizeof rank);
   return (packet + error.what()).substr(0, kLongest);
 }
@@ -111,13 +119,14 @@ void raise_error_in(std::string_view packet, const std::string& host) {
   const std::string text(packet.substr(1 + sizeof rank));
   if (packet[0] == kLost) throw PeerLost(text, rank, host, "connect");
   if (packet[0] == kTimeout) throw Timeout(text, rank, host, "connect");
+  if (packet[0] == kInvalid) throw InvalidArgument("{}", text);
   if (packet[0] == kError) throw IoError("{}", text);
 }
 
 }  // namespace
 
 ShmHost::ShmHost(const ShmOptions& options, Deadline deadline)
-    : options_(options), deadline_(deadline), listener_(make_socket()) {
+    : options_(options), deadline_(deadline), listener_(make_socket()), spare_(make_socket()) {
   const Address address(options.job);
   if (::bind(listener_.fd(), address.get(), address.length) != 0 ||
       ::listen(listener_.fd(), options.size) != 0)
@@ -125,12 +134,15 @@ ShmHost::ShmHost(const ShmOptions& options, Deadline deadline)
 }
 
 void ShmHost::share(int file) {
-  while (!are_all(true)) {
-    if (Clock::now() > deadline_) give_up();
+  while (!have_all_mapped()) {
+    const bool is_late = Clock::now() > deadline_;
     wait(deadline_);
-    let_in();
+    if (const int error = let_in(); error != 0)
+      throw IoError("shm: rank {}: the others cannot be let in: {}", name_of(options_, 0),
+                    std::strerror(error));
     for (Guest& guest : guests_) hear(guest, file);
     std::erase_if(guests_, [](const Guest& guest) { return !guest.socket; });
+    if (is_late && !have_all_mapped()) give_up();
   }
   for (const Guest& guest : guests_)
     if (guest.rank > 0) say(guest.socket, &kGo, 1);
@@ -139,21 +151,20 @@ void ShmHost::share(int file) {
 void ShmHost::send_away(const Error& error) {
   const Deadline end = std::min<Deadline>(deadline_, Clock::now() + kFarewell);
   const std::string message = packet_of(error);
-  while (!are_all(false) && Clock::now() < end) {
-    wait(end);
-    let_in();
-    for (Guest& guest : guests_) hear(guest, -1);
+  spare_.close();
+  for (int told = 0; true; wait(end)) {
+    if (let_in() != 0) std::this_thread::sleep_for(kPoll);
+    for (const Guest& guest : guests_)
+      if (guest.socket) say(guest.socket, message.data(), message.size());
+    told += static_cast<int>(guests_.size());
+    guests_.clear();
+    if (told >= options_.size - 1 || Clock::now() >= end) return;
   }
-  for (const Guest& guest : guests_)
-    if (guest.socket) say(guest.socket, message.data(), message.size());
 }
 
-// Those who come, or those who have mapped the file.
-bool ShmHost::are_all(bool mapped) const {
-  const auto count = std::count_if(guests_.begin(), guests_.end(), [&](const Guest& guest) {
-    return guest.rank > 0 && (guest.has_mapped || !mapped);
-  });
-  return count == options_.size - 1;
+bool ShmHost::have_all_mapped() const {
+  return std::count_if(guests_.begin(), guests_.end(),
+                       [](const Guest& guest) { return guest.has_mapped; }) == options_.size - 1;
 }
 
 void ShmHost::wait(Deadline deadline) const {
@@ -163,45 +174,56 @@ void ShmHost::wait(Deadline deadline) const {
   ::poll(watched.data(), watched.size(), poll_milliseconds(deadline));
 }
 
-void ShmHost::let_in() {
+// Those who wait at the door. Returns why somebody cannot be let in, or 0.
+int ShmHost::let_in() {
   while (true) {
     Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket) return;
+    if (!socket && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (!socket) return errno == EAGAIN ? 0 : errno;
     if (is_ours(socket)) guests_.push_back({std::move(socket)});
   }
 }
 
-// Without a file nobody is asked for more than who it is.
 void ShmHost::hear(Guest& guest, int file) {
-  if (!guest.socket) return;
-  int rank = -1;
-  const ssize_t got = ::recv(guest.socket.fd(), &rank, sizeof rank, 0);
+  char text[kLongest];
+  const ssize_t got = ::recv(guest.socket.fd(), text, sizeof text, 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got == sizeof rank && guest.rank < 0) return welcome(guest, rank, file);
+  int rank = -1;
+  if (got == sizeof rank && guest.rank < 0) {
+    std::memcpy(&rank, text, sizeof rank);
+    return welcome(guest, rank, file);
+  }
   if (got == 1 && guest.rank > 0) {
     guest.has_mapped = true;
     return;
   }
   guest.socket.close();
-  if (guest.rank > 0 && file >= 0) throw_lost(options_, guest.rank);
+  if (guest.rank < 0) return;
+  if (got > 0) raise_error_in({text, static_cast<std::size_t>(got)}, options_.host);
+  throw_lost(options_, guest.rank);
 }
 
 void ShmHost::welcome(Guest& guest, int rank, int file) {
-  const auto is_there = [&](const Guest& other) { return other.rank == rank; };
-  if (rank < 1 || rank >= options_.size || std::any_of(guests_.begin(), guests_.end(), is_there))
-    return guest.socket.close();
+  if (rank < 1 || rank >= options_.size || find(rank) != nullptr) return guest.socket.close();
   guest.rank = rank;
-  if (file >= 0) say_with_file(guest.socket, file);
+  if (!say_with_file(guest.socket, file) && !is_gone(errno))
+    throw IoError("shm: rank {}: the group's file cannot be handed to rank {}: {}",
+                  name_of(options_, 0), name_of(options_, rank), std::strerror(errno));
 }
 
+const ShmHost::Guest* ShmHost::find(int rank) const {
+  const auto guest = std::find_if(guests_.begin(), guests_.end(),
+                                  [&](const Guest& one) { return one.rank == rank; });
+  return guest == guests_.end() ? nullptr : &*guest;
+}
+
+// Who has not come at all is to blame before those who have.
 void ShmHost::give_up() const {
-  int missing = 1;
-  const auto has_come = [&](const Guest& guest) {
-    return guest.rank == missing && guest.has_mapped;
-  };
-  while (missing + 1 < options_.size && std::any_of(guests_.begin(), guests_.end(), has_come))
-    ++missing;
-  throw_missed(options_, missing);
+  for (int rank = 1; rank < options_.size; ++rank)
+    if (find(rank) == nullptr) throw_missed(options_, rank);
+  int slow = 1;
+  while (slow + 1 < options_.size && find(slow)->has_mapped) ++slow;
+  throw_missed(options_, slow);
 }
 
 ShmGuest::ShmGuest(const ShmOptions& options, Deadline deadline)
@@ -213,6 +235,7 @@ ShmGuest::ShmGuest(const ShmOptions& options, Deadline deadline)
 void ShmGuest::connect() {
   const Address address(options_.job);
   while (true) {
+    socket_.close();
     socket_ = make_socket();
     if (::connect(socket_.fd(), address.get(), address.length) == 0) break;
     if (Clock::now() > deadline_) throw_missed(options_, 0);
@@ -223,17 +246,22 @@ void ShmGuest::connect() {
 }
 
 int ShmGuest::take_file() {
-  const int file = receive();
+  const int file = receive([] { return 0; });
   if (file < 0) throw_lost(options_, 0);
   return file;
 }
 
-void ShmGuest::await_all() {
+void ShmGuest::await_all(const std::function<int()>& missing) {
   say(socket_, &kMapped, 1);
-  receive();
+  receive(missing);
 }
 
-int ShmGuest::receive() {
+void ShmGuest::leave(const Error& error) {
+  const std::string message = packet_of(error);
+  say(socket_, message.data(), message.size());
+}
+
+int ShmGuest::receive(const std::function<int()>& missing) {
   char text[kLongest];
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
   iovec data{text, sizeof text};
@@ -243,14 +271,19 @@ int ShmGuest::receive() {
   message.msg_control = space;
   message.msg_controllen = sizeof space;
   ssize_t got = -1;
-  while ((got = ::recvmsg(socket_.fd(), &message, MSG_CMSG_CLOEXEC)) < 0 &&
-         (errno == EAGAIN || errno == EINTR)) {
-    if (Clock::now() > deadline_) throw_missed(options_, 0);
+  while ((got = ::recvmsg(socket_.fd(), &message, MSG_CMSG_CLOEXEC)) < 0) {
+    // Rank 0 left without having read everything: its last word comes after this error.
+    if (errno == ECONNRESET || errno == EINTR) continue;
+    if (errno != EAGAIN) break;
+    if (Clock::now() > deadline_) throw_missed(options_, missing());
     pollfd watched{socket_.fd(), POLLIN, 0};
     ::poll(&watched, 1, poll_milliseconds(deadline_));
   }
   if (got <= 0) throw_lost(options_, 0);
   raise_error_in({text, static_cast<std::size_t>(got)}, options_.host);
+  if ((message.msg_flags & MSG_CTRUNC) != 0)
+    throw IoError("shm: rank {}: the group's file cannot be taken: {}",
+                  name_of(options_, options_.rank), std::strerror(EMFILE));
   return file_in(message);
 }
 

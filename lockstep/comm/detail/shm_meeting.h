@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,16 +12,17 @@ namespace lockstep::comm::detail {
 
 // How the ranks of a host come to share a file that has no name: rank 0 listens on a socket named
 // after the job (abstract: it vanishes with its process), and hands the file to those who come. Who
-// goes before all are there, is noticed by the end of its connection. Only processes of the same
-// user are talked to.
+// goes before all are there says why, or is noticed by the end of its connection; the others hear
+// the same. Only processes of the same user are talked to.
 
-// Rank 0's side. All calls throw Timeout or PeerLost, which name the rank that is missed.
+// Rank 0's side.
 class ShmHost {
  public:
   // Throws IoError.
   ShmHost(const ShmOptions& options, Deadline deadline);
 
-  // Returns when everybody has said that they have mapped the file, and has been told so.
+  // Returns when everybody has said that they have mapped the file, and has been told so. Throws
+  // Timeout or PeerLost, which name the rank that is missed, what another rank left with, IoError.
   void share(int file);
   // Tells those who are there, or come within a moment, why there will be no group.
   void send_away(const Error& error);
@@ -31,16 +33,18 @@ class ShmHost {
     int rank = -1;  // as long as it has not said
     bool has_mapped = false;
   };
-  bool are_all(bool mapped) const;
+  bool have_all_mapped() const;
   void wait(Deadline deadline) const;
-  void let_in();
+  int let_in();
   void hear(Guest& guest, int file);
   void welcome(Guest& guest, int rank, int file);
+  const Guest* find(int rank) const;
   [[noreturn]] void give_up() const;
 
   const ShmOptions& options_;
   Deadline deadline_;
   Socket listener_;
+  Socket spare_;  // closed to have room for those who are sent away
   std::vector<Guest> guests_;
 };
 
@@ -49,15 +53,19 @@ class ShmGuest {
  public:
   ShmGuest(const ShmOptions& options, Deadline deadline);
 
-  // The group's file, for the caller to close. Throws Timeout, PeerLost, or rank 0's own error.
+  // The group's file, for the caller to close. Throws Timeout, PeerLost, IoError, or what rank 0
+  // gave up for.
   int take_file();
-  // Tells rank 0 that this one has mapped it, and returns when all have.
-  void await_all();
+  // Tells rank 0 that this one has mapped it, and returns when all have. `missing` is a rank to
+  // name when they have not in time.
+  void await_all(const std::function<int()>& missing);
+  // Tells rank 0, and it all others, why this one goes.
+  void leave(const Error& error);
 
  private:
   void connect();
   // A file, or -1.
-  int receive();
+  int receive(const std::function<int()>& missing);
 
   const ShmOptions& options_;
   Deadline deadline_;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lockstep/comm/algorithms/call.h"
+#include "lockstep/comm/detail/shm_mark.h"
 #include "lockstep/comm/fold.h"
 
 // Two ranks take most of their time for cache lines to come from the other core, and a core has
@@ -40,12 +41,13 @@ class ShmPair {
         chunks_((count_ + width_ - 1) / width_),
         turned_(tree.result.size() > kTurning && progress.calls % 2 == 1) {}
 
-  void run(const std::function<void()>& met) {
+  void run(const ShmMark& mark, const std::function<void()>& met) {
     await(&ShmRank::finished, progress_.chunk);
     for (std::size_t step = 0; step < chunks_ + 2 * kLag; ++step) {
       if (step >= kLag) await(&ShmRank::staged, number(step - kLag));
       if (step == kLag) met();
       work(step);
+      if (step == 0) leave_mark(call_, number(0), mark);
       if (step + 1 < chunks_ + kLag)
         publish(number(step));
       else if (step + 1 == chunks_ + kLag)
@@ -134,8 +136,8 @@ class ShmPair {
 }  // namespace
 
 void shm_pair_reduce(const ShmCall& call, const TreeCall& tree, ShmProgress& progress,
-                     const std::function<void()>& met) {
-  ShmPair(call, tree, progress).run(met);
+                     const ShmMark& mark, const std::function<void()>& met) {
+  ShmPair(call, tree, progress).run(mark, met);
 }
 
 }  // namespace lockstep::comm

@@ -7,6 +7,7 @@
 
 #include "lockstep/comm/algorithms/call.h"
 #include "lockstep/comm/algorithms/tree.h"
+#include "lockstep/comm/detail/shm_mark.h"
 #include "lockstep/comm/detail/shm_pair.h"
 
 // A reduction in the canonical tree's order by ranks that see each other's memory. The data goes in
@@ -53,15 +54,18 @@ class ShmReduction {
         tree_(tree),
         progress_(progress),
         size_(element_size(tree.element)),
-        count_(tree.result.size() / size_) {}
+        count_(tree.result.size() / size_),
+        mark_{tree.result.size(), 0} {}
 
   void run() {
     if (tree_.ranges.empty()) return run_unknown();
     plan(tree_.ranges);
+    mark_.plan = progress_.plan;
     if (tree_.result.size() < kDirect) return run_chunks();
     show();
     if (share(call_.rank).result == 0) return run_chunks();
-    meet();
+    shm_barrier(call_, progress_, mark_);
+    check_memory();
     run_direct();
   }
 
@@ -70,9 +74,10 @@ class ShmReduction {
   std::size_t me() const { return static_cast<std::size_t>(call_.rank); }
 
   void run_unknown() {
+    mark_.plan = hash_plan(tree_, {});
     if (most_nodes(tree_.shards) * tree_.result.size() <= kStageBytes) return run_at_once();
     show();
-    shm_barrier(call_, progress_);
+    shm_barrier(call_, progress_, mark_);
     plan(read_ranges());
     const bool direct = ranks_with_memory() == call_.size;
     shown_ = false;  // whoever has none goes over the stages with everybody
@@ -109,11 +114,15 @@ class ShmReduction {
   void check_memory() const {
     const int count = shown_ ? ranks_with_memory() : 0;
     if (count == 0 || count == call_.size) return;
-    call_.waiter.fail(
-        ShmVerdict::Kind::aborted, call_.rank,
-        fmt::format("{} of {} ranks have their data in the group's memory, expected all or none",
-                    count, call_.size));
-    call_.waiter.check_verdict(call_.operation);
+    fail_all(call_, fmt::format("{} of {} ranks have their data in the group's memory, expected "
+                                "all or none",
+                                count, call_.size));
+  }
+
+  // All others have begun the call, and nothing of the result is written yet.
+  void check_call(std::uint64_t number) const {
+    compare_marks(call_, number, mark_);
+    check_memory();
   }
 
   void plan(std::span<const ShardRange> ranges) {
@@ -136,6 +145,7 @@ class ShmReduction {
     }
     p.first.push_back(nodes.size());
     p.fold.emplace(plan_rest(tree_.shards, nodes), tree_.element, tree_.reduction);
+    p.plan = hash_plan(tree_, ranges);
   }
 
   // Little data and a range that the others do not know yet travel together.
@@ -145,6 +155,7 @@ class ShmReduction {
     show();
     stage(0);
     await(call_, &ShmRank::staged, number(0));
+    compare_marks(call_, number(0), mark_);
     const std::vector<ShardRange> ranges = read_ranges();
     try {
       plan(ranges);
@@ -168,7 +179,7 @@ class ShmReduction {
     sliced_ = call_.size > 1 && tree_.result.size() >= kSliced;
     const bool is_pair = call_.size == 2 && most == 1 && progress_.first.back() == 2;
     if (sliced_ && is_pair && !call_.segment.is_crowded())
-      return shm_pair_reduce(call_, tree_, progress_, [this] { check_memory(); });
+      return shm_pair_reduce(call_, tree_, progress_, mark_, [this] { check_call(number(0)); });
     // Where ranks share cores each wait costs a change of process: fewer waits, longer chunks.
     const std::size_t wanted = call_.segment.is_crowded() ? kStageBytes : kChunk;
     const std::size_t bytes = std::min(wanted, kStageBytes / most) / 64 * 64;
@@ -182,17 +193,6 @@ class ShmReduction {
     progress_.chunk += chunks;
   }
 
-  // A chunk of which nothing is staged.
-  void meet() {
-    ShmRank& own = call_.segment.rank(call_.rank);
-    own.finished.store(number(0));
-    publish(call_, &ShmRank::staged, number(0));
-    await(call_, &ShmRank::staged, number(0));
-    check_memory();
-    own.reduced.store(number(0));
-    ++progress_.chunk;
-  }
-
   void run_direct() {
     const Slice own = slice({0, count_}, call_.rank);
     const std::size_t begin = own.begin * size_;
@@ -201,8 +201,7 @@ class ShmReduction {
       if (rank != call_.rank) copies_.push_back(call_.memory.at(rank, share(rank).result) + begin);
     }
     progress_.fold->run(sources_, tree_.result.data() + begin, own.count(), copies_);
-    shown_ = false;
-    meet();
+    shm_barrier(call_, progress_, mark_);
   }
 
   Slice part(std::size_t chunk) const { return piece({0, count_}, chunk * width_, width_); }
@@ -229,12 +228,13 @@ class ShmReduction {
       std::memcpy(to + own.end * size_, from + own.end * size_, (whole.count() - own.end) * size_);
       to += width_ * size_;
     }
+    if (chunk == 0) leave_mark(call_, number, mark_);
     publish(call_, &ShmRank::staged, number);
   }
 
   void reduce(std::size_t chunk) {
     await(call_, &ShmRank::staged, number(chunk));
-    if (chunk == 0) check_memory();
+    if (chunk == 0) check_call(number(0));
     add(chunk);
     publish(call_, sliced_ ? &ShmRank::reduced : &ShmRank::finished, number(chunk));
   }
@@ -276,6 +276,7 @@ class ShmReduction {
   ShmProgress& progress_;
   std::size_t size_;
   std::size_t count_;
+  ShmMark mark_;
   std::size_t width_ = 0;  // elements of a chunk
   bool sliced_ = false;
   bool shown_ = false;  // where the data lies, and the others have not been asked
@@ -289,14 +290,16 @@ void shm_tree_reduce(const ShmCall& call, const TreeCall& tree, ShmProgress& pro
   ShmReduction(call, tree, progress).run();
 }
 
-// A chunk without data.
-void shm_barrier(const ShmCall& call, ShmProgress& progress) {
+// A chunk of which nothing is staged.
+void shm_barrier(const ShmCall& call, ShmProgress& progress, const ShmMark& mark) {
   const std::uint64_t number = ++progress.chunk;
   ShmRank& own = call.segment.rank(call.rank);
   own.finished.store(number);
   own.reduced.store(number);
+  leave_mark(call, number, mark);
   publish(call, &ShmRank::staged, number);
   await(call, &ShmRank::staged, number);
+  compare_marks(call, number, mark);
 }
 
 }  // namespace lockstep::comm

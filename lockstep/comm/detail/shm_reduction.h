@@ -29,9 +29,10 @@ struct ShmProgress {
   std::vector<ShardRange> ranges;
   std::vector<std::size_t> first;  // each rank's first node, and the number of all
   std::optional<Fold> fold;
+  std::uint64_t plan = 0;  // its hash
 };
 
 void shm_tree_reduce(const ShmCall& call, const TreeCall& tree, ShmProgress& progress);
-void shm_barrier(const ShmCall& call, ShmProgress& progress);
+void shm_barrier(const ShmCall& call, ShmProgress& progress, const ShmMark& mark = {0, 0});
 
 }  // namespace lockstep::comm

@@ -18,7 +18,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::uint64_t kShmMagic = 0x316d68734b434f4c;  // the layout's version is in it
+constexpr std::uint64_t kShmMagic = 0x326d68734b434f4c;  // the layout's version is in it
 constexpr std::size_t kPage = 4096;
 
 int usable_cores() {
@@ -119,13 +119,29 @@ void ShmSegment::write_header() {
 
 void ShmSegment::join(const ShmOptions& options, Deadline deadline) {
   detail::ShmGuest meeting(options, deadline);
-  const ShmFile file(meeting.take_file());
-  map(file.number);
+  try {
+    const ShmFile file(meeting.take_file());
+    map(file.number);
+    check_header(options);
+    rank(options.rank).pid = getpid();
+    meeting.await_all([this] { return first_missing(); });
+  } catch (const Error& error) {
+    meeting.leave(error);
+    throw;
+  }
+}
+
+void ShmSegment::check_header(const ShmOptions& options) const {
   if (header().ready.load() != kShmMagic || header().size != size_ || header().bytes != bytes_)
-    throw InvalidArgument("shm: rank 0 has {} ranks and {} bytes, this rank {} and {}",
-                          header().size, header().bytes, size_, bytes_);
-  rank(options.rank).pid = getpid();
-  meeting.await_all();
+    throw InvalidArgument("shm: rank 0 has {} ranks and {} bytes, rank {} has {} and {}",
+                          header().size, header().bytes, options.rank, size_, bytes_);
+}
+
+// When all have come, it is rank 0 that has not said so.
+int ShmSegment::first_missing() const {
+  for (int i = 1; i < size_; ++i)
+    if (rank(i).pid == 0) return i;
+  return 0;
 }
 
 ShmRank& ShmSegment::rank(int rank) const {

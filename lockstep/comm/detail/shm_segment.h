@@ -30,6 +30,14 @@ struct ShmHeader {
   alignas(kCacheLine) ShmVerdict verdict;
 };
 
+// What a rank does in a call, to be compared with what the others do.
+struct ShmMark {
+  std::uint64_t bytes;  // of the result; 0: a barrier
+  std::uint64_t plan;   // a hash of shards, ranges, element and reduction
+  bool operator==(const ShmMark&) const = default;
+};
+inline constexpr std::size_t kMarks = 3;  // a rank is at most two calls ahead of what is compared
+
 struct ShmRank {
   std::atomic<std::int32_t> pid;      // 0 before it has come
   std::atomic<std::uint32_t> closed;  // it left in good order
@@ -41,7 +49,9 @@ struct ShmRank {
   // Where it ran when it last published something, or -1.
   alignas(kCacheLine) std::atomic<std::int32_t> core;
   // Reductions: the last chunk that it has staged, has reduced its slice of, has done with.
+  // The marks of the calls that began with a chunk are in the line that is looked at anyway.
   alignas(kCacheLine) std::atomic<std::uint64_t> staged;
+  ShmMark marks[kMarks];
   alignas(kCacheLine) std::atomic<std::uint64_t> reduced;
   alignas(kCacheLine) std::atomic<std::uint64_t> finished;
   // What it brings to this call and brought to the one before.
@@ -83,6 +93,8 @@ class ShmSegment {
   void join(const ShmOptions& options, Deadline deadline);
   int make_file() const;
   void write_header();
+  void check_header(const ShmOptions& options) const;
+  int first_missing() const;
   void map(int file);
 
   int size_;
