@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <sstream>
 
+#include "lockstep/cluster/detail/differences.h"
 #include "lockstep/cluster/detail/fields.h"
 #include "lockstep/cluster/detail/session.h"
 
@@ -46,37 +46,6 @@ struct Failure {
     throw comm::Refused(text);
   }
 };
-
-// One line of a configuration: `"seed": 1,` of a JSON object, or anything else.
-struct Item {
-  std::string key, value;
-  explicit Item(const std::string& line) {
-    const std::size_t begin = line.find_first_not_of(' '), end = line.find_last_not_of(", ");
-    if (begin == std::string::npos) return;
-    value = line.substr(begin, end + 1 - begin);
-    const std::size_t colon = value.find("\": ");
-    if (value[0] != '"' || colon == std::string::npos) return;
-    key = value.substr(1, colon - 1);
-    value = value.substr(colon + 3);
-  }
-};
-
-// "seed is 1, not 0; dtype is ..." A configuration may be a hash, or a line for each item.
-std::string differences(const std::string& own, const std::string& others) {
-  std::istringstream left(own), right(others);
-  std::string result;
-  while (left || right) {
-    std::string one, other;
-    std::getline(left, one);
-    std::getline(right, other);
-    if (one == other) continue;
-    const Item a(one), b(other);
-    if (a.key != b.key) return fmt::format("it is {}, not {}", own, others);
-    result += fmt::format("{}{} is {}, not {}", result.empty() ? "" : "; ",
-                          a.key.empty() ? "it" : a.key, a.value, b.value);
-  }
-  return result;
-}
 
 }  // namespace
 
@@ -169,7 +138,7 @@ struct Coordinator::Impl {
     if (member.version != other.version) differ("its version", member.version, other.version);
     if (member.configuration != other.configuration)
       refuse(member, fmt::format("its configuration differs from that of {}: {}", other.title(),
-                                 differences(member.configuration, other.configuration)));
+                                 detail::differences(member.configuration, other.configuration)));
     if (member.wish >= 0 && member.wish == other.wish)
       refuse(member, fmt::format("rank {} is {}'s already", member.wish, other.host));
   }

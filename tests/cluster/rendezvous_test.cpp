@@ -305,9 +305,9 @@ TEST(Rendezvous, OfConfigurationsThatDifferEachItemIsNamed) {
     return report(second);
   });
   const std::string outcome = run(coordinator);
-  const bool in_order = outcome.find("seed is 2, not 1; batch is 32, not 64") != std::string::npos;
+  const bool in_order = outcome.find("batch is 32, not 64; seed is 2, not 1") != std::string::npos;
   EXPECT_TRUE(in_order ||
-              outcome.find("seed is 1, not 2; batch is 64, not 32") != std::string::npos)
+              outcome.find("batch is 64, not 32; seed is 1, not 2") != std::string::npos)
       << outcome;
   EXPECT_EQ(outcome.find("recipe"), std::string::npos) << outcome;
   EXPECT_EQ(one.result(), outcome);
