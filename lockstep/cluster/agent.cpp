@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <deque>
 #include <exception>
 #include <filesystem>
 
@@ -23,6 +24,10 @@ using detail::FrameKind;
 
 // The launcher went away.
 struct Gone {};
+// It may still be there, but is not heard.
+struct Silent {};
+// A signal asks us to end.
+struct Stopped {};
 
 // As sshd says it: "client port server port".
 std::string launcher_address() {
@@ -52,10 +57,11 @@ class Agent {
     ::fcntl(options.output, F_SETFL, O_NONBLOCK);
   }
 
-  void run() {
+  [[noreturn]] void run() {
     write(detail::kAgentMark);
     say(FrameKind::hello, FieldWriter().text(version()).text(launcher_address()));
-    while (!signals_.next()) {
+    while (true) {
+      check_signals();
       wait();
       listen();
       children_.move_on();
@@ -64,23 +70,37 @@ class Agent {
   }
 
  private:
+  void check_signals() const {
+    if (signals_.next()) throw Stopped();
+  }
+
   void wait() const {
     std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}, {options_.input, POLLIN, 0}};
     children_.watch(watched);
     ::poll(watched.data(), watched.size(), 1000);
   }
 
-  // Whenever the others expect a word from us. Throws Gone when none came from the launcher.
+  // Whenever the others expect a word from us. Throws Silent when none came from the launcher.
   bool live() {
     if (!silence_.goes_on()) return false;
-    if (silence_.is_too_long() && !options_.has_terminal) throw Gone();
+    if (silence_.is_too_long() && !options_.has_terminal) throw Silent();
     children_.reassure();
     return true;
   }
 
   void listen() {
     take_input();
-    while (const auto frame = reader_.next()) obey(*frame);
+    hear_signals();
+    for (; !tasks_.empty(); tasks_.pop_front()) start(detail::AgentTask::from(tasks_.front()));
+  }
+
+  // The others' words wait: whoever obeys them may have something to say.
+  void hear_signals() {
+    while (const auto frame = reader_.next()) {
+      if (frame->kind == FrameKind::start) tasks_.push_back(frame->fields);
+      if (frame->kind == FrameKind::signal)
+        children_.signal(static_cast<int>(detail::FieldReader(frame->fields).number()));
+    }
   }
 
   void take_input() {
@@ -94,12 +114,6 @@ class Agent {
     reader_.append({block, static_cast<std::size_t>(got)});
   }
 
-  void obey(const detail::Frame& frame) {
-    if (frame.kind == FrameKind::start) start(detail::AgentTask::from(frame.fields));
-    if (frame.kind == FrameKind::signal)
-      children_.signal(static_cast<int>(detail::FieldReader(frame.fields).number()));
-  }
-
   void start(const detail::AgentTask& task) {
     try {
       for (const int rank : task.ranks) {
@@ -110,8 +124,6 @@ class Agent {
         child.mask = signals_.mask_before();
         children_.start(child);
       }
-    } catch (const Gone&) {
-      throw;
     } catch (const std::exception& error) {
       say(FrameKind::failure, FieldWriter().text(error.what()));
     }
@@ -122,26 +134,43 @@ class Agent {
   void write(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t written = ::write(options_.output, bytes.data(), bytes.size());
-      if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
-      if (written < 0 && errno == EAGAIN) await_room();
-      if (written == 0 || (written < 0 && errno != EAGAIN && errno != EINTR)) throw Gone();
+      if (written > 0)
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+      else if (written < 0 && errno == EAGAIN)
+        await_room();
+      else if (written == 0 || errno != EINTR)
+        throw Gone();
     }
   }
 
-  // Whoever reads the launcher's output may take their time, but the launcher must be there.
+  // Whoever reads the launcher's output may take their time, but the launcher must be there, and
+  // can stop the workers meanwhile.
   void await_room() {
-    pollfd watched[] = {{options_.output, POLLOUT, 0}, {options_.input, POLLIN, 0}};
-    ::poll(watched, 2, 1000);
+    pollfd watched[] = {
+        {options_.output, POLLOUT, 0}, {options_.input, POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
+    ::poll(watched, 3, 1000);
+    check_signals();
     take_input();
+    hear_signals();
     live();
   }
 
   AgentOptions options_;
   detail::SignalQueue signals_;
   detail::FrameReader reader_;
+  std::deque<std::string> tasks_;  // to be started, once nothing is being written
   detail::Silence silence_;
   detail::Children children_;
 };
+
+// ssh takes it to a launcher that was only stopped, or held up.
+void say_silent(const AgentOptions& options) {
+  const auto silence = std::chrono::duration<double>(detail::longest_silence(options.timeout));
+  const std::string line =
+      fmt::format("the agent heard nothing from the launcher for {:.1f} s, and ended its workers\n",
+                  silence.count());
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
 
 }  // namespace
 
@@ -151,8 +180,11 @@ int run_agent(const AgentOptions& options) {
     Agent(options).run();
   } catch (const Gone&) {
     return 0;
+  } catch (const Silent&) {
+    say_silent(options);
+  } catch (const Stopped&) {
   } catch (const std::exception&) {
-    return 1;  // the launcher speaks another language
+    // The launcher speaks another language.
   }
   return 1;
 }

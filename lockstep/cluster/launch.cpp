@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/launch.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "lockstep/cluster/coordinator.h"
 #include "lockstep/cluster/detail/host_link.h"
 #include "lockstep/cluster/detail/host_name.h"
+#include "lockstep/cluster/detail/patient_writer.h"
 #include "lockstep/cluster/detail/signal_queue.h"
 #include "lockstep/cluster/detail/silence.h"
 #include "lockstep/cluster/detail/ssh_command.h"
@@ -93,6 +95,7 @@ class Launcher {
       is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
     connect(all);
     beating_ = std::jthread([this](const std::stop_token& stop) { beat(stop); });
+    pthread_setname_np(beating_.native_handle(), "beat");
   }
   // All at once, before each is waited for.
   ~Launcher() {
@@ -219,6 +222,7 @@ class Launcher {
       } catch (const std::exception&) {
       }
     });
+    pthread_setname_np(meeting_.native_handle(), "coordinator");
   }
 
   std::string address_for(const Host& host) const {
@@ -278,7 +282,7 @@ class Launcher {
     }
     while (const auto remark = host.link.next_remark())
       if (!remark->empty())
-        std::fputs(fmt::format("[{}] {}\n", host.link.host(), *remark).c_str(), stderr);
+        writer_.write(STDERR_FILENO, fmt::format("[{}] {}\n", host.link.host(), *remark));
     if (host.link.is_closed()) return lose(host, host.link.why_closed());
     if (host.silence.goes_on() && host.silence.is_too_long())
       lose(host, fmt::format("nothing was heard from its host for {:.1f} s: the network is cut, or "
@@ -331,19 +335,31 @@ class Launcher {
   }
 
   detail::WorkerOutput& output_for(const Host& host, int rank) {
-    return outputs_.try_emplace(rank, rank, is_one_machine_ ? "" : host.link.host()).first->second;
+    const auto print = [this](int stream, std::string_view bytes) { writer_.write(stream, bytes); };
+    return outputs_.try_emplace(rank, rank, is_one_machine_ ? "" : host.link.host(), print)
+        .first->second;
   }
 
   void pass_on(int number) {
     if (result_.stopped_by != 0) return kill_all();
     result_.stopped_by = number;
+    read_until_ = Clock::now() + options_.grace;
     signal_all(number);
   }
 
   void kill_all() {
     if (std::exchange(killed_, true)) return;
     signal_all(SIGKILL);
+    read_until_ = Clock::now();
     deadline_ = Clock::now() + options_.grace;
+  }
+
+  // While whoever reads our output takes their time. A job that was stopped does not wait for that
+  // without end.
+  bool goes_on_unread() {
+    while (const auto number = signals_.next()) pass_on(*number);
+    if (deadline_ && Clock::now() > *deadline_) kill_all();
+    return !read_until_ || Clock::now() < *read_until_;
   }
 
   void signal_all(int number) {
@@ -366,10 +382,11 @@ class Launcher {
   std::vector<Host> hosts_;
   std::optional<Coordinator> coordinator_;
   std::jthread beating_, meeting_;  // after what they use
+  const detail::PatientWriter writer_{signals_.fd(), [this] { return goes_on_unread(); }};
   std::map<int, detail::WorkerOutput> outputs_;
   LaunchResult result_;
   bool killed_ = false;
-  std::optional<Clock::time_point> deadline_;
+  std::optional<Clock::time_point> deadline_, read_until_;
 };
 
 }  // namespace

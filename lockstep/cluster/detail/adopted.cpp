@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/detail/adopted.h"
 
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -8,9 +9,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <string>
+#include <iterator>
 #include <thread>
 
 #include "lockstep/comm/transport.h"
@@ -20,9 +23,20 @@ namespace {
 
 constexpr auto kLongest = std::chrono::seconds(3);
 
+// Throws nothing: it is for destructors.
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> found;
+  std::error_code error;
+  std::filesystem::directory_iterator entry("/proc", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    if (const pid_t pid = std::atoi(entry->path().filename().c_str()); pid > 0)
+      found.push_back(pid);
+  return found;
+}
+
 // 0 when it is gone.
-pid_t parent_of(const std::string& process) {
-  std::ifstream file("/proc/" + process + "/stat");
+pid_t parent_of(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line;
   std::getline(file, line);
   const std::size_t name_end = line.rfind(')');  // after it: a letter, the parent
@@ -32,14 +46,22 @@ pid_t parent_of(const std::string& process) {
 
 std::vector<pid_t> children_beside(const std::vector<pid_t>& known) {
   std::vector<pid_t> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    if (std::isdigit(static_cast<unsigned char>(name[0])) == 0 || parent_of(name) != ::getpid())
-      continue;
-    const pid_t pid = std::stoi(name);
-    if (std::find(known.begin(), known.end(), pid) == known.end()) found.push_back(pid);
-  }
+  for (const pid_t pid : all_processes())
+    if (parent_of(pid) == ::getpid() && std::find(known.begin(), known.end(), pid) == known.end())
+      found.push_back(pid);
+  return found;
+}
+
+bool is_marked(pid_t pid, const std::string& mark) {
+  std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
+  const std::string environment{std::istreambuf_iterator<char>(file), {}};
+  return environment.find(mark) != std::string::npos;
+}
+
+bool kill_marked(const std::string& mark) {
+  bool found = false;
+  for (const pid_t pid : all_processes())
+    if (is_marked(pid, mark)) found = ::kill(pid, SIGKILL) == 0 || found;
   return found;
 }
 
@@ -65,6 +87,13 @@ void end_adopted(const std::vector<pid_t>& known) {
     for (const pid_t pid : found) ::waitpid(pid, nullptr, WNOHANG);
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+// Again and again, since one that is being killed may just have started another.
+void end_marked(const std::string& mark) {
+  const auto end = comm::Clock::now() + kLongest;
+  while (kill_marked(mark) && comm::Clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 }  // namespace lockstep::cluster::detail

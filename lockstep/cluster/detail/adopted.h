@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <string>
 #include <vector>
 
 namespace lockstep::cluster::detail {
@@ -16,5 +17,8 @@ void reap_adopted(const std::vector<pid_t>& known);
 
 // Ends all children of this process but those in `known`, and what these have started.
 void end_adopted(const std::vector<pid_t>& known);
+
+// Ends all processes that have been started with `mark` in their environment.
+void end_marked(const std::string& mark);
 
 }  // namespace lockstep::cluster::detail

@@ -107,7 +107,8 @@ std::vector<pid_t> Children::own_pids() const {
   return pids;
 }
 
-void Children::start(const ChildOptions& options) {
+void Children::start(ChildOptions options) {
+  options.environment.push_back(keeper_.setting());
   Pipe out = make_pipe(), err = make_pipe(), trouble = make_pipe();
   const pid_t parent = ::getpid(), pid = ::fork();
   if (pid == 0) become(options, out.write, err.write, trouble.write, parent);

@@ -44,7 +44,7 @@ class Children {
   Children& operator=(const Children&) = delete;
 
   // Throws NotFound or IoError, which say what could not be started and why.
-  void start(const ChildOptions& options);
+  void start(ChildOptions options);
   void signal(int number);
   // Appends what poll() should watch for.
   void watch(std::vector<pollfd>& watched) const;

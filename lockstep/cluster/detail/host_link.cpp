@@ -59,6 +59,7 @@ void leave_terminal(const sigset_t& mask) {
 [[noreturn]] void become(const std::vector<std::string>& command, const Pair& to, const Pair& from,
                          const Pair& remarks, const sigset_t& mask) {
   leave_terminal(mask);
+  ::signal(SIGPIPE, SIG_DFL);
   ::dup2(to.theirs.fd(), STDIN_FILENO);
   ::dup2(from.theirs.fd(), STDOUT_FILENO);
   ::dup2(remarks.theirs.fd(), STDERR_FILENO);

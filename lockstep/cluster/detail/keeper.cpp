@@ -13,10 +13,14 @@
 #include <set>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cluster/detail/adopted.h"
+#include "lockstep/cluster/detail/environment.h"
 #include "lockstep/cluster/detail/silence.h"
 
 namespace lockstep::cluster::detail {
 namespace {
+
+constexpr const char* kMark = "LOCKSTEP_AGENT";
 
 // Holds nothing but its end of the pipe, and no signal but SIGKILL ends it.
 void withdraw(int pipe) {
@@ -38,7 +42,8 @@ bool await_word(std::chrono::milliseconds longest) {
   return true;
 }
 
-[[noreturn]] void keep(int pipe, pid_t parent, std::chrono::milliseconds longest) {
+[[noreturn]] void keep(int pipe, pid_t parent, std::chrono::milliseconds longest,
+                       const std::string& mark) {
   withdraw(pipe);
   std::set<pid_t> groups;
   pid_t said = 0;
@@ -49,20 +54,33 @@ bool await_word(std::chrono::milliseconds longest) {
   }
   if (!heard && ::getppid() == parent) ::kill(parent, SIGKILL);
   for (const pid_t group : groups) ::kill(-group, SIGKILL);
+  end_marked(mark);
   ::_exit(0);
+}
+
+// Of this process, and nobody else's: the clock tells those apart that had the same number. Who
+// runs inside a job itself keeps that job's mark.
+std::string own_mark() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return fmt::format("{}.{}", ::getpid(), now);
 }
 
 }  // namespace
 
-Keeper::Keeper(std::chrono::milliseconds silence) {
+Keeper::Keeper(std::chrono::milliseconds silence) : mark_(own_mark()) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("launch: pipe: {}", std::strerror(errno));
   const comm::Socket theirs(ends[0]);
   pipe_ = comm::Socket(ends[1]);
   const pid_t parent = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) keep(theirs.fd(), parent, silence);
+  if (pid_ == 0) keep(theirs.fd(), parent, silence, mark_);
   if (pid_ < 0) throw IoError("launch: fork: {}", std::strerror(errno));
+}
+
+std::string Keeper::setting() const {
+  const std::string outer = variable(kMark).value_or("");
+  return fmt::format("{}={}{}{}", kMark, outer, outer.empty() ? "" : ":", mark_);
 }
 
 Keeper::~Keeper() {

@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-#include <cstdio>
+#include <utility>
 
 namespace lockstep::cluster::detail {
 namespace {
@@ -13,16 +13,13 @@ constexpr std::size_t kLongestLine = 1 << 16;  // what has no end gets one there
 
 }  // namespace
 
-WorkerOutput::WorkerOutput(int rank, const std::string& host)
-    : is_first_(rank == 0),
+WorkerOutput::WorkerOutput(int rank, const std::string& host, Print print)
+    : print_(std::move(print)),
+      is_first_(rank == 0),
       prefix_(host.empty() ? fmt::format("[{}] ", rank) : fmt::format("[{} {}] ", rank, host)) {}
 
 void WorkerOutput::add(int stream, std::string_view bytes) {
-  if (is_first_) {
-    std::FILE* file = stream == 1 ? stdout : stderr;
-    std::fwrite(bytes.data(), 1, bytes.size(), file);
-    std::fflush(file);
-  }
+  if (is_first_) print_(stream, bytes);
   std::string& unfinished = unfinished_[stream == 1 ? 0 : 1];
   unfinished += bytes;
   keep_lines(unfinished);
@@ -42,8 +39,7 @@ void WorkerOutput::keep_lines(std::string& unfinished) {
   for (std::size_t end; (end = unfinished.find('\n')) != std::string::npos;) {
     lines_.push_back(unfinished.substr(0, end));
     unfinished.erase(0, end + 1);
-    const std::string line = fmt::format("{}{}\n", prefix_, lines_.back());
-    if (!is_first_) std::fwrite(line.data(), 1, line.size(), stderr);  // or not: the job goes on
+    if (!is_first_) print_(2, fmt::format("{}{}\n", prefix_, lines_.back()));
     if (lines_.size() > kKeptLines) lines_.pop_front();
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,8 @@ namespace lockstep::cluster::detail {
 // the others to standard error with rank and host before them.
 class WorkerOutput {
  public:
-  WorkerOutput(int rank, const std::string& host);
+  using Print = std::function<void(int stream, std::string_view bytes)>;  // stream: 1 or 2
+  WorkerOutput(int rank, const std::string& host, Print print);
   void add(int stream, std::string_view bytes);  // stream: 1 or 2
   // A last line without an end gets one.
   void finish();
@@ -19,6 +21,7 @@ class WorkerOutput {
 
  private:
   void keep_lines(std::string& unfinished);
+  Print print_;
   bool is_first_;
   std::string prefix_;
   std::string unfinished_[2];
