@@ -49,7 +49,7 @@ struct Streams {
 
 // In the child, where nothing may be allocated. A group of its own, so that it can be ended with
 // all that it started; told to end when we are gone, since Ctrl-C does not reach that group. It
-// hears signals that the caller's threads do not.
+// hears signals that the caller's threads do not, and ends when nobody reads what it writes.
 [[noreturn]] void become(char* const* arguments, const char* folder, Streams streams, int report,
                          pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -58,6 +58,7 @@ struct Streams {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (::dup2(nothing, 0) == 0 && ::dup2(streams.output, 1) == 1 && ::dup2(streams.errors, 2) == 2 &&
       ::chdir(folder) == 0)

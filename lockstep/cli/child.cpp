@@ -23,6 +23,26 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kGrace{2000};
 
+// It ends when nobody reads what it writes, whatever this process does then.
+class UsualSignals {
+ public:
+  UsualSignals() {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    posix_spawnattr_init(&attributes_);
+    posix_spawnattr_setsigdefault(&attributes_, &pipe);
+    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);
+  }
+  ~UsualSignals() { posix_spawnattr_destroy(&attributes_); }
+  UsualSignals(const UsualSignals&) = delete;
+  UsualSignals& operator=(const UsualSignals&) = delete;
+  const posix_spawnattr_t* get() const { return &attributes_; }
+
+ private:
+  posix_spawnattr_t attributes_;
+};
+
 pid_t spawn(const std::vector<std::string>& command, int socket) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -32,7 +52,8 @@ pid_t spawn(const std::vector<std::string>& command, int socket) {
   posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
   pid_t pid = -1;
-  const int status = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  const UsualSignals signals;
+  const int status = posix_spawnp(&pid, argv[0], &actions, signals.get(), argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (status != 0) throw IoError("{}: cannot be started: {}", command[0], std::strerror(status));
   return pid;

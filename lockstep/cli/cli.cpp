@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "lockstep/base/error.h"
@@ -108,9 +110,10 @@ std::string complaint(const CLI::App& app, const CLI::App& command, const CLI::P
   return fmt::format("no command was given: there are {}", fmt::join(names_below(command), ", "));
 }
 
-// mpirun and srun give the same words to many processes: one of them complains. The others wait for
-// it, since mpirun ends all when one ends.
-bool leaves_complaint_to_another() {
+// mpirun and srun mostly give the same words to many processes, and mpirun ends all when one ends:
+// then the first complains for all. The others wait for that, and not longer: the first may have
+// other words, or start late.
+bool is_one_of_many() {
   using Launcher = cluster::Place::Launcher;
   try {
     const auto place = cluster::find_place();
@@ -119,12 +122,12 @@ bool leaves_complaint_to_another() {
   } catch (const Error&) {
     return false;
   }
-  std::this_thread::sleep_for(std::chrono::seconds(1));
   return true;
 }
 
 int refuse(const std::string& what) {
-  if (!leaves_complaint_to_another()) print_error("lockstep: {}\n", what);
+  if (is_one_of_many()) std::this_thread::sleep_for(std::chrono::seconds(2));
+  print_error("lockstep: {}\n", what);
   return kWrongUsage;
 }
 
@@ -141,11 +144,18 @@ int report(const CLI::App& app, const CLI::ParseError& error) {
                             command_line(command)));
 }
 
+// Whoever has read enough (`| head`) wants to hear nothing about it.
+int cannot_print(int error, int status) {
+  if (error != EPIPE)
+    print_error("lockstep: standard output: cannot be written: {}\n", std::strerror(error));
+  return status == 0 ? kFailure : status;
+}
+
 // What was printed must have arrived: a full disk is a failure, not a success with half a result.
 int finish(int status) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  print_error("lockstep: standard output: cannot be written: {}\n", std::strerror(errno));
-  return status == 0 ? kFailure : status;
+  errno = 0;
+  const bool arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  return arrived ? status : cannot_print(errno == 0 ? EIO : errno, status);
 }
 
 int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv) {
@@ -156,6 +166,10 @@ int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* ar
     return report(app, error);
   } catch (const WrongUsage& error) {
     return refuse(error.what());
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::broken_pipe) return cannot_print(EPIPE, kFailure);
+    print_error("lockstep: {}\n", error.what());
+    return kFailure;
   } catch (const std::exception& error) {
     print_error("lockstep: {}\n", error.what());
     return kFailure;

@@ -4,8 +4,10 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <utility>
 
 #include "lockstep/cli/command.h"
 
@@ -16,8 +18,18 @@ constexpr const char* kGroup = "A manifest for Kubernetes";
 constexpr int kPort = 29400;
 constexpr const char* kDataPath = "/data";
 constexpr std::size_t kLongestLabel = 63;  // of a pod's host name: NAME-INDEX
+constexpr std::size_t kLongestName = 253;
+constexpr std::size_t kLongestValue = 1024;
+
+// Before a regular expression sees it, which takes stack for each character.
+void check_length(const char* option, std::size_t length, std::size_t longest) {
+  if (length > longest)
+    throw WrongUsage(
+        fmt::format("{}: has {} characters, expected at most {}", option, length, longest));
+}
 
 void check_form(const char* option, const std::string& value, const char* form, const char* what) {
+  check_length(option, value.size(), kLongestValue);
   if (!std::regex_match(value, std::regex(form)))
     throw WrongUsage(fmt::format("{}: '{}', expected {}", option, value, what));
 }
@@ -25,9 +37,27 @@ void check_form(const char* option, const std::string& value, const char* form, 
 void check_label(const char* option, const std::string& value, std::size_t longest) {
   check_form(option, value, "[a-z]([-a-z0-9]*[a-z0-9])?",
              "small letters, digits and '-', with a letter first");
-  if (value.size() > longest)
-    throw WrongUsage(fmt::format("{}: '{}' has {} characters, expected at most {}", option, value,
-                                 value.size(), longest));
+  check_length(option, value.size(), longest);
+}
+
+// Name and path of NAME[:PATH].
+std::pair<std::string, std::string> claim_of(const KubernetesJob& job) {
+  const std::size_t colon = job.volume_claim.find(':');
+  return {job.volume_claim.substr(0, colon),
+          colon == std::string::npos ? kDataPath : job.volume_claim.substr(colon + 1)};
+}
+
+void check_claim(const KubernetesJob& job) {
+  check_form("--volume-claim", job.volume_claim,
+             R"([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*(:/[^\s:]+)?)",
+             "a claim's name and where it is mounted, such as runs or runs:/data");
+  const auto [name, path] = claim_of(job);
+  check_length("--volume-claim: the name", name.size(), kLongestName);
+  const std::filesystem::path place = std::filesystem::path(path + "/").lexically_normal();
+  if (place == "/dev/shm/" || place == "/")
+    throw WrongUsage(
+        fmt::format("--volume-claim: '{}' is the pod's own, expected another folder, such as {}",
+                    path, kDataPath));
 }
 
 void check(const KubernetesJob& job) {
@@ -41,9 +71,7 @@ void check(const KubernetesJob& job) {
   if (!job.memory.empty())
     check_form("--memory", job.memory, R"([0-9]+(\.[0-9]+)?([KMGTPE]i?|k|m)?)",
                "a quantity such as 8Gi");
-  if (!job.volume_claim.empty())
-    check_form("--volume-claim", job.volume_claim, R"([a-z0-9]([-.a-z0-9]*[a-z0-9])?(:/[^\s:]+)?)",
-               "a claim's name and where it is mounted, such as runs or runs:/data");
+  if (!job.volume_claim.empty()) check_claim(job);
   if (job.command.empty())
     throw WrongUsage("launch: no program was named: lockstep launch --kubernetes ... -- PROGRAM");
 }
@@ -106,7 +134,7 @@ std::string volumes(const KubernetesJob& job) {
   if (!job.volume_claim.empty())
     text +=
         fmt::format("      - name: data\n        persistentVolumeClaim:\n          claimName: {}\n",
-                    quoted(job.volume_claim.substr(0, job.volume_claim.find(':'))));
+                    quoted(claim_of(job).first));
   return text;
 }
 
@@ -114,11 +142,8 @@ std::string mounts(const KubernetesJob& job) {
   std::string text =
       "        volumeMounts:\n        - name: shared-memory\n          mountPath: /dev/shm\n";
   if (job.volume_claim.empty()) return text;
-  const std::size_t colon = job.volume_claim.find(':');
-  return text +
-         fmt::format(
-             "        - name: data\n          mountPath: {}\n",
-             quoted(colon == std::string::npos ? kDataPath : job.volume_claim.substr(colon + 1)));
+  return text + fmt::format("        - name: data\n          mountPath: {}\n",
+                            quoted(claim_of(job).second));
 }
 
 std::string container(const KubernetesJob& job) {
@@ -171,7 +196,8 @@ void add_kubernetes_options(CLI::App& command, KubernetesJob& job) {
   add("--cpus", job.cpus, "N", "Of each worker");
   add("--memory", job.memory, "SIZE", "Of each worker, such as 8Gi");
   add("--volume-claim", job.volume_claim, "NAME[:PATH]",
-      "A claim that all pods mount, for data and the run folder; at /data by default");
+      "A claim that all pods mount, for data and the run folder; at /data by default. "
+      "ReadWriteMany, when they run on several nodes");
 }
 
 void check_not_kubernetes(const KubernetesJob& job) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
@@ -13,6 +14,9 @@
 
 namespace lockstep::cli {
 namespace {
+
+// Of a variable for the workers: all of them together have a limit.
+constexpr std::size_t kLongestLine = 16384;
 
 struct Options {
   HostOptions hosts;
@@ -50,13 +54,36 @@ comm::Endpoint coordinator_of(const std::string& text) {
   return comm::parse_endpoint(text);
 }
 
-// The words of our own command line before the program's.
-std::string own_part(const Options& o) {
-  const std::vector<std::string> words = own_words();
-  std::string line;
-  for (std::size_t i = 0; i + o.command.size() < words.size(); ++i)
-    line += (line.empty() ? "" : " ") + shell_word(words[i]);
-  return line;
+// The words of our own command line before the program's. What stands among the program's words
+// without -- before them would be ours too: nobody means that.
+std::vector<std::string> own_part(const Options& o) {
+  std::vector<std::string> words = own_words();
+  const auto is_rest = [&](std::size_t begin) {
+    return std::equal(words.begin() + static_cast<std::ptrdiff_t>(begin), words.end(),
+                      o.command.begin(), o.command.end());
+  };
+  std::size_t end = 0;
+  while (end < words.size() && !is_rest(end)) ++end;
+  if (end == words.size())
+    throw WrongUsage(
+        fmt::format("launch: options of launch stand after the program {}, or -- within its words; "
+                    "expected lockstep launch [OPTIONS] -- PROGRAM ...",
+                    o.command[0]));
+  words.resize(end);
+  return words;
+}
+
+// How to have this job again. A variable's value may be a secret: it is not repeated.
+std::string to_launch_again(const Options& o) {
+  std::string line, before;
+  for (std::string word : own_part(o)) {
+    const std::size_t begin = word.starts_with("--env=") ? 6 : 0;
+    if (before == "--env" || begin > 0) word.resize(std::min(word.size(), word.find('=', begin)));
+    line += (line.empty() ? "" : " ") + shell_word(word);
+    before = word;
+  }
+  if (before != "--") line += " --";
+  return line.size() > kLongestLine ? "" : line;
 }
 
 cluster::LaunchOptions launch_options(const Options& o) {
@@ -66,7 +93,7 @@ cluster::LaunchOptions launch_options(const Options& o) {
     options.hosts = cluster::take_slots(std::move(options.hosts), options.workers);
   for (const std::string& variable : o.variables)
     options.environment.push_back(setting_of(variable));
-  options.environment.push_back("LOCKSTEP_LAUNCHED_BY=" + own_part(o));
+  options.environment.push_back("LOCKSTEP_LAUNCHED_BY=" + to_launch_again(o));
   options.folder = o.folder;
   options.interface = o.connect.interface;
   options.transport = o.connect.transport_name();
@@ -77,6 +104,7 @@ cluster::LaunchOptions launch_options(const Options& o) {
 int print_manifest(const Options& o) {
   if (!o.hosts.hosts.empty() || !o.hosts.hosts_file.empty())
     throw WrongUsage("--kubernetes with --hosts: Kubernetes chooses the hosts; leave them out");
+  if (!o.command.empty()) own_part(o);  // throws
   KubernetesJob job = o.kubernetes;
   job.workers = o.hosts.workers;
   job.transport = o.connect.transport_name();

@@ -59,7 +59,7 @@ void add_host_options(CLI::App& c, HostOptions& o, const char* workers) {
       "Where lockstep is on the other hosts; the same place as here by default");
   add(c, kHow, "--timeout", o.timeout, "SECONDS",
       "Until all hosts answer and all workers meet; a host that is silent for so long is lost")
-      ->check(more_than_zero())
+      ->check(seconds())
       ->default_str(fmt::format("{}", o.timeout));
 }
 

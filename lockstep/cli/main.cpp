@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 
+#include <csignal>
 #include <initializer_list>
 
 #include "lockstep/cli/cli.h"
@@ -19,6 +20,7 @@ void occupy_standard_streams() {
 
 int main(int argc, char** argv) {
   occupy_standard_streams();
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes is an error of the write, not our end
   lockstep::comm::release_ucx_signals();
   return lockstep::cli::run(argc, argv);
 }

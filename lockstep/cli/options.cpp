@@ -26,8 +26,9 @@ CLI::Validator at_least(double least) {
                      fmt::format("of at least {}", least));
 }
 
-CLI::Validator more_than_zero() {
-  return number_that([](double value) { return value > 0; }, "above 0");
+CLI::Validator seconds() {
+  return number_that([](double value) { return value > 0 && value <= kMostSeconds; },
+                     fmt::format("above 0, at most {}", kMostSeconds));
 }
 
 }  // namespace lockstep::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 
 namespace lockstep::cli {
 
@@ -14,7 +15,9 @@ CLI::Option* add(CLI::App& command, const char* group, const char* name, T& valu
 
 // A number that is not one is refused by the conversion, in CLI11's words.
 CLI::Validator at_least(double least);
-// Of an option in seconds.
-CLI::Validator more_than_zero();
+// In milliseconds it is still an int.
+inline constexpr std::int64_t kMostSeconds = 1'000'000;
+// Above 0, and at most that.
+CLI::Validator seconds();
 
 }  // namespace lockstep::cli

@@ -103,7 +103,7 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
              "Go on when processors compute different bits")
       ->group(kCluster);
   add(c, kCluster, "--wait", o.wait, "SECONDS", "How long one worker waits for another in a step")
-      ->check(more_than_zero())
+      ->check(seconds())
       ->default_str("60");
   add_connect_options(c, o.connect, kCluster);
 }

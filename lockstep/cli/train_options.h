@@ -40,6 +40,7 @@ struct TrainOptions {
   std::string launched_by;  // "mpirun -n 4"; empty: by --workers, or not at all
   int workers_of_host = 1;  // of its own host
   ConnectOptions connect;
+  bool launcher_connects = false;  // the transport is what the launcher says
   std::optional<std::string> kvstore, algorithm, compression;
 
   std::int64_t worker_count() const { return workers.value_or(1); }

@@ -182,6 +182,24 @@ std::string train_command(const RunConfig& config, std::int64_t workers) {
   return "lockstep " + train_words(config, workers);
 }
 
+namespace {
+
+// What a launcher says to its workers need not be said again.
+std::string connect_words(const TrainOptions& options) {
+  std::string line;
+  const ConnectOptions& connect = options.connect;
+  const bool is_told = options.launcher_connects && !options.launched_by.empty();
+  if (connect.secure) line += " --secure";
+  if (!connect.transport.empty() && !is_told) line += " --transport " + connect.transport;
+  if (!connect.interface.empty()) line += " --interface " + shell_word(connect.interface);
+  if (options.allow_different_bits) line += " --allow-different-bits";
+  if (options.wait != TrainOptions().wait) line += fmt::format(" --wait {}", options.wait);
+  return line;
+}
+
+}  // namespace
+
+// All that is not in the run's folder.
 std::string resume_command(const TrainOptions& options, const std::string& folder) {
   std::string line = fmt::format("{} train {} --resume --out {}", program_name(), options.recipe,
                                  shell_word(folder));
@@ -192,7 +210,8 @@ std::string resume_command(const TrainOptions& options, const std::string& folde
   if (options.checkpoint_every > 0)
     line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);
   if (options.keep != TrainOptions().keep) line += fmt::format(" --keep {}", options.keep);
-  return line;
+  if (options.threads > 0) line += fmt::format(" --threads {}", options.threads);
+  return line + connect_words(options);
 }
 
 }  // namespace lockstep::cli

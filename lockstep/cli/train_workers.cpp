@@ -75,7 +75,8 @@ void take_place(TrainOptions& options, const std::optional<cluster::Place>& plac
   options.workers = place->size;
   options.rank = place->rank;
   options.launched_by = launched_by(*place);
-  if (options.connect.transport_name().empty()) options.connect.transport = place->transport;
+  options.launcher_connects = options.connect.transport_name().empty();
+  if (options.launcher_connects) options.connect.transport = place->transport;
 }
 
 int launch_workers(const TrainOptions& options) {

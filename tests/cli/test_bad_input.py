@@ -161,19 +161,26 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(locks
     lockstep.run("eval", "run", status=0)
 
 
+@pytest.mark.parametrize("shell", [True, False])
 @pytest.mark.parametrize("words,status", [
     (["--nonsense"], 2), (["train", "no-such-recipe"], 2), (["eval", "no-such-run"], 1),
     (["train", "mnist-mlp", "--data", "synthetic", "--steps", "1", "--threads", "1"], 0),
     (["launch", "--workers", "2", "--", "false"], 1), (["--help"], 1)])
-def test_errors_that_nobody_can_read_change_no_exit_status(lockstep, words, status):
-    """--help: its own output goes nowhere either."""
+def test_errors_that_nobody_can_read_change_no_exit_status(lockstep, words, status, shell):
+    """--help: its own output goes nowhere either. A shell lets SIGPIPE end programs."""
     ours, theirs = os.pipe()
     os.close(ours)
-    process = subprocess.run([PROGRAM, *words], cwd=lockstep.folder, restore_signals=False,
+    process = subprocess.run([PROGRAM, *words], cwd=lockstep.folder, restore_signals=shell,
                              stderr=theirs, timeout=60,
                              stdout=theirs if words == ["--help"] else subprocess.DEVNULL)
     os.close(theirs)
     assert process.returncode == status
+
+
+def test_a_reader_that_has_enough_hears_no_complaint(lockstep):
+    process = subprocess.run(["sh", "-c", f"{PROGRAM} models --help | true"], timeout=60,
+                             capture_output=True, text=True)
+    assert process.stderr == ""
 
 
 def test_output_that_cannot_be_written_is_a_failure(lockstep):

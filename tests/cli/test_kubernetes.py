@@ -150,6 +150,12 @@ def test_a_pod_that_waits_for_others_ends_at_once(lockstep):
     ([*GOOD, "--cpus", "many"], "--cpus: 'many', expected a quantity"),
     ([*GOOD, "--memory", "8 GB"], "--memory: '8 GB', expected a quantity"),
     ([*GOOD, "--namespace", "a/b"], "--namespace: 'a/b', expected"),
+    ([*GOOD, "--volume-claim", "a..b"], "--volume-claim: 'a..b', expected a claim's name"),
+    ([*GOOD, "--volume-claim", "a" * 254], "the name: has 254 characters, expected at most 253"),
+    ([*GOOD, "--volume-claim", "a" * 100000], "has 100000 characters, expected at most 1024"),
+    (["--name", "d", "--workers", 2, "--image", "a" * 100000], "--image: has 100000 characters, expected at most 1024"),
+    ([*GOOD, "--volume-claim", "runs:/dev/shm"], "'/dev/shm' is the pod's own, expected another"),
+    ([*GOOD, "--volume-claim", "runs:/dev//shm/"], "is the pod's own, expected another"),
     ([*GOOD, "--volume-claim", "runs:data"], "--volume-claim: 'runs:data', expected a claim's name"),
     ([*GOOD, "--hosts", "a,b"], "--hosts")])
 def test_what_cannot_be_meant_is_wrong_usage(lockstep, words, complaint):

@@ -160,6 +160,14 @@ def test_killing_the_agent_leaves_nothing_not_even_behind_a_shell(lockstep):
     wait_until(lambda: not any(is_running(pid) for pid in pids))
 
 
+def test_killing_the_agent_leaves_nothing_in_a_session_of_its_own(lockstep):
+    process = lockstep.start("launch", "--workers", 2, "--", *shell("setsid sleep 1000 & wait"))
+    pids = tree_of(process, 6)
+    os.kill(next(pid for pid in pids if parents()[pid] == process.pid), signal.SIGKILL)
+    process.communicate(timeout=60)
+    wait_until(lambda: not any(is_running(pid) for pid in pids))
+
+
 def test_killing_the_launcher_leaves_nothing_not_even_behind_a_shell(lockstep):
     process = lockstep.start("launch", "--workers", 2, "--", *shell("sleep 1000; true"))
     pids = tree_of(process, 6)  # an agent, its keeper, two shells, two sleeps
@@ -233,12 +241,13 @@ def test_a_terminal_that_closes_ends_the_job(lockstep):
     assert process.returncode == 129, errors
 
 
-def test_errors_that_cannot_be_written_do_not_end_the_job(lockstep):
+@pytest.mark.parametrize("usual", [True, False])
+def test_errors_that_cannot_be_written_do_not_end_the_job(lockstep, usual):
     ours, theirs = os.pipe()
     os.close(ours)
     process = subprocess.run([PROGRAM, "launch", "--workers", "2", "--",
                               *shell("test $LOCKSTEP_RANK = 0 || echo words")],
-                             stderr=theirs, restore_signals=False, timeout=30)
+                             stderr=theirs, restore_signals=usual, timeout=30)
     os.close(theirs)
     assert process.returncode == 0
 
@@ -303,11 +312,75 @@ def test_wrong_usage_is_one_line(lockstep, words, complaint):
 @pytest.mark.parametrize("words, complaint", [
     (["--workers", 0], "lockstep: --workers: "),
     (["--timeout", -5], "lockstep: --timeout: got -5, expected a number above 0"),
+    (["--timeout", "inf"], "lockstep: --timeout: got inf, expected a number above 0, at most 1000000"),
+    (["--timeout", "1e30"], "lockstep: --timeout: got 1e30, expected a number above 0, at most"),
+    (["--timeout", "nan"], "lockstep: --timeout: got nan, expected a number above 0, at most"),
     (["--wrkers", 2], "lockstep: unknown argument '--wrkers'; did you mean --workers?"),
 ])
 def test_a_wrong_option_before_a_program_is_named(lockstep, words, complaint):
     outcome = lockstep.run("launch", *words, "--", "echo", "a", "--workers", status=2)
     assert outcome.complaint.startswith(complaint)
+
+
+def launched_by(lockstep, *words):
+    return lockstep.run("launch", *words, "printenv", "LOCKSTEP_LAUNCHED_BY", status=0).out
+
+
+def test_workers_know_how_they_were_launched_but_no_values_of_variables(lockstep):
+    assert launched_by(lockstep, "--workers", 1) == f"{PROGRAM} launch --workers 1 --\n"
+    words = ["--env", "SECRET=one", "--env=OTHER=two=2", "--folder", "."]
+    assert launched_by(lockstep, *words, "--") == (
+        f"{PROGRAM} launch --env SECRET --env=OTHER --folder . --\n")
+
+
+def test_a_launchers_long_words_do_not_keep_a_job_from_starting(lockstep):
+    words = ["--ssh", "a" * 70000, "--remote-program", "b" * 70000]
+    assert launched_by(lockstep, *words, "--") == "\n"
+
+
+def test_options_of_the_launcher_after_the_program_are_refused(lockstep):
+    outcome = lockstep.run("launch", "--workers", 1, "echo", "words", "--timeout", 3, status=2)
+    assert outcome.complaint.startswith(
+        "lockstep: launch: options of launch stand after the program echo")
+
+
+def ignores_broken_pipes(status):
+    return int(status.split()[1], 16) >> (signal.SIGPIPE - 1) & 1
+
+
+def test_broken_pipes_end_what_the_launcher_starts_as_usual(lockstep):
+    look = shell("grep SigIgn /proc/self/status")
+    assert not ignores_broken_pipes(lockstep.run("launch", "--", *look, status=0).out)
+    reach = lockstep.folder / "reach"
+    reach.write_text('#!/bin/sh\ngrep SigIgn /proc/$$/status > ssh\n'
+                     'while [ $# -gt 2 ]; do shift; done\nexec sh -c "$2"\n')
+    reach.chmod(0o755)
+    outcome = lockstep.run("launch", "--hosts", "a:1", "--ssh", reach, "--", *look, status=0)
+    assert not ignores_broken_pipes(outcome.out)
+    assert not ignores_broken_pipes((lockstep.folder / "ssh").read_text())
+
+
+def test_ctrl_c_ends_a_job_whose_output_nobody_reads(lockstep):
+    process = lockstep.start("launch", "--workers", 2, "--", *shell(
+        "test $LOCKSTEP_RANK = 0 || exec yes; exec sleep 1000"))
+    wait_until(lambda: len(workers_of(process)) == 2)
+    workers = workers_of(process).values()
+    time.sleep(1)  # all pipes on the way are full
+    process.send_signal(signal.SIGINT)
+    wait_until(lambda: not any(is_running(pid) for pid in workers))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130
+    process.communicate()
+
+
+def test_how_to_go_on_repeats_what_the_run_does_not_keep(lockstep):
+    process = lockstep.start("train", "mnist-mlp", *LONG, "--workers", 2, "--secure", "--wait", 30,
+                             "--allow-different-bits")
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= 1 or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert ("train mnist-mlp --resume --out run --workers 2 --checkpoint-every 20 --threads 1 "
+            "--secure --allow-different-bits --wait 30\n") in errors
 
 
 def test_more_workers_than_slots(lockstep):
@@ -532,6 +605,21 @@ def test_a_launcher_that_is_paused_by_its_reader_loses_nobody(hosts):
     assert errors.count("x") == 20000000
 
 
+def test_a_launcher_that_was_stopped_for_too_long_hears_why_its_host_is_lost(hosts):
+    process = hosts.start("node-a:1", ["sleep", 1000], "--timeout", 5)
+    wait_until(lambda: sorted(hosts.workers()) == [0] or process.poll() is not None)
+    process.send_signal(signal.SIGSTOP)
+    try:
+        assert hosts.all_gone()
+    finally:
+        process.send_signal(signal.SIGCONT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert last_line(errors) == (
+        "lockstep: worker 0 (node-a) was lost: the agent heard nothing from the launcher for 5.0 s, "
+        "and ended its workers; the job is over"), errors
+
+
 def test_an_ssh_that_dies_ends_the_job(hosts):
     process, _ = hosts.start_training()
     ssh = [pid for pid in descendants(process)
@@ -559,10 +647,12 @@ def test_ctrl_c_stops_all_hosts_and_says_how_to_go_on(hosts):
     again = next(line for line in errors.splitlines() if "to go on: " in line).split("go on: ")[1]
     words = shlex.split(again)
     assert words[:4] == [PROGRAM, "launch", "--hosts", "node-a:1,node-b:2"]
-    assert words[-9:] == ["--", PROGRAM, "train", "mnist-mlp", "--resume", "--out", "run",
-                          "--checkpoint-every", "20"], again
+    assert words[-11:] == ["--", PROGRAM, "train", "mnist-mlp", "--resume", "--out", "run",
+                           "--checkpoint-every", "20", "--threads", "1"], again
+    assert hosts.mark not in again and "--env LOCKSTEP_TEST_MARK " in again
     assert hosts.all_gone()
     process = subprocess.Popen("exec " + again, shell=True, cwd=hosts.lockstep.folder, text=True,
+                               env={**os.environ, "LOCKSTEP_TEST_MARK": hosts.mark},
                                stderr=subprocess.PIPE)
     done = steps_done(hosts.lockstep.folder / "run")
     wait_until(lambda: steps_done(hosts.lockstep.folder / "run") > done or
