@@ -94,7 +94,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(lockstep, how, status):
     assert process.returncode == status, err
     assert json.loads(out.splitlines()[-1])["stopped"] is True
     assert err.splitlines()[-1].endswith("mnist-lenet --resume --out run --checkpoint-every 20 "
-                                         "--threads 1")
+                                         "--threads 2")
     result = lockstep.run("train", "mnist-lenet", "--resume", "--out", "run", "--json").json
     assert result["params_sha256"] == whole["params_sha256"]
     assert 30 <= result["resumed_from_step"] < 300 and result["steps"] == 300
