@@ -80,7 +80,7 @@ def test_a_worker_that_dies_ends_the_job_with_its_rank(lockstep, how):
         f"lockstep: worker {rank} was ended by signal {int(how)}"), errors
     assert errors.endswith(
         "; to go on: " + f"{PROGRAM} train mnist-mlp --resume --out run --workers 3 "
-        "--checkpoint-every 20\n"), errors
+        "--checkpoint-every 20 --threads 1\n"), errors
     wait_until(lambda: not any(is_running(pid) for pid in workers.values()))
 
 
