@@ -625,7 +625,7 @@ def attention(d):
         if causal:
             seen = torch.ones(rows, columns, dtype=torch.bool).tril(columns - rows)
             scores = scores.masked_fill(~seen, float("-inf"))
-        return [torch.softmax(scores, -1) @ v]
+        return [(torch.softmax(scores, -1) @ v).transpose(1, 2)]
 
     return Call("attention", {"causal": causal}, inputs, function)
 

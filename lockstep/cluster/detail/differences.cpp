@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <vector>
 
 namespace lockstep::cluster::detail {
@@ -47,12 +48,30 @@ void compare(const std::string& path, const Json* own, const Json* others,
     compare(path.empty() ? key : path + "." + key, find(*own, key), find(*others, key), items);
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// Of other text, where each line stands across from its like.
+void compare_lines(const std::string& own, const std::string& others,
+                   std::vector<std::string>& items) {
+  const std::vector<std::string> left = lines_of(own), right = lines_of(others);
+  if (left.size() != right.size()) return;
+  for (std::size_t i = 0; i < left.size(); ++i)
+    if (left[i] != right[i])
+      items.push_back(fmt::format("it is {}, not {}", one_line(left[i]), one_line(right[i])));
+}
+
 }  // namespace
 
 std::string differences(const std::string& own, const std::string& others) {
   const Json left = Json::parse(own, nullptr, false), right = Json::parse(others, nullptr, false);
   std::vector<std::string> items;
-  if (left.is_object() && right.is_object()) compare("", &left, &right, items);
+  left.is_object() && right.is_object() ? compare("", &left, &right, items)
+                                        : compare_lines(own, others, items);
   if (items.empty()) return fmt::format("it is {}, not {}", one_line(own), one_line(others));
   const std::size_t more = items.size() - std::min(items.size(), kMostItems);
   items.resize(items.size() - more);

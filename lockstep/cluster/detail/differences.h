@@ -6,7 +6,8 @@
 namespace lockstep::cluster::detail {
 
 // Of two configurations that are not the same, in one line: "seed is 1, not 0; learning.momentum is
-// missing, not 0.9; and 3 more". A configuration is a JSON object, or any short text.
+// missing, not 0.9; and 3 more". A configuration is a JSON object, or text of which lines are
+// compared.
 std::string differences(const std::string& own, const std::string& others);
 
 }  // namespace lockstep::cluster::detail
