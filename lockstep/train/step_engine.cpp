@@ -69,6 +69,7 @@ struct StepEngine::Impl {
   std::vector<std::size_t> slice_of;               // by delivery
   detail::FlatLayout layout;
   detail::Update update;
+  std::span<float> shared;  // memory of the exchange, in which sums are made in place
   detail::GradientSums sums;
   std::unique_ptr<detail::Buckets> buckets;  // of several workers
   ThreadTeam team;                           // the computing threads
@@ -90,7 +91,8 @@ struct StepEngine::Impl {
         executables(compile()),
         layout(make_layout()),
         update(layout, std::move(rule)),
-        sums(layout, options.shards, range, options.threads, !updates_at_once(), exchange_memory()),
+        shared(exchange_memory()),
+        sums(layout, options.shards, range, options.threads, !updates_at_once(), shared),
         buckets(make_buckets()),
         team(options.threads, "compute") {
     if (buckets && buckets->goes_beside())
@@ -157,9 +159,9 @@ struct StepEngine::Impl {
 
   std::unique_ptr<detail::Buckets> make_buckets() {
     if (options.exchange == nullptr) return nullptr;
-    auto made = std::make_unique<detail::Buckets>(layout, sums, *options.exchange, options.shards,
-                                                  options.threads, options.bucket_bytes,
-                                                  !exchange_memory().empty());
+    auto made =
+        std::make_unique<detail::Buckets>(layout, sums, *options.exchange, options.shards,
+                                          options.threads, options.bucket_bytes, !shared.empty());
     const std::span<float> residual = options.exchange->residual(layout.floats);
     std::fill(residual.begin(), residual.end(), 0.0F);  // of a run before this one
     if (!residual.empty()) made->set_unused(unused());

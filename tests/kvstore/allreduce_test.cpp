@@ -10,6 +10,7 @@
 
 #include "lockstep/comm/transports/in_process.h"
 #include "lockstep/tensor/half.h"
+#include "tests/kvstore/as_ranks.h"
 #include "tests/message.h"
 
 namespace lockstep::kvstore {
@@ -34,13 +35,9 @@ float naive(std::int64_t lo, std::int64_t hi, std::size_t i) {
 // Runs `work` as each of so many workers, all at once.
 template <class Work>
 void as_workers(int count, const Work& work, const AllReduceOptions& options = {}) {
-  comm::InProcessGroup group(std::vector<std::string>(static_cast<std::size_t>(count), "here"));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < count; ++rank)
-    threads.emplace_back([&group, &work, &options, rank] {
-      comm::Communicator communicator(group.connect(rank));
-      work(*allreduce_exchange(communicator, options));
-    });
+  testing::as_ranks(count, [&](comm::Communicator& communicator) {
+    work(*allreduce_exchange(communicator, options));
+  });
 }
 
 TEST(AllReduceExchange, SumsTheNodesOfAnyNumberOfWorkersInTheTreesOrder) {

@@ -11,6 +11,7 @@
 #include "lockstep/comm/transports/shm.h"
 #include "lockstep/kvstore/store_type.h"
 #include "lockstep/optim/optimizers.h"
+#include "tests/kvstore/as_ranks.h"
 #include "tests/message.h"
 
 namespace lockstep::kvstore {
@@ -20,13 +21,8 @@ using testing::message_of;
 
 template <class Work>
 void as_workers(int count, const Work& work) {
-  comm::InProcessGroup group(std::vector<std::string>(static_cast<std::size_t>(count), "here"));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < count; ++rank)
-    threads.emplace_back([&group, &work, rank] {
-      comm::Communicator communicator(group.connect(rank));
-      work(*create("allreduce", &communicator));
-    });
+  testing::as_ranks(
+      count, [&](comm::Communicator& communicator) { work(*create("allreduce", &communicator)); });
 }
 
 std::vector<float> of(const Tensor& tensor) { return tensor.to_vector<float>(); }

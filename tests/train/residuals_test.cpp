@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "lockstep/comm/transports/in_process.h"
 #include "lockstep/kvstore/allreduce.h"
+#include "tests/kvstore/as_ranks.h"
 #include "tests/message.h"
 #include "tests/train/small_run.h"
 
@@ -66,18 +65,13 @@ State train(kvstore::Exchange& exchange, const State* before, std::int64_t first
 // Rank 0's state after steps [first, end) of so many workers.
 State run(int workers, const char* compression, const State* before, std::int64_t first,
           std::int64_t end) {
-  comm::InProcessGroup group(std::vector<std::string>(static_cast<std::size_t>(workers), "here"));
   std::vector<State> states(static_cast<std::size_t>(workers));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < workers; ++rank)
-    threads.emplace_back([&, rank] {
-      comm::Communicator communicator(group.connect(rank));
-      kvstore::AllReduceOptions options;
-      options.compression = kvstore::parse_compression(compression);
-      const auto exchange = kvstore::allreduce_exchange(communicator, options);
-      states[static_cast<std::size_t>(rank)] = train(*exchange, before, first, end);
-    });
-  threads.clear();
+  testing::as_ranks(workers, [&](comm::Communicator& communicator) {
+    kvstore::AllReduceOptions options;
+    options.compression = kvstore::parse_compression(compression);
+    const auto exchange = kvstore::allreduce_exchange(communicator, options);
+    states[static_cast<std::size_t>(communicator.rank())] = train(*exchange, before, first, end);
+  });
   for (const State& state : states) EXPECT_EQ(state.sha256, states[0].sha256);
   return states[0];
 }

@@ -7,12 +7,12 @@
 #include <map>
 #include <thread>
 
-#include "lockstep/comm/transports/in_process.h"
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/nn/functional.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/optim/optimizers.h"
 #include "lockstep/train/step_engine.h"
+#include "tests/kvstore/as_ranks.h"
 #include "tests/message.h"
 
 namespace lockstep::train {
@@ -188,21 +188,16 @@ TEST(StepEngineWorkers, GiveTheSameBitsInTheExchangesOwnMemory) {
   const auto rule = optim::adamw({.clip_norm = 0.5});  // which looks at all sums at the end
   const Trained alone = train(rule, nullptr, 1);
   for (int workers : {2, 3, 4, 8})
-    for (int threads : {1, 2}) {
-      comm::InProcessGroup group(std::vector<std::string>(static_cast<std::size_t>(workers), "h"));
-      std::vector<std::jthread> everybody;
-      for (int rank = 0; rank < workers; ++rank)
-        everybody.emplace_back([&, rank] {
-          comm::Communicator communicator(group.connect(rank));
-          const auto exchange = kvstore::allreduce_exchange(communicator);
-          const float* memory = exchange->memory(10).data();
-          ASSERT_NE(memory, nullptr);
-          EXPECT_EQ(exchange->memory(9).data(), memory);
-          EXPECT_EQ(kvstore::allreduce_exchange(communicator)->memory(9).data(), memory);
-          EXPECT_TRUE(exchange->memory(10 + static_cast<std::size_t>(rank)).empty());
-          EXPECT_EQ(train(rule, exchange.get(), threads), alone) << workers << " x " << threads;
-        });
-    }
+    for (int threads : {1, 2})
+      testing::as_ranks(workers, [&](comm::Communicator& communicator) {
+        const auto exchange = kvstore::allreduce_exchange(communicator);
+        const float* memory = exchange->memory(10).data();
+        ASSERT_NE(memory, nullptr);
+        EXPECT_EQ(exchange->memory(9).data(), memory);
+        EXPECT_EQ(kvstore::allreduce_exchange(communicator)->memory(9).data(), memory);
+        EXPECT_TRUE(exchange->memory(10 + static_cast<std::size_t>(exchange->rank())).empty());
+        EXPECT_EQ(train(rule, exchange.get(), threads), alone) << workers << " x " << threads;
+      });
 }
 
 TEST(StepEngineWorkers, NeedAShardEach) {

@@ -2,10 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <thread>
 
-#include "lockstep/comm/transports/in_process.h"
 #include "lockstep/kvstore/allreduce.h"
+#include "tests/kvstore/as_ranks.h"
 #include "tests/message.h"
 #include "tests/train/small_run.h"
 
@@ -17,21 +16,17 @@ using testing::message_of;
 // Each worker's result; `change` makes a worker's own options of those of all.
 template <class Change>
 std::vector<FitResult> fit_workers(int workers, const Change& change) {
-  comm::InProcessGroup group(std::vector<std::string>(static_cast<std::size_t>(workers), "here"));
   std::vector<FitResult> results(static_cast<std::size_t>(workers));
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < workers; ++rank)
-    threads.emplace_back([&, rank] {
-      comm::Communicator communicator(group.connect(rank));
-      const auto exchange = kvstore::allreduce_exchange(communicator);
-      Trainer trainer(testing::small_net(), testing::cross_entropy(),
-                      optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
-                      {.global_batch = 24, .shards = 8, .seed = 3, .exchange = exchange.get()});
-      FitOptions options = testing::small_fit(3);
-      change(rank, options);
-      results[static_cast<std::size_t>(rank)] = trainer.fit(testing::small_images(100), options);
-    });
-  threads.clear();
+  testing::as_ranks(workers, [&](comm::Communicator& communicator) {
+    const int rank = communicator.rank();
+    const auto exchange = kvstore::allreduce_exchange(communicator);
+    Trainer trainer(testing::small_net(), testing::cross_entropy(),
+                    optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
+                    {.global_batch = 24, .shards = 8, .seed = 3, .exchange = exchange.get()});
+    FitOptions options = testing::small_fit(3);
+    change(rank, options);
+    results[static_cast<std::size_t>(rank)] = trainer.fit(testing::small_images(100), options);
+  });
   return results;
 }
 
@@ -65,30 +60,25 @@ TEST(TrainerWorkers, EvaluateWithMetricsAsOneDoes) {
 
 // The message of each worker, in one step whose gradients are of the order of `scale`.
 std::vector<std::string> messages_of_step(const char* compression, double scale) {
-  comm::InProcessGroup group({"here", "here"});
   std::vector<std::string> messages(2);
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < 2; ++rank)
-    threads.emplace_back([&, rank] {
-      comm::Communicator communicator(group.connect(rank));
-      kvstore::AllReduceOptions options;
-      options.compression = kvstore::parse_compression(compression);
-      const auto exchange = kvstore::allreduce_exchange(communicator, options);
-      const auto loss = [scale](const Tensor& output, const Tensor& label) {
-        return testing::cross_entropy()(output, label) * scale;
-      };
-      Trainer trainer(testing::small_net(), loss, optim::sgd({.learning_rate = 1e-9}),
-                      {.global_batch = 24, .shards = 8, .exchange = exchange.get()});
-      FitOptions fit = testing::small_fit();
-      fit.epochs = 0;
-      fit.steps = 1;
-      try {
-        trainer.fit(testing::small_images(100), fit);
-      } catch (const Diverged& error) {
-        messages[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
-  threads.clear();
+  testing::as_ranks(2, [&](comm::Communicator& communicator) {
+    kvstore::AllReduceOptions options;
+    options.compression = kvstore::parse_compression(compression);
+    const auto exchange = kvstore::allreduce_exchange(communicator, options);
+    const auto loss = [scale](const Tensor& output, const Tensor& label) {
+      return testing::cross_entropy()(output, label) * scale;
+    };
+    Trainer trainer(testing::small_net(), loss, optim::sgd({.learning_rate = 1e-9}),
+                    {.global_batch = 24, .shards = 8, .exchange = exchange.get()});
+    FitOptions fit = testing::small_fit();
+    fit.epochs = 0;
+    fit.steps = 1;
+    try {
+      trainer.fit(testing::small_images(100), fit);
+    } catch (const Diverged& error) {
+      messages[static_cast<std::size_t>(communicator.rank())] = error.what();
+    }
+  });
   return messages;
 }
 
@@ -106,18 +96,14 @@ TEST(TrainerWorkers, AreToldThatAGradientIsTooLargeForFp16) {
 }
 
 TEST(TrainerWorkers, NeedAShardEach) {
-  comm::InProcessGroup group({"here", "here", "here"});
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < 3; ++rank)
-    threads.emplace_back([&group, rank] {
-      comm::Communicator communicator(group.connect(rank));
-      const auto exchange = kvstore::allreduce_exchange(communicator);
-      EXPECT_EQ(message_of<InvalidArgument>([&] {
-                  Trainer(testing::small_net(), testing::cross_entropy(), optim::sgd({}),
-                          {.global_batch = 24, .shards = 2, .exchange = exchange.get()});
-                }),
-                "train: 3 workers cannot share 2 shards: each needs one");
-    });
+  testing::as_ranks(3, [](comm::Communicator& communicator) {
+    const auto exchange = kvstore::allreduce_exchange(communicator);
+    EXPECT_EQ(message_of<InvalidArgument>([&] {
+                Trainer(testing::small_net(), testing::cross_entropy(), optim::sgd({}),
+                        {.global_batch = 24, .shards = 2, .exchange = exchange.get()});
+              }),
+              "train: 3 workers cannot share 2 shards: each needs one");
+  });
 }
 
 }  // namespace
