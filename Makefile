@@ -5,6 +5,10 @@ PRESET ?= release
 JOBS ?= $(shell nproc)
 WERROR ?=
 FUZZ_SECONDS ?= 60
+SEEDS ?= 20
+SEED ?=
+SECONDS ?= 60
+export CASE ?=
 ALL ?=
 
 ifeq ($(PRESET),release)
@@ -14,7 +18,8 @@ BUILD := build-$(PRESET)
 endif
 CONFIGURE := cmake --preset $(PRESET) --log-level=WARNING
 
-.PHONY: help setup build examples test train bench format lint asan tsan coverage fuzz install clean
+.PHONY: help setup build examples test train bench format lint asan tsan coverage fuzz chaos \
+        differential install clean
 
 help:
 	@echo 'make setup     install the Debian packages that are missing (scripts/packages.txt)'
@@ -26,6 +31,9 @@ help:
 	@echo 'make bench     every benchmark, beside its peer where one is installed'
 	@echo 'make format    format the sources; make lint checks them (ALL=1: not only changed ones)'
 	@echo 'make asan | tsan | coverage | fuzz    the tests with instruments (FUZZ_SECONDS=60)'
+	@echo 'make chaos     jobs under random signals, seeds 1 to SEEDS=20; SEED=N: this one again'
+	@echo 'make differential  random programs in every way of running them, beside PyTorch'
+	@echo '               (SECONDS=600; SEED=N and CASE=... repeat what was printed)'
 	@echo 'make install   into /usr/local, or PREFIX=...;  make clean removes what was built'
 	@echo 'PRESET=dev picks another of CMakePresets.json, JOBS=N how many at once'
 
@@ -91,6 +99,20 @@ fuzz:
 	@cmake --preset fuzz --log-level=WARNING >/dev/null
 	@cmake --build build-fuzz -j $(JOBS) --target lockstep_fuzz
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+
+chaos: build
+	@scripts/setup test
+	@/usr/bin/python3 tests/chaos/chaos.py --program $(BUILD)/bin/lockstep \
+	  $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+# Debian's python3 has Debian's torch; another one first in the PATH has not.
+PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
+differential:
+	@scripts/setup build test peers
+	@$(CONFIGURE) -DLOCKSTEP_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target op_server
+	@LOCKSTEP_OP_SERVER=$(BUILD)/bin/op_server $(PYTHON) tests/differential/differential.py \
+	  --jobs=$(JOBS) --seconds=$(SECONDS) $(if $(SEED),--seed=$(SEED)) --case="$$CASE"
 
 PREFIX ?= /usr/local
 install: build

@@ -19,39 +19,39 @@
 
 using namespace lockstep;
 
-// The other members of the job; nobody when this process was started alone.
-struct Others {
-  std::unique_ptr<cluster::Job> job;
-  std::unique_ptr<kvstore::Exchange> exchange;
+// The job that this process is a member of, and how its members have the same weights.
+struct OwnJob {
+  std::unique_ptr<cluster::Job> job;  // null: started alone
+  std::unique_ptr<kvstore::Mode> mode = kvstore::local_mode();
 };
 
-Others meet_others() {
-  Others others;
+OwnJob join() {
+  OwnJob own;
   if (const std::optional<cluster::Place> place = cluster::find_place()) {
-    others.job = std::make_unique<cluster::Job>(*place);
-    others.exchange = kvstore::allreduce_exchange(others.job->communicator());
+    own.job = std::make_unique<cluster::Job>(*place);
+    own.mode = kvstore::allreduce_mode(own.job->communicator());
   }
-  train::agree_on_instruction_set(others.exchange.get());  // processors may differ
-  return others;
+  train::agree_on_instruction_set(own.mode->group());  // processors may differ
+  return own;
 }
 
 void train_digits(const std::string& place, std::int64_t steps) {
-  const Others others = meet_others();
+  const OwnJob own = join();
   const train::RecipeData digits =
       train::open_data(train::find_recipe("mnist-mlp"), {.place = place});
   const nn::BlockPtr net =
       nn::sequential(nn::flatten(), nn::dense(128, {.activation = "relu"}), nn::dense(10));
 
   // Each worker computes its part of the eight shards of every step.
-  train::Trainer trainer(
-      net, nn::SoftmaxCrossEntropyLoss(), optim::sgd({.learning_rate = 0.1, .momentum = 0.9}),
-      {.global_batch = 128, .shards = 8, .seed = 1, .exchange = others.exchange.get()});
+  train::Trainer trainer(net, nn::SoftmaxCrossEntropyLoss(),
+                         optim::sgd({.learning_rate = 0.1, .momentum = 0.9}),
+                         {.global_batch = 128, .shards = 8, .seed = 1, .mode = own.mode.get()});
   const data::Transform pixels = data::to_tensor({0.1307F}, {0.3081F});
   const train::FitResult result = trainer.fit(digits.train, {.steps = steps,
                                                              .transform = pixels,
                                                              .validation = digits.test,
                                                              .validation_transform = pixels});
-  if (others.job && others.job->rank() > 0) return;  // one speaks for all
+  if (!own.mode->group().is_first()) return;  // one speaks for all
   fmt::print("accuracy {:.4f}\n", result.validation.accuracy);
   fmt::print("params_sha256 {}\n", result.params_sha256);
 }

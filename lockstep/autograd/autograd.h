@@ -64,8 +64,8 @@ Tensor gradient(const Tensor& x);
 void zero_gradient(const Tensor& x);
 bool requires_grad(const Tensor& x);
 
-// Sends gradients from the heads to the leaves. A head's own gradient is ones unless given (empty
-// list, or undefined entries). Frees the record unless `retain`.
+// Sends gradients from the heads to the leaves: zeros to those that only step functions (sign,
+// argmax) lead to. A head's own is ones unless given (defined). Frees the record unless `retain`.
 void backward(TensorList heads, TensorList head_grads = {}, bool retain = false);
 void backward(const Tensor& head);
 

@@ -6,6 +6,7 @@
 #include "lockstep/autograd/detail/tape.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/tensor/trace_value.h"
 
 namespace lockstep::autograd {
 namespace {
@@ -69,6 +70,7 @@ class Walk {
 
   void run(std::span<const Tensor> heads, std::span<const Tensor> head_grads) {
     for (const Tensor& head : heads) find_nodes(head.tape_entry());
+    find_flat_leaves();
     std::stable_sort(nodes_.begin(), nodes_.end(),
                      [](const auto& a, const auto& b) { return a->id() < b->id(); });
     for (const auto& node : nodes_)
@@ -103,7 +105,7 @@ class Walk {
   bool is_variable(const Place& place) const { return variables_.count(place) > 0; }
 
   bool wanted(const Edge& edge) const {
-    if (edge == nullptr) return false;
+    if (edge == nullptr || edge->flat) return false;
     return all_ || is_variable(place_of(edge)) ||
            (edge->node && useful_.count(edge->node.get()) > 0);
   }
@@ -135,9 +137,26 @@ class Walk {
             options_.who, edge->node->name());
       nodes_.push_back(edge->node);
       if (stops(*edge->node)) continue;
-      const auto& edges = edge->node->record().edges;
-      std::copy_if(edges.rbegin(), edges.rend(), std::back_inserter(stack),
-                   [](const Edge& e) { return e != nullptr; });
+      const TapeRecord& record = edge->node->record();
+      for (auto e = record.edges.rbegin(); e != record.edges.rend(); ++e)
+        if (*e != nullptr) (record.flat || (*e)->flat ? flat_ : stack).push_back(*e);
+    }
+  }
+
+  // Leaves that only step functions lead to: nothing arrives there, which is a gradient of zeros.
+  // What an earlier backward freed has had its own.
+  void find_flat_leaves() {
+    while (!flat_.empty()) {
+      const Edge edge = std::move(flat_.back());
+      flat_.pop_back();
+      if (edge->node && (edge->node->is_freed() || stops(*edge->node))) continue;
+      if (!seen_.insert(place_of(edge).owner).second) continue;
+      if (!edge->node) {
+        leaves_.push_back(edge);
+        continue;
+      }
+      for (const Edge& e : edge->node->record().edges)
+        if (e != nullptr) flat_.push_back(e);
     }
   }
 
@@ -168,6 +187,7 @@ class Walk {
 
   void send_back(const std::shared_ptr<TapeNode>& node, const std::vector<Tensor>& output_grads) {
     const TapeRecord& record = node->record();
+    if (record.flat) return;
     std::vector<Tensor> grads = input_gradients(node, output_grads);
     if (grads.size() != record.inputs.size())
       throw InvalidArgument("{}: the gradient has {} parts, there are {} inputs", node->name(),
@@ -207,7 +227,7 @@ class Walk {
     std::vector<Tensor> inputs = record.inputs;
     for (std::size_t i = 0; i < inputs.size() && options_.create_graph; ++i) {
       if (inputs[i].tape_entry() == record.edges[i]) continue;
-      inputs[i] = inputs[i].detach();
+      inputs[i] = without_entry(inputs[i]);
       inputs[i].set_tape_entry(record.edges[i]);
     }
     return inputs;
@@ -216,7 +236,7 @@ class Walk {
   std::vector<Tensor> outputs_of(const std::shared_ptr<TapeNode>& node) const {
     std::vector<Tensor> outputs = node->record().outputs;
     for (std::size_t i = 0; i < outputs.size() && options_.create_graph; ++i) {
-      outputs[i] = outputs[i].detach();
+      outputs[i] = without_entry(outputs[i]);
       if (is_floating(outputs[i].dtype()))
         outputs[i].set_tape_entry(
             std::make_shared<TapeEntry>(TapeEntry{.node = node, .output = i}));
@@ -232,7 +252,7 @@ class Walk {
     std::vector<Tensor> aliases = inputs;
     std::vector<Edge> variables;
     for (std::size_t i = 0; i < aliases.size(); ++i) {
-      aliases[i] = wanted(record.edges[i]) ? alias(inputs[i]) : inputs[i].detach();
+      aliases[i] = wanted(record.edges[i]) ? alias(inputs[i]) : without_entry(inputs[i]);
       if (aliases[i].tape_entry()) variables.push_back(aliases[i].tape_entry());
     }
     std::vector<Tensor> heads;
@@ -268,6 +288,7 @@ class Walk {
   std::unordered_set<const void*> useful_;
   std::vector<std::shared_ptr<TapeNode>> nodes_;
   std::vector<Edge> leaves_;
+  std::vector<Edge> flat_;  // behind step functions, to be looked through
   std::unordered_map<Place, Tensor, PlaceHash> gradients_;
 };
 
@@ -277,9 +298,32 @@ Tensor owned(Tensor gradient) {
   return gradient.is_contiguous() && gradient.is_sole_owner() ? gradient : gradient.copy();
 }
 
+Tensor zeros_of(const TapeLeaf& leaf) {
+  const auto& [info, symbolic] = leaf;
+  return symbolic ? zeros(info.shape, info.dtype, info.device)
+                  : Tensor::zeros(info.shape, info.dtype, info.device);
+}
+
+// Where nothing arrived `gradient` is undefined.
 void store(TapeEntry& leaf, Tensor gradient) {
+  if (!gradient.defined()) {
+    if (leaf.mode == GradMode::add && leaf.gradient.defined()) return;
+    gradient = zeros_of(*leaf.leaf);
+  }
   const bool adds = leaf.mode == GradMode::add && leaf.gradient.defined();
   leaf.gradient = adds ? add(leaf.gradient, gradient) : owned(std::move(gradient));
+}
+
+// A leaf that a traced function captured is a constant there: no run of the graph would change it.
+void check_leaves(std::span<const Edge> leaves, std::span<const Tensor> heads) {
+  const bool tracing =
+      std::any_of(heads.begin(), heads.end(), [](const Tensor& x) { return x.is_symbolic(); });
+  for (const Edge& leaf : leaves)
+    if (tracing && !leaf->leaf->symbolic)
+      throw InvalidArgument(
+          "backward: {} wants a gradient, but is neither an input nor a parameter of what is "
+          "traced: make it one, or detach() it",
+          leaf->leaf->info.str());
 }
 
 std::vector<Edge> edges_of(std::span<const Tensor> variables) {
@@ -313,7 +357,10 @@ void attach_grad(const Tensor& x, GradMode mode) {
   if (mode == GradMode::off)
     x.set_tape_entry(nullptr);
   else
-    x.set_tape_entry(std::make_shared<TapeEntry>(TapeEntry{.mode = mode}));
+    x.set_tape_entry(std::make_shared<TapeEntry>(TapeEntry{
+        .mode = mode, .leaf = std::make_unique<TapeLeaf>(TapeLeaf{x.info(), x.is_symbolic()})}));
+  if (x.is_symbolic() && x.trace_value()->history == History::whole)
+    x.trace_value()->history = History::leaf;
 }
 
 Tensor gradient(const Tensor& x) { return requires_grad(x) ? x.tape_entry()->gradient : Tensor(); }
@@ -323,17 +370,17 @@ void zero_gradient(const Tensor& x) {
   if (old.defined()) x.tape_entry()->gradient = filled_like(old, 0.0);
 }
 
-bool requires_grad(const Tensor& x) { return x.defined() && x.tape_entry() != nullptr; }
+bool requires_grad(const Tensor& x) {
+  return x.defined() && x.tape_entry() != nullptr && is_floating(x.dtype());
+}
 
 void backward(TensorList heads, TensorList head_grads, bool retain) {
   check_heads("backward", heads, head_grads);
-  RecordingFlag off(false);
+  const RecordingFlag pause(Recording::paused);
   Walk walk({.who = "backward", .retain = retain}, {});
   walk.run(heads, head_grads);
-  for (const Edge& leaf : walk.leaves()) {
-    Tensor gradient = walk.take(leaf);
-    if (gradient.defined()) store(*leaf, std::move(gradient));
-  }
+  check_leaves(walk.leaves(), heads);
+  for (const Edge& leaf : walk.leaves()) store(*leaf, walk.take(leaf));
 }
 
 void backward(const Tensor& head) { backward(TensorList(&head, 1)); }
@@ -348,7 +395,7 @@ std::vector<Tensor> grad(TensorList heads, TensorList variables, TensorList head
     RecordScope recording(is_training());
     walk.run(heads, head_grads);
   } else {
-    RecordingFlag off(false);
+    const RecordingFlag pause(Recording::paused);
     walk.run(heads, head_grads);
   }
   return gradients_at(walk, variables, edges);

@@ -3,13 +3,16 @@
 
 #include <algorithm>
 
+#include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/shape_attrs.h"
+#include "lockstep/tensor/trace_value.h"
 
 namespace lockstep::autograd {
 namespace {
 
 struct ThreadState {
-  bool recording = false;
+  Recording recording = Recording::off;
   bool training = false;
   std::uint64_t next_id = 0;
 };
@@ -24,6 +27,37 @@ std::uint64_t id_above(const std::vector<Edge>& edges) {
   return id;
 }
 
+// Only through inputs that are floating and no step functions do gradients flow.
+bool wants_gradient(std::span<const Tensor> inputs) {
+  return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) {
+    return requires_grad(input) && !input.tape_entry()->flat;
+  });
+}
+
+void add_node(TapeRecord record, std::span<const Tensor> outputs) {
+  const bool flat = record.flat;
+  const auto node = std::make_shared<TapeNode>(std::move(record));
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    outputs[i].set_tape_entry(std::make_shared<TapeEntry>(
+        TapeEntry{.node = node, .output = i, .flat = flat || !is_floating(outputs[i].dtype())}));
+}
+
+// Comparisons, roundings, indices: a head behind them has gradients, and they are zero.
+void record_flat(TapeRecord record, std::span<const Tensor> inputs,
+                 std::span<const Tensor> outputs) {
+  record.flat = true;
+  for (const Tensor& input : inputs) record.edges.push_back(input.tape_entry());
+  add_node(std::move(record), outputs);
+}
+
+// A handle may become a leaf later, which a tracer must not see in what was recorded before.
+Tensor as_recorded(const Tensor& input) {
+  if (!input.is_symbolic()) return input;
+  const Tensor snapshot = without_entry(input);
+  snapshot.set_tape_entry(input.tape_entry());
+  return snapshot;
+}
+
 std::string_view name_of_call(const TapeRecord& record) {
   if (record.op != nullptr) return record.op->name;
   return record.function ? "function" : "alias";
@@ -33,19 +67,31 @@ class Tape final : public OpInterceptor {
  public:
   std::vector<Tensor> intercept(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attrs& attrs) override {
-    const bool record = thread_state.recording && op.differentiable() && wants_gradient(inputs);
+    const bool record = is_recording() && has_history(inputs) && !stops(op, attrs);
     std::vector<Tensor> outputs = run_outside(op, inputs, attrs);
-    if (record)
+    if (!record) return outputs;
+    if (op.differentiable() && wants_gradient(inputs))
       record_call({.op = &op, .attrs = attrs, .inputs = {inputs.begin(), inputs.end()}}, outputs);
+    else
+      record_flat({.op = &op}, inputs, outputs);
     return outputs;
   }
 
  private:
+  // A function is not there any more when the graph that it was traced into is run on the tape.
+  static bool stops(const OpDef& op, const Attrs& attrs) {
+    if (op.name != "stop_gradient") return false;
+    if (std::get<bool>(attr_field(attrs, "function")))
+      throw InvalidArgument(
+          "stop_gradient: a graph that holds the result of an autograd::Function has no gradient");
+    return true;
+  }
+
   // A tape further out must not record the call a second time.
   static std::vector<Tensor> run_outside(const OpDef& op, std::span<const Tensor> inputs,
                                          const Attrs& attrs) {
     OuterScope outside;
-    RecordingFlag off(false);
+    RecordingFlag once(is_recording() ? Recording::off : thread_state.recording);
     return apply(op, inputs, attrs);
   }
 };
@@ -77,36 +123,40 @@ void TapeNode::free() {
   draining = nullptr;
 }
 
-RecordingFlag::RecordingFlag(bool on) : saved_(thread_state.recording) {
-  thread_state.recording = on;
+RecordingFlag::RecordingFlag(Recording state) : saved_(thread_state.recording) {
+  thread_state.recording = state;
 }
 
 RecordingFlag::~RecordingFlag() { thread_state.recording = saved_; }
 
-bool wants_gradient(std::span<const Tensor> inputs) {
+bool has_history(std::span<const Tensor> inputs) {
   return std::any_of(inputs.begin(), inputs.end(),
-                     [](const Tensor& input) { return requires_grad(input); });
+                     [](const Tensor& input) { return input.tape_entry() != nullptr; });
+}
+
+Tensor without_entry(const Tensor& x) {
+  Tensor result = x.detach();
+  if (x.is_symbolic()) result.trace_value()->history = x.trace_value()->history;
+  return result;
 }
 
 void record_call(TapeRecord record, std::span<const Tensor> outputs) {
-  const auto floating = [](const Tensor& t) { return is_floating(t.dtype()); };
-  if (std::none_of(outputs.begin(), outputs.end(), floating)) return;
-  for (const Tensor& input : record.inputs) record.edges.push_back(input.tape_entry());
-  for (const Tensor& output : outputs) record.outputs.push_back(output.detach());
-  const auto node = std::make_shared<TapeNode>(std::move(record));
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (floating(outputs[i]))
-      outputs[i].set_tape_entry(std::make_shared<TapeEntry>(TapeEntry{.node = node, .output = i}));
+  for (Tensor& input : record.inputs) {
+    record.edges.push_back(input.tape_entry());
+    input = as_recorded(input);
+  }
+  for (const Tensor& output : outputs) record.outputs.push_back(without_entry(output));
+  add_node(std::move(record), outputs);
 }
 
 Tensor alias(const Tensor& x) {
-  const Tensor result = x.detach();
+  const Tensor result = without_entry(x);
   record_call({.inputs = {x}}, std::span(&result, 1));
   return result;
 }
 
 struct RecordScope::State {
-  explicit State(bool train_mode) : mode(train_mode), recording(true), scope(&tape) {}
+  explicit State(bool train_mode) : mode(train_mode), recording(Recording::on), scope(&tape) {}
   ModeScope mode;
   RecordingFlag recording;
   Tape tape;
@@ -117,7 +167,7 @@ RecordScope::RecordScope(bool train_mode) : state_(std::make_unique<State>(train
 RecordScope::~RecordScope() = default;
 
 struct PauseScope::State {
-  explicit State(bool train_mode) : mode(train_mode), recording(false) {}
+  explicit State(bool train_mode) : mode(train_mode), recording(Recording::paused) {}
   ModeScope mode;
   RecordingFlag recording;
 };
@@ -131,8 +181,23 @@ ModeScope::ModeScope(bool train_mode) : saved_(thread_state.training) {
 
 ModeScope::~ModeScope() { thread_state.training = saved_; }
 
-bool is_recording() { return thread_state.recording; }
+bool is_recording() { return thread_state.recording == Recording::on; }
+bool is_paused() { return thread_state.recording == Recording::paused; }
 bool is_training() { return thread_state.training; }
+
+namespace {
+
+// A handle of its own: the function may have kept, or passed on, the one it returned. A graph
+// learns that it cannot differentiate the call.
+Tensor output_of_function(const Tensor& output) {
+  if (!output.is_symbolic() || !is_floating(output.dtype())) return output.detach();
+  Tensor result =
+      apply_one(get_op("stop_gradient"), {output}, Attrs::of(StopGradientAttrs{.function = true}));
+  result.trace_value()->history = History::whole;
+  return result;
+}
+
+}  // namespace
 
 std::vector<Tensor> call(std::shared_ptr<Function> function, TensorList inputs) {
   if (function == nullptr) throw InvalidArgument("function: there is no function to call");
@@ -140,17 +205,19 @@ std::vector<Tensor> call(std::shared_ptr<Function> function, TensorList inputs) 
     if (!inputs[i].defined()) throw InvalidArgument("function: input {} is undefined", i);
   std::vector<Tensor> outputs;
   {
-    RecordingFlag off(false);
+    const RecordingFlag pause(Recording::paused);
     outputs = function->forward(inputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].defined()) throw InvalidArgument("function: output {} is undefined", i);
+      outputs[i] = output_of_function(outputs[i]);
+    }
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].defined()) throw InvalidArgument("function: output {} is undefined", i);
-    // A handle of its own: the function may have kept, or passed on, the one it returned.
-    outputs[i] = outputs[i].detach();
-  }
-  if (thread_state.recording && wants_gradient(inputs))
+  if (!is_recording() || !has_history(inputs)) return outputs;
+  if (wants_gradient(inputs))
     record_call({.function = std::move(function), .inputs = {inputs.begin(), inputs.end()}},
                 outputs);
+  else
+    record_flat({.function = std::move(function)}, inputs, outputs);
   return outputs;
 }
 

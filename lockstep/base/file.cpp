@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/memory_error.h"
 
 namespace lockstep {
 namespace {
@@ -45,27 +47,57 @@ void sync_folder(const std::string& path) {
   if (descriptor.get() >= 0) ::fsync(descriptor.get());
 }
 
+// What is no file, such as a pipe or a device, may never end.
+constexpr std::size_t kLongestStream = std::size_t{256} << 20;
+
+// Room for a file at once; 0 for what has no size.
+std::size_t size_of(int file) {
+  struct stat status {};
+  const bool known = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  return known ? static_cast<std::size_t>(status.st_size) : 0;
+}
+
+std::string read_all(int file, const std::string& path) {
+  const std::size_t size = size_of(file);
+  std::string contents;
+  contents.reserve(size);
+  char block[1 << 16];
+  while (true) {
+    const ssize_t count = ::read(file, block, sizeof block);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(path, "cannot read");
+    if (count == 0) return contents;
+    contents.append(block, static_cast<std::size_t>(count));
+    if (size == 0 && contents.size() > kLongestStream)
+      throw IoError("{}: is no file, and does not end after {} bytes", path, kLongestStream);
+  }
+}
+
+// Nobody can have put anything there before: neither a file of an older process with our number nor
+// a link to somebody else's file.
+int open_temporary(std::string& name, const std::string& path) {
+  constexpr int kTries = 100;
+  int file = -1;
+  for (int i = 0; file < 0 && i < kTries; ++i) {
+    std::random_device random;
+    name = fmt::format("{}.tmp{}-{:08x}", path, ::getpid(), random());
+    file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (file < 0 && errno != EEXIST) break;
+  }
+  if (file < 0) fail(path, "cannot create");
+  return file;
+}
+
 }  // namespace
 
 std::string read_file(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) fail(path, "cannot open");
-  std::string contents;
-  char block[1 << 16];
-  while (true) {
-    const ssize_t count = ::read(file.get(), block, sizeof block);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(path, "cannot read");
-    if (count == 0) return contents;
-    contents.append(block, static_cast<std::size_t>(count));
-  }
+  return with_memory_for(path, [&] { return read_all(file.get(), path); });
 }
 
 AtomicFile::AtomicFile(std::string path)
-    : path_(std::move(path)), temporary_(fmt::format("{}.tmp{}", path_, ::getpid())) {
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd_ < 0) fail(path_, "cannot create");
-}
+    : path_(std::move(path)), fd_(open_temporary(temporary_, path_)) {}
 
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0) ::close(fd_);

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/memory_error.h"
 
 namespace lockstep {
 namespace {
@@ -17,13 +18,20 @@ constexpr int kGzipOnly = 16 + MAX_WBITS;
 
 class Inflater {
  public:
-  Inflater(std::string_view bytes, const std::string& name, std::size_t limit)
-      : rest_(bytes), name_(name), limit_(limit) {
+  Inflater(std::string_view bytes, const std::string& name, std::size_t limit,
+           std::string_view whose = {})
+      : rest_(bytes), name_(name), limit_(limit), whose_(whose) {
     if (inflateInit2(&stream_, kGzipOnly) != Z_OK) throw OutOfMemory("{}: gzip: no memory", name);
   }
   ~Inflater() { inflateEnd(&stream_); }
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
+
+  std::string begin(std::size_t count) {
+    int status = Z_OK;
+    while (status != Z_STREAM_END && result_.size() < count) check(status = step());
+    return result_.substr(0, count);
+  }
 
   std::string all() {
     do {
@@ -40,14 +48,18 @@ class Inflater {
   void member() {
     int status = Z_OK;
     while (status != Z_STREAM_END) {
-      status = step();
-      if (status == Z_BUF_ERROR && rest_.empty())
-        throw Corrupt("{}: gzip: ends early, after {} bytes of contents", name_, result_.size());
-      if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-        throw Corrupt("{}: gzip: {}", name_, stream_.msg == nullptr ? "damaged" : stream_.msg);
+      check(status = step());
       if (result_.size() > limit_)
-        throw Corrupt("{}: gzip: inflates to more than {} bytes", name_, limit_);
+        throw Corrupt("{}: gzip: inflates to more than {} bytes{}{}", name_, limit_,
+                      whose_.empty() ? "" : ", ", whose_);
     }
+  }
+
+  void check(int status) const {
+    if (status == Z_BUF_ERROR && rest_.empty())
+      throw Corrupt("{}: gzip: ends early, after {} bytes of contents", name_, result_.size());
+    if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+      throw Corrupt("{}: gzip: {}", name_, stream_.msg == nullptr ? "damaged" : stream_.msg);
   }
 
   int step() {
@@ -68,6 +80,7 @@ class Inflater {
   std::string_view rest_;
   const std::string& name_;
   std::size_t limit_;
+  std::string_view whose_;
   std::string result_;
 };
 
@@ -77,14 +90,21 @@ bool is_gzip(std::string_view bytes) {
   return bytes.size() >= 2 && bytes[0] == '\x1f' && bytes[1] == '\x8b';
 }
 
-std::string gunzip(std::string_view bytes, const std::string& name, std::size_t limit) {
+std::string gunzip(std::string_view bytes, const std::string& name, std::size_t limit,
+                   std::string_view whose) {
   if (!is_gzip(bytes)) throw Corrupt("{}: gzip: does not begin with the bytes 1f 8b", name);
-  return Inflater(bytes, name, limit).all();
+  return with_memory_for(name, [&] { return Inflater(bytes, name, limit, whose).all(); });
 }
 
-std::string read_plain_or_gzip(const std::string& path, std::size_t limit) {
+std::string gunzip_begin(std::string_view bytes, const std::string& name, std::size_t count) {
+  return Inflater(bytes, name, count).begin(count);
+}
+
+std::string read_plain_or_gzip(const std::string& path, std::int64_t max_inflated,
+                               std::string_view whose) {
   std::string bytes = read_file(path);
-  return is_gzip(bytes) ? gunzip(bytes, path, limit) : bytes;
+  if (!is_gzip(bytes)) return bytes;
+  return gunzip(bytes, path, static_cast<std::size_t>(max_inflated), whose);
 }
 
 }  // namespace lockstep

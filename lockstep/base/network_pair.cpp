@@ -119,9 +119,12 @@ void NetworkPair::lose(int from_side) const {
 
 // The bucket holds what the rate brings in a few milliseconds, as much as a switch would.
 void NetworkPair::shape(const std::string& rate) const {
-  for (const int side : {0, 1})
-    run(side, {"tc", "qdisc", "replace", "dev", kLink, "root", "tbf", "rate", rate, "burst",
-               "256kb", "latency", "50ms"});
+  for (const int side : {0, 1}) shape(side, rate, "256kb");
+}
+
+void NetworkPair::shape(int from_side, const std::string& rate, const std::string& burst) const {
+  run(from_side, {"tc", "qdisc", "replace", "dev", kLink, "root", "tbf", "rate", rate, "burst",
+                  burst, "latency", "50ms"});
 }
 
 }  // namespace lockstep

@@ -34,6 +34,8 @@ class NetworkPair {
   void lose(int from_side) const;
   // Both ways, as tc writes it: "1gbit".
   void shape(const std::string& rate) const;
+  // What one side sends. A bucket that has rested lets `burst` pass at once: "256kb".
+  void shape(int from_side, const std::string& rate, const std::string& burst) const;
 
  private:
   void start(int side);

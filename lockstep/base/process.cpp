@@ -59,6 +59,7 @@ struct Streams {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGXFSZ, SIG_DFL);
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (::dup2(nothing, 0) == 0 && ::dup2(streams.output, 1) == 1 && ::dup2(streams.errors, 2) == 2 &&
       ::chdir(folder) == 0)

@@ -11,6 +11,7 @@
 #include "lockstep/cli/bench_train.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/op_table.h"
+#include "lockstep/cli/options.h"
 
 namespace lockstep::cli {
 namespace {
@@ -69,9 +70,9 @@ void add_train_worker(CLI::App& bench, Action& action) {
   const auto side = std::make_shared<TrainSide>();
   CLI::App* worker = bench.add_subcommand("train-worker", "One side of bench train")->group("");
   worker->add_option("model", side->model)->required();
-  worker->add_option("--batch", side->batch)->required();
-  worker->add_option("--shards", side->shards);
-  worker->add_option("--threads", side->threads);
+  add_count(*worker, "", "--batch", side->batch, "B", "")->required();
+  add_count(*worker, "", "--shards", side->shards, "S", "");
+  add_count(*worker, "", "--threads", side->threads, "T", "", 1, kMostThreads);
   worker->callback([&action, side] { action = [side] { return serve_train(*side); }; });
 }
 
@@ -81,7 +82,7 @@ void add_comm(CLI::App& bench, Action& action) {
       add_bench(bench, action, options, "comm",
                 "Collectives between processes, beside Gloo's and OpenMPI's where they are built",
                 bench_comm, "Gloo and OpenMPI");
-  command->add_option("--ranks", options->ranks, "How many processes")->check(CLI::Range(1, 64));
+  add_count(*command, "Options", "--ranks", options->ranks, "N", "How many processes", 1, 64);
   command->add_option("--algorithm", options->algorithm, "Of all_reduce")
       ->check(CLI::IsMember(algorithm_names()));
   add_names(*command, "--collectives", options->names, collective_names());
@@ -99,10 +100,9 @@ void add_scale(CLI::App& bench, Action& action) {
       "Training over workers and threads, beside PyTorch DDP where it is installed", bench_scale);
   add_names(*command, "--recipes", options->recipes, train_case_names());
   const auto add_counts = [&](const char* name, std::vector<int>& values, const char* usual) {
-    command->add_option(name, values, "Each with each of the other; speed-up is over the first")
-        ->type_name("N,N,...")
+    add_count(*command, "Options", name, values, "N,N,...",
+              "Each with each of the other; speed-up is over the first", 1, 64)
         ->delimiter(',')
-        ->check(CLI::Range(1, 64))
         ->default_str(usual);
   };
   add_counts("--workers", options->workers, "1,2,4");
@@ -114,7 +114,7 @@ void add_comm_group(CLI::App& bench, Action& action) {
   const auto side = std::make_shared<CommSide>();
   const auto algorithm = std::make_shared<std::string>("automatic");
   CLI::App* group = bench.add_subcommand("comm-group", "One side of bench comm")->group("");
-  group->add_option("--ranks", side->ranks)->required()->check(CLI::Range(1, 64));
+  add_count(*group, "", "--ranks", side->ranks, "N", "", 1, 64)->required();
   group->add_option("--algorithm", *algorithm);
   group->add_option("--collectives", side->names);
   group->add_option("--networks", side->networks);

@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/machine_limits.h"
 #include "lockstep/base/process.h"
 #include "lockstep/cli/bench_peer.h"
 #include "lockstep/observe/progress.h"
@@ -209,7 +209,7 @@ void print_row(const Json& row, bool json) {
 }
 
 void run_case(const TrainCase& what, const ScaleOptions& options) {
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cores = usable_threads();
   Contest contest = gather(what, options);
   run_rounds(contest, options);
   check_same_parameters(what.model, contest.setups);

@@ -27,11 +27,12 @@ constexpr std::chrono::milliseconds kGrace{2000};
 class UsualSignals {
  public:
   UsualSignals() {
-    sigset_t pipe;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
+    sigset_t usual;
+    sigemptyset(&usual);
+    sigaddset(&usual, SIGPIPE);
+    sigaddset(&usual, SIGXFSZ);
     posix_spawnattr_init(&attributes_);
-    posix_spawnattr_setsigdefault(&attributes_, &pipe);
+    posix_spawnattr_setsigdefault(&attributes_, &usual);
     posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);
   }
   ~UsualSignals() { posix_spawnattr_destroy(&attributes_); }

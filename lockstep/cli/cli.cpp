@@ -9,12 +9,14 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <sstream>
 #include <system_error>
 #include <thread>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/machine_limits.h"
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/help.h"
@@ -158,6 +160,14 @@ int finish(int status) {
   return arrived ? status : cannot_print(errno == 0 ? EIO : errno, status);
 }
 
+// Whoever asks for much names it; this is for all the rest.
+int report_no_memory(const CLI::App& command) {
+  const std::string limits = memory_limits_text();
+  print_error("lockstep: {}: there is not enough memory{}{}\n", command.get_name(),
+              limits.empty() ? "" : ": ", limits);
+  return kFailure;
+}
+
 int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
@@ -170,6 +180,8 @@ int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* ar
     if (error.code() == std::errc::broken_pipe) return cannot_print(EPIPE, kFailure);
     print_error("lockstep: {}\n", error.what());
     return kFailure;
+  } catch (const std::bad_alloc&) {
+    return report_no_memory(*named_command(&app));
   } catch (const std::exception& error) {
     print_error("lockstep: {}\n", error.what());
     return kFailure;

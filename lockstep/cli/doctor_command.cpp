@@ -2,15 +2,16 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/doctor_kernels.h"
 #include "lockstep/cli/doctor_report.h"
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/worker.h"
 #include "lockstep/cluster/launch.h"
+#include "lockstep/ops/instruction_set.h"
 
 namespace lockstep::cli {
 namespace {
@@ -49,7 +50,9 @@ int examine_as_member(const Options& o, const cluster::Place& place) {
   job.transport = o.connect.transport_name();
   job.interface = o.connect.interface;
   job.timeout = o.hosts.patience();
-  const cluster::Examination examination = cluster::examine(place, job);
+  cluster::HostFacts facts = cluster::look_at_host();
+  add_trials(facts, try_kernels(best_instruction_set()));
+  const cluster::Examination examination = cluster::examine(place, job, facts);
   if (examination.rank != 0) return 0;
   std::vector<cluster::Problem> problems = known_problems(o);
   for (const cluster::Problem& one : cluster::diagnose(examination)) problems.push_back(one);
@@ -89,14 +92,10 @@ cluster::LaunchOptions launch_options(const Options& o,
   return launch;
 }
 
-// The host that an error is about: the launcher's errors name it.
-std::vector<cluster::HostSlots>::iterator host_in(std::vector<cluster::HostSlots>& hosts,
-                                                  const std::string& error) {
-  return std::find_if(hosts.begin(), hosts.end(), [&](const cluster::HostSlots& host) {
-    const std::string name = " " + host.name;
-    return error.find(name + ":") != std::string::npos ||
-           error.find(name + ",") != std::string::npos;
-  });
+// The launcher's errors name the host that they are about; of several that were silent, all.
+bool is_named(const cluster::HostSlots& host, const std::string& error) {
+  const std::string name = " " + host.name;
+  return error.find(name + ":") != std::string::npos || error.find(name + ",") != std::string::npos;
 }
 
 std::string advice_for(const cluster::HostSlots& host, const Error& error) {
@@ -125,18 +124,32 @@ int launch_members(const Options& o, const std::vector<cluster::HostSlots>& host
   return report_failure(o, result);
 }
 
+// Those that an error names, each noted as a problem, are no longer among the hosts; false: there
+// are none.
+bool leave_out(Options& o, std::vector<cluster::HostSlots>& hosts, const Error& error) {
+  const bool all = std::string(error.kind()) == "Timeout";
+  const auto before = hosts.size();
+  for (auto one = hosts.begin(); one != hosts.end() && (all || hosts.size() == before);) {
+    if (!is_named(*one, error.what())) {
+      ++one;
+      continue;
+    }
+    if (hosts.size() == before)
+      o.already.insert(o.already.end(), {error.what(), advice_for(*one, error)});
+    one = hosts.erase(one);
+  }
+  return hosts.size() < before;
+}
+
 // A host that cannot be had is noted, and the rest examined without it.
 int examine_hosts(Options o, std::vector<cluster::HostSlots> hosts) {
   while (true) {
     try {
       return launch_members(o, hosts);
-    } catch (const InvalidArgument&) {
-      throw;
+    } catch (const InvalidArgument& error) {
+      throw WrongUsage(error.what());
     } catch (const Error& error) {
-      const auto bad = host_in(hosts, error.what());
-      if (bad == hosts.end()) throw;
-      o.already.insert(o.already.end(), {error.what(), advice_for(*bad, error)});
-      hosts.erase(bad);
+      if (!leave_out(o, hosts, error)) throw;
       o.hosts.workers = 0;
       if (hosts.empty()) return print_report(o, {}, known_problems(o));
     }

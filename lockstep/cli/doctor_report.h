@@ -11,10 +11,11 @@ namespace lockstep::cli {
 // Whether a job would run.
 bool is_healthy(const std::vector<cluster::Problem>& problems);
 
-// Tables of hosts and links, problems and what to do, a verdict.
+// A verdict and the network in a line, problems and what to do, then tables of members, hosts and
+// links.
 std::string doctor_text(const cluster::Examination& examination,
                         const std::vector<cluster::Problem>& problems);
-// One line: ok, members, links, problems.
+// One line: ok, network, members, hosts, links, problems.
 std::string doctor_json(const cluster::Examination& examination,
                         const std::vector<cluster::Problem>& problems);
 

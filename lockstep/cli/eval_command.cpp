@@ -4,10 +4,12 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/machine_limits.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/data_limits.h"
+#include "lockstep/cli/options.h"
 #include "lockstep/cli/run_files.h"
 #include "lockstep/train/evaluate.h"
 
@@ -17,13 +19,15 @@ namespace {
 struct EvalOptions {
   std::string run;
   std::string data;
-  int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  int threads = usable_threads();
   bool json = false;
+  DataLimits limits;
 };
 
 train::Evaluation evaluate(const TrainedModel& model, const EvalOptions& options) {
   RunConfig config = model.config;
   if (!options.data.empty()) config.data = options.data;
+  apply_limits(config, options.limits);
   observe::Progress progress(observe::standard_error());
   const train::RecipeData data = open_run_data(config, model.codec, progress);
   check_classes(config, *data.test, model.classes);
@@ -31,19 +35,21 @@ train::Evaluation evaluate(const TrainedModel& model, const EvalOptions& options
   if (model.recipe.test_transform != nullptr) how.transform = model.recipe.test_transform();
   CompileOptions compile;
   compile.compute = dtype_from_name(config.dtype);
-  return train::Evaluator(model.net, train::recipe_loss, compile).run(*data.test, how);
+  return train::Evaluator(model.net, train::recipe_loss(), compile).run(*data.test, how);
 }
 
 int eval(const EvalOptions& options) {
   const TrainedModel model = load_model(options.run);
   const train::Evaluation result = evaluate(model, options);
   if (options.json) {
+    const nlohmann::ordered_json accuracy =
+        result.has_accuracy ? nlohmann::ordered_json(result.accuracy) : nlohmann::ordered_json();
     const nlohmann::ordered_json json{{"run", options.run},
                                       {"recipe", model.recipe.name},
                                       {"step", model.step},
                                       {"samples", result.samples},
                                       {"test_loss", result.loss},
-                                      {"test_accuracy", result.accuracy},
+                                      {"test_accuracy", accuracy},
                                       {"params_sha256", model.params_sha256}};
     fmt::print("{}\n", json.dump());
   } else {
@@ -63,9 +69,9 @@ void add_eval_command(CLI::App& app, Action& action) {
   command->add_option("run", options->run, "The run's folder")->type_name("RUNDIR")->required();
   command->add_option("--data", options->data, "Other data than the run's")
       ->type_name("DIR|synthetic");
-  command->add_option("--threads", options->threads, "Never change the result")
-      ->type_name("T")
-      ->check(CLI::Range(1, 4096));
+  add_count(*command, "Options", "--threads", options->threads, "T", "Never change the result", 1,
+            kMostThreads);
+  add_limits(*command, options->limits, "Options");
   command->add_flag("--json", options->json, "One JSON object on standard output");
   command->callback([&action, options] { action = [options] { return eval(*options); }; });
 }

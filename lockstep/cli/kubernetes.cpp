@@ -4,12 +4,14 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <utility>
 
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/yaml_string.h"
 
 namespace lockstep::cli {
 namespace {
@@ -40,6 +42,14 @@ void check_label(const char* option, const std::string& value, std::size_t longe
   check_length(option, value.size(), longest);
 }
 
+// A manifest holds text, and not any bytes.
+void check_text(const std::string& what, const std::string& value) {
+  if (!yaml_string(value))
+    throw WrongUsage(fmt::format("{}: is not UTF-8, expected text in a manifest", what));
+}
+
+std::string quoted(const std::string& text) { return yaml_string(text).value_or(""); }
+
 // Name and path of NAME[:PATH].
 std::pair<std::string, std::string> claim_of(const KubernetesJob& job) {
   const std::size_t colon = job.volume_claim.find(':');
@@ -60,6 +70,21 @@ void check_claim(const KubernetesJob& job) {
                     path, kDataPath));
 }
 
+// The manifest sets these by itself.
+constexpr std::array kOwnVariables{"LOCKSTEP_WORKERS",   "LOCKSTEP_COORDINATOR",
+                                   "LOCKSTEP_TRANSPORT", "LOCKSTEP_INTERFACE",
+                                   "LOCKSTEP_TIMEOUT",   "LOCKSTEP_SECRET"};
+
+void check_variable(const std::string& setting) {
+  const std::string name = setting.substr(0, setting.find('='));
+  check_form("--env", name, "[-._a-zA-Z][-._a-zA-Z0-9]*",
+             "a name of letters, digits, '_', '-' and '.' with no digit first");
+  if (std::count(kOwnVariables.begin(), kOwnVariables.end(), name) > 0)
+    throw WrongUsage(
+        fmt::format("--env {}: the manifest sets it, by the options of lockstep launch", name));
+  check_text("--env " + name, setting);
+}
+
 void check(const KubernetesJob& job) {
   if (job.workers < 1) throw WrongUsage("--kubernetes: needs --workers N, the number of pods");
   const std::size_t digits = std::to_string(job.workers - 1).size();
@@ -72,15 +97,23 @@ void check(const KubernetesJob& job) {
     check_form("--memory", job.memory, R"([0-9]+(\.[0-9]+)?([KMGTPE]i?|k|m)?)",
                "a quantity such as 8Gi");
   if (!job.volume_claim.empty()) check_claim(job);
+  if (!job.folder.empty()) {
+    check_text("--folder", job.folder);
+    if (!job.folder.starts_with('/'))
+      throw WrongUsage(
+          fmt::format("--folder {}: expected a path from / on, in the container", job.folder));
+  }
+  for (const std::string& setting : job.environment) check_variable(setting);
   if (job.command.empty())
     throw WrongUsage("launch: no program was named: lockstep launch --kubernetes ... -- PROGRAM");
+  for (const std::string& word : job.command) check_text("launch: the program's words", word);
 }
 
-// A JSON string is a YAML string too. Kubernetes puts variables for $(NAME) unless it is $$(NAME).
-std::string quoted(std::string word, bool in_command = false) {
-  for (std::size_t at = 0; in_command && (at = word.find("$(", at)) != std::string::npos; at += 3)
-    word.insert(at, "$");
-  return nlohmann::json(word).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+// Kubernetes puts variables for $(NAME) in commands and values, and makes one $ of two.
+std::string literal(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += c == '$' ? "$$" : std::string(1, c);
+  return result;
 }
 
 std::string metadata(const KubernetesJob& job) {
@@ -99,17 +132,32 @@ std::string service(const KubernetesJob& job) {
              quoted(job.name), kPort);
 }
 
-std::string variable(const char* name, const std::string& value) {
-  return value.empty()
-             ? ""
-             : fmt::format("        - name: {}\n          value: {}\n", name, quoted(value));
+std::string variable(const std::string& name, const std::string& value) {
+  return fmt::format("        - name: {}\n          value: {}\n", quoted(name),
+                     quoted(literal(value)));
+}
+
+std::string variable_unless_empty(const char* name, const std::string& value) {
+  return value.empty() ? "" : variable(name, value);
+}
+
+std::string users_variables(const KubernetesJob& job) {
+  std::string text;
+  for (const std::string& setting : job.environment) {
+    const std::size_t equals = setting.find('=');
+    text += variable(setting.substr(0, equals), setting.substr(equals + 1));
+  }
+  return text;
 }
 
 std::string environment(const KubernetesJob& job) {
-  return "        env:\n" + variable("LOCKSTEP_WORKERS", std::to_string(job.workers)) +
+  return "        env:\n" + users_variables(job) +
+         variable("LOCKSTEP_WORKERS", std::to_string(job.workers)) +
          variable("LOCKSTEP_COORDINATOR", fmt::format("{0}-0.{0}:{1}", job.name, kPort)) +
-         variable("LOCKSTEP_TRANSPORT", job.transport) +
-         variable("LOCKSTEP_INTERFACE", job.interface) +
+         variable_unless_empty("LOCKSTEP_TRANSPORT", job.transport) +
+         variable_unless_empty("LOCKSTEP_INTERFACE", job.interface) +
+         variable_unless_empty("LOCKSTEP_TIMEOUT",
+                               job.timeout > 0 ? std::to_string(job.timeout) : "") +
          fmt::format(
              "        - name: LOCKSTEP_SECRET\n          valueFrom:\n"
              "            secretKeyRef:\n              name: {}-secret\n"
@@ -149,9 +197,10 @@ std::string mounts(const KubernetesJob& job) {
 std::string container(const KubernetesJob& job) {
   std::string words;
   for (const std::string& word : job.command)
-    words += (words.empty() ? "" : ", ") + quoted(word, true);
+    words += (words.empty() ? "" : ", ") + quoted(literal(word));
   return fmt::format("      - name: worker\n        image: {}\n        command: [{}]\n",
                      quoted(job.image), words) +
+         (job.folder.empty() ? "" : fmt::format("        workingDir: {}\n", quoted(job.folder))) +
          environment(job) + resources(job) +
          fmt::format("        ports:\n        - containerPort: {}\n", kPort) + mounts(job);
 }

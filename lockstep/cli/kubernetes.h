@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct KubernetesJob {
   std::string volume_claim = {};  // NAME, NAME:/WHERE
   int workers = 0;
   std::string transport = {}, interface = {};
+  std::string folder = {};                    // where the program runs; empty: the image's own
+  std::int64_t timeout = 0;                   // seconds until all pods have met; 0: the usual
+  std::vector<std::string> environment = {};  // NAME=VALUE
   std::vector<std::string> command = {};
 };
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
-#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/kubernetes.h"
+#include "lockstep/cli/launch_check.h"
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/options.h"
@@ -20,38 +19,27 @@ constexpr std::size_t kLongestLine = 16384;
 
 struct Options {
   HostOptions hosts;
-  std::string folder, coordinator;
-  std::vector<std::string> variables, command;
+  std::vector<std::string> command;
   ConnectOptions connect;
   KubernetesJob kubernetes;
+  double grace = 10;  // seconds
   bool agent = false;
 };
 
+std::chrono::milliseconds grace_of(const Options& o) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(o.grace * 1000));
+}
+
 void add_options(CLI::App& c, Options& o) {
   add_host_options(c, o.hosts);
-  add(c, kWhere, "--folder", o.folder, "DIR", "Where workers run; this folder by default");
-  add(c, kHow, "--coordinator", o.coordinator, "HOST[:PORT]",
-      "Where workers find this machine; found out by default, a free port");
-  add(c, kHow, "--env", o.variables, "NAME", "A variable for all workers: NAME of ours, NAME=VALUE")
-      ->allow_extra_args(false);
+  add_real(c, kHow, "--grace", o.grace, "SECONDS",
+           "How long workers may take to end after Ctrl-C, SIGTERM or another's failure", seconds())
+      ->default_str("10");
   add_connect_options(c, o.connect, kHow);
   add_kubernetes_options(c, o.kubernetes);
   c.add_flag("--agent", o.agent)->group("");
   c.add_option("command", o.command, "The program and its arguments, after --")
       ->type_name("PROGRAM ARGUMENTS...");
-}
-
-std::string setting_of(const std::string& variable) {
-  if (variable.find('=') != std::string::npos) return variable;
-  const char* value = std::getenv(variable.c_str());
-  if (value == nullptr) throw WrongUsage(fmt::format("--env {}: is not set here", variable));
-  return variable + "=" + value;
-}
-
-// HOST, HOST:PORT, [ADDRESS]:PORT
-comm::Endpoint coordinator_of(const std::string& text) {
-  if (text.empty() || text.find(':') == std::string::npos) return {text, 0};
-  return comm::parse_endpoint(text);
 }
 
 // The words of our own command line before the program's. What stands among the program's words
@@ -91,33 +79,53 @@ cluster::LaunchOptions launch_options(const Options& o) {
   options.command = o.command;
   if (!options.hosts.empty() && options.workers > 0)
     options.hosts = cluster::take_slots(std::move(options.hosts), options.workers);
-  for (const std::string& variable : o.variables)
-    options.environment.push_back(setting_of(variable));
   options.environment.push_back("LOCKSTEP_LAUNCHED_BY=" + to_launch_again(o));
-  options.folder = o.folder;
+  options.grace = grace_of(o);
   options.interface = o.connect.interface;
   options.transport = o.connect.transport_name();
-  options.coordinator = coordinator_of(o.coordinator);
   return options;
 }
 
-int print_manifest(const Options& o) {
-  if (!o.hosts.hosts.empty() || !o.hosts.hosts_file.empty())
+// What a manifest has no place for is not dropped in silence.
+void check_for_manifest(const HostOptions& hosts) {
+  if (!hosts.hosts.empty() || !hosts.hosts_file.empty())
     throw WrongUsage("--kubernetes with --hosts: Kubernetes chooses the hosts; leave them out");
+  if (!hosts.coordinator.empty())
+    throw WrongUsage("--kubernetes with --coordinator: pods find the first one; leave it out");
+  if (hosts.ssh != HostOptions().ssh || !hosts.remote_program.empty())
+    throw WrongUsage(fmt::format("--kubernetes with {}: no host is reached by ssh; leave it out",
+                                 hosts.remote_program.empty() ? "--ssh" : "--remote-program"));
+}
+
+int print_manifest(const Options& o) {
+  check_for_manifest(o.hosts);
   if (!o.command.empty()) own_part(o);  // throws
   KubernetesJob job = o.kubernetes;
   job.workers = o.hosts.workers;
   job.transport = o.connect.transport_name();
   job.interface = o.connect.interface;
+  job.folder = o.hosts.folder;
+  if (o.hosts.timeout != HostOptions().timeout)
+    job.timeout = std::chrono::ceil<std::chrono::seconds>(o.hosts.patience()).count();
+  job.environment = o.hosts.settings();
   job.command = o.command;
-  fmt::print("{}", kubernetes_manifest(job));
+  const std::string manifest = kubernetes_manifest(job);
+  check_train_command(job.command, job.workers, "");
+  fmt::print("{}", manifest);
   return 0;
 }
 
 int be_agent(const Options& o) {
   cluster::AgentOptions options;
   options.timeout = o.hosts.patience();
+  options.grace = grace_of(o);
   return cluster::run_agent(options);
+}
+
+// Where the first worker runs, when it is here.
+std::string first_folder(const cluster::LaunchOptions& options) {
+  if (!options.hosts.empty() && !cluster::is_this_machine(options.hosts[0].name)) return {};
+  return options.folder.empty() ? "." : options.folder;
 }
 
 int launch(const Options& o) {
@@ -132,6 +140,7 @@ int launch(const Options& o) {
   } catch (const InvalidArgument& error) {
     throw WrongUsage(error.what());
   }
+  check_train_command(options.command, worker_count(options), first_folder(options));
   return report_launch(cluster::launch(options));
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <sstream>
 
 #include "lockstep/base/error.h"
@@ -21,6 +22,24 @@ std::vector<std::string> ssh_words(const std::string& text) {
   return words;
 }
 
+std::string setting_of(const std::string& variable) {
+  if (variable.find('=') != std::string::npos) return variable;
+  const char* value = std::getenv(variable.c_str());
+  if (value == nullptr) throw WrongUsage(fmt::format("--env {}: is not set here", variable));
+  return variable + "=" + value;
+}
+
+// HOST, HOST:PORT, ADDRESS, [ADDRESS], [ADDRESS]:PORT
+comm::Endpoint coordinator_of(const std::string& text) {
+  if (text.find(':') == std::string::npos || cluster::is_ipv6_address(text)) return {text, 0};
+  if (text.front() == '[' && text.back() == ']') return {text.substr(1, text.size() - 2), 0};
+  try {
+    return comm::parse_endpoint(text);
+  } catch (const InvalidArgument& error) {
+    throw WrongUsage(fmt::format("--coordinator: {}", error.what()));
+  }
+}
+
 }  // namespace
 
 std::chrono::milliseconds HostOptions::patience() const {
@@ -36,12 +55,28 @@ std::vector<cluster::HostSlots> HostOptions::slots() const {
   }
 }
 
+// Of a name that is given twice, the last value.
+std::vector<std::string> HostOptions::settings() const {
+  std::vector<std::string> settings;
+  for (const std::string& variable : variables) {
+    std::string setting = setting_of(variable);
+    const std::string name = setting.substr(0, setting.find('=') + 1);
+    if (name == "=") throw WrongUsage(fmt::format("--env {}: has no name before =", variable));
+    std::erase_if(settings, [&](const std::string& other) { return other.starts_with(name); });
+    settings.push_back(std::move(setting));
+  }
+  return settings;
+}
+
 cluster::LaunchOptions HostOptions::launch() const {
   cluster::LaunchOptions options;
   options.hosts = slots();
   options.workers = workers;
   options.ssh = ssh_words(ssh);
   options.program = remote_program;
+  options.folder = folder;
+  options.environment = settings();
+  options.coordinator = coordinator_of(coordinator);
   options.timeout = patience();
   return options;
 }
@@ -49,17 +84,23 @@ cluster::LaunchOptions HostOptions::launch() const {
 void add_host_options(CLI::App& c, HostOptions& o, const char* workers) {
   CLI::Option* hosts = add(c, kWhere, "--hosts", o.hosts, "A:2,B:2",
                            "Hosts as ssh knows them, and how many workers each takes");
-  add(c, kWhere, "--hosts-file", o.hosts_file, "FILE", "The same, one 'host [slots=N]' a line")
+  add(c, kWhere, "--hosts-file", o.hosts_file, "FILE",
+      "The same, one 'host', 'host:N' or 'host slots=N' a line")
       ->excludes(hosts);
-  add(c, kWhere, "--workers", o.workers, "N", "How many in all; without hosts, on this machine")
-      ->check(CLI::Range(1, 1 << 20))
+  add_count(c, kWhere, "--workers", o.workers, "N",
+            "How many in all; without hosts, on this machine", 1, 1 << 20)
       ->default_str(workers);
+  add(c, kWhere, "--folder", o.folder, "DIR", "Where workers run; this folder by default");
   add(c, kHow, "--ssh", o.ssh, "WORDS", "The command that reaches a host")->default_str("ssh");
   add(c, kHow, "--remote-program", o.remote_program, "PATH",
       "Where lockstep is on the other hosts; the same place as here by default");
-  add(c, kHow, "--timeout", o.timeout, "SECONDS",
-      "Until all hosts answer and all workers meet; a host that is silent for so long is lost")
-      ->check(seconds())
+  add(c, kHow, "--coordinator", o.coordinator, "HOST[:PORT]",
+      "Where workers find this machine; found out by default, a free port");
+  add(c, kHow, "--env", o.variables, "NAME", "A variable for all workers: NAME of ours, NAME=VALUE")
+      ->allow_extra_args(false);
+  add_real(c, kHow, "--timeout", o.timeout, "SECONDS",
+           "Until all hosts answer and all workers meet; a host that is silent for so long is lost",
+           seconds())
       ->default_str(fmt::format("{}", o.timeout));
 }
 

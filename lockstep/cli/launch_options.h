@@ -23,14 +23,17 @@ void add_connect_options(CLI::App& command, ConnectOptions& options, const char*
 
 // Where a job's processes run and how they are reached: of `lockstep launch` and `lockstep doctor`.
 struct HostOptions {
-  std::string hosts, hosts_file, ssh = "ssh", remote_program;
+  std::string hosts, hosts_file, folder, ssh = "ssh", remote_program, coordinator;
+  std::vector<std::string> variables;  // NAME, NAME=VALUE
   int workers = 0;
   double timeout = 60;  // seconds
 
   std::chrono::milliseconds patience() const;
   // Empty: this machine. Throws WrongUsage; NotFound for a file that is not there.
   std::vector<cluster::HostSlots> slots() const;
-  // Hosts, workers, how they are reached, and the timeout. Throws WrongUsage.
+  // NAME=VALUE, each name once. Throws WrongUsage for one that is not set.
+  std::vector<std::string> settings() const;
+  // Hosts, workers, what they have, how they are reached, and the timeout. Throws WrongUsage.
   cluster::LaunchOptions launch() const;
 };
 

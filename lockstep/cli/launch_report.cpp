@@ -4,22 +4,45 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/print_error.h"
 
 namespace lockstep::cli {
 
+namespace {
+
+// A job that was stopped has the signal's status, whatever became of its workers then. Who did not
+// end as asked is named: its checkpoint may not be there.
+int report_stop(const cluster::LaunchResult& result, const std::string& how_to_go_on) {
+  const cluster::WorkerEnd* unruly = result.first_unruly();
+  std::string what;
+  if (result.ends.empty()) what = "before the job began";
+  if (unruly != nullptr && !unruly->by_launcher) what = unruly->str();
+  if (unruly != nullptr && unruly->by_launcher && !result.killed_because.empty())
+    what = unruly->name() + " " + result.killed_because;
+  if (!what.empty())
+    print_error("lockstep: stopped by signal {} ({}): {}{}\n", result.stopped_by,
+                strsignal(result.stopped_by), what,
+                how_to_go_on.empty() ? "" : "; to go on: " + how_to_go_on);
+  return 128 + result.stopped_by;
+}
+
+}  // namespace
+
 int report_launch(const cluster::LaunchResult& result, const std::string& how_to_go_on) {
   const cluster::WorkerEnd* culprit = result.culprit();
-  const bool all_good = std::all_of(result.ends.begin(), result.ends.end(),
-                                    [](const auto& end) { return end.is_good(); });
-  if (culprit == nullptr) return all_good ? 0 : 128 + result.stopped_by;
+  const bool all_good =
+      !result.ends.empty() && std::all_of(result.ends.begin(), result.ends.end(),
+                                          [](const auto& end) { return end.is_good(); });
+  if (culprit == nullptr) return all_good ? 0 : report_stop(result, how_to_go_on);
   if (!culprit->last_lines.empty())
-    print_error("worker {} said last:\n{}", culprit->rank, culprit->last_lines);
-  const bool was_killed = culprit->signal != 0 || !culprit->lost.empty();
+    print_error("{} said last:\n{}", culprit->name(), culprit->last_lines);
+  const bool is_cut_off =
+      culprit->signal != 0 || !culprit->lost.empty() || !culprit->missed.empty();
   print_error("lockstep: {}; the job is over{}\n", culprit->str(),
-              was_killed && !how_to_go_on.empty() ? "; to go on: " + how_to_go_on : "");
+              is_cut_off && !how_to_go_on.empty() ? "; to go on: " + how_to_go_on : "");
   return culprit->status == kWrongUsage ? kWrongUsage : kFailure;
 }
 

@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "lockstep/cli/cli.h"
+#include "lockstep/cli/stop_signals.h"
 #include "lockstep/comm/transports/ucx.h"
 
 namespace {
@@ -19,8 +20,10 @@ void occupy_standard_streams() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lockstep::cli::end_on_stop_signals();
   occupy_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes is an error of the write, not our end
+  std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may not grow (ulimit -f)
   lockstep::comm::release_ucx_signals();
   return lockstep::cli::run(argc, argv);
 }

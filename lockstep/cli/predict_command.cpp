@@ -9,6 +9,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/data_limits.h"
+#include "lockstep/cli/options.h"
 #include "lockstep/cli/predict_input.h"
 #include "lockstep/cli/run_files.h"
 #include "lockstep/ops/softmax.h"
@@ -22,6 +24,7 @@ struct PredictOptions {
   std::vector<std::string> files;
   std::int64_t top = 1;
   bool json = false;
+  DataLimits limits;
   std::string prompt;
   train::GenerateOptions generate;
 };
@@ -109,7 +112,8 @@ int write_text(const TrainedModel& model, PredictOptions options) {
 }
 
 int predict(const PredictOptions& options) {
-  const TrainedModel model = load_model(options.run);
+  TrainedModel model = load_model(options.run);
+  apply_limits(model.config, options.limits);
   model.net->hybridize();
   return model.recipe.task == train::Task::characters ? write_text(model, options)
                                                       : classify(model, options);
@@ -120,20 +124,15 @@ void add_writing(CLI::App& command, PredictOptions& options) {
   command.add_option("--prompt", options.prompt, "How the text begins")
       ->type_name("TEXT")
       ->group(kWriting);
-  command.add_option("--length", options.generate.length, "Characters to add")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000))
-      ->default_str("200")
-      ->group(kWriting);
-  command.add_option("--temperature", options.generate.temperature, "0: always the likeliest")
-      ->type_name("X")
-      ->check(CLI::Range(0.0, 100.0))
-      ->default_str("0.8")
-      ->group(kWriting);
-  command.add_option("--seed", options.generate.seed, "Another seed, another text")
-      ->type_name("K")
-      ->default_str("0")
-      ->group(kWriting);
+  add_count(command, kWriting, "--length", options.generate.length, "N", "Characters to add", 1,
+            1'000'000)
+      ->default_str("200");
+  add_real(command, kWriting, "--temperature", options.generate.temperature, "X",
+           "0: always the likeliest", real_number(0, 100))
+      ->default_str("0.8");
+  add_count(command, kWriting, "--seed", options.generate.seed, "K", "Another seed, another text",
+            0)
+      ->default_str("0");
 }
 
 }  // namespace
@@ -145,10 +144,10 @@ void add_predict_command(CLI::App& app, Action& action) {
   command->add_option("run", options->run, "The run's folder")->type_name("RUNDIR")->required();
   command->add_option("files", options->files, "PNG, JPEG or idx images; text files")
       ->type_name("FILE...");
-  command->add_option("--top", options->top, "How many classes to show")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1'000'000))
+  add_count(*command, "Options", "--top", options->top, "N", "How many classes to show", 1,
+            1'000'000)
       ->default_str("1");
+  add_limits(*command, options->limits, "Options");
   command->add_flag("--json", options->json, "One JSON object a line");
   add_writing(*command, *options);
   command->footer(R"(Examples:

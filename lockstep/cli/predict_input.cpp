@@ -19,8 +19,9 @@ Tensor image_batch(const train::Recipe& recipe, const Tensor& image, const std::
 
 bool is_idx(const std::string& bytes) { return bytes.size() > 4 && bytes[0] == 0 && bytes[1] == 0; }
 
-std::vector<PredictInput> idx_inputs(const train::Recipe& recipe, const std::string& file) {
-  const Tensor images = data::read_idx(file);
+std::vector<PredictInput> idx_inputs(const train::Recipe& recipe, const std::string& file,
+                                     std::int64_t max_inflated) {
+  const Tensor images = data::read_idx(file, max_inflated);
   if (images.rank() != 3)
     throw InvalidArgument("{}: holds {}, expected images", file, images.info().str());
   std::vector<PredictInput> inputs;
@@ -42,8 +43,9 @@ Tensor text_batch(const TrainedModel& model, const std::string& text) {
 std::vector<PredictInput> read_inputs(const TrainedModel& model, const std::string& file) {
   const std::string bytes = read_file(file);
   if (model.recipe.task == train::Task::texts) return {{file, text_batch(model, bytes)}};
-  if (is_idx(bytes)) return idx_inputs(model.recipe, file);
-  return {{file, image_batch(model.recipe, data::decode_image(bytes, file), file)}};
+  if (is_idx(bytes)) return idx_inputs(model.recipe, file, model.config.max_inflated);
+  const data::ImageOptions image{.max_pixels = model.config.max_pixels};
+  return {{file, image_batch(model.recipe, data::decode_image(bytes, file, image), file)}};
 }
 
 train::TextCodecPtr require_codec(const TrainedModel& model) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/processor.h"
 
 namespace lockstep::cli {
 namespace {
@@ -32,17 +33,26 @@ void visit_config(C& config, const Visit& visit) {
   visit("seed", config.seed);
   visit("dtype", config.dtype);
   visit("skip_bad", config.skip_bad);
+  visit("max_pixels", config.max_pixels);
+  visit("max_inflated", config.max_inflated);
   visit("eval_every", config.eval_every);
   visit("dropout", config.dropout);
   visit("kvstore", config.kvstore);
   visit("algorithm", config.algorithm);
   visit("compression", config.compression);
+  visit("isa", config.isa);
   visit_learning(config.learning, visit);
 }
 
 // Keys that runs did not have at first, and what every run did then.
 Json first_defaults() {
-  return {{"dropout", 0.0}, {"kvstore", ""}, {"algorithm", "tree"}, {"compression", "none"}};
+  return {{"dropout", 0.0},
+          {"kvstore", ""},
+          {"algorithm", "tree"},
+          {"compression", "none"},
+          {"max_pixels", RunConfig().max_pixels},
+          {"max_inflated", RunConfig().max_inflated},
+          {"isa", ""}};
 }
 
 template <class T>
@@ -55,6 +65,12 @@ void take(const Json& json, const char* key, T& value, const std::string& name) 
   } catch (const nlohmann::json::exception&) {
     throw Corrupt("{}: is not a run's configuration: '{}' is {}", name, key, from.at(key).dump());
   }
+}
+
+void check_isa(const std::string& isa, const std::string& name) try {
+  if (!isa.empty()) parse_instruction_set(isa);
+} catch (const InvalidArgument&) {
+  throw Corrupt("{}: is not a run's configuration: 'isa' is \"{}\"", name, isa);
 }
 
 }  // namespace
@@ -73,6 +89,7 @@ RunConfig config_from_json(const std::string& text, const std::string& name) {
     throw Corrupt("{}: is not a run's configuration: expected a JSON object", name);
   RunConfig config;
   visit_config(config, [&](const char* key, auto& value) { take(json, key, value, name); });
+  check_isa(config.isa, name);
   if (config.global_batch < 1 || config.shards < 1 || config.epochs < 0 || config.steps < 0)
     throw Corrupt("{}: is not a run's configuration: {} epochs, {} steps, {} shards of {} samples",
                   name, config.epochs, config.steps, config.shards, config.global_batch);

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "lockstep/base/gzip.h"
+#include "lockstep/data/codec.h"
 #include "lockstep/train/recipe.h"
 
 namespace lockstep::cli {
@@ -19,11 +21,14 @@ struct RunConfig {
   std::uint64_t seed = 0;
   std::string dtype = "float32";  // what is computed in
   bool skip_bad = false;
+  std::int64_t max_pixels = data::ImageOptions().max_pixels;  // of an image; more is a bad one
+  std::int64_t max_inflated = kMaxInflated;                   // bytes of a gzip file's contents
   std::int64_t eval_every = 0;  // steps; 0: an epoch. Decides which checkpoint is the best
   double dropout = 0.0;
   std::string kvstore = {};  // "local", "allreduce", or "" for what fits the workers
   std::string algorithm = "tree";
   std::string compression = "none";
+  std::string isa = {};  // the instruction set that all workers had; empty: an older run's
   train::Learning learning;
 };
 

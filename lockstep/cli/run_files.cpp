@@ -36,6 +36,8 @@ train::RecipeData open_run_data(const RunConfig& config, train::TextCodecPtr cod
   return train::open_data(recipe, {.place = place,
                                    .skip_bad = config.skip_bad,
                                    .skip_bad_tests = skip_bad_tests,
+                                   .max_pixels = config.max_pixels,
+                                   .max_inflated = config.max_inflated,
                                    .warn = [&](const std::string& line) { progress.message(line); },
                                    .codec = std::move(codec)});
 }

@@ -41,7 +41,7 @@ class Trained {
     const nn::BlockPtr net = recipe_.net_without_dropout();
     net->initialize(nn::init::fan_in(), 1);
     engine_ = std::make_unique<train::StepEngine>(
-        net, train::recipe_loss, optim::sgd({.learning_rate = kRate, .momentum = 0.9}),
+        net, train::recipe_loss(), optim::sgd({.learning_rate = kRate, .momentum = 0.9}),
         recipe_.fields(side.batch / side.shards),
         train::EngineOptions{.shards = side.shards, .threads = side.threads, .seed = 1});
   }

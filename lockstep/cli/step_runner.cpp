@@ -29,7 +29,7 @@ class RecipeRunner final : public StepRunner {
     options.shards = 1;
     options.compile.compute = compute;
     const auto rule = optim::sgd({.learning_rate = kLearningRate, .momentum = 0.9});
-    engine_ = std::make_unique<train::StepEngine>(net, train::recipe_loss, rule,
+    engine_ = std::make_unique<train::StepEngine>(net, train::recipe_loss(), rule,
                                                   recipe.fields(recipe.bench_batch), options);
     batch = recipe.bench_batch;
     flops_per_sample = engine_->flops_per_sample();

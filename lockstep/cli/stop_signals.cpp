@@ -10,17 +10,26 @@
 namespace lockstep::cli {
 namespace {
 
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+// nohup: a terminal that closes does not matter.
 sigset_t stop_set() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
   return set;
 }
 
+extern "C" void end_by(int signal) { _exit(128 + signal); }
+
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(bool is_launched) : is_launched_(is_launched) {
   const sigset_t set = stop_set();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   watcher_ = std::jthread([this](const std::stop_token& end) { watch(end); });
@@ -39,10 +48,18 @@ void StopSignals::watch(const std::stop_token& end) {
   while (!end.stop_requested()) {
     const int signal = sigtimedwait(&set, nullptr, &pause);
     if (signal <= 0) continue;
-    if (!holds_ || asked_) _exit(128 + signal);
-    signal_ = signal;
+    if (!holds_) _exit(128 + signal);
+    // A session that ends may say so after SIGTERM or before it.
+    if (asked_ && !is_launched_ && signal != SIGHUP && signal_ != SIGHUP) _exit(128 + signal);
+    if (!asked_) signal_ = signal;
     asked_ = true;
   }
+}
+
+void end_on_stop_signals() {
+  const sigset_t set = stop_set();
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (sigismember(&set, signal) == 1) ::signal(signal, end_by);
 }
 
 }  // namespace lockstep::cli

@@ -6,13 +6,16 @@
 
 namespace lockstep::cli {
 
-// While it lives, Ctrl-C and SIGTERM come to a thread of its own. Until hold() they end the program
-// at once; from then on the first one sets a flag, and the second ends the program. Make it before
-// all other threads, those of libraries too: they inherit its mask, and one without it would be
-// ended by the signal, and the program with it.
+// While it lives, Ctrl-C, SIGTERM and SIGHUP come to a thread of its own. Until hold() they end the
+// program at once; from then on the first one sets a flag, and the second ends the program. Make it
+// before all other threads, those of libraries too: they inherit its mask, and one without it would
+// be ended by the signal, and the program with it.
 class StopSignals {
  public:
-  StopSignals();
+  // is_launched: whoever launched this process ends it if it does not stop. Where a whole session
+  // or service is ended, the signal comes from there and from the launcher: two of them are one
+  // wish.
+  explicit StopSignals(bool is_launched);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -24,10 +27,15 @@ class StopSignals {
 
  private:
   void watch(const std::stop_token& end);
+  bool is_launched_;
   std::atomic<bool> holds_ = false;
   std::atomic<bool> asked_ = false;
   std::atomic<int> signal_ = 0;
   std::jthread watcher_;
 };
+
+// For the time before and after: these signals end the program with status 128 and their number,
+// and not by the signal itself.
+void end_on_stop_signals();
 
 }  // namespace lockstep::cli

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "lockstep/base/file.h"
 #include "lockstep/cli/command.h"
@@ -16,12 +15,14 @@
 #include "lockstep/cli/run_files.h"
 #include "lockstep/cli/run_report.h"
 #include "lockstep/cli/stop_signals.h"
-#include "lockstep/cli/train_exchange.h"
+#include "lockstep/cli/train_mode.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cli/train_workers.h"
+#include "lockstep/kvstore/long_work.h"
 #include "lockstep/observe/text.h"
 #include "lockstep/train/observers.h"
+#include "lockstep/train/product_speed.h"
 #include "lockstep/train/same_bits.h"
 #include "lockstep/train/trainer.h"
 
@@ -38,13 +39,11 @@ struct Job {
   int threads;  // as asked for
   train::RecipeData data;
   std::optional<RunFolder> run;
-  std::optional<TrainExchange> exchange;
+  std::optional<TrainMode> mode;
 };
 
 int thread_count(const TrainOptions& options) {
-  if (options.threads > 0) return options.threads;
-  const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
-  return static_cast<int>(std::max<std::int64_t>(1, cores / options.workers_of_host));
+  return options.threads > 0 ? options.threads : options.fair_threads;
 }
 
 // More threads than a worker has shards have nothing to do.
@@ -80,7 +79,9 @@ RunFolder new_run(const TrainOptions& options) {
 
 train::RecipeData open_job_data(const Job& job, train::TextCodecPtr codec) {
   observe::Progress progress(progress_target(job.options));
-  return open_run_data(job.config, std::move(codec), progress, job.options.skip_bad);
+  RunConfig config = job.config;
+  apply_limits(config, job.options.limits);
+  return open_run_data(config, std::move(codec), progress, job.options.skip_bad);
 }
 
 void check_size(const Job& job) {
@@ -107,10 +108,15 @@ optim::Schedule schedule_of(const Job& job) {
 }
 
 // Fetching a data set takes a host its time, and others wait for it.
-void await_data(const Job& job, const Workers& workers) {
-  comm::CallOptions options;
-  options.timeout = std::chrono::hours(1);
-  if (workers.exchange) workers.job->communicator().barrier(options);
+void open_data_together(Job& job, const Workers& workers, train::TextCodecPtr codec) {
+  kvstore::work_together(*workers.group, job.options.patience(), "open data", [&] {
+    job.options.stop_point.pass("data");
+    job.data = open_job_data(job, std::move(codec));
+  });
+}
+
+void check_data(const Job& job, const Workers& workers) {
+  job.options.stop_point.pass("compare");
   compare_data(workers, job.data, job.config);
 }
 
@@ -121,9 +127,8 @@ train::TextCodecPtr codec_from(const std::string& vocabulary, const train::Recip
 }
 
 // Throws when the workers' links cannot do what is asked for.
-void make_exchange(Job& job, const Workers& workers) {
-  const auto wait = std::chrono::milliseconds(static_cast<std::int64_t>(job.options.wait * 1000));
-  job.exchange.emplace(workers.exchange ? &workers.job->communicator() : nullptr, job.config, wait);
+void make_mode(Job& job, const Workers& workers) {
+  job.mode.emplace(workers.communicator(), job.config, job.options.patience());
 }
 
 // Of several workers the first makes the folder, when all have their data.
@@ -136,15 +141,17 @@ void make_run(Job& job) {
 
 Job start_job(const TrainOptions& options, const RunConfig& config, const Workers& workers) {
   Job job{options, config, train::find_recipe(config.recipe), thread_count(options), {}, {}, {}};
-  kvstore::first_does(workers.exchange.get(),
-                      [&] { return check_out(options.out), std::string(); });
-  job.data = open_job_data(job, {});
+  job.config.isa = to_string(train::agree_on_instruction_set(*workers.group));
+  options.stop_point.pass("folder");
+  kvstore::first_does(*workers.group, [&] { return check_out(options.out), std::string(); });
+  open_data_together(job, workers, {});
   job.recipe = run_recipe(job.config, job.data.test->class_names());
   check_size(job);
   schedule_of(job);  // what is wrong with it is told before there is a folder
-  await_data(job, workers);
-  make_exchange(job, workers);
-  kvstore::first_does(workers.exchange.get(), [&] { return make_run(job), std::string(); });
+  check_data(job, workers);
+  make_mode(job, workers);
+  options.stop_point.pass("run");
+  kvstore::first_does(*workers.group, [&] { return make_run(job), std::string(); });
   return job;
 }
 
@@ -171,7 +178,8 @@ struct BeginOfRun {
 BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& run) {
   run.emplace(RunFolder::resume(options.out));
   const RunConfig before = config_from_json(run->read_config(), run->config_path());
-  const std::string ignored[] = {"version", "kvstore", "skip_bad"};
+  std::vector<std::string> ignored{"version", "kvstore", "skip_bad", "max_inflated"};
+  if (!before.skip_bad) ignored.emplace_back("max_pixels");  // else it decides what is left out
   observe::check_same_config(*run, to_json(apply_options(before, options)), ignored,
                              older_defaults());
   const std::vector<std::string> classes = read_classes(*run);
@@ -193,28 +201,37 @@ int launch(const TrainOptions& options) {
   return launch_workers(options);
 }
 
+// With the instructions that the run began with where all workers have them: it keeps its bits.
+void agree_again(const RunConfig& config, const Workers& workers) {
+  std::optional<InstructionSet> recorded;
+  if (!config.isa.empty()) recorded = parse_instruction_set(config.isa);
+  train::agree_on_instruction_set(*workers.group, recorded);
+}
+
 Job resume_job(const TrainOptions& options, const Workers& workers) {
   check_resume(options);
+  options.stop_point.pass("folder");
   std::optional<RunFolder> run;
-  const BeginOfRun begin = BeginOfRun::from_text(kvstore::first_does(
-      workers.exchange.get(), [&] { return open_run(options, run).to_text(); }));
+  const BeginOfRun begin = BeginOfRun::from_text(
+      kvstore::first_does(*workers.group, [&] { return open_run(options, run).to_text(); }));
+  agree_again(begin.config, workers);
   const train::Recipe recipe = run_recipe(begin.config, begin.classes);
   Job job{options, begin.config, recipe, thread_count(options), {}, std::move(run), {}};
-  job.data = open_job_data(job, codec_from(begin.vocabulary, recipe));
+  open_data_together(job, workers, codec_from(begin.vocabulary, recipe));
   check_classes(begin.config, *job.data.test, begin.classes);
   check_size(job);
-  await_data(job, workers);
-  make_exchange(job, workers);
+  check_data(job, workers);
+  make_mode(job, workers);
   return job;
 }
 
-train::TrainerOptions trainer_options(const Job& job, kvstore::Exchange* exchange) {
+train::TrainerOptions trainer_options(const Job& job) {
   train::TrainerOptions options{.global_batch = job.config.global_batch,
                                 .shards = job.config.shards,
                                 .threads = job.threads,
                                 .seed = job.config.seed};
   options.compile.compute = dtype_from_name(job.config.dtype);
-  options.exchange = exchange;
+  options.mode = &job.mode->get();
   options.allow_different_bits = job.options.allow_different_bits;
   return options;
 }
@@ -236,7 +253,10 @@ bool wants_predictions(const Job& job) {
 train::FitOptions fit_options(const Job& job, const StopSignals& signals, bool& begun) {
   const TrainOptions& options = job.options;
   std::vector<train::CallbackPtr> callbacks{train::show_progress(progress_target(options))};
-  callbacks.push_back(train::on_step([&begun](auto&, auto&) { begun = true; }));
+  callbacks.push_back(train::on_step([&begun, &options](auto&, auto&) {
+    options.stop_point.pass(begun ? "step" : "first step");
+    begun = true;
+  }));
   if (is_first(options)) callbacks.push_back(train::record_metrics(*job.run));
   if (wants_predictions(job)) callbacks.push_back(std::make_shared<KeepPredictions>());
   return {.epochs = job.config.epochs,
@@ -255,6 +275,17 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals, bool& 
           .older_configuration = older_defaults(),
           .stop = &signals.asked(),
           .skip_bad = job.config.skip_bad || options.skip_bad};
+}
+
+// bfloat16 may be wanted for its bits, or for another processor: the run goes on.
+void say_if_slower(const Job& job) {
+  if (job.config.dtype != "bfloat16" || job.options.quiet || !is_first(job.options)) return;
+  const nn::BlockPtr net = job.recipe.net();
+  const train::StepGraph step = train::trace_step(
+      *net, train::recipe_loss(), job.recipe.fields(job.config.global_batch / job.config.shards));
+  const std::string notice =
+      bfloat16_notice(train::bfloat16_speedup(step.graph), instruction_set_in_use());
+  if (!notice.empty()) say(job.options, notice);
 }
 
 // A run that fails before its first step leaves no folder.
@@ -317,13 +348,13 @@ RunConfig asked_config(const TrainOptions& options) {
 // Of a run that was stopped: the exit status, by the worker's own signal, else by that of another.
 // Nobody is gone before the first worker has said how to go on: mpirun and srun end a job when one
 // of its tasks ends like that.
-int end_together(kvstore::Exchange* exchange, const StopSignals& signals) {
+int end_together(const Job& job, const StopSignals& signals) {
   std::fflush(stdout);
+  job.options.stop_point.pass("end");
   int signal = 0;
   try {
-    if (exchange != nullptr)
-      for (const std::string& other : exchange->share(std::to_string(signals.signal())))
-        if (signal == 0) signal = std::stoi(other);
+    for (const std::string& other : job.mode->get().group().share(std::to_string(signals.signal())))
+      if (signal == 0) signal = std::stoi(other);
   } catch (const Error&) {
     // All is saved and said.
   }
@@ -331,27 +362,13 @@ int end_together(kvstore::Exchange* exchange, const StopSignals& signals) {
   return signal == 0 ? kInterrupted : 128 + signal;
 }
 
-int train(TrainOptions options) {
-  const std::optional<cluster::Place> place = find_train_place();
-  take_place(options, place);
-  const RunConfig config = asked_config(options);
-  if (!place && options.worker_count() > 1) return launch(options);
-  StopSignals signals;
-  const Workers workers = connect_workers(options, place, config);
-  train::agree_on_instruction_set(workers.exchange.get());
-  options.workers_of_host = workers.count_on_this_host();
-  Job job = options.resume ? resume_job(options, workers) : start_job(options, config, workers);
-  say(options, describe(job));
-  if (!is_invariant(job.config)) say(options, promise_of(job.config, options.worker_count()));
-  signals.hold();
-  train::Trainer trainer(job.recipe.net(), train::recipe_loss,
-                         train::make_optimizer(job.config.learning),
-                         trainer_options(job, job.exchange->get()));
-  const train::FitResult result = fit(job, trainer, signals);
-  if (!is_first(options)) return result.stopped ? end_together(job.exchange->get(), signals) : 0;
+// Of the first worker, once the run is over.
+int report_run(const Job& job, const train::FitResult& result, nn::Block& net,
+               const StopSignals& signals) {
+  const TrainOptions& options = job.options;
   const TrainOutcome outcome{job.config,        job.recipe,      options.worker_count(),
                              used_threads(job), job.run->path(), result};
-  const std::string problem = write_report(job, outcome, trainer.net());
+  const std::string problem = write_report(job, outcome, net);
   print_outcome(job, outcome, options.report && problem.empty());
   if (!problem.empty()) print_error("lockstep: {}\n", problem);
   if (!result.saved)
@@ -360,7 +377,39 @@ int train(TrainOptions options) {
   if (!result.stopped) return result.saved && problem.empty() ? 0 : kFailure;
   print_error("lockstep: stopped after step {}; to go on: {}\n", result.steps,
               resume_command(options, job.run->path()));
-  return end_together(job.exchange->get(), signals);
+  return end_together(job, signals);
+}
+
+int train_with(TrainOptions& options, const RunConfig& config, const Workers& workers,
+               StopSignals& signals) {
+  options.stop_point.pass("connected");
+  options.fair_threads = workers.fair_threads();
+  Job job = options.resume ? resume_job(options, workers) : start_job(options, config, workers);
+  say(options, describe(job));
+  if (!is_invariant(job.config)) say(options, promise_of(job.config, options.worker_count()));
+  say_if_slower(job);
+  signals.hold();
+  options.stop_point.pass("fit");
+  train::Trainer trainer(job.recipe.net(), train::recipe_loss(),
+                         train::make_optimizer(job.config.learning), trainer_options(job));
+  const train::FitResult result = fit(job, trainer, signals);
+  if (is_first(options)) return report_run(job, result, trainer.net(), signals);
+  return result.stopped ? end_together(job, signals) : 0;
+}
+
+int train(TrainOptions options) {
+  const std::optional<cluster::Place> place = find_train_place();
+  take_place(options, place);
+  const RunConfig config = asked_config(options);
+  if (!place && options.worker_count() > 1) return launch(options);
+  StopSignals signals(place.has_value());
+  const Workers workers = connect_workers(options, place, config);
+  try {
+    return train_with(options, config, workers, signals);
+  } catch (const comm::CommError& error) {
+    if (workers.job) workers.job->complain(error);
+    throw;
+  }
 }
 
 }  // namespace

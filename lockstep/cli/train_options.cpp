@@ -3,13 +3,15 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
-#include "lockstep/cli/train_exchange.h"
+#include "lockstep/cli/train_mode.h"
 #include "lockstep/optim/optimizers.h"
+#include "lockstep/train/trainer.h"
 
 namespace lockstep::cli {
 namespace {
@@ -32,52 +34,47 @@ void add_training(CLI::App& c, TrainOptions& o) {
   add(c, kTraining, "--data", o.data, "DIR|synthetic",
       "A folder with the data set's files, or generated data; fetched by default");
   CLI::Option* epochs =
-      add(c, kTraining, "--epochs", o.epochs, "N", "How often each sample is seen");
-  epochs->check(at_least(1));
-  add(c, kTraining, "--steps", o.steps, "N", "How many global batches instead")
-      ->check(at_least(1))
+      add_count(c, kTraining, "--epochs", o.epochs, "N", "How often each sample is seen");
+  add_count(c, kTraining, "--steps", o.steps, "N", "How many global batches instead")
       ->excludes(epochs);
-  add(c, kTraining, "--global-batch", o.global_batch, "B", "Samples of a step")->check(at_least(1));
-  add(c, kTraining, "--shards", o.shards, "S",
-      "Equal parts of a global batch: what a thread computes")
-      ->check(at_least(1));
-  add(c, kTraining, "--threads", o.threads, "T",
-      "Compute threads, by default as many as cores, or a worker's share of them; never changes "
-      "the result")
-      ->check(at_least(1));
-  add(c, kTraining, "--seed", o.seed, "K", "Of everything that is drawn")->check(at_least(0));
+  add_count(c, kTraining, "--global-batch", o.global_batch, "B", "Samples of a step");
+  add_count(c, kTraining, "--shards", o.shards, "S",
+            "Equal parts of a global batch: what a thread computes");
+  add_count(c, kTraining, "--threads", o.threads, "T",
+            "Compute threads, by default as many as cores that this process may use, or a worker's "
+            "share of them; never changes the result");
+  add_count(c, kTraining, "--seed", o.seed, "K", "Of everything that is drawn", 0);
   c.add_flag("--bf16", o.bf16, "Compute products in bfloat16, keep parameters in float32")
       ->group(kTraining);
   c.add_flag("--skip-bad", o.skip_bad, "Leave out images that do not decode")->group(kTraining);
+  add_limits(c, o.limits, kTraining);
 }
 
 void add_learning(CLI::App& c, TrainOptions& o) {
   add(c, kLearning, "--optimizer", o.optimizer, "NAME", "The update rule")
       ->check(CLI::IsMember(optim::optimizer_names()));
-  add(c, kLearning, "--learning-rate", o.learning_rate, "X", "The schedule's highest");
-  add(c, kLearning, "--momentum", o.momentum, "X", "Of the rules that have one");
-  add(c, kLearning, "--weight-decay", o.weight_decay, "X", "Pulls weights to zero")
-      ->check(at_least(0));
-  add(c, kLearning, "--clip-norm", o.clip_norm, "X", "The gradient is no longer than this")
-      ->check(at_least(0));
+  add_real(c, kLearning, "--learning-rate", o.learning_rate, "X", "The schedule's highest");
+  add_real(c, kLearning, "--momentum", o.momentum, "X", "Of the rules that have one");
+  add_real(c, kLearning, "--weight-decay", o.weight_decay, "X", "Pulls weights to zero",
+           real_number(0));
+  add_real(c, kLearning, "--clip-norm", o.clip_norm, "X", "The gradient is no longer than this",
+           real_number(0));
   add(c, kLearning, "--schedule", o.schedule, "NAME", "How the rate falls")
       ->check(CLI::IsMember(train::schedule_names()));
-  add(c, kLearning, "--warm-up", o.warm_up, "X", "Part of the run in which the rate rises")
-      ->check(at_least(0));
+  add_real(c, kLearning, "--warm-up", o.warm_up, "X", "Part of the run in which the rate rises",
+           real_number(0));
 }
 
 void add_run(CLI::App& c, TrainOptions& o) {
   add(c, kRun, "--out", o.out, "RUNDIR", "The run's folder; runs/RECIPE-N by default");
   c.add_flag("--resume", o.resume, "Go on with the run in --out, from its newest checkpoint")
       ->group(kRun);
-  add(c, kRun, "--checkpoint-every", o.checkpoint_every, "N",
-      "Steps between checkpoints; an epoch by default")
-      ->check(at_least(1));
-  add(c, kRun, "--keep", o.keep, "N", "Checkpoints that stay, and the best one")
-      ->check(at_least(1))
+  add_count(c, kRun, "--checkpoint-every", o.checkpoint_every, "N",
+            "Steps between checkpoints; an epoch by default");
+  add_count(c, kRun, "--keep", o.keep, "N", "Checkpoints that stay, and the best one")
       ->default_str("3");
-  add(c, kRun, "--eval-every", o.eval_every, "N", "Steps between evaluations; an epoch by default")
-      ->check(at_least(1));
+  add_count(c, kRun, "--eval-every", o.eval_every, "N",
+            "Steps between evaluations; an epoch by default");
   c.add_flag_callback(
        "--no-report", [&o] { o.report = false; }, "Write no report.html")
       ->group(kRun);
@@ -86,8 +83,7 @@ void add_run(CLI::App& c, TrainOptions& o) {
 }
 
 void add_cluster(CLI::App& c, TrainOptions& o) {
-  add(c, kCluster, "--workers", o.workers, "W", "Processes on this machine")
-      ->check(at_least(1))
+  add_count(c, kCluster, "--workers", o.workers, "W", "Processes on this machine", 1, 1 << 20)
       ->default_str("1");
   add(c, kCluster, "--kvstore", o.kvstore, "MODE", "How gradients become parameters")
       ->check(known_names("local,allreduce,device,dist_sync,dist_device_sync,horovod"))
@@ -102,9 +98,12 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
   c.add_flag("--allow-different-bits", o.allow_different_bits,
              "Go on when processors compute different bits")
       ->group(kCluster);
-  add(c, kCluster, "--wait", o.wait, "SECONDS", "How long one worker waits for another in a step")
-      ->check(seconds())
+  add_real(c, kCluster, "--wait", o.wait, "SECONDS", "How long one worker waits for another",
+           seconds())
       ->default_str("60");
+  add_real(c, kCluster, "--grace", o.grace, "SECONDS",
+           "How long workers may take to stop before they are killed", seconds())
+      ->default_str("10");
   add_connect_options(c, o.connect, kCluster);
 }
 
@@ -189,14 +188,18 @@ RunConfig apply_options(RunConfig config, const TrainOptions& options) {
   config.recipe = options.recipe;
   if (options.data) config.data = data_place(*options.data);
   apply_length(config, options);
+  if (options.global_batch && *options.global_batch != config.global_batch && !options.shards &&
+      train::find_recipe(config.recipe).has_batch_norm)
+    config.shards = std::min(config.shards, train::default_shards(*options.global_batch));
   take(config.global_batch, options.global_batch);
   take(config.shards, options.shards);
   take(config.seed, options.seed);
   if (options.bf16) config.dtype = "bfloat16";
   if (options.skip_bad) config.skip_bad = true;
+  apply_limits(config, options.limits);
   take(config.eval_every, options.eval_every);
   apply_learning(config.learning, options);
-  apply_exchange_options(config, options, options.worker_count());
+  apply_mode_options(config, options, options.worker_count());
   check_cluster(options, config);
   check_config(config);
   return config;

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/cli/data_limits.h"
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/run_config.h"
+#include "lockstep/cli/stop_point.h"
 
 namespace lockstep::cli {
 
@@ -21,8 +24,10 @@ struct TrainOptions {
   int threads = 0;  // 0: as many as cores
   bool bf16 = false;
   bool skip_bad = false;
+  DataLimits limits;
   bool allow_different_bits = false;
-  double wait = 60;  // seconds, for another worker
+  double wait = 60;   // seconds, for another worker
+  double grace = 10;  // seconds, of workers that are asked to stop
 
   std::optional<std::string> optimizer, schedule;
   std::optional<double> learning_rate, momentum, weight_decay, clip_norm, warm_up;
@@ -38,11 +43,15 @@ struct TrainOptions {
   std::optional<std::int64_t> workers;
   int rank = 0;             // of a worker that was launched
   std::string launched_by;  // "mpirun -n 4"; empty: by --workers, or not at all
-  int workers_of_host = 1;  // of its own host
+  int fair_threads = 1;     // a worker's share of its host
   ConnectOptions connect;
   bool launcher_connects = false;  // the transport is what the launcher says
   std::optional<std::string> kvstore, algorithm, compression;
+  StopPoint stop_point;  // for tests
 
+  std::chrono::milliseconds patience() const {
+    return std::chrono::milliseconds(static_cast<std::int64_t>(wait * 1000));
+  }
   std::int64_t worker_count() const { return workers.value_or(1); }
 };
 

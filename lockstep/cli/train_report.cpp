@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/processor.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/train_exchange.h"
+#include "lockstep/cli/data_limits.h"
+#include "lockstep/cli/train_mode.h"
 #include "lockstep/observe/metrics_log.h"
 #include "lockstep/observe/plot.h"
 #include "lockstep/observe/progress.h"
@@ -88,6 +90,8 @@ std::string train_words(const RunConfig& config, std::int64_t workers) {
   if (workers > 1) line += fmt::format(" --workers {}", workers);
   if (config.dtype == "bfloat16") line += " --bf16";
   if (config.skip_bad) line += " --skip-bad";
+  add("--max-pixels", config.max_pixels, usual.max_pixels);
+  add("--max-inflated", config.max_inflated / kMegabyte, usual.max_inflated / kMegabyte);
   add("--kvstore", config.kvstore, usual.kvstore);
   add("--algorithm", config.algorithm, usual.algorithm);
   add("--compression", config.compression, usual.compression);
@@ -121,6 +125,14 @@ std::string next_steps(const TrainOutcome& outcome) {
   return text;
 }
 
+std::string kept_promise(const TrainOutcome& outcome) {
+  const train::FitResult& result = outcome.result;
+  if (!result.same_bits) return "the workers' processors compute different bits";
+  if (!result.same_isa) return "steps were computed with different instruction sets";
+  return fmt::format("{} ({} instructions)",
+                     promise_of(outcome.config, outcome.workers, result.resumed_from), result.isa);
+}
+
 }  // namespace
 
 std::string outcome_json(const TrainOutcome& outcome) {
@@ -136,11 +148,12 @@ std::string outcome_json(const TrainOutcome& outcome) {
                   {"seconds", result.seconds},
                   {"samples_per_s", result.samples_per_s},
                   {"train_loss", result.train_loss},
-                  {"train_accuracy", result.train_accuracy},
+                  {"train_accuracy", result.has_accuracy ? Json(result.train_accuracy) : Json()},
                   {"test_loss", loss_of(result)},
                   {"test_accuracy", accuracy_of(result.validation)},
                   {"params_sha256", result.params_sha256},
-                  {"invariant", result.same_bits && is_invariant(config)},
+                  {"invariant", result.same_bits && result.same_isa && is_invariant(config)},
+                  {"isa", result.isa},
                   {"kvstore", kvstore_of(config, outcome.workers)},
                   {"algorithm", config.algorithm},
                   {"compression", config.compression},
@@ -169,17 +182,26 @@ std::string outcome_text(const TrainOutcome& outcome, const observe::RunFolder& 
   if (result.validation.has_accuracy)
     text += fmt::format("test accuracy {:.4f} ({})\n", result.validation.accuracy,
                         observe::format_things(result.validation.samples, "sample"));
-  text += fmt::format("{}: params_sha256 {}\n",
-                      result.same_bits
-                          ? promise_of(outcome.config, outcome.workers, result.resumed_from)
-                          : "the workers' processors compute different bits",
-                      result.params_sha256);
+  text += fmt::format("{}: params_sha256 {}\n", kept_promise(outcome), result.params_sha256);
   if (!report.empty()) text += fmt::format("report: {}\n", report);
   return text + next_steps(outcome);
 }
 
+// Measuring the same thing twice differs by some percent.
+std::string bfloat16_notice(double speedup, const std::string& isa) {
+  constexpr double kSlower = 0.95;
+  if (speedup >= kSlower) return {};
+  return fmt::format(
+      "--bf16 is slower than float32 here: with {} this recipe's largest products run at {:.2f} "
+      "times the speed of float32; the run goes on",
+      isa, speedup);
+}
+
 std::string train_command(const RunConfig& config, std::int64_t workers) {
-  return "lockstep " + train_words(config, workers);
+  const bool is_lower = !config.isa.empty() &&
+                        parse_instruction_set(config.isa) < usable_instruction_set(ask_processor());
+  return (is_lower ? "LOCKSTEP_ISA=" + config.isa + " " : "") + "lockstep " +
+         train_words(config, workers);
 }
 
 namespace {
@@ -207,6 +229,10 @@ std::string resume_command(const TrainOptions& options, const std::string& folde
   if (options.worker_count() > 1 && options.launched_by.empty())
     line += fmt::format(" --workers {}", options.worker_count());
   if (options.skip_bad) line += " --skip-bad";
+  if (options.limits.max_pixels)
+    line += fmt::format(" --max-pixels {}", *options.limits.max_pixels);
+  if (options.limits.max_inflated)
+    line += fmt::format(" --max-inflated {}", *options.limits.max_inflated);
   if (options.checkpoint_every > 0)
     line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);
   if (options.keep != TrainOptions().keep) line += fmt::format(" --keep {}", options.keep);

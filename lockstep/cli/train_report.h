@@ -27,6 +27,10 @@ std::string outcome_json(const TrainOutcome& outcome);
 std::string outcome_text(const TrainOutcome& outcome, const observe::RunFolder& run,
                          const std::string& report);
 
+// What to say at the start of a --bf16 run whose products are so many times as fast as in float32;
+// empty where there is nothing to say.
+std::string bfloat16_notice(double speedup, const std::string& isa);
+
 // `lockstep train ...` with what differs from the recipe: makes the same run again.
 std::string train_command(const RunConfig& config, std::int64_t workers);
 // `lockstep train ...` that goes on with the run in `folder`.

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/train_workers.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
+#include <sstream>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/machine_limits.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cli/worker.h"
-#include "lockstep/kvstore/allreduce.h"
 
 namespace lockstep::cli {
 namespace {
@@ -52,6 +54,15 @@ std::string find_run(const TrainOptions& options, const std::set<std::string>& b
   return runs.size() == 1 ? *runs.begin() : "";
 }
 
+std::string numbers_text(const std::vector<int>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, " "));
+}
+
+std::vector<int> numbers_in(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<int>(words), {}};
+}
+
 bool has_checkpoint(const std::string& run) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run + "/checkpoints", error))
@@ -74,6 +85,7 @@ void take_place(TrainOptions& options, const std::optional<cluster::Place>& plac
                                  *options.workers, place->rank, place->size));
   options.workers = place->size;
   options.rank = place->rank;
+  options.stop_point = StopPoint::from_environment(place->rank);
   options.launched_by = launched_by(*place);
   options.launcher_connects = options.connect.transport_name().empty();
   if (options.launcher_connects) options.connect.transport = place->transport;
@@ -83,41 +95,58 @@ int launch_workers(const TrainOptions& options) {
   cluster::LaunchOptions launch;
   launch.command = own_command();
   launch.workers = static_cast<int>(options.worker_count());
+  launch.timeout = options.patience();
+  launch.grace = std::chrono::milliseconds(static_cast<std::int64_t>(options.grace * 1000));
   const std::set<std::string> before = unnamed_runs(options.recipe);
   const cluster::LaunchResult result = cluster::launch(launch);
   const std::string run = find_run(options, before);
   return report_launch(result, has_checkpoint(run) ? resume_command(options, run) : "");
 }
 
-int Workers::count_on_this_host() const {
-  if (!job) return 1;
-  for (const std::vector<int>& ranks : job->communicator().topology())
-    if (std::find(ranks.begin(), ranks.end(), job->rank()) != ranks.end())
-      return static_cast<int>(ranks.size());
-  return 1;
+int Workers::fair_threads() const {
+  if (communicator() == nullptr) return usable_threads();
+  const std::vector<std::string> all = group->share(numbers_text(usable_cores()));
+  for (const std::vector<int>& ranks : job->communicator().topology()) {
+    const auto own = std::find(ranks.begin(), ranks.end(), job->rank());
+    if (own == ranks.end()) continue;
+    std::vector<std::vector<int>> cores;
+    for (const int rank : ranks) cores.push_back(numbers_in(all[static_cast<std::size_t>(rank)]));
+    return lockstep::fair_threads(cores, static_cast<std::size_t>(own - ranks.begin()),
+                                  cgroup_limits().cores);
+  }
+  return usable_threads();
+}
+
+comm::Communicator* Workers::communicator() const {
+  return group->workers() > 1 ? &job->communicator() : nullptr;
 }
 
 Workers connect_workers(const TrainOptions& options, const std::optional<cluster::Place>& place,
                         const RunConfig& config) {
-  if (!place) return {};
+  Workers workers;
+  workers.group = kvstore::group_of_one();
+  if (!place) return workers;
   cluster::JobOptions job;
   job.transport = options.connect.transport_name();
   job.interface = options.connect.interface;
   job.configuration = to_json(config);
-  Workers workers;
+  job.timeout = options.patience();
+  job.on_phase = [&options](std::string_view phase) { options.stop_point.pass(phase); };
   workers.job = std::make_unique<cluster::Job>(*place, job);
-  if (place->size > 1) workers.exchange = kvstore::allreduce_exchange(workers.job->communicator());
+  if (place->size > 1)
+    workers.group = kvstore::group_of(workers.job->communicator(), options.patience());
   return workers;
 }
 
 void compare_data(const Workers& workers, const train::RecipeData& data, const RunConfig& config) {
-  if (!workers.exchange) return;
-  const std::vector<std::string> sums = workers.exchange->share(train::data_sha256(data));
-  for (std::size_t rank = 1; rank < sums.size(); ++rank)
-    if (sums[rank] != sums[0])
-      throw InvalidArgument(
-          "{}: worker {} has other files there than worker 0; they must be the same on all hosts",
-          config.data.empty() ? train::find_recipe(config.recipe).dataset : config.data, rank);
+  if (workers.communicator() == nullptr) return;  // reading all of it takes its time
+  kvstore::compare(
+      *workers.group, train::data_sha256(data),
+      [&](std::size_t rank, const std::string&, const std::string&) {
+        throw InvalidArgument(
+            "{}: worker {} has other files there than worker 0; they must be the same on all hosts",
+            config.data.empty() ? train::find_recipe(config.recipe).dataset : config.data, rank);
+      });
 }
 
 }  // namespace lockstep::cli

@@ -6,7 +6,7 @@
 
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/job.h"
-#include "lockstep/kvstore/exchange.h"
+#include "lockstep/kvstore/group.h"
 #include "lockstep/train/recipe_data.h"
 
 namespace lockstep::cli {
@@ -24,9 +24,12 @@ int launch_workers(const TrainOptions& options);
 
 // A launched worker's connection to the others. `config` is what they must agree on.
 struct Workers {
-  std::unique_ptr<cluster::Job> job;
-  std::unique_ptr<kvstore::Exchange> exchange;  // null: there are no others
-  int count_on_this_host() const;
+  std::unique_ptr<cluster::Job> job;  // null: nobody launched this process
+  std::unique_ptr<kvstore::Group> group;
+  // Of several workers; null: there are no others.
+  comm::Communicator* communicator() const;
+  // This worker's share of its host's cores, by what each there may use. All workers call it.
+  int fair_threads() const;
 };
 // Every host opens the data by itself. Throws InvalidArgument on all when some have other files.
 void compare_data(const Workers& workers, const train::RecipeData& data, const RunConfig& config);

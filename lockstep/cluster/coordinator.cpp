@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/coordinator.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,6 +20,7 @@ using detail::Message;
 using detail::Session;
 
 constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr std::size_t kLongestText = 1000;
 
 struct Member {
   Session session;
@@ -55,7 +58,9 @@ struct Coordinator::Impl {
   comm::Endpoint endpoint;
   comm::Deadline deadline;
   std::vector<std::unique_ptr<Member>> members = {};
+  std::vector<Complaint> complaints = {};
   bool complete = false;
+  std::stop_token stop = {};
 
   explicit Impl(const CoordinatorOptions& given)
       : options(given),
@@ -76,6 +81,17 @@ struct Coordinator::Impl {
     for (comm::Visitor& visitor : gate.admit())
       members.push_back(std::make_unique<Member>(
           Member{Session(std::move(visitor), Session::Side::coordinator)}));
+  }
+
+  void log_refusals() {
+    for (const std::string& line : gate.take_news())
+      if (options.log) options.log("a connection was refused: " + line);
+  }
+
+  void log_refusal_count() const {
+    const std::string text = gate.refusal_counts();
+    if (options.log && gate.refused() > 1)
+      options.log(fmt::format("{} connections were refused: {}", gate.refused(), text));
   }
 
   void serve(Member& member) {
@@ -101,8 +117,17 @@ struct Coordinator::Impl {
       member.pending.push_back(fields.text());
       return pass_on();
     }
+    if (message.kind == Kind::complaint && member.joined) return take_complaint(member, message);
     if (message.kind == Kind::bye) return void(member.left = true);
     throw Corrupt("a message of kind '{}' out of turn", static_cast<char>(message.kind));
+  }
+
+  void take_complaint(const Member& member, const Message& message) {
+    detail::FieldReader fields(message.fields);
+    const auto rank = fields.number();
+    if (rank < 0 || rank >= options.size) return;
+    complaints.push_back({member.rank >= 0 ? member.rank : member.wish, static_cast<int>(rank),
+                          fields.text().substr(0, kLongestText)});
   }
 
   void join(Member& member, const std::string& bytes) {
@@ -157,10 +182,40 @@ struct Coordinator::Impl {
   }
 
   [[noreturn]] void fail(const Failure& failure) {
+    if (failure.rank >= 0 && failure.type != Failure::Type::refused)
+      complaints.push_back({-1, failure.rank, failure.text});
     for (auto& member : members)
       if (!member->left) tell(*member, failure);
     flush();
+    hear_last_words();
     failure.raise();
+  }
+
+  // Who was missed by whom: members that end because of another one say so.
+  void hear_last_words() {
+    const auto end = Clock::now() + kFarewell;
+    const auto is_here = [](auto& one) { return !one->left && !one->session.is_closed(); };
+    while (std::any_of(members.begin(), members.end(), is_here) && Clock::now() < end &&
+           !stop.stop_requested()) {
+      std::vector<pollfd> watched;
+      for (auto& member : members)
+        if (is_here(member)) watched.push_back(member->session.watched());
+      ::poll(watched.data(), watched.size(), 20);
+      for (auto& member : members)
+        if (is_here(member)) hear_last_words_of(*member);
+    }
+  }
+
+  void hear_last_words_of(Member& member) {
+    try {
+      member.session.move_on();
+      while (const auto message = member.session.next()) {
+        if (message->kind == Kind::complaint && member.joined) take_complaint(member, *message);
+        if (message->kind == Kind::bye) member.left = true;
+      }
+    } catch (const Corrupt&) {
+      member.left = true;
+    }
   }
 
   void flush() {
@@ -255,8 +310,21 @@ struct Coordinator::Impl {
     std::string here;
     for (const auto& member : members)
       if (member->joined) here += (here.empty() ? "; there: " : ", ") + member->title();
+    const std::vector<int> missing = missing_ranks();
+    if (!missing.empty()) here += fmt::format("; missing: rank {}", fmt::join(missing, ", "));
     for (const std::string& refusal : gate.refusals()) here += "; turned away: " + refusal;
-    fail({Failure::Type::timeout, -1, endpoint.host, text + here});
+    fail({Failure::Type::timeout, missing.empty() ? -1 : missing[0], endpoint.host, text + here});
+  }
+
+  // None where members leave it to us to deal ranks.
+  std::vector<int> missing_ranks() const {
+    std::set<int> missing;
+    for (int rank = 0; rank < options.size; ++rank) missing.insert(rank);
+    for (const auto& member : members) {
+      if (member->joined && member->wish < 0) return {};
+      if (member->joined) missing.erase(member->wish);
+    }
+    return {missing.begin(), missing.end()};
   }
 
   bool all_left() const {
@@ -267,6 +335,7 @@ struct Coordinator::Impl {
   void turn() {
     wait();
     admit();
+    log_refusals();
     for (std::size_t i = 0; i < members.size(); ++i)
       if (!members[i]->left) serve(*members[i]);
     std::erase_if(members, [](auto& one) { return one->left && !one->joined; });
@@ -289,8 +358,20 @@ Coordinator::~Coordinator() = default;
 
 comm::Endpoint Coordinator::endpoint() const { return impl_->endpoint; }
 
+// What was said last may be there while we are asked to stop.
 void Coordinator::run(const std::stop_token& stop) {
-  while (!impl_->all_left() && !stop.stop_requested()) impl_->turn();
+  impl_->stop = stop;
+  try {
+    while (!impl_->all_left() && !stop.stop_requested()) impl_->turn();
+    for (auto& member : impl_->members)
+      if (!member->left) impl_->hear_last_words_of(*member);
+  } catch (...) {
+    impl_->log_refusal_count();
+    throw;
+  }
+  impl_->log_refusal_count();
 }
+
+std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }
 
 }  // namespace lockstep::cluster

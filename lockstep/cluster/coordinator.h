@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
+#include "lockstep/cluster/complaint.h"
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::cluster {
@@ -16,6 +19,8 @@ struct CoordinatorOptions {
   int size = 1;
   std::chrono::milliseconds timeout{30'000};       // until all have joined
   std::chrono::milliseconds proof_timeout{5'000};  // for one connection to prove the secret
+  // A line for each host whose connections are refused, and at the end how many they were.
+  std::function<void(const std::string&)> log = {};
 };
 
 // Where the members of a job meet. It deals ranks, tells everybody who is there, and then passes
@@ -32,6 +37,9 @@ class Coordinator {
   // join in time, Refused when members do not fit together, PeerLost when one goes without a
   // goodbye; all members are told why first.
   void run(const std::stop_token& stop = {});
+
+  // After run(): which members were missed, and by whom.
+  std::vector<Complaint> complaints() const;
 
  private:
   struct Impl;

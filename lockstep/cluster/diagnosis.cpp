@@ -8,6 +8,8 @@
 #include <functional>
 #include <map>
 
+#include "lockstep/cluster/detail/network_problems.h"
+
 namespace lockstep::cluster {
 namespace {
 
@@ -16,9 +18,7 @@ constexpr std::int64_t kShmPerMember = 4 * kMegabyte;
 constexpr std::int64_t kLeastMemory = 512 * kMegabyte;
 constexpr std::int64_t kFilesOfItsOwn = 64, kFilesPerMember = 4;
 constexpr std::int64_t kFewPorts = 1000;
-constexpr double kMostOffset = 1.0;         // seconds
-constexpr double kLeastBandwidth = 12.5e6;  // bytes a second: 100 Mbit/s
-constexpr double kMostLatency = 5e-3;
+constexpr double kMostOffset = 1.0;  // seconds
 
 // Hosts, each with the first of its members.
 std::map<std::string, const Examined*> hosts_of(const Examination& examination) {
@@ -60,7 +60,7 @@ class Doctor {
     check_same();
     for (const auto& [host, member] : hosts_of(seen_)) check_host(*member);
     for (const Examined& one : seen_.members) check_clock(one);
-    for (const Link& link : seen_.links) check_link(link);
+    for (Problem& one : detail::find_network_problems(seen_)) problems_.push_back(std::move(one));
     std::stable_partition(problems_.begin(), problems_.end(), [](auto& one) { return one.fatal; });
     return std::move(problems_);
   }
@@ -88,7 +88,7 @@ class Doctor {
     const std::string sets = differences(seen_, [](auto& facts) { return facts.instructions; });
     if (!sets.empty())
       warn("processors have different instruction sets: " + sets,
-           "use hosts of one kind where the bits must be the same");
+           "a job uses the best set that all have, and its bits are those of that set");
     const std::string names = differences(seen_, [](auto& facts) { return facts.processor; });
     if (!names.empty() && sets.empty())
       warn("processors differ: " + names, "expect the slowest one's speed");
@@ -96,6 +96,9 @@ class Doctor {
 
   void check_host(const Examined& one) {
     const HostFacts& facts = one.facts;
+    if (!facts.bad_instructions.empty())
+      fatal(fmt::format("{}: kernels with {}", one.host, facts.bad_instructions),
+            "LOCKSTEP_ISA, set to a set below it, keeps jobs from using it");
     const std::int64_t members = members_on(seen_, one.host), shm = members * kShmPerMember;
     if (members > 1 && facts.shm_free < shm)
       fatal(
@@ -108,10 +111,7 @@ class Doctor {
       fatal(fmt::format("{}: a process may open {} files, this job needs {}", one.host,
                         facts.open_files, files),
             fmt::format("ulimit -n {} before the job, or in /etc/security/limits.conf", files));
-    if (facts.memory_free < members * kLeastMemory)
-      warn(fmt::format("{}: {} MB of memory are free for {} members", one.host,
-                       facts.memory_free / kMegabyte, members),
-           "end other programs, or fewer members there");
+    check_memory(one, members);
     if (members > facts.machine_cores)
       warn(fmt::format("{}: {} members on {} cores", one.host, members, facts.machine_cores),
            "no more members than cores");
@@ -121,23 +121,25 @@ class Doctor {
            "sysctl net.ipv4.ip_local_port_range='32768 60999'");
   }
 
+  void check_memory(const Examined& one, std::int64_t members) {
+    const HostFacts& facts = one.facts;
+    if (facts.memory_free >= members * kLeastMemory) return;
+    const std::string limit =
+        facts.memory_limit == 0
+            ? ""
+            : fmt::format(", of a control group's limit of {} MB", facts.memory_limit / kMegabyte);
+    warn(fmt::format("{}: {} MB of memory are free for {} members{}", one.host,
+                     facts.memory_free / kMegabyte, members, limit),
+         limit.empty() ? "end other programs, or fewer members there"
+                       : "raise the limit (container, Slurm's --mem), or fewer members there");
+  }
+
   void check_clock(const Examined& one) {
     if (std::abs(one.clock_offset) < kMostOffset) return;
     warn(
         fmt::format("{}: its clock is {:.1f} s {} that of {}", one.host, std::abs(one.clock_offset),
                     one.clock_offset > 0 ? "before" : "behind", seen_.members[0].host),
         "run a time service (chrony, systemd-timesyncd) on all hosts");
-  }
-
-  void check_link(const Link& link) {
-    if (member(link.from).host == member(link.to).host) return;  // what memory gives
-    const std::string way = fmt::format("{} to {}", member(link.from).host, member(link.to).host);
-    if (link.bandwidth < kLeastBandwidth)
-      warn(fmt::format("{}: {:.1f} MB/s", way, link.bandwidth / 1e6),
-           "choose a faster --interface, or --compression");
-    if (link.latency > kMostLatency)
-      warn(fmt::format("{}: {:.1f} ms from one to the other", way, link.latency * 1e3),
-           "larger steps (--global-batch), so that members wait less often");
   }
 
   const Examination& seen_;

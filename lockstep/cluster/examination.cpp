@@ -2,6 +2,7 @@
 #include "lockstep/cluster/examination.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -18,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr auto kKnock = 3000ms;
+constexpr std::size_t kKnockers = 16;
 
 // Lets in whoever knows the secret, and forgets them.
 class Door {
@@ -53,7 +55,8 @@ RendezvousOptions rendezvous_options(const Place& place, const JobOptions& optio
 
 class Examiner {
  public:
-  Examiner(Place place, const JobOptions& options) : options_(options) {
+  Examiner(Place place, const JobOptions& options, const HostFacts& own)
+      : options_(options), own_(own) {
     if (!options.interface.empty()) place.interface = options.interface;
     if (!options.transport.empty()) place.transport = options.transport;
     meeting_ = detail::meet(place, options.timeout);
@@ -75,7 +78,7 @@ class Examiner {
     const std::string own = detail::FieldWriter()
                                 .text(address)
                                 .text(interface_of(address))
-                                .text(to_bytes(look_at_host()))
+                                .text(to_bytes(own_))
                                 .bytes();
     const auto all = rendezvous_->all_gather(own, options_.timeout);
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -89,26 +92,45 @@ class Examiner {
     }
   }
 
-  // Between members of one host there may be no network at all.
-  std::string try_to_reach(const std::vector<std::string>& doors) {
-    const auto own = static_cast<std::size_t>(result_.rank);
-    detail::FieldWriter failures;
-    for (std::size_t rank = 0; rank < doors.size(); ++rank) {
-      if (result_.members[rank].host == result_.members[own].host) continue;
-      try {
-        comm::knock(comm::parse_endpoint(doors[rank]), result_.members[own].address,
-                    meeting_.place.secret, 0, comm::Clock::now() + kKnock, "connection");
-      } catch (const Error& error) {
-        failures.number(static_cast<std::int64_t>(rank)).text(error.what());
-      }
+  // Empty when it can be reached. Between members of one host there may be no network at all.
+  std::string why_unreachable(std::size_t rank, const std::string& door) const {
+    const Examined& own = result_.members[static_cast<std::size_t>(result_.rank)];
+    if (result_.members[rank].host == own.host) return {};
+    try {
+      comm::knock(comm::parse_endpoint(door), own.address, meeting_.place.secret, 0,
+                  comm::Clock::now() + kKnock, "connection");
+      return {};
+    } catch (const Error& error) {
+      return error.what();
     }
+  }
+
+  // Several at once, since doors that swallow what comes take their time; each member begins with
+  // the one after it, so that not all come to the same door.
+  std::string try_to_reach(const std::vector<std::string>& doors) const {
+    std::vector<std::string> reasons(doors.size());
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i; (i = next++) < doors.size();) {
+        const std::size_t rank = (static_cast<std::size_t>(result_.rank) + i) % doors.size();
+        reasons[rank] = why_unreachable(rank, doors[rank]);
+      }
+    };
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < std::min(kKnockers, doors.size()); ++i) threads.emplace_back(work);
+    threads.clear();  // waits
+    detail::FieldWriter failures;
+    for (std::size_t rank = 0; rank < reasons.size(); ++rank)
+      if (!reasons[rank].empty())
+        failures.number(static_cast<std::int64_t>(rank)).text(reasons[rank]);
     return failures.number(-1).bytes();
   }
 
   void knock_everywhere() {
     const Door door(rendezvous_->address(), meeting_.place.secret);
     const auto doors = rendezvous_->all_gather(to_string(door.endpoint()), options_.timeout);
-    const auto patience = options_.timeout + kKnock * static_cast<int>(doors.size());
+    const auto patience =
+        options_.timeout + kKnock * (1 + static_cast<int>(doors.size() / kKnockers));
     const auto all = rendezvous_->all_gather(try_to_reach(doors), patience);
     for (std::size_t from = 0; from < all.size(); ++from) {
       detail::FieldReader fields(all[from]);
@@ -134,13 +156,14 @@ class Examiner {
       const auto offsets = detail::measure_clocks(group);
       for (std::size_t rank = 0; rank < offsets.size(); ++rank)
         result_.members[rank].clock_offset = offsets[rank];
-      result_.links = detail::measure_links(group);
+      result_.links = detail::measure_links(group, detail::plan_measurement(group.topology()));
     } catch (const Error& error) {
       result_.broken = error.what();
     }
   }
 
   const JobOptions& options_;
+  const HostFacts& own_;
   detail::Meeting meeting_;
   std::unique_ptr<Rendezvous> rendezvous_;
   Examination result_;
@@ -148,8 +171,8 @@ class Examiner {
 
 }  // namespace
 
-Examination examine(const Place& place, const JobOptions& options) {
-  return Examiner(place, options).run();
+Examination examine(const Place& place, const JobOptions& options, const HostFacts& own) {
+  return Examiner(place, options, own).run();
 }
 
 }  // namespace lockstep::cluster

@@ -18,8 +18,9 @@ struct Examined {
 // Between two members, over the transport that a job would use.
 struct Link {
   int from = 0, to = 0;
-  double latency = 0;    // seconds, one way
-  double bandwidth = 0;  // bytes a second
+  double latency = 0;              // seconds, one way
+  double bandwidth = 0, back = 0;  // bytes a second, there and back; 0: not measured
+  bool has_rate() const { return bandwidth > 0; }
 };
 
 // A member that cannot open a connection to another one.
@@ -37,7 +38,9 @@ struct Examination {
 };
 
 // Every member of a job calls it instead of making a Job. Members of different versions are
-// examined too. Throws as Job does when they cannot meet at all.
-Examination examine(const Place& place, const JobOptions& options);
+// examined too. `own` is what is known of this host. Throws as Job does when they cannot meet at
+// all.
+Examination examine(const Place& place, const JobOptions& options,
+                    const HostFacts& own = look_at_host());
 
 }  // namespace lockstep::cluster

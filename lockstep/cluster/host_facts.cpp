@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/host_facts.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <fstream>
-#include <set>
 #include <sstream>
-#include <utility>
 
+#include "lockstep/base/machine_limits.h"
+#include "lockstep/base/processor.h"
 #include "lockstep/base/version.h"
 #include "lockstep/cluster/detail/fields.h"
 
 namespace lockstep::cluster {
 namespace {
-
-// By the kernel's names of them.
-constexpr std::array<std::pair<const char*, const char*>, 4> kInstructions{
-    {{"avx2", "avx2"}, {"avx512f", "avx512"}, {"avx512_bf16", "bf16"}, {"amx_bf16", "amx"}}};
 
 // What is behind the colon of the first line that begins with `name`.
 std::string line_of(const char* path, const std::string& name) {
@@ -36,19 +31,11 @@ std::string line_of(const char* path, const std::string& name) {
 }
 
 std::string known_instructions() {
-  std::istringstream words(line_of("/proc/cpuinfo", "flags"));
-  std::set<std::string> flags;
-  for (std::string word; words >> word;) flags.insert(word);
+  const InstructionSet best = usable_instruction_set(ask_processor());
   std::string text;
-  for (const auto& [flag, name] : kInstructions)
-    if (flags.contains(flag)) text += (text.empty() ? "" : " ") + std::string(name);
+  for (InstructionSet set : instruction_sets())
+    if (set <= best) text += (text.empty() ? "" : " ") + std::string(to_string(set));
   return text;
-}
-
-std::int64_t usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
 std::int64_t memory_line(const char* name) {
@@ -71,10 +58,14 @@ HostFacts look_at_host() {
   facts.version = version();
   facts.processor = line_of("/proc/cpuinfo", "model name");
   facts.instructions = known_instructions();
-  facts.cores = usable_cores();
+  facts.cores = usable_threads();
   facts.machine_cores = ::sysconf(_SC_NPROCESSORS_ONLN);
   facts.memory = memory_line("MemTotal:");
   facts.memory_free = memory_line("MemAvailable:");
+  if (const CgroupLimits limits = cgroup_limits(); limits.memory > 0) {
+    facts.memory_limit = limits.memory;
+    facts.memory_free = std::min(facts.memory_free, limits.memory_free);
+  }
   struct statvfs room {};
   if (::statvfs("/dev/shm", &room) == 0) {
     facts.shm = static_cast<std::int64_t>(room.f_blocks * room.f_frsize);
@@ -88,9 +79,10 @@ HostFacts look_at_host() {
 std::string to_bytes(const HostFacts& facts) {
   detail::FieldWriter fields;
   fields.text(facts.version).text(facts.processor).text(facts.instructions);
+  fields.text(facts.bad_instructions);
   for (const std::int64_t number :
-       {facts.cores, facts.machine_cores, facts.memory, facts.memory_free, facts.shm,
-        facts.shm_free, facts.open_files, facts.first_port, facts.last_port})
+       {facts.cores, facts.machine_cores, facts.memory, facts.memory_limit, facts.memory_free,
+        facts.shm, facts.shm_free, facts.open_files, facts.first_port, facts.last_port})
     fields.number(number);
   return fields.bytes();
 }
@@ -98,11 +90,12 @@ std::string to_bytes(const HostFacts& facts) {
 HostFacts facts_from(const std::string& bytes) {
   detail::FieldReader fields(bytes);
   HostFacts facts;
-  for (std::string* text : {&facts.version, &facts.processor, &facts.instructions})
+  for (std::string* text :
+       {&facts.version, &facts.processor, &facts.instructions, &facts.bad_instructions})
     *text = fields.text();
   for (std::int64_t* number :
-       {&facts.cores, &facts.machine_cores, &facts.memory, &facts.memory_free, &facts.shm,
-        &facts.shm_free, &facts.open_files, &facts.first_port, &facts.last_port})
+       {&facts.cores, &facts.machine_cores, &facts.memory, &facts.memory_limit, &facts.memory_free,
+        &facts.shm, &facts.shm_free, &facts.open_files, &facts.first_port, &facts.last_port})
     *number = fields.number();
   return facts;
 }

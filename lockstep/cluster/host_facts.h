@@ -10,10 +10,13 @@ namespace lockstep::cluster {
 struct HostFacts {
   std::string version = {};                    // of lockstep
   std::string processor = {};                  // its name
-  std::string instructions = {};               // of those that kernels use: "avx2 avx512 bf16 amx"
-  std::int64_t cores = 0;                      // that this process may use
+  std::string instructions = {};               // the sets that kernels use: "sse4 avx2 avx512"
+  std::string bad_instructions = {};           // sets whose kernels fail: "amx ended by SIGILL"
+  std::int64_t cores = 0;                      // that this process may use (usable_threads)
   std::int64_t machine_cores = 0;              // that there are
-  std::int64_t memory = 0, memory_free = 0;    // bytes
+  std::int64_t memory = 0;                     // bytes that there are
+  std::int64_t memory_limit = 0;               // of the control group; 0: none
+  std::int64_t memory_free = 0;                // of both, the less
   std::int64_t shm = 0, shm_free = 0;          // of /dev/shm
   std::int64_t open_files = 0;                 // the most that this process may have
   std::int64_t first_port = 0, last_port = 0;  // what the system deals for port 0

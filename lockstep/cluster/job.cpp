@@ -54,12 +54,28 @@ struct Job::Impl {
 
   void connect(const Place& place, const JobOptions& options, const std::string& transport) {
     const comm::TransportKind kind = kind_of(transport);
+    if (options.on_phase) options.on_phase("meet");
     meeting = detail::meet(place, options.timeout);
     rendezvous = std::make_unique<Rendezvous>(rendezvous_options(meeting.place, options));
     meeting.file.reset();
-    const comm::Bootstrap bootstrap = rendezvous->bootstrap();
+    if (options.on_phase) options.on_phase("connect");
+    try {
+      connect_members(place, transport, kind);
+    } catch (const comm::CommError& error) {
+      complain(error);
+      throw;
+    }
+  }
+
+  void connect_members(const Place& place, const std::string& transport, comm::TransportKind kind) {
+    comm::Bootstrap bootstrap = rendezvous->bootstrap();
+    bootstrap.scratch = place.scratch;
     agree_on_transport(bootstrap, transport);
     communicator = std::make_unique<comm::Communicator>(comm::connect_group(bootstrap, kind));
+  }
+
+  void complain(const comm::CommError& error) const noexcept {
+    if (rendezvous && error.rank() >= 0) rendezvous->complain(error.rank(), error.what());
   }
 
   void connect_by_mpi(const Place& place, const JobOptions& options) {
@@ -80,6 +96,7 @@ Job::~Job() = default;
 
 int Job::rank() const { return impl_->communicator->rank(); }
 int Job::size() const { return impl_->communicator->size(); }
+void Job::complain(const comm::CommError& error) noexcept { impl_->complain(error); }
 comm::Communicator& Job::communicator() { return *impl_->communicator; }
 
 }  // namespace lockstep::cluster

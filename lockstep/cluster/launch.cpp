@@ -21,6 +21,8 @@
 #include "lockstep/cluster/detail/host_link.h"
 #include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/detail/patient_writer.h"
+#include "lockstep/cluster/detail/process_title.h"
+#include "lockstep/cluster/detail/room.h"
 #include "lockstep/cluster/detail/signal_queue.h"
 #include "lockstep/cluster/detail/silence.h"
 #include "lockstep/cluster/detail/ssh_command.h"
@@ -39,6 +41,8 @@ using detail::FrameKind;
 using detail::HostLink;
 
 constexpr int kLookEveryMs = 100;
+// What is killed is gone by then, if anything can end it.
+constexpr auto kKillTime = std::chrono::seconds(3);
 
 // One host of the job, and the ranks on it.
 struct Host {
@@ -54,6 +58,15 @@ std::vector<HostSlots> hosts_of(const LaunchOptions& options) {
   std::vector<HostSlots> hosts = options.hosts;
   if (hosts.empty()) hosts.push_back({"localhost", std::max(options.workers, 1)});
   return options.workers > 0 ? take_slots(std::move(hosts), options.workers) : hosts;
+}
+
+// More than can run would begin, and end with an error of one of them.
+void check_room(const std::vector<HostSlots>& hosts) {
+  std::int64_t here = 0;
+  for (const HostSlots& host : hosts) here += is_this_machine(host.name) ? host.slots : 0;
+  if (here == 0) return;
+  const std::string reason = detail::why_no_room(here, detail::find_room());
+  if (!reason.empty()) throw InvalidArgument("launch: {}", reason);
 }
 
 void check_options(const LaunchOptions& options) {
@@ -78,11 +91,6 @@ bool may_be_v6(const std::string& host) {
   }
 }
 
-// Ended by the signal that the launcher was asked to stop with.
-bool is_as_asked(const WorkerEnd& end, int signal) {
-  return signal != 0 && (end.signal == signal || end.status == 128 + signal);
-}
-
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
@@ -91,6 +99,7 @@ class Launcher {
         is_one_machine_(true),
         secret_(make_secret()) {
     const std::vector<HostSlots> all = hosts_of(options);
+    check_room(all);
     for (const HostSlots& host : all)
       is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
     connect(all);
@@ -105,12 +114,13 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
   LaunchResult run() {
-    await_hosts();
+    if (!await_hosts()) return std::move(result_);
     meet();
     for (Host& host : hosts_) start_workers(host);
     while (running() > 0) turn();
     for (Host& host : hosts_) host.link.hang_up();
     for (Host& host : hosts_) host.link.close();
+    hear_coordinator();
     return std::move(result_);
   }
 
@@ -129,12 +139,19 @@ class Launcher {
   void add_host(const HostSlots& slots, bool local, int first_rank) {
     const sigset_t& mask = signals_.mask_before();
     Host host{
-        local ? HostLink::fork_agent(slots.name, options_.timeout, mask)
+        local ? HostLink::fork_agent(slots.name, agent_options(), mask)
               : HostLink::run_command(slots.name, detail::ssh_command(options_, slots.name), mask),
         local, detail::Silence(silence_)};
     for (int i = 0; i < slots.slots; ++i) host.ranks.push_back(first_rank + i);
     size_ += slots.slots;
     hosts_.push_back(std::move(host));
+  }
+
+  AgentOptions agent_options() const {
+    AgentOptions options;
+    options.timeout = options_.timeout;
+    options.grace = options_.grace;
+    return options;
   }
 
   // In a thread of its own, since the other may be held up by whoever reads our output.
@@ -148,19 +165,19 @@ class Launcher {
     } while (!stop.stop_requested());
   }
 
-  void await_hosts() {
+  // False when we are asked to stop meanwhile.
+  bool await_hosts() {
     const auto deadline = Clock::now() + options_.timeout;
     const auto is_there = [](const Host& host) { return host.is_there; };
     while (!std::all_of(hosts_.begin(), hosts_.end(), is_there)) {
       wait();
-      for (Host& host : hosts_) greet(host);
-      if (const auto number = signals_.next())
-        throw comm::Aborted(fmt::format("launch: stopped by signal {} ({}) before all hosts "
-                                        "answered",
-                                        *number, strsignal(*number)),
-                            -1, "", "launch");
+      if (const auto number = signals_.next()) result_.stopped_by = *number;
+      for (Host& host : hosts_)
+        if (result_.stopped_by == 0) greet(host);
+      if (result_.stopped_by != 0) return false;
       if (Clock::now() >= deadline) fail_silent();
     }
+    return true;
   }
 
   void greet(Host& host) {
@@ -173,7 +190,9 @@ class Launcher {
     }
     while (host.link.next_remark()) {
     }
-    if (!host.is_there && host.link.is_closed())
+    if (host.is_there || !host.link.is_closed()) return;
+    result_.stopped_by = host.link.stopped_by();
+    if (result_.stopped_by == 0)
       throw IoError("launch: {}: {}", host.link.host(), host.link.why_closed());
   }
 
@@ -214,6 +233,10 @@ class Launcher {
       options.listen.host = has_v6 ? "::" : "0.0.0.0";
     else if (!options_.coordinator.host.empty())
       options.listen.host = options_.coordinator.host;
+    options.log = [this](const std::string& line) {
+      const std::lock_guard lock(said_mutex_);
+      said_.push_back(line);
+    };
     coordinator_.emplace(options);
     // What it has to complain about, the members hear and say.
     meeting_ = std::jthread([this](const std::stop_token& stop) {
@@ -265,8 +288,27 @@ class Launcher {
   void turn() {
     wait();
     for (Host& host : hosts_) hear(host);
-    while (const auto number = signals_.next()) pass_on(*number);
-    if (deadline_ && Clock::now() > *deadline_) killed_ ? give_up() : kill_all();
+    while (const auto number = signals_.next()) take_signal(*number);
+    say_what_coordinator_said();
+    if (deadline_ && Clock::now() > *deadline_) killed_ ? give_up() : kill_late();
+  }
+
+  void say_what_coordinator_said() {
+    std::vector<std::string> lines;
+    {
+      const std::lock_guard lock(said_mutex_);
+      lines.swap(said_);
+    }
+    for (const std::string& line : lines)
+      writer_.write(STDERR_FILENO, fmt::format("lockstep: {}\n", line));
+  }
+
+  // The workers have gone: all that they had to say is there.
+  void hear_coordinator() {
+    meeting_ = {};
+    say_what_coordinator_said();
+    result_.complaints = coordinator_->complaints();
+    result_.note_complaints();
   }
 
   void hear(Host& host) {
@@ -295,6 +337,7 @@ class Launcher {
     if (frame.kind == FrameKind::failure)
       throw NotFound("launch: {}{}", is_one_machine_ ? "" : host.link.host() + ": ", fields.text());
     if (frame.kind == FrameKind::alive) return;
+    if (frame.kind == FrameKind::signal) return stop(static_cast<int>(fields.number()));
     const int rank = static_cast<int>(fields.number());
     if (frame.kind == FrameKind::output) {
       const auto stream = fields.number();
@@ -303,7 +346,10 @@ class Launcher {
       WorkerEnd end{rank};
       end.status = static_cast<int>(fields.number());
       end.signal = static_cast<int>(fields.number());
-      end.by_launcher = killed_ && end.signal == SIGKILL;
+      end.lost = fields.text();
+      end.by_kernel = fields.text();
+      end.by_launcher =
+          killed_ && end.signal == SIGKILL && end.lost.empty() && end.by_kernel.empty();
       note(host, std::move(end));
     }
   }
@@ -312,7 +358,7 @@ class Launcher {
   void give_up() {
     for (Host& host : hosts_)
       lose(host, fmt::format("it did not end within {:.1f} s of being killed",
-                             std::chrono::duration<double>(options_.grace).count()));
+                             std::chrono::duration<double>(kKillTime).count()));
   }
 
   void lose(Host& host, const std::string& why) {
@@ -329,9 +375,26 @@ class Launcher {
     end.last_lines = output.last_lines();
     end.host = is_one_machine_ ? "" : host.link.host();
     std::erase(host.ranks, end.rank);
-    if (!end.is_good() && !deadline_ && !is_as_asked(end, result_.stopped_by))
-      deadline_ = Clock::now() + options_.grace;
+    const int signal = end.stopped_by();
+    const bool is_good = end.is_good();
     result_.ends.push_back(std::move(end));
+    if (signal != 0)
+      stop_with_worker(signal);
+    else if (!is_good)
+      end_others();
+  }
+
+  // Somebody asked a worker to stop, and so the job. Those who failed since it is gone did not fail
+  // before.
+  void stop_with_worker(int signal) {
+    if (result_.stopped_by != 0) return;
+    stop(signal);
+    result_.ended_before_stop = 0;
+  }
+
+  void end_others() {
+    if (!deadline_) deadline_ = Clock::now() + options_.grace;
+    for (Host& host : hosts_) host.link.send(detail::encode(FrameKind::over, FieldWriter()));
   }
 
   detail::WorkerOutput& output_for(const Host& host, int rank) {
@@ -340,25 +403,47 @@ class Launcher {
         .first->second;
   }
 
-  void pass_on(int number) {
-    if (result_.stopped_by != 0) return kill_all();
+  // Whoever presses Ctrl-C twice is in a hurry. A terminal that closes, or a session that ends,
+  // says so after SIGTERM or before it: that is one wish.
+  void take_signal(int number) {
+    const bool again = std::exchange(was_asked_, true);
+    if (again && number != SIGHUP && last_signal_ != SIGHUP) return kill_all();
+    last_signal_ = number;
+    stop(number);
+  }
+
+  // Whichever process of the job was asked first. Those that hang, or are stopped, have the grace
+  // period too.
+  void stop(int number) {
+    if (result_.stopped_by != 0) return;
     result_.stopped_by = number;
+    result_.ended_before_stop = result_.ends.size();
     read_until_ = Clock::now() + options_.grace;
+    if (!deadline_) deadline_ = Clock::now() + options_.grace;
     signal_all(number);
+    for (const Host& host : hosts_) host.link.wake();
+  }
+
+  void kill_late() {
+    if (killed_) return;
+    result_.killed_because = fmt::format("did not end within {:.1f} s, and was killed",
+                                         std::chrono::duration<double>(options_.grace).count());
+    kill_all();
   }
 
   void kill_all() {
     if (std::exchange(killed_, true)) return;
     signal_all(SIGKILL);
+    for (const Host& host : hosts_) host.link.wake();
     read_until_ = Clock::now();
-    deadline_ = Clock::now() + options_.grace;
+    deadline_ = Clock::now() + kKillTime;
   }
 
   // While whoever reads our output takes their time. A job that was stopped does not wait for that
   // without end.
   bool goes_on_unread() {
-    while (const auto number = signals_.next()) pass_on(*number);
-    if (deadline_ && Clock::now() > *deadline_) kill_all();
+    while (const auto number = signals_.next()) take_signal(*number);
+    if (deadline_ && Clock::now() > *deadline_) kill_late();
     return !read_until_ || Clock::now() < *read_until_;
   }
 
@@ -373,6 +458,7 @@ class Launcher {
     return count;
   }
 
+  const detail::ThreadName name_{"lockstep-launch"};
   const LaunchOptions& options_;
   std::chrono::milliseconds silence_;  // of a host that is lost
   bool is_one_machine_;
@@ -380,40 +466,19 @@ class Launcher {
   int size_ = 0;
   const detail::SignalQueue signals_;
   std::vector<Host> hosts_;
+  std::mutex said_mutex_;
+  std::vector<std::string> said_;  // by the coordinator, guarded by said_mutex_
   std::optional<Coordinator> coordinator_;
   std::jthread beating_, meeting_;  // after what they use
   const detail::PatientWriter writer_{signals_.fd(), [this] { return goes_on_unread(); }};
   std::map<int, detail::WorkerOutput> outputs_;
   LaunchResult result_;
-  bool killed_ = false;
+  bool was_asked_ = false, killed_ = false;
+  int last_signal_ = 0;
   std::optional<Clock::time_point> deadline_, read_until_;
 };
 
 }  // namespace
-
-std::string WorkerEnd::str() const {
-  const std::string name =
-      host.empty() ? fmt::format("worker {}", rank) : fmt::format("worker {} ({})", rank, host);
-  if (!lost.empty()) return fmt::format("{} was lost: {}", name, lost);
-  if (signal != 0)
-    return fmt::format("{} was ended by signal {} ({})", name, signal, strsignal(signal));
-  return fmt::format("{} ended with status {}", name, status);
-}
-
-// A host that was lost or a worker that was killed makes the others fail, maybe before we hear of
-// it; else it is who failed first.
-const WorkerEnd* LaunchResult::culprit() const {
-  const auto first = [&](auto condition) -> const WorkerEnd* {
-    const auto found = std::find_if(ends.begin(), ends.end(), condition);
-    return found == ends.end() ? nullptr : &*found;
-  };
-  if (const WorkerEnd* end = first([](auto& one) { return !one.lost.empty(); })) return end;
-  if (const WorkerEnd* end = first([&](auto& one) {
-        return one.signal != 0 && !one.by_launcher && !is_as_asked(one, stopped_by);
-      }))
-    return end;
-  return first([&](auto& one) { return one.status != 0 && !is_as_asked(one, stopped_by); });
-}
 
 LaunchResult launch(const LaunchOptions& options) {
   check_options(options);

@@ -35,6 +35,7 @@ std::optional<Place> lockstep_place() {
   place.host = variable("LOCKSTEP_HOST").value_or("");
   place.interface = variable("LOCKSTEP_INTERFACE").value_or("");
   place.transport = variable("LOCKSTEP_TRANSPORT").value_or("");
+  place.scratch = variable("LOCKSTEP_SCRATCH").value_or("");
   place.launched_by = variable("LOCKSTEP_LAUNCHED_BY").value_or("");
   return place;
 }

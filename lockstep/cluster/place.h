@@ -12,15 +12,19 @@ namespace lockstep::cluster {
 // A process's place in its job, as whoever started it told it by the environment.
 struct Place {
   // lockstep: LOCKSTEP_RANK, _WORKERS, _COORDINATOR (host:port), _SECRET, and where given _HOST,
-  // _INTERFACE, _TRANSPORT, _LAUNCHED_BY. mpi, slurm: mpirun's and srun's own variables; where the
-  // members meet is found out by MPI, or by a file in a folder that all of them see. kubernetes: as
-  // lockstep's, but the rank is JOB_COMPLETION_INDEX and the coordinator is run by rank 0.
+  // _INTERFACE, _TRANSPORT, _SCRATCH, _LAUNCHED_BY. mpi, slurm: mpirun's and srun's own variables;
+  // where the members meet is found out by MPI, or by a file in a folder that all of them see.
+  // kubernetes: as lockstep's, but the rank is JOB_COMPLETION_INDEX and the coordinator is run by
+  // rank 0.
   enum class Launcher { lockstep, mpi, slurm, kubernetes };
   Launcher launcher = Launcher::lockstep;
   int rank = 0;
   int size = 1;
   comm::Endpoint coordinator = {};  // of lockstep's and kubernetes' jobs; so is the secret
   std::string secret = {}, host = {}, interface = {}, transport = {};
+  // A folder of the workers of this host in /dev/shm, which goes with them; made by whoever needs
+  // it.
+  std::string scratch = {};
   std::string launched_by = {};  // what stands before the program on the user's command line
   // LOCKSTEP_TIMEOUT, seconds: how long members wait for each other at the start; 0: as the program
   // says.

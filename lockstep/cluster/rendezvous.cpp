@@ -178,6 +178,15 @@ std::vector<std::string> Rendezvous::all_gather(const std::string& bytes,
   return impl_->all_gather(bytes, timeout);
 }
 
+void Rendezvous::complain(int rank, const std::string& text) noexcept {
+  try {
+    impl_->session.queue(Kind::complaint, detail::FieldWriter().number(rank).text(text).bytes());
+    impl_->session.move_on();
+  } catch (const std::exception&) {
+    // Nobody hears it any more.
+  }
+}
+
 comm::Bootstrap Rendezvous::bootstrap() {
   const auto timeout = impl_->options.timeout;
   return {

@@ -40,6 +40,10 @@ class Rendezvous {
   // Every member gives bytes, and gets those of all in order of rank. An error breaks it for good.
   std::vector<std::string> all_gather(const std::string& bytes, std::chrono::milliseconds timeout);
 
+  // Tells the coordinator, if it is there to hear it, that this member ends since it missed
+  // another.
+  void complain(int rank, const std::string& text) noexcept;
+
   // For the transports of comm/. It refers to this object.
   comm::Bootstrap bootstrap();
 

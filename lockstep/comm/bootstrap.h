@@ -19,6 +19,10 @@ struct Bootstrap {
   // Every rank gives bytes and gets those of all, in order of rank.
   std::function<std::vector<std::string>(const std::string& bytes)> all_gather;
 
+  // A folder in /dev/shm for files that others may see for a moment; whoever started the job
+  // removes it, also when this process is killed. It need not be there. Empty: there is none.
+  std::string scratch = {};
+
   int size() const { return static_cast<int>(hosts.size()); }
 };
 

@@ -153,6 +153,18 @@ void Communicator::receive(std::span<std::byte> bytes, int from, const CallOptio
   });
 }
 
+void Communicator::send_receive(std::span<const std::byte> sent, std::span<std::byte> received,
+                                int peer, const CallOptions& options) {
+  check_rank("send_receive", peer, size());
+  if (peer == rank()) throw InvalidArgument("send_receive: rank {} is the caller itself", peer);
+  impl_->run("send_receive", options, [&](const Call& call) {
+    Exchange exchange;
+    exchange.send(peer, sent);
+    exchange.receive(peer, received);
+    exchange.run(call);
+  });
+}
+
 void Communicator::all_reduce(std::span<std::byte> data, Element element, Reduction reduction,
                               const CallOptions& options) {
   check_elements("all_reduce", data.size(), element);

@@ -52,6 +52,9 @@ class Communicator {
 
   void send(std::span<const std::byte> bytes, int to, const CallOptions& options = {});
   void receive(std::span<std::byte> bytes, int from, const CallOptions& options = {});
+  // Both with one peer, which does the same: neither waits for the other's end first.
+  void send_receive(std::span<const std::byte> sent, std::span<std::byte> received, int peer,
+                    const CallOptions& options = {});
 
   void all_reduce(std::span<std::byte> data, Element element, Reduction reduction,
                   const CallOptions& options = {});

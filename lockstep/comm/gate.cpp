@@ -11,7 +11,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kMostNewcomers = 256, kMostRefusals = 8;
+constexpr std::size_t kMostNewcomers = 256, kMostRefusals = 8, kMostHosts = 16;
 
 enum class Reading { more, blocked, closed };
 
@@ -67,15 +67,27 @@ void Gate::watch(std::vector<pollfd>& watched) const {
   for (const Newcomer& one : newcomers_) watched.push_back({one.socket.fd(), POLLIN, 0});
 }
 
+// Where this process may open no more files, whoever has waited longest makes room.
+Socket Gate::accept_one() {
+  Socket socket = accept_from(listener_);
+  while (!socket && (errno == EMFILE || errno == ENFILE) && !newcomers_.empty()) {
+    drop_oldest();
+    socket = accept_from(listener_);
+  }
+  return socket;
+}
+
+void Gate::drop_oldest() {
+  turn_away(newcomers_.front().from, "too many connections wait at once");
+  newcomers_.pop_front();
+}
+
 void Gate::accept_all() {
-  while (Socket socket = accept_from(listener_)) {
+  while (Socket socket = accept_one()) {
     const Endpoint from = peer_endpoint(socket);
     Handshake handshake(Handshake::Role::listener, secret_);
     if (!send_output(socket, handshake)) continue;
-    if (newcomers_.size() == kMostNewcomers) {
-      turn_away(newcomers_.front().from, "too many connections wait at once");
-      newcomers_.pop_front();
-    }
+    if (newcomers_.size() == kMostNewcomers) drop_oldest();
     newcomers_.push_back(
         {std::move(socket), from, std::move(handshake), {}, Clock::now() + patience_});
   }
@@ -110,6 +122,20 @@ bool Gate::move_on(Newcomer& one, std::vector<Visitor>& admitted) {
 void Gate::turn_away(const Endpoint& from, const std::string& why) {
   refusals_.push_back(fmt::format("{}: {}", to_string(from), why));
   if (refusals_.size() > kMostRefusals) refusals_.pop_front();
+  ++refused_;
+  const bool is_known = counts_.contains(from.host) || counts_.size() == kMostHosts;
+  if (!is_known) news_.push_back(refusals_.back());
+  if (counts_.contains(from.host) || !is_known) ++counts_[from.host];
+}
+
+std::string Gate::refusal_counts() const {
+  std::string text;
+  std::uint64_t others = refused_;
+  for (const auto& [host, count] : counts_) {
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", host, count);
+    others -= count;
+  }
+  return others == 0 ? text : fmt::format("{}, others ({})", text, others);
 }
 
 std::vector<Visitor> Gate::admit() {

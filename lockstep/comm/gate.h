@@ -4,7 +4,9 @@
 #include <poll.h>
 
 #include <deque>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/handshake.h"
@@ -35,6 +37,11 @@ class Gate {
   std::vector<Visitor> admit();
   // The last few that were turned away, and why.
   const std::deque<std::string>& refusals() const { return refusals_; }
+  // Of hosts that have been turned away for the first time since the last call.
+  std::vector<std::string> take_news() { return std::exchange(news_, {}); }
+  std::uint64_t refused() const { return refused_; }
+  // "10.0.0.9 (37), 10.0.0.8 (1)"
+  std::string refusal_counts() const;
 
  private:
   struct Newcomer {
@@ -44,7 +51,9 @@ class Gate {
     std::string received;
     Deadline deadline;
   };
+  Socket accept_one();
   void accept_all();
+  void drop_oldest();
   // False when the newcomer is to be forgotten.
   bool move_on(Newcomer& newcomer, std::vector<Visitor>& admitted);
   void turn_away(const Endpoint& from, const std::string& why);
@@ -54,6 +63,9 @@ class Gate {
   std::chrono::milliseconds patience_;
   std::deque<Newcomer> newcomers_;
   std::deque<std::string> refusals_;
+  std::vector<std::string> news_;
+  std::map<std::string, std::uint64_t> counts_;  // by host; there is a limit to their number
+  std::uint64_t refused_ = 0;
 };
 
 // Connects and proves the secret; tries again and again while nobody listens there. `source` is the

@@ -41,8 +41,11 @@ Tensor join(const std::vector<Tensor>& parts) {
 }
 
 CifarBatch read_batch(const std::string& path, std::int64_t records) {
-  const std::string bytes = read_plain_or_gzip(path);
   const auto expected = static_cast<std::size_t>(records) * kRecord;
+  const auto most = records > 0 ? static_cast<std::int64_t>(expected) : kMaxInflated;
+  const std::string bytes = records > 0
+                                ? read_plain_or_gzip(path, most, "all that its records take")
+                                : read_plain_or_gzip(path, most);
   if (records > 0 && bytes.size() != expected)
     throw Corrupt("{}: cifar: has {} bytes, {} records of {} bytes take {}", path, bytes.size(),
                   records, kRecord, expected);

@@ -16,7 +16,11 @@ enum class Channels {
 
 struct ImageOptions {
   Channels channels = Channels::rgb;
-  std::int64_t max_pixels = std::int64_t{1} << 26;  // more is Corrupt: nothing is allocated for it
+  // More is Corrupt, and nothing is allocated for it: a small file can ask for any amount.
+  std::int64_t max_pixels = std::int64_t{1} << 26;
+  std::int64_t max_memory = kBytesPerPixel * max_pixels;  // while it is decoded
+  // Enough for the pixels, and for the coefficients of a progressive JPEG with halved colours.
+  static constexpr std::int64_t kBytesPerPixel = 8;
 };
 
 // A JPEG or PNG image as uint8 [H, W, C]. 16-bit samples keep their high byte; gamma and colour

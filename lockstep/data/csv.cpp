@@ -5,7 +5,7 @@
 #include <charconv>
 #include <map>
 
-#include "lockstep/base/gzip.h"
+#include "lockstep/base/memory_error.h"
 
 namespace lockstep::data {
 namespace {
@@ -133,7 +133,8 @@ DatasetPtr parse_csv_set(std::string_view text, const std::string& name,
 }
 
 DatasetPtr read_csv(const std::string& path, const CsvOptions& options) {
-  return parse_csv_set(read_plain_or_gzip(path), path, options);
+  const std::string text = read_plain_or_gzip(path, options.max_inflated);
+  return with_memory_for(path, [&] { return parse_csv_set(text, path, options); });
 }
 
 }  // namespace lockstep::data

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/base/gzip.h"
 #include "lockstep/data/dataset.h"
 
 namespace lockstep::data {
@@ -30,8 +31,9 @@ struct CsvOptions {
   bool header = true;  // the first row has the columns' names
   char separator = ',';
   CsvLabel label = CsvLabel::integer;
-  std::string label_column = {};  // its name; empty: label_index counts
-  std::int64_t label_index = -1;  // below 0: from the end
+  std::string label_column = {};             // its name; empty: label_index counts
+  std::int64_t label_index = -1;             // below 0: from the end
+  std::int64_t max_inflated = kMaxInflated;  // bytes of a gzip file's contents
 };
 
 // Features as float32 [N, columns], then the labels. Plain or gzip. Throws NotFound, IoError or

@@ -5,7 +5,8 @@
 #include <cstring>
 #include <optional>
 
-#include "lockstep/base/gzip.h"
+#include "lockstep/base/file.h"
+#include "lockstep/base/memory_error.h"
 #include "lockstep/data/detail/bytes.h"
 #include "lockstep/data/detail/labels.h"
 
@@ -62,7 +63,8 @@ std::size_t count_elements(const Shape& shape, std::size_t available, const std:
   return empty ? 0 : count;
 }
 
-Header parse_header(std::string_view bytes, const std::string& name) {
+// The type and the shape alone: whether the elements are there is another question.
+Header parse_claim(std::string_view bytes, const std::string& name) {
   check_magic(bytes, name);
   const auto rank = static_cast<std::size_t>(bytes[3]);
   Header header{static_cast<std::uint8_t>(bytes[2]), {}, 0, 0, 4 + 4 * rank};
@@ -72,6 +74,25 @@ Header parse_header(std::string_view bytes, const std::string& name) {
   for (std::size_t i = 0; i < rank; ++i)
     header.shape.push_back(detail::big_endian<std::uint32_t>(bytes.substr(4 + 4 * i, 4)));
   header.element_bytes = *element_bytes(header.type);
+  return header;
+}
+
+// Of gzip, as much as the header says, if that is not too much.
+std::string inflate(std::string_view bytes, const std::string& path, std::int64_t max_inflated) {
+  const Header header = parse_claim(gunzip_begin(bytes, path, 4 + 4 * kMaxRank), path);
+  const auto most = static_cast<std::size_t>(max_inflated);
+  std::size_t size = header.element_bytes;
+  bool fits = true;
+  for (const std::int64_t extent : header.shape)
+    fits &= !__builtin_mul_overflow(size, static_cast<std::size_t>(extent), &size);
+  if (!fits || size > most)
+    throw Corrupt("{}: idx: its header says {}, which is more than max_inflated, {} bytes", path,
+                  header.shape.str(), most);
+  return gunzip(bytes, path, header.bytes + size, "which is what its header says");
+}
+
+Header parse_header(std::string_view bytes, const std::string& name) {
+  Header header = parse_claim(bytes, name);
   header.elements = count_elements(header.shape, bytes.size() - header.bytes, name);
   const std::size_t expected = header.bytes + header.elements * header.element_bytes;
   if (bytes.size() != expected)
@@ -127,12 +148,17 @@ Tensor parse_idx(std::string_view bytes, const std::string& name) {
   }
 }
 
-Tensor read_idx(const std::string& path) { return parse_idx(read_plain_or_gzip(path), path); }
+Tensor read_idx(const std::string& path, std::int64_t max_inflated) {
+  const std::string bytes = read_file(path);
+  return with_memory_for(path, [&] {
+    return parse_idx(is_gzip(bytes) ? inflate(bytes, path, max_inflated) : bytes, path);
+  });
+}
 
 DatasetPtr read_idx_images(const std::string& images, const std::string& labels,
                            const IdxOptions& options) {
-  const Tensor pixels = read_idx(images);
-  const Tensor numbers = read_idx(labels);
+  const Tensor pixels = read_idx(images, options.max_inflated);
+  const Tensor numbers = read_idx(labels, options.max_inflated);
   const std::int64_t count = first_axis(pixels, images);
   if (numbers.rank() != 1 || !is_integral(numbers.dtype()))
     throw Corrupt("{}: idx: has {}, labels are integers [N]", labels, numbers.info().str());

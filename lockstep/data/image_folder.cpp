@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/image_folder.h"
 
+#include <fmt/ranges.h>
+
 #include <cctype>
 
 #include "lockstep/data/detail/class_folders.h"
@@ -18,16 +20,37 @@ bool has_image_name(const std::string& path) {
 
 ImageFolder::ImageFolder(const std::string& folder, const ImageFolderOptions& options)
     : image_(options.image) {
-  for (const detail::ClassFolder& entry : detail::list_class_folders(folder)) {
-    for (const std::string& file : entry.files)
-      if (has_image_name(file))
-        files_.push_back({file, static_cast<std::int64_t>(class_names_.size())});
-    class_names_.push_back(entry.name);
-  }
+  for (const detail::ClassFolder& entry : detail::list_class_folders(folder))
+    take_class(entry, options.skip_bad);
   if (options.skip_bad) leave_out_bad(options.progress);
+  const char* which = skipped_.empty() ? "" : " that can be decoded";
   if (files_.empty())
     throw NotFound("{}: its {} folders have no .jpg, .jpeg or .png file{}", folder,
-                   class_names_.size(), skipped_.empty() ? "" : " that can be decoded");
+                   class_names_.size(), which);
+  find_empty_classes();
+  if (!options.allow_empty && !empty_classes_.empty())
+    throw NotFound("{}: {} no .jpg, .jpeg or .png file{}: {}", folder,
+                   empty_classes_.size() == 1 ? "a class has" : "classes have", which,
+                   fmt::join(empty_classes_, ", "));
+}
+
+void ImageFolder::take_class(const detail::ClassFolder& folder, bool skip_bad) {
+  for (const std::string& file : folder.files)
+    if (has_image_name(file))
+      files_.push_back({file, static_cast<std::int64_t>(class_names_.size())});
+  for (const std::string& link : folder.broken_links) {
+    if (!has_image_name(link)) continue;
+    if (!skip_bad) throw detail::broken_link(link);
+    skipped_.emplace_back(detail::broken_link(link).what());
+  }
+  class_names_.push_back(folder.name);
+}
+
+void ImageFolder::find_empty_classes() {
+  std::vector<bool> has_image(class_names_.size());
+  for (const File& file : files_) has_image[static_cast<std::size_t>(file.label)] = true;
+  for (std::size_t i = 0; i < has_image.size(); ++i)
+    if (!has_image[i]) empty_classes_.push_back(class_names_[i]);
 }
 
 void ImageFolder::leave_out_bad(const Progress& progress) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // jpeglib.h must know FILE and size_t.
 // clang-format off
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>
 #include <vector>
@@ -17,13 +18,16 @@
 namespace lockstep::data {
 namespace {
 
-// A progressive file of more scans than this only wants to keep us busy.
-constexpr int kMaxScans = 200;
+// A progressive file of more scans than this only wants to keep us busy: each goes over all of the
+// image. Usual are 10. The largest images may have as many as that costs ...
+constexpr std::int64_t kMaxScans = 100;
+constexpr std::int64_t kScansOfLargest = 16;  // ... a smaller one more, up to kMaxScans
 
 struct Errors {
   jpeg_error_mgr manager;
   std::jmp_buf jump;
   char text[JMSG_LENGTH_MAX] = "damaged";
+  std::int64_t max_scans = kMaxScans;
 };
 
 [[noreturn]] void on_error(j_common_ptr common) {
@@ -42,9 +46,10 @@ void on_message(j_common_ptr common, int level) {
 
 void on_progress(j_common_ptr common) {
   auto* decompress = reinterpret_cast<j_decompress_ptr>(common);
-  if (decompress->input_scan_number <= kMaxScans) return;
   auto* errors = reinterpret_cast<Errors*>(common->err);
-  std::snprintf(errors->text, sizeof errors->text, "more than %d scans", kMaxScans);
+  if (decompress->input_scan_number <= errors->max_scans) return;
+  std::snprintf(errors->text, sizeof errors->text, "more than %d scans",
+                static_cast<int>(errors->max_scans));
   std::longjmp(errors->jump, 1);
 }
 
@@ -75,6 +80,9 @@ class Decoder {
     if (!read_header()) fail();
     detail::check_image_size(jpeg_.image_width, jpeg_.image_height, name_, options_);
     choose_colors();
+    detail::check_image_memory(pixel_bytes() + coefficient_bytes(), name_, options_);
+    errors_.max_scans =
+        std::min(kScansOfLargest * std::min(options_.max_pixels / pixels(), kMaxScans), kMaxScans);
     if (!start()) fail();
     const std::int64_t height = jpeg_.output_height;
     const std::int64_t width = jpeg_.output_width;
@@ -88,6 +96,23 @@ class Decoder {
 
  private:
   [[noreturn]] void fail() { throw Corrupt("{}: jpeg: {}", name_, errors_.text); }
+
+  std::int64_t pixels() const {
+    return std::int64_t{jpeg_.image_width} * std::int64_t{jpeg_.image_height};
+  }
+  // As they come, and those of CMYK once more as RGB.
+  std::int64_t pixel_bytes() const {
+    return pixels() * (jpeg_.out_color_space == JCS_CMYK ? 4 + 3 : 3);
+  }
+  // A file of several scans is decoded when all are read: until then its coefficients are kept.
+  std::int64_t coefficient_bytes() {
+    if (jpeg_has_multiple_scans(&jpeg_) == FALSE) return 0;
+    std::int64_t blocks = 0;
+    for (int i = 0; i < jpeg_.num_components; ++i)
+      blocks += std::int64_t{jpeg_.comp_info[i].width_in_blocks} *
+                std::int64_t{jpeg_.comp_info[i].height_in_blocks};
+    return blocks * DCTSIZE2 * static_cast<std::int64_t>(sizeof(JCOEF));
+  }
 
   bool create() {
     if (setjmp(errors_.jump) != 0) return false;

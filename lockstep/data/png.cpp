@@ -13,6 +13,9 @@
 namespace lockstep::data {
 namespace {
 
+// Of those that are kept whole in memory, such as a palette; pixels are not.
+constexpr png_alloc_size_t kLargestChunk = png_alloc_size_t{1} << 20;
+
 struct Message {
   char text[160] = "damaged";
 };
@@ -58,6 +61,7 @@ class Reader {
     const std::int64_t height = png_get_image_height(png_, info_);
     const std::int64_t width = png_get_image_width(png_, info_);
     const std::int64_t channels = png_get_channels(png_, info_);
+    detail::check_image_memory(height * width * channels, name_, options_);
     const Tensor image = Tensor::empty({height, width, channels}, DType::uint8);
     std::vector<png_bytep> rows;
     for (std::int64_t y = 0; y < height; ++y)
@@ -71,8 +75,10 @@ class Reader {
 
   bool read_header() {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
-    // Text and colour profiles are not needed, and may inflate to anything.
-    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, 0);
+    // Text, colour profiles and all else that is not pixels (-1: known kinds too) is not needed,
+    // and may inflate to anything.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+    png_set_chunk_malloc_max(png_, kLargestChunk);
     png_set_user_limits(png_, 1U << 30, 1U << 30);
     png_set_read_fn(png_, &source_, read_bytes);
     png_read_info(png_, info_);

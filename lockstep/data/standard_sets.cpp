@@ -20,22 +20,25 @@ std::string find_idx(const std::string& folder, const std::string& part, const c
   throw NotFound("{}: has no {}-{}-ubyte, nor that with .gz", folder, part, rank);
 }
 
-DatasetPtr read_mnist_like(const std::string& folder, bool train,
+DatasetPtr read_mnist_like(const std::string& folder, bool train, std::int64_t max_inflated,
                            std::vector<std::string> class_names) {
   const std::string part = train ? "train" : "t10k";
   const std::string images = find_idx(folder, part + "-images", "idx3");
   const std::string labels = find_idx(folder, part + "-labels", "idx1");
-  return read_idx_images(images, labels, {.classes = 10, .class_names = std::move(class_names)});
+  return read_idx_images(
+      images, labels,
+      {.classes = 10, .class_names = std::move(class_names), .max_inflated = max_inflated});
 }
 
 }  // namespace
 
-DatasetPtr mnist(const std::string& folder, bool train) {
-  return read_mnist_like(folder, train, {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
+DatasetPtr mnist(const std::string& folder, bool train, std::int64_t max_inflated) {
+  return read_mnist_like(folder, train, max_inflated,
+                         {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
 }
 
-DatasetPtr fashion_mnist(const std::string& folder, bool train) {
-  return read_mnist_like(folder, train,
+DatasetPtr fashion_mnist(const std::string& folder, bool train, std::int64_t max_inflated) {
+  return read_mnist_like(folder, train, max_inflated,
                          {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt",
                           "Sneaker", "Bag", "Ankle boot"});
 }

@@ -21,6 +21,7 @@ std::string read_text(const std::string& file) {
 TextSet read_text_folder(const std::string& folder) {
   TextSet set;
   for (const detail::ClassFolder& entry : detail::list_class_folders(folder)) {
+    if (!entry.broken_links.empty()) throw detail::broken_link(entry.broken_links.front());
     for (const std::string& file : entry.files) {
       set.texts.push_back(read_text(file));
       set.labels.push_back(static_cast<std::int64_t>(set.class_names.size()));

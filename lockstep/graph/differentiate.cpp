@@ -58,8 +58,17 @@ class Differentiator {
   void propagate(std::int32_t from) {
     grow();
     for (std::size_t id = static_cast<std::size_t>(from); id < depends_.size(); ++id)
-      for (ValueId input : graph_.nodes()[id].inputs)
-        if (depends(input.node)) depends_[id] = true;
+      if (!is_cut(graph_.nodes()[id]))
+        for (ValueId input : graph_.nodes()[id].inputs)
+          if (depends(input.node)) depends_[id] = true;
+  }
+
+  static bool is_cut(const Node& node) {
+    return node.op != nullptr && node.op->name == "stop_gradient" && !is_function(node);
+  }
+
+  static bool is_function(const Node& node) {
+    return node.op->name == "stop_gradient" && std::get<bool>(attr_field(node.attrs, "function"));
   }
 
   void accumulate(ValueId value, const Tensor& gradient) {
@@ -79,7 +88,13 @@ class Differentiator {
       grads.push_back(found == gradients_.end() ? Tensor() : found->second);
       any = any || grads.back().defined();
     }
-    if (!any || !node.op->differentiable()) return;
+    if (!any) return;
+    if (is_function(node))
+      throw InvalidArgument(
+          "differentiate: {} comes from an autograd::Function, whose gradient only the tape knows: "
+          "call autograd::grad inside of what is traced",
+          graph_.info({id, 0}).str());
+    if (!node.op->differentiable()) return;
     for (ValueId input : node.inputs) inputs.push_back(tracer_.tensor(input));
     if (node.op->gradient == nullptr) {
       through_decomposition(node, inputs, grads);

@@ -94,10 +94,13 @@ std::string operand_text(const Program& program, const Operand& operand) {
                      name_of(operand.dtype), operand.shape.str(), operand.layout.str());
 }
 
-std::string step_text(const Program& program, const Step& step) {
-  std::string line = step.label;
+std::string call_text(const Step& step) {
   const std::string attrs = step.attrs.str();
-  if (!attrs.empty()) line += " {" + attrs + "}";
+  return attrs.empty() ? step.label : step.label + " {" + attrs + "}";
+}
+
+std::string step_text(const Program& program, const Step& step) {
+  std::string line = call_text(step);
   if (step.delivery >= 0)
     return line + fmt::format(" {}: {}", step.delivery, operand_text(program, step.inputs[0]));
   line += " by " + (step.prepared ? step.prepared->name : std::string(step.direct->name)) + ":";
@@ -156,26 +159,23 @@ void reorder_bytes(const TensorInfo& info, std::byte* source, const Layout& from
 // infinities that do no harm.
 class FirstNonFinite {
  public:
-  // `name` makes the text for this place.
-  template <class Name>
-  void look(std::span<const std::byte> bytes, DType dtype, const Name& name) {
-    if (dtype == DType::float32) search<float>(bytes, name);
-    if (dtype == DType::float64) search<double>(bytes, name);
+  void look(std::span<const std::byte> bytes, DType dtype, const NonFinite& place) {
+    if (dtype == DType::float32) search<float>(bytes, place);
+    if (dtype == DType::float64) search<double>(bytes, place);
   }
-  bool found_nan() const { return !nan_.empty(); }
-  std::string where() const { return nan_.empty() ? infinity_ : nan_; }
+  bool found_nan() const { return nan_.has_value(); }
+  std::optional<NonFinite> where() const { return nan_ ? nan_ : infinity_; }
 
  private:
-  template <class T, class Name>
-  void search(std::span<const std::byte> bytes, const Name& name) {
+  template <class T>
+  void search(std::span<const std::byte> bytes, const NonFinite& place) {
     const std::span values(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
     const auto is_nan = [](T v) { return std::isnan(v); };
     const auto is_infinite = [](T v) { return std::isinf(v); };
-    if (nan_.empty() && std::any_of(values.begin(), values.end(), is_nan)) nan_ = name();
-    if (infinity_.empty() && std::any_of(values.begin(), values.end(), is_infinite))
-      infinity_ = name();
+    if (!nan_ && std::any_of(values.begin(), values.end(), is_nan)) nan_ = place;
+    if (!infinity_ && std::any_of(values.begin(), values.end(), is_infinite)) infinity_ = place;
   }
-  std::string nan_, infinity_;
+  std::optional<NonFinite> nan_, infinity_;
 };
 
 bool overlap(const Tensor& a, const Tensor& b) {
@@ -214,7 +214,13 @@ struct Executable::Impl {
     std::vector<std::byte*> pointers;  // prepared kernels: inputs, then outputs
   };
   struct Lasting {
-    std::vector<std::shared_ptr<Storage>> states, derived;
+    struct State {
+      std::shared_ptr<Storage> own;  // null: the caller's
+      std::byte* data;
+    };
+    std::vector<State> states;
+    std::vector<std::shared_ptr<Storage>> derived;
+    std::uint64_t moves = 0;         // of states to other memory
     std::atomic<bool> stale = true;  // a state changed and nothing was derived anew
     std::mutex refreshing;
   };
@@ -223,6 +229,7 @@ struct Executable::Impl {
   std::shared_ptr<Lasting> lasting;
   std::shared_ptr<Storage> arena;
   std::vector<std::byte*> bases;  // by buffer
+  std::uint64_t moves_seen = 0;   // of the states, when their bases were looked up
   std::vector<Call> calls;        // by step
   std::vector<Tensor> dense;      // copies of inputs that were not, while a run is under way
   std::size_t next = kNone;       // step of that run
@@ -231,6 +238,7 @@ struct Executable::Impl {
     arena = Storage::allocate(program->arena_bytes, {});
     bases.resize(program->buffers.size());
     for (std::size_t i = 0; i < bases.size(); ++i) bases[i] = fixed_base(program->buffers[i]);
+    moves_seen = lasting->moves;
     calls.resize(program->steps.size());
     for (std::size_t s = 0; s < calls.size(); ++s) prepare_call(program->steps[s], calls[s]);
   }
@@ -239,17 +247,26 @@ struct Executable::Impl {
     lasting = std::make_shared<Lasting>();
     for (const Buffer& buffer : program->buffers) {
       if (buffer.kind != BufferKind::state && buffer.kind != BufferKind::derived) continue;
-      const bool state = buffer.kind == BufferKind::state;
-      auto& list = state ? lasting->states : lasting->derived;
-      list.push_back(Storage::allocate(buffer.bytes, {}));
-      std::memset(list.back()->data(), 0, buffer.bytes);
+      const auto memory = Storage::allocate(buffer.bytes, {});
+      std::memset(memory->data(), 0, buffer.bytes);
+      if (buffer.kind == BufferKind::state)
+        lasting->states.push_back({memory, memory->data()});
+      else
+        lasting->derived.push_back(memory);
     }
+  }
+
+  void find_moved_states() {
+    if (moves_seen == lasting->moves) return;
+    for (std::size_t i = 0; i < bases.size(); ++i)
+      if (program->buffers[i].kind == BufferKind::state) bases[i] = fixed_base(program->buffers[i]);
+    moves_seen = lasting->moves;
   }
 
   std::byte* fixed_base(const Buffer& buffer) const {
     switch (buffer.kind) {
       case BufferKind::arena: return arena->data() + buffer.offset;
-      case BufferKind::state: return lasting->states[buffer.index]->data();
+      case BufferKind::state: return lasting->states[buffer.index].data;
       case BufferKind::derived: return lasting->derived[buffer.index]->data();
       case BufferKind::constant: return program->constants[buffer.index].raw();
       default: return nullptr;
@@ -327,7 +344,7 @@ struct Executable::Impl {
 
   std::byte* state_data(const StateSlot& state) const {
     const Buffer& buffer = program->buffers[static_cast<std::size_t>(state.buffer)];
-    return lasting->states[buffer.index]->data();
+    return lasting->states[buffer.index].data;
   }
 };
 
@@ -376,6 +393,7 @@ void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> ou
   if (outputs.size() != program.outputs.size())
     throw InvalidArgument("executable: gives {} outputs, got room for {}", program.outputs.size(),
                           outputs.size());
+  impl_->find_moved_states();
   for (std::size_t i = 0; i < impl_->bases.size(); ++i) {
     const Buffer& buffer = program.buffers[i];
     if (buffer.kind == BufferKind::output) {
@@ -422,17 +440,16 @@ bool Executable::go_on(const Receiver& receiver) {
   return false;
 }
 
-std::string Executable::find_non_finite(TensorList inputs) {
+std::optional<NonFinite> Executable::find_non_finite(TensorList inputs) {
   const std::vector<Tensor> outputs = impl_->new_outputs();
   std::vector<Tensor> dense;
   bind(inputs, outputs, dense);
   FirstNonFinite first;
   for (const StateSlot& slot : impl_->program->states)
-    first.look(state_memory(slot.input), slot.info.dtype,
-               [&] { return fmt::format("state {}", slot.input); });
+    first.look(state_memory(slot.input), slot.info.dtype, {NonFinite::Kind::state, slot.input});
   for (std::size_t i = 0; i < inputs.size(); ++i)
     first.look({inputs[i].contiguous().raw(), inputs[i].info().bytes()}, inputs[i].dtype(),
-               [&] { return fmt::format("input {}", i); });
+               {NonFinite::Kind::input, i});
   make_fresh();
   const std::vector<Step>& steps = impl_->program->steps;
   for (std::size_t s = 0; s < steps.size() && !first.found_nan(); ++s) {
@@ -440,18 +457,23 @@ std::string Executable::find_non_finite(TensorList inputs) {
     impl_->run_step(steps[s], impl_->calls[s]);
     for (const Operand& output : steps[s].outputs)
       first.look(impl_->bytes_of(output), output.dtype,
-                 [&] { return step_text(*impl_->program, steps[s]); });
+                 {NonFinite::Kind::step, s, call_text(steps[s])});
   }
   return first.where();
 }
 
-void Executable::refresh(std::size_t part) { impl_->run_part(impl_->program->prologue.at(part)); }
+void Executable::refresh(std::size_t part) {
+  impl_->find_moved_states();
+  impl_->run_part(impl_->program->prologue.at(part));
+}
+
+void Executable::set_fresh() { impl_->lasting->stale = false; }
 
 std::size_t Executable::refresh_parts() const { return impl_->program->prologue.size(); }
 
 void Executable::refresh() {
-  for (const std::vector<Step>& part : impl_->program->prologue) impl_->run_part(part);
-  impl_->lasting->stale = false;
+  for (std::size_t part = 0; part < refresh_parts(); ++part) refresh(part);
+  set_fresh();
 }
 
 // After set_state: the first clone that runs derives for all, the others wait for it.
@@ -497,6 +519,15 @@ std::span<std::byte> Executable::state_memory(std::size_t input) const {
   return {impl_->state_data(slot), slot.layout.bytes(slot.info)};
 }
 
+void Executable::set_state_memory(std::size_t input, std::span<std::byte> memory) {
+  const StateSlot& slot = impl_->slot(input);
+  check(memory.size() == slot.layout.bytes(slot.info), "a state's memory has another size");
+  const Buffer& buffer = impl_->program->buffers[static_cast<std::size_t>(slot.buffer)];
+  impl_->lasting->states[buffer.index] = {nullptr, memory.data()};
+  ++impl_->lasting->moves;
+  impl_->lasting->stale = true;
+}
+
 void Executable::pack(std::size_t input, const Tensor& value, std::span<std::byte> bytes) const {
   const StateSlot& slot = impl_->slot(input);
   check_fits("state", input, value, slot.info);
@@ -526,7 +557,7 @@ std::size_t Executable::arena_bytes() const { return impl_->program->arena_bytes
 
 std::size_t Executable::state_bytes() const {
   std::size_t bytes = 0;
-  for (const auto& state : impl_->lasting->states) bytes += state->bytes();
+  for (const auto& state : impl_->lasting->states) bytes += state.own ? state.own->bytes() : 0;
   for (const auto& derived : impl_->lasting->derived) bytes += derived->bytes();
   return bytes;
 }
@@ -552,7 +583,7 @@ CompiledFunction::Entry CompiledFunction::make_entry(Infos infos) const {
       with_key);
   const bool random =
       count_uses(graph)[static_cast<std::size_t>(graph.inputs().back().node)][0] > 0;
-  return {std::move(infos), random, Executable::compile(graph, options_)};
+  return {std::move(infos), autograd::is_training(), random, Executable::compile(graph, options_)};
 }
 
 CompiledFunction::Entry& CompiledFunction::entry_for(std::span<const Tensor> inputs) {
@@ -562,7 +593,7 @@ CompiledFunction::Entry& CompiledFunction::entry_for(std::span<const Tensor> inp
     infos.push_back(inputs[i].info());
   }
   for (Entry& entry : entries_)
-    if (entry.infos == infos) return entry;
+    if (entry.infos == infos && entry.training == autograd::is_training()) return entry;
   entries_.push_back(make_entry(std::move(infos)));
   return entries_.back();
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +45,14 @@ struct CompileOptions {
   std::vector<Delivery> deliveries = {};
 };
 
+// Where a run met a NaN or an infinity.
+struct NonFinite {
+  enum class Kind { state, input, step };
+  Kind kind = Kind::step;
+  std::size_t index = 0;  // of the state among all inputs, of the input among those of a run
+  std::string what = {};  // the step, as str() prints it up to its kernel
+};
+
 // A compiled graph: the same work again and again. One thread at a time; clone() gives another
 // thread its own arena over the same plan and the same states, and is refused when runs change
 // them. What depends on states alone (weights in a second layout) is computed once for all clones
@@ -70,9 +79,9 @@ class Executable {
   void begin(TensorList inputs, TensorList outputs);
   bool go_on(const Receiver& receiver);
 
-  // Runs once and names the first step that makes a NaN, or the input or state that has one; else
-  // the first with an infinity. Empty when all is finite.
-  std::string find_non_finite(TensorList inputs);
+  // Runs once and finds the first step that makes a NaN, or the input or state that has one; else
+  // the first with an infinity. Nothing when all is finite.
+  std::optional<NonFinite> find_non_finite(TensorList inputs);
 
   struct StepTime {
     std::string step;  // as str() prints it
@@ -87,11 +96,16 @@ class Executable {
   // The state's own bytes, in the layout that the kernels like and pack() and unpack() convert. Who
   // writes there calls refresh() before the next run of this executable or a clone.
   std::span<std::byte> state_memory(std::size_t input) const;
+  // From now on the state is in the caller's memory, for this executable and its clones: as many
+  // bytes, as state_memory() has them. It outlives them, or is replaced.
+  void set_state_memory(std::size_t input, std::span<std::byte> memory);
   void pack(std::size_t input, const Tensor& value, std::span<std::byte> bytes) const;
   Tensor unpack(std::size_t input, std::span<const std::byte> bytes) const;
   // Number `part` of refresh_parts() independent parts: threads may share the work.
   void refresh(std::size_t part);
   std::size_t refresh_parts() const;
+  // After all parts.
+  void set_fresh();
   void refresh();
 
   const Infos& output_infos() const;
@@ -124,7 +138,8 @@ class CompiledFunction {
  private:
   struct Entry {
     Infos infos;
-    bool random;  // draws random numbers
+    bool training;  // the mode it was traced in
+    bool random;    // draws random numbers
     Executable executable;
   };
   Entry make_entry(Infos infos) const;

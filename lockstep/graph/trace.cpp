@@ -1,23 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/graph/trace.h"
 
+#include "lockstep/autograd/detail/tape.h"
+#include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/shape_attrs.h"
+#include "lockstep/tensor/trace_value.h"
+
 namespace lockstep {
 
 Tensor Tracer::input(const TensorInfo& info, std::string name) {
-  return tensor(graph_.add_input(info, std::move(name)));
+  const Tensor result = tensor(graph_.add_input(info, std::move(name)));
+  result.trace_value()->history = History::whole;
+  return result;
 }
 
 Tensor Tracer::tensor(ValueId value) {
-  return Tensor::symbolic(graph_.info(value),
-                          std::make_shared<TraceValue>(TraceValue{recording_, value}));
+  const History history = autograd::is_paused() ? History::none : History::whole;
+  return Tensor::symbolic(graph_.info(value), std::make_shared<TraceValue>(TraceValue{
+                                                  recording_, value.node, value.output, history}));
+}
+
+// While paused nothing has a history anyway.
+ValueId Tracer::without_history(ValueId value) {
+  if (autograd::is_paused() || !is_floating(graph_.info(value).dtype)) return value;
+  const auto [place, fresh] = cuts_.try_emplace({value.node, value.output});
+  if (fresh)
+    place->second =
+        graph_.add_node(get_op("stop_gradient"), {value}, Attrs::of(StopGradientAttrs{}));
+  return place->second;
 }
 
 ValueId Tracer::value(const Tensor& tensor) {
   if (tensor.is_symbolic()) {
-    if (tensor.trace_value()->recording != recording_)
+    const TraceValue& traced = *tensor.trace_value();
+    if (traced.recording != recording_)
       throw InvalidArgument("trace: a tensor of another recording was used ({})",
                             tensor.info().str());
-    return tensor.trace_value()->id;
+    const ValueId id{traced.node, traced.output};
+    const bool is_input = graph_.node(id).is_input();
+    const bool cut =
+        traced.history == History::none || (traced.history == History::leaf && !is_input);
+    return cut ? without_history(id) : id;
   }
   const auto known = constants_.find(tensor.identity());
   if (known != constants_.end()) return known->second;
@@ -47,6 +70,9 @@ Graph trace(const TensorFunction& function, const Infos& inputs,
     arguments.push_back(
         tracer.input(inputs[i], i < names.size() ? names[i] : fmt::format("input{}", i)));
   const InterceptScope scope(&tracer);
+  // A pause around the trace is none inside it.
+  const autograd::RecordingFlag unpaused(autograd::is_recording() ? autograd::Recording::on
+                                                                  : autograd::Recording::off);
   for (const Tensor& output : function(arguments)) {
     if (!output.defined())
       throw InvalidArgument("trace: the function returned an undefined tensor");

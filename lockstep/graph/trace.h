@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <unordered_map>
 
@@ -10,14 +11,9 @@
 
 namespace lockstep {
 
-// Which value of which recording a symbolic tensor stands for.
-struct TraceValue {
-  std::shared_ptr<const void> recording;  // kept alive, so that no later one has its address
-  ValueId id;
-};
-
 // Records the ops of this thread into a graph. Tensors with contents become constants: what they
-// held when they were first used.
+// held when they were first used. What autograd would not go back through (detach, PauseScope,
+// attach_grad of a result) is a stop_gradient in the graph.
 class Tracer final : public OpInterceptor {
  public:
   explicit Tracer(Graph& graph) : graph_(graph) {}
@@ -31,9 +27,11 @@ class Tracer final : public OpInterceptor {
   ValueId value(const Tensor& tensor);
 
  private:
+  ValueId without_history(ValueId value);
   Graph& graph_;
   std::shared_ptr<const void> recording_ = std::make_shared<char>();
   std::unordered_map<const void*, ValueId> constants_;
+  std::map<std::pair<std::int32_t, std::int32_t>, ValueId> cuts_;
   std::vector<Tensor> kept_;  // keeps constants' addresses unique
 };
 

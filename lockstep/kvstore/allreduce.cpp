@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/fold.h"
 #include "lockstep/kvstore/compressed_sum.h"
+#include "lockstep/kvstore/tree_sum.h"
 
 namespace lockstep::kvstore {
 namespace {
@@ -23,9 +24,6 @@ constexpr Name kNames[] = {{"tree", comm::Algorithm::tree},
                            {"central", comm::Algorithm::central},
                            {"native", comm::Algorithm::native}};
 
-// Of what may be as large as a checkpoint: each part has the whole of a call's time.
-constexpr std::size_t kPart = 16 << 20;
-
 std::string_view name_of(comm::Algorithm algorithm) {
   for (const Name& entry : kNames)
     if (entry.algorithm == algorithm) return entry.name;
@@ -33,7 +31,7 @@ std::string_view name_of(comm::Algorithm algorithm) {
 }
 
 // The worker's own nodes, first to last.
-void add_nodes(std::span<const Exchange::Node> nodes, std::span<float> result) {
+void add_nodes(std::span<const Synchronizer::Node> nodes, std::span<float> result) {
   std::fill(result.begin(), result.end(), 0.0F);
   const auto bytes = std::as_writable_bytes(result);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
@@ -46,146 +44,180 @@ void add_nodes(std::span<const Exchange::Node> nodes, std::span<float> result) {
   }
 }
 
-class AllReduce final : public Exchange {
+class AllReduceSynchronizer final : public Synchronizer {
  public:
-  AllReduce(comm::Communicator& communicator, const AllReduceOptions& options)
+  AllReduceSynchronizer(comm::Communicator& communicator, Group& group,
+                        const AllReduceOptions& options, std::unique_ptr<FlatState> state,
+                        std::int64_t shards)
       : communicator_(communicator),
+        group_(group),
         options_{options.timeout, options.algorithm},
-        compression_(options.compression) {
-    if (options.algorithm == comm::Algorithm::native) try_native();
-    if (compression_.is_none()) return;
-    if (options.algorithm != comm::Algorithm::tree)
-      throw InvalidArgument(
-          "allreduce: compressed gradients are gathered, not added on their way: expected "
-          "algorithm tree, got {}",
-          name_of(options.algorithm));
-    compressed_.emplace(communicator, compression_, options_);
+        is_canonical_(options.compression.is_none() && is_canonical(options.algorithm)),
+        state_(std::move(state)),
+        shards_(shards),
+        ranges_(group.membership().deal(shards)),
+        memory_(common_memory()) {
+    if (!options.compression.is_none())
+      compressed_.emplace(communicator, options.compression, options_);
+    if (memory_.empty()) own_total_.emplace(layout().floats);
+    total_ = memory_.empty() ? own_total_->data() : memory_.data();
   }
 
-  int rank() const override { return communicator_.rank(); }
-  int workers() const override { return communicator_.size(); }
+  FlatState& state() override { return *state_; }
+  std::unique_ptr<FlatState> release() override { return std::move(state_); }
+  bool takes_pieces() const override { return false; }
   bool waits_for_links() const override { return communicator_.topology().size() > 1; }
+  std::span<float> memory() override { return memory_; }
 
-  void sum(std::span<const Node> nodes, std::int64_t shards, std::size_t offset,
-           std::span<float> result) override {
-    if (is_invariant()) return sum_tree(nodes, shards, result);
-    add_nodes(nodes, result);
-    if (compressed_) return compressed_->run(offset, result);
-    communicator_.all_reduce(std::as_writable_bytes(result), comm::Element::float32,
-                             comm::Reduction::sum, options_);
+  void begin(std::int64_t step, double rate) override {
+    finite_ = true;
+    if (compressed_) compressed_->begin(layout().floats);
+    state_->begin(step, rate, shards_);
   }
 
-  std::span<float> memory(std::size_t floats) override {
-    if (waits_for_links() || !is_invariant() || !all_ask_for(floats)) return {};
-    const auto bytes = communicator_.common_memory(floats * sizeof(float), options_);
-    return {reinterpret_cast<float*>(bytes.data()), floats};
+  void give(std::size_t offset, std::span<const Node> nodes) override {
+    const std::span<float> sum(total_ + offset, nodes[0].sum.size());
+    add_up(nodes, offset, sum);
+    clear_unused(offset, sum.size());
+    for (const FlatPiece& piece : layout().pieces_in(offset, sum.size())) {
+      const float* gradient = total_ + piece.offset;
+      finite_ = finite_ && all_finite({gradient, piece.size()});
+      if (finite_ && state_->is_local()) state_->update(piece.offset, piece.size(), gradient);
+    }
   }
 
-  bool is_invariant() const override {
-    return compression_.is_none() && is_canonical(options_.algorithm);
+  Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override {
+    const Vote mine = combine(own, {.finite = finite_});
+    const Vote vote = group_.gather(mine, shards_, rows);
+    if (!vote.finite) return vote;
+    if (!state_->is_local())
+      state_->update_all(team, [&](int, std::size_t offset) { return total_ + offset; });
+    state_->commit();
+    if (compressed_) compressed_->commit();
+    return vote;
   }
 
-  std::string description() const override {
-    if (is_invariant()) return "canonical";
-    return compressed_ ? to_string(compression_) : std::string(name_of(options_.algorithm));
+  std::span<const float> sums() const override { return {total_, layout().floats}; }
+  std::span<float> residual() override {
+    return compressed_ ? compressed_->residual(layout().floats) : std::span<float>();
   }
-
-  std::span<float> residual(std::size_t floats) override {
-    return compressed_ ? compressed_->residual(floats) : std::span<float>();
-  }
-
-  std::vector<float> collect(std::span<const float> own) override {
-    const auto ranks = static_cast<std::size_t>(workers());
-    const std::size_t most = std::max<std::size_t>(1, kPart / sizeof(float) / ranks);
-    std::vector<float> all(rank() == 0 ? own.size() * ranks : 0);
-    for (std::size_t begin = 0; begin < own.size(); begin += most)
-      collect_part(own, begin, std::min(most, own.size() - begin), all);
-    return all;
-  }
-
-  // Ranges differ by one shard at most: everybody sends as many rows as the largest has.
-  void gather(std::span<const float> own, std::int64_t shards, std::span<float> all) override {
-    const std::vector<ShardRange> ranges = deal_shards(shards, workers());
-    std::int64_t most = 0;
-    for (const ShardRange& range : ranges) most = std::max(most, range.hi - range.lo);
-    const std::size_t row = all.size() / static_cast<std::size_t>(shards);
-    const std::size_t part = row * static_cast<std::size_t>(most);
-    std::vector<float> sent(part), received(part * ranges.size());
-    std::copy(own.begin(), own.end(), sent.begin());
-    communicator_.all_gather(std::as_bytes(std::span(sent)),
-                             std::as_writable_bytes(std::span(received)), options_);
-    for (std::size_t r = 0; r < ranges.size(); ++r)
-      std::copy_n(received.data() + r * part,
-                  row * static_cast<std::size_t>(ranges[r].hi - ranges[r].lo),
-                  all.data() + row * static_cast<std::size_t>(ranges[r].lo));
-  }
-
-  std::vector<std::string> share(const std::string& own) override {
-    const std::uint64_t length = own.size();
-    std::vector<std::uint64_t> lengths(static_cast<std::size_t>(workers()));
-    communicator_.all_gather(std::as_bytes(std::span(&length, 1)),
-                             std::as_writable_bytes(std::span(lengths)), options_);
-    const std::size_t part = *std::max_element(lengths.begin(), lengths.end());
-    std::string sent = own, received(part * lengths.size(), '\0');
-    sent.resize(part);
-    communicator_.all_gather(std::as_bytes(std::span(sent)),
-                             std::as_writable_bytes(std::span(received)), options_);
-    std::vector<std::string> all;
-    for (std::size_t r = 0; r < lengths.size(); ++r)
-      all.push_back(received.substr(r * part, lengths[r]));
-    return all;
-  }
-
-  std::string from_first(const std::string& own) override {
-    std::uint64_t length = own.size();
-    communicator_.broadcast(std::as_writable_bytes(std::span(&length, 1)), 0, options_);
-    std::string bytes = own;
-    bytes.resize(length);
-    const auto all = std::as_writable_bytes(std::span(bytes));
-    for (std::size_t begin = 0; begin < all.size(); begin += kPart)
-      communicator_.broadcast(all.subspan(begin, std::min(kPart, all.size() - begin)), 0, options_);
-    return bytes;
+  std::size_t buffers() const override {
+    return (own_total_ ? 1 : 0) + (compressed_ && compressed_->keeps_residual() ? 2 : 0);
   }
 
  private:
-  void collect_part(std::span<const float> own, std::size_t begin, std::size_t count,
-                    std::vector<float>& all) {
-    std::vector<float> parts(all.empty() ? 0 : count * (all.size() / own.size()));
-    communicator_.gather(std::as_bytes(own.subspan(begin, count)),
-                         std::as_writable_bytes(std::span(parts)), 0, options_);
-    for (std::size_t r = 0; r * count < parts.size(); ++r)
-      std::copy_n(parts.data() + r * count, count, all.data() + r * own.size() + begin);
+  const FlatLayout& layout() const { return state_->layout(); }
+
+  void add_up(std::span<const Node> nodes, std::size_t offset, std::span<float> sum) {
+    if (is_canonical_) return add_tree(nodes, sum);
+    add_nodes(nodes, sum);
+    if (compressed_) return compressed_->run(offset, sum);
+    communicator_.all_reduce(std::as_writable_bytes(sum), comm::Element::float32,
+                             comm::Reduction::sum, options_);
   }
 
-  void sum_tree(std::span<const Node> nodes, std::int64_t shards, std::span<float> result) {
+  void add_tree(std::span<const Node> nodes, std::span<float> sum) {
     std::vector<comm::TreeNode> own;
     for (const Node& node : nodes)
       own.push_back({node.shards.lo, node.shards.hi, std::as_bytes(node.sum)});
-    if (shards != shards_) ranges_ = deal_shards(shards_ = shards, workers());
-    communicator_.tree_sum(own, shards, std::as_writable_bytes(result), options_, ranges_);
+    communicator_.tree_sum(own, shards_, std::as_writable_bytes(sum), options_, ranges_);
+  }
+
+  // Compressed gradients may say something where there is nothing; it would grow there.
+  void clear_unused(std::size_t offset, std::size_t count) {
+    if (!compressed_ || !compressed_->keeps_residual()) return;
+    const std::span<float> left = compressed_->next_residual();
+    const std::vector<std::size_t>& unused = layout().unused;
+    for (auto place = std::lower_bound(unused.begin(), unused.end(), offset);
+         place != unused.end() && *place < offset + count; ++place)
+      left[*place] = total_[*place] = 0.0F;
+  }
+
+  // Where workers see each other's memory, and each has one node, its sum can be made there.
+  std::span<float> common_memory() {
+    if (waits_for_links() || !is_canonical_ || !all_have_one_node() || !all_have_this_layout())
+      return {};
+    const auto bytes = communicator_.common_memory(layout().floats * sizeof(float), options_);
+    return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
+  }
+
+  bool all_have_one_node() const {
+    return std::all_of(ranges_.begin(), ranges_.end(), [&](const ShardRange& range) {
+      return subtrees_in(shards_, range).size() == 1;
+    });
   }
 
   // Workers that do not have the same net to train find that out elsewhere.
-  bool all_ask_for(std::uint64_t floats) {
-    std::vector<std::uint64_t> all(static_cast<std::size_t>(workers()));
+  bool all_have_this_layout() {
+    const std::uint64_t floats = layout().floats;
+    std::vector<std::uint64_t> all(ranges_.size());
     communicator_.all_gather(std::as_bytes(std::span(&floats, 1)),
                              std::as_writable_bytes(std::span(all)), options_);
     return std::all_of(all.begin(), all.end(), [&](std::uint64_t of) { return of == floats; });
   }
 
+  comm::Communicator& communicator_;
+  Group& group_;
+  comm::CallOptions options_;
+  bool is_canonical_;
+  std::unique_ptr<FlatState> state_;
+  std::int64_t shards_;
+  std::vector<ShardRange> ranges_;  // by rank
+  std::optional<CompressedSum> compressed_;
+  std::span<float> memory_;
+  std::optional<FlatBuffer> own_total_;
+  float* total_ = nullptr;
+  bool finite_ = true;
+};
+
+class AllReduceMode final : public Mode {
+ public:
+  AllReduceMode(comm::Communicator& communicator, const AllReduceOptions& options)
+      : communicator_(communicator),
+        options_(options),
+        group_(group_of(communicator, options.timeout)) {
+    if (options.algorithm == comm::Algorithm::native) try_native();
+    if (!options.compression.is_none() && options.algorithm != comm::Algorithm::tree)
+      throw InvalidArgument(
+          "allreduce: compressed gradients are gathered, not added on their way: expected "
+          "algorithm tree, got {}",
+          name_of(options.algorithm));
+    if (const auto codec = make_codec(options.compression)) {
+      keeps_residuals_ = codec->keeps_residual();
+      largest_ = codec->largest();
+    }
+  }
+
+  Group& group() override { return *group_; }
+  std::unique_ptr<Synchronizer> synchronize(std::unique_ptr<FlatState> state,
+                                            std::int64_t shards) override {
+    return std::make_unique<AllReduceSynchronizer>(communicator_, *group_, options_,
+                                                   std::move(state), shards);
+  }
+  bool is_invariant() const override {
+    return options_.compression.is_none() && is_canonical(options_.algorithm);
+  }
+  std::string description() const override {
+    if (is_invariant()) return "canonical";
+    return options_.compression.is_none() ? std::string(name_of(options_.algorithm))
+                                          : to_string(options_.compression);
+  }
+  bool keeps_residuals() const override { return keeps_residuals_; }
+  double largest_sent() const override { return largest_; }
+
+ private:
   // Told before there is any work that would be lost.
   void try_native() {
     float one = 1.0F;
     communicator_.all_reduce(std::as_writable_bytes(std::span(&one, 1)), comm::Element::float32,
-                             comm::Reduction::sum, options_);
+                             comm::Reduction::sum, {options_.timeout, options_.algorithm});
   }
 
   comm::Communicator& communicator_;
-  comm::CallOptions options_;
-  Compression compression_;
-  std::optional<CompressedSum> compressed_;
-  std::int64_t shards_ = 0;
-  std::vector<ShardRange> ranges_;  // of these shards
+  AllReduceOptions options_;
+  std::unique_ptr<Group> group_;
+  bool keeps_residuals_ = false;
+  double largest_ = Mode::largest_sent();
 };
 
 }  // namespace
@@ -202,9 +234,9 @@ comm::Algorithm parse_algorithm(std::string_view name) {
       "algorithm '{}': expected tree, ring, multi_ring, hierarchical, central or native", name);
 }
 
-std::unique_ptr<Exchange> allreduce_exchange(comm::Communicator& communicator,
-                                             const AllReduceOptions& options) {
-  return std::make_unique<AllReduce>(communicator, options);
+std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator,
+                                     const AllReduceOptions& options) {
+  return std::make_unique<AllReduceMode>(communicator, options);
 }
 
 }  // namespace lockstep::kvstore

@@ -5,7 +5,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/kvstore/compression.h"
-#include "lockstep/kvstore/exchange.h"
+#include "lockstep/kvstore/synchronizer.h"
 
 namespace lockstep::kvstore {
 
@@ -23,10 +23,11 @@ bool is_canonical(comm::Algorithm algorithm);
 // lists them.
 comm::Algorithm parse_algorithm(std::string_view name);
 
-// Gradients by all-reduce. Compressed ones are gathered and added in the order of ranks: then the
-// algorithm must be tree (InvalidArgument). The communicator outlives it. Every rank makes one;
-// throws Unsupported when the transport has no all-reduce of its own and `native` is asked for.
-std::unique_ptr<Exchange> allreduce_exchange(comm::Communicator& communicator,
-                                             const AllReduceOptions& options = {});
+// Every worker has all weights; sums are made between them, and each updates its own copy.
+// Compressed gradients are gathered and added in the order of ranks: then the algorithm must be
+// tree (InvalidArgument). The communicator outlives it. Every rank makes one; throws Unsupported
+// when the transport has no all-reduce of its own and `native` is asked for.
+std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator,
+                                     const AllReduceOptions& options = {});
 
 }  // namespace lockstep::kvstore

@@ -33,9 +33,16 @@ bool CompressedSum::is_gathered(std::size_t count) const {
   return codec_->grain() == 0 || ranks() * payload <= payload + sums;
 }
 
+void CompressedSum::begin(std::size_t floats) {
+  if (keeps_residual()) next_.resize(residual(floats).size());
+}
+
 void CompressedSum::run(std::size_t offset, std::span<float> values) {
-  std::span<float> kept = residual(offset + values.size());
-  if (!kept.empty()) kept = kept.subspan(offset);
+  std::span<float> kept;
+  if (keeps_residual()) {
+    kept = std::span(next_).subspan(offset, values.size());
+    std::copy_n(residual_.data() + offset, kept.size(), kept.data());
+  }
   sent_.resize(codec_->payload_bytes(values.size()));
   codec_->encode(values, kept, sent_);
   is_gathered(values.size()) ? run_gathered(values) : run_scattered(values);

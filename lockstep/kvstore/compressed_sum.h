@@ -15,10 +15,17 @@ class CompressedSum {
   CompressedSum(comm::Communicator& communicator, const Compression& compression,
                 const comm::CallOptions& options);
 
+  bool keeps_residual() const { return codec_->keeps_residual(); }
+  // A round of sums of so many floats in all; what is left of one that was not committed counts
+  // for nothing.
+  void begin(std::size_t floats);
   // `offset` is the values' place among all that are summed: residuals are kept by it.
   void run(std::size_t offset, std::span<float> values);
+  void commit() noexcept { residual_.swap(next_); }
   // Of this rank, of the first so many floats; empty when the codec keeps none.
   std::span<float> residual(std::size_t floats);
+  // What the round under way will leave.
+  std::span<float> next_residual() { return next_; }
 
  private:
   std::size_t ranks() const { return static_cast<std::size_t>(communicator_.size()); }
@@ -30,7 +37,7 @@ class CompressedSum {
   comm::Communicator& communicator_;
   comm::CallOptions options_;
   std::unique_ptr<Codec> codec_;
-  std::vector<float> residual_;
+  std::vector<float> residual_, next_;
   std::vector<std::byte> sent_, received_;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "lockstep/kvstore/codecs/codecs.h"
 
@@ -46,6 +47,8 @@ void check_parameter(const Compression& compression, std::string_view whole) {
 }
 
 }  // namespace
+
+double Codec::largest() const { return std::numeric_limits<float>::max(); }
 
 Compression parse_compression(std::string_view text) {
   const std::size_t colon = text.find(':');

@@ -40,6 +40,8 @@ class Codec {
   // than their last bits.
   virtual bool is_rounding() const = 0;
   bool keeps_residual() const { return !is_rounding(); }
+  // The largest number that a payload can say.
+  virtual double largest() const;
 
   // Encodes values + residual; the residual becomes what the payload does not say (one that is kept
   // has as many elements). A NaN or an infinity makes the decoded values NaN or infinite too.

@@ -8,7 +8,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/comm/fold.h"
 #include "lockstep/comm/transports/in_process.h"
-#include "lockstep/kvstore/allreduce.h"
 
 namespace lockstep::kvstore {
 namespace {
@@ -35,12 +34,32 @@ std::string to_bytes(const std::vector<std::int64_t>& ids, std::span<const float
   return bytes;
 }
 
-constexpr char kRefusal = '!';  // an agreement begins with a digit
+// What a worker is about to do, or why it cannot.
+struct Intent {
+  bool refuses = false;
+  std::uint64_t number = 0;
+  std::string text;
+
+  std::string to_bytes() const {
+    std::string bytes(1 + sizeof number, '\0');
+    bytes[0] = static_cast<char>(refuses);
+    std::memcpy(bytes.data() + 1, &number, sizeof number);
+    return bytes + text;
+  }
+  static Intent from_bytes(const std::string& bytes) {
+    Intent intent;
+    check(bytes.size() >= 1 + sizeof number, "an intent of a worker is cut");
+    intent.refuses = bytes[0] != 0;
+    std::memcpy(&intent.number, bytes.data() + 1, sizeof number);
+    intent.text = bytes.substr(1 + sizeof number);
+    return intent;
+  }
+};
 
 [[noreturn]] void throw_refusal(const comm::Communicator& communicator, std::size_t rank,
-                                const std::string& refusal) {
+                                const std::string& why) {
   const int who = static_cast<int>(rank);
-  throw comm::Aborted(fmt::format("kvstore: worker {} gave up: {}", rank, refusal.substr(1)), who,
+  throw comm::Aborted(fmt::format("kvstore: worker {} gave up: {}", rank, why), who,
                       communicator.host(who), "kvstore");
 }
 
@@ -51,10 +70,12 @@ void sum_in_tree(const std::vector<std::span<const float>>& values, std::span<fl
 }
 
 GroupSum::GroupSum(comm::Communicator* communicator) : communicator_(communicator) {
-  if (communicator_ != nullptr) return;
-  group_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
-  alone_ = std::make_unique<comm::Communicator>(group_->connect(0));
-  communicator_ = alone_.get();
+  if (communicator_ == nullptr) {
+    in_process_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
+    alone_ = std::make_unique<comm::Communicator>(in_process_->connect(0));
+    communicator_ = alone_.get();
+  }
+  group_ = group_of(*communicator_);
 }
 
 GroupSum::~GroupSum() = default;
@@ -63,30 +84,26 @@ void GroupSum::broadcast(std::span<float> data) {
   communicator_->broadcast(std::as_writable_bytes(data), 0);
 }
 
-std::vector<std::string> GroupSum::share(const std::string& own) {
-  return allreduce_exchange(*communicator_)->share(own);
-}
-
 std::vector<std::size_t> GroupSum::agree(const char* operation, const std::string& what,
                                          std::size_t number) {
-  const std::vector<std::string> all =
-      share(std::to_string(number) + " " + operation + " of " + what);
+  const Intent own{.number = number, .text = fmt::format("{} of {}", operation, what)};
+  std::vector<Intent> all;
+  for (const std::string& bytes : group_->share(own.to_bytes()))
+    all.push_back(Intent::from_bytes(bytes));
   std::vector<std::size_t> numbers;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].starts_with(kRefusal)) throw_refusal(*communicator_, rank, all[rank]);
-    std::size_t digits = 0;
-    numbers.push_back(std::stoul(all[rank], &digits));
-    const std::string does = all[rank].substr(digits + 1);
-    const std::string first = all[0].substr(all[0].find(' ') + 1);
-    if (does != first)
-      throw InvalidArgument("kvstore: worker 0 does {}, worker {} does {}", first, rank, does);
+    if (all[rank].refuses) throw_refusal(*communicator_, rank, all[rank].text);
+    if (all[rank].text != all[0].text)
+      throw InvalidArgument("kvstore: worker 0 does {}, worker {} does {}", all[0].text, rank,
+                            all[rank].text);
+    numbers.push_back(all[rank].number);
   }
   return numbers;
 }
 
 void GroupSum::refuse(const std::string& why) noexcept {
   try {
-    share(kRefusal + why);
+    group_->share(Intent{.refuses = true, .text = why}.to_bytes());
   } catch (const std::exception&) {
     // The others have gone: nobody is left to be told.
   }
@@ -114,7 +131,7 @@ std::map<std::int64_t, std::vector<float>> GroupSum::sum_rows(const std::vector<
                                                               std::span<const float> rows,
                                                               std::size_t width) {
   std::map<std::int64_t, std::vector<std::vector<float>>> found;
-  for (const std::string& bytes : share(to_bytes(ids, rows))) {
+  for (const std::string& bytes : group_->share(to_bytes(ids, rows))) {
     const std::size_t count = bytes.size() / (sizeof(std::int64_t) + width * sizeof(float));
     for (std::size_t i = 0; i < count; ++i) {
       std::int64_t id = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/kvstore/compressed_sum.h"
+#include "lockstep/kvstore/group.h"
 
 namespace lockstep::comm {
 class InProcessGroup;
@@ -43,11 +44,10 @@ class GroupSum {
   std::unique_ptr<CompressedSum> compressed(const Compression& compression);
 
  private:
-  std::vector<std::string> share(const std::string& own);
-
-  std::unique_ptr<comm::InProcessGroup> group_;  // of one
+  std::unique_ptr<comm::InProcessGroup> in_process_;  // of one
   std::unique_ptr<comm::Communicator> alone_;
   comm::Communicator* communicator_;
+  std::unique_ptr<Group> group_;
 };
 
 }  // namespace lockstep::kvstore

@@ -72,7 +72,7 @@ class Store final : public KVStore {
     pushed_ = true;
     add_all(value, tensors, counts, sum);
     if (!rule_) return value.data.assign(sum);
-    value.update.run(*rule_, rescale_, floats(sum), floats(value.data));
+    value.update.run(rule_, rescale_, floats(sum), floats(value.data));
   }
 
   using KVStore::pull;
@@ -92,11 +92,11 @@ class Store final : public KVStore {
     pushed_ = true;
     const std::span<float> data = floats(value.data);
     if (!rule_) std::fill(data.begin(), data.end(), 0.0F);
-    if (rule_) value.update.begin(*rule_, rescale_, data.size());
+    if (rule_) value.update.begin(rule_, rescale_, data.size());
     for (const auto& [id, row] : sums) {
       const std::size_t offset = static_cast<std::size_t>(id) * width;
       if (rule_)
-        value.update.run_part(*rule_, offset, row, data.subspan(offset, width));
+        value.update.run_part(offset, row, data.subspan(offset, width));
       else
         std::copy(row.begin(), row.end(), data.begin() + static_cast<std::ptrdiff_t>(offset));
     }
@@ -187,7 +187,9 @@ class Store final : public KVStore {
     if (compression_.is_none()) return group_.sum(own, counts, floats(sum));
     if (value.compressed == nullptr) value.compressed = group_.compressed(compression_);
     sum_in_tree(own, floats(sum));
+    value.compressed->begin(floats(sum).size());
     value.compressed->run(0, floats(sum));
+    value.compressed->commit();
   }
 
   static void check_rows(const char* what, const Key& key, const Value& value,

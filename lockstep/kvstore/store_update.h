@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/optim/optimizer.h"
+#include "lockstep/optim/rule_driver.h"
 
 namespace lockstep::kvstore {
 
@@ -12,15 +12,15 @@ namespace lockstep::kvstore {
 class StoreUpdate {
  public:
   // One update of the whole value.
-  void run(const optim::Optimizer& rule, double rescale, std::span<const float> gradient,
+  void run(const optim::OptimizerPtr& rule, double rescale, std::span<const float> gradient,
            std::span<float> value);
   // One of some parts: begin, then each part. A rule that measures does so part by part.
-  void begin(const optim::Optimizer& rule, double rescale, std::size_t size);
-  void run_part(const optim::Optimizer& rule, std::size_t offset, std::span<const float> gradient,
-                std::span<float> value);
+  void begin(const optim::OptimizerPtr& rule, double rescale, std::size_t size);
+  void run_part(std::size_t offset, std::span<const float> gradient, std::span<float> value);
 
  private:
-  optim::UpdateContext context_;
+  optim::OptimizerPtr rule_;
+  double rescale_ = 1.0;
   std::int64_t steps_ = 0;
   std::vector<std::vector<float>> slots_;
 };

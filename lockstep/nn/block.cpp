@@ -2,6 +2,8 @@
 #include "lockstep/nn/block.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <regex>
 #include <set>
 
@@ -58,6 +60,46 @@ bool is_watched(const std::vector<Tensor>& inputs) {
                      [](const Tensor& x) { return x.is_symbolic() || !x.defined(); });
 }
 
+// `any`: whether there is a parameter at all.
+bool is_frozen(const Block& block, bool& any) {
+  const auto stays = [&](const NamedParameter& named) {
+    any = true;
+    return named.parameter.is_frozen() || named.parameter.grad_mode() == autograd::GradMode::off;
+  };
+  const auto& own = block.own_parameters();
+  const auto& children = block.children();
+  return std::all_of(own.begin(), own.end(), stays) &&
+         std::all_of(children.begin(), children.end(),
+                     [&](const Block::Child& child) { return is_frozen(*child.block, any); });
+}
+
+bool is_frozen(const Block& block) {
+  bool any = false;
+  return is_frozen(block, any) && any;
+}
+
+// While it lives, autograd's mode is the block's.
+class BlockMode {
+ public:
+  explicit BlockMode(const Block& block) {
+    const bool training = autograd::is_training();
+    bool wanted = training;
+    if (block.mode() != Mode::inherit)
+      wanted = block.mode() == Mode::train;
+    else if (training)
+      wanted = !is_frozen(block);
+    if (wanted != training) scope_.emplace(wanted);
+  }
+
+ private:
+  std::optional<autograd::ModeScope> scope_;
+};
+
+void collect_modes(const Block& block, std::vector<Mode>& modes) {
+  modes.push_back(block.mode());
+  for (const Block::Child& child : block.children()) collect_modes(*child.block, modes);
+}
+
 template <class F>
 std::vector<Tensor> observed(const Block& block, F&& call) {
   detail::CallObserver* observer = detail::CallObserver::current();
@@ -89,12 +131,14 @@ std::vector<Tensor> Block::forward_all(const std::vector<Tensor>& inputs) {
 }
 
 Tensor Block::operator()(const Tensor& x) {
+  const BlockMode mode(*this);
   if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
   if (detail::CallObserver::current() == nullptr) return forward(x);
   return observed(*this, [&] { return std::vector<Tensor>{forward(x)}; }).front();
 }
 
 std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
+  const BlockMode mode(*this);
   if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
   return observed(*this, [&] { return forward_all(inputs); });
 }
@@ -179,8 +223,15 @@ void Block::initialize(const Initializer& init, std::uint64_t seed, bool force) 
 void Block::complete_shapes(const std::vector<TensorInfo>& inputs) {
   const autograd::PauseScope predict;
   const RandomScope draws(random_key(0));
-  const ParameterScope shapes_only([](const Parameter& p) { return zeros(p.shape(), p.dtype()); },
-                                   [](const Parameter&, const Tensor&) {});
+  std::map<const void*, Tensor> stand_ins;
+  const auto stand_in = [&](const Parameter& p) {
+    Tensor& tensor = stand_ins[p.identity()];
+    if (tensor.defined() && tensor.shape() == p.shape()) return tensor;
+    tensor = zeros(p.shape(), p.dtype());
+    if (p.wants_gradient()) autograd::attach_grad(tensor);
+    return tensor;
+  };
+  const ParameterScope shapes_only(stand_in, [](const Parameter&, const Tensor&) {});
   trace([&](const std::vector<Tensor>& x) { return (*this)(x); }, inputs);
 }
 
@@ -195,6 +246,12 @@ void Block::freeze() {
 
 void Block::unfreeze() {
   for (const NamedParameter& named : parameters()) named.parameter.set_trainable(true);
+}
+
+std::vector<Mode> Block::modes() const {
+  std::vector<Mode> modes;
+  collect_modes(*this, modes);
+  return modes;
 }
 
 void Block::share_parameters(const Block& other) {

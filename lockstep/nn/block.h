@@ -24,6 +24,9 @@ struct LoadOptions {
   bool ignore_extra = false;   // names in the file that the block has not
 };
 
+// How a block computes: as its caller does (autograd::is_training), or in one mode always.
+enum class Mode { inherit, train, predict };
+
 // A piece of a model: parameters, children, and a forward function that is plain code on tensors.
 // Called with real tensors it runs at once; called while tracing it records.
 class Block {
@@ -64,9 +67,16 @@ class Block {
   void load(const std::string& path, const LoadOptions& options = {});
 
   void cast(DType dtype);
-  // Frozen parameters keep their values in training.
+  // Frozen parameters keep their values in training. A block whose parameters are all frozen, or
+  // want no gradient (GradMode::off), is in predict mode: batch norm takes its running statistics.
   void freeze();
   void unfreeze();
+  // Of this block, and of those in it that have none of their own and are not frozen; `inherit`
+  // takes it back. Comes before what freezing says of this block.
+  void set_mode(Mode mode) { mode_ = mode; }
+  Mode mode() const { return mode_; }
+  // Its own, then its descendants', as they were added.
+  std::vector<Mode> modes() const;
   // This block's parameters become those of `other`, name by name. Throws InvalidArgument when a
   // name or shape does not fit.
   void share_parameters(const Block& other);
@@ -96,6 +106,7 @@ class Block {
   std::vector<Tensor> run_compiled(const std::vector<Tensor>& inputs, bool single);
   std::vector<Child> children_;
   std::vector<NamedParameter> own_;
+  Mode mode_ = Mode::inherit;
   bool hybrid_ = false;
   std::unique_ptr<Compiled> compiled_;
 };

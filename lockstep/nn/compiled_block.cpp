@@ -12,8 +12,22 @@ namespace {
 class Bindings {
  public:
   Bindings(const std::vector<Parameter>& parameters, std::span<const Tensor> values) {
-    for (std::size_t i = 0; i < parameters.size(); ++i)
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
       all_.push_back({parameters[i], values[i], false});
+      // Leaves, as they are op by op, for a forward that asks for gradients itself.
+      if (values[i].is_symbolic() && parameters[i].wants_gradient())
+        autograd::attach_grad(values[i]);
+    }
+  }
+
+  // A compiled forward has no place to leave gradients in.
+  void check_gradients() const {
+    for (const Binding& binding : all_)
+      if (binding.value.is_symbolic() && autograd::gradient(binding.value).defined())
+        throw InvalidArgument(
+            "hybridize: forward calls backward() and would leave a gradient in {}: use "
+            "autograd::grad, or do not compile the block",
+            binding.parameter.name());
   }
 
   Tensor get(const Parameter& parameter) { return find(parameter).value; }
@@ -73,6 +87,7 @@ struct CompiledBlock::Entry {
         [&](const Parameter& p) { return bindings.get(p); },
         [&](const Parameter& p, const Tensor& value) { bindings.set(p, value); });
     std::vector<Tensor> outputs = forward({all.begin(), first});
+    bindings.check_gradients();
     updated = bindings.append_updates(outputs);
     return outputs;
   }
@@ -96,12 +111,13 @@ CompiledBlock::Entry& CompiledBlock::entry_for(Key key, std::vector<Parameter> p
 
 std::vector<Tensor> CompiledBlock::operator()(const std::vector<Tensor>& inputs) {
   const std::lock_guard lock(mutex_);
-  Key key{.inputs = inputs.size(), .training = autograd::is_training()};
+  Key key{.inputs = inputs.size(), .training = autograd::is_training(), .modes = block_.modes()};
   std::vector<Tensor> all = inputs;
   std::vector<Parameter> parameters;
   for (const NamedParameter& named : block_.parameters()) {
     parameters.push_back(named.parameter);
-    key.frozen.push_back(named.parameter.is_frozen());
+    key.frozen.push_back(named.parameter.is_frozen() ||
+                         named.parameter.grad_mode() == autograd::GradMode::off);
     all.push_back(named.parameter.data());
   }
   for (const Tensor& tensor : all) key.infos.push_back(tensor.info());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/nn/functional.h"
 
+#include <algorithm>
+
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/base/error.h"
 #include "lockstep/ops/detail/messages.h"
@@ -11,11 +13,12 @@
 namespace lockstep::nn {
 namespace {
 
-Tensor moved(const Tensor& running, const Tensor& batch, double momentum) {
+// `correction` makes the batch's figure one of what it was drawn from.
+Tensor moved(const Tensor& running, const Tensor& batch, double momentum, double correction = 1.0) {
   if (!(running.info() == batch.info()))
     throw InvalidArgument("batch_norm: running statistics are {}, expected {}",
                           running.info().str(), batch.info().str());
-  return stop_gradient(running * momentum + batch * (1.0 - momentum));
+  return stop_gradient(running * momentum + batch * ((1.0 - momentum) * correction));
 }
 
 }  // namespace
@@ -41,8 +44,16 @@ BatchNormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& b
     return {y, running_mean, running_var};
   }
   const BatchNormResult batch = lockstep::batch_norm(x, gamma, beta, epsilon);
+  const std::int64_t values = x.numel() / std::max<std::int64_t>(1, batch.mean.numel());
+  if (values == 1)
+    throw InvalidArgument(
+        "batch_norm: x has shape {}: one value per channel has no variance to train with; use a "
+        "larger batch, or fewer shards",
+        x.shape().str());
+  // Divided by n, the variance of n values is (n - 1) / n of what all data have, on average.
+  const auto n = static_cast<double>(values);
   return {batch.y, moved(running_mean, batch.mean, momentum),
-          moved(running_var, batch.var, momentum)};
+          moved(running_var, batch.var, momentum, n / std::max(1.0, n - 1.0))};
 }
 
 }  // namespace lockstep::nn

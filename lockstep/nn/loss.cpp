@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/nn/loss.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -17,8 +18,9 @@
 namespace lockstep::nn {
 namespace {
 
-// Keeps logarithms of probabilities finite.
-constexpr double kTiny = 1e-12;
+// Keeps logarithms of probabilities and their slopes finite. float16 has no 1e-12, and nothing as
+// large as its reciprocal.
+double tiny(DType dtype) { return dtype == DType::float16 ? 0x1p-14 : 1e-12; }
 
 Ints to_ints(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
 
@@ -38,10 +40,33 @@ Tensor axis_last(const Tensor& x, int axis) {
   return transpose(x, order);
 }
 
+Tensor widened(const Tensor& x) {
+  const bool half = x.dtype() == DType::float16 || x.dtype() == DType::bfloat16;
+  return half ? cast(x, DType::float32) : x;
+}
+
+Tensor cosine_of(const Tensor& a, const Tensor& b) {
+  constexpr double kFloor = 1e-16;  // of squares: what is shorter than 1e-8 counts as that long
+  const Tensor aa = sum(square(a), {-1}), bb = sum(square(b), {-1});
+  const Tensor none = logical_or(equal(aa, 0.0), equal(bb, 0.0));
+  const Tensor one = Tensor::scalar(1.0, a.dtype(), a.device());
+  const Tensor zero = Tensor::scalar(0.0, a.dtype(), a.device());
+  const auto scale = [&](const Tensor& squares) {
+    return rsqrt(where(none, one, maximum(squares, kFloor)));
+  };
+  return where(none, zero, sum(a * b, {-1}) * scale(aa) * scale(bb));
+}
+
 Shape without(const Shape& shape, int axis) {
   Shape result = shape;
   result.erase(axis);
   return result;
+}
+
+// Of two classes: the second where a number is above its threshold.
+Classes above(const Tensor& prediction, double threshold, const Tensor& label,
+              double label_threshold) {
+  return {greater(prediction, threshold), greater(label, label_threshold)};
 }
 
 }  // namespace
@@ -69,6 +94,8 @@ Tensor Loss::operator()(const Tensor& prediction, const Tensor& label,
                         const Tensor& sample_weight) const {
   return per_sample(elements(prediction, label), sample_weight);
 }
+
+Classes Loss::classes(const Tensor&, const Tensor&) const { return {}; }
 
 Tensor L1Loss::elements(const Tensor& prediction, const Tensor& label) const {
   return abs(prediction - like(label, prediction));
@@ -130,16 +157,42 @@ Tensor SoftmaxCrossEntropyLoss::elements(const Tensor& prediction, const Tensor&
                               : softmax_cross_entropy(scores, target, options_.smoothing);
 }
 
+Classes SoftmaxCrossEntropyLoss::classes(const Tensor& prediction, const Tensor& label) const {
+  const Tensor numbers = class_numbers(prediction, label);
+  return {argmax(prediction, options_.axis),
+          numbers.defined() ? numbers : argmax(label, options_.axis)};
+}
+
+Classes SigmoidBinaryCrossEntropyLoss::classes(const Tensor& prediction,
+                                               const Tensor& label) const {
+  return above(prediction, from_sigmoid_ ? 0.5 : 0.0, like(label, prediction), 0.5);
+}
+
+Classes HingeLoss::classes(const Tensor& prediction, const Tensor& label) const {
+  return above(prediction, 0.0, like(label, prediction), 0.0);
+}
+
+Classes SquaredHingeLoss::classes(const Tensor& prediction, const Tensor& label) const {
+  return above(prediction, 0.0, like(label, prediction), 0.0);
+}
+
+Classes LogisticLoss::classes(const Tensor& prediction, const Tensor& label) const {
+  const double between = format_ == LabelFormat::signs ? 0.0 : 0.5;
+  return above(prediction, 0.0, like(label, prediction), between);
+}
+
 Tensor SigmoidBinaryCrossEntropyLoss::elements(const Tensor& prediction,
                                                const Tensor& label) const {
   const Tensor t = like(label, prediction);
   if (!from_sigmoid_) return sigmoid_cross_entropy(prediction, t);
-  return -(log(prediction + kTiny) * t + log(1.0 - prediction + kTiny) * (1.0 - t));
+  const double eps = tiny(prediction.dtype());
+  return -(log(prediction + eps) * t + log(1.0 - prediction + eps) * (1.0 - t));
 }
 
 Tensor KLDivLoss::elements(const Tensor& prediction, const Tensor& label) const {
   const Tensor t = like(label, prediction);
-  return t * (log(t + kTiny) - (from_logits_ ? prediction : log_softmax(prediction, axis_)));
+  const Tensor log_t = log(where(equal(t, 0.0), Tensor::scalar(1.0, t.dtype(), t.device()), t));
+  return t * (log_t - (from_logits_ ? prediction : log_softmax(prediction, axis_)));
 }
 
 Tensor HingeLoss::elements(const Tensor& prediction, const Tensor& label) const {
@@ -157,8 +210,10 @@ Tensor LogisticLoss::elements(const Tensor& prediction, const Tensor& label) con
 
 Tensor PoissonNLLLoss::elements(const Tensor& prediction, const Tensor& label) const {
   const Tensor t = like(label, prediction);
+  const double eps =
+      t.dtype() == DType::float16 ? std::max(options_.epsilon, tiny(t.dtype())) : options_.epsilon;
   const Tensor loss = options_.from_logits ? exp(prediction) - t * prediction
-                                           : prediction - t * log(prediction + options_.epsilon);
+                                           : prediction - t * log(prediction + eps);
   if (!options_.compute_full) return loss;
   // The approximation holds from 2 on; log(0!) and log(1!) are 0. Smaller ones stand in as 2, so
   // that their logarithms are finite.
@@ -197,12 +252,12 @@ Tensor TripletLoss::operator()(const Tensor& anchor, const Tensor& positive,
   return per_sample(relu(summed + margin_));
 }
 
-// The floor under the product of the squares is for vectors of zeros, whose cosine is 0.
+// Squares leave float16's range soon, so half types are computed in float32. A vector of zeros has
+// no direction: its cosine is 0, and so is its gradient.
 Tensor CosineEmbeddingLoss::operator()(const Tensor& a, const Tensor& b,
                                        const Tensor& label) const {
   const Tensor other = like(b, a);
-  const Tensor squares = sum(square(a), {-1}) * sum(square(other), {-1});
-  const Tensor cosine = sum(a * other, {-1}) * rsqrt(maximum(squares, kTiny * kTiny));
+  const Tensor cosine = cast(cosine_of(widened(a), widened(other)), a.dtype());
   const Tensor t = like(label, cosine);
   return per_sample(where(equal(t, 1.0), 1.0 - cosine, relu(cosine - margin_)));
 }

@@ -26,6 +26,12 @@ class LossBase {
   double weight_;
 };
 
+// What a model decided for each of its samples, or their parts, and what is right. Undefined where
+// a loss knows no classes.
+struct Classes {
+  Tensor predicted = {}, expected = {};
+};
+
 // A function of what a model says and what it should have said: one value for each sample, the mean
 // over all other axes. A value itself: copy it, or keep it as a std::function of two tensors.
 class Loss : public LossBase {
@@ -33,6 +39,8 @@ class Loss : public LossBase {
   // `sample_weight`, where given, broadcasts against the losses of single elements.
   Tensor operator()(const Tensor& prediction, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
+  // Of losses that tell classes apart: what accuracy compares.
+  virtual Classes classes(const Tensor& prediction, const Tensor& label) const;
 
  protected:
   using LossBase::LossBase;
@@ -82,6 +90,8 @@ struct SoftmaxCrossEntropyOptions {
 class SoftmaxCrossEntropyLoss : public Loss {
  public:
   explicit SoftmaxCrossEntropyLoss(const SoftmaxCrossEntropyOptions& options = {});
+  // The largest score along the axis; of a label of probabilities the largest one.
+  Classes classes(const Tensor& prediction, const Tensor& label) const override;
 
  protected:
   Tensor elements(const Tensor& prediction, const Tensor& label) const override;
@@ -97,6 +107,8 @@ class SigmoidBinaryCrossEntropyLoss : public Loss {
  public:
   explicit SigmoidBinaryCrossEntropyLoss(bool from_sigmoid = false, double weight = 1.0)
       : Loss("SigmoidBinaryCrossEntropyLoss", weight), from_sigmoid_(from_sigmoid) {}
+  // Class 1 where the probability is above a half; the same holds for labels.
+  Classes classes(const Tensor& prediction, const Tensor& label) const override;
 
  protected:
   Tensor elements(const Tensor& prediction, const Tensor& label) const override;
@@ -125,6 +137,8 @@ class HingeLoss : public Loss {
  public:
   explicit HingeLoss(double margin = 1.0, double weight = 1.0)
       : Loss("HingeLoss", weight), margin_(margin) {}
+  // Class 1 where the sign is positive.
+  Classes classes(const Tensor& prediction, const Tensor& label) const override;
 
  protected:
   Tensor elements(const Tensor& prediction, const Tensor& label) const override;
@@ -137,6 +151,7 @@ class SquaredHingeLoss : public Loss {
  public:
   explicit SquaredHingeLoss(double margin = 1.0, double weight = 1.0)
       : Loss("SquaredHingeLoss", weight), margin_(margin) {}
+  Classes classes(const Tensor& prediction, const Tensor& label) const override;
 
  protected:
   Tensor elements(const Tensor& prediction, const Tensor& label) const override;
@@ -152,6 +167,7 @@ class LogisticLoss : public Loss {
  public:
   explicit LogisticLoss(LabelFormat format = LabelFormat::signs, double weight = 1.0)
       : Loss("LogisticLoss", weight), format_(format) {}
+  Classes classes(const Tensor& prediction, const Tensor& label) const override;
 
  protected:
   Tensor elements(const Tensor& prediction, const Tensor& label) const override;

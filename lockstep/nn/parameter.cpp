@@ -203,6 +203,12 @@ void Parameter::set_grad_mode(autograd::GradMode mode) const {
   self().attach();
 }
 
+autograd::GradMode Parameter::grad_mode() const { return self().grad_mode; }
+
+bool Parameter::wants_gradient() const {
+  return self().options.trainable && self().grad_mode != autograd::GradMode::off;
+}
+
 void Parameter::cast(DType dtype) const {
   State& state = self();
   if (state.options.dtype == dtype) return;

@@ -70,7 +70,11 @@ class Parameter {
   void update(const Tensor& value) const;
   // What backward left; undefined when there is none.
   Tensor grad() const;
+  // With `off` it has none, and no trainer changes it.
   void set_grad_mode(autograd::GradMode mode) const;
+  autograd::GradMode grad_mode() const;
+  // Trainable, and not `off`.
+  bool wants_gradient() const;
   void cast(DType dtype) const;
 
  private:

@@ -26,8 +26,8 @@ namespace {
 const OpDef& attention_op();
 const OpDef& attention_backward_op();
 
-// Row sums of exponentials stay float32 for the half types, whose 8 or 11 bits they would not
-// survive: the backward pass exponentiates them.
+// Logarithms of row sums, relative to the row's largest score, stay float32 for the half types,
+// whose 8 or 11 bits they would not survive: the backward pass exponentiates them.
 DType statistics_dtype(DType dtype) {
   return dtype == DType::float64 ? DType::float64 : DType::float32;
 }
@@ -99,15 +99,15 @@ bool one_shape(const Infos& infos) {
   return infos[0].shape == infos[1].shape && infos[0].shape == infos[2].shape;
 }
 
-// Inputs: dy, q, k, v, y, lse[, mask]. Outputs: dq, dk, dv; when they are of one shape, one tensor
-// [B, T, 3, H, D], which is what a projection to all three needs.
+// Inputs: dy, q, k, v, y, log_sum[, mask]. Outputs: dq, dk, dv; when they are of one shape, one
+// tensor [B, T, 3, H, D], which is what a projection to all three needs.
 Infos infer_attention_backward(const InferArgs& args) {
   Infos forward(args.inputs.begin() + 1, args.inputs.begin() + 4);
   if (args.inputs.size() > 6) forward.push_back(args.inputs[6]);
   const Infos outputs = infer_attention({args.op, forward, args.attrs});
   check_same(args.op, "dy", args.inputs[0], outputs[0]);
   check_same(args.op, "y", args.inputs[4], outputs[0]);
-  check_same(args.op, "lse", args.inputs[5], outputs[1]);
+  check_same(args.op, "log_sum", args.inputs[5], outputs[1]);
   forward.resize(3);
   for (TensorInfo& info : forward) info.shape = heads_last(info.shape);
   if (!one_shape(forward)) return {forward[0], forward[1], forward[2]};
@@ -156,31 +156,42 @@ Scores masked_scores(const Tensor& q, const Tensor& k, const Tensor& mask,
   return scores;
 }
 
-// exp(scores - offset) where allowed, else 0. What is not allowed is replaced before exp, so that
-// neither it nor its gradient can overflow.
-Tensor exp_allowed(const Scores& scores, const Tensor& offset) {
-  const Tensor shifted = scores.values - offset;
+// Scores, with -inf where they do not count.
+Tensor bounded(const Scores& scores) {
+  const Tensor& values = scores.values;
+  if (!scores.allowed) return values;
+  return where(scores.allowed, values, Tensor::scalar(kNever, values.dtype(), values.device()));
+}
+
+// The largest score of each row; 0 where none counts.
+Tensor largest(const Scores& scores) {
+  if (scores.values.shape(3) == 0) return sum(scores.values, {3}, true);
+  const Tensor most = max(bounded(scores), {3}, true);
+  return where(equal(most, kNever), Tensor::scalar(0.0, most.dtype(), most.device()), most);
+}
+
+// exp(scores - largest - log_sum) where allowed, else 0. What is not allowed is replaced before
+// exp, so that neither it nor its gradient can overflow.
+Tensor exp_allowed(const Scores& scores, const Tensor& log_sum) {
+  const Tensor shifted = scores.values - largest(scores) - log_sum;
   if (!scores.allowed) return exp(shifted);
   const Tensor none = Tensor::scalar(0.0, shifted.dtype(), shifted.device());
   return where(scores.allowed, exp(where(scores.allowed, shifted, none)), none);
 }
 
-Tensor probabilities(const Tensor& q, const Tensor& k, const Tensor& lse, const Tensor& mask,
-                     const AttentionAttrs& attrs) {
-  const Scores scores = masked_scores(q, k, mask, attrs);
-  return exp_allowed(scores, expand_dims(cast(lse, q.dtype()), 3));
+// The gradient of the scores where `rows` is that of the largest of each row: equals share it.
+Tensor through_largest(const Tensor& rows, const Scores& scores) {
+  const Tensor hit = cast(equal(bounded(scores), largest(scores)), rows.dtype());
+  return hit * (rows / maximum(sum(hit, {3}, true), 1.0));
 }
 
 std::vector<Tensor> decompose_attention(std::span<const Tensor> inputs, const Attrs& attrs) {
   const Tensor& q = inputs[0];
   const Tensor mask = inputs.size() > 3 ? inputs[3] : Tensor();
   const Scores scores = masked_scores(q, inputs[1], mask, attrs.as<AttentionAttrs>());
-  Tensor bounded = scores.values;
-  if (scores.allowed)
-    bounded = where(scores.allowed, bounded, Tensor::scalar(kNever, q.dtype(), q.device()));
-  const Tensor lse = logsumexp(bounded, {3}, true);
-  const Tensor y = matmul(exp_allowed(scores, lse), inputs[2]);
-  return {swap_heads(y), cast(squeeze(lse, {3}), statistics_dtype(q.dtype()))};
+  const Tensor log_sum = logsumexp(bounded(scores) - largest(scores), {3}, true);
+  const Tensor y = matmul(exp_allowed(scores, log_sum), inputs[2]);
+  return {swap_heads(y), cast(squeeze(log_sum, {3}), statistics_dtype(q.dtype()))};
 }
 
 struct BackwardParts {
@@ -188,15 +199,18 @@ struct BackwardParts {
   Tensor ds;  // gradient of the scores, mask added, scale applied
 };
 
-// dy and y are [B, H, T, D]. `dlse`, the gradient of the row sums, is undefined when nothing
+// dy and y are [B, H, T, D]. `dlog_sum`, the gradient of the row sums, is undefined when nothing
 // depends on them.
 BackwardParts backward_parts(const Tensor& dy, std::span<const Tensor> qkv, const Tensor& y,
-                             const Tensor& lse, const Tensor& dlse, const Tensor& mask,
+                             const Tensor& log_sum, const Tensor& dlog_sum, const Tensor& mask,
                              const AttentionAttrs& attrs) {
-  const Tensor p = probabilities(qkv[0], qkv[1], lse, mask, attrs);
-  Tensor row = sum(dy * y, {3}, true) * -1.0;
-  if (dlse) row = row + expand_dims(cast(dlse, dy.dtype()), 3);
-  return {p, p * (matmul(dy, qkv[2], false, true) + row)};
+  const Scores scores = masked_scores(qkv[0], qkv[1], mask, attrs);
+  const Tensor p = exp_allowed(scores, expand_dims(cast(log_sum, dy.dtype()), 3));
+  const Tensor row = sum(dy * y, {3}, true) * -1.0;
+  const Tensor dp = matmul(dy, qkv[2], false, true);
+  if (!dlog_sum) return {p, p * (dp + row)};
+  const Tensor extra = expand_dims(cast(dlog_sum, dy.dtype()), 3);
+  return {p, p * (dp + row + extra) - through_largest(extra, scores)};
 }
 
 std::vector<Tensor> finish_backward(const BackwardParts& parts, const Tensor& dy,
@@ -222,21 +236,22 @@ std::vector<Tensor> decompose_attention_backward(std::span<const Tensor> inputs,
 std::vector<Tensor> attention_gradient(const GradientArgs& args) {
   const auto& options = args.attrs.as<AttentionAttrs>();
   const Tensor& y = args.outputs[0];
-  const Tensor& lse = args.outputs[1];
+  const Tensor& log_sum = args.outputs[1];
   const Tensor dy = args.output_grads[0] ? args.output_grads[0] : zeros_like(y);
-  const Tensor& dlse = args.output_grads[1];
+  const Tensor& dlog_sum = args.output_grads[1];
   const auto qkv = args.inputs.first(3);
   const bool masked = args.inputs.size() > 3;
   const Tensor mask = masked ? args.inputs[3] : Tensor();
   const bool mask_grad = masked && is_floating(mask.dtype()) && args.needs_grad(3);
   std::vector<Tensor> grads;
-  if (!dlse && !mask_grad) {
-    std::vector<Tensor> inputs{dy, qkv[0], qkv[1], qkv[2], y, lse};
+  if (!dlog_sum && !mask_grad) {
+    std::vector<Tensor> inputs{dy, qkv[0], qkv[1], qkv[2], y, log_sum};
     if (masked) inputs.push_back(mask);
     grads = three_gradients(apply(attention_backward_op(), inputs, args.attrs));
   } else {
     const Tensor rows = swap_heads(dy);
-    const BackwardParts parts = backward_parts(rows, qkv, swap_heads(y), lse, dlse, mask, options);
+    const BackwardParts parts =
+        backward_parts(rows, qkv, swap_heads(y), log_sum, dlog_sum, mask, options);
     grads = finish_backward(parts, rows, qkv, options);
     if (mask_grad) grads.push_back(sum_to(parts.ds, mask.shape()));
   }

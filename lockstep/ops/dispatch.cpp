@@ -9,6 +9,7 @@
 #include "lockstep/base/short_list.h"
 #include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/sizes.h"
+#include "lockstep/ops/instruction_set.h"
 #include "lockstep/ops/widen.h"
 
 namespace lockstep {
@@ -192,6 +193,7 @@ class EagerCall {
 };
 
 std::vector<Tensor> run_eager(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  settle_instruction_set();
   return detail::named(op.name, [&]() -> std::vector<Tensor> {
     const EagerCall call(op, inputs, attrs);
     if (auto window = call.view()) return {std::move(*window)};
@@ -201,6 +203,7 @@ std::vector<Tensor> run_eager(const OpDef& op, std::span<const Tensor> inputs, c
 
 // The same without a vector for the one output that most ops have.
 Tensor run_eager_one(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
+  settle_instruction_set();
   return detail::named(op.name, [&]() -> Tensor {
     const EagerCall call(op, inputs, attrs);
     if (auto window = call.view()) return std::move(*window);
@@ -270,6 +273,7 @@ Infos infer(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& at
 }
 
 ChosenKernel choose_kernel(const KernelRequest& request) {
+  settle_instruction_set();
   const DType dtype = deciding_dtype(request.inputs, request.outputs);
   std::string reasons;
   for (const KernelCandidate& candidate : request.op.cpu) {

@@ -155,9 +155,9 @@ Tensors power_gradient(const GradientArgs& args) {
       });
 }
 
-// Equals share the gradient.
+// Equals share the gradient. Where one is NaN there is no loser, and both have all of it.
 Tensor share_of(const Tensor& g, const Tensor& winner, const Tensor& loser) {
-  const Tensor won = where(greater(winner, loser), g, zero_like(g));
+  const Tensor won = where(less(winner, loser), zero_like(g), g);
   return where(equal(winner, loser), g * 0.5, won);
 }
 

@@ -1,80 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/instruction_set.h"
 
-#include <cpuid.h>
 #include <hwy/targets.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <dnnl.hpp>
-#include <fstream>
+#include <mutex>
+#include <optional>
 
 #include "lockstep/base/error.h"
 
 namespace lockstep {
 namespace {
 
+// What a set is to the libraries.
 struct Level {
-  InstructionSet set;
-  std::string_view name;
   dnnl::cpu_isa of_dnnl;
-  std::int64_t above;  // Highway's targets that need more
+  std::int64_t target;  // Highway's best in it
+  std::int64_t above;   // Highway's that need more
 };
 
 constexpr std::int64_t kNone = 0, kDeep = HWY_AVX3_DL, kWide = kDeep | HWY_AVX3,
                        kLong = kWide | HWY_AVX2;
 
 constexpr std::array<Level, 6> kLevels{{
-    {InstructionSet::sse4, "sse4", dnnl::cpu_isa::sse41, kLong},
-    {InstructionSet::avx2, "avx2", dnnl::cpu_isa::avx2, kWide},
-    {InstructionSet::avx512, "avx512", dnnl::cpu_isa::avx512_core, kDeep},
-    {InstructionSet::avx512_vnni, "avx512_vnni", dnnl::cpu_isa::avx512_core_vnni, kNone},
-    {InstructionSet::avx512_bf16, "avx512_bf16", dnnl::cpu_isa::avx512_core_bf16, kNone},
-    {InstructionSet::amx, "amx", dnnl::cpu_isa::avx512_core_amx, kNone},
+    {dnnl::cpu_isa::sse41, HWY_SSE4, kLong},
+    {dnnl::cpu_isa::avx2, HWY_AVX2, kWide},
+    {dnnl::cpu_isa::avx512_core, HWY_AVX3, kDeep},
+    {dnnl::cpu_isa::avx512_core_vnni, HWY_AVX3, kNone},
+    {dnnl::cpu_isa::avx512_core_bf16, HWY_AVX3, kNone},
+    {dnnl::cpu_isa::avx512_core_amx, HWY_AVX3, kNone},
 }};
 
 const Level& level(InstructionSet set) { return kLevels[static_cast<std::size_t>(set)]; }
 
-bool has_amx() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  constexpr unsigned kTile = 1U << 24, kInt8 = 1U << 25, kBf16 = 1U << 22;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kTile) && (d & kInt8) && (d & kBf16);
+// Libraries have one such setting for the process; this is what they were told.
+struct Limit {
+  std::mutex mutex = {};
+  std::optional<InstructionSet> set = {};
+};
+
+Limit& limit() {
+  static Limit limit;
+  return limit;
 }
 
-InstructionSet processors_best() {
-  __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-    return InstructionSet::sse4;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
-    return InstructionSet::avx2;
-  if (!__builtin_cpu_supports("avx512vnni")) return InstructionSet::avx512;
-  if (!__builtin_cpu_supports("avx512bf16")) return InstructionSet::avx512_vnni;
-  return has_amx() ? InstructionSet::amx : InstructionSet::avx512_bf16;
+bool covers(dnnl::cpu_isa has, dnnl::cpu_isa wanted) {
+  const auto bits = static_cast<unsigned>(wanted);
+  return (static_cast<unsigned>(has) & bits) == bits;
 }
 
-}  // namespace
-
-std::string_view to_string(InstructionSet set) { return level(set).name; }
-
-InstructionSet parse_instruction_set(std::string_view name) {
-  std::string known;
-  for (const Level& one : kLevels) {
-    if (one.name == name) return one.set;
-    known += (known.empty() ? "" : ", ") + std::string(one.name);
-  }
-  throw InvalidArgument("instruction set: '{}', expected one of {}", name, known);
-}
-
-InstructionSet best_instruction_set() {
-  const char* wish = std::getenv("LOCKSTEP_ISA");
-  if (wish == nullptr || *wish == '\0') return processors_best();
-  return std::min(processors_best(), parse_instruction_set(wish));
-}
-
-void limit_instruction_set(InstructionSet set) {
-  if (set >= processors_best()) return;
+void tell_libraries(InstructionSet set) {
   if (dnnl::set_max_cpu_isa(level(set).of_dnnl) != dnnl::status::success &&
       dnnl::get_effective_cpu_isa() != level(set).of_dnnl)
     throw Unsupported("instruction set: it is too late to use nothing above {}: kernels have run",
@@ -83,11 +61,54 @@ void limit_instruction_set(InstructionSet set) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "an unknown processor";
+const char* name_of(dnnl::cpu_isa isa) {
+  if (covers(isa, dnnl::cpu_isa::avx512_core_amx)) return "avx512_core_amx";
+  if (covers(isa, dnnl::cpu_isa::avx512_core_bf16)) return "avx512_core_bf16";
+  if (covers(isa, dnnl::cpu_isa::avx512_core_vnni)) return "avx512_core_vnni";
+  if (covers(isa, dnnl::cpu_isa::avx512_core)) return "avx512_core";
+  if (covers(isa, dnnl::cpu_isa::avx2)) return "avx2";
+  return covers(isa, dnnl::cpu_isa::avx) ? "avx" : "sse41";
+}
+
+}  // namespace
+
+InstructionSet best_instruction_set() {
+  const InstructionSet usable = usable_instruction_set(ask_processor());
+  const char* wish = std::getenv("LOCKSTEP_ISA");
+  return wish == nullptr || *wish == '\0' ? usable : std::min(usable, parse_instruction_set(wish));
+}
+
+// Below AVX2 oneDNN knows a set that we do not: AVX.
+bool needs_limit(InstructionSet set, const ProcessorAnswers& answers) {
+  return set < shown_instruction_set(answers) || set == InstructionSet::sse4;
+}
+
+void limit_instruction_set(InstructionSet set) {
+  const ProcessorAnswers answers = ask_processor();
+  const std::lock_guard lock(limit().mutex);
+  set = std::min(set, limit().set.value_or(usable_instruction_set(answers)));
+  if (set != limit().set && needs_limit(set, answers)) tell_libraries(set);
+  limit().set = set;
+}
+
+void settle_instruction_set() {
+  [[maybe_unused]] static const bool settled = [] {
+    limit_instruction_set(best_instruction_set());
+    return true;
+  }();
+}
+
+std::string instruction_set_in_use() {
+  settle_instruction_set();
+  const std::lock_guard lock(limit().mutex);
+  const Level& used = level(*limit().set);
+  std::string text(to_string(*limit().set));
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  if (!covers(isa, used.of_dnnl)) text += fmt::format(", oneDNN {}", name_of(isa));
+  const std::int64_t targets = HWY_SUPPORTED_TARGETS & HWY_TARGETS;
+  if ((targets & used.target) == 0)
+    text += fmt::format(", Highway {}", hwy::TargetName(targets & -targets));
+  return text;
 }
 
 }  // namespace lockstep

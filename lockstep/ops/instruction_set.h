@@ -2,25 +2,25 @@
 #pragma once
 
 #include <string>
-#include <string_view>
+
+#include "lockstep/base/processor.h"
 
 namespace lockstep {
 
-// Vector instructions by which kernels are chosen, each a superset of those before it. Another set
-// rounds differently, so it is part of what makes a result.
-enum class InstructionSet { sse4, avx2, avx512, avx512_vnni, avx512_bf16, amx };
-
-std::string_view to_string(InstructionSet set);
-// "sse4", "avx2", ... Throws InvalidArgument, which lists them.
-InstructionSet parse_instruction_set(std::string_view name);
-
-// The best that this processor has; at most what the environment's LOCKSTEP_ISA says.
+// The best that this processor can run; at most what the environment's LOCKSTEP_ISA says.
 InstructionSet best_instruction_set();
+
+// Whether libraries would take more than `set` by themselves.
+bool needs_limit(InstructionSet set, const ProcessorAnswers& answers);
 // Kernels use nothing above `set` from now on. Before the first kernel of a process: libraries
 // choose theirs once. Throws Unsupported when that is over, unless nothing changes by it.
 void limit_instruction_set(InstructionSet set);
+// Whoever is about to make a kernel calls it: nothing runs that LOCKSTEP_ISA excludes or that the
+// processor shows and does not have. Throws InvalidArgument for a LOCKSTEP_ISA that is no set.
+void settle_instruction_set();
 
-// "Intel(R) Xeon(R) Processor"
-std::string processor_name();
+// The set that kernels use: "avx512". Where a library was told otherwise behind our back, its own
+// is named: "avx512, oneDNN sse41". Libraries cannot be limited any more after it.
+std::string instruction_set_in_use();
 
 }  // namespace lockstep

@@ -46,7 +46,7 @@ void check_smoothing(const InferArgs& args) {
     throw InvalidArgument("{}: smoothing is {}, expected 0 to 1", args.op, smoothing);
 }
 
-// The log-sum-exp stands in an exponent later, so half precision does not do for it.
+// The log-sum stands in an exponent later, so half precision does not do for it.
 DType log_sum_dtype(DType logits) {
   return logits == DType::float64 ? DType::float64 : DType::float32;
 }
@@ -72,7 +72,7 @@ Infos infer_cross_entropy_backward(const InferArgs& args) {
                           name_of(logits.dtype), rows.str());
   const TensorInfo log_sum{rows, log_sum_dtype(logits.dtype), logits.device};
   if (!(args.inputs[3] == log_sum))
-    throw InvalidArgument("{}: log_sum_exp is {}, expected {}", args.op, args.inputs[3].str(),
+    throw InvalidArgument("{}: log_sum is {}, expected {}", args.op, args.inputs[3].str(),
                           log_sum.str());
   return {logits};
 }
@@ -96,52 +96,66 @@ Tensor column(const Tensor& rows, DType dtype) {
   return rows.dtype() == dtype ? wide : cast(wide, dtype);
 }
 
-Tensor probabilities(const Tensor& logits, const Tensor& log_sum_exp) {
-  return exp(logits - column(log_sum_exp, logits.dtype()));
+// What log_sum is relative to.
+Tensor largest(const Tensor& logits) { return max(logits, {-1}, true); }
+
+Tensor probabilities(const Tensor& logits, const Tensor& log_sum) {
+  return exp(logits - largest(logits) - column(log_sum, logits.dtype()));
 }
 
-// The log-sum-exp is an output too, so that gradients of gradients find their way through it.
+// The gradient of the logits where `rows` is that of the largest of each row: equals share it.
+Tensor through_largest(const Tensor& rows, const Tensor& logits) {
+  const Tensor hit = cast(equal(logits, largest(logits)), logits.dtype());
+  return hit * (column(rows, logits.dtype()) / sum(hit, {-1}, true));
+}
+
+// The log-sum, log(sum(exp(x - max(x)))), is an output too, so that gradients of gradients find
+// their way through it.
 std::vector<Tensor> cross_entropy_gradient(const GradientArgs& args) {
   const Tensor& logits = args.inputs[0];
   const Tensor& labels = args.inputs[1];
-  const Tensor& log_sum_exp = args.outputs[1];
+  const Tensor& log_sum = args.outputs[1];
   const DType dtype = logits.dtype();
   std::vector<Tensor> grads(2);
   if (args.grad().defined() && args.needs_grad(0))
-    grads[0] = apply_one(cross_entropy_backward_op(), {args.grad(), logits, labels, log_sum_exp},
-                         args.attrs);
+    grads[0] =
+        apply_one(cross_entropy_backward_op(), {args.grad(), logits, labels, log_sum}, args.attrs);
   if (args.output_grads[1].defined() && args.needs_grad(0)) {
-    const Tensor through = column(args.output_grads[1], dtype) * probabilities(logits, log_sum_exp);
+    const Tensor& rows = args.output_grads[1];
+    const Tensor through =
+        column(rows, dtype) * probabilities(logits, log_sum) - through_largest(rows, logits);
     grads[0] = grads[0].defined() ? grads[0] + through : through;
   }
   if (args.grad().defined() && args.needs_grad(1) && is_floating(labels.dtype())) {
     const double keep = 1.0 - args.attrs.as<CrossEntropyAttrs>().smoothing;
-    grads[1] = column(args.grad() * keep, dtype) * (column(log_sum_exp, dtype) - logits);
+    grads[1] =
+        column(args.grad() * keep, dtype) * (column(log_sum, dtype) - (logits - largest(logits)));
   }
   return grads;
 }
 
-// Of g * (mass * exp(x - l) - (1 - s) * t - s / C), where mass = (1 - s) * sum(t) + s.
+// Of g * (mass * exp(x - max(x) - l) - (1 - s) * t - s / C), where mass = (1 - s) * sum(t) + s.
 std::vector<Tensor> cross_entropy_backward_gradient(const GradientArgs& args) {
   const Tensor& g = args.inputs[0];
   const Tensor& logits = args.inputs[1];
   const Tensor& labels = args.inputs[2];
-  const Tensor& log_sum_exp = args.inputs[3];
+  const Tensor& log_sum = args.inputs[3];
   const Tensor& h = args.grad();
   const double smoothing = args.attrs.as<CrossEntropyAttrs>().smoothing;
   const bool dense = is_floating(labels.dtype());
   std::vector<Tensor> grads(4);
   if (args.needs_grad(0))
     grads[0] = sum(h * apply_one(cross_entropy_backward_op(),
-                                 {ones_like(g), logits, labels, log_sum_exp}, args.attrs),
+                                 {ones_like(g), logits, labels, log_sum}, args.attrs),
                    {-1});
-  const Tensor p = probabilities(logits, log_sum_exp);
+  const Tensor p = probabilities(logits, log_sum);
   const Tensor weight = column(g, g.dtype());
   if (args.needs_grad(1) || args.needs_grad(3)) {
     Tensor pulled = h * p * weight;
     if (dense) pulled = pulled * (sum(labels, {-1}, true) * (1.0 - smoothing) + smoothing);
-    grads[1] = pulled;
-    grads[3] = cast(negative(sum(pulled, {-1})), log_sum_exp.dtype());
+    const Tensor total = sum(pulled, {-1});
+    grads[1] = pulled - through_largest(total, logits);
+    grads[3] = cast(negative(total), log_sum.dtype());
   }
   if (args.needs_grad(2) && dense)
     grads[2] = (sum(h * p, {-1}, true) - h) * weight * (1.0 - smoothing);

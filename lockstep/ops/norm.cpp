@@ -138,7 +138,7 @@ std::vector<Tensor> batch_norm_decompose(std::span<const Tensor> inputs, const A
   const Tensor scale = multiply(rsqrt(add(batch_var, norm.epsilon)), inputs[1]);
   Tensor y = add(multiply(centred, per_channel(scale, x)), per_channel(inputs[2], x));
   if (!norm.relu) return {y, batch_mean, batch_var};
-  return {relu(y), batch_mean, batch_var, cast(greater(y, 0.0), DType::uint8)};
+  return {relu(y), batch_mean, batch_var, cast(logical_not(less_equal(y, 0.0)), DType::uint8)};
 }
 
 std::vector<Tensor> batch_norm_backward_decompose(std::span<const Tensor> inputs,

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/reduce.h"
 
+#include <algorithm>
+
 #include "lockstep/ops/cpu/reduce.h"
+#include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
@@ -120,17 +123,47 @@ std::vector<Tensor> mean_gradient(const GradientArgs& args) {
   return {expand(keep_axes(multiply(args.grad(), 1.0 / count), x, attrs.axes), x.shape())};
 }
 
-// The product of the others: with no zero among them it is the product of all non-zero elements
-// divided by x, else 0. (Right to first order everywhere, to second order where x has no zeros.)
+// Of x [rows, n], for each element the product of the others in its row: of its neighbour and of
+// all the other pairs, which is the same question with half as many elements. Nothing is divided,
+// so zeros are as good as other numbers, to every order.
+Tensor product_of_others(const Tensor& x) {
+  const std::int64_t rows = x.shape(0), n = x.shape(1), pairs = (n + 1) / 2;
+  const Tensor one = ones_like(slice_axis(x, 1, 0, 1));
+  if (n == 1) return one;
+  const Tensor paired = reshape(n % 2 == 0 ? x : concat({x, one}, 1), {rows, pairs, 2});
+  const Tensor left = slice_axis(paired, 2, 0, 1), right = slice_axis(paired, 2, 1, 2);
+  const Tensor rest = product_of_others(reshape(multiply(left, right), {rows, pairs}));
+  const Tensor others = multiply(concat({right, left}, 2), expand_dims(rest, 2));
+  return slice_axis(reshape(others, {rows, 2 * pairs}), 1, 0, n);
+}
+
+// The axes that stay, then those that are reduced.
+Ints reduced_last(const Shape& shape, const Ints& axes) {
+  const std::vector<int> list = normalize_axes("prod", axes, shape.rank());
+  Ints order;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (std::find(list.begin(), list.end(), i) == list.end()) order.push_back(i);
+  order.insert(order.end(), list.begin(), list.end());
+  return order;
+}
+
+Ints inverse_of(const Ints& order) {
+  Ints inverse(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    inverse[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
+  return inverse;
+}
+
 std::vector<Tensor> prod_gradient(const GradientArgs& args) {
   const auto& attrs = args.attrs.as<ReduceAttrs>();
   const Tensor& x = args.inputs[0];
-  const Tensor is_zero = cast(equal(x, 0.0), x.dtype());
-  const Tensor safe = add(x, is_zero);
-  const Tensor other_zeros = subtract(sum(is_zero, attrs.axes, true), is_zero);
-  const Tensor others = divide(prod(safe, attrs.axes, true), safe);
-  const Tensor alone = cast(equal(other_zeros, 0.0), x.dtype());
-  return {multiply(keep_axes(args.grad(), x, attrs.axes), multiply(others, alone))};
+  if (x.numel() == 0) return {zeros_like(x)};
+  const Ints order = reduced_last(x.shape(), attrs.axes);
+  const Tensor moved = transpose(x, order);
+  const std::int64_t count = reduced_count(x.shape(), attrs.axes);
+  const Tensor others = product_of_others(reshape(moved, {x.numel() / count, count}));
+  const Tensor back = transpose(reshape(others, moved.shape().vector()), inverse_of(order));
+  return {multiply(keep_axes(args.grad(), x, attrs.axes), back)};
 }
 
 // Equal extremes share the gradient equally.
@@ -166,7 +199,11 @@ std::vector<Tensor> norm_gradient(const GradientArgs& args) {
 std::vector<Tensor> logsumexp_gradient(const GradientArgs& args) {
   const auto& attrs = args.attrs.as<ReduceAttrs>();
   const Tensor& x = args.inputs[0];
-  const Tensor share = exp(subtract(x, keep_axes(args.outputs[0], x, attrs.axes)));
+  if (x.numel() == 0) return {zeros_like(x)};
+  // Distances from the largest, not from the result, which keeps few digits of them where it is
+  // large.
+  const Tensor e = exp(subtract(x, max(x, attrs.axes, true)));
+  const Tensor share = divide(e, sum(e, attrs.axes, true));
   return {multiply(keep_axes(args.grad(), x, attrs.axes), share)};
 }
 

@@ -79,8 +79,12 @@ struct FlipAttrs {
 };
 
 struct StopGradientAttrs {
+  // What an autograd::Function gave, whose gradient only the tape knows.
+  bool function = false;
   template <class F>
-  void visit(F&&) {}
+  void visit(F&& f) {
+    f("function", function);
+  }
 };
 
 struct ConcatAttrs {

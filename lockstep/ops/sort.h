@@ -7,7 +7,7 @@
 
 namespace lockstep {
 
-// Stable; NaN last.
+// Stable; NaN is above every number: last, or first where descending, as argmax finds it.
 Tensor sort(const Tensor& x, int axis = -1, bool descending = false);
 Tensor argsort(const Tensor& x, int axis = -1, bool descending = false);  // int64
 // Largest k (or smallest), in order: values and int64 positions.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lockstep/ops/instruction_set.h"
 #include "lockstep/optim/pieces.h"
 
 // This file is compiled once for each instruction set; the processor's best one runs.
@@ -167,64 +168,84 @@ HWY_EXPORT(lars_norms);
 HWY_EXPORT(lamb_norms);
 
 void sweep(const rules::Sgd& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(sgd)(rule, piece);
 }
 void sweep(const rules::SgdMomentum& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(sgd_momentum)(rule, piece);
 }
 void sweep(const rules::Nesterov& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(nesterov)(rule, piece);
 }
 void sweep(const rules::SignSgd& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(sign_sgd)(rule, piece);
 }
 void sweep(const rules::Signum& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(signum)(rule, piece);
 }
 void sweep(const rules::Adam& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(adam)(rule, piece);
 }
 void sweep(const rules::Adamax& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(adamax)(rule, piece);
 }
 void sweep(const rules::Nadam& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(nadam)(rule, piece);
 }
 void sweep(const rules::AdaGrad& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(adagrad)(rule, piece);
 }
 void sweep(const rules::AdaDelta& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(adadelta)(rule, piece);
 }
 void sweep(const rules::RmsProp& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(rms)(rule, piece);
 }
 void sweep(const rules::RmsPropMomentum& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(rms_momentum)(rule, piece);
 }
 void sweep(const rules::CenteredRmsProp& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(centered)(rule, piece);
 }
 void sweep(const rules::CenteredRmsPropMomentum& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(centered_momentum)(rule, piece);
 }
 void sweep(const rules::Ftrl& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(ftrl)(rule, piece);
 }
 void sweep(const rules::Lars& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(lars)(rule, piece);
 }
 void sweep(const rules::Lamb& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(lamb)(rule, piece);
 }
 
 PieceNorms measure(const rules::Lars& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(lars_norms)(rule, piece);
 }
 PieceNorms measure(const rules::Lamb& rule, const Piece& piece) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(lamb_norms)(rule, piece);
 }
 double piece_sum_of_squares(std::span<const float> values) {
+  settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(squares)(values);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/optim/updater.h"
 
-#include <cmath>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -9,16 +8,12 @@
 #include "lockstep/base/error.h"
 #include "lockstep/io/archive.h"
 #include "lockstep/ops/elementwise.h"
-#include "lockstep/optim/pieces.h"
+#include "lockstep/optim/rule_driver.h"
 
 namespace lockstep::optim {
 namespace {
 
 using nlohmann::json;
-
-std::span<float> floats(const Tensor& tensor) {
-  return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())};
-}
 
 Tensor as_float32(const Tensor& x) {
   const autograd::PauseScope pause;
@@ -36,18 +31,16 @@ std::string slot_name(std::size_t slot, const std::string& parameter) {
   return fmt::format("slot{}/{}", slot, parameter);
 }
 
-// Calls f on the pieces of a parameter, first to last.
-template <class F>
-void for_pieces(std::span<float> weight, std::span<const float> gradient,
-                const std::vector<Tensor>& slots, F&& f) {
-  std::vector<float*> places(slots.size());
-  for (std::size_t i = 0; i < count_pieces(weight.size()); ++i) {
-    const PieceRange range = piece_range(weight.size(), i);
-    for (std::size_t k = 0; k < slots.size(); ++k) places[k] = slots[k].data<float>() + range.begin;
-    f(Piece{.weight = weight.subspan(range.begin, range.size()),
-            .gradient = gradient.subspan(range.begin, range.size()),
-            .slots = places});
-  }
+// In place.
+RuleParameter rule_parameter(const nn::ParameterOptions& options, const Tensor& weight,
+                             const std::vector<Tensor>& slots) {
+  RuleMemory memory{weight.data<float>()};
+  for (const Tensor& slot : slots) memory.slots.push_back(slot.data<float>());
+  return {.count = static_cast<std::size_t>(weight.numel()),
+          .rate_multiplier = options.rate_multiplier,
+          .decay_multiplier = options.decay_multiplier,
+          .from = memory,
+          .to = memory};
 }
 
 }  // namespace
@@ -84,7 +77,7 @@ void Updater::prepare(Entry& entry) const {
 std::vector<Updater::Work> Updater::gather() {
   std::vector<Work> work;
   for (Entry& entry : entries_) {
-    if (!entry.parameter.options().trainable) continue;
+    if (!entry.parameter.wants_gradient()) continue;
     const Tensor gradient = entry.parameter.grad();
     if (!gradient.defined() && options_.ignore_missing_gradients) continue;
     if (!gradient.defined())
@@ -99,47 +92,23 @@ std::vector<Updater::Work> Updater::gather() {
   return work;
 }
 
-double Updater::global_scale(const std::vector<Work>& work, double scale) const {
-  const double limit = rule_->options().clip_norm;
-  if (limit == 0.0) return scale;
-  double sum = 0.0;
-  for (const Work& item : work) sum += sum_of_squares(floats(item.gradient));
-  return scale * clip_factor(scale * std::sqrt(sum), limit);
-}
-
-void Updater::update(const Work& work, double scale) const {
-  const nn::ParameterOptions& own = work.entry->parameter.options();
-  const CommonOptions& common = rule_->options();
-  UpdateContext context{.step = steps_ + 1,
-                        .learning_rate = learning_rate() * own.rate_multiplier,
-                        .weight_decay = common.weight_decay * own.decay_multiplier,
-                        .gradient_scale = scale,
-                        .clip_value = common.clip_value};
-  const auto over_pieces = [&](auto&& f) {
-    for_pieces(floats(work.weight), floats(work.gradient), work.entry->slots, f);
-  };
-  if (rule_->measures()) {
-    PieceNorms sums;
-    over_pieces([&](const Piece& piece) {
-      const PieceNorms norms = rule_->measure(context, piece);
-      sums.weight += norms.weight;
-      sums.direction += norms.direction;
-    });
-    context.weight_norm = std::sqrt(sums.weight);
-    context.direction_norm = std::sqrt(sums.direction);
-  }
-  over_pieces([&](const Piece& piece) { rule_->update(context, piece); });
-}
-
 void Updater::step(std::int64_t batch_size) {
   if (batch_size < 1)
     throw InvalidArgument("updater: batch size is {}, expected 1 or more", batch_size);
   const std::vector<Work> work = gather();
-  const double scale = global_scale(work, 1.0 / static_cast<double>(batch_size));
-  for (const Work& item : work) {
-    update(item, scale);
+  std::vector<RuleParameter> parameters;
+  for (const Work& item : work)
+    parameters.push_back(
+        rule_parameter(item.entry->parameter.options(), item.weight, item.entry->slots));
+  const RuleDriver driver(rule_, std::move(parameters));
+  ThreadTeam caller(1);
+  driver.run_all(caller,
+                 driver.context(steps_ + 1, learning_rate(), 1.0 / static_cast<double>(batch_size)),
+                 [&](int, std::size_t parameter, const PieceRange& range) {
+                   return work[parameter].gradient.data<float>() + range.begin;
+                 });
+  for (const Work& item : work)
     if (item.entry->master.defined()) item.entry->parameter.data().assign(item.entry->master);
-  }
   ++steps_;
 }
 

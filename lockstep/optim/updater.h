@@ -54,8 +54,6 @@ class Updater {
   struct Work;
 
   std::vector<Work> gather();
-  double global_scale(const std::vector<Work>& work, double scale) const;
-  void update(const Work& work, double scale) const;
   void prepare(Entry& entry) const;
 
   std::vector<Entry> entries_;

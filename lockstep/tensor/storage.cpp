@@ -5,11 +5,13 @@
 #include <array>
 #include <bit>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/machine_limits.h"
 
 namespace lockstep {
 namespace {
@@ -77,15 +79,25 @@ class Pool {
 
   std::byte* from_system(std::size_t size) {
     ++stats_.system_allocations;
-    void* block = std::aligned_alloc(kAlignment, size);
-    if (block == nullptr && stats_.pooled_bytes > 0) {
+    // The system promises more than a control group keeps: what cannot fit is not asked for.
+    void* block = size > limit_ ? nullptr : std::aligned_alloc(kAlignment, size);
+    if (block == nullptr && size <= limit_ && stats_.pooled_bytes > 0) {
       for (auto& [bytes, waiting] : large_) free_all(waiting);
       block = std::aligned_alloc(kAlignment, size);
     }
-    if (block == nullptr)
-      throw OutOfMemory("memory: cannot allocate {} bytes ({} bytes are in use)", size,
-                        stats_.live_bytes);
+    if (block == nullptr) fail(size);
     return static_cast<std::byte*>(block);
+  }
+
+  [[noreturn]] void fail(std::size_t size) const {
+    const std::string limits = memory_limits_text();
+    throw OutOfMemory("memory: cannot allocate {} bytes ({} bytes are in use{}{})", size,
+                      stats_.live_bytes, limits.empty() ? "" : "; ", limits);
+  }
+
+  static std::size_t memory_limit() {
+    const std::int64_t limit = cgroup_limits().memory;
+    return limit > 0 ? static_cast<std::size_t>(limit) : std::numeric_limits<std::size_t>::max();
   }
 
   static void free_all(std::vector<std::byte*>& blocks) {
@@ -93,6 +105,7 @@ class Pool {
     blocks.clear();
   }
 
+  const std::size_t limit_ = memory_limit();
   std::mutex mutex_;
   std::array<std::vector<std::byte*>, 7> small_;  // 64 B to 4 KiB
   std::map<std::size_t, std::vector<std::byte*>> large_;

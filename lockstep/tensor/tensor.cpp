@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/tensor/copy.h"
+#include "lockstep/tensor/trace_value.h"
 
 namespace lockstep {
 namespace {
@@ -189,6 +190,10 @@ Tensor Tensor::detach() const {
   check_defined(*this);
   auto impl = std::make_shared<Impl>(*impl_);
   impl->tape = nullptr;
+  if (impl->value != nullptr) {
+    impl->value = std::make_shared<TraceValue>(*impl->value);
+    impl->value->history = History::none;
+  }
   return Tensor(std::move(impl));
 }
 

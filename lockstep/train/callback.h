@@ -17,7 +17,8 @@ struct StepEvent {
   std::int64_t step = 0;   // steps done, this one included
   std::int64_t epoch = 0;  // from 0
   double loss = 0.0;       // of this step's global batch
-  double accuracy = 0.0;
+  double accuracy = 0.0;   // 0 where there is none
+  bool has_accuracy = false;
   double learning_rate = 0.0;
   double samples_per_s = 0.0;  // steady rate so far; 0 in the first two steps
   double seconds = 0.0;        // of training so far, what was before a resume not included
@@ -27,7 +28,8 @@ struct EpochEvent {
   std::int64_t step = 0;
   std::int64_t epoch = 0;  // the one that ended, from 0
   double loss = 0.0;       // mean over its steps
-  double accuracy = 0.0;
+  double accuracy = 0.0;   // 0 where there is none
+  bool has_accuracy = false;
 };
 
 // What is remembered of an evaluation: checkpoints carry the list of all of them.

@@ -8,20 +8,14 @@
 #include <vector>
 
 #include "lockstep/io/archive.h"
+#include "lockstep/train/snapshot.h"
 
 namespace lockstep::train {
 
-// Everything that a run needs to go on as if it had never stopped. The sampler and all draws are
-// functions of the step's number, so that number is the place in the epoch too.
-struct Checkpoint {
-  std::int64_t step = 0;  // steps done
+// Everything that a run needs to go on as if it had never stopped.
+struct Checkpoint : Snapshot {
   std::uint64_t seed = 0;
-  std::string configuration = "{}";  // JSON: what must be the same to go on
-  std::string training = "{}";       // JSON: the trainer's own sums and history
-  std::vector<io::NamedTensor> parameters = {};
-  std::vector<io::NamedTensor> slots = {};  // "slot0/fc1.weight"
-  // What workers that compress their gradients have not sent yet: "residual1/fc1.weight".
-  std::vector<io::NamedTensor> residuals = {};
+  std::string configuration = "{}";   // JSON: what must be the same to go on
   std::optional<double> metric = {};  // of the evaluation at this step, where there was one
   bool maximize = true;               // a larger metric is better
   // Filled by the store.

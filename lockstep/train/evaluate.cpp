@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstring>
 #include <map>
-#include <optional>
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/base/float_mode.h"
@@ -24,14 +23,14 @@ constexpr std::int64_t kDefaultBatch = 64;
 constexpr std::int64_t kBatchesOfAThread = 4;  // in a round: its results wait to be taken in order
 
 // Forward in predict mode as a graph: the fields and the parameters go in; the mean loss, the
-// output and, where the label is a class, the largest output's index come out.
+// output and, where the loss knows them, the predicted and the expected classes come out.
 struct PredictGraph {
   Graph graph;
   std::size_t fields = 0;
   std::vector<nn::NamedParameter> parameters;
   bool has_classes = false;
 
-  static constexpr std::size_t kLoss = 0, kOutput = 1, kClasses = 2;
+  static constexpr std::size_t kLoss = 0, kOutput = 1, kPredicted = 2, kExpected = 3;
 };
 
 std::vector<Tensor> add_inputs(PredictGraph& predict, Tracer& tracer, const Infos& fields) {
@@ -45,12 +44,13 @@ std::vector<Tensor> add_inputs(PredictGraph& predict, Tracer& tracer, const Info
 
 void add_outputs(PredictGraph& predict, Tracer& tracer, const LossFunction& loss,
                  const Tensor& output, const Tensor& label) {
-  predict.has_classes = is_class_index(output, label);
   predict.graph.add_output(tracer.value(mean(loss(output, label))), "loss");
   predict.graph.add_output(tracer.value(output), "output");
+  const auto [predicted, expected] = loss.classes(output, label);
+  predict.has_classes = predicted.defined();
   if (!predict.has_classes) return;
-  const Tensor classes = cast(argmax(output, -1), DType::int64);
-  predict.graph.add_output(tracer.value(classes), "classes");
+  predict.graph.add_output(tracer.value(predicted), "predicted");
+  predict.graph.add_output(tracer.value(expected), "expected");
 }
 
 PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Infos& fields) {
@@ -63,14 +63,23 @@ PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Infos
   Tracer tracer(predict.graph);
   const std::vector<Tensor> inputs = add_inputs(predict, tracer, fields);
   std::map<const void*, Tensor> traced;
-  for (std::size_t i = 0; i < predict.parameters.size(); ++i)
-    traced[predict.parameters[i].parameter.identity()] = inputs[predict.fields + i];
+  for (std::size_t i = 0; i < predict.parameters.size(); ++i) {
+    const nn::Parameter& parameter = predict.parameters[i].parameter;
+    traced[parameter.identity()] = inputs[predict.fields + i];
+    if (parameter.wants_gradient()) autograd::attach_grad(inputs[predict.fields + i]);
+  }
 
   const InterceptScope recording(&tracer);
   const autograd::ModeScope predict_mode(false);
   const RandomScope draws(random_key(0, 0, 0));
-  const nn::ParameterScope scope([&](const nn::Parameter& p) { return traced.at(p.identity()); },
-                                 [](const nn::Parameter&, const Tensor&) {});
+  const auto find = [&](const nn::Parameter& parameter) {
+    const auto found = traced.find(parameter.identity());
+    if (found == traced.end())
+      throw InvalidArgument("evaluate: forward uses {}, which is no parameter of the net",
+                            parameter.name());
+    return found->second;
+  };
+  const nn::ParameterScope scope(find, [](const nn::Parameter&, const Tensor&) {});
   const auto data_end = inputs.begin() + static_cast<std::ptrdiff_t>(predict.fields) - 1;
   const std::vector<Tensor> outputs = net(std::vector<Tensor>(inputs.begin(), data_end));
   add_outputs(predict, tracer, loss, outputs.at(0), *data_end);
@@ -80,6 +89,7 @@ PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Infos
 // A graph compiled for one shape of batch, once for each thread.
 struct Compiled {
   PredictGraph predict;
+  std::vector<nn::Mode> modes;  // of the net's blocks when it was traced
   std::vector<Executable> executables;
 
   void set_threads(int threads) {
@@ -96,8 +106,8 @@ struct Compiled {
 struct BatchResult {
   std::int64_t samples = 0;
   double loss = 0.0;
-  Tensor output;  // only where somebody looks at it: a large vocabulary's is large
-  std::optional<Tensor> classes;
+  Tensor output;                // only where somebody looks at it: a large vocabulary's is large
+  std::vector<Tensor> classes;  // predicted and expected
   Tensor label;
 };
 
@@ -131,7 +141,7 @@ std::vector<BatchRecord> from_bytes(const std::string& bytes) {
   const char* at = bytes.data();
   const auto take = [&](void* data, std::size_t count) {
     check(at + count <= bytes.data() + bytes.size(), "records of an evaluation are cut");
-    std::memcpy(data, at, count);
+    if (count > 0) std::memcpy(data, at, count);
     at += count;
   };
   while (at < bytes.data() + bytes.size()) {
@@ -160,9 +170,10 @@ struct Evaluator::Impl {
   // Parameters are set in what is found too: they may have changed since.
   Compiled& compiled_for(const data::Fields& fields, int threads) {
     const Infos infos = data::infos_of(fields);
+    const std::vector<nn::Mode> modes = net->modes();
     auto found = std::find_if(compiled.begin(), compiled.end(), [&](const Compiled& entry) {
       const Infos own = entry.predict.graph.input_infos();
-      return entry.predict.fields == infos.size() &&
+      return entry.modes == modes && entry.predict.fields == infos.size() &&
              std::equal(infos.begin(), infos.end(), own.begin());
     });
     if (found == compiled.end()) {
@@ -175,7 +186,7 @@ struct Evaluator::Impl {
   }
 
   Compiled make(const Infos& infos) const {
-    Compiled entry{trace_predict(*net, loss, infos), {}};
+    Compiled entry{trace_predict(*net, loss, infos), net->modes(), {}};
     CompileOptions options = compile;
     for (std::size_t i = 0; i < entry.predict.parameters.size(); ++i)
       options.states.push_back(infos.size() + i);
@@ -215,12 +226,8 @@ class Pass {
 
   // The same on every worker: batches are counted in their order, whoever computed them.
   Evaluation result() {
-    if (options_.exchange == nullptr) {
-      for (const BatchRecord& record : records_) count(record);
-    } else {
-      for (const std::string& bytes : options_.exchange->share(to_bytes(records_)))
-        for (const BatchRecord& record : from_bytes(bytes)) count(record);
-    }
+    for (const std::string& bytes : options_.group->share(to_bytes(records_)))
+      for (const BatchRecord& record : from_bytes(bytes)) count(record);
     const auto samples = static_cast<double>(result_.samples);
     result_.whole = result_.samples == dataset_.size();
     if (result_.samples > 0) result_.loss /= samples;
@@ -254,7 +261,8 @@ class Pass {
     result.samples = fields[0].shape(0);
     result.loss = outputs[PredictGraph::kLoss].item();
     if (needs_output()) result.output = outputs[PredictGraph::kOutput];
-    if (predict.has_classes) result.classes = outputs[PredictGraph::kClasses];
+    if (predict.has_classes)
+      result.classes = {outputs[PredictGraph::kPredicted], outputs[PredictGraph::kExpected]};
     result.label = fields.back();
     return result;
   }
@@ -263,9 +271,9 @@ class Pass {
 
   void take(const BatchResult& batch) {
     BatchRecord record{.samples = batch.samples, .loss = batch.loss};
-    if (batch.classes) {
-      record.predicted = batch.classes->to_vector<std::int64_t>();
-      record.expected = batch.label.to_vector<std::int64_t>();
+    if (!batch.classes.empty()) {
+      record.predicted = batch.classes[0].to_vector<std::int64_t>();
+      record.expected = batch.classes[1].to_vector<std::int64_t>();
     }
     records_.push_back(std::move(record));
     for (const auto& metric : options_.metrics) metric->update(batch.label, batch.output);
@@ -295,12 +303,6 @@ class Pass {
   std::int64_t labels_ = 0;
 };
 
-// Whole batches, in even ranges; the last worker has the incomplete one too.
-ShardRange own_batches(std::int64_t batches, const kvstore::Exchange* exchange) {
-  if (exchange == nullptr) return {0, batches};
-  return kvstore::range_of(*exchange, batches);
-}
-
 }  // namespace
 
 Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& given) {
@@ -315,14 +317,16 @@ Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& g
   if (size == 0) throw InvalidArgument("evaluate: the data set is empty");
   options.threads = static_cast<int>(
       std::min<std::int64_t>(options.threads, std::max<std::int64_t>(1, size / options.batch)));
-  if (!options.metrics.empty() || options.on_batch) options.exchange = nullptr;
-  const ShardRange own = own_batches(whole / options.batch, options.exchange);
+  const std::unique_ptr<kvstore::Group> alone = kvstore::group_of_one();
+  if (options.group == nullptr || !options.metrics.empty() || options.on_batch)
+    options.group = alone.get();
+  const ShardRange own = options.group->range(whole / options.batch);
   Pass pass(dataset, options);
   if (own.lo < own.hi)
     pass.run(impl_->compiled_for(pass.batch(0), options.threads), own.lo * options.batch,
              own.hi * options.batch);
-  const bool is_last =
-      options.exchange == nullptr || options.exchange->rank() + 1 == options.exchange->workers();
+  // The last worker has the incomplete batch too.
+  const bool is_last = options.group->rank() + 1 == options.group->workers();
   if (whole < size && is_last) pass.run(impl_->compiled_for(pass.batch(whole), 1), whole, size);
   return pass.result();
 }

@@ -11,7 +11,7 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/graph/executable.h"
-#include "lockstep/kvstore/exchange.h"
+#include "lockstep/kvstore/group.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/nn/metric.h"
 #include "lockstep/train/step_engine.h"
@@ -19,8 +19,8 @@
 namespace lockstep::train {
 
 struct EvaluateOptions {
-  // Workers share the batches where nobody looks at outputs (metrics, on_batch); null: alone.
-  kvstore::Exchange* exchange = nullptr;
+  // Its workers share the batches where nobody looks at outputs (metrics, on_batch); null: alone.
+  kvstore::Group* group = nullptr;
   std::int64_t batch = 0;  // 0: 64
   int threads = 1;
   data::Transform transform = {};  // of each sample's first field
@@ -36,7 +36,7 @@ struct EvaluateOptions {
 
 struct Evaluation {
   double loss = 0.0;      // mean over the samples
-  double accuracy = 0.0;  // of the largest output, over all labels; 0 when they are no classes
+  double accuracy = 0.0;  // over all labels, as the loss counts them; 0 where it knows no classes
   bool has_accuracy = false;
   std::int64_t samples = 0;
   bool whole = true;                                         // false: stopped before the end

@@ -3,19 +3,25 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/data/image.h"
-#include "lockstep/data/image_folder.h"
-#include "lockstep/ops/elementwise.h"
-#include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
 
 namespace lockstep::train {
 namespace {
 
-// Grey as television has it (ITU-R BT.601).
+// Grey as television has it (ITU-R BT.601). Pixel by pixel: a large image in float32, several times
+// over, would take gigabytes. In the order in which the op sum() adds three.
 Tensor to_grey(const Tensor& image) {
-  const Tensor shares = Tensor::from(std::vector<float>{0.299F, 0.587F, 0.114F}, {3});
-  const Tensor grey = sum(multiply(cast(image, DType::float32), shares), {2}, true);
-  return cast(grey + 0.5, DType::uint8);
+  const Tensor dense = image.contiguous();
+  Tensor grey = Tensor::empty({image.shape(0), image.shape(1), 1}, DType::uint8);
+  const std::uint8_t* from = dense.data<std::uint8_t>();
+  std::uint8_t* to = grey.data<std::uint8_t>();
+  for (std::int64_t i = 0; i < grey.numel(); ++i, from += 3) {
+    const float red = static_cast<float>(from[0]) * 0.299F;
+    const float green = static_cast<float>(from[1]) * 0.587F;
+    const float blue = static_cast<float>(from[2]) * 0.114F;
+    to[i] = static_cast<std::uint8_t>(red + blue + green + 0.5F);
+  }
+  return grey;
 }
 
 Tensor to_channels(const Tensor& image, std::int64_t channels, const std::string& name) {
@@ -60,14 +66,17 @@ Tensor fit_image(const Recipe& recipe, const Tensor& image, const std::string& n
   return data::resize_image(result, net[1], net[2]);
 }
 
-data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& folder, bool skip_bad,
+data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& folder,
+                                   const data::ImageFolderOptions& options,
                                    const std::function<void(const std::string&)>& warn) {
-  data::ImageFolder images(folder, {.skip_bad = skip_bad});
+  data::ImageFolder images(folder, options);
   if (images.class_names().size() < 2)
     throw InvalidArgument("{}: has the class {} alone, expected 2 classes or more", folder,
                           images.class_names().front());
   for (const std::string& line : images.skipped())
     if (warn) warn("left out: " + line);
+  for (const std::string& name : images.empty_classes())
+    if (warn) warn(fmt::format("{}: the class {} has no images", folder, name));
   return std::make_shared<FittedImages>(recipe, std::move(images));
 }
 

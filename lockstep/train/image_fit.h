@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "lockstep/data/image_folder.h"
 #include "lockstep/train/recipe.h"
 
 namespace lockstep::train {
@@ -13,7 +14,8 @@ Tensor fit_image(const Recipe& recipe, const Tensor& image, const std::string& n
 
 // A folder with a folder of PNG and JPEG files for each class, each fitted. Throws InvalidArgument
 // when there is one class.
-data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& folder, bool skip_bad,
+data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& folder,
+                                   const data::ImageFolderOptions& options,
                                    const std::function<void(const std::string&)>& warn);
 
 }  // namespace lockstep::train

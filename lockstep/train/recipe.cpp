@@ -119,6 +119,7 @@ Recipe cifar_resnet18() {
           .dataset = "cifar10",
           .sample_shape = {3, 32, 32},
           .classes = 10,
+          .has_batch_norm = true,
           .epochs = 30,
           .bench_batch = 32,
           .learning = momentum(0.1, 5e-4, 0.05),
@@ -199,8 +200,13 @@ const Recipe& find_recipe(std::string_view name) {
   throw NotFound("recipe: there is no '{}' (there are: {})", name, fmt::join(recipe_names(), ", "));
 }
 
-Tensor recipe_loss(const Tensor& output, const Tensor& label) {
-  return mean(softmax_cross_entropy(output, label));
+LossFunction recipe_loss() {
+  return {[](const Tensor& output, const Tensor& label) {
+            return mean(softmax_cross_entropy(output, label));
+          },
+          [](const Tensor& output, const Tensor& label) {
+            return nn::SoftmaxCrossEntropyLoss().classes(output, label);
+          }};
 }
 
 }  // namespace lockstep::train

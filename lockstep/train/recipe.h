@@ -11,6 +11,7 @@
 #include "lockstep/nn/block.h"
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/optim/schedule.h"
+#include "lockstep/train/loss_function.h"
 
 namespace lockstep::train {
 
@@ -45,6 +46,7 @@ struct Recipe {
   std::int64_t classes = 0;
   std::int64_t global_batch = 128;
   std::int64_t shards = 8;
+  bool has_batch_norm = false;  // which wants 8 samples or more in a shard
   std::int64_t epochs = 5;
   std::int64_t bench_batch = 128;
   Learning learning = {};
@@ -68,6 +70,6 @@ const Recipe& find_recipe(std::string_view name);
 std::vector<std::string> recipe_names();
 
 // Cross-entropy of each sample, or of each position where a sample has several labels.
-Tensor recipe_loss(const Tensor& output, const Tensor& label);
+LossFunction recipe_loss();
 
 }  // namespace lockstep::train

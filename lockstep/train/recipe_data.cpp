@@ -40,10 +40,14 @@ data::DatasetPtr open_images(const Recipe& recipe, const DataSource& source, boo
   const std::string& folder = source.place;
   if (fs::is_directory(folder + "/train"))
     return open_image_folder(recipe, folder + (train ? "/train" : "/test"),
-                             source.skip_bad || (!train && source.skip_bad_tests), source.warn);
+                             {.image = {.max_pixels = source.max_pixels},
+                              .skip_bad = source.skip_bad || (!train && source.skip_bad_tests),
+                              .allow_empty = !train},
+                             source.warn);
   expect_own_files(recipe, folder);
-  if (recipe.dataset == "mnist") return data::mnist(folder, train);
-  if (recipe.dataset == "fashion-mnist") return data::fashion_mnist(folder, train);
+  if (recipe.dataset == "mnist") return data::mnist(folder, train, source.max_inflated);
+  if (recipe.dataset == "fashion-mnist")
+    return data::fashion_mnist(folder, train, source.max_inflated);
   return data::cifar10(folder, train);
 }
 
@@ -77,6 +81,13 @@ data::DatasetPtr encode_texts(const Recipe& recipe, const data::TextSet& set,
       data::TextOptions{.bounds = {recipe.sample_shape[0]}, .class_names = set.class_names});
 }
 
+// A class that nothing belongs to is a mistake, not a class.
+void check_texts(const data::TextSet& set, const std::string& folder) {
+  for (std::size_t i = 0; i < set.class_names.size(); ++i)
+    if (std::count(set.labels.begin(), set.labels.end(), static_cast<std::int64_t>(i)) == 0)
+      throw NotFound("{}: a class has no files: {}", folder, set.class_names[i]);
+}
+
 // A folder for each class; every fifth text is held out.
 RecipeData text_data(const Recipe& recipe, const DataSource& source) {
   const data::TextSet all = data::read_text_folder(source.place);
@@ -86,6 +97,7 @@ RecipeData text_data(const Recipe& recipe, const DataSource& source) {
   if (all.texts.empty())
     throw InvalidArgument("{}: its folders {} have no files, expected texts", source.place,
                           fmt::join(all.class_names, ", "));
+  check_texts(all, source.place);
   if (all.texts.size() < 5)
     throw InvalidArgument("{}: has {} texts, expected 5 or more: every fifth is held out",
                           source.place, all.texts.size());

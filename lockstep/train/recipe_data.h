@@ -4,6 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "lockstep/base/gzip.h"
+#include "lockstep/data/codec.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/text_codec.h"
 
@@ -14,6 +16,8 @@ struct DataSource {
   // Images that do not decode are left out, and `warn` is told; else they are an error.
   bool skip_bad = false;
   bool skip_bad_tests = false;  // in the test set alone, which decides no parameter
+  std::int64_t max_pixels = data::ImageOptions().max_pixels;  // of an image
+  std::int64_t max_inflated = kMaxInflated;                   // bytes of a gzip file's contents
   std::function<void(const std::string&)> warn = {};
   // Text recipes: how text becomes numbers; made from the training texts where there is none.
   TextCodecPtr codec = {};

@@ -65,16 +65,17 @@ class Recorder final : public Callback {
   }
 
   void write_step(FitContext& run, const StepEvent& event) {
-    log_->append({.step = event.step,
-                  .epoch = event.epoch + 1,
-                  .time = seconds_,
-                  .values = {{"loss", event.loss},
-                             {"accuracy", event.accuracy},
-                             {"learning_rate", event.learning_rate},
-                             {"samples_per_s", event.samples_per_s}}});
+    observe::MetricsRow row{.step = event.step,
+                            .epoch = event.epoch + 1,
+                            .time = seconds_,
+                            .values = {{"loss", event.loss}}};
+    if (event.has_accuracy) row.values.emplace_back("accuracy", event.accuracy);
+    row.values.emplace_back("learning_rate", event.learning_rate);
+    row.values.emplace_back("samples_per_s", event.samples_per_s);
+    log_->append(row);
     if (event.step % every_ != 0 && event.step != run.total_steps()) return;
     events_->scalar("loss/train", event.step, event.loss);
-    events_->scalar("accuracy/train", event.step, event.accuracy);
+    if (event.has_accuracy) events_->scalar("accuracy/train", event.step, event.accuracy);
     events_->scalar("learning_rate", event.step, event.learning_rate);
     events_->scalar("samples_per_s", event.step, event.samples_per_s);
   }

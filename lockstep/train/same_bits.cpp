@@ -57,17 +57,18 @@ void compare_layouts(const Told& first, const Told& other, std::size_t rank) {
 
 }  // namespace
 
-InstructionSet agree_on_instruction_set(kvstore::Exchange* exchange) {
+InstructionSet agree_on_instruction_set(kvstore::Group& group,
+                                        std::optional<InstructionSet> recorded) {
   InstructionSet set = best_instruction_set();
-  if (exchange != nullptr)
-    for (const std::string& name : exchange->share(std::string(to_string(set))))
-      set = std::min(set, parse_instruction_set(name));
+  for (const std::string& name : group.share(std::string(to_string(set))))
+    set = std::min(set, parse_instruction_set(name));
+  if (recorded) set = std::min(set, *recorded);
   limit_instruction_set(set);
   return set;
 }
 
-bool have_same_bits(kvstore::Exchange& exchange, const Probe& own, bool allow) {
-  const std::vector<std::string> all = exchange.share(to_text(own));
+bool have_same_bits(kvstore::Group& group, const Probe& own, bool allow) {
+  const std::vector<std::string> all = group.share(to_text(own));
   const Told first = from_text(all[0]);
   bool same = true;
   for (std::size_t rank = 1; rank < all.size(); ++rank) {

@@ -20,15 +20,14 @@ class ProgressCallback final : public Callback {
 
   void on_step_end(FitContext& run, const StepEvent& event) override {
     if (event.epoch != epoch_) begin(run, event);
-    progress_.update(event.step - epoch_ * run.steps_per_epoch(),
-                     {{"loss", event.loss}, {"accuracy", event.accuracy}});
+    progress_.update(event.step - epoch_ * run.steps_per_epoch(), figures(event));
     // A run of so many steps may end within an epoch, which then has no end of its own.
     if (event.step == run.total_steps() && event.step % run.steps_per_epoch() != 0)
       progress_.finish();
   }
 
   void on_epoch_end(FitContext&, const EpochEvent& event) override {
-    progress_.finish({{"loss", event.loss}, {"accuracy", event.accuracy}});
+    progress_.finish(figures(event));
   }
 
   void on_evaluation(FitContext& run, const Evaluation& evaluation) override {
@@ -43,6 +42,12 @@ class ProgressCallback final : public Callback {
   }
 
  private:
+  template <class Event>
+  static std::vector<observe::Measure> figures(const Event& event) {
+    if (!event.has_accuracy) return {{"loss", event.loss}};
+    return {{"loss", event.loss}, {"accuracy", event.accuracy}};
+  }
+
   void begin(FitContext& run, const StepEvent& event) {
     epoch_ = event.epoch;
     const std::int64_t start = epoch_ * run.steps_per_epoch();

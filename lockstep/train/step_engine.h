@@ -8,10 +8,11 @@
 
 #include "lockstep/data/dataset.h"
 #include "lockstep/graph/executable.h"
-#include "lockstep/kvstore/exchange.h"
+#include "lockstep/kvstore/synchronizer.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/train/same_bits.h"
+#include "lockstep/train/snapshot.h"
 #include "lockstep/train/step_graph.h"
 
 namespace lockstep::train {
@@ -21,25 +22,27 @@ struct EngineOptions {
   int threads = 1;
   std::uint64_t seed = 0;
   CompileOptions compile = {};  // the engine sets states and deliveries itself
-  // Of a job of several workers: each computes its range of the shards (kvstore::range_of). Null:
+  // How the workers of a job have the same weights; each computes its range of the shards. Null:
   // this process computes all. It outlives the engine.
-  kvstore::Exchange* exchange = nullptr;
+  kvstore::Mode* mode = nullptr;
   std::size_t bucket_bytes = 4 << 20;  // gradients that travel together
 };
 
 // Means over the global batch, summed over shards by the canonical tree.
 struct StepResult {
   double loss = 0.0;
-  double accuracy = 0.0;  // of the largest output; 0 when the label is no class index
-  // false: the loss or a gradient was a NaN or infinite. Some parameters may be updated already:
-  // load() good ones before the next step.
-  bool finite = true;
-  bool stop = false;  // some worker wishes to stop after this step
+  double accuracy = 0.0;  // 0 where there is none: see has_accuracy
+  bool finite = true;     // false: the loss or a gradient was NaN or infinite; nothing has changed
+  bool stop = false;      // some worker wishes to stop after this step
 };
+
+// Throws InvalidArgument unless each worker and thread can have a shard to compute.
+void check_shares(std::int64_t shards, int threads, int workers);
 
 // A step of data-parallel training: every shard's forward and backward pass by one thread,
 // gradients added in the canonical tree order, the update rule. Its result is a function of the
-// net, the batch, the step's number and the seed; never of the number of threads and workers.
+// net, the batch, the step's number and the seed; never of the number of threads and workers. It
+// happens whole or not at all: one that throws leaves the state of the step before.
 class StepEngine {
  public:
   // `fields` are the infos of one shard's batch: the net's inputs, then the label. The net must be
@@ -53,11 +56,18 @@ class StepEngine {
   StepResult run(std::int64_t step, double learning_rate, std::span<const data::Fields> shards,
                  bool stop = false);
 
+  // Goes on in another membership, with the weights and what the rule keeps as they are; what this
+  // worker had not sent is gone. The mode outlives the engine.
+  void replan(kvstore::Mode& mode);
+
   // Parameters and running statistics live in the engine between steps; these copy them into the
   // net and back.
   void store(nn::Block& net) const;
   void load(const nn::Block& net);
-  // What the rule keeps: "slot0/fc1.weight", plain layout, in the order of the names.
+  // This worker's parameters and slots, in plain layout, in the order of the names. They are
+  // copies.
+  Snapshot snapshot() const;
+  // What the rule keeps: "slot0/fc1.weight".
   std::vector<std::pair<std::string, Tensor>> slots() const;
   // Throws Corrupt when a name is missing or a shape differs.
   void set_slots(const std::vector<std::pair<std::string, Tensor>>& slots);
@@ -80,6 +90,10 @@ class StepEngine {
   // What this worker makes of fixed input, to compare with the others'.
   Probe probe();
 
+  // Whether the loss tells what is right.
+  bool has_accuracy() const;
+  // Of one shard, the smallest first.
+  const std::vector<BatchNormSize>& batch_norm_sizes() const;
   std::int64_t shards() const;
   // The shards that this worker computes.
   ShardRange range() const;

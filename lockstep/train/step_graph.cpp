@@ -5,8 +5,8 @@
 #include <map>
 
 #include "lockstep/autograd/autograd.h"
-#include "lockstep/graph/differentiate.h"
 #include "lockstep/graph/trace.h"
+#include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/reduce.h"
@@ -15,26 +15,76 @@
 namespace lockstep::train {
 namespace {
 
-// How often the largest output is the label; zero where the label is no class index.
-Tensor accuracy_of(const Tensor& output, const Tensor& label) {
-  if (!is_class_index(output, label)) return Tensor::zeros({});
-  const Tensor right = equal(cast(argmax(output, -1), DType::int64), cast(label, DType::int64));
-  return mean(cast(right, DType::float32));
+Tensor accuracy_of(const nn::Classes& classes) {
+  if (!classes.predicted.defined()) return Tensor::zeros({});
+  return mean(cast(equal(classes.predicted, classes.expected), DType::float32));
 }
 
 // What a trace of the net knows: each parameter's graph input, and the updates that forward made.
-struct TracedParameters {
-  std::map<const void*, Tensor> inputs;
-  std::map<const void*, Tensor> updates;
+class TracedParameters {
+ public:
+  TracedParameters(const StepGraph& step, const std::vector<nn::NamedParameter>& parameters,
+                   const std::vector<Tensor>& inputs) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const nn::Parameter& parameter = parameters[i].parameter;
+      const Tensor& input = inputs[step.parameter_input(i)];
+      inputs_[parameter.identity()] = input;
+      if (parameter.wants_gradient()) autograd::attach_grad(input);
+    }
+  }
+
+  // An update is seen by what comes after it.
+  Tensor get(const nn::Parameter& parameter) const {
+    const Tensor update = updated(parameter);
+    return update.defined() ? update : input(parameter);
+  }
+
+  void set(const nn::Parameter& parameter, const Tensor& value) {
+    if (parameter.wants_gradient())
+      throw InvalidArgument(
+          "train: forward updates {}, which the optimiser updates too: make it not trainable",
+          parameter.name());
+    input(parameter);
+    updates_[parameter.identity()] = value;
+  }
+
+  Tensor updated(const nn::Parameter& parameter) const {
+    const auto found = updates_.find(parameter.identity());
+    return found == updates_.end() ? Tensor() : found->second;
+  }
+
+  // Zeros where the loss does not depend on it.
+  Tensor gradient(const nn::Parameter& parameter) const {
+    const Tensor x = input(parameter), found = autograd::gradient(x);
+    return found.defined() ? found : zeros(x.shape(), x.dtype(), x.device());
+  }
+
+ private:
+  Tensor input(const nn::Parameter& parameter) const {
+    const auto found = inputs_.find(parameter.identity());
+    if (found == inputs_.end())
+      throw InvalidArgument("train: forward uses {}, which is no parameter of the net",
+                            parameter.name());
+    return found->second;
+  }
+
+  std::map<const void*, Tensor> inputs_;
+  std::map<const void*, Tensor> updates_;
 };
 
 void check_parameters(const std::vector<nn::NamedParameter>& parameters) {
-  for (const auto& [name, parameter] : parameters)
+  for (const auto& [name, parameter] : parameters) {
     if (parameter.dtype() != DType::float32)
       throw InvalidArgument(
           "train: parameter {} is {}; training keeps float32 and computes in less when asked "
           "(compute = bfloat16)",
           name, name_of(parameter.dtype()));
+    if (parameter.grad_mode() == autograd::GradMode::add)
+      throw InvalidArgument(
+          "train: parameter {} adds up gradients (GradMode::add); a step starts from none: use "
+          "GradMode::write, and more shards to accumulate",
+          name);
+  }
 }
 
 void add_inputs(StepGraph& step, Tracer& tracer, const std::vector<TensorInfo>& fields,
@@ -47,11 +97,37 @@ void add_inputs(StepGraph& step, Tracer& tracer, const std::vector<TensorInfo>& 
     inputs.push_back(tracer.input({parameter.shape, DType::float32, {}}, parameter.name));
 }
 
+// The parameter's name without its last part, if gamma or beta are parameters.
+std::string layer_of(const Graph& graph, const Node& norm) {
+  for (std::size_t i = 1; i < norm.inputs.size(); ++i) {
+    const Node& source = graph.node(norm.inputs[i]);
+    const std::size_t dot = source.name.rfind('.');
+    if (source.is_input() && dot != std::string::npos) return source.name.substr(0, dot);
+  }
+  return "of the net";
+}
+
+void go_back(const Tensor& loss) {
+  if (!autograd::requires_grad(loss))
+    throw InvalidArgument(
+        "train: the loss does not depend on any parameter that is trained: all of its history was "
+        "detached or paused");
+  autograd::backward(loss);
+}
+
 }  // namespace
 
-bool is_class_index(const Tensor& output, const Tensor& label) {
-  const bool is_index = label.dtype() == DType::int64 || label.dtype() == DType::int32;
-  return is_index && output.rank() == label.rank() + 1;
+std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step) {
+  std::vector<BatchNormSize> sizes;
+  for (const Node& node : step.graph.nodes()) {
+    if (node.op == nullptr || node.op->name != "batch_norm") continue;
+    const Shape& x = step.graph.info(node.inputs[0]).shape;
+    sizes.push_back(
+        {layer_of(step.graph, node), x[0], x.numel() / std::max<std::int64_t>(1, x[1])});
+  }
+  std::stable_sort(sizes.begin(), sizes.end(),
+                   [](const auto& a, const auto& b) { return a.values < b.values; });
+  return sizes;
 }
 
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
@@ -69,34 +145,36 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   Tracer tracer(step.graph);
   std::vector<Tensor> inputs;
   add_inputs(step, tracer, fields, inputs);
-  TracedParameters traced;
-  for (std::size_t i = 0; i < step.parameters.size(); ++i)
-    traced.inputs[parameters[i].parameter.identity()] = inputs[step.parameter_input(i)];
+  TracedParameters traced(step, parameters, inputs);
 
-  const InterceptScope recording(&tracer);
-  const autograd::ModeScope train_mode(true);
+  // The tape records on top of the tracer, so that a step means what a loop by hand does, whatever
+  // of autograd the net and the loss use; going back is traced like anything else.
+  const InterceptScope tracing(&tracer);
+  const autograd::RecordScope train_mode;
   const RandomScope draws(inputs[step.key_input()]);
   const nn::ParameterScope scope(
-      [&](const nn::Parameter& p) { return traced.inputs.at(p.identity()); },
-      [&](const nn::Parameter& p, const Tensor& value) { traced.updates[p.identity()] = value; });
+      [&](const nn::Parameter& p) { return traced.get(p); },
+      [&](const nn::Parameter& p, const Tensor& value) { traced.set(p, value); });
   const std::vector<Tensor> outputs =
       net(std::vector<Tensor>(inputs.begin(), inputs.begin() + static_cast<int>(step.fields) - 1));
   const Tensor& label = inputs[step.fields - 1];
-  step.graph.add_output(tracer.value(mean(loss(outputs.at(0), label))), "loss");
-  step.graph.add_output(tracer.value(accuracy_of(outputs[0], label)), "accuracy");
-  std::vector<std::size_t> wrt;
+  const Tensor mean_loss = mean(loss(outputs.at(0), label));
+  const autograd::PauseScope pause(true);
+  step.graph.add_output(tracer.value(mean_loss), "loss");
+  const nn::Classes classes = loss.classes(outputs[0], label);
+  step.has_accuracy = classes.predicted.defined();
+  step.graph.add_output(tracer.value(accuracy_of(classes)), "accuracy");
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
-    const nn::Parameter& parameter = parameters[i].parameter;
-    const auto update = traced.updates.find(parameter.identity());
-    if (update != traced.updates.end()) {
-      step.updated.push_back(i);
-      step.graph.add_output(tracer.value(update->second), step.parameters[i].name);
-    } else if (parameter.options().trainable) {
-      step.trainable.push_back(i);
-      wrt.push_back(step.parameter_input(i));
-    }
+    const Tensor update = traced.updated(parameters[i].parameter);
+    if (parameters[i].parameter.wants_gradient()) step.trainable.push_back(i);
+    if (!update.defined()) continue;
+    step.updated.push_back(i);
+    step.graph.add_output(tracer.value(update), step.parameters[i].name);
   }
-  step.graph = differentiate(step.graph, StepGraph::kLoss, wrt);
+  if (!step.trainable.empty()) go_back(mean_loss);
+  for (const std::size_t i : step.trainable)
+    step.graph.add_output(tracer.value(traced.gradient(parameters[i].parameter)),
+                          "grad:" + step.parameters[i].name);
   return step;
 }
 

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "lockstep/graph/graph.h"
 #include "lockstep/nn/block.h"
+#include "lockstep/train/loss_function.h"
 
 namespace lockstep::train {
 
-// Losses of a batch from the net's output and the label: one for each sample, or their mean.
-using LossFunction = std::function<Tensor(const Tensor& output, const Tensor& label)>;
-
 // A shard's work as a graph: forward in train mode, mean loss, gradients. Inputs are the fields of
-// a batch (the label last), the random key, the parameters; outputs are the loss, the accuracy, new
-// values of what no gradient makes (running statistics), the gradients.
+// a batch (the label last), the random key, the parameters; outputs are the loss, the accuracy (0
+// where there is none), new values of what no gradient makes (running statistics), the gradients.
 struct StepGraph {
   struct Parameter {  // no handle: the contents belong to the net
     std::string name;
@@ -24,6 +21,7 @@ struct StepGraph {
   };
   Graph graph;
   std::size_t fields = 0;
+  bool has_accuracy = false;
   std::vector<Parameter> parameters;
   std::vector<std::size_t> trainable;  // places in `parameters` that have a gradient
   std::vector<std::size_t> updated;    // places that have a new value
@@ -34,8 +32,14 @@ struct StepGraph {
   std::size_t gradient_output(std::size_t i) const { return kFirstUpdate + updated.size() + i; }
 };
 
-// Whether the label holds the number of the right class for each row of the output.
-bool is_class_index(const Tensor& output, const Tensor& label);
+// What a batch norm in train mode takes its statistics from.
+struct BatchNormSize {
+  std::string layer;  // its path in the net
+  std::int64_t samples = 0;
+  std::int64_t values = 0;  // of a channel
+};
+// Those of the step's graph, the one with the fewest values first.
+std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step);
 
 // Shapes that the net does not know yet are told by the fields.
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,

@@ -10,20 +10,20 @@ void check_options(const TrainerOptions& options) {
   if (options.global_batch < 1)
     throw InvalidArgument("train: the global batch is {}, expected 1 or more",
                           options.global_batch);
-  if (options.shards < 1)
-    throw InvalidArgument("train: at least 1 shard is needed, got {}", options.shards);
+  check_shares(options.shards, options.threads, options.mode->group().workers());
   if (options.global_batch % options.shards != 0)
     throw InvalidArgument(
         "train: a global batch of {} cannot be dealt into {} shards: choose a multiple",
         options.global_batch, options.shards);
-  if (options.threads < 1)
-    throw InvalidArgument("train: at least 1 thread is needed, got {}", options.threads);
-  if (options.exchange && options.exchange->workers() > options.shards)
-    throw InvalidArgument("train: {} workers cannot share {} shards: each needs one",
-                          options.exchange->workers(), options.shards);
 }
 
 }  // namespace
+
+std::int64_t default_shards(std::int64_t global_batch) {
+  for (std::int64_t shards = 8; shards > 1; --shards)
+    if (global_batch % shards == 0 && global_batch / shards >= 8) return shards;
+  return 1;
+}
 
 Trainer::Trainer(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimizer,
                  const TrainerOptions& options)
@@ -33,7 +33,13 @@ Trainer::Trainer(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimi
       options_(options) {
   if (net_ == nullptr || !loss_ || optimizer_ == nullptr)
     throw InvalidArgument("train: a trainer needs a net, a loss and an optimiser");
+  if (options_.shards == 0) options_.shards = default_shards(options_.global_batch);
+  if (options_.mode == nullptr) {
+    alone_ = kvstore::local_mode();
+    options_.mode = alone_.get();
+  }
   check_options(options_);
+  if (!options_.accuracy) loss_ = loss_.without_classes();
   evaluator_ = std::make_unique<Evaluator>(net_, loss_, options_.compile);
 }
 

@@ -24,19 +24,25 @@ using Diverged = TypedError<DivergedTag>;
 struct TrainerOptions {
   std::int64_t global_batch = 128;
   // Every global batch is dealt into this many equal parts, each computed by one thread. More
-  // shards than threads need less memory for the same batch: that is gradient accumulation.
-  std::int64_t shards = 8;
+  // shards than threads need less memory for the same batch: that is gradient accumulation. Batch
+  // norm sees one shard at a time. 0: default_shards(global_batch).
+  std::int64_t shards = 0;
   int threads = 1;  // changes the speed, never the result
   std::uint64_t seed = 0;
+  // What is right is told by the loss (Loss::classes, LossFunction); false: no accuracy.
+  bool accuracy = true;
   // `compute = DType::bfloat16` is mixed precision; parameters stay float32.
   CompileOptions compile = {};
   // Of a job of several workers, each with a trainer of the same options: it computes its range of
   // the shards. Only rank 0 writes checkpoints; callbacks are each worker's own, and those that ask
   // to stop must do so on all. Null: one process.
-  kvstore::Exchange* exchange = nullptr;
+  kvstore::Mode* mode = nullptr;
   // Let in workers that compute other bits from the same input; FitResult::same_bits tells.
   bool allow_different_bits = false;
 };
+
+// 8, or fewer, so that they divide the batch and have 8 samples each or more where they can.
+std::int64_t default_shards(std::int64_t global_batch);
 
 struct FitOptions {
   std::int64_t epochs = 1;
@@ -83,7 +89,8 @@ struct FitResult {
   bool stopped = false;           // asked to, before the end
   std::string stop_reason = {};   // "interrupted", or a callback's
   double train_loss = 0.0;        // mean over the steps of the last epoch
-  double train_accuracy = 0.0;
+  double train_accuracy = 0.0;    // 0 where there is none
+  bool has_accuracy = false;
   Evaluation validation = {};  // the last one
   std::vector<EvaluationRecord> history = {};
   double seconds = 0.0;
@@ -92,6 +99,8 @@ struct FitResult {
   std::size_t step_bytes = 0;
   std::string params_sha256 = {};
   bool same_bits = true;        // all workers compute the same from the same input
+  std::string isa = {};         // the instruction set of the last steps: "avx512"
+  bool same_isa = true;         // and of those before a checkpoint too
   std::string checkpoint = {};  // the newest file
   bool saved = false;           // it has the parameters of the last step
   std::vector<std::string> warnings = {};
@@ -119,6 +128,7 @@ class Trainer {
   nn::BlockPtr net_;
   LossFunction loss_;
   optim::OptimizerPtr optimizer_;
+  std::unique_ptr<kvstore::Mode> alone_;  // where the options have none
   TrainerOptions options_;
   std::unique_ptr<Evaluator> evaluator_;
 };

@@ -326,7 +326,30 @@ TEST(Autograd, ADecompositionWithOneUsedOutputNeedsNoOtherGradient) {
   }
   backward(y);
   EXPECT_EQ(values_of(gradient(a)), (Values{12}));
-  EXPECT_FALSE(gradient(b).defined());
+  EXPECT_EQ(values_of(gradient(b)), (Values{0}));  // y does not change with it
+}
+
+TEST(Autograd, LeavesBehindStepFunctionsGetZeros) {
+  const Tensor a = leaf({2, -3}), b = leaf({5, 1});
+  attach_grad(b, GradMode::add);
+  for (int turn = 0; turn < 2; ++turn) {
+    RecordScope record;
+    backward(sum(a * b));
+    backward(sum(sign(a) + cast(b > 2.0, DType::float64)));
+    EXPECT_EQ(values_of(gradient(a)), (Values{0, 0}));
+    EXPECT_EQ(values_of(gradient(b)), (Values{2.0 * (turn + 1), -3.0 * (turn + 1)}));
+  }
+}
+
+// A mask of an earlier step, whose record is gone, is a constant.
+TEST(Autograd, AStepFunctionsResultOutlivesItsRecord) {
+  const Tensor a = leaf({2, -3});
+  RecordScope record;
+  const Tensor doubled = a * 2.0, mask = cast(doubled > 0.0, DType::float64);
+  backward(sum(doubled));
+  backward(sum(a * mask));
+  EXPECT_EQ(values_of(gradient(a)), (Values{1, 0}));
+  EXPECT_FALSE(requires_grad(argmax(a)));
 }
 
 class Cube final : public Function {

@@ -69,6 +69,10 @@ TEST(Gzip, AFileIsInflatedWhateverItsNameSays) {
   EXPECT_EQ(read_plain_or_gzip(folder.write("a.txt", gzipped("hello"))), "hello");
   EXPECT_EQ(read_plain_or_gzip(folder.write("b.gz", "hello")), "hello");
   EXPECT_THROW(read_plain_or_gzip(folder.path("c")), NotFound);
+  const std::string large = folder.write("d.gz", gzipped(std::string(2000, 'x')));
+  EXPECT_EQ(message_of<Corrupt>([&] { read_plain_or_gzip(large, 1999); }),
+            large + ": gzip: inflates to more than 1999 bytes, which is max_inflated");
+  EXPECT_EQ(read_plain_or_gzip(large, 2000).size(), 2000u);
 }
 
 }  // namespace

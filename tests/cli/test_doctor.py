@@ -14,6 +14,7 @@ SSH = """#!/bin/sh
 while [ $# -gt 2 ]; do shift; done
 case $1 in
   gone) echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255 ;;
+  silent*) exec sleep 600 ;;
   old) exec %s launch --agent ;;
 esac
 exec sh -c "$2"
@@ -47,9 +48,11 @@ def test_this_machine_is_examined_as_two_workers(lockstep):
     own = report["members"][0]
     assert own["cores"] >= 1 and own["memory_free"] > 0 and own["open_files"] > 0
     assert own["interface"] == "lo" and own["address"] == "127.0.0.1"
+    assert own["instructions"].split()[0] == "sse4" and own["bad_instructions"] == ""
     (link,) = report["links"]
     assert (link["from"], link["to"]) == (0, 1)
     assert link["latency_s"] > 0 and link["bandwidth_bytes_per_s"] > 0
+    assert link["bandwidth_back_bytes_per_s"] > 0
 
 
 def test_a_member_that_dies_after_the_report_is_a_failure(lockstep):
@@ -60,17 +63,54 @@ def test_a_member_that_dies_after_the_report_is_a_failure(lockstep):
     assert outcome.complaint == ("lockstep: worker 1 was ended by signal 9 (Killed); the job is over")
 
 
-def test_people_get_a_table_and_a_verdict(lockstep):
+def test_people_get_a_summary_first_then_tables(lockstep):
     outcome = lockstep.run("doctor", "--workers", 3, status=0)
-    assert outcome.out.splitlines()[0].startswith("rank  host")
-    assert outcome.out.endswith("\nReady for a job of 3 workers.\n")
+    lines = outcome.out.splitlines()
+    assert lines[0] == lines[-1] == "Ready for a job of 3 workers."
+    assert any(line.startswith("rank  host") for line in lines)
+    assert any(line.split() == ["from", "to", "by", "latency", "there", "back"] for line in lines)
     assert outcome.err == ""
+
+
+def test_people_get_the_network_between_hosts_in_a_line(lockstep, ssh):
+    outcome = lockstep.run("doctor", "--hosts", "one,two,three", "--ssh", ssh, status=0)
+    assert outcome.out.splitlines()[1].startswith("Between 3 hosts: ")
+    assert any(line.split() == ["host", "sends", "at", "least", "receives", "at", "least"]
+               for line in outcome.out.splitlines())
 
 
 def test_two_hosts_are_measured_over_the_network_between_them(lockstep, ssh):
     report = report_of(lockstep.run("doctor", "--json", "--hosts", "one:2,two", "--ssh", ssh), 0)
     assert [member["host"] for member in report["members"]] == ["one", "one", "two"]
     assert len(report["links"]) == 3
+    assert report["network"]["hosts"] == 2 and report["network"]["rated_links"] == 2
+    assert [one["host"] for one in report["hosts"]] == ["one", "two"]
+
+
+def test_silent_hosts_are_named_together(lockstep, ssh):
+    report = report_of(lockstep.run("doctor", "--json", "--hosts", "one,silent1,silent2", "--ssh", ssh,
+                                    "--timeout", 5), 1)
+    (problem,) = fatal_of(report)
+    assert "silent1, silent2: did not answer within" in problem["what"]
+    assert [member["host"] for member in report["members"]] == ["one"]
+
+
+def test_the_host_options_of_launch_are_doctors_too(lockstep):
+    seen = write_program(lockstep.folder / "seen",
+                         f'#!/bin/sh\necho "$PWD $A $LOCKSTEP_COORDINATOR" > {lockstep.folder}/seen_$LOCKSTEP_RANK\n'
+                         f'exec {PROGRAM} "$@"\n')
+    elsewhere = lockstep.folder / "elsewhere"
+    elsewhere.mkdir()
+    lockstep.run("doctor", "--remote-program", seen, "--folder", elsewhere, "--env", "A=b",
+                 "--coordinator", "127.0.0.3", status=0)
+    for rank in (0, 1):
+        folder, value, place = (lockstep.folder / f"seen_{rank}").read_text().split()
+        assert (folder, value) == (str(elsewhere), "b") and place.startswith("127.0.0.3:")
+
+
+def test_more_workers_than_slots_are_wrong_usage(lockstep, ssh):
+    outcome = lockstep.run("doctor", "--hosts", "one,two", "--ssh", ssh, "--workers", 3, status=2)
+    assert "3 workers, the hosts take 2" in outcome.complaint
 
 
 def test_a_host_that_cannot_be_reached_is_named_and_the_rest_examined(lockstep, ssh):
@@ -85,7 +125,7 @@ def test_no_host_at_all_is_a_report_too(lockstep, ssh):
     outcome = lockstep.run("doctor", "--hosts", "gone", "--ssh", ssh)
     assert outcome.status == 1
     assert "problem: launch: gone: " in outcome.out
-    assert outcome.out.endswith("\nA job would fail: 1 problem to cure first.\n")
+    assert outcome.out.startswith("A job would fail: 1 problem to cure first.\n")
 
 
 def test_another_version_is_named(lockstep, ssh):

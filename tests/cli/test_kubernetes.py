@@ -2,6 +2,7 @@
 """lockstep launch --kubernetes: a manifest that says what is meant, and pods that find each other."""
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -85,6 +86,44 @@ def test_pods_hear_where_the_first_is_but_the_secret_is_only_named(lockstep):
         "LOCKSTEP_SECRET": {"secretKeyRef": {"name": "digits-secret", "key": "secret"}}}
 
 
+def as_kubernetes_expands(text):
+    """$$ is $, whatever follows; $(NAME) would be a variable's value."""
+    return re.sub(r"\$(\$|\([^)]*\))", lambda found: "$" if found[1] == "$" else "EXPANDED", text)
+
+
+@pytest.mark.parametrize("value", [
+    "b", "", "a=b", 'say "hi" \\ there', "two\nlines\tand a tab", "$(HOME)", "$HOME $$ $", "$é", "yes",
+    "007", "null", "- {a: [b]} # c", "'", "%20 & *x", "ü 漢 \U0001f600", "\x7f \x85 \u2028 \ufeff"])
+def test_a_variable_reaches_the_pods_as_it_is(lockstep, value):
+    _, job = manifest(lockstep, *GOOD, "--env", "A=" + value, "--env=B=2")
+    variables = variables_of(job)
+    assert as_kubernetes_expands(variables["A"]) == value
+    assert variables["B"] == "2" and variables["LOCKSTEP_WORKERS"] == "3"
+
+
+def test_a_word_of_the_program_reaches_the_pods_as_it_is(lockstep):
+    words = ["sh", "-c", "echo $$ $(date) $HOME '$$(x)' \"\u2028\""]
+    outcome = lockstep.run("launch", "--kubernetes", *GOOD, "--", *words, status=0)
+    _, job = yaml.safe_load_all(outcome.out)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert [as_kubernetes_expands(word) for word in container["command"]] == words
+
+
+def test_a_variable_of_ours_and_the_last_of_two_count(lockstep, monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_TEST_OURS", "from here")
+    _, job = manifest(lockstep, *GOOD, "--env", "LOCKSTEP_TEST_OURS", "--env", "A=1", "--env", "A=2")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert [one["value"] for one in container["env"] if one["name"] == "A"] == ["2"]
+    assert variables_of(job)["LOCKSTEP_TEST_OURS"] == "from here"
+
+
+def test_folder_and_timeout_are_in_the_manifest(lockstep):
+    _, job = manifest(lockstep, *GOOD, "--folder", "/data/work here", "--timeout", 90.5)
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["workingDir"] == "/data/work here"
+    assert variables_of(job)["LOCKSTEP_TIMEOUT"] == "91"
+
+
 def free_endpoint():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -157,7 +196,17 @@ def test_a_pod_that_waits_for_others_ends_at_once(lockstep):
     ([*GOOD, "--volume-claim", "runs:/dev/shm"], "'/dev/shm' is the pod's own, expected another"),
     ([*GOOD, "--volume-claim", "runs:/dev//shm/"], "is the pod's own, expected another"),
     ([*GOOD, "--volume-claim", "runs:data"], "--volume-claim: 'runs:data', expected a claim's name"),
-    ([*GOOD, "--hosts", "a,b"], "--hosts")])
+    ([*GOOD, "--hosts", "a,b"], "--hosts"),
+    ([*GOOD, "--coordinator", "a"], "--kubernetes with --coordinator"),
+    ([*GOOD, "--ssh", "ssh -v"], "--kubernetes with --ssh"),
+    ([*GOOD, "--remote-program", "/x"], "--kubernetes with --remote-program"),
+    ([*GOOD, "--folder", "work"], "--folder work: expected a path from / on"),
+    ([*GOOD, "--env", "NO_SUCH_VARIABLE_HERE"], "--env NO_SUCH_VARIABLE_HERE: is not set here"),
+    ([*GOOD, "--env", "=b"], "--env =b: has no name before ="),
+    ([*GOOD, "--env", "1A=b"], "--env: '1A', expected a name"),
+    ([*GOOD, "--env", "A B=b"], "--env: 'A B', expected a name"),
+    ([*GOOD, "--env", "LOCKSTEP_SECRET=x"], "--env LOCKSTEP_SECRET: the manifest sets it"),
+    ([*GOOD, "--env", "A=\udcff"], "--env A: is not UTF-8")])
 def test_what_cannot_be_meant_is_wrong_usage(lockstep, words, complaint):
     outcome = lockstep.run("launch", "--kubernetes", *words, "--", "program", status=2)
     assert complaint in outcome.complaint

@@ -201,17 +201,31 @@ def test_one_ctrl_c_ends_programs_that_know_nothing_of_it(lockstep):
     assert process.returncode == 130, errors
 
 
-def test_an_agent_that_hangs_cannot_keep_the_launcher(lockstep):
-    process = lockstep.start("launch", "--workers", 2, "--", "sleep", 1000)
-    wait_until(lambda: len(workers_of(process)) == 2)
-    pids = descendants(process)
-    os.kill(next(pid for pid in pids if parents()[pid] == process.pid), signal.SIGSTOP)
-    process.send_signal(signal.SIGINT)
+DEAF_AGENT = """#!/usr/bin/env python3
+import os, struct, subprocess, time
+text = lambda word: struct.pack("<q", len(word)) + word
+frame = lambda kind, fields=b"": text(kind + fields)
+version = subprocess.check_output([os.environ["PROGRAM"], "--version"]).split()[-1]
+os.write(1, b"\\nlockstep agent 1\\n" + frame(b"H", text(version) + text(b"127.0.0.1")))
+open("ready", "w").close()
+while True:
+    os.write(1, frame(b"A"))
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
+"""
+
+
+def test_an_agent_that_hangs_cannot_keep_the_launcher(lockstep, monkeypatch):
+    monkeypatch.setenv("PROGRAM", os.path.abspath(PROGRAM))
+    deaf = lockstep.folder / "deaf"
+    deaf.write_text(DEAF_AGENT)
+    deaf.chmod(0o755)
+    process = lockstep.start("launch", "--hosts", "somewhere:1", "--ssh", "./deaf", "--grace", 1,
+                             "--", "sleep", 1000)
+    wait_until(lambda: (lockstep.folder / "ready").exists())
+    pids = descendants(process)
+    process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "did not end within 10.0 s of being killed" in last_line(errors)
+    assert process.returncode == 143, errors
     wait_until(lambda: not any(is_running(pid) for pid in pids))
 
 
@@ -425,10 +439,28 @@ def test_an_interface_that_does_not_exist(lockstep):
     assert "the job is over" in last_line(outcome.err)
 
 
-def test_more_workers_than_shards(lockstep):
-    outcome = lockstep.run("launch", "--workers", 9, "--", PROGRAM, "train", "mnist-mlp", *FEW)
-    assert outcome.status == 2
-    assert "--workers 9 with --shards 8: a worker computes at least one shard" in outcome.err
+@pytest.mark.parametrize("where, words, complaint", [
+    (["--workers", 9], [], "--workers 9 with --shards 8: a worker computes at least one shard"),
+    (["--hosts", "far:2,farther:2"], ["--shards", 3], "--workers 4 with --shards 3: a worker"),
+    (["--hosts", "far:8,farther:8", "--workers", 9], [], "--workers 9 with --shards 8: a worker"),
+    (["--hosts", "far,farther"], ["--kvstore", "local"], "--kvstore local with --workers 2"),
+    (["--kubernetes", "--name", "d", "--image", "x", "--workers", 9], [], "--workers 9 with --shards 8")])
+def test_more_workers_than_shards_is_found_before_any_host_is_asked(lockstep, where, words, complaint):
+    ssh = lockstep.folder / "reach"
+    ssh.write_text(f"#!/bin/sh\ntouch {lockstep.folder}/asked\nexit 255\n")
+    ssh.chmod(0o755)
+    reach = [] if "--kubernetes" in where else ["--ssh", ssh]
+    outcome = lockstep.run("launch", *where, *reach, "--", PROGRAM, "train", "mnist-mlp", *FEW, *words)
+    assert outcome.status == 2 and complaint in outcome.complaint
+    assert outcome.out == "" and not (lockstep.folder / "asked").exists()
+
+
+def test_more_workers_than_shards_of_a_run_that_goes_on(lockstep):
+    lockstep.run("train", "mnist-mlp", *FEW, "--shards", 2, "--out", "run", status=0)
+    outcome = lockstep.run("launch", "--workers", 3, "--", PROGRAM, "train", "mnist-mlp", *FEW, "--shards", 2,
+                           "--out", "run", "--resume", status=2)
+    assert "--workers 3 with --shards 2" in outcome.complaint
+    assert outcome.err.count("\n") == 1
 
 
 def test_workers_that_differ_from_the_job_are_wrong_usage(lockstep):

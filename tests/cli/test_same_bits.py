@@ -10,7 +10,7 @@ import small_data
 from conftest import PROGRAM
 
 RECIPES = list(small_data.KIND)
-FEW = ["--steps", "2", "--global-batch", "8", "--quiet", "--no-report", "--json"]
+FEW = ["--shards", "8", "--steps", "2", "--global-batch", "8", "--quiet", "--no-report", "--json"]
 SAME = ("params_sha256", "train_loss", "test_loss", "test_accuracy")
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 

@@ -10,7 +10,7 @@ import pytest
 
 RECIPES = ["mnist-mlp", "mnist-lenet", "fashion-lenet", "cifar-cnn", "cifar-resnet18", "text-lstm",
            "char-gpt"]
-FEW = ["--steps", 3, "--global-batch", 16]
+FEW = ["--steps", 3, "--global-batch", 16, "--shards", 8]
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -31,7 +31,7 @@ Examined healthy(const std::string& host) {
 Examination two_hosts() {
   Examination seen;
   seen.members = {healthy("a"), healthy("b")};
-  seen.links = {{0, 1, 50e-6, 1e9}};
+  seen.links = {{0, 1, 50e-6, 1e9, 1e9}};
   return seen;
 }
 
@@ -50,6 +50,14 @@ TEST(Diagnosis, DifferentVersionsAreFatal) {
   const Problem problem = only_problem(seen);
   EXPECT_TRUE(problem.fatal);
   EXPECT_EQ(problem.what, "lockstep has different versions: 1.0 on a; 1.1 on b");
+}
+
+TEST(Diagnosis, KernelsThatDieAreFatal) {
+  Examination seen = two_hosts();
+  seen.members[1].facts.bad_instructions = "amx ended by SIGILL";
+  const Problem problem = only_problem(seen);
+  EXPECT_TRUE(problem.fatal);
+  EXPECT_EQ(problem.what, "b: kernels with amx ended by SIGILL");
 }
 
 TEST(Diagnosis, DifferentInstructionsAreAWarning) {
@@ -92,7 +100,7 @@ TEST(Diagnosis, WhatIsOnlySlowOrOddIsAWarning) {
   seen.members[1].clock_offset = -90.06;
   EXPECT_EQ(only_problem(seen).what, "b: its clock is 90.1 s behind that of a");
   seen = two_hosts();
-  seen.links[0].bandwidth = 1e6;
+  seen.links[0].bandwidth = seen.links[0].back = 1e6;
   EXPECT_EQ(only_problem(seen).what, "a to b: 1.0 MB/s");
   seen = two_hosts();
   seen.links[0].latency = 0.02;
@@ -104,6 +112,69 @@ TEST(Diagnosis, WhatIsOnlySlowOrOddIsAWarning) {
   seen.members[0].facts.last_port = 32800;
   EXPECT_EQ(only_problem(seen).what, "a: the system deals ports 32768-32800 only");
   for (const Problem& one : diagnose(seen)) EXPECT_FALSE(one.fatal);
+}
+
+// Every pair of them, with a rate both ways.
+Examination hosts_with(const std::string& names, double rate) {
+  Examination seen;
+  for (const char name : names) seen.members.push_back(healthy(std::string(1, name)));
+  const auto size = static_cast<int>(names.size());
+  for (int from = 0; from < size; ++from)
+    for (int to = from + 1; to < size; ++to) seen.links.push_back({from, to, 50e-6, rate, rate});
+  return seen;
+}
+
+TEST(Diagnosis, ALinkThatIsSlowOneWayIsNamedWithBothRates) {
+  Examination seen = two_hosts();
+  seen.links[0].back = 1.2e6;
+  EXPECT_EQ(only_problem(seen).what, "b to a: 1.2 MB/s, but 1000.0 MB/s back");
+  seen.links[0].back = 700e6;
+  EXPECT_TRUE(diagnose(seen).empty());
+}
+
+TEST(Diagnosis, ASlowHostIsNamedOnceAndNotEachOfItsLinks) {
+  Examination seen = hosts_with("abcde", 100e6);
+  for (Link& link : seen.links) {
+    if (link.from == 2) link.bandwidth = 2e6;
+    if (link.to == 2) link.back = 2e6;
+  }
+  EXPECT_EQ(
+      only_problem(seen).what,
+      "c: a slow host: it sends 2.0 MB/s but receives 100.0 MB/s; most hosts have 100.0 MB/s");
+  for (Link& link : seen.links)
+    if (link.from == 2 || link.to == 2) link.bandwidth = link.back = 2e6;
+  EXPECT_EQ(only_problem(seen).what,
+            "c: a slow host: it sends 2.0 MB/s and receives 2.0 MB/s; most hosts have 100.0 MB/s");
+}
+
+TEST(Diagnosis, ASlowHostOfThreeIsNamed) {
+  Examination seen = hosts_with("abc", 100e6);
+  seen.links[1].back = seen.links[2].back = 2e6;  // c to a, c to b
+  EXPECT_EQ(
+      only_problem(seen).what,
+      "c: a slow host: it sends 2.0 MB/s but receives 100.0 MB/s; most hosts have 100.0 MB/s");
+}
+
+TEST(Diagnosis, ASlowLinkBetweenFastHostsIsNamed) {
+  Examination seen = hosts_with("abcde", 100e6);
+  seen.links[0].bandwidth = 21e6;
+  seen.links[0].back = 20e6;
+  EXPECT_EQ(only_problem(seen).what,
+            "b to a: 20.0 MB/s, while b sends 100.0 MB/s and a receives 100.0 MB/s elsewhere");
+}
+
+TEST(Diagnosis, WhatHoldsForManyLinksIsNotSaidOfEach) {
+  Examination seen = hosts_with("abcdefgh", 2e6);
+  const std::vector<Problem> problems = diagnose(seen);
+  ASSERT_EQ(problems.size(), 5u);
+  EXPECT_EQ(problems[4].what.substr(0, 16), "24 more links as");
+}
+
+TEST(Diagnosis, LinksWithoutARateAreNotSlow) {
+  Examination seen = hosts_with("abcde", 100e6);
+  for (Link& link : seen.links)
+    if (link.from != 0) link.bandwidth = link.back = 0;
+  EXPECT_TRUE(diagnose(seen).empty());
 }
 
 TEST(Diagnosis, NamesTheFatalFirst) {
@@ -147,8 +218,8 @@ std::string examine_members(const std::vector<std::string>& hosts) {
           fmt::format("{} unreachable, broken '{}'", seen.unreachable.size(), seen.broken);
       for (const Examined& one : seen.members) text += " " + one.host + "@" + one.interface;
       for (const Link& link : seen.links)
-        text +=
-            fmt::format(" {}-{}:{}", link.from, link.to, link.latency > 0 && link.bandwidth > 0);
+        text += fmt::format(" {}-{}:{}", link.from, link.to,
+                            link.latency > 0 && link.bandwidth > 0 && link.back > 0);
       return text;
     });
   coordinator.run();

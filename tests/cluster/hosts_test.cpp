@@ -35,6 +35,49 @@ TEST(Hosts, AListThatCannotBeMeantIsRefused) {
   EXPECT_EQ(complaint("a b"), "hosts: 'a b': 'a b' is no host's name");
 }
 
+TEST(Hosts, AListMayHaveBlanksAndBareAddresses) {
+  EXPECT_EQ(text_of(parse_hosts(" a:2, b ,fe80::1, fe80::2%eth0")),
+            "a=2 b=1 fe80::1=1 fe80::2%eth0=1 ");
+  EXPECT_EQ(message_of([] { parse_hosts("[::1]x:2"); }),
+            "hosts: '[::1]x:2': expected [address] or [address]:N");
+  EXPECT_EQ(message_of([] { parse_hosts("a,b:3,a"); }),
+            "hosts: a is named twice; give it more workers instead: a:2");
+}
+
+std::string hosts_in(const std::string& content) {
+  const testing::TemporaryFolder folder("hosts");
+  const std::string path = folder.path() + "/hosts";
+  write_file(path, content);
+  try {
+    return text_of(read_hosts(path));
+  } catch (const Error& error) {
+    return std::string(error.what()).substr(folder.path().size() + 1);
+  }
+}
+
+TEST(Hosts, AFileHasTheFormsOfOpenMpiAndMpich) {
+  EXPECT_EQ(hosts_in("n1:2\nn2\nuser@n3:3 # three\n"), "n1=2 n2=1 user@n3=3 ");
+  EXPECT_EQ(hosts_in("n1 slots=2 max_slots=4\nn2 slots = 3 max-slots= 3\n"), "n1=2 n2=3 ");
+  EXPECT_EQ(hosts_in("[fe80::1]:4\nfe80::2 slots=2\nfe80::3\n10.0.0.1:2\n"),
+            "fe80::1=4 fe80::2=2 fe80::3=1 10.0.0.1=2 ");
+  EXPECT_EQ(hosts_in("\xEF\xBB\xBFn1:2  \r\n\r\n\t n2\tslots=2\t\r\n  # end"), "n1=2 n2=2 ");
+}
+
+TEST(Hosts, AFileThatCannotBeMeantIsRefusedWithTheLine) {
+  EXPECT_EQ(hosts_in("n1\nn2:x\n"),
+            "hosts:2: hosts: 'n2:x': got 'x' workers, expected a number from 1 to 4096");
+  EXPECT_EQ(hosts_in("n1:0\n"),
+            "hosts:1: hosts: 'n1:0': got '0' workers, expected a number from 1 to 4096");
+  EXPECT_EQ(hosts_in("n1:2 slots=3\n"),
+            "hosts:1: hosts: 'n1:2 slots=3': says twice how many workers");
+  EXPECT_EQ(hosts_in("n1 2\n"), "hosts:1: hosts: 'n1 2': got '2', expected host [slots=N]");
+  EXPECT_EQ(hosts_in("n1 cores=2\n"),
+            "hosts:1: hosts: 'n1 cores=2': got 'cores=2', expected host [slots=N]");
+  EXPECT_EQ(hosts_in("slots=2\n"), "hosts:1: hosts: 'slots=2': 'slots=2' is no host's name");
+  EXPECT_EQ(hosts_in("n1\n\nn1:2\n"),
+            "hosts:3: hosts: n1 is named twice; give it more workers instead: n1 slots=2");
+}
+
 TEST(Hosts, AFileHasCommentsAndEmptyLines) {
   const testing::TemporaryFolder folder("hosts");
   const std::string path = folder.path() + "/hosts";

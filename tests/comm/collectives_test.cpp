@@ -292,6 +292,16 @@ TEST_P(Collectives, SentBytesArriveInOrderHoweverTheyAreCut) {
   });
 }
 
+TEST_P(Collectives, TwoSendToEachOtherAtOnceHoweverMuch) {
+  on_ranks(2, [](Communicator& comm) {
+    const int peer = 1 - comm.rank();
+    const Floats sent = values_of(comm.rank(), 1'000'000), expected = values_of(peer, 1'000'000);
+    Floats got(expected.size());
+    comm.send_receive(bytes_of(sent), bytes_of(got), peer);
+    ASSERT_EQ(got, expected);
+  });
+}
+
 // Each rank's nodes for a range of shards, with its values.
 void check_tree_sum(Communicator& comm, std::int64_t shards, ShardRange range, std::size_t count,
                     Algorithm algorithm, std::span<const ShardRange> known = {}) {
@@ -412,6 +422,8 @@ TEST_P(Collectives, WrongArgumentsAreRefusedAndBreakNothing) {
     Floats two(2), three(3);
     EXPECT_EQ(message_of([&] { comm.send(bytes_of(two), 2); }),
               "send: there is no rank 2, the group has 2");
+    EXPECT_EQ(message_of([&] { comm.send_receive(bytes_of(two), bytes_of(three), comm.rank()); }),
+              fmt::format("send_receive: rank {} is the caller itself", comm.rank()));
     EXPECT_EQ(message_of([&] {
                 comm.all_reduce(bytes_of(two).first(6), Element::float32, Reduction::sum);
               }),

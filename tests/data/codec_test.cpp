@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <fstream>
+
 #include "tests/data/files.h"
 #include "tests/data/jpegged.h"
 #include "tests/message.h"
@@ -108,7 +110,53 @@ TEST(Png, AHugeImageIsRefusedByItsHeader) {
   const std::string whole = encode_png(counting({40, 30, 1}));
   const ImageOptions small{.max_pixels = 1000};
   EXPECT_EQ(message_of<Corrupt>([&] { decode_image(whole, "f", small); }),
-            "f: image: 30 x 40 pixels, expected 1 to 1000");
+            "f: image: 30 x 40 pixels, expected 1 to 1000, which is max_pixels");
+}
+
+std::string zlib_of(const std::string& raw) {
+  uLongf size = compressBound(raw.size());
+  std::string data(size, '\0');
+  compress2(reinterpret_cast<Bytef*>(data.data()), &size,
+            reinterpret_cast<const Bytef*>(raw.data()), raw.size(), 9);
+  return data.substr(0, size);
+}
+
+// The most memory that this process has had while it did something, above what it had.
+template <class Work>
+std::int64_t peak_growth(Work&& work) {
+  const auto kilobytes = [](const std::string& name) {
+    const std::string status = read_file("/proc/self/status");
+    return std::stoll(status.substr(status.find(name) + name.size()));
+  };
+  std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
+  const std::int64_t before = kilobytes("VmRSS:");
+  work();
+  return (kilobytes("VmHWM:") - before) << 10;
+}
+
+// Text and profiles are not pixels: whatever they inflate to, they are not inflated.
+TEST(Png, ChunksThatInflateToAnythingCostNothing) {
+  const std::string bomb = zlib_of(std::string(7'000'000, 'x')), zero(1, '\0');
+  std::string chunks = png_chunk("iCCP", "profile" + zero + zero + bomb);
+  for (int i = 0; i < 40; ++i) {
+    chunks += png_chunk("zTXt", "comment" + zero + zero + bomb);
+    chunks += png_chunk("iTXt", "comment" + zero + "\x01" + zero + zero + zero + bomb);
+  }
+  const std::string file = png_of({0, 0, 0, 2, 0, 0, 0, 1, 8, 0, 0, 0, 0}, chunks, {0, 10, 20});
+  const std::int64_t grown = peak_growth([&] {
+    EXPECT_EQ(decode_image(file, "f", kAsStored).to_vector<int>(), (std::vector<int>{10, 20}));
+  });
+  EXPECT_LT(grown, 50'000'000);
+}
+
+TEST(Png, WhatAnImageTakesToDecodeIsBounded) {
+  const std::string whole = encode_png(counting({40, 30, 1}));
+  ImageOptions small;
+  small.max_memory = 40 * 30 * 3;
+  EXPECT_EQ(decode_image(whole, "f", small).shape(), (Shape{40, 30, 3}));
+  small.max_memory -= 1;
+  EXPECT_EQ(message_of<Corrupt>([&] { decode_image(whole, "f", small); }),
+            "f: image: takes 3600 bytes to decode, more than 3599, 8 for each of max_pixels");
 }
 
 TEST(Png, WhatIsNotAnImageIsNotWritten) {
@@ -144,7 +192,32 @@ TEST(Jpeg, EveryPrefixIsCorrupt) {
 TEST(Jpeg, AHugeImageIsRefusedByItsHeader) {
   const ImageOptions small{.max_pixels = 1000};
   EXPECT_EQ(message_of<Corrupt>([&] { decode_image(jpeg_of(30, 40, {9}), "f", small); }),
-            "f: image: 30 x 40 pixels, expected 1 to 1000");
+            "f: image: 30 x 40 pixels, expected 1 to 1000, which is max_pixels");
+}
+
+// Its coefficients are kept until its last scan is read: two bytes for each of three channels.
+TEST(Jpeg, AProgressiveImageTakesMoreAndIsBounded) {
+  const std::vector<unsigned char> color{1, 2, 250};
+  ImageOptions small;
+  small.max_memory = 64 * 64 * 5;
+  EXPECT_EQ(decode_image(jpeg_of(64, 64, color), "f", small).shape(), (Shape{64, 64, 3}));
+  EXPECT_EQ(message_of<Corrupt>([&] { decode_image(jpeg_of(64, 64, color, true), "f", small); }),
+            "f: image: takes 24576 bytes to decode, more than 20480, 8 for each of max_pixels");
+}
+
+// Every scan goes over the whole image: as many as the largest image may have in all.
+TEST(Jpeg, ManyScansOfALargeImageAreRefused) {
+  const std::string file = jpeg_of(64, 64, {1, 2, 250}, true);
+  const std::size_t first = file.find("\xff\xda"), second = file.find("\xff\xda", first + 1);
+  const std::size_t end = file.find("\xff\xda", second + 1);
+  std::string many = file.substr(0, end);  // the second scan over and over
+  const std::size_t tables = file.find("\xff\xc4", first);
+  const std::string scan = file.substr(std::min(tables, second), end - std::min(tables, second));
+  for (int i = 0; i < 120; ++i) many += scan;
+  many += file.substr(end);
+  EXPECT_EQ(message_of<Corrupt>([&] { decode_image(many, "f"); }), "f: jpeg: more than 100 scans");
+  EXPECT_EQ(message_of<Corrupt>([&] { decode_image(many, "f", {.max_pixels = 64 * 64}); }),
+            "f: jpeg: more than 16 scans");
 }
 
 TEST(Images, OtherBytesAreNamed) {

@@ -59,6 +59,22 @@ TEST(Idx, GzipIsSeenWhateverTheName) {
   EXPECT_EQ(read_idx(folder.write("name.gz", two_labels())).numel(), 2);
 }
 
+TEST(Idx, GzipInflatesToWhatItsHeaderSaysAndNoFurther) {
+  const TemporaryFolder folder;
+  const auto complaint = [&](const std::string& contents, std::int64_t most) {
+    const std::string path = folder.write("a.gz", testing::gzipped(contents));
+    const std::string text = message_of<Corrupt>([&] { read_idx(path, most); });
+    return text.substr(std::min(text.size(), path.size()));
+  };
+  EXPECT_EQ(complaint(two_labels() + std::string(50'000'000, 'x'), kMaxInflated),
+            ": gzip: inflates to more than 10 bytes, which is what its header says");
+  EXPECT_EQ(complaint(bytes({0, 0, 8, 1, 0, 0, 4, 1}) + std::string(1025, 'x'), 1024),
+            ": idx: its header says [1025], which is more than max_inflated, 1024 bytes");
+  EXPECT_EQ(complaint(bytes({0, 0, 14, 2, 255, 255, 255, 255, 255, 255, 255, 255}), kMaxInflated),
+            ": idx: its header says [4294967295, 4294967295], which is more than max_inflated, "
+            "1073741824 bytes");
+}
+
 TEST(Idx, AMissingFileIsNamed) {
   EXPECT_EQ(message_of<NotFound>([] { read_idx("/no/such-idx"); }),
             "/no/such-idx: cannot open: no such file or folder");

@@ -71,6 +71,34 @@ TEST_F(ImageFolders, ASampleThatIsNotThereIsRefused) {
             "dataset: sample 4 of 4 samples");
 }
 
+TEST_F(ImageFolders, ALinkToWhatIsNotThereIsNamedOrLeftOut) {
+  std::filesystem::create_symlink("../lost/b.png", folder.path("dogs/a.png"));
+  std::filesystem::create_symlink("nowhere", folder.path("dogs/no-image"));
+  const std::string line =
+      folder.path("dogs/a.png") + ": is a link to ../lost/b.png, which is not there";
+  EXPECT_EQ(message_of<NotFound>([&] { ImageFolder{folder.path()}; }), line);
+  const ImageFolder set(folder.path(), {.skip_bad = true});
+  EXPECT_EQ(set.size(), 3);
+  ASSERT_EQ(set.skipped().size(), 2);
+  EXPECT_EQ(set.skipped()[0], line);
+  std::filesystem::create_symlink("birds.lost", folder.path("birds"));
+  EXPECT_EQ(message_of<NotFound>([&] { ImageFolder(folder.path(), {.skip_bad = true}); }),
+            folder.path("birds") + ": is a link to birds.lost, which is not there");
+}
+
+TEST_F(ImageFolders, AClassWithoutAnImageIsNamed) {
+  folder.write("birds/notes.txt", "");
+  EXPECT_EQ(message_of<NotFound>([&] { ImageFolder{folder.path()}; }),
+            folder.path() + ": a class has no .jpg, .jpeg or .png file: birds");
+  folder.write("fish/bad.png", "");
+  EXPECT_EQ(message_of<NotFound>([&] { ImageFolder(folder.path(), {.skip_bad = true}); }),
+            folder.path() +
+                ": classes have no .jpg, .jpeg or .png file that can be decoded: birds, fish");
+  const ImageFolder set(folder.path(), {.allow_empty = true});
+  EXPECT_EQ(set.empty_classes(), std::vector<std::string>{"birds"});
+  EXPECT_EQ(set.class_names().size(), 4);
+}
+
 TEST(ImageFolder, AFolderWithoutImagesIsNamed) {
   const testing::TemporaryFolder folder;
   folder.write("a/x.txt", "");

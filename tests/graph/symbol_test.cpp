@@ -8,6 +8,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/ops/ops.h"
+#include "lockstep/tensor/trace_value.h"
 
 namespace lockstep {
 namespace {

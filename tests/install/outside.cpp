@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 #include <lockstep/autograd/autograd.h>
+#include <lockstep/ops/instruction_set.h>
 #include <lockstep/ops/ops.h>
 
 #include <vector>
@@ -23,5 +24,7 @@ int main() {
   } catch (const lockstep::InvalidArgument& error) {
     fmt::print("{}\n", error.what());
   }
+  lockstep::matmul(Tensor::zeros({16, 16}), Tensor::zeros({16, 16}));
+  fmt::print("kernels use {}\n", lockstep::instruction_set_in_use());
   return 0;
 }

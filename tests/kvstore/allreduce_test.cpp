@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "lockstep/comm/transports/in_process.h"
+#include "lockstep/optim/optimizers.h"
 #include "lockstep/tensor/half.h"
 #include "tests/kvstore/as_ranks.h"
 #include "tests/message.h"
@@ -36,51 +37,91 @@ float naive(std::int64_t lo, std::int64_t hi, std::size_t i) {
 template <class Work>
 void as_workers(int count, const Work& work, const AllReduceOptions& options = {}) {
   testing::as_ranks(count, [&](comm::Communicator& communicator) {
-    work(*allreduce_exchange(communicator, options));
+    work(*allreduce_mode(communicator, options));
   });
 }
 
-TEST(AllReduceExchange, SumsTheNodesOfAnyNumberOfWorkersInTheTreesOrder) {
+// A worker's nodes over leaves of its own.
+struct Nodes {
+  std::vector<std::vector<float>> sums;
+  std::vector<Synchronizer::Node> nodes;
+
+  Nodes(const ShardRange& own, int step) {
+    const std::vector<ShardRange> ranges = subtrees_in(kShards, own);
+    for (const ShardRange& range : ranges) {
+      sums.emplace_back(kLength);
+      for (std::size_t i = 0; i < kLength; ++i)
+        sums.back()[i] = naive(range.lo, range.hi, i + static_cast<std::size_t>(step) * 13);
+    }
+    for (std::size_t n = 0; n < ranges.size(); ++n) nodes.push_back({ranges[n], sums[n]});
+  }
+};
+
+// Parameters of these lengths, and a rule that keeps nothing.
+std::unique_ptr<FlatState> state_of(std::initializer_list<std::size_t> counts) {
+  FlatLayout layout;
+  for (const std::size_t count : counts) layout.add({.count = count});
+  return std::make_unique<FlatState>(layout, optim::sgd({}));
+}
+
+Vote commit(Synchronizer& synchronizer, std::int64_t shards, const Vote& own = {}) {
+  std::vector<float> rows(static_cast<std::size_t>(shards));
+  ThreadTeam caller(1);
+  return synchronizer.commit(own, rows, caller);
+}
+
+// The sums that each worker has after some steps, by rank.
+std::vector<std::vector<float>> run_steps(int workers, const AllReduceOptions& options, int steps) {
+  std::vector<std::vector<float>> results(static_cast<std::size_t>(workers));
+  as_workers(
+      workers,
+      [&](Mode& mode) {
+        const auto synchronizer = mode.synchronize(state_of({kLength}), kShards);
+        for (int step = 0; step < steps; ++step) {
+          const Nodes own(mode.group().range(kShards), step);
+          synchronizer->begin(step, 0.1);
+          synchronizer->give(0, own.nodes);
+          commit(*synchronizer, kShards);
+        }
+        const std::span<const float> sums = synchronizer->sums().first(kLength);
+        results[static_cast<std::size_t>(mode.group().rank())].assign(sums.begin(), sums.end());
+      },
+      options);
+  return results;
+}
+
+TEST(AllReduce, SumsTheNodesOfAnyNumberOfWorkersInTheTreesOrder) {
   std::vector<float> expected(kLength);
   for (std::size_t i = 0; i < kLength; ++i) expected[i] = naive(0, kShards, i);
   for (int workers : {1, 2, 3, 5, 7})
-    as_workers(workers, [&](Exchange& exchange) {
-      std::vector<std::vector<float>> sums;
-      for (const ShardRange& node : subtrees_in(kShards, range_of(exchange, kShards))) {
-        sums.emplace_back(kLength);
-        for (std::size_t i = 0; i < kLength; ++i) sums.back()[i] = naive(node.lo, node.hi, i);
-      }
-      std::vector<Exchange::Node> nodes;
-      for (const ShardRange& node : subtrees_in(kShards, range_of(exchange, kShards)))
-        nodes.push_back({node, sums[nodes.size()]});
-      std::vector<float> result(kLength);
-      exchange.sum(nodes, kShards, 0, result);
-      EXPECT_EQ(result, expected) << workers << " workers, rank " << exchange.rank();
-    });
+    for (const auto& result : run_steps(workers, {}, 1)) EXPECT_EQ(result, expected) << workers;
 }
 
-TEST(AllReduceExchange, GathersRowsOfUnevenRangesInTheOrderOfShards) {
+TEST(AllReduce, GathersRowsOfUnevenRangesInTheOrderOfShards) {
   constexpr std::size_t kRow = 3;
   std::vector<float> expected;
   for (std::int64_t s = 0; s < kShards; ++s)
     for (std::size_t i = 0; i < kRow; ++i) expected.push_back(leaf(s, i));
   for (int workers : {1, 3, 5, 8})
-    as_workers(workers, [&](Exchange& exchange) {
-      const ShardRange range = range_of(exchange, kShards);
-      std::vector<float> own, all(kShards * kRow);
-      for (std::int64_t s = range.lo; s < range.hi; ++s)
-        for (std::size_t i = 0; i < kRow; ++i) own.push_back(leaf(s, i));
-      exchange.gather(own, kShards, all);
-      EXPECT_EQ(all, expected);
+    as_workers(workers, [&](Mode& mode) {
+      const ShardRange range = mode.group().range(kShards);
+      std::vector<float> rows(kShards * kRow);
+      for (auto i = static_cast<std::size_t>(range.lo) * kRow;
+           i < static_cast<std::size_t>(range.hi) * kRow; ++i)
+        rows[i] = expected[i];
+      const Vote own{.finite = mode.group().rank() != 2, .stop = mode.group().rank() == 1};
+      EXPECT_EQ(mode.group().gather(own, kShards, rows),
+                (Vote{.finite = workers<3, .stop = workers> 1}));
+      EXPECT_EQ(rows, expected);
     });
 }
 
-TEST(AllReduceExchange, SharesBytesOfDifferentLengths) {
-  as_workers(3, [](Exchange& exchange) {
-    const std::string own(static_cast<std::size_t>(exchange.rank()) * 5, 'x');
-    EXPECT_EQ(exchange.share(own),
+TEST(AllReduce, SharesBytesOfDifferentLengths) {
+  as_workers(3, [](Mode& mode) {
+    const std::string own(static_cast<std::size_t>(mode.group().rank()) * 5, 'x');
+    EXPECT_EQ(mode.group().share(own),
               (std::vector<std::string>{"", std::string(5, 'x'), std::string(10, 'x')}));
-    EXPECT_EQ(exchange.share(""), (std::vector<std::string>(3)));
+    EXPECT_EQ(mode.group().share(""), (std::vector<std::string>(3)));
   });
 }
 
@@ -105,7 +146,7 @@ class DeadlineRecorder final : public comm::Transport {
   std::set<comm::Deadline>& deadlines_;
 };
 
-TEST(AllReduceExchange, CollectsWhatIsLargeInPartsWithADeadlineEach) {
+TEST(AllReduce, CollectsWhatIsLargeInPartsWithADeadlineEach) {
   constexpr std::size_t kFloats = (9 << 20) + 5;
   comm::InProcessGroup group({"here", "there"}, 1 << 20);
   std::set<comm::Deadline> deadlines[2];
@@ -116,7 +157,7 @@ TEST(AllReduceExchange, CollectsWhatIsLargeInPartsWithADeadlineEach) {
           std::make_unique<DeadlineRecorder>(group.connect(rank), deadlines[rank]));
       std::vector<float> own(kFloats), expected(kFloats);
       std::iota(own.begin(), own.end(), static_cast<float>(rank));
-      const std::vector<float> all = allreduce_exchange(communicator)->collect(own);
+      const std::vector<float> all = group_of(communicator)->collect(own);
       ASSERT_EQ(all.size(), rank == 0 ? 2 * kFloats : 0);
       if (rank != 0) return;
       for (std::size_t r = 0; r < 2; ++r) {
@@ -128,40 +169,7 @@ TEST(AllReduceExchange, CollectsWhatIsLargeInPartsWithADeadlineEach) {
   for (const auto& of_rank : deadlines) EXPECT_GE(of_rank.size(), 5u);
 }
 
-// A worker's nodes over leaves of its own.
-struct Nodes {
-  std::vector<std::vector<float>> sums;
-  std::vector<Exchange::Node> nodes;
-
-  Nodes(const Exchange& exchange, int step) {
-    const std::vector<ShardRange> ranges = subtrees_in(kShards, range_of(exchange, kShards));
-    for (const ShardRange& range : ranges) {
-      sums.emplace_back(kLength);
-      for (std::size_t i = 0; i < kLength; ++i)
-        sums.back()[i] = naive(range.lo, range.hi, i + static_cast<std::size_t>(step) * 13);
-    }
-    for (std::size_t n = 0; n < ranges.size(); ++n) nodes.push_back({ranges[n], sums[n]});
-  }
-};
-
-// What each worker has after some steps, by rank.
-std::vector<std::vector<float>> run_steps(int workers, const AllReduceOptions& options, int steps) {
-  std::vector<std::vector<float>> results(static_cast<std::size_t>(workers));
-  as_workers(
-      workers,
-      [&](Exchange& exchange) {
-        std::vector<float>& result = results[static_cast<std::size_t>(exchange.rank())];
-        result.resize(kLength);
-        for (int step = 0; step < steps; ++step) {
-          const Nodes own(exchange, step);
-          exchange.sum(own.nodes, kShards, 0, result);
-        }
-      },
-      options);
-  return results;
-}
-
-TEST(AllReduceExchange, CanonicalAlgorithmsGiveTheSameBitsForAnyNumberOfWorkers) {
+TEST(AllReduce, CanonicalAlgorithmsGiveTheSameBitsForAnyNumberOfWorkers) {
   const std::vector<float> expected = run_steps(1, {}, 1)[0];
   for (const char* name : {"tree", "hierarchical", "central"})
     for (int workers : {2, 3, 5})
@@ -169,7 +177,7 @@ TEST(AllReduceExchange, CanonicalAlgorithmsGiveTheSameBitsForAnyNumberOfWorkers)
         EXPECT_EQ(result, expected) << name << " " << workers;
 }
 
-TEST(AllReduceExchange, OthersGiveAllWorkersTheSameBitsNearTheTruth) {
+TEST(AllReduce, OthersGiveAllWorkersTheSameBitsNearTheTruth) {
   const std::vector<float> truth = run_steps(1, {}, 1)[0];
   for (const char* name : {"ring", "multi_ring"})
     for (int workers : {2, 3, 5}) {
@@ -206,7 +214,7 @@ std::vector<float> compressed_naively(int workers, const Compression& compressio
   return sums;
 }
 
-TEST(AllReduceExchange, CompressedSumsAreThoseOfThePayloadsInTheOrderOfRanks) {
+TEST(AllReduce, CompressedSumsAreThoseOfThePayloadsInTheOrderOfRanks) {
   for (const char* name : {"fp16", "bf16", "1bit", "2bit:0.05", "topk:0.1"})
     for (int workers : {1, 2, 3}) {
       const Compression compression = parse_compression(name);
@@ -217,7 +225,7 @@ TEST(AllReduceExchange, CompressedSumsAreThoseOfThePayloadsInTheOrderOfRanks) {
     }
 }
 
-TEST(AllReduceExchange, ManyWorkersScatterWhatTheyCompressAndGetTheSameBits) {
+TEST(AllReduce, ManyWorkersScatterWhatTheyCompressAndGetTheSameBits) {
   for (const char* name : {"1bit", "2bit:0.05", "topk:0.1"}) {
     const Compression compression = parse_compression(name);
     const std::vector<float> expected = compressed_naively(36, compression, 2);
@@ -226,7 +234,7 @@ TEST(AllReduceExchange, ManyWorkersScatterWhatTheyCompressAndGetTheSameBits) {
   }
 }
 
-TEST(AllReduceExchange, SumsOfManyWorkersAreRoundedOnceMore) {
+TEST(AllReduce, SumsOfManyWorkersAreRoundedOnceMore) {
   const std::vector<float> expected = compressed_naively(5, parse_compression("bf16"), 1);
   const auto results = run_steps(5, {.compression = parse_compression("bf16")}, 1);
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
@@ -234,32 +242,41 @@ TEST(AllReduceExchange, SumsOfManyWorkersAreRoundedOnceMore) {
     ASSERT_EQ(results[0][i], static_cast<float>(BFloat16(expected[i]))) << i;
 }
 
-TEST(AllReduceExchange, ResidualsAreKeptByOffset) {
+TEST(AllReduce, ResidualsAreKeptByOffsetAndChangeWhenAStepIsCommitted) {
   as_workers(2,
-             [](Exchange& exchange) {
-               const ShardRange range = range_of(exchange, 2);
-               std::vector<float> values(10, 0.4F), result(10);
-               const Exchange::Node node{range, values};
-               for (std::size_t offset : {std::size_t{0}, std::size_t{10}, std::size_t{10}})
-                 exchange.sum({&node, 1}, 2, offset, result);
-               EXPECT_EQ(result, std::vector<float>(10, 1.0F));
-               const std::span<float> residual = exchange.residual(20);
+             [](Mode& mode) {
+               const auto synchronizer = mode.synchronize(state_of({10, 10}), 2);
+               const auto give = [&](std::size_t offset, float value) {
+                 const std::vector<float> values(10, value);
+                 const Synchronizer::Node node{mode.group().range(2), values};
+                 synchronizer->give(offset, {&node, 1});
+               };
+               const std::size_t second = synchronizer->state().layout().slices[1].offset;
+               for (const bool counts : {false, true}) {
+                 synchronizer->begin(0, 0.1);
+                 give(0, 0.4F), give(second, 0.4F);
+                 commit(*synchronizer, 2, {.finite = counts});
+                 EXPECT_EQ(synchronizer->residual()[0], counts ? 0.4F : 0.0F);
+               }
+               synchronizer->begin(1, 0.1);
+               give(0, 0.0F), give(second, 0.4F);
+               commit(*synchronizer, 2);
+               EXPECT_EQ(synchronizer->sums()[second], 1.0F);
+               const std::span<const float> residual = synchronizer->residual();
                EXPECT_EQ(residual[0], 0.4F);
-               EXPECT_EQ(residual[10], 0.4F + 0.4F - 0.5F);
-               const std::vector<float> all = exchange.collect(residual);
-               EXPECT_EQ(all.size(), exchange.rank() == 0 ? 40U : 0U);
+               EXPECT_EQ(residual[second], 0.4F + 0.4F - 0.5F);
+               const std::vector<float> all = mode.group().collect(residual);
+               EXPECT_EQ(all.size(), mode.group().is_first() ? 2 * residual.size() : 0U);
              },
              {.compression = parse_compression("2bit:0.5")});
 }
 
-TEST(AllReduceExchange, SaysWhatItsBitsDependOn) {
+TEST(AllReduce, SaysWhatItsBitsDependOn) {
   const auto described = [](const AllReduceOptions& options) {
     std::string text;
     as_workers(
         1,
-        [&](Exchange& exchange) {
-          text = exchange.description() + (exchange.is_invariant() ? ", invariant" : "");
-        },
+        [&](Mode& mode) { text = mode.description() + (mode.is_invariant() ? ", invariant" : ""); },
         options);
     return text;
   };
@@ -270,17 +287,16 @@ TEST(AllReduceExchange, SaysWhatItsBitsDependOn) {
   EXPECT_EQ(described({.compression = parse_compression("2bit:0.5")}), "2bit:0.5");
 }
 
-TEST(AllReduceExchange, RefusesWhatDoesNotGoTogether) {
+TEST(AllReduce, RefusesWhatDoesNotGoTogether) {
   comm::InProcessGroup group({"here"});
   comm::Communicator communicator(group.connect(0));
   EXPECT_EQ(message_of([&] {
-              allreduce_exchange(communicator, {.algorithm = comm::Algorithm::ring,
-                                                .compression = parse_compression("fp16")});
+              allreduce_mode(communicator, {.algorithm = comm::Algorithm::ring,
+                                            .compression = parse_compression("fp16")});
             }),
             "allreduce: compressed gradients are gathered, not added on their way: expected "
             "algorithm tree, got ring");
-  EXPECT_THROW(allreduce_exchange(communicator, {.algorithm = comm::Algorithm::native}),
-               Unsupported);
+  EXPECT_THROW(allreduce_mode(communicator, {.algorithm = comm::Algorithm::native}), Unsupported);
   EXPECT_EQ(message_of([] { parse_algorithm("star"); }),
             "algorithm 'star': expected tree, ring, multi_ring, hierarchical, central or native");
 }

@@ -223,6 +223,29 @@ TEST(Loss, CosineEmbeddingPullsTogetherAndPushesApart) {
                   random_tensor({4, 3}, 1), random_tensor({4, 3}, 2));
 }
 
+TEST(Loss, CosineEmbeddingIsFiniteForVectorsOfAnyLength) {
+  for (const float length : {1e-20F, 1e-19F, 1e-13F, 1e-8F, 1.0F, 1e15F}) {
+    const Tensor a = Tensor::from(std::vector<float>{length, 0}, {1, 2});
+    const Tensor b = Tensor::from(std::vector<float>{length, length}, {1, 2});
+    autograd::attach_grad(a);
+    Tensor loss;
+    {
+      autograd::RecordScope record;
+      loss = nn::CosineEmbeddingLoss()(a, b, Tensor::from(Labels{1}, {1}));
+      autograd::backward(sum(loss));
+    }
+    EXPECT_TRUE(std::isfinite(loss.item())) << length;
+    for (const float value : autograd::gradient(a).to_vector<float>())
+      EXPECT_TRUE(std::isfinite(value)) << length;
+  }
+}
+
+TEST(Loss, KLDivOfWhatIsNoProbabilityIsNotANumber) {
+  const Tensor t = Tensor::from(std::vector<float>{-0.5F, 1}, {1, 2});
+  const Tensor loss = nn::KLDivLoss()(Tensor::zeros({1, 2}), t);
+  EXPECT_TRUE(std::isnan(loss.item()));
+}
+
 TEST(Loss, CTCReadsBothLayoutsAndBothBlanks) {
   const Tensor x = random_tensor({2, 6, 4}, 1);  // N, T, C
   const Tensor steps = transpose(x, {1, 0, 2});
@@ -247,6 +270,49 @@ TEST(Loss, CTCTakesLengths) {
               nn::CTCLoss()(zeros({2, 3}), zeros({2}));
             }),
             "CTCLoss: prediction has shape [2, 3], expected [N, T, C]");
+}
+
+TEST(Loss, IsFiniteInHalfPrecisionAtTheEndsOfTheRange) {
+  const Function losses[] = {
+      nn::SigmoidBinaryCrossEntropyLoss(true),
+      nn::KLDivLoss(),
+      nn::KLDivLoss(false),
+      nn::PoissonNLLLoss({.from_logits = false}),
+      [](const Tensor& x, const Tensor& t) {
+        return nn::CosineEmbeddingLoss()(x, ones_like(x), slice_axis(t, 1, 0, 1));
+      },
+      [](const Tensor& x, const Tensor& t) {
+        return nn::CosineEmbeddingLoss()(x * 300.0, ones_like(x) * 300.0, slice_axis(t, 1, 0, 1));
+      }};
+  for (const Function& loss : losses)
+    for (DType dtype : {DType::float16, DType::bfloat16, DType::float32}) {
+      const Tensor x = cast(doubles({0, 0, 0, 1, 1, 0.5}, {3, 2}), dtype);
+      const Tensor t = cast(doubles({0, 1, 1, 0, 1, 0.5}, {3, 2}), dtype);
+      autograd::attach_grad(x);
+      Tensor value;
+      {
+        autograd::RecordScope record;
+        value = loss(x, t);
+        autograd::backward(sum(value));
+      }
+      for (const Tensor& got : {value, autograd::gradient(x)})
+        for (double number : cast(got, DType::float64).to_vector<double>())
+          EXPECT_TRUE(std::isfinite(number)) << name_of(dtype) << " " << &loss - losses;
+    }
+}
+
+TEST(Loss, AVectorOfZerosHasNoDirection) {
+  const Tensor a = Tensor::zeros({1, 3}), b = Tensor::from(std::vector<float>{1, 2, 3}, {1, 3});
+  const Tensor alike = ones({1});
+  autograd::attach_grad(a);
+  Tensor loss;
+  {
+    autograd::RecordScope record;
+    loss = nn::CosineEmbeddingLoss()(a, b, alike);
+    autograd::backward(sum(loss));
+  }
+  EXPECT_EQ(loss.item(), 1.0);
+  expect_values(autograd::gradient(a), {0, 0, 0});
 }
 
 TEST(Loss, CanBeTraced) {

@@ -37,9 +37,9 @@ TEST(BatchNorm, MovesItsStatisticsInTrainModeOnly) {
   (*layer)(batch());
   EXPECT_EQ(contents(*layer, "running_mean"), (Floats{0}));
   const ModeScope train(true);
-  (*layer)(batch() * 2.0);  // mean 4, variance 4
+  (*layer)(batch() * 2.0);  // mean 4, variance 4, which two values make an unbiased 8
   EXPECT_EQ(contents(*layer, "running_mean"), (Floats{1}));
-  EXPECT_EQ(contents(*layer, "running_var"), (Floats{1.75}));
+  EXPECT_EQ(contents(*layer, "running_var"), (Floats{2.75}));
 }
 
 TEST(BatchNorm, UsesTheRunningStatisticsInPredictMode) {

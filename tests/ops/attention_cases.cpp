@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -25,8 +26,8 @@ double mask_value(const Tensor& mask, const Shape& scores, const std::int64_t (&
 }
 
 struct Naive {
-  std::vector<double> p;    // [B, H, T, S]
-  std::vector<double> lse;  // [B, H, T]
+  std::vector<double> p;         // [B, H, T, S]
+  std::vector<double> log_sums;  // [B, H, T], relative to the row's largest score
   Sizes n;
 };
 
@@ -63,7 +64,8 @@ Naive naive_softmax(const Tensors& in, const AttentionAttrs& attrs) {
           total += row.back();
         }
         for (double e : row) result.p.push_back(total > 0.0 ? e / total : 0.0);
-        result.lse.push_back(std::log(total));
+        const auto largest = std::max_element(row.begin(), row.end());
+        result.log_sums.push_back(total > 0.0 ? std::log(total / *largest) : std::log(0.0));
       }
   return result;
 }
@@ -84,7 +86,7 @@ Tensors naive_attention(const Tensors& in, const AttentionAttrs& attrs) {
           y.data<double>()[(g * n.rows + i) * n.value_depth + d] +=
               s.p[static_cast<std::size_t>((g * n.rows + i) * n.columns + j)] *
               in[2].data<double>()[(g * n.columns + j) * n.value_depth + d];
-  return {swap_heads(y), Tensor::from(s.lse, {n.batch, n.heads, n.rows})};
+  return {swap_heads(y), Tensor::from(s.log_sums, {n.batch, n.heads, n.rows})};
 }
 
 // Row sums of minus infinity, where a row sees nothing, are not compared.
@@ -94,7 +96,7 @@ Tensors comparable(Tensors outputs) {
   return outputs;
 }
 
-// dy, q, k, v, y, lse[, mask]. The probabilities are those of q and k, the row sums those of y.
+// dy, q, k, v, y, log_sum[, mask]. The probabilities are those of q and k, the row sums those of y.
 Tensors naive_backward(const Tensors& all, const AttentionAttrs& attrs) {
   Tensors in(all.begin() + 1, all.begin() + 4);
   if (all.size() > 6) in.push_back(all[6]);

@@ -100,7 +100,7 @@ TEST(AttentionBackward, RefusesWhatTheForwardPassDidNotMake) {
   EXPECT_EQ(run(y, other, lse),
             "attention_backward: y is float32[1, 3, 2, 5], expected float32[1, 3, 2, 4]");
   EXPECT_EQ(run(y, y, x),
-            "attention_backward: lse is float32[1, 2, 3, 4], expected float32[1, 2, 3]");
+            "attention_backward: log_sum is float32[1, 2, 3, 4], expected float32[1, 2, 3]");
 }
 
 TEST(Attention, TakesWindowsOfOneProjection) {

@@ -6,6 +6,7 @@
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/cpu/dnnl_common.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/instruction_set.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::testing {
@@ -36,6 +37,13 @@ std::vector<Tensor> call(std::string_view op, const std::vector<Tensor>& inputs,
 Layout blocked_by_16(const Shape& shape) {
   return kernels::layout_of(
       {kernels::dnnl_dims(shape), dnnl::memory::data_type::f32, dnnl::memory::format_tag::aBcd16b});
+}
+
+Layout blocked_by_vectors(const Shape& shape) {
+  settle_instruction_set();
+  if (dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core) return blocked_by_16(shape);
+  return kernels::layout_of(
+      {kernels::dnnl_dims(shape), dnnl::memory::data_type::f32, dnnl::memory::format_tag::aBcd8b});
 }
 
 }  // namespace lockstep::testing

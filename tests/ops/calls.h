@@ -21,5 +21,7 @@ std::vector<Tensor> call(std::string_view op, const std::vector<Tensor>& inputs,
 
 // [N, C, H, W] with 16 channels side by side.
 Layout blocked_by_16(const Shape& shape);
+// As many channels side by side as oneDNN's own kernels have with the instruction set in use.
+Layout blocked_by_vectors(const Shape& shape);
 
 }  // namespace lockstep::testing

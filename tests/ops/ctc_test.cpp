@@ -43,6 +43,23 @@ TEST(Ctc, ALabelThatDoesNotFitHasInfiniteLossAndNoGradient) {
   EXPECT_EQ(autograd::gradient(logits).to_vector<float>(), std::vector<float>(6, 0.0f));
 }
 
+TEST(Ctc, ALogitThatIsNotANumberMakesItsSamplesGradientNaNAndNoOther) {
+  const Tensor logits = random_floats({4, 2, 3}, 1);
+  logits.data<float>()[3] = NAN;  // step 0 of sample 1
+  autograd::attach_grad(logits);
+  Tensor loss;
+  {
+    autograd::RecordScope record;
+    loss = ctc_loss(logits, Tensor::from(Labels{1, 2}, {2, 1}));
+  }
+  autograd::backward(loss);
+  EXPECT_TRUE(std::isfinite(loss.to_vector<float>()[0]));
+  EXPECT_TRUE(std::isnan(loss.to_vector<float>()[1]));
+  const std::vector<float> gradient = autograd::gradient(logits).to_vector<float>();
+  for (std::size_t i = 0; i < gradient.size(); ++i)
+    EXPECT_EQ(std::isnan(gradient[i]), i / 3 % 2 == 1) << i;
+}
+
 TEST(Ctc, NoStepsSayTheEmptyLabelOnly) {
   const Tensor labels = Tensor::from(Labels{-1, 1}, {2, 1});
   const std::vector<float> losses = ctc_loss(zeros({0, 2, 3}), labels).to_vector<float>();

@@ -181,6 +181,18 @@ TEST(TileFunctions, MayWriteOverTheirInputsAndTakeSingleValues) {
   EXPECT_EQ(a, std::vector<float>(37, 9.0f));
 }
 
+// As NumPy and PyTorch have it: what is left over lies below a whole quotient.
+TEST(Elementwise, FloorDivideByInfinityIsZeroOrMinusOne) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (DType dtype : {DType::float32, DType::float64}) {
+    const Tensor a = cast(Tensor::from(std::vector<double>{1, -1, 1, -1, 0, 7, -7}, {7}), dtype);
+    const Tensor b =
+        cast(Tensor::from(std::vector<double>{-inf, inf, inf, -inf, -inf, -2, -2}, {7}), dtype);
+    EXPECT_EQ(floor_divide(a, b).to_vector<double>(),
+              (std::vector<double>{-1, -1, 0, 0, 0, -4, 3}));
+  }
+}
+
 TEST(TileFunctions, ChooseAndCompareInNumbers) {
   const std::vector<float> a{1, 2, 3};
   const std::vector<float> b{3, 2, 1};

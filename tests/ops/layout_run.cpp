@@ -8,21 +8,16 @@
 #include "lockstep/ops/cpu/reorder.h"
 #include "lockstep/ops/dispatch.h"
 #include "tests/ops/calls.h"
+#include "tests/ops/guarded_buffer.h"
 
 namespace lockstep::testing {
 namespace {
 
-using Buffer = std::shared_ptr<Storage>;
-
-Buffer allocate(std::size_t bytes) {
-  return Storage::allocate(std::max<std::size_t>(bytes, 1), {});
-}
-
 void reorder(const TensorInfo& info, const Layout& from, std::byte* source, const Layout& to,
              std::byte* target) {
   const auto kernel = make_reorder(info, from, info, to);
-  const Buffer scratch = allocate(kernel->scratch_bytes);
-  kernel->run({std::span(&source, 1), std::span(&target, 1), scratch->data()});
+  const GuardedBuffer scratch(kernel->scratch_bytes);
+  kernel->run({std::span(&source, 1), std::span(&target, 1), scratch.data()});
 }
 
 }  // namespace
@@ -43,22 +38,24 @@ LayoutRun run_in_layouts(const OpDef& op, const std::vector<Tensor>& inputs, con
 
   LayoutRun run{
       kernel->name, kernel->input_layouts, kernel->output_layouts, kernel->scratch_bytes, {}};
-  std::vector<Buffer> buffers;
+  std::vector<GuardedBuffer> buffers;
   std::vector<std::byte*> from, to;
   for (std::size_t i = 0; i < in.size(); ++i) {
-    buffers.push_back(allocate(kernel->input_layouts[i].bytes(in[i])));
-    from.push_back(buffers.back()->data());
+    buffers.emplace_back(kernel->input_layouts[i].bytes(in[i]));
+    from.push_back(buffers.back().data());
     if (static_cast<int>(i) == options.mask_input)
       from.back() = inputs[i].raw();
     else
       reorder(in[i], {}, inputs[i].contiguous().raw(), kernel->input_layouts[i], from.back());
   }
   for (std::size_t i = 0; i < out.size(); ++i) {
-    buffers.push_back(allocate(kernel->output_layouts[i].bytes(out[i])));
-    to.push_back(buffers.back()->data());
+    buffers.emplace_back(kernel->output_layouts[i].bytes(out[i]));
+    to.push_back(buffers.back().data());
   }
-  const Buffer scratch = allocate(kernel->scratch_bytes);
-  kernel->run({from, to, scratch->data()});
+  buffers.emplace_back(kernel->scratch_bytes);
+  kernel->run({from, to, buffers.back().data()});
+  for (const GuardedBuffer& buffer : buffers)
+    check(buffer.intact(), "a kernel wrote outside of its buffers");
   run.outputs.resize(out.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (unused[i]) continue;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "lockstep/ops/cpu/loss.h"
@@ -40,9 +41,9 @@ std::vector<Tensor> naive_loss(const std::vector<Tensor>& in, double smoothing) 
     double most = logits[0], sum = 0.0, loss = 0.0;
     for (std::int64_t c = 0; c < classes; ++c) most = std::max(most, logits[c]);
     for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(logits[c] - most);
-    log_sums.push_back(most + std::log(sum));
+    log_sums.push_back(std::log(sum));
     for (std::int64_t c = 0; c < classes; ++c)
-      loss += target[static_cast<std::size_t>(c)] * (log_sums.back() - logits[c]);
+      loss += target[static_cast<std::size_t>(c)] * (log_sums.back() - (logits[c] - most));
     losses.push_back(loss);
   }
   return {Tensor::from(losses, rows), Tensor::from(log_sums, rows)};
@@ -57,9 +58,11 @@ std::vector<Tensor> naive_pull(const std::vector<Tensor>& in, double smoothing) 
     const Values target = target_of(in[2], static_cast<std::int64_t>(row), classes, smoothing);
     double mass = 0.0;
     for (double t : target) mass += t;
+    const double* logits = x.data() + row * target.size();
+    const double most = *std::max_element(logits, logits + target.size());
     for (std::size_t c = 0; c < target.size(); ++c) {
       const std::size_t at = row * target.size() + c;
-      out[at] = g[row] * (mass * std::exp(x[at] - log_sums[row]) - target[c]);
+      out[at] = g[row] * (mass * std::exp(x[at] - most - log_sums[row]) - target[c]);
     }
   }
   return {Tensor::from(out, in[1].shape())};

@@ -8,6 +8,7 @@
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/elementwise.h"
 #include "tests/message.h"
 
 namespace lockstep {
@@ -42,6 +43,16 @@ TEST(Loss, AnImpossibleClassThatIsNotTheLabelCostsNothing) {
   EXPECT_NEAR(softmax_cross_entropy(logits, labels({0})).item(), std::log(2.0), 1e-6);
   const Tensor dense = Tensor::from(std::vector<float>{0.5, 0, 0.5}, {1, 3});
   EXPECT_NEAR(softmax_cross_entropy(logits, dense).item(), std::log(2.0), 1e-6);
+}
+
+TEST(Loss, AnInfiniteLogitCostsNothingOrInfinitelyMuch) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (DType dtype : {DType::float32, DType::float64}) {
+    const Tensor logits = cast(Tensor::from(std::vector<double>{inf, inf, -inf, -inf}, {4}), dtype);
+    const Tensor targets = cast(Tensor::from(std::vector<double>{0, 1, 0, 1}, {4}), dtype);
+    EXPECT_EQ(sigmoid_cross_entropy(logits, targets).to_vector<double>(),
+              (std::vector<double>{inf, 0, 0, inf}));
+  }
 }
 
 TEST(Loss, DenseLabelsTakeTheLogitsDtype) {

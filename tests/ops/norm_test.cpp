@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/instruction_set.h"
 #include "tests/ops/calls.h"
 #include "tests/ops/layout_run.h"
 
@@ -141,6 +142,14 @@ TEST(InstanceNorm, RefusesAVector) {
             "instance_norm: x has shape [4], expected [N, C, ...]");
 }
 
+// Below AVX2 oneDNN has nothing but the reference for some of these, which gets plain values.
+void expect_follows(const Layout& layout, const Layout& blocked) {
+  const bool has_kernels = best_instruction_set() >= InstructionSet::avx2;
+  if (has_kernels || !layout.is_plain()) {
+    EXPECT_EQ(layout, blocked);
+  }
+}
+
 // x in blocks: y, dx and the mask follow it, and the results are those of plain layouts.
 void expect_blocked_equals_plain(const Shape& shape, bool relu) {
   const std::vector<AttrField> attrs{{"relu", relu}};
@@ -149,11 +158,11 @@ void expect_blocked_equals_plain(const Shape& shape, bool relu) {
   const Tensor gamma = random_floats(channels, 2, 0.5, 1.5);
   const Tensor beta = random_floats(channels, 3);
   const Tensor dy = random_floats(shape, 4);
-  const Layout blocked = blocked_by_16(shape);
+  const Layout blocked = testing::blocked_by_vectors(shape);
 
   testing::LayoutOptions options{.offered = {blocked}, .mask_output = relu ? 3 : -1};
   const LayoutRun y = run_in_layouts("batch_norm", {x, gamma, beta}, attrs, options);
-  EXPECT_EQ(y.output_layouts[0], blocked);
+  expect_follows(y.output_layouts[0], blocked);
   const auto expected = call("batch_norm", {x, gamma, beta}, attrs);
   for (std::size_t i = 0; i < 3; ++i) expect_near(y.outputs[i], expected[i], 1e-5);
 
@@ -167,7 +176,7 @@ void expect_blocked_equals_plain(const Shape& shape, bool relu) {
     options.mask_input = 5;
   }
   const LayoutRun dx = run_in_layouts("batch_norm_backward", inputs, attrs, options);
-  EXPECT_EQ(dx.output_layouts[0], blocked);
+  expect_follows(dx.output_layouts[0], blocked);
   const auto wanted = call("batch_norm_backward", plain, attrs);
   for (std::size_t i = 0; i < 3; ++i) expect_near(dx.outputs[i], wanted[i], 1e-4);
 }

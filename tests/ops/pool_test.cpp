@@ -271,13 +271,13 @@ TEST(BlockedMaxPool, KeepsNanAndMinusInfinity) {
 }
 
 TEST_F(PoolInLayouts, AverageAndItsGradientStayInTheLayoutOfTheirInput) {
-  const LayoutRun run = run_in_layouts(get_op("avg_pool"), {x_}, forward(),
-                                       {.offered = {blocked(large_, DType::float32, kTag)}});
-  EXPECT_EQ(run.output_layouts[0], blocked(small_, DType::float32, kTag));
+  const Layout large = blocked_by_vectors(large_), small = blocked_by_vectors(small_);
+  const LayoutRun run = run_in_layouts(get_op("avg_pool"), {x_}, forward(), {.offered = {large}});
+  EXPECT_EQ(run.output_layouts[0], small);
   EXPECT_EQ(run.outputs[0].to_vector<float>(), avg_pool(x_, {.kernel = {2}}).to_vector<float>());
-  const LayoutRun back = run_in_layouts(get_op("avg_pool_backward"), {dy_}, backward(),
-                                        {.offered = {blocked(small_, DType::float32, kTag)}});
-  EXPECT_EQ(back.output_layouts[0], blocked(large_, DType::float32, kTag));
+  const LayoutRun back =
+      run_in_layouts(get_op("avg_pool_backward"), {dy_}, backward(), {.offered = {small}});
+  EXPECT_EQ(back.output_layouts[0], large);
   EXPECT_EQ(back.outputs[0].to_vector<float>(),
             apply(get_op("avg_pool_backward"), std::vector{dy_}, backward())[0].to_vector<float>());
 }

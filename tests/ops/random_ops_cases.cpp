@@ -32,7 +32,7 @@ OpCase drawn(const std::string& op, const Shape& shape, DType dtype, const Attrs
 
 int unit_bits(DType dtype) {
   switch (dtype) {
-    case DType::float64: return 32;
+    case DType::float64: return 53;
     case DType::float32: return 24;
     case DType::float16: return 11;
     default: return 8;
@@ -41,6 +41,10 @@ int unit_bits(DType dtype) {
 
 double uniform_at(DType dtype, std::uint64_t i) {
   const int bits = unit_bits(dtype);
+  if (dtype == DType::float64) {
+    const std::uint64_t low = random_bits(kKey, 2 * i), high = random_bits(kKey, 2 * i + 1);
+    return -2.0 + 4.0 * std::ldexp(static_cast<double>((high << 32 | low) >> (64 - bits)), -bits);
+  }
   return -2.0 + 4.0 * std::ldexp(random_bits(kKey, i) >> (32 - bits), -bits);
 }
 

@@ -44,6 +44,20 @@ TEST(Random, ElementsAreThePhiloxWordsOfTheirKey) {
     ASSERT_EQ(values[i], unit_float(random_bits(key, i))) << i;
 }
 
+TEST(Random, Float64UniformsHaveAllTheirBits) {
+  const RandomScope scope(random_key(5));
+  const auto values = uniform({1000}, 0.0, 1.0, DType::float64).to_vector<double>();
+  std::uint64_t seen = 0;
+  for (double value : values) {
+    ASSERT_GE(value, 0.0);
+    ASSERT_LT(value, 1.0);
+    const double scaled = value * 0x1p53;
+    ASSERT_EQ(scaled, std::floor(scaled));
+    seen |= static_cast<std::uint64_t>(scaled);
+  }
+  EXPECT_EQ(seen, (std::uint64_t{1} << 53) - 1);
+}
+
 TEST(Random, NormalsAreBoxMullerPairs) {
   const RandomScope scope(random_key(5));
   const auto values = normal({2050}).to_vector<double>();

@@ -8,6 +8,9 @@
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/shape_ops.h"
+#include "lockstep/ops/sort.h"
 #include "tests/message.h"
 
 namespace lockstep {
@@ -116,6 +119,41 @@ TEST(Reduce, ProductGradientsSurviveZeros) {
   const auto product = [](const Tensor& x) { return prod(x); };
   EXPECT_EQ(gradient_at(doubles({2, 0, 5}, {3}), product), (std::vector<double>{0, 10, 0}));
   EXPECT_EQ(gradient_at(doubles({2, 0, 0}, {3}), product), (std::vector<double>{0, 0, 0}));
+}
+
+// d2(abc) / da db = c, whatever is zero.
+TEST(Reduce, SecondDerivativesOfAProductKnowZeros) {
+  for (const std::vector<double>& values :
+       {std::vector<double>{2, 3, 5}, {2, 0, 5}, {2, 0, 0}, {0, 0, 0}, {4, 0, 2, 0, 3}}) {
+    const auto n = static_cast<std::int64_t>(values.size());
+    const Tensor x = doubles(values, {n});
+    autograd::attach_grad(x);
+    Tensor first;
+    const autograd::RecordScope record;
+    first = autograd::grad({prod(x)}, {x}, {}, true)[0];
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Tensor row = autograd::grad({sum(slice_axis(first, 0, i, i + 1))}, {x}, {}, true)[0];
+      for (std::int64_t j = 0; j < n; ++j) {
+        double expected = i == j ? 0.0 : 1.0;
+        for (std::int64_t k = 0; k < n; ++k)
+          if (k != i && k != j) expected *= values[static_cast<std::size_t>(k)];
+        EXPECT_EQ(row.to_vector<double>()[static_cast<std::size_t>(j)], expected) << i << " " << j;
+      }
+    }
+  }
+}
+
+TEST(Reduce, ArgmaxFindsWhatTopkAndSortPutFirst) {
+  for (DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16}) {
+    const Tensor x = cast(doubles({1, kNan, 3, kNan}, {4}), dtype);
+    EXPECT_EQ(argmax(x).item(), 1.0);
+    EXPECT_EQ(topk(x, 3).second.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 3, 2}));
+    EXPECT_EQ(topk(x, 3, -1, false).second.to_vector<std::int64_t>(),
+              (std::vector<std::int64_t>{0, 2, 1}));
+    EXPECT_EQ(argsort(x, -1, true).to_vector<std::int64_t>(),
+              (std::vector<std::int64_t>{1, 3, 2, 0}));
+    EXPECT_EQ(argsort(x).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 2, 1, 3}));
+  }
 }
 
 TEST(Reduce, TheNormOfZeroHasGradientZero) {

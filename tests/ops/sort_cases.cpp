@@ -27,7 +27,7 @@ Tensors sorted(const Tensor& x, const Line& line) {
   Array positions(shape, DType::int64);
   const auto axis = static_cast<std::size_t>(line.axis);
   const auto before = [&](double a, double b) {
-    if (std::isnan(a) || std::isnan(b)) return std::isnan(b) && !std::isnan(a);
+    if (std::isnan(a) != std::isnan(b)) return std::isnan(line.descending ? a : b);
     return line.descending ? a > b : a < b;
   };
   Shape lines = x.shape();

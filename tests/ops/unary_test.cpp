@@ -114,6 +114,41 @@ TEST(Unary, NotANumberStaysNotANumber) {
   EXPECT_TRUE(std::isnan(clip(nan, 0, 1).to_vector<float>()[0]));
 }
 
+// As exact as anywhere, but for results below the smallest normal number, which may be 0.
+void expect_as_in_double(const char* name, Tensor (*run)(const Tensor&), double (*exact)(double),
+                         const std::vector<float>& at) {
+  const Tensor x = Tensor::from(at, {static_cast<std::int64_t>(at.size())});
+  const std::vector<float> got = run(x).to_vector<float>();
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const auto want = static_cast<float>(exact(static_cast<double>(at[i])));
+    if (std::isfinite(want))
+      EXPECT_NEAR(got[i], want, 1e-6 * std::abs(want) + 1.2e-38) << name << " of " << at[i];
+    else
+      EXPECT_TRUE(got[i] == want || (std::isnan(got[i]) && std::isnan(want)))
+          << name << " of " << at[i] << " is " << got[i];
+  }
+}
+
+TEST(Unary, SpecialValuesAreRight) {
+  std::vector<float> at{kInfinity, -kInfinity, std::nanf(""), -std::nanf("")};
+  for (float size :
+       {0.0f,  1e-45f, 1e-40f, 1.2e-38f, 1e-30f, 1e-10f, 1e-4f, 0.5f,  1.0f,  17.0f,  86.9f,
+        88.0f, 88.7f,  88.8f,  103.0f,   110.0f, 1e4f,   1e10f, 1e19f, 1e30f, 3.4e38f})
+    at.insert(at.end(), {size, -size});
+  for (const Accuracy& f : kAccuracies)
+    if (std::string_view(f.op) != "gelu" && std::string_view(f.op) != "gelu by tanh")
+      expect_as_in_double(f.op, f.run, f.exact, at);
+  const auto limits = [](double x) { return x > 0 ? x : std::isnan(x) ? x : -0.0; };
+  std::vector<float> far;
+  for (float x : at)
+    if (!(std::abs(x) < 30.0f)) far.push_back(x);
+  const auto gelu_at = [](const Tensor& x) { return gelu(x); };
+  const auto gelu_by_tanh = [](const Tensor& x) { return gelu(x, true); };
+  far.erase(far.begin() + 1);  // -inf * 0 is NaN, as in PyTorch
+  expect_as_in_double("gelu", gelu_at, limits, far);
+  expect_as_in_double("gelu by tanh", gelu_by_tanh, limits, far);
+}
+
 TEST(Unary, SinesOfLargeAnglesAreRight) {
   const std::vector<float> angles{1e5f, -3e7f, 1.0f, 1e30f};
   const auto got = sin(Tensor::from(angles, {4})).to_vector<float>();

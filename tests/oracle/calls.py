@@ -1,30 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of the ops that PyTorch shares: what Lockstep is asked, and torch's way to say it."""
+"""Random calls of ops, and of functions that are composed of them."""
 
 import dataclasses
 import random
-from typing import Callable, List
+from typing import List
 
-import torch
-import torch.nn.functional as F
+from values import Input
 
 
 @dataclasses.dataclass
 class Call:
     op: str
     attrs: dict
-    inputs: List[torch.Tensor]
-    torch_function: Callable  # of the inputs; a tensor or a list, None where it has no counterpart
+    inputs: List[Input]
     tolerance: float = 1.0  # a factor
 
 
 class Draw:
-    """Random shapes, values and attributes of one seed and dtype."""
+    """Random shapes, values and attributes of one seed."""
 
-    def __init__(self, seed, dtype):
+    def __init__(self, seed):
         self.random = random.Random(seed)
-        self.generator = torch.Generator().manual_seed(self.random.getrandbits(60))
-        self.dtype = dtype
 
     def size(self, low=1, high=6):
         return self.random.randint(low, high)
@@ -39,12 +35,20 @@ class Draw:
     def flag(self):
         return self.random.random() < 0.5
 
-    def tensor(self, shape, low=-2.0, high=2.0):
-        unit = torch.rand(list(shape), generator=self.generator, dtype=torch.float64)
-        return (low + (high - low) * unit).to(self.dtype)
+    def chance(self, p):
+        return self.random.random() < p
 
-    def indices(self, shape, below):
-        return torch.randint(0, below, list(shape), generator=self.generator)
+    def seed(self):
+        return self.random.getrandbits(40)
+
+    def tensor(self, shape, low=-2.0, high=2.0, kind="float"):
+        return Input(list(shape), low, high, kind, self.seed())
+
+    def indices(self, shape, below, low=0):
+        return Input(list(shape), low, below - 1, "int", self.seed())
+
+    def mask(self, shape, kind="bool"):
+        return Input(list(shape), -4.0, 2.0, kind, self.seed())
 
     def axis(self, shape):
         return self.random.randrange(-len(shape), len(shape))
@@ -60,98 +64,82 @@ class Draw:
 
 
 UNARY = {
-    "negative": (torch.neg, -3, 3),
-    "exp": (torch.exp, -3, 3),
-    "expm1": (torch.expm1, -1, 1),
-    "log": (torch.log, 0.1, 5),
-    "log1p": (torch.log1p, -0.5, 3),
-    "sqrt": (torch.sqrt, 0.1, 5),
-    "rsqrt": (torch.rsqrt, 0.1, 5),
-    "square": (torch.square, -3, 3),
-    "reciprocal": (torch.reciprocal, 0.2, 3),
-    "abs": (torch.abs, -3, 3),
-    "sign": (torch.sign, -3, 3),
-    "floor": (torch.floor, -5, 5),
-    "ceil": (torch.ceil, -5, 5),
-    "round": (torch.round, -5, 5),
-    "erf": (torch.erf, -3, 3),
-    "sin": (torch.sin, -10, 10),
-    "cos": (torch.cos, -10, 10),
-    "tanh": (torch.tanh, -4, 4),
-    "sigmoid": (torch.sigmoid, -8, 8),
-    "softplus": (F.softplus, -8, 8),
-    "relu": (torch.relu, -3, 3),
-    "selu": (F.selu, -3, 3),
-    "silu": (F.silu, -5, 5),
+    "negative": (-3, 3),
+    "exp": (-3, 3),
+    "expm1": (-1, 1),
+    "log": (0.1, 5),
+    "log1p": (-0.5, 3),
+    "sqrt": (0.1, 5),
+    "rsqrt": (0.1, 5),
+    "square": (-3, 3),
+    "reciprocal": (0.2, 3),
+    "abs": (-3, 3),
+    "sign": (-3, 3),
+    "floor": (-5, 5),
+    "ceil": (-5, 5),
+    "round": (-5, 5),
+    "erf": (-3, 3),
+    "sin": (-10, 10),
+    "cos": (-10, 10),
+    "tanh": (-4, 4),
+    "sigmoid": (-8, 8),
+    "softplus": (-8, 8),
+    "relu": (-3, 3),
+    "selu": (-3, 3),
+    "silu": (-5, 5),
+    "stop_gradient": (-2, 2),
 }
 
 
 def unary(name):
-    function, low, high = UNARY[name]
-
-    def make(d):
-        return Call(name, {}, [d.tensor(d.shape(), low, high)], function)
-
-    return make
+    return lambda d: Call(name, {}, [d.tensor(d.shape(), *UNARY[name])])
 
 
 def gelu(d):
-    approximate = d.flag()
-    mode = "tanh" if approximate else "none"
-    x = d.tensor(d.shape(), -4, 4)
-    return Call("gelu", {"approximate": approximate}, [x], lambda x: F.gelu(x, approximate=mode))
+    return Call("gelu", {"approximate": d.flag()}, [d.tensor(d.shape(), -4, 4)])
 
 
 def leaky_relu(d):
-    slope = d.random.uniform(0, 0.5)
-    x = d.tensor(d.shape())
-    return Call("leaky_relu", {"slope": slope}, [x], lambda x: F.leaky_relu(x, slope))
+    return Call("leaky_relu", {"slope": d.random.uniform(0, 0.5)}, [d.tensor(d.shape())])
 
 
 def elu(d):
-    alpha = d.random.uniform(0.5, 2)
-    return Call("elu", {"alpha": alpha}, [d.tensor(d.shape())], lambda x: F.elu(x, alpha))
+    return Call("elu", {"alpha": d.random.uniform(0.5, 2)}, [d.tensor(d.shape())])
 
 
 def hard_sigmoid(d):
-    x = d.tensor(d.shape(), -5, 5)
-    attrs = {"alpha": 0.3, "beta": 0.4}
-    return Call("hard_sigmoid", attrs, [x], lambda x: torch.clamp(0.3 * x + 0.4, 0, 1))
+    return Call("hard_sigmoid", {"alpha": 0.3, "beta": 0.4}, [d.tensor(d.shape(), -5, 5)])
 
 
 def clip(d):
     low, high = sorted(d.random.uniform(-2, 2) for _ in range(2))
-    x = d.tensor(d.shape())
-    return Call("clip", {"low": low, "high": high}, [x], lambda x: torch.clamp(x, low, high))
+    return Call("clip", {"low": low, "high": high}, [d.tensor(d.shape())])
 
 
 BINARY = {
-    "add": (torch.add, -2, 2),
-    "subtract": (torch.sub, -2, 2),
-    "multiply": (torch.mul, -2, 2),
-    "divide": (torch.div, 0.3, 3),
-    "floor_divide": (lambda a, b: torch.div(a, b, rounding_mode="floor"), 0.3, 9),
-    "remainder": (torch.remainder, -3, 3),
-    "power": (torch.pow, 0.3, 2),
-    "maximum": (torch.maximum, -2, 2),
-    "minimum": (torch.minimum, -2, 2),
-    "equal": (torch.eq, -2, 2),
-    "not_equal": (torch.ne, -2, 2),
-    "less": (torch.lt, -2, 2),
-    "less_equal": (torch.le, -2, 2),
-    "greater": (torch.gt, -2, 2),
-    "greater_equal": (torch.ge, -2, 2),
+    "add": (-2, 2),
+    "subtract": (-2, 2),
+    "multiply": (-2, 2),
+    "divide": (0.3, 3),
+    "floor_divide": (0.3, 9),
+    "remainder": (-3, 3),
+    "power": (0.3, 2),
+    "maximum": (-2, 2),
+    "minimum": (-2, 2),
+    "equal": (-2, 2),
+    "not_equal": (-2, 2),
+    "less": (-2, 2),
+    "less_equal": (-2, 2),
+    "greater": (-2, 2),
+    "greater_equal": (-2, 2),
 }
 
-
 def binary(name):
-    function, low, high = BINARY[name]
-
     def make(d):
         shape = d.shape()
         shapes = [shape, d.broadcast(shape)]
         d.random.shuffle(shapes)
-        return Call(name, {}, [d.tensor(s, low, high) for s in shapes], function)
+        return Call(name, {}, [d.tensor(s, *BINARY[name]) for s in shapes])
 
     return make
 
@@ -159,45 +147,31 @@ def binary(name):
 def logical(name):
     def make(d):
         shape = d.shape()
-        inputs = [d.tensor(s) > 0 for s in (shape, d.broadcast(shape))]
-        return Call(name, {}, inputs, getattr(torch, name))
+        return Call(name, {}, [d.mask(s) for s in (shape, d.broadcast(shape))])
 
     return make
 
 
+def logical_not(d):
+    return Call("logical_not", {}, [d.mask(d.shape())])
+
+
 def where(d):
     shape = d.shape()
-    condition = d.tensor(d.broadcast(shape)) > 0
-    return Call("where", {}, [condition, d.tensor(shape), d.tensor(d.broadcast(shape))], torch.where)
+    inputs = [d.mask(d.broadcast(shape)), d.tensor(shape), d.tensor(d.broadcast(shape))]
+    return Call("where", {}, inputs)
 
 
 def reduction(name):
     def make(d):
         shape = d.shape(1, 4)
-        axes, keep = d.axes(shape), d.flag()
-        attrs = {"axes": axes, "keepdims": keep}
+        attrs = {"axes": d.axes(shape), "keepdims": d.flag()}
         if name == "var":
             attrs["ddof"] = d.size(0, 1)
             shape = [max(s, 2) for s in shape]
         if name == "norm":
             attrs["ord"] = d.size(1, 2)
-
-        def prod(x):
-            for axis in reversed(axes):
-                x = x.prod(axis, keepdim=keep)
-            return x
-
-        functions = {
-            "sum": lambda x: x.sum(axes, keepdim=keep),
-            "mean": lambda x: x.mean(axes, keepdim=keep),
-            "prod": prod,
-            "max": lambda x: x.amax(axes, keepdim=keep),
-            "min": lambda x: x.amin(axes, keepdim=keep),
-            "var": lambda x: torch.var(x, axes, unbiased=attrs["ddof"] == 1, keepdim=keep),
-            "norm": lambda x: torch.linalg.vector_norm(x, attrs["ord"], axes, keepdim=keep),
-            "logsumexp": lambda x: torch.logsumexp(x, axes, keepdim=keep),
-        }
-        return Call(name, attrs, [d.tensor(shape, 0.2, 2)], functions[name])
+        return Call(name, attrs, [d.tensor(shape, 0.2, 2)])
 
     return make
 
@@ -205,23 +179,14 @@ def reduction(name):
 def arg_reduction(name):
     def make(d):
         x = d.tensor(d.shape(1, 4))
-        axis, keep = d.axis(x.shape), d.flag()
-        function = getattr(torch, name)
-        return Call(name, {"axis": axis, "keepdims": keep}, [x], lambda x: function(x, axis, keep))
+        return Call(name, {"axis": d.axis(x.shape), "keepdims": d.flag()}, [x])
 
     return make
 
 
 def cumsum(d):
     x = d.tensor(d.shape(1, 4))
-    axis, reverse = d.axis(x.shape), d.flag()
-
-    def function(x):
-        if not reverse:
-            return x.cumsum(axis)
-        return x.flip(axis).cumsum(axis).flip(axis)
-
-    return Call("cumsum", {"axis": axis, "reverse": reverse}, [x], function)
+    return Call("cumsum", {"axis": d.axis(x.shape), "reverse": d.flag()}, [x])
 
 
 def matmul(d):
@@ -230,24 +195,23 @@ def matmul(d):
     ta, tb = d.flag(), d.flag()
     a = d.tensor(lead + ([k, m] if ta else [m, k]))
     b = d.tensor(d.broadcast(lead) + ([n, k] if tb else [k, n]))
+    return Call("matmul", {"transpose_a": ta, "transpose_b": tb}, [a, b])
 
-    def function(a, b):
-        return torch.matmul(a.mT if ta else a, b.mT if tb else b)
 
-    return Call("matmul", {"transpose_a": ta, "transpose_b": tb}, [a, b], function)
+def numel(shape):
+    total = 1
+    for n in shape:
+        total *= n
+    return total
 
 
 def dense(d):
     flatten = d.flag()
     x = d.tensor(d.shape(2, 4))
-    features = x[0].numel() if flatten else x.shape[-1]
+    features = numel(x.shape[1:]) if flatten else x.shape[-1]
     units = d.size(1, 20)
     inputs = [x, d.tensor([units, features])] + ([d.tensor([units])] if d.flag() else [])
-
-    def function(x, weight, bias=None):
-        return F.linear(x.flatten(1) if flatten else x, weight, bias)
-
-    return Call("dense", {"flatten": flatten}, inputs, function)
+    return Call("dense", {"flatten": flatten}, inputs)
 
 
 def window(d, rank):
@@ -264,7 +228,10 @@ def conv(rank):
         attrs = window(d, rank)
         groups = attrs["groups"]
         kernel = [d.size(1, 3) for _ in range(rank)]
-        spatial = [d.size(5, 9 if rank < 3 else 6) for _ in range(rank)]
+        spatial = [
+            max(d.size(3, 8 if rank < 3 else 5), dilation * (k - 1) + 1)
+            for k, dilation in zip(kernel, attrs["dilation"])
+        ]
         channels, filters = groups * d.size(1, 3), groups * d.size(1, 3)
         inputs = [
             d.tensor([d.size(1, 3), channels] + spatial),
@@ -272,8 +239,7 @@ def conv(rank):
         ]
         if d.flag():
             inputs.append(d.tensor([filters]))
-        torch_conv = [F.conv1d, F.conv2d, F.conv3d][rank - 1]
-        return Call("conv", attrs, inputs, lambda *x: torch_conv(*x, **attrs))
+        return Call("conv", attrs, inputs)
 
     return make
 
@@ -293,9 +259,7 @@ def conv_transpose(rank):
         ]
         if d.flag():
             inputs.append(d.tensor([filters]))
-        functions = [F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d]
-        function = functions[rank - 1]
-        return Call("conv_transpose", attrs, inputs, lambda *x: function(*x, **attrs))
+        return Call("conv_transpose", attrs, inputs)
 
     return make
 
@@ -309,12 +273,10 @@ def pool(name, rank):
             "padding": [d.size(0, k // 2) for k in kernel],
             "ceil_mode": d.flag(),
         }
-        x = d.tensor(d.shape(2, 2, 4) + [d.size(4, 8) for _ in range(rank)])
-        keywords = {k: v for k, v in attrs.items() if k != "kernel"}
         if name == "avg_pool":
-            attrs["count_include_pad"] = keywords["count_include_pad"] = d.flag()
-        function = getattr(F, f"{name}{rank}d")
-        return Call(name, attrs, [x], lambda x: [function(x, kernel, **keywords)])
+            attrs["count_include_pad"] = d.flag()
+        x = d.tensor(d.shape(2, 2, 4) + [d.size(4, 8) for _ in range(rank)])
+        return Call(name, attrs, [x])
 
     return make
 
@@ -323,208 +285,156 @@ def adaptive_avg_pool(rank):
     def make(d):
         size = [d.size(1, 4) for _ in range(rank)]
         x = d.tensor(d.shape(2, 2, 4) + [d.size(4, 8) for _ in range(rank)])
-        function = getattr(F, f"adaptive_avg_pool{rank}d")
-        return Call("adaptive_avg_pool", {"output_size": size}, [x], lambda x: function(x, size))
+        return Call("adaptive_avg_pool", {"output_size": size}, [x])
 
     return make
 
 
-def global_pool(name, function):
-    def make(d):
-        x = d.tensor(d.shape(3, 5, 5))
-        axes = list(range(2, x.dim()))
-        return Call(name, {}, [x], lambda x: [function(x, axes, keepdim=True)])
-
-    return make
+def global_pool(name):
+    return lambda d: Call(name, {}, [d.tensor(d.shape(3, 5, 5))])
 
 
 def batch_norm(d):
     x = d.tensor([d.size(2, 4), d.size(1, 5)] + d.shape(0, 3, 5))
-
-    def function(x, gamma, beta):
-        axes = [a for a in range(x.dim()) if a != 1]
-        y = F.batch_norm(x, None, None, gamma, beta, training=True, eps=1e-4)
-        return [y, x.mean(axes), x.var(axes, unbiased=False)]
-
-    inputs = [x, d.tensor([x.shape[1]]), d.tensor([x.shape[1]])]
-    return Call("batch_norm", {"epsilon": 1e-4}, inputs, function, tolerance=10)
+    c = [x.shape[1]]
+    return Call("batch_norm", {"epsilon": 1e-4}, [x, d.tensor(c), d.tensor(c)], tolerance=10)
 
 
 def batch_norm_inference(d):
     x = d.tensor([d.size(1, 4), d.size(1, 5)] + d.shape(0, 3, 5))
     c = [x.shape[1]]
-
-    def function(x, *of_channels):
-        shape = [-1] + [1] * (x.dim() - 2)
-        gamma, beta, mean, var = (t.reshape(shape) for t in of_channels)
-        return (x - mean) / torch.sqrt(var + 1e-4) * gamma + beta
-
     inputs = [x, d.tensor(c), d.tensor(c), d.tensor(c), d.tensor(c, 0.5, 2)]
-    return Call("batch_norm_inference", {"epsilon": 1e-4}, inputs, function)
+    return Call("batch_norm_inference", {"epsilon": 1e-4}, inputs)
 
 
 def layer_norm(d):
     x = d.tensor(d.shape(1, 3) + [d.size(2, 40)])
     n = [x.shape[-1]]
-
-    def function(x, gamma, beta):
-        return [F.layer_norm(x, n, gamma, beta, eps=1e-4)]
-
-    return Call("layer_norm", {"epsilon": 1e-4}, [x, d.tensor(n), d.tensor(n)], function, 10)
+    return Call("layer_norm", {"epsilon": 1e-4}, [x, d.tensor(n), d.tensor(n)], tolerance=10)
 
 
 def group_norm(d):
     groups = d.size(1, 3)
     c = [groups * d.size(1, 3)]
     x = d.tensor([d.size(1, 3)] + c + d.shape(1, 3) + [2])
-
-    def function(x, gamma, beta):
-        return [F.group_norm(x, groups, gamma, beta, eps=1e-3)]
-
     attrs = {"groups": groups, "epsilon": 1e-3}
-    return Call("group_norm", attrs, [x, d.tensor(c), d.tensor(c)], function, 10)
+    return Call("group_norm", attrs, [x, d.tensor(c), d.tensor(c)], tolerance=10)
 
 
 def instance_norm(d):
     c = [d.size(1, 4)]
     x = d.tensor([d.size(1, 3)] + c + d.shape(1, 2) + [3])
-
-    def function(x, gamma, beta):
-        return [F.instance_norm(x, None, None, gamma, beta, eps=1e-3)]
-
-    return Call("instance_norm", {"epsilon": 1e-3}, [x, d.tensor(c), d.tensor(c)], function, 10)
+    return Call("instance_norm", {"epsilon": 1e-3}, [x, d.tensor(c), d.tensor(c)], tolerance=10)
 
 
 def softmax(name):
     def make(d):
         x = d.tensor(d.shape(1, 4, 20), -5, 5)
-        axis = d.axis(x.shape)
-        return Call(name, {"axis": axis}, [x], lambda x: getattr(torch, name)(x, axis))
+        return Call(name, {"axis": d.axis(x.shape)}, [x])
 
     return make
 
 
 def softmax_cross_entropy(d):
     x = d.tensor(d.shape(0, 2) + [d.size(2, 12)], -4, 4)
-    classes = x.shape[-1]
     smoothing = d.random.choice([0.0, 0.1])
-    dense = d.flag()
-    if dense:
-        labels = torch.softmax(d.tensor(x.shape), -1)
+    if d.flag():
+        labels = d.tensor(x.shape, kind="simplex")
     else:
-        labels = d.indices(x.shape[:-1], classes)
-
-    def function(x, labels):
-        target = labels if dense else F.one_hot(labels, classes).to(x.dtype)
-        target = (1 - smoothing) * target + smoothing / classes
-        return [-(target * torch.log_softmax(x, -1)).sum(-1)]
-
-    return Call("softmax_cross_entropy", {"smoothing": smoothing}, [x, labels], function)
+        labels = d.indices(x.shape[:-1], x.shape[-1])
+    return Call("softmax_cross_entropy", {"smoothing": smoothing}, [x, labels])
 
 
 def sigmoid_cross_entropy(d):
     x = d.tensor(d.shape(), -6, 6)
-    labels = d.tensor(x.shape, 0, 1)
-
-    def function(x, labels):
-        return [F.binary_cross_entropy_with_logits(x, labels, reduction="none")]
-
-    return Call("sigmoid_cross_entropy", {}, [x, labels], function)
+    return Call("sigmoid_cross_entropy", {}, [x, d.tensor(x.shape, 0, 1)])
 
 
 def ctc_loss(d):
     classes, longest = d.size(2, 7), d.size(1, 4)
     x = d.tensor([d.size(2 * longest, 12), d.size(1, 4), classes], -3, 3)
     blank = d.random.choice([0, classes - 1])
-    labels = d.indices([x.shape[1], longest], classes - 1) + (1 if blank == 0 else 0)
-    counts = d.indices([x.shape[1]], longest + 1)
-    steps = d.indices([x.shape[1]], x.shape[0] - 2 * longest + 1) + 2 * longest
-    marked = labels.masked_fill(torch.arange(longest) >= counts[:, None], -1)
-
-    def function(x, marked, steps):
-        logs = torch.log_softmax(x, -1)
-        return [F.ctc_loss(logs, labels, steps, counts, blank=blank, reduction="none")]
-
-    return Call("ctc_loss", {"blank": blank}, [x, marked, steps], function)
+    first = 1 if blank == 0 else 0
+    marked = d.indices([x.shape[1], longest], classes - 1 + first, first)
+    marked.kind = "marked"
+    steps = d.indices([x.shape[1]], x.shape[0] + 1, 2 * longest)
+    return Call("ctc_loss", {"blank": blank}, [x, marked, steps])
 
 
 def embedding(d):
     table = d.tensor([d.size(2, 9), d.size(1, 9)])
-    indices = d.indices(d.shape(0, 3), table.shape[0])
-    return Call("embedding", {}, [indices, table], F.embedding)
+    return Call("embedding", {}, [d.indices(d.shape(0, 3), table.shape[0]), table])
 
 
 def take(d):
     x = d.tensor(d.shape(1, 3))
     axis = d.axis(x.shape)
-    indices = d.indices(d.shape(1, 1), x.shape[axis])
-    return Call("take", {"axis": axis}, [x, indices], lambda x, i: x.index_select(axis, i))
+    return Call("take", {"axis": axis}, [x, d.indices(d.shape(1, 1), x.shape[axis])])
+
+
+def along_axis(d):
+    """A tensor, an axis of it, and a shape that differs along that alone."""
+    x = d.tensor(d.shape(1, 3))
+    axis = d.axis(x.shape)
+    shape = list(x.shape)
+    shape[axis] = d.size(1, 5)
+    return x, axis, shape
 
 
 def gather(d):
-    x = d.tensor(d.shape(1, 3))
-    axis = d.axis(x.shape)
-    shape = list(x.shape)
-    shape[axis] = d.size(1, 5)
-    index = d.indices(shape, x.shape[axis])
-    return Call("gather", {"axis": axis}, [x, index], lambda x, i: x.gather(axis, i))
+    x, axis, shape = along_axis(d)
+    return Call("gather", {"axis": axis}, [x, d.indices(shape, x.shape[axis])])
 
 
 def pick(d):
-    x = d.tensor(d.shape(1, 3))
-    axis = d.axis(x.shape)
-    shape = list(x.shape)
+    x, axis, shape = along_axis(d)
     del shape[axis]
-    index = d.indices(shape, x.shape[axis])
-
-    def function(x, i):
-        return x.gather(axis, i.unsqueeze(axis)).squeeze(axis)
-
-    return Call("pick", {"axis": axis}, [x, index], function)
+    return Call("pick", {"axis": axis}, [x, d.indices(shape, x.shape[axis])])
 
 
 def scatter_add(d):
-    x = d.tensor(d.shape(1, 3))
-    axis = d.axis(x.shape)
-    shape = list(x.shape)
-    shape[axis] = d.size(1, 5)
+    x, axis, shape = along_axis(d)
     index = d.indices(shape, x.shape[axis])
-    inputs = [x, index, d.tensor(shape)]
-    return Call("scatter_add", {"axis": axis}, inputs, lambda x, i, u: x.scatter_add(axis, i, u))
+    return Call("scatter_add", {"axis": axis}, [x, index, d.tensor(shape)])
 
 
 def one_hot(d):
     depth = d.size(2, 6)
-    indices = d.indices(d.shape(), depth)
-
-    def function(i):
-        return F.one_hot(i, depth).to(torch.float32)
-
-    return Call("one_hot", {"depth": depth}, [indices], function)
+    return Call("one_hot", {"depth": depth}, [d.indices(d.shape(), depth)])
 
 
 def reshape(d):
     x = d.tensor(d.shape(1, 4))
-    return Call("reshape", {"shape": [-1, x.shape[0]]}, [x], lambda x: x.reshape(-1, x.shape[0]))
+    return Call("reshape", {"shape": [-1, x.shape[0]]}, [x])
 
 
 def transpose(d):
     x = d.tensor(d.shape(1, 4))
-    axes = list(range(x.dim()))
+    axes = list(range(len(x.shape)))
     d.random.shuffle(axes)
-    return Call("transpose", {"axes": axes}, [x], lambda x: x.permute(axes))
+    return Call("transpose", {"axes": axes}, [x])
 
 
 def expand(d):
     shape = d.shape(1, 4)
-    x = d.tensor(d.broadcast(shape))
-    return Call("expand", {"shape": shape}, [x], lambda x: x.expand(shape))
+    return Call("expand", {"shape": shape}, [d.tensor(d.broadcast(shape))])
+
+
+def expand_dims(d):
+    x = d.tensor(d.shape(0, 3))
+    return Call("expand_dims", {"axis": d.size(0, len(x.shape))}, [x])
+
+
+def squeeze(d):
+    shape = d.shape(1, 3)
+    axis = d.size(0, len(shape) - 1)
+    shape[axis] = 1
+    return Call("squeeze", {"axes": [axis]}, [d.tensor(shape)])
 
 
 def flip(d):
     x = d.tensor(d.shape(1, 4))
-    axes = d.axes(x.shape)
-    return Call("flip", {"axes": axes}, [x], lambda x: x.flip(axes))
+    return Call("flip", {"axes": d.axes(x.shape)}, [x])
 
 
 def slice_(d):
@@ -532,8 +442,7 @@ def slice_(d):
     begin = [d.size(0, n - 1) for n in x.shape]
     end = [d.size(b + 1, n) for b, n in zip(begin, x.shape)]
     step = [d.size(1, 2) for _ in begin]
-    where = tuple(slice(*t) for t in zip(begin, end, step))
-    return Call("slice", {"begin": begin, "end": end, "step": step}, [x], lambda x: x[where])
+    return Call("slice", {"begin": begin, "end": end, "step": step}, [x])
 
 
 def concat(d):
@@ -544,7 +453,7 @@ def concat(d):
         part = list(shape)
         part[axis] = d.size(1, 5)
         parts.append(d.tensor(part))
-    return Call("concat", {"axis": axis}, parts, lambda *x: torch.cat(x, axis))
+    return Call("concat", {"axis": axis}, parts)
 
 
 def split(d):
@@ -552,82 +461,54 @@ def split(d):
     axis = d.axis(shape)
     sizes = [d.size(1, 4) for _ in range(d.size(1, 4))]
     shape[axis] = sum(sizes)
-    attrs = {"sizes": sizes, "axis": axis}
-    return Call("split", attrs, [d.tensor(shape)], lambda x: list(torch.split(x, sizes, axis)))
+    return Call("split", {"sizes": sizes, "axis": axis}, [d.tensor(shape)])
 
 
 def pad(d):
     mode = d.random.choice(["constant", "edge", "reflect"])
     x = d.tensor([d.size(1, 3), d.size(1, 3), d.size(4, 6), d.size(4, 6)])
-    inner = [d.size(0, 3) for _ in range(4)]  # torch: last axis first
-    widths = [0, 0, 0, 0] + inner[2:] + inner[:2]
+    widths = [0, 0, 0, 0] + [d.size(0, 3) for _ in range(4)]
     value = 0.5 if mode == "constant" else 0.0
-    torch_mode = {"edge": "replicate"}.get(mode, mode)
-
-    def function(x):
-        return F.pad(x, inner, torch_mode, value)
-
-    return Call("pad", {"mode": mode, "widths": widths, "value": value}, [x], function)
+    return Call("pad", {"mode": mode, "widths": widths, "value": value}, [x])
 
 
 def tile(d):
     x = d.tensor(d.shape(1, 3))
-    repeats = [d.size(1, 3) for _ in x.shape]
-    return Call("tile", {"repeats": repeats}, [x], lambda x: x.repeat(repeats))
+    return Call("tile", {"repeats": [d.size(1, 3) for _ in x.shape]}, [x])
 
 
 def repeat(d):
     x = d.tensor(d.shape(1, 3))
-    axis, count = d.axis(x.shape), d.size(1, 3)
-    attrs = {"repeats": count, "axis": axis}
-    return Call("repeat", attrs, [x], lambda x: x.repeat_interleave(count, axis))
+    return Call("repeat", {"repeats": d.size(1, 3), "axis": d.axis(x.shape)}, [x])
 
 
 def sort(name):
     def make(d):
         x = d.tensor(d.shape(1, 3, 30))
-        axis, descending = d.axis(x.shape), d.flag()
-        part = ["sort", "argsort"].index(name)
-        attrs = {"axis": axis, "descending": descending}
-        return Call(name, attrs, [x], lambda x: torch.sort(x, axis, descending)[part])
+        return Call(name, {"axis": d.axis(x.shape), "descending": d.flag()}, [x])
 
     return make
 
 
 def topk(d):
     x = d.tensor(d.shape(1, 3, 30))
-    axis, largest = d.axis(x.shape), d.flag()
+    axis = d.axis(x.shape)
     k = d.size(1, x.shape[axis])
-    attrs = {"axis": axis, "largest": largest, "k": k}
-    return Call("topk", attrs, [x], lambda x: list(torch.topk(x, k, axis, largest)))
+    return Call("topk", {"axis": axis, "largest": d.flag(), "k": k}, [x])
 
 
 def attention(d):
     batch, heads, size = d.size(1, 2), d.size(1, 3), d.size(1, 20)
     rows = d.size(1, 9)
     columns = rows + d.size(0, 4)
-    causal = d.flag()
     kind = d.random.choice(["none", "bool", "float"])
     inputs = [d.tensor([batch, heads, n, size]) for n in (rows, columns, columns)]
+    shape = d.broadcast([batch, heads, rows, columns])
     if kind == "bool":
-        mask = d.tensor(d.broadcast([batch, heads, rows, columns]) or [1]) > -1
-        mask[..., 0] = True
-        inputs.append(mask)
+        inputs.append(d.mask(shape or [1], "mask"))
     if kind == "float":
-        inputs.append(d.tensor(d.broadcast([batch, heads, rows, columns])))
-
-    def function(q, k, v, mask=None):
-        scores = q @ k.mT / size**0.5
-        if mask is not None and mask.dtype == torch.bool:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        elif mask is not None:
-            scores = scores + mask
-        if causal:
-            seen = torch.ones(rows, columns, dtype=torch.bool).tril(columns - rows)
-            scores = scores.masked_fill(~seen, float("-inf"))
-        return [(torch.softmax(scores, -1) @ v).transpose(1, 2)]
-
-    return Call("attention", {"causal": causal}, inputs, function)
+        inputs.append(d.tensor(shape))
+    return Call("attention", {"causal": d.flag()}, inputs)
 
 
 def rnn(mode):
@@ -638,20 +519,70 @@ def rnn(mode):
         gates = {"lstm": 4, "gru": 3}.get(mode, 1) * hidden
         state = [layers * directions, x.shape[1], hidden]
         inputs = [x] + [d.tensor(state) for _ in range(2 if mode == "lstm" else 1)]
-        first_weight = len(inputs)
         for layer in range(layers):
             size = hidden * directions if layer else x.shape[2]
             for _ in range(directions):
                 for shape in ([gates, size], [gates, hidden], [gates], [gates]):
                     inputs.append(d.tensor(shape, -0.5, 0.5))
+        return Call("rnn", {"mode": mode, "bidirectional": both}, inputs, tolerance=5)
 
-        def function(x, *rest):
-            states, weights = rest[: first_weight - 1], rest[first_weight - 1 :]
-            start = states if mode == "lstm" else states[0]
-            return getattr(torch, mode)(x, start, weights, True, layers, 0.0, True, both, False)
+    return make
 
-        attrs = {"mode": mode, "bidirectional": both}
-        return Call("rnn", attrs, inputs, function, tolerance=5)
+
+def cast(d):
+    dtype = d.random.choice(["float32", "float64", "int64", "int32", "bool"])
+    return Call("cast", {"dtype": dtype}, [d.tensor(d.shape(), -9, 9)])
+
+
+def arange(d):
+    start, step = d.size(-5, 5), d.random.choice([-2, -1, 1, 3])
+    return Call("arange", {"start": start, "stop": start + step * d.size(1, 40), "step": step}, [])
+
+
+def linspace(d):
+    attrs = {"start": d.size(-5, 5), "stop": d.size(-5, 5), "count": d.size(2, 40)}
+    return Call("linspace", attrs, [])
+
+
+def eye(d):
+    return Call("eye", {"rows": d.size(), "columns": d.size(), "diagonal": d.size(-2, 2)}, [])
+
+
+def full(d):
+    return Call("full", {"shape": d.shape(), "value": d.random.uniform(-2, 2)}, [])
+
+
+def ravel_index(d):
+    dims, shape = d.shape(1, 3), d.shape(1, 2)
+    return Call("ravel_index", {"dims": dims}, [d.indices(shape, n) for n in dims])
+
+
+def sgd_momentum_update(d):
+    shape = d.shape(1, 2)
+    attrs = {"momentum": 0.9, "decay": d.random.choice([0.0, 0.01]), "scale": 1.0}
+    inputs = [d.tensor(shape) for _ in range(3)] + [d.tensor([], 0.01, 0.5)]
+    for x in inputs:
+        x.kind = "weight"
+    return Call("sgd_momentum_update", attrs, inputs)
+
+
+def key(d):
+    return d.indices([3], 1000)
+
+
+def dropout(d):
+    attrs = {"p": d.random.uniform(0.1, 0.9), "use": d.size()}
+    return Call("dropout", attrs, [d.tensor(d.shape()), key(d)])
+
+
+def drawn(name):
+    def make(d):
+        attrs = {"shape": d.shape(), "use": d.size()}
+        if name == "randint":
+            attrs |= {"low": -5, "high": d.size(0, 9)}
+        if name == "permutation":
+            attrs = {"n": d.size(1, 40), "use": d.size()}
+        return Call(name, attrs, [key(d)])
 
     return make
 
@@ -679,13 +610,17 @@ def calls():
     for name in ("softmax", "log_softmax"):
         table[name] = softmax(name)
     table["slice"] = slice_
-    table["global_avg_pool"] = global_pool("global_avg_pool", torch.mean)
-    table["global_max_pool"] = global_pool("global_max_pool", torch.amax)
+    for name in ("uniform", "normal", "bernoulli", "randint", "permutation"):
+        table[name] = drawn(name)
+    for name in ("global_avg_pool", "global_max_pool"):
+        table[name] = global_pool(name)
     for function in (
-        gelu, leaky_relu, elu, hard_sigmoid, clip, where, cumsum, matmul, dense, batch_norm,
-        batch_norm_inference, layer_norm, group_norm, instance_norm, softmax_cross_entropy,
-        sigmoid_cross_entropy, ctc_loss, embedding, take, gather, pick, scatter_add, one_hot,
-        reshape, transpose, expand, flip, concat, split, pad, tile, repeat, topk, attention,
+        gelu, leaky_relu, elu, hard_sigmoid, clip, logical_not, where, cumsum, matmul, dense,
+        batch_norm, batch_norm_inference, layer_norm, group_norm, instance_norm,
+        softmax_cross_entropy, sigmoid_cross_entropy, ctc_loss, embedding, take, gather, pick,
+        scatter_add, one_hot, reshape, transpose, expand, expand_dims, squeeze, flip, concat, split,
+        pad, tile, repeat, topk, attention, cast, arange, linspace, eye, full, ravel_index,
+        sgd_momentum_update, dropout,
     ):  # fmt: skip
         table[function.__name__] = function
     return table

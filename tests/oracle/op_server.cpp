@@ -1,143 +1,187 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs ops for a test in another language. One JSON object a line on standard input:
-//   {"op": "conv", "attrs": {"groups": 2}, "inputs": [{"dtype", "shape", "data"}, ...],
-//    "output_grads": [null | {...}, ...]}
-// and one a line back: {"outputs": [...], "gradients": [null | {...}, ...]}, or {"error": "..."}.
-// {"list": true} is answered with every op's name and default attributes. Functions that are
-// composed of ops can be asked for by name, too; "rnn" takes x, hidden, cell for an lstm, then four
-// weights for each layer and direction.
+// Runs ops and small programs for a test in another language. Requests on standard input and
+// answers on standard output are frames: the length of a JSON text (uint32, little-endian), the
+// text, and the elements of the tensors that it describes, float64 where they are floating and
+// int64 elsewhere.
+//   {"command": "list"}                   every op's name and default attributes, and the ways
+//   {"command": "seen"}                   {"ops": [...]}: which have run
+//   {"command": "infer", "case": ...}     {"nodes": [[{"dtype", "shape"}, ...], ...]}
+//   {"command": "run", "case": ..., "ways": [...]} and the inputs' elements: for each way
+//       {"begin": name}, then {"way": name, "tensors": [null | {"dtype", "shape"}, ...]} with
+//       elements or {"error": ...}; then {"done": true}
+//   {"command": "conv" | "pool", "seed": n}  a random geometry
+// A case is described in case.h.
+#include <cstring>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "lockstep/autograd/autograd.h"
+#include "lockstep/graph/trace.h"
 #include "lockstep/ops/catalogue.h"
-#include "lockstep/ops/dispatch.h"
-#include "lockstep/ops/norm.h"
-#include "lockstep/ops/pool.h"
-#include "lockstep/ops/rnn.h"
+#include "lockstep/ops/instruction_set.h"
+#include "tests/ops/random_geometry.h"
+#include "tests/oracle/ways.h"
 
-namespace lockstep {
+namespace lockstep::testing {
 namespace {
 
 using nlohmann::json;
 
-Tensor read_tensor(const json& value) {
-  const Shape shape(value.at("shape").get<std::vector<std::int64_t>>());
-  const Tensor exact = Tensor::from(value.at("data").get<std::vector<double>>(), shape);
-  const Tensor result = Tensor::empty(shape, dtype_from_name(value.at("dtype").get<std::string>()));
+void write_frame(const json& text, const std::string& elements = {}) {
+  const std::string bytes = text.dump();
+  const auto length = static_cast<std::uint32_t>(bytes.size());
+  std::cout.write(reinterpret_cast<const char*>(&length), sizeof length);
+  std::cout << bytes << elements << std::flush;
+}
+
+bool read_frame(json& text) {
+  std::uint32_t length = 0;
+  if (!std::cin.read(reinterpret_cast<char*>(&length), sizeof length)) return false;
+  std::string bytes(length, '\0');
+  std::cin.read(bytes.data(), length);
+  text = json::parse(bytes);
+  return true;
+}
+
+template <class T>
+Tensor read_elements(const TensorInfo& info) {
+  std::vector<T> elements(static_cast<std::size_t>(info.shape.numel()));
+  std::cin.read(reinterpret_cast<char*>(elements.data()),
+                static_cast<std::streamsize>(elements.size() * sizeof(T)));
+  const Tensor exact = Tensor::from(elements, info.shape);
+  const Tensor result = Tensor::empty(info.shape, info.dtype);
   result.assign(exact);
   return result;
 }
 
-json write_tensor(const Tensor& tensor) {
-  if (!tensor.defined()) return nullptr;
-  return {{"dtype", name_of(tensor.dtype())},
-          {"shape", tensor.shape().vector()},
-          {"data", tensor.to_vector<double>()}};
+Tensor read_tensor(const TensorInfo& info) {
+  return is_floating(info.dtype) ? read_elements<double>(info) : read_elements<std::int64_t>(info);
 }
 
-AttrValue read_attribute(const json& value) {
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number_integer()) return value.get<std::int64_t>();
-  if (value.is_number()) return value.get<double>();
-  if (value.is_string()) return value.get<std::string>();
-  return value.get<Ints>();
+template <class T>
+void append_elements(std::string& bytes, const std::vector<T>& elements) {
+  bytes.append(reinterpret_cast<const char*>(elements.data()), elements.size() * sizeof(T));
 }
 
-Attrs read_attributes(const OpDef& op, const json& values) {
-  if (op.schema.make == nullptr) return {};
-  std::vector<AttrField> fields;
-  for (const auto& [name, value] : values.items()) fields.push_back({name, read_attribute(value)});
-  return op.schema.make(op.name, fields);
+json describe(const TensorInfo& info) {
+  return {{"dtype", name_of(info.dtype)}, {"shape", info.shape.vector()}};
 }
 
-json write_tensors(const std::vector<Tensor>& tensors) {
+void write_tensors(std::string_view way, const Tensors& tensors) {
   json list = json::array();
-  for (const Tensor& tensor : tensors) list.push_back(write_tensor(tensor));
-  return list;
-}
-
-std::vector<Tensor> run_rnn(const std::vector<Tensor>& inputs, const json& attrs) {
-  const RnnOptions options{attrs.at("mode").get<std::string>(), attrs.at("bidirectional")};
-  const bool lstm = options.mode == "lstm";
-  std::vector<RnnWeights> weights;
-  for (std::size_t i = lstm ? 3 : 2; i + 3 < inputs.size(); i += 4)
-    weights.push_back({inputs[i], inputs[i + 1], inputs[i + 2], inputs[i + 3]});
-  const RnnResult result = rnn(inputs[0], weights, options, inputs[1], lstm ? inputs[2] : Tensor());
-  if (!lstm) return {result.y, result.hidden};
-  return {result.y, result.hidden, result.cell};
-}
-
-std::vector<Tensor> call(const std::string& name, const std::vector<Tensor>& inputs,
-                         const json& attrs) {
-  if (name == "rnn") return run_rnn(inputs, attrs);
-  if (name == "group_norm")
-    return {group_norm(inputs.at(0), inputs.at(1), inputs.at(2), attrs.at("groups").get<int>(),
-                       attrs.at("epsilon").get<double>())};
-  if (name == "instance_norm")
-    return {
-        instance_norm(inputs.at(0), inputs.at(1), inputs.at(2), attrs.at("epsilon").get<double>())};
-  if (name == "global_avg_pool") return {global_avg_pool(inputs.at(0))};
-  if (name == "global_max_pool") return {global_max_pool(inputs.at(0))};
-  const OpDef& op = get_op(name);
-  return apply(op, inputs, read_attributes(op, attrs));
-}
-
-json run(const json& request) {
-  std::vector<Tensor> inputs;
-  for (const json& input : request.at("inputs")) {
-    inputs.push_back(read_tensor(input));
-    if (is_floating(inputs.back().dtype())) autograd::attach_grad(inputs.back());
+  std::string elements;
+  for (const Tensor& tensor : tensors) {
+    list.push_back(tensor.defined() ? describe(tensor.info()) : json());
+    if (!tensor.defined()) continue;
+    if (is_floating(tensor.dtype()))
+      append_elements(elements, tensor.to_vector<double>());
+    else
+      append_elements(elements, tensor.to_vector<std::int64_t>());
   }
-  std::vector<Tensor> outputs;
-  {
-    autograd::RecordScope record;
-    outputs =
-        call(request.at("op").get<std::string>(), inputs, request.value("attrs", json::object()));
-  }
-  json answer{{"outputs", write_tensors(outputs)}};
-  std::vector<Tensor> heads;
-  std::vector<Tensor> grads;
-  const json given = request.value("output_grads", json::array());
-  for (std::size_t i = 0; i < given.size() && i < outputs.size(); ++i) {
-    if (given[i].is_null() || !autograd::requires_grad(outputs[i])) continue;
-    heads.push_back(outputs[i]);
-    grads.push_back(read_tensor(given[i]));
-  }
-  if (!heads.empty()) autograd::backward(heads, grads);
-  std::vector<Tensor> gradients;
-  for (const Tensor& input : inputs) gradients.push_back(autograd::gradient(input));
-  answer["gradients"] = write_tensors(gradients);
-  return answer;
+  write_frame({{"way", way}, {"tensors", list}}, elements);
 }
 
-json list_ops() {
-  json list = json::object();
+void run_way(const Way& way, const Case& c, const Tensors& inputs) {
+  write_frame({{"begin", way.name}});
+  try {
+    write_tensors(way.name, way.run(c, inputs));
+  } catch (const std::exception& error) {
+    write_frame({{"way", way.name}, {"error", error.what()}});
+  }
+}
+
+void run(const json& request) {
+  const Case c(request.at("case"));
+  Tensors inputs;
+  for (const TensorInfo& info : c.infos) inputs.push_back(read_tensor(info));
+  const auto names = request.at("ways").get<std::vector<std::string>>();
+  for (const Way& way : all_ways())
+    if (std::find(names.begin(), names.end(), way.name) != names.end()) run_way(way, c, inputs);
+  write_frame({{"done", true}});
+}
+
+json list() {
+  json ops = json::object();
   for (const OpDef* op : all_ops()) {
     json defaults = json::object();
     if (op->schema.defaults != nullptr)
       for (const AttrField& field : op->schema.defaults())
         defaults[field.name] = to_string(field.value);
-    list[std::string(op->name)] = defaults;
+    ops[std::string(op->name)] = defaults;
   }
-  return list;
+  json ways = json::array();
+  for (const Way& way : all_ways()) ways.push_back(way.name);
+  return {{"ops", ops}, {"ways", ways}};
 }
 
-json answer(const std::string& line) {
+json infer(const Case& c) {
+  json nodes = json::array();
+  trace(
+      [&](const Tensors& inputs) {
+        for (const Tensors& results : c.results(inputs)) {
+          nodes.push_back(json::array());
+          for (const Tensor& result : results) nodes.back().push_back(describe(result.info()));
+        }
+        return inputs;
+      },
+      c.infos);
+  return {{"nodes", nodes}};
+}
+
+json window(const SpatialList& kernel, const SpatialList& stride, const SpatialList& padding) {
+  return {{"kernel", kernel}, {"stride", stride}, {"padding", padding}};
+}
+
+json draw_conv(std::uint64_t seed) {
+  Dice dice(seed);
+  const ConvGeometry g = random_conv(dice, 1000000);
+  json text = window(g.kernel, g.stride, g.padding);
+  text.update({{"batch", g.batch},
+               {"groups", g.groups},
+               {"input", g.input},
+               {"in_channels", g.in_channels},
+               {"out_channels", g.out_channels},
+               {"dilation", g.dilation}});
+  return text;
+}
+
+json draw_pool(std::uint64_t seed) {
+  Dice dice(seed);
+  const PoolGeometry g = random_pool(dice);
+  json text = window(g.kernel, g.stride, g.padding);
+  text.update({{"batch", g.batch},
+               {"channels", g.channels},
+               {"input", g.input},
+               {"ceil_mode", g.ceil_mode},
+               {"count_include_pad", g.count_include_pad}});
+  return text;
+}
+
+json answer(const json& request) {
+  const std::string command = request.at("command");
+  if (command == "list") return list();
+  if (command == "seen") return {{"ops", seen_ops()}};
+  if (command == "infer") return infer(Case(request.at("case")));
+  if (command == "conv") return draw_conv(request.at("seed"));
+  if (command == "pool") return draw_pool(request.at("seed"));
+  throw InvalidArgument("op_server: there is no command '{}'", command);
+}
+
+void serve(const json& request) {
+  if (request.at("command") == "run") return run(request);
   try {
-    const json request = json::parse(line);
-    return request.contains("list") ? list_ops() : run(request);
+    write_frame(answer(request));
   } catch (const std::exception& error) {
-    return {{"error", error.what()}};
+    write_frame({{"error", error.what()}});
   }
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::testing
 
 int main() {
-  for (std::string line; std::getline(std::cin, line);)
-    std::cout << lockstep::answer(line).dump() << std::endl;
+  std::ios::sync_with_stdio(false);
+  lockstep::limit_instruction_set(lockstep::best_instruction_set());  // LOCKSTEP_ISA
+  for (nlohmann::json request; lockstep::testing::read_frame(request);)
+    lockstep::testing::serve(request);
 }

@@ -1,80 +1,110 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs Lockstep's ops in a process of their own, for tests that have torch tensors."""
+"""Runs Lockstep's ops in a process of their own, for tests that have arrays. op_server.cpp has the
+protocol."""
 
 import json
 import os
 import pathlib
+import select
+import struct
 import subprocess
 
-import torch
+import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-DTYPES = {
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "int64": torch.int64,
-    "int32": torch.int32,
-    "int8": torch.int8,
-    "uint8": torch.uint8,
-    "bool": torch.bool,
-}
 # What the server offers besides the catalogue.
 FUNCTIONS = {"rnn", "group_norm", "instance_norm", "global_avg_pool", "global_max_pool"}
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
-
-
-def encode(tensor):
-    if tensor is None:
-        return None
-    data = tensor.detach().to(torch.float64).reshape(-1).tolist()
-    return {"dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "data": data}
-
-
-def decode(value):
-    if value is None:
-        return None
-    data = [float("nan") if v is None else v for v in value["data"]]
-    tensor = torch.tensor(data, dtype=torch.float64).reshape(value["shape"])
-    return tensor.to(DTYPES[value["dtype"]])
 
 
 class OpError(Exception):
     pass
 
 
+class ServerDied(Exception):
+    """In the middle of a request; the message says how, `way` what it was running."""
+
+    way = ""
+
+
+def is_floating(dtype):
+    return "float" in dtype
+
+
 class OpServer:
-    def __init__(self):
+    def __init__(self, deadline=300.0):
         program = os.environ.get("LOCKSTEP_OP_SERVER", str(ROOT / "build/bin/op_server"))
+        self.deadline = deadline
         self.process = subprocess.Popen(
-            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
         )
 
+    def names(self):
+        return set(self.ask({"command": "list"})["ops"]) | FUNCTIONS
+
     def ask(self, request):
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise OpError(f"the server died (exit {self.process.wait()}) on {request}")
-        answer = json.loads(line)
+        self._send(request)
+        answer = self._receive()
         if "error" in answer:
             raise OpError(answer["error"])
         return answer
 
-    def names(self):
-        return set(self.ask({"list": True})) | FUNCTIONS
+    def run(self, case, inputs, ways):
+        """For each way (name, [array or None, ...]) or (name, OpError)."""
+        elements = b"".join(numpy.ascontiguousarray(x).tobytes() for x in inputs)
+        self._send({"command": "run", "case": case, "ways": list(ways)}, elements)
+        way = ""
+        try:
+            while True:
+                answer = self._receive()
+                if "done" in answer:
+                    return
+                if "begin" in answer:
+                    way = answer["begin"]
+                elif "error" in answer:
+                    yield way, OpError(answer["error"])
+                else:
+                    yield way, [self._array(t) for t in answer["tensors"]]
+        except ServerDied as death:
+            death.way = way
+            raise
 
-    def run(self, op, attrs, inputs, output_grads):
-        """Outputs, and the gradients of the inputs (None where there is none)."""
-        answer = self.ask(
-            {
-                "op": op,
-                "attrs": attrs,
-                "inputs": [encode(x) for x in inputs],
-                "output_grads": [encode(g) for g in output_grads],
-            }
-        )
-        return [decode(y) for y in answer["outputs"]], [decode(g) for g in answer["gradients"]]
+    def _array(self, tensor):
+        if tensor is None:
+            return None
+        dtype = numpy.dtype(numpy.float64 if is_floating(tensor["dtype"]) else numpy.int64)
+        count = int(numpy.prod(tensor["shape"], dtype=numpy.int64))
+        values = numpy.frombuffer(self._read(count * dtype.itemsize), dtype)
+        return values.reshape(tensor["shape"])
+
+    def _send(self, request, elements=b""):
+        text = json.dumps(request).encode()
+        try:
+            view = memoryview(struct.pack("<I", len(text)) + text + elements)
+            while view:
+                view = view[self.process.stdin.write(view) :]
+        except OSError:
+            self._fail()
+
+    def _receive(self):
+        (length,) = struct.unpack("<I", self._read(4))
+        return json.loads(self._read(length))
+
+    def _read(self, count):
+        data = b""
+        while len(data) < count:
+            if not select.select([self.process.stdout], [], [], self.deadline)[0]:
+                self.process.kill()
+                self.process.wait()
+                raise ServerDied(f"no answer in {self.deadline:.0f} s")
+            part = self.process.stdout.read(count - len(data))
+            if not part:
+                self._fail()
+            data += part
+        return data
+
+    def _fail(self):
+        status = self.process.wait(timeout=self.deadline)
+        raise ServerDied(f"signal {-status}" if status < 0 else f"exit status {status}")
 
     def close(self):
         self.process.stdin.close()

@@ -76,7 +76,7 @@ class Recipes : public ::testing::TestWithParam<std::string> {
     label_ = dump_.read("label");
     net_ = train::find_recipe(GetParam()).net_without_dropout();
     net_->initialize();
-    step_ = train::trace_step(*net_, train::recipe_loss, {data_.info(), label_.info()});
+    step_ = train::trace_step(*net_, train::recipe_loss(), {data_.info(), label_.info()});
     for (const auto& [name, parameter] : net_->parameters())
       if (parameter.options().trainable)
         parameter.set_data(dump_.read("weight." + pytorch_name(name)));
@@ -135,7 +135,7 @@ TEST_P(Recipes, GivePyTorchsLossAndGradientsOnTheTapeInFloat64) {
   Tensor loss;
   {
     const autograd::RecordScope record;
-    loss = mean(train::recipe_loss((*net_)(data), label_));
+    loss = mean(train::recipe_loss()((*net_)(data), label_));
   }
   autograd::backward(loss);
   expect_loss(loss, kDoubleTolerance);

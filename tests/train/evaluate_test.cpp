@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "lockstep/data/loader.h"
 #include "tests/message.h"
 #include "tests/train/small_run.h"
@@ -11,6 +13,7 @@ namespace lockstep::train {
 namespace {
 
 using testing::cross_entropy;
+using testing::kClasses;
 using testing::message_of;
 using testing::small_images;
 using testing::small_net;
@@ -125,6 +128,20 @@ TEST(Evaluate, LabelsThatAreNoClassesHaveNoAccuracy) {
                          }).run(*points);
   EXPECT_FALSE(got.has_accuracy);
   EXPECT_GT(got.loss, 0.0);
+}
+
+TEST(Evaluate, ANetOfNaNHasALossOfNaN) {
+  const nn::BlockPtr plain = nn::sequential(nn::conv2d(6, {3, 3}), nn::relu(), nn::dense(kClasses));
+  const nn::BlockPtr wide = nn::sequential(nn::dense(16), nn::relu(), nn::dense(kClasses));
+  for (const nn::BlockPtr& net : {small_net(), plain, wide}) {
+    net->initialize(nn::init::fan_in(), 3);
+    net->complete_shapes({{{1, 1, 8, 8}, DType::float32, {}}});
+    const nn::Parameter first = net->parameters().front().parameter;
+    first.set_data(Tensor::full(first.data().shape(), std::nan("")));
+    EXPECT_TRUE(std::isnan(Evaluator(net, cross_entropy())
+                               .run(*small_images(9), {.transform = data::to_tensor()})
+                               .loss));
+  }
 }
 
 TEST(Evaluate, SaysWhatItCannotDo) {

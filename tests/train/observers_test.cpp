@@ -117,9 +117,9 @@ TEST(Observers, AFullDiskEndsTheRecordAndNotTheTraining) {
   })};
   const FitResult result = run_in(run, options, small_images(100));
   EXPECT_EQ(result.steps, 8);
-  ASSERT_EQ(result.warnings.size(), 1U);
+  ASSERT_EQ(testing::other_warnings(result).size(), 1U);
   EXPECT_EQ(
-      result.warnings[0],
+      testing::other_warnings(result)[0],
       run.metrics_path() + ": cannot write: File too large; metrics are not recorded any more");
   EXPECT_EQ(observe::read_metrics(run.metrics_path()).size(), 1U);
 }

@@ -39,12 +39,11 @@ void run_steps(StepEngine& engine, std::int64_t first, std::int64_t end) {
   }
 }
 
-State train(kvstore::Exchange& exchange, const State* before, std::int64_t first,
-            std::int64_t end) {
+State train(kvstore::Mode& mode, const State* before, std::int64_t first, std::int64_t end) {
   const nn::BlockPtr net = testing::small_net();
   net->initialize(nn::init::fan_in(), 3);
   EngineOptions options{.shards = kShards, .seed = 3};
-  options.exchange = &exchange;
+  options.mode = &mode;
   options.bucket_bytes = 256;
   StepEngine engine(net, testing::cross_entropy(), optim::sgd({.momentum = 0.9}),
                     data::infos_of(shard_batch(0, 0)), options);
@@ -69,8 +68,8 @@ State run(int workers, const char* compression, const State* before, std::int64_
   testing::as_ranks(workers, [&](comm::Communicator& communicator) {
     kvstore::AllReduceOptions options;
     options.compression = kvstore::parse_compression(compression);
-    const auto exchange = kvstore::allreduce_exchange(communicator, options);
-    states[static_cast<std::size_t>(communicator.rank())] = train(*exchange, before, first, end);
+    const auto mode = kvstore::allreduce_mode(communicator, options);
+    states[static_cast<std::size_t>(communicator.rank())] = train(*mode, before, first, end);
   });
   for (const State& state : states) EXPECT_EQ(state.sha256, states[0].sha256);
   return states[0];
@@ -148,8 +147,8 @@ TEST(Residuals, ThatLackAParameterAreRefused) {
   comm::Communicator communicator(group.connect(0));
   kvstore::AllReduceOptions options;
   options.compression = kvstore::parse_compression("1bit");
-  const auto exchange = kvstore::allreduce_exchange(communicator, options);
-  EXPECT_EQ(message_of<Corrupt>([&] { train(*exchange, &before, 1, 1); }),
+  const auto mode = kvstore::allreduce_mode(communicator, options);
+  EXPECT_EQ(message_of<Corrupt>([&] { train(*mode, &before, 1, 1); }),
             "train: the checkpoint has no residual0/" + name);
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/comm/errors.h"
+#include "tests/kvstore/fake_group.h"
 #include "tests/message.h"
 
 namespace lockstep::train {
@@ -12,14 +13,9 @@ namespace {
 using testing::message_of;
 
 // This worker, and one that says what it is told to say.
-class Pair final : public kvstore::Exchange {
+class Pair final : public testing::FakeGroup {
  public:
-  explicit Pair(std::string other) : other_(std::move(other)) {}
-  int rank() const override { return 0; }
-  int workers() const override { return 2; }
-  bool waits_for_links() const override { return false; }
-  void sum(std::span<const Node>, std::int64_t, std::size_t, std::span<float>) override {}
-  void gather(std::span<const float>, std::int64_t, std::span<float>) override {}
+  explicit Pair(std::string other) : FakeGroup(0, 2), other_(std::move(other)) {}
   std::vector<std::string> share(const std::string& own) override { return {own, other_}; }
 
  private:

@@ -36,17 +36,20 @@ inline data::Transform augmentation() {
       {data::random_crop(8, 8, 1), data::random_flip_left_right(), data::to_tensor()});
 }
 
-inline train::LossFunction cross_entropy() {
-  return [loss = nn::SoftmaxCrossEntropyLoss()](const Tensor& output, const Tensor& label) {
-    return loss(output, label);
-  };
-}
+inline train::LossFunction cross_entropy() { return nn::SoftmaxCrossEntropyLoss(); }
 
 inline train::Trainer small_trainer(nn::BlockPtr net, int threads = 1, double rate = 0.05) {
   return {std::move(net),
           cross_entropy(),
           optim::sgd({.learning_rate = rate, .momentum = 0.9}),
           {.global_batch = 24, .shards = 8, .threads = threads, .seed = 3}};
+}
+
+// Without the one that shards of 3 samples are few for a batch norm.
+inline std::vector<std::string> other_warnings(const train::FitResult& result) {
+  std::vector<std::string> warnings = result.warnings;
+  std::erase_if(warnings, [](const std::string& line) { return line.starts_with("batch norm"); });
+  return warnings;
 }
 
 // 100 samples, 4 steps an epoch.

@@ -19,10 +19,10 @@ std::vector<FitResult> fit_workers(int workers, const Change& change) {
   std::vector<FitResult> results(static_cast<std::size_t>(workers));
   testing::as_ranks(workers, [&](comm::Communicator& communicator) {
     const int rank = communicator.rank();
-    const auto exchange = kvstore::allreduce_exchange(communicator);
+    const auto mode = kvstore::allreduce_mode(communicator);
     Trainer trainer(testing::small_net(), testing::cross_entropy(),
                     optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
-                    {.global_batch = 24, .shards = 8, .seed = 3, .exchange = exchange.get()});
+                    {.global_batch = 24, .shards = 8, .seed = 3, .mode = mode.get()});
     FitOptions options = testing::small_fit(3);
     change(rank, options);
     results[static_cast<std::size_t>(rank)] = trainer.fit(testing::small_images(100), options);
@@ -64,12 +64,12 @@ std::vector<std::string> messages_of_step(const char* compression, double scale)
   testing::as_ranks(2, [&](comm::Communicator& communicator) {
     kvstore::AllReduceOptions options;
     options.compression = kvstore::parse_compression(compression);
-    const auto exchange = kvstore::allreduce_exchange(communicator, options);
+    const auto mode = kvstore::allreduce_mode(communicator, options);
     const auto loss = [scale](const Tensor& output, const Tensor& label) {
       return testing::cross_entropy()(output, label) * scale;
     };
     Trainer trainer(testing::small_net(), loss, optim::sgd({.learning_rate = 1e-9}),
-                    {.global_batch = 24, .shards = 8, .exchange = exchange.get()});
+                    {.global_batch = 24, .shards = 8, .mode = mode.get()});
     FitOptions fit = testing::small_fit();
     fit.epochs = 0;
     fit.steps = 1;
@@ -97,10 +97,10 @@ TEST(TrainerWorkers, AreToldThatAGradientIsTooLargeForFp16) {
 
 TEST(TrainerWorkers, NeedAShardEach) {
   testing::as_ranks(3, [](comm::Communicator& communicator) {
-    const auto exchange = kvstore::allreduce_exchange(communicator);
+    const auto mode = kvstore::allreduce_mode(communicator);
     EXPECT_EQ(message_of<InvalidArgument>([&] {
                 Trainer(testing::small_net(), testing::cross_entropy(), optim::sgd({}),
-                        {.global_batch = 24, .shards = 2, .exchange = exchange.get()});
+                        {.global_batch = 24, .shards = 2, .mode = mode.get()});
               }),
               "train: 3 workers cannot share 2 shards: each needs one");
   });

@@ -15,6 +15,12 @@ class TapeNode;
 
 namespace lockstep {
 
+// What attach_grad made a leaf.
+struct TapeLeaf {
+  TensorInfo info;
+  bool symbolic = false;  // it stands for a graph value
+};
+
 // Where a tensor's gradient goes: back to the node that made the tensor or, without a node, into
 // the leaf that this entry is.
 struct TapeEntry {
@@ -22,6 +28,8 @@ struct TapeEntry {
   std::size_t output = 0;
   autograd::GradMode mode = autograd::GradMode::write;
   Tensor gradient = {};
+  bool flat = false;  // a step function of what came before: its derivative is zero
+  std::unique_ptr<TapeLeaf> leaf = nullptr;
 };
 
 }  // namespace lockstep
@@ -38,6 +46,7 @@ struct TapeRecord {
   std::vector<Tensor> inputs = {};
   std::vector<Edge> edges = {};      // one for each input, null where no gradient is wanted
   std::vector<Tensor> outputs = {};  // without history: a node that held itself would never die
+  bool flat = false;                 // nothing goes back; edges tell which leaves get zeros
 };
 
 // One recorded call.
@@ -64,19 +73,27 @@ class TapeNode {
   std::size_t output_count_;
 };
 
-// While it lives, recording is on or off, the mode and the interceptors left as they are.
+// `paused`: what is computed has no history, for a tracer either. `off`: nobody has asked.
+enum class Recording : std::uint8_t { off, on, paused };
+
+// While it lives, recording is as told, the mode and the interceptors left as they are.
 class RecordingFlag {
  public:
-  explicit RecordingFlag(bool on);
+  explicit RecordingFlag(Recording state);
   ~RecordingFlag();
   RecordingFlag(const RecordingFlag&) = delete;
   RecordingFlag& operator=(const RecordingFlag&) = delete;
 
  private:
-  bool saved_;
+  Recording saved_;
 };
 
-bool wants_gradient(std::span<const Tensor> inputs);
+bool is_paused();
+// Whether the tape knows where one of them came from.
+bool has_history(std::span<const Tensor> inputs);
+// The same value behind a handle that the tape does not know. Unlike detach() it leaves what a
+// tracer knows.
+Tensor without_entry(const Tensor& x);
 // Makes a node of the call and the outputs its results.
 void record_call(TapeRecord record, std::span<const Tensor> outputs);
 // The same memory as `x` behind a node of its own that passes gradients on to x.

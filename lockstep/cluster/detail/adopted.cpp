@@ -34,14 +34,20 @@ std::vector<pid_t> all_processes() {
   return found;
 }
 
-// 0 when it is gone.
-pid_t parent_of(pid_t process) {
+// A letter, a space, the parent's number; empty when it is gone.
+std::string state_and_parent(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line;
   std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');  // after it: a letter, the parent
-  if (name_end == std::string::npos || name_end + 4 >= line.size()) return 0;
-  return static_cast<pid_t>(std::atoi(line.c_str() + name_end + 4));
+  const std::size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 >= line.size()) return {};
+  return line.substr(name_end + 2);
+}
+
+// 0 when it is gone.
+pid_t parent_of(pid_t process) {
+  const std::string line = state_and_parent(process);
+  return line.empty() ? 0 : static_cast<pid_t>(std::atoi(line.c_str() + 2));
 }
 
 std::vector<pid_t> children_beside(const std::vector<pid_t>& known) {
@@ -68,6 +74,13 @@ bool kill_marked(const std::string& mark) {
 }  // namespace
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+bool is_stopped(pid_t process) { return state_and_parent(process).starts_with('T'); }
+
+bool is_gone(pid_t process) {
+  const std::string state = state_and_parent(process);
+  return state.empty() || state.starts_with('Z') || state.starts_with('X');
+}
 
 void reap_adopted(const std::vector<pid_t>& known) {
   while (true) {

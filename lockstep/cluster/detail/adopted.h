@@ -12,6 +12,12 @@ namespace lockstep::cluster::detail {
 // from now on they fall to this process, and not to init.
 void adopt_orphans();
 
+// By a signal, not by a debugger.
+bool is_stopped(pid_t process);
+
+// Not there, or ended and never waited for.
+bool is_gone(pid_t process);
+
 // Takes the exit status of those that have ended, and of nobody in `known`.
 void reap_adopted(const std::vector<pid_t>& known);
 

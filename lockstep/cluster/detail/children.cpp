@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -60,6 +61,7 @@ void set_streams(const ChildOptions& options, const comm::Socket& out, const com
   if (::getppid() != parent) ::_exit(127);  // gone before that
   ::setpgid(0, 0);  // the terminal's Ctrl-C comes to the launcher alone, which passes it on
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGXFSZ, SIG_DFL);
   set_streams(options, out, err);
   for (const std::string& setting : options.environment) {
     const std::size_t equals = setting.find('=');
@@ -94,44 +96,72 @@ Children::~Children() {
   signal(SIGKILL);
   for (const Child& child : children_)
     if (child.running) {
-      keeper_.remove(child.pid);
+      reaper_.remove(child.pid);
       ::waitpid(child.pid, nullptr, 0);
     }
-  end_adopted({keeper_.pid()});
+  end_adopted({reaper_.pid()});
 }
 
 std::vector<pid_t> Children::own_pids() const {
-  std::vector<pid_t> pids{keeper_.pid()};
+  std::vector<pid_t> pids{reaper_.pid()};
   for (const Child& child : children_)
     if (child.running) pids.push_back(child.pid);
   return pids;
 }
 
 void Children::start(ChildOptions options) {
-  options.environment.push_back(keeper_.setting());
+  for (std::string& setting : reaper_.settings()) options.environment.push_back(std::move(setting));
   Pipe out = make_pipe(), err = make_pipe(), trouble = make_pipe();
   const pid_t parent = ::getpid(), pid = ::fork();
   if (pid == 0) become(options, out.write, err.write, trouble.write, parent);
   if (pid < 0)
     throw IoError("worker {}: cannot be started: {}", options.rank, std::strerror(errno));
   ::setpgid(pid, pid);  // whoever is first
-  keeper_.add(pid);
+  reaper_.add(pid);
   trouble.write.close();
   try {
     await_start(trouble.read, pid, options);
   } catch (...) {
-    keeper_.remove(pid);
+    reaper_.remove(pid);
     throw;
   }
   if (options.is_ours) out.read.close(), err.read.close();
   for (const comm::Socket* pipe : {&out.read, &err.read})
     if (*pipe) ::fcntl(pipe->fd(), F_SETFL, O_NONBLOCK);
-  children_.push_back({options.rank, pid, {std::move(out.read), std::move(err.read)}});
+  children_.push_back(
+      {options.rank, pid, {std::move(out.read), std::move(err.read)}, true, Silence(longest_)});
 }
 
 void Children::signal(int number) {
-  for (const Child& child : children_)
-    if (child.running) ::kill(-child.pid, number);
+  for (const int each : {number, SIGCONT})
+    for (const Child& child : children_)
+      if (child.running) ::kill(-child.pid, each);
+}
+
+bool Children::are_running() const {
+  return std::any_of(children_.begin(), children_.end(), [](auto& child) { return child.running; });
+}
+
+void Children::end_long_stopped() {
+  for (Child& child : children_) {
+    if (!child.running || !child.stopped.goes_on()) continue;
+    if (!is_stopped(child.pid)) child.stopped.broken();
+    if (child.stopped.is_too_long())
+      kill_for(child,
+               fmt::format("somebody stopped it (SIGSTOP), and it did not go on for {:.1f} s",
+                           std::chrono::duration<double>(longest_).count()));
+  }
+}
+
+void Children::end_stopped() {
+  for (Child& child : children_)
+    if (child.running && child.why.empty() && is_stopped(child.pid))
+      kill_for(child, "somebody stopped it (SIGSTOP), and the others waited for it in vain");
+}
+
+void Children::kill_for(Child& child, std::string why) {
+  child.why = std::move(why);
+  ::kill(-child.pid, SIGKILL);
 }
 
 void Children::watch(std::vector<pollfd>& watched) const {
@@ -168,14 +198,23 @@ void Children::reap(Child& child) {
       info.si_pid != child.pid)
     return;
   ::kill(-child.pid, SIGKILL);
-  keeper_.remove(child.pid);
+  reaper_.remove(child.pid);
   int status = 0;
   ::waitpid(child.pid, &status, 0);
   child.running = false;
   read_pipes(child);
   for (comm::Socket& pipe : child.pipes) pipe.close();
-  listener_.end(child.rank, WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  listener_.end(child.rank, WIFEXITED(status) ? WEXITSTATUS(status) : 0, signal,
+                {child.why, child.why.empty() ? why_killed(signal) : ""});
+}
+
+// The kernel counts before it kills. Each count explains one end.
+std::string Children::why_killed(int signal) {
+  if (signal != SIGKILL || count_memory_kills().value_or(0) <= memory_kills_) return {};
+  ++memory_kills_;
+  const std::string limits = memory_limits_text();
+  return "memory ran out" + (limits.empty() ? "" : "; " + limits);
 }
 
 }  // namespace lockstep::cluster::detail

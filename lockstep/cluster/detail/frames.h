@@ -10,13 +10,14 @@
 namespace lockstep::cluster::detail {
 
 // What a launcher and the agent on one of its hosts say to each other, through ssh or a pipe.
-// From the agent: hello, output, end, failure. To it: start, signal. Both ways: alive.
+// From the agent: hello, output, end, failure. To it: start, over. Both ways: signal, alive.
 enum class FrameKind : char {
   hello = 'H',    // version, address of the launcher as this host sees it
   start = 'S',    // AgentTask
-  signal = 'K',   // number
+  signal = 'K',   // number: to the workers; from the agent: it was asked to stop by that one
+  over = 'Z',     // a worker has failed: the others end by themselves, and who is stopped cannot
   output = 'O',   // rank, stream, bytes
-  end = 'E',      // rank, status, signal
+  end = 'E',      // rank, status, signal, why the agent or the kernel ended it, or nothing
   failure = 'F',  // text: the workers could not be started
   alive = 'A',    // every now and then, so that silence means something
 };

@@ -2,6 +2,7 @@
 #include "lockstep/cluster/detail/host_link.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +13,6 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
-#include "lockstep/cluster/agent.h"
 
 namespace lockstep::cluster::detail {
 namespace {
@@ -21,6 +21,8 @@ using comm::Socket;
 constexpr auto kFarewell = std::chrono::seconds(3);
 constexpr std::size_t kKeptRemarks = 5;
 constexpr int kMostBlocks = 64;  // read in one turn: other hosts, and signals, wait
+// What a login shell says before the agent does, and of a line that does not end.
+constexpr std::size_t kLongestGreeting = 1 << 20, kLongestRemark = 1 << 16;
 
 struct Pair {
   Socket ours, theirs;
@@ -51,15 +53,21 @@ pid_t fork_process(const std::string& host) {
 }
 
 // The terminal's Ctrl-C is the launcher's alone.
-void leave_terminal(const sigset_t& mask) {
-  ::setpgid(0, 0);
-  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+void leave_terminal() { ::setpgid(0, 0); }
+
+// Whoever ends a session or a service sends SIGTERM to each process of it. ssh would end at once,
+// and the host be lost before its workers have stopped. ssh respects what is ignored.
+void outlive_stop_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
 }
 
 [[noreturn]] void become(const std::vector<std::string>& command, const Pair& to, const Pair& from,
                          const Pair& remarks, const sigset_t& mask) {
-  leave_terminal(mask);
+  leave_terminal();
+  outlive_stop_signals();
+  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGXFSZ, SIG_DFL);
   ::dup2(to.theirs.fd(), STDIN_FILENO);
   ::dup2(from.theirs.fd(), STDOUT_FILENO);
   ::dup2(remarks.theirs.fd(), STDERR_FILENO);
@@ -94,19 +102,20 @@ HostLink::HostLink(HostLink&& other) noexcept
       is_remote_(other.is_remote_),
       reader_(std::move(other.reader_)) {}
 
-HostLink HostLink::fork_agent(const std::string& host, std::chrono::milliseconds timeout,
-                              const sigset_t& mask) {
+// The agent takes over what we have blocked: no signal is lost on the way. When this process ends
+// and somebody has stopped the agent, it goes on, and sees that.
+HostLink HostLink::fork_agent(const std::string& host, AgentOptions options, const sigset_t& mask) {
   Pair to = make_pair(), from = make_pipe_from();
   const pid_t pid = fork_process(host);
   if (pid == 0) {
-    leave_terminal(mask);
+    leave_terminal();
+    ::prctl(PR_SET_PDEATHSIG, SIGCONT);
     to.ours.close();
     from.ours.close();
-    AgentOptions options;
+    options.mask = mask;
     options.input = to.theirs.fd();
     options.output = from.theirs.fd();
     options.has_terminal = true;
-    options.timeout = timeout;
     ::_exit(run_agent(options));
   }
   return {host, pid, std::move(to.ours), std::move(from.ours), Socket()};
@@ -174,11 +183,14 @@ void HostLink::read_from(Socket& pipe, std::string& bytes) {
 
 std::optional<Frame> HostLink::next() {
   marked_ = marked_ || reader_.skip_to_mark();
+  if (!marked_ && reader_.bytes().size() > kLongestGreeting)
+    throw Corrupt("it says other things than an agent does, {} bytes", reader_.bytes().size());
   return marked_ ? reader_.next() : std::nullopt;
 }
 
 std::optional<std::string> HostLink::next_remark() {
   if (!remarks_ && !said_.empty() && said_.back() != '\n') said_ += '\n';
+  if (said_.size() > kLongestRemark && said_.find('\n') == std::string::npos) said_ += '\n';
   const std::size_t end = said_.find('\n');
   if (end == std::string::npos) return {};
   std::string line = said_.substr(0, end);
@@ -187,6 +199,17 @@ std::optional<std::string> HostLink::next_remark() {
   if (!line.empty()) last_remarks_.push_back(line);
   if (last_remarks_.size() > kKeptRemarks) last_remarks_.pop_front();
   return line;
+}
+
+int HostLink::stopped_by() {
+  if (!wait_for_end(kFarewell)) return 0;
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (*status_ == 128 + signal) return signal;
+  return 0;
+}
+
+void HostLink::wake() const {
+  if (!status_ && pid_ > 0) ::kill(-pid_, SIGCONT);
 }
 
 std::string HostLink::why_closed() {

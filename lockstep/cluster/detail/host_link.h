@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/cluster/agent.h"
 #include "lockstep/cluster/detail/frames.h"
 #include "lockstep/cluster/detail/outgoing.h"
 #include "lockstep/comm/socket.h"
@@ -24,8 +25,7 @@ class HostLink {
  public:
   // An agent on this machine, in a process of its own that has our standard input and output. To be
   // made before any thread, and before other links: it must not hold their pipes.
-  static HostLink fork_agent(const std::string& host, std::chrono::milliseconds timeout,
-                             const sigset_t& mask);
+  static HostLink fork_agent(const std::string& host, AgentOptions options, const sigset_t& mask);
   // `command`, such as ssh's, runs an agent. Throws NotFound or IoError.
   static HostLink run_command(const std::string& host, const std::vector<std::string>& command,
                               const sigset_t& mask);
@@ -46,6 +46,10 @@ class HostLink {
 
   // No frame will come any more.
   bool is_closed() const { return !from_; }
+  // After is_closed: the signal that asked the agent to stop before it could say so; 0: none.
+  int stopped_by();
+  // Goes on if somebody has stopped it (SIGSTOP), the command or the agent of this machine.
+  void wake() const;
   // After is_closed: "ssh: connect to host b port 22: Connection refused"
   std::string why_closed();
   // Tells the agent to end.

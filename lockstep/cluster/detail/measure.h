@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "lockstep/cluster/examination.h"
+#include "lockstep/cluster/detail/measure_plan.h"
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep::cluster::detail {
@@ -11,7 +11,7 @@ namespace lockstep::cluster::detail {
 // Every rank calls them. The seconds that each rank's clock is before rank 0's; known to rank 0.
 std::vector<double> measure_clocks(comm::Communicator& group);
 
-// Every pair in turn while the others wait; known to rank 0.
-std::vector<Link> measure_links(comm::Communicator& group);
+// Round after round, as planned; known to all.
+std::vector<Link> measure_links(comm::Communicator& group, const MeasurePlan& plan);
 
 }  // namespace lockstep::cluster::detail

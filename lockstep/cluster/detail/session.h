@@ -8,7 +8,15 @@
 
 namespace lockstep::cluster::detail {
 
-enum class Kind : char { join = 'J', table = 'T', gather = 'G', all = 'A', error = 'E', bye = 'B' };
+enum class Kind : char {
+  join = 'J',
+  table = 'T',
+  gather = 'G',
+  all = 'A',
+  error = 'E',
+  complaint = 'C',
+  bye = 'B'
+};
 
 struct Message {
   Kind kind = Kind::bye;

@@ -30,8 +30,9 @@ std::vector<std::string> ssh_command(const LaunchOptions& options, const std::st
         std::string("ServerAliveInterval=10"), std::string("ServerAliveCountMax=3")})
     words.insert(words.end(), {"-o", setting});
   words.insert(words.end(), {"-T", "-x", host,
-                             fmt::format("exec {} launch --agent --timeout {}",
-                                         shell_quoted(program), std::max<long>(1, seconds))});
+                             fmt::format("exec {} launch --agent --timeout {} --grace {}",
+                                         shell_quoted(program), std::max<long>(1, seconds),
+                                         std::chrono::duration<double>(options.grace).count())});
   return words;
 }
 

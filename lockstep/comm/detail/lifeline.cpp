@@ -17,6 +17,7 @@ namespace {
 // A message is a letter, a text and a zero byte.
 constexpr char kGoodbye = 'G', kAbort = 'A', kQuestion = 'Q', kWaiting = 'W', kKnock = 'K';
 constexpr std::size_t kLongestReason = 1000;
+constexpr std::size_t kLongestMessage = 2 * kLongestReason;  // more is no message
 constexpr auto kAnswerTime = std::chrono::milliseconds(250);
 
 // An abort travels on from rank to rank, with the number of the one that began it.
@@ -102,8 +103,9 @@ void Lifeline::read(std::size_t rank) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got > 0) peer.received.append(block, static_cast<std::size_t>(got));
   while (take_message(rank)) continue;
-  if (got <= 0) forget(peer);
-  if (got <= 0 && !peer.left && lost_ < 0) lost_ = static_cast<int>(rank);
+  const bool is_over = got <= 0 || peer.received.size() > kLongestMessage;
+  if (is_over) forget(peer);
+  if (is_over && !peer.left && lost_ < 0) lost_ = static_cast<int>(rank);
 }
 
 bool Lifeline::take_message(std::size_t rank) {

@@ -2,7 +2,6 @@
 #include "lockstep/comm/detail/shm_segment.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lockstep/base/machine_limits.h"
 #include "lockstep/comm/detail/shm_meeting.h"
 #include "lockstep/comm/detail/shm_memory.h"
 
@@ -20,12 +20,6 @@ namespace {
 
 constexpr std::uint64_t kShmMagic = 0x326d68734b434f4c;  // the layout's version is in it
 constexpr std::size_t kPage = 4096;
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -112,7 +106,7 @@ int ShmSegment::make_file() const {
 void ShmSegment::write_header() {
   header().bytes = bytes_;
   header().size = size_;
-  header().cores = usable_cores();
+  header().cores = usable_threads();
   for (int i = 0; i < size_; ++i) rank(i).waiting_on = rank(i).core = -1;
   header().ready.store(kShmMagic);
 }

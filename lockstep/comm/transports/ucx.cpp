@@ -2,12 +2,16 @@
 #include "lockstep/comm/transports/ucx.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <ucp/api/ucp.h>
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -53,10 +57,22 @@ std::string devices_for(const std::string& address) {
   return devices;
 }
 
+// UCX makes files in /dev/shm and unlinks them a moment later; where the process is ended between
+// the two, they stay. In the job's own folder they go with the job. False: there is none.
+bool has_folder(const std::string& scratch) {
+  if (scratch.empty()) return false;
+  struct stat facts {};
+  const bool is_there = ::mkdir(scratch.c_str(), 0700) == 0 || errno == EEXIST;
+  return is_there && ::lstat(scratch.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
+         facts.st_uid == ::geteuid() && (facts.st_mode & 077) == 0;
+}
+
 class Context {
  public:
-  explicit Context(const std::string& devices) {
+  Context(const std::string& devices, const std::string& scratch) {
     keep_to_itself();
+    // UCX takes this one from the environment alone.
+    if (has_folder(scratch)) ::setenv("UCX_POSIX_DIR", scratch.c_str(), 0);
     ucp_config_t* config = nullptr;
     check_status(ucp_config_read(nullptr, nullptr, &config), "cannot read its configuration");
     if (std::getenv("UCX_NET_DEVICES") == nullptr)
@@ -136,7 +152,7 @@ class UcxTransport final : public detail::LifelineTransport {
  public:
   explicit UcxTransport(const Bootstrap& bootstrap)
       : LifelineTransport(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
-        context_(devices_for(bootstrap.address)),
+        context_(devices_for(bootstrap.address), bootstrap.scratch),
         worker_(context_),
         peers_(bootstrap.hosts.size()) {
     connect(bootstrap.all_gather(worker_.address()));

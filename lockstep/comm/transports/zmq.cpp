@@ -17,6 +17,10 @@ constexpr std::size_t kPiece = 256 << 10;  // the longest message
 constexpr int kHighWater = 16;             // messages that wait on each side of a pair
 constexpr int kFarewell = 2000;            // milliseconds for the last bytes to leave
 constexpr std::size_t kKey = 40, kBinaryKey = 32;
+// What anybody may send us before they have proved who they are, and the others afterwards: a piece
+// with what CURVE puts around it (33 bytes: rfc.zeromq.org/spec/26). More closes the connection.
+constexpr std::int64_t kLongestFrame = kPiece + 64;
+constexpr int kHandshakeTime = 5000;  // milliseconds; then a silent stranger is hung up on
 
 // A CURVE key pair as text (Z85).
 struct KeyPair {
@@ -137,6 +141,8 @@ zmq::socket_t ZmqTransport::make_socket(const KeyPair& keys, bool v6) {
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, kHighWater);
   socket.set(zmq::sockopt::rcvhwm, kHighWater);
+  socket.set(zmq::sockopt::maxmsgsize, kLongestFrame);
+  socket.set(zmq::sockopt::handshake_ivl, kHandshakeTime);
   socket.set(zmq::sockopt::ipv6, v6);
   socket.set(zmq::sockopt::heartbeat_ivl, 2000);
   socket.set(zmq::sockopt::heartbeat_timeout, 10'000);

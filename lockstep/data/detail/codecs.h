@@ -11,5 +11,7 @@ Tensor decode_jpeg(std::string_view bytes, const std::string& name, const ImageO
 // Throws Corrupt for an empty image or one above the limit.
 void check_image_size(std::int64_t width, std::int64_t height, const std::string& name,
                       const ImageOptions& options);
+// Throws Corrupt when decoding would take more bytes than the limit.
+void check_image_memory(std::int64_t bytes, const std::string& name, const ImageOptions& options);
 
 }  // namespace lockstep::data::detail

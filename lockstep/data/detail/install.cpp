@@ -49,8 +49,10 @@ std::pair<std::uint64_t, std::int64_t> measure(const std::string& path, bool is_
   return {bytes, static_cast<std::int64_t>(names.size())};
 }
 
-std::string digest(const std::string& path, bool is_folder) {
-  if (!is_folder) return sha256_hex(read_plain_or_gzip(path));
+std::string digest(const SetFile& file, const std::string& path) {
+  if (file.files == 0)
+    return sha256_hex(
+        read_plain_or_gzip(path, static_cast<std::int64_t>(file.bytes), "the size of this file"));
   Sha256 sum;
   for (const std::string& name : sorted_names(path))
     sum.update(fmt::format("{}  {}\n", sha256_hex(read_file(path + "/" + name)), name));
@@ -174,7 +176,7 @@ void verify_files(const SetInfo& info, const std::string& folder, const Progress
     report(progress, done, total_bytes(info), "checking " + info.name);
     const std::string path = folder + "/" + file.path;
     if (!fs::exists(path)) throw NotFound("{}: it has no {}", info.source, file.path);
-    const std::string got = digest(path, file.files > 0);
+    const std::string got = digest(file, path);
     if (got != file.sha256)
       throw Corrupt("{}: the SHA-256 of {} is {}, expected {}", info.source, file.path, got,
                     file.sha256);

@@ -31,11 +31,6 @@ class PrecisionMixer {
   }
 
  private:
-  static bool is_product(const Node& node) {
-    return node.op != nullptr && node.outputs[0].dtype == DType::float32 &&
-           std::find(kProducts.begin(), kProducts.end(), node.op->name) != kProducts.end();
-  }
-
   ValueId cast(ValueId value, DType dtype) {
     const OpDef& op = get_op("cast");
     const AttrField field{"dtype", dtype};
@@ -70,6 +65,11 @@ class PrecisionMixer {
 };
 
 }  // namespace
+
+bool is_product(const Node& node) {
+  return node.op != nullptr && node.outputs[0].dtype == DType::float32 &&
+         std::find(kProducts.begin(), kProducts.end(), node.op->name) != kProducts.end();
+}
 
 Graph mix_precision(const Graph& graph, DType dtype) { return PrecisionMixer(graph, dtype).run(); }
 

@@ -23,6 +23,8 @@ Graph join_slices(const Graph& graph);
 Graph fuse_activations(const Graph& graph);
 // Outputs of norms are made again in the backward pass instead of being kept.
 Graph recompute(const Graph& graph);
+// A matrix product or convolution of float32: what mixed precision computes otherwise.
+bool is_product(const Node& node);
 // The matrix products and convolutions in `dtype`, with conversions around them.
 Graph mix_precision(const Graph& graph, DType dtype);
 // Chains of element-wise float32 ops of one shape into one `fused_elementwise`.

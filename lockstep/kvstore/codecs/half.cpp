@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <type_traits>
 
 #include "lockstep/base/vector_clones.h"
 #include "lockstep/kvstore/codecs/codecs.h"
@@ -10,6 +11,7 @@ namespace lockstep::kvstore {
 namespace {
 
 constexpr std::size_t kTile = 2048;
+constexpr double kLargestFloat16 = 65504.0;
 
 LOCKSTEP_VECTOR_CLONES void add(const float* values, float* target, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) target[i] += values[i];
@@ -21,6 +23,9 @@ class HalfCodec final : public Codec {
   std::size_t payload_bytes(std::size_t count) const override { return count * sizeof(Half); }
   std::size_t grain() const override { return 1; }
   bool is_rounding() const override { return true; }
+  double largest() const override {
+    return std::is_same_v<Half, Float16> ? kLargestFloat16 : Codec::largest();
+  }
 
   void encode(std::span<const float> values, std::span<float> residual,
               std::span<std::byte> payload) const override {

@@ -26,6 +26,7 @@ class CompiledBlock {
     std::size_t inputs = 0;
     bool training = false;
     std::vector<bool> frozen = {};
+    std::vector<Mode> modes = {};
     bool operator==(const Key&) const = default;
   };
   struct Entry;

@@ -18,6 +18,16 @@ NormOptions common(const BatchNormOptions& options) {
           .beta_init = options.beta_init};
 }
 
+// Says which layer it is: nets have many.
+void check_variance(const Tensor& x, const std::string& parameter) {
+  const std::size_t dot = parameter.rfind('.');
+  if (x.shape(1) == 0 || x.numel() / x.shape(1) != 1) return;
+  throw InvalidArgument(
+      "batch_norm: {} gets shape {}: one value per channel has no variance to train with; use a "
+      "larger batch, or fewer shards",
+      dot == std::string::npos ? "the layer" : parameter.substr(0, dot), x.shape().str());
+}
+
 }  // namespace
 
 NormBlock::NormBlock(const NormOptions& options) : epsilon_(options.epsilon) {
@@ -56,6 +66,7 @@ Tensor BatchNorm::forward(const Tensor& x) {
   const Tensor scale = gamma(x, channels), shift = beta(x, channels);
   if (use_global_stats_)
     return batch_norm_inference(x, scale, shift, mean_.data(), var_.data(), epsilon());
+  if (autograd::is_training()) check_variance(x, mean_.name());
   const BatchNormResult result =
       nn::batch_norm(x, scale, shift, mean_.data(), var_.data(), momentum_, epsilon());
   if (autograd::is_training()) {

@@ -151,7 +151,7 @@ const TensorView* mask_of(const KernelCall& call, std::size_t index) {
   return call.inputs.size() > index ? &call.inputs[index] : nullptr;
 }
 
-// Inputs: q, k, v[, mask]; outputs: y, lse.
+// Inputs: q, k, v[, mask]; outputs: y, log_sum.
 class Forward : Common {
  public:
   explicit Forward(const KernelCall& call)
@@ -164,7 +164,7 @@ class Forward : Common {
         k_(call.inputs[1], false, scratch_),
         v_(call.inputs[2], true, scratch_),
         y_(heads_first(call.outputs[0])),
-        lse_(call.outputs[1].as<float>()) {}
+        log_sum_(call.outputs[1].as<float>()) {}
 
   void run() const {
     each_head([&](std::int64_t b, std::int64_t h) { run_head(b, h); });
@@ -200,9 +200,9 @@ class Forward : Common {
     const std::int64_t i = strip.begin + r;
     const std::int64_t count = problem.visible(i);
     if (!mask.none()) mask.apply(scores_.row(r), strip.b, strip.h, i, count);
-    const SoftmaxRow row = softmax_row(scores_.row(r), count, width(strip));
-    lse_[(strip.b * problem.heads + strip.h) * problem.rows + i] = row.max + std::log(row.sum);
-    return row.sum > 0.0f ? 1.0f / row.sum : 0.0f;
+    const float sum = softmax_row(scores_.row(r), count, width(strip));
+    log_sum_[(strip.b * problem.heads + strip.h) * problem.rows + i] = std::log(sum);
+    return sum == 0.0f ? 0.0f : 1.0f / sum;
   }
 
   Scratch scratch_;
@@ -210,10 +210,10 @@ class Forward : Common {
   float* turned_k_;
   Operand q_, k_, v_;
   TensorView y_;
-  float* lse_;
+  float* log_sum_;
 };
 
-// Inputs: dy, q, k, v, y, lse[, mask]; outputs: dq, dk, dv, or all in one.
+// Inputs: dy, q, k, v, y, log_sum[, mask]; outputs: dq, dk, dv, or all in one.
 class Backward : Common {
  public:
   explicit Backward(const KernelCall& call)
@@ -228,7 +228,7 @@ class Backward : Common {
         k_(call.inputs[2], true, scratch_),
         v_(call.inputs[3], false, scratch_),
         y_(heads_first(call.inputs[4]), false, scratch_),
-        lse_(call.inputs[5]),
+        log_sum_(call.inputs[5]),
         dq_(gradient(call, 0)),
         dk_(gradient(call, 1)),
         dv_(gradient(call, 2)) {}
@@ -308,11 +308,12 @@ class Backward : Common {
   void run_row(const Strip& strip, const Head& head, std::int64_t i, float* p, float* ds) const {
     const std::int64_t count = problem.visible(i);
     if (!mask.none()) mask.apply(p, strip.b, strip.h, i, count);
-    const float lse = lse_.as<float>()[strip.b * lse_.strides[0] + strip.h * lse_.strides[1] +
-                                       i * lse_.strides[2]];
+    const float log_sum =
+        log_sum_.as<float>()[strip.b * log_sum_.strides[0] + strip.h * log_sum_.strides[1] +
+                             i * log_sum_.strides[2]];
     const float delta = dot_row(head.dy.row(i), head.y.row(i), problem.value_depth);
     softmax_backward_row(p, ds, count, width(strip),
-                         {lse, delta, static_cast<float>(problem.scale)});
+                         {log_sum, delta, static_cast<float>(problem.scale)});
   }
 
   // dv and dk of `columns` columns, a group at a time, from the rows of a block; strips that see
@@ -345,7 +346,7 @@ class Backward : Common {
   float* turned_k_;
   float* turned_v_;
   Operand dy_, q_, k_, v_, y_;
-  const TensorView& lse_;
+  const TensorView& log_sum_;
   TensorView dq_, dk_, dv_;
 };
 

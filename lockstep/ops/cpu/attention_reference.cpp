@@ -54,18 +54,23 @@ std::vector<double> scores_of(const AttentionProblem& problem, const MaskView& m
   return scores;
 }
 
-double log_sum_exp(const std::vector<double>& x) {
+double largest(const std::vector<double>& x) {
   double max = kNever;
-  for (double value : x) max = std::max(max, value);
-  const bool nan = std::any_of(x.begin(), x.end(), [](double value) { return std::isnan(value); });
-  if (nan) return std::numeric_limits<double>::quiet_NaN();
+  for (double value : x) max = std::isnan(value) ? value : std::max(max, value);
+  return max;
+}
+
+// Relative to the largest; -inf where nothing counts.
+double log_of_sum(const std::vector<double>& x, double max) {
   if (max == kNever) return kNever;
   double sum = 0.0;
   for (double value : x) sum += std::exp(value - max);
-  return max + std::log(sum);
+  return std::log(sum);
 }
 
-double probability(double score, double lse) { return lse == kNever ? 0.0 : std::exp(score - lse); }
+double probability(double score, double max, double log_sum) {
+  return log_sum == kNever ? 0.0 : std::exp(score - max - log_sum);
+}
 
 }  // namespace
 
@@ -80,12 +85,12 @@ void attention_reference(const KernelCall& call) {
     const double* v = call.inputs[2].as<double>() + head * problem.columns * value_depth;
     double* y = call.outputs[0].as<double>() + heads_last(problem, row, problem.rows, value_depth);
     const auto scores = scores_of(problem, mask, row, q + index * depth, k);
-    const double lse = log_sum_exp(scores);
-    call.outputs[1].as<double>()[index] = lse;
+    const double max = largest(scores), log_sum = log_of_sum(scores, max);
+    call.outputs[1].as<double>()[index] = log_sum;
     std::fill_n(y, value_depth, 0.0);
     for (std::size_t j = 0; j < scores.size(); ++j)
-      add_scaled(probability(scores[j], lse), v + static_cast<std::int64_t>(j) * value_depth, y,
-                 value_depth);
+      add_scaled(probability(scores[j], max, log_sum),
+                 v + static_cast<std::int64_t>(j) * value_depth, y, value_depth);
   });
 }
 
@@ -113,9 +118,10 @@ void attention_backward_reference(const KernelCall& call) {
     double* dq = out(0, row, problem.rows, depth);
     const double delta = dot(dy, in(4) + at, value_depth);
     const auto scores = scores_of(problem, mask, row, q, in(2) + keys);
+    const double max = largest(scores);
     for (std::size_t c = 0; c < scores.size(); ++c) {
       const auto j = static_cast<std::int64_t>(c);
-      const double p = probability(scores[c], in(5)[index]);
+      const double p = probability(scores[c], max, in(5)[index]);
       const double dp = dot(dy, in(3) + values + j * value_depth, value_depth);
       const double ds = p * (dp - delta) * problem.scale;
       const Row key{row.b, row.h, j};

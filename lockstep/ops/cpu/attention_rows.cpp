@@ -37,19 +37,25 @@ HWY_INLINE void zero_rest(float* x, std::int64_t begin, std::int64_t end) {
 }
 
 // A row of which no score is larger than -inf: it sees nothing, or what it sees is not a number.
-HWY_INLINE SoftmaxRow nothing_seen(float* scores, std::int64_t count, std::int64_t width) {
+HWY_INLINE float nothing_seen(float* scores, std::int64_t count, std::int64_t width) {
   const bool nan = std::any_of(scores, scores + count, [](float x) { return std::isnan(x); });
   std::fill_n(scores, count, nan ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
   zero_rest(scores, count, width);
-  return nan ? SoftmaxRow{scores[0], scores[0]} : SoftmaxRow{0.0f, kNever};
+  return nan ? scores[0] : 0.0f;
 }
 
-SoftmaxRow SoftmaxRowImpl(float* scores, std::int64_t count, std::int64_t width) {
+// NaNs are passed over: each makes one of its exponential.
+HWY_INLINE float highest_score(const float* scores, std::int64_t count) {
   const D d;
   auto highest = constant(kNever);
   each_vector(scores, count,
-              [&](std::int64_t, FloatVec x) HWY_ATTR { highest = hn::Max(highest, x); });
-  const float max = hn::GetLane(hn::MaxOfLanes(d, highest));
+              [&](std::int64_t, FloatVec x) HWY_ATTR { highest = hn::Max(x, highest); });
+  return hn::GetLane(hn::MaxOfLanes(d, highest));
+}
+
+float SoftmaxRowImpl(float* scores, std::int64_t count, std::int64_t width) {
+  const D d;
+  const float max = highest_score(scores, count);
   if (max == kNever) return nothing_seen(scores, count, width);
   const auto offset = constant(max);
   auto total = hn::Zero(d);
@@ -59,18 +65,20 @@ SoftmaxRow SoftmaxRowImpl(float* scores, std::int64_t count, std::int64_t width)
     total = hn::Add(total, e);
   });
   zero_rest(scores, end, width);
-  return {hn::GetLane(hn::SumOfLanes(d, total)), max};
+  return hn::GetLane(hn::SumOfLanes(d, total));
 }
 
 void SoftmaxBackwardRowImpl(float* scores, float* dp, std::int64_t count, std::int64_t width,
                             const SoftmaxBackwardRow& row) {
   const D d;
-  // A row that sees nothing has lse = -inf; exp(score - inf) gives the zeros it needs.
-  const auto offset = constant(row.lse == kNever ? -kNever : row.lse);
+  // A row that sees nothing has log_sum = -inf; exp(score - inf) gives the zeros it needs.
+  const bool sees = row.log_sum != kNever;
+  const auto max = constant(sees ? highest_score(scores, count) : 0.0f);
+  const auto log_sum = constant(sees ? row.log_sum : -kNever);
   const auto delta = constant(row.delta);
   const auto scale = constant(row.scale);
   const auto end = each_vector(scores, count, [&](std::int64_t i, FloatVec x) HWY_ATTR {
-    const auto p = exp_of_negative(hn::Sub(x, offset));
+    const auto p = exp_of_negative(hn::Sub(hn::Sub(x, max), log_sum));
     const auto ds = hn::Mul(hn::Mul(p, scale), hn::Sub(hn::LoadU(d, dp + i), delta));
     hn::StoreU(p, d, scores + i);
     hn::StoreU(ds, d, dp + i);
@@ -111,7 +119,7 @@ HWY_EXPORT(SoftmaxBackwardRowImpl);
 HWY_EXPORT(DotRowImpl);
 HWY_EXPORT(ScaleRowImpl);
 
-SoftmaxRow softmax_row(float* scores, std::int64_t count, std::int64_t width) {
+float softmax_row(float* scores, std::int64_t count, std::int64_t width) {
   return HWY_DYNAMIC_DISPATCH(SoftmaxRowImpl)(scores, count, width);
 }
 

@@ -9,18 +9,14 @@ namespace lockstep::kernels {
 
 inline constexpr std::int64_t kRowPadding = 64;
 
-struct SoftmaxRow {
-  float sum;  // of the exponentials, relative to `max`; 0 when no score counts
-  float max;
-};
+// Replaces scores[0, count) by exp(score - max), and scores[count, width) by 0. Returns the sum of
+// the exponentials: 0 when no score counts.
+float softmax_row(float* scores, std::int64_t count, std::int64_t width);
 
-// Replaces scores[0, count) by exp(score - max), and scores[count, width) by 0.
-SoftmaxRow softmax_row(float* scores, std::int64_t count, std::int64_t width);
-
-// Replaces scores by p = exp(score - lse) and dp by p * (dp - delta) * scale; both are 0 in
-// [count, width).
+// Replaces scores by p = exp(score - max - log_sum) and dp by p * (dp - delta) * scale; both are 0
+// in [count, width).
 struct SoftmaxBackwardRow {
-  float lse;
+  float log_sum;  // relative to the row's largest score; -inf when no score counts
   float delta;
   float scale;
 };

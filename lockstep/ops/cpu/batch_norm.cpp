@@ -46,8 +46,8 @@ void run_batch_norm(const KernelCall& call) {
     const auto shift = static_cast<double>(call.inputs[2].as<T>()[c]);
     shape.each(c, [&](std::int64_t i) {
       const double value = (static_cast<double>(x[i]) - mean) * scale + shift;
-      if (passed != nullptr) passed[i] = value > 0 ? 1 : 0;
-      y[i] = static_cast<T>(passed != nullptr && !(value > 0) ? 0.0 : value);
+      if (passed != nullptr) passed[i] = value <= 0 ? 0 : 1;
+      y[i] = static_cast<T>(passed != nullptr && value <= 0 ? 0.0 : value);
     });
     call.outputs[1].as<T>()[c] = static_cast<T>(mean);
     call.outputs[2].as<T>()[c] = static_cast<T>(var);

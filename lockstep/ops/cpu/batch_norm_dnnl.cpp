@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "lockstep/ops/cpu/dnnl_common.h"
 #include "lockstep/ops/cpu/norm.h"
 #include "lockstep/ops/norm.h"
@@ -90,6 +92,99 @@ bool mask_fits(const TensorInfo& x, const Layout& layout, const memory::desc& wo
   return !layout.is_plain() || workspace.get_size() <= static_cast<std::size_t>(x.shape.numel());
 }
 
+// Where the elements of a channel are, in a layout with at most one block of channels.
+struct ChannelPlaces {
+  explicit ChannelPlaces(const memory::desc& desc) {
+    const dnnl_memory_desc_t& d = desc.data;
+    const dnnl_blocking_desc_t& blocking = d.format_desc.blocking;
+    batch = d.dims[0];
+    channels = d.dims[1];
+    batch_step = blocking.strides[0];
+    block = blocking.inner_nblks == 0 ? 1 : blocking.inner_blks[0];
+    block_step = blocking.strides[1];
+    for (int i = d.ndims - 1; i >= 2; --i) {
+      if (d.dims[i] > 1 && size == 1) step = blocking.strides[i];
+      size *= d.dims[i];
+    }
+  }
+
+  std::int64_t offset(std::int64_t n, std::int64_t c, std::int64_t i) const {
+    return n * batch_step + c / block * block_step + c % block + i * step;
+  }
+
+  std::int64_t batch, channels, size = 1, block;
+  std::int64_t batch_step, block_step, step = 0;
+};
+
+// The library's batch norm with relu is max(y, 0), which makes 0 of NaN. A NaN has its cause in
+// numbers that belong to a whole channel, so a look at those tells which channels have to be
+// computed again; as a rule none.
+class ReluKeepsNan final : public PreparedKernel {
+ public:
+  ReluKeepsNan(std::unique_ptr<PreparedKernel> kernel, const memory::desc& data, double epsilon,
+               std::size_t mask_bytes)
+      : kernel_(std::move(kernel)),
+        epsilon_(epsilon),
+        places_(data),
+        bits_(mask_bytes * sizeof(float) < data.get_size()) {
+    name = kernel_->name;
+    scratch_bytes = kernel_->scratch_bytes;
+    input_layouts = kernel_->input_layouts;
+    output_layouts = kernel_->output_layouts;
+  }
+
+  void run(const KernelBuffers& buffers) const override {
+    kernel_->run(buffers);
+    for (std::int64_t c = 0; c < places_.channels; ++c) {
+      const Channel channel = channel_of(buffers, c);
+      if (!channel.is_finite()) compute_again(buffers, c, channel);
+    }
+  }
+
+ private:
+  struct Channel {
+    float mean, variance, scale, shift;
+    bool is_finite() const {
+      return std::isfinite(mean) && std::isfinite(variance) && std::isfinite(scale) &&
+             std::isfinite(shift);
+    }
+  };
+
+  Channel channel_of(const KernelBuffers& buffers, std::int64_t c) const {
+    const auto at = [c](std::byte* floats) { return reinterpret_cast<const float*>(floats)[c]; };
+    const float mean = at(buffers.outputs[1]), variance = at(buffers.outputs[2]);
+    const double deviation = std::sqrt(static_cast<double>(variance) + epsilon_);
+    const auto scale = static_cast<float>(at(buffers.inputs[1]) / deviation);
+    return {mean, variance, scale, at(buffers.inputs[2])};
+  }
+
+  void compute_again(const KernelBuffers& buffers, std::int64_t c, const Channel& channel) const {
+    const auto* x = reinterpret_cast<const float*>(buffers.inputs[0]);
+    auto* y = reinterpret_cast<float*>(buffers.outputs[0]);
+    for (std::int64_t n = 0; n < places_.batch; ++n)
+      for (std::int64_t i = 0; i < places_.size; ++i) {
+        const std::int64_t at = places_.offset(n, c, i);
+        const float value = (x[at] - channel.mean) * channel.scale + channel.shift;
+        y[at] = value <= 0.0f ? 0.0f : value;
+        set_passed(buffers.outputs[3], at, !(value <= 0.0f));
+      }
+  }
+
+  void set_passed(std::byte* mask, std::int64_t at, bool passed) const {
+    if (!bits_) {
+      mask[at] = std::byte{passed};
+      return;
+    }
+    const auto bit = std::byte{1} << static_cast<int>(at % 8);
+    mask[at / 8] = passed ? mask[at / 8] | bit : mask[at / 8] & ~bit;
+  }
+
+  std::unique_ptr<PreparedKernel> kernel_;
+  double epsilon_;
+  ChannelPlaces places_;
+  bool bits_;  // of the mask: one for each element, else a byte
+};
+
 DnnlOperand input(std::size_t index, const memory::desc& desc) {
   return {Where::input, index, desc};
 }
@@ -126,8 +221,10 @@ std::unique_ptr<PreparedKernel> prepare_batch_norm(const KernelRequest& request,
   builder.add<Forward>(desc, std::move(arguments));
   auto kernel = builder.finish(std::string("onednn ") + desc.impl_info_str());
   kernel->input_layouts[0] = kernel->output_layouts[0] = layout;
-  if (attrs.relu) kernel->output_layouts[3] = mask_layout(layout, desc.workspace_desc());
-  return kernel;
+  if (!attrs.relu) return kernel;
+  kernel->output_layouts[3] = mask_layout(layout, desc.workspace_desc());
+  return std::make_unique<ReluKeepsNan>(std::move(kernel), desc.src_desc(), attrs.epsilon,
+                                        desc.workspace_desc().get_size());
 } catch (const dnnl::error& error) {
   rethrow(error, "batch_norm");
 }

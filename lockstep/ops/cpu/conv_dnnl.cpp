@@ -2,6 +2,7 @@
 #include "lockstep/ops/conv_attrs.h"
 #include "lockstep/ops/cpu/conv.h"
 #include "lockstep/ops/cpu/dnnl_common.h"
+#include "lockstep/ops/cpu/relu_after.h"
 #include "lockstep/ops/cpu/winograd.h"
 
 namespace lockstep::kernels {
@@ -41,19 +42,18 @@ struct ConvDescs {
 
 // Empty when the library has nothing for it.
 using Forward = dnnl::convolution_forward::primitive_desc;
-Forward forward_desc(const ConvDescs& d, algorithm how, bool bias,
-                     const dnnl::primitive_attr& attr) {
+Forward forward_desc(const ConvDescs& d, algorithm how, bool bias) {
   using Desc = dnnl::convolution_forward::desc;
   const auto kind = dnnl::prop_kind::forward_training;
   const Desc desc =
       bias ? Desc(kind, how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding, d.padding)
            : Desc(kind, how, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding);
-  return Forward(desc, attr, dnnl_engine(), true);
+  return Forward(desc, user_scratchpad(), dnnl_engine(), true);
 }
 
 using BackwardData = dnnl::convolution_backward_data::primitive_desc;
 BackwardData backward_data_desc(const ConvDescs& d, algorithm how) {
-  const Forward hint = forward_desc(d, how, false, user_scratchpad());
+  const Forward hint = forward_desc(d, how, false);
   if (!hint) return {};
   const dnnl::convolution_backward_data::desc desc(how, d.x, d.w, d.y, d.stride, d.dilation,
                                                    d.padding, d.padding);
@@ -61,14 +61,43 @@ BackwardData backward_data_desc(const ConvDescs& d, algorithm how) {
 }
 
 using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
-BackwardWeights backward_weights_desc(const ConvDescs& d, algorithm how, bool bias) {
-  const Forward hint = forward_desc(d, how, bias, user_scratchpad());
+
+// True when the first window that does not begin in the padding lies inside the input, and the
+// input is not shorter than the stride.
+bool reaches_inside(const ConvProblem& p, std::size_t axis) {
+  const std::int64_t stride = p.stride[axis], padding = p.padding[axis];
+  const std::int64_t span = p.dilation[axis] * (p.kernel[axis] - 1) + 1;
+  const std::int64_t first = (padding + stride - 1) / stride * stride - padding;
+  return first + span <= p.input[axis] && stride <= p.input[axis];
+}
+
+// The library's generated kernels for the gradient of weights walk along an axis: through windows
+// that begin in the padding, then through those inside, then through those that end beyond. How
+// much of the kernel meets the input is not computed for each window but carried from one to the
+// next, and that is right only where there is a window inside to begin the last part with.
+// Elsewhere they add up what is not there: they read and write out of bounds, or take what they
+// have not written. For float32 the depth is walked so, in bfloat16 every axis (oneDNN 2.6).
+bool is_sound(const BackwardWeights& desc, const ConvProblem& p, DType dtype) {
+  if (!std::string_view(desc.impl_info_str()).starts_with("jit")) return true;
+  const std::size_t walked = dtype == DType::bfloat16 ? p.spatial : p.spatial == 3 ? 1 : 0;
+  for (std::size_t axis = 0; axis < walked; ++axis)
+    if (!reaches_inside(p, axis)) return false;
+  return true;
+}
+
+// The first implementation that is sound. (Asking for the next one needs the hint again.)
+BackwardWeights backward_weights_desc(const ConvProblem& p, DType dtype, const ConvDescs& d,
+                                      algorithm how, bool bias) {
+  const Forward hint = forward_desc(d, how, bias);
   if (!hint) return {};
   using Desc = dnnl::convolution_backward_weights::desc;
   const Desc desc =
       bias ? Desc(how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding, d.padding)
            : Desc(how, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding);
-  return BackwardWeights(desc, user_scratchpad(), dnnl_engine(), hint, true);
+  BackwardWeights made(desc, user_scratchpad(), dnnl_engine(), hint, true);
+  while (made && !is_sound(made, p, dtype))
+    if (!made.next_impl()) return {};
+  return made;
 }
 
 // Why the library should not be asked, or an empty string.
@@ -85,36 +114,24 @@ bool is_reference(const Desc& desc) {
 
 // The descriptor that `make` gives for Winograd where the rule wants it and the library has it,
 // else for the direct algorithm; empty, with the reason, when there is only a reference
-// implementation.
+// implementation, or only ones that go wrong.
 template <class Make>
 auto choose_desc(const ConvProblem& p, const KernelRequest& request, WinogradPass pass,
                  std::string& declined, const Make& make) -> decltype(make(algorithm{})) {
-  declined = reason_to_decline(p, request.inputs[0].dtype);
+  const DType dtype = request.inputs[0].dtype;
+  declined = reason_to_decline(p, dtype);
   if (!declined.empty()) return {};
-  if (request.allow_winograd && winograd_wins(p, request.inputs[0].dtype, pass))
+  if (request.allow_winograd && winograd_wins(p, dtype, pass))
     if (auto desc = make(algorithm::convolution_winograd); desc && !is_reference(desc)) return desc;
   auto desc = make(algorithm::convolution_direct);
-  if (!desc)
-    declined = "the library has no implementation";
-  else if (is_reference(desc))
-    declined = "the library has only its reference implementation";
-  else
-    return desc;
+  if (desc && !is_reference(desc)) return desc;
+  declined = "the library has no fast implementation that is right for these sizes";
   return {};
 }
 
 template <class Desc>
 std::string kernel_name(const Desc& desc) {
   return std::string("onednn ") + desc.impl_info_str();
-}
-
-dnnl::primitive_attr forward_attr(const std::string& activation) {
-  dnnl::primitive_attr attr = user_scratchpad();
-  if (activation != "relu") return attr;
-  dnnl::post_ops post;
-  post.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
-  attr.set_post_ops(post);
-  return attr;
 }
 
 // Adds bias[c] to channel c, in place.
@@ -138,9 +155,8 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request,
   const ConvProblem problem(x.shape, w.shape, y.shape, attrs);
   const ConvDescs descs(problem, *dnnl_type(x.dtype));
   const bool bias = request.inputs.size() == 3;
-  const auto desc = choose_desc(problem, request, WinogradPass::forward, declined, [&](auto how) {
-    return forward_desc(descs, how, bias, forward_attr(attrs.activation));
-  });
+  const auto desc = choose_desc(problem, request, WinogradPass::forward, declined,
+                                [&](auto how) { return forward_desc(descs, how, bias); });
   if (!desc) return nullptr;
   DnnlBuilder builder(request);
   std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, builder.input(0, desc.src_desc())},
@@ -148,7 +164,8 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request,
                                       {DNNL_ARG_DST, builder.output(0, desc.dst_desc())}};
   if (bias) arguments.push_back({DNNL_ARG_BIAS, builder.input(2, desc.bias_desc())});
   builder.add<dnnl::convolution_forward>(desc, std::move(arguments));
-  return builder.finish(kernel_name(desc));
+  auto kernel = builder.finish(kernel_name(desc));
+  return attrs.activation == "relu" ? relu_after(std::move(kernel), y) : std::move(kernel);
 } catch (const dnnl::error& error) {
   return decline(error, "conv", declined);
 }
@@ -182,8 +199,9 @@ std::unique_ptr<PreparedKernel> prepare_conv_backward_weights(const KernelReques
   const ConvProblem problem(x.shape, w.shape, y.shape, attrs);
   const ConvDescs descs(problem, *dnnl_type(x.dtype));
   const auto desc =
-      choose_desc(problem, request, WinogradPass::backward_weights, declined,
-                  [&](auto how) { return backward_weights_desc(descs, how, attrs.with_bias); });
+      choose_desc(problem, request, WinogradPass::backward_weights, declined, [&](auto how) {
+        return backward_weights_desc(problem, x.dtype, descs, how, attrs.with_bias);
+      });
   if (!desc) return nullptr;
   DnnlBuilder builder(request);
   std::vector<DnnlArgument> arguments{

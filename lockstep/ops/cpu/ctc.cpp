@@ -18,6 +18,7 @@ namespace {
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 double log_add(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return a + b;
   const double most = std::max(a, b);
   return most == kNever ? kNever : most + std::log1p(std::exp(std::min(a, b) - most));
 }
@@ -71,10 +72,12 @@ class Lattice {
     return loss_ = -(n > 1 ? log_add(last[n - 1], last[n - 2]) : last[0]);
   }
 
-  // After forward: the loss's gradient, softmax less the posterior, times `grad`.
+  // After forward: the loss's gradient, softmax less the posterior, times `grad`. None where the
+  // loss is infinite, NaN where it is NaN.
   void backward(std::int64_t sample, double grad, T* out) {
     for (std::int64_t t = 0; t < problem_.steps(); ++t)
-      std::fill_n(out + row(t, sample), problem_.classes(), T{0});
+      std::fill_n(out + row(t, sample), problem_.classes(),
+                  t < steps_ && std::isnan(loss_) ? static_cast<T>(loss_) : T{0});
     if (steps_ == 0 || !std::isfinite(loss_)) return;
     std::vector<double> beta, next;
     for (std::int64_t t = steps_ - 1; t >= 0; --t) {
@@ -113,8 +116,8 @@ class Lattice {
     const double most = static_cast<double>(*std::max_element(x, x + classes));
     double sum = 0.0;
     for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(static_cast<double>(x[c]) - most);
-    const double log_sum = most + std::log(sum);
-    for (std::int64_t c = 0; c < classes; ++c) out[c] = static_cast<double>(x[c]) - log_sum;
+    const double log_sum = std::log(sum);
+    for (std::int64_t c = 0; c < classes; ++c) out[c] = static_cast<double>(x[c]) - most - log_sum;
   }
 
   void fill_alpha() {

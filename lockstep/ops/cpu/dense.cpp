@@ -133,7 +133,7 @@ std::unique_ptr<PreparedKernel> with_plain_layouts(std::unique_ptr<PreparedKerne
 }
 
 // With many rows it pays to pack the weight first, on every run, for the library's own inner
-// product, which adds the bias and applies relu while results are in registers: 3 to 13% faster
+// product, which adds the bias while results are in registers: 3 to 13% faster
 // from 512 rows on, and slower below 256 (one AVX-512 core; backward passes do not gain).
 constexpr std::int64_t kRowsToPack = 512;
 

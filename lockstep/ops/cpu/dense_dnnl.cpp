@@ -2,6 +2,7 @@
 #include "lockstep/ops/cpu/dense_dnnl.h"
 
 #include "lockstep/ops/cpu/dnnl_common.h"
+#include "lockstep/ops/cpu/relu_after.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -24,21 +25,12 @@ struct DenseDescs {
   memory::desc x, weight, packed, bias, y;
 };
 
-dnnl::primitive_attr attr_with(bool relu) {
-  dnnl::primitive_attr attr = user_scratchpad();
-  if (!relu) return attr;
-  dnnl::post_ops post;
-  post.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-  attr.set_post_ops(post);
-  return attr;
-}
-
 // Empty when the library has nothing for it.
-Forward::primitive_desc forward_desc(const DenseDescs& d, bool bias, bool relu) {
+Forward::primitive_desc forward_desc(const DenseDescs& d, bool bias) {
   const auto kind = dnnl::prop_kind::forward_training;
   const Forward::desc desc = bias ? Forward::desc(kind, d.x, d.packed, d.bias, d.y)
                                   : Forward::desc(kind, d.x, d.packed, d.y);
-  return {desc, attr_with(relu), dnnl_engine(), true};
+  return {desc, user_scratchpad(), dnnl_engine(), true};
 }
 
 template <class Desc>
@@ -61,7 +53,7 @@ std::unique_ptr<PreparedKernel> inner_product(const KernelRequest& request, cons
                                               bool relu) {
   const DenseDescs descs(n, request.inputs[0].dtype);
   const bool bias = request.inputs.size() == 3;
-  const auto desc = forward_desc(descs, bias, relu);
+  const auto desc = forward_desc(descs, bias);
   if (!desc) return nullptr;
   DnnlBuilder builder(request);
   std::vector<DnnlArgument> arguments{
@@ -70,13 +62,14 @@ std::unique_ptr<PreparedKernel> inner_product(const KernelRequest& request, cons
       {DNNL_ARG_DST, {Where::output, 0, descs.y}}};
   if (bias) arguments.push_back({DNNL_ARG_BIAS, {Where::input, 2, descs.bias}});
   builder.add<Forward>(desc, std::move(arguments));
-  return builder.finish(kernel_name(desc));
+  auto kernel = builder.finish(kernel_name(desc));
+  return relu ? relu_after(std::move(kernel), request.outputs[0]) : std::move(kernel);
 }
 
 std::unique_ptr<PreparedKernel> inner_product_backward_data(const KernelRequest& request,
                                                             const DenseSizes& n) {
   const DenseDescs descs(n, request.inputs[0].dtype);
-  const auto hint = forward_desc(descs, false, false);
+  const auto hint = forward_desc(descs, false);
   if (!hint) return nullptr;
   const BackwardData::primitive_desc desc(BackwardData::desc(descs.x, descs.packed, descs.y),
                                           user_scratchpad(), dnnl_engine(), hint, true);
@@ -93,7 +86,7 @@ std::unique_ptr<PreparedKernel> inner_product_backward_weights(const KernelReque
                                                                const DenseSizes& n) {
   const DenseDescs descs(n, request.inputs[0].dtype);
   const bool bias = request.outputs.size() == 2;
-  const auto hint = forward_desc(descs, bias, false);
+  const auto hint = forward_desc(descs, bias);
   if (!hint) return nullptr;
   const BackwardWeights::desc what =
       bias ? BackwardWeights::desc(descs.x, descs.packed, descs.bias, descs.y)

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "lockstep/ops/cpu/reorder.h"
+#include "lockstep/ops/instruction_set.h"
 #include "lockstep/ops/op.h"
 #include "lockstep/tensor/alignment.h"
 #include "lockstep/tensor/copy.h"
@@ -52,7 +53,10 @@ std::vector<int> outer_order(const dnnl_memory_desc_t& desc) {
 }  // namespace
 
 const dnnl::engine& dnnl_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = [] {
+    settle_instruction_set();
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return engine;
 }
 
@@ -82,6 +86,7 @@ std::optional<memory::data_type> dnnl_type(DType dtype) {
 }
 
 bool has_bf16_instructions() {
+  settle_instruction_set();
   return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
 }
 

@@ -36,7 +36,7 @@ struct Plain {
   }
 };
 
-// The loss is sum(target * (log_sum_exp - x)), taken about the largest logit, where target is
+// The loss is sum(target * (log(sum(exp(x))) - x)), taken about the largest logit, where target is
 // (1 - s) * labels + s / C.
 template <class T>
 struct RowLoss {
@@ -45,10 +45,11 @@ struct RowLoss {
   T smoothing;
   bool dense;
 
-  void forward(const T* x, std::int64_t row, T* loss, T* log_sum_exp) const {
+  // `log_sum` is relative to the largest logit: added to a large one, it would lose its digits.
+  void forward(const T* x, std::int64_t row, T* loss, T* log_sum_out) const {
     const T most = row_extreme<true>(x, classes);
     const T log_sum = std::log(sum_of_row(x, classes, ExpMinus<T>{most}));
-    *log_sum_exp = most + log_sum;
+    *log_sum_out = log_sum;
     T total = (T{1} - smoothing) * labelled_loss(x, row, most, log_sum);
     if (smoothing != T{0}) {
       const T mean = sum_of_row(x, classes, Distance<T>{most, nullptr}) / static_cast<T>(classes);
@@ -65,11 +66,12 @@ struct RowLoss {
   }
 
   struct Pull {  // grad * (mass * softmax - target), without the label's own part where it is one
-    T grad, mass, log_sum_exp, keep, spread;
+    T grad, mass, most, log_sum, keep, spread;
     const T* target;
     template <class D>
     HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> v, std::int64_t i, std::int64_t count) const {
-      const auto p = hn::Exp(d, hn::Sub(v, hn::Set(d, log_sum_exp)));
+      const auto distance = hn::Sub(v, hn::Set(d, most));
+      const auto p = exp_or_nan(d, hn::Sub(distance, hn::Set(d, log_sum)));
       auto pull = hn::MulSub(p, hn::Set(d, mass), hn::Set(d, spread));
       if (target != nullptr)
         pull = hn::NegMulAdd(load_at(d, target, i, count), hn::Set(d, keep), pull);
@@ -77,17 +79,18 @@ struct RowLoss {
     }
   };
 
-  void backward(T grad, const T* x, T log_sum_exp, std::int64_t row, T* out) const {
+  void backward(T grad, const T* x, T log_sum, std::int64_t row, T* out) const {
+    const T most = row_extreme<true>(x, classes);
     const T keep = T{1} - smoothing;
     const T spread = smoothing / static_cast<T>(classes);
     if (dense) {
       const T* target = labels.as<const T>() + row * classes;
       const T mass = keep * sum_of_row(target, classes, Plain<T>{}) + smoothing;
-      map_row(x, out, classes, Pull{grad, mass, log_sum_exp, keep, spread, target});
+      map_row(x, out, classes, Pull{grad, mass, most, log_sum, keep, spread, target});
       return;
     }
     const std::int64_t label = label_of(labels, row, classes);
-    map_row(x, out, classes, Pull{grad, T{1}, log_sum_exp, keep, spread, nullptr});
+    map_row(x, out, classes, Pull{grad, T{1}, most, log_sum, keep, spread, nullptr});
     out[label] -= keep * grad;
   }
 };
@@ -113,24 +116,27 @@ void cross_entropy_backward(const KernelCall& call) {
   const RowLoss<T> rows = row_loss<T>(call, call.inputs[1], call.inputs[2]);
   const T* grad = call.inputs[0].as<const T>();
   const T* x = call.inputs[1].as<const T>();
-  const T* log_sum_exp = call.inputs[3].as<const T>();
+  const T* log_sum = call.inputs[3].as<const T>();
   T* out = call.outputs[0].as<T>();
   const std::int64_t count = call.inputs[0].numel();
   for (std::int64_t row = 0; row < count; ++row)
-    rows.backward(grad[row], x + row * rows.classes, log_sum_exp[row], row,
-                  out + row * rows.classes);
+    rows.backward(grad[row], x + row * rows.classes, log_sum[row], row, out + row * rows.classes);
 }
 
-// max(x, 0) - x * t + log1p(exp(-|x|)): no exponential of a positive number.
+// |x| times the part of the label that is on the other side, + log1p(exp(-|x|)): no exponential of
+// a positive number, and an infinite logit that is right costs nothing.
 template <class T>
 struct SigmoidLoss {
   const T* labels;
   template <class D>
   HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> x, std::int64_t i, std::int64_t count) const {
     const auto t = load_at(d, labels, i, count);
-    const auto tail = hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x))));
-    const auto loss = hn::Add(hn::NegMulAdd(x, t, hn::Max(x, hn::Zero(d))), tail);
-    return hn::IfThenElse(hn::IsNaN(x), x, loss);
+    const auto zero = hn::Zero(d);
+    const auto size = hn::Abs(x);
+    const auto tail = hn::Log1p(d, hn::Exp(d, hn::Neg(size)));
+    const auto wrong = hn::IfThenElse(hn::Gt(x, zero), hn::Sub(hn::Set(d, T{1}), t), t);
+    const auto cost = hn::IfThenZeroElse(hn::Eq(wrong, zero), hn::Mul(size, wrong));
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::Add(cost, tail));
   }
 };
 

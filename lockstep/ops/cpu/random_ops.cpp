@@ -68,10 +68,19 @@ void for_each_chunk(const RandomKey& key, std::int64_t n, std::int64_t words_eac
 
 // Bits that fit T's significand, so that rounding cannot turn the last value into 1.
 template <class T>
-constexpr int kUnitBits = std::is_same_v<T, double>     ? 32
+constexpr int kUnitBits = std::is_same_v<T, double>     ? 53
                           : std::is_same_v<T, float>    ? 24
                           : std::is_same_v<T, BFloat16> ? 8
                                                         : 11;
+
+// The first bits of one word, or of two.
+template <int kBits>
+auto leading_bits(const std::uint32_t* words) {
+  if constexpr (kBits <= 32)
+    return words[0] >> (32 - kBits);
+  else
+    return (std::uint64_t{words[1]} << 32 | words[0]) >> (64 - kBits);
+}
 
 template <class T>
 T just_below(T value) {
@@ -105,13 +114,16 @@ void uniform_of(const UniformAttrs& attrs, const RandomKey& key, T* out, std::in
   const A unit = static_cast<A>(std::ldexp(1.0, -kUnitBits<T>));
   const T limit = static_cast<T>(static_cast<A>(attrs.high));
   const T last = attrs.low < attrs.high ? just_below(limit) : limit;
-  for_each_chunk(key, n, 1, [&](const Words& words, std::int64_t first, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint32_t bits = words[static_cast<std::size_t>(i)] >> (32 - kUnitBits<T>);
-      const T value = static_cast<T>(low + width * (static_cast<A>(bits) * unit));
-      out[first + i] = static_cast<A>(value) > static_cast<A>(last) ? last : value;
-    }
-  });
+  constexpr std::int64_t kWordsEach = (kUnitBits<T>) > 32 ? 2 : 1;
+  for_each_chunk(
+      key, n, kWordsEach, [&](const Words& words, std::int64_t first, std::int64_t count) {
+        for (std::int64_t i = 0; i < count; ++i) {
+          const auto bits =
+              leading_bits<kUnitBits<T>>(&words[static_cast<std::size_t>(i * kWordsEach)]);
+          const T value = static_cast<T>(low + width * (static_cast<A>(bits) * unit));
+          out[first + i] = static_cast<A>(value) > static_cast<A>(last) ? last : value;
+        }
+      });
 }
 
 void uniform_kernel(const KernelCall& call) {

@@ -44,7 +44,7 @@ struct SquaredDistance {
 struct ExpOfDifference {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x, V most) const {
-    return hn::Exp(d, hn::Sub(x, most));
+    return exp_or_nan(d, hn::Sub(x, most));
   }
 };
 

@@ -156,7 +156,8 @@ void TanhForward(const PlainRow& r) {
 
 void ReluForward(const PlainRow& r) {
   each(r.size, [&](auto at) HWY_ATTR {
-    at.store(hn::Max(at.load_sum(r.h, r.bias), hn::Zero(FloatTag())), r.h);
+    const auto sum = at.load_sum(r.h, r.bias);
+    at.store(hn::IfThenZeroElse(hn::Lt(sum, hn::Zero(FloatTag())), sum), r.h);
   });
 }
 
@@ -170,8 +171,8 @@ void TanhBackward(const PlainBackwardRow& r) {
 
 void ReluBackward(const PlainBackwardRow& r) {
   each(r.size, [&](auto at) HWY_ATTR {
-    const auto passes = hn::Gt(at.load(r.h), hn::Zero(FloatTag()));
-    const auto dpre = hn::IfThenElseZero(passes, at.load_sum(r.dy, r.dh));
+    const auto stopped = hn::Le(at.load(r.h), hn::Zero(FloatTag()));
+    const auto dpre = hn::IfThenZeroElse(stopped, at.load_sum(r.dy, r.dh));
     at.store(dpre, r.dgates);
     at.add_to(dpre, r.dbias);
   });

@@ -144,12 +144,23 @@ HWY_INLINE void store_at(D d, hn::Vec<D> v, T* x, std::int64_t i, std::int64_t c
     store_part(d, v, x + i, static_cast<std::size_t>(count));
 }
 
+// Highway's exponential of NaN is 0, and its logarithm of NaN a number.
+template <class D>
+HWY_INLINE hn::Vec<D> exp_or_nan(D d, hn::Vec<D> x) {
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> log_or_nan(D d, hn::Vec<D> x) {
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Log(d, x));
+}
+
 template <class T>
 struct ExpMinus {
   T most;
   template <class D>
   HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> v, std::int64_t, std::int64_t) const {
-    return hn::Exp(d, hn::Sub(v, hn::Set(d, most)));
+    return exp_or_nan(d, hn::Sub(v, hn::Set(d, most)));
   }
 };
 

@@ -17,22 +17,31 @@ using V = hn::Vec<D>;
 
 HWY_INLINE float finish_one(float y, const float* bias, std::int64_t j, bool relu) {
   if (bias != nullptr) y += bias[j];
-  return relu && !(y > 0.0f) ? 0.0f : y;
+  return relu && y < 0.0f ? 0.0f : y;
 }
+
+HWY_INLINE V Relu(V v) { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(D())), v); }
 
 void FinishRows(float* y, const float* bias, std::int64_t rows, std::int64_t columns, bool relu) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const V floor = hn::Set(d, relu ? 0.0f : -__builtin_inff());
   for (std::int64_t i = 0; i < rows; ++i, y += columns) {
     std::int64_t j = 0;
     for (; j + lanes <= columns; j += lanes) {
       V v = hn::LoadU(d, y + j);
       if (bias != nullptr) v = hn::Add(v, hn::LoadU(d, bias + j));
-      hn::StoreU(hn::Max(v, floor), d, y + j);
+      hn::StoreU(relu ? Relu(v) : v, d, y + j);
     }
     for (; j < columns; ++j) y[j] = finish_one(y[j], bias, j, relu);
   }
+}
+
+void ReluInPlace(float* y, std::int64_t count) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(Relu(hn::LoadU(d, y + i)), d, y + i);
+  for (; i < count; ++i) y[i] = finish_one(y[i], nullptr, 0, true);
 }
 
 // Each group of rows is summed by itself first: long sums lose less that way. A group is read from
@@ -76,6 +85,7 @@ HWY_AFTER_NAMESPACE();
 namespace lockstep::kernels {
 
 HWY_EXPORT(FinishRows);
+HWY_EXPORT(ReluInPlace);
 HWY_EXPORT(AddRows);
 
 void finish_rows(float* y, const float* bias, std::int64_t rows, std::int64_t columns, bool relu) {
@@ -87,8 +97,17 @@ void finish_rows(double* y, const double* bias, std::int64_t rows, std::int64_t 
                  bool relu) {
   for (std::int64_t i = 0; i < rows * columns; ++i) {
     if (bias != nullptr) y[i] += bias[i % columns];
-    if (relu && !(y[i] > 0.0)) y[i] = 0.0;
+    if (relu && y[i] < 0.0) y[i] = 0.0;
   }
+}
+
+void relu_in_place(float* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(ReluInPlace)(y, count); }
+
+// The negative numbers stand between -0 and -inf; beyond are NaNs.
+void relu_in_place(BFloat16* y, std::int64_t count) {
+  constexpr std::uint16_t kFirst = 0x8001, kLast = 0xff80;
+  for (std::int64_t i = 0; i < count; ++i)
+    y[i].bits = y[i].bits >= kFirst && y[i].bits <= kLast ? std::uint16_t{0} : y[i].bits;
 }
 
 void add_rows(const float* x, std::int64_t rows, std::int64_t columns, float* total) {

@@ -3,12 +3,17 @@
 
 #include <cstdint>
 
+#include "lockstep/tensor/half.h"
+
 // Small loops over the rows of a dense matrix, float32 with SIMD.
 namespace lockstep::kernels {
 
-// y[i, j] += bias[j] where there is a bias; then max(y, 0) where asked for.
+// y[i, j] += bias[j] where there is a bias; then relu where asked for, which leaves NaN as it is.
 void finish_rows(float* y, const float* bias, std::int64_t rows, std::int64_t columns, bool relu);
 void finish_rows(double* y, const double* bias, std::int64_t rows, std::int64_t columns, bool relu);
+
+void relu_in_place(float* y, std::int64_t count);
+void relu_in_place(BFloat16* y, std::int64_t count);
 
 // total[j] = sum over i of x[i, j], in an order that depends on the shape alone.
 void sum_rows(const float* x, std::int64_t rows, std::int64_t columns, float* total);

@@ -79,7 +79,9 @@ struct FloorDivide {
   T operator()(T a, T b) const {
     if constexpr (std::is_floating_point_v<T>) {
       if (b == 0) return a / b;
-      return std::round((a - Remainder{}(a, b)) / b);
+      const T r = std::fmod(a, b);
+      const T below = r != 0 && (r < 0) != (b < 0) ? T{1} : T{0};
+      return std::round((a - r) / b) - below;
     } else {
       if (b == 0) return 0;
       if constexpr (std::is_signed_v<T>)

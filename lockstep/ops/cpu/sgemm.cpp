@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/instruction_set.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -22,6 +23,7 @@ void sgemm(const Product& p, Rows a, Rows b, Rows c) {
       for (std::int64_t i = 0; i < p.m; ++i) std::fill_n(c.row(i), p.n, 0.0f);
     return;
   }
+  settle_instruction_set();
   const dnnl_status_t status =
       dnnl_sgemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, p.alpha, a.data, stride_of(a), b.data,
                  stride_of(b), p.beta, c.data, stride_of(c));

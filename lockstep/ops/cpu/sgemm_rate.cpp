@@ -8,6 +8,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/ops/cpu/dnnl_common.h"
+#include "lockstep/ops/instruction_set.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -18,6 +19,7 @@ constexpr double kFlops = 2.0 * kSize * kSize * kSize;
 }  // namespace
 
 double sgemm_gflops(double seconds) {
+  settle_instruction_set();
   const OneThread one_thread;
   const std::vector<float> a(kSize * kSize, 0.5F), b(kSize * kSize, 0.25F);
   std::vector<float> c(kSize * kSize);

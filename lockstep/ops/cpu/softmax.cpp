@@ -37,7 +37,7 @@ struct StoreExp {
   T* y;
   template <class D>
   HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> v, std::int64_t i, std::int64_t count) const {
-    const auto e = hn::Exp(d, hn::Sub(v, hn::Set(d, most)));
+    const auto e = exp_or_nan(d, hn::Sub(v, hn::Set(d, most)));
     store_at(d, e, y, i, count);
     return e;
   }
@@ -52,12 +52,13 @@ struct Scaled {
   }
 };
 
+// The largest is taken away first: added to the logarithm, it would swallow it where it is large.
 template <class T>
 struct Lowered {
-  T amount;
+  T most, log_sum;
   template <class D>
   HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> v, std::int64_t, std::int64_t) const {
-    return hn::Sub(v, hn::Set(d, amount));
+    return hn::Sub(hn::Sub(v, hn::Set(d, most)), hn::Set(d, log_sum));
   }
 };
 
@@ -75,7 +76,7 @@ struct Softmax {
     for (std::int64_t i = 0; i < n; ++i) most = extreme<true>(most, c.load(x, i));
     auto total = hn::Zero(d);
     for (std::int64_t i = 0; i < n; ++i) {
-      const auto e = hn::Exp(d, hn::Sub(c.load(x, i), most));
+      const auto e = exp_or_nan(d, hn::Sub(c.load(x, i), most));
       c.store(e, y, i);
       total = hn::Add(total, e);
     }
@@ -89,7 +90,7 @@ struct LogSoftmax {
   static void row(const T* x, const T*, T* y, std::int64_t n) {
     const T most = row_extreme<true>(x, n);
     const T total = sum_of_row(x, n, ExpMinus<T>{most});
-    map_row(x, y, n, Lowered<T>{static_cast<T>(most + std::log(total))});
+    map_row(x, y, n, Lowered<T>{most, std::log(total)});
   }
 
   template <class D>
@@ -99,9 +100,10 @@ struct LogSoftmax {
     for (std::int64_t i = 0; i < n; ++i) most = extreme<true>(most, c.load(x, i));
     auto total = hn::Zero(d);
     for (std::int64_t i = 0; i < n; ++i)
-      total = hn::Add(total, hn::Exp(d, hn::Sub(c.load(x, i), most)));
-    const auto amount = hn::Add(most, hn::Log(d, total));
-    for (std::int64_t i = 0; i < n; ++i) c.store(hn::Sub(c.load(x, i), amount), y, i);
+      total = hn::Add(total, exp_or_nan(d, hn::Sub(c.load(x, i), most)));
+    const auto log_sum = log_or_nan(d, total);
+    for (std::int64_t i = 0; i < n; ++i)
+      c.store(hn::Sub(hn::Sub(c.load(x, i), most), log_sum), y, i);
   }
 };
 
@@ -147,7 +149,7 @@ struct LogSoftmaxBackward {
     T total;
     template <class D>
     HWY_INLINE hn::Vec<D> operator()(D d, hn::Vec<D> g, std::int64_t i, std::int64_t count) const {
-      return hn::NegMulAdd(hn::Exp(d, load_at(d, y, i, count)), hn::Set(d, total), g);
+      return hn::NegMulAdd(exp_or_nan(d, load_at(d, y, i, count)), hn::Set(d, total), g);
     }
   };
 
@@ -161,7 +163,7 @@ struct LogSoftmaxBackward {
     auto total = hn::Zero(d);
     for (std::int64_t i = 0; i < n; ++i) total = hn::Add(total, c.load(g, i));
     for (std::int64_t i = 0; i < n; ++i)
-      c.store(hn::NegMulAdd(hn::Exp(d, c.load(y, i)), total, c.load(g, i)), out, i);
+      c.store(hn::NegMulAdd(exp_or_nan(d, c.load(y, i)), total, c.load(g, i)), out, i);
   }
 };
 

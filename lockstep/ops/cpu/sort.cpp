@@ -70,9 +70,7 @@ class LineSorter {
 
   Word word(const T* first, std::int64_t step, std::int64_t position) const {
     auto bits = ordered_bits(first[position * step]);
-    // NaN is last both ways; no number has its bits, nor their complement.
-    const bool is_nan = !std::is_integral_v<T> && bits == static_cast<decltype(bits)>(-1);
-    if (descending_ && !is_nan) bits = ~bits;
+    if (descending_) bits = ~bits;
     return Word{bits} << kShift | static_cast<Word>(position);
   }
 

@@ -178,7 +178,7 @@ struct GeluExact {
 };
 
 struct ReluBackward {
-  static HWY_INLINE V run(V g, V y) { return hn::IfThenElseZero(hn::Gt(y, zero()), g); }
+  static HWY_INLINE V run(V g, V y) { return hn::IfThenZeroElse(hn::Le(y, zero()), g); }
 };
 struct SigmoidBackward {
   static HWY_INLINE V run(V g, V y) { return hn::Mul(hn::Mul(g, y), hn::Sub(one(), y)); }

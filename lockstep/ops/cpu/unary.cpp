@@ -122,7 +122,7 @@ struct Selu {
 struct ReluBackward {
   template <class T>
   T operator()(T grad, T y) const {
-    return y > 0 ? grad : T{0};
+    return y <= 0 ? T{0} : grad;
   }
 };
 struct SigmoidBackward {

@@ -148,11 +148,25 @@ struct NormalTail {
   FloatVec tail;
 };
 
+// x * x - square: what rounding took. Where nothing is fused, by Dekker's product of halves.
+HWY_INLINE FloatVec lost_in_square(FloatVec x, FloatVec square) {
+#if HWY_NATIVE_FMA
+  return hn::MulSub(x, x, square);
+#else
+  const hn::RebindToUnsigned<FloatTag> du;
+  const auto upper = hn::And(hn::BitCast(du, x), hn::Set(du, 0xfffff000u));
+  const FloatVec high = hn::BitCast(FloatTag(), upper);
+  const FloatVec low = hn::Sub(x, high);
+  const FloatVec crossed = hn::Mul(hn::Add(high, high), low);
+  return hn::Add(hn::Add(hn::Sub(hn::Mul(high, high), square), crossed), hn::Mul(low, low));
+#endif
+}
+
 HWY_INLINE NormalTail normal_tail(FloatVec size) {
   // Beyond 15 both are 0; infinity would make a NaN of the remainder below.
   const FloatVec x = hn::Min(constant(15.0f), size);
   const FloatVec square = hn::Mul(x, x);
-  const FloatVec rest = hn::MulSub(x, x, square);
+  const FloatVec rest = lost_in_square(x, square);
   FloatVec e = vector_exp(hn::Mul(constant(-0.5f), square));
   e = hn::NegMulAdd(hn::Mul(constant(0.5f), rest), e, e);
   const FloatVec t = hn::Div(constant(1.0f), hn::MulAdd(constant(0.3f), x, constant(1.0f)));

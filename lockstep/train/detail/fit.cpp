@@ -8,11 +8,17 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/nn/set_parameters.h"
+#include "lockstep/observe/text.h"
 
 namespace lockstep::train::detail {
 namespace {
 
 constexpr int kUnsteadySteps = 2;
+
+// Of batch norm, in a shard: fewer are warned of. The error of ImageNet nets grows from 8 samples
+// down (Wu and He, 2018).
+constexpr std::int64_t kFewSamples = 8;
+constexpr std::int64_t kFewValues = 16;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -57,11 +63,6 @@ Evaluation evaluation_of(const EvaluationRecord& record) {
   return evaluation;
 }
 
-ShardRange own_range(const TrainerOptions& options) {
-  if (options.exchange == nullptr) return {0, options.shards};
-  return kvstore::range_of(*options.exchange, options.shards);
-}
-
 Monitor monitor_for(const FitOptions& options, const EvaluationRecord& record) {
   if (options.monitor) return *options.monitor;
   for (const auto& [name, value] : record.metrics)
@@ -97,7 +98,7 @@ data::ShardSampler Fit::make_sampler() const {
 }
 
 data::LoaderOptions Fit::loader_options() {
-  const ShardRange range = own_range(parts_.options);
+  const ShardRange range = group().range(parts_.options.shards);
   return {.transform = options_.transform,
           .seed = parts_.options.seed,
           .threads = options_.loader_threads,
@@ -117,16 +118,14 @@ void Fit::open_store() {
 }
 
 std::optional<Checkpoint> Fit::find_checkpoint() {
-  if (parts_.options.exchange != nullptr)
-    check_same_configuration(parts_.options.exchange->share(configuration_));
+  check_same_configuration(group(), configuration_);
   std::optional<Checkpoint> checkpoint;
-  const std::string file = kvstore::first_does(parts_.options.exchange, [&] {
+  const std::string file = kvstore::first_does(group(), [&] {
     if (store_) checkpoint = read_checkpoint_to_resume();
-    return checkpoint && parts_.options.exchange != nullptr ? file_of(*checkpoint) : std::string();
+    return checkpoint && group().workers() > 1 ? file_of(*checkpoint) : std::string();
   });
   if (!is_first() && !file.empty()) checkpoint = read_checkpoint(MemoryFile(file).path());
-  writes_ = kvstore::first_does(parts_.options.exchange,
-                                [&] { return std::string(store_ ? "writes" : ""); }) == "writes";
+  writes_ = !group().from_first(store_ ? "writes" : "").empty();
   return checkpoint;
 }
 
@@ -148,21 +147,23 @@ std::optional<Checkpoint> Fit::read_checkpoint_to_resume() {
   if (checkpoint)
     check_configuration(options_.checkpoints, checkpoint->configuration, configuration_,
                         options_.older_configuration);
+  if (options_.resume && !checkpoint)
+    warn(fmt::format("{}: there is no checkpoint to resume; starting at step 0",
+                     options_.checkpoints));
   return checkpoint;
 }
 
-bool Fit::is_first() const {
-  return parts_.options.exchange == nullptr || parts_.options.exchange->rank() == 0;
-}
+kvstore::Group& Fit::group() const { return parts_.options.mode->group(); }
+
+bool Fit::is_first() const { return group().is_first(); }
 
 // Workers that see different things would compute different things.
 void Fit::agree_on_parameters() {
-  if (parts_.options.exchange == nullptr) return;
-  const std::vector<std::string> all = parts_.options.exchange->share(result_.params_sha256);
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
-      throw InvalidArgument("train: worker 0 has parameters {}, worker {} has {}", all[0], rank,
-                            all[rank]);
+  kvstore::compare(group(), result_.params_sha256,
+                   [](std::size_t rank, const std::string& first, const std::string& its) {
+                     throw InvalidArgument("train: worker 0 has parameters {}, worker {} has {}",
+                                           first, rank, its);
+                   });
 }
 
 // The first batch tells the engine its shapes.
@@ -174,7 +175,7 @@ void Fit::make_engine() {
                                 .threads = parts_.options.threads,
                                 .seed = parts_.options.seed,
                                 .compile = parts_.options.compile,
-                                .exchange = parts_.options.exchange});
+                                .mode = parts_.options.mode});
   result_.step_bytes = engine_->step_bytes();
 }
 
@@ -200,7 +201,9 @@ FitResult Fit::run() {
     make_engine();
   }
   compare_bits();
+  note_instruction_set();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);
+  check_batch_norms();
   catch_up();
   while (should_go_on()) {
     one_step();
@@ -210,13 +213,40 @@ FitResult Fit::run() {
   return std::move(result_);
 }
 
+// Statistics of a few samples are rough: the net learns on numbers that differ from the running
+// ones that it is evaluated with.
+void Fit::check_batch_norms() {
+  if (!is_first() || engine_->batch_norm_sizes().empty()) return;
+  const BatchNormSize& smallest = engine_->batch_norm_sizes().front();
+  if (smallest.values >= kFewValues && smallest.samples >= kFewSamples) return;
+  warn(fmt::format(
+      "batch norm {} takes its statistics from {} per channel in a shard of {}, which costs "
+      "accuracy: use fewer shards or a larger global batch, {} samples a shard or more",
+      smallest.layer, observe::format_things(smallest.values, "value"),
+      observe::format_things(smallest.samples, "sample"),
+      smallest.values == smallest.samples ? kFewValues : kFewSamples));
+}
+
 // Different processors, or different files, show before the first step.
 void Fit::compare_bits() {
-  kvstore::Exchange* exchange = parts_.options.exchange;
-  if (exchange != nullptr && exchange->workers() > 1)
-    state_.same_bits &=
-        have_same_bits(*exchange, engine_->probe(), parts_.options.allow_different_bits);
+  state_.same_bits &=
+      have_same_bits(group(), engine_->probe(), parts_.options.allow_different_bits);
   result_.same_bits = state_.same_bits;
+}
+
+// Steps of two instruction sets have bits that no one of them gives.
+void Fit::note_instruction_set() {
+  const std::string now = instruction_set_in_use();
+  const bool changes = !state_.isa.empty() && state_.isa != now && step_ < total_steps_;
+  if (changes)
+    warn(
+        fmt::format("{}: steps 1 to {} were computed with {}, the others are with {}: the result "
+                    "will have the bits of neither, and is not invariant",
+                    options_.checkpoints, step_, state_.isa, now));
+  state_.same_isa &= !changes;
+  state_.isa = step_ < total_steps_ || state_.isa.empty() ? now : state_.isa;
+  result_.isa = state_.isa;
+  result_.same_isa = state_.same_isa;
 }
 
 // An evaluation that was interrupted is made now: its checkpoint was written without it.
@@ -228,7 +258,7 @@ void Fit::catch_up() {
 
 bool Fit::should_go_on() {
   if (step_ >= total_steps_) return false;
-  if (parts_.options.exchange == nullptr && is_asked_to_stop()) request_stop(kInterrupted);
+  if (group().workers() == 1 && is_asked_to_stop()) request_stop(kInterrupted);
   return !stop_requested_;
 }
 
@@ -240,7 +270,7 @@ void Fit::one_step() {
       first_batches_ ? std::move(*first_batches_) : loader_.step(step_);
   first_batches_.reset();
   const double rate = learning_rate();
-  const bool wish = parts_.options.exchange != nullptr && is_asked_to_stop();
+  const bool wish = group().workers() > 1 && is_asked_to_stop();
   const StepResult step = engine_->run(step_, rate, batches, wish);
   if (step.stop) request_stop(kInterrupted);
   if (!step.finite) fail_diverged(step.loss, batches);
@@ -251,6 +281,7 @@ void Fit::one_step() {
                         .epoch = (step_ - 1) / steps_per_epoch(),
                         .loss = step.loss,
                         .accuracy = step.accuracy,
+                        .has_accuracy = engine_->has_accuracy(),
                         .learning_rate = rate,
                         .samples_per_s = rate_.samples_per_s(),
                         .seconds = seconds()};
@@ -264,15 +295,15 @@ double Fit::learning_rate() const {
 }
 
 // Every worker's own sums are finite, and what they sent of them is not.
-void Fit::check_fp16() {
-  kvstore::Exchange* exchange = parts_.options.exchange;
-  if (exchange == nullptr || exchange->description() != "fp16") return;
-  const std::vector<std::string> all = exchange->share(engine_->find_bad_sum());
+void Fit::check_sent() {
+  const double largest = parts_.options.mode->largest_sent();
+  if (largest >= std::numeric_limits<float>::max()) return;
+  const std::vector<std::string> all = group().share(engine_->find_bad_sum());
   if (std::find(all.begin(), all.end(), "") != all.end()) return;
   throw Diverged(
-      "train: the gradient of {} is beyond 65504, the most that fp16 holds, at step {}; use bf16 "
+      "train: the gradient of {} is beyond {}, the most that {} holds, at step {}; use bf16 "
       "compression, which holds it, or a lower learning rate{}",
-      all[0], step_ + 1, kept_checkpoint());
+      all[0], largest, parts_.options.mode->description(), step_ + 1, kept_checkpoint());
 }
 
 std::string Fit::kept_checkpoint() {
@@ -282,7 +313,7 @@ std::string Fit::kept_checkpoint() {
 }
 
 void Fit::fail_diverged(double loss, const std::vector<data::Fields>& batches) {
-  check_fp16();
+  check_sent();
   const std::string culprit = engine_->find_bad_op(step_, batches);
   const std::string first = culprit.empty() ? "" : fmt::format(": {} is not finite first", culprit);
   const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // a NaN's sign means nothing
@@ -310,7 +341,8 @@ void Fit::end_epoch() {
   const EpochEvent event{.step = step_,
                          .epoch = step_ / steps_per_epoch() - 1,
                          .loss = state_.last_loss,
-                         .accuracy = state_.last_accuracy};
+                         .accuracy = state_.last_accuracy,
+                         .has_accuracy = engine_->has_accuracy()};
   for (const CallbackPtr& callback : options_.callbacks) callback->on_epoch_end(*this, event);
 }
 
@@ -320,7 +352,7 @@ void Fit::evaluate() {
                                 [](const CallbackPtr& c) { return c->wants_predictions(); });
   net();
   Evaluation evaluation =
-      parts_.evaluator->run(*options_.validation, {.exchange = parts_.options.exchange,
+      parts_.evaluator->run(*options_.validation, {.group = &group(),
                                                    .batch = options_.validation_batch,
                                                    .threads = parts_.options.threads,
                                                    .transform = options_.validation_transform,
@@ -339,27 +371,23 @@ void Fit::evaluate() {
 
 // Workers that do not share their batches are stopped each by itself.
 bool Fit::is_whole_everywhere(const Evaluation& evaluation) {
-  if (parts_.options.exchange == nullptr || options_.metrics.empty()) return evaluation.whole;
-  const std::vector<std::string> all =
-      parts_.options.exchange->share(evaluation.whole ? "whole" : "");
+  if (options_.metrics.empty()) return evaluation.whole;
+  const std::vector<std::string> all = group().share(evaluation.whole ? "whole" : "");
   return std::find(all.begin(), all.end(), "") == all.end();
 }
 
 void Fit::write_checkpoint() {
   if (!writes_ || written_step_ == step_) return;
   written_step_ = step_;
-  Checkpoint checkpoint;
-  checkpoint.residuals = engine_->residuals();  // by all workers
+  const std::vector<io::NamedTensor> residuals = engine_->residuals();  // by all workers
   if (!store_) return;
+  Checkpoint checkpoint{engine_->snapshot()};
+  checkpoint.residuals = residuals;
   checkpoint.step = step_;
   checkpoint.seed = parts_.options.seed;
   checkpoint.configuration = configuration_;
   checkpoint.training = state_.to_json();
-  for (const auto& [name, parameter] : net().parameters()) {
-    checkpoint.parameters.emplace_back(name, parameter.data().copy());
-    check_finite(name, checkpoint.parameters.back().second, step_);
-  }
-  checkpoint.slots = engine_->slots();
+  for (const auto& [name, tensor] : checkpoint.parameters) check_finite(name, tensor, step_);
   if (evaluated_step_ == step_) {
     const EvaluationRecord& record = state_.history.back();
     const Monitor monitor = monitor_for(options_, record);
@@ -399,6 +427,7 @@ void Fit::fill_result() {
   result_.train_loss = begun > 0 ? state_.loss_sum / static_cast<double>(begun) : state_.last_loss;
   result_.train_accuracy =
       begun > 0 ? state_.accuracy_sum / static_cast<double>(begun) : state_.last_accuracy;
+  result_.has_accuracy = engine_->has_accuracy();
   result_.history = state_.history;
   result_.samples_per_s = rate_.samples_per_s();
   result_.params_sha256 = engine_->params_sha256();

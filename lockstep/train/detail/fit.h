@@ -62,18 +62,21 @@ class Fit final : public FitContext {
   std::string file_of(const Checkpoint& checkpoint) const;
   void make_engine();
   void compare_bits();
+  void check_batch_norms();
+  void note_instruction_set();
   void restore(const Checkpoint& checkpoint);
   void catch_up();
 
   void one_step();
   void end_epoch();
   double learning_rate() const;
-  void check_fp16();
+  void check_sent();
   std::string kept_checkpoint();
   [[noreturn]] void fail_diverged(double loss, const std::vector<data::Fields>& batches);
   bool is_due(std::int64_t every) const;
   bool should_go_on();
   bool is_asked_to_stop() const;
+  kvstore::Group& group() const;
   bool is_first() const;
   void agree_on_parameters();
   void after_step();

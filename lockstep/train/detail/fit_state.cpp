@@ -40,9 +40,14 @@ std::string rule_of(const optim::Optimizer& optimizer) {
 std::string FitState::to_json() const {
   json records = json::array();
   for (const EvaluationRecord& record : history) records.push_back(json_of(record));
-  return json{{"loss_sum", loss_sum},   {"accuracy_sum", accuracy_sum},
-              {"last_loss", last_loss}, {"last_accuracy", last_accuracy},
-              {"history", records},     {"same_bits", same_bits}}
+  return json{{"loss_sum", loss_sum},
+              {"accuracy_sum", accuracy_sum},
+              {"last_loss", last_loss},
+              {"last_accuracy", last_accuracy},
+              {"history", records},
+              {"same_bits", same_bits},
+              {"isa", isa},
+              {"same_isa", same_isa}}
       .dump();
 }
 
@@ -55,7 +60,10 @@ FitState FitState::from_json(const std::string& text, const std::string& place) 
     state.last_loss = number(value.at("last_loss"));
     state.last_accuracy = number(value.at("last_accuracy"));
     for (const json& record : value.at("history")) state.history.push_back(record_from(record));
-    state.same_bits = value.value("same_bits", true);  // older checkpoints do not say
+    // Older checkpoints do not say.
+    state.same_bits = value.value("same_bits", true);
+    state.isa = value.value("isa", "");
+    state.same_isa = value.value("same_isa", true);
     return state;
   } catch (const json::exception&) {
     throw Corrupt("{}: the checkpoint has no sums and history of a training run", place);
@@ -74,7 +82,7 @@ std::string configuration_json(const TrainerOptions& trainer, const optim::Optim
   value["schedule"] = fit.schedule.description;
   value["transform"] = fit.transform.description;
   value["samples"] = samples;
-  value["sums"] = trainer.exchange == nullptr ? "canonical" : trainer.exchange->description();
+  value["sums"] = trainer.mode->description();
   return value.dump();
 }
 
@@ -97,14 +105,15 @@ void check_configuration(const std::string& folder, const std::string& before,
     throw InvalidArgument("{}: is of a run with another configuration: {}", folder, differences);
 }
 
-void check_same_configuration(const std::vector<std::string>& by_worker) {
-  for (std::size_t worker = 1; worker < by_worker.size(); ++worker) {
-    std::string differences;
-    for (const auto& [key, first, its] : observe::compare_configs(by_worker[0], by_worker[worker]))
-      differences += fmt::format("{}{} is {} on worker 0, {} on worker {}",
-                                 differences.empty() ? "" : "; ", key, first, its, worker);
-    if (!differences.empty()) throw InvalidArgument("configuration: {}", differences);
-  }
+void check_same_configuration(kvstore::Group& group, const std::string& own) {
+  kvstore::compare(
+      group, own, [](std::size_t worker, const std::string& first, const std::string& its) {
+        std::string differences;
+        for (const auto& [key, here, there] : observe::compare_configs(first, its))
+          differences += fmt::format("{}{} is {} on worker 0, {} on worker {}",
+                                     differences.empty() ? "" : "; ", key, here, there, worker);
+        if (!differences.empty()) throw InvalidArgument("configuration: {}", differences);
+      });
 }
 
 }  // namespace lockstep::train::detail

@@ -18,6 +18,8 @@ struct FitState {
   double last_accuracy = 0.0;
   std::vector<EvaluationRecord> history;
   bool same_bits = true;  // of all workers that the run has had
+  std::string isa = {};   // the instruction set of the steps so far; empty: not told
+  bool same_isa = true;   // all steps had the same
 
   std::string to_json() const;
   // Throws Corrupt that begins with `place`.
@@ -32,6 +34,6 @@ std::string configuration_json(const TrainerOptions& trainer, const optim::Optim
 void check_configuration(const std::string& folder, const std::string& before,
                          const std::string& now, const std::string& older = "{}");
 // Throws InvalidArgument, naming what differs between two workers, when not all have the same.
-void check_same_configuration(const std::vector<std::string>& by_worker);
+void check_same_configuration(kvstore::Group& group, const std::string& own);
 
 }  // namespace lockstep::train::detail

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "lockstep/train/tree_sum.h"
+#include "lockstep/kvstore/tree_sum.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -17,7 +17,7 @@ std::vector<ShardRange> deal_range(ShardRange range, int threads) {
 
 void add_two(const float* left, const float* right, float* target, std::size_t count) {
   const float* one[] = {left};
-  add_leaf({right, count}, one, target, false);
+  kvstore::add_leaf({right, count}, one, target, false);
 }
 
 std::vector<int> depths_of(const RangePlan& plan) {
@@ -70,21 +70,22 @@ std::vector<const float*> GradientSums::terms(const OfThread& own, std::size_t l
 void GradientSums::add(int thread, std::int64_t shard, std::size_t slice, const float* values) {
   OfThread& own = of(thread);
   const std::size_t leaf = own.leaf(shard);
-  const Slice& where = layout_.slices[slice];
+  const kvstore::FlatSlice& where = layout_.slices[slice];
   const auto level = static_cast<std::size_t>(own.depths[leaf] - own.plan.merges[leaf]);
   float* target = own.stack[level].data() + where.offset;
-  own.finite &= add_leaf({values, where.count}, terms(own, leaf, where.offset), target,
-                         own.plan.completes[leaf]);
+  own.finite &= kvstore::add_leaf({values, where.count}, terms(own, leaf, where.offset), target,
+                                  own.plan.completes[leaf]);
 }
 
 void GradientSums::add_last(int thread, std::int64_t shard, std::size_t slice, const float* values,
-                            const std::function<void(const Piece&, const float*)>& take) {
+                            const std::function<void(const FlatPiece&, const float*)>& take) {
   OfThread& own = of(thread);
-  for (const Piece& piece : layout_.pieces(slice, slice + 1)) {
+  const kvstore::FlatSlice& where = layout_.slices[slice];
+  for (const FlatPiece& piece : layout_.pieces_in(where.offset, where.count)) {
     if (!own.finite) return;
     own.finite &=
-        add_leaf({values + piece.begin, piece.size()},
-                 terms(own, own.leaf(shard), layout_.offset(piece)), own.scratch.data(), true);
+        kvstore::add_leaf({values + piece.range.begin, piece.size()},
+                          terms(own, own.leaf(shard), piece.offset), own.scratch.data(), true);
     if (own.finite) take(piece, own.scratch.data());
   }
 }

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "lockstep/base/shard_tree.h"
-#include "lockstep/train/detail/flat.h"
+#include "lockstep/kvstore/flat_layout.h"
 
 namespace lockstep::train::detail {
 
@@ -12,6 +12,10 @@ namespace lockstep::train::detail {
 // its own contiguous range as they arrive, on a stack of buffers of its own.
 class GradientSums {
  public:
+  using FlatBuffer = kvstore::FlatBuffer;
+  using FlatLayout = kvstore::FlatLayout;
+  using FlatPiece = kvstore::FlatPiece;
+
   // With `keep` false nothing but stacks below the last leaf are kept: whoever calls takes the sum
   // of each slice as the last leaf completes it (one thread that has all shards). The first node is
   // made in `first` unless that is empty.
@@ -25,7 +29,7 @@ class GradientSums {
   // The same for the last shard of all. Calls `take` with the sum of each piece of the slice, in
   // order, while all are finite.
   void add_last(int thread, std::int64_t shard, std::size_t slice, const float* values,
-                const std::function<void(const Piece&, const float*)>& take);
+                const std::function<void(const FlatPiece&, const float*)>& take);
 
   // What became a NaN or infinite spoils the step.
   bool is_finite() const;
@@ -37,8 +41,6 @@ class GradientSums {
   // buffers, added from the threads' in place.
   const std::vector<ShardRange>& nodes() const { return nodes_; }
   const float* node(std::size_t number, std::size_t offset, std::size_t count);
-
-  float* first_node() const { return thread_nodes_[0]; }
 
   std::size_t buffers() const;
 

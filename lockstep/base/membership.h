@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/shard_tree.h"
+
+namespace lockstep {
+
+enum class Role : std::uint8_t { worker, server };
+
+struct Member {
+  std::int64_t id = 0;  // for the life of the job; a new process has a new one
+  std::string host = "localhost";
+  Role role = Role::worker;
+  bool operator==(const Member&) const = default;
+};
+
+// Who is in a job. The value never changes: a new one, of a higher generation, takes its place.
+struct Membership {
+  std::int64_t generation = 0;
+  std::vector<Member> members = {};
+  bool operator==(const Membership&) const = default;
+
+  int count(Role role) const;
+  // Which of `parts` (shards of a step, batches of an evaluation) each worker computes: contiguous
+  // ranges in the order of the workers. Whoever needs a range has it from here.
+  std::vector<ShardRange> deal(std::int64_t parts) const;
+};
+
+// One worker on this host.
+Membership alone();
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cli/launch_check.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/cli/train_options.h"
+
+namespace lockstep::cli {
+namespace {
+
+// None when the words are no training of ours, or not as they should be.
+std::optional<TrainOptions> parse_train(const std::vector<std::string>& command) {
+  if (command.size() < 2 || command[1] != "train" ||
+      std::filesystem::path(command[0]).filename() != "lockstep")
+    return std::nullopt;
+  CLI::App app;
+  TrainOptions options;
+  add_train_options(app, options);
+  std::vector<std::string> words(command.begin() + 2, command.end());
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError&) {
+    return std::nullopt;
+  }
+  return options;
+}
+
+// The configuration that the options are to change; none when it is not to be seen from here.
+std::optional<RunConfig> config_before(const TrainOptions& options, const std::string& folder) {
+  if (!options.resume) return default_config(train::find_recipe(options.recipe));
+  if (folder.empty() || options.out.empty()) return std::nullopt;
+  const std::string path = std::filesystem::path(folder) / options.out / "config.json";
+  try {
+    return config_from_json(read_file(path), path);
+  } catch (const Error&) {
+    return std::nullopt;  // the first worker says what is wrong with it
+  }
+}
+
+}  // namespace
+
+int worker_count(const cluster::LaunchOptions& options) {
+  if (options.hosts.empty()) return std::max(options.workers, 1);
+  return std::accumulate(options.hosts.begin(), options.hosts.end(), 0,
+                         [](int sum, const cluster::HostSlots& host) { return sum + host.slots; });
+}
+
+void check_train_command(const std::vector<std::string>& command, int workers,
+                         const std::string& folder) {
+  std::optional<TrainOptions> options = parse_train(command);
+  if (!options || options->workers) return;
+  options->workers = workers;
+  if (const auto before = config_before(*options, folder)) apply_options(*before, *options);
+}
+
+}  // namespace lockstep::cli

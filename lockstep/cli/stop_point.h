@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lockstep::cli {
+
+// A place in a worker's run at which it stops itself (SIGSTOP), so that a test sees what the others
+// make of it: LOCKSTEP_STOP_AT=RANK:POINT.
+class StopPoint {
+ public:
+  StopPoint() = default;
+  // Of this rank. Throws InvalidArgument where the variable makes no sense.
+  static StopPoint from_environment(int rank);
+  void pass(std::string_view point) const;
+
+ private:
+  std::string point_;  // empty: none
+};
+
+}  // namespace lockstep::cli

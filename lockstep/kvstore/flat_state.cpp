@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/kvstore/flat_state.h"
+
+namespace lockstep::kvstore {
+
+FlatState::Numbers::Numbers(const FlatLayout& layout, int slot_count) : weights(layout.floats) {
+  for (int i = 0; i < slot_count; ++i) slots.emplace_back(layout.floats);
+}
+
+optim::RuleMemory FlatState::Numbers::at(std::size_t offset) const {
+  optim::RuleMemory memory{weights.data() + offset};
+  for (const FlatBuffer& slot : slots) memory.slots.push_back(slot.data() + offset);
+  return memory;
+}
+
+std::vector<optim::RuleParameter> FlatState::parameters(const FlatLayout& layout,
+                                                        const Numbers& from, const Numbers& to) {
+  std::vector<optim::RuleParameter> result;
+  for (const FlatSlice& slice : layout.slices)
+    result.push_back({.count = slice.count,
+                      .rate_multiplier = slice.rate_multiplier,
+                      .decay_multiplier = slice.decay_multiplier,
+                      .from = from.at(slice.offset),
+                      .to = to.at(slice.offset)});
+  return result;
+}
+
+FlatState::FlatState(FlatLayout layout, optim::OptimizerPtr rule)
+    : layout_(std::move(layout)),
+      numbers_{Numbers(layout_, rule->slots()), Numbers(layout_, rule->slots())},
+      driver_(std::move(rule), parameters(layout_, numbers_[0], numbers_[1])) {}
+
+void FlatState::begin(std::int64_t step, double rate, std::int64_t shards) {
+  context_ = driver_.context(step + 1, rate, 1.0 / static_cast<double>(shards));
+}
+
+void FlatState::update(std::size_t offset, std::size_t count, const float* gradient) const {
+  for (const FlatPiece& piece : layout_.pieces_in(offset, count))
+    driver_.run(context_, piece.slice, piece.range, gradient + (piece.offset - offset));
+}
+
+void FlatState::update_all(ThreadTeam& team, const Gradient& gradient) const {
+  driver_.run_all(team, context_,
+                  [&](int thread, std::size_t slice, const optim::PieceRange& range) {
+                    return gradient(thread, layout_.slices[slice].offset + range.begin);
+                  });
+}
+
+void FlatState::commit() noexcept {
+  current_ = 1 - current_;
+  driver_.swap_memory();
+}
+
+}  // namespace lockstep::kvstore

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "lockstep/kvstore/flat_layout.h"
+#include "lockstep/optim/rule_driver.h"
+
+namespace lockstep::kvstore {
+
+// The weights that learn and what their rule keeps for them, twice: as the last committed step left
+// them, and as the step under way makes them. Nothing of a step shows before commit().
+class FlatState {
+ public:
+  FlatState(FlatLayout layout, optim::OptimizerPtr rule);
+
+  const FlatLayout& layout() const { return layout_; }
+  const optim::Optimizer& rule() const { return driver_.rule(); }
+  bool is_local() const { return driver_.is_local(); }
+
+  // Of the last committed step. Between steps they may be changed.
+  std::span<float> weights() const { return {now().weights.data(), layout_.floats}; }
+  std::size_t slots() const { return now().slots.size(); }
+  std::span<float> slot(std::size_t number) const {
+    return {now().slots[number].data(), layout_.floats};
+  }
+
+  // Step number `step`, from 0, whose gradients are sums over `shards`. One that was begun before
+  // and never committed counts for nothing.
+  void begin(std::int64_t step, double rate, std::int64_t shards);
+  // By a local rule: the pieces that begin in [offset, offset + count), in any order, by any
+  // thread.
+  void update(std::size_t offset, std::size_t count, const float* gradient) const;
+  using Gradient = std::function<const float*(int thread, std::size_t offset)>;
+  // By any rule, all pieces; `gradient` gives the place of the one at that offset.
+  void update_all(ThreadTeam& team, const Gradient& gradient) const;
+  // Every piece has been updated: the new numbers are the numbers.
+  void commit() noexcept;
+
+  std::size_t buffers() const { return 2 * (1 + slots()); }
+
+ private:
+  struct Numbers {
+    explicit Numbers(const FlatLayout& layout, int slot_count);
+    optim::RuleMemory at(std::size_t offset) const;
+    FlatBuffer weights;
+    std::vector<FlatBuffer> slots;
+  };
+  const Numbers& now() const { return numbers_[current_]; }
+  static std::vector<optim::RuleParameter> parameters(const FlatLayout& layout, const Numbers& from,
+                                                      const Numbers& to);
+
+  FlatLayout layout_;
+  std::vector<Numbers> numbers_;  // two
+  std::size_t current_ = 0;
+  optim::RuleDriver driver_;
+  optim::UpdateContext context_;
+};
+
+}  // namespace lockstep::kvstore

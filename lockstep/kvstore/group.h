@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/membership.h"
+
+namespace lockstep::comm {
+class Communicator;
+}
+
+namespace lockstep::kvstore {
+
+// What a worker says of a step before it counts.
+struct Vote {
+  bool finite = true;  // every worker's: so is the step
+  bool stop = false;   // some worker's: all stop after it
+  bool operator==(const Vote&) const = default;
+};
+Vote combine(const Vote& a, const Vote& b);
+
+// The workers' small talk. Every worker makes the same calls in the same order, from one thread at
+// a time. Errors are comm's: they name the worker that is missed. A process alone is a group of
+// one.
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual const Membership& membership() const = 0;
+  virtual int rank() const = 0;  // among the workers
+  int workers() const { return membership().count(Role::worker); }
+  bool is_first() const { return rank() == 0; }
+  // This worker's part of so many.
+  ShardRange range(std::int64_t parts) const {
+    return membership().deal(parts)[static_cast<std::size_t>(rank())];
+  }
+
+  // Each worker's bytes, in the order of ranks.
+  virtual std::vector<std::string> share(const std::string& own) = 0;
+  // Rank 0's bytes; those of the others count for nothing.
+  virtual std::string from_first(const std::string& own) = 0;
+  // A row of floats for each of `parts`, all of one length: this worker's are in place, those of
+  // the others are filled in. Votes go with them.
+  virtual Vote gather(const Vote& own, std::int64_t parts, std::span<float> rows) = 0;
+  // Everybody's floats, as many of each, one worker's after the other: at rank 0, nothing
+  // elsewhere.
+  virtual std::vector<float> collect(std::span<const float> own) = 0;
+};
+
+std::unique_ptr<Group> group_of_one();
+// The communicator outlives it.
+std::unique_ptr<Group> group_of(comm::Communicator& communicator,
+                                std::chrono::milliseconds timeout);
+std::unique_ptr<Group> group_of(comm::Communicator& communicator);
+
+// Rank 0 does something for all, such as reading a file that the others cannot see: its result is
+// everybody's, and so is its error, which the others get as Aborted.
+std::string first_does(Group& group, const std::function<std::string()>& work);
+
+// Every worker's text must be that of the first; `differs` throws what a reader needs to know.
+using Differs =
+    std::function<void(std::size_t rank, const std::string& first, const std::string& its)>;
+void compare(Group& group, const std::string& own, const Differs& differs);
+
+}  // namespace lockstep::kvstore

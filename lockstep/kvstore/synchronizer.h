@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lockstep/kvstore/flat_state.h"
+#include "lockstep/kvstore/group.h"
+
+namespace lockstep::kvstore {
+
+// Gradients in, weights out. It has the weights that learn, and whatever keeps them together with
+// those of the other workers. A step is begin, give for every part of the gradients, commit; what
+// fails anywhere leaves the step before, whole.
+class Synchronizer {
+ public:
+  virtual ~Synchronizer() = default;
+
+  virtual FlatState& state() = 0;
+  // To go on with another synchronizer, of another membership.
+  virtual std::unique_ptr<FlatState> release() = 0;
+
+  // Whether pieces may be given in any order, by any thread: nothing travels. Else whole slices,
+  // the same on every worker, in the order of the layout, by one thread at a time.
+  virtual bool takes_pieces() const = 0;
+  // Whether bytes go over a network, so that there is time for something else meanwhile.
+  virtual bool waits_for_links() const { return false; }
+  // Memory for a worker's only node (below), in which the sum over all workers takes its place;
+  // empty where nothing is gained.
+  virtual std::span<float> memory() { return {}; }
+
+  virtual void begin(std::int64_t step, double rate) = 0;
+  // The sum of a subtree of shards (base/shard_tree.h) that lies in this worker's range.
+  struct Node {
+    ShardRange shards;
+    std::span<const float> sum;
+  };
+  // Sums of the floats from `offset` on. They stay where they are until commit(), unless the rule
+  // is local.
+  virtual void give(std::size_t offset, std::span<const Node> nodes) = 0;
+  // Everything is given. `rows` has a row for each shard, of which this worker has filled in its
+  // own. Where all votes say so, the new weights are the weights; and all workers have all rows.
+  virtual Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) = 0;
+
+  // The last step's sums over all workers, as they arrived; empty where none travelled.
+  virtual std::span<const float> sums() const { return {}; }
+  // Of this worker: what was not sent yet of each float. Empty where everything is sent. Between
+  // steps it may be changed.
+  virtual std::span<float> residual() { return {}; }
+  // Flat buffers besides those of the state.
+  virtual std::size_t buffers() const { return 0; }
+};
+
+// How the workers of a job have the same weights: who they are, and what adds and updates. It
+// outlives what it makes.
+class Mode {
+ public:
+  virtual ~Mode() = default;
+  virtual Group& group() = 0;
+  // Every worker calls it, with the same layout.
+  virtual std::unique_ptr<Synchronizer> synchronize(std::unique_ptr<FlatState> state,
+                                                    std::int64_t shards) = 0;
+  // Whether the bits are the same for any number of workers.
+  virtual bool is_invariant() const { return true; }
+  // What the bits depend on: "canonical", "ring", "2bit:0.01".
+  virtual std::string description() const { return "canonical"; }
+  // Whether its synchronizers keep what they have not sent.
+  virtual bool keeps_residuals() const { return false; }
+  // The largest number that a gradient can have on its way.
+  virtual double largest_sent() const;
+};
+
+// One process: sums are complete when they are given.
+std::unique_ptr<Mode> local_mode();
+
+}  // namespace lockstep::kvstore

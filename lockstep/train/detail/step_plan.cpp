@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/detail/step_plan.h"
+
+#include <atomic>
+#include <cmath>
+
+#include "lockstep/kvstore/tree_sum.h"
+#include "lockstep/ops/random_ops.h"
+
+namespace lockstep::train::detail {
+namespace {
+
+// Of one column of a table of rows.
+double tree_sum(const float* first, std::size_t row, std::int64_t lo, std::int64_t hi) {
+  if (hi - lo == 1) return static_cast<double>(first[static_cast<std::size_t>(lo) * row]);
+  const std::int64_t middle = tree_middle(lo, hi);
+  return tree_sum(first, row, lo, middle) + tree_sum(first, row, middle, hi);
+}
+
+// A gradient can leave when the last shard has made it. The last two take turns, so that the first
+// gradients leave two backward passes before the end, not one.
+void run_in_turns(Executable& first, const Executable::Receiver& of_first, Executable& second,
+                  const Executable::Receiver& of_second) {
+  while (first.go_on(of_first) && second.go_on(of_second)) continue;
+  second.go_on(of_second);
+}
+
+}  // namespace
+
+StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
+                   const PlanOptions& options)
+    : program_(program),
+      synchronizer_(synchronizer),
+      options_(options),
+      sums_(synchronizer.state().layout(), options.shards, options.range, options.threads,
+            !streams(), synchronizer.memory()),
+      team_(options.threads, "compute") {
+  if (!synchronizer.takes_pieces())
+    buckets_ = std::make_unique<Buckets>(synchronizer.state().layout(), sums_, options.threads,
+                                         options.bucket_bytes);
+  // Giving in memory takes the computing thread's own core, whoever does it: a thread of its own is
+  // for what waits for a link, or for other threads of this worker.
+  if (buckets_ && buckets_->size() > 1 && (options.threads > 1 || synchronizer.waits_for_links()))
+    beside_ = std::make_unique<ThreadTeam>(2, "exchange", ThreadTeam::Waiting::sleeps);
+  for (int thread = 0; thread < options.threads; ++thread) {
+    program.executable(static_cast<std::size_t>(thread));
+    if (takes_turns(thread)) second(thread);
+  }
+  make_outputs();
+}
+
+void StepPlan::make_outputs() {
+  for (std::int64_t shard = range().lo; shard < range().hi; ++shard) {
+    std::vector<Tensor> room;
+    for (const TensorInfo& info : program_.first().output_infos())
+      room.push_back(Tensor::zeros(info.shape, info.dtype));
+    outputs_.push_back(std::move(room));
+    keys_.push_back(random_key(options_.seed, 0, static_cast<std::uint32_t>(shard)));
+  }
+  for (const Tensor& output : outputs_[0]) row_size_ += static_cast<std::size_t>(output.numel());
+  rows_.resize(row_size_ * static_cast<std::size_t>(options_.shards));
+  for (const std::size_t place : program_.step().updated)
+    statistics_.push_back(Tensor::zeros(program_.step().parameters[place].shape));
+}
+
+// One thread has all shards, and what it gives is taken at once: the last leaf's gradient makes the
+// whole sum, which is never kept.
+bool StepPlan::streams() const {
+  return options_.threads == 1 && synchronizer_.takes_pieces() && synchronizer_.state().is_local();
+}
+
+bool StepPlan::takes_turns(int thread) const {
+  const ShardRange own = sums_.range_of(thread);
+  return beside_ && synchronizer_.waits_for_links() && own.hi - own.lo >= 2;
+}
+
+Executable& StepPlan::second(int thread) {
+  return program_.executable(static_cast<std::size_t>(options_.threads + thread));
+}
+
+void StepPlan::compute(std::int64_t step, std::span<const data::Fields> shards) {
+  set_keys(step);
+  const auto own = [&] { team_.run([&](int thread) { run_thread(thread, shards); }); };
+  if (!buckets_) {
+    own();
+    if (!streams()) give_pieces();
+    return;
+  }
+  buckets_->begin();
+  if (beside_)
+    return beside_->run([&](int thread) { thread == 0 ? own() : buckets_->give(synchronizer_); });
+  own();
+  buckets_->give(synchronizer_);
+}
+
+void StepPlan::run_thread(int thread, std::span<const data::Fields> shards) {
+  try {
+    run_shards(thread, shards);
+  } catch (...) {
+    if (buckets_) buckets_->give_up();
+    throw;
+  }
+}
+
+void StepPlan::run_shards(int thread, std::span<const data::Fields> shards) {
+  const ShardRange own = sums_.range_of(thread);
+  sums_.begin(thread);
+  Executable& first = program_.executable(static_cast<std::size_t>(thread));
+  const std::int64_t pair = takes_turns(thread) ? own.hi - 2 : own.hi;
+  for (std::int64_t shard = own.lo; shard < pair; ++shard) {
+    const Executable::Receiver take = receiver(thread, shard);
+    begin_shard(first, shard, shards);
+    while (first.go_on(take)) continue;
+  }
+  if (pair == own.hi) return;
+  begin_shard(first, pair, shards);
+  begin_shard(second(thread), pair + 1, shards);
+  run_in_turns(first, receiver(thread, pair), second(thread), receiver(thread, pair + 1));
+}
+
+std::vector<Tensor> StepPlan::inputs(std::size_t own, std::span<const data::Fields> shards) const {
+  std::vector<Tensor> inputs(shards[own].begin(), shards[own].end());
+  inputs.push_back(keys_[own]);
+  return inputs;
+}
+
+// Forward and backward of one shard.
+void StepPlan::begin_shard(Executable& executable, std::int64_t shard,
+                           std::span<const data::Fields> shards) {
+  const auto own = static_cast<std::size_t>(shard - range().lo);
+  executable.begin(inputs(own, shards), outputs_[own]);
+}
+
+// Takes the gradients of a shard.
+Executable::Receiver StepPlan::receiver(int thread, std::int64_t shard) {
+  const bool last = shard + 1 == sums_.range_of(thread).hi;
+  return [this, thread, shard, last](std::size_t delivery, std::span<const std::byte> bytes) {
+    const auto* values = reinterpret_cast<const float*>(bytes.data());
+    const std::size_t slice = program_.slice_of(delivery);
+    if (last && streams()) return stream(thread, shard, slice, values);
+    sums_.add(thread, shard, slice, values);
+    if (last && buckets_) buckets_->slice_is_ready(slice);
+  };
+}
+
+void StepPlan::stream(int thread, std::int64_t shard, std::size_t slice, const float* values) {
+  if (!losses_are_finite()) sums_.spoil(thread);
+  sums_.add_last(thread, shard, slice, values,
+                 [&](const kvstore::FlatPiece& piece, const float* sum) {
+                   const kvstore::Synchronizer::Node node{range(), {sum, piece.size()}};
+                   synchronizer_.give(piece.offset, {&node, 1});
+                 });
+}
+
+// The threads' sums are added piece by piece, where they stay when the rule needs all of them.
+void StepPlan::give_pieces() {
+  if (!is_finite()) return;
+  const std::vector<kvstore::FlatPiece>& pieces = synchronizer_.state().layout().pieces;
+  std::atomic<std::size_t> next = 0;
+  const bool stays = !synchronizer_.state().is_local();
+  team_.run([&](int thread) {
+    for (std::size_t i = next++; i < pieces.size(); i = next++) {
+      const std::size_t offset = pieces[i].offset, count = pieces[i].size();
+      const float* sum = stays ? sums_.node(0, offset, count) : sums_.whole(thread, offset, count);
+      if (!kvstore::all_finite({sum, count})) sums_.spoil(thread);
+      const kvstore::Synchronizer::Node node{range(), {sum, count}};
+      synchronizer_.give(offset, {&node, 1});
+    }
+  });
+}
+
+bool StepPlan::losses_are_finite() const {
+  return std::all_of(outputs_.begin(), outputs_.end(), [](const std::vector<Tensor>& of_shard) {
+    return std::isfinite(*of_shard[StepGraph::kLoss].data<float>());
+  });
+}
+
+bool StepPlan::is_finite() const { return losses_are_finite() && sums_.is_finite(); }
+
+bool StepPlan::is_finite_here(const kvstore::FlatSlice& slice) {
+  for (std::size_t n = 0; n < sums_.nodes().size(); ++n)
+    if (!kvstore::all_finite({sums_.node(n, slice.offset, slice.count), slice.count})) return false;
+  return true;
+}
+
+void StepPlan::fill_rows() {
+  float* row = rows_.data() + static_cast<std::size_t>(range().lo) * row_size_;
+  for (const std::vector<Tensor>& of_shard : outputs_)
+    for (const Tensor& output : of_shard)
+      row = std::copy_n(output.data<float>(), output.numel(), row);
+}
+
+double StepPlan::mean_of(std::size_t column) const {
+  return tree_sum(rows_.data() + column, row_size_, 0, options_.shards) /
+         static_cast<double>(options_.shards);
+}
+
+// The mean of the shards' new values.
+const std::vector<Tensor>& StepPlan::mean_statistics() {
+  std::size_t column = StepGraph::kFirstUpdate;
+  for (const Tensor& mean : statistics_)
+    for (std::int64_t k = 0; k < mean.numel(); ++k)
+      mean.data<float>()[k] = static_cast<float>(mean_of(column++));
+  return statistics_;
+}
+
+void StepPlan::set_keys(std::int64_t step) {
+  for (const Tensor& key : keys_) key.data<std::int64_t>()[1] = step;
+}
+
+}  // namespace lockstep::train::detail

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/kvstore/synchronizer.h"
+#include "lockstep/train/detail/buckets.h"
+#include "lockstep/train/detail/gradient_sums.h"
+#include "lockstep/train/detail/step_program.h"
+
+namespace lockstep::train::detail {
+
+struct PlanOptions {
+  std::int64_t shards = 1;
+  ShardRange range{};  // of this worker
+  int threads = 1;
+  std::uint64_t seed = 0;
+  std::size_t bucket_bytes = 0;
+};
+
+// How this worker computes its shards in one membership: which of them, by which threads, where
+// their sums and outputs are, and how gradients are given. Made anew when the membership changes.
+class StepPlan {
+ public:
+  StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer, const PlanOptions& options);
+
+  const ShardRange& range() const { return options_.range; }
+  ThreadTeam& team() { return team_; }
+  std::size_t buffers() const { return sums_.buffers(); }
+
+  // Forward and backward passes of this worker's shards; all their gradients are given.
+  void compute(std::int64_t step, std::span<const data::Fields> shards);
+  // Whether this worker's losses and sums are.
+  bool is_finite() const;
+
+  // A row of outputs for each shard of the step, of which those of this worker are filled in by
+  // fill_rows().
+  std::span<float> rows() { return rows_; }
+  void fill_rows();
+  // Over all shards, by the canonical tree.
+  double mean_of(std::size_t column) const;
+  const std::vector<Tensor>& mean_statistics();
+
+  // A shard's inputs of its executable: the fields and the key of its draws.
+  std::vector<Tensor> inputs(std::size_t own, std::span<const data::Fields> shards) const;
+  void set_keys(std::int64_t step);
+  std::vector<Tensor>& outputs(std::size_t own) { return outputs_[own]; }
+  // Whether this worker's own sums of the slice are finite.
+  bool is_finite_here(const kvstore::FlatSlice& slice);
+
+ private:
+  void make_outputs();
+  bool streams() const;
+  bool takes_turns(int thread) const;
+  void run_thread(int thread, std::span<const data::Fields> shards);
+  void run_shards(int thread, std::span<const data::Fields> shards);
+  void begin_shard(Executable& executable, std::int64_t shard,
+                   std::span<const data::Fields> shards);
+  Executable::Receiver receiver(int thread, std::int64_t shard);
+  void stream(int thread, std::int64_t shard, std::size_t slice, const float* values);
+  void give_pieces();
+  bool losses_are_finite() const;
+  Executable& second(int thread);
+
+  StepProgram& program_;
+  kvstore::Synchronizer& synchronizer_;
+  PlanOptions options_;
+  GradientSums sums_;
+  std::unique_ptr<Buckets> buckets_;    // null: pieces are given
+  ThreadTeam team_;                     // the computing threads
+  std::unique_ptr<ThreadTeam> beside_;  // the caller's, and one that gives buckets
+
+  std::vector<std::vector<Tensor>> outputs_;  // by shard of our own: loss, accuracy, updates
+  std::vector<Tensor> keys_;                  // by shard of our own
+  std::vector<float> rows_;
+  std::size_t row_size_ = 0;
+  std::vector<Tensor> statistics_;
+};
+
+}  // namespace lockstep::train::detail

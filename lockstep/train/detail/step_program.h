@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/thread_team.h"
+#include "lockstep/graph/executable.h"
+#include "lockstep/kvstore/flat_state.h"
+#include "lockstep/nn/block.h"
+#include "lockstep/train/step_graph.h"
+
+namespace lockstep::train::detail {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+// What is compiled of a training step: a shard's graph, executables for it, where the parameters
+// are. It knows nothing of who computes which shards.
+class StepProgram {
+ public:
+  StepProgram(nn::Block& net, const LossFunction& loss, const std::vector<TensorInfo>& fields,
+              CompileOptions options);
+
+  const StepGraph& step() const { return step_; }
+  const std::vector<TensorInfo>& fields() const { return fields_; }
+  double flops_per_sample() const { return flops_per_sample_; }
+  // Number `i` of as many as there are uses for at once, all over the same parameters.
+  Executable& executable(std::size_t i);
+  const Executable& first() const { return executables_.front(); }
+  std::size_t bytes() const;
+
+  // Of the parameters that learn, in the order in which their gradients are made. With
+  // `find_unused` it knows the places that are no parameter's.
+  kvstore::FlatLayout make_layout(bool find_unused) const;
+  // The slice of delivery number `i`.
+  std::size_t slice_of(std::size_t i) const { return slice_of_[i]; }
+  const std::string& name_of(const kvstore::FlatSlice& slice) const {
+    return step_.parameters[slice.parameter].name;
+  }
+
+  // From now on the weights that learn are those of the state.
+  void use_weights(const kvstore::FlatState& state) noexcept;
+  // New running statistics: the values of StepGraph::updated, in order.
+  void set_statistics(const std::vector<Tensor>& values);
+  // What executables keep of the weights in other layouts is made anew; the threads share the work.
+  void refresh(ThreadTeam& team);
+
+  void store(nn::Block& net) const;
+  void load(const nn::Block& net);
+  NamedTensors parameters() const;
+  std::string params_sha256() const;
+
+  // Tensors in plain layout from and to a flat buffer: "prefix/fc1.weight", by the order of the
+  // net's parameters. set_slices() throws Corrupt when a name is missing or a shape differs.
+  void append_slices(const kvstore::FlatLayout& layout, const std::string& prefix,
+                     std::span<const float> flat, NamedTensors& tensors) const;
+  void set_slices(const kvstore::FlatLayout& layout, const std::string& prefix,
+                  const NamedTensors& tensors, std::span<float> flat) const;
+
+  // Of where each element of each parameter lies.
+  std::string layouts_sha256(const kvstore::FlatLayout& layout) const;
+
+ private:
+  std::size_t input_of(std::size_t parameter) const { return step_.parameter_input(parameter); }
+  void pack(const kvstore::FlatSlice& slice, const Tensor& tensor, float* data) const;
+  Tensor unpack(const kvstore::FlatSlice& slice, const float* data) const;
+  const Tensor& find(const NamedTensors& tensors, const std::string& name,
+                     const kvstore::FlatSlice& slice) const;
+
+  std::vector<TensorInfo> fields_;
+  StepGraph step_;
+  double flops_per_sample_ = 0.0;
+  std::deque<Executable> executables_;
+  std::vector<std::size_t> slice_of_;  // by delivery
+};
+
+}  // namespace lockstep::train::detail

@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs under random signals, from a seed: each ends within its deadlines with a status that is
+documented and leaves nothing behind, and what goes on from its checkpoints has the bits of a run
+that nobody disturbed.
+
+  chaos.py --seeds 200       seeds 1 to 200; --first says where to begin
+  chaos.py --seed 17         this one again
+"""
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+from processes import MARK, Family
+from schedule import STEPS, TRAIN, Schedule
+from jobs import steps_done
+from sshd import Sshd, find_sshd
+
+WAIT, GRACE = 8, 4
+TIMEOUT = {"train": WAIT, "launch": 10, "ssh": 30}  # ssh takes its time on a busy machine
+MARGIN = 40  # for the run itself, and for a machine with other things to do
+ENOUGH = 8  # schedules, to say whether they did anything
+CLONE_NEWNS, CLONE_NEWIPC, MS_PRIVATE = 0x20000, 0x8000000, (1 << 18) | 0x4000
+
+
+class Wrong(Exception):
+    """What a job did that it must not do."""
+
+
+def own_shared_memory():
+    """A /dev/shm and SysV memory that nobody else uses, where we may have them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if os.geteuid() != 0 or libc.unshare(CLONE_NEWNS | CLONE_NEWIPC) != 0:
+        return False
+    libc.mount(b"none", b"/", None, MS_PRIVATE, None)
+    return libc.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=2g") == 0
+
+
+class Chaos:
+    def __init__(self, program, folder, sshd=None, margin=MARGIN, is_alone=False):
+        self.program, self.folder, self.sshd = program, pathlib.Path(folder), sshd
+        self.margin, self.is_alone = margin, is_alone
+        self.sha = None
+        self.disturbed = 0  # schedules of which a signal came before the end
+
+    def words(self, *words):
+        return [self.program, *map(str, words)]
+
+    def reference(self):
+        if self.sha is None:
+            done = subprocess.run(self.words(*TRAIN, "--out", "whole"), cwd=self.folder, text=True,
+                                  capture_output=True, timeout=300)
+            if done.returncode != 0:
+                raise Wrong(f"the undisturbed run failed: {done.stderr}")
+            self.sha = json.loads(done.stdout.strip().splitlines()[-1])["params_sha256"]
+        return self.sha
+
+    def command(self, schedule, mark):
+        train = [*TRAIN, "--out", "run", "--wait", WAIT]
+        if schedule.kind == "train":
+            return self.words(*train, "--workers", schedule.workers, "--transport",
+                              schedule.transport, "--grace", GRACE)
+        how = ["launch", "--grace", GRACE, "--timeout", TIMEOUT[schedule.kind], "--transport", schedule.transport]
+        if schedule.kind == "ssh":
+            how += ["--hosts", f"node-a:1,node-b:{schedule.workers - 1}", "--ssh", self.sshd.ssh(),
+                    "--env", f"{MARK}={mark}", "--env", "TMPDIR"]
+        else:
+            how += ["--workers", schedule.workers]
+        return self.words(*how, "--", self.program, *train)
+
+    def run(self, schedule):
+        sha = self.reference()
+        work = self.folder / f"seed-{schedule.seed}"
+        shutil.rmtree(work, ignore_errors=True)
+        (work / "tmp").mkdir(parents=True)
+        mark = uuid.uuid4().hex
+        memory = self.memory()
+        try:
+            job = self.disturb(schedule, work, mark)
+            self.disturbed += job.disturbed
+            self.check_end(schedule, job, work)
+            self.check_nothing_left(schedule, job, work)
+            # Where everybody was killed at once, the next job clears up.
+            if not job.all_killed:
+                self.check_memory(memory)
+            self.check_resume(schedule, work, sha, 2 if job.all_killed else schedule.resume_on)
+            self.check_memory(memory)
+        except Wrong as wrong:
+            said = "".join(f"\n  {name}: {(work / name).read_text(errors='replace')[-2000:]}"
+                           for name in ("out", "err") if (work / name).exists())
+            raise Wrong(f"{wrong}{said}") from None
+        shutil.rmtree(work, ignore_errors=True)
+
+    # Signals.
+
+    def disturb(self, schedule, work, mark):
+        environment = dict(os.environ, TMPDIR=str(work / "tmp"), **{MARK: mark})
+        with open(work / "out", "w") as out, open(work / "err", "w") as err:
+            process = subprocess.Popen(self.command(schedule, mark), cwd=work, stdout=out, stderr=err,
+                                       stdin=subprocess.DEVNULL, env=environment,
+                                       start_new_session=True)
+        family = Family(process.pid, mark, self.sshd_pids() if schedule.kind == "ssh" else ())
+        process.family, process.seen, process.launcher_killed = family, set(), False
+        process.all_killed = process.disturbed = False
+        stopped = set()
+        try:
+            for event in schedule.events:
+                self.await_moment(event, process, work)
+                self.send(event, process, stopped)
+            self.release_launcher(process, stopped)
+            process.wait(timeout=self.deadline(schedule))
+        except subprocess.TimeoutExpired:
+            left = self.describe(family.all() | {process.pid})
+            raise Wrong(f"still there {self.deadline(schedule)} s after the last signal: "
+                        f"{left}") from None
+        finally:
+            if process.poll() is None:
+                self.clean_up(family)
+                process.wait()
+        return process
+
+    def deadline(self, schedule):
+        """After the last signal: who is missed, who is not heard, the grace period, what is
+        killed."""
+        return WAIT + 2 * TIMEOUT[schedule.kind] + GRACE + self.margin
+
+    def await_moment(self, event, process, work):
+        """Times count from when there is somebody to signal."""
+        end = time.monotonic() + 10
+        while not process.family.find(event.target) and process.poll() is None:
+            if time.monotonic() > end:
+                return
+            time.sleep(0.005)
+        end = time.monotonic() + (event.after if event.step is None else 10)
+        while time.monotonic() < end and process.poll() is None:
+            process.seen |= process.family.all()
+            if event.step is not None and steps_done(work / "run") >= event.step:
+                return
+            time.sleep(min(0.02, max(0, end - time.monotonic())))
+
+    def send(self, event, process, stopped):
+        if process.poll() is not None:
+            return
+        found = process.family.find(event.target)
+        process.disturbed = process.disturbed or bool(found)
+        if event.target not in ("everybody", "group") and found:
+            found = [found[event.index % len(found)]]
+        if event.target == "group":  # Ctrl-C in a terminal
+            found = [pid for pid in found if self.group_of(pid) == process.pid]
+        if event.target == "everybody" and event.number == signal.SIGKILL:
+            process.all_killed = True
+        for pid in found:
+            if pid == process.pid and event.number == signal.SIGKILL:
+                process.launcher_killed = True
+            if event.number == signal.SIGSTOP:
+                stopped.add(pid)
+            try:
+                os.kill(pid, event.number)
+            except ProcessLookupError:
+                pass
+
+    @staticmethod
+    def group_of(pid):
+        try:
+            return os.getpgid(pid)
+        except ProcessLookupError:
+            return 0
+
+    @staticmethod
+    def release_launcher(process, stopped):
+        """Nothing but SIGCONT and SIGKILL reaches a stopped process, and nobody watches a
+        launcher. All others find their end by themselves."""
+        if process.pid in stopped and process.poll() is None:
+            time.sleep(0.3)
+            os.kill(process.pid, signal.SIGCONT)
+
+    def sshd_pids(self):
+        return {server.pid for server in self.sshd.processes}
+
+    def clean_up(self, family):
+        for pid in family.all() | {family.launcher}:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    # What is looked at.
+
+    def check_end(self, schedule, job, work):
+        status = job.returncode if job.returncode >= 0 else 128 - job.returncode
+        allowed = schedule.allowed(job.launcher_killed)
+        if status not in allowed:
+            raise Wrong(f"ended with status {status}, expected one of {sorted(allowed)}")
+        if status == 0:
+            out = (work / "out").read_text().strip()
+            if not out or json.loads(out.splitlines()[-1])["params_sha256"] != self.sha:
+                raise Wrong("ended with status 0, and other parameters than the undisturbed run")
+
+    def check_memory(self, before):
+        if files := self.memory() - before:
+            raise Wrong(f"/dev/shm: {sorted(files)}")
+
+    def check_nothing_left(self, schedule, job, work):
+        end = time.monotonic() + 2 * TIMEOUT[schedule.kind] + 10
+        left = job.family.all()
+        while left and time.monotonic() < end:
+            time.sleep(0.05)
+            left = job.family.all()
+        if left:
+            text = self.describe(left)
+            self.clean_up(job.family)
+            raise Wrong(f"processes are left: {text}")
+        if files := list((work / "tmp").rglob("*")):
+            raise Wrong(f"temporary files are left: {files}")
+
+    def check_resume(self, schedule, work, sha, workers):
+        is_run = (work / "run" / "config.json").exists()
+        if not is_run:
+            shutil.rmtree(work / "run", ignore_errors=True)
+        done = subprocess.run(self.words(*TRAIN, "--out", "run", *(["--resume"] if is_run else []),
+                                         "--workers", workers),
+                              cwd=work, text=True, capture_output=True, timeout=300)
+        if done.returncode != 0:
+            raise Wrong(f"the run does not go on: {done.stderr}")
+        result = json.loads(done.stdout.strip().splitlines()[-1])
+        if result["params_sha256"] != sha or result["steps"] != STEPS:
+            raise Wrong("the resumed run has other parameters than the undisturbed one")
+        if half := list((work / "run").rglob("*.tmp*")):
+            raise Wrong(f"half-written files are left: {half}")
+
+    def memory(self):
+        """Names in /dev/shm; where others use it too, those that are ours by name."""
+        names = set(os.listdir("/dev/shm"))
+        if self.is_alone:
+            segments = open("/proc/sysvipc/shm").read().splitlines()[1:]
+            return names | {f"SysV {line.split()[1]}" for line in segments}
+        return {name for name in names if name.startswith("lockstep-")}
+
+    @staticmethod
+    def describe(pids):
+        texts = []
+        for pid in pids:
+            try:
+                words = open(f"/proc/{pid}/cmdline").read().replace("\0", " ").strip()
+                state = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+                texts.append(f"{pid} ({state}) {words[:80]}")
+            except OSError:
+                continue
+        return "; ".join(texts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=os.environ.get("LOCKSTEP", "build/bin/lockstep"))
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--margin", type=float, default=MARGIN,
+                        help="seconds that a job has beyond its own deadlines")
+    options = parser.parse_args()
+    seeds = [options.seed] if options.seed is not None else range(options.first,
+                                                                  options.first + options.seeds)
+    is_alone = own_shared_memory()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
+        sshd = None
+        if find_sshd():
+            (pathlib.Path(folder) / "ssh").mkdir()
+            sshd = Sshd(pathlib.Path(folder) / "ssh")
+        chaos = Chaos(os.path.abspath(options.program), folder, sshd, options.margin, is_alone)
+        bad = []
+        try:
+            for seed in seeds:
+                schedule = Schedule(seed, sshd is not None)
+                print(schedule, flush=True)
+                begin = time.monotonic()
+                try:
+                    chaos.run(schedule)
+                    print(f"  good ({time.monotonic() - begin:.1f} s)", flush=True)
+                except Wrong as wrong:
+                    bad.append(seed)
+                    print(f"  WRONG: {wrong}\n  again: make chaos SEED={seed}", flush=True)
+        finally:
+            if sshd:
+                sshd.stop()
+    print(f"{len(seeds) - len(bad)} of {len(seeds)} schedules good, {chaos.disturbed} of "
+          "them disturbed before their end" + (f"; bad: {bad}" if bad else ""))
+    if len(seeds) >= ENOUGH and 2 * chaos.disturbed < len(seeds):
+        print("too few were disturbed: nothing was tried")
+        return 1
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who belongs to a job, wherever it runs: by a mark in the environment, and by ancestors."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "cli"))
+from jobs import environment, parents  # noqa: E402
+
+MARK = "LOCKSTEP_CHAOS"
+
+
+def name_of(pid):
+    try:
+        return open(f"/proc/{pid}/comm").read().strip()
+    except OSError:
+        return ""
+
+
+def below(roots, table):
+    found, wanted = set(), set(roots)
+    while wanted:
+        wanted = {pid for pid, parent in table.items() if parent in wanted} - found
+        found |= wanted
+    return found
+
+
+class Family:
+    """The processes of one job; `sshd` is the server whose children are its hosts' processes."""
+
+    def __init__(self, launcher, mark, sshd=()):
+        self.launcher, self.mark, self.sshd = launcher, mark, sshd
+
+    def all(self):
+        table = parents()
+        marked = {pid for pid in table if environment(pid).get(MARK) == self.mark}
+        return marked | below({self.launcher}, table) | below(self.sshd, table)
+
+    def workers(self):
+        ranks = {pid: environment(pid).get("LOCKSTEP_RANK") for pid in self.all()}
+        return [pid for _, pid in sorted((int(rank), pid) for pid, rank in ranks.items() if rank)]
+
+    def named(self, name):
+        return sorted(pid for pid in self.all() if name_of(pid) == name)
+
+    def find(self, target):
+        if target == "launcher":
+            return [self.launcher]
+        if target == "worker":
+            return self.workers()
+        if target in ("agent", "reaper"):
+            return self.named("lockstep-" + target)
+        if target == "ssh":
+            return self.named("ssh")
+        # Of ssh's server only what the job started there: the rest is not the job's.
+        return sorted(pid for pid in self.all() | {self.launcher} if name_of(pid) != "sshd")
