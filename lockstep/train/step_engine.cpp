@@ -49,8 +49,10 @@ struct StepEngine::Impl {
   kvstore::Mode* mode;
   detail::StepProgram program;
   std::vector<BatchNormSize> batch_norms;
+  kvstore::FlatState state;
   std::unique_ptr<kvstore::Synchronizer> synchronizer;
-  std::unique_ptr<detail::StepPlan> plan;
+  std::unique_ptr<detail::StepPlan> plan;  // null: the last replan failed
+  std::vector<float> unsent;               // between two synchronizers
 
   Impl(nn::Block& net, const LossFunction& loss, optim::OptimizerPtr rule,
        const std::vector<TensorInfo>& fields, const EngineOptions& given)
@@ -58,17 +60,18 @@ struct StepEngine::Impl {
         alone(given.mode == nullptr ? kvstore::local_mode() : nullptr),
         mode(alone ? alone.get() : given.mode),
         program(net, loss, fields, compile_options(given)),
-        batch_norms(train::batch_norm_sizes(program.step())) {
-    make_plan(std::make_unique<kvstore::FlatState>(program.make_layout(mode->keeps_residuals()),
-                                                   std::move(rule)));
+        batch_norms(train::batch_norm_sizes(program.step())),
+        state(program.make_layout(mode->keeps_residuals()), std::move(rule)) {
+    program.use_weights(state);
+    make_plan();
     program.load(net);
   }
 
-  void make_plan(std::unique_ptr<kvstore::FlatState> state) {
+  void make_plan() {
     plan.reset();
+    synchronizer.reset();
     const ShardRange range = mode->group().range(options.shards);
-    synchronizer = mode->synchronize(std::move(state), options.shards);
-    program.use_weights(synchronizer->state());
+    synchronizer = mode->synchronize(state, options.shards);
     plan = std::make_unique<detail::StepPlan>(
         program, *synchronizer,
         detail::PlanOptions{.shards = options.shards,
@@ -79,11 +82,22 @@ struct StepEngine::Impl {
                             .bucket_bytes = options.bucket_bytes});
   }
 
-  const kvstore::FlatLayout& layout() const { return synchronizer->state().layout(); }
+  // What this worker has not sent goes with it into the next membership.
+  void keep_unsent() {
+    const std::span<const float> own = synchronizer->residual();
+    unsent.assign(own.begin(), own.end());
+  }
+  void send_what_was_kept() {
+    const std::span<float> own = synchronizer->residual();
+    if (own.size() == unsent.size()) std::copy(unsent.begin(), unsent.end(), own.begin());
+    unsent = {};
+  }
+
+  const kvstore::FlatLayout& layout() const { return state.layout(); }
 
   // The step counts: its weights, statistics and what is made of them are the engine's from now on.
   void take_over(const std::vector<Tensor>& statistics) {
-    program.use_weights(synchronizer->state());
+    program.use_weights(state);
     program.set_statistics(statistics);
     program.refresh(plan->team());
   }
@@ -101,11 +115,14 @@ StepEngine::~StepEngine() = default;
 void StepEngine::replan(kvstore::Mode& mode) {
   check_shares(impl_->options.shards, impl_->options.threads, mode.group().workers());
   impl_->mode = &mode;
-  impl_->make_plan(impl_->synchronizer->release());
+  if (impl_->plan) impl_->keep_unsent();
+  impl_->make_plan();
+  impl_->send_what_was_kept();
 }
 
 StepResult StepEngine::run(std::int64_t step, double learning_rate,
                            std::span<const data::Fields> shards, bool stop) {
+  check(impl_->plan != nullptr, "a step without a plan: the last replan failed");
   detail::StepPlan& plan = *impl_->plan;
   const auto expected = static_cast<std::size_t>(plan.range().hi - plan.range().lo);
   if (shards.size() != expected)
@@ -142,7 +159,7 @@ Snapshot StepEngine::snapshot() const {
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
-  const kvstore::FlatState& state = impl_->synchronizer->state();
+  const kvstore::FlatState& state = impl_->state;
   NamedTensors result;
   for (std::size_t k = 0; k < state.slots(); ++k)
     impl_->program.append_slices(state.layout(), slot_prefix(k), state.slot(k), result);
@@ -150,7 +167,7 @@ std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
 }
 
 void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& slots) {
-  const kvstore::FlatState& state = impl_->synchronizer->state();
+  const kvstore::FlatState& state = impl_->state;
   for (std::size_t k = 0; k < state.slots(); ++k)
     impl_->program.set_slices(state.layout(), slot_prefix(k), slots, state.slot(k));
 }
@@ -229,8 +246,8 @@ double StepEngine::flops_per_sample() const { return impl_->program.flops_per_sa
 const Executable& StepEngine::executable() const { return impl_->program.first(); }
 
 std::size_t StepEngine::step_bytes() const {
-  const std::size_t buffers = impl_->synchronizer->state().buffers() +
-                              impl_->synchronizer->buffers() + impl_->plan->buffers();
+  const std::size_t buffers =
+      impl_->state.buffers() + impl_->synchronizer->buffers() + impl_->plan->buffers();
   return impl_->program.bytes() + buffers * impl_->layout().floats * sizeof(float);
 }
 
