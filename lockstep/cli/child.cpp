@@ -2,72 +2,20 @@
 #include "lockstep/cli/child.h"
 
 #include <poll.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
-#include <thread>
 
 #include "lockstep/base/error.h"
-
-extern char** environ;
 
 namespace lockstep::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kGrace{2000};
-
-// It ends when nobody reads what it writes, whatever this process does then.
-class UsualSignals {
- public:
-  UsualSignals() {
-    sigset_t usual;
-    sigemptyset(&usual);
-    sigaddset(&usual, SIGPIPE);
-    sigaddset(&usual, SIGXFSZ);
-    posix_spawnattr_init(&attributes_);
-    posix_spawnattr_setsigdefault(&attributes_, &usual);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGDEF);
-  }
-  ~UsualSignals() { posix_spawnattr_destroy(&attributes_); }
-  UsualSignals(const UsualSignals&) = delete;
-  UsualSignals& operator=(const UsualSignals&) = delete;
-  const posix_spawnattr_t* get() const { return &attributes_; }
-
- private:
-  posix_spawnattr_t attributes_;
-};
-
-pid_t spawn(const std::vector<std::string>& command, int socket) {
-  std::vector<char*> argv;
-  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
-  pid_t pid = -1;
-  const UsualSignals signals;
-  const int status = posix_spawnp(&pid, argv[0], &actions, signals.get(), argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (status != 0) throw IoError("{}: cannot be started: {}", command[0], std::strerror(status));
-  return pid;
-}
-
-bool ended_within(pid_t pid, std::chrono::milliseconds grace) {
-  const auto deadline = Clock::now() + grace;
-  while (waitpid(pid, nullptr, WNOHANG) == 0) {
-    if (Clock::now() > deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -78,7 +26,7 @@ Child::Child(const std::vector<std::string>& command) : program_(command.at(0)) 
     throw IoError("{}: socketpair: {}", program_, std::strerror(errno));
   socket_ = ends[0];
   try {
-    pid_ = spawn(command, ends[1]);
+    process_ = Process::start(command, {.input = ends[1], .output = ends[1]});
   } catch (const Error&) {
     close(ends[0]);
     close(ends[1]);
@@ -89,10 +37,8 @@ Child::Child(const std::vector<std::string>& command) : program_(command.at(0)) 
 
 Child::~Child() {
   shutdown(socket_, SHUT_WR);
-  if (!ended_within(pid_, kGrace)) {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
+  process_.wait(kGrace);
+  process_.end();
   close(socket_);
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "lockstep/base/process.h"
 
 namespace lockstep::cli {
 
@@ -14,7 +14,7 @@ namespace lockstep::cli {
 // error is the program's. It ends, at the latest by a signal, when this object does.
 class Child {
  public:
-  // Throws IoError when the program cannot be started.
+  // Throws NotFound or IoError when the program cannot be started.
   explicit Child(const std::vector<std::string>& command);
   ~Child();
   Child(const Child&) = delete;
@@ -27,7 +27,7 @@ class Child {
 
  private:
   std::string program_;
-  pid_t pid_ = -1;
+  Process process_;
   int socket_ = -1;
   std::string unread_;
 };

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <random>
 #include <thread>
 
+#include "lockstep/base/hex.h"
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/network_pair.h"
+#include "lockstep/base/process.h"
 #include "lockstep/cli/bench_comm.h"
 #include "lockstep/cli/print_error.h"
 #include "lockstep/cluster/coordinator.h"
@@ -26,6 +24,7 @@ using comm::Communicator;
 using comm::Element;
 using comm::Reduction;
 using Floats = std::span<float>;
+constexpr std::chrono::minutes kDeadline{10};  // of all measurements
 
 std::span<std::byte> bytes_of(Floats values) { return std::as_writable_bytes(values); }
 
@@ -262,16 +261,14 @@ std::vector<std::string> collective_names() {
 }
 
 int serve_comm(const CommSide& side) {
-  std::random_device random;
-  const std::string job = fmt::format("bench-{:08x}{:08x}", random(), random());
+  const std::string job = "bench-" + to_hex(random_bytes(16));
+  std::vector<Process> ranks;
   for (int rank = 0; rank < side.ranks; ++rank)
-    if (fork() == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      _exit(run_rank(side, job, rank));
-    }
-  int failed = 0, status = 0;
-  while (wait(&status) > 0) failed |= status;
-  return failed == 0 ? 0 : 1;
+    ranks.push_back(
+        Process::fork([&] { return run_rank(side, job, rank); }, {.death_signal = SIGKILL}));
+  bool failed = false;
+  for (Process& rank : ranks) failed |= rank.wait(kDeadline).value_or(ExitStatus{1}).shell() != 0;
+  return failed ? 1 : 0;
 }
 
 }  // namespace lockstep::cli
