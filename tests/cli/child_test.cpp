@@ -34,8 +34,8 @@ TEST(Child, AProgramThatIsNotThereIsAnErrorThatNamesIt) {
   try {
     Child missing({"/no/such/program"});
     FAIL();
-  } catch (const IoError& error) {
-    EXPECT_STREQ(error.what(), "/no/such/program: cannot be started: No such file or directory");
+  } catch (const NotFound& error) {
+    EXPECT_STREQ(error.what(), "/no/such/program: there is no such program");
   }
 }
 
