@@ -149,7 +149,9 @@ std::optional<WireEvent> ZmqClientWire::next(bool wants_frames) {
   const bool is_over =
       state_ != ControlLink::State::open && Clock::now() - closed_at_ > kLastFrames;
   if (!is_over || std::exchange(said_, true)) return std::nullopt;
-  return WireEvent{WireEvent::Kind::lost, 0, {}, reason_};
+  WireEvent lost{WireEvent::Kind::lost};
+  lost.reason = reason_;
+  return lost;
 }
 
 void ZmqClientWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {

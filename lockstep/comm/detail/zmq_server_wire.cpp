@@ -145,7 +145,11 @@ void ZmqServerWire::look_at(std::uint64_t number, Link& link) {
 }
 
 void ZmqServerWire::end(std::uint64_t number, WireEvent::Kind kind, const std::string& reason) {
-  if (links_.at(number).is_open) events_.push_back({kind, number, {}, reason});
+  if (links_.at(number).is_open) {
+    WireEvent event{kind, number};
+    event.reason = reason;
+    events_.push_back(std::move(event));
+  }
   forget(number);
 }
 
@@ -195,7 +199,9 @@ std::optional<WireEvent> ZmqServerWire::take_frame() {
       if (link == by_ticket_.end()) continue;
       const std::uint64_t number = link->second;
       forget(number);
-      return WireEvent{WireEvent::Kind::lost, number, {}, error.what()};
+      WireEvent lost{WireEvent::Kind::lost, number};
+      lost.reason = error.what();
+      return lost;
     }
     if (link == by_ticket_.end()) continue;
     event.link = link->second;
