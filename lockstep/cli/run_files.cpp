@@ -8,8 +8,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/cli/data_sets.h"
-#include "lockstep/cli/print_error.h"
 #include "lockstep/nn/set_parameters.h"
 #include "lockstep/train/checkpoint.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/print_error.h"
 #include "lockstep/cli/run_files.h"
 #include "lockstep/cli/run_report.h"
 #include "lockstep/cli/stop_signals.h"

@@ -11,10 +11,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/machine_limits.h"
+#include "lockstep/base/process.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/train_report.h"
-#include "lockstep/cli/worker.h"
 
 namespace lockstep::cli {
 namespace {

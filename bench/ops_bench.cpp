@@ -6,14 +6,14 @@
 #include <cmath>
 #include <memory>
 
+#include "bench/bench.h"
+#include "bench/op_table.h"
+#include "bench/responder.h"
 #include "lockstep/base/error.h"
-#include "lockstep/cli/bench.h"
-#include "lockstep/cli/op_table.h"
-#include "lockstep/cli/print_error.h"
-#include "lockstep/cli/worker.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/graph/executable.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 // Microseconds of a call, over at least `seconds`.
@@ -39,10 +39,10 @@ struct Times {
   double peer_magnitude = 0;
 };
 
-std::unique_ptr<Worker> start_peer() {
+std::unique_ptr<Responder> start_peer() {
   try {
     auto peer =
-        std::make_unique<Worker>(std::vector<std::string>{kPython, peer_script("ops_peer.py")});
+        std::make_unique<Responder>(std::vector<std::string>{kPython, peer_script("ops_peer.py")});
     peer->answer();
     return peer;
   } catch (const Error& error) {
@@ -51,7 +51,8 @@ std::unique_ptr<Worker> start_peer() {
   }
 }
 
-Times measure(const OpBench& bench, const std::vector<Tensor>& inputs, Worker* peer, bool quick) {
+Times measure(const OpBench& bench, const std::vector<Tensor>& inputs, Responder* peer,
+              bool quick) {
   const double seconds = quick ? 0.02 : 0.15;
   CompiledFunction compiled = compile(bench.run);
   compiled(inputs);
@@ -113,8 +114,8 @@ bool wanted(const OpBench& bench, const std::vector<std::string>& names) {
 
 }  // namespace
 
-void bench_ops(const BenchOptions& options) {
-  const std::unique_ptr<Worker> peer = options.peer ? start_peer() : nullptr;
+void run_ops(const BenchOptions& options) {
+  const std::unique_ptr<Responder> peer = options.peer ? start_peer() : nullptr;
   for (const OpBench& bench : op_benches()) {
     if (!wanted(bench, options.names)) continue;
     std::vector<Tensor> inputs;
@@ -127,4 +128,4 @@ void bench_ops(const BenchOptions& options) {
   }
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

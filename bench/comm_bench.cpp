@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/bench_comm.h"
+#include "bench/comm_bench.h"
 
 #include <fmt/core.h>
 
@@ -8,14 +8,14 @@
 #include <optional>
 #include <sstream>
 
+#include "bench/responder.h"
+#include "bench/side.h"
 #include "lockstep/base/network_pair.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/base/process.h"
-#include "lockstep/cli/bench_side.h"
-#include "lockstep/cli/print_error.h"
-#include "lockstep/cli/worker.h"
 #include "lockstep/observe/progress.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 constexpr int kRounds = 3;
@@ -81,7 +81,7 @@ std::vector<Program> find_programs(const CommBenchOptions& options, const Networ
   const std::filesystem::path folder = program_path().parent_path();
   const std::string ranks = std::to_string(options.ranks);
   std::vector<std::string> ours{
-      program_path().string(), "bench",          "comm-group", "--ranks", ranks,
+      program_path().string(), "bench",          "comm-side", "--ranks", ranks,
       "--algorithm",           options.algorithm};
   for (const std::string& name : options.names) ours.insert(ours.end(), {"--collectives", name});
   std::vector<std::string> networks;
@@ -216,7 +216,7 @@ comm::Algorithm find_algorithm(const std::string& name) {
 }
 
 // The programs take turns, so that what the machine does meanwhile meets them all.
-void bench_comm(const CommBenchOptions& options) {
+void run_comm(const CommBenchOptions& options) {
   const std::unique_ptr<NetworkPair> link = make_link(options);
   std::vector<Program> programs = find_programs(options, link.get());
   run_rounds(programs);
@@ -228,4 +228,4 @@ void bench_comm(const CommBenchOptions& options) {
   }
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -7,12 +7,12 @@
 #include <iostream>
 #include <sstream>
 
+#include "bench/responder.h"
+#include "bench/step_bench.h"
 #include "lockstep/base/error.h"
-#include "lockstep/cli/bench_step.h"
-#include "lockstep/cli/worker.h"
 #include "lockstep/tensor/storage.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 constexpr int kWarmUpSteps = 3;
@@ -92,4 +92,4 @@ int serve_step(const std::string& model, const std::string& dtype) {
   }
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/bench_peer.h"
+#include "bench/peer.h"
 
 #include <fmt/core.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/cli/print_error.h"
+#include "lockstep/base/print_error.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 std::vector<std::string> command_of(const TrainCase& what, const PeerKind& kind) {
@@ -37,4 +37,4 @@ std::vector<Side> start_peers(const std::string& bench, const TrainCase& what,
   return peers;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-namespace lockstep::cli {
+namespace lockstep {
 
 // On standard error. Where nobody can read it, that changes nothing of what is done.
 template <class... Values>
@@ -16,4 +16,4 @@ void print_error(fmt::format_string<Values...> format, Values&&... values) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep

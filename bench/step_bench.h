@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 // One recipe's training step on a generated batch: forward, loss, backward, SGD with momentum.
 struct StepRunner {
@@ -28,4 +28,4 @@ std::vector<std::string> recipe_names();
 // that its memory can be compared.
 int serve_step(const std::string& model, const std::string& dtype);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

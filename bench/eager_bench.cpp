@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include "bench/bench.h"
+#include "bench/responder.h"
 #include "lockstep/base/error.h"
-#include "lockstep/cli/bench.h"
-#include "lockstep/cli/print_error.h"
-#include "lockstep/cli/worker.h"
+#include "lockstep/base/print_error.h"
+#include "lockstep/base/process.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 // One run of bench/eager_add_bench.cpp or its peer: nanoseconds of a call, the median of its
@@ -22,7 +23,7 @@ double run_once(const std::filesystem::path& program) {
 
 }  // namespace
 
-void bench_eager(const BenchOptions& options) {
+void run_eager(const BenchOptions& options) {
   const std::filesystem::path folder = program_path().parent_path();
   const bool peer = options.peer && std::filesystem::exists(folder / "eager_add_peer");
   if (options.peer && !peer)
@@ -47,4 +48,4 @@ void bench_eager(const BenchOptions& options) {
                peer ? fmt::format("   {:.2f}x libtorch", median(ratios)) : "");
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

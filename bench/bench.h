@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 struct BenchOptions {
   bool json = false;                    // one JSON object a line instead of a table
@@ -15,9 +15,9 @@ struct BenchOptions {
 };
 
 // Each prints its results on standard output as they come. Throws NotFound for an unknown name.
-void bench_step(const BenchOptions& options);
-void bench_train(const BenchOptions& options);
-void bench_ops(const BenchOptions& options);
-void bench_eager(const BenchOptions& options);
+void run_step(const BenchOptions& options);
+void run_train(const BenchOptions& options);
+void run_ops(const BenchOptions& options);
+void run_eager(const BenchOptions& options);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/worker.h"
+#include "bench/responder.h"
 
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/process.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 // Long enough for a step of the slowest model on a busy machine, and for a compilation before it.
@@ -13,7 +14,7 @@ constexpr std::chrono::minutes kDeadline{10};
 
 }  // namespace
 
-Json Worker::answer() {
+Json Responder::answer() {
   const auto line = child_.read_line(kDeadline);
   if (!line) throw IoError("a benchmark's process ended before it answered");
   Json json = Json::parse(*line, nullptr, false);
@@ -22,12 +23,10 @@ Json Worker::answer() {
   return json;
 }
 
-Json Worker::ask(const std::string& line) {
+Json Responder::ask(const std::string& line) {
   child_.write_line(line);
   return answer();
 }
-
-std::filesystem::path program_path() { return std::filesystem::canonical("/proc/self/exe"); }
 
 std::filesystem::path peer_script(const std::string& name) {
   const std::filesystem::path folder = program_path().parent_path().parent_path();
@@ -44,4 +43,4 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : 0.5 * (values[middle - 1] + values[middle]);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

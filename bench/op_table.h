@@ -6,7 +6,7 @@
 
 #include "lockstep/graph/trace.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 // An operand of a benchmark: floats in [-0.5, 0.5), or int64 class numbers below `classes`.
 struct Operand {
@@ -29,4 +29,4 @@ std::vector<OpBench> op_benches();
 // The same values on both sides: element i of operand number `place` is a multiplicative hash.
 Tensor make_operand(const Operand& operand, std::uint32_t place);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/bench_step.h"
+#include "bench/step_bench.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "bench/bench.h"
+#include "bench/side.h"
 #include "lockstep/base/error.h"
-#include "lockstep/cli/bench.h"
-#include "lockstep/cli/bench_side.h"
-#include "lockstep/cli/print_error.h"
+#include "lockstep/base/print_error.h"
+#include "lockstep/base/process.h"
 #include "lockstep/ops/cpu/sgemm_rate.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 struct Contest {
@@ -30,7 +31,7 @@ struct Contest {
 };
 
 Side our_side(const std::string& model, const std::string& dtype) {
-  return Side::start(dtype, {program_path(), "bench", "worker", model, "--dtype", dtype});
+  return Side::start(dtype, {program_path(), "bench", "step-side", model, "--dtype", dtype});
 }
 
 Side peer_side(const std::string& model, const std::string& layout) {
@@ -124,7 +125,7 @@ void run_model(const std::string& model, const BenchOptions& options) {
 
 }  // namespace
 
-void bench_step(const BenchOptions& options) {
+void run_step(const BenchOptions& options) {
   const std::vector<std::string> known = recipe_names();
   for (const std::string& name : options.names)
     if (std::find(known.begin(), known.end(), name) == known.end())
@@ -134,4 +135,4 @@ void bench_step(const BenchOptions& options) {
     run_model(model, options);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

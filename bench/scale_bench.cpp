@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/bench_scale.h"
+#include "bench/scale_bench.h"
 
 #include <fmt/core.h>
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "bench/peer.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/machine_limits.h"
 #include "lockstep/base/process.h"
-#include "lockstep/cli/bench_peer.h"
 #include "lockstep/observe/progress.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 constexpr int kShards = 8;
@@ -235,7 +235,7 @@ Json scaling_of(const ScaleSetup& setup, const ScaleSetup& first, int cores) {
   return {{"speedup", speedup}, {"efficiency", speedup / more}};
 }
 
-void bench_scale(const ScaleOptions& options) {
+void run_scale(const ScaleOptions& options) {
   for (const int workers : options.workers)
     if (workers > kShards)
       throw InvalidArgument("bench scale: {} workers, expected at most {}: one for each shard",
@@ -245,4 +245,4 @@ void bench_scale(const ScaleOptions& options) {
   for (const TrainCase& what : cases) run_case(what, options);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/op_table.h"
+#include "bench/op_table.h"
 
 #include <fmt/ranges.h>
 
 #include "lockstep/ops/ops.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 using Inputs = std::vector<Tensor>;
@@ -138,4 +138,4 @@ Tensor make_operand(const Operand& operand, std::uint32_t place) {
   return Tensor::from(floats, operand.shape);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -3,8 +3,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "lockstep/cli/bench_train.h"
-#include "lockstep/cli/worker.h"
+#include "bench/responder.h"
+#include "bench/train_bench.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/optim/optimizers.h"
@@ -12,7 +12,7 @@
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/step_engine.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 constexpr int kWarmUpSteps = 3;
@@ -97,4 +97,4 @@ int serve_train(const TrainSide& side) {
   }
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -6,18 +6,18 @@
 #include <cstring>
 #include <thread>
 
+#include "bench/comm_bench.h"
 #include "lockstep/base/hex.h"
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/network_pair.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/base/process.h"
-#include "lockstep/cli/bench_comm.h"
-#include "lockstep/cli/print_error.h"
 #include "lockstep/cluster/coordinator.h"
 #include "lockstep/cluster/rendezvous.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/transports/shm.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 using comm::Communicator;
@@ -271,4 +271,4 @@ int serve_comm(const CommSide& side) {
   return failed ? 1 : 0;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

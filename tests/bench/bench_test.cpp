@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "lockstep/cli/bench_scale.h"
-#include "lockstep/cli/bench_side.h"
-#include "lockstep/cli/bench_step.h"
-#include "lockstep/cli/bench_train.h"
-#include "lockstep/cli/op_table.h"
-#include "lockstep/cli/worker.h"
+#include "bench/op_table.h"
+#include "bench/responder.h"
+#include "bench/scale_bench.h"
+#include "bench/side.h"
+#include "bench/step_bench.h"
+#include "bench/train_bench.h"
 #include "lockstep/graph/flops.h"
 #include "lockstep/graph/trace.h"
 #include "lockstep/train/recipe.h"
 #include "tests/message.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 TEST(Bench, TheMedianOfAnEvenNumberIsBetweenTheTwoInTheMiddle) {
@@ -114,4 +114,4 @@ TEST(Bench, AnOpsCaseSaysItsShapes) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

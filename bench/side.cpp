@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/bench_side.h"
+#include "bench/side.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 Side Side::start(const std::string& label, const std::vector<std::string>& command) {
-  Side side{label, std::make_unique<Worker>(command)};
-  side.ready = side.worker->answer();
+  Side side{label, std::make_unique<Responder>(command)};
+  side.ready = side.process->answer();
   return side;
 }
 
 void Side::window(double seconds) {
-  facts = worker->ask(fmt::format("window {}", seconds));
+  facts = process->ask(fmt::format("window {}", seconds));
   rates.push_back(facts["samples_per_s"]);
 }
 
@@ -34,4 +34,4 @@ bool reads_images(const std::string& model) {
   return model == "mnist-lenet" || model.starts_with("cifar");
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

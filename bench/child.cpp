@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/child.h"
+#include "bench/child.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,7 +11,7 @@
 
 #include "lockstep/base/error.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -67,4 +67,4 @@ std::optional<std::string> Child::read_line(std::chrono::milliseconds deadline) 
   }
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -8,7 +8,7 @@
 
 #include "lockstep/base/process.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 // A process that one talks with line by line. Its standard input and output are ours; its standard
 // error is the program's. It ends, at the latest by a signal, when this object does.
@@ -32,4 +32,4 @@ class Child {
   std::string unread_;
 };
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

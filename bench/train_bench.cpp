@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/bench_train.h"
+#include "bench/train_bench.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "bench/bench.h"
+#include "bench/peer.h"
 #include "lockstep/base/error.h"
-#include "lockstep/cli/bench.h"
-#include "lockstep/cli/bench_peer.h"
+#include "lockstep/base/process.h"
 #include "lockstep/observe/progress.h"
 
 // Training with the step engine: eight shards on one thread and on two, the whole batch as one
 // shard, and PyTorch on two cores in each way it has: two threads, or two processes on gloo, in
 // each memory format.
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 constexpr int kShards = 8;
@@ -39,7 +40,7 @@ struct Contest {
 Side our_side(const TrainCase& what, int shards, int threads) {
   return Side::start(
       fmt::format("{} shards, {} threads", shards, threads),
-      {program_path(), "bench", "train-worker", what.model, "--batch", std::to_string(what.batch),
+      {program_path(), "bench", "train-side", what.model, "--batch", std::to_string(what.batch),
        "--shards", std::to_string(shards), "--threads", std::to_string(threads)});
 }
 
@@ -152,8 +153,8 @@ std::vector<TrainCase> chosen_cases(const std::string& bench,
   return chosen;
 }
 
-void bench_train(const BenchOptions& options) {
+void run_train(const BenchOptions& options) {
   for (const TrainCase& what : chosen_cases("bench train", options.names)) run_case(what, options);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

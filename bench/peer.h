@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cli/bench_side.h"
-#include "lockstep/cli/bench_train.h"
+#include "bench/side.h"
+#include "bench/train_bench.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 // One way in which PyTorch can train.
 struct PeerKind {
@@ -22,4 +22,4 @@ std::vector<PeerKind> in_each_format(const std::string& model, const PeerKind& k
 std::vector<Side> start_peers(const std::string& bench, const TrainCase& what,
                               const std::vector<PeerKind>& kinds);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/child.h"
+#include "bench/child.h"
 
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 using std::chrono::milliseconds;
@@ -52,4 +52,4 @@ TEST(Child, WritingToOneThatHasGoneIsAnError) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

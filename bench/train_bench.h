@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 // A model and the global batch that it is measured with.
 struct TrainCase {
@@ -28,4 +28,4 @@ struct TrainSide {
 // Our side of the conversation that bench/peers/train_peer.py has.
 int serve_train(const TrainSide& side);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cli/worker.h"
+#include "bench/responder.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 struct ScaleOptions {
   bool json = false;
@@ -20,7 +20,7 @@ struct ScaleOptions {
 // `lockstep train` of each recipe with each number of workers and of threads, run as a user runs
 // it; beside it PyTorch's DistributedDataParallel on two processes. Prints a row for each. Throws
 // Corrupt when two of a recipe's runs end with different parameters.
-void bench_scale(const ScaleOptions& options);
+void run_scale(const ScaleOptions& options);
 
 // Runs of one recipe with so many workers and threads, one rate a round.
 struct ScaleSetup {
@@ -38,4 +38,4 @@ void check_same_parameters(const std::string& recipe, const std::vector<ScaleSet
 // it uses more would give.
 Json scaling_of(const ScaleSetup& setup, const ScaleSetup& first, int cores);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -6,7 +6,7 @@
 
 #include "lockstep/comm/communicator.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 inline constexpr std::size_t kMostBytes = 64 * 1024 * 1024;
 
@@ -38,6 +38,6 @@ struct CommBenchOptions {
   bool namespaces = false;     // two halves that a network connects
   std::string link_rate = {};  // of that network; empty: as fast as it goes
 };
-void bench_comm(const CommBenchOptions& options);
+void run_comm(const CommBenchOptions& options);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bench/step_bench.h"
 #include "lockstep/base/error.h"
-#include "lockstep/cli/bench_step.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/optim/optimizers.h"
 #include "lockstep/train/recipe.h"
 #include "lockstep/train/step_engine.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 namespace {
 
 constexpr double kLearningRate = 0.01;
@@ -59,4 +59,4 @@ std::vector<std::string> recipe_names() {
   return names;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cli/child.h"
+#include "bench/child.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 using Json = nlohmann::ordered_json;
 
 // A process that answers each line with one JSON object.
-class Worker {
+class Responder {
  public:
-  explicit Worker(const std::vector<std::string>& command) : child_(command) {}
+  explicit Responder(const std::vector<std::string>& command) : child_(command) {}
   // Throws IoError when it ends or answers with {"error": ...}.
   Json answer();
   Json ask(const std::string& line);
@@ -24,8 +24,6 @@ class Worker {
   Child child_;
 };
 
-// Where this program is.
-std::filesystem::path program_path();
 // A peer's script, in the source tree or installed. Throws NotFound.
 std::filesystem::path peer_script(const std::string& name);
 // The Python that has Debian's torch.
@@ -33,4 +31,4 @@ inline constexpr const char* kPython = "/usr/bin/python3";
 
 double median(std::vector<double> values);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench

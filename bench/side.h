@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cli/worker.h"
+#include "bench/responder.h"
 
-namespace lockstep::cli {
+namespace lockstep::bench {
 
 // One side of a benchmark: a process of its own that computes only while it is asked. Sides take
 // turns, window by window, and what is reported is the median over the rounds of the ratio within a
 // round: what the machine does meanwhile then meets all alike.
 struct Side {
   std::string label;
-  std::unique_ptr<Worker> worker;
+  std::unique_ptr<Responder> process;
   Json ready = {};  // what it said first
   std::vector<double> rates = {};
   Json facts = {};  // what it said last
@@ -33,4 +33,4 @@ const Side* fastest(const std::vector<Side>& sides);
 // Whether PyTorch has a second memory format to try.
 bool reads_images(const std::string& model);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::bench
