@@ -8,8 +8,8 @@
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/optim/optimizers.h"
+#include "lockstep/recipes/recipe.h"
 #include "lockstep/tensor/philox.h"
-#include "lockstep/train/recipe.h"
 #include "lockstep/train/step_engine.h"
 
 namespace lockstep::bench {
@@ -19,7 +19,7 @@ constexpr int kWarmUpSteps = 3;
 constexpr double kRate = 0.01;
 
 // The shards' batches: one global batch of generated samples, cut where the shards are.
-std::vector<data::Fields> generate(const train::Recipe& recipe, const TrainSide& side) {
+std::vector<data::Fields> generate(const recipes::Recipe& recipe, const TrainSide& side) {
   const RandomScope scope(random_key(1));
   const auto whole = recipe.fields(side.batch);
   const Tensor data = recipe.input_range > 0 ? randint(0, recipe.input_range, whole[0].shape)
@@ -37,11 +37,11 @@ std::vector<data::Fields> generate(const train::Recipe& recipe, const TrainSide&
 class Trained {
  public:
   explicit Trained(const TrainSide& side)
-      : side_(side), recipe_(train::find_recipe(side.model)), shards_(generate(recipe_, side)) {
+      : side_(side), recipe_(recipes::find_recipe(side.model)), shards_(generate(recipe_, side)) {
     const nn::BlockPtr net = recipe_.net_without_dropout();
     net->initialize(nn::init::fan_in(), 1);
     engine_ = std::make_unique<train::StepEngine>(
-        net, train::recipe_loss(), optim::sgd({.learning_rate = kRate, .momentum = 0.9}),
+        net, recipes::recipe_loss(), optim::sgd({.learning_rate = kRate, .momentum = 0.9}),
         recipe_.fields(side.batch / side.shards),
         train::EngineOptions{.shards = side.shards, .threads = side.threads, .seed = 1});
   }
@@ -62,7 +62,7 @@ class Trained {
 
  private:
   const TrainSide& side_;
-  const train::Recipe& recipe_;
+  const recipes::Recipe& recipe_;
   std::vector<data::Fields> shards_;
   std::unique_ptr<train::StepEngine> engine_;
   std::int64_t steps_ = 0;

@@ -3,7 +3,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/optim/optimizers.h"
-#include "lockstep/train/recipe.h"
+#include "lockstep/recipes/recipe.h"
 #include "lockstep/train/step_engine.h"
 
 namespace lockstep::bench {
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLearningRate = 0.01;
 
-data::Fields random_batch(const train::Recipe& recipe) {
+data::Fields random_batch(const recipes::Recipe& recipe) {
   const std::vector<TensorInfo> infos = recipe.fields(recipe.bench_batch);
   const RandomScope scope(random_key(1));
   const Shape& shape = infos[0].shape;
@@ -22,14 +22,14 @@ data::Fields random_batch(const train::Recipe& recipe) {
 // The whole batch as one shard, on one thread.
 class RecipeRunner final : public StepRunner {
  public:
-  RecipeRunner(const train::Recipe& recipe, DType compute) : batch_{random_batch(recipe)} {
+  RecipeRunner(const recipes::Recipe& recipe, DType compute) : batch_{random_batch(recipe)} {
     const nn::BlockPtr net = recipe.net_without_dropout();
     net->initialize();
     train::EngineOptions options;
     options.shards = 1;
     options.compile.compute = compute;
     const auto rule = optim::sgd({.learning_rate = kLearningRate, .momentum = 0.9});
-    engine_ = std::make_unique<train::StepEngine>(net, train::recipe_loss(), rule,
+    engine_ = std::make_unique<train::StepEngine>(net, recipes::recipe_loss(), rule,
                                                   recipe.fields(recipe.bench_batch), options);
     batch = recipe.bench_batch;
     flops_per_sample = engine_->flops_per_sample();
@@ -49,12 +49,12 @@ class RecipeRunner final : public StepRunner {
 }  // namespace
 
 std::unique_ptr<StepRunner> make_step_runner(const std::string& model, const std::string& dtype) {
-  return std::make_unique<RecipeRunner>(train::find_recipe(model), dtype_from_name(dtype));
+  return std::make_unique<RecipeRunner>(recipes::find_recipe(model), dtype_from_name(dtype));
 }
 
 // fashion-lenet is mnist-lenet on other data: the same step.
 std::vector<std::string> recipe_names() {
-  std::vector<std::string> names = train::recipe_names();
+  std::vector<std::string> names = recipes::recipe_names();
   std::erase(names, "fashion-lenet");
   return names;
 }

@@ -16,4 +16,6 @@ void print_error(fmt::format_string<Values...> format, Values&&... values) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
+inline void print_warning(const std::string& line) { print_error("warning: {}\n", line); }
+
 }  // namespace lockstep

@@ -12,15 +12,16 @@
 #include "lockstep/base/file.h"
 #include "lockstep/base/print_error.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/run_files.h"
-#include "lockstep/cli/run_report.h"
+#include "lockstep/cli/data_cache.h"
 #include "lockstep/cli/stop_signals.h"
-#include "lockstep/cli/train_mode.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cli/train_workers.h"
 #include "lockstep/kvstore/long_work.h"
 #include "lockstep/observe/text.h"
+#include "lockstep/recipes/run_files.h"
+#include "lockstep/recipes/run_mode.h"
+#include "lockstep/recipes/run_report.h"
 #include "lockstep/train/observers.h"
 #include "lockstep/train/product_speed.h"
 #include "lockstep/train/same_bits.h"
@@ -34,12 +35,12 @@ using observe::RunFolder;
 // Everything of a run that the command line and the run's folder decide.
 struct Job {
   const TrainOptions& options;
-  RunConfig config;
-  train::Recipe recipe;
+  recipes::RunConfig config;
+  recipes::Recipe recipe;
   int threads;  // as asked for
-  train::RecipeData data;
+  recipes::RecipeData data;
   std::optional<RunFolder> run;
-  std::optional<TrainMode> mode;
+  std::optional<recipes::RunMode> mode;
 };
 
 int thread_count(const TrainOptions& options) {
@@ -77,11 +78,12 @@ RunFolder new_run(const TrainOptions& options) {
                              : RunFolder::create(options.out);
 }
 
-train::RecipeData open_job_data(const Job& job, train::TextCodecPtr codec) {
+recipes::RecipeData open_job_data(const Job& job, recipes::TextCodecPtr codec) {
   observe::Progress progress(progress_target(job.options));
-  RunConfig config = job.config;
+  recipes::RunConfig config = job.config;
   apply_limits(config, job.options.limits);
-  return open_run_data(config, std::move(codec), progress, job.options.skip_bad);
+  return recipes::open_run_data(config, {data_cache(), std::move(codec), job.options.skip_bad},
+                                progress);
 }
 
 void check_size(const Job& job) {
@@ -104,11 +106,11 @@ std::int64_t total_steps(const Job& job) {
 }
 
 optim::Schedule schedule_of(const Job& job) {
-  return train::make_schedule(job.config.learning, total_steps(job));
+  return recipes::make_schedule(job.config.learning, total_steps(job));
 }
 
 // Fetching a data set takes a host its time, and others wait for it.
-void open_data_together(Job& job, const Workers& workers, train::TextCodecPtr codec) {
+void open_data_together(Job& job, const Workers& workers, recipes::TextCodecPtr codec) {
   kvstore::work_together(*workers.group, job.options.patience(), "open data", [&] {
     job.options.stop_point.pass("data");
     job.data = open_job_data(job, std::move(codec));
@@ -120,10 +122,10 @@ void check_data(const Job& job, const Workers& workers) {
   compare_data(workers, job.data, job.config);
 }
 
-train::TextCodecPtr codec_from(const std::string& vocabulary, const train::Recipe& recipe) {
+recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::Recipe& recipe) {
   if (vocabulary.empty()) return {};
-  return std::make_shared<train::TextCodec>(recipe,
-                                            data::Vocabulary::parse(vocabulary, "worker 0"));
+  return std::make_shared<recipes::TextCodec>(recipe,
+                                              data::Vocabulary::parse(vocabulary, "worker 0"));
 }
 
 // Throws when the workers' links cannot do what is asked for.
@@ -134,18 +136,19 @@ void make_mode(Job& job, const Workers& workers) {
 // Of several workers the first makes the folder, when all have their data.
 void make_run(Job& job) {
   job.run.emplace(new_run(job.options));
-  write_classes(*job.run, job.data.test->class_names());
-  if (job.data.codec) write_codec(*job.run, *job.data.codec);
+  recipes::write_classes(*job.run, job.data.test->class_names());
+  if (job.data.codec) recipes::write_codec(*job.run, *job.data.codec);
   job.run->write_config(to_json(job.config));  // last: with it the folder is a run
 }
 
-Job start_job(const TrainOptions& options, const RunConfig& config, const Workers& workers) {
-  Job job{options, config, train::find_recipe(config.recipe), thread_count(options), {}, {}, {}};
+Job start_job(const TrainOptions& options, const recipes::RunConfig& config,
+              const Workers& workers) {
+  Job job{options, config, recipes::find_recipe(config.recipe), thread_count(options), {}, {}, {}};
   job.config.isa = to_string(train::agree_on_instruction_set(*workers.group));
   options.stop_point.pass("folder");
   kvstore::first_does(*workers.group, [&] { return check_out(options.out), std::string(); });
   open_data_together(job, workers, {});
-  job.recipe = run_recipe(job.config, job.data.test->class_names());
+  job.recipe = recipes::run_recipe(job.config, job.data.test->class_names());
   check_size(job);
   schedule_of(job);  // what is wrong with it is told before there is a folder
   check_data(job, workers);
@@ -157,7 +160,7 @@ Job start_job(const TrainOptions& options, const RunConfig& config, const Worker
 
 // What a run was started with: kept in its folder, which the first worker alone may see.
 struct BeginOfRun {
-  RunConfig config;
+  recipes::RunConfig config;
   std::vector<std::string> classes;
   std::string vocabulary;  // empty: none
 
@@ -168,7 +171,7 @@ struct BeginOfRun {
   }
   static BeginOfRun from_text(const std::string& text) {
     const auto json = nlohmann::json::parse(text);
-    return {config_from_json(json.at("config"), "worker 0"), json.at("classes"),
+    return {recipes::config_from_json(json.at("config"), "worker 0"), json.at("classes"),
             json.at("vocabulary")};
   }
 };
@@ -177,13 +180,15 @@ struct BeginOfRun {
 // it: samples keep their numbers, and another one takes its place.
 BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& run) {
   run.emplace(RunFolder::resume(options.out));
-  const RunConfig before = config_from_json(run->read_config(), run->config_path());
+  const recipes::RunConfig before =
+      recipes::config_from_json(run->read_config(), run->config_path());
   std::vector<std::string> ignored{"version", "kvstore", "skip_bad", "max_inflated"};
   if (!before.skip_bad) ignored.emplace_back("max_pixels");  // else it decides what is left out
   observe::check_same_config(*run, to_json(apply_options(before, options)), ignored,
-                             older_defaults());
-  const std::vector<std::string> classes = read_classes(*run);
-  const train::TextCodecPtr codec = read_codec(*run, run_recipe(before, classes));
+                             recipes::older_defaults());
+  const std::vector<std::string> classes = recipes::read_classes(*run);
+  const recipes::TextCodecPtr codec =
+      recipes::read_codec(*run, recipes::run_recipe(before, classes));
   return {before, classes, codec ? codec->vocabulary().format() : ""};
 }
 
@@ -202,7 +207,7 @@ int launch(const TrainOptions& options) {
 }
 
 // With the instructions that the run began with where all workers have them: it keeps its bits.
-void agree_again(const RunConfig& config, const Workers& workers) {
+void agree_again(const recipes::RunConfig& config, const Workers& workers) {
   std::optional<InstructionSet> recorded;
   if (!config.isa.empty()) recorded = parse_instruction_set(config.isa);
   train::agree_on_instruction_set(*workers.group, recorded);
@@ -215,10 +220,10 @@ Job resume_job(const TrainOptions& options, const Workers& workers) {
   const BeginOfRun begin = BeginOfRun::from_text(
       kvstore::first_does(*workers.group, [&] { return open_run(options, run).to_text(); }));
   agree_again(begin.config, workers);
-  const train::Recipe recipe = run_recipe(begin.config, begin.classes);
+  const recipes::Recipe recipe = recipes::run_recipe(begin.config, begin.classes);
   Job job{options, begin.config, recipe, thread_count(options), {}, std::move(run), {}};
   open_data_together(job, workers, codec_from(begin.vocabulary, recipe));
-  check_classes(begin.config, *job.data.test, begin.classes);
+  recipes::check_classes(begin.config, *job.data.test, begin.classes);
   check_size(job);
   check_data(job, workers);
   make_mode(job, workers);
@@ -247,7 +252,7 @@ class KeepPredictions final : public train::Callback {
 };
 
 bool wants_predictions(const Job& job) {
-  return job.options.report && job.recipe.task != train::Task::characters;
+  return job.options.report && job.recipe.task != recipes::Task::characters;
 }
 
 train::FitOptions fit_options(const Job& job, const StopSignals& signals, bool& begun) {
@@ -272,7 +277,7 @@ train::FitOptions fit_options(const Job& job, const StopSignals& signals, bool& 
           .keep_last = options.keep,
           .resume = options.resume,
           .configuration = to_json(job.config),
-          .older_configuration = older_defaults(),
+          .older_configuration = recipes::older_defaults(),
           .stop = &signals.asked(),
           .skip_bad = job.config.skip_bad || options.skip_bad};
 }
@@ -282,7 +287,7 @@ void say_if_slower(const Job& job) {
   if (job.config.dtype != "bfloat16" || job.options.quiet || !is_first(job.options)) return;
   const nn::BlockPtr net = job.recipe.net();
   const train::StepGraph step = train::trace_step(
-      *net, train::recipe_loss(), job.recipe.fields(job.config.global_batch / job.config.shards));
+      *net, recipes::recipe_loss(), job.recipe.fields(job.config.global_batch / job.config.shards));
   const std::string notice =
       bfloat16_notice(train::bfloat16_speedup(step.graph), instruction_set_in_use());
   if (!notice.empty()) say(job.options, notice);
@@ -312,19 +317,21 @@ train::FitResult fit(const Job& job, train::Trainer& trainer, const StopSignals&
 }
 
 // What went wrong, or nothing. A full disk takes the report, not the result.
-std::string write_report(const Job& job, const TrainOutcome& outcome, nn::Block& net) {
+std::string write_report(const Job& job, const recipes::RunOutcome& outcome, nn::Block& net) {
   try {
-    write_file(job.run->result_path(), outcome_json(outcome) + "\n");
-    if (job.options.report) write_run_report(*job.run, outcome, job.data, net);
+    write_file(job.run->result_path(), recipes::outcome_json(outcome) + "\n");
+    if (job.options.report)
+      recipes::write_run_report(*job.run, outcome, job.data, net,
+                                train_command(outcome.config, outcome.workers));
     return {};
   } catch (const IoError& error) {
     return fmt::format("the report is not written: {}", error.what());
   }
 }
 
-void print_outcome(const Job& job, const TrainOutcome& outcome, bool reported) {
+void print_outcome(const Job& job, const recipes::RunOutcome& outcome, bool reported) {
   if (job.options.json)
-    fmt::print("{}\n", outcome_json(outcome));
+    fmt::print("{}\n", recipes::outcome_json(outcome));
   else if (!outcome.result.stopped)
     fmt::print("{}", outcome_text(outcome, *job.run, reported ? job.run->report_path() : ""));
 }
@@ -340,8 +347,8 @@ std::string describe(const Job& job) {
 }
 
 // What the command line asks for. The rest of a run that goes on is in its folder.
-RunConfig asked_config(const TrainOptions& options) {
-  const RunConfig usual = default_config(train::find_recipe(options.recipe));
+recipes::RunConfig asked_config(const TrainOptions& options) {
+  const recipes::RunConfig usual = recipes::default_config(recipes::find_recipe(options.recipe));
   return options.resume ? usual : apply_options(usual, options);
 }
 
@@ -366,8 +373,8 @@ int end_together(const Job& job, const StopSignals& signals) {
 int report_run(const Job& job, const train::FitResult& result, nn::Block& net,
                const StopSignals& signals) {
   const TrainOptions& options = job.options;
-  const TrainOutcome outcome{job.config,        job.recipe,      options.worker_count(),
-                             used_threads(job), job.run->path(), result};
+  const recipes::RunOutcome outcome{job.config,        job.recipe,      options.worker_count(),
+                                    used_threads(job), job.run->path(), result};
   const std::string problem = write_report(job, outcome, net);
   print_outcome(job, outcome, options.report && problem.empty());
   if (!problem.empty()) print_error("lockstep: {}\n", problem);
@@ -380,18 +387,19 @@ int report_run(const Job& job, const train::FitResult& result, nn::Block& net,
   return end_together(job, signals);
 }
 
-int train_with(TrainOptions& options, const RunConfig& config, const Workers& workers,
+int train_with(TrainOptions& options, const recipes::RunConfig& config, const Workers& workers,
                StopSignals& signals) {
   options.stop_point.pass("connected");
   options.fair_threads = workers.fair_threads();
   Job job = options.resume ? resume_job(options, workers) : start_job(options, config, workers);
   say(options, describe(job));
-  if (!is_invariant(job.config)) say(options, promise_of(job.config, options.worker_count()));
+  if (!recipes::is_invariant(job.config))
+    say(options, recipes::promise_of(job.config, options.worker_count()));
   say_if_slower(job);
   signals.hold();
   options.stop_point.pass("fit");
-  train::Trainer trainer(job.recipe.net(), train::recipe_loss(),
-                         train::make_optimizer(job.config.learning), trainer_options(job));
+  train::Trainer trainer(job.recipe.net(), recipes::recipe_loss(),
+                         recipes::make_optimizer(job.config.learning), trainer_options(job));
   const train::FitResult result = fit(job, trainer, signals);
   if (is_first(options)) return report_run(job, result, trainer.net(), signals);
   return result.stopped ? end_together(job, signals) : 0;
@@ -400,7 +408,7 @@ int train_with(TrainOptions& options, const RunConfig& config, const Workers& wo
 int train(TrainOptions options) {
   const std::optional<cluster::Place> place = find_train_place();
   take_place(options, place);
-  const RunConfig config = asked_config(options);
+  const recipes::RunConfig config = asked_config(options);
   if (!place && options.worker_count() > 1) return launch(options);
   StopSignals signals(place.has_value());
   const Workers workers = connect_workers(options, place, config);

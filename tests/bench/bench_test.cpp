@@ -9,7 +9,7 @@
 #include "bench/train_bench.h"
 #include "lockstep/graph/flops.h"
 #include "lockstep/graph/trace.h"
-#include "lockstep/train/recipe.h"
+#include "lockstep/recipes/recipe.h"
 #include "tests/message.h"
 
 namespace lockstep::bench {
@@ -62,7 +62,7 @@ TEST(Bench, CasesAreChosenByNameInTheirOwnOrder) {
 
 TEST(Bench, EveryTrainingCaseIsARecipeWhoseBatchEightShardsDivide) {
   for (const TrainCase& what : train_cases()) {
-    EXPECT_EQ(train::find_recipe(what.model).name, what.model);
+    EXPECT_EQ(recipes::find_recipe(what.model).name, what.model);
     EXPECT_EQ(what.batch % 8, 0);
   }
 }
@@ -78,7 +78,7 @@ TEST(Bench, ARecurrentLayerCountsItsWeightsOnceForEachTokenAndGradient) {
 }
 
 TEST(Bench, ResNetHasAsManyMultiplicationsAsTheLiteratureSays) {
-  const nn::BlockPtr net = train::find_recipe("cifar-resnet18").net_without_dropout();
+  const nn::BlockPtr net = recipes::find_recipe("cifar-resnet18").net_without_dropout();
   net->initialize();
   const Infos image{{{1, 3, 32, 32}, DType::float32, {}}};
   net->complete_shapes(image);
