@@ -10,7 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/print_error.h"
 #include "lockstep/base/process.h"
-#include "lockstep/ops/cpu/sgemm_rate.h"
+#include "lockstep/ops/sgemm_rate.h"
 
 namespace lockstep::bench {
 namespace {

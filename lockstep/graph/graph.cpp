@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/graph/graph.h"
 
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
 namespace {

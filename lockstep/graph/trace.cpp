@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/graph/trace.h"
 
-#include "lockstep/autograd/detail/tape.h"
+#include "lockstep/autograd/autograd.h"
+#include "lockstep/autograd/recording.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/shape_attrs.h"
 #include "lockstep/tensor/trace_value.h"

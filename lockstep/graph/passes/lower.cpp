@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "lockstep/graph/passes/passes.h"
-#include "lockstep/ops/cpu/reorder.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/fused.h"
+#include "lockstep/ops/reorder.h"
 #include "lockstep/tensor/copy.h"
 
 namespace lockstep::passes {

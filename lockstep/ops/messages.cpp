@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/ops/detail/messages.h"
+#include "lockstep/ops/messages.h"
 
 namespace lockstep::detail {
 namespace {
