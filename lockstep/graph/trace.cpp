@@ -3,7 +3,7 @@
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/autograd/recording.h"
-#include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/known_ops.h"
 #include "lockstep/ops/shape_attrs.h"
 #include "lockstep/tensor/trace_value.h"
 
@@ -27,7 +27,7 @@ ValueId Tracer::without_history(ValueId value) {
   const auto [place, fresh] = cuts_.try_emplace({value.node, value.output});
   if (fresh)
     place->second =
-        graph_.add_node(get_op("stop_gradient"), {value}, Attrs::of(StopGradientAttrs{}));
+        graph_.add_node(known_ops().stop_gradient, {value}, Attrs::of(StopGradientAttrs{}));
   return place->second;
 }
 
