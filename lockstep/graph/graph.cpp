@@ -76,12 +76,6 @@ void Graph::add_output(ValueId value, std::string name) {
   output_names_.push_back(std::move(name));
 }
 
-void Graph::set_outputs(std::vector<ValueId> values) {
-  outputs_.clear();
-  output_names_.clear();
-  for (ValueId value : values) add_output(value);
-}
-
 const TensorInfo& Graph::info(ValueId value) const {
   check(value.node >= 0 && static_cast<std::size_t>(value.node) < nodes_.size(),
         "no such node in the graph");
