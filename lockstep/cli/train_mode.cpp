@@ -44,9 +44,8 @@ void check_together(const recipes::RunConfig& config, std::int64_t workers,
 void apply_mode_options(recipes::RunConfig& config, const TrainOptions& options,
                         std::int64_t workers) {
   if (options.kvstore)
-    config.kvstore = parsed("--kvstore", [&] {
-      return std::string(kvstore::to_string(kvstore::parse_store_type(*options.kvstore)));
-    });
+    config.kvstore = parsed(
+        "--kvstore", [&] { return std::string(kvstore::find_store_type(*options.kvstore).name); });
   if (options.algorithm) {
     parsed("--algorithm", [&] { return kvstore::parse_algorithm(*options.algorithm); });
     config.algorithm = *options.algorithm;

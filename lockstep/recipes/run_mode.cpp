@@ -12,11 +12,20 @@ namespace {
 
 bool compresses(const RunConfig& config) { return config.compression != "none"; }
 
+const kvstore::StoreType& own_store(const RunConfig& config) {
+  return kvstore::find_store_type(config.kvstore.empty() ? "local" : config.kvstore);
+}
+
+// What is within one process for one worker is an all-reduce for several.
+const kvstore::StoreType& store_between_workers(const RunConfig& config) {
+  const kvstore::StoreType& own = own_store(config);
+  return own.is_local() ? kvstore::find_store_type("allreduce") : own;
+}
+
 }  // namespace
 
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
-  if (workers > 1) return "allreduce";
-  return config.kvstore.empty() ? "local" : config.kvstore;
+  return std::string((workers > 1 ? store_between_workers(config) : own_store(config)).name);
 }
 
 bool is_invariant(const RunConfig& config) {
@@ -53,7 +62,7 @@ RunMode::RunMode(comm::Communicator* communicator, const RunConfig& config,
   options.algorithm = kvstore::parse_algorithm(config.algorithm);
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
-  mode_ = kvstore::allreduce_mode(*communicator, options);
+  mode_ = store_between_workers(config).make(*communicator, options);
 }
 
 }  // namespace lockstep::recipes

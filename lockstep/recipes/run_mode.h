@@ -10,7 +10,7 @@
 
 namespace lockstep::recipes {
 
-// "local" or "allreduce".
+// The name of its store: "local", "allreduce".
 std::string kvstore_of(const RunConfig& config, std::int64_t workers);
 // Whether another number of workers would give the same bits.
 bool is_invariant(const RunConfig& config);
