@@ -226,4 +226,6 @@ void Process::end() {
 
 pid_t Process::release() { return std::exchange(pid_, -1); }
 
+std::filesystem::path program_path() { return std::filesystem::canonical("/proc/self/exe"); }
+
 }  // namespace lockstep

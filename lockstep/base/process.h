@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -91,5 +92,8 @@ struct ProcessResult {
 // program, IoError when it cannot be started or is not done by the deadline.
 ProcessResult run_process(const std::vector<std::string>& command,
                           const ProcessOptions& options = {});
+
+// Where this program is.
+std::filesystem::path program_path();
 
 }  // namespace lockstep

@@ -9,8 +9,8 @@
 #include "lockstep/base/hex.h"
 #include "lockstep/graph/symbol.h"
 #include "lockstep/ops/catalogue.h"
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/tensor/sizes.h"
 
 // {"format": "lockstep-graph", "version": 2, "nodes": [...], "outputs": [[node, output], ...]}
 // A node is {"op", "name", "attrs", "inputs": [[node, output], ...]}; op "variable" may have

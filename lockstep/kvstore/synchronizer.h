@@ -18,8 +18,8 @@ class Synchronizer {
 
   virtual FlatState& state() = 0;
 
-  // Whether pieces may be given in any order, by any thread: nothing travels. Else whole slices,
-  // the same on every worker, in the order of the layout, by one thread at a time.
+  // Whether pieces may be given in any order, by any thread: nothing travels. Else whole
+  // parameters, the same on every worker, in the order of the layout, by one thread at a time.
   virtual bool takes_pieces() const = 0;
   // Whether bytes go over a network, so that there is time for something else meanwhile.
   virtual bool waits_for_links() const { return false; }

@@ -162,14 +162,14 @@ std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
   const kvstore::FlatState& state = impl_->state;
   NamedTensors result;
   for (std::size_t k = 0; k < state.slots(); ++k)
-    impl_->program.append_slices(state.layout(), slot_prefix(k), state.slot(k), result);
+    impl_->program.append_flat(state.layout(), slot_prefix(k), state.slot(k), result);
   return result;
 }
 
 void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& slots) {
   const kvstore::FlatState& state = impl_->state;
   for (std::size_t k = 0; k < state.slots(); ++k)
-    impl_->program.set_slices(state.layout(), slot_prefix(k), slots, state.slot(k));
+    impl_->program.set_flat(state.layout(), slot_prefix(k), slots, state.slot(k));
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {
@@ -178,8 +178,8 @@ std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {
   if (own.empty()) return result;
   const std::vector<float> all = impl_->mode->group().collect(own);
   for (std::size_t rank = 0; rank < all.size() / own.size(); ++rank)
-    impl_->program.append_slices(impl_->layout(), residual_prefix(rank),
-                                 std::span(all).subspan(rank * own.size(), own.size()), result);
+    impl_->program.append_flat(impl_->layout(), residual_prefix(rank),
+                               std::span(all).subspan(rank * own.size(), own.size()), result);
   return result;
 }
 
@@ -188,11 +188,11 @@ void StepEngine::set_residuals(const std::vector<std::pair<std::string, Tensor>>
   if (residuals.empty() || own.empty()) return;
   std::fill(own.begin(), own.end(), 0.0F);
   const kvstore::Group& group = impl_->mode->group();
-  const std::size_t ranks = residuals.size() / impl_->layout().slices.size();
+  const std::size_t ranks = residuals.size() / impl_->layout().parameters.size();
   std::vector<float> its(own.size());
   for (auto rank = static_cast<std::size_t>(group.rank()); rank < ranks;
        rank += static_cast<std::size_t>(group.workers())) {
-    impl_->program.set_slices(impl_->layout(), residual_prefix(rank), residuals, its);
+    impl_->program.set_flat(impl_->layout(), residual_prefix(rank), residuals, its);
     for (std::size_t i = 0; i < own.size(); ++i) own[i] += its[i];
   }
 }
@@ -217,9 +217,10 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
 
 std::string StepEngine::find_bad_sum() const {
   const std::span<const float> sums = impl_->synchronizer->sums();
-  for (const kvstore::FlatSlice& slice : impl_->layout().slices) {
-    if (sums.empty() || kvstore::all_finite(sums.subspan(slice.offset, slice.count))) continue;
-    return impl_->plan->is_finite_here(slice) ? impl_->program.name_of(slice) : "";
+  for (const kvstore::FlatParameter& parameter : impl_->layout().parameters) {
+    if (sums.empty() || kvstore::all_finite(sums.subspan(parameter.offset, parameter.count)))
+      continue;
+    return impl_->plan->is_finite_here(parameter) ? impl_->program.name_of(parameter) : "";
   }
   return {};
 }

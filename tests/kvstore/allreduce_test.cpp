@@ -253,7 +253,7 @@ TEST(AllReduce, ResidualsAreKeptByOffsetAndChangeWhenAStepIsCommitted) {
                  const Synchronizer::Node node{mode.group().range(2), values};
                  synchronizer->give(offset, {&node, 1});
                };
-               const std::size_t second = synchronizer->state().layout().slices[1].offset;
+               const std::size_t second = synchronizer->state().layout().parameters[1].offset;
                for (const bool counts : {false, true}) {
                  synchronizer->begin(0, 0.1);
                  give(0, 0.4F), give(second, 0.4F);
