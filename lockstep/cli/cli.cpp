@@ -20,7 +20,7 @@
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/help.h"
-#include "lockstep/cli/nearest.h"
+#include "lockstep/base/nearest.h"
 #include "lockstep/cli/print_error.h"
 #include "lockstep/cluster/place.h"
 
