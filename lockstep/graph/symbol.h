@@ -24,8 +24,9 @@ class Symbol {
   // An argument of the graph. With an info, it need not be given again when binding.
   static Symbol variable(const std::string& name, std::optional<TensorInfo> info = std::nullopt);
   static Symbol constant(const Tensor& value, const std::string& name = {});
-  // An op on symbols; an empty name becomes the op's name and a number. Throws NotFound for an
-  // unknown op, InvalidArgument for attributes that it does not have.
+  // An op on symbols; an empty name becomes the op's name and a number. Where dtypes differ when it
+  // is bound, inputs are cast as the op's function casts them. Throws NotFound for an unknown op,
+  // InvalidArgument for attributes that it does not have.
   static Symbol apply(const std::string& op, const std::vector<Symbol>& inputs,
                       const std::vector<AttrField>& attrs = {}, const std::string& name = {});
   // Several symbols as one with several outputs.

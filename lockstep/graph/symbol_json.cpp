@@ -221,10 +221,7 @@ class Reader {
     const std::vector<AttrField> fields = read_attrs(json, *node.op);
     try {
       check_input_count(*node.op, node.inputs.size());
-      if (node.op->schema.make != nullptr)
-        node.attrs = node.op->schema.make(node.op->name, fields);
-      else if (!fields.empty())
-        fail_unknown_field(op, fields[0].name, {});
+      node.attrs = make_attrs(*node.op, fields);
     } catch (const InvalidArgument& error) {
       fail(error.what());
     }

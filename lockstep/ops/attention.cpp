@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "lockstep/ops/attention_attrs.h"
 #include "lockstep/ops/cpu/attention.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
@@ -259,8 +260,37 @@ std::vector<Tensor> attention_gradient(const GradientArgs& args) {
   return grads;
 }
 
+constexpr ArgumentDoc kAttention[] = {
+    {"q", "floating, [B, H, T, D]: queries"},
+    {"k", "[B, H, S, D]: keys"},
+    {"v", "[B, H, S, E]: values"},
+    {"mask", "bool (false: never look there) or added to the scores; broadcasts to [B, H, T, S]",
+     Presence::optional}};
+constexpr ArgumentDoc kAttentionOutputs[] = {
+    {"y", "[B, T, H, E]: heads beside each other"},
+    {"log_sum", "[B, H, T]: log(sum(exp(scores - max))), for the backward pass"}};
+constexpr ArgumentDoc kAttentionGrad[] = {
+    {"grad", "y's gradient"},
+    {"q", "floating, [B, H, T, D]: queries"},
+    {"k", "[B, H, S, D]: keys"},
+    {"v", "[B, H, S, E]: values"},
+    {"y", "attention's first output"},
+    {"log_sum", "attention's second output"},
+    {"mask", "bool (false: never look there) or added to the scores; broadcasts to [B, H, T, S]",
+     Presence::optional}};
+constexpr ArgumentDoc kAttentionGradOutputs[] = {
+    {"grad_q", "[B, T, H, D]; of one shape with the others, all three: [B, T, 3, H, D]"},
+    {"grad_k", "[B, S, H, D]", Presence::optional},
+    {"grad_v", "[B, S, H, E]", Presence::optional}};
+constexpr OpDocs kAttentionDocs{
+    "softmax(q k^T * scale + mask) v: for each query a mean of values, weighted by its keys.",
+    kAttention, kAttentionOutputs};
+constexpr OpDocs kAttentionBackwardDocs{"attention's gradients.", kAttentionGrad,
+                                        kAttentionGradOutputs};
+
 const OpDef& attention_op() {
   static const OpDef op{.name = "attention",
+                        .docs = kAttentionDocs,
                         .min_inputs = 3,
                         .max_inputs = 4,
                         .schema = attr_schema<AttentionAttrs>(),
@@ -273,6 +303,7 @@ const OpDef& attention_op() {
 
 const OpDef& attention_backward_op() {
   static const OpDef op{.name = "attention_backward",
+                        .docs = kAttentionBackwardDocs,
                         .min_inputs = 6,
                         .max_inputs = 7,
                         .schema = attr_schema<AttentionAttrs>(),

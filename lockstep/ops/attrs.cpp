@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/op.h"
 
 namespace lockstep {
@@ -66,6 +67,17 @@ std::string to_string(const AttrValue& value) {
                                [](const Ints& v) { return join(v); },
                                [](DType v) { return std::string(name_of(v)); }},
                     value);
+}
+
+std::string_view type_name(const AttrValue& value) {
+  constexpr std::string_view kNames[] = {"bool", "int", "float", "string", "ints", "dtype"};
+  return kNames[value.index()];
+}
+
+Attrs make_attrs(const OpDef& op, std::span<const AttrField> fields) {
+  if (op.schema.make != nullptr) return op.schema.make(op.name, fields);
+  if (!fields.empty()) fail_unknown_field(op.name, fields[0].name, {});
+  return {};
 }
 
 AttrValue attr_field(const Attrs& attrs, std::string_view name) {
@@ -132,7 +144,7 @@ void convert_field(std::string_view op, const AttrField& field, DType& target) {
   if (const auto* d = std::get_if<DType>(&field.value))
     target = *d;
   else if (const auto* s = std::get_if<std::string>(&field.value))
-    target = dtype_from_name(*s);
+    target = detail::named(op, [&] { return dtype_from_name(*s); });
   else
     fail_type(op, field, "a dtype");
 }

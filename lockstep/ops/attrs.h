@@ -23,9 +23,25 @@ struct AttrField {
   bool operator==(const AttrField&) const = default;
 };
 
-// An op's attributes: a plain struct T that lists its fields once, in
-//   template <class F> void visit(F&& f) { f("stride", stride); f("groups", groups); }
-// Equality, hashing, printing, JSON and keywords all follow from that list.
+template <class V>
+AttrValue attr_value(const V& field) {
+  if constexpr (std::is_same_v<V, int>)
+    return static_cast<std::int64_t>(field);
+  else
+    return field;
+}
+
+// What is written about a field: its default, and a line that says what it means.
+struct AttrDoc {
+  std::string_view name;
+  std::string_view type;  // "bool", "int", "float", "string", "ints" or "dtype"
+  AttrValue default_value;
+  std::string_view text;
+};
+
+// An op's attributes: a plain struct T that lists its fields once, each with its documentation, in
+//   template <class F> void visit(F&& f) { f("groups", groups, "groups of channels"); }
+// Equality, hashing, printing, JSON, keywords and docs/ops.md all follow from that list.
 class Attrs {
  public:
   Attrs() = default;
@@ -65,12 +81,8 @@ class Attrs {
     std::vector<AttrField> fields() const override {
       std::vector<AttrField> list;
       T copy = value;
-      copy.visit([&](const char* name, auto& field) {
-        using V = std::decay_t<decltype(field)>;
-        if constexpr (std::is_same_v<V, int>)
-          list.push_back({name, AttrValue(static_cast<std::int64_t>(field))});
-        else
-          list.push_back({name, AttrValue(field)});
+      copy.visit([&](const char* name, auto& field, const char*) {
+        list.push_back({name, attr_value(field)});
       });
       return list;
     }
@@ -94,10 +106,14 @@ void convert_field(std::string_view op, const AttrField& field, DType& target);
 [[noreturn]] void fail_unknown_field(std::string_view op, std::string_view field,
                                      const std::vector<std::string>& known);
 
+// "int", "dtype", ...: what documentation calls the type of a value.
+std::string_view type_name(const AttrValue& value);
+
 // How an op's attributes are made from outside (JSON, Python): defaults, then the given fields.
 struct AttrSchema {
   Attrs (*make)(std::string_view op, std::span<const AttrField> fields) = nullptr;
   std::vector<AttrField> (*defaults)() = nullptr;
+  std::vector<AttrDoc> (*docs)() = nullptr;
 };
 
 template <class T>
@@ -108,7 +124,7 @@ AttrSchema attr_schema() {
     for (const AttrField& given : fields) {
       bool found = false;
       std::vector<std::string> known;
-      value.visit([&](const char* name, auto& field) {
+      value.visit([&](const char* name, auto& field, const char*) {
         known.emplace_back(name);
         if (given.name != name) return;
         convert_field(op, given, field);
@@ -119,6 +135,15 @@ AttrSchema attr_schema() {
     return Attrs::of(std::move(value));
   };
   schema.defaults = [] { return Attrs::of(T{}).fields(); };
+  schema.docs = [] {
+    std::vector<AttrDoc> list;
+    T value{};
+    value.visit([&](const char* name, auto& field, const char* text) {
+      const AttrValue kept = attr_value(field);
+      list.push_back({name, type_name(kept), kept, text});
+    });
+    return list;
+  };
   return schema;
 }
 

@@ -8,15 +8,33 @@
 namespace lockstep {
 namespace {
 
+std::vector<OpFamily> collect_families() {
+  return {{"Elementwise", families::elementwise()},
+          {"Unary", families::unary()},
+          {"Reductions", families::reduce()},
+          {"Products", families::matmul()},
+          {"Convolutions", families::conv()},
+          {"Pools", families::pool()},
+          {"Normalisation", families::norm()},
+          {"Dropout", families::dropout()},
+          {"Softmax", families::softmax()},
+          {"Losses", families::loss()},
+          {"Connectionist temporal classification", families::ctc()},
+          {"Indexing", families::index()},
+          {"Shape", families::shape()},
+          {"Sorting", families::sort()},
+          {"Recurrent networks", families::rnn()},
+          {"Attention", families::attention()},
+          {"Random numbers", families::random()},
+          {"Creation", families::create()},
+          {"Update rules", families::update()},
+          {"Fused chains", families::fused()}};
+}
+
 std::vector<const OpDef*> collect() {
   std::vector<const OpDef*> ops;
-  for (const families::Family& family :
-       {families::elementwise(), families::unary(),  families::reduce(), families::matmul(),
-        families::conv(),        families::pool(),   families::norm(),   families::dropout(),
-        families::softmax(),     families::loss(),   families::ctc(),    families::index(),
-        families::shape(),       families::sort(),   families::rnn(),    families::attention(),
-        families::random(),      families::create(), families::update(), families::fused()})
-    ops.insert(ops.end(), family.begin(), family.end());
+  for (const OpFamily& family : op_families())
+    ops.insert(ops.end(), family.ops.begin(), family.ops.end());
   return ops;
 }
 
@@ -28,6 +46,11 @@ std::unordered_map<std::string_view, const OpDef*> by_name() {
 }
 
 }  // namespace
+
+const std::vector<OpFamily>& op_families() {
+  static const std::vector<OpFamily> all = collect_families();
+  return all;
+}
 
 const std::vector<const OpDef*>& all_ops() {
   static const std::vector<const OpDef*> ops = collect();

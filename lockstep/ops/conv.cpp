@@ -263,8 +263,35 @@ std::vector<Tensor> gradient_conv_backward_weights(const GradientArgs& args) {
   return grads;
 }
 
+constexpr ArgumentDoc kConv[] = {{"x", "floating, [N, C, spatial...]"},
+                                 {"weight", "[O, C / groups, kernel...]"},
+                                 {"bias", "[O]", Presence::optional}};
+constexpr ArgumentDoc kConvOutput[] = {{"y", "[N, O, spatial...]"}};
+constexpr ArgumentDoc kTransposed[] = {{"x", "floating, [N, C, spatial...]"},
+                                       {"weight", "[C, O / groups, kernel...]"},
+                                       {"bias", "[O]", Presence::optional}};
+constexpr ArgumentDoc kTransposedOutput[] = {{"y", "[N, O, spatial...]"}};
+constexpr ArgumentDoc kData[] = {{"grad", "the output's gradient, [N, O, spatial...]"},
+                                 {"weight", "[O, C / groups, kernel...]"},
+                                 {"bias", "[C], added to the result", Presence::optional}};
+constexpr ArgumentDoc kDataOutput[] = {{"grad_x", "[N, C, spatial...]"}};
+constexpr ArgumentDoc kWeights[] = {{"x", "conv's input, [N, C, spatial...]"},
+                                    {"grad", "the output's gradient, [N, O, spatial...]"}};
+constexpr ArgumentDoc kWeightsOutputs[] = {
+    {"grad_weight", "[O, C / groups, kernel...]"},
+    {"grad_bias", "[O], with with_bias", Presence::optional}};
+constexpr OpDocs kConvDocs{"Convolution (cross-correlation) over 1, 2 or 3 spatial axes.", kConv,
+                           kConvOutput};
+constexpr OpDocs kConvBackwardDataDocs{"conv's gradient with respect to x.", kData, kDataOutput};
+constexpr OpDocs kConvTransposeDocs{
+    "Transposed convolution: conv's gradient as a forward op, which makes x larger.", kTransposed,
+    kTransposedOutput};
+constexpr OpDocs kConvBackwardWeightsDocs{"conv's gradients with respect to weight and bias.",
+                                          kWeights, kWeightsOutputs};
+
 const OpDef& conv_op() {
   static const OpDef op{.name = "conv",
+                        .docs = kConvDocs,
                         .min_inputs = 2,
                         .max_inputs = 3,
                         .schema = attr_schema<ConvAttrs>(),
@@ -274,8 +301,9 @@ const OpDef& conv_op() {
   return op;
 }
 
-OpDef data_op(std::string_view name) {
+OpDef data_op(std::string_view name, const OpDocs& docs) {
   return {.name = name,
+          .docs = docs,
           .min_inputs = 2,
           .max_inputs = 3,
           .schema = attr_schema<ConvDataAttrs>(),
@@ -285,17 +313,18 @@ OpDef data_op(std::string_view name) {
 }
 
 const OpDef& conv_backward_data_op() {
-  static const OpDef op = data_op("conv_backward_data");
+  static const OpDef op = data_op("conv_backward_data", kConvBackwardDataDocs);
   return op;
 }
 
 const OpDef& conv_transpose_op() {
-  static const OpDef op = data_op("conv_transpose");
+  static const OpDef op = data_op("conv_transpose", kConvTransposeDocs);
   return op;
 }
 
 const OpDef& conv_backward_weights_op() {
   static const OpDef op{.name = "conv_backward_weights",
+                        .docs = kConvBackwardWeightsDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<ConvWeightsAttrs>(),

@@ -18,32 +18,34 @@ struct ConvWindow {
 
   template <class F>
   void visit_window(F&& f) {
-    f("stride", stride);
-    f("padding", padding);
-    f("dilation", dilation);
-    f("groups", groups);
+    f("stride", stride, "how far the kernel moves, for each spatial axis or once for all; none: 1");
+    f("padding", padding, "zeros at both ends of each spatial axis, or one size for all; none: 0");
+    f("dilation", dilation, "the distance of two taps of the kernel, as stride is given; none: 1");
+    f("groups", groups, "channels fall into this many groups that do not mix");
   }
 };
 
 struct ConvAttrs : ConvWindow {
-  std::string activation = "";  // "relu" where the compiler fused it
+  std::string activation = "";
 
   template <class F>
   void visit(F&& f) {
     visit_window(f);
-    f("activation", activation);
+    f("activation", activation, "what is applied to the result: '' or 'relu'");
   }
 };
 
 struct ConvDataAttrs : ConvWindow {
-  Ints input_size = {};  // spatial; empty: the smallest that fits, plus output_padding
+  Ints input_size = {};
   Ints output_padding = {};
 
   template <class F>
   void visit(F&& f) {
     visit_window(f);
-    f("input_size", input_size);
-    f("output_padding", output_padding);
+    f("input_size", input_size,
+      "the result's spatial sizes; none: the smallest, plus output_padding");
+    f("output_padding", output_padding,
+      "what is added to the result's smallest size, below stride; none: 0");
   }
 };
 
@@ -54,8 +56,8 @@ struct ConvWeightsAttrs : ConvWindow {
   template <class F>
   void visit(F&& f) {
     visit_window(f);
-    f("kernel", kernel);
-    f("with_bias", with_bias);
+    f("kernel", kernel, "the kernel's spatial sizes, or one size for all");
+    f("with_bias", with_bias, "give the bias's gradient too");
   }
 };
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "lockstep/ops/cpu/create.h"
+#include "lockstep/ops/create_attrs.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/messages.h"
@@ -63,8 +64,15 @@ Infos infer_eye(const InferArgs& args) {
   return {{detail::checked_shape(args.op, {attrs.rows, columns}), attrs.dtype, cpu(attrs.device)}};
 }
 
+constexpr ArgumentDoc kCreated[] = {{"y", "the new tensor"}};
+constexpr OpDocs kFullDocs{"A tensor of one value.", {}, kCreated};
+constexpr OpDocs kArangeDocs{"start, start + step, ... as far as stop, without it.", {}, kCreated};
+constexpr OpDocs kLinspaceDocs{"Values at equal distances, both ends included.", {}, kCreated};
+constexpr OpDocs kEyeDocs{"Ones on a diagonal, zeros elsewhere.", {}, kCreated};
+
 const OpDef& full_op() {
   static const OpDef op{.name = "full",
+                        .docs = kFullDocs,
                         .min_inputs = 0,
                         .max_inputs = 0,
                         .schema = attr_schema<FullAttrs>(),
@@ -75,6 +83,7 @@ const OpDef& full_op() {
 
 const OpDef& arange_op() {
   static const OpDef op{.name = "arange",
+                        .docs = kArangeDocs,
                         .min_inputs = 0,
                         .max_inputs = 0,
                         .schema = attr_schema<ArangeAttrs>(),
@@ -85,6 +94,7 @@ const OpDef& arange_op() {
 
 const OpDef& linspace_op() {
   static const OpDef op{.name = "linspace",
+                        .docs = kLinspaceDocs,
                         .min_inputs = 0,
                         .max_inputs = 0,
                         .schema = attr_schema<LinspaceAttrs>(),
@@ -95,6 +105,7 @@ const OpDef& linspace_op() {
 
 const OpDef& eye_op() {
   static const OpDef op{.name = "eye",
+                        .docs = kEyeDocs,
                         .min_inputs = 0,
                         .max_inputs = 0,
                         .schema = attr_schema<EyeAttrs>(),

@@ -7,6 +7,7 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/index_ops.h"
+#include "lockstep/ops/loss_attrs.h"
 #include "lockstep/ops/messages.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
@@ -169,11 +170,28 @@ std::vector<Tensor> decompose_ctc_backward(std::span<const Tensor> inputs, const
   return {ctc.backward(inputs[0])};
 }
 
+constexpr ArgumentDoc kCtc[] = {{"logits", "floating, [T, N, C], before softmax"},
+                                {"labels", "int64 [N, L]; a negative one ends its row"},
+                                {"input_lengths", "int64 [N]: the steps that count"}};
+constexpr ArgumentDoc kCtcOutput[] = {
+    {"loss", "[N]; infinity where no alignment gives the labels"}};
+constexpr ArgumentDoc kCtcGrad[] = {{"grad", "the loss's gradient"},
+                                    {"logits", "floating, [T, N, C], before softmax"},
+                                    {"labels", "int64 [N, L]; a negative one ends its row"},
+                                    {"input_lengths", "int64 [N]: the steps that count"}};
+constexpr ArgumentDoc kCtcGradOutput[] = {{"grad_logits", "of logits' shape"}};
+constexpr OpDocs kCtcLossDocs{
+    "-log of the probability, over all alignments, that the sequences say the labels.", kCtc,
+    kCtcOutput};
+constexpr OpDocs kCtcLossBackwardDocs{"ctc_loss's gradient.", kCtcGrad, kCtcGradOutput};
+
 const OpDef& ctc_loss_op() {
   static const OpDef op{.name = "ctc_loss",
+                        .docs = kCtcLossDocs,
                         .min_inputs = 3,
                         .max_inputs = 3,
                         .schema = attr_schema<CtcAttrs>(),
+                        .promotion = Promotion::rest_int64,
                         .infer = infer_ctc,
                         .gradient = ctc_gradient,
                         .cpu = kernels::ctc_loss_kernels()};
@@ -182,6 +200,7 @@ const OpDef& ctc_loss_op() {
 
 const OpDef& ctc_loss_backward_op() {
   static const OpDef op{.name = "ctc_loss_backward",
+                        .docs = kCtcLossBackwardDocs,
                         .min_inputs = 4,
                         .max_inputs = 4,
                         .schema = attr_schema<CtcAttrs>(),
@@ -190,8 +209,6 @@ const OpDef& ctc_loss_backward_op() {
                         .cpu = kernels::ctc_loss_backward_kernels()};
   return op;
 }
-
-Tensor as_int64(const Tensor& x) { return x.dtype() == DType::int64 ? x : cast(x, DType::int64); }
 
 // Labels from a row's length on become negative.
 Tensor cut(const Tensor& labels, const Tensor& lengths) {
@@ -202,7 +219,7 @@ Tensor cut(const Tensor& labels, const Tensor& lengths) {
         labels.shape().str(), lengths.shape().str());
   const auto longest = static_cast<double>(labels.shape(1));
   const Tensor position = arange(0, longest, 1, DType::int64, labels.device());
-  const Tensor real = less(expand_dims(position, 0), expand_dims(as_int64(lengths), 1));
+  const Tensor real = less(expand_dims(position, 0), expand_dims(cast(lengths, DType::int64), 1));
   return where(real, labels, full({}, -1.0, DType::int64, labels.device()));
 }
 
@@ -215,13 +232,13 @@ Tensor ctc_loss(const Tensor& logits, const Tensor& labels, std::int64_t blank,
   if (logits.rank() != 3)
     throw InvalidArgument("ctc_loss: logits have shape {}, expected [T, N, C]",
                           logits.shape().str());
-  const Tensor whole = as_int64(labels);
+  const Tensor whole = cast(labels, DType::int64);
   const Tensor kept = label_lengths.defined() ? cut(whole, label_lengths) : whole;
   const Tensor steps = input_lengths.defined()
-                           ? as_int64(input_lengths)
+                           ? input_lengths
                            : full({logits.shape(1)}, static_cast<double>(logits.shape(0)),
                                   DType::int64, logits.device());
-  return apply_one(ctc_loss_op(), {logits, kept, steps}, Attrs::of(CtcAttrs{blank}));
+  return apply_one_promoted(ctc_loss_op(), {logits, kept, steps}, Attrs::of(CtcAttrs{blank}));
 }
 
 namespace families {

@@ -2,6 +2,7 @@
 #include "lockstep/ops/cpu/random_ops.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/random_attrs.h"
 #include "lockstep/ops/random_ops.h"
 
 namespace lockstep {
@@ -26,8 +27,16 @@ std::vector<Tensor> dropout_gradient(const GradientArgs& args) {
   return {apply_one(dropout_op(), {args.grad(), args.inputs[1]}, args.attrs), Tensor()};
 }
 
+constexpr ArgumentDoc kDropout[] = {{"x", "floating"},
+                                    {"key", "int64 [3]: seed, step and shard of the draw"}};
+constexpr ArgumentDoc kDropped[] = {{"y", "of x's shape"}};
+constexpr OpDocs kDropoutDocs{
+    "Zeroes elements with probability p and multiplies the others by 1 / (1 - p).", kDropout,
+    kDropped};
+
 const OpDef& dropout_op() {
   static const OpDef op{.name = "dropout",
+                        .docs = kDropoutDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<DropoutAttrs>(),

@@ -5,6 +5,7 @@
 
 #include "lockstep/ops/cpu/elementwise.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise_attrs.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/messages.h"
 #include "lockstep/ops/reduce.h"
@@ -14,8 +15,6 @@
 namespace lockstep {
 namespace {
 
-using kernels::CastAttrs;
-using kernels::ClipAttrs;
 using Tensors = std::vector<Tensor>;
 
 bool is_number(DType dtype) { return dtype != DType::boolean; }
@@ -202,11 +201,24 @@ Tensors cast_gradient(const GradientArgs& args) {
 
 // The ops
 
-OpDef binary(std::string_view name, InferFn infer, GradientFn gradient, bool zero_preserving) {
+constexpr ArgumentDoc kPair[] = {{"a", "any tensor"}, {"b", "any tensor; the two broadcast"}};
+constexpr ArgumentDoc kPairOutput[] = {{"y", "of the shape that a and b broadcast to"}};
+constexpr ArgumentDoc kTruth[] = {{"y", "bool, of the shape that a and b broadcast to"}};
+
+struct BinaryDocs {
+  std::string_view summary;
+  std::span<const ArgumentDoc> outputs = kPairOutput;
+  Promotion promotion = Promotion::common;
+};
+
+OpDef binary(std::string_view name, const BinaryDocs& docs, InferFn infer, GradientFn gradient,
+             bool zero_preserving) {
   return {.name = name,
+          .docs = {docs.summary, kPair, docs.outputs},
           .min_inputs = 2,
           .max_inputs = 2,
           .kind = OpKind::elementwise,
+          .promotion = docs.promotion,
           .infer = infer,
           .gradient = gradient,
           .zero_preserving = zero_preserving,
@@ -214,85 +226,129 @@ OpDef binary(std::string_view name, InferFn infer, GradientFn gradient, bool zer
 }
 
 const OpDef& add_op() {
-  static const OpDef op = binary("add", infer_any, add_gradient, true);
+  static const OpDef op =
+      binary("add", {"a + b; of bool, the logical or."}, infer_any, add_gradient, true);
   return op;
 }
 const OpDef& subtract_op() {
-  static const OpDef op = binary("subtract", infer_numbers, subtract_gradient, true);
+  static const OpDef op = binary("subtract", {"a - b."}, infer_numbers, subtract_gradient, true);
   return op;
 }
 const OpDef& multiply_op() {
   static const OpDef op = [] {
-    OpDef def = binary("multiply", infer_any, multiply_gradient, true);
+    OpDef def = binary("multiply", {"a * b; of bool, the logical and."}, infer_any,
+                       multiply_gradient, true);
     def.zero_with_singles = true;
     return def;
   }();
   return op;
 }
 const OpDef& divide_op() {
-  static const OpDef op = binary("divide", infer_floats, divide_gradient, false);
+  static const OpDef op =
+      binary("divide", {"a / b, the true quotient.", kPairOutput, Promotion::floating},
+             infer_floats, divide_gradient, false);
   return op;
 }
 const OpDef& floor_divide_op() {
-  static const OpDef op = binary("floor_divide", infer_numbers, nullptr, false);
+  static const OpDef op =
+      binary("floor_divide", {"a / b, rounded down."}, infer_numbers, nullptr, false);
   return op;
 }
 const OpDef& remainder_op() {
-  static const OpDef op = binary("remainder", infer_numbers, remainder_gradient, false);
+  static const OpDef op =
+      binary("remainder", {"What a leaves when divided by b, with the sign of b, as Python's %."},
+             infer_numbers, remainder_gradient, false);
   return op;
 }
 const OpDef& power_op() {
-  static const OpDef op = binary("power", infer_numbers, power_gradient, false);
+  static const OpDef op =
+      binary("power", {"a to the power of b."}, infer_numbers, power_gradient, false);
   return op;
 }
 const OpDef& maximum_op() {
-  static const OpDef op = binary("maximum", infer_any, maximum_gradient, true);
+  static const OpDef op = binary("maximum", {"The larger of a and b; NaN where one of them is."},
+                                 infer_any, maximum_gradient, true);
   return op;
 }
 const OpDef& minimum_op() {
-  static const OpDef op = binary("minimum", infer_any, minimum_gradient, true);
+  static const OpDef op = binary("minimum", {"The smaller of a and b; NaN where one of them is."},
+                                 infer_any, minimum_gradient, true);
   return op;
 }
 const OpDef& equal_op() {
-  static const OpDef op = binary("equal", infer_comparison, nullptr, false);
+  static const OpDef op =
+      binary("equal", {"Whether a equals b.", kTruth}, infer_comparison, nullptr, false);
   return op;
 }
 const OpDef& not_equal_op() {
-  static const OpDef op = binary("not_equal", infer_comparison, nullptr, true);
+  static const OpDef op =
+      binary("not_equal", {"Whether a differs from b.", kTruth}, infer_comparison, nullptr, true);
   return op;
 }
 const OpDef& less_op() {
-  static const OpDef op = binary("less", infer_comparison, nullptr, true);
+  static const OpDef op =
+      binary("less", {"Whether a is below b.", kTruth}, infer_comparison, nullptr, true);
   return op;
 }
 const OpDef& less_equal_op() {
-  static const OpDef op = binary("less_equal", infer_comparison, nullptr, false);
+  static const OpDef op =
+      binary("less_equal", {"Whether a is at most b.", kTruth}, infer_comparison, nullptr, false);
   return op;
 }
 const OpDef& greater_op() {
-  static const OpDef op = binary("greater", infer_comparison, nullptr, true);
+  static const OpDef op =
+      binary("greater", {"Whether a is above b.", kTruth}, infer_comparison, nullptr, true);
   return op;
 }
 const OpDef& greater_equal_op() {
-  static const OpDef op = binary("greater_equal", infer_comparison, nullptr, false);
+  static const OpDef op = binary("greater_equal", {"Whether a is at least b.", kTruth},
+                                 infer_comparison, nullptr, false);
   return op;
 }
 const OpDef& logical_and_op() {
-  static const OpDef op = binary("logical_and", infer_logic, nullptr, true);
+  static const OpDef op = binary(
+      "logical_and",
+      {"Whether both a and b are true, which every number but 0 is.", kTruth, Promotion::boolean},
+      infer_logic, nullptr, true);
   return op;
 }
 const OpDef& logical_or_op() {
-  static const OpDef op = binary("logical_or", infer_logic, nullptr, true);
+  static const OpDef op =
+      binary("logical_or",
+             {"Whether a or b is true, which every number but 0 is.", kTruth, Promotion::boolean},
+             infer_logic, nullptr, true);
   return op;
 }
 const OpDef& logical_xor_op() {
-  static const OpDef op = binary("logical_xor", infer_logic, nullptr, true);
+  static const OpDef op =
+      binary("logical_xor",
+             {"Whether just one of a and b is true, which every number but 0 is.", kTruth,
+              Promotion::boolean},
+             infer_logic, nullptr, true);
   return op;
 }
 
+constexpr ArgumentDoc kSingle[] = {{"x", "any tensor"}};
+constexpr ArgumentDoc kNotOutput[] = {{"y", "bool, of x's shape"}};
+constexpr ArgumentDoc kSingleOutput[] = {{"y", "of x's shape"}};
+constexpr ArgumentDoc kChoice[] = {{"condition", "which of the two to take"},
+                                   {"a", "taken where the condition is true"},
+                                   {"b", "taken elsewhere; all three broadcast"}};
+constexpr ArgumentDoc kChoiceOutput[] = {{"y", "of the shape that all three broadcast to"}};
+constexpr OpDocs kNotDocs{"Whether x is false, which 0 is.", kSingle, kNotOutput};
+constexpr OpDocs kWhereDocs{"a where the condition is true, b elsewhere.", kChoice, kChoiceOutput};
+constexpr OpDocs kClipDocs{"x, moved to the nearest number from low to high.", kSingle,
+                           kSingleOutput};
+constexpr OpDocs kCastDocs{
+    "x in another dtype; to integers, fractions are cut off and what does not fit becomes the "
+    "nearest end.",
+    kSingle, kSingleOutput};
+
 const OpDef& logical_not_op() {
   static const OpDef op{.name = "logical_not",
+                        .docs = kNotDocs,
                         .kind = OpKind::elementwise,
+                        .promotion = Promotion::boolean,
                         .infer = infer_not,
                         .cpu = kernels::elementwise_kernels("logical_not")};
   return op;
@@ -300,9 +356,11 @@ const OpDef& logical_not_op() {
 
 const OpDef& where_op() {
   static const OpDef op{.name = "where",
+                        .docs = kWhereDocs,
                         .min_inputs = 3,
                         .max_inputs = 3,
                         .kind = OpKind::elementwise,
+                        .promotion = Promotion::condition,
                         .infer = infer_where,
                         .gradient = where_gradient,
                         .zero_preserving = true,
@@ -312,6 +370,7 @@ const OpDef& where_op() {
 
 const OpDef& clip_op() {
   static const OpDef op{.name = "clip",
+                        .docs = kClipDocs,
                         .kind = OpKind::elementwise,
                         .schema = attr_schema<ClipAttrs>(),
                         .infer = infer_clip,
@@ -322,6 +381,7 @@ const OpDef& clip_op() {
 
 const OpDef& cast_op() {
   static const OpDef op{.name = "cast",
+                        .docs = kCastDocs,
                         .kind = OpKind::elementwise,
                         .schema = attr_schema<CastAttrs>(),
                         .infer = infer_cast,
@@ -333,34 +393,8 @@ const OpDef& cast_op() {
 
 // Calls
 
-Tensor promoted(const OpDef& op, const Tensor& a, const Tensor& b) {
-  detail::check_defined(op.name, a, 0);
-  detail::check_defined(op.name, b, 1);
-  if (a.dtype() == b.dtype()) return apply_one(op, {a, b});
-  const DType dtype = promote(a.dtype(), b.dtype());
-  return apply_one(op, {cast(a, dtype), cast(b, dtype)});
-}
-
-// True division has no integer form.
-DType divided(DType dtype) { return is_floating(dtype) ? dtype : DType::float32; }
-
-bool fits(double value, DType dtype) {
-  switch (dtype) {
-    case DType::int8: return value >= -128 && value <= 127;
-    case DType::uint8: return value >= 0 && value <= 255;
-    case DType::int32: return value >= -0x1p31 && value < 0x1p31;
-    case DType::int64: return value >= -0x1p63 && value < 0x1p63;
-    default: return is_floating(dtype);
-  }
-}
-
-// The dtype a number takes beside a tensor; the next wider one where it does not fit.
-DType number_dtype(DType dtype, double value) {
-  if (is_floating(dtype)) return dtype;
-  if (value != std::floor(value)) return DType::float32;
-  for (DType candidate : {dtype, DType::int32, DType::int64})
-    if (fits(value, candidate)) return promote(dtype, candidate);
-  return DType::float32;
+Tensor pair(const OpDef& op, const Tensor& a, const Tensor& b) {
+  return apply_one_promoted(op, {a, b});
 }
 
 Tensor number(const OpDef& op, const Tensor& x, double value) {
@@ -369,46 +403,31 @@ Tensor number(const OpDef& op, const Tensor& x, double value) {
 }
 
 Tensor with_number(const OpDef& op, const Tensor& a, double b) {
-  return promoted(op, a, number(op, a, b));
-}
-
-Tensor as_bool(const OpDef& op, const Tensor& x, std::size_t input) {
-  detail::check_defined(op.name, x, input);
-  return cast(x, DType::boolean);
-}
-
-Tensor logic(const OpDef& op, const Tensor& a, const Tensor& b) {
-  return apply_one(op, {as_bool(op, a, 0), as_bool(op, b, 1)});
+  return pair(op, a, number(op, a, b));
 }
 
 }  // namespace
 
-Tensor add(const Tensor& a, const Tensor& b) { return promoted(add_op(), a, b); }
-Tensor subtract(const Tensor& a, const Tensor& b) { return promoted(subtract_op(), a, b); }
-Tensor multiply(const Tensor& a, const Tensor& b) { return promoted(multiply_op(), a, b); }
-Tensor floor_divide(const Tensor& a, const Tensor& b) { return promoted(floor_divide_op(), a, b); }
-Tensor remainder(const Tensor& a, const Tensor& b) { return promoted(remainder_op(), a, b); }
-Tensor power(const Tensor& a, const Tensor& b) { return promoted(power_op(), a, b); }
-Tensor maximum(const Tensor& a, const Tensor& b) { return promoted(maximum_op(), a, b); }
-Tensor minimum(const Tensor& a, const Tensor& b) { return promoted(minimum_op(), a, b); }
-
-Tensor divide(const Tensor& a, const Tensor& b) {
-  detail::check_defined(divide_op().name, a, 0);
-  detail::check_defined(divide_op().name, b, 1);
-  const DType dtype = divided(promote(a.dtype(), b.dtype()));
-  return apply_one(divide_op(), {cast(a, dtype), cast(b, dtype)});
-}
+Tensor add(const Tensor& a, const Tensor& b) { return pair(add_op(), a, b); }
+Tensor subtract(const Tensor& a, const Tensor& b) { return pair(subtract_op(), a, b); }
+Tensor multiply(const Tensor& a, const Tensor& b) { return pair(multiply_op(), a, b); }
+Tensor divide(const Tensor& a, const Tensor& b) { return pair(divide_op(), a, b); }
+Tensor floor_divide(const Tensor& a, const Tensor& b) { return pair(floor_divide_op(), a, b); }
+Tensor remainder(const Tensor& a, const Tensor& b) { return pair(remainder_op(), a, b); }
+Tensor power(const Tensor& a, const Tensor& b) { return pair(power_op(), a, b); }
+Tensor maximum(const Tensor& a, const Tensor& b) { return pair(maximum_op(), a, b); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return pair(minimum_op(), a, b); }
 
 Tensor operator-(const Tensor& x) { return negative(x); }
 
 Tensor add(const Tensor& a, double b) { return with_number(add_op(), a, b); }
 Tensor subtract(const Tensor& a, double b) { return with_number(subtract_op(), a, b); }
 Tensor subtract(double a, const Tensor& b) {
-  return promoted(subtract_op(), number(subtract_op(), b, a), b);
+  return pair(subtract_op(), number(subtract_op(), b, a), b);
 }
 Tensor multiply(const Tensor& a, double b) { return with_number(multiply_op(), a, b); }
-Tensor divide(const Tensor& a, double b) { return divide(a, number(divide_op(), a, b)); }
-Tensor divide(double a, const Tensor& b) { return divide(number(divide_op(), b, a), b); }
+Tensor divide(const Tensor& a, double b) { return with_number(divide_op(), a, b); }
+Tensor divide(double a, const Tensor& b) { return pair(divide_op(), number(divide_op(), b, a), b); }
 Tensor maximum(const Tensor& a, double b) { return with_number(maximum_op(), a, b); }
 Tensor minimum(const Tensor& a, double b) { return with_number(minimum_op(), a, b); }
 
@@ -423,14 +442,12 @@ Tensor power(const Tensor& a, double b) {
   return with_number(power_op(), a, b);
 }
 
-Tensor equal(const Tensor& a, const Tensor& b) { return promoted(equal_op(), a, b); }
-Tensor not_equal(const Tensor& a, const Tensor& b) { return promoted(not_equal_op(), a, b); }
-Tensor less(const Tensor& a, const Tensor& b) { return promoted(less_op(), a, b); }
-Tensor less_equal(const Tensor& a, const Tensor& b) { return promoted(less_equal_op(), a, b); }
-Tensor greater(const Tensor& a, const Tensor& b) { return promoted(greater_op(), a, b); }
-Tensor greater_equal(const Tensor& a, const Tensor& b) {
-  return promoted(greater_equal_op(), a, b);
-}
+Tensor equal(const Tensor& a, const Tensor& b) { return pair(equal_op(), a, b); }
+Tensor not_equal(const Tensor& a, const Tensor& b) { return pair(not_equal_op(), a, b); }
+Tensor less(const Tensor& a, const Tensor& b) { return pair(less_op(), a, b); }
+Tensor less_equal(const Tensor& a, const Tensor& b) { return pair(less_equal_op(), a, b); }
+Tensor greater(const Tensor& a, const Tensor& b) { return pair(greater_op(), a, b); }
+Tensor greater_equal(const Tensor& a, const Tensor& b) { return pair(greater_equal_op(), a, b); }
 Tensor equal(const Tensor& a, double b) { return with_number(equal_op(), a, b); }
 Tensor not_equal(const Tensor& a, double b) { return with_number(not_equal_op(), a, b); }
 Tensor less(const Tensor& a, double b) { return with_number(less_op(), a, b); }
@@ -438,19 +455,13 @@ Tensor less_equal(const Tensor& a, double b) { return with_number(less_equal_op(
 Tensor greater(const Tensor& a, double b) { return with_number(greater_op(), a, b); }
 Tensor greater_equal(const Tensor& a, double b) { return with_number(greater_equal_op(), a, b); }
 
-Tensor logical_and(const Tensor& a, const Tensor& b) { return logic(logical_and_op(), a, b); }
-Tensor logical_or(const Tensor& a, const Tensor& b) { return logic(logical_or_op(), a, b); }
-Tensor logical_xor(const Tensor& a, const Tensor& b) { return logic(logical_xor_op(), a, b); }
-Tensor logical_not(const Tensor& x) {
-  return apply_one(logical_not_op(), {as_bool(logical_not_op(), x, 0)});
-}
+Tensor logical_and(const Tensor& a, const Tensor& b) { return pair(logical_and_op(), a, b); }
+Tensor logical_or(const Tensor& a, const Tensor& b) { return pair(logical_or_op(), a, b); }
+Tensor logical_xor(const Tensor& a, const Tensor& b) { return pair(logical_xor_op(), a, b); }
+Tensor logical_not(const Tensor& x) { return apply_one_promoted(logical_not_op(), {x}); }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  const Tensor chosen = as_bool(where_op(), condition, 0);
-  detail::check_defined(where_op().name, a, 1);
-  detail::check_defined(where_op().name, b, 2);
-  const DType dtype = promote(a.dtype(), b.dtype());
-  return apply_one(where_op(), {chosen, cast(a, dtype), cast(b, dtype)});
+  return apply_one_promoted(where_op(), {condition, a, b});
 }
 
 Tensor clip(const Tensor& x, double low, double high) {

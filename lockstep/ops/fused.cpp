@@ -154,8 +154,16 @@ std::vector<FusedInstruction> parse_fused(const std::string& text, std::size_t i
   return instructions;
 }
 
+constexpr ArgumentDoc kChain[] = {
+    {"inputs", "registers 0, 1, ... of the program; they broadcast", Presence::repeated}};
+constexpr ArgumentDoc kChainOutput[] = {{"y", "what the last op gives"}};
+constexpr OpDocs kFusedElementwiseDocs{
+    "A chain of element-wise ops in one loop over memory, made by the compiler.", kChain,
+    kChainOutput};
+
 const OpDef& fused_elementwise_op() {
   static const OpDef op{.name = kName,
+                        .docs = kFusedElementwiseDocs,
                         .min_inputs = 1,
                         .max_inputs = -1,
                         .kind = OpKind::elementwise,

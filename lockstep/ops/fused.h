@@ -24,7 +24,7 @@ struct FusedAttrs {
   std::string program;
   template <class F>
   void visit(F&& f) {
-    f("program", program);
+    f("program", program, "the ops with the registers they read: 'add(0,1) tanh(2)'");
   }
 };
 

@@ -12,10 +12,10 @@ struct EmbeddingAttrs {
 };
 
 struct EmbeddingBackwardAttrs {
-  std::int64_t rows = 0;  // of the table
+  std::int64_t rows = 0;
   template <class F>
   void visit(F&& f) {
-    f("rows", rows);
+    f("rows", rows, "how many rows the table has");
   }
 };
 
@@ -24,17 +24,17 @@ struct AlongAxisAttrs {
   int axis = 0;
   template <class F>
   void visit(F&& f) {
-    f("axis", axis);
+    f("axis", axis, "the axis of x that the positions count along");
   }
 };
 
 struct TakeBackwardAttrs {
-  int axis = 0;           // of the tensor that was taken from, counted from the front
-  std::int64_t size = 0;  // of that axis
+  int axis = 0;
+  std::int64_t size = 0;
   template <class F>
   void visit(F&& f) {
-    f("axis", axis);
-    f("size", size);
+    f("axis", axis, "the axis that was taken from, counted from the front");
+    f("size", size, "how many elements x has along that axis");
   }
 };
 
@@ -42,7 +42,7 @@ struct RavelIndexAttrs {
   Ints dims;
   template <class F>
   void visit(F&& f) {
-    f("dims", dims);
+    f("dims", dims, "the sizes of the array that the positions are in");
   }
 };
 
@@ -51,8 +51,8 @@ struct OneHotAttrs {
   DType dtype = DType::float32;
   template <class F>
   void visit(F&& f) {
-    f("depth", depth);
-    f("dtype", dtype);
+    f("depth", depth, "how many classes there are: the size of the new last axis");
+    f("dtype", dtype, "the result's dtype");
   }
 };
 
@@ -61,8 +61,8 @@ struct SortAttrs {
   bool descending = false;
   template <class F>
   void visit(F&& f) {
-    f("axis", axis);
-    f("descending", descending);
+    f("axis", axis, "the axis to sort along");
+    f("descending", descending, "the largest first");
   }
 };
 
@@ -72,9 +72,9 @@ struct TopkAttrs {
   bool largest = true;
   template <class F>
   void visit(F&& f) {
-    f("k", k);
-    f("axis", axis);
-    f("largest", largest);
+    f("k", k, "how many elements are kept");
+    f("axis", axis, "the axis to search along");
+    f("largest", largest, "keep the largest; false: the smallest");
   }
 };
 

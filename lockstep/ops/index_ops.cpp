@@ -39,6 +39,55 @@ Shape part(const Shape& shape, int first, int last) {
   return result;
 }
 
+constexpr ArgumentDoc kEmbedding[] = {{"indices", "int32 or int64"}, {"table", "[V, D]"}};
+constexpr ArgumentDoc kEmbeddingOutput[] = {{"y", "indices' shape + [D]"}};
+constexpr ArgumentDoc kEmbeddingGrad[] = {{"grad", "the output's gradient"},
+                                          {"indices", "as in the forward op"}};
+constexpr ArgumentDoc kGradTable[] = {{"grad_table", "[rows, D]"}};
+constexpr ArgumentDoc kTake[] = {{"x", "the values"},
+                                 {"indices", "int32 or int64; negative ones count from the end"}};
+constexpr ArgumentDoc kTakeOutput[] = {{"y", "x's shape with indices' shape in place of the axis"}};
+constexpr ArgumentDoc kTakeGrad[] = {{"grad_x", "of x's shape"}};
+constexpr ArgumentDoc kGather[] = {
+    {"x", "the values"},
+    {"index", "int32 or int64, as many axes as x; negative ones count from the end"}};
+constexpr ArgumentDoc kGatherOutput[] = {{"y", "of index's shape"}};
+constexpr ArgumentDoc kPick[] = {
+    {"x", "the values"},
+    {"index", "int32 or int64, x's shape without the axis; negative ones count from the end"}};
+constexpr ArgumentDoc kPickOutput[] = {{"y", "of index's shape"}};
+constexpr ArgumentDoc kScatter[] = {{"x", "the values to add to"},
+                                    {"index", "int32 or int64, as many axes as x"},
+                                    {"updates", "what is added, of index's shape and x's dtype"}};
+constexpr ArgumentDoc kScatterOutput[] = {{"y", "of x's shape"}};
+constexpr ArgumentDoc kClasses[] = {{"indices", "int32 or int64"}};
+constexpr ArgumentDoc kOneHotOutput[] = {{"y", "indices' shape + [depth]"}};
+constexpr ArgumentDoc kRavel[] = {
+    {"indices", "int32 or int64, one for each axis; they broadcast", Presence::repeated}};
+constexpr ArgumentDoc kRavelOutput[] = {{"y", "int64"}};
+constexpr OpDocs kEmbeddingDocs{"The rows of a table that indices name.", kEmbedding,
+                                kEmbeddingOutput};
+constexpr OpDocs kEmbeddingBackwardDocs{
+    "embedding's gradient: rows named more than once are summed.", kEmbeddingGrad, kGradTable};
+constexpr OpDocs kTakeDocs{"The entries of x along an axis that indices name, in their order.",
+                           kTake, kTakeOutput};
+constexpr OpDocs kTakeBackwardDocs{"take's gradient: entries named more than once are summed.",
+                                   kEmbeddingGrad, kTakeGrad};
+constexpr OpDocs kGatherDocs{
+    "For each element of index, the element of x that it names along the axis.", kGather,
+    kGatherOutput};
+constexpr OpDocs kPickDocs{
+    "One element of x for each position along the other axes: the one that index names.", kPick,
+    kPickOutput};
+constexpr OpDocs kScatterAddDocs{
+    "x with updates added at the places that index names along the axis.", kScatter,
+    kScatterOutput};
+constexpr OpDocs kOneHotDocs{"1 at the class that each index names, 0 at the others.", kClasses,
+                             kOneHotOutput};
+constexpr OpDocs kRavelIndexDocs{
+    "Positions in a row-major array, from one tensor of indices for each axis.", kRavel,
+    kRavelOutput};
+
 const OpDef& embedding_backward_op();
 const OpDef& take_backward_op();
 
@@ -60,6 +109,7 @@ std::vector<Tensor> embedding_gradient(const GradientArgs& args) {
 
 const OpDef& embedding_op() {
   static const OpDef op{.name = "embedding",
+                        .docs = kEmbeddingDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<EmbeddingAttrs>(),
@@ -89,6 +139,7 @@ std::vector<Tensor> embedding_backward_gradient(const GradientArgs& args) {
 
 const OpDef& embedding_backward_op() {
   static const OpDef op{.name = "embedding_backward",
+                        .docs = kEmbeddingBackwardDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<EmbeddingBackwardAttrs>(),
@@ -119,6 +170,7 @@ std::vector<Tensor> take_gradient(const GradientArgs& args) {
 
 const OpDef& take_op() {
   static const OpDef op{.name = "take",
+                        .docs = kTakeDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<AlongAxisAttrs>(),
@@ -151,6 +203,7 @@ std::vector<Tensor> take_backward_gradient(const GradientArgs& args) {
 
 const OpDef& take_backward_op() {
   static const OpDef op{.name = "take_backward",
+                        .docs = kTakeBackwardDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<TakeBackwardAttrs>(),
@@ -185,6 +238,7 @@ std::vector<Tensor> gather_gradient(const GradientArgs& args) {
 
 const OpDef& gather_op() {
   static const OpDef op{.name = "gather",
+                        .docs = kGatherDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<AlongAxisAttrs>(),
@@ -216,6 +270,7 @@ std::vector<Tensor> pick_gradient(const GradientArgs& args) {
 
 const OpDef& pick_op() {
   static const OpDef op{.name = "pick",
+                        .docs = kPickDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<AlongAxisAttrs>(),
@@ -249,6 +304,7 @@ std::vector<Tensor> scatter_add_gradient(const GradientArgs& args) {
 
 const OpDef& scatter_add_op() {
   static const OpDef op{.name = "scatter_add",
+                        .docs = kScatterAddDocs,
                         .min_inputs = 3,
                         .max_inputs = 3,
                         .schema = attr_schema<AlongAxisAttrs>(),
@@ -268,6 +324,7 @@ Infos infer_one_hot(const InferArgs& args) {
 
 const OpDef& one_hot_op() {
   static const OpDef op{.name = "one_hot",
+                        .docs = kOneHotDocs,
                         .schema = attr_schema<OneHotAttrs>(),
                         .infer = infer_one_hot,
                         .cpu = kernels::one_hot()};
@@ -290,6 +347,7 @@ Infos infer_ravel_index(const InferArgs& args) {
 
 const OpDef& ravel_index_op() {
   static const OpDef op{.name = "ravel_index",
+                        .docs = kRavelIndexDocs,
                         .max_inputs = -1,
                         .schema = attr_schema<RavelIndexAttrs>(),
                         .infer = infer_ravel_index,

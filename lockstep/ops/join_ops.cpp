@@ -203,8 +203,28 @@ std::vector<Tensor> repeat_gradient(const GradientArgs& args) {
 
 }  // namespace
 
+constexpr ArgumentDoc kParts[] = {
+    {"parts", "of one dtype, and one shape but for the axis", Presence::repeated}};
+constexpr ArgumentDoc kJoined[] = {{"y", "the parts' sizes along the axis added up"}};
+constexpr ArgumentDoc kWhole[] = {{"x", "any tensor"}};
+constexpr ArgumentDoc kCut[] = {{"parts", "one for each of sizes", Presence::repeated}};
+constexpr ArgumentDoc kPadded[] = {{"y", "x, larger by the widths"}};
+constexpr ArgumentDoc kPadGrad[] = {{"grad", "the padded tensor's gradient"}};
+constexpr ArgumentDoc kPadGradOutput[] = {{"grad_x", "smaller by the widths"}};
+constexpr ArgumentDoc kCopied[] = {{"y", "the copies"}};
+constexpr OpDocs kConcatDocs{"Tensors one after another along an axis.", kParts, kJoined};
+constexpr OpDocs kSplitDocs{"Cuts a tensor along an axis into parts of given sizes.", kWhole, kCut};
+constexpr OpDocs kPadDocs{"Adds elements before and after each axis.", kWhole, kPadded};
+constexpr OpDocs kPadBackwardDocs{"pad's gradient for the modes that read x more than once.",
+                                  kPadGrad, kPadGradOutput};
+constexpr OpDocs kTileDocs{"Copies of the whole tensor, one after another along each axis.", kWhole,
+                           kCopied};
+constexpr OpDocs kRepeatDocs{"Each element several times, its copies side by side along an axis.",
+                             kWhole, kCopied};
+
 const OpDef& concat_op() {
   static const OpDef op{.name = "concat",
+                        .docs = kConcatDocs,
                         .max_inputs = -1,
                         .schema = attr_schema<ConcatAttrs>(),
                         .infer = infer_concat,
@@ -215,6 +235,7 @@ const OpDef& concat_op() {
 
 const OpDef& split_op() {
   static const OpDef op{.name = "split",
+                        .docs = kSplitDocs,
                         .schema = attr_schema<SplitAttrs>(),
                         .infer = infer_split,
                         .gradient = split_gradient,
@@ -224,6 +245,7 @@ const OpDef& split_op() {
 
 const OpDef& pad_op() {
   static const OpDef op{.name = "pad",
+                        .docs = kPadDocs,
                         .schema = attr_schema<PadAttrs>(),
                         .infer = infer_pad,
                         .gradient = pad_gradient,
@@ -233,6 +255,7 @@ const OpDef& pad_op() {
 
 const OpDef& pad_backward_op() {
   static const OpDef op{.name = "pad_backward",
+                        .docs = kPadBackwardDocs,
                         .schema = attr_schema<PadBackwardAttrs>(),
                         .infer = infer_pad_backward,
                         .gradient = pad_backward_gradient,
@@ -242,6 +265,7 @@ const OpDef& pad_backward_op() {
 
 const OpDef& tile_op() {
   static const OpDef op{.name = "tile",
+                        .docs = kTileDocs,
                         .schema = attr_schema<TileAttrs>(),
                         .infer = infer_tile,
                         .gradient = tile_gradient,
@@ -251,6 +275,7 @@ const OpDef& tile_op() {
 
 const OpDef& repeat_op() {
   static const OpDef op{.name = "repeat",
+                        .docs = kRepeatDocs,
                         .schema = attr_schema<RepeatAttrs>(),
                         .infer = infer_repeat,
                         .gradient = repeat_gradient,

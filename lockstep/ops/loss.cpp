@@ -6,6 +6,7 @@
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/loss_attrs.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/unary.h"
@@ -170,11 +171,35 @@ std::vector<Tensor> sigmoid_cross_entropy_gradient(const GradientArgs& args) {
   return grads;
 }
 
+constexpr ArgumentDoc kCrossEntropy[] = {
+    {"logits", "floating, [..., C]"}, {"labels", "class numbers [...], or probabilities [..., C]"}};
+constexpr ArgumentDoc kCrossEntropyOutputs[] = {
+    {"loss", "[...], one for each row"},
+    {"log_sum", "log(sum(exp(logits - max))) of each row, for the backward pass"}};
+constexpr ArgumentDoc kCrossEntropyGrad[] = {{"grad", "the loss's gradient"},
+                                             {"logits", "softmax_cross_entropy's first input"},
+                                             {"labels", "softmax_cross_entropy's second input"},
+                                             {"log_sum", "softmax_cross_entropy's second output"}};
+constexpr ArgumentDoc kGradLogits[] = {{"grad_logits", "of logits' shape"}};
+constexpr ArgumentDoc kSigmoid[] = {{"logits", "floating"}, {"labels", "of logits' shape, 0 to 1"}};
+constexpr ArgumentDoc kSigmoidOutput[] = {{"loss", "of logits' shape"}};
+constexpr OpDocs kSoftmaxCrossEntropyDocs{
+    "-log of the probability that softmax(logits) gives the label, for each row.", kCrossEntropy,
+    kCrossEntropyOutputs};
+constexpr OpDocs kSoftmaxCrossEntropyBackwardDocs{
+    "softmax_cross_entropy's gradient: probabilities minus labels.", kCrossEntropyGrad,
+    kGradLogits};
+constexpr OpDocs kSigmoidCrossEntropyDocs{
+    "-log of the probability that sigmoid(logits) gives the label, for each element.", kSigmoid,
+    kSigmoidOutput};
+
 const OpDef& cross_entropy_op() {
   static const OpDef op{.name = "softmax_cross_entropy",
+                        .docs = kSoftmaxCrossEntropyDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<CrossEntropyAttrs>(),
+                        .promotion = Promotion::floats_like_first,
                         .infer = infer_cross_entropy,
                         .gradient = cross_entropy_gradient,
                         .cpu = kernels::softmax_cross_entropy_kernels()};
@@ -183,6 +208,7 @@ const OpDef& cross_entropy_op() {
 
 const OpDef& cross_entropy_backward_op() {
   static const OpDef op{.name = "softmax_cross_entropy_backward",
+                        .docs = kSoftmaxCrossEntropyBackwardDocs,
                         .min_inputs = 4,
                         .max_inputs = 4,
                         .schema = attr_schema<CrossEntropyAttrs>(),
@@ -194,31 +220,26 @@ const OpDef& cross_entropy_backward_op() {
 
 const OpDef& sigmoid_cross_entropy_op() {
   static const OpDef op{.name = "sigmoid_cross_entropy",
+                        .docs = kSigmoidCrossEntropyDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .kind = OpKind::elementwise,
+                        .promotion = Promotion::like_first,
                         .infer = infer_sigmoid_cross_entropy,
                         .gradient = sigmoid_cross_entropy_gradient,
                         .cpu = kernels::sigmoid_cross_entropy_kernels()};
   return op;
 }
 
-Tensor in_dtype_of(const Tensor& labels, const Tensor& logits) {
-  return labels.dtype() == logits.dtype() ? labels : cast(labels, logits.dtype());
-}
-
 }  // namespace
 
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, double smoothing) {
-  const bool convert = labels.defined() && logits.defined() && is_floating(labels.dtype());
-  return apply_one(cross_entropy_op(), {logits, convert ? in_dtype_of(labels, logits) : labels},
-                   Attrs::of(CrossEntropyAttrs{smoothing}));
+  return apply_one_promoted(cross_entropy_op(), {logits, labels},
+                            Attrs::of(CrossEntropyAttrs{smoothing}));
 }
 
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels) {
-  const bool convert = labels.defined() && logits.defined();
-  return apply_one(sigmoid_cross_entropy_op(),
-                   {logits, convert ? in_dtype_of(labels, logits) : labels});
+  return apply_one_promoted(sigmoid_cross_entropy_op(), {logits, labels});
 }
 
 namespace families {

@@ -103,11 +103,36 @@ std::vector<Tensor> matmul_gradient(const GradientArgs& args) {
   return grads;
 }
 
+constexpr ArgumentDoc kProduct[] = {{"a", "[..., M, K]; one axis alone is a row"},
+                                    {"b", "[..., K, N]; one axis alone is a column"}};
+constexpr ArgumentDoc kProductOutput[] = {{"y", "[..., M, N]"}};
+constexpr ArgumentDoc kDense[] = {{"x", "floating, [N, ...]"},
+                                  {"weight", "[units, features]"},
+                                  {"bias", "[units]", Presence::optional}};
+constexpr ArgumentDoc kDenseOutput[] = {
+    {"y", "[N, units]; not flattened: x with units for its last size"}};
+constexpr ArgumentDoc kDenseData[] = {{"grad", "the output's gradient"},
+                                      {"weight", "[units, features]"}};
+constexpr ArgumentDoc kDenseDataOutput[] = {{"grad_x", "of shape x_shape"}};
+constexpr ArgumentDoc kDenseWeights[] = {{"x", "dense's input"}, {"grad", "the output's gradient"}};
+constexpr ArgumentDoc kDenseWeightsOutputs[] = {
+    {"grad_weight", "[units, features]"},
+    {"grad_bias", "[units], with with_bias", Presence::optional}};
+constexpr OpDocs kMatmulDocs{"The matrix product of the last two axes; axes before them broadcast.",
+                             kProduct, kProductOutput};
+constexpr OpDocs kDenseDocs{"x weight^T + bias: a fully connected layer.", kDense, kDenseOutput};
+constexpr OpDocs kDenseBackwardDataDocs{"dense's gradient with respect to x: grad weight.",
+                                        kDenseData, kDenseDataOutput};
+constexpr OpDocs kDenseBackwardWeightsDocs{"dense's gradients with respect to weight and bias.",
+                                           kDenseWeights, kDenseWeightsOutputs};
+
 const OpDef& matmul_op() {
   static const OpDef op{.name = "matmul",
+                        .docs = kMatmulDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<MatmulAttrs>(),
+                        .promotion = Promotion::common,
                         .infer = infer_matmul,
                         .gradient = matmul_gradient,
                         .cpu = kernels::matmul_kernels()};
@@ -281,6 +306,7 @@ std::vector<Tensor> dense_backward_weights_gradient(const GradientArgs& args) {
 
 const OpDef& dense_op() {
   static const OpDef op{.name = "dense",
+                        .docs = kDenseDocs,
                         .min_inputs = 2,
                         .max_inputs = 3,
                         .schema = attr_schema<DenseAttrs>(),
@@ -293,6 +319,7 @@ const OpDef& dense_op() {
 
 const OpDef& dense_backward_data_op() {
   static const OpDef op{.name = "dense_backward_data",
+                        .docs = kDenseBackwardDataDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<DenseBackwardDataAttrs>(),
@@ -304,6 +331,7 @@ const OpDef& dense_backward_data_op() {
 
 const OpDef& dense_backward_weights_op() {
   static const OpDef op{.name = "dense_backward_weights",
+                        .docs = kDenseBackwardWeightsDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<DenseBackwardWeightsAttrs>(),
@@ -313,15 +341,10 @@ const OpDef& dense_backward_weights_op() {
   return op;
 }
 
-Tensor cast_to(const Tensor& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, dtype); }
-
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b) {
-  const Attrs attrs = Attrs::of(MatmulAttrs{transpose_a, transpose_b});
-  if (!a || !b || a.dtype() == b.dtype()) return apply_one(matmul_op(), {a, b}, attrs);
-  const DType dtype = promote(a.dtype(), b.dtype());
-  return apply_one(matmul_op(), {cast_to(a, dtype), cast_to(b, dtype)}, attrs);
+  return apply_one_promoted(matmul_op(), {a, b}, Attrs::of(MatmulAttrs{transpose_a, transpose_b}));
 }
 
 Tensor dense(const Tensor& x, const Tensor& weight, const Tensor& bias, bool flatten) {

@@ -21,18 +21,18 @@ struct MatmulAttrs {
   bool transpose_b = false;
   template <class F>
   void visit(F&& f) {
-    f("transpose_a", transpose_a);
-    f("transpose_b", transpose_b);
+    f("transpose_a", transpose_a, "swap the last two axes of a first");
+    f("transpose_b", transpose_b, "swap the last two axes of b first");
   }
 };
 
 struct DenseAttrs {
   bool flatten = true;
-  std::string activation;  // "" or "relu"
+  std::string activation;
   template <class F>
   void visit(F&& f) {
-    f("flatten", flatten);
-    f("activation", activation);
+    f("flatten", flatten, "features are all axes of x but the first; false: the last axis alone");
+    f("activation", activation, "what is applied to the result: '' or 'relu'");
   }
 };
 
@@ -41,8 +41,8 @@ struct DenseBackwardDataAttrs {
   bool flatten = true;
   template <class F>
   void visit(F&& f) {
-    f("x_shape", x_shape);
-    f("flatten", flatten);
+    f("x_shape", x_shape, "the sizes of x");
+    f("flatten", flatten, "as in dense");
   }
 };
 
@@ -51,8 +51,8 @@ struct DenseBackwardWeightsAttrs {
   bool with_bias = false;
   template <class F>
   void visit(F&& f) {
-    f("flatten", flatten);
-    f("with_bias", with_bias);
+    f("flatten", flatten, "as in dense");
+    f("with_bias", with_bias, "give the bias's gradient too");
   }
 };
 

@@ -165,8 +165,40 @@ std::vector<Tensor> batch_norm_inference_decompose(std::span<const Tensor> input
   return {add(multiply(centred, per_channel(scale, x)), per_channel(inputs[2], x))};
 }
 
+constexpr ArgumentDoc kBatchNorm[] = {
+    {"x", "floating, [N, C, ...]"}, {"gamma", "[C]: the scale"}, {"beta", "[C]: the offset"}};
+constexpr ArgumentDoc kBatchNormOutputs[] = {
+    {"y", "of x's shape"},
+    {"mean", "[C], of this batch"},
+    {"var", "[C], of this batch, divided by n"},
+    {"workspace", "uint8, where relu let y pass; with relu", Presence::optional}};
+constexpr ArgumentDoc kBatchNormGrad[] = {
+    {"grad", "y's gradient"},
+    {"x", "batch_norm's input"},
+    {"gamma", "[C]: the scale"},
+    {"mean", "batch_norm's second output"},
+    {"var", "batch_norm's third output"},
+    {"workspace", "batch_norm's fourth output, with relu", Presence::optional}};
+constexpr ArgumentDoc kNormGrads[] = {{"grad_x", "of x's shape"},
+                                      {"grad_gamma", "of gamma's shape"},
+                                      {"grad_beta", "of beta's shape"}};
+constexpr ArgumentDoc kInference[] = {{"x", "floating, [N, C, ...]"},
+                                      {"gamma", "[C]: the scale"},
+                                      {"beta", "[C]: the offset"},
+                                      {"mean", "[C], from training"},
+                                      {"var", "[C], from training"}};
+constexpr ArgumentDoc kInferenceOutput[] = {{"y", "of x's shape"}};
+constexpr OpDocs kBatchNormDocs{
+    "Normalises each channel by the batch's mean and variance, then gamma * x + beta.", kBatchNorm,
+    kBatchNormOutputs};
+constexpr OpDocs kBatchNormBackwardDocs{"batch_norm's gradients.", kBatchNormGrad, kNormGrads};
+constexpr OpDocs kBatchNormInferenceDocs{
+    "Normalises each channel by statistics from training, then gamma * x + beta.", kInference,
+    kInferenceOutput};
+
 const OpDef& batch_norm_op() {
   static const OpDef op{.name = "batch_norm",
+                        .docs = kBatchNormDocs,
                         .min_inputs = 3,
                         .max_inputs = 3,
                         .schema = attr_schema<BatchNormAttrs>(),
@@ -179,6 +211,7 @@ const OpDef& batch_norm_op() {
 
 const OpDef& batch_norm_backward_op() {
   static const OpDef op{.name = "batch_norm_backward",
+                        .docs = kBatchNormBackwardDocs,
                         .min_inputs = 5,
                         .max_inputs = 6,
                         .schema = attr_schema<BatchNormAttrs>(),
@@ -190,6 +223,7 @@ const OpDef& batch_norm_backward_op() {
 
 const OpDef& batch_norm_inference_op() {
   static const OpDef op{.name = "batch_norm_inference",
+                        .docs = kBatchNormInferenceDocs,
                         .min_inputs = 5,
                         .max_inputs = 5,
                         .schema = attr_schema<EpsilonAttrs>(),
@@ -282,8 +316,24 @@ std::vector<Tensor> layer_norm_backward_decompose(std::span<const Tensor> inputs
   return {multiply(inner, rstd), sum_rows(multiply(dy, xhat)), sum_rows(dy)};
 }
 
+constexpr ArgumentDoc kLayerNorm[] = {
+    {"x", "floating, [..., D]"}, {"gamma", "[D]: the scale"}, {"beta", "[D]: the offset"}};
+constexpr ArgumentDoc kLayerNormOutputs[] = {{"y", "of x's shape"},
+                                             {"mean", "of each row"},
+                                             {"rstd", "1 / sqrt(variance + epsilon) of each row"}};
+constexpr ArgumentDoc kLayerNormGrad[] = {{"grad", "y's gradient"},
+                                          {"x", "layer_norm's input"},
+                                          {"gamma", "[D]: the scale"},
+                                          {"mean", "layer_norm's second output"},
+                                          {"rstd", "layer_norm's third output"}};
+constexpr OpDocs kLayerNormDocs{
+    "Normalises each row of the last axis to mean 0 and variance 1, then gamma * x + beta.",
+    kLayerNorm, kLayerNormOutputs};
+constexpr OpDocs kLayerNormBackwardDocs{"layer_norm's gradients.", kLayerNormGrad, kNormGrads};
+
 const OpDef& layer_norm_op() {
   static const OpDef op{.name = "layer_norm",
+                        .docs = kLayerNormDocs,
                         .min_inputs = 3,
                         .max_inputs = 3,
                         .schema = attr_schema<EpsilonAttrs>(),
@@ -296,6 +346,7 @@ const OpDef& layer_norm_op() {
 
 const OpDef& layer_norm_backward_op() {
   static const OpDef op{.name = "layer_norm_backward",
+                        .docs = kLayerNormBackwardDocs,
                         .min_inputs = 5,
                         .max_inputs = 5,
                         .infer = infer_layer_norm_backward,

@@ -35,8 +35,8 @@ struct BatchNormAttrs {
   bool relu = false;
   template <class F>
   void visit(F&& f) {
-    f("epsilon", epsilon);
-    f("relu", relu);
+    f("epsilon", epsilon, "added to the variance before the root is taken");
+    f("relu", relu, "relu follows, and the workspace with it");
   }
 };
 
@@ -45,7 +45,7 @@ struct EpsilonAttrs {
   double epsilon = 1e-5;
   template <class F>
   void visit(F&& f) {
-    f("epsilon", epsilon);
+    f("epsilon", epsilon, "added to the variance before the root is taken");
   }
 };
 

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "lockstep/ops/kernel.h"
+#include "lockstep/ops/op_docs.h"
+#include "lockstep/ops/promotion.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep {
@@ -59,10 +61,12 @@ enum class OpKind : std::uint8_t {
 
 struct OpDef {
   std::string_view name;
+  OpDocs docs = {};
   int min_inputs = 1;
   int max_inputs = 1;  // -1: any number
   OpKind kind = OpKind::general;
   AttrSchema schema = {};
+  Promotion promotion = Promotion::none;
   InferFn infer = nullptr;
   GradientFn gradient = nullptr;  // null with no decompose: gradients stop here
   DecomposeFn decompose = nullptr;
@@ -73,6 +77,10 @@ struct OpDef {
 
   bool differentiable() const { return gradient != nullptr || decompose != nullptr; }
 };
+
+// The op's attributes, these fields in place of their defaults. Throws InvalidArgument that begins
+// with the op's name for a field it does not have or a value of another type.
+Attrs make_attrs(const OpDef& op, std::span<const AttrField> fields);
 
 // Reading and changing one attribute by name: for code that knows an op only by its name.
 // Throws InternalError when there is no such field.

@@ -204,8 +204,36 @@ std::vector<Tensor> gradient_adaptive_avg_pool_backward(const GradientArgs& args
                     Attrs::of(AdaptivePoolAttrs{spatial_of(args.inputs[0].shape())}))};
 }
 
+constexpr ArgumentDoc kPooled[] = {{"x", "floating, [N, C, spatial...], 1 to 3 spatial axes"}};
+constexpr ArgumentDoc kPoolOutput[] = {{"y", "[N, C, spatial...]"}};
+constexpr ArgumentDoc kMaxOutputs[] = {
+    {"y", "[N, C, spatial...]"},
+    {"workspace", "where in its window each one was, for the backward pass"}};
+constexpr ArgumentDoc kMaxGrad[] = {{"grad", "the output's gradient"},
+                                    {"workspace", "max_pool's second output"}};
+constexpr ArgumentDoc kMaxGather[] = {{"x", "of the shape of max_pool's input"},
+                                      {"workspace", "max_pool's second output"}};
+constexpr ArgumentDoc kGathered[] = {{"y", "of the shape of max_pool's output"}};
+constexpr ArgumentDoc kAvgGrad[] = {{"grad", "the output's gradient"}};
+constexpr ArgumentDoc kPoolGrad[] = {{"grad_x", "of the shape of the pool's input"}};
+constexpr OpDocs kMaxPoolDocs{
+    "The largest element of each window that slides over the spatial axes.", kPooled, kMaxOutputs};
+constexpr OpDocs kMaxPoolBackwardDocs{
+    "max_pool's gradient: each goes to where the largest element was.", kMaxGrad, kPoolGrad};
+constexpr OpDocs kMaxPoolGatherDocs{
+    "The elements of x at the places where max_pool found the largest.", kMaxGather, kGathered};
+constexpr OpDocs kAvgPoolDocs{"The mean of each window that slides over the spatial axes.", kPooled,
+                              kPoolOutput};
+constexpr OpDocs kAvgPoolBackwardDocs{
+    "avg_pool's gradient: each is shared by the elements of its window.", kAvgGrad, kPoolGrad};
+constexpr OpDocs kAdaptiveAvgPoolDocs{
+    "The mean of windows as even as they can be, as many as output_size says.", kPooled,
+    kPoolOutput};
+constexpr OpDocs kAdaptiveAvgPoolBackwardDocs{"adaptive_avg_pool's gradient.", kAvgGrad, kPoolGrad};
+
 const OpDef& max_pool_op() {
   static const OpDef op{.name = "max_pool",
+                        .docs = kMaxPoolDocs,
                         .schema = attr_schema<PoolAttrs>(),
                         .infer = infer_max_pool,
                         .gradient = gradient_max_pool,
@@ -215,6 +243,7 @@ const OpDef& max_pool_op() {
 
 const OpDef& max_pool_backward_op() {
   static const OpDef op{.name = "max_pool_backward",
+                        .docs = kMaxPoolBackwardDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<PoolBackwardAttrs>(),
@@ -226,6 +255,7 @@ const OpDef& max_pool_backward_op() {
 
 const OpDef& max_pool_gather_op() {
   static const OpDef op{.name = "max_pool_gather",
+                        .docs = kMaxPoolGatherDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<PoolAttrs>(),
@@ -237,6 +267,7 @@ const OpDef& max_pool_gather_op() {
 
 const OpDef& avg_pool_op() {
   static const OpDef op{.name = "avg_pool",
+                        .docs = kAvgPoolDocs,
                         .schema = attr_schema<PoolAttrs>(),
                         .infer = infer_avg_pool,
                         .gradient = gradient_avg_pool,
@@ -246,6 +277,7 @@ const OpDef& avg_pool_op() {
 
 const OpDef& avg_pool_backward_op() {
   static const OpDef op{.name = "avg_pool_backward",
+                        .docs = kAvgPoolBackwardDocs,
                         .schema = attr_schema<PoolBackwardAttrs>(),
                         .infer = infer_avg_pool_backward,
                         .gradient = gradient_avg_pool_backward,
@@ -255,6 +287,7 @@ const OpDef& avg_pool_backward_op() {
 
 const OpDef& adaptive_avg_pool_op() {
   static const OpDef op{.name = "adaptive_avg_pool",
+                        .docs = kAdaptiveAvgPoolDocs,
                         .schema = attr_schema<AdaptivePoolAttrs>(),
                         .infer = infer_adaptive_avg_pool,
                         .gradient = gradient_adaptive_avg_pool,
@@ -264,6 +297,7 @@ const OpDef& adaptive_avg_pool_op() {
 
 const OpDef& adaptive_avg_pool_backward_op() {
   static const OpDef op{.name = "adaptive_avg_pool_backward",
+                        .docs = kAdaptiveAvgPoolBackwardDocs,
                         .schema = attr_schema<AdaptivePoolBackwardAttrs>(),
                         .infer = infer_adaptive_avg_pool_backward,
                         .gradient = gradient_adaptive_avg_pool_backward,

@@ -19,11 +19,11 @@ struct PoolWindow {
 
   template <class F>
   void visit_window(F&& f) {
-    f("kernel", kernel);
-    f("stride", stride);
-    f("padding", padding);
-    f("ceil_mode", ceil_mode);
-    f("count_include_pad", count_include_pad);
+    f("kernel", kernel, "the window's sizes, for each spatial axis or once for all");
+    f("stride", stride, "how far the window moves; none: its own size");
+    f("padding", padding, "padding at both ends of each spatial axis; none: 0");
+    f("ceil_mode", ceil_mode, "a last window that reaches beyond the end counts too");
+    f("count_include_pad", count_include_pad, "an average counts the padding it covers");
   }
 };
 
@@ -35,12 +35,12 @@ struct PoolAttrs : PoolWindow {
 };
 
 struct PoolBackwardAttrs : PoolWindow {
-  Ints input_size = {};  // spatial
+  Ints input_size = {};
 
   template <class F>
   void visit(F&& f) {
     visit_window(f);
-    f("input_size", input_size);
+    f("input_size", input_size, "the spatial sizes of the pool's input");
   }
 };
 
@@ -49,7 +49,7 @@ struct AdaptivePoolAttrs {
 
   template <class F>
   void visit(F&& f) {
-    f("output_size", output_size);
+    f("output_size", output_size, "the result's spatial sizes, or one size for all");
   }
 };
 
@@ -58,7 +58,7 @@ struct AdaptivePoolBackwardAttrs {
 
   template <class F>
   void visit(F&& f) {
-    f("input_size", input_size);
+    f("input_size", input_size, "the spatial sizes of the pool's input");
   }
 };
 

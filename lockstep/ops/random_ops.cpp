@@ -8,6 +8,7 @@
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/messages.h"
+#include "lockstep/ops/random_attrs.h"
 #include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
@@ -83,8 +84,19 @@ Infos infer_permutation(const InferArgs& args) {
   return drawn(args, {n}, DType::int64);
 }
 
+constexpr ArgumentDoc kKey[] = {{"key", "int64 [3]: seed, step and shard of the draw"}};
+constexpr ArgumentDoc kDrawn[] = {{"y", "element i depends on key, use and i alone"}};
+constexpr ArgumentDoc kOrder[] = {{"y", "int64 [n]"}};
+constexpr OpDocs kUniformDocs{"Draws from low <= value < high, all equally likely.", kKey, kDrawn};
+constexpr OpDocs kNormalDocs{"Draws from the normal distribution.", kKey, kDrawn};
+constexpr OpDocs kBernoulliDocs{"Draws 1 with probability p, else 0.", kKey, kDrawn};
+constexpr OpDocs kRandintDocs{"Draws integers from low to high - 1, all equally likely.", kKey,
+                              kDrawn};
+constexpr OpDocs kPermutationDocs{"The numbers 0 to n - 1 in random order.", kKey, kOrder};
+
 const OpDef& uniform_op() {
   static const OpDef op{.name = "uniform",
+                        .docs = kUniformDocs,
                         .schema = attr_schema<UniformAttrs>(),
                         .infer = infer_uniform,
                         .cpu = kernels::uniform_kernels()};
@@ -93,6 +105,7 @@ const OpDef& uniform_op() {
 
 const OpDef& normal_op() {
   static const OpDef op{.name = "normal",
+                        .docs = kNormalDocs,
                         .schema = attr_schema<NormalAttrs>(),
                         .infer = infer_normal,
                         .cpu = kernels::normal_kernels()};
@@ -101,6 +114,7 @@ const OpDef& normal_op() {
 
 const OpDef& bernoulli_op() {
   static const OpDef op{.name = "bernoulli",
+                        .docs = kBernoulliDocs,
                         .schema = attr_schema<BernoulliAttrs>(),
                         .infer = infer_bernoulli,
                         .cpu = kernels::bernoulli_kernels()};
@@ -109,6 +123,7 @@ const OpDef& bernoulli_op() {
 
 const OpDef& randint_op() {
   static const OpDef op{.name = "randint",
+                        .docs = kRandintDocs,
                         .schema = attr_schema<RandintAttrs>(),
                         .infer = infer_randint,
                         .cpu = kernels::randint_kernels()};
@@ -117,6 +132,7 @@ const OpDef& randint_op() {
 
 const OpDef& permutation_op() {
   static const OpDef op{.name = "permutation",
+                        .docs = kPermutationDocs,
                         .schema = attr_schema<PermutationAttrs>(),
                         .infer = infer_permutation,
                         .cpu = kernels::permutation_kernels()};

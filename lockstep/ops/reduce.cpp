@@ -8,6 +8,7 @@
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/reduce_attrs.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/unary.h"
 
@@ -212,8 +213,39 @@ std::vector<Tensor> cumsum_gradient(const GradientArgs& args) {
   return {cumsum(args.grad(), attrs.axis, !attrs.reverse)};
 }
 
+constexpr ArgumentDoc kReduced[] = {{"x", "any tensor"}};
+constexpr ArgumentDoc kReducedOutput[] = {
+    {"y", "one value for each position along the other axes"}};
+constexpr ArgumentDoc kPositions[] = {{"y", "int64, one for each position along the other axes"}};
+constexpr ArgumentDoc kRunning[] = {{"y", "the running sums, of x's shape"}};
+constexpr OpDocs kSumDocs{"Adds the elements along the axes up; integers and bool in int64.",
+                          kReduced, kReducedOutput};
+constexpr OpDocs kMeanDocs{"The arithmetic mean along the axes; float32 for integers and bool.",
+                           kReduced, kReducedOutput};
+constexpr OpDocs kProdDocs{"Multiplies the elements along the axes; integers and bool in int64.",
+                           kReduced, kReducedOutput};
+constexpr OpDocs kMaxDocs{"The largest element along the axes; NaN where there is one.", kReduced,
+                          kReducedOutput};
+constexpr OpDocs kMinDocs{"The smallest element along the axes; NaN where there is one.", kReduced,
+                          kReducedOutput};
+constexpr OpDocs kVarDocs{"The variance along the axes: the mean square distance from the mean.",
+                          kReduced, kReducedOutput};
+constexpr OpDocs kNormDocs{"The length of the vectors along the axes, in the 1-norm or the 2-norm.",
+                           kReduced, kReducedOutput};
+constexpr OpDocs kLogsumexpDocs{"log(sum(exp(x))) along the axes, with no overflow on the way.",
+                                kReduced, kReducedOutput};
+constexpr OpDocs kArgmaxDocs{
+    "The position of the largest element along an axis, the first of equals.", kReduced,
+    kPositions};
+constexpr OpDocs kArgminDocs{
+    "The position of the smallest element along an axis, the first of equals.", kReduced,
+    kPositions};
+constexpr OpDocs kCumsumDocs{
+    "Each element with all before it along an axis added; integers in int64.", kReduced, kRunning};
+
 const OpDef& sum_op() {
   static const OpDef op{.name = "sum",
+                        .docs = kSumDocs,
                         .schema = attr_schema<ReduceAttrs>(),
                         .infer = infer_total,
                         .gradient = sum_gradient,
@@ -223,6 +255,7 @@ const OpDef& sum_op() {
 
 const OpDef& mean_op() {
   static const OpDef op{.name = "mean",
+                        .docs = kMeanDocs,
                         .schema = attr_schema<ReduceAttrs>(),
                         .infer = infer_mean,
                         .gradient = mean_gradient,
@@ -232,6 +265,7 @@ const OpDef& mean_op() {
 
 const OpDef& prod_op() {
   static const OpDef op{.name = "prod",
+                        .docs = kProdDocs,
                         .schema = attr_schema<ReduceAttrs>(),
                         .infer = infer_total,
                         .gradient = prod_gradient,
@@ -241,6 +275,7 @@ const OpDef& prod_op() {
 
 const OpDef& max_op() {
   static const OpDef op{.name = "max",
+                        .docs = kMaxDocs,
                         .schema = attr_schema<ReduceAttrs>(),
                         .infer = infer_extreme,
                         .gradient = extreme_gradient,
@@ -250,6 +285,7 @@ const OpDef& max_op() {
 
 const OpDef& min_op() {
   static const OpDef op{.name = "min",
+                        .docs = kMinDocs,
                         .schema = attr_schema<ReduceAttrs>(),
                         .infer = infer_extreme,
                         .gradient = extreme_gradient,
@@ -259,7 +295,9 @@ const OpDef& min_op() {
 
 const OpDef& var_op() {
   static const OpDef op{.name = "var",
+                        .docs = kVarDocs,
                         .schema = attr_schema<VarAttrs>(),
+                        .promotion = Promotion::floating,
                         .infer = infer_var,
                         .gradient = var_gradient,
                         .cpu = kernels::var_kernels()};
@@ -268,7 +306,9 @@ const OpDef& var_op() {
 
 const OpDef& norm_op() {
   static const OpDef op{.name = "norm",
+                        .docs = kNormDocs,
                         .schema = attr_schema<NormAttrs>(),
+                        .promotion = Promotion::floating,
                         .infer = infer_norm,
                         .gradient = norm_gradient,
                         .cpu = kernels::norm_kernels()};
@@ -277,7 +317,9 @@ const OpDef& norm_op() {
 
 const OpDef& logsumexp_op() {
   static const OpDef op{.name = "logsumexp",
+                        .docs = kLogsumexpDocs,
                         .schema = attr_schema<ReduceAttrs>(),
+                        .promotion = Promotion::floating,
                         .infer = infer_logsumexp,
                         .gradient = logsumexp_gradient,
                         .cpu = kernels::logsumexp_kernels()};
@@ -286,6 +328,7 @@ const OpDef& logsumexp_op() {
 
 const OpDef& argmax_op() {
   static const OpDef op{.name = "argmax",
+                        .docs = kArgmaxDocs,
                         .schema = attr_schema<ArgAttrs>(),
                         .infer = infer_arg,
                         .cpu = kernels::argmax_kernels()};
@@ -294,6 +337,7 @@ const OpDef& argmax_op() {
 
 const OpDef& argmin_op() {
   static const OpDef op{.name = "argmin",
+                        .docs = kArgminDocs,
                         .schema = attr_schema<ArgAttrs>(),
                         .infer = infer_arg,
                         .cpu = kernels::argmin_kernels()};
@@ -302,15 +346,12 @@ const OpDef& argmin_op() {
 
 const OpDef& cumsum_op() {
   static const OpDef op{.name = "cumsum",
+                        .docs = kCumsumDocs,
                         .schema = attr_schema<CumsumAttrs>(),
                         .infer = infer_cumsum,
                         .gradient = cumsum_gradient,
                         .cpu = kernels::cumsum_kernels()};
   return op;
-}
-
-Tensor as_floating(const Tensor& x) {
-  return x.defined() && !is_floating(x.dtype()) ? cast(x, DType::float32) : x;
 }
 
 }  // namespace
@@ -336,15 +377,15 @@ Tensor min(const Tensor& x, const Ints& axes, bool keepdims) {
 }
 
 Tensor var(const Tensor& x, const Ints& axes, bool keepdims, int ddof) {
-  return apply_one(var_op(), {as_floating(x)}, Attrs::of(VarAttrs{axes, keepdims, ddof}));
+  return apply_one_promoted(var_op(), {x}, Attrs::of(VarAttrs{axes, keepdims, ddof}));
 }
 
 Tensor norm(const Tensor& x, int ord, const Ints& axes, bool keepdims) {
-  return apply_one(norm_op(), {as_floating(x)}, Attrs::of(NormAttrs{ord, axes, keepdims}));
+  return apply_one_promoted(norm_op(), {x}, Attrs::of(NormAttrs{ord, axes, keepdims}));
 }
 
 Tensor logsumexp(const Tensor& x, const Ints& axes, bool keepdims) {
-  return apply_one(logsumexp_op(), {as_floating(x)}, Attrs::of(ReduceAttrs{axes, keepdims}));
+  return apply_one_promoted(logsumexp_op(), {x}, Attrs::of(ReduceAttrs{axes, keepdims}));
 }
 
 Tensor argmax(const Tensor& x, int axis, bool keepdims) {

@@ -6,6 +6,7 @@
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/messages.h"
+#include "lockstep/ops/rnn_attrs.h"
 #include "lockstep/ops/shape_ops.h"
 
 namespace lockstep {
@@ -128,8 +129,46 @@ std::vector<Tensor> layer_gradient(const GradientArgs& args) {
   return apply(rnn_layer_backward_op(), inputs, Attrs::of(attrs));
 }
 
+constexpr ArgumentDoc kLayer[] = {
+    {"x", "floating, [T, N, I]"},
+    {"h0", "[N, H]: the state to begin with"},
+    {"c0", "[N, H]: the cell to begin with; lstm", Presence::optional},
+    {"w_input", "[G H, I], gates one after another: lstm i, f, g, o; gru r, z, n"},
+    {"w_hidden", "[G H, H]"},
+    {"b_input", "[G H]"},
+    {"b_hidden", "[G H]"}};
+constexpr ArgumentDoc kLayerOutputs[] = {
+    {"y", "[T, N, H]: the state after each step"},
+    {"h_n", "[N, H]: the state after the last"},
+    {"c_n", "[N, H]: the cell after the last; lstm", Presence::optional},
+    {"workspace", "gates, for the backward pass"}};
+constexpr ArgumentDoc kLayerGrad[] = {
+    {"grad", "y's gradient; with dy", Presence::optional},
+    {"grad_h_n", "h_n's gradient; with dh_n", Presence::optional},
+    {"grad_c_n", "c_n's gradient; lstm, with dc_n", Presence::optional},
+    {"x", "floating, [T, N, I]"},
+    {"h0", "[N, H]: the state to begin with"},
+    {"c0", "[N, H]: the cell to begin with; lstm", Presence::optional},
+    {"w_input", "[G H, I], gates one after another: lstm i, f, g, o; gru r, z, n"},
+    {"w_hidden", "[G H, H]"},
+    {"b_input", "[G H]"},
+    {"b_hidden", "[G H]"},
+    {"y", "rnn_layer's first output"},
+    {"workspace", "rnn_layer's last output"}};
+constexpr ArgumentDoc kLayerGradOutputs[] = {{"grad_x", "of x's shape"},
+                                             {"grad_h0", "[N, H]"},
+                                             {"grad_c0", "[N, H]; lstm", Presence::optional},
+                                             {"grad_w_input", "[G H, I]"},
+                                             {"grad_w_hidden", "[G H, H]"},
+                                             {"grad_b_input", "[G H]"},
+                                             {"grad_b_hidden", "[G H]"}};
+constexpr OpDocs kRnnLayerDocs{"One layer of a recurrent network in one direction, over all steps.",
+                               kLayer, kLayerOutputs};
+constexpr OpDocs kRnnLayerBackwardDocs{"rnn_layer's gradients.", kLayerGrad, kLayerGradOutputs};
+
 const OpDef& rnn_layer_op() {
   static const OpDef op{.name = "rnn_layer",
+                        .docs = kRnnLayerDocs,
                         .min_inputs = 6,
                         .max_inputs = 7,
                         .schema = attr_schema<RnnAttrs>(),
@@ -142,6 +181,7 @@ const OpDef& rnn_layer_op() {
 
 const OpDef& rnn_layer_backward_op() {
   static const OpDef op{.name = "rnn_layer_backward",
+                        .docs = kRnnLayerBackwardDocs,
                         .min_inputs = 8,
                         .max_inputs = 12,
                         .schema = attr_schema<RnnBackwardAttrs>(),

@@ -9,18 +9,18 @@
 namespace lockstep {
 
 struct ReshapeAttrs {
-  Ints shape;  // one size may be -1
+  Ints shape;
   template <class F>
   void visit(F&& f) {
-    f("shape", shape);
+    f("shape", shape, "the new sizes; one may be -1: what is left");
   }
 };
 
 struct TransposeAttrs {
-  Ints axes;  // empty: reversed
+  Ints axes;
   template <class F>
   void visit(F&& f) {
-    f("axes", axes);
+    f("axes", axes, "which axis of x each axis of the result is; none: all in reverse");
   }
 };
 
@@ -28,15 +28,15 @@ struct ExpandAttrs {
   Ints shape;
   template <class F>
   void visit(F&& f) {
-    f("shape", shape);
+    f("shape", shape, "the sizes to broadcast to");
   }
 };
 
 struct SqueezeAttrs {
-  Ints axes;  // empty: every axis of size 1
+  Ints axes;
   template <class F>
   void visit(F&& f) {
-    f("axes", axes);
+    f("axes", axes, "the axes to drop, each of size 1; none: every axis of size 1");
   }
 };
 
@@ -44,29 +44,29 @@ struct ExpandDimsAttrs {
   int axis = 0;
   template <class F>
   void visit(F&& f) {
-    f("axis", axis);
+    f("axis", axis, "where the new axis stands in the result");
   }
 };
 
 struct SliceAttrs {
-  Ints begin, end, step;  // step may be empty: all ones
+  Ints begin, end, step;
   template <class F>
   void visit(F&& f) {
-    f("begin", begin);
-    f("end", end);
-    f("step", step);
+    f("begin", begin, "the first position along each axis; negative ones count from the end");
+    f("end", end, "the position before which each axis ends; the axes beyond stay whole");
+    f("step", step, "the distance of two positions, not 0; none: all 1");
   }
 };
 
 struct SliceBackwardAttrs {
-  Ints shape;  // of the sliced tensor
+  Ints shape;
   Ints begin, end, step;
   template <class F>
   void visit(F&& f) {
-    f("shape", shape);
-    f("begin", begin);
-    f("end", end);
-    f("step", step);
+    f("shape", shape, "the sizes of what was sliced");
+    f("begin", begin, "as in slice");
+    f("end", end, "as in slice");
+    f("step", step, "as in slice");
   }
 };
 
@@ -74,7 +74,7 @@ struct FlipAttrs {
   Ints axes;
   template <class F>
   void visit(F&& f) {
-    f("axes", axes);
+    f("axes", axes, "the axes to reverse; none: all");
   }
 };
 
@@ -83,7 +83,7 @@ struct StopGradientAttrs {
   bool function = false;
   template <class F>
   void visit(F&& f) {
-    f("function", function);
+    f("function", function, "x is what a function with a gradient of its own gave");
   }
 };
 
@@ -91,7 +91,7 @@ struct ConcatAttrs {
   int axis = 0;
   template <class F>
   void visit(F&& f) {
-    f("axis", axis);
+    f("axis", axis, "the axis along which the parts follow each other");
   }
 };
 
@@ -100,20 +100,20 @@ struct SplitAttrs {
   int axis = 0;
   template <class F>
   void visit(F&& f) {
-    f("sizes", sizes);
-    f("axis", axis);
+    f("sizes", sizes, "how many elements each part has along the axis");
+    f("axis", axis, "the axis to cut");
   }
 };
 
 struct PadAttrs {
-  Ints widths;  // before, after for each axis
+  Ints widths;
   double value = 0.0;
   std::string mode = "constant";
   template <class F>
   void visit(F&& f) {
-    f("widths", widths);
-    f("value", value);
-    f("mode", mode);
+    f("widths", widths, "how many elements are added before and after, for each axis in turn");
+    f("value", value, "what is added where the mode is constant");
+    f("mode", mode, "'constant', 'edge' (the last element again) or 'reflect' (a mirror there)");
   }
 };
 
@@ -122,8 +122,8 @@ struct PadBackwardAttrs {
   std::string mode = "edge";
   template <class F>
   void visit(F&& f) {
-    f("widths", widths);
-    f("mode", mode);
+    f("widths", widths, "as in pad");
+    f("mode", mode, "'edge' or 'reflect'");
   }
 };
 
@@ -131,7 +131,7 @@ struct TileAttrs {
   Ints repeats;
   template <class F>
   void visit(F&& f) {
-    f("repeats", repeats);
+    f("repeats", repeats, "how many copies follow each other along each axis");
   }
 };
 
@@ -140,8 +140,8 @@ struct RepeatAttrs {
   int axis = 0;
   template <class F>
   void visit(F&& f) {
-    f("repeats", repeats);
-    f("axis", axis);
+    f("repeats", repeats, "how often each element comes");
+    f("axis", axis, "the axis along which copies of an element stand");
   }
 };
 

@@ -95,8 +95,30 @@ std::vector<Tensor> grad_to_input_shape(const GradientArgs& args) {
   return {reshape(args.grad(), args.inputs[0].shape().vector())};
 }
 
+constexpr ArgumentDoc kWindowed[] = {{"x", "any tensor"}};
+constexpr ArgumentDoc kWindow[] = {
+    {"y", "a window on x's memory where strides allow, else a copy"}};
+constexpr ArgumentDoc kSliceGrad[] = {{"grad", "the slice's gradient"}};
+constexpr ArgumentDoc kSliceGradOutput[] = {{"grad_x", "of the given shape"}};
+constexpr OpDocs kReshapeDocs{"The same elements, in row-major order, under another shape.",
+                              kWindowed, kWindow};
+constexpr OpDocs kTransposeDocs{"The axes in another order.", kWindowed, kWindow};
+constexpr OpDocs kExpandDocs{
+    "Broadcasts x to a shape: axes of size 1 are repeated, new ones come first.", kWindowed,
+    kWindow};
+constexpr OpDocs kSqueezeDocs{"Drops axes of size 1.", kWindowed, kWindow};
+constexpr OpDocs kExpandDimsDocs{"Puts in an axis of size 1.", kWindowed, kWindow};
+constexpr OpDocs kSliceDocs{"x[begin:end:step] along each axis, as Python reads it.", kWindowed,
+                            kWindow};
+constexpr OpDocs kSliceBackwardDocs{"slice's gradient: zeros, with grad where the slice was.",
+                                    kSliceGrad, kSliceGradOutput};
+constexpr OpDocs kFlipDocs{"Reverses the order along axes.", kWindowed, kWindow};
+constexpr OpDocs kStopGradientDocs{"x itself; no gradient flows back through it.", kWindowed,
+                                   kWindow};
+
 const OpDef& reshape_op() {
   static const OpDef op{.name = "reshape",
+                        .docs = kReshapeDocs,
                         .kind = OpKind::view,
                         .schema = attr_schema<ReshapeAttrs>(),
                         .infer = infer_view<view_reshape>,
@@ -144,6 +166,7 @@ std::vector<Tensor> transpose_gradient(const GradientArgs& args) {
 
 const OpDef& transpose_op() {
   static const OpDef op{.name = "transpose",
+                        .docs = kTransposeDocs,
                         .kind = OpKind::view,
                         .schema = attr_schema<TransposeAttrs>(),
                         .infer = infer_view<view_transpose>,
@@ -172,6 +195,7 @@ std::vector<Tensor> expand_gradient(const GradientArgs& args) {
 
 const OpDef& expand_op() {
   static const OpDef op{.name = "expand",
+                        .docs = kExpandDocs,
                         .kind = OpKind::view,
                         .schema = attr_schema<ExpandAttrs>(),
                         .infer = infer_view<view_expand>,
@@ -199,6 +223,7 @@ std::optional<ViewSpec> view_squeeze(const TensorInfo& x, const Strides& strides
 
 const OpDef& squeeze_op() {
   static const OpDef op{.name = "squeeze",
+                        .docs = kSqueezeDocs,
                         .kind = OpKind::view,
                         .schema = attr_schema<SqueezeAttrs>(),
                         .infer = infer_view<view_squeeze>,
@@ -220,6 +245,7 @@ std::optional<ViewSpec> view_expand_dims(const TensorInfo& x, const Strides& str
 
 const OpDef& expand_dims_op() {
   static const OpDef op{.name = "expand_dims",
+                        .docs = kExpandDimsDocs,
                         .kind = OpKind::view,
                         .schema = attr_schema<ExpandDimsAttrs>(),
                         .infer = infer_view<view_expand_dims>,
@@ -273,6 +299,7 @@ std::vector<Tensor> slice_gradient(const GradientArgs& args) {
 
 const OpDef& slice_op() {
   static const OpDef op{.name = "slice",
+                        .docs = kSliceDocs,
                         .kind = OpKind::view,
                         .schema = attr_schema<SliceAttrs>(),
                         .infer = infer_view<view_slice>,
@@ -313,6 +340,7 @@ constexpr KernelCandidate kSliceBackward[] = {{.name = "copy into zeros",
 
 const OpDef& slice_backward_op() {
   static const OpDef op{.name = "slice_backward",
+                        .docs = kSliceBackwardDocs,
                         .schema = attr_schema<SliceBackwardAttrs>(),
                         .infer = infer_slice_backward,
                         .gradient = slice_backward_gradient,
@@ -335,6 +363,7 @@ std::vector<Tensor> flip_gradient(const GradientArgs& args) {
 
 const OpDef& flip_op() {
   static const OpDef op{.name = "flip",
+                        .docs = kFlipDocs,
                         .kind = OpKind::view,
                         .schema = attr_schema<FlipAttrs>(),
                         .infer = infer_view<view_flip>,
@@ -350,6 +379,7 @@ std::optional<ViewSpec> view_whole(const TensorInfo& x, const Strides& strides, 
 
 const OpDef& stop_gradient_op() {
   static const OpDef op{.name = "stop_gradient",
+                        .docs = kStopGradientDocs,
                         .kind = OpKind::view,
                         .schema = attr_schema<StopGradientAttrs>(),
                         .infer = infer_view<view_whole>,

@@ -6,6 +6,7 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/reduce.h"
+#include "lockstep/ops/softmax_attrs.h"
 #include "lockstep/ops/unary.h"
 
 namespace lockstep {
@@ -63,8 +64,23 @@ std::vector<Tensor> log_softmax_backward_gradient(const GradientArgs& args) {
   return grads;
 }
 
+constexpr ArgumentDoc kLogits[] = {{"x", "floating"}};
+constexpr ArgumentDoc kSoftmaxOutput[] = {{"y", "of x's shape"}};
+constexpr ArgumentDoc kSoftmaxGrad[] = {{"grad", "the output's gradient"},
+                                        {"y", "what the forward op gave"}};
+constexpr ArgumentDoc kGradX[] = {{"grad_x", "of y's shape"}};
+constexpr OpDocs kSoftmaxDocs{"exp(x) / sum(exp(x)) along an axis: positive numbers that sum to 1.",
+                              kLogits, kSoftmaxOutput};
+constexpr OpDocs kLogSoftmaxDocs{"The logarithm of softmax, exact where softmax itself is near 0.",
+                                 kLogits, kSoftmaxOutput};
+constexpr OpDocs kSoftmaxBackwardDocs{"softmax's gradient: y * (grad - sum(grad * y)).",
+                                      kSoftmaxGrad, kGradX};
+constexpr OpDocs kLogSoftmaxBackwardDocs{"log_softmax's gradient: grad - exp(y) * sum(grad).",
+                                         kSoftmaxGrad, kGradX};
+
 const OpDef& softmax_op() {
   static const OpDef op{.name = "softmax",
+                        .docs = kSoftmaxDocs,
                         .schema = attr_schema<SoftmaxAttrs>(),
                         .infer = infer_softmax,
                         .gradient = softmax_gradient,
@@ -74,6 +90,7 @@ const OpDef& softmax_op() {
 
 const OpDef& log_softmax_op() {
   static const OpDef op{.name = "log_softmax",
+                        .docs = kLogSoftmaxDocs,
                         .schema = attr_schema<SoftmaxAttrs>(),
                         .infer = infer_softmax,
                         .gradient = log_softmax_gradient,
@@ -83,6 +100,7 @@ const OpDef& log_softmax_op() {
 
 const OpDef& softmax_backward_op() {
   static const OpDef op{.name = "softmax_backward",
+                        .docs = kSoftmaxBackwardDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<SoftmaxAttrs>(),
@@ -94,6 +112,7 @@ const OpDef& softmax_backward_op() {
 
 const OpDef& log_softmax_backward_op() {
   static const OpDef op{.name = "log_softmax_backward",
+                        .docs = kLogSoftmaxBackwardDocs,
                         .min_inputs = 2,
                         .max_inputs = 2,
                         .schema = attr_schema<SoftmaxAttrs>(),

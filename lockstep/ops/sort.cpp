@@ -30,8 +30,21 @@ Infos infer_sort(const InferArgs& args) {
   return values_and_positions(x, x.shape);
 }
 
+constexpr ArgumentDoc kSorted[] = {{"x", "any tensor"}};
+constexpr ArgumentDoc kSortOutputs[] = {{"values", "the elements in order"},
+                                        {"indices", "int64: where along the axis each one was"}};
+constexpr ArgumentDoc kOrder[] = {{"indices", "int64, of x's shape"}};
+constexpr OpDocs kSortDocs{
+    "The elements along an axis in order; equals stay in theirs, NaN is above every number.",
+    kSorted, kSortOutputs};
+constexpr OpDocs kArgsortDocs{
+    "The positions that put the elements along an axis in order, as sort does.", kSorted, kOrder};
+constexpr OpDocs kTopkDocs{"The k largest (or smallest) elements along an axis, in order.", kSorted,
+                           kSortOutputs};
+
 const OpDef& sort_op() {
   static const OpDef op{.name = "sort",
+                        .docs = kSortDocs,
                         .schema = attr_schema<SortAttrs>(),
                         .infer = infer_sort,
                         .gradient = gradient_by_position<SortAttrs>,
@@ -43,6 +56,7 @@ Infos infer_argsort(const InferArgs& args) { return {infer_sort(args)[1]}; }
 
 const OpDef& argsort_op() {
   static const OpDef op{.name = "argsort",
+                        .docs = kArgsortDocs,
                         .schema = attr_schema<SortAttrs>(),
                         .infer = infer_argsort,
                         .cpu = kernels::argsort()};
@@ -62,6 +76,7 @@ Infos infer_topk(const InferArgs& args) {
 
 const OpDef& topk_op() {
   static const OpDef op{.name = "topk",
+                        .docs = kTopkDocs,
                         .schema = attr_schema<TopkAttrs>(),
                         .infer = infer_topk,
                         .gradient = gradient_by_position<TopkAttrs>,

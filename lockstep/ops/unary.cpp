@@ -8,14 +8,11 @@
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/unary_attrs.h"
 
 namespace lockstep {
 namespace {
 
-using kernels::EluAttrs;
-using kernels::GeluAttrs;
-using kernels::HardSigmoidAttrs;
-using kernels::SlopeAttrs;
 using kernels::scalar::kGeluCube;
 using kernels::scalar::kGeluScale;
 using kernels::scalar::kSeluAlpha;
@@ -162,58 +159,94 @@ Tensors gelu_backward_gradient(const GradientArgs& args) {
 
 // The ops
 
-OpDef unary(std::string_view name, InferFn infer, GradientFn gradient, bool zero_preserving,
-            AttrSchema schema = {}) {
+constexpr ArgumentDoc kElements[] = {{"x", "numbers"}};
+constexpr ArgumentDoc kElementsOutput[] = {{"y", "of x's shape"}};
+constexpr ArgumentDoc kGradY[] = {{"grad", "the output's gradient"}, {"y", "the output"}};
+constexpr ArgumentDoc kGradX[] = {{"grad", "the output's gradient"}, {"x", "the input"}};
+constexpr ArgumentDoc kGradOutput[] = {{"grad_x", "of grad's shape"}};
+
+// Integers keep their dtype in ops that are defined on them; for the others they become float32.
+OpDef unary(std::string_view name, std::string_view summary, InferFn infer, GradientFn gradient,
+            bool zero_preserving, AttrSchema schema = {}) {
   return {.name = name,
+          .docs = {summary, kElements, kElementsOutput},
           .kind = OpKind::elementwise,
           .schema = schema,
+          .promotion = infer == infer_float ? Promotion::floating : Promotion::none,
           .infer = infer,
           .gradient = gradient,
           .zero_preserving = zero_preserving,
           .cpu = kernels::unary_kernels(name)};
 }
 
-OpDef backward_op(std::string_view name, GradientFn gradient, AttrSchema schema = {}) {
-  OpDef op = unary(name, infer_backward, gradient, true, schema);
+OpDef backward_op(std::string_view name, const OpDocs& docs, GradientFn gradient,
+                  AttrSchema schema = {}) {
+  OpDef op = unary(name, docs.summary, infer_backward, gradient, true, schema);
+  op.docs = docs;
   op.min_inputs = op.max_inputs = 2;
   return op;
 }
 
 struct UnaryOps {
-  OpDef negative = unary("negative", infer_number, gradient_of<negative_slope>, true);
-  OpDef exp = unary("exp", infer_float, gradient_of<exp_slope>, false);
-  OpDef expm1 = unary("expm1", infer_float, gradient_of<expm1_slope>, true);
-  OpDef log = unary("log", infer_float, gradient_of<log_slope>, false);
-  OpDef log1p = unary("log1p", infer_float, gradient_of<log1p_slope>, true);
-  OpDef sqrt = unary("sqrt", infer_float, gradient_of<sqrt_slope>, true);
-  OpDef rsqrt = unary("rsqrt", infer_float, gradient_of<rsqrt_slope>, false);
-  OpDef square = unary("square", infer_number, gradient_of<square_slope>, true);
-  OpDef reciprocal = unary("reciprocal", infer_float, gradient_of<reciprocal_slope>, false);
-  OpDef abs = unary("abs", infer_number, gradient_of<abs_slope>, true);
-  OpDef sign = unary("sign", infer_number, nullptr, true);
-  OpDef floor = unary("floor", infer_number, nullptr, true);
-  OpDef ceil = unary("ceil", infer_number, nullptr, true);
-  OpDef round = unary("round", infer_number, nullptr, true);
-  OpDef erf = unary("erf", infer_float, gradient_of<erf_slope>, true);
-  OpDef sin = unary("sin", infer_float, gradient_of<sin_slope>, true);
-  OpDef cos = unary("cos", infer_float, gradient_of<cos_slope>, false);
-  OpDef tanh = unary("tanh", infer_float, gradient_of<tanh_slope>, true);
-  OpDef sigmoid = unary("sigmoid", infer_float, gradient_of<sigmoid_slope>, false);
-  OpDef softplus = unary("softplus", infer_float, gradient_of<softplus_slope>, false);
-  OpDef relu = unary("relu", infer_number, gradient_of<relu_slope>, true);
-  OpDef leaky_relu = unary("leaky_relu", infer_float, gradient_of<leaky_relu_slope>, true,
-                           attr_schema<SlopeAttrs>());
-  OpDef elu = unary("elu", infer_float, gradient_of<elu_slope>, true, attr_schema<EluAttrs>());
-  OpDef selu = unary("selu", infer_float, gradient_of<selu_slope>, true);
-  OpDef gelu = unary("gelu", infer_float, gradient_of<gelu_slope>, true, attr_schema<GeluAttrs>());
-  OpDef silu = unary("silu", infer_float, gradient_of<silu_slope>, true);
-  OpDef hard_sigmoid = unary("hard_sigmoid", infer_float, gradient_of<hard_sigmoid_slope>, false,
-                             attr_schema<HardSigmoidAttrs>());
-  OpDef relu_backward = backward_op("relu_backward", relu_backward_gradient);
-  OpDef sigmoid_backward = backward_op("sigmoid_backward", sigmoid_backward_gradient);
-  OpDef tanh_backward = backward_op("tanh_backward", tanh_backward_gradient);
-  OpDef gelu_backward =
-      backward_op("gelu_backward", gelu_backward_gradient, attr_schema<GeluAttrs>());
+  OpDef negative = unary("negative", "-x.", infer_number, gradient_of<negative_slope>, true);
+  OpDef exp = unary("exp", "e to the power of x.", infer_float, gradient_of<exp_slope>, false);
+  OpDef expm1 =
+      unary("expm1", "exp(x) - 1, exact near 0.", infer_float, gradient_of<expm1_slope>, true);
+  OpDef log = unary("log", "The natural logarithm; -inf at 0, NaN below.", infer_float,
+                    gradient_of<log_slope>, false);
+  OpDef log1p =
+      unary("log1p", "log(1 + x), exact near 0.", infer_float, gradient_of<log1p_slope>, true);
+  OpDef sqrt =
+      unary("sqrt", "The square root; NaN below 0.", infer_float, gradient_of<sqrt_slope>, true);
+  OpDef rsqrt = unary("rsqrt", "1 / sqrt(x).", infer_float, gradient_of<rsqrt_slope>, false);
+  OpDef square = unary("square", "x * x.", infer_number, gradient_of<square_slope>, true);
+  OpDef reciprocal =
+      unary("reciprocal", "1 / x.", infer_float, gradient_of<reciprocal_slope>, false);
+  OpDef abs = unary("abs", "The magnitude of x.", infer_number, gradient_of<abs_slope>, true);
+  OpDef sign =
+      unary("sign", "-1, 0 or 1, as x is negative, zero or positive.", infer_number, nullptr, true);
+  OpDef floor =
+      unary("floor", "The largest integer that is not above x.", infer_number, nullptr, true);
+  OpDef ceil =
+      unary("ceil", "The smallest integer that is not below x.", infer_number, nullptr, true);
+  OpDef round =
+      unary("round", "The nearest integer; of two, the even one.", infer_number, nullptr, true);
+  OpDef erf =
+      unary("erf", "The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.",
+            infer_float, gradient_of<erf_slope>, true);
+  OpDef sin = unary("sin", "The sine of x in radians.", infer_float, gradient_of<sin_slope>, true);
+  OpDef cos =
+      unary("cos", "The cosine of x in radians.", infer_float, gradient_of<cos_slope>, false);
+  OpDef tanh = unary("tanh", "The hyperbolic tangent.", infer_float, gradient_of<tanh_slope>, true);
+  OpDef sigmoid =
+      unary("sigmoid", "1 / (1 + exp(-x)).", infer_float, gradient_of<sigmoid_slope>, false);
+  OpDef softplus = unary("softplus", "log(1 + exp(x)), a smooth relu.", infer_float,
+                         gradient_of<softplus_slope>, false);
+  OpDef relu = unary("relu", "max(x, 0).", infer_number, gradient_of<relu_slope>, true);
+  OpDef leaky_relu = unary("leaky_relu", "x above 0, slope * x below.", infer_float,
+                           gradient_of<leaky_relu_slope>, true, attr_schema<SlopeAttrs>());
+  OpDef elu = unary("elu", "x above 0, alpha * (exp(x) - 1) below.", infer_float,
+                    gradient_of<elu_slope>, true, attr_schema<EluAttrs>());
+  OpDef selu = unary(
+      "selu", "elu with the scale and alpha that keep mean 0 and variance 1 from layer to layer.",
+      infer_float, gradient_of<selu_slope>, true);
+  OpDef gelu = unary("gelu", "x times the probability that a standard normal number is below x.",
+                     infer_float, gradient_of<gelu_slope>, true, attr_schema<GeluAttrs>());
+  OpDef silu = unary("silu", "x * sigmoid(x).", infer_float, gradient_of<silu_slope>, true);
+  OpDef hard_sigmoid =
+      unary("hard_sigmoid", "alpha * x + beta, cut off at 0 and 1.", infer_float,
+            gradient_of<hard_sigmoid_slope>, false, attr_schema<HardSigmoidAttrs>());
+  OpDef relu_backward = backward_op(
+      "relu_backward", {"relu's gradient: grad where y is above 0.", kGradY, kGradOutput},
+      relu_backward_gradient);
+  OpDef sigmoid_backward = backward_op(
+      "sigmoid_backward", {"sigmoid's gradient: grad * y * (1 - y).", kGradY, kGradOutput},
+      sigmoid_backward_gradient);
+  OpDef tanh_backward =
+      backward_op("tanh_backward", {"tanh's gradient: grad * (1 - y^2).", kGradY, kGradOutput},
+                  tanh_backward_gradient);
+  OpDef gelu_backward = backward_op("gelu_backward", {"gelu's gradient.", kGradX, kGradOutput},
+                                    gelu_backward_gradient, attr_schema<GeluAttrs>());
 };
 
 const UnaryOps& ops() {
@@ -222,55 +255,47 @@ const UnaryOps& ops() {
 }
 
 Tensor call(const OpDef& op, const Tensor& x, const Attrs& attrs = {}) {
-  return apply_one(op, {x}, attrs);
-}
-
-// For functions that integers do not have.
-Tensor call_float(const OpDef& op, const Tensor& x, const Attrs& attrs = {}) {
-  if (!x.defined() || is_floating(x.dtype())) return apply_one(op, {x}, attrs);
-  return apply_one(op, {cast(x, DType::float32)}, attrs);
+  return apply_one_promoted(op, {x}, attrs);
 }
 
 }  // namespace
 
 Tensor negative(const Tensor& x) { return call(ops().negative, x); }
-Tensor exp(const Tensor& x) { return call_float(ops().exp, x); }
-Tensor expm1(const Tensor& x) { return call_float(ops().expm1, x); }
-Tensor log(const Tensor& x) { return call_float(ops().log, x); }
-Tensor log1p(const Tensor& x) { return call_float(ops().log1p, x); }
-Tensor sqrt(const Tensor& x) { return call_float(ops().sqrt, x); }
-Tensor rsqrt(const Tensor& x) { return call_float(ops().rsqrt, x); }
+Tensor exp(const Tensor& x) { return call(ops().exp, x); }
+Tensor expm1(const Tensor& x) { return call(ops().expm1, x); }
+Tensor log(const Tensor& x) { return call(ops().log, x); }
+Tensor log1p(const Tensor& x) { return call(ops().log1p, x); }
+Tensor sqrt(const Tensor& x) { return call(ops().sqrt, x); }
+Tensor rsqrt(const Tensor& x) { return call(ops().rsqrt, x); }
 Tensor square(const Tensor& x) { return call(ops().square, x); }
-Tensor reciprocal(const Tensor& x) { return call_float(ops().reciprocal, x); }
+Tensor reciprocal(const Tensor& x) { return call(ops().reciprocal, x); }
 Tensor abs(const Tensor& x) { return call(ops().abs, x); }
 Tensor sign(const Tensor& x) { return call(ops().sign, x); }
 Tensor floor(const Tensor& x) { return call(ops().floor, x); }
 Tensor ceil(const Tensor& x) { return call(ops().ceil, x); }
 Tensor round(const Tensor& x) { return call(ops().round, x); }
-Tensor erf(const Tensor& x) { return call_float(ops().erf, x); }
-Tensor sin(const Tensor& x) { return call_float(ops().sin, x); }
-Tensor cos(const Tensor& x) { return call_float(ops().cos, x); }
-Tensor tanh(const Tensor& x) { return call_float(ops().tanh, x); }
-Tensor sigmoid(const Tensor& x) { return call_float(ops().sigmoid, x); }
-Tensor softplus(const Tensor& x) { return call_float(ops().softplus, x); }
+Tensor erf(const Tensor& x) { return call(ops().erf, x); }
+Tensor sin(const Tensor& x) { return call(ops().sin, x); }
+Tensor cos(const Tensor& x) { return call(ops().cos, x); }
+Tensor tanh(const Tensor& x) { return call(ops().tanh, x); }
+Tensor sigmoid(const Tensor& x) { return call(ops().sigmoid, x); }
+Tensor softplus(const Tensor& x) { return call(ops().softplus, x); }
 Tensor relu(const Tensor& x) { return call(ops().relu, x); }
-Tensor selu(const Tensor& x) { return call_float(ops().selu, x); }
-Tensor silu(const Tensor& x) { return call_float(ops().silu, x); }
+Tensor selu(const Tensor& x) { return call(ops().selu, x); }
+Tensor silu(const Tensor& x) { return call(ops().silu, x); }
 
 Tensor leaky_relu(const Tensor& x, double slope) {
-  return call_float(ops().leaky_relu, x, Attrs::of(SlopeAttrs{slope}));
+  return call(ops().leaky_relu, x, Attrs::of(SlopeAttrs{slope}));
 }
 
-Tensor elu(const Tensor& x, double alpha) {
-  return call_float(ops().elu, x, Attrs::of(EluAttrs{alpha}));
-}
+Tensor elu(const Tensor& x, double alpha) { return call(ops().elu, x, Attrs::of(EluAttrs{alpha})); }
 
 Tensor gelu(const Tensor& x, bool approximate) {
-  return call_float(ops().gelu, x, Attrs::of(GeluAttrs{approximate}));
+  return call(ops().gelu, x, Attrs::of(GeluAttrs{approximate}));
 }
 
 Tensor hard_sigmoid(const Tensor& x, double alpha, double beta) {
-  return call_float(ops().hard_sigmoid, x, Attrs::of(HardSigmoidAttrs{alpha, beta}));
+  return call(ops().hard_sigmoid, x, Attrs::of(HardSigmoidAttrs{alpha, beta}));
 }
 
 Tensor relu_backward(const Tensor& grad, const Tensor& y) {

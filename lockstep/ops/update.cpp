@@ -6,11 +6,10 @@
 #include "lockstep/ops/cpu/update.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/update_attrs.h"
 
 namespace lockstep {
 namespace {
-
-using kernels::SgdAttrs;
 
 Infos infer_sgd(const InferArgs& args) {
   const TensorInfo& weight = args.inputs[0];
@@ -30,8 +29,19 @@ Infos infer_sgd(const InferArgs& args) {
   return {weight, weight};
 }
 
+constexpr ArgumentDoc kSgd[] = {{"weight", "floating"},
+                                {"grad", "the weight's gradient"},
+                                {"momentum_buffer", "the last step, of weight's shape"},
+                                {"rate", "the learning rate, 0-d, of weight's dtype"}};
+constexpr ArgumentDoc kSgdOutputs[] = {{"weight", "the new weight"},
+                                       {"momentum_buffer", "the step just taken"}};
+constexpr OpDocs kSgdMomentumUpdateDocs{
+    "A step of SGD: m = momentum * m - rate * (scale * grad + decay * weight); weight + m.", kSgd,
+    kSgdOutputs};
+
 const OpDef& sgd_momentum_update_op() {
   static const OpDef op{.name = "sgd_momentum_update",
+                        .docs = kSgdMomentumUpdateDocs,
                         .min_inputs = 4,
                         .max_inputs = 4,
                         .kind = OpKind::elementwise,
@@ -45,10 +55,10 @@ const OpDef& sgd_momentum_update_op() {
 
 }  // namespace
 
-std::pair<Tensor, Tensor> sgd_momentum_update(const Tensor& weight, const Tensor& gradient,
+std::pair<Tensor, Tensor> sgd_momentum_update(const Tensor& weight, const Tensor& grad,
                                               const Tensor& momentum_buffer, const Tensor& rate,
                                               double momentum, double decay, double scale) {
-  const std::array inputs{weight, gradient, momentum_buffer, rate};
+  const std::array inputs{weight, grad, momentum_buffer, rate};
   const std::vector<Tensor> outputs =
       apply(sgd_momentum_update_op(), inputs, Attrs::of(SgdAttrs{momentum, decay, scale}));
   return {outputs[0], outputs[1]};

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cli/nearest.h"
+#include "lockstep/base/nearest.h"
 
 namespace lockstep::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lockstep/ops/cpu/attention.h"
+#include "lockstep/ops/attention_attrs.h"
 #include "lockstep/ops/shape_ops.h"
 #include "tests/ops/op_cases.h"
 

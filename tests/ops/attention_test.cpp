@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "lockstep/autograd/autograd.h"
+#include "lockstep/ops/attention_attrs.h"
 #include "lockstep/ops/catalogue.h"
-#include "lockstep/ops/cpu/attention.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "tests/ops/calls.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/ops/cpu/create.h"
+#include "lockstep/ops/create_attrs.h"
 #include "tests/ops/coordinates.h"
 #include "tests/ops/op_cases.h"
 

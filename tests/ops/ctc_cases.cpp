@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "lockstep/ops/cpu/ctc.h"
+#include "lockstep/ops/loss_attrs.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/ops/cpu/random_ops.h"
+#include "lockstep/ops/random_attrs.h"
 #include "lockstep/ops/random_ops.h"
 #include "tests/ops/op_cases.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lockstep/ops/cpu/loss.h"
+#include "lockstep/ops/loss_attrs.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::testing {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "lockstep/ops/cpu/random_ops.h"
+#include "lockstep/ops/random_attrs.h"
 #include "lockstep/ops/random_ops.h"
 #include "tests/ops/op_cases.h"
 

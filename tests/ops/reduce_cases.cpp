@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "lockstep/ops/cpu/reduce.h"
+#include "lockstep/ops/reduce_attrs.h"
 #include "tests/ops/coordinates.h"
 #include "tests/ops/op_cases.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "lockstep/ops/cpu/rnn.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/rnn_attrs.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::testing {

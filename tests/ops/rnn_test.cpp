@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "lockstep/ops/catalogue.h"
-#include "lockstep/ops/cpu/rnn.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/rnn_attrs.h"
 #include "lockstep/ops/shape_ops.h"
 #include "tests/ops/calls.h"
 #include "tests/ops/op_cases.h"

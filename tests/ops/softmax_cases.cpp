@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "lockstep/ops/cpu/softmax.h"
+#include "lockstep/ops/softmax_attrs.h"
 #include "tests/ops/coordinates.h"
 #include "tests/ops/op_cases.h"
 

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "lockstep/ops/catalogue.h"
-#include "lockstep/ops/cpu/softmax.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/softmax_attrs.h"
 #include "tests/message.h"
 
 namespace lockstep {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "lockstep/ops/attention_attrs.h"
 #include "lockstep/ops/cpu/attention_problem.h"
 #include "lockstep/ops/cpu/attention_reference.h"
 #include "lockstep/ops/cpu/attention_rows.h"

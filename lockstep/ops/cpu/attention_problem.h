@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "lockstep/ops/attention_attrs.h"
 #include "lockstep/ops/cpu/attention.h"
 
 namespace lockstep::kernels {

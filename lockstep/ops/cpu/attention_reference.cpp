@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "lockstep/ops/attention_attrs.h"
 #include "lockstep/ops/cpu/attention_problem.h"
 
 namespace lockstep::kernels {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lockstep/ops/create_attrs.h"
+
 namespace lockstep::kernels {
 namespace {
 

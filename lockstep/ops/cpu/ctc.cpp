@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/loss_attrs.h"
 
 // Graves et al., "Connectionist temporal classification", 2006. The states of a sample are its
 // labels with blanks before, between and after them. alpha[t][s] is the log-probability of all

@@ -5,20 +5,9 @@
 
 #include "lockstep/ops/kernel.h"
 
-namespace lockstep {
-
-struct CtcAttrs {
-  std::int64_t blank = 0;
-  template <class F>
-  void visit(F&& f) {
-    f("blank", blank);
-  }
-};
-
-namespace kernels {
+namespace lockstep::kernels {
 
 std::span<const KernelCandidate> ctc_loss_kernels();
 std::span<const KernelCandidate> ctc_loss_backward_kernels();
 
-}  // namespace kernels
-}  // namespace lockstep
+}  // namespace lockstep::kernels

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lockstep/ops/cpu/random_ops.h"
+#include "lockstep/ops/random_attrs.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lockstep/ops/cpu/dropout.cpp"

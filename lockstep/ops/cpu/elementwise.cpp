@@ -4,6 +4,7 @@
 #include "lockstep/ops/cpu/loops.h"
 #include "lockstep/ops/cpu/scalar_functions.h"
 #include "lockstep/ops/cpu/tile_run.h"
+#include "lockstep/ops/elementwise_attrs.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -5,17 +5,7 @@
 
 #include "lockstep/ops/kernel.h"
 
-namespace lockstep {
-
-struct CrossEntropyAttrs {
-  double smoothing = 0.0;
-  template <class F>
-  void visit(F&& f) {
-    f("smoothing", smoothing);
-  }
-};
-
-namespace kernels {
+namespace lockstep::kernels {
 
 // The class number of a row. Throws InvalidArgument that names both when it is out of range.
 std::int64_t label_of(const TensorView& labels, std::int64_t row, std::int64_t classes);
@@ -24,5 +14,4 @@ std::span<const KernelCandidate> softmax_cross_entropy_kernels();
 std::span<const KernelCandidate> softmax_cross_entropy_backward_kernels();
 std::span<const KernelCandidate> sigmoid_cross_entropy_kernels();
 
-}  // namespace kernels
-}  // namespace lockstep
+}  // namespace lockstep::kernels

@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "lockstep/ops/cpu/rows-inl.h"
+#include "lockstep/ops/random_attrs.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels {

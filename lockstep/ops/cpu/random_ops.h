@@ -6,91 +6,7 @@
 #include "lockstep/ops/kernel.h"
 #include "lockstep/tensor/philox.h"
 
-namespace lockstep {
-
-struct UniformAttrs {
-  Ints shape;
-  double low = 0.0;
-  double high = 1.0;
-  DType dtype = DType::float32;
-  std::int64_t use = 0;
-  template <class F>
-  void visit(F&& f) {
-    f("shape", shape);
-    f("low", low);
-    f("high", high);
-    f("dtype", dtype);
-    f("use", use);
-  }
-};
-
-struct NormalAttrs {
-  Ints shape;
-  double mean = 0.0;
-  double stddev = 1.0;
-  DType dtype = DType::float32;
-  std::int64_t use = 0;
-  template <class F>
-  void visit(F&& f) {
-    f("shape", shape);
-    f("mean", mean);
-    f("stddev", stddev);
-    f("dtype", dtype);
-    f("use", use);
-  }
-};
-
-struct BernoulliAttrs {
-  Ints shape;
-  double p = 0.5;
-  DType dtype = DType::float32;
-  std::int64_t use = 0;
-  template <class F>
-  void visit(F&& f) {
-    f("shape", shape);
-    f("p", p);
-    f("dtype", dtype);
-    f("use", use);
-  }
-};
-
-struct RandintAttrs {
-  Ints shape;
-  std::int64_t low = 0;
-  std::int64_t high = 1;
-  DType dtype = DType::int64;
-  std::int64_t use = 0;
-  template <class F>
-  void visit(F&& f) {
-    f("shape", shape);
-    f("low", low);
-    f("high", high);
-    f("dtype", dtype);
-    f("use", use);
-  }
-};
-
-struct PermutationAttrs {
-  std::int64_t n = 0;
-  std::int64_t use = 0;
-  template <class F>
-  void visit(F&& f) {
-    f("n", n);
-    f("use", use);
-  }
-};
-
-struct DropoutAttrs {
-  double p = 0.5;
-  std::int64_t use = 0;
-  template <class F>
-  void visit(F&& f) {
-    f("p", p);
-    f("use", use);
-  }
-};
-
-namespace kernels {
+namespace lockstep::kernels {
 
 // Random words are made this many at a time.
 inline constexpr std::int64_t kRandomChunk = 1024;
@@ -108,5 +24,4 @@ std::span<const KernelCandidate> randint_kernels();
 std::span<const KernelCandidate> permutation_kernels();
 std::span<const KernelCandidate> dropout_kernels();
 
-}  // namespace kernels
-}  // namespace lockstep
+}  // namespace lockstep::kernels

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "lockstep/ops/cpu/reduce_plan.h"
+#include "lockstep/ops/reduce_attrs.h"
 
 namespace lockstep::kernels {
 namespace {

@@ -5,63 +5,7 @@
 
 #include "lockstep/ops/kernel.h"
 
-namespace lockstep {
-
-struct ReduceAttrs {
-  Ints axes;
-  bool keepdims = false;
-  template <class F>
-  void visit(F&& f) {
-    f("axes", axes);
-    f("keepdims", keepdims);
-  }
-};
-
-struct VarAttrs {
-  Ints axes;
-  bool keepdims = false;
-  int ddof = 0;
-  template <class F>
-  void visit(F&& f) {
-    f("axes", axes);
-    f("keepdims", keepdims);
-    f("ddof", ddof);
-  }
-};
-
-struct NormAttrs {
-  int ord = 2;
-  Ints axes;
-  bool keepdims = false;
-  template <class F>
-  void visit(F&& f) {
-    f("ord", ord);
-    f("axes", axes);
-    f("keepdims", keepdims);
-  }
-};
-
-struct ArgAttrs {
-  int axis = -1;
-  bool keepdims = false;
-  template <class F>
-  void visit(F&& f) {
-    f("axis", axis);
-    f("keepdims", keepdims);
-  }
-};
-
-struct CumsumAttrs {
-  int axis = -1;
-  bool reverse = false;
-  template <class F>
-  void visit(F&& f) {
-    f("axis", axis);
-    f("reverse", reverse);
-  }
-};
-
-namespace kernels {
+namespace lockstep::kernels {
 
 std::span<const KernelCandidate> sum_kernels();
 std::span<const KernelCandidate> mean_kernels();
@@ -84,5 +28,4 @@ void var_floats(const KernelCall& call);
 void norm_floats(const KernelCall& call);
 void logsumexp_floats(const KernelCall& call);
 
-}  // namespace kernels
-}  // namespace lockstep
+}  // namespace lockstep::kernels

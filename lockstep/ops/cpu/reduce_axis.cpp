@@ -5,6 +5,7 @@
 
 #include "lockstep/ops/cpu/reduce.h"
 #include "lockstep/ops/cpu/reduce_plan.h"
+#include "lockstep/ops/reduce_attrs.h"
 
 namespace lockstep::kernels {
 namespace {

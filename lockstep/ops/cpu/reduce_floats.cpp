@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "lockstep/ops/cpu/rows-inl.h"
+#include "lockstep/ops/reduce_attrs.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels {

@@ -8,6 +8,7 @@
 #include "lockstep/ops/cpu/rnn_gates.h"
 #include "lockstep/ops/cpu/rnn_reference.h"
 #include "lockstep/ops/cpu/sgemm.h"
+#include "lockstep/ops/rnn_attrs.h"
 
 // A float32 recurrent layer: the input's part of the gates is a matrix product over many steps at
 // once, the state's part one product a step, and the gates are one pass over the row. Steps are

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/ops/cpu/rnn.h"
+#include "lockstep/ops/rnn_attrs.h"
 
 namespace lockstep::kernels {
 namespace {

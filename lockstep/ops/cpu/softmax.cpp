@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "lockstep/ops/cpu/rows-inl.h"
+#include "lockstep/ops/softmax_attrs.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels {

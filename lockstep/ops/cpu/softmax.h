@@ -5,22 +5,11 @@
 
 #include "lockstep/ops/kernel.h"
 
-namespace lockstep {
-
-struct SoftmaxAttrs {
-  int axis = -1;
-  template <class F>
-  void visit(F&& f) {
-    f("axis", axis);
-  }
-};
-
-namespace kernels {
+namespace lockstep::kernels {
 
 std::span<const KernelCandidate> softmax_kernels();
 std::span<const KernelCandidate> log_softmax_kernels();
 std::span<const KernelCandidate> softmax_backward_kernels();
 std::span<const KernelCandidate> log_softmax_backward_kernels();
 
-}  // namespace kernels
-}  // namespace lockstep
+}  // namespace lockstep::kernels

@@ -40,7 +40,8 @@ void run_tile_op_with(const KernelCall& call) {
   double params[4];
   int count = 0;
   A attrs = call.attrs.as<A>();
-  attrs.visit([&](const char*, auto& field) { params[count++] = static_cast<double>(field); });
+  attrs.visit(
+      [&](const char*, auto& field, const char*) { params[count++] = static_cast<double>(field); });
   run_tiles(tiles, call, params);
 }
 

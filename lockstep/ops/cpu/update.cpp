@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lockstep/ops/update_attrs.h"
+
 // This file is compiled once for each instruction set; the processor's best one runs.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE

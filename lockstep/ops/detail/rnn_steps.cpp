@@ -5,6 +5,7 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/matmul.h"
 #include "lockstep/ops/reduce.h"
+#include "lockstep/ops/rnn_attrs.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/unary.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cli/nearest.h"
+#include "lockstep/base/nearest.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-namespace lockstep::cli {
+namespace lockstep {
 namespace {
 
 // Levenshtein's distance, row by row; swapped neighbours count as two.
@@ -35,4 +35,4 @@ std::string nearest(const std::string& word, const std::vector<std::string>& nam
   return best;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep

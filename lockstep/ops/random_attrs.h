@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/ops/attrs.h"
+
+// Attributes of the random and dropout families.
+namespace lockstep {
+
+struct UniformAttrs {
+  Ints shape;
+  double low = 0.0;
+  double high = 1.0;
+  DType dtype = DType::float32;
+  std::int64_t use = 0;
+  template <class F>
+  void visit(F&& f) {
+    f("shape", shape, "the result's sizes");
+    f("low", low, "the smallest value");
+    f("high", high, "values stay below this");
+    f("dtype", dtype, "a floating dtype");
+    f("use", use, "tells apart the draws made under one key");
+  }
+};
+
+struct NormalAttrs {
+  Ints shape;
+  double mean = 0.0;
+  double stddev = 1.0;
+  DType dtype = DType::float32;
+  std::int64_t use = 0;
+  template <class F>
+  void visit(F&& f) {
+    f("shape", shape, "the result's sizes");
+    f("mean", mean, "the middle of the distribution");
+    f("stddev", stddev, "its standard deviation, 0 or more");
+    f("dtype", dtype, "a floating dtype");
+    f("use", use, "tells apart the draws made under one key");
+  }
+};
+
+struct BernoulliAttrs {
+  Ints shape;
+  double p = 0.5;
+  DType dtype = DType::float32;
+  std::int64_t use = 0;
+  template <class F>
+  void visit(F&& f) {
+    f("shape", shape, "the result's sizes");
+    f("p", p, "the probability of a 1");
+    f("dtype", dtype, "the result's dtype");
+    f("use", use, "tells apart the draws made under one key");
+  }
+};
+
+struct RandintAttrs {
+  Ints shape;
+  std::int64_t low = 0;
+  std::int64_t high = 1;
+  DType dtype = DType::int64;
+  std::int64_t use = 0;
+  template <class F>
+  void visit(F&& f) {
+    f("shape", shape, "the result's sizes");
+    f("low", low, "the smallest value");
+    f("high", high, "one above the largest value");
+    f("dtype", dtype, "the result's dtype; it must hold low and high - 1");
+    f("use", use, "tells apart the draws made under one key");
+  }
+};
+
+struct PermutationAttrs {
+  std::int64_t n = 0;
+  std::int64_t use = 0;
+  template <class F>
+  void visit(F&& f) {
+    f("n", n, "how many numbers there are");
+    f("use", use, "tells apart the draws made under one key");
+  }
+};
+
+struct DropoutAttrs {
+  double p = 0.5;
+  std::int64_t use = 0;
+  template <class F>
+  void visit(F&& f) {
+    f("p", p, "the probability of a zero, below 1");
+    f("use", use, "tells apart the draws made under one key");
+  }
+};
+
+}  // namespace lockstep
