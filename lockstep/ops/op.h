@@ -72,6 +72,10 @@ struct OpDef {
   std::span<const KernelCandidate> cpu = {};
 
   bool differentiable() const { return gradient != nullptr || decompose != nullptr; }
+  // In order of preference; none where the op does not run on that kind of device.
+  std::span<const KernelCandidate> kernels(DeviceKind kind) const {
+    return kind == DeviceKind::cpu ? cpu : std::span<const KernelCandidate>();
+  }
 };
 
 // Reading and changing one attribute by name: for code that knows an op only by its name.

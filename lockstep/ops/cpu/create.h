@@ -11,7 +11,7 @@ struct FullAttrs {
   Ints shape;
   double value = 0.0;
   DType dtype = DType::float32;
-  int device = 0;
+  Device device = {};
   template <class F>
   void visit(F&& f) {
     f("shape", shape);
@@ -26,7 +26,7 @@ struct ArangeAttrs {
   double stop = 0.0;
   double step = 1.0;
   DType dtype = DType::float32;
-  int device = 0;
+  Device device = {};
   template <class F>
   void visit(F&& f) {
     f("start", start);
@@ -42,7 +42,7 @@ struct LinspaceAttrs {
   double stop = 1.0;
   std::int64_t count = 0;
   DType dtype = DType::float32;
-  int device = 0;
+  Device device = {};
   template <class F>
   void visit(F&& f) {
     f("start", start);
@@ -58,7 +58,7 @@ struct EyeAttrs {
   std::int64_t columns = -1;
   std::int64_t diagonal = 0;
   DType dtype = DType::float32;
-  int device = 0;
+  Device device = {};
   template <class F>
   void visit(F&& f) {
     f("rows", rows);
