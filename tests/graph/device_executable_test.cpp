@@ -157,6 +157,21 @@ TEST(ExecutableOnADevice, ClonesOfSeveralThreadsShareItsStates) {
   for (const Tensors& each : got) expect_same_bits(each, want);
 }
 
+TEST(ExecutableOnADevice, AStateThatIsSetAnewLeavesEarlierRunsAsTheyWere) {
+  const auto device = TestDevice::make();
+  const TensorInfo info{{2}, DType::float32, device->device()};
+  Executable executable = Executable::compile(
+      trace([](const Tensors& in) { return Tensors{in[0] + in[1]}; }, {info, info}),
+      {.states = {1}});
+  const Tensor x = Tensor::full({2}, 10.0).to(device->device());
+  executable.set_state(1, Tensor::full({2}, 1.0));
+  const Tensor first = executable.run({x})[0];
+  executable.set_state(1, Tensor::full({2}, 2.0));
+  const Tensor second = executable.run({x})[0];
+  EXPECT_EQ(first.to(cpu()).to_vector<float>(), (std::vector<float>{11, 11}));
+  EXPECT_EQ(second.to(cpu()).to_vector<float>(), (std::vector<float>{12, 12}));
+}
+
 TEST(ExecutableOnADevice, FindsTheStepThatMakesANaN) {
   const auto device = TestDevice::make();
   const auto root = [](const Tensors& x) { return Tensors{sqrt(x[0]) + 1.0}; };
