@@ -180,11 +180,10 @@ class EagerCall {
 
   void compute(std::span<const Tensor> outputs) const {
     const Device& device = output_infos_[0].device;
+    if (!device.is_host()) [[unlikely]]
+      return run_late(choose(), inputs_, outputs, attrs_);
     const DType dtype = deciding_dtype(infos_.span(), output_infos_);
-    const KernelCandidate* direct = find_direct(op_.kernels(kernel_kind(device)), dtype);
-    if (!device.is_host())
-      run_late(direct ? ChosenKernel{direct, nullptr} : choose(), inputs_, outputs, attrs_);
-    else if (direct)
+    if (const KernelCandidate* direct = find_direct(op_.kernels(DeviceKind::cpu), dtype))
       run_direct(*direct, inputs_, outputs, attrs_);
     else
       run_chosen(outputs);

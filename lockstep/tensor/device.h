@@ -19,7 +19,10 @@ struct Device {
   DeviceKind kind = DeviceKind::cpu;
   std::int32_t index = 0;
   Backend* backend = nullptr;
-  bool operator==(const Device&) const = default;
+  // The kind follows from the backend.
+  bool operator==(const Device& other) const {
+    return index == other.index && backend == other.backend;
+  }
   bool is_host() const { return backend == nullptr; }
   // "cpu(0)"
   std::string str() const;

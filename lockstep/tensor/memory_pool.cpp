@@ -21,6 +21,11 @@ std::size_t round_to_class(std::size_t bytes) {
 
 }  // namespace
 
+inline std::vector<std::byte*>& MemoryPool::list(std::size_t size) {
+  if (size <= 4096) return small_[static_cast<std::size_t>(std::countr_zero(size)) - 6];
+  return large_[size];
+}
+
 std::byte* MemoryPool::take(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   const std::size_t size = round_to_class(bytes);
@@ -61,11 +66,6 @@ MemoryStats MemoryPool::stats() {
 void MemoryPool::reset_peak() {
   const std::lock_guard lock(mutex_);
   stats_.peak_bytes = stats_.live_bytes;
-}
-
-std::vector<std::byte*>& MemoryPool::list(std::size_t size) {
-  if (size <= 4096) return small_[static_cast<std::size_t>(std::countr_zero(size)) - 6];
-  return large_[size];
 }
 
 std::byte* MemoryPool::from_source(std::size_t size) {

@@ -38,17 +38,20 @@ struct SystemPool {
 };
 
 // The memory of a process is shared by all of it, so its pools are too. They outlive every tensor.
-MemoryPool& other_pool(const Device& device) {
-  if (!device.is_host()) return device.backend->memory();
+MemoryPool& other_pool(std::int32_t index) {
   static auto* mutex = new std::mutex;
   static auto* pools = new std::map<std::int32_t, SystemPool>;
   const std::lock_guard lock(*mutex);
-  return (*pools)[device.index].pool;
+  return (*pools)[index].pool;
+}
+
+MemoryPool& host_pool(std::int32_t index) {
+  static auto* first = new SystemPool;
+  return index == 0 ? first->pool : other_pool(index);
 }
 
 MemoryPool& pool(const Device& device) {
-  static auto* first = new SystemPool;
-  return device == Device() ? first->pool : other_pool(device);
+  return device.is_host() ? host_pool(device.index) : device.backend->memory();
 }
 
 // A block that keeps its backend.
@@ -74,7 +77,7 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Device device) {
     std::shared_ptr<void> block = device_block(bytes, device);
     return borrow(block.get(), bytes, device, block);
   }
-  std::byte* data = pool(device).take(bytes);
+  std::byte* data = host_pool(device.index).take(bytes);
   return std::make_shared<Storage>(data, bytes, device, nullptr);
 }
 
@@ -92,7 +95,7 @@ Storage::Storage(std::byte* data, std::size_t bytes, Device device, std::shared_
       owner_(std::move(owner)) {}
 
 Storage::~Storage() {
-  if (pooled_) pool(device_).give(data_, bytes_);
+  if (pooled_) host_pool(device_.index).give(data_, bytes_);
 }
 
 }  // namespace lockstep
