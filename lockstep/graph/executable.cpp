@@ -2,16 +2,15 @@
 #include "lockstep/graph/executable.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <mutex>
 #include <set>
 
-#include "lockstep/autograd/autograd.h"
+#include "lockstep/graph/detail/lasting_memory.h"
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/program.h"
+#include "lockstep/ops/launch.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/reorder.h"
 
@@ -85,63 +84,21 @@ void check_options(const Graph& graph, const CompileOptions& options) {
   for (const Delivery& delivery : options.deliveries) check_delivery(graph, options, delivery);
 }
 
-std::string operand_text(const Program& program, const Operand& operand) {
-  const Buffer& buffer = program.buffers[static_cast<std::size_t>(operand.buffer)];
-  static constexpr const char* kKinds[] = {"@",      "input ",    "output ",
-                                           "state ", "constant ", "derived "};
-  const std::size_t place = buffer.kind == BufferKind::arena ? buffer.offset : buffer.index;
-  return fmt::format("{}{} {}{} {}", kKinds[static_cast<int>(buffer.kind)], place,
-                     name_of(operand.dtype), operand.shape.str(), operand.layout.str());
-}
-
-std::string call_text(const Step& step) {
-  const std::string attrs = step.attrs.str();
-  return attrs.empty() ? step.label : step.label + " {" + attrs + "}";
-}
-
-std::string step_text(const Program& program, const Step& step) {
-  std::string line = call_text(step);
-  if (step.delivery >= 0)
-    return line + fmt::format(" {}: {}", step.delivery, operand_text(program, step.inputs[0]));
-  line += " by " + (step.prepared ? step.prepared->name : std::string(step.direct->name)) + ":";
-  for (std::size_t i = 0; i < step.inputs.size(); ++i)
-    line += (i ? ", " : " ") + operand_text(program, step.inputs[i]);
-  line += " ->";
-  for (std::size_t i = 0; i < step.outputs.size(); ++i)
-    line += (i ? ", " : " ") + operand_text(program, step.outputs[i]);
-  return line;
+// What `info` is, with its device where that is all there is to say.
+std::string difference_text(const TensorInfo& info, const TensorInfo& expected) {
+  if (info.device == expected.device) return info.str();
+  return fmt::format("{} on {}, not on {}", info.str(), info.device.str(), expected.device.str());
 }
 
 void check_fits(const char* what, std::size_t index, const Tensor& tensor,
                 const TensorInfo& expected) {
   if (!tensor.defined() || !(tensor.info() == expected))
     throw InvalidArgument("executable: {} {} is {}, compiled for {}", what, index,
-                          tensor.defined() ? tensor.info().str() : "undefined", expected.str());
+                          tensor.defined() ? difference_text(tensor.info(), expected) : "undefined",
+                          expected.str());
   if (tensor.is_symbolic())
     throw InvalidArgument("executable: {} {} has no data: it stands for a graph value", what,
                           index);
-}
-
-// The tape and the tracer see ops, not executables. Recording counts whatever the inputs are: the
-// function may hold parameters of its own.
-bool is_watched(std::span<const Tensor> inputs) {
-  return autograd::is_recording() ||
-         std::any_of(inputs.begin(), inputs.end(),
-                     [](const Tensor& input) { return input.is_symbolic(); });
-}
-
-// A key of its own for everything that a compiled function draws in one call: a function of the
-// scope's key and of the call's place among the scope's draws.
-Tensor key_for_call() {
-  const RandomScope::Draw draw = RandomScope::next();
-  const std::vector<std::int64_t> key = draw.key.to_vector<std::int64_t>();
-  const auto words = philox({.seed = static_cast<std::uint64_t>(key[0]),
-                             .step = static_cast<std::uint32_t>(key[1]),
-                             .shard = static_cast<std::uint32_t>(key[2]),
-                             .use = static_cast<std::uint32_t>(draw.use)},
-                            0xffffffffu);
-  return random_key(std::uint64_t{words[0]} << 32 | words[1], static_cast<std::uint32_t>(key[1]),
-                    static_cast<std::uint32_t>(key[2]));
 }
 
 void reorder_bytes(const TensorInfo& info, std::byte* source, const Layout& from, std::byte* target,
@@ -178,6 +135,12 @@ class FirstNonFinite {
   std::optional<NonFinite> nan_, infinity_;
 };
 
+// Where the host sets and reads a state.
+TensorInfo at_home(TensorInfo info) {
+  if (!info.device.is_host()) info.device = {};
+  return info;
+}
+
 bool overlap(const Tensor& a, const Tensor& b) {
   return a.storage() == b.storage() && a.info().bytes() > 0 && b.info().bytes() > 0;
 }
@@ -197,14 +160,6 @@ void check_room(std::size_t index, std::span<const Tensor> inputs,
 
 }  // namespace
 
-std::string Program::str() const {
-  std::string text;
-  for (const std::vector<Step>& part : prologue)
-    for (const Step& step : part) text += "before: " + step_text(*this, step) + "\n";
-  for (const Step& step : steps) text += step_text(*this, step) + "\n";
-  return text + fmt::format("arena: {} bytes\n", arena_bytes);
-}
-
 // The plan, the states and what is derived from them are shared between clones; the arena and the
 // pointers are not.
 struct Executable::Impl {
@@ -213,62 +168,38 @@ struct Executable::Impl {
     std::vector<TensorView> views;     // direct kernels: inputs, then outputs
     std::vector<std::byte*> pointers;  // prepared kernels: inputs, then outputs
   };
-  struct Lasting {
-    struct State {
-      std::shared_ptr<Storage> own;  // null: the caller's
-      std::byte* data;
-    };
-    std::vector<State> states;
-    std::vector<std::shared_ptr<Storage>> derived;
-    std::uint64_t moves = 0;         // of states to other memory
-    std::atomic<bool> stale = true;  // a state changed and nothing was derived anew
-    std::mutex refreshing;
-  };
-
   std::shared_ptr<const Program> program;
-  std::shared_ptr<Lasting> lasting;
+  std::shared_ptr<detail::LastingMemory> lasting;
   std::shared_ptr<Storage> arena;
-  std::vector<std::byte*> bases;  // by buffer
-  std::uint64_t moves_seen = 0;   // of the states, when their bases were looked up
-  std::vector<Call> calls;        // by step
-  std::vector<Tensor> dense;      // copies of inputs that were not, while a run is under way
-  std::size_t next = kNone;       // step of that run
+  std::shared_ptr<Storage> staging;  // what the host looks at of a device's memory
+  std::vector<std::byte*> bases;     // by buffer
+  std::uint64_t moves_seen = 0;      // of the states, when their bases were looked up
+  std::vector<Call> calls;           // by step
+  std::vector<Tensor> dense;         // copies of inputs that were not, while a run is under way
+  std::size_t next = kNone;          // step of that run
 
   void allocate() {
-    arena = Storage::allocate(program->arena_bytes, {});
+    arena = Storage::allocate(program->arena_bytes, program->device);
     bases.resize(program->buffers.size());
     for (std::size_t i = 0; i < bases.size(); ++i) bases[i] = fixed_base(program->buffers[i]);
-    moves_seen = lasting->moves;
+    moves_seen = lasting->moves();
     calls.resize(program->steps.size());
     for (std::size_t s = 0; s < calls.size(); ++s) prepare_call(program->steps[s], calls[s]);
   }
 
-  void allocate_lasting() {
-    lasting = std::make_shared<Lasting>();
-    for (const Buffer& buffer : program->buffers) {
-      if (buffer.kind != BufferKind::state && buffer.kind != BufferKind::derived) continue;
-      const auto memory = Storage::allocate(buffer.bytes, {});
-      std::memset(memory->data(), 0, buffer.bytes);
-      if (buffer.kind == BufferKind::state)
-        lasting->states.push_back({memory, memory->data()});
-      else
-        lasting->derived.push_back(memory);
-    }
-  }
-
   void find_moved_states() {
-    if (moves_seen == lasting->moves) return;
+    if (moves_seen == lasting->moves()) return;
     for (std::size_t i = 0; i < bases.size(); ++i)
       if (program->buffers[i].kind == BufferKind::state) bases[i] = fixed_base(program->buffers[i]);
-    moves_seen = lasting->moves;
+    moves_seen = lasting->moves();
   }
 
   std::byte* fixed_base(const Buffer& buffer) const {
     switch (buffer.kind) {
       case BufferKind::arena: return arena->data() + buffer.offset;
-      case BufferKind::state: return lasting->states[buffer.index].data;
-      case BufferKind::derived: return lasting->derived[buffer.index]->data();
-      case BufferKind::constant: return program->constants[buffer.index].raw();
+      case BufferKind::state: return lasting->state_address(buffer.index);
+      case BufferKind::derived: return lasting->derived_address(buffer.index);
+      case BufferKind::constant: return program->constants[buffer.index].address();
       default: return nullptr;
     }
   }
@@ -289,6 +220,7 @@ struct Executable::Impl {
   }
 
   void run_step(const Step& step, Call& call) {
+    if (!program->device.is_host()) return queue_step(step);
     std::size_t k = 0;
     const std::size_t inputs = step.inputs.size();
     if (step.prepared) {
@@ -304,6 +236,19 @@ struct Executable::Impl {
     for (const Operand& operand : step.outputs) call.views[k++].data = address(operand);
     const std::span<const TensorView> all(call.views);
     step.direct->direct({all.first(inputs), all.subspan(inputs), step.attrs});
+  }
+
+  void queue_step(const Step& step) const {
+    const Device& device = program->device;
+    KernelLaunch call{step.direct, step.prepared, step.attrs, {}, step.inputs.size()};
+    for (const auto* operands : {&step.inputs, &step.outputs})
+      for (const Operand& o : *operands)
+        call.operands.push_back({address(o), o.shape, o.strides, o.dtype});
+    if (step.scratch >= 0) call.scratch = bases[static_cast<std::size_t>(step.scratch)];
+    if (!step.copies) return launch(device, std::move(call));
+    const TensorView &from = call.operands[0], &to = call.operands[1];
+    device.backend->copy(from.shape, {from.data, from.strides, from.dtype},
+                         {to.data, contiguous_strides(from.shape), to.dtype});
   }
 
   void run_part(const std::vector<Step>& part) {
@@ -342,9 +287,19 @@ struct Executable::Impl {
     return {address(operand), operand.layout.bytes(info)};
   }
 
-  std::byte* state_data(const StateSlot& state) const {
-    const Buffer& buffer = program->buffers[static_cast<std::size_t>(state.buffer)];
-    return lasting->states[buffer.index].data;
+  // The same bytes where the host can look at them; the next call may use the place again.
+  std::span<const std::byte> host_bytes_of(const Operand& operand) {
+    const std::span<const std::byte> bytes = bytes_of(operand);
+    if (program->device.is_host()) return bytes;
+    if (!staging || staging->bytes() < bytes.size()) staging = Storage::allocate(bytes.size(), {});
+    const std::span<std::byte> host(staging->data(), bytes.size());
+    program->device.backend->copy_out(address(operand), host).wait();
+    return host;
+  }
+
+  // Number of the state in the lasting memory.
+  std::size_t state_of(std::size_t input) const {
+    return program->buffers[static_cast<std::size_t>(slot(input).buffer)].index;
   }
 };
 
@@ -360,8 +315,8 @@ Executable Executable::compile(const Graph& graph, const CompileOptions& options
   if (options.prologue && !program->changes_states) passes::split_prologue(*program);
   passes::plan_memory(*program);
   auto impl = std::make_unique<Impl>();
+  impl->lasting = std::make_shared<detail::LastingMemory>(*program);
   impl->program = std::move(program);
-  impl->allocate_lasting();
   impl->allocate();
   return Executable(std::move(impl));
 }
@@ -383,7 +338,7 @@ std::vector<Tensor> Executable::run(TensorList inputs) {
 }
 
 // Points every input and output buffer at the caller's memory; `dense` keeps copies alive that had
-// to be made of inputs that are not dense.
+// to be made of inputs that are not dense, and what a device's queue has not read yet.
 void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                       std::vector<Tensor>& dense) {
   const Program& program = *impl_->program;
@@ -399,13 +354,14 @@ void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> ou
     if (buffer.kind == BufferKind::output) {
       check_fits("output", buffer.index, outputs[buffer.index], program.outputs[buffer.index]);
       check_room(buffer.index, inputs, outputs);
-      impl_->bases[i] = outputs[buffer.index].raw();
+      impl_->bases[i] = outputs[buffer.index].address();
     }
     if (buffer.kind != BufferKind::input) continue;
     const Tensor& input = inputs[buffer.index];
     check_fits("input", buffer.index, input, impl_->input_info(buffer.index));
-    if (!input.is_contiguous()) dense.push_back(input.contiguous());
-    impl_->bases[i] = input.is_contiguous() ? input.raw() : dense.back().raw();
+    const bool keeps = !input.is_contiguous() || !program.device.is_host();
+    if (keeps) dense.push_back(input.contiguous());
+    impl_->bases[i] = keeps ? dense.back().address() : input.address();
   }
 }
 
@@ -433,7 +389,8 @@ bool Executable::go_on(const Receiver& receiver) {
       continue;
     }
     if (receiver)
-      receiver(static_cast<std::size_t>(steps[s].delivery), impl_->bytes_of(steps[s].inputs[0]));
+      receiver(static_cast<std::size_t>(steps[s].delivery),
+               impl_->host_bytes_of(steps[s].inputs[0]));
     return true;
   }
   impl_->dense.clear();
@@ -447,16 +404,17 @@ std::optional<NonFinite> Executable::find_non_finite(TensorList inputs) {
   FirstNonFinite first;
   for (const StateSlot& slot : impl_->program->states)
     first.look(state_memory(slot.input), slot.info.dtype, {NonFinite::Kind::state, slot.input});
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    first.look({inputs[i].contiguous().raw(), inputs[i].info().bytes()}, inputs[i].dtype(),
-               {NonFinite::Kind::input, i});
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor seen = inputs[i].to(at_home(inputs[i].info()).device).contiguous();
+    first.look({seen.raw(), seen.info().bytes()}, seen.dtype(), {NonFinite::Kind::input, i});
+  }
   make_fresh();
   const std::vector<Step>& steps = impl_->program->steps;
   for (std::size_t s = 0; s < steps.size() && !first.found_nan(); ++s) {
     if (steps[s].delivery >= 0) continue;
     impl_->run_step(steps[s], impl_->calls[s]);
     for (const Operand& output : steps[s].outputs)
-      first.look(impl_->bytes_of(output), output.dtype,
+      first.look(impl_->host_bytes_of(output), output.dtype,
                  {NonFinite::Kind::step, s, call_text(steps[s])});
   }
   return first.where();
@@ -464,6 +422,7 @@ std::optional<NonFinite> Executable::find_non_finite(TensorList inputs) {
 
 void Executable::refresh(std::size_t part) {
   impl_->find_moved_states();
+  impl_->lasting->bring();
   impl_->run_part(impl_->program->prologue.at(part));
 }
 
@@ -472,15 +431,24 @@ void Executable::set_fresh() { impl_->lasting->stale = false; }
 std::size_t Executable::refresh_parts() const { return impl_->program->prologue.size(); }
 
 void Executable::refresh() {
+  impl_->lasting->set_changed();
+  derive();
+}
+
+void Executable::derive() {
   for (std::size_t part = 0; part < refresh_parts(); ++part) refresh(part);
   set_fresh();
 }
 
-// After set_state: the first clone that runs derives for all, the others wait for it.
+// Before a run. After set_state the first clone that runs derives for all, the others wait for it.
 void Executable::make_fresh() {
-  if (!impl_->lasting->stale) return;
-  const std::lock_guard lock(impl_->lasting->refreshing);
-  if (impl_->lasting->stale) refresh();
+  detail::LastingMemory& lasting = *impl_->lasting;
+  lasting.bring();
+  if (lasting.stale) {
+    const std::lock_guard lock(lasting.refreshing);
+    if (lasting.stale) derive();
+  }
+  if (impl_->program->changes_states) lasting.set_computed();
 }
 
 std::vector<Executable::StepTime> Executable::profile(TensorList inputs, int runs) {
@@ -490,6 +458,7 @@ std::vector<Executable::StepTime> Executable::profile(TensorList inputs, int run
   bind(inputs, outputs, dense);
   make_fresh();
   const std::vector<Step>& steps = impl_->program->steps;
+  const Device& device = impl_->program->device;
   std::vector<StepTime> times;
   for (const Step& step : steps)
     times.push_back({step_text(*impl_->program, step), std::numeric_limits<double>::infinity()});
@@ -501,6 +470,7 @@ std::vector<Executable::StepTime> Executable::profile(TensorList inputs, int run
       }
       const Clock::time_point start = Clock::now();
       impl_->run_step(steps[s], impl_->calls[s]);
+      if (!device.is_host()) device.backend->synchronize();
       const std::chrono::duration<double> spent = Clock::now() - start;
       times[s].seconds = std::min(times[s].seconds, spent.count());
     }
@@ -509,38 +479,40 @@ std::vector<Executable::StepTime> Executable::profile(TensorList inputs, int run
 
 void Executable::set_state(std::size_t input, const Tensor& value) {
   pack(input, value, state_memory(input));
-  impl_->lasting->stale = true;
+  impl_->lasting->set_changed(impl_->state_of(input));
 }
 
-Tensor Executable::state(std::size_t input) const { return unpack(input, state_memory(input)); }
+Tensor Executable::state(std::size_t input) const {
+  return unpack(input, state_memory(input)).to(impl_->slot(input).info.device);
+}
 
 std::span<std::byte> Executable::state_memory(std::size_t input) const {
-  const StateSlot& slot = impl_->slot(input);
-  return {impl_->state_data(slot), slot.layout.bytes(slot.info)};
+  return impl_->lasting->home(impl_->state_of(input));
 }
 
 void Executable::set_state_memory(std::size_t input, std::span<std::byte> memory) {
-  const StateSlot& slot = impl_->slot(input);
-  check(memory.size() == slot.layout.bytes(slot.info), "a state's memory has another size");
-  const Buffer& buffer = impl_->program->buffers[static_cast<std::size_t>(slot.buffer)];
-  impl_->lasting->states[buffer.index] = {nullptr, memory.data()};
-  ++impl_->lasting->moves;
-  impl_->lasting->stale = true;
+  const std::size_t state = impl_->state_of(input);
+  check(memory.size() == impl_->lasting->home_bytes(state), "a state's memory has another size");
+  impl_->lasting->move_home(state, memory);
 }
 
 void Executable::pack(std::size_t input, const Tensor& value, std::span<std::byte> bytes) const {
   const StateSlot& slot = impl_->slot(input);
-  check_fits("state", input, value, slot.info);
-  check(bytes.size() == slot.layout.bytes(slot.info), "packed bytes have another size");
-  const Tensor dense = value.contiguous();
-  reorder_bytes(slot.info, dense.raw(), {}, bytes.data(), slot.layout);
+  const TensorInfo info = at_home(slot.info);
+  const bool here = slot.info.device.is_host() || !value.defined() || value.is_symbolic();
+  const Tensor host = here ? value : value.to(info.device);
+  check_fits("state", input, host, info);
+  check(bytes.size() == slot.layout.bytes(info), "packed bytes have another size");
+  const Tensor dense = host.contiguous();
+  reorder_bytes(info, dense.raw(), {}, bytes.data(), slot.layout);
 }
 
 Tensor Executable::unpack(std::size_t input, std::span<const std::byte> bytes) const {
   const StateSlot& slot = impl_->slot(input);
-  check(bytes.size() == slot.layout.bytes(slot.info), "packed bytes have another size");
-  Tensor result = Tensor::empty(slot.info.shape, slot.info.dtype, slot.info.device);
-  reorder_bytes(slot.info, const_cast<std::byte*>(bytes.data()), slot.layout, result.raw(), {});
+  const TensorInfo info = at_home(slot.info);
+  check(bytes.size() == slot.layout.bytes(info), "packed bytes have another size");
+  Tensor result = Tensor::empty(info.shape, info.dtype, info.device);
+  reorder_bytes(info, const_cast<std::byte*>(bytes.data()), slot.layout, result.raw(), {});
   return result;
 }
 
@@ -555,60 +527,8 @@ std::vector<std::size_t> Executable::delivery_order() const {
 
 std::size_t Executable::arena_bytes() const { return impl_->program->arena_bytes; }
 
-std::size_t Executable::state_bytes() const {
-  std::size_t bytes = 0;
-  for (const auto& state : impl_->lasting->states) bytes += state.own ? state.own->bytes() : 0;
-  for (const auto& derived : impl_->lasting->derived) bytes += derived->bytes();
-  return bytes;
-}
+std::size_t Executable::state_bytes() const { return impl_->lasting->bytes(); }
 
 std::string Executable::str() const { return impl_->program->str(); }
-
-CompiledFunction::CompiledFunction(TensorFunction function, CompileOptions options)
-    : function_(std::move(function)), options_(std::move(options)) {
-  if (!options_.states.empty() || !options_.carries.empty())
-    throw InvalidArgument("compile: a function has no states; compile its graph to an Executable");
-}
-
-// Random draws inside the function take their key from one more input, so that each call draws
-// anew.
-CompiledFunction::Entry CompiledFunction::make_entry(Infos infos) const {
-  Infos with_key = infos;
-  with_key.push_back({{3}, DType::int64, infos.empty() ? Device() : infos[0].device});
-  const Graph graph = trace(
-      [&](const std::vector<Tensor>& all) {
-        const RandomScope draws(all.back());
-        return function_({all.begin(), all.end() - 1});
-      },
-      with_key);
-  const bool random =
-      count_uses(graph)[static_cast<std::size_t>(graph.inputs().back().node)][0] > 0;
-  return {std::move(infos), autograd::is_training(), random, Executable::compile(graph, options_)};
-}
-
-CompiledFunction::Entry& CompiledFunction::entry_for(std::span<const Tensor> inputs) {
-  Infos infos;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].defined()) throw InvalidArgument("compile: input {} is undefined", i);
-    infos.push_back(inputs[i].info());
-  }
-  for (Entry& entry : entries_)
-    if (entry.infos == infos && entry.training == autograd::is_training()) return entry;
-  entries_.push_back(make_entry(std::move(infos)));
-  return entries_.back();
-}
-
-std::vector<Tensor> CompiledFunction::operator()(TensorList inputs) {
-  if (is_watched(inputs)) return function_({inputs.begin(), inputs.end()});
-  Entry& entry = entry_for(inputs);
-  std::vector<Tensor> all(inputs.begin(), inputs.end());
-  const Device device = inputs.empty() ? Device() : inputs[0].device();
-  all.push_back((entry.random ? key_for_call() : no_key_).to(device));
-  return entry.executable.run(all);
-}
-
-CompiledFunction compile(TensorFunction function, CompileOptions options) {
-  return CompiledFunction(std::move(function), std::move(options));
-}
 
 }  // namespace lockstep

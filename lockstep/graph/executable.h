@@ -57,6 +57,9 @@ struct NonFinite {
 // thread its own arena over the same plan and the same states, and is refused when runs change
 // them. What depends on states alone (weights in a second layout) is computed once for all clones
 // and runs, in refresh().
+//
+// Inputs, outputs and constants are on one device, and so are arena and states; the steps go
+// through that device's queue. On the host's devices they are done when a call returns.
 class Executable {
  public:
   // Throws what kernel choice throws.
@@ -70,8 +73,8 @@ class Executable {
   std::vector<Tensor> run(TensorList inputs);
   // Writes into dense tensors the caller has; with dense inputs, nothing is allocated.
   void run_into(TensorList inputs, TensorList outputs);
-  // Gets delivery number `index` of the options: bytes that are valid during the call. It may write
-  // to the memory of the state that the delivery is like.
+  // Gets delivery number `index` of the options: bytes on the host that are valid during the call.
+  // It may write to the memory of the state that the delivery is like.
   using Receiver = std::function<void(std::size_t index, std::span<const std::byte> bytes)>;
   void run_into(TensorList inputs, TensorList outputs, const Receiver& receiver);
   // The same in parts: begin, then go_on until it returns false. Each part ends with a delivery, so
@@ -93,8 +96,8 @@ class Executable {
   // `input` counts all inputs of the graph. Throws InvalidArgument when it is not a state.
   void set_state(std::size_t input, const Tensor& value);
   Tensor state(std::size_t input) const;
-  // The state's own bytes, in the layout that the kernels like and pack() and unpack() convert. Who
-  // writes there calls refresh() before the next run of this executable or a clone.
+  // The state's own bytes on the host, in the layout that the kernels like and pack() and unpack()
+  // convert. Who writes there calls refresh() before the next run of this executable or a clone.
   std::span<std::byte> state_memory(std::size_t input) const;
   // From now on the state is in the caller's memory, for this executable and its clones: as many
   // bytes, as state_memory() has them. It outlives them, or is replaced.
@@ -120,6 +123,7 @@ class Executable {
   struct Impl;
   explicit Executable(std::unique_ptr<Impl> impl);
   void make_fresh();
+  void derive();
   void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
             std::vector<Tensor>& dense);
   std::unique_ptr<Impl> impl_;

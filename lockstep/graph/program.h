@@ -50,6 +50,7 @@ struct Step {
   std::int32_t scratch = -1;  // a buffer
   bool may_overwrite_input = false;
   std::int32_t delivery = -1;  // hands its input to the receiver; no kernel
+  bool copies = false;         // a strided window to a dense one, and nothing else
 };
 
 // An input that is kept between runs. When an output of the graph is carried back into it, the run
@@ -63,6 +64,7 @@ struct StateSlot {
 
 // A graph made ready to run: kernels chosen, layouts settled, memory planned.
 struct Program {
+  Device device;  // of its memory and its kernels
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
   std::vector<std::vector<Step>> prologue;  // parts that no other part depends on: make `derived`
@@ -75,5 +77,10 @@ struct Program {
 
   std::string str() const;
 };
+
+// "conv {stride=[1, 1]}"
+std::string call_text(const Step& step);
+// The whole line, with kernel and operands.
+std::string step_text(const Program& program, const Step& step);
 
 }  // namespace lockstep

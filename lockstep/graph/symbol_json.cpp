@@ -42,6 +42,11 @@ Json number_to_json(double value) {
 struct ValueToJson {
   Json operator()(double v) const { return number_to_json(v); }
   Json operator()(DType v) const { return std::string(name_of(v)); }
+  Json operator()(const Device& v) const {
+    if (v.is_host()) return v.index;
+    throw InvalidArgument(
+        "symbol: {} has no name outside this process, so the graph cannot be saved", v.str());
+  }
   template <class T>
   Json operator()(const T& v) const {
     return v;

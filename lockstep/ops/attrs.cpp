@@ -60,13 +60,15 @@ std::string Attrs::str() const {
 }
 
 std::string to_string(const AttrValue& value) {
-  return std::visit(Overloaded{[](bool v) { return std::string(v ? "true" : "false"); },
-                               [](std::int64_t v) { return std::to_string(v); },
-                               [](double v) { return fmt::format("{}", v); },
-                               [](const std::string& v) { return "'" + v + "'"; },
-                               [](const Ints& v) { return join(v); },
-                               [](DType v) { return std::string(name_of(v)); }},
-                    value);
+  return std::visit(
+      Overloaded{[](bool v) { return std::string(v ? "true" : "false"); },
+                 [](std::int64_t v) { return std::to_string(v); },
+                 [](double v) { return fmt::format("{}", v); },
+                 [](const std::string& v) { return "'" + v + "'"; },
+                 [](const Ints& v) { return join(v); },
+                 [](DType v) { return std::string(name_of(v)); },
+                 [](const Device& v) { return v.is_host() ? std::to_string(v.index) : v.str(); }},
+      value);
 }
 
 std::string_view type_name(const AttrValue& value) {
@@ -147,6 +149,16 @@ void convert_field(std::string_view op, const AttrField& field, DType& target) {
     target = detail::named(op, [&] { return dtype_from_name(*s); });
   else
     fail_type(op, field, "a dtype");
+}
+
+void convert_field(std::string_view op, const AttrField& field, Device& target) {
+  if (const auto* device = std::get_if<Device>(&field.value)) {
+    target = *device;
+    return;
+  }
+  int index = 0;
+  convert_field(op, field, index);
+  target = {DeviceKind::cpu, index};
 }
 
 void fail_unknown_field(std::string_view op, std::string_view field,

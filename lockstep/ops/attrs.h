@@ -10,12 +10,13 @@
 #include <variant>
 #include <vector>
 
+#include "lockstep/tensor/device.h"
 #include "lockstep/tensor/dtype.h"
 
 namespace lockstep {
 
 using Ints = std::vector<std::int64_t>;
-using AttrValue = std::variant<bool, std::int64_t, double, std::string, Ints, DType>;
+using AttrValue = std::variant<bool, std::int64_t, double, std::string, Ints, DType, Device>;
 
 struct AttrField {
   std::string name;
@@ -103,6 +104,8 @@ void convert_field(std::string_view op, const AttrField& field, double& target);
 void convert_field(std::string_view op, const AttrField& field, std::string& target);
 void convert_field(std::string_view op, const AttrField& field, Ints& target);
 void convert_field(std::string_view op, const AttrField& field, DType& target);
+// An integer is the index of a cpu. Other devices have no name outside their process.
+void convert_field(std::string_view op, const AttrField& field, Device& target);
 [[noreturn]] void fail_unknown_field(std::string_view op, std::string_view field,
                                      const std::vector<std::string>& known);
 

@@ -26,11 +26,13 @@ void check_fits(const char* op, double value, DType dtype) {
   });
 }
 
+Device checked(const Device& device) { return device.is_host() ? cpu(device.index) : device; }
+
 Infos infer_full(const InferArgs& args) {
   const auto& attrs = args.attrs.as<FullAttrs>();
   const Shape shape = detail::checked_shape(args.op, Shape(attrs.shape));
   check_fits(args.op, attrs.value, attrs.dtype);
-  return {{shape, attrs.dtype, cpu(attrs.device)}};
+  return {{shape, attrs.dtype, checked(attrs.device)}};
 }
 
 Infos infer_arange(const InferArgs& args) {
@@ -43,7 +45,7 @@ Infos infer_arange(const InferArgs& args) {
     check_fits(args.op, attrs.start, attrs.dtype);
     check_fits(args.op, attrs.start + (count - 1.0) * attrs.step, attrs.dtype);
   }
-  return {{{static_cast<std::int64_t>(std::max(0.0, count))}, attrs.dtype, cpu(attrs.device)}};
+  return {{{static_cast<std::int64_t>(std::max(0.0, count))}, attrs.dtype, checked(attrs.device)}};
 }
 
 Infos infer_linspace(const InferArgs& args) {
@@ -54,14 +56,15 @@ Infos infer_linspace(const InferArgs& args) {
     check_fits(args.op, attrs.start, attrs.dtype);
     check_fits(args.op, attrs.stop, attrs.dtype);
   }
-  return {{{attrs.count}, attrs.dtype, cpu(attrs.device)}};
+  return {{{attrs.count}, attrs.dtype, checked(attrs.device)}};
 }
 
 Infos infer_eye(const InferArgs& args) {
   const auto& attrs = args.attrs.as<EyeAttrs>();
   if (attrs.rows < 0) throw InvalidArgument("eye: rows is {}, expected 0 or more", attrs.rows);
   const std::int64_t columns = attrs.columns < 0 ? attrs.rows : attrs.columns;
-  return {{detail::checked_shape(args.op, {attrs.rows, columns}), attrs.dtype, cpu(attrs.device)}};
+  return {
+      {detail::checked_shape(args.op, {attrs.rows, columns}), attrs.dtype, checked(attrs.device)}};
 }
 
 constexpr ArgumentDoc kCreated[] = {{"y", "the new tensor"}};
@@ -117,7 +120,7 @@ const OpDef& eye_op() {
 }  // namespace
 
 Tensor full(const Shape& shape, double value, DType dtype, Device device) {
-  return apply_one(full_op(), {}, Attrs::of(FullAttrs{shape.vector(), value, dtype, device.index}));
+  return apply_one(full_op(), {}, Attrs::of(FullAttrs{shape.vector(), value, dtype, device}));
 }
 
 Tensor zeros(const Shape& shape, DType dtype, Device device) {
@@ -139,17 +142,16 @@ Tensor ones_like(const Tensor& x) {
 }
 
 Tensor arange(double start, double stop, double step, DType dtype, Device device) {
-  return apply_one(arange_op(), {}, Attrs::of(ArangeAttrs{start, stop, step, dtype, device.index}));
+  return apply_one(arange_op(), {}, Attrs::of(ArangeAttrs{start, stop, step, dtype, device}));
 }
 
 Tensor linspace(double start, double stop, std::int64_t count, DType dtype, Device device) {
-  return apply_one(linspace_op(), {},
-                   Attrs::of(LinspaceAttrs{start, stop, count, dtype, device.index}));
+  return apply_one(linspace_op(), {}, Attrs::of(LinspaceAttrs{start, stop, count, dtype, device}));
 }
 
 Tensor eye(std::int64_t rows, std::int64_t columns, std::int64_t diagonal, DType dtype,
            Device device) {
-  return apply_one(eye_op(), {}, Attrs::of(EyeAttrs{rows, columns, diagonal, dtype, device.index}));
+  return apply_one(eye_op(), {}, Attrs::of(EyeAttrs{rows, columns, diagonal, dtype, device}));
 }
 
 namespace families {

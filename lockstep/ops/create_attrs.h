@@ -10,13 +10,13 @@ struct FullAttrs {
   Ints shape;
   double value = 0.0;
   DType dtype = DType::float32;
-  int device = 0;
+  Device device = {};
   template <class F>
   void visit(F&& f) {
     f("shape", shape, "the result's sizes");
     f("value", value, "what every element is");
     f("dtype", dtype, "the result's dtype");
-    f("device", device, "the number of the device that holds the result");
+    f("device", device, "the device that holds the result");
   }
 };
 
@@ -25,14 +25,14 @@ struct ArangeAttrs {
   double stop = 0.0;
   double step = 1.0;
   DType dtype = DType::float32;
-  int device = 0;
+  Device device = {};
   template <class F>
   void visit(F&& f) {
     f("start", start, "the first element");
     f("stop", stop, "elements end before this");
     f("step", step, "the distance of two neighbours; negative: downwards");
     f("dtype", dtype, "the result's dtype");
-    f("device", device, "the number of the device that holds the result");
+    f("device", device, "the device that holds the result");
   }
 };
 
@@ -41,14 +41,14 @@ struct LinspaceAttrs {
   double stop = 1.0;
   std::int64_t count = 0;
   DType dtype = DType::float32;
-  int device = 0;
+  Device device = {};
   template <class F>
   void visit(F&& f) {
     f("start", start, "the first element");
     f("stop", stop, "the last element");
     f("count", count, "how many elements there are");
     f("dtype", dtype, "the result's dtype");
-    f("device", device, "the number of the device that holds the result");
+    f("device", device, "the device that holds the result");
   }
 };
 
@@ -57,14 +57,14 @@ struct EyeAttrs {
   std::int64_t columns = -1;
   std::int64_t diagonal = 0;
   DType dtype = DType::float32;
-  int device = 0;
+  Device device = {};
   template <class F>
   void visit(F&& f) {
     f("rows", rows, "how many rows there are");
     f("columns", columns, "how many columns there are; -1: as many as rows");
     f("diagonal", diagonal, "which diagonal: 0 the main one, positive above it");
     f("dtype", dtype, "the result's dtype");
-    f("device", device, "the number of the device that holds the result");
+    f("device", device, "the device that holds the result");
   }
 };
 

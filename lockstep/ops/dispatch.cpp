@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/short_list.h"
 #include "lockstep/ops/instruction_set.h"
+#include "lockstep/ops/launch.h"
 #include "lockstep/ops/messages.h"
 #include "lockstep/ops/widen.h"
 #include "lockstep/tensor/sizes.h"
@@ -21,7 +22,7 @@ using ViewList = ShortList<TensorView, 4>;
 using InfoList = ShortList<TensorInfo, 4>;
 
 void add_view(ViewList& views, const Tensor& tensor) {
-  views.emplace_back(tensor.raw(), tensor.shape(), tensor.strides(), tensor.dtype());
+  views.emplace_back(tensor.address(), tensor.shape(), tensor.strides(), tensor.dtype());
 }
 
 // Prepared kernels of recent eager calls, so that a loop does not prepare the same one again.
@@ -106,18 +107,38 @@ void run_prepared(const PreparedKernel& kernel, std::span<const Tensor> inputs,
   std::vector<std::byte*> out;
   for (const Tensor& input : inputs) {
     dense.push_back(input.contiguous());
-    in.push_back(dense.back().raw());
+    in.push_back(dense.back().address());
   }
-  for (const Tensor& output : outputs) out.push_back(output.raw());
+  for (const Tensor& output : outputs) out.push_back(output.address());
   std::shared_ptr<Storage> scratch;
   if (kernel.scratch_bytes > 0) scratch = Storage::allocate(kernel.scratch_bytes, device);
   kernel.run({in, out, scratch ? scratch->data() : nullptr});
 }
 
+// The same call in the turn of the device's queue. What it works on may be freed before that.
+void run_late(const ChosenKernel& chosen, std::span<const Tensor> inputs,
+              std::span<const Tensor> outputs, const Attrs& attrs) {
+  const Device device = outputs[0].device();
+  KernelLaunch call{chosen.candidate, chosen.prepared, attrs, {}, inputs.size()};
+  const auto add = [&](const Tensor& x) {
+    call.operands.push_back({x.address(), x.shape(), x.strides(), x.dtype()});
+  };
+  const bool strided = !chosen.prepared && chosen.candidate->strided_inputs;
+  std::vector<Tensor> dense;  // until the launch is in the queue nobody else gets their memory
+  for (const Tensor& input : inputs) add(strided ? input : dense.emplace_back(input.contiguous()));
+  for (const Tensor& output : outputs) add(output);
+  std::shared_ptr<Storage> scratch;
+  if (chosen.prepared && chosen.prepared->scratch_bytes > 0) {
+    scratch = Storage::allocate(chosen.prepared->scratch_bytes, device);
+    call.scratch = scratch->data();
+  }
+  launch(device, std::move(call));
+}
+
 // An op with nothing but direct kernels needs no preparing: the first that takes the dtype.
-const KernelCandidate* find_direct(const OpDef& op, DType dtype) {
+const KernelCandidate* find_direct(std::span<const KernelCandidate> kernels, DType dtype) {
   const KernelCandidate* found = nullptr;
-  for (const KernelCandidate& candidate : op.cpu) {
+  for (const KernelCandidate& candidate : kernels) {
     if (candidate.direct == nullptr) return nullptr;
     if (found == nullptr && candidate.dtypes.has(dtype)) found = &candidate;
   }
@@ -158,8 +179,11 @@ class EagerCall {
   }
 
   void compute(std::span<const Tensor> outputs) const {
+    const Device& device = output_infos_[0].device;
+    if (!device.is_host()) [[unlikely]]
+      return run_late(choose(), inputs_, outputs, attrs_);
     const DType dtype = deciding_dtype(infos_.span(), output_infos_);
-    if (const KernelCandidate* direct = find_direct(op_, dtype))
+    if (const KernelCandidate* direct = find_direct(op_.kernels(DeviceKind::cpu), dtype))
       run_direct(*direct, inputs_, outputs, attrs_);
     else
       run_chosen(outputs);
@@ -174,11 +198,14 @@ class EagerCall {
   }
 
  private:
-  void run_chosen(std::span<const Tensor> outputs) const {
+  ChosenKernel choose() const {
     thread_local KernelCache cache;
     const std::vector<Layout> plain(inputs_.size());
-    const KernelRequest request{op_, attrs_, infos_.span(), output_infos_, plain};
-    const ChosenKernel chosen = cache.find_or_choose(request);
+    return cache.find_or_choose({op_, attrs_, infos_.span(), output_infos_, plain});
+  }
+
+  void run_chosen(std::span<const Tensor> outputs) const {
+    const ChosenKernel chosen = choose();
     if (chosen.prepared)
       run_prepared(*chosen.prepared, inputs_, outputs, outputs[0].device());
     else
@@ -272,11 +299,19 @@ Infos infer(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& at
   return outputs;
 }
 
+std::span<const KernelCandidate> kernels_for(const KernelRequest& request) {
+  return request.op.kernels(kernel_kind(request.outputs[0].device));
+}
+
 ChosenKernel choose_kernel(const KernelRequest& request) {
   settle_instruction_set();
   const DType dtype = deciding_dtype(request.inputs, request.outputs);
+  const std::span<const KernelCandidate> kernels = kernels_for(request);
+  if (kernels.empty())
+    throw Unsupported("{}: there is no kernel for {}", request.op.name,
+                      request.outputs[0].device.str());
   std::string reasons;
-  for (const KernelCandidate& candidate : request.op.cpu) {
+  for (const KernelCandidate& candidate : kernels) {
     std::string declined;
     if (!candidate.dtypes.has(dtype)) {
       declined = fmt::format("does not take {}", name_of(dtype));

@@ -55,6 +55,9 @@ void check_input_count(const OpDef& op, std::size_t count);
 // Inference with all checks on number of inputs and devices.
 Infos infer(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& attrs);
 
+// The op's kernels for the device of the request's outputs.
+std::span<const KernelCandidate> kernels_for(const KernelRequest& request);
+
 // The first candidate that takes the request. Throws Unsupported with each one's reason.
 struct ChosenKernel {
   const KernelCandidate* candidate = nullptr;

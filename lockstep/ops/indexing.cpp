@@ -60,7 +60,7 @@ std::vector<Index> with_every_axis(const Shape& shape, const std::vector<Index>&
 
 // One int64 tensor for each axis of the mask: where it is true, row major.
 std::vector<Tensor> nonzero(const Tensor& mask) {
-  const std::vector<std::uint8_t> flags = mask.to_vector<std::uint8_t>();
+  const std::vector<std::uint8_t> flags = mask.to(cpu()).to_vector<std::uint8_t>();
   std::vector<std::vector<std::int64_t>> found(static_cast<std::size_t>(mask.rank()));
   Shape at = Shape::filled(mask.rank(), 0);
   for (std::uint8_t flag : flags) {
@@ -272,7 +272,19 @@ class Offsets {
   Strides strides_;
 };
 
+void assign_indexed(const Resolved& resolved, const Tensor& value);
+
+// Through a copy of the window, on the host.
+void assign_by_host(const Resolved& resolved, const Tensor& value) {
+  Resolved host = resolved;
+  host.window = resolved.window.to(cpu());
+  for (Tensor& indices : host.indices) indices = indices.to(cpu());
+  assign_indexed(host, value.to(cpu()));
+  resolved.window.assign(host.window);
+}
+
 void assign_indexed(const Resolved& resolved, const Tensor& value) {
+  if (!resolved.window.device().is_host()) return assign_by_host(resolved, value);
   const Tensor places = ravel_index(resolved.indices, resolved.dims());
   const Tensor target = transpose(resolved.window, indexed_axes_first(resolved));
   const int count = static_cast<int>(resolved.axes.size());

@@ -76,6 +76,10 @@ struct OpDef {
   std::span<const KernelCandidate> cpu = {};
 
   bool differentiable() const { return gradient != nullptr || decompose != nullptr; }
+  // In order of preference; none where the op does not run on that kind of device.
+  std::span<const KernelCandidate> kernels(DeviceKind kind) const {
+    return kind == DeviceKind::cpu ? cpu : std::span<const KernelCandidate>();
+  }
 };
 
 // The op's attributes, these fields in place of their defaults. Throws InvalidArgument that begins

@@ -17,8 +17,8 @@ Infos widen(std::span<const TensorInfo> infos) {
   return wide;
 }
 
-bool has_float32_kernel(const OpDef& op) {
-  for (const KernelCandidate& candidate : op.cpu)
+bool has_float32_kernel(const KernelRequest& request) {
+  for (const KernelCandidate& candidate : kernels_for(request))
     if (candidate.dtypes.has(DType::float32)) return true;
   return false;
 }
@@ -98,7 +98,7 @@ class WidenedKernel final : public PreparedKernel {
 }  // namespace
 
 std::unique_ptr<PreparedKernel> prepare_in_float32(const KernelRequest& request) {
-  if (!has_float32_kernel(request.op)) return nullptr;
+  if (!has_float32_kernel(request)) return nullptr;
   Infos inputs = widen(request.inputs);
   Infos outputs = widen(request.outputs);
   const std::vector<Layout> plain(inputs.size());

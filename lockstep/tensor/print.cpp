@@ -222,6 +222,7 @@ class Printer {
 std::string contents(const Tensor& tensor) {
   if (tensor.is_symbolic()) return "(a graph value)";
   if (tensor.numel() == 0) return "[]";
+  if (!tensor.device().is_host()) return contents(tensor.to(cpu()));
   return tensor.rank() == 0 ? scalar_word(tensor) : Printer(tensor).str();
 }
 

@@ -6,19 +6,11 @@
 #include <memory>
 
 #include "lockstep/tensor/device.h"
+#include "lockstep/tensor/memory_pool.h"
 
 namespace lockstep {
 
 inline constexpr std::size_t kAlignment = 64;
-
-// What a device's pool has given out. `system_allocations` counts requests that went past the pool.
-struct MemoryStats {
-  std::int64_t live_bytes = 0;
-  std::int64_t peak_bytes = 0;
-  std::int64_t allocations = 0;
-  std::int64_t system_allocations = 0;
-  std::int64_t pooled_bytes = 0;
-};
 
 MemoryStats memory_stats(Device device = {});
 // Sets the peak to what is live now.
@@ -26,7 +18,7 @@ void reset_peak_memory(Device device = {});
 // Gives the pool's unused blocks back to the system.
 void release_unused_memory(Device device = {});
 
-// A pooled, 64-byte aligned block of bytes. Its contents start undefined.
+// A pooled, 64-byte aligned block of bytes of a device. Its contents start undefined.
 class Storage {
  public:
   // Throws OutOfMemory.
@@ -39,7 +31,9 @@ class Storage {
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
+  // An address of the device: the host may look there only where is_host() holds.
   std::byte* data() const { return data_; }
+  bool is_host() const { return device_.is_host(); }
   std::size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "lockstep/tensor/copy.h"
+#include "lockstep/tensor/backend.h"
 #include "lockstep/tensor/trace_value.h"
 
 namespace lockstep {
@@ -66,7 +66,16 @@ void check_defined(const Tensor& tensor) {
 }
 
 StridedPointer pointer_to(const Tensor& tensor) {
-  return {tensor.raw(), tensor.strides(), tensor.dtype()};
+  return {tensor.address(), tensor.strides(), tensor.dtype()};
+}
+
+std::span<std::byte> bytes_of(const Tensor& dense) { return {dense.raw(), dense.info().bytes()}; }
+
+Tensor read_back(const Tensor& source, const Device& host) {
+  const Tensor dense = source.contiguous();
+  const Tensor result = Tensor::empty(source.shape(), source.dtype(), host);
+  source.device().backend->copy_out(dense.address(), bytes_of(result)).wait();
+  return result;
 }
 
 }  // namespace
@@ -87,18 +96,18 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
 }
 
 Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
-  Tensor result = empty(shape, dtype, device);
+  Tensor result = empty(shape, dtype, device.is_host() ? device : Device());
   std::memset(result.raw(), 0, result.info().bytes());
-  return result;
+  return handed_to(device, std::move(result));
 }
 
 Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device) {
-  Tensor result = empty(shape, dtype, device);
+  Tensor result = empty(shape, dtype, device.is_host() ? device : Device());
   visit_dtype(dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     std::fill_n(result.data<T>(), result.numel(), convert_element<T>(value));
   });
-  return result;
+  return handed_to(device, std::move(result));
 }
 
 Tensor Tensor::scalar(double value, DType dtype, Device device) {
@@ -130,6 +139,15 @@ std::int64_t Tensor::shape(int axis) const {
 }
 
 std::byte* Tensor::raw() const {
+  std::byte* first = address();
+  if (!impl_->storage->is_host()) [[unlikely]]
+    throw InvalidArgument(
+        "tensor: {} is on {}, whose memory the host cannot read: copy it with to(cpu())",
+        info().str(), device().str());
+  return first;
+}
+
+std::byte* Tensor::address() const {
   check_defined(*this);
   if (impl_->storage == nullptr)
     throw InvalidArgument("tensor: {} stands for a graph value and has no data while tracing",
@@ -173,16 +191,34 @@ void Tensor::assign(const Tensor& source) const {
     throw InvalidArgument("assign: a value of shape {} does not fit into {}", source.shape().str(),
                           shape().str());
   if (must_copy_first(*this, source)) return assign(source.copy());
+  if (source.device().backend != device().backend) return assign(source.to(device()));
   StridedPointer from = pointer_to(source);
   from.strides = broadcast_strides(source.shape(), source.strides(), shape());
-  copy_strided(shape(), from, pointer_to(*this));
+  if (device().is_host())
+    copy_strided(shape(), from, pointer_to(*this));
+  else
+    device().backend->copy(shape(), from, pointer_to(*this));
 }
 
 Tensor Tensor::to(Device device) const {
   check_defined(*this);
   if (device == this->device()) return *this;
+  if (!is_symbolic() && !this->device().is_host())
+    return read_back(*this, device.is_host() ? device : Device()).to(device);
   Tensor result = empty(shape(), dtype(), device);
-  result.assign(*this);
+  if (device.is_host()) {
+    result.assign(*this);
+  } else {
+    const Tensor dense = contiguous();
+    device.backend->copy_in(bytes_of(dense), result.address()).wait();
+  }
+  return result;
+}
+
+Tensor Tensor::handed_to(const Device& device, Tensor host) {
+  if (device.is_host()) return host;
+  Tensor result = empty(host.shape(), host.dtype(), device);
+  device.backend->copy_in(bytes_of(host), result.address(), host.storage());
   return result;
 }
 

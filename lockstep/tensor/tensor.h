@@ -77,8 +77,11 @@ class Tensor {
   // No other handle and no other window can see this memory.
   bool is_sole_owner() const { return impl_.use_count() == 1 && self().storage.use_count() == 1; }
 
-  // First element. Throws InvalidArgument while tracing: there is no value yet.
+  // First element. Throws InvalidArgument while tracing, when there is no value yet, and where the
+  // host cannot look at the device's memory: copy it with to(cpu()).
   std::byte* raw() const;
+  // The same as an address of the device, for its kernels and its backend.
+  std::byte* address() const;
   // Throws InvalidArgument when T is not the dtype's type.
   template <class T>
   T* data() const;
@@ -95,7 +98,7 @@ class Tensor {
   // Writes `source` (broadcast, converted) into this tensor's memory, which may be the source's
   // too. Not recorded.
   void assign(const Tensor& source) const;
-  // The same contents on another logical device.
+  // The same contents on another device. They are there when it returns.
   Tensor to(Device device) const;
   // The same memory, without history.
   Tensor detach() const;
@@ -127,6 +130,8 @@ class Tensor {
   }
   [[noreturn]] static void fail_undefined();
   [[noreturn]] void fail_dtype(DType asked) const;
+  // For a host tensor that nobody else has: the device takes its contents when it comes to it.
+  static Tensor handed_to(const Device& device, Tensor host);
 
   std::shared_ptr<Impl> impl_;
 };
@@ -137,9 +142,9 @@ template <class T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape, Device device) {
   if (static_cast<std::int64_t>(values.size()) != shape.numel())
     throw InvalidArgument("tensor: {} values do not fill shape {}", values.size(), shape.str());
-  Tensor result = empty(shape, dtype_of<T>, device);
+  Tensor result = empty(shape, dtype_of<T>, device.is_host() ? device : Device());
   if (!values.empty()) std::memcpy(result.raw(), values.data(), values.size_bytes());
-  return result;
+  return handed_to(device, std::move(result));
 }
 
 template <>

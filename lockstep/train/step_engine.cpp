@@ -19,8 +19,9 @@ data::Fields fixed_fields(const std::vector<TensorInfo>& infos) {
   const RandomScope draws(random_key(0, 0, 0));
   data::Fields fields;
   for (const TensorInfo& info : infos)
-    fields.push_back(info.dtype == DType::float32 ? normal(info.shape)
-                                                  : Tensor::zeros(info.shape, info.dtype));
+    fields.push_back(
+        (info.dtype == DType::float32 ? normal(info.shape) : Tensor::zeros(info.shape, info.dtype))
+            .to(info.device));
   return fields;
 }
 
@@ -229,14 +230,15 @@ Probe StepEngine::probe() {
   const FlushSubnormals flush;
   Sha256 sum;
   std::vector<Tensor> inputs = fixed_fields(impl_->program.fields());
-  inputs.push_back(random_key(0, 0, 0));
+  inputs.push_back(random_key(0, 0, 0).to(inputs[0].device()));
   std::vector<Tensor>& outputs = impl_->plan->outputs(0);
   impl_->program.executable(0).run_into(
       inputs, outputs,
       [&](std::size_t, std::span<const std::byte> gradient) { sum.update(gradient); });
-  for (const Tensor& output : outputs)
-    sum.update(
-        std::as_bytes(std::span(output.data<float>(), static_cast<std::size_t>(output.numel()))));
+  for (const Tensor& output : outputs) {
+    const Tensor host = output.to(cpu());
+    sum.update({host.raw(), host.info().bytes()});
+  }
   return {params_sha256(), impl_->program.layouts_sha256(impl_->layout()), sum.hex()};
 }
 

@@ -45,7 +45,8 @@ void check_shares(std::int64_t shards, int threads, int workers);
 // happens whole or not at all: one that throws leaves the state of the step before.
 class StepEngine {
  public:
-  // `fields` are the infos of one shard's batch: the net's inputs, then the label. The net must be
+  // `fields` are the infos of one shard's batch: the net's inputs, then the label. The shards are
+  // computed on their device; batches, sums and weights stay on the host. The net must be
   // initialised; shapes not known yet are told by tracing.
   StepEngine(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimizer,
              const std::vector<TensorInfo>& fields, const EngineOptions& options);

@@ -16,8 +16,8 @@
 namespace lockstep::train {
 namespace {
 
-Tensor accuracy_of(const nn::Classes& classes) {
-  if (!classes.predicted.defined()) return Tensor::zeros({});
+Tensor accuracy_of(const nn::Classes& classes, const Device& device) {
+  if (!classes.predicted.defined()) return Tensor::zeros({}, DType::float32, device);
   return mean(cast(equal(classes.predicted, classes.expected), DType::float32));
 }
 
@@ -93,9 +93,16 @@ void add_inputs(StepGraph& step, Tracer& tracer, const std::vector<TensorInfo>& 
   for (std::size_t i = 0; i < fields.size(); ++i)
     inputs.push_back(
         tracer.input(fields[i], i + 1 == fields.size() ? "label" : "data" + std::to_string(i)));
-  inputs.push_back(tracer.input({{3}, DType::int64, {}}, "key"));
+  const Device device = fields[0].device;
+  inputs.push_back(tracer.input({{3}, DType::int64, device}, "key"));
   for (const StepGraph::Parameter& parameter : step.parameters)
-    inputs.push_back(tracer.input({parameter.shape, DType::float32, {}}, parameter.name));
+    inputs.push_back(tracer.input({parameter.shape, DType::float32, device}, parameter.name));
+}
+
+// What the net's parameters, which are there, can be asked with.
+std::vector<TensorInfo> on_host(std::vector<TensorInfo> infos) {
+  for (TensorInfo& info : infos) info.device = {};
+  return infos;
 }
 
 // The parameter's name without its last part, if gamma or beta are parameters.
@@ -136,7 +143,7 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   if (fields.size() < 2)
     throw InvalidArgument("train: a batch needs data and a label, got {} fields", fields.size());
   check_parameters(net.parameters());
-  net.complete_shapes({fields.begin(), fields.end() - 1});
+  net.complete_shapes(on_host({fields.begin(), fields.end() - 1}));
   StepGraph step;
   step.fields = fields.size();
   const std::vector<nn::NamedParameter> parameters = net.parameters();
@@ -164,7 +171,7 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   step.graph.add_output(tracer.value(mean_loss), "loss");
   const nn::Classes classes = loss.classes(outputs[0], label);
   step.has_accuracy = classes.predicted.defined();
-  step.graph.add_output(tracer.value(accuracy_of(classes)), "accuracy");
+  step.graph.add_output(tracer.value(accuracy_of(classes, mean_loss.device())), "accuracy");
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
     const Tensor update = traced.updated(parameters[i].parameter);
     if (parameters[i].parameter.wants_gradient()) step.trainable.push_back(i);

@@ -41,7 +41,7 @@ struct BatchNormSize {
 // Those of the step's graph, the one with the fewest values first.
 std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step);
 
-// Shapes that the net does not know yet are told by the fields.
+// Shapes that the net does not know yet are told by the fields; the step is on their device.
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
                      const std::vector<TensorInfo>& fields);
 

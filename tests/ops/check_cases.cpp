@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lockstep/graph/executable.h"
+#include "lockstep/ops/dispatch.h"
 
 namespace lockstep::testing {
 namespace {
@@ -57,6 +58,17 @@ const std::vector<CaseFamily>& case_families() {
       {"fused", fused_cases},
   };
   return families;
+}
+
+Tensors on_device(const Tensors& tensors, const Device& device) {
+  Tensors moved;
+  for (const Tensor& x : tensors) moved.push_back(x.defined() ? x.to(device) : x);
+  return moved;
+}
+
+Tensors apply_on(const Device& device, const OpDef& op, const Tensors& inputs, const Attrs& attrs) {
+  if (!inputs.empty() || device == Device()) return apply(op, on_device(inputs, device), attrs);
+  return apply(op, {}, with_attr(op, attrs, "device", device));
 }
 
 std::string describe(const OpCase& c) {

@@ -22,6 +22,11 @@ inline void PrintTo(const CaseFamily& family, std::ostream* out) { *out << famil
 
 using Tensors = std::vector<Tensor>;
 
+Tensors on_device(const Tensors& tensors, const Device& device);
+// The op on inputs that are moved there first; ops without inputs are told to make their results
+// there.
+Tensors apply_on(const Device& device, const OpDef& op, const Tensors& inputs, const Attrs& attrs);
+
 // "conv(float64[1, 2, 5], float64[3, 2, 3]; groups=1): depthwise"
 std::string describe(const OpCase& c);
 bool has_floating(const Tensors& tensors);

@@ -45,6 +45,20 @@ Operand flat(Operand operand) {
   return operand;
 }
 
+// Of all of a graph. The host's devices are one here.
+Device device_of(const Graph& graph) {
+  const auto placed = [](const Device& device) { return device.is_host() ? Device() : device; };
+  std::optional<Device> found;
+  for (const Node& node : graph.nodes())
+    for (const TensorInfo& info : node.outputs) {
+      if (found && !(placed(info.device) == *found))
+        throw InvalidArgument("compile: the graph is on {} and {}", found->str(),
+                              info.device.str());
+      found = placed(info.device);
+    }
+  return found.value_or(Device());
+}
+
 bool is_single(const Shape& operand, const Shape& whole) {
   return operand.numel() == 1 && whole.numel() != 1;
 }
@@ -62,7 +76,9 @@ class Lowering {
         options_(options),
         state_layouts_(state_layouts),
         uses_(count_uses(graph)),
-        forms_(graph.nodes().size()) {}
+        forms_(graph.nodes().size()) {
+    program_.device = device_of(graph);
+  }
 
   Program run() {
     place_inputs();
@@ -228,7 +244,7 @@ class Lowering {
         wish(input, layout);
         step.inputs.push_back(flat(form_in(input, layout)));
       }
-      infos.push_back({step.inputs.back().shape, step.inputs.back().dtype, {}});
+      infos.push_back({step.inputs.back().shape, step.inputs.back().dtype, program_.device});
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Operand output = new_operand(node.outputs[i], layout);
@@ -301,7 +317,10 @@ class Lowering {
       if (is_dense(form)) return form;
     const Operand source = form_that_is_plain(value);
     if (is_dense(source)) return source;
-    return add_form(value, source, {}, "copy", std::make_shared<GatherKernel>(source));
+    const Operand target =
+        add_form(value, source, {}, "copy", std::make_shared<GatherKernel>(source));
+    program_.steps.back().copies = true;
+    return target;
   }
 
   Operand convert(ValueId value, const Operand& source, const Layout& layout) {
@@ -469,6 +488,7 @@ class Lowering {
     step.label = "copy";
     step.inputs = {from};
     step.outputs = {{target, 0, info.shape, contiguous_strides(info.shape), info.dtype, layout}};
+    step.copies = true;
     finish(std::move(step), {nullptr, std::make_shared<GatherKernel>(from)});
   }
 

@@ -62,13 +62,13 @@ class Simplifier {
   // Single elements with equal bits are one constant.
   ValueId constant(const Tensor& value, const std::string& name) {
     if (value.numel() != 1) return rewriter_.target().add_constant(value, name);
-    const Tensor dense = value.contiguous();
+    const Tensor seen = value.to(cpu());
     const std::string key =
         value.info().str() +
-        std::string(reinterpret_cast<const char*>(dense.raw()), item_size(value.dtype()));
+        std::string(reinterpret_cast<const char*>(seen.raw()), item_size(value.dtype()));
     const auto known = scalars_.find(key);
     if (known != scalars_.end()) return known->second;
-    const ValueId id = rewriter_.target().add_constant(dense, name);
+    const ValueId id = rewriter_.target().add_constant(value.contiguous(), name);
     scalars_.emplace(key, id);
     return id;
   }
@@ -76,7 +76,7 @@ class Simplifier {
   bool is_number(ValueId value, double number) {
     const Node& node = rewriter_.target().node(value);
     if (!node.is_constant() || node.constant.numel() != 1) return false;
-    const double held = node.constant.item();
+    const double held = node.constant.to(cpu()).item();
     return held == number && std::signbit(held) == std::signbit(number);
   }
 

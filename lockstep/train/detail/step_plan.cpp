@@ -53,7 +53,7 @@ void StepPlan::make_outputs() {
   for (std::int64_t shard = range().lo; shard < range().hi; ++shard) {
     std::vector<Tensor> room;
     for (const TensorInfo& info : program_.first().output_infos())
-      room.push_back(Tensor::zeros(info.shape, info.dtype));
+      room.push_back(Tensor::zeros(info.shape, info.dtype, info.device));
     outputs_.push_back(std::move(room));
     keys_.push_back(random_key(options_.seed, 0, static_cast<std::uint32_t>(shard)));
   }
@@ -119,8 +119,10 @@ void StepPlan::run_shards(int thread, std::span<const data::Fields> shards) {
 }
 
 std::vector<Tensor> StepPlan::inputs(std::size_t own, std::span<const data::Fields> shards) const {
-  std::vector<Tensor> inputs(shards[own].begin(), shards[own].end());
-  inputs.push_back(keys_[own]);
+  const Device device = program_.fields()[0].device;
+  std::vector<Tensor> inputs;
+  for (const Tensor& field : shards[own]) inputs.push_back(field.to(device));
+  inputs.push_back(keys_[own].to(device));
   return inputs;
 }
 
@@ -171,7 +173,7 @@ void StepPlan::give_pieces() {
 
 bool StepPlan::losses_are_finite() const {
   return std::all_of(outputs_.begin(), outputs_.end(), [](const std::vector<Tensor>& of_shard) {
-    return std::isfinite(*of_shard[StepGraph::kLoss].data<float>());
+    return std::isfinite(*of_shard[StepGraph::kLoss].to(cpu()).data<float>());
   });
 }
 
@@ -188,7 +190,7 @@ void StepPlan::fill_rows() {
   float* row = rows_.data() + static_cast<std::size_t>(range().lo) * row_size_;
   for (const std::vector<Tensor>& of_shard : outputs_)
     for (const Tensor& output : of_shard)
-      row = std::copy_n(output.data<float>(), output.numel(), row);
+      row = std::copy_n(output.to(cpu()).data<float>(), output.numel(), row);
 }
 
 double StepPlan::mean_of(std::size_t column) const {

@@ -105,7 +105,7 @@ void StepProgram::refresh(ThreadTeam& team) {
 
 void StepProgram::store(nn::Block& net) const {
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    net.parameter(step_.parameters[i].name).set_data(first().state(input_of(i)));
+    net.parameter(step_.parameters[i].name).set_data(first().state(input_of(i)).to(cpu()));
 }
 
 void StepProgram::load(const nn::Block& net) {
@@ -116,7 +116,7 @@ void StepProgram::load(const nn::Block& net) {
 NamedTensors StepProgram::parameters() const {
   NamedTensors tensors;
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    tensors.emplace_back(step_.parameters[i].name, first().state(input_of(i)));
+    tensors.emplace_back(step_.parameters[i].name, first().state(input_of(i)).to(cpu()));
   return tensors;
 }
 

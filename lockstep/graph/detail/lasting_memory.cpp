@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/graph/detail/lasting_memory.h"
+
+#include <cstring>
+
+#include "lockstep/tensor/backend.h"
+
+namespace lockstep::detail {
+namespace {
+
+std::shared_ptr<Storage> zeros(std::size_t bytes, const Device& device) {
+  return Tensor::zeros({static_cast<std::int64_t>(bytes)}, DType::uint8, device).storage();
+}
+
+}  // namespace
+
+LastingMemory::LastingMemory(const Program& program)
+    : device_(program.device), waiting_(!device_.is_host()) {
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.kind == BufferKind::derived) derived_.push_back(zeros(buffer.bytes, device_));
+    if (buffer.kind != BufferKind::state) continue;
+    const std::shared_ptr<Storage> own = zeros(buffer.bytes, {});
+    states_.push_back({buffer.bytes, own, own->data(), nullptr});
+    if (!device_.is_host()) states_.back().image = Storage::allocate(buffer.bytes, device_);
+  }
+}
+
+std::byte* LastingMemory::state_address(std::size_t state) const {
+  const State& its = states_[state];
+  return its.image ? its.image->data() : its.home;
+}
+
+std::span<std::byte> LastingMemory::home(std::size_t state) {
+  State& its = states_[state];
+  const std::span<std::byte> bytes(its.home, its.bytes);
+  if (its.image_is_newer) device_.backend->copy_out(its.image->data(), bytes).wait();
+  its.image_is_newer = false;
+  return bytes;
+}
+
+void LastingMemory::move_home(std::size_t state, std::span<std::byte> memory) {
+  State& its = states_[state];
+  its.own = nullptr;
+  its.home = memory.data();
+  ++moves_;
+  set_changed(state);
+}
+
+void LastingMemory::set_changed(std::size_t state) {
+  stale = true;
+  states_[state].home_is_newer = true;
+  states_[state].image_is_newer = false;
+  waiting_ = !device_.is_host();
+}
+
+void LastingMemory::set_changed() {
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    if (!states_[i].image_is_newer) set_changed(i);
+}
+
+void LastingMemory::bring() {
+  if (!waiting_) return;
+  const std::lock_guard lock(bringing_);
+  if (!waiting_) return;
+  Event last;
+  for (State& its : states_) {
+    if (!its.home_is_newer) continue;
+    last = device_.backend->copy_in({its.home, its.bytes}, its.image->data());
+    its.home_is_newer = false;
+  }
+  last.wait();
+  waiting_ = false;
+}
+
+void LastingMemory::set_computed() {
+  if (device_.is_host()) return;
+  for (State& its : states_) its.image_is_newer = true;
+}
+
+std::size_t LastingMemory::bytes() const {
+  std::size_t bytes = 0;
+  for (const State& state : states_) {
+    bytes += state.own ? state.bytes : 0;
+    bytes += state.image ? state.bytes : 0;
+  }
+  for (const auto& derived : derived_) bytes += derived->bytes();
+  return bytes;
+}
+
+}  // namespace lockstep::detail
