@@ -20,6 +20,12 @@ DType common_dtype(std::span<const DType> dtypes) {
 
 DType floating_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::float32; }
 
+// Most calls: two tensors of one dtype, which are common already.
+bool are_common(const OpDef& op, std::span<const Tensor> inputs) {
+  return op.promotion == Promotion::common && inputs.size() == 2 && inputs[0].defined() &&
+         inputs[1].defined() && inputs[0].dtype() == inputs[1].dtype();
+}
+
 // Fills in the inputs' dtypes. False when there is nothing to cast, or an input is undefined, of
 // which dispatch complains.
 bool needs_casts(const OpDef& op, std::span<const Tensor> inputs, DTypes& dtypes) {
@@ -98,6 +104,7 @@ std::vector<Tensor> apply_promoted(const OpDef& op, std::span<const Tensor> inpu
 Tensor apply_one_promoted(const OpDef& op, std::initializer_list<Tensor> inputs,
                           const Attrs& attrs) {
   const std::span<const Tensor> given(inputs.begin(), inputs.size());
+  if (are_common(op, given)) return apply_one(op, inputs, attrs);
   DTypes dtypes(given.size());
   if (!needs_casts(op, given, dtypes)) return apply_one(op, inputs, attrs);
   return apply_with_casts(op, given, dtypes.span(), attrs)[0];
