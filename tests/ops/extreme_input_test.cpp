@@ -29,6 +29,7 @@ struct Extremes {
   std::vector<AttrValue> operator()(double) const {
     return std::vector<AttrValue>(std::begin(kNumbers), std::end(kNumbers));
   }
+  std::vector<AttrValue> operator()(const Device&) const { return (*this)(std::int64_t{0}); }
   std::vector<AttrValue> operator()(bool v) const { return {!v}; }
   std::vector<AttrValue> operator()(const std::string&) const { return {std::string("?")}; }
   std::vector<AttrValue> operator()(DType) const {
