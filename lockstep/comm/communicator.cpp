@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <mutex>
+#include <set>
 
 #include "lockstep/comm/algorithms/central.h"
 #include "lockstep/comm/algorithms/hierarchical.h"
@@ -11,7 +13,6 @@
 #include "lockstep/comm/algorithms/ring.h"
 #include "lockstep/comm/algorithms/tree.h"
 #include "lockstep/comm/call_queue.h"
-#include "lockstep/comm/sub_transport.h"
 
 namespace lockstep::comm {
 namespace {
@@ -62,21 +63,31 @@ void check_bytes(const char* operation, const char* what, std::size_t got, std::
 
 }  // namespace
 
+// The groups that a communicator was split into, and that live.
+struct Groups {
+  std::mutex mutex;
+  std::set<Communicator*> open;
+};
+
 struct Communicator::Impl {
+  explicit Impl(std::unique_ptr<Transport> given) : transport(std::move(given)) {}
+
   std::unique_ptr<Transport> transport;
-  std::shared_ptr<CallQueue> queue;
   std::vector<std::vector<int>> topology = find_topology(*transport);
   std::vector<ShardRange> one_each = rank_ranges(transport->size());
   std::vector<std::vector<std::byte>> memory = {};  // allocated here, and seen by no other rank
   std::span<std::byte> common = {};
-  std::exception_ptr broken = nullptr;  // the first error; touched by the running call only
+  std::shared_ptr<Groups> groups = std::make_shared<Groups>();
+  std::shared_ptr<Groups> siblings = nullptr;  // with this one among them
+  std::exception_ptr broken = nullptr;         // the first error; touched by the running call only
+  CallQueue queue = {};  // the last, so that what it runs to its end finds the rest
 
   std::size_t size() const { return static_cast<std::size_t>(transport->size()); }
 
   // Runs the body in its turn. An error between ranks breaks the communicator, and peers are told.
   template <class F>
   void run(const char* operation, const CallOptions& options, const F& body) {
-    queue->run([&] {
+    queue.run([&] {
       if (broken) std::rethrow_exception(broken);
       const Call call{*transport, Clock::now() + options.timeout, operation};
       try {
@@ -124,9 +135,13 @@ struct Communicator::Impl {
 };
 
 Communicator::Communicator(std::unique_ptr<Transport> transport)
-    : impl_(std::make_unique<Impl>(Impl{std::move(transport), std::make_shared<CallQueue>()})) {}
+    : impl_(std::make_unique<Impl>(std::move(transport))) {}
 
-Communicator::~Communicator() = default;
+Communicator::~Communicator() {
+  if (!impl_->siblings) return;
+  const std::lock_guard lock(impl_->siblings->mutex);
+  impl_->siblings->open.erase(this);
+}
 
 int Communicator::rank() const { return impl_->transport->rank(); }
 int Communicator::size() const { return impl_->transport->size(); }
@@ -316,7 +331,7 @@ std::span<std::byte> Communicator::common_memory(std::size_t bytes, const CallOp
 
 WorkPtr Communicator::start(std::function<void(Communicator&)> call) {
   return std::make_unique<StartedCall>(
-      impl_->queue->start([this, call = std::move(call)] { call(*this); }));
+      impl_->queue.start([this, call = std::move(call)] { call(*this); }));
 }
 
 std::unique_ptr<Communicator> Communicator::split(const std::vector<int>& ranks,
@@ -330,17 +345,18 @@ std::unique_ptr<Communicator> Communicator::split(const std::vector<int>& ranks,
   if (!std::binary_search(sorted.begin(), sorted.end(), rank())) return nullptr;
   std::unique_ptr<Communicator> group;
   impl_->run("split", options, [&](const Call& call) {
-    if (auto own = impl_->transport->subgroup(ranks, call.deadline)) {
-      group = std::make_unique<Communicator>(std::move(own));
-      return;
-    }
-    // Its calls and ours share the streams, so they take turns.
-    group = std::make_unique<Communicator>(std::make_unique<SubTransport>(call.transport, ranks));
-    group->impl_->queue = impl_->queue;
+    group = std::make_unique<Communicator>(call.transport.subgroup(ranks, call.deadline));
   });
+  group->impl_->siblings = impl_->groups;
+  const std::lock_guard lock(impl_->groups->mutex);
+  impl_->groups->open.insert(group.get());
   return group;
 }
 
-void Communicator::abort(const std::string& reason) { impl_->transport->abort(reason); }
+void Communicator::abort(const std::string& reason) {
+  impl_->transport->abort(reason);
+  const std::lock_guard lock(impl_->groups->mutex);
+  for (Communicator* group : impl_->groups->open) group->abort(reason);
+}
 
 }  // namespace lockstep::comm

@@ -28,20 +28,13 @@ bool is_one_host(const std::vector<std::string>& hosts) {
   return std::all_of(hosts.begin(), hosts.end(), [&](auto& host) { return host == hosts[0]; });
 }
 
-// The first rank's name for the shared memory is everybody's.
 std::unique_ptr<Transport> connect_by_memory(const Bootstrap& bootstrap) {
   if (!is_one_host(bootstrap.hosts))
     throw InvalidArgument(
         "transport: shm connects the processes of one host; this job has hosts "
         "{} and more: use auto",
         bootstrap.hosts[0]);
-  ShmOptions options;
-  options.group = bootstrap.all_gather(random_shm_name())[0];
-  options.rank = bootstrap.rank;
-  options.size = bootstrap.size();
-  options.host = bootstrap.hosts[0];
-  options.timeout = bootstrap.timeout;
-  return connect_shm(options);
+  return connect_shm_group(bootstrap);
 }
 
 // Whether any two ranks share a host.

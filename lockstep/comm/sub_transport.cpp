@@ -29,6 +29,13 @@ void SubTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
   for (std::size_t i = 0; i < renamed.size(); ++i) transfers[i].done = renamed[i].done;
 }
 
+std::unique_ptr<Transport> SubTransport::subgroup(const std::vector<int>& ranks,
+                                                  Deadline deadline) {
+  std::vector<int> renamed;
+  for (const int rank : ranks) renamed.push_back(ranks_[static_cast<std::size_t>(rank)]);
+  return whole_.subgroup(renamed, deadline);
+}
+
 void SubTransport::abort(const std::string& reason) { whole_.abort(reason); }
 
 }  // namespace lockstep::comm

@@ -6,7 +6,8 @@
 namespace lockstep::comm {
 
 // Some of a transport's ranks, numbered from 0 in the order given, over the transport's own
-// streams. It lives no longer than the transport, and they are one at a time: never both at once.
+// streams: for a step of an algorithm, during which nothing else goes over them. Groups that live
+// longer are the transport's subgroups.
 class SubTransport final : public Transport {
  public:
   SubTransport(Transport& whole, std::vector<int> ranks);
@@ -18,6 +19,7 @@ class SubTransport final : public Transport {
   void exchange(std::span<Transfer> transfers, Deadline deadline,
                 std::string_view operation) override;
   void abort(const std::string& reason) override;
+  std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline) override;
 
  private:
   Transport& whole_;

@@ -20,9 +20,4 @@ std::span<std::byte> Transport::allocate(std::size_t /*bytes*/, Deadline /*deadl
   return {};
 }
 
-std::unique_ptr<Transport> Transport::subgroup(const std::vector<int>& /*ranks*/,
-                                               Deadline /*deadline*/) {
-  return nullptr;
-}
-
 }  // namespace lockstep::comm

@@ -71,9 +71,9 @@ class Transport {
   // Zeros that every rank sees, so many for each; empty: there is no such memory. All ranks call
   // it.
   virtual std::span<std::byte> allocate(std::size_t bytes, Deadline deadline);
-  // A transport of its own for some of the ranks, called by these; null: their exchanges go over
-  // this one.
-  virtual std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline);
+  // A transport for some of the ranks, in the order given and called by these, with channels of its
+  // own: what goes over it and what goes over this one do not wait for each other.
+  virtual std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline) = 0;
 };
 
 }  // namespace lockstep::comm

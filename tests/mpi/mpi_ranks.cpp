@@ -50,6 +50,26 @@ void check_stream(Communicator& group) {
   expect(got == sent, "stream");
 }
 
+// Two groups of the same ranks and the whole, at the same time; rank 0 comes to the first group's
+// call when its own part of the others' is over.
+void check_groups(Communicator& whole) {
+  std::vector<int> ranks, reversed;
+  for (int rank = 0; rank < whole.size(); ++rank) {
+    ranks.push_back(rank);
+    reversed.insert(reversed.begin(), rank);
+  }
+  const auto held = whole.split(ranks), free = whole.split(reversed);
+  expect(free->rank() == whole.size() - 1 - whole.rank(), "rank in a group");
+  std::jthread waiting;
+  if (whole.rank() != 0)
+    waiting = std::jthread([&] { check_all_reduce(*held, Algorithm::tree, 300'000); });
+  for (int i = 0; i < 3; ++i) {
+    check_all_reduce(*free, Algorithm::tree, 300'000);
+    check_all_reduce(whole, Algorithm::ring, 1000);
+  }
+  if (whole.rank() == 0) check_all_reduce(*held, Algorithm::tree, 300'000);
+}
+
 int stay_away(Communicator& group) {
   CallOptions options;
   options.timeout = std::chrono::seconds(1);
@@ -73,6 +93,7 @@ int main(int argc, char** argv) {
     for (Algorithm algorithm : {Algorithm::tree, Algorithm::ring, Algorithm::native})
       check_all_reduce(group, algorithm, count);
   check_stream(group);
+  check_groups(group);
   group.barrier();
   return argc > 1 && std::strcmp(argv[1], "--stay-away") == 0 ? stay_away(group) : 0;
 }

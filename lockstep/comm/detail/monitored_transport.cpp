@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "lockstep/comm/detail/subgroup.h"
+
 namespace lockstep::comm::detail {
 namespace {
 
@@ -20,6 +22,11 @@ int first_unfinished(std::span<const Transfer> transfers) {
 }
 
 }  // namespace
+
+std::unique_ptr<Transport> MonitoredTransport::subgroup(const std::vector<int>& ranks,
+                                                        Deadline deadline) {
+  return connect_group(subgroup_bootstrap(*this, bootstrap_, ranks, deadline));
+}
 
 int MonitoredTransport::unfinished(std::span<const Transfer> transfers) const {
   const int peer = first_unfinished(transfers);

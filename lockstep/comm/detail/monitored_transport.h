@@ -29,6 +29,12 @@ class MonitoredTransport : public Transport {
   int size() const override { return monitor_.size(); }
   const std::string& host(int rank) const override { return monitor_.host(rank); }
   void abort(const std::string& reason) override { monitor_.abort(reason); }
+  std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline) override;
+  // Another group by the same means.
+  virtual std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap) const = 0;
+
+  // How this group was connected, without its all_gather.
+  const Bootstrap& bootstrap() const { return bootstrap_; }
 
   PeerMonitor& monitor() { return monitor_; }
   // During the next exchanges, until it is null again.
@@ -36,7 +42,9 @@ class MonitoredTransport : public Transport {
 
  protected:
   MonitoredTransport(const Bootstrap& bootstrap, std::vector<Socket> sockets)
-      : monitor_(bootstrap, std::move(sockets)) {}
+      : monitor_(bootstrap, std::move(sockets)), bootstrap_(bootstrap) {
+    bootstrap_.all_gather = {};
+  }
 
   // One turn without waiting; true when something moved.
   virtual bool move_on(std::span<Transfer> transfers, std::string_view operation) = 0;
@@ -58,6 +66,7 @@ class MonitoredTransport : public Transport {
   [[noreturn]] void time_out(std::span<const Transfer> transfers, std::string_view operation,
                              Deadline begin);
 
+  Bootstrap bootstrap_;
   SideTransfers* side_ = nullptr;
 };
 

@@ -8,6 +8,7 @@
 #include "lockstep/comm/algorithms/tree.h"
 #include "lockstep/comm/detail/monitored_transport.h"
 #include "lockstep/comm/detail/shm_transport.h"
+#include "lockstep/comm/detail/subgroup.h"
 
 // An exchange with ranks here and elsewhere is one of the transport between hosts, and shared
 // memory goes along with it: both take turns, and when nothing moves the rank sleeps on the
@@ -85,6 +86,8 @@ class HybridTransport final : public Transport {
   void exchange(std::span<Transfer> transfers, Deadline deadline,
                 std::string_view operation) override;
   bool tree_reduce(const TreeCall& tree, Deadline deadline, std::string_view operation) override;
+
+  std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline) override;
 
   // Who hears of it by the monitor does not tell the host again.
   void abort(const std::string& reason) override {
@@ -175,6 +178,16 @@ void HybridTransport::exchange_both(InsideTransfers& inside, std::span<Transfer>
   const std::unique_ptr<detail::MonitoredTransport, decltype(alone)> guard(&between_);
   if (!inside.is_empty()) between_.set_side_transfers(&inside);
   between_.exchange(outside, deadline, operation);
+}
+
+std::unique_ptr<Transport> HybridTransport::subgroup(const std::vector<int>& ranks,
+                                                     Deadline deadline) {
+  const Bootstrap group = detail::subgroup_bootstrap(*this, between_.bootstrap(), ranks, deadline);
+  const std::vector<std::vector<int>> hosts = ranks_by_host(group.hosts);
+  if (hosts.size() == 1) return connect_shm_group(group);
+  std::unique_ptr<Transport> between = between_.connect_group(group);
+  if (hosts.size() == ranks.size()) return between;
+  return std::make_unique<HybridTransport>(group, std::move(between));
 }
 
 bool HybridTransport::tree_reduce(const TreeCall& tree, Deadline deadline,

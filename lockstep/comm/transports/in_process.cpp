@@ -12,6 +12,13 @@ namespace lockstep::comm {
 // Streams are queues of bytes of limited length, all under one lock: simple, and a good second
 // opinion on transports that are neither.
 struct InProcessGroup::Shared {
+  // Some of the ranks, and how many of them are still to come.
+  struct Subgroup {
+    std::vector<int> ranks;
+    std::shared_ptr<Shared> shared;
+    std::size_t missing;
+  };
+
   Shared(std::vector<std::string> names, std::size_t bytes)
       : hosts(std::move(names)),
         stream_bytes(bytes),
@@ -26,6 +33,7 @@ struct InProcessGroup::Shared {
   std::vector<bool> dead;
   std::string abort_reason;
   int aborter = -1;
+  std::vector<Subgroup> subgroups = {};
 
   std::deque<std::byte>& stream(int from, int to) {
     return streams[static_cast<std::size_t>(from) * hosts.size() + static_cast<std::size_t>(to)];
@@ -36,11 +44,44 @@ struct InProcessGroup::Shared {
     dead[static_cast<std::size_t>(rank)] = true;
     changed.notify_all();
   }
+  // In all groups that have been made of this one, too.
+  void kill(int rank) {
+    mark_dead(rank);
+    const std::lock_guard lock(mutex);
+    for (const Subgroup& group : subgroups)
+      if (const auto place = std::find(group.ranks.begin(), group.ranks.end(), rank);
+          place != group.ranks.end())
+        group.shared->kill(static_cast<int>(place - group.ranks.begin()));
+  }
+  // The first of the ranks to come makes it. All come to the groups in the same order.
+  std::shared_ptr<Shared> join(const std::vector<int>& ranks, int rank) {
+    const std::lock_guard lock(mutex);
+    const auto waits = [&](const Subgroup& group) {
+      return group.ranks == ranks && group.missing > 0 && !group.shared->has_come(rank);
+    };
+    std::erase_if(subgroups, [](const Subgroup& group) {
+      return group.missing == 0 && group.shared.use_count() == 1;
+    });
+    auto place = std::find_if(subgroups.begin(), subgroups.end(), waits);
+    if (place == subgroups.end()) {
+      std::vector<std::string> names;
+      for (const int one : ranks) names.push_back(hosts[static_cast<std::size_t>(one)]);
+      subgroups.push_back(
+          {ranks, std::make_shared<Shared>(std::move(names), stream_bytes), ranks.size()});
+      place = subgroups.end() - 1;
+    }
+    --place->missing;
+    place->shared->come.push_back(rank);
+    return place->shared;
+  }
+  bool has_come(int rank) const { return std::find(come.begin(), come.end(), rank) != come.end(); }
+  std::vector<int> come = {};  // under the whole group's names and its lock
 };
 
 class InProcessTransport final : public Transport {
  public:
-  InProcessTransport(InProcessGroup::Shared& shared, int rank) : shared_(shared), rank_(rank) {}
+  InProcessTransport(std::shared_ptr<InProcessGroup::Shared> shared, int rank)
+      : owner_(std::move(shared)), shared_(*owner_), rank_(rank) {}
   ~InProcessTransport() override { shared_.mark_dead(rank_); }
   InProcessTransport(const InProcessTransport&) = delete;
   InProcessTransport& operator=(const InProcessTransport&) = delete;
@@ -68,6 +109,13 @@ class InProcessTransport final : public Transport {
                                   waiting->peer, host(waiting->peer)),
                       waiting->peer, host(waiting->peer), std::string(operation));
     }
+  }
+
+  std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks,
+                                      Deadline /*deadline*/) override {
+    const auto place = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
+    return std::make_unique<InProcessTransport>(shared_.join(ranks, rank_),
+                                                static_cast<int>(place));
   }
 
   void abort(const std::string& reason) override {
@@ -135,20 +183,21 @@ class InProcessTransport final : public Transport {
                      host(lost), std::string(operation));
   }
 
+  std::shared_ptr<InProcessGroup::Shared> owner_;
   InProcessGroup::Shared& shared_;
   int rank_;
 };
 
 InProcessGroup::InProcessGroup(std::vector<std::string> hosts, std::size_t stream_bytes)
-    : shared_(std::make_unique<Shared>(std::move(hosts), stream_bytes)) {}
+    : shared_(std::make_shared<Shared>(std::move(hosts), stream_bytes)) {}
 
 InProcessGroup::~InProcessGroup() = default;
 
 std::unique_ptr<Transport> InProcessGroup::connect(int rank) {
   check(rank >= 0 && rank < static_cast<int>(shared_->hosts.size()), "no such rank in the group");
-  return std::make_unique<InProcessTransport>(*shared_, rank);
+  return std::make_unique<InProcessTransport>(shared_, rank);
 }
 
-void InProcessGroup::kill(int rank) { shared_->mark_dead(rank); }
+void InProcessGroup::kill(int rank) { shared_->kill(rank); }
 
 }  // namespace lockstep::comm

@@ -5,8 +5,7 @@
 
 namespace lockstep::comm {
 
-// A group whose ranks are threads of one process: for tests, and for a rank that is alone. The
-// group outlives its transports.
+// A group whose ranks are threads of one process: for tests, and for a rank that is alone.
 class InProcessGroup {
  public:
   // `hosts` are the ranks' host names; so many ranks there are.
@@ -20,7 +19,7 @@ class InProcessGroup {
  private:
   friend class InProcessTransport;
   struct Shared;
-  std::unique_ptr<Shared> shared_;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace lockstep::comm

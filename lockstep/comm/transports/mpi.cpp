@@ -62,31 +62,65 @@ struct Peer {
   std::size_t taken = 0;
 };
 
-class MpiTransport final : public Transport {
- public:
-  MpiTransport() {
+// What the group of all ranks and its subgroups share: MPI itself.
+struct MpiWorld {
+  MpiWorld() {
     int provided = 0;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "cannot start");
-    any_thread_ = provided == MPI_THREAD_MULTIPLE;
-    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &group_), "cannot make a group");
-    MPI_Comm_set_errhandler(group_, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(group_, &rank_);
-    int size = 0;
-    MPI_Comm_size(group_, &size);
-    peers_.resize(static_cast<std::size_t>(size));
-    gather_hosts();
+    any_thread = provided == MPI_THREAD_MULTIPLE;
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &group), "cannot make a group");
+    MPI_Comm_set_errhandler(group, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(group, &rank);
+    MPI_Comm_size(group, &size);
+    int* limit = nullptr;
+    int found = 0;
+    MPI_Comm_get_attr(group, MPI_TAG_UB, &limit, &found);
+    if (found != 0) highest_tag = *limit;
   }
-  ~MpiTransport() override {
+  ~MpiWorld() {
     // Finalize waits for every rank, so a broken group must not come to it; mpirun sees that this
     // process ends without it, and ends the others.
-    if (aborted_ || broken_) return;
-    MPI_Comm_free(&group_);
+    if (broken) return;
+    MPI_Comm_free(&group);
     MPI_Finalize();
+  }
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  // Around calls of MPI: groups take turns where it does not take several threads at once.
+  std::unique_lock<std::mutex> turn() {
+    return any_thread ? std::unique_lock<std::mutex>() : std::unique_lock(turns);
+  }
+
+  MPI_Comm group = MPI_COMM_NULL;
+  int rank = 0, size = 0, highest_tag = 32'767;
+  bool any_thread = false;  // else abort() is told by the one that exchanges
+  std::mutex turns;
+  std::atomic<int> channels{0};  // that this rank has numbered
+  std::atomic<bool> broken{false};
+};
+
+// A group's channel is a pair of tags of its own.
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(std::shared_ptr<MpiWorld> world, std::vector<int> ranks,
+               std::vector<std::string> hosts, int channel)
+      : world_(std::move(world)),
+        ranks_(std::move(ranks)),
+        hosts_(std::move(hosts)),
+        peers_(ranks_.size()),
+        bytes_tag_(kBytes + 2 * channel),
+        abort_tag_(kAbort + 2 * channel),
+        is_whole_(channel == 0) {
+    rank_ = place_of(world_->rank);
+  }
+  ~MpiTransport() override {
+    if (aborted_) world_->broken = true;
   }
 
   std::string_view name() const override { return "mpi"; }
   int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(peers_.size()); }
+  int size() const override { return static_cast<int>(ranks_.size()); }
   const std::string& host(int rank) const override {
     return hosts_[static_cast<std::size_t>(rank)];
   }
@@ -96,9 +130,14 @@ class MpiTransport final : public Transport {
   void abort(const std::string& reason) override;
   bool native_all_reduce(std::span<std::byte> data, Element element, Reduction reduction,
                          Deadline deadline, std::string_view operation) override;
+  std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline) override;
 
  private:
-  void gather_hosts();
+  // Between this group's numbers and MPI's.
+  int place_of(int rank) const {
+    return static_cast<int>(std::find(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
+  }
+  int name_of(int peer) const { return ranks_[static_cast<std::size_t>(peer)]; }
   // Throws when anybody aborted.
   void check(std::string_view operation);
   void tell();
@@ -110,12 +149,13 @@ class MpiTransport final : public Transport {
   void drop(std::vector<Flow>& flows);
   [[noreturn]] void time_out(const Transfer& late, std::string_view operation, Deadline begin);
 
-  MPI_Comm group_ = MPI_COMM_NULL;
-  int rank_ = 0;
-  std::vector<Peer> peers_;
+  std::shared_ptr<MpiWorld> world_;
+  std::vector<int> ranks_;
   std::vector<std::string> hosts_;
-  bool any_thread_ = false;  // else only the one that exchanges may call MPI
-  bool broken_ = false;
+  std::vector<Peer> peers_;
+  int bytes_tag_, abort_tag_;
+  bool is_whole_;
+  int rank_ = 0;
   std::atomic<bool> aborted_{false};
   std::mutex aborting_;
   std::string reason_;  // guarded by aborting_, as the next two
@@ -123,14 +163,42 @@ class MpiTransport final : public Transport {
   bool told_ = false;
 };
 
-void MpiTransport::gather_hosts() {
+std::vector<std::string> gather_hosts(const MpiWorld& world) {
   char own[MPI_MAX_PROCESSOR_NAME] = "";
   int length = 0;
   MPI_Get_processor_name(own, &length);
-  std::vector<char> all(peers_.size() * sizeof own);
-  check_mpi(MPI_Allgather(own, sizeof own, MPI_CHAR, all.data(), sizeof own, MPI_CHAR, group_),
+  const auto size = static_cast<std::size_t>(world.size);
+  std::vector<char> all(size * sizeof own);
+  check_mpi(MPI_Allgather(own, sizeof own, MPI_CHAR, all.data(), sizeof own, MPI_CHAR, world.group),
             "cannot gather the hosts' names");
-  for (std::size_t i = 0; i < peers_.size(); ++i) hosts_.emplace_back(&all[i * sizeof own]);
+  std::vector<std::string> hosts;
+  for (std::size_t i = 0; i < size; ++i) hosts.emplace_back(&all[i * sizeof own]);
+  return hosts;
+}
+
+// The first of the ranks numbers the channel: with its own number in it no two are the same.
+std::unique_ptr<Transport> MpiTransport::subgroup(const std::vector<int>& ranks,
+                                                  Deadline deadline) {
+  std::int64_t channel = 0;
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&channel, 1));
+  std::vector<Transfer> transfers;
+  if (ranks.front() == rank_) {
+    channel = std::int64_t{++world_->channels} * world_->size + world_->rank;
+    for (std::size_t i = 1; i < ranks.size(); ++i)
+      transfers.push_back({Transfer::Kind::send, ranks[i], bytes});
+  } else {
+    transfers.push_back({Transfer::Kind::receive, ranks.front(), bytes});
+  }
+  exchange(transfers, deadline, "split");
+  if (kAbort + 2 * channel > world_->highest_tag)
+    throw Unsupported("split: this MPI has no tags left for another group");
+  std::vector<int> names;
+  std::vector<std::string> hosts;
+  for (const int rank : ranks) {
+    names.push_back(name_of(rank));
+    hosts.push_back(host(rank));
+  }
+  return std::make_unique<MpiTransport>(world_, names, hosts, static_cast<int>(channel));
 }
 
 void MpiTransport::abort(const std::string& reason) {
@@ -139,7 +207,7 @@ void MpiTransport::abort(const std::string& reason) {
   reason_ = reason.substr(0, kLongestReason);
   aborted_by_ = rank_;
   aborted_ = true;
-  if (any_thread_) tell();
+  if (world_->any_thread) tell();
 }
 
 void MpiTransport::tell() {
@@ -147,8 +215,8 @@ void MpiTransport::tell() {
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Isend(reason_.data(), static_cast<int>(reason_.size()), MPI_CHAR, peer, kAbort, group_,
-              &request);
+    MPI_Isend(reason_.data(), static_cast<int>(reason_.size()), MPI_CHAR, name_of(peer), abort_tag_,
+              world_->group, &request);
     if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   }
 }
@@ -156,13 +224,15 @@ void MpiTransport::tell() {
 void MpiTransport::check(std::string_view operation) {
   int waiting = 0;
   MPI_Status status;
-  MPI_Iprobe(MPI_ANY_SOURCE, kAbort, group_, &waiting, &status);
+  const auto turn = world_->turn();
+  MPI_Iprobe(MPI_ANY_SOURCE, abort_tag_, world_->group, &waiting, &status);
   const std::lock_guard lock(aborting_);
   if (waiting != 0 && !aborted_) {
     char text[kLongestReason + 1] = "";
-    MPI_Recv(text, sizeof text - 1, MPI_CHAR, status.MPI_SOURCE, kAbort, group_, MPI_STATUS_IGNORE);
+    MPI_Recv(text, sizeof text - 1, MPI_CHAR, status.MPI_SOURCE, abort_tag_, world_->group,
+             MPI_STATUS_IGNORE);
     reason_ = text;
-    aborted_by_ = status.MPI_SOURCE;
+    aborted_by_ = place_of(status.MPI_SOURCE);
     aborted_ = true;
   }
   if (!aborted_) return;
@@ -175,7 +245,7 @@ void MpiTransport::move_send(Flow& flow) {
   Transfer& one = *flow.transfer;
   flow.posted = std::min(kLongestMessage, one.bytes.size() - one.done);
   check_mpi(MPI_Isend(one.bytes.data() + one.done, static_cast<int>(flow.posted), MPI_BYTE,
-                      one.peer, kBytes, group_, &flow.request),
+                      name_of(one.peer), bytes_tag_, world_->group, &flow.request),
             "cannot send");
 }
 
@@ -196,7 +266,8 @@ void MpiTransport::move_receive(Flow& flow) {
   int waiting = 0, length = 0;
   MPI_Message message;
   MPI_Status status;
-  check_mpi(MPI_Improbe(one.peer, kBytes, group_, &waiting, &message, &status), "cannot look");
+  check_mpi(MPI_Improbe(name_of(one.peer), bytes_tag_, world_->group, &waiting, &message, &status),
+            "cannot look");
   if (waiting == 0) return;
   MPI_Get_count(&status, MPI_BYTE, &length);
   const auto bytes = static_cast<std::size_t>(length);
@@ -216,6 +287,7 @@ void MpiTransport::move_receive(Flow& flow) {
 
 // Of several transfers one way with one peer, only the first may move.
 void MpiTransport::move_on(std::vector<Flow>& flows) {
+  const auto turn = world_->turn();
   for (std::size_t i = 0; i < flows.size(); ++i) {
     Flow& flow = flows[i];
     const auto same = [&](const Flow& other) {
@@ -240,6 +312,7 @@ void MpiTransport::move_on(std::vector<Flow>& flows) {
 // What cannot be cancelled (a send that has begun) keeps its memory until the process ends, which
 // is soon: see the destructor.
 void MpiTransport::drop(std::vector<Flow>& flows) {
+  const auto turn = world_->turn();
   for (Flow& flow : flows)
     if (flow.request != MPI_REQUEST_NULL) {
       MPI_Cancel(&flow.request);
@@ -274,7 +347,7 @@ void MpiTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
       }
     }
   } catch (...) {
-    broken_ = true;
+    world_->broken = true;
     drop(flows);
     throw;
   }
@@ -283,14 +356,18 @@ void MpiTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
 bool MpiTransport::native_all_reduce(std::span<std::byte> data, Element element,
                                      Reduction reduction, Deadline deadline,
                                      std::string_view operation) {
+  if (!is_whole_) return false;
   const MPI_Datatype type = type_of(element);
   const std::size_t count = data.size() / element_size(element);
   if (type == MPI_DATATYPE_NULL || count > INT_MAX) return false;
   check(operation);
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data.data(), static_cast<int>(count), type,
-                           op_of(reduction), group_, &request),
-            "cannot reduce");
+  {
+    const auto turn = world_->turn();
+    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, data.data(), static_cast<int>(count), type,
+                             op_of(reduction), world_->group, &request),
+              "cannot reduce");
+  }
   wait(request, deadline, operation);
   return true;
 }
@@ -298,11 +375,14 @@ bool MpiTransport::native_all_reduce(std::span<std::byte> data, Element element,
 void MpiTransport::wait(MPI_Request request, Deadline deadline, std::string_view operation) {
   int done = 0;
   for (const Deadline begin = Clock::now();; std::this_thread::yield()) {
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "cannot test");
+    {
+      const auto turn = world_->turn();
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "cannot test");
+    }
     if (done != 0) return;
     if (Clock::now() - begin > kSpin) check(operation);
     if (Clock::now() < deadline) continue;
-    broken_ = true;
+    world_->broken = true;
     throw Timeout(fmt::format("{}: not all ranks came by the deadline", operation), -1, "",
                   std::string(operation));
   }
@@ -312,6 +392,12 @@ void MpiTransport::wait(MPI_Request request, Deadline deadline, std::string_view
 
 bool has_mpi() { return true; }
 
-std::unique_ptr<Transport> connect_mpi() { return std::make_unique<MpiTransport>(); }
+std::unique_ptr<Transport> connect_mpi() {
+  auto world = std::make_shared<MpiWorld>();
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world->size; ++rank) ranks.push_back(rank);
+  std::vector<std::string> hosts = gather_hosts(*world);
+  return std::make_unique<MpiTransport>(std::move(world), std::move(ranks), std::move(hosts), 0);
+}
 
 }  // namespace lockstep::comm

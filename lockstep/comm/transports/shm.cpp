@@ -2,12 +2,12 @@
 #include "lockstep/comm/transports/shm.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "lockstep/base/hex.h"
 #include "lockstep/base/hmac.h"
 #include "lockstep/comm/detail/shm_transport.h"
+#include "lockstep/comm/detail/subgroup.h"
 
 namespace lockstep::comm {
 namespace {
@@ -108,31 +108,9 @@ void ShmTransport::abort(const std::string& reason) {
                fmt::format("aborted by rank {}: {}", waiter_.name(rank()), reason));
 }
 
-// The first of the ranks makes up a name and tells the others.
 std::unique_ptr<Transport> ShmTransport::subgroup(const std::vector<int>& ranks,
                                                   Deadline deadline) {
-  std::array<char, 24> group{};
-  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(group));
-  std::vector<Transfer> transfers;
-  if (ranks.front() == rank()) {
-    const std::string name = random_shm_name();
-    std::copy(name.begin(), name.end(), group.begin());
-    for (std::size_t i = 1; i < ranks.size(); ++i)
-      transfers.push_back({Transfer::Kind::send, ranks[i], bytes});
-  } else {
-    transfers.push_back({Transfer::Kind::receive, ranks.front(), bytes});
-  }
-  exchange(transfers, deadline, "split");
-  ShmOptions options = options_;
-  options.group.assign(group.begin(), group.end());
-  options.size = static_cast<int>(ranks.size());
-  options.names = {};
-  options.on_wait = {};
-  options.wake = {};
-  const auto place = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
-  options.rank = static_cast<int>(place);
-  options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-  return std::make_unique<ShmTransport>(options);
+  return connect_shm_group(subgroup_bootstrap(*this, {}, ranks, deadline));
 }
 
 bool ShmTransport::move_on(std::span<Transfer> transfers, std::string_view operation) {
@@ -224,6 +202,16 @@ std::string random_shm_name() { return to_hex(random_bytes(12)); }
 
 std::unique_ptr<Transport> connect_shm(const ShmOptions& options) {
   return std::make_unique<detail::ShmTransport>(options);
+}
+
+std::unique_ptr<Transport> connect_shm_group(const Bootstrap& bootstrap) {
+  ShmOptions options;
+  options.group = bootstrap.all_gather(random_shm_name())[0];
+  options.rank = bootstrap.rank;
+  options.size = bootstrap.size();
+  options.host = bootstrap.hosts[0];
+  options.timeout = bootstrap.timeout;
+  return connect_shm(options);
 }
 
 }  // namespace lockstep::comm

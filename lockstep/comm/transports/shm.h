@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "lockstep/comm/bootstrap.h"
 #include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
@@ -29,5 +30,7 @@ std::string random_shm_name();
 // last of them, however they end. Throws InvalidArgument, IoError when there is not enough of it,
 // Timeout or PeerLost naming a rank that has not come or has gone before all had come.
 std::unique_ptr<Transport> connect_shm(const ShmOptions& options);
+// The same for ranks that can tell each other the name that the first of them makes up.
+std::unique_ptr<Transport> connect_shm_group(const Bootstrap& bootstrap);
 
 }  // namespace lockstep::comm

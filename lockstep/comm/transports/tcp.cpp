@@ -20,6 +20,9 @@ class TcpTransport final : public detail::MonitoredTransport {
       : TcpTransport(bootstrap, detail::connect_mesh(bootstrap, 2)) {}
 
   std::string_view name() const override { return "tcp"; }
+  std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap) const override {
+    return connect_tcp(bootstrap);
+  }
 
   void exchange(std::span<Transfer> transfers, Deadline deadline,
                 std::string_view operation) override;

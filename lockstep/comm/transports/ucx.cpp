@@ -168,6 +168,9 @@ class UcxTransport final : public detail::MonitoredTransport {
   }
 
   std::string_view name() const override { return "ucx"; }
+  std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap) const override {
+    return connect_ucx(bootstrap);
+  }
 
   void exchange(std::span<Transfer> transfers, Deadline deadline,
                 std::string_view operation) override;

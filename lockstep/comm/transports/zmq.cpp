@@ -58,6 +58,9 @@ class ZmqTransport final : public detail::MonitoredTransport {
   }
 
   std::string_view name() const override { return "zmq"; }
+  std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap) const override {
+    return connect_zmq(bootstrap);
+  }
 
   void exchange(std::span<Transfer> transfers, Deadline deadline,
                 std::string_view operation) override;

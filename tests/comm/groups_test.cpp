@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of the same ranks have channels of their own: they do not wait for each other, and their
+// bytes do not mix.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "tests/comm/worlds.h"
+#include "tests/seed.h"
+
+namespace lockstep::comm {
+namespace {
+
+using namespace std::chrono_literals;
+
+const CallOptions kLong{.timeout = 60s};
+
+class Groups : public ::testing::TestWithParam<WorldKind> {};
+
+std::span<std::byte> bytes_of(std::vector<float>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+// All ranks add up `count` numbers that depend on `salt`; true when the sum is right.
+bool add_up(Communicator& group, std::size_t count, int salt) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(salt)) % 1000) +
+                static_cast<float>(group.rank());
+  const auto size = static_cast<float>(group.size());
+  std::vector<float> expected(count);
+  for (std::size_t i = 0; i < count; ++i)
+    expected[i] = size * (values[i] - static_cast<float>(group.rank())) + size * (size - 1) / 2;
+  group.all_reduce(bytes_of(values), Element::float32, Reduction::sum, kLong);
+  return values == expected;
+}
+
+// Rank 0 comes to the first group's call only when the second's and the whole's are over
+// everywhere.
+TEST_P(Groups, ACallThatIsHeldOpenHoldsUpNoOtherGroup) {
+  constexpr int kRanks = 4;
+  std::promise<void> others_over;
+  const std::shared_future<void> over = others_over.get_future().share();
+  std::atomic<int> done = 0;
+  run_ranks(GetParam(), kRanks, [&](Communicator& whole) {
+    const auto held = whole.split({3, 1, 0}, kLong), free = whole.split({0, 1, 2, 3}, kLong);
+    ASSERT_EQ(held == nullptr, whole.rank() == 2);
+    std::jthread waiting;
+    if (held && whole.rank() != 0)
+      waiting = std::jthread([&] { EXPECT_TRUE(add_up(*held, 100'000, 1)); });
+    for (const std::size_t count : {1u, 200'000u}) EXPECT_TRUE(add_up(*free, count, 2));
+    EXPECT_TRUE(add_up(whole, 5000, 3));
+    if (++done == kRanks) others_over.set_value();
+    ASSERT_EQ(over.wait_for(60s), std::future_status::ready);
+    if (whole.rank() == 0) {
+      EXPECT_TRUE(add_up(*held, 100'000, 1));
+    }
+  });
+}
+
+// What one thread of a rank does: calls of one group, in an order that all its ranks know.
+void run_schedule(Communicator& group, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](std::uint64_t below) { return random() % below; };
+  for (int call = 0; call < 12; ++call) {
+    const auto root = static_cast<int>(pick(static_cast<std::uint64_t>(group.size())));
+    const std::size_t count = 1 + pick(pick(2) == 0 ? 100 : 60'000);
+    const int kind = static_cast<int>(pick(4));
+    if (kind == 0) group.barrier(kLong);
+    if (kind == 1) {
+      EXPECT_TRUE(add_up(group, count, call)) << "seed " << seed;
+    }
+    if (kind == 2) {
+      std::vector<float> sent(count, static_cast<float>(root + call)), got = sent;
+      if (group.rank() != root) std::fill(got.begin(), got.end(), -1.f);
+      group.broadcast(bytes_of(got), root, kLong);
+      EXPECT_EQ(got, sent) << "seed " << seed;
+    }
+    if (kind == 3) {
+      const auto size = static_cast<std::size_t>(group.size());
+      std::vector<float> part(count, static_cast<float>(group.rank() + call));
+      std::vector<float> all(count * size);
+      group.all_gather(bytes_of(part), bytes_of(all), kLong);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        ASSERT_EQ(all[i], static_cast<float>(static_cast<int>(i / count) + call));
+    }
+  }
+}
+
+// Four groups, of which any two have ranks in common, each with a schedule and a thread of its own.
+TEST_P(Groups, CallsOfOverlappingGroupsRunAtOnceAndDoNotMix) {
+  const std::uint64_t seed = lockstep::testing::seed_of_this_run();
+  run_ranks(GetParam(), 4, [&](Communicator& whole) {
+    const std::vector<std::vector<int>> members{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 2, 3}, {2, 0}};
+    std::vector<std::unique_ptr<Communicator>> groups;
+    for (const std::vector<int>& ranks : members) groups.push_back(whole.split(ranks, kLong));
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      if (groups[i]) threads.emplace_back([&, i] { run_schedule(*groups[i], seed + i); });
+    run_schedule(whole, seed + groups.size());
+    threads.clear();
+    whole.barrier(kLong);
+  });
+}
+
+TEST_P(Groups, GroupsOfGroupsHaveChannelsToo) {
+  run_ranks(GetParam(), 4, [](Communicator& whole) {
+    const auto most = whole.split({3, 2, 1}, kLong);
+    if (most) {
+      const auto two = most->split({1, 2}, kLong);  // 2 and 1 of the whole
+      ASSERT_EQ(two == nullptr, whole.rank() == 3);
+      if (two) {
+        EXPECT_EQ(two->rank(), 2 - whole.rank());
+        EXPECT_TRUE(add_up(*two, 1000, 1));
+      }
+      EXPECT_TRUE(add_up(*most, 1000, 2));
+    }
+    const auto alone = whole.split({whole.rank()}, kLong);
+    EXPECT_TRUE(add_up(*alone, 10, 3));
+    EXPECT_TRUE(add_up(whole, 1000, 4));
+  });
+}
+
+TEST_P(Groups, AbortOfTheWholeEndsTheCallsOfItsGroups) {
+  std::promise<void> first_is_in;
+  run_ranks(GetParam(), 2, [&](Communicator& whole) {
+    const auto group = whole.split({0, 1}, kLong);
+    if (whole.rank() == 1) {
+      first_is_in.get_future().wait_for(60s);
+      return whole.abort("enough");
+    }
+    first_is_in.set_value();
+    EXPECT_THROW(add_up(*group, 10, 1), Aborted);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Groups, ::testing::ValuesIn(world_kinds()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace lockstep::comm
