@@ -8,7 +8,7 @@
 
 #include <cstdlib>
 
-#include "lockstep/cluster/job.h"
+#include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/loss.h"

@@ -22,7 +22,7 @@
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/nearest.h"
 #include "lockstep/cli/print_error.h"
-#include "lockstep/cluster/place.h"
+#include "lockstep/cluster/membership/place.h"
 
 namespace lockstep::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/worker.h"
-#include "lockstep/cluster/launch.h"
+#include "lockstep/cluster/launch/launch.h"
 #include "lockstep/ops/instruction_set.h"
 
 namespace lockstep::cli {

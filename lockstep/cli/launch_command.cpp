@@ -9,7 +9,7 @@
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/options.h"
-#include "lockstep/cluster/agent.h"
+#include "lockstep/cluster/launch/agent.h"
 
 namespace lockstep::cli {
 namespace {

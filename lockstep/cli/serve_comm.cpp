@@ -14,8 +14,8 @@
 #include "lockstep/base/network_pair.h"
 #include "lockstep/cli/bench_comm.h"
 #include "lockstep/cli/print_error.h"
-#include "lockstep/cluster/coordinator.h"
-#include "lockstep/cluster/rendezvous.h"
+#include "lockstep/cluster/membership/coordinator.h"
+#include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/transports/shm.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "lockstep/cli/train_options.h"
-#include "lockstep/cluster/job.h"
+#include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/group.h"
 #include "lockstep/train/recipe_data.h"
 

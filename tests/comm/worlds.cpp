@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "lockstep/base/hmac.h"
-#include "lockstep/cluster/coordinator.h"
-#include "lockstep/cluster/rendezvous.h"
+#include "lockstep/cluster/membership/coordinator.h"
+#include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/transports/in_process.h"
 #include "lockstep/comm/transports/shm.h"

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/doctor/examination.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "lockstep/cluster/detail/fields.h"
+#include "lockstep/cluster/doctor/detail/measure.h"
+#include "lockstep/cluster/membership/detail/meeting.h"
+#include "lockstep/cluster/membership/rendezvous.h"
+#include "lockstep/comm/gate.h"
+#include "lockstep/comm/group.h"
+#include "lockstep/comm/interfaces.h"
+
+namespace lockstep::cluster {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kKnock = 3000ms;
+constexpr std::size_t kKnockers = 16;
+
+// Lets in whoever knows the secret, and forgets them.
+class Door {
+ public:
+  Door(const std::string& address, const std::string& secret)
+      : gate_({address, 0}, secret), endpoint_(gate_.endpoint()), thread_([this](auto stop) {
+          while (!stop.stop_requested()) {
+            std::vector<pollfd> watched;
+            gate_.watch(watched);
+            ::poll(watched.data(), watched.size(), 20);
+            gate_.admit();
+          }
+        }) {}
+  const comm::Endpoint& endpoint() const { return endpoint_; }
+
+ private:
+  comm::Gate gate_;
+  comm::Endpoint endpoint_;
+  std::jthread thread_;
+};
+
+std::string interface_of(const std::string& address) {
+  for (const comm::Interface& one : comm::list_interfaces())
+    if (one.address == address) return one.name;
+  return {};
+}
+
+RendezvousOptions rendezvous_options(const Place& place, const JobOptions& options) {
+  RendezvousOptions result = detail::rendezvous_options(place, options.timeout);
+  result.version = "doctor";
+  return result;
+}
+
+class Examiner {
+ public:
+  Examiner(Place place, const JobOptions& options, const HostFacts& own)
+      : options_(options), own_(own) {
+    if (!options.interface.empty()) place.interface = options.interface;
+    if (!options.transport.empty()) place.transport = options.transport;
+    meeting_ = detail::meet(place, options.timeout);
+    rendezvous_ = std::make_unique<Rendezvous>(rendezvous_options(meeting_.place, options));
+    meeting_.file.reset();
+    result_.rank = rendezvous_->rank();
+  }
+
+  Examination run() {
+    exchange_facts();
+    knock_everywhere();
+    if (result_.unreachable.empty()) measure();
+    return std::move(result_);
+  }
+
+ private:
+  void exchange_facts() {
+    const std::string& address = rendezvous_->address();
+    const std::string own = detail::FieldWriter()
+                                .text(address)
+                                .text(interface_of(address))
+                                .text(to_bytes(own_))
+                                .bytes();
+    const auto all = rendezvous_->all_gather(own, options_.timeout);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      detail::FieldReader fields(all[rank]);
+      Examined one;
+      one.host = rendezvous_->hosts()[rank];
+      one.address = fields.text();
+      one.interface = fields.text();
+      one.facts = facts_from(fields.text());
+      result_.members.push_back(std::move(one));
+    }
+  }
+
+  // Empty when it can be reached. Between members of one host there may be no network at all.
+  std::string why_unreachable(std::size_t rank, const std::string& door) const {
+    const Examined& own = result_.members[static_cast<std::size_t>(result_.rank)];
+    if (result_.members[rank].host == own.host) return {};
+    try {
+      comm::knock(comm::parse_endpoint(door), own.address, meeting_.place.secret, 0,
+                  comm::Clock::now() + kKnock, "connection");
+      return {};
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  // Several at once, since doors that swallow what comes take their time; each member begins with
+  // the one after it, so that not all come to the same door.
+  std::string try_to_reach(const std::vector<std::string>& doors) const {
+    std::vector<std::string> reasons(doors.size());
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i; (i = next++) < doors.size();) {
+        const std::size_t rank = (static_cast<std::size_t>(result_.rank) + i) % doors.size();
+        reasons[rank] = why_unreachable(rank, doors[rank]);
+      }
+    };
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < std::min(kKnockers, doors.size()); ++i) threads.emplace_back(work);
+    threads.clear();  // waits
+    detail::FieldWriter failures;
+    for (std::size_t rank = 0; rank < reasons.size(); ++rank)
+      if (!reasons[rank].empty())
+        failures.number(static_cast<std::int64_t>(rank)).text(reasons[rank]);
+    return failures.number(-1).bytes();
+  }
+
+  void knock_everywhere() {
+    const Door door(rendezvous_->address(), meeting_.place.secret);
+    const auto doors = rendezvous_->all_gather(to_string(door.endpoint()), options_.timeout);
+    const auto patience =
+        options_.timeout + kKnock * (1 + static_cast<int>(doors.size() / kKnockers));
+    const auto all = rendezvous_->all_gather(try_to_reach(doors), patience);
+    for (std::size_t from = 0; from < all.size(); ++from) {
+      detail::FieldReader fields(all[from]);
+      for (std::int64_t to; (to = fields.number()) >= 0;) {
+        if (to >= static_cast<std::int64_t>(all.size()))
+          throw Corrupt("doctor: rank {} tried rank {} of {}", from, to, all.size());
+        result_.unreachable.push_back(
+            {static_cast<int>(from), static_cast<int>(to), fields.text()});
+      }
+    }
+  }
+
+  std::unique_ptr<comm::Transport> connect() {
+    const std::string& name = meeting_.place.transport;
+    return comm::connect_group(rendezvous_->bootstrap(), name.empty()
+                                                             ? comm::TransportKind::automatic
+                                                             : comm::parse_transport(name));
+  }
+
+  void measure() {
+    try {
+      comm::Communicator group(connect());
+      const auto offsets = detail::measure_clocks(group);
+      for (std::size_t rank = 0; rank < offsets.size(); ++rank)
+        result_.members[rank].clock_offset = offsets[rank];
+      result_.links = detail::measure_links(group, detail::plan_measurement(group.topology()));
+    } catch (const Error& error) {
+      result_.broken = error.what();
+    }
+  }
+
+  const JobOptions& options_;
+  const HostFacts& own_;
+  detail::Meeting meeting_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  Examination result_;
+};
+
+}  // namespace
+
+Examination examine(const Place& place, const JobOptions& options, const HostFacts& own) {
+  return Examiner(place, options, own).run();
+}
+
+}  // namespace lockstep::cluster

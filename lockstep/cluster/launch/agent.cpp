@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/launch/agent.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <deque>
+#include <exception>
+#include <filesystem>
+
+#include "lockstep/base/version.h"
+#include "lockstep/cluster/detail/environment.h"
+#include "lockstep/cluster/detail/silence.h"
+#include "lockstep/cluster/launch/detail/children.h"
+#include "lockstep/cluster/launch/detail/frames.h"
+#include "lockstep/cluster/launch/detail/process_title.h"
+#include "lockstep/cluster/launch/detail/signal_queue.h"
+
+namespace lockstep::cluster {
+namespace {
+
+using detail::FieldWriter;
+using detail::FrameKind;
+
+// The launcher went away.
+struct Gone {};
+// It may still be there, but is not heard.
+struct Silent {};
+
+// Whoever ends a session ends those in it one after the other: the launcher's connection may be
+// gone before our own signal is here.
+constexpr int kSignalTimeMs = 100;
+// The launcher ends workers that do not stop; it has the first word.
+constexpr auto kMoreTime = std::chrono::seconds(1);
+
+bool asks_to_stop(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
+
+// As sshd says it: "client port server port".
+std::string launcher_address() {
+  const std::string connection = detail::variable("SSH_CONNECTION").value_or("");
+  return connection.substr(0, connection.find(' '));
+}
+
+// The program `lockstep` is found where the agent itself is, unless the PATH has another.
+std::string search_path() {
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe");
+  return detail::variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin") + ":" +
+         own.parent_path().string();
+}
+
+void print(const std::string& line) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+class Agent {
+ public:
+  explicit Agent(const AgentOptions& options)
+      : options_(options),
+        silence_(detail::longest_silence(options.timeout)),
+        children_({[this](int rank, int stream, std::string_view bytes) {
+                     say(FrameKind::output, FieldWriter().number(rank).number(stream).text(bytes));
+                   },
+                   [this](int rank, int status, int signal, const detail::WhyEnded& why) {
+                     FieldWriter fields;
+                     fields.number(rank).number(status).number(signal);
+                     say(FrameKind::end, fields.text(why.by_us).text(why.by_kernel));
+                   }},
+                  detail::longest_silence(options.timeout)) {
+    ::fcntl(options.output, F_SETFL, O_NONBLOCK);
+  }
+
+  // Until the launcher goes. Workers that were asked to stop by then may do so.
+  void run() {
+    try {
+      serve();
+    } catch (const Gone&) {
+      is_gone_ = true;
+    }
+    pollfd asked{signals_.fd(), POLLIN, 0};
+    if (!stop_by_) ::poll(&asked, 1, kSignalTimeMs);
+    check_signals();
+    while (stop_by_ && comm::Clock::now() < *stop_by_ && children_.are_running()) {
+      wait();
+      children_.move_on();
+    }
+  }
+
+ private:
+  [[noreturn]] void serve() {
+    write(detail::kAgentMark);
+    say(FrameKind::hello, FieldWriter().text(version()).text(launcher_address()));
+    while (true) {
+      check_signals();
+      wait();
+      listen();
+      children_.move_on();
+      look_after_workers();
+      if (live()) say(FrameKind::alive, {});
+    }
+  }
+
+  void check_signals() {
+    await_signals();
+    for (; !unsaid_.empty(); unsaid_.pop_front())
+      say(FrameKind::signal, FieldWriter().number(unsaid_.front()));
+  }
+
+  // Whoever is asked to stop is asked once, by us or by the launcher: two signals may mean more.
+  void pass_on(int signal) {
+    const bool is_stop = asks_to_stop(signal);
+    if (is_stop && stop_by_) return;
+    if (is_stop) stop_by_ = comm::Clock::now() + options_.grace;
+    if (signal == SIGKILL) children_.end_stopped();  // it is they whom the others wait for
+    children_.signal(signal);
+  }
+
+  void look_after_workers() {
+    if (is_over_) children_.end_stopped();
+    children_.end_long_stopped();
+    // A launcher that hangs does not end them.
+    if (stop_by_ && comm::Clock::now() > *stop_by_ + kMoreTime) children_.signal(SIGKILL);
+    if (const auto how = children_.check_reaper())
+      print(fmt::format("lockstep: the reaper beside the agent {}; there is another one\n", *how));
+  }
+
+  void wait() const {
+    std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
+    if (!is_gone_) watched.push_back({options_.input, POLLIN, 0});
+    children_.watch(watched);
+    ::poll(watched.data(), watched.size(), is_gone_ ? kSignalTimeMs : 1000);
+  }
+
+  // Whenever the others expect a word from us. Throws Silent when none came from the launcher.
+  bool live() {
+    if (!silence_.goes_on()) return false;
+    if (silence_.is_too_long() && !options_.has_terminal) throw Silent();
+    children_.reassure();
+    return true;
+  }
+
+  void listen() {
+    take_input();
+    hear_signals();
+    for (; !tasks_.empty(); tasks_.pop_front()) start(detail::AgentTask::from(tasks_.front()));
+  }
+
+  // The others' words wait: whoever obeys them may have something to say.
+  void hear_signals() {
+    while (const auto frame = reader_.next()) {
+      if (frame->kind == FrameKind::start) tasks_.push_back(frame->fields);
+      if (frame->kind == FrameKind::over) is_over_ = true;
+      if (frame->kind == FrameKind::signal)
+        pass_on(static_cast<int>(detail::FieldReader(frame->fields).number()));
+    }
+  }
+
+  void take_input() {
+    pollfd input{options_.input, POLLIN, 0};
+    if (::poll(&input, 1, 0) <= 0) return;
+    char block[16384];
+    const ssize_t got = ::read(options_.input, block, sizeof block);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got <= 0) throw Gone();
+    silence_.broken();
+    reader_.append({block, static_cast<std::size_t>(got)});
+  }
+
+  void start(const detail::AgentTask& task) {
+    try {
+      for (const int rank : task.ranks) {
+        detail::ChildOptions child{rank, task.command, task.environment, task.folder};
+        child.environment.push_back(fmt::format("LOCKSTEP_RANK={}", rank));
+        child.environment.push_back("PATH=" + search_path());
+        child.is_ours = options_.has_terminal && rank == 0;
+        child.mask = options_.mask.value_or(signals_.mask_before());
+        children_.start(child);
+      }
+    } catch (const std::exception& error) {
+      say(FrameKind::failure, FieldWriter().text(error.what()));
+    }
+  }
+
+  void say(FrameKind kind, const FieldWriter& fields) { write(detail::encode(kind, fields)); }
+
+  void write(std::string_view bytes) {
+    while (!bytes.empty() && !is_gone_) {
+      const ssize_t written = ::write(options_.output, bytes.data(), bytes.size());
+      if (written > 0)
+        bytes.remove_prefix(static_cast<std::size_t>(written));
+      else if (written < 0 && errno == EAGAIN)
+        await_room();
+      else if (written == 0 || errno != EINTR)
+        throw Gone();
+    }
+  }
+
+  // Whoever reads the launcher's output may take their time, but the launcher must be there, and
+  // can stop the workers meanwhile.
+  void await_room() {
+    pollfd watched[] = {
+        {options_.output, POLLOUT, 0}, {options_.input, POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
+    ::poll(watched, 3, 1000);
+    await_signals();
+    take_input();
+    hear_signals();
+    live();
+  }
+
+  // While something is being written: what is to be said of it waits.
+  void await_signals() {
+    while (const auto signal = signals_.next()) {
+      unsaid_.push_back(*signal);
+      pass_on(*signal);
+    }
+  }
+
+  AgentOptions options_;
+  detail::SignalQueue signals_;
+  detail::FrameReader reader_;
+  std::deque<std::string> tasks_;  // to be started, once nothing is being written
+  detail::Silence silence_;
+  detail::Children children_;
+  std::optional<comm::Clock::time_point> stop_by_;  // since workers were asked to stop
+  std::deque<int> unsaid_;                          // signals that came while we wrote
+  bool is_over_ = false, is_gone_ = false;
+};
+
+// ssh takes it to a launcher that was only stopped, or held up.
+void say_silent(const AgentOptions& options) {
+  const auto silence = std::chrono::duration<double>(detail::longest_silence(options.timeout));
+  print(
+      fmt::format("the agent heard nothing from the launcher for {:.1f} s, and ended its workers\n",
+                  silence.count()));
+}
+
+}  // namespace
+
+int run_agent(const AgentOptions& options) {
+  ::signal(SIGPIPE, SIG_IGN);
+  // What the launcher has ssh ignore, a command in ssh's place has handed on.
+  for (const int stop : {SIGINT, SIGTERM, SIGHUP}) ::signal(stop, SIG_DFL);
+  detail::set_process_title("lockstep-agent", "lockstep agent");
+  try {
+    Agent(options).run();
+    return 0;
+  } catch (const Silent&) {
+    say_silent(options);
+  } catch (const std::exception&) {
+    // The launcher speaks another language.
+  }
+  return 1;
+}
+
+}  // namespace lockstep::cluster

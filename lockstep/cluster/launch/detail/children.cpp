@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/launch/detail/children.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::cluster::detail {
+namespace {
+
+// Of one worker in one turn: one that never stops talking must not keep us from all others. More
+// than a pipe holds.
+constexpr int kMostBlocks = 16;
+
+struct Pipe {
+  comm::Socket read, write;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("launch: pipe: {}", std::strerror(errno));
+  return {comm::Socket(ends[0]), comm::Socket(ends[1])};
+}
+
+// What went wrong in the new process: in which step, and errno.
+struct Failure {
+  char step = 0;  // 'f': the folder, 'p': the program
+  int error = 0;
+};
+
+[[noreturn]] void fail(const comm::Socket& pipe, char step) {
+  const Failure failure{step, errno};
+  const bool told = ::write(pipe.fd(), &failure, sizeof failure) > 0;
+  ::_exit(told ? 127 : 126);
+}
+
+void set_streams(const ChildOptions& options, const comm::Socket& out, const comm::Socket& err) {
+  if (options.is_ours) {
+    // It is not the terminal's foreground: to read there is an error, and not a stop without end.
+    ::signal(SIGTTIN, SIG_IGN);
+    ::signal(SIGTTOU, SIG_IGN);
+    return;
+  }
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(out.fd(), STDOUT_FILENO);
+  ::dup2(err.fd(), STDERR_FILENO);
+}
+
+[[noreturn]] void become(const ChildOptions& options, const comm::Socket& out,
+                         const comm::Socket& err, const comm::Socket& trouble, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // gone before that
+  ::setpgid(0, 0);  // the terminal's Ctrl-C comes to the launcher alone, which passes it on
+  ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGXFSZ, SIG_DFL);
+  set_streams(options, out, err);
+  for (const std::string& setting : options.environment) {
+    const std::size_t equals = setting.find('=');
+    ::setenv(setting.substr(0, equals).c_str(), setting.substr(equals + 1).c_str(), 1);
+  }
+  if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) fail(trouble, 'f');
+  ::sigprocmask(SIG_SETMASK, &options.mask, nullptr);
+  std::vector<char*> words;
+  for (const std::string& word : options.command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  ::execvp(words[0], words.data());
+  fail(trouble, 'p');
+}
+
+// Returns when the new process is its program: the pipe is closed by that.
+void await_start(const comm::Socket& trouble, pid_t pid, const ChildOptions& options) {
+  Failure failure;
+  ssize_t got = 0;
+  while ((got = ::read(trouble.fd(), &failure, sizeof failure)) < 0 && errno == EINTR) {
+  }
+  if (got != sizeof failure) return;
+  ::waitpid(pid, nullptr, 0);
+  const std::string& what = failure.step == 'f' ? options.folder : options.command[0];
+  if (failure.error == ENOENT)
+    throw NotFound("{}: there is no such {}", what, failure.step == 'f' ? "folder" : "program");
+  throw IoError("{}: {}", what, std::strerror(failure.error));
+}
+
+}  // namespace
+
+Children::~Children() {
+  signal(SIGKILL);
+  for (const Child& child : children_)
+    if (child.running) {
+      reaper_.remove(child.pid);
+      ::waitpid(child.pid, nullptr, 0);
+    }
+  end_adopted({reaper_.pid()});
+}
+
+std::vector<pid_t> Children::own_pids() const {
+  std::vector<pid_t> pids{reaper_.pid()};
+  for (const Child& child : children_)
+    if (child.running) pids.push_back(child.pid);
+  return pids;
+}
+
+void Children::start(ChildOptions options) {
+  for (std::string& setting : reaper_.settings()) options.environment.push_back(std::move(setting));
+  Pipe out = make_pipe(), err = make_pipe(), trouble = make_pipe();
+  const pid_t parent = ::getpid(), pid = ::fork();
+  if (pid == 0) become(options, out.write, err.write, trouble.write, parent);
+  if (pid < 0)
+    throw IoError("worker {}: cannot be started: {}", options.rank, std::strerror(errno));
+  ::setpgid(pid, pid);  // whoever is first
+  reaper_.add(pid);
+  trouble.write.close();
+  try {
+    await_start(trouble.read, pid, options);
+  } catch (...) {
+    reaper_.remove(pid);
+    throw;
+  }
+  if (options.is_ours) out.read.close(), err.read.close();
+  for (const comm::Socket* pipe : {&out.read, &err.read})
+    if (*pipe) ::fcntl(pipe->fd(), F_SETFL, O_NONBLOCK);
+  children_.push_back(
+      {options.rank, pid, {std::move(out.read), std::move(err.read)}, true, Silence(longest_)});
+}
+
+void Children::signal(int number) {
+  for (const int each : {number, SIGCONT})
+    for (const Child& child : children_)
+      if (child.running) ::kill(-child.pid, each);
+}
+
+bool Children::are_running() const {
+  return std::any_of(children_.begin(), children_.end(), [](auto& child) { return child.running; });
+}
+
+void Children::end_long_stopped() {
+  for (Child& child : children_) {
+    if (!child.running || !child.stopped.goes_on()) continue;
+    if (!is_stopped(child.pid)) child.stopped.broken();
+    if (child.stopped.is_too_long())
+      kill_for(child,
+               fmt::format("somebody stopped it (SIGSTOP), and it did not go on for {:.1f} s",
+                           std::chrono::duration<double>(longest_).count()));
+  }
+}
+
+void Children::end_stopped() {
+  for (Child& child : children_)
+    if (child.running && child.why.empty() && is_stopped(child.pid))
+      kill_for(child, "somebody stopped it (SIGSTOP), and the others waited for it in vain");
+}
+
+void Children::kill_for(Child& child, std::string why) {
+  child.why = std::move(why);
+  ::kill(-child.pid, SIGKILL);
+}
+
+void Children::watch(std::vector<pollfd>& watched) const {
+  for (const Child& child : children_)
+    for (const comm::Socket& pipe : child.pipes)
+      if (pipe) watched.push_back({pipe.fd(), POLLIN, 0});
+}
+
+void Children::move_on() {
+  for (Child& child : children_) read_pipes(child);
+  for (Child& child : children_) reap(child);
+  reap_adopted(own_pids());
+}
+
+void Children::read_pipes(Child& child) {
+  char block[16384];
+  for (int i = 0; i < 2; ++i)
+    for (int blocks = 0; child.pipes[i] && blocks < kMostBlocks; ++blocks) {
+      const ssize_t got = ::read(child.pipes[i].fd(), block, sizeof block);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
+      if (got > 0)
+        listener_.output(child.rank, i + 1, std::string_view(block, static_cast<std::size_t>(got)));
+      else
+        child.pipes[i].close();
+    }
+}
+
+// What the worker started itself goes with it. Its number is its own until it is waited for, so no
+// other group can be hit.
+void Children::reap(Child& child) {
+  siginfo_t info{};
+  if (!child.running ||
+      ::waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid != child.pid)
+    return;
+  ::kill(-child.pid, SIGKILL);
+  reaper_.remove(child.pid);
+  int status = 0;
+  ::waitpid(child.pid, &status, 0);
+  child.running = false;
+  read_pipes(child);
+  for (comm::Socket& pipe : child.pipes) pipe.close();
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  listener_.end(child.rank, WIFEXITED(status) ? WEXITSTATUS(status) : 0, signal,
+                {child.why, child.why.empty() ? why_killed(signal) : ""});
+}
+
+// The kernel counts before it kills. Each count explains one end.
+std::string Children::why_killed(int signal) {
+  if (signal != SIGKILL || count_memory_kills().value_or(0) <= memory_kills_) return {};
+  ++memory_kills_;
+  const std::string limits = memory_limits_text();
+  return "memory ran out" + (limits.empty() ? "" : "; " + limits);
+}
+
+}  // namespace lockstep::cluster::detail

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/machine_limits.h"
+#include "lockstep/cluster/detail/silence.h"
+#include "lockstep/cluster/launch/detail/adopted.h"
+#include "lockstep/cluster/launch/detail/reaper.h"
+#include "lockstep/comm/socket.h"
+
+namespace lockstep::cluster::detail {
+
+struct ChildOptions {
+  int rank = 0;
+  std::vector<std::string> command = {};
+  std::vector<std::string> environment = {};  // NAME=VALUE, besides our own
+  std::string folder = {};                    // empty: ours
+  bool is_ours = false;  // has our standard input and output; else empty input, and pipes
+  sigset_t mask = {};
+};
+
+// Why a worker that did not end by itself ended; empty where it did.
+struct WhyEnded {
+  std::string by_us;
+  std::string by_kernel;  // memory ran out
+};
+
+// Worker processes of this machine. Each has a process group of its own, which goes with it; none
+// outlives this object, nor this process, which has no other children. What a worker has started
+// and let go goes with this object.
+class Children {
+ public:
+  struct Listener {
+    std::function<void(int rank, int stream, std::string_view bytes)> output;  // stream: 1 or 2
+    std::function<void(int rank, int status, int signal, const WhyEnded& why)> end;
+  };
+  // When reassure() is not called for longer than `silence`, this process is taken for dead.
+  Children(Listener listener, std::chrono::milliseconds silence)
+      : listener_(std::move(listener)), longest_(silence), reaper_(silence) {
+    adopt_orphans();
+  }
+  ~Children();
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+
+  // Throws NotFound or IoError, which say what could not be started and why.
+  void start(ChildOptions options);
+  // One that is stopped (SIGSTOP) goes on, so that it hears of it.
+  void signal(int number);
+  bool are_running() const;
+  // Appends what poll() should watch for.
+  void watch(std::vector<pollfd>& watched) const;
+  // Tells the listener what there is. Never blocks.
+  void move_on();
+  void reassure() const { reaper_.reassure(); }
+  // To be called all the time: a worker that is stopped for longer than `silence` is ended.
+  void end_long_stopped();
+  // What has happened to the reaper, if anything; there is another one then.
+  std::optional<std::string> check_reaper() { return reaper_.replace_if_dead(); }
+  // A worker that is stopped cannot end by itself: it is ended now.
+  void end_stopped();
+
+ private:
+  struct Child {
+    int rank = 0;
+    pid_t pid = -1;
+    comm::Socket pipes[2];  // its standard output and error
+    bool running = true;
+    Silence stopped;
+    std::string why = {};  // we ended it
+  };
+  void read_pipes(Child& child);
+  void reap(Child& child);
+  std::string why_killed(int signal);
+  static void kill_for(Child& child, std::string why);
+  std::vector<pid_t> own_pids() const;
+  Listener listener_;
+  std::chrono::milliseconds longest_;
+  Reaper reaper_;
+  std::vector<Child> children_;
+  std::int64_t memory_kills_ = count_memory_kills().value_or(0);  // that are known
+};
+
+}  // namespace lockstep::cluster::detail

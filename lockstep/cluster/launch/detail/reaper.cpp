@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/launch/detail/reaper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cluster/detail/environment.h"
+#include "lockstep/cluster/detail/silence.h"
+#include "lockstep/cluster/launch/detail/adopted.h"
+#include "lockstep/cluster/launch/detail/process_title.h"
+
+namespace lockstep::cluster::detail {
+namespace {
+
+constexpr const char* kMark = "LOCKSTEP_AGENT";
+
+namespace fs = std::filesystem;
+
+// Processes have their numbers in a namespace of their own.
+std::string folder_prefix() {
+  struct stat numbers {};
+  ::stat("/proc/self/ns/pid", &numbers);
+  return fmt::format("lockstep-{}.", numbers.st_ino);
+}
+
+// Made by the workers that need it. Memory, so that what is in it is shared like memory.
+std::string scratch_folder(const std::string& mark) { return "/dev/shm/" + folder_prefix() + mark; }
+
+// Of jobs of which everybody was killed, the reaper too.
+void remove_stale_folders() {
+  const std::string prefix = folder_prefix();
+  std::error_code error;
+  std::vector<fs::path> stale;
+  for (fs::directory_iterator entry("/dev/shm", error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    struct stat facts {};
+    if (!name.starts_with(prefix) || ::lstat(entry->path().c_str(), &facts) != 0) continue;
+    const pid_t agent = std::atoi(name.c_str() + prefix.size());
+    const bool is_ours = agent > 0 && facts.st_uid == ::geteuid();
+    if (is_ours && is_gone(agent)) stale.push_back(entry->path());
+  }
+  for (const fs::path& path : stale) fs::remove_all(path, error);
+}
+
+// Holds nothing but its end of the pipe, and no signal but SIGKILL ends it. Whoever has stopped it
+// does not keep it from its work: the parent's end wakes it.
+void withdraw(int pipe) {
+  sigset_t all;
+  sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
+  ::setpgid(0, 0);
+  set_process_title("lockstep-reaper", "lockstep reaper");
+  ::dup2(pipe, STDIN_FILENO);
+  ::close_range(STDOUT_FILENO, ~0U, 0);
+}
+
+// False when nobody will say anything any more.
+bool await_word(std::chrono::milliseconds longest) {
+  Silence silence(longest);
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  while (::poll(&input, 1, static_cast<int>(Silence::interval(longest).count())) <= 0)
+    if (silence.goes_on() && silence.is_too_long()) return false;
+  return true;
+}
+
+[[noreturn]] void reap(int pipe, pid_t parent, std::chrono::milliseconds longest,
+                       const std::string& mark, std::set<pid_t> groups) {
+  withdraw(pipe);
+  pid_t said = 0;
+  bool heard = true;
+  while ((heard = await_word(longest)) && ::read(STDIN_FILENO, &said, sizeof said) == sizeof said) {
+    if (said > 0) groups.insert(said);
+    if (said < 0) groups.erase(-said);
+  }
+  if (!heard && ::getppid() == parent) ::kill(parent, SIGKILL);
+  for (const pid_t group : groups) ::kill(-group, SIGKILL);
+  end_marked(mark);
+  std::error_code ignored;
+  fs::remove_all(scratch_folder(mark), ignored);
+  ::_exit(0);
+}
+
+// Of this process, and nobody else's: the clock tells those apart that had the same number. Who
+// runs inside a job itself keeps that job's mark.
+std::string own_mark() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return fmt::format("{}.{}", ::getpid(), now);
+}
+
+std::string how_it_ended(int status) {
+  return WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
+                             : fmt::format("ended with status {}", WEXITSTATUS(status));
+}
+
+}  // namespace
+
+Reaper::Reaper(std::chrono::milliseconds silence) : silence_(silence), mark_(own_mark()) {
+  remove_stale_folders();
+  start();
+}
+
+void Reaper::start() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("launch: pipe: {}", std::strerror(errno));
+  const comm::Socket theirs(ends[0]);
+  pipe_ = comm::Socket(ends[1]);
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ == 0) reap(theirs.fd(), parent, silence_, mark_, groups_);
+  if (pid_ < 0) throw IoError("launch: fork: {}", std::strerror(errno));
+}
+
+std::optional<std::string> Reaper::replace_if_dead() {
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) != pid_) return {};
+  start();
+  return how_it_ended(status);
+}
+
+std::vector<std::string> Reaper::settings() const {
+  const std::string outer = variable(kMark).value_or("");
+  return {fmt::format("{}={}{}{}", kMark, outer, outer.empty() ? "" : ":", mark_),
+          "LOCKSTEP_SCRATCH=" + scratch_folder(mark_)};
+}
+
+Reaper::~Reaper() {
+  pipe_.close();
+  ::kill(pid_, SIGCONT);  // where somebody has stopped it
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Reaper::add(pid_t group) {
+  groups_.insert(group);
+  tell(group);
+}
+
+void Reaper::remove(pid_t group) {
+  groups_.erase(group);
+  tell(-group);
+}
+
+// Where it was killed, a new one is told all.
+void Reaper::tell(pid_t group) const {
+  while (::write(pipe_.fd(), &group, sizeof group) < 0 && errno == EINTR) continue;
+}
+
+}  // namespace lockstep::cluster::detail

@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/launch/launch.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "lockstep/base/hmac.h"
+#include "lockstep/base/version.h"
+#include "lockstep/cluster/detail/host_name.h"
+#include "lockstep/cluster/detail/silence.h"
+#include "lockstep/cluster/launch/detail/host_link.h"
+#include "lockstep/cluster/launch/detail/patient_writer.h"
+#include "lockstep/cluster/launch/detail/process_title.h"
+#include "lockstep/cluster/launch/detail/room.h"
+#include "lockstep/cluster/launch/detail/signal_queue.h"
+#include "lockstep/cluster/launch/detail/ssh_command.h"
+#include "lockstep/cluster/launch/detail/worker_output.h"
+#include "lockstep/cluster/membership/coordinator.h"
+#include "lockstep/comm/errors.h"
+#include "lockstep/comm/interfaces.h"
+
+namespace lockstep::cluster {
+namespace {
+
+using comm::Clock;
+using detail::FieldReader;
+using detail::FieldWriter;
+using detail::Frame;
+using detail::FrameKind;
+using detail::HostLink;
+
+constexpr int kLookEveryMs = 100;
+// What is killed is gone by then, if anything can end it.
+constexpr auto kKillTime = std::chrono::seconds(3);
+
+// One host of the job, and the ranks on it.
+struct Host {
+  HostLink link;
+  bool is_local = false;
+  detail::Silence silence;
+  std::vector<int> ranks = {};  // that are not known to have ended
+  bool is_there = false;
+  std::string our_address = {};  // as seen from there
+};
+
+std::vector<HostSlots> hosts_of(const LaunchOptions& options) {
+  std::vector<HostSlots> hosts = options.hosts;
+  if (hosts.empty()) hosts.push_back({"localhost", std::max(options.workers, 1)});
+  return options.workers > 0 ? take_slots(std::move(hosts), options.workers) : hosts;
+}
+
+// More than can run would begin, and end with an error of one of them.
+void check_room(const std::vector<HostSlots>& hosts) {
+  std::int64_t here = 0;
+  for (const HostSlots& host : hosts) here += is_this_machine(host.name) ? host.slots : 0;
+  if (here == 0) return;
+  const std::string reason = detail::why_no_room(here, detail::find_room());
+  if (!reason.empty()) throw InvalidArgument("launch: {}", reason);
+}
+
+void check_options(const LaunchOptions& options) {
+  if (options.command.empty()) throw InvalidArgument("launch: no program was named");
+  if (options.workers < 0)
+    throw InvalidArgument("launch: {} workers, expected 1 or more", options.workers);
+  for (const std::string& setting : options.environment)
+    if (setting.find('=') == std::string::npos || setting.front() == '=')
+      throw InvalidArgument("launch: environment '{}', expected NAME=VALUE", setting);
+}
+
+// Whether a host with this name or address may come to us by IPv6.
+bool may_be_v6(const std::string& host) {
+  if (host.find(':') != std::string::npos) return true;
+  try {
+    const auto usable = comm::interfaces_of_kind(comm::list_interfaces(), {host, 0});
+    return std::any_of(usable.begin(), usable.end(), [](const comm::Interface& one) {
+      return one.address.find(':') != std::string::npos;
+    });
+  } catch (const IoError&) {
+    return false;  // a name that only the others know
+  }
+}
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options)
+      : options_(options),
+        silence_(detail::longest_silence(options.timeout)),
+        is_one_machine_(true),
+        secret_(make_secret()) {
+    const std::vector<HostSlots> all = hosts_of(options);
+    check_room(all);
+    for (const HostSlots& host : all)
+      is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
+    connect(all);
+    beating_ = std::jthread([this](const std::stop_token& stop) { beat(stop); });
+    pthread_setname_np(beating_.native_handle(), "beat");
+  }
+  // All at once, before each is waited for.
+  ~Launcher() {
+    for (Host& host : hosts_) host.link.hang_up();
+  }
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+  LaunchResult run() {
+    if (!await_hosts()) return std::move(result_);
+    meet();
+    for (Host& host : hosts_) start_workers(host);
+    while (running() > 0) turn();
+    for (Host& host : hosts_) host.link.hang_up();
+    for (Host& host : hosts_) host.link.close();
+    hear_coordinator();
+    return std::move(result_);
+  }
+
+ private:
+  // The agent on this machine first: it is forked, and holds what is open by then.
+  void connect(const std::vector<HostSlots>& all) {
+    for (const bool local : {true, false}) {
+      int rank = 0;
+      for (const HostSlots& host : all) {
+        if (is_this_machine(host.name) == local) add_host(host, local, rank);
+        rank += host.slots;
+      }
+    }
+  }
+
+  void add_host(const HostSlots& slots, bool local, int first_rank) {
+    const sigset_t& mask = signals_.mask_before();
+    Host host{
+        local ? HostLink::fork_agent(slots.name, agent_options(), mask)
+              : HostLink::run_command(slots.name, detail::ssh_command(options_, slots.name), mask),
+        local, detail::Silence(silence_)};
+    for (int i = 0; i < slots.slots; ++i) host.ranks.push_back(first_rank + i);
+    size_ += slots.slots;
+    hosts_.push_back(std::move(host));
+  }
+
+  AgentOptions agent_options() const {
+    AgentOptions options;
+    options.timeout = options_.timeout;
+    options.grace = options_.grace;
+    return options;
+  }
+
+  // In a thread of its own, since the other may be held up by whoever reads our output.
+  void beat(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    do {
+      for (Host& host : hosts_) host.link.send(detail::encode(FrameKind::alive, FieldWriter()));
+      never.wait_for(lock, stop, detail::Silence::interval(silence_), [] { return false; });
+    } while (!stop.stop_requested());
+  }
+
+  // False when we are asked to stop meanwhile.
+  bool await_hosts() {
+    const auto deadline = Clock::now() + options_.timeout;
+    const auto is_there = [](const Host& host) { return host.is_there; };
+    while (!std::all_of(hosts_.begin(), hosts_.end(), is_there)) {
+      wait();
+      if (const auto number = signals_.next()) result_.stopped_by = *number;
+      for (Host& host : hosts_)
+        if (result_.stopped_by == 0) greet(host);
+      if (result_.stopped_by != 0) return false;
+      if (Clock::now() >= deadline) fail_silent();
+    }
+    return true;
+  }
+
+  void greet(Host& host) {
+    host.link.move_on();
+    try {
+      if (const auto frame = host.is_there ? std::nullopt : host.link.next())
+        take_hello(host, *frame);
+    } catch (const Corrupt& error) {
+      throw not_understood(host, error);
+    }
+    while (host.link.next_remark()) {
+    }
+    if (host.is_there || !host.link.is_closed()) return;
+    result_.stopped_by = host.link.stopped_by();
+    if (result_.stopped_by == 0)
+      throw IoError("launch: {}: {}", host.link.host(), host.link.why_closed());
+  }
+
+  void take_hello(Host& host, const Frame& frame) {
+    if (frame.kind != FrameKind::hello) throw Corrupt("it does not say hello first");
+    FieldReader fields(frame.fields);
+    const std::string its_version = fields.text();
+    if (its_version != version())
+      throw comm::Refused(fmt::format("launch: {}: has lockstep {}, this is {}", host.link.host(),
+                                      its_version, version()));
+    host.our_address = fields.text();
+    host.is_there = true;
+  }
+
+  static IoError not_understood(const Host& host, const Corrupt& error) {
+    return IoError("launch: {}: the agent is not understood: {}", host.link.host(), error.what());
+  }
+
+  [[noreturn]] void fail_silent() const {
+    std::string names;
+    for (const Host& host : hosts_)
+      if (!host.is_there) names += (names.empty() ? "" : ", ") + host.link.host();
+    throw comm::Timeout(fmt::format("launch: {}: did not answer within {:.1f} s", names,
+                                    std::chrono::duration<double>(options_.timeout).count()),
+                        -1, names, "launch");
+  }
+
+  // Where the members of the job will meet, from now on.
+  void meet() {
+    CoordinatorOptions options;
+    options.secret = secret_;
+    options.size = size_;
+    options.timeout = options_.timeout;
+    options.listen.port = options_.coordinator.port;
+    const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(),
+                                    [&](const Host& host) { return may_be_v6(address_for(host)); });
+    if (!is_one_machine_)
+      options.listen.host = has_v6 ? "::" : "0.0.0.0";
+    else if (!options_.coordinator.host.empty())
+      options.listen.host = options_.coordinator.host;
+    options.log = [this](const std::string& line) {
+      const std::lock_guard lock(said_mutex_);
+      said_.push_back(line);
+    };
+    coordinator_.emplace(options);
+    // What it has to complain about, the members hear and say.
+    meeting_ = std::jthread([this](const std::stop_token& stop) {
+      try {
+        coordinator_->run(stop);
+      } catch (const std::exception&) {
+      }
+    });
+    pthread_setname_np(meeting_.native_handle(), "coordinator");
+  }
+
+  std::string address_for(const Host& host) const {
+    if (!options_.coordinator.host.empty()) return options_.coordinator.host;
+    if (is_one_machine_) return "127.0.0.1";
+    if (!host.is_local && !host.our_address.empty()) return host.our_address;
+    for (const Host& other : hosts_)  // a worker here must be reached from there
+      if (!other.is_local && !other.our_address.empty()) return other.our_address;
+    return detail::own_host_name();
+  }
+
+  void start_workers(Host& host) {
+    detail::AgentTask task;
+    task.folder =
+        options_.folder.empty() ? std::filesystem::current_path().string() : options_.folder;
+    task.command = options_.command;
+    task.ranks = host.ranks;
+    task.environment = options_.environment;
+    const auto set = [&](const char* name, const std::string& value) {
+      task.environment.push_back(fmt::format("LOCKSTEP_{}={}", name, value));
+    };
+    set("WORKERS", std::to_string(size_));
+    set("COORDINATOR",
+        comm::to_string(comm::Endpoint{address_for(host), coordinator_->endpoint().port}));
+    set("SECRET", secret_);
+    set("HOST", is_one_machine_ ? "" : host.link.host());
+    set("INTERFACE", options_.interface);
+    set("TRANSPORT", options_.transport);
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(options_.timeout);
+    set("TIMEOUT", std::to_string(std::max<std::int64_t>(1, seconds.count())));
+    host.link.send(detail::encode(FrameKind::start, task.fields()));
+  }
+
+  void wait() const {
+    std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
+    for (const Host& host : hosts_) host.link.watch(watched);
+    ::poll(watched.data(), watched.size(), kLookEveryMs);
+  }
+
+  void turn() {
+    wait();
+    for (Host& host : hosts_) hear(host);
+    while (const auto number = signals_.next()) take_signal(*number);
+    say_what_coordinator_said();
+    if (deadline_ && Clock::now() > *deadline_) killed_ ? give_up() : kill_late();
+  }
+
+  void say_what_coordinator_said() {
+    std::vector<std::string> lines;
+    {
+      const std::lock_guard lock(said_mutex_);
+      lines.swap(said_);
+    }
+    for (const std::string& line : lines)
+      writer_.write(STDERR_FILENO, fmt::format("lockstep: {}\n", line));
+  }
+
+  // The workers have gone: all that they had to say is there.
+  void hear_coordinator() {
+    meeting_ = {};
+    say_what_coordinator_said();
+    result_.complaints = coordinator_->complaints();
+    result_.note_complaints();
+  }
+
+  void hear(Host& host) {
+    if (host.link.is_closed() && host.ranks.empty()) return;
+    host.link.move_on();
+    try {
+      while (const auto frame = host.link.next()) {
+        host.silence.broken();
+        if (!host.ranks.empty()) handle(host, *frame);
+      }
+    } catch (const Corrupt& error) {
+      throw not_understood(host, error);
+    }
+    while (const auto remark = host.link.next_remark())
+      if (!remark->empty())
+        writer_.write(STDERR_FILENO, fmt::format("[{}] {}\n", host.link.host(), *remark));
+    if (host.link.is_closed()) return lose(host, host.link.why_closed());
+    if (host.silence.goes_on() && host.silence.is_too_long())
+      lose(host, fmt::format("nothing was heard from its host for {:.1f} s: the network is cut, or "
+                             "ssh or the agent hangs",
+                             std::chrono::duration<double>(silence_).count()));
+  }
+
+  void handle(Host& host, const Frame& frame) {
+    FieldReader fields(frame.fields);
+    if (frame.kind == FrameKind::failure)
+      throw NotFound("launch: {}{}", is_one_machine_ ? "" : host.link.host() + ": ", fields.text());
+    if (frame.kind == FrameKind::alive) return;
+    if (frame.kind == FrameKind::signal) return stop(static_cast<int>(fields.number()));
+    const int rank = static_cast<int>(fields.number());
+    if (frame.kind == FrameKind::output) {
+      const auto stream = fields.number();
+      output_for(host, rank).add(static_cast<int>(stream), fields.text());
+    } else if (frame.kind == FrameKind::end) {
+      WorkerEnd end{rank};
+      end.status = static_cast<int>(fields.number());
+      end.signal = static_cast<int>(fields.number());
+      end.lost = fields.text();
+      end.by_kernel = fields.text();
+      end.by_launcher =
+          killed_ && end.signal == SIGKILL && end.lost.empty() && end.by_kernel.empty();
+      note(host, std::move(end));
+    }
+  }
+
+  // An agent that hangs, or a worker that not even SIGKILL ends.
+  void give_up() {
+    for (Host& host : hosts_)
+      lose(host, fmt::format("it did not end within {:.1f} s of being killed",
+                             std::chrono::duration<double>(kKillTime).count()));
+  }
+
+  void lose(Host& host, const std::string& why) {
+    for (const int rank : std::vector<int>(host.ranks)) {
+      WorkerEnd end{rank};
+      end.lost = why;
+      note(host, std::move(end));
+    }
+  }
+
+  void note(Host& host, WorkerEnd end) {
+    detail::WorkerOutput& output = output_for(host, end.rank);
+    output.finish();
+    end.last_lines = output.last_lines();
+    end.host = is_one_machine_ ? "" : host.link.host();
+    std::erase(host.ranks, end.rank);
+    const int signal = end.stopped_by();
+    const bool is_good = end.is_good();
+    result_.ends.push_back(std::move(end));
+    if (signal != 0)
+      stop_with_worker(signal);
+    else if (!is_good)
+      end_others();
+  }
+
+  // Somebody asked a worker to stop, and so the job. Those who failed since it is gone did not fail
+  // before.
+  void stop_with_worker(int signal) {
+    if (result_.stopped_by != 0) return;
+    stop(signal);
+    result_.ended_before_stop = 0;
+  }
+
+  void end_others() {
+    if (!deadline_) deadline_ = Clock::now() + options_.grace;
+    for (Host& host : hosts_) host.link.send(detail::encode(FrameKind::over, FieldWriter()));
+  }
+
+  detail::WorkerOutput& output_for(const Host& host, int rank) {
+    const auto print = [this](int stream, std::string_view bytes) { writer_.write(stream, bytes); };
+    return outputs_.try_emplace(rank, rank, is_one_machine_ ? "" : host.link.host(), print)
+        .first->second;
+  }
+
+  // Whoever presses Ctrl-C twice is in a hurry. A terminal that closes, or a session that ends,
+  // says so after SIGTERM or before it: that is one wish.
+  void take_signal(int number) {
+    const bool again = std::exchange(was_asked_, true);
+    if (again && number != SIGHUP && last_signal_ != SIGHUP) return kill_all();
+    last_signal_ = number;
+    stop(number);
+  }
+
+  // Whichever process of the job was asked first. Those that hang, or are stopped, have the grace
+  // period too.
+  void stop(int number) {
+    if (result_.stopped_by != 0) return;
+    result_.stopped_by = number;
+    result_.ended_before_stop = result_.ends.size();
+    read_until_ = Clock::now() + options_.grace;
+    if (!deadline_) deadline_ = Clock::now() + options_.grace;
+    signal_all(number);
+    for (const Host& host : hosts_) host.link.wake();
+  }
+
+  void kill_late() {
+    if (killed_) return;
+    result_.killed_because = fmt::format("did not end within {:.1f} s, and was killed",
+                                         std::chrono::duration<double>(options_.grace).count());
+    kill_all();
+  }
+
+  void kill_all() {
+    if (std::exchange(killed_, true)) return;
+    signal_all(SIGKILL);
+    for (const Host& host : hosts_) host.link.wake();
+    read_until_ = Clock::now();
+    deadline_ = Clock::now() + kKillTime;
+  }
+
+  // While whoever reads our output takes their time. A job that was stopped does not wait for that
+  // without end.
+  bool goes_on_unread() {
+    while (const auto number = signals_.next()) take_signal(*number);
+    if (deadline_ && Clock::now() > *deadline_) kill_late();
+    return !read_until_ || Clock::now() < *read_until_;
+  }
+
+  void signal_all(int number) {
+    for (Host& host : hosts_)
+      host.link.send(detail::encode(FrameKind::signal, FieldWriter().number(number)));
+  }
+
+  std::size_t running() const {
+    std::size_t count = 0;
+    for (const Host& host : hosts_) count += host.ranks.size();
+    return count;
+  }
+
+  const detail::ThreadName name_{"lockstep-launch"};
+  const LaunchOptions& options_;
+  std::chrono::milliseconds silence_;  // of a host that is lost
+  bool is_one_machine_;
+  std::string secret_;
+  int size_ = 0;
+  const detail::SignalQueue signals_;
+  std::vector<Host> hosts_;
+  std::mutex said_mutex_;
+  std::vector<std::string> said_;  // by the coordinator, guarded by said_mutex_
+  std::optional<Coordinator> coordinator_;
+  std::jthread beating_, meeting_;  // after what they use
+  const detail::PatientWriter writer_{signals_.fd(), [this] { return goes_on_unread(); }};
+  std::map<int, detail::WorkerOutput> outputs_;
+  LaunchResult result_;
+  bool was_asked_ = false, killed_ = false;
+  int last_signal_ = 0;
+  std::optional<Clock::time_point> deadline_, read_until_;
+};
+
+}  // namespace
+
+LaunchResult launch(const LaunchOptions& options) {
+  check_options(options);
+  return Launcher(options).run();
+}
+
+}  // namespace lockstep::cluster

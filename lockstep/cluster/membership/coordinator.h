@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/membership/complaint.h"
+#include "lockstep/comm/socket.h"
+
+namespace lockstep::cluster {
+
+struct CoordinatorOptions {
+  // Loopback unless a host says otherwise: "0.0.0.0", "::", or one of its own addresses.
+  comm::Endpoint listen{"127.0.0.1", 0};
+  std::string secret = {};
+  int size = 1;
+  std::chrono::milliseconds timeout{30'000};       // until all have joined
+  std::chrono::milliseconds proof_timeout{5'000};  // for one connection to prove the secret
+  // A line for each host whose connections are refused, and at the end how many they were.
+  std::function<void(const std::string&)> log = {};
+};
+
+// Where the members of a job meet. It deals ranks, tells everybody who is there, and then passes
+// small messages between all (Rendezvous::all_gather) as long as they stay.
+class Coordinator {
+ public:
+  // Listens from now on. Throws IoError: the port is in use, the address is not this host's.
+  explicit Coordinator(const CoordinatorOptions& options);
+  ~Coordinator();
+
+  comm::Endpoint endpoint() const;
+
+  // Serves until every member has said goodbye, or `stop` is asked. Throws Timeout when not all
+  // join in time, Refused when members do not fit together, PeerLost when one goes without a
+  // goodbye; all members are told why first.
+  void run(const std::stop_token& stop = {});
+
+  // After run(): which members were missed, and by whom.
+  std::vector<Complaint> complaints() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/membership/detail/meeting.h"
+
+namespace lockstep::cluster::detail {
+
+RendezvousOptions rendezvous_options(const Place& place, std::chrono::milliseconds timeout) {
+  RendezvousOptions result;
+  result.coordinator = place.coordinator;
+  result.secret = place.secret;
+  result.size = place.size;
+  result.rank = place.rank;
+  result.interface = place.interface;
+  result.host = place.host;
+  result.timeout = timeout + std::chrono::seconds(1);
+  return result;
+}
+
+Meeting meet(const Place& place, std::chrono::milliseconds timeout) {
+  switch (place.launcher) {
+    case Place::Launcher::lockstep: break;
+    case Place::Launcher::mpi: return meet_by_mpi(place, timeout);
+    case Place::Launcher::slurm: return meet_by_slurm(place, timeout);
+    case Place::Launcher::kubernetes: return meet_by_kubernetes(place, timeout);
+  }
+  return {place};
+}
+
+}  // namespace lockstep::cluster::detail

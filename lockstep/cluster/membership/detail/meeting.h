@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "lockstep/cluster/membership/detail/meeting_file.h"
+#include "lockstep/cluster/membership/detail/own_coordinator.h"
+#include "lockstep/cluster/membership/place.h"
+#include "lockstep/cluster/membership/rendezvous.h"
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep::cluster::detail {
+
+// Where the members of a job meet: a place whose coordinator and secret are known, whoever started
+// the job.
+struct Meeting {
+  Place place;
+  std::unique_ptr<OwnCoordinator> coordinator = {};  // rank 0's, where members coordinate
+  std::unique_ptr<MeetingFile> file = {};            // no longer needed when all have joined
+};
+
+// How a member of a place finds the others; what they must agree on is the caller's to add. The
+// coordinator knows who is missing, so it has the first word: a second more than `timeout`.
+RendezvousOptions rendezvous_options(const Place& place, std::chrono::milliseconds timeout);
+
+// As whoever started the job asks for.
+Meeting meet(const Place& place, std::chrono::milliseconds timeout);
+
+// Each is called by every member, which waits for rank 0 until the deadline. They throw Timeout,
+// IoError, NotFound, naming the file or the hosts.
+Meeting meet_by_mpi(const Place& place, std::chrono::milliseconds timeout);
+Meeting meet_by_slurm(const Place& place, std::chrono::milliseconds timeout);
+Meeting meet_by_kubernetes(const Place& place, std::chrono::milliseconds timeout);
+
+// The ranks of an mpirun, over MPI alone. Throws InvalidArgument when MPI knows another place.
+std::unique_ptr<comm::Transport> connect_by_mpi(const Place& place);
+// Throws Refused, naming the first rank whose text differs from rank 0's.
+void check_agreement(comm::Communicator& group, const std::string& text,
+                     std::chrono::milliseconds timeout);
+
+// The environments of mpirun (OpenMPI's, MPICH's), of a step of srun, of an Indexed Job's pod. None
+// when this process has not been started so, or alone.
+std::optional<Place> find_openmpi_place();
+std::optional<Place> find_mpich_place();
+std::optional<Place> find_slurm_place();
+std::optional<Place> find_kubernetes_place();
+
+}  // namespace lockstep::cluster::detail

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "lockstep/base/hmac.h"
+#include "lockstep/cluster/detail/environment.h"
+#include "lockstep/cluster/membership/detail/meeting.h"
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/transports/mpi.h"
+
+namespace lockstep::cluster::detail {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+constexpr std::size_t kInvitationBytes = 1 << 16;
+
+std::optional<Place> place_from(const char* rank_name, const char* size_name) {
+  const auto rank = variable(rank_name);
+  if (!rank) return std::nullopt;
+  Place place;
+  place.launcher = Place::Launcher::mpi;
+  place.size = number_variable(size_name, needed_variable(size_name, rank_name), 1, kMostRanks);
+  place.rank = number_variable(rank_name, *rank, 0, place.size - 1);
+  place.interface = variable("LOCKSTEP_INTERFACE").value_or("");
+  place.transport = variable("LOCKSTEP_TRANSPORT").value_or("");
+  return place.size == 1 ? std::nullopt : std::optional(place);
+}
+
+// A host of the job that is not this one; empty when there is none.
+std::string other_host(const comm::Communicator& group) {
+  for (int rank = 0; rank < group.size(); ++rank)
+    if (group.host(rank) != group.host(group.rank())) return group.host(rank);
+  return {};
+}
+
+std::vector<std::string> own_addresses(const Place& place, const comm::Communicator& group) {
+  const std::string other = other_host(group);
+  if (other.empty() && place.interface.empty()) return {"127.0.0.1"};
+  return meeting_addresses(place.interface, other);
+}
+
+Invitation host_meeting(Meeting& meeting, const comm::Communicator& group,
+                        std::chrono::milliseconds timeout) {
+  const std::vector<std::string> addresses = own_addresses(meeting.place, group);
+  CoordinatorOptions options;
+  options.listen = {listen_address(addresses), 0};
+  options.secret = make_secret();
+  options.size = meeting.place.size;
+  options.timeout = timeout;
+  meeting.coordinator = std::make_unique<OwnCoordinator>(options);
+  Invitation invitation{{}, options.secret};
+  for (const std::string& address : addresses)
+    invitation.endpoints.push_back({address, meeting.coordinator->port()});
+  return invitation;
+}
+
+// Where it fails the others hear why: to leave MPI's group, rank 0 would wait for them.
+Invitation host_or_abort(Meeting& meeting, comm::Communicator& group,
+                         std::chrono::milliseconds timeout) {
+  try {
+    return host_meeting(meeting, group, timeout);
+  } catch (const std::exception& error) {
+    group.abort(error.what());
+    throw;
+  }
+}
+
+Invitation share(const Invitation& own, comm::Communicator& group,
+                 std::chrono::milliseconds timeout) {
+  std::string bytes = group.rank() == 0 ? to_text(own) : "";
+  bytes.resize(kInvitationBytes, '\0');
+  comm::CallOptions options;
+  options.timeout = timeout;
+  group.broadcast(std::as_writable_bytes(std::span(bytes)), 0, options);
+  return parse_invitation(bytes.c_str());
+}
+
+}  // namespace
+
+std::unique_ptr<comm::Transport> connect_by_mpi(const Place& place) {
+  auto group = comm::connect_mpi();
+  if (group->size() == place.size && group->rank() == place.rank) return group;
+  throw InvalidArgument(
+      "mpi: this is rank {} of {} by its environment, {} of {} by MPI itself; expected the mpirun "
+      "of the MPI library that this program is built with",
+      place.rank, place.size, group->rank(), group->size());
+}
+
+void check_agreement(comm::Communicator& group, const std::string& text,
+                     std::chrono::milliseconds timeout) {
+  const std::string own = hmac_sha256("agreement", text);
+  std::string all(own.size() * static_cast<std::size_t>(group.size()), '\0');
+  comm::CallOptions options;
+  options.timeout = timeout;
+  group.all_gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)), options);
+  for (int rank = 1; rank < group.size(); ++rank)
+    if (all.compare(static_cast<std::size_t>(rank) * own.size(), own.size(), all, 0, own.size()))
+      throw comm::Refused(
+          fmt::format("mpi: rank {} on {} has another version or configuration than rank 0 on {}",
+                      rank, group.host(rank), group.host(0)));
+}
+
+std::optional<Place> find_openmpi_place() {
+  return place_from("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+}
+
+std::optional<Place> find_mpich_place() { return place_from("PMI_RANK", "PMI_SIZE"); }
+
+// MPI is only asked where the others are, and let go at once: the job's own transports notice a
+// member that dies, while MPI has no way to say it.
+Meeting meet_by_mpi(const Place& place, std::chrono::milliseconds timeout) {
+  Meeting meeting{place};
+  comm::Communicator group(connect_by_mpi(place));
+  Invitation invitation;
+  if (place.rank == 0) invitation = host_or_abort(meeting, group, timeout);
+  invitation = share(invitation, group, timeout);
+  meeting.place.coordinator =
+      place.rank == 0 ? invitation.endpoints[0] : find_coordinator(invitation, timeout);
+  meeting.place.secret = invitation.secret;
+  return meeting;
+}
+
+}  // namespace lockstep::cluster::detail
