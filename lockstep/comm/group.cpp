@@ -36,7 +36,7 @@ std::unique_ptr<Transport> connect_by_memory(const Bootstrap& bootstrap) {
         "{} and more: use auto",
         bootstrap.hosts[0]);
   ShmOptions options;
-  options.job = bootstrap.all_gather(random_shm_job())[0];
+  options.group = bootstrap.all_gather(random_shm_name())[0];
   options.rank = bootstrap.rank;
   options.size = bootstrap.size();
   options.host = bootstrap.hosts[0];

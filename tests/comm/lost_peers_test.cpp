@@ -116,7 +116,7 @@ TEST_P(LostPeers, AStoppedRankIsATimeoutAtTheDeadline) {
     EXPECT_PRED2(contains, heard, "all_to_all: ");
     timeouts += heard.starts_with("Timeout") && contains(heard, "rank 2 on ");
   }
-  EXPECT_GE(timeouts, 1);  // the other one may hear of the first
+  EXPECT_GE(timeouts, 1);  // the other one may receive_from of the first
 }
 
 TEST_P(LostPeers, AnAbortReachesEveryRankWithItsReason) {

@@ -21,12 +21,12 @@ namespace lockstep::comm {
 
 using namespace std::chrono_literals;
 
-// The ends of the job's socket that rank 0 has, before all ranks have come.
-inline int ends_of(const std::string& job) {
+// The ends of the group's socket that rank 0 has, before all ranks have come.
+inline int ends_of(const std::string& group) {
   std::ifstream file("/proc/net/unix");
   int count = 0;
   for (std::string line; std::getline(file, line);)
-    count += line.ends_with("@lockstep-" + job) ? 1 : 0;
+    count += line.ends_with("@lockstep-" + group) ? 1 : 0;
   return count;
 }
 
@@ -39,8 +39,8 @@ void await(const F& is_so) {
   }
 }
 
-inline void await_ends(const std::string& job, int count) {
-  await([&] { return ends_of(job) >= count; });
+inline void await_ends(const std::string& group, int count) {
+  await([&] { return ends_of(group) >= count; });
 }
 
 // In a process of its own.

@@ -16,8 +16,8 @@ namespace {
 
 using lockstep::testing::message_of;
 
-void mix_memories(const std::string& job, int rank, std::size_t bytes) {
-  Communicator comm(connect_shm({job, rank, 2}));
+void mix_memories(const std::string& group, int rank, std::size_t bytes) {
+  Communicator comm(connect_shm({group, rank, 2}));
   const std::span<std::byte> shared = comm.allocate(bytes);
   std::vector<std::byte> own(bytes);
   const std::string message = message_of<Aborted>([&] {
@@ -29,17 +29,17 @@ void mix_memories(const std::string& job, int rank, std::size_t bytes) {
 
 TEST(Shm, DataInTheGroupsMemoryOnSomeRanksOnlyIsRefusedOnAll) {
   for (const std::size_t bytes : {20'000, 300'000}) {
-    const std::string job = random_job();
-    std::jthread other(mix_memories, job, 1, bytes);
-    mix_memories(job, 0, bytes);
+    const std::string group = random_group();
+    std::jthread other(mix_memories, group, 1, bytes);
+    mix_memories(group, 0, bytes);
   }
 }
 
 // What both of two ranks say when their calls do not match.
 void expect_refused(const std::function<void(Communicator&)>& call, const std::string& expected) {
-  const std::string job = random_job();
+  const std::string group = random_group();
   const auto work = [&](int rank) {
-    Communicator comm(connect_shm({job, rank, 2}));
+    Communicator comm(connect_shm({group, rank, 2}));
     comm.barrier();
     EXPECT_EQ(message_of<Aborted>([&] { call(comm); }), expected) << "rank " << rank;
   };
@@ -67,9 +67,9 @@ TEST(Shm, ABarrierOnOneRankAndAReductionOnTheOtherAreRefused) {
     if (comm.rank() == 0) comm.all_reduce(data, Element::float32, Reduction::sum);
     comm.barrier();
   };
-  const std::string job = random_job();
+  const std::string group = random_group();
   const auto work = [&](int rank) {
-    Communicator comm(connect_shm({job, rank, 2}));
+    Communicator comm(connect_shm({group, rank, 2}));
     EXPECT_EQ(
         message_of<Aborted>([&] { call(comm); }),
         fmt::format("{}: rank 0 brings 8 bytes and rank 1 a barrier, expected the same of all "
@@ -120,9 +120,9 @@ void add_once(Communicator& comm, int call, std::size_t count) {
 
 // Lengths around those of blocks, chunks and stages, from either end, between other calls.
 TEST(Shm, TwoRanksAddRightAtEveryLengthAndFromBothEnds) {
-  const std::string job = random_job();
+  const std::string group = random_group();
   const auto work = [&](int rank) {
-    Communicator comm(connect_shm({job, rank, 2}));
+    Communicator comm(connect_shm({group, rank, 2}));
     int call = 0;
     for (const std::size_t count :
          {8'192, 8'255, 32'768, 32'769, 65'535, 131'073, 163'841, 400'001, 655'360, 700'003}) {
@@ -145,9 +145,9 @@ cpu_set_t own_cores() {
 }
 
 // The work of a rank whose thread may use these cores only.
-void meet_on(const cpu_set_t& cores, const std::string& job, int rank, int size) {
+void meet_on(const cpu_set_t& cores, const std::string& group, int rank, int size) {
   ASSERT_EQ(sched_setaffinity(0, sizeof cores, &cores), 0);
-  Communicator comm(connect_shm({job, rank, size}));
+  Communicator comm(connect_shm({group, rank, size}));
   std::vector<float> data(30'000, 1.f);
   for (int i = 0; i < 50; ++i) {
     comm.barrier();
@@ -165,10 +165,10 @@ TEST(Shm, RanksOnOneCoreGetOnAndKeepTheCoresTheyMayUse) {
     if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
   for (const cpu_set_t& cores : {one, all})
     for (const int size : {2, 5}) {
-      const std::string job = random_job();
+      const std::string group = random_group();
       std::vector<std::jthread> ranks;
       for (int rank = 0; rank < size; ++rank)
-        ranks.emplace_back([&, rank] { meet_on(cores, job, rank, size); });
+        ranks.emplace_back([&, rank] { meet_on(cores, group, rank, size); });
     }
 }
 
@@ -184,10 +184,10 @@ bool adds_up(Communicator& comm) {
 // Every rank asks for more than is there.
 int allocate_in_little_memory() {
   if (!shrink_memory("size=16m")) return 77;
-  const std::string job = random_job();
+  const std::string group = random_group();
   std::atomic<int> right = 0;
   const auto work = [&](int rank) {
-    Communicator comm(connect_shm({job, rank, 2}));
+    Communicator comm(connect_shm({group, rank, 2}));
     right += adds_up(comm) ? 1 : 0;
   };
   {
@@ -198,8 +198,8 @@ int allocate_in_little_memory() {
 }
 
 // A rank that can open no file more.
-int allocate_without_files(const std::string& job) {
-  Communicator comm(connect_shm({job, 1, 2}));
+int allocate_without_files(const std::string& group) {
+  Communicator comm(connect_shm({group, 1, 2}));
   leave_files(0);
   return adds_up(comm) ? 0 : 1;
 }
@@ -212,11 +212,11 @@ TEST(Shm, WhatOneRankCannotOpenIsAllocatedForEach) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer opens files to look at what it checks";
 #endif
-  const std::string job = random_job();
+  const std::string group = random_group();
   const pid_t pid = fork();
-  if (pid == 0) _exit(allocate_without_files(job));
+  if (pid == 0) _exit(allocate_without_files(group));
   {
-    Communicator comm(connect_shm({job, 0, 2}));
+    Communicator comm(connect_shm({group, 0, 2}));
     EXPECT_TRUE(adds_up(comm));
   }
   int status = 0;

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "lockstep/comm/gate.h"
+#include "lockstep/comm/authenticated_listener.h"
 #include "lockstep/comm/transports/tcp.h"
 #include "lockstep/comm/transports/zmq.h"
 
@@ -105,7 +105,7 @@ TEST(Strangers, CannotFillAZmqListenersMemory) {
   constexpr std::size_t kOffered = 128 * kMegabyte;
   std::size_t taken = 0, grown = 0;
   Pair pair([&](const std::string& card) {
-    if (card.find("tcp://") == std::string::npos) return;  // the lifeline's
+    if (card.find("tcp://") == std::string::npos) return;  // the monitor's
     const std::size_t before = resident_bytes();
     taken = take_up_to(zmq_endpoint(card), forged_command(std::uint64_t{4} << 30), kOffered);
     const std::size_t after = resident_bytes();
@@ -130,41 +130,43 @@ TEST(Strangers, CannotMakeAZmqFrameOfAnyLengthAboveAPieces) {
   EXPECT_LT(taken, 32 * kMegabyte);
 }
 
-// Silent connections, more than a gate keeps and more files than the process may open.
+// Silent connections, more than a listener keeps and more files than the process may open.
 TEST(Strangers, ThatAreManyAndSilentDoNotKeepAMemberOut) {
-  Gate gate({"127.0.0.1", 0}, kSecret);
+  AuthenticatedListener listener({"127.0.0.1", 0}, kSecret);
   std::vector<Socket> strangers;
   for (int i = 0; i < 300; ++i) {
-    strangers.push_back(connect_to(gate.endpoint(), "", Clock::now() + 60s));
-    if (i % 50 == 49) gate.admit();
+    strangers.push_back(connect_to(listener.endpoint(), "", Clock::now() + 60s));
+    if (i % 50 == 49) listener.accept();
   }
-  std::thread member([&] { knock(gate.endpoint(), "", kSecret, 5, Clock::now() + 60s, "test"); });
-  std::vector<Visitor> admitted;
+  std::thread member([&] {
+    connect_authenticated(listener.endpoint(), "", kSecret, 5, Clock::now() + 60s, "test");
+  });
+  std::vector<AuthenticatedConnection> admitted;
   for (const Deadline end = Clock::now() + 60s; admitted.empty() && Clock::now() < end;)
-    admitted = gate.admit();
+    admitted = listener.accept();
   member.join();
   ASSERT_EQ(admitted.size(), 1u);
   EXPECT_EQ(admitted[0].label, 5u);
 }
 
 TEST(Strangers, AreDroppedWhereNoMoreFilesCanBeOpened) {
-  Gate gate({"127.0.0.1", 0}, kSecret);
+  AuthenticatedListener listener({"127.0.0.1", 0}, kSecret);
   std::vector<Socket> strangers;
   for (int i = 0; i < 20; ++i)
-    strangers.push_back(connect_to(gate.endpoint(), "", Clock::now() + 60s));
-  Socket member = connect_to(gate.endpoint(), "", Clock::now() + 60s);
+    strangers.push_back(connect_to(listener.endpoint(), "", Clock::now() + 60s));
+  Socket member = connect_to(listener.endpoint(), "", Clock::now() + 60s);
   const Socket highest(::dup(member.fd()));
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   const rlimit few{static_cast<rlim_t>(highest.fd()) + 4, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  for (int i = 0; i < 30; ++i) gate.admit();
+  for (int i = 0; i < 30; ++i) listener.accept();
   // The member, which came last, was let in to the handshake: its challenge is here.
   char byte = 0;
   const ssize_t got = ::recv(member.fd(), &byte, 1, MSG_PEEK);
   ::setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(got, 1);
-  EXPECT_FALSE(gate.refusals().empty());
+  EXPECT_FALSE(listener.refusals().empty());
 }
 
 }  // namespace

@@ -235,7 +235,7 @@ TEST(KVStore, WorksBetweenProcesses) {
     }
     try {
       comm::ShmOptions shm;
-      shm.job = job;
+      shm.group = job;
       shm.rank = rank;
       shm.size = 3;
       comm::Communicator communicator(comm::connect_shm(shm));

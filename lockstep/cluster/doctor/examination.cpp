@@ -10,7 +10,7 @@
 #include "lockstep/cluster/doctor/detail/measure.h"
 #include "lockstep/cluster/membership/detail/meeting.h"
 #include "lockstep/cluster/membership/rendezvous.h"
-#include "lockstep/comm/gate.h"
+#include "lockstep/comm/authenticated_listener.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/interfaces.h"
 
@@ -25,18 +25,20 @@ constexpr std::size_t kKnockers = 16;
 class Door {
  public:
   Door(const std::string& address, const std::string& secret)
-      : gate_({address, 0}, secret), endpoint_(gate_.endpoint()), thread_([this](auto stop) {
+      : listener_({address, 0}, secret),
+        endpoint_(listener_.endpoint()),
+        thread_([this](auto stop) {
           while (!stop.stop_requested()) {
             std::vector<pollfd> watched;
-            gate_.watch(watched);
+            listener_.watch(watched);
             ::poll(watched.data(), watched.size(), 20);
-            gate_.admit();
+            listener_.accept();
           }
         }) {}
   const comm::Endpoint& endpoint() const { return endpoint_; }
 
  private:
-  comm::Gate gate_;
+  comm::AuthenticatedListener listener_;
   comm::Endpoint endpoint_;
   std::jthread thread_;
 };
@@ -67,7 +69,7 @@ class Examiner {
 
   Examination run() {
     exchange_facts();
-    knock_everywhere();
+    connect_everywhere();
     if (result_.unreachable.empty()) measure();
     return std::move(result_);
   }
@@ -97,8 +99,8 @@ class Examiner {
     const Examined& own = result_.members[static_cast<std::size_t>(result_.rank)];
     if (result_.members[rank].host == own.host) return {};
     try {
-      comm::knock(comm::parse_endpoint(door), own.address, meeting_.place.secret, 0,
-                  comm::Clock::now() + kKnock, "connection");
+      comm::connect_authenticated(comm::parse_endpoint(door), own.address, meeting_.place.secret, 0,
+                                  comm::Clock::now() + kKnock, "connection");
       return {};
     } catch (const Error& error) {
       return error.what();
@@ -126,7 +128,7 @@ class Examiner {
     return failures.number(-1).bytes();
   }
 
-  void knock_everywhere() {
+  void connect_everywhere() {
     const Door door(rendezvous_->address(), meeting_.place.secret);
     const auto doors = rendezvous_->all_gather(to_string(door.endpoint()), options_.timeout);
     const auto patience =

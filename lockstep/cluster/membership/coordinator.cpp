@@ -54,7 +54,7 @@ struct Failure {
 
 struct Coordinator::Impl {
   CoordinatorOptions options;
-  comm::Gate gate;
+  comm::AuthenticatedListener listener;
   comm::Endpoint endpoint;
   comm::Deadline deadline;
   std::vector<std::unique_ptr<Member>> members = {};
@@ -64,13 +64,13 @@ struct Coordinator::Impl {
 
   explicit Impl(const CoordinatorOptions& given)
       : options(given),
-        gate(given.listen, given.secret, given.proof_timeout),
-        endpoint(gate.endpoint()),
+        listener(given.listen, given.secret, given.proof_timeout),
+        endpoint(listener.endpoint()),
         deadline(Clock::now() + given.timeout) {}
 
   void wait() {
     std::vector<pollfd> watched;
-    gate.watch(watched);
+    listener.watch(watched);
     for (const auto& member : members)
       if (!member->left) watched.push_back(member->session.watched());
     const auto until = complete ? Clock::now() + std::chrono::milliseconds(100) : deadline;
@@ -78,20 +78,20 @@ struct Coordinator::Impl {
   }
 
   void admit() {
-    for (comm::Visitor& visitor : gate.admit())
+    for (comm::AuthenticatedConnection& connection : listener.accept())
       members.push_back(std::make_unique<Member>(
-          Member{Session(std::move(visitor), Session::Side::coordinator)}));
+          Member{Session(std::move(connection), Session::Side::coordinator)}));
   }
 
   void log_refusals() {
-    for (const std::string& line : gate.take_news())
+    for (const std::string& line : listener.take_new_refusals())
       if (options.log) options.log("a connection was refused: " + line);
   }
 
   void log_refusal_count() const {
-    const std::string text = gate.refusal_counts();
-    if (options.log && gate.refused() > 1)
-      options.log(fmt::format("{} connections were refused: {}", gate.refused(), text));
+    const std::string text = listener.refusal_counts();
+    if (options.log && listener.refused() > 1)
+      options.log(fmt::format("{} connections were refused: {}", listener.refused(), text));
   }
 
   void serve(Member& member) {
@@ -312,7 +312,7 @@ struct Coordinator::Impl {
       if (member->joined) here += (here.empty() ? "; there: " : ", ") + member->title();
     const std::vector<int> missing = missing_ranks();
     if (!missing.empty()) here += fmt::format("; missing: rank {}", fmt::join(missing, ", "));
-    for (const std::string& refusal : gate.refusals()) here += "; turned away: " + refusal;
+    for (const std::string& refusal : listener.refusals()) here += "; turned away: " + refusal;
     fail({Failure::Type::timeout, missing.empty() ? -1 : missing[0], endpoint.host, text + here});
   }
 

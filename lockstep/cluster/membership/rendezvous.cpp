@@ -63,7 +63,7 @@ std::vector<comm::Interface> usable_interfaces(const RendezvousOptions& options)
 }
 
 // With an interface given, from its addresses, one after the other; else from where routes lead.
-comm::Visitor reach(const RendezvousOptions& options, comm::Deadline deadline) {
+comm::AuthenticatedConnection reach(const RendezvousOptions& options, comm::Deadline deadline) {
   const std::vector<comm::Interface> tried = usable_interfaces(options);
   std::vector<std::string> sources(1);
   if (!options.interface.empty()) sources.resize(tried.size());
@@ -72,8 +72,8 @@ comm::Visitor reach(const RendezvousOptions& options, comm::Deadline deadline) {
   for (std::size_t i = 0; i < sources.size(); ++i) {
     if (!options.interface.empty()) sources[i] = tried[i].address;
     try {
-      return comm::knock(options.coordinator, sources[i], options.secret, 0, Clock::now() + share,
-                         "rendezvous");
+      return comm::connect_authenticated(options.coordinator, sources[i], options.secret, 0,
+                                         Clock::now() + share, "rendezvous");
     } catch (const comm::Timeout& error) {
       last = error.what();
     }

@@ -25,9 +25,9 @@ void send_down(const Call& call, std::span<std::byte> data, int root) {
 }
 
 void scatter_and_gather(const Call& call, std::span<std::byte> data, int root) {
-  const std::vector<Slice> slices = cut(data.size(), call.size());
+  const std::vector<ElementRange> slices = split_evenly(data.size(), call.size());
   const auto part = [&](int rank) {
-    const Slice& slice = slices[static_cast<std::size_t>(rank)];
+    const ElementRange& slice = slices[static_cast<std::size_t>(rank)];
     return data.subspan(slice.begin, slice.count());
   };
   Exchange exchange;

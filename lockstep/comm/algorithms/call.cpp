@@ -40,11 +40,11 @@ void Exchange::run_turn(const Call& call, std::size_t turn) {
   turns_.resize(kept);
 }
 
-std::vector<Slice> cut(std::size_t elements, int parts) {
+std::vector<ElementRange> split_evenly(std::size_t elements, int parts) {
   constexpr std::size_t kLine = 64;
   const auto count = static_cast<std::size_t>(parts);
   const std::size_t unit = elements >= count * kLine ? kLine : 1;
-  std::vector<Slice> slices;
+  std::vector<ElementRange> slices;
   for (std::size_t i = 0, begin = 0; i < count; ++i) {
     const std::size_t end = i + 1 == count ? elements : elements / unit * (i + 1) / count * unit;
     slices.push_back({begin, end});
@@ -53,7 +53,7 @@ std::vector<Slice> cut(std::size_t elements, int parts) {
   return slices;
 }
 
-Slice piece(const Slice& slice, std::size_t offset, std::size_t count) {
+ElementRange subrange(const ElementRange& slice, std::size_t offset, std::size_t count) {
   const std::size_t begin = std::min(slice.begin + offset, slice.end);
   return {begin, std::min(begin + count, slice.end)};
 }

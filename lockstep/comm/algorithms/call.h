@@ -34,16 +34,16 @@ class Exchange {
 };
 
 // A part of an array of elements.
-struct Slice {
+struct ElementRange {
   std::size_t begin, end;
   std::size_t count() const { return end - begin; }
-  bool operator==(const Slice&) const = default;
+  bool operator==(const ElementRange&) const = default;
 };
 
 // `parts` slices of nearly the same length, cut where cache lines begin if they are long enough.
-std::vector<Slice> cut(std::size_t elements, int parts);
+std::vector<ElementRange> split_evenly(std::size_t elements, int parts);
 // The piece of `slice` from its element number `offset` on, at most `count` long; maybe empty.
-Slice piece(const Slice& slice, std::size_t offset, std::size_t count);
+ElementRange subrange(const ElementRange& slice, std::size_t offset, std::size_t count);
 
 // Every rank but the caller, beginning after it: so that not all begin with the same one.
 std::vector<int> others(const Call& call);

@@ -27,7 +27,7 @@ void serve(const Call& call, const TreeCall& tree, std::span<const ShardRange> r
   std::vector<const std::byte*> sources(nodes.size());
   Exchange exchange;
   for (std::size_t begin = 0; begin < tree.result.size() / size; begin += chunk) {
-    const Slice part = piece({0, tree.result.size() / size}, begin, chunk);
+    const ElementRange part = subrange({0, tree.result.size() / size}, begin, chunk);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       std::byte* place = received.data() + i * kChunkBytes;
       sources[i] = owner[i] == 0 ? tree.nodes[i] + part.begin * size : place;

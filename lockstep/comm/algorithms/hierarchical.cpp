@@ -60,7 +60,8 @@ class TwoLevels {
         here_(here) {
     std::size_t lanes = hosts[0].size();
     for (const std::vector<int>& host : hosts) lanes = std::min(lanes, host.size());
-    slices_ = cut(tree.result.size() / element_size(tree.element), static_cast<int>(lanes));
+    slices_ =
+        split_evenly(tree.result.size() / element_size(tree.element), static_cast<int>(lanes));
   }
 
   void run(std::span<const ShardRange> ranges, std::span<const ShardRange> of_hosts) {
@@ -125,7 +126,7 @@ class TwoLevels {
   const TreeCall& tree_;
   const std::vector<std::vector<int>>& hosts_;
   std::size_t here_;
-  std::vector<Slice> slices_;
+  std::vector<ElementRange> slices_;
   std::vector<std::vector<std::byte>> kept_;
   std::vector<std::span<std::byte>> sums_;  // of the host's subtrees
 };

@@ -50,11 +50,11 @@ class Ring {
 struct RingPart {
   Ring ring;
   std::span<std::byte> data;
-  std::vector<Slice> slices;
+  std::vector<ElementRange> slices;
   std::vector<std::byte> received;
 
   std::span<std::byte> slice(int step, std::size_t size) const {
-    const Slice& part = slices[ring.slice(step)];
+    const ElementRange& part = slices[ring.slice(step)];
     return data.subspan(part.begin * size, part.count() * size);
   }
 };
@@ -71,10 +71,11 @@ class Block {
   }
 
   void begin(std::span<std::byte> data) {
-    const std::vector<Slice> shares = cut(data.size() / size_, static_cast<int>(parts_.size()));
+    const std::vector<ElementRange> shares =
+        split_evenly(data.size() / size_, static_cast<int>(parts_.size()));
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i].data = data.subspan(shares[i].begin * size_, shares[i].count() * size_);
-      parts_[i].slices = cut(shares[i].count(), ranks_);
+      parts_[i].slices = split_evenly(shares[i].count(), ranks_);
     }
     step_ = 0;
   }

@@ -26,9 +26,9 @@ constexpr std::size_t kAhead = 4;           // chunks under way
 constexpr std::size_t kLast = std::numeric_limits<std::size_t>::max();  // turn
 
 // What belongs to the owners for good is cut into equal parts.
-std::vector<Slice> cut_for(const TreeGoal& goal, std::size_t elements, int parts) {
-  if (goal.kind != TreeGoal::Kind::owner) return cut(elements, parts);
-  std::vector<Slice> slices;
+std::vector<ElementRange> cut_for(const TreeGoal& goal, std::size_t elements, int parts) {
+  if (goal.kind != TreeGoal::Kind::owner) return split_evenly(elements, parts);
+  std::vector<ElementRange> slices;
   const std::size_t count = elements / static_cast<std::size_t>(parts);
   for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i)
     slices.push_back({i * count, (i + 1) * count});
@@ -77,15 +77,15 @@ class TreeReduction {
 
   std::size_t nodes() const { return first_.back(); }
   std::size_t me() const { return static_cast<std::size_t>(call_.rank()); }
-  const Slice& slice(int rank) const { return slices_[static_cast<std::size_t>(rank)]; }
-  Slice own_piece(std::size_t offset, std::size_t chunk) const {
-    return piece(slices_[me()], offset, chunk);
+  const ElementRange& slice(int rank) const { return slices_[static_cast<std::size_t>(rank)]; }
+  ElementRange own_part(std::size_t offset, std::size_t chunk) const {
+    return subrange(slices_[me()], offset, chunk);
   }
   bool is_mine(std::size_t node) const { return node >= first_[me()] && node < first_[me() + 1]; }
 
   std::size_t longest_slice() const {
     std::size_t longest = 0;
-    for (const Slice& slice : slices_) longest = std::max(longest, slice.count());
+    for (const ElementRange& slice : slices_) longest = std::max(longest, slice.count());
     return longest;
   }
 
@@ -105,15 +105,15 @@ class TreeReduction {
     return received_.data() + number % kAhead * stride_ + offsets_[node];
   }
 
-  std::span<std::byte> bytes(std::byte* base, const Slice& part) const {
+  std::span<std::byte> bytes(std::byte* base, const ElementRange& part) const {
     return {base + part.begin * size_, part.count() * size_};
   }
-  std::span<const std::byte> bytes(const std::byte* base, const Slice& part) const {
+  std::span<const std::byte> bytes(const std::byte* base, const ElementRange& part) const {
     return {base + part.begin * size_, part.count() * size_};
   }
 
   // Where the sum of this rank's slice goes, as if its array began at element 0.
-  std::byte* own_target(const Slice& part) {
+  std::byte* own_target(const ElementRange& part) {
     const std::size_t offset = (part.begin - slices_[me()].begin) * size_;
     if (goal_.kind == TreeGoal::Kind::owner) return goal_.part + offset;
     if (!own_sums_.empty()) return own_sums_.data() + offset;
@@ -122,9 +122,9 @@ class TreeReduction {
 
   // The nodes' part of a chunk of every slice: out to the owners, in from everybody.
   void bring_nodes(std::size_t number, std::size_t chunk) {
-    const Slice own = own_piece(number * chunk, chunk);
+    const ElementRange own = own_part(number * chunk, chunk);
     for (const int peer : others(call_)) {
-      const Slice part = piece(slice(peer), number * chunk, chunk);
+      const ElementRange part = subrange(slice(peer), number * chunk, chunk);
       for (const std::byte* node : tree_.nodes) exchange_.send(peer, bytes(node, part));
       const auto from = static_cast<std::size_t>(peer);
       for (std::size_t node = first_[from]; node < first_[from + 1]; ++node)
@@ -133,7 +133,7 @@ class TreeReduction {
   }
 
   void add(std::size_t number, std::size_t chunk) {
-    const Slice own = own_piece(number * chunk, chunk);
+    const ElementRange own = own_part(number * chunk, chunk);
     if (own.count() == 0) return;
     for (std::size_t node = 0; node < nodes(); ++node)
       if (!is_mine(node)) sources_[node] = place(node, number);
@@ -144,13 +144,13 @@ class TreeReduction {
 
   void bring_sums(std::size_t number, std::size_t chunk) {
     if (goal_.kind == TreeGoal::Kind::owner) return;
-    const Slice own = own_piece(number * chunk, chunk);
+    const ElementRange own = own_part(number * chunk, chunk);
     const bool all = goal_.kind == TreeGoal::Kind::all;
     for (const int peer : others(call_)) {
       if (all || peer == goal_.root) exchange_.send(peer, {own_target(own), own.count() * size_});
       if (all || call_.rank() == goal_.root)
         exchange_.receive(
-            peer, bytes(tree_.result.data(), piece(slice(peer), number * chunk, chunk)), kLast);
+            peer, bytes(tree_.result.data(), subrange(slice(peer), number * chunk, chunk)), kLast);
     }
   }
 
@@ -175,7 +175,7 @@ class TreeReduction {
   const TreeCall& tree_;
   TreeGoal goal_;
   std::size_t size_;
-  std::vector<Slice> slices_;
+  std::vector<ElementRange> slices_;
   std::vector<std::size_t> first_;  // each rank's first node, and the number of all
   Fold fold_;
   std::vector<std::byte> received_;   // kAhead chunks of all nodes of others

@@ -1,57 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/detail/mesh.h"
 
-#include "lockstep/comm/gate.h"
+#include "lockstep/comm/authenticated_listener.h"
 
 namespace lockstep::comm::detail {
 namespace {
 
-// Higher ranks knock at lower ones; a connection's label is the knocking rank and the channel.
+// Higher ranks connect to lower ones; a connection's label is the higher rank and the channel.
 class Mesh {
  public:
   Mesh(const Bootstrap& bootstrap, int channels)
-      : bootstrap_(bootstrap), gate_({bootstrap.address, 0}, bootstrap.secret) {
+      : bootstrap_(bootstrap), listener_({bootstrap.address, 0}, bootstrap.secret) {
     for (int i = 0; i < channels; ++i)
       sockets_.emplace_back(static_cast<std::size_t>(bootstrap.size()));
     missing_ = channels * (bootstrap.size() - 1 - bootstrap.rank);
   }
 
   std::vector<std::vector<Socket>> connect() {
-    const auto endpoints = bootstrap_.all_gather(to_string(gate_.endpoint()));
+    const auto endpoints = bootstrap_.all_gather(to_string(listener_.endpoint()));
     const Deadline deadline = Clock::now() + bootstrap_.timeout;
-    for (int rank = 0; rank < bootstrap_.rank; ++rank) knock_at(rank, endpoints, deadline);
+    for (int rank = 0; rank < bootstrap_.rank; ++rank) connect_to_rank(rank, endpoints, deadline);
     while (missing_ > 0) {
-      for (Visitor& visitor : gate_.admit()) take(std::move(visitor));
+      for (AuthenticatedConnection& connection : listener_.accept()) take(std::move(connection));
       if (missing_ > 0) wait(deadline);
     }
     return std::move(sockets_);
   }
 
  private:
-  void knock_at(int rank, const std::vector<std::string>& endpoints, Deadline deadline) {
+  void connect_to_rank(int rank, const std::vector<std::string>& endpoints, Deadline deadline) {
     const auto place = static_cast<std::size_t>(rank);
     for (std::size_t channel = 0; channel < sockets_.size(); ++channel) {
       const auto label = static_cast<std::uint64_t>(bootstrap_.rank) << 8 | channel;
       sockets_[channel][place] =
-          knock(parse_endpoint(endpoints[place]), "", bootstrap_.secret, label, deadline,
-                fmt::format("connect to rank {} ({})", rank, bootstrap_.hosts[place]))
+          connect_authenticated(
+              parse_endpoint(endpoints[place]), "", bootstrap_.secret, label, deadline,
+              fmt::format("connect to rank {} ({})", rank, bootstrap_.hosts[place]))
               .socket;
     }
   }
 
-  void take(Visitor visitor) {
-    const auto rank = visitor.label >> 8, channel = visitor.label & 255;
+  void take(AuthenticatedConnection connection) {
+    const auto rank = connection.label >> 8, channel = connection.label & 255;
     const bool known = rank < bootstrap_.hosts.size() && channel < sockets_.size() &&
                        rank > static_cast<std::uint64_t>(bootstrap_.rank);
     if (!known || sockets_[channel][rank]) return;
-    sockets_[channel][rank] = std::move(visitor.socket);
+    sockets_[channel][rank] = std::move(connection.socket);
     --missing_;
   }
 
   void wait(Deadline deadline) {
     if (Clock::now() >= deadline) time_out();
     std::vector<pollfd> watched;
-    gate_.watch(watched);
+    listener_.watch(watched);
     ::poll(watched.data(), watched.size(), poll_milliseconds(deadline, 100));
   }
 
@@ -60,14 +61,14 @@ class Mesh {
     while (rank + 1 < bootstrap_.hosts.size() && sockets_.back()[rank]) ++rank;
     const std::string& host = bootstrap_.hosts[rank];
     std::string text = fmt::format("connect: rank {} ({}) did not come to {} within {:.1f} s", rank,
-                                   host, to_string(gate_.endpoint()),
+                                   host, to_string(listener_.endpoint()),
                                    std::chrono::duration<double>(bootstrap_.timeout).count());
-    for (const std::string& refusal : gate_.refusals()) text += "; turned away: " + refusal;
+    for (const std::string& refusal : listener_.refusals()) text += "; turned away: " + refusal;
     throw Timeout(text, static_cast<int>(rank), host, "connect");
   }
 
   const Bootstrap& bootstrap_;
-  Gate gate_;
+  AuthenticatedListener listener_;
   std::vector<std::vector<Socket>> sockets_;
   int missing_;
 };

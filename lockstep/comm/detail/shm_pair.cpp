@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "lockstep/comm/algorithms/call.h"
-#include "lockstep/comm/detail/shm_mark.h"
+#include "lockstep/comm/detail/shm_signature.h"
 #include "lockstep/comm/fold.h"
 
 // Two ranks take most of their time for cache lines to come from the other core, and a core has
@@ -41,13 +41,13 @@ class ShmPair {
         chunks_((count_ + width_ - 1) / width_),
         turned_(tree.result.size() > kTurning && progress.calls % 2 == 1) {}
 
-  void run(const ShmMark& mark, const std::function<void()>& met) {
+  void run(const ShmSignature& signature, const std::function<void()>& met) {
     await(&ShmRank::finished, progress_.chunk);
     for (std::size_t step = 0; step < chunks_ + 2 * kLag; ++step) {
       if (step >= kLag) await(&ShmRank::staged, number(step - kLag));
       if (step == kLag) met();
       work(step);
-      if (step == 0) leave_mark(call_, number(0), mark);
+      if (step == 0) write_signature(call_, number(0), signature);
       if (step + 1 < chunks_ + kLag)
         publish(number(step));
       else if (step + 1 == chunks_ + kLag)
@@ -79,24 +79,25 @@ class ShmPair {
   }
 
   // A rank's slice of the chunk that is staged in a step; empty where there is none.
-  Slice slice(std::size_t step, int rank) const {
+  ElementRange slice(std::size_t step, int rank) const {
     if (step >= chunks_) return {0, 0};
-    const Slice chunk = piece({0, count_}, (turned_ ? chunks_ - 1 - step : step) * width_, width_);
+    const ElementRange chunk =
+        subrange({0, count_}, (turned_ ? chunks_ - 1 - step : step) * width_, width_);
     const std::size_t middle = chunk.begin + chunk.count() / 2 / 64 * 64;
-    return rank == 0 ? Slice{chunk.begin, middle} : Slice{middle, chunk.end};
+    return rank == 0 ? ElementRange{chunk.begin, middle} : ElementRange{middle, chunk.end};
   }
 
   // Steps before the first are beyond the last.
   void work(std::size_t step) {
-    const Slice in = slice(step, peer_), own = slice(step - kLag, call_.rank),
-                out = slice(step - 2 * kLag, peer_);
+    const ElementRange in = slice(step, peer_), own = slice(step - kLag, call_.rank),
+                       out = slice(step - 2 * kLag, peer_);
     std::byte* const stage = call_.segment.stage(call_.rank, number(step));
     std::byte* const other = call_.segment.stage(peer_, number(step - kLag));
     const std::size_t most = std::max({in.count(), own.count(), out.count()});
     const bool alone = most == in.count() + own.count() + out.count();
     const std::size_t block = alone ? most : kBlock / size_;
     for (std::size_t i = 0; i < most; i += block) {
-      const auto here = [&](const Slice& slice) {
+      const auto here = [&](const ElementRange& slice) {
         return i < slice.count() ? std::min(block, slice.count() - i) : 0;
       };
       copy(result(out.begin + i), stage + i * size_, here(out));
@@ -136,8 +137,8 @@ class ShmPair {
 }  // namespace
 
 void shm_pair_reduce(const ShmCall& call, const TreeCall& tree, ShmProgress& progress,
-                     const ShmMark& mark, const std::function<void()>& met) {
-  ShmPair(call, tree, progress).run(mark, met);
+                     const ShmSignature& signature, const std::function<void()>& met) {
+  ShmPair(call, tree, progress).run(signature, met);
 }
 
 }  // namespace lockstep::comm

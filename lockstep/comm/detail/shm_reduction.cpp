@@ -7,8 +7,8 @@
 
 #include "lockstep/comm/algorithms/call.h"
 #include "lockstep/comm/algorithms/tree.h"
-#include "lockstep/comm/detail/shm_mark.h"
 #include "lockstep/comm/detail/shm_pair.h"
+#include "lockstep/comm/detail/shm_signature.h"
 
 // A reduction in the canonical tree's order by ranks that see each other's memory. The data goes in
 // chunks that stay in the second-level cache. A rank copies its nodes' part of a chunk to its stage
@@ -55,16 +55,16 @@ class ShmReduction {
         progress_(progress),
         size_(element_size(tree.element)),
         count_(tree.result.size() / size_),
-        mark_{tree.result.size(), 0} {}
+        signature_{tree.result.size(), 0} {}
 
   void run() {
     if (tree_.ranges.empty()) return run_unknown();
     plan(tree_.ranges);
-    mark_.plan = progress_.plan;
+    signature_.plan = progress_.plan;
     if (tree_.result.size() < kDirect) return run_chunks();
     show();
     if (share(call_.rank).result == 0) return run_chunks();
-    shm_barrier(call_, progress_, mark_);
+    shm_barrier(call_, progress_, signature_);
     check_memory();
     run_direct();
   }
@@ -74,10 +74,10 @@ class ShmReduction {
   std::size_t me() const { return static_cast<std::size_t>(call_.rank); }
 
   void run_unknown() {
-    mark_.plan = hash_plan(tree_, {});
+    signature_.plan = hash_plan(tree_, {});
     if (most_nodes(tree_.shards) * tree_.result.size() <= kStageBytes) return run_at_once();
     show();
-    shm_barrier(call_, progress_, mark_);
+    shm_barrier(call_, progress_, signature_);
     plan(read_ranges());
     const bool direct = ranks_with_memory() == call_.size;
     shown_ = false;  // whoever has none goes over the stages with everybody
@@ -121,7 +121,7 @@ class ShmReduction {
 
   // All others have begun the call, and nothing of the result is written yet.
   void check_call(std::uint64_t number) const {
-    compare_marks(call_, number, mark_);
+    compare_signatures(call_, number, signature_);
     check_memory();
   }
 
@@ -155,7 +155,7 @@ class ShmReduction {
     show();
     stage(0);
     await(call_, &ShmRank::staged, number(0));
-    compare_marks(call_, number(0), mark_);
+    compare_signatures(call_, number(0), signature_);
     const std::vector<ShardRange> ranges = read_ranges();
     try {
       plan(ranges);
@@ -179,7 +179,8 @@ class ShmReduction {
     sliced_ = call_.size > 1 && tree_.result.size() >= kSliced;
     const bool is_pair = call_.size == 2 && most == 1 && progress_.first.back() == 2;
     if (sliced_ && is_pair && !call_.segment.is_crowded())
-      return shm_pair_reduce(call_, tree_, progress_, mark_, [this] { check_call(number(0)); });
+      return shm_pair_reduce(call_, tree_, progress_, signature_,
+                             [this] { check_call(number(0)); });
     // Where ranks share cores each wait costs a change of process: fewer waits, longer chunks.
     const std::size_t wanted = call_.segment.is_crowded() ? kStageBytes : kChunk;
     const std::size_t bytes = std::min(wanted, kStageBytes / most) / 64 * 64;
@@ -194,20 +195,22 @@ class ShmReduction {
   }
 
   void run_direct() {
-    const Slice own = slice({0, count_}, call_.rank);
+    const ElementRange own = slice({0, count_}, call_.rank);
     const std::size_t begin = own.begin * size_;
     for (int rank = 0; rank < call_.size; ++rank) {
       sources_.push_back(call_.memory.at(rank, share(rank).node) + begin);
       if (rank != call_.rank) copies_.push_back(call_.memory.at(rank, share(rank).result) + begin);
     }
     progress_.fold->run(sources_, tree_.result.data() + begin, own.count(), copies_);
-    shm_barrier(call_, progress_, mark_);
+    shm_barrier(call_, progress_, signature_);
   }
 
-  Slice part(std::size_t chunk) const { return piece({0, count_}, chunk * width_, width_); }
+  ElementRange part(std::size_t chunk) const {
+    return subrange({0, count_}, chunk * width_, width_);
+  }
 
   // A rank's slice of a chunk, from the chunk's first element on.
-  Slice slice(const Slice& chunk, int rank) const {
+  ElementRange slice(const ElementRange& chunk, int rank) const {
     const auto lines = [&](int i) {
       const std::size_t share =
           chunk.count() * static_cast<std::size_t>(i) / static_cast<std::size_t>(call_.size);
@@ -219,8 +222,8 @@ class ShmReduction {
   void stage(std::size_t chunk) {
     const std::uint64_t number = this->number(chunk);
     if (number > kStages) await(call_, &ShmRank::finished, number - kStages);
-    const Slice whole = part(chunk);
-    const Slice own = sliced_ ? slice(whole, call_.rank) : Slice{0, 0};
+    const ElementRange whole = part(chunk);
+    const ElementRange own = sliced_ ? slice(whole, call_.rank) : ElementRange{0, 0};
     std::byte* to = call_.segment.stage(call_.rank, number);
     for (const std::byte* node : tree_.nodes) {
       const std::byte* from = node + whole.begin * size_;
@@ -228,7 +231,7 @@ class ShmReduction {
       std::memcpy(to + own.end * size_, from + own.end * size_, (whole.count() - own.end) * size_);
       to += width_ * size_;
     }
-    if (chunk == 0) leave_mark(call_, number, mark_);
+    if (chunk == 0) write_signature(call_, number, signature_);
     publish(call_, &ShmRank::staged, number);
   }
 
@@ -240,8 +243,8 @@ class ShmReduction {
   }
 
   void add(std::size_t chunk) {
-    const Slice whole = part(chunk);
-    const Slice own = sliced_ ? slice(whole, call_.rank) : Slice{0, whole.count()};
+    const ElementRange whole = part(chunk);
+    const ElementRange own = sliced_ ? slice(whole, call_.rank) : ElementRange{0, whole.count()};
     sources_.clear();
     for (int rank = 0; rank < call_.size; ++rank) add_sources(rank, chunk, own.begin);
     std::byte* to = tree_.result.data() + (whole.begin + own.begin) * size_;
@@ -263,7 +266,7 @@ class ShmReduction {
 
   void collect(std::size_t chunk) {
     await(call_, &ShmRank::reduced, number(chunk));
-    const Slice whole = part(chunk), own = slice(whole, call_.rank);
+    const ElementRange whole = part(chunk), own = slice(whole, call_.rank);
     const std::byte* from = call_.segment.stage(call_.rank, number(chunk));
     std::byte* to = tree_.result.data() + whole.begin * size_;
     std::memcpy(to, from, own.begin * size_);
@@ -276,7 +279,7 @@ class ShmReduction {
   ShmProgress& progress_;
   std::size_t size_;
   std::size_t count_;
-  ShmMark mark_;
+  ShmSignature signature_;
   std::size_t width_ = 0;  // elements of a chunk
   bool sliced_ = false;
   bool shown_ = false;  // where the data lies, and the others have not been asked
@@ -291,15 +294,15 @@ void shm_tree_reduce(const ShmCall& call, const TreeCall& tree, ShmProgress& pro
 }
 
 // A chunk of which nothing is staged.
-void shm_barrier(const ShmCall& call, ShmProgress& progress, const ShmMark& mark) {
+void shm_barrier(const ShmCall& call, ShmProgress& progress, const ShmSignature& signature) {
   const std::uint64_t number = ++progress.chunk;
   ShmRank& own = call.segment.rank(call.rank);
   own.finished.store(number);
   own.reduced.store(number);
-  leave_mark(call, number, mark);
+  write_signature(call, number, signature);
   publish(call, &ShmRank::staged, number);
   await(call, &ShmRank::staged, number);
-  compare_marks(call, number, mark);
+  compare_signatures(call, number, signature);
 }
 
 }  // namespace lockstep::comm

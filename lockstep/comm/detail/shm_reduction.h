@@ -33,6 +33,7 @@ struct ShmProgress {
 };
 
 void shm_tree_reduce(const ShmCall& call, const TreeCall& tree, ShmProgress& progress);
-void shm_barrier(const ShmCall& call, ShmProgress& progress, const ShmMark& mark = {0, 0});
+void shm_barrier(const ShmCall& call, ShmProgress& progress,
+                 const ShmSignature& signature = {0, 0});
 
 }  // namespace lockstep::comm

@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "lockstep/base/machine_limits.h"
-#include "lockstep/comm/detail/shm_meeting.h"
 #include "lockstep/comm/detail/shm_memory.h"
+#include "lockstep/comm/detail/shm_rendezvous.h"
 
 namespace lockstep::comm {
 namespace {
@@ -35,8 +35,9 @@ std::size_t choose_stream_size(int size) {
 const ShmOptions& checked(const ShmOptions& options) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     throw InvalidArgument("shm: got rank {} of {} ranks", options.rank, options.size);
-  if (options.job.empty() || options.job.size() > 80)
-    throw InvalidArgument("shm: the job's name is '{}', expected 1 to 80 characters", options.job);
+  if (options.group.empty() || options.group.size() > 80)
+    throw InvalidArgument("shm: the group's name is '{}', expected 1 to 80 characters",
+                          options.group);
   return options;
 }
 
@@ -80,15 +81,15 @@ void ShmSegment::map(int file) {
 }
 
 void ShmSegment::create(const ShmOptions& options, Deadline deadline) {
-  detail::ShmHost meeting(options, deadline);
+  detail::ShmRendezvousServer rendezvous(options, deadline);
   try {
     const ShmFile file(make_file());
     map(file.number);
     write_header();
     rank(0).pid = getpid();
-    meeting.share(file.number);
+    rendezvous.share(file.number);
   } catch (const Error& error) {
-    meeting.send_away(error);
+    rendezvous.refuse_all(error);
     throw;
   }
 }
@@ -112,15 +113,15 @@ void ShmSegment::write_header() {
 }
 
 void ShmSegment::join(const ShmOptions& options, Deadline deadline) {
-  detail::ShmGuest meeting(options, deadline);
+  detail::ShmRendezvousClient rendezvous(options, deadline);
   try {
-    const ShmFile file(meeting.take_file());
+    const ShmFile file(rendezvous.take_file());
     map(file.number);
     check_header(options);
     rank(options.rank).pid = getpid();
-    meeting.await_all([this] { return first_missing(); });
+    rendezvous.await_all([this] { return first_missing(); });
   } catch (const Error& error) {
-    meeting.leave(error);
+    rendezvous.leave(error);
     throw;
   }
 }

@@ -14,7 +14,7 @@ inline constexpr std::size_t kStages = 4;
 inline constexpr std::size_t kStageBytes = 512 * 1024;
 
 // The first failure of the group: what every rank reports from then on.
-struct ShmVerdict {
+struct ShmFailure {
   enum class Kind : std::uint32_t { lost, timeout, aborted };
   std::atomic<std::uint32_t> state;  // 0: none, 1: being written, 2: readable
   Kind kind;
@@ -27,31 +27,32 @@ struct ShmHeader {
   std::uint64_t bytes;
   std::int32_t size;
   std::int32_t cores;  // that the ranks may use
-  alignas(kCacheLine) ShmVerdict verdict;
+  alignas(kCacheLine) ShmFailure failure;
 };
 
 // What a rank does in a call, to be compared with what the others do.
-struct ShmMark {
+struct ShmSignature {
   std::uint64_t bytes;  // of the result; 0: a barrier
   std::uint64_t plan;   // a hash of shards, ranges, element and reduction
-  bool operator==(const ShmMark&) const = default;
+  bool operator==(const ShmSignature&) const = default;
 };
-inline constexpr std::size_t kMarks = 3;  // a rank is at most two calls ahead of what is compared
+inline constexpr std::size_t kSignatures =
+    3;  // a rank is at most two calls ahead of what is compared
 
 struct ShmRank {
   std::atomic<std::int32_t> pid;      // 0 before it has come
   std::atomic<std::uint32_t> closed;  // it left in good order
-  // Going to sleep is rare; who publishes looks at `sleeping`, and rings when it is set.
+  // Going to sleep is rare; who publishes looks at `sleeping`, and wakes it when that is set.
   alignas(kCacheLine) std::atomic<std::uint32_t> sleeping;
-  std::atomic<std::uint32_t> bell;
-  std::atomic<std::uint32_t> beat;       // grows now and then while it waits
+  std::atomic<std::uint32_t> wakeups;    // the futex it sleeps on
+  std::atomic<std::uint32_t> heartbeat;  // grows now and then while it waits
   std::atomic<std::int32_t> waiting_on;  // a rank, or -1
   // Where it ran when it last published something, or -1.
   alignas(kCacheLine) std::atomic<std::int32_t> core;
   // Reductions: the last chunk that it has staged, has reduced its slice of, has done with.
-  // The marks of the calls that began with a chunk are in the line that is looked at anyway.
+  // The signatures of the calls that began with a chunk are in the line that is looked at anyway.
   alignas(kCacheLine) std::atomic<std::uint64_t> staged;
-  ShmMark marks[kMarks];
+  ShmSignature signatures[kSignatures];
   alignas(kCacheLine) std::atomic<std::uint64_t> reduced;
   alignas(kCacheLine) std::atomic<std::uint64_t> finished;
   // What it brings to this call and brought to the one before.

@@ -29,10 +29,10 @@ class ShmTransport final : public Transport {
   // For whoever waits for these and for something else at once. One turn, without waiting; true
   // when something moved.
   bool move_on(std::span<Transfer> transfers, std::string_view operation);
-  // Around a sleep elsewhere, which ShmOptions::knock ends. False: something of the last turn's
+  // Around a sleep elsewhere, which ShmOptions::wake ends. False: something of the last turn's
   // transfers can move.
-  bool lie_down();
-  void get_up() { waiter_.get_up(); }
+  bool park();
+  void unpark() { waiter_.unpark(); }
 
  private:
   ShmCall call_of(Deadline deadline, std::string_view operation);

@@ -35,7 +35,7 @@ ShmWaiter::ShmWaiter(const ShmSegment& segment, const ShmOptions& options)
       host_(options.host),
       names_(options.names),
       on_wait_(options.on_wait),
-      knock_(options.knock),
+      wake_elsewhere_(options.wake),
       // With more ranks than cores, whoever spins keeps another rank from running.
       spins_(segment.is_crowded() ? 200 : 2000),
       yields_(segment.is_crowded() ? 8 : 1) {
@@ -50,22 +50,23 @@ ShmWaiter::~ShmWaiter() {
     if (process >= 0) close(process);
 }
 
-void ShmWaiter::ring(int rank) const {
+void ShmWaiter::wake(int rank) const {
   ShmRank& sleeper = segment_.rank(rank);
-  ++sleeper.bell;
-  syscall(SYS_futex, word_of(sleeper.bell), FUTEX_WAKE, 1, nullptr, nullptr, 0);
-  std::uint32_t elsewhere = kElsewhere;  // the first to ring knocks too
-  if (knock_ && rank != rank_ && sleeper.sleeping.compare_exchange_strong(elsewhere, kAsleep))
-    knock_(name(rank));
+  ++sleeper.wakeups;
+  syscall(SYS_futex, word_of(sleeper.wakeups), FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  std::uint32_t elsewhere = kElsewhere;  // the first to wake it does it there too
+  if (wake_elsewhere_ && rank != rank_ &&
+      sleeper.sleeping.compare_exchange_strong(elsewhere, kAsleep))
+    wake_elsewhere_(name(rank));
 }
 
-void ShmWaiter::lie_down(int peer) {
+void ShmWaiter::park(int peer) {
   ShmRank& own = segment_.rank(rank_);
   own.waiting_on = peer;
   own.sleeping = kElsewhere;
 }
 
-void ShmWaiter::get_up() {
+void ShmWaiter::unpark() {
   ShmRank& own = segment_.rank(rank_);
   own.sleeping = kAwake;
   own.waiting_on = -1;
@@ -98,7 +99,7 @@ bool ShmWaiter::is_too_many(int core) const {
 // Processes that wake each other are put on one core by the scheduler, and stay there while another
 // one has nothing to do. Who is too many leaves it; where it goes, and when it comes back, is the
 // scheduler's to say.
-void ShmWaiter::step_aside() {
+void ShmWaiter::leave_crowded_core() {
   const int core = sched_getcpu();
   if (core < 0 || !is_too_many(core) || Clock::now() - moved_ < kStay) return;
   moved_ = Clock::now();
@@ -115,53 +116,53 @@ void ShmWaiter::publish(std::atomic<std::uint64_t>& counter, std::uint64_t value
   show_core();
   counter.store(value);
   for (int rank = 0; rank < size_; ++rank)
-    if (segment_.rank(rank).sleeping.load() != 0 && rank != rank_) ring(rank);
+    if (segment_.rank(rank).sleeping.load() != 0 && rank != rank_) wake(rank);
 }
 
 void ShmWaiter::publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value) {
   show_core();
   counter.store(value);
-  if (segment_.rank(peer).sleeping.load() != 0) ring(peer);
+  if (segment_.rank(peer).sleeping.load() != 0) wake(peer);
 }
 
-// The bell is read before the condition is: what is published in between has rung it, and the sleep
-// ends at once.
+// The number of wakeups is read before the condition is: what is published in between changes it,
+// and the sleep ends at once.
 void ShmWaiter::wait_long(const std::function<int()>& blocker, Deadline deadline,
                           std::string_view operation) {
-  step_aside();
+  leave_crowded_core();
   for (int i = 0; i < yields_; ++i) {
     sched_yield();
     if (blocker() < 0) return;
   }
   ShmRank& own = segment_.rank(rank_);
   before_ = recent_ = {};
-  sample_beats();
+  sample_heartbeats();
   while (true) {
     own.sleeping = kAsleep;
-    const std::uint32_t bell = own.bell;
+    const std::uint32_t wakeups = own.wakeups;
     const int peer = blocker();
     own.waiting_on = peer;
     if (peer < 0) break;
-    check_verdict(operation);
+    check_failure(operation);
     // A larger group knows who lives, and why somebody left.
     if (on_wait_)
       on_wait_(name(peer), deadline, operation);
     else
       check_lives(peer, blocker);
     if (Clock::now() >= deadline) fail_late(peer);
-    check_verdict(operation);
-    sleep(bell, deadline);
-    ++own.beat;
-    sample_beats();
+    check_failure(operation);
+    sleep(wakeups, deadline);
+    ++own.heartbeat;
+    sample_heartbeats();
   }
   own.sleeping = kAwake;
 }
 
-void ShmWaiter::sleep(std::uint32_t bell, Deadline deadline) {
+void ShmWaiter::sleep(std::uint32_t wakeups, Deadline deadline) {
   const auto left = std::chrono::ceil<std::chrono::nanoseconds>(deadline - Clock::now());
   const auto nap = std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds(1), kNap);
   const timespec time{0, static_cast<long>(nap.count())};
-  syscall(SYS_futex, word_of(segment_.rank(rank_).bell), FUTEX_WAIT, bell, &time, nullptr, 0);
+  syscall(SYS_futex, word_of(segment_.rank(rank_).wakeups), FUTEX_WAIT, wakeups, &time, nullptr, 0);
 }
 
 // A rank that died takes the group with it, even when it is another one that this rank waits for. A
@@ -169,11 +170,11 @@ void ShmWaiter::sleep(std::uint32_t bell, Deadline deadline) {
 void ShmWaiter::check_lives(int blocker, const std::function<int()>& still) const {
   const bool left = segment_.rank(blocker).closed != 0;
   if (left && still() == blocker)
-    fail(ShmVerdict::Kind::lost, name(blocker),
+    fail(ShmFailure::Kind::lost, name(blocker),
          fmt::format("rank {} on {} has left the group", name(blocker), host_));
   for (int rank = 0; rank < size_; ++rank)
     if (has_died(rank) && still() >= 0)
-      fail(ShmVerdict::Kind::lost, name(rank),
+      fail(ShmFailure::Kind::lost, name(rank),
            fmt::format("rank {} on {} is gone", name(rank), host_));
 }
 
@@ -200,51 +201,52 @@ void ShmWaiter::fail_late(int blocker) const {
     blocker = next;
   }
   if (met[static_cast<std::size_t>(blocker)])
-    fail(ShmVerdict::Kind::timeout, -1,
+    fail(ShmFailure::Kind::timeout, -1,
          "the ranks wait for each other, their calls do not match: " + circle);
-  fail(ShmVerdict::Kind::timeout, name(blocker),
+  fail(ShmFailure::Kind::timeout, name(blocker),
        fmt::format("rank {} on {} has not done its part in time", name(blocker), host_));
 }
 
-// A stopped process may have been stopped while it waited, but then its heart does not beat.
+// A stopped process may have been stopped while it waited, but then its heartbeat stands still.
 bool ShmWaiter::is_waiting(int rank) const {
   const ShmRank& peer = segment_.rank(rank);
   if (peer.waiting_on < 0) return false;
-  if (before_.beats.empty()) return true;
-  return peer.beat != before_.beats[static_cast<std::size_t>(rank)];
+  if (before_.heartbeats.empty()) return true;
+  return peer.heartbeat != before_.heartbeats[static_cast<std::size_t>(rank)];
 }
 
-void ShmWaiter::sample_beats() {
+void ShmWaiter::sample_heartbeats() {
   const auto now = Clock::now();
-  if (!recent_.beats.empty() && now - recent_.time < kSample) return;
+  if (!recent_.heartbeats.empty() && now - recent_.time < kSample) return;
   before_ = std::move(recent_);
   recent_ = {now, {}};
-  for (int rank = 0; rank < size_; ++rank) recent_.beats.push_back(segment_.rank(rank).beat);
+  for (int rank = 0; rank < size_; ++rank)
+    recent_.heartbeats.push_back(segment_.rank(rank).heartbeat);
 }
 
-void ShmWaiter::check_verdict(std::string_view operation) const {
-  const ShmVerdict& verdict = segment_.header().verdict;
-  if (verdict.state.load() != 2) return;
-  const std::string what = fmt::format("{}: {}", operation, verdict.text);
+void ShmWaiter::check_failure(std::string_view operation) const {
+  const ShmFailure& failure = segment_.header().failure;
+  if (failure.state.load() != 2) return;
+  const std::string what = fmt::format("{}: {}", operation, failure.text);
   const std::string name(operation);
-  switch (verdict.kind) {
-    case ShmVerdict::Kind::lost: throw PeerLost(what, verdict.rank, host_, name);
-    case ShmVerdict::Kind::timeout: throw Timeout(what, verdict.rank, host_, name);
-    case ShmVerdict::Kind::aborted: throw Aborted(what, verdict.rank, host_, name);
+  switch (failure.kind) {
+    case ShmFailure::Kind::lost: throw PeerLost(what, failure.rank, host_, name);
+    case ShmFailure::Kind::timeout: throw Timeout(what, failure.rank, host_, name);
+    case ShmFailure::Kind::aborted: throw Aborted(what, failure.rank, host_, name);
   }
 }
 
-void ShmWaiter::fail(ShmVerdict::Kind kind, int rank, const std::string& text) const {
-  ShmVerdict& verdict = segment_.header().verdict;
+void ShmWaiter::fail(ShmFailure::Kind kind, int rank, const std::string& text) const {
+  ShmFailure& failure = segment_.header().failure;
   std::uint32_t none = 0;
-  if (!verdict.state.compare_exchange_strong(none, 1)) return;
-  verdict.kind = kind;
-  verdict.rank = rank;
-  const std::size_t length = std::min(text.size(), sizeof verdict.text - 1);
-  std::memcpy(verdict.text, text.data(), length);
-  verdict.text[length] = 0;
-  verdict.state = 2;
-  for (int peer = 0; peer < size_; ++peer) ring(peer);
+  if (!failure.state.compare_exchange_strong(none, 1)) return;
+  failure.kind = kind;
+  failure.rank = rank;
+  const std::size_t length = std::min(text.size(), sizeof failure.text - 1);
+  std::memcpy(failure.text, text.data(), length);
+  failure.text[length] = 0;
+  failure.state = 2;
+  for (int peer = 0; peer < size_; ++peer) wake(peer);
 }
 
 }  // namespace lockstep::comm

@@ -8,8 +8,8 @@
 namespace lockstep::comm {
 
 // How a rank waits for others in shared memory: it spins briefly, then gives its processor away,
-// then sleeps on a bell that whoever publishes something rings. While it sleeps it looks now and
-// then whether the others live, and whether somebody has failed. It does not spin for a rank on its
+// then sleeps until whoever publishes something wakes it. While it sleeps it looks now and then
+// whether the others live, and whether somebody has failed. It does not spin for a rank on its
 // own core, which can only go on when this one lets it.
 class ShmWaiter {
  public:
@@ -30,20 +30,20 @@ class ShmWaiter {
     wait_long(std::cref(blocker), deadline, operation);
   }
 
-  // A new value, and the bell for those who sleep.
+  // A new value, which wakes those who sleep.
   void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value);
   void publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value);
 
-  void ring(int rank) const;
-  // Around a sleep elsewhere, which ShmOptions::knock ends, while `peer` is waited for.
-  void lie_down(int peer);
-  void get_up();
+  void wake(int rank) const;
+  // Around a sleep elsewhere, which ShmOptions::wake ends, while `peer` is waited for.
+  void park(int peer);
+  void unpark();
   // What messages call a rank.
   int name(int rank) const;
   // Throws the group's first failure, if there is one.
-  void check_verdict(std::string_view operation) const;
+  void check_failure(std::string_view operation) const;
   // The first failure wins. `rank` and `text` are in the names of messages.
-  void fail(ShmVerdict::Kind kind, int rank, const std::string& text) const;
+  void fail(ShmFailure::Kind kind, int rank, const std::string& text) const;
 
  private:
   static constexpr int kLook = 16;  // spins between two looks at the cores
@@ -51,15 +51,15 @@ class ShmWaiter {
   bool shares_core(int peer) const;
   void show_core() const;
   bool is_too_many(int core) const;
-  void step_aside();
+  void leave_crowded_core();
   void wait_long(const std::function<int()>& blocker, Deadline deadline,
                  std::string_view operation);
-  void sleep(std::uint32_t bell, Deadline deadline);
+  void sleep(std::uint32_t wakeups, Deadline deadline);
   void check_lives(int blocker, const std::function<int()>& still) const;
   bool has_died(int rank) const;
   void fail_late(int blocker) const;
   bool is_waiting(int rank) const;
-  void sample_beats();
+  void sample_heartbeats();
 
   const ShmSegment& segment_;
   int rank_;
@@ -67,16 +67,16 @@ class ShmWaiter {
   std::string host_;
   std::vector<int> names_;
   std::function<void(int, Deadline, std::string_view)> on_wait_;
-  std::function<void(int)> knock_;
+  std::function<void(int)> wake_elsewhere_;
   int spins_;
   int yields_;
   Clock::time_point moved_ = {};
   std::vector<int> processes_;  // a pidfd for each rank; -1 where there is none
-  struct Beats {
+  struct Heartbeats {
     Clock::time_point time;
-    std::vector<std::uint32_t> beats;
+    std::vector<std::uint32_t> heartbeats;
   };
-  Beats before_, recent_;
+  Heartbeats before_, recent_;
 };
 
 }  // namespace lockstep::comm

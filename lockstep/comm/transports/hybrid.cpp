@@ -6,13 +6,13 @@
 
 #include "lockstep/comm/algorithms/hierarchical.h"
 #include "lockstep/comm/algorithms/tree.h"
-#include "lockstep/comm/detail/lifeline_transport.h"
+#include "lockstep/comm/detail/monitored_transport.h"
 #include "lockstep/comm/detail/shm_transport.h"
 
 // An exchange with ranks here and elsewhere is one of the transport between hosts, and shared
 // memory goes along with it: both take turns, and when nothing moves the rank sleeps on the
-// sockets, where a rank of its host that has something for it knocks. A call that needs the own
-// host only waits in shared memory. Whatever fails, the lifeline of all ranks says so: who waits in
+// sockets, where a rank of its host that has something for it wakes it. A call that needs the own
+// host only waits in shared memory. Whatever fails, the monitor of all ranks says so: who waits in
 // shared memory looks at it now and then.
 namespace lockstep::comm {
 namespace {
@@ -35,7 +35,7 @@ std::vector<std::vector<int>> ranks_by_host(const std::vector<std::string>& host
 }
 
 // The transfers of an exchange that stay on the host, under the group's numbers and the host's.
-class InsideTransfers final : public detail::Companion {
+class InsideTransfers final : public detail::SideTransfers {
  public:
   explicit InsideTransfers(detail::ShmTransport* inside) : inside_(inside) {}
 
@@ -53,8 +53,8 @@ class InsideTransfers final : public detail::Companion {
     for (std::size_t i = 0; moved && i < named_.size(); ++i) named_[i].done = placed_[i].done;
     return moved;
   }
-  bool lie_down() override { return inside_->lie_down(); }
-  void get_up() override { inside_->get_up(); }
+  bool park() override { return inside_->park(); }
+  void unpark() override { inside_->unpark(); }
 
  private:
   detail::ShmTransport* inside_;
@@ -65,16 +65,16 @@ class HybridTransport final : public Transport {
  public:
   HybridTransport(const Bootstrap& bootstrap, std::unique_ptr<Transport> between)
       : owner_(std::move(between)),
-        between_(dynamic_cast<detail::LifelineTransport&>(*owner_)),
+        between_(dynamic_cast<detail::MonitoredTransport&>(*owner_)),
         name_(fmt::format("shm+{}", owner_->name())),
         hosts_(ranks_by_host(bootstrap.hosts)),
         place_(bootstrap.hosts.size(), -1) {
-    const std::vector<std::string> jobs = bootstrap.all_gather(random_shm_job());
+    const std::vector<std::string> names = bootstrap.all_gather(random_shm_name());
     for (const std::vector<int>& host : hosts_)
       if (std::count(host.begin(), host.end(), bootstrap.rank) > 0) here_ = &host;
     for (std::size_t i = 0; i < here_->size(); ++i)
       place_[static_cast<std::size_t>((*here_)[i])] = static_cast<int>(i);
-    if (here_->size() > 1) join_host(bootstrap, jobs);
+    if (here_->size() > 1) join_host(bootstrap, names);
   }
 
   std::string_view name() const override { return name_; }
@@ -86,13 +86,13 @@ class HybridTransport final : public Transport {
                 std::string_view operation) override;
   bool tree_reduce(const TreeCall& tree, Deadline deadline, std::string_view operation) override;
 
-  // Who hears of it by the lifeline does not tell the host again.
+  // Who hears of it by the monitor does not tell the host again.
   void abort(const std::string& reason) override {
-    if (between_.lifeline().abort(reason) && inside_) inside_->abort(reason);
+    if (between_.monitor().abort(reason) && inside_) inside_->abort(reason);
   }
 
  private:
-  void join_host(const Bootstrap& bootstrap, const std::vector<std::string>& jobs);
+  void join_host(const Bootstrap& bootstrap, const std::vector<std::string>& names);
   void watch(int peer, Deadline deadline, std::string_view operation);
   int place(int rank) const { return place_[static_cast<std::size_t>(rank)]; }
   bool is_inside(const Transfer& one) const;
@@ -101,7 +101,7 @@ class HybridTransport final : public Transport {
   void exchange_inside(InsideTransfers& inside, Deadline deadline, std::string_view operation);
 
   std::unique_ptr<Transport> owner_;
-  detail::LifelineTransport& between_;
+  detail::MonitoredTransport& between_;
   std::string name_;
   std::vector<std::vector<int>> hosts_;
   const std::vector<int>* here_ = nullptr;  // this host's ranks
@@ -111,9 +111,9 @@ class HybridTransport final : public Transport {
   int missed_ = -1;      // a rank that has left and is waited for
 };
 
-void HybridTransport::join_host(const Bootstrap& bootstrap, const std::vector<std::string>& jobs) {
+void HybridTransport::join_host(const Bootstrap& bootstrap, const std::vector<std::string>& names) {
   ShmOptions options;
-  options.job = jobs[static_cast<std::size_t>(here_->front())];
+  options.group = names[static_cast<std::size_t>(here_->front())];
   options.rank = place(bootstrap.rank);
   options.size = static_cast<int>(here_->size());
   options.host = host(bootstrap.rank);
@@ -122,24 +122,24 @@ void HybridTransport::join_host(const Bootstrap& bootstrap, const std::vector<st
   options.on_wait = [this](int peer, Deadline deadline, std::string_view operation) {
     watch(peer, deadline, operation);
   };
-  options.knock = [this](int peer) { between_.lifeline().knock(peer); };
+  options.wake = [this](int peer) { between_.monitor().wake(peer); };
   inside_ = std::make_unique<detail::ShmTransport>(options);
 }
 
 // While this rank waits in shared memory.
 void HybridTransport::watch(int peer, Deadline deadline, std::string_view operation) {
-  between_.lifeline().wait_for(peer);
-  between_.lifeline().check(operation);
+  between_.monitor().wait_for(peer);
+  between_.monitor().check(operation);
   // What a rank did before it left is there by the second look.
-  const bool left = between_.lifeline().has_left(peer);
+  const bool left = between_.monitor().has_left(peer);
   if (std::exchange(missed_, left ? peer : -1) == peer && left)
-    between_.lifeline().throw_lost(peer, operation, "it has left");
-  if (Clock::now() >= deadline) between_.lifeline().throw_timeout(peer, operation, begin_);
+    between_.monitor().throw_lost(peer, operation, "it has left");
+  if (Clock::now() >= deadline) between_.monitor().throw_timeout(peer, operation, begin_);
 }
 
 void HybridTransport::exchange_inside(InsideTransfers& inside, Deadline deadline,
                                       std::string_view operation) {
-  between_.lifeline().check(operation);
+  between_.monitor().check(operation);
   for (const Transfer& one : inside.placed())
     if (one.peer == inside_->rank())
       throw InvalidArgument("{}: rank {} of {} has no peer {}", operation, rank(), size(), rank());
@@ -171,9 +171,9 @@ void HybridTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
 
 void HybridTransport::exchange_both(InsideTransfers& inside, std::span<Transfer> outside,
                                     Deadline deadline, std::string_view operation) {
-  const auto alone = [](detail::LifelineTransport* one) { one->accompany(nullptr); };
-  const std::unique_ptr<detail::LifelineTransport, decltype(alone)> guard(&between_);
-  if (!inside.is_empty()) between_.accompany(&inside);
+  const auto alone = [](detail::MonitoredTransport* one) { one->set_side_transfers(nullptr); };
+  const std::unique_ptr<detail::MonitoredTransport, decltype(alone)> guard(&between_);
+  if (!inside.is_empty()) between_.set_side_transfers(&inside);
   between_.exchange(outside, deadline, operation);
 }
 

@@ -31,7 +31,7 @@ struct InProcessGroup::Shared {
     return streams[static_cast<std::size_t>(from) * hosts.size() + static_cast<std::size_t>(to)];
   }
   bool is_dead(int rank) const { return dead[static_cast<std::size_t>(rank)]; }
-  void bury(int rank) {
+  void mark_dead(int rank) {
     const std::lock_guard lock(mutex);
     dead[static_cast<std::size_t>(rank)] = true;
     changed.notify_all();
@@ -41,7 +41,7 @@ struct InProcessGroup::Shared {
 class InProcessTransport final : public Transport {
  public:
   InProcessTransport(InProcessGroup::Shared& shared, int rank) : shared_(shared), rank_(rank) {}
-  ~InProcessTransport() override { shared_.bury(rank_); }
+  ~InProcessTransport() override { shared_.mark_dead(rank_); }
   InProcessTransport(const InProcessTransport&) = delete;
   InProcessTransport& operator=(const InProcessTransport&) = delete;
 
@@ -149,6 +149,6 @@ std::unique_ptr<Transport> InProcessGroup::connect(int rank) {
   return std::make_unique<InProcessTransport>(*shared_, rank);
 }
 
-void InProcessGroup::kill(int rank) { shared_->bury(rank); }
+void InProcessGroup::kill(int rank) { shared_->mark_dead(rank); }
 
 }  // namespace lockstep::comm

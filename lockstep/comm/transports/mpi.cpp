@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/comm/detail/lifeline.h"
+#include "lockstep/comm/detail/peer_monitor.h"
 
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kPiece = 1 << 20;  // the longest message
-constexpr int kBytes = 1, kAbort = 2;    // tags
+constexpr std::size_t kLongestMessage = 1 << 20;  // the longest message
+constexpr int kBytes = 1, kAbort = 2;             // tags
 constexpr auto kSpin = std::chrono::microseconds(50);
 constexpr std::size_t kLongestReason = 1000;
 
@@ -173,7 +173,7 @@ void MpiTransport::check(std::string_view operation) {
 
 void MpiTransport::move_send(Flow& flow) {
   Transfer& one = *flow.transfer;
-  flow.posted = std::min(kPiece, one.bytes.size() - one.done);
+  flow.posted = std::min(kLongestMessage, one.bytes.size() - one.done);
   check_mpi(MPI_Isend(one.bytes.data() + one.done, static_cast<int>(flow.posted), MPI_BYTE,
                       one.peer, kBytes, group_, &flow.request),
             "cannot send");

@@ -11,7 +11,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kBite = 64 * 1024;  // copied before the peer is told
+constexpr std::size_t kLongestCopy = 64 * 1024;  // copied before the peer is told
 
 bool is_needed(const Transfer& one) { return !one.later && one.done < one.bytes.size(); }
 
@@ -27,12 +27,12 @@ ShmTransport::ShmTransport(const ShmOptions& options)
 
 ShmTransport::~ShmTransport() {
   segment_.rank(options_.rank).closed = 1;
-  for (int peer = 0; peer < options_.size; ++peer) waiter_.ring(peer);
+  for (int peer = 0; peer < options_.size; ++peer) waiter_.wake(peer);
 }
 
 void ShmTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
                             std::string_view operation) {
-  waiter_.check_verdict(operation);
+  waiter_.check_failure(operation);
   while (true) {
     const bool moved = move_open(transfers);
     if (std::none_of(transfers.begin(), transfers.end(), is_needed)) return;
@@ -42,13 +42,13 @@ void ShmTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
 
 bool ShmTransport::tree_reduce(const TreeCall& call, Deadline deadline,
                                std::string_view operation) {
-  waiter_.check_verdict(operation);
+  waiter_.check_failure(operation);
   shm_tree_reduce(call_of(deadline, operation), call, progress_);
   return true;
 }
 
 bool ShmTransport::barrier(Deadline deadline, std::string_view operation) {
-  waiter_.check_verdict(operation);
+  waiter_.check_failure(operation);
   shm_barrier(call_of(deadline, operation), progress_);
   return true;
 }
@@ -103,19 +103,19 @@ bool ShmTransport::have_all(bool own, Deadline deadline) {
 }
 
 void ShmTransport::abort(const std::string& reason) {
-  waiter_.fail(ShmVerdict::Kind::aborted, waiter_.name(rank()),
+  waiter_.fail(ShmFailure::Kind::aborted, waiter_.name(rank()),
                fmt::format("aborted by rank {}: {}", waiter_.name(rank()), reason));
 }
 
 // The first of the ranks makes up a name and tells the others.
 std::unique_ptr<Transport> ShmTransport::subgroup(const std::vector<int>& ranks,
                                                   Deadline deadline) {
-  std::array<char, 24> job{};
-  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(job));
+  std::array<char, 24> group{};
+  const std::span<std::byte> bytes = std::as_writable_bytes(std::span(group));
   std::vector<Transfer> transfers;
   if (ranks.front() == rank()) {
-    const std::string name = random_shm_job();
-    std::copy(name.begin(), name.end(), job.begin());
+    const std::string name = random_shm_name();
+    std::copy(name.begin(), name.end(), group.begin());
     for (std::size_t i = 1; i < ranks.size(); ++i)
       transfers.push_back({Transfer::Kind::send, ranks[i], bytes});
   } else {
@@ -123,11 +123,11 @@ std::unique_ptr<Transport> ShmTransport::subgroup(const std::vector<int>& ranks,
   }
   exchange(transfers, deadline, "split");
   ShmOptions options = options_;
-  options.job.assign(job.begin(), job.end());
+  options.group.assign(group.begin(), group.end());
   options.size = static_cast<int>(ranks.size());
   options.names = {};
   options.on_wait = {};
-  options.knock = {};
+  options.wake = {};
   const auto place = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
   options.rank = static_cast<int>(place);
   options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
@@ -135,15 +135,15 @@ std::unique_ptr<Transport> ShmTransport::subgroup(const std::vector<int>& ranks,
 }
 
 bool ShmTransport::move_on(std::span<Transfer> transfers, std::string_view operation) {
-  waiter_.check_verdict(operation);
+  waiter_.check_failure(operation);
   const bool moved = move_open(transfers);
   find_open(transfers);
   return moved;
 }
 
-bool ShmTransport::lie_down() {
+bool ShmTransport::park() {
   if (open_.empty()) return true;
-  waiter_.lie_down(open_.front()->peer);
+  waiter_.park(open_.front()->peer);
   return blocker() >= 0;
 }
 
@@ -184,7 +184,7 @@ int ShmTransport::blocker() const {
 
 bool ShmTransport::move(Transfer& transfer) {
   const std::size_t count =
-      std::min({room(transfer), transfer.bytes.size() - transfer.done, kBite});
+      std::min({room(transfer), transfer.bytes.size() - transfer.done, kLongestCopy});
   if (count == 0) return false;
   std::byte* bytes = transfer.bytes.data() + transfer.done;
   if (transfer.kind == Transfer::Kind::send)
@@ -219,7 +219,7 @@ void ShmTransport::read(int peer, std::byte* to, std::size_t count) {
 
 }  // namespace detail
 
-std::string random_shm_job() {
+std::string random_shm_name() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
 }

@@ -8,7 +8,7 @@
 namespace lockstep::comm {
 
 struct ShmOptions {
-  std::string job;  // the same on all ranks and on no other job of this machine: make it random
+  std::string group;  // its name: the same on all ranks and in no other group of this machine
   int rank = 0;
   int size = 1;
   std::string host = "localhost";
@@ -19,11 +19,11 @@ struct ShmOptions {
   // Now and then while a rank waits for `peer`; what it throws ends the call.
   std::function<void(int peer, Deadline deadline, std::string_view operation)> on_wait = {};
   // Wakes a peer that lies down (detail/shm_transport.h) and sleeps elsewhere.
-  std::function<void(int peer)> knock = {};
+  std::function<void(int peer)> wake = {};
 };
 
-// A name for a job that no other has.
-std::string random_shm_job();
+// A name for a group that no other has.
+std::string random_shm_name();
 
 // Connects the ranks of a group on one host by shared memory, which has no name and goes with the
 // last of them, however they end. Throws InvalidArgument, IoError when there is not enough of it,

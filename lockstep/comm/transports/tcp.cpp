@@ -8,13 +8,13 @@
 #include <cstring>
 #include <vector>
 
-#include "lockstep/comm/detail/lifeline_transport.h"
 #include "lockstep/comm/detail/mesh.h"
+#include "lockstep/comm/detail/monitored_transport.h"
 
 namespace lockstep::comm {
 namespace {
 
-class TcpTransport final : public detail::LifelineTransport {
+class TcpTransport final : public detail::MonitoredTransport {
  public:
   explicit TcpTransport(const Bootstrap& bootstrap)
       : TcpTransport(bootstrap, detail::connect_mesh(bootstrap, 2)) {}
@@ -26,7 +26,7 @@ class TcpTransport final : public detail::LifelineTransport {
 
  private:
   TcpTransport(const Bootstrap& bootstrap, std::vector<std::vector<Socket>> sockets)
-      : LifelineTransport(bootstrap, std::move(sockets[0])), sockets_(std::move(sockets[1])) {
+      : MonitoredTransport(bootstrap, std::move(sockets[0])), sockets_(std::move(sockets[1])) {
     for (const Socket& socket : sockets_)
       if (socket) restore_pacing(socket);
   }
@@ -67,7 +67,7 @@ bool TcpTransport::move(Transfer& one, std::string_view operation) {
   if (moved > 0) return true;
   if (moved < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   const std::string why = moved == 0 ? "it closed the connection" : std::strerror(errno);
-  lifeline_.explain_close(one.peer, operation, why);
+  monitor_.explain_close(one.peer, operation, why);
 }
 
 bool TcpTransport::move_on(std::span<Transfer> transfers, std::string_view operation) {
@@ -77,7 +77,7 @@ bool TcpTransport::move_on(std::span<Transfer> transfers, std::string_view opera
 }
 
 bool TcpTransport::sleep(std::span<Transfer> transfers, Deadline until) {
-  watched_.assign(1, {lifeline_.fd(), POLLIN, 0});
+  watched_.assign(1, {monitor_.fd(), POLLIN, 0});
   for_each_active(transfers, [&](const Transfer& one) {
     const short events = one.kind == Transfer::Kind::send ? POLLOUT : POLLIN;
     watched_.push_back({sockets_[static_cast<std::size_t>(one.peer)].fd(), events, 0});
@@ -89,7 +89,7 @@ bool TcpTransport::sleep(std::span<Transfer> transfers, Deadline until) {
 void TcpTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
                             std::string_view operation) {
   detail::check_transfers(transfers, rank(), size(), operation);
-  lifeline_.check(operation);
+  monitor_.check(operation);
   complete(transfers, deadline, operation);
 }
 

@@ -17,15 +17,15 @@
 #include <filesystem>
 #include <vector>
 
-#include "lockstep/comm/detail/lifeline_transport.h"
 #include "lockstep/comm/detail/mesh.h"
+#include "lockstep/comm/detail/monitored_transport.h"
 #include "lockstep/comm/interfaces.h"
 
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kPiece = 4 << 20;
-constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr std::size_t kLongestMessage = 4 << 20;
+constexpr auto kLinger = std::chrono::seconds(2);
 
 void check_status(ucs_status_t status, const char* what) {
   if (status != UCS_OK) throw IoError("ucx: {}: {}", what, ucs_status_string(status));
@@ -87,7 +87,7 @@ class Context {
   ~Context() {
     if (handle_ != nullptr) ucp_cleanup(handle_);
   }
-  void leave_behind() { handle_ = nullptr; }
+  void release() { handle_ = nullptr; }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ucp_context_h get() const { return handle_; }
@@ -96,21 +96,21 @@ class Context {
   ucp_context_h handle_ = nullptr;
 };
 
-class Worker {
+class UcpWorker {
  public:
-  explicit Worker(const Context& context) {
+  explicit UcpWorker(const Context& context) {
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
     check_status(ucp_worker_create(context.get(), &params, &handle_), "cannot make a worker");
     check_status(ucp_worker_get_efd(handle_, &fd_), "has no event descriptor");
   }
-  ~Worker() {
+  ~UcpWorker() {
     if (handle_ != nullptr) ucp_worker_destroy(handle_);
   }
-  void leave_behind() { handle_ = nullptr; }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  void release() { handle_ = nullptr; }
+  UcpWorker(const UcpWorker&) = delete;
+  UcpWorker& operator=(const UcpWorker&) = delete;
   ucp_worker_h get() const { return handle_; }
   int fd() const { return fd_; }
   std::string address() const {
@@ -148,10 +148,10 @@ struct Flow {
   std::size_t posted = 0;
 };
 
-class UcxTransport final : public detail::LifelineTransport {
+class UcxTransport final : public detail::MonitoredTransport {
  public:
   explicit UcxTransport(const Bootstrap& bootstrap)
-      : LifelineTransport(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
+      : MonitoredTransport(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
         context_(devices_for(bootstrap.address), bootstrap.scratch),
         worker_(context_),
         peers_(bootstrap.hosts.size()) {
@@ -160,11 +160,11 @@ class UcxTransport final : public detail::LifelineTransport {
   }
   // UCX 1.13 ends the process (an assertion in ucp_worker_destroy) when a peer goes while the two
   // still negotiate their connection, which nothing tells us. So a worker is left to the process's
-  // end: its endpoints are closed, and the lifeline tells the peers.
+  // end: its endpoints are closed, and the monitor tells the peers.
   ~UcxTransport() override {
-    close_all(broken_, Clock::now() + kFarewell);
-    worker_.leave_behind();
-    context_.leave_behind();
+    close_all(broken_, Clock::now() + kLinger);
+    worker_.release();
+    context_.release();
   }
 
   std::string_view name() const override { return "ucx"; }
@@ -189,7 +189,7 @@ class UcxTransport final : public detail::LifelineTransport {
   void close_all(bool force, Deadline deadline);
 
   Context context_;
-  Worker worker_;
+  UcpWorker worker_;
   std::vector<Peer> peers_;
   std::vector<Flow> flows_;
   bool broken_ = false;
@@ -219,7 +219,7 @@ void UcxTransport::greet(Deadline deadline) {
   try {
     greet_all(deadline);
   } catch (...) {
-    close_all(true, Clock::now() + kFarewell);
+    close_all(true, Clock::now() + kLinger);
     throw;
   }
 }
@@ -265,7 +265,7 @@ bool UcxTransport::move_send(Flow& flow) {
   Transfer& one = *flow.transfer;
   constexpr std::size_t kAhead = 4;
   while (flow.pending.size() < kAhead && flow.posted < one.bytes.size()) {
-    const std::size_t length = std::min(kPiece, one.bytes.size() - flow.posted);
+    const std::size_t length = std::min(kLongestMessage, one.bytes.size() - flow.posted);
     ucp_request_param_t param{};
     const ucs_status_ptr_t request =
         ucp_tag_send_nbx(peer(one.peer).endpoint, one.bytes.data() + flow.posted, length,
@@ -334,7 +334,7 @@ bool UcxTransport::move_on(std::span<Transfer> /*transfers*/, std::string_view o
     const ucs_status_t status = peer(flow.transfer->peer).status;
     const bool done = flow.transfer->done == flow.transfer->bytes.size();
     if (status != UCS_OK && !done)
-      lifeline_.explain_close(flow.transfer->peer, operation, ucs_status_string(status));
+      monitor_.explain_close(flow.transfer->peer, operation, ucs_status_string(status));
   }
   std::erase_if(flows_, [](const Flow& flow) {
     return flow.pending.empty() && flow.transfer->done == flow.transfer->bytes.size();
@@ -344,7 +344,7 @@ bool UcxTransport::move_on(std::span<Transfer> /*transfers*/, std::string_view o
 
 bool UcxTransport::sleep(std::span<Transfer> /*transfers*/, Deadline until) {
   if (ucp_worker_arm(worker_.get()) != UCS_OK) return false;  // something came meanwhile
-  pollfd watched[] = {{worker_.fd(), POLLIN, 0}, {lifeline_.fd(), POLLIN, 0}};
+  pollfd watched[] = {{worker_.fd(), POLLIN, 0}, {monitor_.fd(), POLLIN, 0}};
   ::poll(watched, 2, poll_milliseconds(until));
   return watched[1].revents != 0;
 }
@@ -356,7 +356,7 @@ bool UcxTransport::flush(Deadline deadline, std::string_view operation) {
   const ucs_status_ptr_t request = ucp_worker_flush_nbx(worker_.get(), &param);
   if (!UCS_PTR_IS_PTR(request)) return true;
   while (ucp_request_check_status(request) == UCS_INPROGRESS && Clock::now() < deadline)
-    if (ucp_worker_progress(worker_.get()) == 0 && sleep({}, deadline)) lifeline_.check(operation);
+    if (ucp_worker_progress(worker_.get()) == 0 && sleep({}, deadline)) monitor_.check(operation);
   const bool done = ucp_request_check_status(request) != UCS_INPROGRESS;
   ucp_request_free(request);
   return done;
@@ -365,19 +365,19 @@ bool UcxTransport::flush(Deadline deadline, std::string_view operation) {
 void UcxTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
                             std::string_view operation) {
   detail::check_transfers(transfers, rank(), size(), operation);
-  lifeline_.check(operation);
-  if (transfers.empty() && !has_companion()) return;
+  monitor_.check(operation);
+  if (transfers.empty() && !has_side_transfers()) return;
   const Deadline begin = Clock::now();
   if (broken_ && !transfers.empty())
-    lifeline_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
+    monitor_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
   for (Transfer& one : transfers) one.later = false;  // UCX works on them until they are done
   start(transfers);
   try {
     complete(transfers, deadline, operation);
-    if (!flush(deadline, operation)) lifeline_.throw_timeout(transfers, operation, begin);
+    if (!flush(deadline, operation)) monitor_.throw_timeout(transfers, operation, begin);
   } catch (...) {
     // UCX may not touch the caller's memory after this.
-    close_all(true, Clock::now() + kFarewell);
+    close_all(true, Clock::now() + kLinger);
     throw;
   }
 }

@@ -7,19 +7,19 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "lockstep/comm/detail/lifeline_transport.h"
 #include "lockstep/comm/detail/mesh.h"
+#include "lockstep/comm/detail/monitored_transport.h"
 
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kPiece = 256 << 10;  // the longest message
-constexpr int kHighWater = 16;             // messages that wait on each side of a pair
-constexpr int kFarewell = 2000;            // milliseconds for the last bytes to leave
+constexpr std::size_t kLongestMessage = 256 << 10;  // the longest message
+constexpr int kHighWater = 16;                      // messages that wait on each side of a pair
+constexpr int kLinger = 2000;                       // milliseconds for the last bytes to leave
 constexpr std::size_t kKey = 40, kBinaryKey = 32;
 // What anybody may send us before they have proved who they are, and the others afterwards: a piece
 // with what CURVE puts around it (33 bytes: rfc.zeromq.org/spec/26). More closes the connection.
-constexpr std::int64_t kLongestFrame = kPiece + 64;
+constexpr std::int64_t kLongestFrame = kLongestMessage + 64;
 constexpr int kHandshakeTime = 5000;  // milliseconds; then a silent stranger is hung up on
 
 // A CURVE key pair as text (Z85).
@@ -56,9 +56,9 @@ Card to_card(const std::string& bytes) {
 // A CURVE server takes whoever has a key of his own, unless somebody answers ZAP's questions
 // (rfc.zeromq.org/spec/27). This one knows the group's keys. It answers only while the group
 // connects; who comes later, or twice, stays outside.
-class Doorkeeper {
+class KeyAuthenticator {
  public:
-  explicit Doorkeeper(zmq::context_t& context) : socket_(context, zmq::socket_type::rep) {
+  explicit KeyAuthenticator(zmq::context_t& context) : socket_(context, zmq::socket_type::rep) {
     socket_.set(zmq::sockopt::linger, 0);
     socket_.bind("inproc://zeromq.zap.01");
   }
@@ -91,17 +91,17 @@ class Doorkeeper {
   std::set<std::string> keys_;
 };
 
-class ZmqTransport final : public detail::LifelineTransport {
+class ZmqTransport final : public detail::MonitoredTransport {
  public:
   explicit ZmqTransport(const Bootstrap& bootstrap)
-      : LifelineTransport(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
+      : MonitoredTransport(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
         peers_(bootstrap.hosts.size()) {
     connect(bootstrap);
   }
   // After an error there is nothing worth waiting for.
   ~ZmqTransport() override {
     for (Peer& one : peers_)
-      if (one.socket) one.socket.set(zmq::sockopt::linger, broken_ ? 0 : kFarewell);
+      if (one.socket) one.socket.set(zmq::sockopt::linger, broken_ ? 0 : kLinger);
   }
 
   std::string_view name() const override { return "zmq"; }
@@ -120,8 +120,8 @@ class ZmqTransport final : public detail::LifelineTransport {
   void connect(const Bootstrap& bootstrap);
   zmq::socket_t make_socket(const KeyPair& keys, bool v6);
   Card listen(const KeyPair& keys, const std::string& address);
-  void call_on(const std::vector<std::string>& cards, Doorkeeper& door);
-  void greet(Doorkeeper& door, Deadline deadline);
+  void call_on(const std::vector<std::string>& cards, KeyAuthenticator& authenticator);
+  void greet(KeyAuthenticator& authenticator, Deadline deadline);
   template <class F>
   void for_each_active(std::span<Transfer> transfers, F&& visit);
   bool move_send(Transfer& transfer);
@@ -131,7 +131,7 @@ class ZmqTransport final : public detail::LifelineTransport {
 
   zmq::context_t context_;
   std::vector<Peer> peers_;
-  Doorkeeper* door_ = nullptr;  // while the group connects
+  KeyAuthenticator* authenticator_ = nullptr;  // while the group connects
   unsigned round_ = 0;
   bool broken_ = false;
 };
@@ -167,10 +167,10 @@ Card ZmqTransport::listen(const KeyPair& keys, const std::string& address) {
   return card;
 }
 
-void ZmqTransport::call_on(const std::vector<std::string>& cards, Doorkeeper& door) {
+void ZmqTransport::call_on(const std::vector<std::string>& cards, KeyAuthenticator& authenticator) {
   for (int other = 0; other < size(); ++other) {
     const Card card = to_card(cards[static_cast<std::size_t>(other)]);
-    if (other > rank()) door.admit(card.key);
+    if (other > rank()) authenticator.admit(card.key);
     if (other >= rank()) continue;
     peer(other).socket.set(zmq::sockopt::curve_serverkey, card.key);
     peer(other).socket.connect(card.endpoints[static_cast<std::size_t>(rank())]);
@@ -180,20 +180,20 @@ void ZmqTransport::call_on(const std::vector<std::string>& cards, Doorkeeper& do
 void ZmqTransport::connect(const Bootstrap& bootstrap) {
   try {
     const KeyPair keys;
-    Doorkeeper door(context_);
+    KeyAuthenticator authenticator(context_);
     const Card card = listen(keys, bootstrap.address);
-    call_on(bootstrap.all_gather(to_bytes(card)), door);
-    greet(door, Clock::now() + bootstrap.timeout);
+    call_on(bootstrap.all_gather(to_bytes(card)), authenticator);
+    greet(authenticator, Clock::now() + bootstrap.timeout);
   } catch (const zmq::error_t& error) {
     throw IoError("zmq: {}: {}", bootstrap.address, error.what());
   }
 }
 
-// A byte each way: whoever has it has passed the door.
-void ZmqTransport::greet(Doorkeeper& door, Deadline deadline) {
-  door_ = &door;
+// A byte each way: whoever has it has passed the authenticator.
+void ZmqTransport::greet(KeyAuthenticator& authenticator, Deadline deadline) {
+  authenticator_ = &authenticator;
   greet_all(deadline);
-  door_ = nullptr;
+  authenticator_ = nullptr;
 }
 
 // Of several transfers one way with one peer, only the first that is not done may move.
@@ -211,7 +211,8 @@ void ZmqTransport::for_each_active(std::span<Transfer> transfers, F&& visit) {
 bool ZmqTransport::move_send(Transfer& one) {
   bool moved = false;
   while (one.done < one.bytes.size()) {
-    const auto piece = one.bytes.subspan(one.done, std::min(kPiece, one.bytes.size() - one.done));
+    const auto piece =
+        one.bytes.subspan(one.done, std::min(kLongestMessage, one.bytes.size() - one.done));
     if (!peer(one.peer).socket.send(zmq::buffer(piece.data(), piece.size()),
                                     zmq::send_flags::dontwait))
       break;
@@ -242,7 +243,7 @@ bool ZmqTransport::move_receive(Transfer& one) {
 
 bool ZmqTransport::move_on(std::span<Transfer> transfers, std::string_view /*operation*/) {
   bool moved = false;
-  if (door_ != nullptr) door_->answer();
+  if (authenticator_ != nullptr) authenticator_->answer();
   for_each_active(transfers, [&](Transfer& one) {
     moved |= one.kind == Transfer::Kind::send ? move_send(one) : move_receive(one);
   });
@@ -250,8 +251,9 @@ bool ZmqTransport::move_on(std::span<Transfer> transfers, std::string_view /*ope
 }
 
 bool ZmqTransport::sleep(std::span<Transfer> transfers, Deadline until) {
-  std::vector<zmq::pollitem_t> watched{{nullptr, lifeline_.fd(), ZMQ_POLLIN, 0}};
-  if (door_ != nullptr) watched.push_back({door_->socket().handle(), 0, ZMQ_POLLIN, 0});
+  std::vector<zmq::pollitem_t> watched{{nullptr, monitor_.fd(), ZMQ_POLLIN, 0}};
+  if (authenticator_ != nullptr)
+    watched.push_back({authenticator_->socket().handle(), 0, ZMQ_POLLIN, 0});
   for_each_active(transfers, [&](const Transfer& one) {
     const short events = one.kind == Transfer::Kind::send ? ZMQ_POLLOUT : ZMQ_POLLIN;
     watched.push_back({peer(one.peer).socket.handle(), 0, events, 0});
@@ -263,10 +265,10 @@ bool ZmqTransport::sleep(std::span<Transfer> transfers, Deadline until) {
 void ZmqTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
                             std::string_view operation) {
   detail::check_transfers(transfers, rank(), size(), operation);
-  lifeline_.check(operation);
-  if (transfers.empty() && !has_companion()) return;
+  monitor_.check(operation);
+  if (transfers.empty() && !has_side_transfers()) return;
   if (broken_ && !transfers.empty())
-    lifeline_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
+    monitor_.throw_lost(transfers[0].peer, operation, "an earlier error closed it");
   broken_ = true;  // unless all goes well
   try {
     complete(transfers, deadline, operation);

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <thread>
 
-#include "lockstep/comm/gate.h"
+#include "lockstep/comm/authenticated_listener.h"
 #include "lockstep/comm/interfaces.h"
 
 namespace lockstep::cluster::detail {
@@ -91,7 +91,7 @@ comm::Endpoint find_coordinator(const Invitation& invitation, std::chrono::milli
     for (const comm::Endpoint& one : invitation.endpoints) {
       try {
         const auto until = comm::Clock::now() + std::min(kKnock, patience);
-        comm::knock(one, "", invitation.secret, 0, until, "rendezvous");
+        comm::connect_authenticated(one, "", invitation.secret, 0, until, "rendezvous");
         return one;
       } catch (const Error&) {
         last = std::current_exception();

@@ -17,15 +17,16 @@ constexpr int kMostBlocks = 64;
 
 }  // namespace
 
-Session::Session(comm::Visitor visitor, Side side) : visitor_(std::move(visitor)), side_(side) {
-  comm::keep_alive(visitor_.socket);
+Session::Session(comm::AuthenticatedConnection connection, Side side)
+    : connection_(std::move(connection)), side_(side) {
+  comm::keep_alive(connection_.socket);
 }
 
 std::string Session::sum(bool own, std::uint64_t number, std::string_view body) const {
   const bool by_member = own == (side_ == Side::member);
   FieldWriter signed_part;
   signed_part.number(by_member ? 1 : 0).number(static_cast<std::int64_t>(number)).text(body);
-  return hmac_sha256(visitor_.session_key, signed_part.bytes());
+  return hmac_sha256(connection_.session_key, signed_part.bytes());
 }
 
 void Session::queue(Kind kind, std::string_view fields) {
@@ -41,7 +42,8 @@ void Session::move_on() {
 
 void Session::send_some() {
   while (!output_.empty() && !closed_) {
-    const ssize_t sent = ::send(visitor_.socket.fd(), output_.data(), output_.size(), MSG_NOSIGNAL);
+    const ssize_t sent =
+        ::send(connection_.socket.fd(), output_.data(), output_.size(), MSG_NOSIGNAL);
     if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (sent < 0) return;  // what the peer said before it closed is still to be read
     output_.erase(0, static_cast<std::size_t>(sent));
@@ -52,7 +54,7 @@ void Session::send_some() {
 void Session::receive_some() {
   char block[16384];
   for (int blocks = 0; !closed_ && blocks < kMostBlocks; ++blocks) {
-    const ssize_t got = ::recv(visitor_.socket.fd(), block, sizeof block, 0);
+    const ssize_t got = ::recv(connection_.socket.fd(), block, sizeof block, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) closed_ = true;
     if (got > 0) input_.append(block, static_cast<std::size_t>(got));
@@ -77,7 +79,7 @@ std::optional<Message> Session::next() {
 
 pollfd Session::watched() const {
   const short events = output_.empty() ? POLLIN : POLLIN | POLLOUT;
-  return {visitor_.socket.fd(), events, 0};
+  return {connection_.socket.fd(), events, 0};
 }
 
 }  // namespace lockstep::cluster::detail

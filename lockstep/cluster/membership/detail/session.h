@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "lockstep/comm/gate.h"
+#include "lockstep/comm/authenticated_listener.h"
 
 namespace lockstep::cluster::detail {
 
@@ -29,7 +29,7 @@ struct Message {
 class Session {
  public:
   enum class Side { coordinator, member };
-  Session(comm::Visitor visitor, Side side);
+  Session(comm::AuthenticatedConnection connection, Side side);
 
   void queue(Kind kind, std::string_view fields = {});
   // What the socket can take or give now. Throws Corrupt for a message that is not the peer's.
@@ -40,15 +40,15 @@ class Session {
   pollfd watched() const;
   bool has_output() const { return !output_.empty(); }
   bool is_closed() const { return closed_; }
-  const comm::Socket& socket() const { return visitor_.socket; }
-  const comm::Endpoint& from() const { return visitor_.from; }
+  const comm::Socket& socket() const { return connection_.socket; }
+  const comm::Endpoint& from() const { return connection_.from; }
 
  private:
   void send_some();
   void receive_some();
   std::string sum(bool own, std::uint64_t number, std::string_view body) const;
 
-  comm::Visitor visitor_;
+  comm::AuthenticatedConnection connection_;
   Side side_;
   std::uint64_t sent_ = 0, received_ = 0;
   std::string output_, input_;

@@ -15,12 +15,12 @@ namespace lockstep::comm::detail {
 // Connections between all ranks that carry no data: they say that a peer lives, that it aborted
 // and why, or that it left in peace. The system closes a dead process's end at once, so its peers
 // know in no time whatever library moves the data.
-class Lifeline {
+class PeerMonitor {
  public:
   // `sockets` by rank, as of connect_mesh.
-  Lifeline(const Bootstrap& bootstrap, std::vector<Socket> sockets);
+  PeerMonitor(const Bootstrap& bootstrap, std::vector<Socket> sockets);
   // Says goodbye.
-  ~Lifeline();
+  ~PeerMonitor();
 
   // Throws Aborted when anybody did, PeerLost when a peer died. A peer that left in peace is lost
   // only for those who still want something from it: see has_left.
@@ -34,9 +34,9 @@ class Lifeline {
   bool abort(const std::string& reason);
 
   // Wakes a peer that sleeps on its fd().
-  void knock(int rank);
+  void wake(int rank);
 
-  // A peer's end of a data connection has closed. Why is on the lifeline, or will be soon.
+  // A peer's end of a data connection has closed. Why is known here, or will be soon.
   [[noreturn]] void explain_close(int rank, std::string_view operation, const std::string& why);
   // Those that the transport itself finds out about.
   [[noreturn]] void throw_lost(int rank, std::string_view operation, const std::string& why) const;

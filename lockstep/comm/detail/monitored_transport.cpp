@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/comm/detail/lifeline_transport.h"
+#include "lockstep/comm/detail/monitored_transport.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace {
 
 // How long an exchange tries again before it sleeps: about as long as waking takes.
 constexpr auto kSpin = std::chrono::microseconds(20);
-// A companion's own failures are looked for this often.
+// The side transfers' own failures are looked for this often.
 constexpr auto kNap = std::chrono::milliseconds(20);
 // What a peer sent before it left has arrived by then.
 constexpr auto kLeft = std::chrono::seconds(1);
@@ -21,12 +21,12 @@ int first_unfinished(std::span<const Transfer> transfers) {
 
 }  // namespace
 
-int LifelineTransport::unfinished(std::span<const Transfer> transfers) const {
+int MonitoredTransport::unfinished(std::span<const Transfer> transfers) const {
   const int peer = first_unfinished(transfers);
-  return peer < 0 && companion_ != nullptr ? first_unfinished(companion_->transfers()) : peer;
+  return peer < 0 && side_ != nullptr ? first_unfinished(side_->transfers()) : peer;
 }
 
-void LifelineTransport::greet_all(Deadline deadline) {
+void MonitoredTransport::greet_all(Deadline deadline) {
   std::vector<std::byte> bytes(2 * static_cast<std::size_t>(size()));
   std::vector<Transfer> transfers;
   for (int other = 0; other < size(); ++other) {
@@ -38,46 +38,46 @@ void LifelineTransport::greet_all(Deadline deadline) {
   exchange(transfers, deadline, "connect");
 }
 
-void LifelineTransport::complete(std::span<Transfer> transfers, Deadline deadline,
-                                 std::string_view operation) {
+void MonitoredTransport::complete(std::span<Transfer> transfers, Deadline deadline,
+                                  std::string_view operation) {
   const Deadline begin = Clock::now();
   Deadline moved_at = begin;
   while (true) {
     bool moved = move_on(transfers, operation);
-    if (companion_ != nullptr && companion_->move_on(operation)) moved = true;
+    if (side_ != nullptr && side_->move_on(operation)) moved = true;
     const int peer = unfinished(transfers);
     if (peer < 0) return;
     const Deadline now = Clock::now();
     if (now >= deadline) time_out(transfers, operation, begin);
     if (moved) moved_at = now;
-    lifeline_.wait_for(peer);
-    if (lifeline_.has_left(peer) && now - moved_at > kLeft)
-      lifeline_.throw_lost(peer, operation, "it has left");
+    monitor_.wait_for(peer);
+    if (monitor_.has_left(peer) && now - moved_at > kLeft)
+      monitor_.throw_lost(peer, operation, "it has left");
     if (now - moved_at > kSpin) rest(transfers, deadline, operation);
   }
 }
 
-void LifelineTransport::rest(std::span<Transfer> transfers, Deadline deadline,
-                             std::string_view operation) {
-  if (companion_ == nullptr) {
-    if (sleep(transfers, deadline)) lifeline_.check(operation);
+void MonitoredTransport::rest(std::span<Transfer> transfers, Deadline deadline,
+                              std::string_view operation) {
+  if (side_ == nullptr) {
+    if (sleep(transfers, deadline)) monitor_.check(operation);
     return;
   }
-  const bool quiet = companion_->lie_down();
+  const bool quiet = side_->park();
   const bool news = quiet && sleep(transfers, std::min(deadline, Clock::now() + kNap));
-  companion_->get_up();
-  if (news) lifeline_.check(operation);
+  side_->unpark();
+  if (news) monitor_.check(operation);
 }
 
-void LifelineTransport::time_out(std::span<const Transfer> transfers, std::string_view operation,
-                                 Deadline begin) {
-  lifeline_.check(operation);
+void MonitoredTransport::time_out(std::span<const Transfer> transfers, std::string_view operation,
+                                  Deadline begin) {
+  monitor_.check(operation);
   std::vector<Transfer> all(transfers.begin(), transfers.end());
-  if (companion_ != nullptr) {
-    const std::span<const Transfer> more = companion_->transfers();
+  if (side_ != nullptr) {
+    const std::span<const Transfer> more = side_->transfers();
     all.insert(all.end(), more.begin(), more.end());
   }
-  lifeline_.throw_timeout(all, operation, begin);
+  monitor_.throw_timeout(all, operation, begin);
 }
 
 }  // namespace lockstep::comm::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/comm/detail/shm_meeting.h"
+#include "lockstep/comm/detail/shm_rendezvous.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,10 +15,10 @@ namespace lockstep::comm::detail {
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(1);
-constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr auto kLinger = std::chrono::seconds(2);
 constexpr std::size_t kLongest = 1000;  // of a packet
 
-// What is said, each in a packet of its own. A guest says its rank first. An error, of either side,
+// What is said, each in a packet of its own. A peer says its rank first. An error, of either side,
 // has its rank and its text after it.
 constexpr char kFile = 'f', kMapped = 'm', kGo = 'g';
 constexpr char kLost = 'l', kTimeout = 't', kInvalid = 'i', kError = 'x';
@@ -26,9 +26,9 @@ constexpr char kLost = 'l', kTimeout = 't', kInvalid = 'i', kError = 'x';
 struct Address {
   sockaddr_un name{};
   socklen_t length;
-  explicit Address(const std::string& job) {
+  explicit Address(const std::string& group) {
     name.sun_family = AF_UNIX;
-    const std::string text = "lockstep-" + job;  // after a zero: no file
+    const std::string text = "lockstep-" + group;  // after a zero: no file
     std::memcpy(name.sun_path + 1, text.data(), text.size());
     length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   }
@@ -125,100 +125,100 @@ void raise_error_in(std::string_view packet, const std::string& host) {
 
 }  // namespace
 
-ShmHost::ShmHost(const ShmOptions& options, Deadline deadline)
+ShmRendezvousServer::ShmRendezvousServer(const ShmOptions& options, Deadline deadline)
     : options_(options), deadline_(deadline), listener_(make_socket()), spare_(make_socket()) {
-  const Address address(options.job);
+  const Address address(options.group);
   if (::bind(listener_.fd(), address.get(), address.length) != 0 ||
       ::listen(listener_.fd(), options.size) != 0)
-    throw IoError("shm: job '{}': cannot be met: {}", options.job, std::strerror(errno));
+    throw IoError("shm: group '{}': cannot be met: {}", options.group, std::strerror(errno));
 }
 
-void ShmHost::share(int file) {
+void ShmRendezvousServer::share(int file) {
   while (!have_all_mapped()) {
     const bool is_late = Clock::now() > deadline_;
     wait(deadline_);
-    if (const int error = let_in(); error != 0)
+    if (const int error = accept_all(); error != 0)
       throw IoError("shm: rank {}: the others cannot be let in: {}", name_of(options_, 0),
                     std::strerror(error));
-    for (Guest& guest : guests_) hear(guest, file);
-    std::erase_if(guests_, [](const Guest& guest) { return !guest.socket; });
+    for (Peer& peer : peers_) receive_from(peer, file);
+    std::erase_if(peers_, [](const Peer& peer) { return !peer.socket; });
     if (is_late && !have_all_mapped()) give_up();
   }
-  for (const Guest& guest : guests_)
-    if (guest.rank > 0) say(guest.socket, &kGo, 1);
+  for (const Peer& peer : peers_)
+    if (peer.rank > 0) say(peer.socket, &kGo, 1);
 }
 
-void ShmHost::send_away(const Error& error) {
-  const Deadline end = std::min<Deadline>(deadline_, Clock::now() + kFarewell);
+void ShmRendezvousServer::refuse_all(const Error& error) {
+  const Deadline end = std::min<Deadline>(deadline_, Clock::now() + kLinger);
   const std::string message = packet_of(error);
   spare_.close();
   for (int told = 0; true; wait(end)) {
-    if (let_in() != 0) std::this_thread::sleep_for(kPoll);
-    for (const Guest& guest : guests_)
-      if (guest.socket) say(guest.socket, message.data(), message.size());
-    told += static_cast<int>(guests_.size());
-    guests_.clear();
+    if (accept_all() != 0) std::this_thread::sleep_for(kPoll);
+    for (const Peer& peer : peers_)
+      if (peer.socket) say(peer.socket, message.data(), message.size());
+    told += static_cast<int>(peers_.size());
+    peers_.clear();
     if (told >= options_.size - 1 || Clock::now() >= end) return;
   }
 }
 
-bool ShmHost::have_all_mapped() const {
-  return std::count_if(guests_.begin(), guests_.end(),
-                       [](const Guest& guest) { return guest.has_mapped; }) == options_.size - 1;
+bool ShmRendezvousServer::have_all_mapped() const {
+  return std::count_if(peers_.begin(), peers_.end(),
+                       [](const Peer& peer) { return peer.has_mapped; }) == options_.size - 1;
 }
 
-void ShmHost::wait(Deadline deadline) const {
+void ShmRendezvousServer::wait(Deadline deadline) const {
   std::vector<pollfd> watched{{listener_.fd(), POLLIN, 0}};
-  for (const Guest& guest : guests_)
-    if (guest.socket) watched.push_back({guest.socket.fd(), POLLIN, 0});
+  for (const Peer& peer : peers_)
+    if (peer.socket) watched.push_back({peer.socket.fd(), POLLIN, 0});
   ::poll(watched.data(), watched.size(), poll_milliseconds(deadline));
 }
 
-// Those who wait at the door. Returns why somebody cannot be let in, or 0.
-int ShmHost::let_in() {
+// Those who wait. Returns why somebody cannot be accepted, or 0.
+int ShmRendezvousServer::accept_all() {
   while (true) {
     Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!socket) return errno == EAGAIN ? 0 : errno;
-    if (is_ours(socket)) guests_.push_back({std::move(socket)});
+    if (is_ours(socket)) peers_.push_back({std::move(socket)});
   }
 }
 
-void ShmHost::hear(Guest& guest, int file) {
+void ShmRendezvousServer::receive_from(Peer& peer, int file) {
   char text[kLongest];
-  const ssize_t got = ::recv(guest.socket.fd(), text, sizeof text, 0);
+  const ssize_t got = ::recv(peer.socket.fd(), text, sizeof text, 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   int rank = -1;
-  if (got == sizeof rank && guest.rank < 0) {
+  if (got == sizeof rank && peer.rank < 0) {
     std::memcpy(&rank, text, sizeof rank);
-    return welcome(guest, rank, file);
+    return send_file(peer, rank, file);
   }
-  if (got == 1 && guest.rank > 0) {
-    guest.has_mapped = true;
+  if (got == 1 && peer.rank > 0) {
+    peer.has_mapped = true;
     return;
   }
-  guest.socket.close();
-  if (guest.rank < 0) return;
+  peer.socket.close();
+  if (peer.rank < 0) return;
   if (got > 0) raise_error_in({text, static_cast<std::size_t>(got)}, options_.host);
-  throw_lost(options_, guest.rank);
+  throw_lost(options_, peer.rank);
 }
 
-void ShmHost::welcome(Guest& guest, int rank, int file) {
-  if (rank < 1 || rank >= options_.size || find(rank) != nullptr) return guest.socket.close();
-  guest.rank = rank;
-  if (!say_with_file(guest.socket, file) && !is_gone(errno))
+void ShmRendezvousServer::send_file(Peer& peer, int rank, int file) {
+  if (rank < 1 || rank >= options_.size || find(rank) != nullptr) return peer.socket.close();
+  peer.rank = rank;
+  if (!say_with_file(peer.socket, file) && !is_gone(errno))
     throw IoError("shm: rank {}: the group's file cannot be handed to rank {}: {}",
                   name_of(options_, 0), name_of(options_, rank), std::strerror(errno));
 }
 
-const ShmHost::Guest* ShmHost::find(int rank) const {
-  const auto guest = std::find_if(guests_.begin(), guests_.end(),
-                                  [&](const Guest& one) { return one.rank == rank; });
-  return guest == guests_.end() ? nullptr : &*guest;
+const ShmRendezvousServer::Peer* ShmRendezvousServer::find(int rank) const {
+  const auto peer =
+      std::find_if(peers_.begin(), peers_.end(), [&](const Peer& one) { return one.rank == rank; });
+  return peer == peers_.end() ? nullptr : &*peer;
 }
 
 // Who has not come at all is to blame before those who have.
-void ShmHost::give_up() const {
+void ShmRendezvousServer::give_up() const {
   for (int rank = 1; rank < options_.size; ++rank)
     if (find(rank) == nullptr) throw_missed(options_, rank);
   int slow = 1;
@@ -226,14 +226,14 @@ void ShmHost::give_up() const {
   throw_missed(options_, slow);
 }
 
-ShmGuest::ShmGuest(const ShmOptions& options, Deadline deadline)
+ShmRendezvousClient::ShmRendezvousClient(const ShmOptions& options, Deadline deadline)
     : options_(options), deadline_(deadline) {
   connect();
   say(socket_, &options.rank, sizeof options.rank);
 }
 
-void ShmGuest::connect() {
-  const Address address(options_.job);
+void ShmRendezvousClient::connect() {
+  const Address address(options_.group);
   while (true) {
     socket_.close();
     socket_ = make_socket();
@@ -242,26 +242,26 @@ void ShmGuest::connect() {
     std::this_thread::sleep_for(kPoll);
   }
   if (!is_ours(socket_))
-    throw IoError("shm: job '{}': another user's process is there", options_.job);
+    throw IoError("shm: group '{}': another user's process is there", options_.group);
 }
 
-int ShmGuest::take_file() {
+int ShmRendezvousClient::take_file() {
   const int file = receive([] { return 0; });
   if (file < 0) throw_lost(options_, 0);
   return file;
 }
 
-void ShmGuest::await_all(const std::function<int()>& missing) {
+void ShmRendezvousClient::await_all(const std::function<int()>& missing) {
   say(socket_, &kMapped, 1);
   receive(missing);
 }
 
-void ShmGuest::leave(const Error& error) {
+void ShmRendezvousClient::leave(const Error& error) {
   const std::string message = packet_of(error);
   say(socket_, message.data(), message.size());
 }
 
-int ShmGuest::receive(const std::function<int()>& missing) {
+int ShmRendezvousClient::receive(const std::function<int()>& missing) {
   char text[kLongest];
   alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
   iovec data{text, sizeof text};

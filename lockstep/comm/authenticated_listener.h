@@ -15,7 +15,7 @@
 namespace lockstep::comm {
 
 // A connection whose two ends have proved to each other that they know the job's secret.
-struct Visitor {
+struct AuthenticatedConnection {
   Socket socket;
   Endpoint from;
   std::uint64_t label = 0;
@@ -23,28 +23,28 @@ struct Visitor {
 };
 
 // Listens, and lets in those that know the secret. Who is slow, silent or sends garbage costs the
-// others nothing: each newcomer has a deadline of its own and nobody is waited for.
-class Gate {
+// others nothing: each candidate has a deadline of its own and nobody is waited for.
+class AuthenticatedListener {
  public:
   // Throws IoError as listen_on does.
-  Gate(const Endpoint& at, std::string secret,
-       std::chrono::milliseconds patience = std::chrono::seconds(5));
+  AuthenticatedListener(const Endpoint& at, std::string secret,
+                        std::chrono::milliseconds handshake_timeout = std::chrono::seconds(5));
 
   Endpoint endpoint() const { return local_endpoint(listener_); }
   // Appends what poll() should watch for.
   void watch(std::vector<pollfd>& watched) const;
   // Those that are through by now. Never blocks.
-  std::vector<Visitor> admit();
+  std::vector<AuthenticatedConnection> accept();
   // The last few that were turned away, and why.
   const std::deque<std::string>& refusals() const { return refusals_; }
   // Of hosts that have been turned away for the first time since the last call.
-  std::vector<std::string> take_news() { return std::exchange(news_, {}); }
+  std::vector<std::string> take_new_refusals() { return std::exchange(new_refusals_, {}); }
   std::uint64_t refused() const { return refused_; }
   // "10.0.0.9 (37), 10.0.0.8 (1)"
   std::string refusal_counts() const;
 
  private:
-  struct Newcomer {
+  struct Candidate {
     Socket socket;
     Endpoint from;
     Handshake handshake;
@@ -54,16 +54,16 @@ class Gate {
   Socket accept_one();
   void accept_all();
   void drop_oldest();
-  // False when the newcomer is to be forgotten.
-  bool move_on(Newcomer& newcomer, std::vector<Visitor>& admitted);
-  void turn_away(const Endpoint& from, const std::string& why);
+  // False when the candidate is to be forgotten.
+  bool advance(Candidate& candidate, std::vector<AuthenticatedConnection>& accepted);
+  void refuse(const Endpoint& from, const std::string& why);
 
   Socket listener_;
   std::string secret_;
-  std::chrono::milliseconds patience_;
-  std::deque<Newcomer> newcomers_;
+  std::chrono::milliseconds handshake_timeout_;
+  std::deque<Candidate> candidates_;
   std::deque<std::string> refusals_;
-  std::vector<std::string> news_;
+  std::vector<std::string> new_refusals_;
   std::map<std::string, std::uint64_t> counts_;  // by host; there is a limit to their number
   std::uint64_t refused_ = 0;
 };
@@ -71,7 +71,8 @@ class Gate {
 // Connects and proves the secret; tries again and again while nobody listens there. `source` is the
 // address to connect from, or empty. Throws Refused or Corrupt at once, Timeout at the deadline;
 // `what` begins their messages.
-Visitor knock(const Endpoint& at, const std::string& source, const std::string& secret,
-              std::uint64_t label, Deadline deadline, const std::string& what);
+AuthenticatedConnection connect_authenticated(const Endpoint& at, const std::string& source,
+                                              const std::string& secret, std::uint64_t label,
+                                              Deadline deadline, const std::string& what);
 
 }  // namespace lockstep::comm

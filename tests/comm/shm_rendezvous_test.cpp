@@ -27,25 +27,25 @@ bool has_mapped_memory(const Child& child) {
   return maps.find(" /dev/shm/") != std::string::npos || maps.find("/memfd:") != std::string::npos;
 }
 
-TEST(ShmMeeting, ARankThatDoesNotComeIsNamed) {
-  const std::string job = random_job();
+TEST(ShmRendezvous, ARankThatDoesNotComeIsNamed) {
+  const std::string group = random_group();
   EXPECT_EQ(message_of<Timeout>([&] {
-              connect_shm({job, 0, 2, "here", 50ms});
+              connect_shm({group, 0, 2, "here", 50ms});
             }),
             "connect: rank 1 on here has not come in time");
   EXPECT_EQ(message_of<Timeout>([&] {
-              connect_shm({job, 1, 2, "here", 50ms});
+              connect_shm({group, 1, 2, "here", 50ms});
             }),
             "connect: rank 0 on here has not come in time");
 }
 
 // Ranks 0 and 1 wait for rank 2, and one of them is killed.
 std::string heard_by_the_other(int victim) {
-  const std::string job = random_job();
+  const std::string group = random_group();
   std::vector<Child> ranks;
   for (int rank = 0; rank < 2; ++rank)
     ranks.emplace_back([&] {
-      connect_shm({job, rank, 3, "here", 60s});
+      connect_shm({group, rank, 3, "here", 60s});
       return std::string("connected");
     });
   await([&] { return has_mapped_memory(ranks[1]); });
@@ -53,7 +53,7 @@ std::string heard_by_the_other(int victim) {
   return ranks[static_cast<std::size_t>(1 - victim)].result(20s);
 }
 
-TEST(ShmMeeting, ARankThatIsKilledWhileOthersComeIsNamedAtOnce) {
+TEST(ShmRendezvous, ARankThatIsKilledWhileOthersComeIsNamedAtOnce) {
   EXPECT_EQ(heard_by_the_other(0),
             "PeerLost: connect: rank 0 on here was lost: it ended before all had come");
   EXPECT_EQ(heard_by_the_other(1),
@@ -62,7 +62,7 @@ TEST(ShmMeeting, ARankThatIsKilledWhileOthersComeIsNamedAtOnce) {
 
 // All of a group of four come but one, some before others, and have the same time.
 void miss_one(int missing, unsigned seed) {
-  const std::string job = random_job();
+  const std::string group = random_group();
   std::mt19937 random(seed);
   std::vector<std::jthread> ranks;
   for (int rank = 0; rank < 4; ++rank) {
@@ -71,7 +71,7 @@ void miss_one(int missing, unsigned seed) {
     ranks.emplace_back([=] {
       std::this_thread::sleep_for(lag);
       EXPECT_EQ(message_of<Timeout>([&] {
-                  connect_shm({job, rank, 4, "here", 3s});
+                  connect_shm({group, rank, 4, "here", 3s});
                 }),
                 fmt::format("connect: rank {} on here has not come in time", missing))
           << "rank " << rank << " of seed " << seed;
@@ -79,7 +79,7 @@ void miss_one(int missing, unsigned seed) {
   }
 }
 
-TEST(ShmMeeting, AllNameTheRankThatDoesNotComeWhoeverGivesUpFirst) {
+TEST(ShmRendezvous, AllNameTheRankThatDoesNotComeWhoeverGivesUpFirst) {
   const unsigned seed = std::random_device()();
   std::vector<std::jthread> groups;
   for (unsigned i = 0; i < 12; ++i)
@@ -88,10 +88,10 @@ TEST(ShmMeeting, AllNameTheRankThatDoesNotComeWhoeverGivesUpFirst) {
 
 // Rank 2 does not come; the others wait so long for it.
 void expect_both_miss_it(std::chrono::seconds first_waits, std::chrono::seconds second_waits) {
-  const std::string job = random_job();
+  const std::string group = random_group();
   const auto wait = [&](int rank, std::chrono::seconds patience) {
     EXPECT_EQ(message_of<Timeout>([&] {
-                connect_shm({job, rank, 3, "here", patience});
+                connect_shm({group, rank, 3, "here", patience});
               }),
               "connect: rank 2 on here has not come in time");
   };
@@ -99,36 +99,36 @@ void expect_both_miss_it(std::chrono::seconds first_waits, std::chrono::seconds 
   wait(1, second_waits);
 }
 
-TEST(ShmMeeting, WhoHasNoTimeLeftIsNotBlamedForTheOneThatDoesNotCome) {
+TEST(ShmRendezvous, WhoHasNoTimeLeftIsNotBlamedForTheOneThatDoesNotCome) {
   expect_both_miss_it(60s, 2s);
 }
 
-TEST(ShmMeeting, WhatRankZeroGivesUpForIsHeardByTheOthers) { expect_both_miss_it(2s, 60s); }
+TEST(ShmRendezvous, WhatRankZeroGivesUpForIsHeardByTheOthers) { expect_both_miss_it(2s, 60s); }
 
-TEST(ShmMeeting, WrongOptionsAreRefused) {
+TEST(ShmRendezvous, WrongOptionsAreRefused) {
   EXPECT_EQ(message_of([] { connect_shm({"job", 2, 2}); }), "shm: got rank 2 of 2 ranks");
   EXPECT_EQ(message_of([] {
               connect_shm({"", 0, 1});
             }),
-            "shm: the job's name is '', expected 1 to 80 characters");
+            "shm: the group's name is '', expected 1 to 80 characters");
 }
 
-TEST(ShmMeeting, AJobThatExistsIsRefused) {
-  const std::string job = random_job();
-  const std::jthread other([&] { connect_shm({job, 0, 2}); });
-  await_ends(job, 1);
+TEST(ShmRendezvous, AGroupThatExistsIsRefused) {
+  const std::string group = random_group();
+  const std::jthread other([&] { connect_shm({group, 0, 2}); });
+  await_ends(group, 1);
   EXPECT_EQ(message_of<IoError>([&] {
-              connect_shm({job, 0, 2});
+              connect_shm({group, 0, 2});
             }),
-            "shm: job '" + job + "': cannot be met: Address already in use");
-  connect_shm({job, 1, 2});
+            "shm: group '" + group + "': cannot be met: Address already in use");
+  connect_shm({group, 1, 2});
 }
 
-TEST(ShmMeeting, RanksThatDoNotAgreeOnTheirNumberAreRefused) {
-  const std::string job = random_job();
+TEST(ShmRendezvous, RanksThatDoNotAgreeOnTheirNumberAreRefused) {
+  const std::string group = random_group();
   const auto connect = [&](int rank, int size) {
     const std::string message = message_of<InvalidArgument>([&] {
-      connect_shm({job, rank, size});
+      connect_shm({group, rank, size});
     });
     EXPECT_TRUE(message.starts_with("shm: rank 0 has 2 ranks and ")) << message;
     EXPECT_NE(message.find(", rank 1 has 3 and "), std::string::npos) << message;
@@ -139,18 +139,18 @@ TEST(ShmMeeting, RanksThatDoNotAgreeOnTheirNumberAreRefused) {
 
 // Rank `poor` of two can open only so many files: both say so.
 void expect_poor(int poor, std::size_t files, const std::string& expected) {
-  const std::string job = random_job();
+  const std::string group = random_group();
   Child child([&] {
-    if (poor != 0) await_ends(job, 1);
+    if (poor != 0) await_ends(group, 1);
     leave_files(files);
-    connect_shm({job, poor, 2, "here", 30s});
+    connect_shm({group, poor, 2, "here", 30s});
     return std::string("connected");
   });
-  EXPECT_EQ(message_of<IoError>([&] { connect_shm({job, 1 - poor, 2, "here", 30s}); }), expected);
+  EXPECT_EQ(message_of<IoError>([&] { connect_shm({group, 1 - poor, 2, "here", 30s}); }), expected);
   EXPECT_EQ(child.result(), "IoError: " + expected);
 }
 
-TEST(ShmMeeting, TooManyOpenFilesAreNamedOnAllRanks) {
+TEST(ShmRendezvous, TooManyOpenFilesAreNamedOnAllRanks) {
   expect_poor(0, 2, "/dev/shm: no file can be made there: Too many open files");
   expect_poor(0, 3, "shm: rank 0: the others cannot be let in: Too many open files");
   expect_poor(1, 1, "shm: rank 1: the group's file cannot be taken: Too many open files");
@@ -161,24 +161,24 @@ void become_another_user() {
   if (setgid(65534) != 0 || setuid(65534) != 0) throw std::runtime_error("setuid failed");
 }
 
-TEST(ShmMeeting, AnotherUsersProcessCannotJoin) {
+TEST(ShmRendezvous, AnotherUsersProcessCannotJoin) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-  const std::string job = random_job();
-  std::jthread first([&] { Communicator(connect_shm({job, 0, 2, "here"})).barrier(); });
-  await_ends(job, 1);
+  const std::string group = random_group();
+  std::jthread first([&] { Communicator(connect_shm({group, 0, 2, "here"})).barrier(); });
+  await_ends(group, 1);
   Child stranger([&] {
     become_another_user();
-    connect_shm({job, 1, 2, "here", 20s});
+    connect_shm({group, 1, 2, "here", 20s});
     return std::string("connected");
   });
   EXPECT_EQ(stranger.result(30s),
             "PeerLost: connect: rank 0 on here was lost: it ended before all had come");
-  Communicator(connect_shm({job, 1, 2, "here"})).barrier();
+  Communicator(connect_shm({group, 1, 2, "here"})).barrier();
 }
 
-std::string squat(const std::string& job) {
+std::string squat(const std::string& group) {
   become_another_user();
-  const std::string text = "lockstep-" + job;
+  const std::string text = "lockstep-" + group;
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path + 1, text.data(), text.size());
@@ -190,27 +190,27 @@ std::string squat(const std::string& job) {
   return "";
 }
 
-TEST(ShmMeeting, AnotherUsersProcessThatHasTheJobsNameIsRefused) {
+TEST(ShmRendezvous, AnotherUsersProcessThatHasTheGroupsNameIsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-  const std::string job = random_job();
-  const Child squatter([&] { return squat(job); });
-  await_ends(job, 1);
+  const std::string group = random_group();
+  const Child squatter([&] { return squat(group); });
+  await_ends(group, 1);
   EXPECT_EQ(message_of<IoError>([&] {
-              connect_shm({job, 0, 2});
+              connect_shm({group, 0, 2});
             }),
-            "shm: job '" + job + "': cannot be met: Address already in use");
+            "shm: group '" + group + "': cannot be met: Address already in use");
   EXPECT_EQ(message_of<IoError>([&] {
-              connect_shm({job, 1, 2});
+              connect_shm({group, 1, 2});
             }),
-            "shm: job '" + job + "': another user's process is there");
+            "shm: group '" + group + "': another user's process is there");
 }
 
 int connect_in_little_memory() {
   if (!shrink_memory("size=1m")) return 77;
-  const std::string job = random_job();
+  const std::string group = random_group();
   std::atomic<int> clear = 0;
   const auto work = [&](int rank) {
-    const std::string message = message_of<IoError>([&] { connect_shm({job, rank, 4}); });
+    const std::string message = message_of<IoError>([&] { connect_shm({group, rank, 4}); });
     const bool good = message.starts_with("/dev/shm: shared memory for 4 ranks needs ") &&
                       message.find("1024 KB are free") != std::string::npos;
     if (!good) fmt::print(stderr, "{}: {}\n", rank, message);
@@ -226,20 +226,20 @@ int connect_in_little_memory() {
 // Whenever it is killed, there is nothing that could stay behind.
 int look_for_names() {
   if (!shrink_memory("size=64m")) return 77;
-  const std::string job = random_job();
-  const std::jthread first([&] { connect_shm({job, 0, 3}); });
-  const std::jthread second([&] { connect_shm({job, 1, 3}); });
-  await_ends(job, 2);
+  const std::string group = random_group();
+  const std::jthread first([&] { connect_shm({group, 0, 3}); });
+  const std::jthread second([&] { connect_shm({group, 1, 3}); });
+  await_ends(group, 2);
   const bool empty = std::filesystem::is_empty("/dev/shm");
-  connect_shm({job, 2, 3});
+  connect_shm({group, 2, 3});
   return empty && std::filesystem::is_empty("/dev/shm") ? 0 : 1;
 }
 
-TEST(ShmMeeting, TooLittleSharedMemoryIsAnErrorThatSaysHowMuchIsNeeded) {
+TEST(ShmRendezvous, TooLittleSharedMemoryIsAnErrorThatSaysHowMuchIsNeeded) {
   expect_in_process(connect_in_little_memory);
 }
 
-TEST(ShmMeeting, NothingInSharedMemoryHasANameWhileRanksConnect) {
+TEST(ShmRendezvous, NothingInSharedMemoryHasANameWhileRanksConnect) {
   expect_in_process(look_for_names);
 }
 

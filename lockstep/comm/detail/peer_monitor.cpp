@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/comm/detail/lifeline.h"
+#include "lockstep/comm/detail/peer_monitor.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -15,7 +15,7 @@ namespace lockstep::comm::detail {
 namespace {
 
 // A message is a letter, a text and a zero byte.
-constexpr char kGoodbye = 'G', kAbort = 'A', kQuestion = 'Q', kWaiting = 'W', kKnock = 'K';
+constexpr char kGoodbye = 'G', kAbort = 'A', kQuestion = 'Q', kWaiting = 'W', kWake = 'K';
 constexpr std::size_t kLongestReason = 1000;
 constexpr std::size_t kLongestMessage = 2 * kLongestReason;  // more is no message
 constexpr auto kAnswerTime = std::chrono::milliseconds(250);
@@ -41,7 +41,7 @@ void watch(const Socket& epoll, const Socket& socket, std::uint64_t rank) {
 
 }  // namespace
 
-Lifeline::Lifeline(const Bootstrap& bootstrap, std::vector<Socket> sockets)
+PeerMonitor::PeerMonitor(const Bootstrap& bootstrap, std::vector<Socket> sockets)
     : rank_(bootstrap.rank),
       hosts_(bootstrap.hosts),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
@@ -55,7 +55,7 @@ Lifeline::Lifeline(const Bootstrap& bootstrap, std::vector<Socket> sockets)
   }
 }
 
-Lifeline::~Lifeline() {
+PeerMonitor::~PeerMonitor() {
   const std::lock_guard lock(sending_);
   // Whoever sees this end close should know why, also when the news came from somebody else.
   if (aborted_)
@@ -68,12 +68,12 @@ Lifeline::~Lifeline() {
     if (peer.socket) drain(peer.socket);
 }
 
-void Lifeline::tell_all(const std::string& message) {
+void PeerMonitor::tell_all(const std::string& message) {
   for (Peer& peer : peers_)
     if (peer.socket) ::send(peer.socket.fd(), message.data(), message.size(), MSG_NOSIGNAL);
 }
 
-bool Lifeline::abort(const std::string& reason) {
+bool PeerMonitor::abort(const std::string& reason) {
   const std::lock_guard lock(sending_);
   if (!note_abort(rank_, reason.substr(0, kLongestReason))) return false;
   tell_all(abort_message(rank_, reason_));
@@ -82,21 +82,21 @@ bool Lifeline::abort(const std::string& reason) {
 }
 
 // The first one is the reason for all that follow: what comes from other ranks later is its echo.
-bool Lifeline::note_abort(int by, const std::string& reason) {
+bool PeerMonitor::note_abort(int by, const std::string& reason) {
   if (aborted_) return false;
   reason_ = reason;
   aborted_by_ = by;
   return aborted_ = true;
 }
 
-void Lifeline::read_all() {
+void PeerMonitor::read_all() {
   epoll_event events[64];
   const int count = ::epoll_wait(epoll_.fd(), events, 64, 0);
   for (int i = 0; i < count; ++i)
     if (events[i].data.u64 < peers_.size()) read(events[i].data.u64);
 }
 
-void Lifeline::read(std::size_t rank) {
+void PeerMonitor::read(std::size_t rank) {
   Peer& peer = peers_[rank];
   char block[1024];
   const ssize_t got = ::recv(peer.socket.fd(), block, sizeof block, 0);
@@ -108,7 +108,7 @@ void Lifeline::read(std::size_t rank) {
   if (is_over && !peer.left && lost_ < 0) lost_ = static_cast<int>(rank);
 }
 
-bool Lifeline::take_message(std::size_t rank) {
+bool PeerMonitor::take_message(std::size_t rank) {
   Peer& peer = peers_[rank];
   const std::size_t end = peer.received.find('\0');
   if (end == std::string::npos || end == 0) return false;
@@ -125,7 +125,7 @@ bool Lifeline::take_message(std::size_t rank) {
   return true;
 }
 
-void Lifeline::take_abort(int from, const std::string& text) {
+void PeerMonitor::take_abort(int from, const std::string& text) {
   int by = from;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), by);
   if (error != std::errc() || by < 0 || by >= size() || *end != ' ') return;
@@ -133,24 +133,24 @@ void Lifeline::take_abort(int from, const std::string& text) {
   note_abort(by, text.substr(static_cast<std::size_t>(end - text.data()) + 1));
 }
 
-void Lifeline::send(Peer& peer, const std::string& message) {
+void PeerMonitor::send(Peer& peer, const std::string& message) {
   const std::lock_guard lock(sending_);
   if (peer.socket) ::send(peer.socket.fd(), message.data(), message.size(), MSG_NOSIGNAL);
 }
 
-void Lifeline::knock(int rank) { send(peers_[static_cast<std::size_t>(rank)], {kKnock, '\0'}); }
+void PeerMonitor::wake(int rank) { send(peers_[static_cast<std::size_t>(rank)], {kWake, '\0'}); }
 
-void Lifeline::ask(int rank) {
+void PeerMonitor::ask(int rank) {
   if (rank < 0 || rank >= size() || rank == rank_) return;
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (!std::exchange(peer.asked, true)) send(peer, {kQuestion, '\0'});
 }
 
-void Lifeline::answer(Peer& peer) {
+void PeerMonitor::answer(Peer& peer) {
   if (waits_for_ >= 0) send(peer, kWaiting + std::to_string(waits_for_) + '\0');
 }
 
-int Lifeline::find_silent(std::string_view operation) {
+int PeerMonitor::find_silent(std::string_view operation) {
   const auto silent = [](const Peer& peer) { return peer.asked && !peer.answered; };
   for (const Deadline end = Clock::now() + kAnswerTime; Clock::now() < end;) {
     if (std::none_of(peers_.begin(), peers_.end(), silent)) break;
@@ -162,13 +162,13 @@ int Lifeline::find_silent(std::string_view operation) {
   return place == peers_.end() ? -1 : static_cast<int>(place - peers_.begin());
 }
 
-void Lifeline::forget(Peer& peer) {
+void PeerMonitor::forget(Peer& peer) {
   const std::lock_guard lock(sending_);
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, peer.socket.fd(), nullptr);
   peer.socket.close();
 }
 
-void Lifeline::check(std::string_view operation) {
+void PeerMonitor::check(std::string_view operation) {
   if (lost_ < 0) read_all();
   if (aborted_) {
     const std::lock_guard lock(sending_);
@@ -178,7 +178,7 @@ void Lifeline::check(std::string_view operation) {
   if (lost_ >= 0) throw_lost(lost_, operation, "its connection closed");
 }
 
-void Lifeline::explain_close(int rank, std::string_view operation, const std::string& why) {
+void PeerMonitor::explain_close(int rank, std::string_view operation, const std::string& why) {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   const Deadline end = Clock::now() + kAnswerTime;
   for (check(operation); !peer.left && Clock::now() < end; check(operation)) {
@@ -188,13 +188,13 @@ void Lifeline::explain_close(int rank, std::string_view operation, const std::st
   throw_lost(rank, operation, why);
 }
 
-void Lifeline::throw_lost(int rank, std::string_view operation, const std::string& why) const {
+void PeerMonitor::throw_lost(int rank, std::string_view operation, const std::string& why) const {
   throw PeerLost(fmt::format("{}: rank {} on {} was lost: {}", operation, rank, host(rank), why),
                  rank, host(rank), std::string(operation));
 }
 
-void Lifeline::throw_timeout(std::span<const Transfer> transfers, std::string_view operation,
-                             Deadline begin) {
+void PeerMonitor::throw_timeout(std::span<const Transfer> transfers, std::string_view operation,
+                                Deadline begin) {
   const Transfer* late = nullptr;
   for (const Transfer& one : transfers)
     if (one.done < one.bytes.size() && !one.later) {
@@ -208,8 +208,8 @@ void Lifeline::throw_timeout(std::span<const Transfer> transfers, std::string_vi
   throw_timeout(late == nullptr ? -1 : late->peer, operation, begin, more);
 }
 
-void Lifeline::throw_timeout(int peer, std::string_view operation, Deadline begin,
-                             const std::string& more) {
+void PeerMonitor::throw_timeout(int peer, std::string_view operation, Deadline begin,
+                                const std::string& more) {
   const std::chrono::duration<double> waited = Clock::now() - begin;
   ask(peer);
   const int silent = find_silent(operation);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/comm/gate.h"
+#include "lockstep/comm/authenticated_listener.h"
 
 #include <sys/socket.h>
 
@@ -11,7 +11,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kMostNewcomers = 256, kMostRefusals = 8, kMostHosts = 16;
+constexpr std::size_t kMostCandidates = 256, kMostRefusals = 8, kMostHosts = 16;
 
 enum class Reading { more, blocked, closed };
 
@@ -49,8 +49,9 @@ void shake_hands(const Socket& socket, Handshake& handshake, Deadline deadline) 
   }
 }
 
-Visitor try_knock(const Endpoint& at, const std::string& source, const std::string& secret,
-                  std::uint64_t label, Deadline deadline) {
+AuthenticatedConnection try_connect(const Endpoint& at, const std::string& source,
+                                    const std::string& secret, std::uint64_t label,
+                                    Deadline deadline) {
   Socket socket = connect_to(at, source, deadline);
   Handshake handshake(Handshake::Role::connector, secret, label);
   shake_hands(socket, handshake, deadline);
@@ -59,76 +60,78 @@ Visitor try_knock(const Endpoint& at, const std::string& source, const std::stri
 
 }  // namespace
 
-Gate::Gate(const Endpoint& at, std::string secret, std::chrono::milliseconds patience)
-    : listener_(listen_on(at)), secret_(std::move(secret)), patience_(patience) {}
+AuthenticatedListener::AuthenticatedListener(const Endpoint& at, std::string secret,
+                                             std::chrono::milliseconds handshake_timeout)
+    : listener_(listen_on(at)), secret_(std::move(secret)), handshake_timeout_(handshake_timeout) {}
 
-void Gate::watch(std::vector<pollfd>& watched) const {
+void AuthenticatedListener::watch(std::vector<pollfd>& watched) const {
   watched.push_back({listener_.fd(), POLLIN, 0});
-  for (const Newcomer& one : newcomers_) watched.push_back({one.socket.fd(), POLLIN, 0});
+  for (const Candidate& one : candidates_) watched.push_back({one.socket.fd(), POLLIN, 0});
 }
 
 // Where this process may open no more files, whoever has waited longest makes room.
-Socket Gate::accept_one() {
+Socket AuthenticatedListener::accept_one() {
   Socket socket = accept_from(listener_);
-  while (!socket && (errno == EMFILE || errno == ENFILE) && !newcomers_.empty()) {
+  while (!socket && (errno == EMFILE || errno == ENFILE) && !candidates_.empty()) {
     drop_oldest();
     socket = accept_from(listener_);
   }
   return socket;
 }
 
-void Gate::drop_oldest() {
-  turn_away(newcomers_.front().from, "too many connections wait at once");
-  newcomers_.pop_front();
+void AuthenticatedListener::drop_oldest() {
+  refuse(candidates_.front().from, "too many connections wait at once");
+  candidates_.pop_front();
 }
 
-void Gate::accept_all() {
+void AuthenticatedListener::accept_all() {
   while (Socket socket = accept_one()) {
     const Endpoint from = peer_endpoint(socket);
     Handshake handshake(Handshake::Role::listener, secret_);
     if (!send_output(socket, handshake)) continue;
-    if (newcomers_.size() == kMostNewcomers) drop_oldest();
-    newcomers_.push_back(
-        {std::move(socket), from, std::move(handshake), {}, Clock::now() + patience_});
+    if (candidates_.size() == kMostCandidates) drop_oldest();
+    candidates_.push_back(
+        {std::move(socket), from, std::move(handshake), {}, Clock::now() + handshake_timeout_});
   }
 }
 
-bool Gate::move_on(Newcomer& one, std::vector<Visitor>& admitted) {
+bool AuthenticatedListener::advance(Candidate& one,
+                                    std::vector<AuthenticatedConnection>& accepted) {
   const std::size_t wanted = one.handshake.wanted();
   const Reading reading = read_up_to(one.socket, one.received, wanted);
   if (reading == Reading::closed) {
-    turn_away(one.from, "it closed the connection before it proved the secret");
+    refuse(one.from, "it closed the connection before it proved the secret");
     return false;
   }
   if (one.received.size() < wanted) {
     if (Clock::now() < one.deadline) return true;
-    turn_away(one.from, fmt::format("it sent {} of {} bytes of its proof in {} ms",
-                                    one.received.size(), wanted, patience_.count()));
+    refuse(one.from, fmt::format("it sent {} of {} bytes of its proof in {} ms",
+                                 one.received.size(), wanted, handshake_timeout_.count()));
     return false;
   }
   try {
     one.handshake.feed(one.received);
   } catch (const Error& error) {
     send_output(one.socket, one.handshake);
-    turn_away(one.from, error.what());
+    refuse(one.from, error.what());
     return false;
   }
   if (send_output(one.socket, one.handshake))
-    admitted.push_back(
+    accepted.push_back(
         {std::move(one.socket), one.from, one.handshake.label(), one.handshake.session_key()});
   return false;
 }
 
-void Gate::turn_away(const Endpoint& from, const std::string& why) {
+void AuthenticatedListener::refuse(const Endpoint& from, const std::string& why) {
   refusals_.push_back(fmt::format("{}: {}", to_string(from), why));
   if (refusals_.size() > kMostRefusals) refusals_.pop_front();
   ++refused_;
   const bool is_known = counts_.contains(from.host) || counts_.size() == kMostHosts;
-  if (!is_known) news_.push_back(refusals_.back());
+  if (!is_known) new_refusals_.push_back(refusals_.back());
   if (counts_.contains(from.host) || !is_known) ++counts_[from.host];
 }
 
-std::string Gate::refusal_counts() const {
+std::string AuthenticatedListener::refusal_counts() const {
   std::string text;
   std::uint64_t others = refused_;
   for (const auto& [host, count] : counts_) {
@@ -138,21 +141,22 @@ std::string Gate::refusal_counts() const {
   return others == 0 ? text : fmt::format("{}, others ({})", text, others);
 }
 
-std::vector<Visitor> Gate::admit() {
+std::vector<AuthenticatedConnection> AuthenticatedListener::accept() {
   accept_all();
-  std::vector<Visitor> admitted;
-  std::erase_if(newcomers_, [&](Newcomer& one) { return !move_on(one, admitted); });
-  return admitted;
+  std::vector<AuthenticatedConnection> accepted;
+  std::erase_if(candidates_, [&](Candidate& one) { return !advance(one, accepted); });
+  return accepted;
 }
 
-Visitor knock(const Endpoint& at, const std::string& source, const std::string& secret,
-              std::uint64_t label, Deadline deadline, const std::string& what) {
+AuthenticatedConnection connect_authenticated(const Endpoint& at, const std::string& source,
+                                              const std::string& secret, std::uint64_t label,
+                                              Deadline deadline, const std::string& what) {
   std::string reason;
   const auto begin = Clock::now();
   for (auto pause = std::chrono::milliseconds(20);;
        pause = std::min(pause * 2, decltype(pause)(500))) {
     try {
-      return try_knock(at, source, secret, label, deadline);
+      return try_connect(at, source, secret, label, deadline);
     } catch (const IoError& error) {
       reason = error.what();
     } catch (const Refused& error) {

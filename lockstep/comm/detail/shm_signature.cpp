@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/comm/detail/shm_mark.h"
+#include "lockstep/comm/detail/shm_signature.h"
 
 #include <initializer_list>
 
@@ -11,8 +11,8 @@ std::uint64_t mix(std::uint64_t hash, std::int64_t number) {
   return hash ^ hash >> 29;
 }
 
-std::string describe(const ShmMark& mark) {
-  return mark.bytes == 0 ? "a barrier" : fmt::format("{} bytes", mark.bytes);
+std::string describe(const ShmSignature& signature) {
+  return signature.bytes == 0 ? "a barrier" : fmt::format("{} bytes", signature.bytes);
 }
 
 }  // namespace
@@ -30,7 +30,8 @@ std::uint64_t hash_plan(const TreeCall& tree, std::span<const ShardRange> ranges
   return hash;
 }
 
-void fail_marks(const ShmCall& call, int peer, const ShmMark& own, const ShmMark& other) {
+void fail_signatures(const ShmCall& call, int peer, const ShmSignature& own,
+                     const ShmSignature& other) {
   const bool is_first = call.rank < peer;
   const int first = call.waiter.name(is_first ? call.rank : peer);
   const int second = call.waiter.name(is_first ? peer : call.rank);
@@ -44,9 +45,9 @@ void fail_marks(const ShmCall& call, int peer, const ShmMark& own, const ShmMark
 }
 
 void fail_all(const ShmCall& call, const std::string& text) {
-  call.waiter.fail(ShmVerdict::Kind::aborted, call.waiter.name(call.rank), text);
-  call.waiter.check_verdict(call.operation);
-  // Another rank is just writing its own verdict.
+  call.waiter.fail(ShmFailure::Kind::aborted, call.waiter.name(call.rank), text);
+  call.waiter.check_failure(call.operation);
+  // Another rank is just writing its own failure.
   throw Aborted(fmt::format("{}: {}", call.operation, text), call.waiter.name(call.rank), "",
                 std::string(call.operation));
 }
