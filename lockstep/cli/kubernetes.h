@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -29,8 +30,17 @@ void add_kubernetes_options(CLI::App& command, KubernetesJob& job);
 // Throws WrongUsage when options of a manifest are given and no manifest is wanted.
 void check_not_kubernetes(const KubernetesJob& job);
 
-// An Indexed Job of one pod for each worker, and the Service by which they find the first; for
-// kubectl apply -f -. The secret is not in it, only its name. Throws WrongUsage naming the option.
+// Throws WrongUsage naming the option that no manifest can be made of.
+void check_kubernetes(const KubernetesJob& job);
+
+// Name and place of the claim that all pods mount.
+std::pair<std::string, std::string> mounted_claim(const KubernetesJob& job);
+
+// An Indexed Job of one pod for each worker, and the Service by which they find the first; a List
+// in JSON, which is YAML too, for kubectl apply -f -. The secret is not in it, only its name.
 std::string kubernetes_manifest(const KubernetesJob& job);
+
+// What to do besides: how the secret is made, and where the results are.
+std::string kubernetes_advice(const KubernetesJob& job);
 
 }  // namespace lockstep::cli

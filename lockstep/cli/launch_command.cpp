@@ -112,6 +112,7 @@ int print_manifest(const Options& o) {
   const std::string manifest = kubernetes_manifest(job);
   check_train_command(job.command, job.workers, "");
   fmt::print("{}", manifest);
+  fmt::print(stderr, "{}", kubernetes_advice(job));
   return 0;
 }
 

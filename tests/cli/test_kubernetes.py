@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,18 +13,22 @@ import pytest
 from conftest import PROGRAM
 from jobs import checkpoints_of, steps_done, wait_until
 
-yaml = pytest.importorskip("yaml", reason="python3-yaml is not installed")
-
 PROGRAM_WORDS = ["lockstep", "train", "mnist-lenet", "--out", "/data/run 1", "$(HOME)"]
 TRAIN = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
          "--threads", "1", "--global-batch", "24"]
 GOOD = ["--name", "digits", "--image", "registry.example/lockstep:1", "--workers", 3]
 
 
+def items_of(text):
+    whole = json.loads(text)
+    assert (whole["apiVersion"], whole["kind"]) == ("v1", "List")
+    service, job = whole["items"]
+    return service, job
+
+
 def manifest(lockstep, *words):
     outcome = lockstep.run("launch", "--kubernetes", *words, "--", *PROGRAM_WORDS, status=0)
-    service, job = yaml.safe_load_all(outcome.out)
-    return service, job
+    return items_of(outcome.out)
 
 
 def test_the_manifest_is_an_indexed_job_and_a_headless_service(lockstep):
@@ -62,9 +67,12 @@ def test_pods_mount_a_claim_and_have_enough_shared_memory(lockstep):
     assert [one["name"] for one in job["spec"]["template"]["spec"]["volumes"]] == ["shared-memory"]
 
 
-def test_a_name_is_text_whatever_yaml_takes_it_for(lockstep):
-    service, job = manifest(lockstep, "--name", "true", "--image", "x", "--workers", 2,
-                            "--namespace", "null")
+def test_a_reader_of_yaml_takes_it_too(lockstep):
+    yaml = pytest.importorskip("yaml", reason="python3-yaml is not installed")
+    outcome = lockstep.run("launch", "--kubernetes", "--name", "true", "--image", "x", "--workers", 2,
+                           "--namespace", "null", "--env", "A=no \U0001f600", "--", "true", status=0)
+    assert yaml.safe_load(outcome.out) == json.loads(outcome.out)
+    service, job = items_of(outcome.out)
     for one in (service, job):
         assert one["metadata"] == {"name": "true", "namespace": "null",
                                    "labels": {"lockstep-job": "true"}}
@@ -104,7 +112,7 @@ def test_a_variable_reaches_the_pods_as_it_is(lockstep, value):
 def test_a_word_of_the_program_reaches_the_pods_as_it_is(lockstep):
     words = ["sh", "-c", "echo $$ $(date) $HOME '$$(x)' \"\u2028\""]
     outcome = lockstep.run("launch", "--kubernetes", *GOOD, "--", *words, status=0)
-    _, job = yaml.safe_load_all(outcome.out)
+    _, job = items_of(outcome.out)
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert [as_kubernetes_expands(word) for word in container["command"]] == words
 
@@ -122,6 +130,68 @@ def test_folder_and_timeout_are_in_the_manifest(lockstep):
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["workingDir"] == "/data/work here"
     assert variables_of(job)["LOCKSTEP_TIMEOUT"] == "91"
+
+
+KUBECTL = shutil.which("kubectl")
+NASTY = ["--env", "A=- {a: [b]} # $(c) \u2028 \x85 \U0001f600", "--env", "B=007", "--env", "C="]
+FULL = [*GOOD, "--namespace", "ml", "--cpus", "2", "--memory", "8Gi", "--volume-claim", "runs",
+        "--folder", "/data/work here", "--timeout", 90, "--transport", "tcp", *NASTY]
+
+
+def through_kubectl(text, *words):
+    """What kubectl prints of a manifest after a change that it makes by itself, without a cluster."""
+    verb, change = words[:-1], words[-1]
+    outcome = subprocess.run([KUBECTL, *verb, "--local", "--dry-run=client", "-o", "json", "-f", "-", change],
+                             input=text, capture_output=True, text=True, timeout=60)
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout
+
+
+def kubectl_minor():
+    version = json.loads(subprocess.run([KUBECTL, "version", "--client", "-o", "json"],
+                                        capture_output=True, text=True, timeout=60).stdout)
+    return int(re.match(r"\d+", version["clientVersion"]["minor"])[0])
+
+
+def lost(ours, theirs, path=""):
+    """The paths of what is in ours and not, or differently, in theirs. An empty text may be left out."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return [one for key, value in ours.items() for one in lost(value, theirs.get(key), f"{path}.{key}")]
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        return [one for k, value in enumerate(ours) for one in lost(value, theirs[k], f"{path}[{k}]")]
+    return [] if ours == theirs or (ours, theirs) == ("", None) else [path]
+
+
+@pytest.mark.skipif(not KUBECTL, reason="kubectl is not installed")
+def test_kubectl_reads_the_whole_manifest(lockstep):
+    text = lockstep.run("launch", "--kubernetes", *FULL, "--", *PROGRAM_WORDS, status=0).out
+    read, at = [], 0
+    answer = through_kubectl(text, "label", "seen=yes")
+    while answer[at:].strip():
+        item, end = json.JSONDecoder().raw_decode(answer[at:].lstrip())
+        at = len(answer) - len(answer[at:].lstrip()) + end
+        assert item["metadata"]["labels"].pop("seen") == "yes"
+        read.append(item)
+    assert read == list(items_of(text))
+
+
+# Read into kubectl's own types, a field that Kubernetes does not have is dropped.
+@pytest.mark.skipif(not KUBECTL, reason="kubectl is not installed")
+def test_kubectl_knows_every_field(lockstep):
+    service, job = manifest(lockstep, *FULL)
+    read = through_kubectl(json.dumps(service), "set", "selector", "lockstep-job=digits")
+    assert lost(service, json.loads(read)) == []
+    image = job["spec"]["template"]["spec"]["containers"][0]["image"]
+    job["spec"]["template"]["spec"]["containers"][0]["image"] = "another"
+    read = json.loads(through_kubectl(json.dumps(job), "set", "image", f"worker={image}"))
+    job["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    assert lost(job, read) == ([] if kubectl_minor() >= 21 else [".spec.completionMode"])
+
+
+def test_how_the_secret_is_made_and_where_results_are_is_said_beside_the_manifest(lockstep):
+    outcome = lockstep.run("launch", "--kubernetes", *GOOD, "--namespace", "ml", "--", "true", status=0)
+    assert "create secret generic digits-secret --namespace ml" in outcome.err
+    assert "job-completion-index=0,lockstep-job=digits --namespace ml" in outcome.err
 
 
 def free_endpoint():
@@ -206,7 +276,9 @@ def test_a_pod_that_waits_for_others_ends_at_once(lockstep):
     ([*GOOD, "--env", "1A=b"], "--env: '1A', expected a name"),
     ([*GOOD, "--env", "A B=b"], "--env: 'A B', expected a name"),
     ([*GOOD, "--env", "LOCKSTEP_SECRET=x"], "--env LOCKSTEP_SECRET: the manifest sets it"),
-    ([*GOOD, "--env", "A=\udcff"], "--env A: is not UTF-8")])
+    ([*GOOD, "--env", "A=\udcff"], "--env A: is not UTF-8"),
+    ([*GOOD[:2], "--workers", 2, "--image", "x\udcff"], "--image: is not UTF-8"),
+    ([*GOOD, "--folder", "/\udcff"], "--folder: is not UTF-8")])
 def test_what_cannot_be_meant_is_wrong_usage(lockstep, words, complaint):
     outcome = lockstep.run("launch", "--kubernetes", *words, "--", "program", status=2)
     assert complaint in outcome.complaint
