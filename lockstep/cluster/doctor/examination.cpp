@@ -8,7 +8,7 @@
 
 #include "lockstep/cluster/detail/fields.h"
 #include "lockstep/cluster/doctor/detail/measure.h"
-#include "lockstep/cluster/membership/detail/meeting.h"
+#include "lockstep/cluster/membership/detail/rendezvous_point.h"
 #include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/authenticated_listener.h"
 #include "lockstep/comm/group.h"
@@ -18,13 +18,13 @@ namespace lockstep::cluster {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kKnock = 3000ms;
-constexpr std::size_t kKnockers = 16;
+constexpr auto kConnectTimeout = 3000ms;
+constexpr std::size_t kConnectors = 16;
 
 // Lets in whoever knows the secret, and forgets them.
-class Door {
+class ProbeListener {
  public:
-  Door(const std::string& address, const std::string& secret)
+  ProbeListener(const std::string& address, const std::string& secret)
       : listener_({address, 0}, secret),
         endpoint_(listener_.endpoint()),
         thread_([this](auto stop) {
@@ -61,9 +61,9 @@ class Examiner {
       : options_(options), own_(own) {
     if (!options.interface.empty()) place.interface = options.interface;
     if (!options.transport.empty()) place.transport = options.transport;
-    meeting_ = detail::meet(place, options.timeout);
-    rendezvous_ = std::make_unique<Rendezvous>(rendezvous_options(meeting_.place, options));
-    meeting_.file.reset();
+    point_ = detail::find_rendezvous(place, options.timeout);
+    rendezvous_ = std::make_unique<Rendezvous>(rendezvous_options(point_.place, options));
+    point_.file.reset();
     result_.rank = rendezvous_->rank();
   }
 
@@ -95,31 +95,32 @@ class Examiner {
   }
 
   // Empty when it can be reached. Between members of one host there may be no network at all.
-  std::string why_unreachable(std::size_t rank, const std::string& door) const {
+  std::string why_unreachable(std::size_t rank, const std::string& endpoint) const {
     const Examined& own = result_.members[static_cast<std::size_t>(result_.rank)];
     if (result_.members[rank].host == own.host) return {};
     try {
-      comm::connect_authenticated(comm::parse_endpoint(door), own.address, meeting_.place.secret, 0,
-                                  comm::Clock::now() + kKnock, "connection");
+      comm::connect_authenticated(comm::parse_endpoint(endpoint), own.address, point_.place.secret,
+                                  0, comm::Clock::now() + kConnectTimeout, "connection");
       return {};
     } catch (const Error& error) {
       return error.what();
     }
   }
 
-  // Several at once, since doors that swallow what comes take their time; each member begins with
-  // the one after it, so that not all come to the same door.
-  std::string try_to_reach(const std::vector<std::string>& doors) const {
-    std::vector<std::string> reasons(doors.size());
+  // Several at once, since listeners that never answer take their time; each member begins with
+  // the one after it, so that not all come to the same one.
+  std::string try_to_reach(const std::vector<std::string>& endpoints) const {
+    std::vector<std::string> reasons(endpoints.size());
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
-      for (std::size_t i; (i = next++) < doors.size();) {
-        const std::size_t rank = (static_cast<std::size_t>(result_.rank) + i) % doors.size();
-        reasons[rank] = why_unreachable(rank, doors[rank]);
+      for (std::size_t i; (i = next++) < endpoints.size();) {
+        const std::size_t rank = (static_cast<std::size_t>(result_.rank) + i) % endpoints.size();
+        reasons[rank] = why_unreachable(rank, endpoints[rank]);
       }
     };
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < std::min(kKnockers, doors.size()); ++i) threads.emplace_back(work);
+    for (std::size_t i = 0; i < std::min(kConnectors, endpoints.size()); ++i)
+      threads.emplace_back(work);
     threads.clear();  // waits
     detail::FieldWriter failures;
     for (std::size_t rank = 0; rank < reasons.size(); ++rank)
@@ -129,11 +130,12 @@ class Examiner {
   }
 
   void connect_everywhere() {
-    const Door door(rendezvous_->address(), meeting_.place.secret);
-    const auto doors = rendezvous_->all_gather(to_string(door.endpoint()), options_.timeout);
-    const auto patience =
-        options_.timeout + kKnock * (1 + static_cast<int>(doors.size() / kKnockers));
-    const auto all = rendezvous_->all_gather(try_to_reach(doors), patience);
+    const ProbeListener listener(rendezvous_->address(), point_.place.secret);
+    const auto endpoints =
+        rendezvous_->all_gather(to_string(listener.endpoint()), options_.timeout);
+    const auto timeout =
+        options_.timeout + kConnectTimeout * (1 + static_cast<int>(endpoints.size() / kConnectors));
+    const auto all = rendezvous_->all_gather(try_to_reach(endpoints), timeout);
     for (std::size_t from = 0; from < all.size(); ++from) {
       detail::FieldReader fields(all[from]);
       for (std::int64_t to; (to = fields.number()) >= 0;) {
@@ -146,7 +148,7 @@ class Examiner {
   }
 
   std::unique_ptr<comm::Transport> connect() {
-    const std::string& name = meeting_.place.transport;
+    const std::string& name = point_.place.transport;
     return comm::connect_group(rendezvous_->bootstrap(), name.empty()
                                                              ? comm::TransportKind::automatic
                                                              : comm::parse_transport(name));
@@ -166,7 +168,7 @@ class Examiner {
 
   const JobOptions& options_;
   const HostFacts& own_;
-  detail::Meeting meeting_;
+  detail::RendezvousPoint point_;
   std::unique_ptr<Rendezvous> rendezvous_;
   Examination result_;
 };

@@ -66,10 +66,10 @@ HostFacts look_at_host() {
     facts.memory_limit = limits.memory;
     facts.memory_free = std::min(facts.memory_free, limits.memory_free);
   }
-  struct statvfs room {};
-  if (::statvfs("/dev/shm", &room) == 0) {
-    facts.shm = static_cast<std::int64_t>(room.f_blocks * room.f_frsize);
-    facts.shm_free = static_cast<std::int64_t>(room.f_bavail * room.f_frsize);
+  struct statvfs space {};
+  if (::statvfs("/dev/shm", &space) == 0) {
+    facts.shm = static_cast<std::int64_t>(space.f_blocks * space.f_frsize);
+    facts.shm_free = static_cast<std::int64_t>(space.f_bavail * space.f_frsize);
   }
   facts.open_files = most_open_files();
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> facts.first_port >> facts.last_port;

@@ -11,7 +11,7 @@
 
 #include "lockstep/base/version.h"
 #include "lockstep/cluster/detail/environment.h"
-#include "lockstep/cluster/detail/silence.h"
+#include "lockstep/cluster/detail/heartbeat.h"
 #include "lockstep/cluster/launch/detail/children.h"
 #include "lockstep/cluster/launch/detail/frames.h"
 #include "lockstep/cluster/launch/detail/process_title.h"
@@ -24,9 +24,9 @@ using detail::FieldWriter;
 using detail::FrameKind;
 
 // The launcher went away.
-struct Gone {};
+struct ConnectionClosed {};
 // It may still be there, but is not heard.
-struct Silent {};
+struct HeartbeatMissed {};
 
 // Whoever ends a session ends those in it one after the other: the launcher's connection may be
 // gone before our own signal is here.
@@ -57,7 +57,7 @@ class Agent {
  public:
   explicit Agent(const AgentOptions& options)
       : options_(options),
-        silence_(detail::longest_silence(options.timeout)),
+        launcher_heartbeat_(detail::heartbeat_deadline(options.timeout)),
         children_({[this](int rank, int stream, std::string_view bytes) {
                      say(FrameKind::output, FieldWriter().number(rank).number(stream).text(bytes));
                    },
@@ -66,7 +66,7 @@ class Agent {
                      fields.number(rank).number(status).number(signal);
                      say(FrameKind::end, fields.text(why.by_us).text(why.by_kernel));
                    }},
-                  detail::longest_silence(options.timeout)) {
+                  detail::heartbeat_deadline(options.timeout)) {
     ::fcntl(options.output, F_SETFL, O_NONBLOCK);
   }
 
@@ -74,7 +74,7 @@ class Agent {
   void run() {
     try {
       serve();
-    } catch (const Gone&) {
+    } catch (const ConnectionClosed&) {
       is_gone_ = true;
     }
     pollfd asked{signals_.fd(), POLLIN, 0};
@@ -82,7 +82,7 @@ class Agent {
     check_signals();
     while (stop_by_ && comm::Clock::now() < *stop_by_ && children_.are_running()) {
       wait();
-      children_.move_on();
+      children_.advance();
     }
   }
 
@@ -94,7 +94,7 @@ class Agent {
       check_signals();
       wait();
       listen();
-      children_.move_on();
+      children_.advance();
       look_after_workers();
       if (live()) say(FrameKind::alive, {});
     }
@@ -131,11 +131,12 @@ class Agent {
     ::poll(watched.data(), watched.size(), is_gone_ ? kSignalTimeMs : 1000);
   }
 
-  // Whenever the others expect a word from us. Throws Silent when none came from the launcher.
+  // Whenever the others expect a word from us. Throws HeartbeatMissed when none came from the
+  // launcher.
   bool live() {
-    if (!silence_.goes_on()) return false;
-    if (silence_.is_too_long() && !options_.has_terminal) throw Silent();
-    children_.reassure();
+    if (!launcher_heartbeat_.tick()) return false;
+    if (launcher_heartbeat_.is_late() && !options_.has_terminal) throw HeartbeatMissed();
+    children_.beat();
     return true;
   }
 
@@ -161,8 +162,8 @@ class Agent {
     char block[16384];
     const ssize_t got = ::read(options_.input, block, sizeof block);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-    if (got <= 0) throw Gone();
-    silence_.broken();
+    if (got <= 0) throw ConnectionClosed();
+    launcher_heartbeat_.heard();
     reader_.append({block, static_cast<std::size_t>(got)});
   }
 
@@ -189,15 +190,15 @@ class Agent {
       if (written > 0)
         bytes.remove_prefix(static_cast<std::size_t>(written));
       else if (written < 0 && errno == EAGAIN)
-        await_room();
+        await_output_space();
       else if (written == 0 || errno != EINTR)
-        throw Gone();
+        throw ConnectionClosed();
     }
   }
 
   // Whoever reads the launcher's output may take their time, but the launcher must be there, and
   // can stop the workers meanwhile.
-  void await_room() {
+  void await_output_space() {
     pollfd watched[] = {
         {options_.output, POLLOUT, 0}, {options_.input, POLLIN, 0}, {signals_.fd(), POLLIN, 0}};
     ::poll(watched, 3, 1000);
@@ -219,7 +220,7 @@ class Agent {
   detail::SignalQueue signals_;
   detail::FrameReader reader_;
   std::deque<std::string> tasks_;  // to be started, once nothing is being written
-  detail::Silence silence_;
+  detail::HeartbeatMonitor launcher_heartbeat_;
   detail::Children children_;
   std::optional<comm::Clock::time_point> stop_by_;  // since workers were asked to stop
   std::deque<int> unsaid_;                          // signals that came while we wrote
@@ -227,11 +228,11 @@ class Agent {
 };
 
 // ssh takes it to a launcher that was only stopped, or held up.
-void say_silent(const AgentOptions& options) {
-  const auto silence = std::chrono::duration<double>(detail::longest_silence(options.timeout));
+void report_missed_heartbeat(const AgentOptions& options) {
+  const auto deadline = std::chrono::duration<double>(detail::heartbeat_deadline(options.timeout));
   print(
       fmt::format("the agent heard nothing from the launcher for {:.1f} s, and ended its workers\n",
-                  silence.count()));
+                  deadline.count()));
 }
 
 }  // namespace
@@ -244,8 +245,8 @@ int run_agent(const AgentOptions& options) {
   try {
     Agent(options).run();
     return 0;
-  } catch (const Silent&) {
-    say_silent(options);
+  } catch (const HeartbeatMissed&) {
+    report_missed_heartbeat(options);
   } catch (const std::exception&) {
     // The launcher speaks another language.
   }

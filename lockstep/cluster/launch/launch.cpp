@@ -17,12 +17,12 @@
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/version.h"
+#include "lockstep/cluster/detail/heartbeat.h"
 #include "lockstep/cluster/detail/host_name.h"
-#include "lockstep/cluster/detail/silence.h"
 #include "lockstep/cluster/launch/detail/host_link.h"
-#include "lockstep/cluster/launch/detail/patient_writer.h"
+#include "lockstep/cluster/launch/detail/interruptible_writer.h"
+#include "lockstep/cluster/launch/detail/process_limits.h"
 #include "lockstep/cluster/launch/detail/process_title.h"
-#include "lockstep/cluster/launch/detail/room.h"
 #include "lockstep/cluster/launch/detail/signal_queue.h"
 #include "lockstep/cluster/launch/detail/ssh_command.h"
 #include "lockstep/cluster/launch/detail/worker_output.h"
@@ -48,7 +48,7 @@ constexpr auto kKillTime = std::chrono::seconds(3);
 struct Host {
   HostLink link;
   bool is_local = false;
-  detail::Silence silence;
+  detail::HeartbeatMonitor heartbeat;
   std::vector<int> ranks = {};  // that are not known to have ended
   bool is_there = false;
   std::string our_address = {};  // as seen from there
@@ -61,11 +61,11 @@ std::vector<HostSlots> hosts_of(const LaunchOptions& options) {
 }
 
 // More than can run would begin, and end with an error of one of them.
-void check_room(const std::vector<HostSlots>& hosts) {
+void check_process_limits(const std::vector<HostSlots>& hosts) {
   std::int64_t here = 0;
   for (const HostSlots& host : hosts) here += is_this_machine(host.name) ? host.slots : 0;
   if (here == 0) return;
-  const std::string reason = detail::why_no_room(here, detail::find_room());
+  const std::string reason = detail::why_too_many(here, detail::find_process_limits());
   if (!reason.empty()) throw InvalidArgument("launch: {}", reason);
 }
 
@@ -95,16 +95,17 @@ class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
       : options_(options),
-        silence_(detail::longest_silence(options.timeout)),
+        heartbeat_deadline_(detail::heartbeat_deadline(options.timeout)),
         is_one_machine_(true),
         secret_(make_secret()) {
     const std::vector<HostSlots> all = hosts_of(options);
-    check_room(all);
+    check_process_limits(all);
     for (const HostSlots& host : all)
       is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
     connect(all);
-    beating_ = std::jthread([this](const std::stop_token& stop) { beat(stop); });
-    pthread_setname_np(beating_.native_handle(), "beat");
+    heartbeat_thread_ =
+        std::jthread([this](const std::stop_token& stop) { send_heartbeats(stop); });
+    pthread_setname_np(heartbeat_thread_.native_handle(), "heartbeat");
   }
   // All at once, before each is waited for.
   ~Launcher() {
@@ -115,7 +116,7 @@ class Launcher {
 
   LaunchResult run() {
     if (!await_hosts()) return std::move(result_);
-    meet();
+    find_rendezvous();
     for (Host& host : hosts_) start_workers(host);
     while (running() > 0) turn();
     for (Host& host : hosts_) host.link.hang_up();
@@ -141,7 +142,7 @@ class Launcher {
     Host host{
         local ? HostLink::fork_agent(slots.name, agent_options(), mask)
               : HostLink::run_command(slots.name, detail::ssh_command(options_, slots.name), mask),
-        local, detail::Silence(silence_)};
+        local, detail::HeartbeatMonitor(heartbeat_deadline_)};
     for (int i = 0; i < slots.slots; ++i) host.ranks.push_back(first_rank + i);
     size_ += slots.slots;
     hosts_.push_back(std::move(host));
@@ -155,13 +156,14 @@ class Launcher {
   }
 
   // In a thread of its own, since the other may be held up by whoever reads our output.
-  void beat(const std::stop_token& stop) {
+  void send_heartbeats(const std::stop_token& stop) {
     std::mutex mutex;
     std::unique_lock lock(mutex);
     std::condition_variable_any never;
     do {
       for (Host& host : hosts_) host.link.send(detail::encode(FrameKind::alive, FieldWriter()));
-      never.wait_for(lock, stop, detail::Silence::interval(silence_), [] { return false; });
+      never.wait_for(lock, stop, detail::HeartbeatMonitor::interval(heartbeat_deadline_),
+                     [] { return false; });
     } while (!stop.stop_requested());
   }
 
@@ -175,13 +177,13 @@ class Launcher {
       for (Host& host : hosts_)
         if (result_.stopped_by == 0) greet(host);
       if (result_.stopped_by != 0) return false;
-      if (Clock::now() >= deadline) fail_silent();
+      if (Clock::now() >= deadline) fail_unanswered();
     }
     return true;
   }
 
   void greet(Host& host) {
-    host.link.move_on();
+    host.link.advance();
     try {
       if (const auto frame = host.is_there ? std::nullopt : host.link.next())
         take_hello(host, *frame);
@@ -211,7 +213,7 @@ class Launcher {
     return IoError("launch: {}: the agent is not understood: {}", host.link.host(), error.what());
   }
 
-  [[noreturn]] void fail_silent() const {
+  [[noreturn]] void fail_unanswered() const {
     std::string names;
     for (const Host& host : hosts_)
       if (!host.is_there) names += (names.empty() ? "" : ", ") + host.link.host();
@@ -221,7 +223,7 @@ class Launcher {
   }
 
   // Where the members of the job will meet, from now on.
-  void meet() {
+  void find_rendezvous() {
     CoordinatorOptions options;
     options.secret = secret_;
     options.size = size_;
@@ -239,13 +241,13 @@ class Launcher {
     };
     coordinator_.emplace(options);
     // What it has to complain about, the members hear and say.
-    meeting_ = std::jthread([this](const std::stop_token& stop) {
+    coordinator_thread_ = std::jthread([this](const std::stop_token& stop) {
       try {
         coordinator_->run(stop);
       } catch (const std::exception&) {
       }
     });
-    pthread_setname_np(meeting_.native_handle(), "coordinator");
+    pthread_setname_np(coordinator_thread_.native_handle(), "coordinator");
   }
 
   std::string address_for(const Host& host) const {
@@ -305,7 +307,7 @@ class Launcher {
 
   // The workers have gone: all that they had to say is there.
   void hear_coordinator() {
-    meeting_ = {};
+    coordinator_thread_ = {};
     say_what_coordinator_said();
     result_.complaints = coordinator_->complaints();
     result_.note_complaints();
@@ -313,10 +315,10 @@ class Launcher {
 
   void hear(Host& host) {
     if (host.link.is_closed() && host.ranks.empty()) return;
-    host.link.move_on();
+    host.link.advance();
     try {
       while (const auto frame = host.link.next()) {
-        host.silence.broken();
+        host.heartbeat.heard();
         if (!host.ranks.empty()) handle(host, *frame);
       }
     } catch (const Corrupt& error) {
@@ -326,10 +328,10 @@ class Launcher {
       if (!remark->empty())
         writer_.write(STDERR_FILENO, fmt::format("[{}] {}\n", host.link.host(), *remark));
     if (host.link.is_closed()) return lose(host, host.link.why_closed());
-    if (host.silence.goes_on() && host.silence.is_too_long())
+    if (host.heartbeat.tick() && host.heartbeat.is_late())
       lose(host, fmt::format("nothing was heard from its host for {:.1f} s: the network is cut, or "
                              "ssh or the agent hangs",
-                             std::chrono::duration<double>(silence_).count()));
+                             std::chrono::duration<double>(heartbeat_deadline_).count()));
   }
 
   void handle(Host& host, const Frame& frame) {
@@ -460,7 +462,7 @@ class Launcher {
 
   const detail::ThreadName name_{"lockstep-launch"};
   const LaunchOptions& options_;
-  std::chrono::milliseconds silence_;  // of a host that is lost
+  std::chrono::milliseconds heartbeat_deadline_;  // of a host that is lost
   bool is_one_machine_;
   std::string secret_;
   int size_ = 0;
@@ -469,8 +471,8 @@ class Launcher {
   std::mutex said_mutex_;
   std::vector<std::string> said_;  // by the coordinator, guarded by said_mutex_
   std::optional<Coordinator> coordinator_;
-  std::jthread beating_, meeting_;  // after what they use
-  const detail::PatientWriter writer_{signals_.fd(), [this] { return goes_on_unread(); }};
+  std::jthread heartbeat_thread_, coordinator_thread_;  // after what they use
+  const detail::InterruptibleWriter writer_{signals_.fd(), [this] { return goes_on_unread(); }};
   std::map<int, detail::WorkerOutput> outputs_;
   LaunchResult result_;
   bool was_asked_ = false, killed_ = false;

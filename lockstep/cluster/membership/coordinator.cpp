@@ -19,7 +19,7 @@ using detail::Kind;
 using detail::Message;
 using detail::Session;
 
-constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr auto kLinger = std::chrono::seconds(2);
 constexpr std::size_t kLongestText = 1000;
 
 struct Member {
@@ -96,7 +96,7 @@ struct Coordinator::Impl {
 
   void serve(Member& member) {
     try {
-      member.session.move_on();
+      member.session.advance();
       while (auto message = member.session.next()) handle(member, *message);
     } catch (const Corrupt& error) {
       fail({Failure::Type::refused, member.rank, member.host,
@@ -152,7 +152,7 @@ struct Coordinator::Impl {
     const std::string text = fmt::format("rendezvous: {}: the job's {} members are all there",
                                          to_string(endpoint), options.size);
     tell(member, {Failure::Type::refused, -1, "", text});
-    member.session.move_on();
+    member.session.advance();
     member.left = true;
   }
 
@@ -187,13 +187,13 @@ struct Coordinator::Impl {
     for (auto& member : members)
       if (!member->left) tell(*member, failure);
     flush();
-    hear_last_words();
+    collect_final_complaints();
     failure.raise();
   }
 
   // Who was missed by whom: members that end because of another one say so.
-  void hear_last_words() {
-    const auto end = Clock::now() + kFarewell;
+  void collect_final_complaints() {
+    const auto end = Clock::now() + kLinger;
     const auto is_here = [](auto& one) { return !one->left && !one->session.is_closed(); };
     while (std::any_of(members.begin(), members.end(), is_here) && Clock::now() < end &&
            !stop.stop_requested()) {
@@ -202,13 +202,13 @@ struct Coordinator::Impl {
         if (is_here(member)) watched.push_back(member->session.watched());
       ::poll(watched.data(), watched.size(), 20);
       for (auto& member : members)
-        if (is_here(member)) hear_last_words_of(*member);
+        if (is_here(member)) collect_final_complaints_of(*member);
     }
   }
 
-  void hear_last_words_of(Member& member) {
+  void collect_final_complaints_of(Member& member) {
     try {
-      member.session.move_on();
+      member.session.advance();
       while (const auto message = member.session.next()) {
         if (message->kind == Kind::complaint && member.joined) take_complaint(member, *message);
         if (message->kind == Kind::bye) member.left = true;
@@ -219,14 +219,14 @@ struct Coordinator::Impl {
   }
 
   void flush() {
-    const auto end = Clock::now() + kFarewell;
+    const auto end = Clock::now() + kLinger;
     for (auto& member : members)
       while (!member->left && member->session.has_output() && !member->session.is_closed() &&
              Clock::now() < end) {
         pollfd watched = member->session.watched();
         ::poll(&watched, 1, 10);
         try {
-          member->session.move_on();
+          member->session.advance();
         } catch (const Corrupt&) {
           member->left = true;
         }
@@ -253,7 +253,7 @@ struct Coordinator::Impl {
   }
 
   // Machines that happen to have the same name get different ones.
-  void tell_machines_apart() {
+  void disambiguate_hosts() {
     std::map<std::string, std::vector<std::string>> machines;
     for (auto& member : members) {
       auto& known = machines[member->host];
@@ -265,7 +265,7 @@ struct Coordinator::Impl {
 
   void send_table() {
     deal_ranks();
-    tell_machines_apart();
+    disambiguate_hosts();
     std::vector<std::string> hosts;
     for (auto& member : members) hosts.push_back(member->host);
     for (auto& member : members)
@@ -341,7 +341,7 @@ struct Coordinator::Impl {
     std::erase_if(members, [](auto& one) { return one->left && !one->joined; });
     if (!complete && count_joined() == options.size) send_table();
     for (auto& member : members)
-      if (!member->left && member->session.has_output()) member->session.move_on();
+      if (!member->left && member->session.has_output()) member->session.advance();
     check_deadline();
   }
 };
@@ -364,7 +364,7 @@ void Coordinator::run(const std::stop_token& stop) {
   try {
     while (!impl_->all_left() && !stop.stop_requested()) impl_->turn();
     for (auto& member : impl_->members)
-      if (!member->left) impl_->hear_last_words_of(*member);
+      if (!member->left) impl_->collect_final_complaints_of(*member);
   } catch (...) {
     impl_->log_refusal_count();
     throw;

@@ -2,7 +2,7 @@
 #include "lockstep/cluster/membership/job.h"
 
 #include "lockstep/base/version.h"
-#include "lockstep/cluster/membership/detail/meeting.h"
+#include "lockstep/cluster/membership/detail/rendezvous_point.h"
 #include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/group.h"
 
@@ -38,7 +38,7 @@ comm::TransportKind kind_of(const std::string& transport) {
 
 // The members stay with the coordinator until the end: it learns of those that die.
 struct Job::Impl {
-  detail::Meeting meeting = {};
+  detail::RendezvousPoint point = {};
   std::unique_ptr<Rendezvous> rendezvous = {};
   std::unique_ptr<comm::Communicator> communicator = {};
 
@@ -55,9 +55,9 @@ struct Job::Impl {
   void connect(const Place& place, const JobOptions& options, const std::string& transport) {
     const comm::TransportKind kind = kind_of(transport);
     if (options.on_phase) options.on_phase("meet");
-    meeting = detail::meet(place, options.timeout);
-    rendezvous = std::make_unique<Rendezvous>(rendezvous_options(meeting.place, options));
-    meeting.file.reset();
+    point = detail::find_rendezvous(place, options.timeout);
+    rendezvous = std::make_unique<Rendezvous>(rendezvous_options(point.place, options));
+    point.file.reset();
     if (options.on_phase) options.on_phase("connect");
     try {
       connect_members(place, transport, kind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/detail/environment.h"
-#include "lockstep/cluster/membership/detail/meeting.h"
+#include "lockstep/cluster/membership/detail/rendezvous_point.h"
 #include "lockstep/comm/interfaces.h"
 
 namespace lockstep::cluster::detail {
@@ -41,16 +41,16 @@ std::optional<Place> find_kubernetes_place() {
   return place;
 }
 
-Meeting meet_by_kubernetes(const Place& place, std::chrono::milliseconds timeout) {
-  Meeting meeting{place};
-  if (place.rank != 0) return meeting;
+RendezvousPoint rendezvous_by_kubernetes(const Place& place, std::chrono::milliseconds timeout) {
+  RendezvousPoint point{place};
+  if (place.rank != 0) return point;
   CoordinatorOptions options;
   options.listen = {any_address(), place.coordinator.port};
   options.secret = place.secret;
   options.size = place.size;
   options.timeout = timeout;
-  meeting.coordinator = std::make_unique<OwnCoordinator>(options);
-  return meeting;
+  point.coordinator = std::make_unique<CoordinatorThread>(options);
+  return point;
 }
 
 }  // namespace lockstep::cluster::detail

@@ -5,7 +5,7 @@
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/cluster/detail/environment.h"
-#include "lockstep/cluster/membership/detail/meeting.h"
+#include "lockstep/cluster/membership/detail/rendezvous_point.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/transports/mpi.h"
 
@@ -37,29 +37,29 @@ std::string other_host(const comm::Communicator& group) {
 std::vector<std::string> own_addresses(const Place& place, const comm::Communicator& group) {
   const std::string other = other_host(group);
   if (other.empty() && place.interface.empty()) return {"127.0.0.1"};
-  return meeting_addresses(place.interface, other);
+  return reachable_addresses(place.interface, other);
 }
 
-Invitation host_meeting(Meeting& meeting, const comm::Communicator& group,
-                        std::chrono::milliseconds timeout) {
-  const std::vector<std::string> addresses = own_addresses(meeting.place, group);
+Invitation host_rendezvous(RendezvousPoint& point, const comm::Communicator& group,
+                           std::chrono::milliseconds timeout) {
+  const std::vector<std::string> addresses = own_addresses(point.place, group);
   CoordinatorOptions options;
   options.listen = {listen_address(addresses), 0};
   options.secret = make_secret();
-  options.size = meeting.place.size;
+  options.size = point.place.size;
   options.timeout = timeout;
-  meeting.coordinator = std::make_unique<OwnCoordinator>(options);
+  point.coordinator = std::make_unique<CoordinatorThread>(options);
   Invitation invitation{{}, options.secret};
   for (const std::string& address : addresses)
-    invitation.endpoints.push_back({address, meeting.coordinator->port()});
+    invitation.endpoints.push_back({address, point.coordinator->port()});
   return invitation;
 }
 
 // Where it fails the others hear why: to leave MPI's group, rank 0 would wait for them.
-Invitation host_or_abort(Meeting& meeting, comm::Communicator& group,
+Invitation host_or_abort(RendezvousPoint& point, comm::Communicator& group,
                          std::chrono::milliseconds timeout) {
   try {
-    return host_meeting(meeting, group, timeout);
+    return host_rendezvous(point, group, timeout);
   } catch (const std::exception& error) {
     group.abort(error.what());
     throw;
@@ -109,16 +109,16 @@ std::optional<Place> find_mpich_place() { return place_from("PMI_RANK", "PMI_SIZ
 
 // MPI is only asked where the others are, and let go at once: the job's own transports notice a
 // member that dies, while MPI has no way to say it.
-Meeting meet_by_mpi(const Place& place, std::chrono::milliseconds timeout) {
-  Meeting meeting{place};
+RendezvousPoint rendezvous_by_mpi(const Place& place, std::chrono::milliseconds timeout) {
+  RendezvousPoint point{place};
   comm::Communicator group(connect_by_mpi(place));
   Invitation invitation;
-  if (place.rank == 0) invitation = host_or_abort(meeting, group, timeout);
+  if (place.rank == 0) invitation = host_or_abort(point, group, timeout);
   invitation = share(invitation, group, timeout);
-  meeting.place.coordinator =
+  point.place.coordinator =
       place.rank == 0 ? invitation.endpoints[0] : find_coordinator(invitation, timeout);
-  meeting.place.secret = invitation.secret;
-  return meeting;
+  point.place.secret = invitation.secret;
+  return point;
 }
 
 }  // namespace lockstep::cluster::detail

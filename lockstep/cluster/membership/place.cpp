@@ -2,7 +2,7 @@
 #include "lockstep/cluster/membership/place.h"
 
 #include "lockstep/cluster/detail/environment.h"
-#include "lockstep/cluster/membership/detail/meeting.h"
+#include "lockstep/cluster/membership/detail/rendezvous_point.h"
 
 namespace lockstep::cluster {
 namespace {

@@ -119,7 +119,7 @@ struct Rendezvous::Impl {
   Message await(Kind kind, comm::Deadline until, const std::string& what) {
     const auto begin = Clock::now();
     while (true) {
-      session.move_on();
+      session.advance();
       if (auto message = session.next()) {
         if (message->kind == Kind::error) raise(message->fields);
         if (message->kind == kind) return *message;
@@ -154,7 +154,7 @@ struct Rendezvous::Impl {
 
   void say_goodbye() {
     session.queue(Kind::bye);
-    session.move_on();
+    session.advance();
   }
 };
 
@@ -181,7 +181,7 @@ std::vector<std::string> Rendezvous::all_gather(const std::string& bytes,
 void Rendezvous::complain(int rank, const std::string& text) noexcept {
   try {
     impl_->session.queue(Kind::complaint, detail::FieldWriter().number(rank).text(text).bytes());
-    impl_->session.move_on();
+    impl_->session.advance();
   } catch (const std::exception&) {
     // Nobody hears it any more.
   }

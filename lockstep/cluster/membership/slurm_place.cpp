@@ -6,7 +6,7 @@
 #include "lockstep/base/hmac.h"
 #include "lockstep/cluster/detail/environment.h"
 #include "lockstep/cluster/membership/detail/host_list.h"
-#include "lockstep/cluster/membership/detail/meeting.h"
+#include "lockstep/cluster/membership/detail/rendezvous_point.h"
 
 namespace lockstep::cluster::detail {
 namespace {
@@ -15,25 +15,25 @@ constexpr int kMostTasks = 1 << 20;
 
 // All members must come to the same one: srun gives all tasks the same environment, and clusters
 // share home folders more often than any other.
-std::filesystem::path meeting_folder() {
+std::filesystem::path rendezvous_folder() {
   if (const auto given = variable("LOCKSTEP_MEETING_DIR")) return *given;
   if (const auto home = variable("HOME")) return std::filesystem::path(*home) / ".lockstep";
   return std::filesystem::current_path();
 }
 
 // A job that is queued again keeps its number.
-std::string meeting_name() {
+std::string rendezvous_name() {
   return fmt::format("slurm-{}.{}.{}", needed_variable("SLURM_JOB_ID", "SLURM_STEP_ID"),
                      needed_variable("SLURM_STEP_ID", "SLURM_PROCID"),
                      variable("SLURM_RESTART_COUNT").value_or("0"));
 }
 
-std::string make_meeting_path() {
-  const std::filesystem::path folder = meeting_folder();
+std::string make_rendezvous_path() {
+  const std::filesystem::path folder = rendezvous_folder();
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw IoError("{}: cannot be made: {}", folder.string(), error.message());
-  return folder / meeting_name();
+  return folder / rendezvous_name();
 }
 
 // The first node of the step that is not this one; empty when there is none.
@@ -47,25 +47,25 @@ std::string other_node() {
 std::vector<std::string> own_addresses(const Place& place) {
   const std::string other = other_node();
   if (other.empty() && place.interface.empty()) return {"127.0.0.1"};
-  return meeting_addresses(place.interface, other);
+  return reachable_addresses(place.interface, other);
 }
 
-Meeting host_meeting(const Place& place, std::chrono::milliseconds timeout) {
+RendezvousPoint host_rendezvous(const Place& place, std::chrono::milliseconds timeout) {
   const std::vector<std::string> addresses = own_addresses(place);
-  Meeting meeting{place};
-  meeting.place.secret = make_secret();
+  RendezvousPoint point{place};
+  point.place.secret = make_secret();
   CoordinatorOptions options;
   options.listen = {listen_address(addresses), 0};
-  options.secret = meeting.place.secret;
+  options.secret = point.place.secret;
   options.size = place.size;
   options.timeout = timeout;
-  meeting.coordinator = std::make_unique<OwnCoordinator>(options);
-  Invitation invitation{{}, meeting.place.secret};
+  point.coordinator = std::make_unique<CoordinatorThread>(options);
+  Invitation invitation{{}, point.place.secret};
   for (const std::string& address : addresses)
-    invitation.endpoints.push_back({address, meeting.coordinator->port()});
-  meeting.place.coordinator = invitation.endpoints[0];
-  meeting.file = std::make_unique<MeetingFile>(make_meeting_path(), invitation);
-  return meeting;
+    invitation.endpoints.push_back({address, point.coordinator->port()});
+  point.place.coordinator = invitation.endpoints[0];
+  point.file = std::make_unique<RendezvousFile>(make_rendezvous_path(), invitation);
+  return point;
 }
 
 }  // namespace
@@ -84,13 +84,13 @@ std::optional<Place> find_slurm_place() {
   return place.size == 1 ? std::nullopt : std::optional(place);
 }
 
-Meeting meet_by_slurm(const Place& place, std::chrono::milliseconds timeout) {
-  if (place.rank == 0) return host_meeting(place, timeout);
-  const Found found = await_meeting(meeting_folder() / meeting_name(), timeout);
-  Meeting meeting{place};
-  meeting.place.coordinator = found.coordinator;
-  meeting.place.secret = found.secret;
-  return meeting;
+RendezvousPoint rendezvous_by_slurm(const Place& place, std::chrono::milliseconds timeout) {
+  if (place.rank == 0) return host_rendezvous(place, timeout);
+  const Found found = await_rendezvous_file(rendezvous_folder() / rendezvous_name(), timeout);
+  RendezvousPoint point{place};
+  point.place.coordinator = found.coordinator;
+  point.place.secret = found.secret;
+  return point;
 }
 
 }  // namespace lockstep::cluster::detail

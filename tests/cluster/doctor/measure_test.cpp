@@ -13,7 +13,7 @@
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/network_pair.h"
-#include "lockstep/cluster/doctor/detail/arrivals.h"
+#include "lockstep/cluster/doctor/detail/throughput_meter.h"
 #include "lockstep/cluster/membership/coordinator.h"
 #include "tests/cluster/child.h"
 #include "tests/comm/worlds.h"
@@ -116,49 +116,49 @@ TEST(MeasurePlan, MeasuresOnceMoreWhatIsSlowerThanTheOthers) {
 }
 
 // `bytes` in pieces of 4 KB: `burst` of them at once, the rest at `rate`.
-detail::Arrivals stream_of(double rate, double burst, double seconds) {
-  detail::Arrivals arrivals;
-  for (double bytes = 0; bytes < burst; bytes += 4096) arrivals.add(1e-6 * bytes / 4096, 4096);
-  for (double now = 0.001; now < seconds; now += 4096 / rate) arrivals.add(now, 4096);
-  return arrivals;
+detail::ThroughputMeter stream_of(double rate, double burst, double seconds) {
+  detail::ThroughputMeter meter;
+  for (double bytes = 0; bytes < burst; bytes += 4096) meter.add(1e-6 * bytes / 4096, 4096);
+  for (double now = 0.001; now < seconds; now += 4096 / rate) meter.add(now, 4096);
+  return meter;
 }
 
-TEST(Arrivals, TheBurstBeforeTheRateDoesNotCount) {
+TEST(ThroughputMeter, TheBurstBeforeTheRateDoesNotCount) {
   for (const double rate : {1.25e6, 12.5e6, 125e6})
     EXPECT_NEAR(stream_of(rate, 2 << 20, 0.33).sustained_rate() / rate, 1, 0.02);
   EXPECT_GT(stream_of(1.25e6, 2 << 20, 0.33).highest_rate(), 20e6);
 }
 
-TEST(Arrivals, WhatComesLaterThanItShouldCounts) {
-  detail::Arrivals arrivals;
+TEST(ThroughputMeter, WhatComesLaterThanItShouldCounts) {
+  detail::ThroughputMeter meter;
   for (int ms = 1; ms <= 400; ++ms) {
-    if (ms >= 250 && ms < 300) continue;                    // nothing comes,
-    arrivals.add(ms * 1e-3, ms == 300 ? 510'000 : 10'000);  // and then all of it
+    if (ms >= 250 && ms < 300) continue;                 // nothing comes,
+    meter.add(ms * 1e-3, ms == 300 ? 510'000 : 10'000);  // and then all of it
   }
-  EXPECT_NEAR(arrivals.sustained_rate() / 1e7, 1, 0.02);
+  EXPECT_NEAR(meter.sustained_rate() / 1e7, 1, 0.02);
 }
 
-TEST(Arrivals, BytesThatWaitForALostPacketAreNotMissing) {
-  detail::Arrivals arrivals;
-  for (int ms = 100; ms <= 400; ms += 100) arrivals.add(ms * 1e-3, 1'000'000);
-  EXPECT_NEAR(arrivals.sustained_rate() / 1e7, 1, 0.02);
-  detail::Arrivals uneven;
+TEST(ThroughputMeter, BytesThatWaitForALostPacketAreNotMissing) {
+  detail::ThroughputMeter meter;
+  for (int ms = 100; ms <= 400; ms += 100) meter.add(ms * 1e-3, 1'000'000);
+  EXPECT_NEAR(meter.sustained_rate() / 1e7, 1, 0.02);
+  detail::ThroughputMeter uneven;
   for (int ms = 1; ms <= 400; ++ms)
     if (ms % 80 == 0) uneven.add(ms * 1e-3 - 5e-4, 1), uneven.add(ms * 1e-3, 800'000);
   EXPECT_NEAR(uneven.sustained_rate() / 1e7, 1, 0.1);
 }
 
-TEST(Arrivals, TimeInWhichTheMachineIsBusyElsewhereDoesNotCount) {
-  detail::Arrivals arrivals;
+TEST(ThroughputMeter, TimeInWhichTheMachineIsBusyElsewhereDoesNotCount) {
+  detail::ThroughputMeter meter;
   for (int ms = 1; ms <= 400; ++ms)
-    if (ms < 260 || ms >= 300) arrivals.add(ms * 1e-3, 10'000);
-  EXPECT_NEAR(arrivals.sustained_rate() / 1e7, 1, 0.02);
+    if (ms < 260 || ms >= 300) meter.add(ms * 1e-3, 10'000);
+  EXPECT_NEAR(meter.sustained_rate() / 1e7, 1, 0.02);
 }
 
-TEST(Arrivals, OfNothingHaveNoRate) {
-  EXPECT_EQ(detail::Arrivals().sustained_rate(), 0);
-  EXPECT_EQ(detail::Arrivals().highest_rate(), 0);
-  EXPECT_EQ(detail::Arrivals().latest_rate(8), 0);
+TEST(ThroughputMeter, OfNothingHaveNoRate) {
+  EXPECT_EQ(detail::ThroughputMeter().sustained_rate(), 0);
+  EXPECT_EQ(detail::ThroughputMeter().highest_rate(), 0);
+  EXPECT_EQ(detail::ThroughputMeter().latest_rate(8), 0);
 }
 
 // The plan for many hosts is carried out by as many threads, with streams that are over at once.

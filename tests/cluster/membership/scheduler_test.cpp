@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "lockstep/cluster/membership/detail/host_list.h"
-#include "lockstep/cluster/membership/detail/meeting_file.h"
+#include "lockstep/cluster/membership/detail/rendezvous_file.h"
 #include "lockstep/cluster/membership/job.h"
 #include "lockstep/comm/interfaces.h"
 #include "tests/cluster/child.h"
@@ -86,7 +86,7 @@ TEST(HostList, ThatMakesNoSenseIsNamed) {
 TEST(MeetingAddresses, OfAnInterfaceThatOnlyItsOwnLinkSeesAreRefused) {
   for (const comm::Interface& one : comm::list_interfaces())
     if (one.address.starts_with("fe80:")) {
-      const auto meet = [&] { detail::meeting_addresses(one.address, ""); };
+      const auto meet = [&] { detail::reachable_addresses(one.address, ""); };
       EXPECT_TRUE(contains(message_of<NotFound>(meet), "has only an address of its own link"));
       return;
     }
@@ -96,7 +96,7 @@ TEST(MeetingAddresses, OfAnInterfaceThatOnlyItsOwnLinkSeesAreRefused) {
 TEST(Coordinator, IsFoundAtTheSecondAddressThoughTheFirstLeadsNowhere) {
   CoordinatorOptions options;
   options.secret = "hush";
-  const detail::OwnCoordinator coordinator(options);
+  const detail::CoordinatorThread coordinator(options);
   const detail::Invitation invitation{{{"127.0.0.9", 1}, {"127.0.0.1", coordinator.port()}},
                                       options.secret};
   const auto begin = comm::Clock::now();
@@ -150,7 +150,7 @@ TEST(SlurmMeeting, ConnectsTheTasksAndLeavesNoFile) {
 
 TEST(SlurmMeeting, IsNotMisledByAFileOfAnOlderAttempt) {
   const testing::TemporaryFolder folder("meeting");
-  detail::MeetingFile old(file_in(folder), {{{"127.0.0.1", 9}}, "old secret"});
+  detail::RendezvousFile old(file_in(folder), {{{"127.0.0.1", 9}}, "old secret"});
   Child second = member(slurm_step("1", folder.path()));
   std::this_thread::sleep_for(300ms);  // it has read the old one by now
   Child first = member(slurm_step("0", folder.path()));
@@ -160,7 +160,7 @@ TEST(SlurmMeeting, IsNotMisledByAFileOfAnOlderAttempt) {
 
 TEST(SlurmMeeting, FileIsReadableByItsOwnerAlone) {
   const testing::TemporaryFolder folder("meeting");
-  const detail::MeetingFile file(file_in(folder), {{{"127.0.0.1", 9}}, "hush"});
+  const detail::RendezvousFile file(file_in(folder), {{{"127.0.0.1", 9}}, "hush"});
   struct stat facts {};
   ASSERT_EQ(::stat(file_in(folder).c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777, 0600u);
@@ -176,7 +176,7 @@ TEST(SlurmMeeting, ThatNobodyInvitesToNamesTheFile) {
 
 TEST(SlurmMeeting, DoesNotBelieveAFileThatOthersMayRead) {
   const testing::TemporaryFolder folder("meeting");
-  const detail::MeetingFile file(file_in(folder), {{{"127.0.0.1", 9}}, "hush"});
+  const detail::RendezvousFile file(file_in(folder), {{{"127.0.0.1", 9}}, "hush"});
   std::filesystem::permissions(file_in(folder), std::filesystem::perms(0644));
   const std::string result = member(slurm_step("1", folder.path()), 300ms).result();
   EXPECT_TRUE(contains(result, "with mode 0644, expected user")) << result;

@@ -7,7 +7,7 @@
 #include <deque>
 #include <utility>
 
-#include "lockstep/cluster/doctor/detail/arrivals.h"
+#include "lockstep/cluster/doctor/detail/throughput_meter.h"
 
 namespace lockstep::cluster::detail {
 namespace {
@@ -115,7 +115,7 @@ class Receiver {
     while (since() + kSecondsAhead < seconds) take(next_piece());
     take(0);
     while (!asked_.empty()) take_last();
-    return is_inside_ ? arrivals_.highest_rate() : arrivals_.sustained_rate();
+    return is_inside_ ? meter_.highest_rate() : meter_.sustained_rate();
   }
 
  private:
@@ -130,19 +130,19 @@ class Receiver {
   void take(std::uint64_t next) {
     const std::span<std::byte> piece = first_asked();
     group_.send_receive(bytes_of(next), piece, peer_);
-    arrivals_.add(since(), piece.size());
+    meter_.add(since(), piece.size());
     if (next > 0) asked_.push_back(next);
   }
   void take_last() {
     const std::span<std::byte> piece = first_asked();
     group_.receive(piece, peer_);
-    arrivals_.add(since(), piece.size());
+    meter_.add(since(), piece.size());
   }
 
   // Growing slowly: the first pieces may come much faster than a shaped link lets others pass.
   std::uint64_t next_piece() const {
     const double fitting =
-        arrivals_.latest_rate(kAhead) * seconds_ahead_ / static_cast<double>(kAhead);
+        meter_.latest_rate(kAhead) * seconds_ahead_ / static_cast<double>(kAhead);
     const std::uint64_t longest = std::min(asked_.back() + asked_.back() / 8, kMostPiece);
     return std::clamp(static_cast<std::uint64_t>(std::min(fitting, 1e9)),
                       is_inside_ ? kPieceInside : kLeastPiece, longest);
@@ -154,7 +154,7 @@ class Receiver {
   double seconds_ahead_;
   std::vector<std::byte> data_;
   std::deque<std::uint64_t> asked_;  // how long the pieces are that are on their way
-  Arrivals arrivals_;
+  ThroughputMeter meter_;
   Clock::time_point begin_ = Clock::now();
 };
 

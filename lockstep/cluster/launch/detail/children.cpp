@@ -99,7 +99,7 @@ Children::~Children() {
       reaper_.remove(child.pid);
       ::waitpid(child.pid, nullptr, 0);
     }
-  end_adopted({reaper_.pid()});
+  kill_orphans({reaper_.pid()});
 }
 
 std::vector<pid_t> Children::own_pids() const {
@@ -128,8 +128,11 @@ void Children::start(ChildOptions options) {
   if (options.is_ours) out.read.close(), err.read.close();
   for (const comm::Socket* pipe : {&out.read, &err.read})
     if (*pipe) ::fcntl(pipe->fd(), F_SETFL, O_NONBLOCK);
-  children_.push_back(
-      {options.rank, pid, {std::move(out.read), std::move(err.read)}, true, Silence(longest_)});
+  children_.push_back({options.rank,
+                       pid,
+                       {std::move(out.read), std::move(err.read)},
+                       true,
+                       HeartbeatMonitor(longest_)});
 }
 
 void Children::signal(int number) {
@@ -144,9 +147,9 @@ bool Children::are_running() const {
 
 void Children::end_long_stopped() {
   for (Child& child : children_) {
-    if (!child.running || !child.stopped.goes_on()) continue;
-    if (!is_stopped(child.pid)) child.stopped.broken();
-    if (child.stopped.is_too_long())
+    if (!child.running || !child.stopped.tick()) continue;
+    if (!is_stopped(child.pid)) child.stopped.heard();
+    if (child.stopped.is_late())
       kill_for(child,
                fmt::format("somebody stopped it (SIGSTOP), and it did not go on for {:.1f} s",
                            std::chrono::duration<double>(longest_).count()));
@@ -170,10 +173,10 @@ void Children::watch(std::vector<pollfd>& watched) const {
       if (pipe) watched.push_back({pipe.fd(), POLLIN, 0});
 }
 
-void Children::move_on() {
+void Children::advance() {
   for (Child& child : children_) read_pipes(child);
   for (Child& child : children_) reap(child);
-  reap_adopted(own_pids());
+  reap_orphans(own_pids());
 }
 
 void Children::read_pipes(Child& child) {

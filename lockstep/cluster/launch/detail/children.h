@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "lockstep/base/machine_limits.h"
-#include "lockstep/cluster/detail/silence.h"
-#include "lockstep/cluster/launch/detail/adopted.h"
+#include "lockstep/cluster/detail/heartbeat.h"
+#include "lockstep/cluster/launch/detail/orphans.h"
 #include "lockstep/cluster/launch/detail/reaper.h"
 #include "lockstep/comm/socket.h"
 
@@ -43,10 +43,10 @@ class Children {
     std::function<void(int rank, int stream, std::string_view bytes)> output;  // stream: 1 or 2
     std::function<void(int rank, int status, int signal, const WhyEnded& why)> end;
   };
-  // When reassure() is not called for longer than `silence`, this process is taken for dead.
-  Children(Listener listener, std::chrono::milliseconds silence)
-      : listener_(std::move(listener)), longest_(silence), reaper_(silence) {
-    adopt_orphans();
+  // When beat() is not called for longer than `deadline`, this process is taken for dead.
+  Children(Listener listener, std::chrono::milliseconds deadline)
+      : listener_(std::move(listener)), longest_(deadline), reaper_(deadline) {
+    become_subreaper();
   }
   ~Children();
   Children(const Children&) = delete;
@@ -60,9 +60,9 @@ class Children {
   // Appends what poll() should watch for.
   void watch(std::vector<pollfd>& watched) const;
   // Tells the listener what there is. Never blocks.
-  void move_on();
-  void reassure() const { reaper_.reassure(); }
-  // To be called all the time: a worker that is stopped for longer than `silence` is ended.
+  void advance();
+  void beat() const { reaper_.beat(); }
+  // To be called all the time: a worker that is stopped for longer than `deadline` is ended.
   void end_long_stopped();
   // What has happened to the reaper, if anything; there is another one then.
   std::optional<std::string> check_reaper() { return reaper_.replace_if_dead(); }
@@ -75,7 +75,7 @@ class Children {
     pid_t pid = -1;
     comm::Socket pipes[2];  // its standard output and error
     bool running = true;
-    Silence stopped;
+    HeartbeatMonitor stopped;
     std::string why = {};  // we ended it
   };
   void read_pipes(Child& child);

@@ -18,7 +18,7 @@ namespace lockstep::cluster::detail {
 namespace {
 
 using comm::Socket;
-constexpr auto kFarewell = std::chrono::seconds(3);
+constexpr auto kLinger = std::chrono::seconds(3);
 constexpr std::size_t kKeptRemarks = 5;
 constexpr int kMostBlocks = 64;  // read in one turn: other hosts, and signals, wait
 // What a login shell says before the agent does, and of a line that does not end.
@@ -135,7 +135,7 @@ HostLink::~HostLink() {
 
 void HostLink::close() {
   hang_up();
-  if (wait_for_end(kFarewell)) return;
+  if (wait_for_end(kLinger)) return;
   ::kill(-pid_, SIGKILL);  // the ssh of a script that runs it, too
   ::waitpid(pid_, nullptr, 0);
   status_ = 128 + SIGKILL;
@@ -149,7 +149,7 @@ bool HostLink::wait_for_end(std::chrono::milliseconds longest) {
     if (::waitpid(pid_, &raw, WNOHANG) == pid_)
       status_ = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
     if (!status_ && comm::Clock::now() >= end) return false;
-    move_on();
+    advance();
     if (!status_) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;
@@ -161,8 +161,8 @@ void HostLink::watch(std::vector<pollfd>& watched) const {
   if (remarks_) watched.push_back({remarks_.fd(), POLLIN, 0});
 }
 
-void HostLink::move_on() {
-  to_->move_on();
+void HostLink::advance() {
+  to_->advance();
   std::string bytes;
   read_from(from_, bytes);
   reader_.append(bytes);
@@ -202,7 +202,7 @@ std::optional<std::string> HostLink::next_remark() {
 }
 
 int HostLink::stopped_by() {
-  if (!wait_for_end(kFarewell)) return 0;
+  if (!wait_for_end(kLinger)) return 0;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP})
     if (*status_ == 128 + signal) return signal;
   return 0;
@@ -213,7 +213,7 @@ void HostLink::wake() const {
 }
 
 std::string HostLink::why_closed() {
-  if (!wait_for_end(kFarewell)) return "the agent does not talk any more";
+  if (!wait_for_end(kLinger)) return "the agent does not talk any more";
   while (next_remark()) {
   }
   const std::string remark = last_remarks_.empty() ? "" : last_remarks_.back();

@@ -38,7 +38,7 @@ class HostLink {
   void send(const std::string& frame) { to_->send(frame); }
   void watch(std::vector<pollfd>& watched) const;
   // What the pipes can take or give now.
-  void move_on();
+  void advance();
   // Nothing before the agent's mark. Throws Corrupt for what is no frame.
   std::optional<Frame> next();
   // A line that ssh itself said.

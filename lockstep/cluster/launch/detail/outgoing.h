@@ -23,7 +23,7 @@ class Outgoing {
     bytes_ += bytes;
     flush();
   }
-  void move_on() {
+  void advance() {
     const std::lock_guard lock(mutex_);
     flush();
   }

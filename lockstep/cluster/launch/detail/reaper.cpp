@@ -16,8 +16,8 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/detail/environment.h"
-#include "lockstep/cluster/detail/silence.h"
-#include "lockstep/cluster/launch/detail/adopted.h"
+#include "lockstep/cluster/detail/heartbeat.h"
+#include "lockstep/cluster/launch/detail/orphans.h"
 #include "lockstep/cluster/launch/detail/process_title.h"
 
 namespace lockstep::cluster::detail {
@@ -68,11 +68,11 @@ void withdraw(int pipe) {
 }
 
 // False when nobody will say anything any more.
-bool await_word(std::chrono::milliseconds longest) {
-  Silence silence(longest);
+bool await_heartbeat(std::chrono::milliseconds longest) {
+  HeartbeatMonitor parent(longest);
   pollfd input{STDIN_FILENO, POLLIN, 0};
-  while (::poll(&input, 1, static_cast<int>(Silence::interval(longest).count())) <= 0)
-    if (silence.goes_on() && silence.is_too_long()) return false;
+  while (::poll(&input, 1, static_cast<int>(HeartbeatMonitor::interval(longest).count())) <= 0)
+    if (parent.tick() && parent.is_late()) return false;
   return true;
 }
 
@@ -81,13 +81,14 @@ bool await_word(std::chrono::milliseconds longest) {
   withdraw(pipe);
   pid_t said = 0;
   bool heard = true;
-  while ((heard = await_word(longest)) && ::read(STDIN_FILENO, &said, sizeof said) == sizeof said) {
+  while ((heard = await_heartbeat(longest)) &&
+         ::read(STDIN_FILENO, &said, sizeof said) == sizeof said) {
     if (said > 0) groups.insert(said);
     if (said < 0) groups.erase(-said);
   }
   if (!heard && ::getppid() == parent) ::kill(parent, SIGKILL);
   for (const pid_t group : groups) ::kill(-group, SIGKILL);
-  end_marked(mark);
+  kill_marked(mark);
   std::error_code ignored;
   fs::remove_all(scratch_folder(mark), ignored);
   ::_exit(0);
@@ -107,7 +108,7 @@ std::string how_it_ended(int status) {
 
 }  // namespace
 
-Reaper::Reaper(std::chrono::milliseconds silence) : silence_(silence), mark_(own_mark()) {
+Reaper::Reaper(std::chrono::milliseconds deadline) : deadline_(deadline), mark_(own_mark()) {
   remove_stale_folders();
   start();
 }
@@ -119,7 +120,7 @@ void Reaper::start() {
   pipe_ = comm::Socket(ends[1]);
   const pid_t parent = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) reap(theirs.fd(), parent, silence_, mark_, groups_);
+  if (pid_ == 0) reap(theirs.fd(), parent, deadline_, mark_, groups_);
   if (pid_ < 0) throw IoError("launch: fork: {}", std::strerror(errno));
 }
 

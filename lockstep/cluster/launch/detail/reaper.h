@@ -19,8 +19,9 @@ namespace lockstep::cluster::detail {
 // reaper ends it too. Files that workers leave in their scratch folder go last.
 class Reaper {
  public:
-  // To be made before there are threads; reassured more often than `silence`. Throws IoError.
-  explicit Reaper(std::chrono::milliseconds silence);
+  // To be made before there are threads; its beat() called more often than `deadline`. Throws
+  // IoError.
+  explicit Reaper(std::chrono::milliseconds deadline);
   ~Reaper();
   Reaper(const Reaper&) = delete;
   Reaper& operator=(const Reaper&) = delete;
@@ -28,7 +29,7 @@ class Reaper {
   void add(pid_t group);
   // Before the group's first process is waited for: until then nobody else has its number.
   void remove(pid_t group);
-  void reassure() const { tell(0); }
+  void beat() const { tell(0); }
   pid_t pid() const { return pid_; }
   // Where somebody has killed it, a new one takes its place: how it ended; else nothing. Throws
   // IoError.
@@ -39,7 +40,7 @@ class Reaper {
  private:
   void start();
   void tell(pid_t group) const;
-  std::chrono::milliseconds silence_;
+  std::chrono::milliseconds deadline_;
   std::string mark_;
   std::set<pid_t> groups_;
   comm::Socket pipe_;

@@ -35,7 +35,7 @@ void Session::queue(Kind kind, std::string_view fields) {
   output_ += sum(true, sent_++, body);
 }
 
-void Session::move_on() {
+void Session::advance() {
   send_some();
   receive_some();
 }

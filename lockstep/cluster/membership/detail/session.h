@@ -33,7 +33,7 @@ class Session {
 
   void queue(Kind kind, std::string_view fields = {});
   // What the socket can take or give now. Throws Corrupt for a message that is not the peer's.
-  void move_on();
+  void advance();
   std::optional<Message> next();
 
   // For poll().

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/doctor/detail/arrivals.h"
+#include "lockstep/cluster/doctor/detail/throughput_meter.h"
 
 #include <algorithm>
 #include <numeric>
@@ -17,18 +17,18 @@ double mean(std::span<const double> values) {
 
 }  // namespace
 
-void Arrivals::add(double seconds, std::size_t bytes) {
+void ThroughputMeter::add(double seconds, std::size_t bytes) {
   pieces_.push_back({seconds, pieces_.back().bytes + static_cast<double>(bytes)});
 }
 
-double Arrivals::latest_rate(std::size_t count) const {
+double ThroughputMeter::latest_rate(std::size_t count) const {
   const Piece& last = pieces_.back();
   const Piece& before = pieces_[pieces_.size() - 1 - std::min(count, pieces_.size() - 1)];
   const double took = last.seconds - before.seconds;
   return took > 0 ? (last.bytes - before.bytes) / took : 0;
 }
 
-double Arrivals::bytes_by(double seconds) const {
+double ThroughputMeter::bytes_by(double seconds) const {
   const auto after =
       std::lower_bound(pieces_.begin() + 1, pieces_.end() - 1, seconds,
                        [](const Piece& piece, double moment) { return piece.seconds < moment; });
@@ -38,7 +38,7 @@ double Arrivals::bytes_by(double seconds) const {
   return from.bytes + (to.bytes - from.bytes) * (seconds - from.seconds) / took;
 }
 
-std::vector<double> Arrivals::window_rates(double begin) const {
+std::vector<double> ThroughputMeter::window_rates(double begin) const {
   const double length = (pieces_.back().seconds - begin) / static_cast<double>(kWindows);
   if (length <= 0) return {};
   std::vector<double> rates;
@@ -54,13 +54,13 @@ std::vector<double> Arrivals::window_rates(double begin) const {
 // of them, and TCP begins slowly: so the beginning is left out. Of the rest it is the mean, or that
 // of the middle windows when it is higher: bytes that wait for a lost packet come later and are not
 // missing, but the time is in which a machine is busy elsewhere.
-double Arrivals::sustained_rate() const {
+double ThroughputMeter::sustained_rate() const {
   const std::vector<double> rates = window_rates(kBegin * pieces_.back().seconds);
   if (rates.empty()) return 0;
   return std::max(mean(rates), mean(std::span(rates).subspan(kOutliers, kWindows - 2 * kOutliers)));
 }
 
-double Arrivals::highest_rate() const {
+double ThroughputMeter::highest_rate() const {
   const std::vector<double> rates = window_rates(0);
   return rates.empty() ? 0 : rates.back();
 }

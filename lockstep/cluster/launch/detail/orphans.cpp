@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/launch/detail/adopted.h"
+#include "lockstep/cluster/launch/detail/orphans.h"
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -64,7 +64,7 @@ bool is_marked(pid_t pid, const std::string& mark) {
   return environment.find(mark) != std::string::npos;
 }
 
-bool kill_marked(const std::string& mark) {
+bool kill_marked_once(const std::string& mark) {
   bool found = false;
   for (const pid_t pid : all_processes())
     if (is_marked(pid, mark)) found = ::kill(pid, SIGKILL) == 0 || found;
@@ -73,7 +73,7 @@ bool kill_marked(const std::string& mark) {
 
 }  // namespace
 
-void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+void become_subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 bool is_stopped(pid_t process) { return state_and_parent(process).starts_with('T'); }
 
@@ -82,7 +82,7 @@ bool is_gone(pid_t process) {
   return state.empty() || state.starts_with('Z') || state.starts_with('X');
 }
 
-void reap_adopted(const std::vector<pid_t>& known) {
+void reap_orphans(const std::vector<pid_t>& known) {
   while (true) {
     siginfo_t info{};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
@@ -92,7 +92,7 @@ void reap_adopted(const std::vector<pid_t>& known) {
 }
 
 // When one ends, what it has started falls to us, and is found the next time.
-void end_adopted(const std::vector<pid_t>& known) {
+void kill_orphans(const std::vector<pid_t>& known) {
   const auto end = comm::Clock::now() + kLongest;
   std::vector<pid_t> found;
   while (!(found = children_beside(known)).empty() && comm::Clock::now() < end) {
@@ -103,9 +103,9 @@ void end_adopted(const std::vector<pid_t>& known) {
 }
 
 // Again and again, since one that is being killed may just have started another.
-void end_marked(const std::string& mark) {
+void kill_marked(const std::string& mark) {
   const auto end = comm::Clock::now() + kLongest;
-  while (kill_marked(mark) && comm::Clock::now() < end)
+  while (kill_marked_once(mark) && comm::Clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/membership/detail/meeting_file.h"
+#include "lockstep/cluster/membership/detail/rendezvous_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 50ms, kKnock = 2000ms;
+constexpr auto kLookEvery = 50ms, kConnectTimeout = 2000ms;
 constexpr std::size_t kMostBytes = 1 << 16;
 
 class File {
@@ -65,7 +65,8 @@ void look_at_folder(const std::string& path) {
 
 }  // namespace
 
-MeetingFile::MeetingFile(std::string path, const Invitation& invitation) : path_(std::move(path)) {
+RendezvousFile::RendezvousFile(std::string path, const Invitation& invitation)
+    : path_(std::move(path)) {
   const std::string temporary = path_ + ".new";
   write_private(temporary, to_text(invitation));
   if (std::rename(temporary.c_str(), path_.c_str()) == 0) return;
@@ -74,16 +75,16 @@ MeetingFile::MeetingFile(std::string path, const Invitation& invitation) : path_
   throw IoError("{}: cannot be made: {}", path_, std::strerror(error));
 }
 
-MeetingFile::~MeetingFile() { ::unlink(path_.c_str()); }
+RendezvousFile::~RendezvousFile() { ::unlink(path_.c_str()); }
 
-Found await_meeting(const std::string& path, std::chrono::milliseconds timeout) {
+Found await_rendezvous_file(const std::string& path, std::chrono::milliseconds timeout) {
   const auto deadline = comm::Clock::now() + timeout;
   std::string reason;
   do {
     try {
       look_at_folder(path);
       const Invitation invitation = parse_invitation(read_private(path));
-      return {find_coordinator(invitation, std::min(kKnock, timeout)), invitation.secret};
+      return {find_coordinator(invitation, std::min(kConnectTimeout, timeout)), invitation.secret};
     } catch (const Error& error) {
       reason = error.what();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/membership/detail/meeting.h"
+#include "lockstep/cluster/membership/detail/rendezvous_point.h"
 
 namespace lockstep::cluster::detail {
 
@@ -15,12 +15,12 @@ RendezvousOptions rendezvous_options(const Place& place, std::chrono::millisecon
   return result;
 }
 
-Meeting meet(const Place& place, std::chrono::milliseconds timeout) {
+RendezvousPoint find_rendezvous(const Place& place, std::chrono::milliseconds timeout) {
   switch (place.launcher) {
     case Place::Launcher::lockstep: break;
-    case Place::Launcher::mpi: return meet_by_mpi(place, timeout);
-    case Place::Launcher::slurm: return meet_by_slurm(place, timeout);
-    case Place::Launcher::kubernetes: return meet_by_kubernetes(place, timeout);
+    case Place::Launcher::mpi: return rendezvous_by_mpi(place, timeout);
+    case Place::Launcher::slurm: return rendezvous_by_slurm(place, timeout);
+    case Place::Launcher::kubernetes: return rendezvous_by_kubernetes(place, timeout);
   }
   return {place};
 }

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "lockstep/cluster/membership/detail/meeting_file.h"
-#include "lockstep/cluster/membership/detail/own_coordinator.h"
+#include "lockstep/cluster/membership/detail/coordinator_thread.h"
+#include "lockstep/cluster/membership/detail/rendezvous_file.h"
 #include "lockstep/cluster/membership/place.h"
 #include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/communicator.h"
@@ -13,10 +13,10 @@ namespace lockstep::cluster::detail {
 
 // Where the members of a job meet: a place whose coordinator and secret are known, whoever started
 // the job.
-struct Meeting {
+struct RendezvousPoint {
   Place place;
-  std::unique_ptr<OwnCoordinator> coordinator = {};  // rank 0's, where members coordinate
-  std::unique_ptr<MeetingFile> file = {};            // no longer needed when all have joined
+  std::unique_ptr<CoordinatorThread> coordinator = {};  // rank 0's, where members coordinate
+  std::unique_ptr<RendezvousFile> file = {};            // no longer needed when all have joined
 };
 
 // How a member of a place finds the others; what they must agree on is the caller's to add. The
@@ -24,13 +24,13 @@ struct Meeting {
 RendezvousOptions rendezvous_options(const Place& place, std::chrono::milliseconds timeout);
 
 // As whoever started the job asks for.
-Meeting meet(const Place& place, std::chrono::milliseconds timeout);
+RendezvousPoint find_rendezvous(const Place& place, std::chrono::milliseconds timeout);
 
 // Each is called by every member, which waits for rank 0 until the deadline. They throw Timeout,
 // IoError, NotFound, naming the file or the hosts.
-Meeting meet_by_mpi(const Place& place, std::chrono::milliseconds timeout);
-Meeting meet_by_slurm(const Place& place, std::chrono::milliseconds timeout);
-Meeting meet_by_kubernetes(const Place& place, std::chrono::milliseconds timeout);
+RendezvousPoint rendezvous_by_mpi(const Place& place, std::chrono::milliseconds timeout);
+RendezvousPoint rendezvous_by_slurm(const Place& place, std::chrono::milliseconds timeout);
+RendezvousPoint rendezvous_by_kubernetes(const Place& place, std::chrono::milliseconds timeout);
 
 // The ranks of an mpirun, over MPI alone. Throws InvalidArgument when MPI knows another place.
 std::unique_ptr<comm::Transport> connect_by_mpi(const Place& place);

@@ -10,25 +10,25 @@ namespace lockstep::cluster::detail {
 
 // Whether somebody who should be heard all the time has been silent for too long. It is counted in
 // looks of our own: while this process is stopped or its machine sleeps, nobody else is silent.
-class Silence {
+class HeartbeatMonitor {
  public:
-  explicit Silence(std::chrono::milliseconds longest) : every_(interval(longest)) {}
+  explicit HeartbeatMonitor(std::chrono::milliseconds longest) : every_(interval(longest)) {}
 
   // How often to be heard, where the other side waits as long.
   static std::chrono::milliseconds interval(std::chrono::milliseconds longest) {
     return longest / kLooks;
   }
 
-  void broken() { looks_ = 0; }
+  void heard() { looks_ = 0; }
   // To be called all the time; true whenever an interval is over.
-  bool goes_on() {
+  bool tick() {
     const auto now = comm::Clock::now();
     if (now < next_) return false;
     next_ = now + every_;
     ++looks_;
     return true;
   }
-  bool is_too_long() const { return looks_ >= kLooks; }
+  bool is_late() const { return looks_ >= kLooks; }
 
  private:
   static constexpr int kLooks = 6;
@@ -39,7 +39,7 @@ class Silence {
 
 // A launcher and its agents hear each other this often at least: a machine with more to do than it
 // can may let a second pass.
-constexpr std::chrono::milliseconds longest_silence(std::chrono::milliseconds timeout) {
+constexpr std::chrono::milliseconds heartbeat_deadline(std::chrono::milliseconds timeout) {
   return std::max<std::chrono::milliseconds>(timeout, std::chrono::seconds(5));
 }
 

@@ -10,7 +10,7 @@ namespace lockstep::cluster::detail {
 
 // Processes below this one whose parents have ended, however they left their groups and sessions:
 // from now on they fall to this process, and not to init.
-void adopt_orphans();
+void become_subreaper();
 
 // By a signal, not by a debugger.
 bool is_stopped(pid_t process);
@@ -19,12 +19,12 @@ bool is_stopped(pid_t process);
 bool is_gone(pid_t process);
 
 // Takes the exit status of those that have ended, and of nobody in `known`.
-void reap_adopted(const std::vector<pid_t>& known);
+void reap_orphans(const std::vector<pid_t>& known);
 
 // Ends all children of this process but those in `known`, and what these have started.
-void end_adopted(const std::vector<pid_t>& known);
+void kill_orphans(const std::vector<pid_t>& known);
 
 // Ends all processes that have been started with `mark` in their environment.
-void end_marked(const std::string& mark);
+void kill_marked(const std::string& mark);
 
 }  // namespace lockstep::cluster::detail

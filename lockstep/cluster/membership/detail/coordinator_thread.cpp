@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/membership/detail/own_coordinator.h"
+#include "lockstep/cluster/membership/detail/coordinator_thread.h"
 
 #include <algorithm>
 #include <exception>
@@ -13,7 +13,8 @@ namespace lockstep::cluster::detail {
 namespace {
 
 // One address must not use up the time of the others.
-constexpr auto kKnock = std::chrono::milliseconds(2000), kPause = std::chrono::milliseconds(20);
+constexpr auto kConnectTimeout = std::chrono::milliseconds(2000),
+               kPause = std::chrono::milliseconds(20);
 
 bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
@@ -52,7 +53,7 @@ Invitation parse_invitation(const std::string& text) {
   return invitation;
 }
 
-OwnCoordinator::OwnCoordinator(const CoordinatorOptions& options)
+CoordinatorThread::CoordinatorThread(const CoordinatorOptions& options)
     : coordinator_(options), thread_([this](const std::stop_token& stop) {
         try {
           coordinator_.run(stop);
@@ -61,7 +62,8 @@ OwnCoordinator::OwnCoordinator(const CoordinatorOptions& options)
         }
       }) {}
 
-std::vector<std::string> meeting_addresses(const std::string& interface, const std::string& other) {
+std::vector<std::string> reachable_addresses(const std::string& interface,
+                                             const std::string& other) {
   if (!interface.empty()) {
     const auto addresses = addresses_of(comm::find_interfaces(interface));
     if (!addresses.empty()) return addresses;
@@ -84,13 +86,13 @@ std::string listen_address(const std::vector<std::string>& addresses) {
   return "0.0.0.0";
 }
 
-comm::Endpoint find_coordinator(const Invitation& invitation, std::chrono::milliseconds patience) {
-  const auto deadline = comm::Clock::now() + patience;
+comm::Endpoint find_coordinator(const Invitation& invitation, std::chrono::milliseconds timeout) {
+  const auto deadline = comm::Clock::now() + timeout;
   while (true) {
     std::exception_ptr last;
     for (const comm::Endpoint& one : invitation.endpoints) {
       try {
-        const auto until = comm::Clock::now() + std::min(kKnock, patience);
+        const auto until = comm::Clock::now() + std::min(kConnectTimeout, timeout);
         comm::connect_authenticated(one, "", invitation.secret, 0, until, "rendezvous");
         return one;
       } catch (const Error&) {

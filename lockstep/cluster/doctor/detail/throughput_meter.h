@@ -7,7 +7,7 @@
 namespace lockstep::cluster::detail {
 
 // When the bytes of a stream have come, in seconds since its beginning.
-class Arrivals {
+class ThroughputMeter {
  public:
   void add(double seconds, std::size_t bytes);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/launch/detail/patient_writer.h"
+#include "lockstep/cluster/launch/detail/interruptible_writer.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -16,7 +16,7 @@ constexpr int kLookEveryMs = 100;
 }  // namespace
 
 // A pipe that is ready takes PIPE_BUF bytes without making us wait.
-void PatientWriter::write(int stream, std::string_view bytes) const {
+void InterruptibleWriter::write(int stream, std::string_view bytes) const {
   while (!bytes.empty()) {
     pollfd watched[] = {{stream, POLLOUT, 0}, {wake_, POLLIN, 0}};
     if (::poll(watched, 1, 0) <= 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/cluster/launch/detail/room.h"
+#include "lockstep/cluster/launch/detail/process_limits.h"
 
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -27,10 +27,10 @@ std::int64_t soft_limit(int resource) {
              : static_cast<std::int64_t>(limit.rlim_cur);
 }
 
-void take(Room& room, std::int64_t free, const std::string& by) {
-  if (free >= room.processes) return;
-  room.processes = std::max<std::int64_t>(free, 0);
-  room.processes_by = by;
+void take(ProcessLimits& limits, std::int64_t free, const std::string& by) {
+  if (free >= limits.processes) return;
+  limits.processes = std::max<std::int64_t>(free, 0);
+  limits.processes_by = by;
 }
 
 // "0.5 0.4 0.3 2/345 12345": of all tasks 345 are there.
@@ -52,30 +52,30 @@ std::int64_t number_in(const char* path) {
 
 }  // namespace
 
-Room find_room() {
-  Room room;
-  room.open_files = soft_limit(RLIMIT_NOFILE);
+ProcessLimits find_process_limits() {
+  ProcessLimits limits;
+  limits.open_files = soft_limit(RLIMIT_NOFILE);
   if (::geteuid() != 0)  // whom it does not bind
-    take(room, soft_limit(RLIMIT_NPROC), "ulimit -u");
+    take(limits, soft_limit(RLIMIT_NPROC), "ulimit -u");
   if (const auto tasks = cgroup_limits().tasks_free; tasks >= 0)
-    take(room, tasks, "the control group's pids.max");
+    take(limits, tasks, "the control group's pids.max");
   const std::int64_t there = tasks_there();
-  take(room, number_in("/proc/sys/kernel/pid_max") - there, "kernel.pid_max");
-  take(room, number_in("/proc/sys/kernel/threads-max") - there, "kernel.threads-max");
-  return room;
+  take(limits, number_in("/proc/sys/kernel/pid_max") - there, "kernel.pid_max");
+  take(limits, number_in("/proc/sys/kernel/threads-max") - there, "kernel.threads-max");
+  return limits;
 }
 
-std::string why_no_room(std::int64_t workers, const Room& room) {
+std::string why_too_many(std::int64_t workers, const ProcessLimits& limits) {
   if (workers > kMostSlots)
     return fmt::format("{} workers on one machine, expected at most {}", workers, kMostSlots);
   const std::int64_t files = kFilesOfAgent + kFilesOfWorker * workers;
-  if (files > room.open_files)
+  if (files > limits.open_files)
     return fmt::format("{} workers on this machine take {} open files, ulimit -n allows {}",
-                       workers, files, room.open_files);
+                       workers, files, limits.open_files);
   const std::int64_t tasks = kTasksOfWorker * workers;
-  if (tasks > room.processes)
+  if (tasks > limits.processes)
     return fmt::format("{} workers on this machine take {} processes and threads, {} leaves {}",
-                       workers, tasks, room.processes_by, room.processes);
+                       workers, tasks, limits.processes_by, limits.processes);
   return {};
 }
 

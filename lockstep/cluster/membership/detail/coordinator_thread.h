@@ -9,7 +9,7 @@
 
 namespace lockstep::cluster::detail {
 
-// What a member must know to come to a meeting. The endpoints are all of one coordinator: a member
+// What a member must know to come to a point. The endpoints are all of one coordinator: a member
 // takes the first at which it finds somebody who knows the secret.
 struct Invitation {
   std::vector<comm::Endpoint> endpoints = {};
@@ -22,10 +22,10 @@ std::string to_text(const Invitation& invitation);
 Invitation parse_invitation(const std::string& text);
 
 // Of a job that nobody coordinates but its members: rank 0's coordinator, in a thread of its own.
-class OwnCoordinator {
+class CoordinatorThread {
  public:
   // Serves from now on. Throws as Coordinator does.
-  explicit OwnCoordinator(const CoordinatorOptions& options);
+  explicit CoordinatorThread(const CoordinatorOptions& options);
 
   std::uint16_t port() const { return coordinator_.endpoint().port; }
 
@@ -37,12 +37,13 @@ class OwnCoordinator {
 // The addresses at which members on other hosts may reach this one: those of `interface` (a name or
 // an address), else the one that leads to the host `other`, else all that are not loopback. Throws
 // NotFound.
-std::vector<std::string> meeting_addresses(const std::string& interface, const std::string& other);
+std::vector<std::string> reachable_addresses(const std::string& interface,
+                                             const std::string& other);
 
 // An address to listen at for all of `addresses`.
 std::string listen_address(const std::vector<std::string>& addresses);
 
-// The first of the endpoints that proves the secret within `patience`. Throws the last one's error.
-comm::Endpoint find_coordinator(const Invitation& invitation, std::chrono::milliseconds patience);
+// The first of the endpoints that proves the secret within `timeout`. Throws the last one's error.
+comm::Endpoint find_coordinator(const Invitation& invitation, std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::cluster::detail
