@@ -222,13 +222,13 @@ std::unique_ptr<comm::Transport> connect_by_network(const CommSide& side, const 
       cluster::CoordinatorOptions options;
       options.listen = place;
       options.secret = secret;
-      options.size = side.ranks;
+      options.workers = side.ranks;
       cluster::Coordinator(options).run();
     });
   cluster::RendezvousOptions options;
   options.coordinator = place;
   options.secret = secret;
-  options.size = side.ranks;
+  options.workers = side.ranks;
   options.rank = rank;
   options.host = half == 0 ? "first" : "second";
   cluster::Rendezvous rendezvous(options);

@@ -48,9 +48,10 @@ int thread_count(const TrainOptions& options) {
 
 // More threads than a worker has shards have nothing to do.
 int used_threads(const Job& job) {
-  const std::int64_t workers = job.options.worker_count();
-  const std::int64_t shards = (job.config.shards + workers - 1) / workers;
-  return static_cast<int>(std::min<std::int64_t>(job.threads, shards));
+  std::int64_t most = 1;
+  for (const ShardRange& range : job.mode->get().group().membership().deal(job.config.shards))
+    most = std::max(most, range.hi - range.lo);
+  return static_cast<int>(std::min<std::int64_t>(job.threads, most));
 }
 
 // Of several workers, the first shows, writes and reports.
@@ -128,7 +129,8 @@ train::TextCodecPtr codec_from(const std::string& vocabulary, const train::Recip
 
 // Throws when the workers' links cannot do what is asked for.
 void make_mode(Job& job, const Workers& workers) {
-  job.mode.emplace(workers.communicator(), job.config, job.options.patience());
+  job.mode.emplace(workers.communicator(), workers.group->membership(), job.config,
+                   job.options.patience());
 }
 
 // Of several workers the first makes the folder, when all have their data.

@@ -24,8 +24,8 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 // How the gradients of a run become weights.
 class TrainMode {
  public:
-  // `communicator` is null for the only worker. It outlives the mode.
-  TrainMode(comm::Communicator* communicator, const RunConfig& config,
+  // `communicator`, of the membership's workers, is null for the only one. It outlives the mode.
+  TrainMode(comm::Communicator* communicator, const Membership& membership, const RunConfig& config,
             std::chrono::milliseconds timeout);
   kvstore::Mode& get() const { return *mode_; }
 

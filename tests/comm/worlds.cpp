@@ -56,7 +56,7 @@ class RendezvousWorld final : public World {
     cluster::RendezvousOptions options;
     options.coordinator = coordinator_.endpoint();
     options.secret = secret_;
-    options.size = size_;
+    options.workers = size_;
     options.rank = rank;
     if (!hosts_.empty()) options.host = hosts_[static_cast<std::size_t>(rank)];
     cluster::Rendezvous rendezvous(options);
@@ -67,7 +67,7 @@ class RendezvousWorld final : public World {
   cluster::CoordinatorOptions coordinator_options() const {
     cluster::CoordinatorOptions options;
     options.secret = secret_;
-    options.size = size_;
+    options.workers = size_;
     return options;
   }
 

@@ -20,9 +20,6 @@
 namespace lockstep::cluster {
 namespace {
 
-using detail::FieldWriter;
-using detail::FrameKind;
-
 // The launcher went away.
 struct ConnectionClosed {};
 // It may still be there, but is not heard.
@@ -58,13 +55,11 @@ class Agent {
   explicit Agent(const AgentOptions& options)
       : options_(options),
         launcher_heartbeat_(detail::heartbeat_deadline(options.timeout)),
-        children_({[this](int rank, int stream, std::string_view bytes) {
-                     say(FrameKind::output, FieldWriter().number(rank).number(stream).text(bytes));
+        children_({[this](std::int64_t id, int stream, std::string_view bytes) {
+                     say(detail::ProcessOutput{id, stream, std::string(bytes)});
                    },
-                   [this](int rank, int status, int signal, const detail::WhyEnded& why) {
-                     FieldWriter fields;
-                     fields.number(rank).number(status).number(signal);
-                     say(FrameKind::end, fields.text(why.by_us).text(why.by_kernel));
+                   [this](std::int64_t id, int status, int signal, const detail::WhyEnded& why) {
+                     say(detail::ProcessEnd{id, status, signal, why.by_us, why.by_kernel});
                    }},
                   detail::heartbeat_deadline(options.timeout)) {
     ::fcntl(options.output, F_SETFL, O_NONBLOCK);
@@ -89,21 +84,20 @@ class Agent {
  private:
   [[noreturn]] void serve() {
     write(detail::kAgentMark);
-    say(FrameKind::hello, FieldWriter().text(version()).text(launcher_address()));
+    say(detail::AgentHello{std::string(version()), launcher_address()});
     while (true) {
       check_signals();
       wait();
       listen();
       children_.advance();
       look_after_workers();
-      if (live()) say(FrameKind::alive, {});
+      if (live()) say(detail::Alive{});
     }
   }
 
   void check_signals() {
     await_signals();
-    for (; !unsaid_.empty(); unsaid_.pop_front())
-      say(FrameKind::signal, FieldWriter().number(unsaid_.front()));
+    for (; !unsaid_.empty(); unsaid_.pop_front()) say(detail::SignalFrame{unsaid_.front()});
   }
 
   // Whoever is asked to stop is asked once, by us or by the launcher: two signals may mean more.
@@ -143,16 +137,15 @@ class Agent {
   void listen() {
     take_input();
     hear_signals();
-    for (; !tasks_.empty(); tasks_.pop_front()) start(detail::AgentTask::from(tasks_.front()));
+    for (; !tasks_.empty(); tasks_.pop_front()) start(tasks_.front());
   }
 
   // The others' words wait: whoever obeys them may have something to say.
   void hear_signals() {
     while (const auto frame = reader_.next()) {
-      if (frame->kind == FrameKind::start) tasks_.push_back(frame->fields);
-      if (frame->kind == FrameKind::over) is_over_ = true;
-      if (frame->kind == FrameKind::signal)
-        pass_on(static_cast<int>(detail::FieldReader(frame->fields).number()));
+      if (frame->is<detail::AgentTask>()) tasks_.push_back(frame->as<detail::AgentTask>());
+      if (frame->is<detail::JobOver>()) is_over_ = true;
+      if (frame->is<detail::SignalFrame>()) pass_on(frame->as<detail::SignalFrame>().number);
     }
   }
 
@@ -169,20 +162,24 @@ class Agent {
 
   void start(const detail::AgentTask& task) {
     try {
-      for (const int rank : task.ranks) {
-        detail::ChildOptions child{rank, task.command, task.environment, task.folder};
-        child.environment.push_back(fmt::format("LOCKSTEP_RANK={}", rank));
+      for (const detail::AgentProcess& process : task.processes) {
+        detail::ChildOptions child{process.id, task.command, task.environment, task.folder};
+        child.environment.insert(child.environment.end(), process.environment.begin(),
+                                 process.environment.end());
         child.environment.push_back("PATH=" + search_path());
-        child.is_ours = options_.has_terminal && rank == 0;
+        child.is_ours = options_.has_terminal && process.id == 0;
         child.mask = options_.mask.value_or(signals_.mask_before());
         children_.start(child);
       }
     } catch (const std::exception& error) {
-      say(FrameKind::failure, FieldWriter().text(error.what()));
+      say(detail::StartFailed{error.what()});
     }
   }
 
-  void say(FrameKind kind, const FieldWriter& fields) { write(detail::encode(kind, fields)); }
+  template <class T>
+  void say(const T& frame) {
+    write(detail::encode(frame));
+  }
 
   void write(std::string_view bytes) {
     while (!bytes.empty() && !is_gone_) {
@@ -219,7 +216,7 @@ class Agent {
   AgentOptions options_;
   detail::SignalQueue signals_;
   detail::FrameReader reader_;
-  std::deque<std::string> tasks_;  // to be started, once nothing is being written
+  std::deque<detail::AgentTask> tasks_;  // to be started, once nothing is being written
   detail::HeartbeatMonitor launcher_heartbeat_;
   detail::Children children_;
   std::optional<comm::Clock::time_point> stop_by_;  // since workers were asked to stop

@@ -34,22 +34,25 @@ namespace lockstep::cluster {
 namespace {
 
 using comm::Clock;
-using detail::FieldReader;
-using detail::FieldWriter;
 using detail::Frame;
-using detail::FrameKind;
 using detail::HostLink;
 
 constexpr int kLookEveryMs = 100;
 // What is killed is gone by then, if anything can end it.
 constexpr auto kKillTime = std::chrono::seconds(3);
 
-// One host of the job, and the ranks on it.
+// One process of the job.
+struct Process {
+  Role role = Role::worker;
+  int rank = 0;
+};
+
+// One host of the job, and the processes on it.
 struct Host {
   HostLink link;
   bool is_local = false;
   detail::HeartbeatMonitor heartbeat;
-  std::vector<int> ranks = {};  // that are not known to have ended
+  std::vector<std::int64_t> ids = {};  // of processes that are not known to have ended
   bool is_there = false;
   std::string our_address = {};  // as seen from there
 };
@@ -60,10 +63,22 @@ std::vector<HostSlots> hosts_of(const LaunchOptions& options) {
   return options.workers > 0 ? take_slots(std::move(hosts), options.workers) : hosts;
 }
 
+// The servers' ids follow those of the workers; each host in turn has one.
+std::vector<std::int64_t> servers_of(std::size_t host, std::size_t hosts, int workers,
+                                     int servers) {
+  std::vector<std::int64_t> ids;
+  for (std::size_t i = host; i < static_cast<std::size_t>(servers); i += hosts)
+    ids.push_back(workers + static_cast<std::int64_t>(i));
+  return ids;
+}
+
 // More than can run would begin, and end with an error of one of them.
-void check_process_limits(const std::vector<HostSlots>& hosts) {
+void check_process_limits(const std::vector<HostSlots>& hosts, int servers) {
   std::int64_t here = 0;
-  for (const HostSlots& host : hosts) here += is_this_machine(host.name) ? host.slots : 0;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (is_this_machine(hosts[i].name))
+      here += hosts[i].slots +
+              static_cast<std::int64_t>(servers_of(i, hosts.size(), 0, servers).size());
   if (here == 0) return;
   const std::string reason = detail::why_too_many(here, detail::find_process_limits());
   if (!reason.empty()) throw InvalidArgument("launch: {}", reason);
@@ -73,6 +88,8 @@ void check_options(const LaunchOptions& options) {
   if (options.command.empty()) throw InvalidArgument("launch: no program was named");
   if (options.workers < 0)
     throw InvalidArgument("launch: {} workers, expected 1 or more", options.workers);
+  if (options.servers < 0)
+    throw InvalidArgument("launch: {} servers, expected 0 or more", options.servers);
   for (const std::string& setting : options.environment)
     if (setting.find('=') == std::string::npos || setting.front() == '=')
       throw InvalidArgument("launch: environment '{}', expected NAME=VALUE", setting);
@@ -99,7 +116,7 @@ class Launcher {
         is_one_machine_(true),
         secret_(make_secret()) {
     const std::vector<HostSlots> all = hosts_of(options);
-    check_process_limits(all);
+    check_process_limits(all, options.servers);
     for (const HostSlots& host : all)
       is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
     connect(all);
@@ -128,23 +145,26 @@ class Launcher {
  private:
   // The agent on this machine first: it is forked, and holds what is open by then.
   void connect(const std::vector<HostSlots>& all) {
+    for (const HostSlots& host : all) workers_ += host.slots;
     for (const bool local : {true, false}) {
-      int rank = 0;
-      for (const HostSlots& host : all) {
-        if (is_this_machine(host.name) == local) add_host(host, local, rank);
-        rank += host.slots;
+      int first = 0;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (is_this_machine(all[i].name) == local)
+          add_host(all[i], local, first, servers_of(i, all.size(), workers_, options_.servers));
+        first += all[i].slots;
       }
     }
   }
 
-  void add_host(const HostSlots& slots, bool local, int first_rank) {
+  void add_host(const HostSlots& slots, bool local, int first_worker,
+                const std::vector<std::int64_t>& servers) {
     const sigset_t& mask = signals_.mask_before();
     Host host{
         local ? HostLink::fork_agent(slots.name, agent_options(), mask)
               : HostLink::run_command(slots.name, detail::ssh_command(options_, slots.name), mask),
         local, detail::HeartbeatMonitor(heartbeat_deadline_)};
-    for (int i = 0; i < slots.slots; ++i) host.ranks.push_back(first_rank + i);
-    size_ += slots.slots;
+    for (int i = 0; i < slots.slots; ++i) host.ids.push_back(first_worker + i);
+    host.ids.insert(host.ids.end(), servers.begin(), servers.end());
     hosts_.push_back(std::move(host));
   }
 
@@ -161,7 +181,7 @@ class Launcher {
     std::unique_lock lock(mutex);
     std::condition_variable_any never;
     do {
-      for (Host& host : hosts_) host.link.send(detail::encode(FrameKind::alive, FieldWriter()));
+      for (Host& host : hosts_) host.link.send(detail::encode(detail::Alive{}));
       never.wait_for(lock, stop, detail::HeartbeatMonitor::interval(heartbeat_deadline_),
                      [] { return false; });
     } while (!stop.stop_requested());
@@ -199,13 +219,12 @@ class Launcher {
   }
 
   void take_hello(Host& host, const Frame& frame) {
-    if (frame.kind != FrameKind::hello) throw Corrupt("it does not say hello first");
-    FieldReader fields(frame.fields);
-    const std::string its_version = fields.text();
-    if (its_version != version())
+    if (!frame.is<detail::AgentHello>()) throw Corrupt("it does not say hello first");
+    const auto hello = frame.as<detail::AgentHello>();
+    if (hello.version != version())
       throw comm::Refused(fmt::format("launch: {}: has lockstep {}, this is {}", host.link.host(),
-                                      its_version, version()));
-    host.our_address = fields.text();
+                                      hello.version, version()));
+    host.our_address = hello.launcher_address;
     host.is_there = true;
   }
 
@@ -226,8 +245,10 @@ class Launcher {
   void find_rendezvous() {
     CoordinatorOptions options;
     options.secret = secret_;
-    options.size = size_;
+    options.workers = workers_;
+    options.servers = options_.servers;
     options.timeout = options_.timeout;
+    options.heartbeat = heartbeat_deadline_;
     options.listen.port = options_.coordinator.port;
     const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(),
                                     [&](const Host& host) { return may_be_v6(address_for(host)); });
@@ -264,12 +285,13 @@ class Launcher {
     task.folder =
         options_.folder.empty() ? std::filesystem::current_path().string() : options_.folder;
     task.command = options_.command;
-    task.ranks = host.ranks;
+    for (const std::int64_t id : host.ids) task.processes.push_back({id, place_settings(id)});
     task.environment = options_.environment;
     const auto set = [&](const char* name, const std::string& value) {
       task.environment.push_back(fmt::format("LOCKSTEP_{}={}", name, value));
     };
-    set("WORKERS", std::to_string(size_));
+    set("WORKERS", std::to_string(workers_));
+    set("SERVERS", std::to_string(options_.servers));
     set("COORDINATOR",
         comm::to_string(comm::Endpoint{address_for(host), coordinator_->endpoint().port}));
     set("SECRET", secret_);
@@ -278,7 +300,18 @@ class Launcher {
     set("TRANSPORT", options_.transport);
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(options_.timeout);
     set("TIMEOUT", std::to_string(std::max<std::int64_t>(1, seconds.count())));
-    host.link.send(detail::encode(FrameKind::start, task.fields()));
+    host.link.send(detail::encode(task));
+  }
+
+  Process process_of(std::int64_t id) const {
+    if (id < workers_) return {Role::worker, static_cast<int>(id)};
+    return {Role::server, static_cast<int>(id - workers_)};
+  }
+
+  std::vector<std::string> place_settings(std::int64_t id) const {
+    const Process process = process_of(id);
+    return {fmt::format("LOCKSTEP_ROLE={}", to_string(process.role)),
+            fmt::format("LOCKSTEP_RANK={}", process.rank)};
   }
 
   void wait() const {
@@ -314,12 +347,12 @@ class Launcher {
   }
 
   void hear(Host& host) {
-    if (host.link.is_closed() && host.ranks.empty()) return;
+    if (host.link.is_closed() && host.ids.empty()) return;
     host.link.advance();
     try {
       while (const auto frame = host.link.next()) {
         host.heartbeat.heard();
-        if (!host.ranks.empty()) handle(host, *frame);
+        if (!host.ids.empty()) handle(host, *frame);
       }
     } catch (const Corrupt& error) {
       throw not_understood(host, error);
@@ -335,25 +368,31 @@ class Launcher {
   }
 
   void handle(Host& host, const Frame& frame) {
-    FieldReader fields(frame.fields);
-    if (frame.kind == FrameKind::failure)
-      throw NotFound("launch: {}{}", is_one_machine_ ? "" : host.link.host() + ": ", fields.text());
-    if (frame.kind == FrameKind::alive) return;
-    if (frame.kind == FrameKind::signal) return stop(static_cast<int>(fields.number()));
-    const int rank = static_cast<int>(fields.number());
-    if (frame.kind == FrameKind::output) {
-      const auto stream = fields.number();
-      output_for(host, rank).add(static_cast<int>(stream), fields.text());
-    } else if (frame.kind == FrameKind::end) {
-      WorkerEnd end{rank};
-      end.status = static_cast<int>(fields.number());
-      end.signal = static_cast<int>(fields.number());
-      end.lost = fields.text();
-      end.by_kernel = fields.text();
-      end.by_launcher =
-          killed_ && end.signal == SIGKILL && end.lost.empty() && end.by_kernel.empty();
-      note(host, std::move(end));
+    if (frame.is<detail::StartFailed>())
+      throw NotFound("launch: {}{}", is_one_machine_ ? "" : host.link.host() + ": ",
+                     frame.as<detail::StartFailed>().text);
+    if (frame.is<detail::SignalFrame>()) return stop(frame.as<detail::SignalFrame>().number);
+    if (frame.is<detail::ProcessOutput>()) {
+      const auto said = frame.as<detail::ProcessOutput>();
+      output_for(host, said.id).add(said.stream, said.bytes);
+    } else if (frame.is<detail::ProcessEnd>()) {
+      take_end(host, frame.as<detail::ProcessEnd>());
     }
+  }
+
+  void take_end(Host& host, const detail::ProcessEnd& its) {
+    MemberEnd end = end_of(its.id);
+    end.status = its.status;
+    end.signal = its.signal;
+    end.lost = its.by_agent;
+    end.by_kernel = its.by_kernel;
+    end.by_launcher = killed_ && end.signal == SIGKILL && end.lost.empty() && end.by_kernel.empty();
+    note(host, std::move(end));
+  }
+
+  MemberEnd end_of(std::int64_t id) const {
+    const Process process = process_of(id);
+    return {.id = id, .role = process.role, .rank = process.rank};
   }
 
   // An agent that hangs, or a worker that not even SIGKILL ends.
@@ -364,19 +403,19 @@ class Launcher {
   }
 
   void lose(Host& host, const std::string& why) {
-    for (const int rank : std::vector<int>(host.ranks)) {
-      WorkerEnd end{rank};
+    for (const std::int64_t id : std::vector<std::int64_t>(host.ids)) {
+      MemberEnd end = end_of(id);
       end.lost = why;
       note(host, std::move(end));
     }
   }
 
-  void note(Host& host, WorkerEnd end) {
-    detail::WorkerOutput& output = output_for(host, end.rank);
+  void note(Host& host, MemberEnd end) {
+    detail::WorkerOutput& output = output_for(host, end.id);
     output.finish();
     end.last_lines = output.last_lines();
     end.host = is_one_machine_ ? "" : host.link.host();
-    std::erase(host.ranks, end.rank);
+    std::erase(host.ids, end.id);
     const int signal = end.stopped_by();
     const bool is_good = end.is_good();
     result_.ends.push_back(std::move(end));
@@ -396,12 +435,14 @@ class Launcher {
 
   void end_others() {
     if (!deadline_) deadline_ = Clock::now() + options_.grace;
-    for (Host& host : hosts_) host.link.send(detail::encode(FrameKind::over, FieldWriter()));
+    for (Host& host : hosts_) host.link.send(detail::encode(detail::JobOver{}));
   }
 
-  detail::WorkerOutput& output_for(const Host& host, int rank) {
+  detail::WorkerOutput& output_for(const Host& host, std::int64_t id) {
     const auto print = [this](int stream, std::string_view bytes) { writer_.write(stream, bytes); };
-    return outputs_.try_emplace(rank, rank, is_one_machine_ ? "" : host.link.host(), print)
+    const Process process = process_of(id);
+    return outputs_
+        .try_emplace(id, process.role, process.rank, is_one_machine_ ? "" : host.link.host(), print)
         .first->second;
   }
 
@@ -450,13 +491,12 @@ class Launcher {
   }
 
   void signal_all(int number) {
-    for (Host& host : hosts_)
-      host.link.send(detail::encode(FrameKind::signal, FieldWriter().number(number)));
+    for (Host& host : hosts_) host.link.send(detail::encode(detail::SignalFrame{number}));
   }
 
   std::size_t running() const {
     std::size_t count = 0;
-    for (const Host& host : hosts_) count += host.ranks.size();
+    for (const Host& host : hosts_) count += host.ids.size();
     return count;
   }
 
@@ -465,7 +505,7 @@ class Launcher {
   std::chrono::milliseconds heartbeat_deadline_;  // of a host that is lost
   bool is_one_machine_;
   std::string secret_;
-  int size_ = 0;
+  int workers_ = 0;
   const detail::SignalQueue signals_;
   std::vector<Host> hosts_;
   std::mutex said_mutex_;
@@ -473,7 +513,7 @@ class Launcher {
   std::optional<Coordinator> coordinator_;
   std::jthread heartbeat_thread_, coordinator_thread_;  // after what they use
   const detail::InterruptibleWriter writer_{signals_.fd(), [this] { return goes_on_unread(); }};
-  std::map<int, detail::WorkerOutput> outputs_;
+  std::map<std::int64_t, detail::WorkerOutput> outputs_;
   LaunchResult result_;
   bool was_asked_ = false, killed_ = false;
   int last_signal_ = 0;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/membership.h"
 #include "lockstep/cluster/launch/hosts.h"
 #include "lockstep/cluster/membership/complaint.h"
 #include "lockstep/comm/socket.h"
@@ -12,9 +13,10 @@
 namespace lockstep::cluster {
 
 struct LaunchOptions {
-  std::vector<std::string> command = {};       // program and arguments of every worker
+  std::vector<std::string> command = {};       // program and arguments of every process
   std::vector<HostSlots> hosts = {};           // ranks in this order; empty: this machine
   int workers = 0;                             // 0: one for each slot
+  int servers = 0;                             // beside the workers, one host after the other
   std::vector<std::string> environment = {};   // NAME=VALUE, besides what each host has
   std::string folder = {};                     // where workers run; empty: our own folder
   std::string interface = {}, transport = {};  // for the workers (cluster/job.h)
@@ -28,9 +30,12 @@ struct LaunchOptions {
   std::chrono::milliseconds grace{10'000};
 };
 
-// How a worker ended: its exit status, or the signal that ended it, or why nobody knows.
-struct WorkerEnd {
-  int rank = 0;
+// How a process of the job ended: its exit status, or the signal that ended it, or why nobody
+// knows.
+struct MemberEnd {
+  std::int64_t id = 0;  // in the job: workers first
+  Role role = Role::worker;
+  int rank = 0;           // among the processes of its role
   std::string host = {};  // empty in a job on this machine alone
   int status = 0;
   int signal = 0;
@@ -49,7 +54,7 @@ struct WorkerEnd {
 };
 
 struct LaunchResult {
-  std::vector<WorkerEnd> ends;  // in the order in which they ended
+  std::vector<MemberEnd> ends;  // in the order in which they ended
   // SIGINT, SIGTERM or SIGHUP that came to us, an agent or a worker; what ended before it is known.
   int stopped_by = 0;
   std::size_t ended_before_stop = 0;
@@ -58,11 +63,11 @@ struct LaunchResult {
       {};  // those that we had to end, after a stop; empty: by a second one
   // The one to blame; null when all ended well, or were asked to stop before any failed. Whoever
   // was missed by the others is to blame, and not the one who noticed.
-  const WorkerEnd* culprit() const;
+  const MemberEnd* culprit() const;
   // Of a job that was stopped: the first that did not end as asked; null: none.
-  const WorkerEnd* first_unruly() const;
+  const MemberEnd* first_unruly() const;
   // Null: it never ran.
-  const WorkerEnd* end_of(int rank) const;
+  const MemberEnd* end_of(std::int64_t id) const;
   // Gives each end what the others say of it.
   void note_complaints();
 };

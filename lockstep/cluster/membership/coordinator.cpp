@@ -4,51 +4,43 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
-#include "lockstep/cluster/detail/fields.h"
+#include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/membership/detail/differences.h"
-#include "lockstep/cluster/membership/detail/session.h"
+#include "lockstep/cluster/membership/detail/roster.h"
 
 namespace lockstep::cluster {
 namespace {
 
 using comm::Clock;
-using detail::Kind;
+using detail::Failure;
 using detail::Message;
+using detail::Participant;
 using detail::Session;
 
 constexpr auto kLinger = std::chrono::seconds(2);
 constexpr std::size_t kLongestText = 1000;
+constexpr std::int64_t kFirstGeneration = 1;
 
-struct Member {
-  Session session;
-  bool joined = false, left = false;
-  std::string host = {}, machine = {}, version = {}, configuration = {};
-  int wish = -1, rank = -1;
-  std::vector<std::string> pending = {};            // what it gave to all_gather, not yet passed on
-  comm::Deadline patience = comm::Deadline::max();  // until when it waits for the others
+[[noreturn]] void raise(const Failure& failure) {
+  if (failure.type == Failure::Type::lost)
+    throw comm::PeerLost(failure.text, failure.rank, failure.host, "rendezvous");
+  if (failure.type == Failure::Type::timeout)
+    throw comm::Timeout(failure.text, failure.rank, failure.host, "rendezvous");
+  throw comm::Refused(failure.text);
+}
 
-  std::string title() const {
-    const std::string name = host.empty() ? to_string(session.from()) : host;
-    const int number = rank >= 0 ? rank : wish;
-    return number < 0 ? name : fmt::format("rank {} ({})", number, name);
-  }
-};
+double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
 
-// What all members hear and the coordinator throws.
-struct Failure {
-  enum class Type { refused, lost, timeout };
-  Type type;
-  int rank;
-  std::string host, text;
-  [[noreturn]] void raise() const {
-    if (type == Type::lost) throw comm::PeerLost(text, rank, host, "rendezvous");
-    if (type == Type::timeout) throw comm::Timeout(text, rank, host, "rendezvous");
-    throw comm::Refused(text);
-  }
-};
+// What differs in how large two members take the job to be.
+std::string size_difference(const detail::JobSize& its, const detail::JobSize& ours) {
+  if (its.servers == 0 && ours.servers == 0)
+    return fmt::format("it expects {} members, this job has {}", its.workers, ours.workers);
+  return fmt::format("it expects {} workers and {} servers, this job has {} and {}", its.workers,
+                     its.servers, ours.workers, ours.servers);
+}
 
 }  // namespace
 
@@ -57,30 +49,33 @@ struct Coordinator::Impl {
   comm::AuthenticatedListener listener;
   comm::Endpoint endpoint;
   comm::Deadline deadline;
-  std::vector<std::unique_ptr<Member>> members = {};
+  detail::Roster roster;
   std::vector<Complaint> complaints = {};
-  bool complete = false;
+  std::int64_t generation = 0;  // until all have joined
   std::stop_token stop = {};
 
   explicit Impl(const CoordinatorOptions& given)
       : options(given),
-        listener(given.listen, given.secret, given.proof_timeout),
+        listener(given.listen, given.secret, given.handshake_timeout),
         endpoint(listener.endpoint()),
-        deadline(Clock::now() + given.timeout) {}
+        deadline(Clock::now() + given.timeout),
+        roster({given.workers, given.servers}) {}
 
-  void wait() {
+  bool is_complete() const { return generation > 0; }
+
+  void wait() const {
     std::vector<pollfd> watched;
     listener.watch(watched);
-    for (const auto& member : members)
-      if (!member->left) watched.push_back(member->session.watched());
-    const auto until = complete ? Clock::now() + std::chrono::milliseconds(100) : deadline;
+    for (const auto& one : roster.participants())
+      if (!one->left) watched.push_back(one->session.watched());
+    const auto until = is_complete() ? Clock::now() + std::chrono::milliseconds(100) : deadline;
     ::poll(watched.data(), watched.size(), comm::poll_milliseconds(until, 100));
   }
 
-  void admit() {
+  void accept() {
     for (comm::AuthenticatedConnection& connection : listener.accept())
-      members.push_back(std::make_unique<Member>(
-          Member{Session(std::move(connection), Session::Side::coordinator)}));
+      roster.participants().push_back(std::make_unique<Participant>(
+          Participant{Session(std::move(connection), Session::Side::coordinator)}));
   }
 
   void log_refusals() {
@@ -94,263 +89,270 @@ struct Coordinator::Impl {
       options.log(fmt::format("{} connections were refused: {}", listener.refused(), text));
   }
 
-  void serve(Member& member) {
+  void serve(Participant& one) {
     try {
-      member.session.advance();
-      while (auto message = member.session.next()) handle(member, *message);
+      one.session.advance();
+      while (!one.left) {
+        const auto message = one.session.next();
+        if (!message) break;
+        if (one.heartbeat) one.heartbeat->heard();
+        std::visit([&](const auto& said) { receive(one, said); }, *message);
+      }
     } catch (const Corrupt& error) {
-      fail({Failure::Type::refused, member.rank, member.host,
-            fmt::format("rendezvous: {}: {}", member.title(), error.what())});
+      fail_over(one, Failure::Type::refused,
+                fmt::format("rendezvous: {}: {}", one.title(), error.what()));
     }
-    if (!member.session.is_closed() || member.left) return;
-    if (!member.joined) return void(member.left = true);
-    fail({Failure::Type::lost, member.rank, member.host,
-          fmt::format("rendezvous: {} was lost: its connection to {} closed", member.title(),
-                      to_string(endpoint))});
+    if (!one.session.is_closed() || one.left) return;
+    if (!one.joined) return void(one.left = true);
+    fail_over(one, Failure::Type::lost,
+              fmt::format("rendezvous: {} was lost: its connection to {} closed", one.title(),
+                          to_string(endpoint)));
   }
 
-  void handle(Member& member, const Message& message) {
-    if (message.kind == Kind::join && !member.joined) return join(member, message.fields);
-    if (message.kind == Kind::gather && member.joined) {
-      detail::FieldReader fields(message.fields);
-      member.patience = Clock::now() + std::chrono::milliseconds(fields.number());
-      member.pending.push_back(fields.text());
-      return pass_on();
-    }
-    if (message.kind == Kind::complaint && member.joined) return take_complaint(member, message);
-    if (message.kind == Kind::bye) return void(member.left = true);
-    throw Corrupt("a message of kind '{}' out of turn", static_cast<char>(message.kind));
+  template <class T>
+  void receive(Participant& /*one*/, const T& said) {
+    throw Corrupt("a message of kind '{}' out of turn", said.kKind);
   }
 
-  void take_complaint(const Member& member, const Message& message) {
-    detail::FieldReader fields(message.fields);
-    const auto rank = fields.number();
-    if (rank < 0 || rank >= options.size) return;
-    complaints.push_back({member.rank >= 0 ? member.rank : member.wish, static_cast<int>(rank),
-                          fields.text().substr(0, kLongestText)});
+  // Whoever knows the secret belongs to the job: where protocols differ it could never begin.
+  void receive(Participant& one, const detail::Hello& hello) {
+    one.host = hello.host;
+    one.greeted = true;
+    if (hello.protocol == detail::kProtocol) return;
+    const std::string text = fmt::format(
+        "rendezvous: {} speaks version {} of the protocol, the coordinator at {} on {} version {}: "
+        "all hosts need the same lockstep",
+        one.title(), hello.protocol, to_string(endpoint), detail::own_host_name(),
+        detail::kProtocol);
+    is_complete() ? turn_away(one, text) : fail({Failure::Type::refused, {}, -1, one.host, text});
   }
 
-  void join(Member& member, const std::string& bytes) {
-    detail::FieldReader fields(bytes);
-    member.version = fields.text();
-    member.configuration = fields.text();
-    member.wish = static_cast<int>(fields.number());
-    const auto size = fields.number();
-    member.host = fields.text();
-    member.machine = fields.text();
-    if (complete) return refuse_late(member);
-    if (size != options.size)
-      refuse(member, fmt::format("it expects {} members, this job has {}", size, options.size));
-    for (const auto& other : members)
-      if (other->joined) compare(member, *other);
-    if (member.wish >= options.size)
-      refuse(member, fmt::format("it wishes rank {}, this job has {}", member.wish, options.size));
-    member.joined = true;
+  void receive(Participant& one, const detail::Heartbeat&) { check_joined(one, 'L'); }
+
+  void receive(Participant& one, const detail::MembershipQuery&) {
+    if (!one.greeted) throw Corrupt("a question before a greeting");
+    one.session.queue(detail::MembershipReply{roster.membership(generation), roster.absent()});
   }
 
-  void refuse_late(Member& member) {
-    const std::string text = fmt::format("rendezvous: {}: the job's {} members are all there",
-                                         to_string(endpoint), options.size);
-    tell(member, {Failure::Type::refused, -1, "", text});
-    member.session.advance();
-    member.left = true;
+  void receive(Participant& one, const detail::Gather& gather) {
+    check_joined(one, gather.kKind);
+    one.gather_deadline = Clock::now() + gather.timeout;
+    one.given.push_back(gather.bytes);
+    pass_on(one.join.role);
   }
 
-  void compare(const Member& member, const Member& other) {
-    const auto differ = [&](const char* what, const std::string& own, const std::string& its) {
-      refuse(member, fmt::format("{} is {}, that of {} is {}", what, own, other.title(), its));
-    };
-    if (member.version != other.version) differ("its version", member.version, other.version);
-    if (member.configuration != other.configuration)
-      refuse(member, fmt::format("its configuration differs from that of {}: {}", other.title(),
-                                 detail::differences(member.configuration, other.configuration)));
-    if (member.wish >= 0 && member.wish == other.wish)
-      refuse(member, fmt::format("rank {} is {}'s already", member.wish, other.host));
+  void receive(Participant& one, const detail::Missed& missed) {
+    check_joined(one, missed.kKind);
+    take_complaint(one, missed);
   }
 
-  [[noreturn]] void refuse(const Member& member, const std::string& why) {
-    fail({Failure::Type::refused, member.wish, member.host,
-          fmt::format("rendezvous at {}: {} at {} does not fit: {}", to_string(endpoint),
-                      member.title(), to_string(member.session.from()), why)});
+  void receive(Participant& one, const detail::Goodbye&) { one.left = true; }
+
+  static void check_joined(const Participant& one, char kind) {
+    if (!one.joined) throw Corrupt("a message of kind '{}' out of turn", kind);
   }
 
-  void tell(Member& member, const Failure& failure) {
-    detail::FieldWriter fields;
-    fields.number(static_cast<int>(failure.type)).number(failure.rank);
-    fields.text(failure.host).text(failure.text);
-    member.session.queue(Kind::error, fields.bytes());
+  void take_complaint(const Participant& by, const detail::Missed& missed) {
+    if (missed.id < 0 || missed.id >= roster.size().members()) return;
+    complaints.push_back({roster.size().id_of(by.join.role, by.known_rank()), missed.id,
+                          missed.text.substr(0, kLongestText)});
+  }
+
+  void receive(Participant& one, const detail::Join& join) {
+    if (!one.greeted || one.joined) throw Corrupt("a message of kind 'J' out of turn");
+    one.join = join;
+    if (is_complete())
+      return turn_away(one, fmt::format("rendezvous: {}: the job's {} members are all there",
+                                        to_string(endpoint), roster.size().members()));
+    check_fit(one);
+    one.joined = true;
+  }
+
+  void check_fit(const Participant& one) {
+    const detail::JobSize size{one.join.workers, one.join.servers};
+    if (size != roster.size()) refuse(one, size_difference(size, roster.size()));
+    for (const Participant* other : roster.members()) compare(one, *other);
+    if (one.join.rank >= roster.size().of(one.join.role))
+      refuse(one, fmt::format("it asks for {}, this job has {}",
+                              detail::rank_title(one.join.role, one.join.rank),
+                              roster.size().of(one.join.role)));
+  }
+
+  void turn_away(Participant& one, const std::string& text) {
+    one.session.queue(Failure{Failure::Type::refused, {}, -1, "", text});
+    one.session.advance();
+    one.left = true;
+  }
+
+  void compare(const Participant& one, const Participant& other) {
+    if (one.join.version != other.join.version)
+      refuse(one, fmt::format("its version is {}, that of {} is {}", one.join.version,
+                              other.title(), other.join.version));
+    if (one.join.configuration != other.join.configuration)
+      refuse(one,
+             fmt::format("its configuration differs from that of {}: {}", other.title(),
+                         detail::differences(one.join.configuration, other.join.configuration)));
+    if (one.join.role == other.join.role && one.join.rank >= 0 && one.join.rank == other.join.rank)
+      refuse(one, fmt::format("{} is {}'s already",
+                              detail::rank_title(one.join.role, one.join.rank), other.host));
+  }
+
+  [[noreturn]] void refuse(const Participant& one, const std::string& why) {
+    fail_over(one, Failure::Type::refused,
+              fmt::format("rendezvous at {}: {} at {} does not fit: {}", to_string(endpoint),
+                          one.title(), to_string(one.session.from()), why));
+  }
+
+  // Because of one of them.
+  [[noreturn]] void fail_over(const Participant& one, Failure::Type type, const std::string& text) {
+    if (type != Failure::Type::refused && one.known_rank() >= 0)
+      complaints.push_back({-1, roster.size().id_of(one.join.role, one.known_rank()), text});
+    fail({type, one.join.role, one.known_rank(), one.host, text});
   }
 
   [[noreturn]] void fail(const Failure& failure) {
-    if (failure.rank >= 0 && failure.type != Failure::Type::refused)
-      complaints.push_back({-1, failure.rank, failure.text});
-    for (auto& member : members)
-      if (!member->left) tell(*member, failure);
+    for (auto& one : roster.participants())
+      if (!one->left) one->session.queue(failure);
     flush();
     collect_final_complaints();
-    failure.raise();
+    raise(failure);
   }
 
   // Who was missed by whom: members that end because of another one say so.
   void collect_final_complaints() {
     const auto end = Clock::now() + kLinger;
     const auto is_here = [](auto& one) { return !one->left && !one->session.is_closed(); };
-    while (std::any_of(members.begin(), members.end(), is_here) && Clock::now() < end &&
+    auto& all = roster.participants();
+    while (std::any_of(all.begin(), all.end(), is_here) && Clock::now() < end &&
            !stop.stop_requested()) {
       std::vector<pollfd> watched;
-      for (auto& member : members)
-        if (is_here(member)) watched.push_back(member->session.watched());
+      for (auto& one : all)
+        if (is_here(one)) watched.push_back(one->session.watched());
       ::poll(watched.data(), watched.size(), 20);
-      for (auto& member : members)
-        if (is_here(member)) collect_final_complaints_of(*member);
+      for (auto& one : all)
+        if (is_here(one)) collect_final_complaints_of(*one);
     }
   }
 
-  void collect_final_complaints_of(Member& member) {
+  void collect_final_complaints_of(Participant& one) {
     try {
-      member.session.advance();
-      while (const auto message = member.session.next()) {
-        if (message->kind == Kind::complaint && member.joined) take_complaint(member, *message);
-        if (message->kind == Kind::bye) member.left = true;
+      one.session.advance();
+      while (const auto message = one.session.next()) {
+        const auto* missed = std::get_if<detail::Missed>(&*message);
+        if (missed != nullptr && one.joined) take_complaint(one, *missed);
+        if (std::holds_alternative<detail::Goodbye>(*message)) one.left = true;
       }
     } catch (const Corrupt&) {
-      member.left = true;
+      one.left = true;
     }
   }
 
   void flush() {
     const auto end = Clock::now() + kLinger;
-    for (auto& member : members)
-      while (!member->left && member->session.has_output() && !member->session.is_closed() &&
+    for (auto& one : roster.participants())
+      while (!one->left && one->session.has_output() && !one->session.is_closed() &&
              Clock::now() < end) {
-        pollfd watched = member->session.watched();
+        pollfd watched = one->session.watched();
         ::poll(&watched, 1, 10);
-        try {
-          member->session.advance();
-        } catch (const Corrupt&) {
-          member->left = true;
-        }
+        one->session.advance();
       }
   }
 
-  int count_joined() const {
-    return static_cast<int>(
-        std::count_if(members.begin(), members.end(), [](auto& one) { return one->joined; }));
-  }
-
-  // Wishes first; then the free ranks, so that those of one machine are neighbours.
-  void deal_ranks() {
-    std::erase_if(members, [](auto& one) { return !one->joined; });
-    std::set<int> free;
-    for (int rank = 0; rank < options.size; ++rank) free.insert(rank);
-    for (auto& member : members) free.erase(member->rank = member->wish);
-    std::stable_sort(members.begin(), members.end(), [](auto& a, auto& b) {
-      return std::tie(a->host, a->machine) < std::tie(b->host, b->machine);
-    });
-    for (auto& member : members)
-      if (member->rank < 0) member->rank = free.extract(free.begin()).value();
-    std::sort(members.begin(), members.end(), [](auto& a, auto& b) { return a->rank < b->rank; });
-  }
-
-  // Machines that happen to have the same name get different ones.
-  void disambiguate_hosts() {
-    std::map<std::string, std::vector<std::string>> machines;
-    for (auto& member : members) {
-      auto& known = machines[member->host];
-      const auto place = std::find(known.begin(), known.end(), member->machine) - known.begin();
-      if (place == static_cast<std::ptrdiff_t>(known.size())) known.push_back(member->machine);
-      if (place > 0) member->host += fmt::format("#{}", place + 1);
+  void welcome() {
+    roster.complete();
+    generation = kFirstGeneration;
+    const Membership membership = roster.membership(generation);
+    for (Participant* member : roster.members()) {
+      member->heartbeat.emplace(options.heartbeat);
+      member->session.queue(detail::Welcome{
+          member->id, detail::HeartbeatMonitor::interval(options.heartbeat), membership});
     }
+    pass_on(Role::worker);
+    pass_on(Role::server);
   }
 
-  void send_table() {
-    deal_ranks();
-    disambiguate_hosts();
-    std::vector<std::string> hosts;
-    for (auto& member : members) hosts.push_back(member->host);
-    for (auto& member : members)
-      member->session.queue(Kind::table,
-                            detail::FieldWriter().number(member->rank).texts(hosts).bytes());
-    complete = true;
-  }
-
-  void pass_on() {
-    const auto given = [](auto& one) { return !one->pending.empty() || !one->joined; };
-    if (!complete || !std::all_of(members.begin(), members.end(), given)) return;
-    std::vector<std::string> all;
-    for (auto& member : members) {
-      if (!member->joined) continue;
-      member->patience = comm::Deadline::max();
-      all.push_back(std::move(member->pending.front()));
-      member->pending.erase(member->pending.begin());
+  void pass_on(Role role) {
+    const std::vector<Participant*> all = roster.members(role);
+    const auto has_given = [](auto* one) { return !one->given.empty(); };
+    if (!is_complete() || all.empty() || !std::all_of(all.begin(), all.end(), has_given)) return;
+    detail::Gathered gathered;
+    for (Participant* member : all) {
+      member->gather_deadline = comm::Deadline::max();
+      gathered.all.push_back(std::move(member->given.front()));
+      member->given.pop_front();
     }
-    const std::string fields = detail::FieldWriter().texts(all).bytes();
-    for (auto& member : members)
-      if (member->joined) member->session.queue(Kind::all, fields);
+    for (Participant* member : all) member->session.queue(gathered);
   }
 
-  void check_patience() {
+  void check_gathers() {
     const auto now = Clock::now();
-    for (const auto& waiting : members)
-      if (waiting->patience <= now)
-        for (const auto& missing : members)
-          if (missing->joined && missing->pending.empty())
-            fail({Failure::Type::timeout, missing->rank, missing->host,
-                  fmt::format("rendezvous: {} did not do its part of an all_gather in time; {} "
-                              "waits for it",
-                              missing->title(), waiting->title())});
+    for (const Participant* waiting : roster.members())
+      if (waiting->gather_deadline <= now)
+        for (const Participant* missing : roster.members(waiting->join.role))
+          if (missing->given.empty())
+            fail_over(*missing, Failure::Type::timeout,
+                      fmt::format("rendezvous: {} did not do its part of an all_gather in time; {} "
+                                  "waits for it",
+                                  missing->title(), waiting->title()));
   }
 
-  void check_deadline() {
-    if (complete) return check_patience();
+  void check_deadlines() {
+    if (is_complete()) return check_gathers();
     if (Clock::now() < deadline) return;
     std::string text = fmt::format("rendezvous at {}: {} of {} members joined within {:.1f} s",
-                                   to_string(endpoint), count_joined(), options.size,
-                                   std::chrono::duration<double>(options.timeout).count());
+                                   to_string(endpoint), roster.count_joined(),
+                                   roster.size().members(), seconds(options.timeout));
     std::string here;
-    for (const auto& member : members)
-      if (member->joined) here += (here.empty() ? "; there: " : ", ") + member->title();
-    const std::vector<int> missing = missing_ranks();
-    if (!missing.empty()) here += fmt::format("; missing: rank {}", fmt::join(missing, ", "));
+    for (const Participant* one : roster.members())
+      here += (here.empty() ? "; there: " : ", ") + one->title();
+    const std::vector<std::int64_t> missing = roster.missing();
+    if (!missing.empty()) here += "; missing: " + roster.titles(missing);
     for (const std::string& refusal : listener.refusals()) here += "; turned away: " + refusal;
-    fail({Failure::Type::timeout, missing.empty() ? -1 : missing[0], endpoint.host, text + here});
-  }
-
-  // None where members leave it to us to deal ranks.
-  std::vector<int> missing_ranks() const {
-    std::set<int> missing;
-    for (int rank = 0; rank < options.size; ++rank) missing.insert(rank);
-    for (const auto& member : members) {
-      if (member->joined && member->wish < 0) return {};
-      if (member->joined) missing.erase(member->wish);
-    }
-    return {missing.begin(), missing.end()};
+    if (!missing.empty()) complaints.push_back({-1, missing[0], text + here});
+    fail(
+        {Failure::Type::timeout, Role::worker,
+         missing.empty() || missing[0] >= roster.size().workers ? -1 : static_cast<int>(missing[0]),
+         endpoint.host, text + here});
   }
 
   bool all_left() const {
-    return complete && std::all_of(members.begin(), members.end(),
-                                   [](const auto& one) { return one->left || !one->joined; });
+    const std::vector<Participant*> all = roster.members();
+    return is_complete() &&
+           std::all_of(all.begin(), all.end(), [](const auto* one) { return one->left; });
   }
 
   void turn() {
     wait();
-    admit();
+    accept();
     log_refusals();
-    for (std::size_t i = 0; i < members.size(); ++i)
-      if (!members[i]->left) serve(*members[i]);
-    std::erase_if(members, [](auto& one) { return one->left && !one->joined; });
-    if (!complete && count_joined() == options.size) send_table();
-    for (auto& member : members)
-      if (!member->left && member->session.has_output()) member->session.advance();
-    check_deadline();
+    auto& all = roster.participants();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (!all[i]->left) serve(*all[i]);
+    std::erase_if(all, [](auto& one) { return one->left && !one->joined; });
+    if (!is_complete() && roster.count_joined() == roster.size().members()) welcome();
+    for (auto& one : all) {
+      if (!one->left && one->session.has_output()) one->session.advance();
+      if (one->heartbeat && !one->left) one->heartbeat->tick();
+    }
+    check_deadlines();
+  }
+
+  void note_late_members() {
+    for (const Participant* one : roster.members())
+      if (!one->left && one->is_late())
+        complaints.push_back({-1, one->id,
+                              fmt::format("nothing was heard from {} for {:.1f} s", one->title(),
+                                          seconds(options.heartbeat))});
   }
 };
 
 Coordinator::Coordinator(const CoordinatorOptions& options) {
   if (options.secret.empty())
     throw InvalidArgument("rendezvous: the job has no secret; expected one for every job");
-  if (options.size < 1)
-    throw InvalidArgument("rendezvous: {} members, expected at least 1", options.size);
+  if (options.workers < 1)
+    throw InvalidArgument("rendezvous: {} members, expected at least 1", options.workers);
+  if (options.servers < 0)
+    throw InvalidArgument("rendezvous: {} servers, expected 0 or more", options.servers);
   impl_ = std::make_unique<Impl>(options);
 }
 
@@ -363,8 +365,9 @@ void Coordinator::run(const std::stop_token& stop) {
   impl_->stop = stop;
   try {
     while (!impl_->all_left() && !stop.stop_requested()) impl_->turn();
-    for (auto& member : impl_->members)
-      if (!member->left) impl_->collect_final_complaints_of(*member);
+    for (auto& one : impl_->roster.participants())
+      if (!one->left) impl_->collect_final_complaints_of(*one);
+    impl_->note_late_members();
   } catch (...) {
     impl_->log_refusal_count();
     throw;

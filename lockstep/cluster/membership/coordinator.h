@@ -16,15 +16,17 @@ struct CoordinatorOptions {
   // Loopback unless a host says otherwise: "0.0.0.0", "::", or one of its own addresses.
   comm::Endpoint listen{"127.0.0.1", 0};
   std::string secret = {};
-  int size = 1;
-  std::chrono::milliseconds timeout{30'000};       // until all have joined
-  std::chrono::milliseconds proof_timeout{5'000};  // for one connection to prove the secret
+  int workers = 1, servers = 0;
+  std::chrono::milliseconds timeout{30'000};           // until all have joined
+  std::chrono::milliseconds handshake_timeout{5'000};  // for one connection to prove the secret
+  std::chrono::milliseconds heartbeat{30'000};  // a member that is not heard for so long is late
   // A line for each host whose connections are refused, and at the end how many they were.
   std::function<void(const std::string&)> log = {};
 };
 
-// Where the members of a job meet. It deals ranks, tells everybody who is there, and then passes
-// small messages between all (Rendezvous::all_gather) as long as they stay.
+// Decides who is in a job, for as long as the job lives. It makes the membership when all have
+// joined and sends it to everybody, hears their heartbeats, says who is there (query_membership),
+// and passes small messages between the members of a role (Rendezvous::all_gather).
 class Coordinator {
  public:
   // Listens from now on. Throws IoError: the port is in use, the address is not this host's.
@@ -38,7 +40,8 @@ class Coordinator {
   // goodbye; all members are told why first.
   void run(const std::stop_token& stop = {});
 
-  // After run(): which members were missed, and by whom.
+  // After run(): which members were missed, and by whom. Those that were not heard at the end are
+  // missed by the coordinator.
   std::vector<Complaint> complaints() const;
 
  private:

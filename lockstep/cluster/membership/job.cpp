@@ -3,7 +3,7 @@
 
 #include "lockstep/base/version.h"
 #include "lockstep/cluster/membership/detail/rendezvous_point.h"
-#include "lockstep/cluster/membership/rendezvous.h"
+#include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/comm/group.h"
 
 namespace lockstep::cluster {
@@ -41,8 +41,11 @@ struct Job::Impl {
   detail::RendezvousPoint point = {};
   std::unique_ptr<Rendezvous> rendezvous = {};
   std::unique_ptr<comm::Communicator> communicator = {};
+  Membership membership = {};
+  std::int64_t id = 0;
+  Role role;
 
-  Impl(Place place, JobOptions options) {
+  Impl(Place place, JobOptions options) : role(place.role) {
     if (place.timeout.count() > 0) options.timeout = place.timeout;
     place.interface = first_given(options.interface, place.interface);
     const std::string& transport = first_given(options.transport, place.transport);
@@ -58,6 +61,8 @@ struct Job::Impl {
     point = detail::find_rendezvous(place, options.timeout);
     rendezvous = std::make_unique<Rendezvous>(rendezvous_options(point.place, options));
     point.file.reset();
+    membership = rendezvous->membership();
+    id = rendezvous->id();
     if (options.on_phase) options.on_phase("connect");
     try {
       connect_members(place, transport, kind);
@@ -83,9 +88,14 @@ struct Job::Impl {
       throw InvalidArgument(
           "transport: mpi connects processes that mpirun started; this one has "
           "been started otherwise: use auto");
+    if (place.servers > 0)
+      throw InvalidArgument("transport: mpi connects workers alone, and this job has {} servers",
+                            place.servers);
     communicator = std::make_unique<comm::Communicator>(detail::connect_by_mpi(place));
     detail::check_agreement(*communicator, std::string(version()) + "\n" + options.configuration,
                             options.timeout);
+    id = place.id();
+    membership = workers_of(*communicator);
   }
 };
 
@@ -94,9 +104,16 @@ Job::Job(const Place& place, const JobOptions& options)
 
 Job::~Job() = default;
 
+const Membership& Job::membership() const { return impl_->membership; }
+std::int64_t Job::id() const { return impl_->id; }
+Role Job::role() const { return impl_->role; }
 int Job::rank() const { return impl_->communicator->rank(); }
 int Job::size() const { return impl_->communicator->size(); }
 void Job::complain(const comm::CommError& error) noexcept { impl_->complain(error); }
+MembershipStatus Job::query(std::chrono::milliseconds timeout) {
+  if (impl_->rendezvous) return impl_->rendezvous->query(timeout);
+  throw Unsupported("membership: over MPI alone there is no coordinator to be asked");
+}
 comm::Communicator& Job::communicator() { return *impl_->communicator; }
 
 }  // namespace lockstep::cluster

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lockstep/cluster/membership/place.h"
+#include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep::cluster {
@@ -28,9 +29,17 @@ class Job {
   explicit Job(const Place& place, const JobOptions& options = {});
   ~Job();
 
-  int rank() const;
-  int size() const;
+  // Who is in the job, as its coordinator made it, and what this process is there.
+  const Membership& membership() const;
+  std::int64_t id() const;
+  Role role() const;
+  int rank() const;  // among the members of this role
+  int size() const;  // how many these are
+  // Between the members of this role: workers with workers, servers with servers.
   comm::Communicator& communicator();
+  // Asks the coordinator who is there now. Throws as all_gather of a Rendezvous does, Unsupported
+  // over MPI alone, where there is none.
+  MembershipStatus query(std::chrono::milliseconds timeout);
   // To be called with the error that ends this member: whoever launched the job names the one that
   // was missed, and not the one that noticed.
   void complain(const comm::CommError& error) noexcept;

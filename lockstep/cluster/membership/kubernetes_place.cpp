@@ -31,9 +31,9 @@ std::optional<Place> find_kubernetes_place() {
   if (!index || !workers) return std::nullopt;  // an Indexed Job of something else
   Place place;
   place.launcher = Place::Launcher::kubernetes;
-  place.size = number_variable("LOCKSTEP_WORKERS", *workers, 1, kMostPods);
-  place.rank = number_variable("JOB_COMPLETION_INDEX", *index, 0, place.size - 1);
-  if (place.size == 1) return std::nullopt;
+  place.workers = number_variable("LOCKSTEP_WORKERS", *workers, 1, kMostPods);
+  take_role(place, "JOB_COMPLETION_INDEX", *index);
+  if (place.members() == 1) return std::nullopt;
   place.coordinator = first_pod();
   place.secret = needed_variable("LOCKSTEP_SECRET", "JOB_COMPLETION_INDEX");
   place.interface = variable("LOCKSTEP_INTERFACE").value_or("");
@@ -43,11 +43,12 @@ std::optional<Place> find_kubernetes_place() {
 
 RendezvousPoint rendezvous_by_kubernetes(const Place& place, std::chrono::milliseconds timeout) {
   RendezvousPoint point{place};
-  if (place.rank != 0) return point;
+  if (place.id() != 0) return point;
   CoordinatorOptions options;
   options.listen = {any_address(), place.coordinator.port};
   options.secret = place.secret;
-  options.size = place.size;
+  options.workers = place.workers;
+  options.servers = place.servers;
   options.timeout = timeout;
   point.coordinator = std::make_unique<CoordinatorThread>(options);
   return point;

@@ -20,11 +20,11 @@ std::optional<Place> place_from(const char* rank_name, const char* size_name) {
   if (!rank) return std::nullopt;
   Place place;
   place.launcher = Place::Launcher::mpi;
-  place.size = number_variable(size_name, needed_variable(size_name, rank_name), 1, kMostRanks);
-  place.rank = number_variable(rank_name, *rank, 0, place.size - 1);
+  const int size = number_variable(size_name, needed_variable(size_name, rank_name), 1, kMostRanks);
+  take_task(place, number_variable(rank_name, *rank, 0, size - 1), size);
   place.interface = variable("LOCKSTEP_INTERFACE").value_or("");
   place.transport = variable("LOCKSTEP_TRANSPORT").value_or("");
-  return place.size == 1 ? std::nullopt : std::optional(place);
+  return size == 1 ? std::nullopt : std::optional(place);
 }
 
 // A host of the job that is not this one; empty when there is none.
@@ -46,7 +46,8 @@ Invitation host_rendezvous(RendezvousPoint& point, const comm::Communicator& gro
   CoordinatorOptions options;
   options.listen = {listen_address(addresses), 0};
   options.secret = make_secret();
-  options.size = point.place.size;
+  options.workers = point.place.workers;
+  options.servers = point.place.servers;
   options.timeout = timeout;
   point.coordinator = std::make_unique<CoordinatorThread>(options);
   Invitation invitation{{}, options.secret};
@@ -80,11 +81,11 @@ Invitation share(const Invitation& own, comm::Communicator& group,
 
 std::unique_ptr<comm::Transport> connect_by_mpi(const Place& place) {
   auto group = comm::connect_mpi();
-  if (group->size() == place.size && group->rank() == place.rank) return group;
+  if (group->size() == place.members() && group->rank() == place.id()) return group;
   throw InvalidArgument(
       "mpi: this is rank {} of {} by its environment, {} of {} by MPI itself; expected the mpirun "
       "of the MPI library that this program is built with",
-      place.rank, place.size, group->rank(), group->size());
+      place.id(), place.members(), group->rank(), group->size());
 }
 
 void check_agreement(comm::Communicator& group, const std::string& text,
@@ -113,10 +114,10 @@ RendezvousPoint rendezvous_by_mpi(const Place& place, std::chrono::milliseconds 
   RendezvousPoint point{place};
   comm::Communicator group(connect_by_mpi(place));
   Invitation invitation;
-  if (place.rank == 0) invitation = host_or_abort(point, group, timeout);
+  if (place.id() == 0) invitation = host_or_abort(point, group, timeout);
   invitation = share(invitation, group, timeout);
   point.place.coordinator =
-      place.rank == 0 ? invitation.endpoints[0] : find_coordinator(invitation, timeout);
+      place.id() == 0 ? invitation.endpoints[0] : find_coordinator(invitation, timeout);
   point.place.secret = invitation.secret;
   return point;
 }

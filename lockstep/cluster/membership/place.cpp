@@ -27,9 +27,9 @@ std::optional<Place> lockstep_place() {
   const auto rank = variable("LOCKSTEP_RANK");
   if (!rank) return std::nullopt;
   Place place;
-  place.size = number_variable(
+  place.workers = number_variable(
       "LOCKSTEP_WORKERS", needed_variable("LOCKSTEP_WORKERS", "LOCKSTEP_RANK"), 1, kMostWorkers);
-  place.rank = number_variable("LOCKSTEP_RANK", *rank, 0, place.size - 1);
+  detail::take_role(place, "LOCKSTEP_RANK", *rank);
   place.coordinator = coordinator_place();
   place.secret = needed_variable("LOCKSTEP_SECRET", "LOCKSTEP_RANK");
   place.host = variable("LOCKSTEP_HOST").value_or("");

@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <fstream>
+#include <mutex>
+#include <thread>
 
-#include "lockstep/cluster/detail/fields.h"
 #include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/membership/detail/session.h"
 #include "lockstep/comm/interfaces.h"
@@ -15,8 +17,6 @@ namespace lockstep::cluster {
 namespace {
 
 using comm::Clock;
-using detail::Kind;
-using detail::Message;
 using detail::Session;
 
 // Equal for processes that can share memory: the same boot of the same machine, the same /dev/shm,
@@ -33,23 +33,23 @@ std::string machine_identity() {
   return fmt::format("{} {} {} {}", boot, memory.st_dev, processes.st_ino, network.st_ino);
 }
 
-std::string join_fields(const RendezvousOptions& options) {
-  detail::FieldWriter fields;
-  fields.text(options.version).text(options.configuration);
-  fields.number(options.rank).number(options.size);
-  fields.text(options.host.empty() ? detail::own_host_name() : options.host)
-      .text(machine_identity());
-  return fields.bytes();
+detail::Hello hello_of(const RendezvousOptions& options) {
+  return {detail::kProtocol, options.host.empty() ? detail::own_host_name() : options.host};
 }
 
-[[noreturn]] void raise(const std::string& bytes) {
-  detail::FieldReader fields(bytes);
-  const auto type = fields.number();
-  const int rank = static_cast<int>(fields.number());
-  const std::string host = fields.text(), text = fields.text();
-  if (type == 1) throw comm::PeerLost(text, rank, host, "rendezvous");
-  if (type == 2) throw comm::Timeout(text, rank, host, "rendezvous");
-  throw comm::Refused(text);
+detail::Join join_of(const RendezvousOptions& options) {
+  return {options.version, options.configuration, options.role,      options.rank,
+          options.workers, options.servers,       machine_identity()};
+}
+
+// A rank is one of those that this member's role counts.
+[[noreturn]] void raise(const detail::Failure& failure, Role own) {
+  const int rank = failure.role == own ? failure.rank : -1;
+  if (failure.type == detail::Failure::Type::lost)
+    throw comm::PeerLost(failure.text, rank, failure.host, "rendezvous");
+  if (failure.type == detail::Failure::Type::timeout)
+    throw comm::Timeout(failure.text, rank, failure.host, "rendezvous");
+  throw comm::Refused(failure.text);
 }
 
 std::vector<comm::Interface> usable_interfaces(const RendezvousOptions& options) {
@@ -88,73 +88,123 @@ void check_options(const RendezvousOptions& options) {
     throw InvalidArgument(
         "rendezvous: the job's secret is missing; it comes from whoever started {}",
         to_string(options.coordinator));
-  if (options.size < 1 || options.rank >= options.size)
-    throw InvalidArgument("rendezvous: rank {} of {} members", options.rank, options.size);
+  const int size = options.role == Role::worker ? options.workers : options.servers;
+  if (size < 1 || options.rank >= size)
+    throw InvalidArgument("rendezvous: rank {} of {} members", options.rank, size);
 }
+
+// What is said to the coordinator, and heard from it. The heartbeat's thread only sends.
+class Conversation {
+ public:
+  explicit Conversation(const RendezvousOptions& options)
+      : coordinator_(options.coordinator),
+        role_(options.role),
+        session_(reach(options, Clock::now() + options.timeout), Session::Side::member) {
+    say(hello_of(options));
+  }
+
+  std::string address() const { return local_endpoint(session_.socket()).host; }
+
+  void say(const detail::Message& message) {
+    const std::lock_guard lock(mutex_);
+    session_.queue(message);
+    session_.advance();
+  }
+
+  // Where nothing leaves, one is enough.
+  void beat() {
+    const std::lock_guard lock(mutex_);
+    if (!session_.has_output()) session_.queue(detail::Heartbeat{});
+    session_.advance();
+  }
+
+  template <class T>
+  T await(comm::Deadline until, const std::string& what) {
+    const auto begin = Clock::now();
+    while (true) {
+      if (const auto message = next()) {
+        if (const auto* failure = std::get_if<detail::Failure>(&*message)) raise(*failure, role_);
+        if (const auto* wanted = std::get_if<T>(&*message)) return *wanted;
+        throw Corrupt("rendezvous: {}: a message out of turn", to_string(coordinator_));
+      }
+      const std::chrono::duration<double> waited = Clock::now() - begin;
+      if (Clock::now() >= until)
+        throw comm::Timeout(fmt::format("rendezvous: {} at {} did not come within {:.1f} s", what,
+                                        to_string(coordinator_), waited.count()),
+                            -1, coordinator_.host, "rendezvous");
+      pollfd watched = watched_now();
+      ::poll(&watched, 1, comm::poll_milliseconds(until));
+    }
+  }
+
+ private:
+  std::optional<detail::Message> next() {
+    const std::lock_guard lock(mutex_);
+    session_.advance();
+    auto message = session_.next();
+    if (message || !session_.is_closed()) return message;
+    throw comm::PeerLost(fmt::format("rendezvous: the coordinator at {} closed the connection",
+                                     to_string(coordinator_)),
+                         -1, coordinator_.host, "rendezvous");
+  }
+
+  pollfd watched_now() {
+    const std::lock_guard lock(mutex_);
+    return session_.watched();
+  }
+
+  comm::Endpoint coordinator_;
+  Role role_;
+  std::mutex mutex_;
+  Session session_;  // guarded by mutex_
+};
 
 }  // namespace
 
 struct Rendezvous::Impl {
   RendezvousOptions options;
   comm::Deadline deadline;
-  Session session;
+  Conversation conversation;
   std::string address;
+  detail::Welcome welcome = {};
   int rank = -1;
   std::vector<std::string> hosts = {};
-  bool broken = true;  // until the table is here
+  bool broken = false;
+  std::jthread heart = {};
 
   explicit Impl(const RendezvousOptions& given)
       : options(given),
         deadline(Clock::now() + given.timeout),
-        session(reach(given, deadline), Session::Side::member),
-        address(local_endpoint(session.socket()).host) {
-    session.queue(Kind::join, join_fields(options));
-    const Message table = await(Kind::table, deadline, "the other members");
-    detail::FieldReader fields(table.fields);
-    rank = static_cast<int>(fields.number());
-    hosts = fields.texts();
-    broken = false;
+        conversation(given),
+        address(conversation.address()) {
+    conversation.say(join_of(options));
+    welcome = conversation.await<detail::Welcome>(deadline, "the other members");
+    rank = welcome.membership.rank_of(welcome.id);
+    hosts = welcome.membership.hosts_of(options.role);
+    heart = std::jthread([this](const std::stop_token& stop) { beat(stop); });
+    ::pthread_setname_np(heart.native_handle(), "heartbeat");
   }
 
-  Message await(Kind kind, comm::Deadline until, const std::string& what) {
-    const auto begin = Clock::now();
-    while (true) {
-      session.advance();
-      if (auto message = session.next()) {
-        if (message->kind == Kind::error) raise(message->fields);
-        if (message->kind == kind) return *message;
-        throw Corrupt("rendezvous: {}: a message out of turn", to_string(options.coordinator));
-      }
-      if (session.is_closed())
-        throw comm::PeerLost(fmt::format("rendezvous: the coordinator at {} closed the connection",
-                                         to_string(options.coordinator)),
-                             -1, options.coordinator.host, "rendezvous");
-      const std::chrono::duration<double> waited = Clock::now() - begin;
-      if (Clock::now() >= until)
-        throw comm::Timeout(fmt::format("rendezvous: {} at {} did not come within {:.1f} s", what,
-                                        to_string(options.coordinator), waited.count()),
-                            -1, options.coordinator.host, "rendezvous");
-      pollfd watched = session.watched();
-      ::poll(&watched, 1, comm::poll_milliseconds(until));
-    }
+  void beat(const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any asked;
+    while (!asked.wait_for(lock, stop, welcome.heartbeat, [&] { return stop.stop_requested(); }))
+      conversation.beat();
   }
 
-  std::vector<std::string> all_gather(const std::string& bytes, std::chrono::milliseconds timeout) {
+  // Says something and waits for the answer.
+  template <class T>
+  T ask(const detail::Message& message, std::chrono::milliseconds timeout, const char* what) {
     if (broken)
       throw comm::PeerLost("rendezvous: broken by an earlier error", -1, options.coordinator.host,
                            "rendezvous");
     broken = true;
-    session.queue(Kind::gather, detail::FieldWriter().number(timeout.count()).text(bytes).bytes());
+    conversation.say(message);
     // The coordinator knows who is missing, so it has the first word.
-    const auto until = Clock::now() + timeout + std::chrono::seconds(1);
-    const Message all = await(Kind::all, until, "the bytes of all members");
+    T answer = conversation.await<T>(Clock::now() + timeout + std::chrono::seconds(1), what);
     broken = false;
-    return detail::FieldReader(all.fields).texts();
-  }
-
-  void say_goodbye() {
-    session.queue(Kind::bye);
-    session.advance();
+    return answer;
   }
 };
 
@@ -165,9 +215,11 @@ Rendezvous::Rendezvous(const RendezvousOptions& options) {
 
 Rendezvous::~Rendezvous() {
   // Without a goodbye the others hear that this member was lost.
-  if (!impl_->broken) impl_->say_goodbye();
+  if (!impl_->broken) impl_->conversation.say(detail::Goodbye{});
 }
 
+const Membership& Rendezvous::membership() const { return impl_->welcome.membership; }
+std::int64_t Rendezvous::id() const { return impl_->welcome.id; }
 int Rendezvous::rank() const { return impl_->rank; }
 int Rendezvous::size() const { return static_cast<int>(impl_->hosts.size()); }
 const std::vector<std::string>& Rendezvous::hosts() const { return impl_->hosts; }
@@ -175,13 +227,21 @@ const std::string& Rendezvous::address() const { return impl_->address; }
 
 std::vector<std::string> Rendezvous::all_gather(const std::string& bytes,
                                                 std::chrono::milliseconds timeout) {
-  return impl_->all_gather(bytes, timeout);
+  return impl_
+      ->ask<detail::Gathered>(detail::Gather{timeout, bytes}, timeout, "the bytes of all members")
+      .all;
+}
+
+MembershipStatus Rendezvous::query(std::chrono::milliseconds timeout) {
+  auto reply =
+      impl_->ask<detail::MembershipReply>(detail::MembershipQuery{}, timeout, "the membership");
+  return {std::move(reply.membership), std::move(reply.absent)};
 }
 
 void Rendezvous::complain(int rank, const std::string& text) noexcept {
   try {
-    impl_->session.queue(Kind::complaint, detail::FieldWriter().number(rank).text(text).bytes());
-    impl_->session.advance();
+    const std::int64_t first = impl_->welcome.id - impl_->rank;
+    impl_->conversation.say(detail::Missed{first + rank, text});
   } catch (const std::exception&) {
     // Nobody hears it any more.
   }
@@ -193,6 +253,20 @@ comm::Bootstrap Rendezvous::bootstrap() {
       rank(),    hosts(),
       address(), impl_->options.secret,
       timeout,   [this, timeout](const std::string& bytes) { return all_gather(bytes, timeout); }};
+}
+
+MembershipStatus query_membership(const comm::Endpoint& coordinator, const std::string& secret,
+                                  std::chrono::milliseconds timeout) {
+  RendezvousOptions options;
+  options.coordinator = coordinator;
+  options.secret = secret;
+  options.timeout = timeout;
+  check_options(options);
+  const auto deadline = Clock::now() + timeout;
+  Conversation conversation(options);
+  conversation.say(detail::MembershipQuery{});
+  auto reply = conversation.await<detail::MembershipReply>(deadline, "the membership");
+  return {std::move(reply.membership), std::move(reply.absent)};
 }
 
 }  // namespace lockstep::cluster

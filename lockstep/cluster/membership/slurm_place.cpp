@@ -57,7 +57,8 @@ RendezvousPoint host_rendezvous(const Place& place, std::chrono::milliseconds ti
   CoordinatorOptions options;
   options.listen = {listen_address(addresses), 0};
   options.secret = point.place.secret;
-  options.size = place.size;
+  options.workers = place.workers;
+  options.servers = place.servers;
   options.timeout = timeout;
   point.coordinator = std::make_unique<CoordinatorThread>(options);
   Invitation invitation{{}, point.place.secret};
@@ -75,17 +76,17 @@ std::optional<Place> find_slurm_place() {
   if (!variable("SLURM_STEP_ID") || !variable("SLURM_PROCID")) return std::nullopt;
   Place place;
   place.launcher = Place::Launcher::slurm;
-  place.size =
+  const int tasks =
       number_variable("SLURM_STEP_NUM_TASKS",
                       needed_variable("SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"), 1, kMostTasks);
-  place.rank = number_variable("SLURM_PROCID", *variable("SLURM_PROCID"), 0, place.size - 1);
+  take_task(place, number_variable("SLURM_PROCID", *variable("SLURM_PROCID"), 0, tasks - 1), tasks);
   place.interface = variable("LOCKSTEP_INTERFACE").value_or("");
   place.transport = variable("LOCKSTEP_TRANSPORT").value_or("");
-  return place.size == 1 ? std::nullopt : std::optional(place);
+  return tasks == 1 ? std::nullopt : std::optional(place);
 }
 
 RendezvousPoint rendezvous_by_slurm(const Place& place, std::chrono::milliseconds timeout) {
-  if (place.rank == 0) return host_rendezvous(place, timeout);
+  if (place.id() == 0) return host_rendezvous(place, timeout);
   const Found found = await_rendezvous_file(rendezvous_folder() / rendezvous_name(), timeout);
   RendezvousPoint point{place};
   point.place.coordinator = found.coordinator;

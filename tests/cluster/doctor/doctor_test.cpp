@@ -201,7 +201,7 @@ TEST(HostFacts, SurviveTheWay) {
 std::string examine_members(const std::vector<std::string>& hosts) {
   CoordinatorOptions options;
   options.secret = "hush";
-  options.size = static_cast<int>(hosts.size());
+  options.workers = static_cast<int>(hosts.size());
   options.timeout = 20s;
   Coordinator coordinator(options);
   std::vector<Child> members;
@@ -209,7 +209,7 @@ std::string examine_members(const std::vector<std::string>& hosts) {
     members.emplace_back([&, rank] {
       Place place;
       place.rank = static_cast<int>(rank);
-      place.size = options.size;
+      place.workers = options.workers;
       place.coordinator = coordinator.endpoint();
       place.secret = "hush";
       place.host = hosts[rank];

@@ -247,14 +247,14 @@ class ShapedLinks : public ::testing::Test {
     CoordinatorOptions options;
     options.listen = meeting_place();
     options.secret = secret;
-    options.size = 2;
+    options.workers = 2;
     Coordinator(options).run();
   }
 
   static std::string examine_as(int rank, const std::string& secret) {
     Place place;
     place.rank = rank;
-    place.size = 2;
+    place.workers = 2;
     place.coordinator = meeting_place();
     place.secret = secret;
     place.host = rank == 0 ? "a" : "b";

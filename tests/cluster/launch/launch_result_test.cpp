@@ -7,16 +7,18 @@
 namespace lockstep::cluster {
 namespace {
 
-WorkerEnd with_status(int rank, int status) { return {.rank = rank, .host = {}, .status = status}; }
+MemberEnd with_status(int rank, int status) {
+  return {.id = rank, .rank = rank, .host = {}, .status = status};
+}
 
-WorkerEnd with_signal(int rank, int signal, bool by_launcher = false) {
-  WorkerEnd end{.rank = rank};
+MemberEnd with_signal(int rank, int signal, bool by_launcher = false) {
+  MemberEnd end{.id = rank, .rank = rank};
   end.signal = signal;
   end.by_launcher = by_launcher;
   return end;
 }
 
-LaunchResult result_of(std::vector<WorkerEnd> ends, std::vector<Complaint> complaints = {}) {
+LaunchResult result_of(std::vector<MemberEnd> ends, std::vector<Complaint> complaints = {}) {
   LaunchResult result;
   result.ends = std::move(ends);
   result.complaints = std::move(complaints);

@@ -54,7 +54,7 @@ TEST(Place, ComesFromTheEnvironmentOfALaunchedProcess) {
   const std::optional<Place> place = find_place();
   ASSERT_TRUE(place);
   EXPECT_EQ(place->rank, 1);
-  EXPECT_EQ(place->size, 3);
+  EXPECT_EQ(place->workers, 3);
   EXPECT_EQ(to_string(place->coordinator), "[::1]:77");
   EXPECT_EQ(place->secret, "hush");
 }
@@ -68,7 +68,7 @@ TEST(Place, HasTheTimeoutOfWhoeverLaunchedIt) {
 
 TEST(Job, WaitsAsLongAsItsPlaceSays) {
   Place place;
-  place.size = 2;
+  place.workers = 2;
   place.coordinator = {"127.0.0.1", 1};  // nobody listens there
   place.secret = "hush";
   place.timeout = std::chrono::seconds(1);
@@ -87,10 +87,31 @@ TEST(Place, NamesTheVariableThatMakesNoSense) {
             "LOCKSTEP_SECRET: is not set in the environment, though LOCKSTEP_RANK is");
 }
 
+TEST(Place, HasARoleAndARankAmongThoseOfIt) {
+  auto values = good();
+  values["LOCKSTEP_ROLE"] = "server";
+  values["LOCKSTEP_SERVERS"] = "2";
+  const Environment environment(values);
+  const Place place = find_place().value();
+  EXPECT_EQ(place.role, Role::server);
+  EXPECT_EQ(place.rank, 1);
+  EXPECT_EQ(place.id(), 4);
+  EXPECT_EQ(place.members(), 5);
+  EXPECT_EQ(complaint_with("LOCKSTEP_RANK", "2"),
+            "LOCKSTEP_RANK: is '2', expected a number from 0 to 1");
+}
+
+TEST(Place, NamesARoleThatDoesNotExistOrHasNoMembers) {
+  EXPECT_EQ(complaint_with("LOCKSTEP_ROLE", "boss"),
+            "LOCKSTEP_ROLE: is 'boss', expected worker or server");
+  EXPECT_EQ(complaint_with("LOCKSTEP_ROLE", "server"),
+            "LOCKSTEP_SERVERS: is 0, though LOCKSTEP_ROLE is server");
+}
+
 Place place_of(const Coordinator& coordinator, int rank, int size) {
   Place place;
   place.rank = rank;
-  place.size = size;
+  place.workers = size;
   place.coordinator = coordinator.endpoint();
   place.secret = "hush";
   return place;
@@ -100,7 +121,7 @@ Place place_of(const Coordinator& coordinator, int rank, int size) {
 std::vector<std::string> results_of_two(const JobOptions& first, const JobOptions& second) {
   CoordinatorOptions options;
   options.secret = "hush";
-  options.size = 2;
+  options.workers = 2;
   Coordinator coordinator(options);
   std::vector<Child> members;
   for (int rank = 0; rank < 2; ++rank)
@@ -127,6 +148,29 @@ TEST(Job, ConnectsItsMembersByEveryTransport) {
     EXPECT_EQ(results_of_two(options, options), (std::vector<std::string>{"0 of 2", "1 of 2"}))
         << transport;
   }
+}
+
+TEST(Job, ConnectsWorkersWithWorkersAndServersWithServers) {
+  CoordinatorOptions options;
+  options.secret = "hush";
+  options.workers = 2;
+  options.servers = 1;
+  Coordinator coordinator(options);
+  std::vector<Child> members;
+  for (int id = 0; id < 3; ++id)
+    members.emplace_back([&, id] {
+      Place place = place_of(coordinator, id < 2 ? id : 0, 2);
+      place.role = id < 2 ? Role::worker : Role::server;
+      place.servers = 1;
+      Job job(place);
+      job.communicator().barrier();
+      return fmt::format("{} {} of {}, id {} of {}", to_string(job.role()), job.rank(),
+                         job.communicator().size(), job.id(), job.membership().members.size());
+    });
+  coordinator.run();
+  EXPECT_EQ(members[0].result(), "worker 0 of 2, id 0 of 3");
+  EXPECT_EQ(members[1].result(), "worker 1 of 2, id 1 of 3");
+  EXPECT_EQ(members[2].result(), "server 0 of 1, id 2 of 3");
 }
 
 TEST(Job, RefusesMembersOfAnotherConfigurationAndSaysWhatDiffers) {

@@ -78,7 +78,7 @@ class Namespaces : public ::testing::Test {
     CoordinatorOptions options;
     options.listen = meeting_place();
     options.secret = secret_;
-    options.size = kRanks;
+    options.workers = kRanks;
     Coordinator(options).run();
   }
 
@@ -86,7 +86,7 @@ class Namespaces : public ::testing::Test {
     RendezvousOptions options;
     options.coordinator = meeting_place();
     options.secret = secret_;
-    options.size = kRanks;
+    options.workers = kRanks;
     options.rank = rank;
     options.host = rank < 2 ? "a" : "b";
     Rendezvous rendezvous(options);

@@ -6,7 +6,9 @@
 
 #include <thread>
 
+#include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/membership/coordinator.h"
+#include "lockstep/cluster/membership/detail/session.h"
 #include "lockstep/comm/interfaces.h"
 #include "tests/cluster/child.h"
 #include "tests/message.h"
@@ -25,7 +27,7 @@ bool contains(const std::string& text, const std::string& part) {
 CoordinatorOptions coordinator_options(int size, std::chrono::milliseconds timeout = 10s) {
   CoordinatorOptions options;
   options.secret = "open sesame";
-  options.size = size;
+  options.workers = size;
   options.timeout = timeout;
   return options;
 }
@@ -34,7 +36,7 @@ RendezvousOptions member_of(const Coordinator& coordinator, int size) {
   RendezvousOptions options;
   options.coordinator = coordinator.endpoint();
   options.secret = "open sesame";
-  options.size = size;
+  options.workers = size;
   options.version = "1.0";
   options.configuration = "c0ffee";
   options.timeout = 10s;
@@ -161,7 +163,7 @@ TEST(Rendezvous, GarbageSilenceAndSlownessOnThePortDoNotDisturbTheMembers) {
 
 TEST(Rendezvous, TheCoordinatorSaysWhomItTurnedAway) {
   CoordinatorOptions options = coordinator_options(1, 600ms);
-  options.proof_timeout = 200ms;
+  options.handshake_timeout = 200ms;
   Coordinator coordinator(options);
   Child stranger([&] {
     const comm::Socket garbage = connect_raw(coordinator), silent = connect_raw(coordinator);
@@ -285,7 +287,7 @@ TEST(Rendezvous, MembersThatDoNotFitTogetherAllHearWhy) {
   EXPECT_PRED2(contains, clash([](auto& own) { own.configuration = "decaf"; }),
                "does not fit: its configuration differs from that of alpha: it is decaf, not "
                "c0ffee");
-  EXPECT_PRED2(contains, clash([](auto& own) { own.size = 3; }),
+  EXPECT_PRED2(contains, clash([](auto& own) { own.workers = 3; }),
                "does not fit: it expects 3 members, this job has 2");
 }
 
@@ -368,6 +370,154 @@ TEST(Rendezvous, AMemberTooManyIsRefused) {
   EXPECT_EQ(run(coordinator), "done");
   EXPECT_EQ(member.result(), "rendezvous: " + to_string(coordinator.endpoint()) +
                                  ": the job's 1 members are all there");
+}
+
+RendezvousOptions member_of(const Coordinator& coordinator, Role role, int rank, int workers,
+                            int servers) {
+  RendezvousOptions options = member_of(coordinator, workers);
+  options.role = role;
+  options.rank = rank;
+  options.servers = servers;
+  options.host = fmt::format("{}{}", to_string(role), rank);
+  return options;
+}
+
+std::string text_of(const Membership& membership) {
+  std::string text = std::to_string(membership.generation);
+  for (const Member& member : membership.members)
+    text += fmt::format(" {}:{}", member.id, member.host);
+  return text;
+}
+
+TEST(Rendezvous, AllMembersGetOneMembershipAndRanksAmongTheirRole) {
+  CoordinatorOptions options = coordinator_options(2);
+  options.servers = 2;
+  Coordinator coordinator(options);
+  std::vector<Child> members;
+  for (const Role role : {Role::server, Role::worker})
+    for (int rank = 1; rank >= 0; --rank)
+      members.emplace_back([&, role, rank] {
+        Rendezvous member(member_of(coordinator, role, rank, 2, 2));
+        std::string text = fmt::format("{} {}/{}", member.id(), member.rank(), member.size());
+        for (const std::string& one : member.all_gather(std::to_string(member.id()), 5s))
+          text += " " + one;
+        return text + "; " + text_of(member.membership());
+      });
+  EXPECT_EQ(run(coordinator), "done");
+  const std::string all = "; 1 0:worker0 1:worker1 2:server0 3:server1";
+  EXPECT_EQ(members[0].result(), "3 1/2 2 3" + all);
+  EXPECT_EQ(members[1].result(), "2 0/2 2 3" + all);
+  EXPECT_EQ(members[2].result(), "1 1/2 0 1" + all);
+  EXPECT_EQ(members[3].result(), "0 0/2 0 1" + all);
+}
+
+TEST(Rendezvous, AServerThatNeverComesIsNamed) {
+  CoordinatorOptions options = coordinator_options(1, 500ms);
+  options.servers = 2;
+  Coordinator coordinator(options);
+  Child member([&] { return report(member_of(coordinator, Role::worker, 0, 1, 2)); });
+  const std::string outcome = run(coordinator);
+  EXPECT_PRED2(contains, outcome, "1 of 3 members joined within 0.5 s; there: rank 0 (worker0); ");
+  EXPECT_PRED2(contains, outcome, "missing: server 0, 1");
+  EXPECT_EQ(member.result(), outcome);
+}
+
+// Says hello by this version of the protocol, and hears what the coordinator says to that.
+std::string greet(const Coordinator& coordinator, int protocol) {
+  detail::Session session(comm::connect_authenticated(coordinator.endpoint(), "", "open sesame", 0,
+                                                      comm::Clock::now() + 5s, "test"),
+                          detail::Session::Side::member);
+  session.queue(detail::Hello{protocol, "beta"});
+  session.queue(detail::MembershipQuery{});
+  const auto end = comm::Clock::now() + 5s;
+  while (comm::Clock::now() < end) {
+    session.advance();
+    if (const auto message = session.next()) {
+      const auto* failure = std::get_if<detail::Failure>(&*message);
+      return failure == nullptr ? "heard" : failure->text;
+    }
+    pollfd watched = session.watched();
+    ::poll(&watched, 1, 20);
+  }
+  return "nothing";
+}
+
+TEST(Rendezvous, AnotherVersionOfTheProtocolIsRefusedNamingBothAndTheirHosts) {
+  Coordinator coordinator(coordinator_options(2));
+  Child other([&] { return greet(coordinator, detail::kProtocol + 41); });
+  const std::string outcome = run(coordinator);
+  EXPECT_EQ(outcome, "Refused: " + other.result());
+  EXPECT_PRED2(contains, outcome,
+               fmt::format("beta speaks version {} of the protocol, the coordinator at {} on {} "
+                           "version {}",
+                           detail::kProtocol + 41, to_string(coordinator.endpoint()),
+                           detail::own_host_name(), detail::kProtocol));
+}
+
+TEST(Rendezvous, AnotherVersionOfTheProtocolDoesNotEndAJobThatRuns) {
+  Coordinator coordinator(coordinator_options(1));
+  Child member([&] {
+    Rendezvous own(member_of(coordinator, 1));
+    const std::string said = greet(coordinator, detail::kProtocol + 1);
+    return said.substr(0, 24) + "; " + std::to_string(own.all_gather("x", 5s).size());
+  });
+  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(member.result(), "rendezvous: beta speaks ; 1");
+}
+
+TEST(Rendezvous, TheCoordinatorIsAskedByMembersAndByOthersWhoIsThere) {
+  Coordinator coordinator(coordinator_options(2));
+  const auto member = [&](int rank) {
+    return Child([&, rank] {
+      Rendezvous own(member_of(coordinator, Role::worker, rank, 2, 0));
+      own.all_gather("all are here", 5s);
+      const MembershipStatus asked = query_membership(coordinator.endpoint(), "open sesame", 5s);
+      const bool same = asked.membership == own.query(5s).membership;
+      own.all_gather("all have asked", 5s);
+      return fmt::format("{} {} {}", text_of(asked.membership), same, asked.absent.size());
+    });
+  };
+  Child first = member(0), second = member(1);
+  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(first.result(), "1 0:worker0 1:worker1 true 0");
+  EXPECT_EQ(second.result(), "1 0:worker0 1:worker1 true 0");
+}
+
+// Asks until so many are absent; which they are.
+std::vector<std::int64_t> await_absent(Rendezvous& member, std::size_t count) {
+  const auto end = comm::Clock::now() + 20s;
+  while (comm::Clock::now() < end) {
+    auto absent = member.query(5s).absent;
+    if (absent.size() == count) return absent;
+    std::this_thread::sleep_for(5ms);
+  }
+  return {-1};
+}
+
+// The first asks, the second is stopped for a while, and the third says nothing of its own.
+TEST(Rendezvous, OnlyAMemberWhoseHeartbeatsDoNotComeIsAbsent) {
+  CoordinatorOptions options = coordinator_options(3);
+  options.heartbeat = 600ms;
+  Coordinator coordinator(options);
+  std::jthread server([&] { EXPECT_EQ(run(coordinator), "done"); });
+  Child second([&] {
+    Rendezvous own(member_of(coordinator, Role::worker, 1, 3, 0));
+    ::raise(SIGSTOP);
+    return std::to_string(own.all_gather("goes on", 30s).size());
+  });
+  Child third([&] {
+    Rendezvous own(member_of(coordinator, Role::worker, 2, 3, 0));
+    return std::to_string(own.all_gather("waits", 30s).size());
+  });
+  {
+    Rendezvous first(member_of(coordinator, Role::worker, 0, 3, 0));
+    EXPECT_EQ(await_absent(first, 1), std::vector<std::int64_t>{1});
+    second.signal(SIGCONT);
+    EXPECT_EQ(await_absent(first, 0), std::vector<std::int64_t>{});
+    EXPECT_EQ(first.all_gather("asks", 30s).size(), 3U);
+  }
+  EXPECT_EQ(second.result(), "3");
+  EXPECT_EQ(third.result(), "3");
 }
 
 }  // namespace

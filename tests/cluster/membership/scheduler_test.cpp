@@ -34,8 +34,9 @@ std::string place_with(const Variables& variables) {
            for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
            const auto place = find_place();
            if (!place) return std::string("none");
-           return fmt::format("{} {}/{}", static_cast<int>(place->launcher), place->rank,
-                              place->size);
+           const std::string role = place->role == Role::server ? " server" : "";
+           return fmt::format("{} {}/{}{}", static_cast<int>(place->launcher), place->rank,
+                              place->workers, role);
          })
       .result();
 }
@@ -45,6 +46,19 @@ Variables slurm_step(const std::string& rank, const std::string& folder) {
           {"SLURM_STEP_ID", "0"},          {"SLURM_JOB_ID", "77"},
           {"SLURM_STEP_NODELIST", "one"},  {"SLURMD_NODENAME", "one"},
           {"LOCKSTEP_MEETING_DIR", folder}};
+}
+
+TEST(Place, OfTasksThatAreStartedAlikeTheLastAreServers) {
+  for (const auto& [rank, place] :
+       std::map<std::string, std::string>{{"0", "1 0/2"}, {"1", "1 1/2"}, {"2", "1 0/2 server"}})
+    EXPECT_EQ(place_with({{"OMPI_COMM_WORLD_RANK", rank},
+                          {"OMPI_COMM_WORLD_SIZE", "3"},
+                          {"LOCKSTEP_SERVERS", "1"}}),
+              place);
+  EXPECT_EQ(place_with({{"OMPI_COMM_WORLD_RANK", "0"},
+                        {"OMPI_COMM_WORLD_SIZE", "3"},
+                        {"LOCKSTEP_SERVERS", "3"}}),
+            "InvalidArgument: LOCKSTEP_SERVERS: is '3', expected a number from 0 to 2");
 }
 
 // A member that adds its rank + 1 to the others'.

@@ -114,8 +114,7 @@ void Children::start(ChildOptions options) {
   Pipe out = make_pipe(), err = make_pipe(), trouble = make_pipe();
   const pid_t parent = ::getpid(), pid = ::fork();
   if (pid == 0) become(options, out.write, err.write, trouble.write, parent);
-  if (pid < 0)
-    throw IoError("worker {}: cannot be started: {}", options.rank, std::strerror(errno));
+  if (pid < 0) throw IoError("{}: cannot be started: {}", options.command[0], std::strerror(errno));
   ::setpgid(pid, pid);  // whoever is first
   reaper_.add(pid);
   trouble.write.close();
@@ -128,7 +127,7 @@ void Children::start(ChildOptions options) {
   if (options.is_ours) out.read.close(), err.read.close();
   for (const comm::Socket* pipe : {&out.read, &err.read})
     if (*pipe) ::fcntl(pipe->fd(), F_SETFL, O_NONBLOCK);
-  children_.push_back({options.rank,
+  children_.push_back({options.id,
                        pid,
                        {std::move(out.read), std::move(err.read)},
                        true,
@@ -186,7 +185,7 @@ void Children::read_pipes(Child& child) {
       const ssize_t got = ::read(child.pipes[i].fd(), block, sizeof block);
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
       if (got > 0)
-        listener_.output(child.rank, i + 1, std::string_view(block, static_cast<std::size_t>(got)));
+        listener_.output(child.id, i + 1, std::string_view(block, static_cast<std::size_t>(got)));
       else
         child.pipes[i].close();
     }
@@ -208,7 +207,7 @@ void Children::reap(Child& child) {
   read_pipes(child);
   for (comm::Socket& pipe : child.pipes) pipe.close();
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  listener_.end(child.rank, WIFEXITED(status) ? WEXITSTATUS(status) : 0, signal,
+  listener_.end(child.id, WIFEXITED(status) ? WEXITSTATUS(status) : 0, signal,
                 {child.why, child.why.empty() ? why_killed(signal) : ""});
 }
 

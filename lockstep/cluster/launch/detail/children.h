@@ -20,7 +20,7 @@
 namespace lockstep::cluster::detail {
 
 struct ChildOptions {
-  int rank = 0;
+  std::int64_t id = 0;
   std::vector<std::string> command = {};
   std::vector<std::string> environment = {};  // NAME=VALUE, besides our own
   std::string folder = {};                    // empty: ours
@@ -40,8 +40,9 @@ struct WhyEnded {
 class Children {
  public:
   struct Listener {
-    std::function<void(int rank, int stream, std::string_view bytes)> output;  // stream: 1 or 2
-    std::function<void(int rank, int status, int signal, const WhyEnded& why)> end;
+    std::function<void(std::int64_t id, int stream, std::string_view bytes)>
+        output;  // stream: 1 or 2
+    std::function<void(std::int64_t id, int status, int signal, const WhyEnded& why)> end;
   };
   // When beat() is not called for longer than `deadline`, this process is taken for dead.
   Children(Listener listener, std::chrono::milliseconds deadline)
@@ -71,7 +72,7 @@ class Children {
 
  private:
   struct Child {
-    int rank = 0;
+    std::int64_t id = 0;
     pid_t pid = -1;
     comm::Socket pipes[2];  // its standard output and error
     bool running = true;

@@ -4,34 +4,102 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "lockstep/cluster/detail/fields.h"
 
 namespace lockstep::cluster::detail {
 
-// What a launcher and the agent on one of its hosts say to each other, through ssh or a pipe.
-// From the agent: hello, output, end, failure. To it: start, over. Both ways: signal, alive.
-enum class FrameKind : char {
-  hello = 'H',    // version, address of the launcher as this host sees it
-  start = 'S',    // AgentTask
-  signal = 'K',   // number: to the workers; from the agent: it was asked to stop by that one
-  over = 'Z',     // a worker has failed: the others end by themselves, and who is stopped cannot
-  output = 'O',   // rank, stream, bytes
-  end = 'E',      // rank, status, signal, why the agent or the kernel ended it, or nothing
-  failure = 'F',  // text: the workers could not be started
-  alive = 'A',    // every now and then, so that silence means something
+// What a launcher and the agent on one of its hosts say to each other, through ssh or a pipe. A
+// process is known by its member's id in the job.
+
+// The agent's first word.
+struct AgentHello {
+  static constexpr char kKind = 'H';
+  std::string version = {};
+  std::string launcher_address = {};  // as this host sees it
+  auto fields() { return std::tie(version, launcher_address); }
+};
+
+struct AgentProcess {
+  std::int64_t id = 0;
+  std::vector<std::string> environment = {};  // NAME=VALUE, besides the task's
+  auto fields() { return std::tie(id, environment); }
+};
+
+// What an agent is to do on its host.
+struct AgentTask {
+  static constexpr char kKind = 'S';
+  std::string folder = {};
+  std::vector<std::string> command = {};
+  std::vector<std::string> environment = {};  // NAME=VALUE, for all processes
+  std::vector<AgentProcess> processes = {};
+  auto fields() { return std::tie(folder, command, environment, processes); }
+};
+
+// To the agent: for its processes. From it: it was asked to stop by that one.
+struct SignalFrame {
+  static constexpr char kKind = 'K';
+  int number = 0;
+  auto fields() { return std::tie(number); }
+};
+
+// To the agent: a process has failed. The others end by themselves, and who is stopped cannot.
+struct JobOver {
+  static constexpr char kKind = 'Z';
+  auto fields() { return std::tie(); }
+};
+
+struct ProcessOutput {
+  static constexpr char kKind = 'O';
+  std::int64_t id = 0;
+  int stream = 1;  // or 2
+  std::string bytes = {};
+  auto fields() { return std::tie(id, stream, bytes); }
+};
+
+struct ProcessEnd {
+  static constexpr char kKind = 'E';
+  std::int64_t id = 0;
+  int status = 0, signal = 0;
+  std::string by_agent = {}, by_kernel = {};  // why it did not end by itself
+  auto fields() { return std::tie(id, status, signal, by_agent, by_kernel); }
+};
+
+// The processes could not be started.
+struct StartFailed {
+  static constexpr char kKind = 'F';
+  std::string text = {};
+  auto fields() { return std::tie(text); }
+};
+
+// Both ways, all the time.
+struct Alive {
+  static constexpr char kKind = 'A';
+  auto fields() { return std::tie(); }
 };
 
 struct Frame {
-  FrameKind kind = FrameKind::hello;
+  char kind = 0;
   std::string fields = {};
+  template <class T>
+  bool is() const {
+    return kind == T::kKind;
+  }
+  // Throws Corrupt.
+  template <class T>
+  T as() const {
+    return from_bytes<T>(fields);
+  }
 };
 
 // A login shell may say something before the agent does; its words begin here.
 inline constexpr std::string_view kAgentMark = "\nlockstep agent 1\n";
 
-inline std::string encode(FrameKind kind, const FieldWriter& fields) {
-  return FieldWriter().text(static_cast<char>(kind) + fields.bytes()).bytes();
+template <Sendable T>
+std::string encode(const T& value) {
+  return FieldWriter().text(T::kKind + to_bytes(value)).bytes();
 }
 
 class FrameReader {
@@ -54,7 +122,7 @@ class FrameReader {
       throw Corrupt("a message of {} bytes, expected 1 to {}", length, kLongest);
     const auto size = static_cast<std::size_t>(length);
     if (bytes_.size() < 8 + size) return {};
-    Frame frame{static_cast<FrameKind>(bytes_[8]), bytes_.substr(9, size - 1)};
+    Frame frame{bytes_[8], bytes_.substr(9, size - 1)};
     bytes_.erase(0, 8 + size);
     return frame;
   }
@@ -64,32 +132,6 @@ class FrameReader {
  private:
   static constexpr std::int64_t kLongest = 16 << 20;
   std::string bytes_;
-};
-
-// What an agent is to do on its host.
-struct AgentTask {
-  std::string folder = {};
-  std::vector<std::string> command = {};
-  std::vector<std::string> environment = {};  // NAME=VALUE, for all ranks
-  std::vector<int> ranks = {};
-
-  FieldWriter fields() const {
-    FieldWriter writer;
-    writer.text(folder).texts(command).texts(environment);
-    writer.number(static_cast<std::int64_t>(ranks.size()));
-    for (const int rank : ranks) writer.number(rank);
-    return writer;
-  }
-  static AgentTask from(std::string_view bytes) {
-    FieldReader reader(bytes);
-    AgentTask task;
-    task.folder = reader.text();
-    task.command = reader.texts();
-    task.environment = reader.texts();
-    for (std::int64_t left = reader.number(); left > 0; --left)
-      task.ranks.push_back(static_cast<int>(reader.number()));
-    return task;
-  }
 };
 
 }  // namespace lockstep::cluster::detail

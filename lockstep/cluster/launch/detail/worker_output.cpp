@@ -13,10 +13,11 @@ constexpr std::size_t kLongestLine = 1 << 16;  // what has no end gets one there
 
 }  // namespace
 
-WorkerOutput::WorkerOutput(int rank, const std::string& host, Print print)
+WorkerOutput::WorkerOutput(Role role, int rank, const std::string& host, Print print)
     : print_(std::move(print)),
-      is_first_(rank == 0),
-      prefix_(host.empty() ? fmt::format("[{}] ", rank) : fmt::format("[{} {}] ", rank, host)) {}
+      is_first_(role == Role::worker && rank == 0),
+      prefix_(fmt::format("[{}{}{}{}] ", role == Role::worker ? "" : "server ", rank,
+                          host.empty() ? "" : " ", host)) {}
 
 void WorkerOutput::add(int stream, std::string_view bytes) {
   if (is_first_) print_(stream, bytes);

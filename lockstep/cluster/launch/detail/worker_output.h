@@ -6,14 +6,16 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/base/membership.h"
+
 namespace lockstep::cluster::detail {
 
-// What a worker says, on its way to our own standard output and error: rank 0's as it is, lines of
-// the others to standard error with rank and host before them.
+// What a process of the job says, on its way to our own standard output and error: that of the
+// first worker as it is, lines of the others to standard error with rank and host before them.
 class WorkerOutput {
  public:
   using Print = std::function<void(int stream, std::string_view bytes)>;  // stream: 1 or 2
-  WorkerOutput(int rank, const std::string& host, Print print);
+  WorkerOutput(Role role, int rank, const std::string& host, Print print);
   void add(int stream, std::string_view bytes);  // stream: 1 or 2
   // A last line without an end gets one.
   void finish();

@@ -38,6 +38,12 @@ std::unique_ptr<comm::Transport> connect_by_mpi(const Place& place);
 void check_agreement(comm::Communicator& group, const std::string& text,
                      std::chrono::milliseconds timeout);
 
+// Role, rank among its members, and number of servers, as LOCKSTEP_ROLE and LOCKSTEP_SERVERS say;
+// `rank` is the value of the variable `name`. The number of workers is known.
+void take_role(Place& place, const char* name, const std::string& rank);
+// Of one of so many processes that are all started alike: the last LOCKSTEP_SERVERS are servers.
+void take_task(Place& place, int task, int tasks);
+
 // The environments of mpirun (OpenMPI's, MPICH's), of a step of srun, of an Indexed Job's pod. None
 // when this process has not been started so, or alone.
 std::optional<Place> find_openmpi_place();

@@ -29,8 +29,8 @@ std::string Session::sum(bool own, std::uint64_t number, std::string_view body) 
   return hmac_sha256(connection_.session_key, signed_part.bytes());
 }
 
-void Session::queue(Kind kind, std::string_view fields) {
-  const std::string body = static_cast<char>(kind) + std::string(fields);
+void Session::queue(const Message& message) {
+  const std::string body = encode(message);
   output_ += FieldWriter().text(body).bytes();
   output_ += sum(true, sent_++, body);
 }
@@ -74,7 +74,7 @@ std::optional<Message> Session::next() {
                    std::string_view(input_).substr(end - kSum, kSum)))
     throw Corrupt("{}: a message was changed on its way", to_string(from()));
   input_.erase(0, end);
-  return Message{static_cast<Kind>(body[0]), body.substr(1)};
+  return decode(body);
 }
 
 pollfd Session::watched() const {

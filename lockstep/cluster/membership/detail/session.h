@@ -4,24 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "lockstep/cluster/membership/detail/messages.h"
 #include "lockstep/comm/authenticated_listener.h"
 
 namespace lockstep::cluster::detail {
-
-enum class Kind : char {
-  join = 'J',
-  table = 'T',
-  gather = 'G',
-  all = 'A',
-  error = 'E',
-  complaint = 'C',
-  bye = 'B'
-};
-
-struct Message {
-  Kind kind = Kind::bye;
-  std::string fields = {};
-};
 
 // Messages over a connection that has proved the secret. Each carries an HMAC under the
 // connection's own key over its direction and number: nobody on the way can change, repeat or
@@ -31,9 +17,10 @@ class Session {
   enum class Side { coordinator, member };
   Session(comm::AuthenticatedConnection connection, Side side);
 
-  void queue(Kind kind, std::string_view fields = {});
-  // What the socket can take or give now. Throws Corrupt for a message that is not the peer's.
+  void queue(const Message& message);
+  // What the socket can take or give now.
   void advance();
+  // Throws Corrupt for what is not the peer's, or no message.
   std::optional<Message> next();
 
   // For poll().
