@@ -29,7 +29,7 @@ class InProcessWorld final : public World {
 
 class ShmWorld final : public World {
  public:
-  explicit ShmWorld(int size) : options_{random_job(), 0, size} {}
+  explicit ShmWorld(int size) : options_{random_group(), 0, size} {}
   std::unique_ptr<Transport> connect(int rank) override {
     ShmOptions options = options_;
     options.rank = rank;
@@ -101,7 +101,7 @@ WorldKind between_hosts(const std::string& name, RendezvousWorld::Connect connec
 
 }  // namespace
 
-std::string random_job() {
+std::string random_group() {
   std::random_device random;
   return fmt::format("test-{:08x}{:08x}", random(), random());
 }

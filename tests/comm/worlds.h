@@ -24,7 +24,7 @@ struct WorldKind {
   std::function<std::unique_ptr<World>(int size)> make;
 };
 
-std::string random_job();
+std::string random_group();
 std::unique_ptr<World> make_in_process_world(std::vector<std::string> hosts);
 
 // Ranks on the hosts of these letters, connected as connect_group does by itself.
