@@ -116,7 +116,7 @@ int print_manifest(const Options& o) {
   job.environment = o.hosts.settings();
   job.command = o.command;
   const std::string manifest = kubernetes_manifest(job);
-  check_train_command(job.command, job.workers, "");
+  check_train_command(job.command, job.workers, job.servers, "");
   fmt::print("{}", manifest);
   fmt::print(stderr, "{}", kubernetes_advice(job));
   return 0;
@@ -147,7 +147,8 @@ int launch(const Options& o) {
   } catch (const InvalidArgument& error) {
     throw WrongUsage(error.what());
   }
-  check_train_command(options.command, worker_count(options), first_folder(options));
+  check_train_command(options.command, worker_count(options), options.servers,
+                      first_folder(options));
   return report_launch(cluster::launch(options));
 }
 

@@ -79,14 +79,17 @@ std::optional<cluster::Place> find_train_place() {
   return place;
 }
 
+void check_servers(int servers) {
+  if (servers > 0)
+    throw WrongUsage(
+        fmt::format("train: --servers {} (LOCKSTEP_SERVERS): no mode of training has servers; "
+                    "leave them out",
+                    servers));
+}
+
 void take_place(TrainOptions& options, const std::optional<cluster::Place>& place) {
   if (!place) return;
-  if (place->servers > 0)
-    throw WrongUsage(
-        fmt::format("train: the job has {} server{} (--servers, LOCKSTEP_SERVERS), and no mode of "
-                    "training uses "
-                    "them; leave them out",
-                    place->servers, place->servers == 1 ? "" : "s"));
+  check_servers(place->servers);
   if (options.workers && *options.workers != place->workers)
     throw WrongUsage(fmt::format("--workers {}: this is worker {} of a job of {}; leave it out",
                                  *options.workers, place->rank, place->workers));

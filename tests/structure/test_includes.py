@@ -47,6 +47,9 @@ def test_the_tree_is_really_read():
         ("lockstep/ops/a.h", "#include <hwy/highway.h>", "a public header includes <hwy"),
         ("lockstep/ops/a.h", '#include "lockstep/ops/cpu/b.h"', "which is not installed"),
         ("lockstep/gadgets/a.h", "#include <vector>", "is not a known folder"),
+        ("lockstep/cluster/membership/a.cpp", '#include "lockstep/cluster/launch/b.h"', "may not enter"),
+        ("lockstep/cluster/detail/a.h", '#include "lockstep/cluster/launch/b.h"', "may not enter"),
+        ("lockstep/cluster/doctor/a.cpp", '#include "lockstep/cluster/launch/detail/b.h"', "alone"),
         ("lockstep/ops/a.h", '#include "lockstep/gadgets/b.h"', "does not know"),
     ],
 )
@@ -66,6 +69,9 @@ def test_a_bad_include_is_refused(tmp_path, path, line, complaint):
         ("lockstep/kvstore/a.h", '#include "lockstep/tensor/tensor.h"'),
         ("lockstep/cli/a.h", '#include "lockstep/serve/s.h"'),
         ("lockstep/graph/a.h", "#include <vector>"),
+        ("lockstep/cluster/doctor/a.h", '#include "lockstep/cluster/membership/job.h"'),
+        ("lockstep/cluster/launch/a.cpp", '#include "lockstep/cluster/detail/b.h"'),
+        ("lockstep/cluster/launch/a.cpp", '#include "lockstep/cluster/launch/detail/b.h"'),
         ("lockstep/graph/a.h", '// #include "lockstep/nn/block.h"'),
     ],
 )

@@ -8,8 +8,7 @@
 
 #include "lockstep/cluster/detail/fields.h"
 #include "lockstep/cluster/doctor/detail/measure.h"
-#include "lockstep/cluster/membership/detail/rendezvous_point.h"
-#include "lockstep/cluster/membership/rendezvous.h"
+#include "lockstep/cluster/membership/placed_rendezvous.h"
 #include "lockstep/comm/authenticated_listener.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/interfaces.h"
@@ -49,21 +48,20 @@ std::string interface_of(const std::string& address) {
   return {};
 }
 
-RendezvousOptions rendezvous_options(const Place& place, const JobOptions& options) {
-  RendezvousOptions result = detail::rendezvous_options(place, options.timeout);
-  result.version = "doctor";
-  return result;
+Place place_with(Place place, const JobOptions& options) {
+  if (!options.interface.empty()) place.interface = options.interface;
+  if (!options.transport.empty()) place.transport = options.transport;
+  return place;
 }
 
 class Examiner {
  public:
-  Examiner(Place place, const JobOptions& options, const HostFacts& own)
-      : options_(options), own_(own) {
-    if (!options.interface.empty()) place.interface = options.interface;
-    if (!options.transport.empty()) place.transport = options.transport;
-    point_ = detail::find_rendezvous(place, options.timeout);
-    rendezvous_ = std::make_unique<Rendezvous>(rendezvous_options(point_.place, options));
-    point_.file.reset();
+  // All versions are examined: what they call themselves here is the same.
+  Examiner(const Place& place, const JobOptions& options, const HostFacts& own)
+      : options_(options),
+        own_(own),
+        transport_(place.transport),
+        rendezvous_(place, "doctor", "", options.timeout) {
     result_.rank = rendezvous_->rank();
   }
 
@@ -99,7 +97,7 @@ class Examiner {
     const Examined& own = result_.members[static_cast<std::size_t>(result_.rank)];
     if (result_.members[rank].host == own.host) return {};
     try {
-      comm::connect_authenticated(comm::parse_endpoint(endpoint), own.address, point_.place.secret,
+      comm::connect_authenticated(comm::parse_endpoint(endpoint), own.address, rendezvous_.secret(),
                                   0, comm::Clock::now() + kConnectTimeout, "connection");
       return {};
     } catch (const Error& error) {
@@ -130,7 +128,7 @@ class Examiner {
   }
 
   void connect_everywhere() {
-    const ProbeListener listener(rendezvous_->address(), point_.place.secret);
+    const ProbeListener listener(rendezvous_->address(), rendezvous_.secret());
     const auto endpoints =
         rendezvous_->all_gather(to_string(listener.endpoint()), options_.timeout);
     const auto timeout =
@@ -148,7 +146,7 @@ class Examiner {
   }
 
   std::unique_ptr<comm::Transport> connect() {
-    const std::string& name = point_.place.transport;
+    const std::string& name = transport_;
     return comm::connect_group(rendezvous_->bootstrap(), name.empty()
                                                              ? comm::TransportKind::automatic
                                                              : comm::parse_transport(name));
@@ -168,15 +166,15 @@ class Examiner {
 
   const JobOptions& options_;
   const HostFacts& own_;
-  detail::RendezvousPoint point_;
-  std::unique_ptr<Rendezvous> rendezvous_;
+  std::string transport_;
+  PlacedRendezvous rendezvous_;
   Examination result_;
 };
 
 }  // namespace
 
 Examination examine(const Place& place, const JobOptions& options, const HostFacts& own) {
-  return Examiner(place, options, own).run();
+  return Examiner(place_with(place, options), options, own).run();
 }
 
 }  // namespace lockstep::cluster

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/version.h"
 #include "lockstep/cluster/membership/detail/rendezvous_point.h"
+#include "lockstep/cluster/membership/placed_rendezvous.h"
 #include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/comm/group.h"
 
@@ -11,13 +12,6 @@ namespace {
 
 const std::string& first_given(const std::string& own, const std::string& others) {
   return own.empty() ? others : own;
-}
-
-RendezvousOptions rendezvous_options(const Place& place, const JobOptions& options) {
-  RendezvousOptions result = detail::rendezvous_options(place, options.timeout);
-  result.version = version();
-  result.configuration = options.configuration;
-  return result;
 }
 
 // Members that connect by different means would look for each other in vain.
@@ -38,8 +32,7 @@ comm::TransportKind kind_of(const std::string& transport) {
 
 // The members stay with the coordinator until the end: it learns of those that die.
 struct Job::Impl {
-  detail::RendezvousPoint point = {};
-  std::unique_ptr<Rendezvous> rendezvous = {};
+  std::optional<PlacedRendezvous> rendezvous = {};
   std::unique_ptr<comm::Communicator> communicator = {};
   Membership membership = {};
   std::int64_t id = 0;
@@ -58,11 +51,9 @@ struct Job::Impl {
   void connect(const Place& place, const JobOptions& options, const std::string& transport) {
     const comm::TransportKind kind = kind_of(transport);
     if (options.on_phase) options.on_phase("meet");
-    point = detail::find_rendezvous(place, options.timeout);
-    rendezvous = std::make_unique<Rendezvous>(rendezvous_options(point.place, options));
-    point.file.reset();
-    membership = rendezvous->membership();
-    id = rendezvous->id();
+    rendezvous.emplace(place, std::string(version()), options.configuration, options.timeout);
+    membership = (*rendezvous)->membership();
+    id = (*rendezvous)->id();
     if (options.on_phase) options.on_phase("connect");
     try {
       connect_members(place, transport, kind);
@@ -73,14 +64,14 @@ struct Job::Impl {
   }
 
   void connect_members(const Place& place, const std::string& transport, comm::TransportKind kind) {
-    comm::Bootstrap bootstrap = rendezvous->bootstrap();
+    comm::Bootstrap bootstrap = (*rendezvous)->bootstrap();
     bootstrap.scratch = place.scratch;
     agree_on_transport(bootstrap, transport);
     communicator = std::make_unique<comm::Communicator>(comm::connect_group(bootstrap, kind));
   }
 
   void complain(const comm::CommError& error) const noexcept {
-    if (rendezvous && error.rank() >= 0) rendezvous->complain(error.rank(), error.what());
+    if (rendezvous && error.rank() >= 0) (*rendezvous)->complain(error.rank(), error.what());
   }
 
   void connect_by_mpi(const Place& place, const JobOptions& options) {
@@ -111,7 +102,7 @@ int Job::rank() const { return impl_->communicator->rank(); }
 int Job::size() const { return impl_->communicator->size(); }
 void Job::complain(const comm::CommError& error) noexcept { impl_->complain(error); }
 MembershipStatus Job::query(std::chrono::milliseconds timeout) {
-  if (impl_->rendezvous) return impl_->rendezvous->query(timeout);
+  if (impl_->rendezvous) return (*impl_->rendezvous)->query(timeout);
   throw Unsupported("membership: over MPI alone there is no coordinator to be asked");
 }
 comm::Communicator& Job::communicator() { return *impl_->communicator; }

@@ -33,20 +33,6 @@ void take_task(Place& place, int task, int tasks) {
   place.rank = place.role == Role::worker ? task : task - place.workers;
 }
 
-RendezvousOptions rendezvous_options(const Place& place, std::chrono::milliseconds timeout) {
-  RendezvousOptions result;
-  result.coordinator = place.coordinator;
-  result.secret = place.secret;
-  result.role = place.role;
-  result.rank = place.rank;
-  result.workers = place.workers;
-  result.servers = place.servers;
-  result.interface = place.interface;
-  result.host = place.host;
-  result.timeout = timeout + std::chrono::seconds(1);
-  return result;
-}
-
 RendezvousPoint find_rendezvous(const Place& place, std::chrono::milliseconds timeout) {
   switch (place.launcher) {
     case Place::Launcher::lockstep: break;

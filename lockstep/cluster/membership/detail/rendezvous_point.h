@@ -6,7 +6,6 @@
 #include "lockstep/cluster/membership/detail/coordinator_thread.h"
 #include "lockstep/cluster/membership/detail/rendezvous_file.h"
 #include "lockstep/cluster/membership/place.h"
-#include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/communicator.h"
 
 namespace lockstep::cluster::detail {
@@ -18,10 +17,6 @@ struct RendezvousPoint {
   std::unique_ptr<CoordinatorThread> coordinator = {};  // rank 0's, where members coordinate
   std::unique_ptr<RendezvousFile> file = {};            // no longer needed when all have joined
 };
-
-// How a member of a place finds the others; what they must agree on is the caller's to add. The
-// coordinator knows who is missing, so it has the first word: a second more than `timeout`.
-RendezvousOptions rendezvous_options(const Place& place, std::chrono::milliseconds timeout);
 
 // As whoever started the job asks for.
 RendezvousPoint find_rendezvous(const Place& place, std::chrono::milliseconds timeout);
