@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the peers of `lockstep bench comm` share: which sizes, how many calls, what is printed. The
-// same as in lockstep/cli/serve_comm.cpp.
+// same as in bench/serve_comm.cpp.
 #pragma once
 
 #include <algorithm>

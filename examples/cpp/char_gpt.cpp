@@ -6,20 +6,20 @@
 
 #include <cstdlib>
 
+#include "lockstep/nn/generate.h"
 #include "lockstep/nn/loss.h"
 #include "lockstep/nn/models/models.h"
 #include "lockstep/optim/optimizers.h"
-#include "lockstep/train/generate.h"
+#include "lockstep/recipes/recipe_data.h"
 #include "lockstep/train/observers.h"
-#include "lockstep/train/recipe_data.h"
 #include "lockstep/train/trainer.h"
 
 using namespace lockstep;
 
 int main(int argc, char** argv) {
-  const train::Recipe& recipe = train::find_recipe("char-gpt");
-  const train::RecipeData book =
-      train::open_data(recipe, {.place = argc > 1 ? argv[1] : "synthetic"});
+  const recipes::Recipe& recipe = recipes::find_recipe("char-gpt");
+  const recipes::RecipeData book =
+      recipes::open_data(recipe, {.place = argc > 1 ? argv[1] : "synthetic"});
   const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 1500;
 
   const nn::BlockPtr net =
@@ -36,11 +36,10 @@ int main(int argc, char** argv) {
   fmt::print("loss on pages it has not seen: {:.3f} nats per character\n", result.validation.loss);
 
   // What comes next depends on the seed alone. Generated data has no letters: numbers will do.
-  const train::GenerateOptions how{.context = 128, .length = 300, .temperature = 0.8, .seed = 1};
+  const nn::GenerateOptions how{.context = 128, .length = 300, .temperature = 0.8, .seed = 1};
   net->hybridize();
   if (book.codec)
-    fmt::print("{}\n",
-               book.codec->decode(train::generate(*net, book.codec->encode("Call me "), how)));
+    fmt::print("{}\n", book.codec->decode(nn::generate(*net, book.codec->encode("Call me "), how)));
   else
-    fmt::print("{} numbers written\n", train::generate(*net, {1, 2, 3}, how).size());
+    fmt::print("{} numbers written\n", nn::generate(*net, {1, 2, 3}, how).size());
 }

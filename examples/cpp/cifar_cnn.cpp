@@ -11,8 +11,8 @@
 #include "lockstep/nn/loss.h"
 #include "lockstep/ops/unary.h"
 #include "lockstep/optim/optimizers.h"
+#include "lockstep/recipes/recipe_data.h"
 #include "lockstep/train/observers.h"
-#include "lockstep/train/recipe_data.h"
 #include "lockstep/train/trainer.h"
 
 using namespace lockstep;
@@ -36,8 +36,8 @@ class Stage final : public nn::Block {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const train::RecipeData photos = train::open_data(train::find_recipe("cifar-cnn"),
-                                                    {.place = argc > 1 ? argv[1] : "synthetic"});
+  const recipes::RecipeData photos = recipes::open_data(
+      recipes::find_recipe("cifar-cnn"), {.place = argc > 1 ? argv[1] : "synthetic"});
   const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 4000;
 
   const nn::BlockPtr net = nn::sequential(

@@ -10,7 +10,7 @@
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/data/sampler.h"
 #include "lockstep/ops/ops.h"
-#include "lockstep/train/recipe_data.h"
+#include "lockstep/recipes/recipe_data.h"
 
 using namespace lockstep;
 
@@ -57,8 +57,8 @@ double accuracy(const Net& net, const data::Dataset& set) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const train::RecipeData digits = train::open_data(train::find_recipe("mnist-mlp"),
-                                                    {.place = argc > 1 ? argv[1] : "synthetic"});
+  const recipes::RecipeData digits = recipes::open_data(
+      recipes::find_recipe("mnist-mlp"), {.place = argc > 1 ? argv[1] : "synthetic"});
   const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 3000;
 
   // What is drawn depends on this key, never on what was drawn before.

@@ -9,16 +9,16 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/loss.h"
 #include "lockstep/optim/optimizers.h"
+#include "lockstep/recipes/recipe_data.h"
 #include "lockstep/train/observers.h"
-#include "lockstep/train/recipe_data.h"
 #include "lockstep/train/trainer.h"
 
 using namespace lockstep;
 
 int main(int argc, char** argv) {
-  const train::Recipe& recipe = train::find_recipe("mnist-lenet");
-  const train::RecipeData digits =
-      train::open_data(recipe, {.place = argc > 1 ? argv[1] : "synthetic"});
+  const recipes::Recipe& recipe = recipes::find_recipe("mnist-lenet");
+  const recipes::RecipeData digits =
+      recipes::open_data(recipe, {.place = argc > 1 ? argv[1] : "synthetic"});
   const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 1000;
 
   const nn::BlockPtr net =

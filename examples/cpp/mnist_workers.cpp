@@ -13,7 +13,7 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/loss.h"
 #include "lockstep/optim/optimizers.h"
-#include "lockstep/train/recipe_data.h"
+#include "lockstep/recipes/recipe_data.h"
 #include "lockstep/train/same_bits.h"
 #include "lockstep/train/trainer.h"
 
@@ -37,8 +37,8 @@ OwnJob join() {
 
 void train_digits(const std::string& place, std::int64_t steps) {
   const OwnJob own = join();
-  const train::RecipeData digits =
-      train::open_data(train::find_recipe("mnist-mlp"), {.place = place});
+  const recipes::RecipeData digits =
+      recipes::open_data(recipes::find_recipe("mnist-mlp"), {.place = place});
   const nn::BlockPtr net =
       nn::sequential(nn::flatten(), nn::dense(128, {.activation = "relu"}), nn::dense(10));
 

@@ -12,8 +12,8 @@
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/softmax.h"
 #include "lockstep/optim/optimizers.h"
+#include "lockstep/recipes/recipe_data.h"
 #include "lockstep/train/observers.h"
-#include "lockstep/train/recipe_data.h"
 #include "lockstep/train/trainer.h"
 
 using namespace lockstep;
@@ -40,9 +40,9 @@ class Reader final : public nn::Block {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const train::Recipe& recipe = train::find_recipe("text-lstm");
-  const train::RecipeData mails =
-      train::open_data(recipe, {.place = argc > 1 ? argv[1] : "synthetic"});
+  const recipes::Recipe& recipe = recipes::find_recipe("text-lstm");
+  const recipes::RecipeData mails =
+      recipes::open_data(recipe, {.place = argc > 1 ? argv[1] : "synthetic"});
   const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 600;
 
   const auto net = std::make_shared<Reader>(recipe.input_range);

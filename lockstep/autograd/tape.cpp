@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/known_ops.h"
 #include "lockstep/ops/shape_attrs.h"
 #include "lockstep/tensor/trace_value.h"
 
@@ -80,7 +80,7 @@ class Tape final : public OpInterceptor {
  private:
   // A function is not there any more when the graph that it was traced into is run on the tape.
   static bool stops(const OpDef& op, const Attrs& attrs) {
-    if (op.name != "stop_gradient") return false;
+    if (&op != &known_ops().stop_gradient) return false;
     if (std::get<bool>(attr_field(attrs, "function")))
       throw InvalidArgument(
           "stop_gradient: a graph that holds the result of an autograd::Function has no gradient");
@@ -191,8 +191,8 @@ namespace {
 // learns that it cannot differentiate the call.
 Tensor output_of_function(const Tensor& output) {
   if (!output.is_symbolic() || !is_floating(output.dtype())) return output.detach();
-  Tensor result =
-      apply_one(get_op("stop_gradient"), {output}, Attrs::of(StopGradientAttrs{.function = true}));
+  Tensor result = apply_one(known_ops().stop_gradient, {output},
+                            Attrs::of(StopGradientAttrs{.function = true}));
   result.trace_value()->history = History::whole;
   return result;
 }

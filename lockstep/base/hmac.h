@@ -13,7 +13,7 @@ std::string hmac_sha256(std::string_view key, std::string_view message);
 // Takes as long for bytes that differ at once as for equal ones.
 bool same_secret(std::string_view a, std::string_view b);
 
-// From the system's generator: nobody can guess them.
+// Of a generator that the system seeds: nobody can guess them, and no two processes have the same.
 std::string random_bytes(std::size_t count);
 
 // A new secret for a job: 64 hexadecimal digits.

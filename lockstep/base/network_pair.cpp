@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,18 +11,16 @@
 #include <cstring>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/process.h"
 
 namespace lockstep {
 namespace {
 
 constexpr const char* kLink = "link0";
 
-// Keeps a namespace until it is killed, or whoever started it has gone. Tells how it went.
-[[noreturn]] void hold(int pipe) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+// Keeps a namespace until it is killed. Tells how it went.
+int hold_namespace(int pipe) {
   const int error = ::unshare(CLONE_NEWNET) == 0 ? 0 : errno;
-  if (::write(pipe, &error, sizeof error) != sizeof error || error != 0) ::_exit(1);
+  if (::write(pipe, &error, sizeof error) != sizeof error || error != 0) return 1;
   while (true) ::pause();
 }
 
@@ -48,48 +44,31 @@ std::string NetworkPair::why_not() {
 }
 
 NetworkPair::NetworkPair() {
-  try {
-    for (const int side : {0, 1}) start(side);
-    run(0, {"ip", "link", "add", kLink, "type", "veth", "peer", "name", kLink, "netns",
-            std::to_string(holders_[1])});
-    for (const int side : {0, 1}) {
-      run(side, {"ip", "addr", "add", address(side) + "/24", "dev", kLink});
-      run(side, {"ip", "link", "set", "lo", "up"});
-      run(side, {"ip", "link", "set", kLink, "up"});
-    }
-  } catch (...) {
-    stop();
-    throw;
+  for (const int side : {0, 1}) start(side);
+  run(0, {"ip", "link", "add", kLink, "type", "veth", "peer", "name", kLink, "netns",
+          std::to_string(holders_[1].pid())});
+  for (const int side : {0, 1}) {
+    run(side, {"ip", "addr", "add", address(side) + "/24", "dev", kLink});
+    run(side, {"ip", "link", "set", "lo", "up"});
+    run(side, {"ip", "link", "set", kLink, "up"});
   }
 }
-
-NetworkPair::~NetworkPair() { stop(); }
 
 void NetworkPair::start(int side) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("pipe: {}", std::strerror(errno));
-  const pid_t pid = ::fork();
-  if (pid == 0) hold(ends[1]);
+  holders_[static_cast<std::size_t>(side)] =
+      Process::fork([&] { return hold_namespace(ends[1]); }, {.death_signal = SIGKILL});
   ::close(ends[1]);
-  holders_[static_cast<std::size_t>(side)] = pid;
   int error = EIO;
-  const bool told = pid > 0 && ::read(ends[0], &error, sizeof error) == sizeof error;
+  const bool told = ::read(ends[0], &error, sizeof error) == sizeof error;
   ::close(ends[0]);
   if (!told || error != 0)
     throw IoError("network namespace: it cannot be made: {}", std::strerror(error));
 }
 
-void NetworkPair::stop() {
-  for (int& holder : holders_) {
-    if (holder <= 0) continue;
-    ::kill(holder, SIGKILL);
-    ::waitpid(holder, nullptr, 0);
-    holder = -1;
-  }
-}
-
 void NetworkPair::run(int side, std::vector<std::string> command) const {
-  const std::string holder = std::to_string(holders_[static_cast<std::size_t>(side)]);
+  const std::string holder = std::to_string(holders_[static_cast<std::size_t>(side)].pid());
   const std::vector<std::string> into{"nsenter", "-t", holder, "-n"};
   command.insert(command.begin(), into.begin(), into.end());
   const ProcessResult result = run_process(command, {.deadline = std::chrono::seconds(20)});
@@ -98,7 +77,7 @@ void NetworkPair::run(int side, std::vector<std::string> command) const {
 }
 
 std::string NetworkPair::path(int side) const {
-  return fmt::format("/proc/{}/ns/net", holders_[static_cast<std::size_t>(side)]);
+  return fmt::format("/proc/{}/ns/net", holders_[static_cast<std::size_t>(side)].pid());
 }
 
 void NetworkPair::enter(const std::string& path) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/process.h"
+
 namespace lockstep {
 
 // Two network namespaces of this machine and a link between them: two hosts, as far as the network
@@ -17,7 +19,6 @@ class NetworkPair {
 
   // Throws IoError with what the program said that could not do its part.
   NetworkPair();
-  ~NetworkPair();
   NetworkPair(const NetworkPair&) = delete;
   NetworkPair& operator=(const NetworkPair&) = delete;
 
@@ -39,10 +40,9 @@ class NetworkPair {
 
  private:
   void start(int side);
-  void stop();
   void run(int side, std::vector<std::string> command) const;
 
-  std::array<int, 2> holders_{-1, -1};  // processes that keep the namespaces
+  std::array<Process, 2> holders_;  // keep the namespaces
 };
 
 }  // namespace lockstep

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
+#include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+struct evp_md_ctx_st;  // OpenSSL's
+
 namespace lockstep {
 
-// FIPS 180-4.
+// FIPS 180-4, by OpenSSL: with the processor's instructions for it, where it has them.
 class Sha256 {
  public:
   Sha256();
@@ -21,10 +24,10 @@ class Sha256 {
   std::string hex();
 
  private:
-  void add_blocks(const std::byte* bytes, std::size_t count);
-  std::array<std::uint32_t, 8> state_;
-  std::array<std::byte, 64> pending_{};
-  std::uint64_t length_ = 0;
+  struct Free {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, Free> context_;
 };
 
 std::string sha256_hex(std::string_view bytes);

@@ -4,13 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "lockstep/cli/bench.h"
-#include "lockstep/cli/bench_comm.h"
-#include "lockstep/cli/bench_scale.h"
-#include "lockstep/cli/bench_step.h"
-#include "lockstep/cli/bench_train.h"
+#include "bench/bench.h"
+#include "bench/comm_bench.h"
+#include "bench/op_table.h"
+#include "bench/scale_bench.h"
+#include "bench/step_bench.h"
+#include "bench/train_bench.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/op_table.h"
 #include "lockstep/cli/options.h"
 
 namespace lockstep::cli {
@@ -19,17 +19,17 @@ namespace {
 // Each once, though an op has several cases.
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
-  for (const OpBench& bench : op_benches())
-    if (std::find(names.begin(), names.end(), bench.op) == names.end()) names.push_back(bench.op);
+  for (const bench::OpBench& op : bench::op_benches())
+    if (std::find(names.begin(), names.end(), op.op) == names.end()) names.push_back(op.op);
   return names;
 }
 
 // A benchmark with the options that all have.
 template <class O>
-CLI::App* add_bench(CLI::App& bench, Action& action, const std::shared_ptr<O>& options,
+CLI::App* add_bench(CLI::App& app, Action& action, const std::shared_ptr<O>& options,
                     const char* name, const char* what, void (*run)(const O&),
                     const char* peers = "PyTorch") {
-  CLI::App* command = bench.add_subcommand(name, what);
+  CLI::App* command = app.add_subcommand(name, what);
   command->add_flag("--json", options->json, "One JSON object a line");
   command->add_flag("--quick", options->quick, "Little of each: a look, not a measurement");
   command->add_flag_callback(
@@ -52,40 +52,40 @@ void add_names(CLI::App& command, const char* name, std::vector<std::string>& na
 }
 
 // Our side of bench step, which starts it as a process of its own.
-void add_worker(CLI::App& bench, Action& action) {
+void add_step_side(CLI::App& app, Action& action) {
   struct Side {
     std::string model;
     std::string dtype = "float32";
   };
   const auto side = std::make_shared<Side>();
-  CLI::App* worker = bench.add_subcommand("worker", "One side of bench step")->group("");
-  worker->add_option("model", side->model)->required();
-  worker->add_option("--dtype", side->dtype);
-  worker->callback(
-      [&action, side] { action = [side] { return serve_step(side->model, side->dtype); }; });
+  CLI::App* command = app.add_subcommand("step-side", "One side of bench step")->group("");
+  command->add_option("model", side->model)->required();
+  command->add_option("--dtype", side->dtype);
+  command->callback(
+      [&action, side] { action = [side] { return bench::serve_step(side->model, side->dtype); }; });
 }
 
 // Our side of bench train.
-void add_train_worker(CLI::App& bench, Action& action) {
-  const auto side = std::make_shared<TrainSide>();
-  CLI::App* worker = bench.add_subcommand("train-worker", "One side of bench train")->group("");
-  worker->add_option("model", side->model)->required();
-  add_count(*worker, "", "--batch", side->batch, "B", "")->required();
-  add_count(*worker, "", "--shards", side->shards, "S", "");
-  add_count(*worker, "", "--threads", side->threads, "T", "", 1, kMostThreads);
-  worker->callback([&action, side] { action = [side] { return serve_train(*side); }; });
+void add_train_side(CLI::App& app, Action& action) {
+  const auto side = std::make_shared<bench::TrainSide>();
+  CLI::App* command = app.add_subcommand("train-side", "One side of bench train")->group("");
+  command->add_option("model", side->model)->required();
+  add_count(*command, "", "--batch", side->batch, "B", "")->required();
+  add_count(*command, "", "--shards", side->shards, "S", "");
+  add_count(*command, "", "--threads", side->threads, "T", "", 1, kMostThreads);
+  command->callback([&action, side] { action = [side] { return bench::serve_train(*side); }; });
 }
 
-void add_comm(CLI::App& bench, Action& action) {
-  const auto options = std::make_shared<CommBenchOptions>();
+void add_comm(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<bench::CommBenchOptions>();
   CLI::App* command =
-      add_bench(bench, action, options, "comm",
+      add_bench(app, action, options, "comm",
                 "Collectives between processes, beside Gloo's and OpenMPI's where they are built",
-                bench_comm, "Gloo and OpenMPI");
+                bench::run_comm, "Gloo and OpenMPI");
   add_count(*command, "Options", "--ranks", options->ranks, "N", "How many processes", 1, 64);
   command->add_option("--algorithm", options->algorithm, "Of all_reduce")
-      ->check(CLI::IsMember(algorithm_names()));
-  add_names(*command, "--collectives", options->names, collective_names());
+      ->check(CLI::IsMember(bench::algorithm_names()));
+  add_names(*command, "--collectives", options->names, bench::collective_names());
   CLI::Option* namespaces = command->add_flag(
       "--namespaces", options->namespaces,
       "Half of the processes in each of two network namespaces with a link between (root)");
@@ -93,12 +93,13 @@ void add_comm(CLI::App& bench, Action& action) {
       ->needs(namespaces);
 }
 
-void add_scale(CLI::App& bench, Action& action) {
-  const auto options = std::make_shared<ScaleOptions>();
-  CLI::App* command = add_bench(
-      bench, action, options, "scale",
-      "Training over workers and threads, beside PyTorch DDP where it is installed", bench_scale);
-  add_names(*command, "--recipes", options->recipes, train_case_names());
+void add_scale(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<bench::ScaleOptions>();
+  CLI::App* command =
+      add_bench(app, action, options, "scale",
+                "Training over workers and threads, beside PyTorch DDP where it is installed",
+                bench::run_scale);
+  add_names(*command, "--recipes", options->recipes, bench::train_case_names());
   const auto add_counts = [&](const char* name, std::vector<int>& values, const char* usual) {
     add_count(*command, "Options", name, values, "N,N,...",
               "Each with each of the other; speed-up is over the first", 1, 64)
@@ -110,19 +111,19 @@ void add_scale(CLI::App& bench, Action& action) {
 }
 
 // Our side of bench comm.
-void add_comm_group(CLI::App& bench, Action& action) {
-  const auto side = std::make_shared<CommSide>();
+void add_comm_side(CLI::App& app, Action& action) {
+  const auto side = std::make_shared<bench::CommSide>();
   const auto algorithm = std::make_shared<std::string>("automatic");
-  CLI::App* group = bench.add_subcommand("comm-group", "One side of bench comm")->group("");
-  add_count(*group, "", "--ranks", side->ranks, "N", "", 1, 64)->required();
-  group->add_option("--algorithm", *algorithm);
-  group->add_option("--collectives", side->names);
-  group->add_option("--networks", side->networks);
-  group->add_flag("--quick", side->quick);
-  group->callback([&action, side, algorithm] {
+  CLI::App* command = app.add_subcommand("comm-side", "One side of bench comm")->group("");
+  add_count(*command, "", "--ranks", side->ranks, "N", "", 1, 64)->required();
+  command->add_option("--algorithm", *algorithm);
+  command->add_option("--collectives", side->names);
+  command->add_option("--networks", side->networks);
+  command->add_flag("--quick", side->quick);
+  command->callback([&action, side, algorithm] {
     action = [side, algorithm] {
-      side->algorithm = find_algorithm(*algorithm);
-      return serve_comm(*side);
+      side->algorithm = bench::find_algorithm(*algorithm);
+      return bench::serve_comm(*side);
     };
   });
 }
@@ -130,26 +131,27 @@ void add_comm_group(CLI::App& bench, Action& action) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& action) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure, beside PyTorch where it is installed");
-  bench->group(kToolGroup)->require_subcommand(1);
-  const auto options = std::make_shared<BenchOptions>();
-  CLI::App* step = add_bench(*bench, action, options, "step",
-                             "Training steps of the recipes' models", bench_step);
-  add_names(*step, "--models", options->names, recipe_names());
+  CLI::App* command = app.add_subcommand("bench", "Measure, beside PyTorch where it is installed");
+  command->group(kToolGroup)->require_subcommand(1);
+  const auto options = std::make_shared<bench::BenchOptions>();
+  CLI::App* step = add_bench(*command, action, options, "step",
+                             "Training steps of the recipes' models", bench::run_step);
+  add_names(*step, "--models", options->names, bench::recipe_names());
   step->add_flag("--bf16", options->bf16, "Also with bfloat16 compute");
   CLI::App* train =
-      add_bench(*bench, action, options, "train",
-                "Training on one thread and on two, and in eight shards", bench_train);
-  add_names(*train, "--models", options->names, train_case_names());
+      add_bench(*command, action, options, "train",
+                "Training on one thread and on two, and in eight shards", bench::run_train);
+  add_names(*train, "--models", options->names, bench::train_case_names());
   CLI::App* ops =
-      add_bench(*bench, action, options, "ops", "Single ops, eager and compiled", bench_ops);
+      add_bench(*command, action, options, "ops", "Single ops, eager and compiled", bench::run_ops);
   add_names(*ops, "--ops", options->names, op_names());
-  add_bench(*bench, action, options, "eager", "The cost of a call: add of 16 floats", bench_eager);
-  add_scale(*bench, action);
-  add_comm(*bench, action);
-  add_comm_group(*bench, action);
-  add_worker(*bench, action);
-  add_train_worker(*bench, action);
+  add_bench(*command, action, options, "eager", "The cost of a call: add of 16 floats",
+            bench::run_eager);
+  add_scale(*command, action);
+  add_comm(*command, action);
+  add_comm_side(*command, action);
+  add_step_side(*command, action);
+  add_train_side(*command, action);
 }
 
 }  // namespace lockstep::cli

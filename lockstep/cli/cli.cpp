@@ -17,11 +17,11 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/base/machine_limits.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/nearest.h"
-#include "lockstep/cli/print_error.h"
 #include "lockstep/cluster/membership/place.h"
 
 namespace lockstep::cli {

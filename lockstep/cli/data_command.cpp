@@ -5,9 +5,10 @@
 #include <cstdlib>
 
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/data_sets.h"
+#include "lockstep/cli/data_cache.h"
 #include "lockstep/data/catalogue.h"
 #include "lockstep/observe/text.h"
+#include "lockstep/recipes/fetch_set.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,7 +26,8 @@ int list_data() {
 int get_data(const std::vector<std::string>& names) {
   for (const std::string& name : names) data::set_info(name);  // all names first, then the network
   observe::Progress progress(observe::standard_error());
-  for (const std::string& name : names) fmt::print("{}\n", fetch_set(name, progress, true));
+  for (const std::string& name : names)
+    fmt::print("{}\n", recipes::fetch_set(name, data_cache(), progress, true));
   return 0;
 }
 
@@ -65,21 +67,6 @@ void add_path(CLI::App& data, Action& action) {
 std::string data_cache() {
   return data::cache_dir(std::getenv("LOCKSTEP_DATA"), std::getenv("XDG_CACHE_HOME"),
                          std::getenv("HOME"));
-}
-
-std::string fetch_set(const std::string& name, observe::Progress& progress, bool verify) {
-  std::string shown;
-  data::GetOptions options{.cache_dir = data_cache(), .verify = verify};
-  options.progress = [&](std::int64_t done, std::int64_t total, std::string_view what) {
-    if (what != shown)
-      progress.begin({.label = std::string(shown = what),
-                      .total = std::max<std::int64_t>(total, 0),
-                      .unit = observe::ProgressUnit::kBytes});
-    progress.update(done);
-  };
-  std::string folder = data::get(name, options);
-  if (!shown.empty()) progress.finish();
-  return folder;
 }
 
 void add_data_command(CLI::App& app, Action& action) {

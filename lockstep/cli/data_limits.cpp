@@ -14,7 +14,7 @@ constexpr std::int64_t kMostPixels = std::int64_t{1} << 40, kMostMegabytes = std
 }  // namespace
 
 void add_limits(CLI::App& command, DataLimits& limits, const char* group) {
-  const RunConfig usual;
+  const recipes::RunConfig usual;
   add_count(command, group, "--max-pixels", limits.max_pixels, "N",
             "Of an image, which may take 8 bytes for each while it is decoded; a larger one is bad",
             1, kMostPixels)
@@ -24,7 +24,7 @@ void add_limits(CLI::App& command, DataLimits& limits, const char* group) {
       ->default_str(fmt::format("{}", usual.max_inflated / kMegabyte));
 }
 
-void apply_limits(RunConfig& config, const DataLimits& limits) {
+void apply_limits(recipes::RunConfig& config, const DataLimits& limits) {
   if (limits.max_pixels) config.max_pixels = *limits.max_pixels;
   if (limits.max_inflated) config.max_inflated = *limits.max_inflated * kMegabyte;
 }

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 
-#include "lockstep/cli/run_config.h"
+#include "lockstep/recipes/run_config.h"
 
 namespace lockstep::cli {
 
@@ -17,6 +17,6 @@ struct DataLimits {
 };
 
 void add_limits(CLI::App& command, DataLimits& limits, const char* group);
-void apply_limits(RunConfig& config, const DataLimits& limits);
+void apply_limits(recipes::RunConfig& config, const DataLimits& limits);
 
 }  // namespace lockstep::cli

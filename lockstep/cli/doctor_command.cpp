@@ -4,12 +4,12 @@
 #include <CLI/CLI.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/process.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/doctor_kernels.h"
 #include "lockstep/cli/doctor_report.h"
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
-#include "lockstep/cli/worker.h"
 #include "lockstep/cluster/launch/launch.h"
 #include "lockstep/ops/instruction_set.h"
 

@@ -3,21 +3,20 @@
 
 #include <fmt/core.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/process.h"
 #include "lockstep/ops/instruction_set.h"
 #include "lockstep/ops/ops.h"
 
 namespace lockstep::cli {
 namespace {
 
-constexpr unsigned kPatience = 60;  // seconds, for a kernel that hangs
+constexpr std::chrono::seconds kPatience{60};  // for a kernel that hangs
 constexpr std::int64_t kChannels = 32;
 
 // Of ones, so that every sum is a small integer: exact in each type and order.
@@ -35,35 +34,29 @@ void check_kernels(DType dtype) {
     throw InternalError("a matrix product is wrong");
 }
 
-[[noreturn]] void be_child(InstructionSet set, const std::function<void(InstructionSet)>& kernel) {
+int run_trial(InstructionSet set, const std::function<void(InstructionSet)>& kernel) {
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   // Libraries of networks print where they are when such a signal comes.
   for (int number : {SIGILL, SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) std::signal(number, SIG_DFL);
-  ::alarm(kPatience);
-  try {
-    kernel(set);
-  } catch (const std::exception&) {
-    ::_exit(1);
-  }
-  ::_exit(0);
+  kernel(set);  // wrong values are an exception
+  return 0;
 }
 
-std::string failure_of(int status) {
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-    return fmt::format("did not end within {} s", kPatience);
-  if (WIFSIGNALED(status)) return fmt::format("ended by SIG{}", ::sigabbrev_np(WTERMSIG(status)));
-  return WEXITSTATUS(status) == 0 ? "" : "computes wrong values";
+std::string failure_of(const std::optional<ExitStatus>& status) {
+  if (!status) return fmt::format("did not end within {} s", kPatience.count());
+  if (status->signal != 0) return fmt::format("ended by SIG{}", ::sigabbrev_np(status->signal));
+  return status->code == 0 ? "" : "computes wrong values";
 }
 
 KernelTrial try_one(InstructionSet set, const std::function<void(InstructionSet)>& kernel) {
-  const pid_t child = ::fork();
-  if (child < 0) return {set, fmt::format("cannot be tried: {}", std::strerror(errno))};
-  if (child == 0) be_child(set, kernel);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  try {
+    Process child =
+        Process::fork([&] { return run_trial(set, kernel); }, {.death_signal = SIGKILL});
+    return {set, failure_of(child.wait(kPatience))};
+  } catch (const IoError& error) {
+    return {set, fmt::format("cannot be tried: {}", error.what())};
   }
-  return {set, failure_of(status)};
 }
 
 }  // namespace

@@ -7,10 +7,12 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/machine_limits.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/data_cache.h"
 #include "lockstep/cli/data_limits.h"
 #include "lockstep/cli/options.h"
-#include "lockstep/cli/run_files.h"
+#include "lockstep/recipes/run_files.h"
 #include "lockstep/train/evaluate.h"
 
 namespace lockstep::cli {
@@ -24,22 +26,23 @@ struct EvalOptions {
   DataLimits limits;
 };
 
-train::Evaluation evaluate(const TrainedModel& model, const EvalOptions& options) {
-  RunConfig config = model.config;
+train::Evaluation evaluate(const recipes::TrainedModel& model, const EvalOptions& options) {
+  recipes::RunConfig config = model.config;
   if (!options.data.empty()) config.data = options.data;
   apply_limits(config, options.limits);
   observe::Progress progress(observe::standard_error());
-  const train::RecipeData data = open_run_data(config, model.codec, progress);
-  check_classes(config, *data.test, model.classes);
+  const recipes::RecipeData data =
+      recipes::open_run_data(config, {.cache = data_cache(), .codec = model.codec}, progress);
+  recipes::check_classes(config, *data.test, model.classes);
   train::EvaluateOptions how{.threads = options.threads};
   if (model.recipe.test_transform != nullptr) how.transform = model.recipe.test_transform();
   CompileOptions compile;
   compile.compute = dtype_from_name(config.dtype);
-  return train::Evaluator(model.net, train::recipe_loss(), compile).run(*data.test, how);
+  return train::Evaluator(model.net, recipes::recipe_loss(), compile).run(*data.test, how);
 }
 
 int eval(const EvalOptions& options) {
-  const TrainedModel model = load_model(options.run);
+  const recipes::TrainedModel model = recipes::load_model(options.run, print_warning);
   const train::Evaluation result = evaluate(model, options);
   if (options.json) {
     const nlohmann::ordered_json accuracy =

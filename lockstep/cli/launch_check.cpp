@@ -34,12 +34,13 @@ std::optional<TrainOptions> parse_train(const std::vector<std::string>& command)
 }
 
 // The configuration that the options are to change; none when it is not to be seen from here.
-std::optional<RunConfig> config_before(const TrainOptions& options, const std::string& folder) {
-  if (!options.resume) return default_config(train::find_recipe(options.recipe));
+std::optional<recipes::RunConfig> config_before(const TrainOptions& options,
+                                                const std::string& folder) {
+  if (!options.resume) return recipes::default_config(recipes::find_recipe(options.recipe));
   if (folder.empty() || options.out.empty()) return std::nullopt;
   const std::string path = std::filesystem::path(folder) / options.out / "config.json";
   try {
-    return config_from_json(read_file(path), path);
+    return recipes::config_from_json(read_file(path), path);
   } catch (const Error&) {
     return std::nullopt;  // the first worker says what is wrong with it
   }

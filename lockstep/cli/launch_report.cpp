@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/base/print_error.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/print_error.h"
 
 namespace lockstep::cli {
 

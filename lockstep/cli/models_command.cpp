@@ -4,13 +4,13 @@
 #include <CLI/CLI.hpp>
 
 #include "lockstep/cli/command.h"
-#include "lockstep/train/recipe.h"
+#include "lockstep/recipes/recipe.h"
 
 namespace lockstep::cli {
 namespace {
 
 int list_models() {
-  for (const train::Recipe& recipe : train::recipes())
+  for (const recipes::Recipe& recipe : recipes::all_recipes())
     fmt::print("{:<15} {}\n{:15} data {}, {} epochs of batch {}, {} at {}\n", recipe.name,
                recipe.summary, "", recipe.dataset, recipe.epochs, recipe.global_batch,
                recipe.learning.optimizer, recipe.learning.learning_rate);
@@ -18,7 +18,7 @@ int list_models() {
 }
 
 int summarize(const std::string& name) {
-  const train::Recipe& recipe = train::find_recipe(name);
+  const recipes::Recipe& recipe = recipes::find_recipe(name);
   const nn::BlockPtr net = recipe.net();
   net->initialize();
   fmt::print("{}\n", net->summary({recipe.fields(1).front()}));
@@ -33,7 +33,7 @@ void add_models_command(CLI::App& app, Action& action) {
   models->group(kToolGroup);
   models->add_option("--summary", *name, "A table of layers, shapes and parameters")
       ->type_name("NAME")
-      ->check(CLI::IsMember(train::recipe_names()));
+      ->check(CLI::IsMember(recipes::recipe_names()));
   models->callback([&action, name] {
     action = [name] { return name->empty() ? list_models() : summarize(*name); };
   });

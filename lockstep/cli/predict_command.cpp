@@ -8,13 +8,14 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/data_limits.h"
 #include "lockstep/cli/options.h"
-#include "lockstep/cli/predict_input.h"
-#include "lockstep/cli/run_files.h"
+#include "lockstep/nn/generate.h"
 #include "lockstep/ops/softmax.h"
-#include "lockstep/train/generate.h"
+#include "lockstep/recipes/model_input.h"
+#include "lockstep/recipes/run_files.h"
 
 namespace lockstep::cli {
 namespace {
@@ -26,7 +27,7 @@ struct PredictOptions {
   bool json = false;
   DataLimits limits;
   std::string prompt;
-  train::GenerateOptions generate;
+  nn::GenerateOptions generate;
 };
 
 struct Guess {
@@ -62,11 +63,11 @@ void print_guesses(const std::string& what, const std::vector<Guess>& guesses, b
   fmt::print("{}\n", line);
 }
 
-const char* kind_of(const train::Recipe& recipe) {
-  return recipe.task == train::Task::images ? "image" : "text";
+const char* kind_of(const recipes::Recipe& recipe) {
+  return recipe.task == recipes::Task::images ? "image" : "text";
 }
 
-int classify(const TrainedModel& model, const PredictOptions& options) {
+int classify(const recipes::TrainedModel& model, const PredictOptions& options) {
   if (!options.prompt.empty())
     throw WrongUsage(fmt::format("predict: --prompt: {} does not write text; give it {} files",
                                  model.recipe.name, kind_of(model.recipe)));
@@ -74,7 +75,7 @@ int classify(const TrainedModel& model, const PredictOptions& options) {
     throw WrongUsage(fmt::format("predict: no files were given: {} reads {} files",
                                  model.recipe.name, kind_of(model.recipe)));
   for (const std::string& file : options.files)
-    for (const PredictInput& input : read_inputs(model, file)) {
+    for (const recipes::ModelInput& input : recipes::read_inputs(model, file)) {
       const Tensor probabilities = softmax((*model.net)(input.batch));
       print_guesses(input.name,
                     best_guesses(probabilities.to_vector<float>(), model.classes, options.top),
@@ -89,8 +90,8 @@ std::string prompt_of(const PredictOptions& options) {
   throw WrongUsage("predict: this run writes text: give --prompt TEXT, or one file that holds it");
 }
 
-int write_text(const TrainedModel& model, PredictOptions options) {
-  const train::TextCodecPtr codec = require_codec(model);
+int write_text(const recipes::TrainedModel& model, PredictOptions options) {
+  const recipes::TextCodecPtr codec = recipes::require_codec(model);
   const std::string prompt = prompt_of(options);
   options.generate.context = model.recipe.sample_shape[0];
   if (!options.json) {
@@ -101,7 +102,7 @@ int write_text(const TrainedModel& model, PredictOptions options) {
     };
   }
   const std::vector<std::int64_t> numbers =
-      train::generate(*model.net, codec->encode(prompt), options.generate);
+      nn::generate(*model.net, codec->encode(prompt), options.generate);
   if (options.json)
     fmt::print("{}\n",
                nlohmann::ordered_json{{"prompt", prompt}, {"text", codec->decode(numbers)}}.dump(
@@ -112,11 +113,11 @@ int write_text(const TrainedModel& model, PredictOptions options) {
 }
 
 int predict(const PredictOptions& options) {
-  TrainedModel model = load_model(options.run);
+  recipes::TrainedModel model = recipes::load_model(options.run, print_warning);
   apply_limits(model.config, options.limits);
   model.net->hybridize();
-  return model.recipe.task == train::Task::characters ? write_text(model, options)
-                                                      : classify(model, options);
+  return model.recipe.task == recipes::Task::characters ? write_text(model, options)
+                                                        : classify(model, options);
 }
 
 void add_writing(CLI::App& command, PredictOptions& options) {

@@ -10,17 +10,18 @@
 #include <string>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/print_error.h"
-#include "lockstep/cli/run_files.h"
-#include "lockstep/cli/run_report.h"
+#include "lockstep/cli/data_cache.h"
 #include "lockstep/cli/stop_signals.h"
-#include "lockstep/cli/train_mode.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cli/train_workers.h"
 #include "lockstep/kvstore/long_work.h"
 #include "lockstep/observe/text.h"
+#include "lockstep/recipes/run_files.h"
+#include "lockstep/recipes/run_mode.h"
+#include "lockstep/recipes/run_report.h"
 #include "lockstep/train/observers.h"
 #include "lockstep/train/product_speed.h"
 #include "lockstep/train/same_bits.h"
@@ -32,14 +33,14 @@ namespace {
 using observe::RunFolder;
 
 // Everything of a run that the command line and the run's folder decide.
-struct Job {
+struct Run {
   const TrainOptions& options;
-  RunConfig config;
-  train::Recipe recipe;
+  recipes::RunConfig config;
+  recipes::Recipe recipe;
   int threads;  // as asked for
-  train::RecipeData data;
-  std::optional<RunFolder> run;
-  std::optional<TrainMode> mode;
+  recipes::RecipeData data;
+  std::optional<RunFolder> folder;
+  std::optional<recipes::RunMode> mode;
 };
 
 int thread_count(const TrainOptions& options) {
@@ -47,11 +48,11 @@ int thread_count(const TrainOptions& options) {
 }
 
 // More threads than a worker has shards have nothing to do.
-int used_threads(const Job& job) {
+int used_threads(const Run& run) {
   std::int64_t most = 1;
-  for (const ShardRange& range : job.mode->get().group().membership().deal(job.config.shards))
+  for (const ShardRange& range : run.mode->get().group().membership().deal(run.config.shards))
     most = std::max(most, range.hi - range.lo);
-  return static_cast<int>(std::min<std::int64_t>(job.threads, most));
+  return static_cast<int>(std::min<std::int64_t>(run.threads, most));
 }
 
 // Of several workers, the first shows, writes and reports.
@@ -78,88 +79,90 @@ RunFolder new_run(const TrainOptions& options) {
                              : RunFolder::create(options.out);
 }
 
-train::RecipeData open_job_data(const Job& job, train::TextCodecPtr codec) {
-  observe::Progress progress(progress_target(job.options));
-  RunConfig config = job.config;
-  apply_limits(config, job.options.limits);
-  return open_run_data(config, std::move(codec), progress, job.options.skip_bad);
+recipes::RecipeData open_data(const Run& run, recipes::TextCodecPtr codec) {
+  observe::Progress progress(progress_target(run.options));
+  recipes::RunConfig config = run.config;
+  apply_limits(config, run.options.limits);
+  return recipes::open_run_data(config, {data_cache(), std::move(codec), run.options.skip_bad},
+                                progress);
 }
 
-void check_size(const Job& job) {
-  const std::int64_t samples = job.data.train->size(), shards = job.config.shards;
-  if (samples >= job.config.global_batch) return;
+void check_size(const Run& run) {
+  const std::int64_t samples = run.data.train->size(), shards = run.config.shards;
+  if (samples >= run.config.global_batch) return;
   throw InvalidArgument(
       "{}: has {} samples for training, fewer than a global batch of {}; choose {}",
-      job.config.data.empty() ? job.recipe.dataset : job.config.data, samples,
-      job.config.global_batch,
+      run.config.data.empty() ? run.recipe.dataset : run.config.data, samples,
+      run.config.global_batch,
       samples < shards ? "a smaller --global-batch and fewer --shards"
                        : fmt::format("--global-batch {} or less", samples - samples % shards));
 }
 
-std::int64_t total_steps(const Job& job) {
-  if (job.config.steps > 0) return job.config.steps;
-  const std::int64_t of_epoch = job.data.train->size() / job.config.global_batch;
-  if (job.config.epochs > std::numeric_limits<std::int64_t>::max() / of_epoch)
-    throw WrongUsage(fmt::format("--epochs {}: too many to count their steps", job.config.epochs));
-  return job.config.epochs * of_epoch;
+std::int64_t total_steps(const Run& run) {
+  if (run.config.steps > 0) return run.config.steps;
+  const std::int64_t of_epoch = run.data.train->size() / run.config.global_batch;
+  if (run.config.epochs > std::numeric_limits<std::int64_t>::max() / of_epoch)
+    throw WrongUsage(fmt::format("--epochs {}: too many to count their steps", run.config.epochs));
+  return run.config.epochs * of_epoch;
 }
 
-optim::Schedule schedule_of(const Job& job) {
-  return train::make_schedule(job.config.learning, total_steps(job));
+optim::Schedule schedule_of(const Run& run) {
+  return recipes::make_schedule(run.config.learning, total_steps(run));
 }
 
 // Fetching a data set takes a host its time, and others wait for it.
-void open_data_together(Job& job, const Workers& workers, train::TextCodecPtr codec) {
-  kvstore::work_together(*workers.group, job.options.patience(), "open data", [&] {
-    job.options.stop_point.pass("data");
-    job.data = open_job_data(job, std::move(codec));
+void open_data_together(Run& run, const Workers& workers, recipes::TextCodecPtr codec) {
+  kvstore::work_together(*workers.group, run.options.patience(), "open data", [&] {
+    run.options.stop_point.pass("data");
+    run.data = open_data(run, std::move(codec));
   });
 }
 
-void check_data(const Job& job, const Workers& workers) {
-  job.options.stop_point.pass("compare");
-  compare_data(workers, job.data, job.config);
+void check_data(const Run& run, const Workers& workers) {
+  run.options.stop_point.pass("compare");
+  compare_data(workers, run.data, run.config);
 }
 
-train::TextCodecPtr codec_from(const std::string& vocabulary, const train::Recipe& recipe) {
+recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::Recipe& recipe) {
   if (vocabulary.empty()) return {};
-  return std::make_shared<train::TextCodec>(recipe,
-                                            data::Vocabulary::parse(vocabulary, "worker 0"));
+  return std::make_shared<recipes::TextCodec>(recipe,
+                                              data::Vocabulary::parse(vocabulary, "worker 0"));
 }
 
 // Throws when the workers' links cannot do what is asked for.
-void make_mode(Job& job, const Workers& workers) {
-  job.mode.emplace(workers.communicator(), workers.group->membership(), job.config,
-                   job.options.patience());
+void make_mode(Run& run, const Workers& workers) {
+  run.mode.emplace(workers.communicator(), workers.group->membership(), run.config,
+                   run.options.patience());
 }
 
 // Of several workers the first makes the folder, when all have their data.
-void make_run(Job& job) {
-  job.run.emplace(new_run(job.options));
-  write_classes(*job.run, job.data.test->class_names());
-  if (job.data.codec) write_codec(*job.run, *job.data.codec);
-  job.run->write_config(to_json(job.config));  // last: with it the folder is a run
+void make_run(Run& run) {
+  run.folder.emplace(new_run(run.options));
+  recipes::write_classes(*run.folder, run.data.test->class_names());
+  if (run.data.codec) recipes::write_codec(*run.folder, *run.data.codec);
+  run.folder->write_config(to_json(run.config));  // last: with it the folder is a run
 }
 
-Job start_job(const TrainOptions& options, const RunConfig& config, const Workers& workers) {
-  Job job{options, config, train::find_recipe(config.recipe), thread_count(options), {}, {}, {}};
-  job.config.isa = to_string(train::agree_on_instruction_set(*workers.group));
+Run start_run(const TrainOptions& options, const recipes::RunConfig& config,
+              const Workers& workers) {
+  Run run{options, config, recipes::find_recipe(config.recipe), thread_count(options), {}, {}, {}};
+  run.config.isa = to_string(train::agree_on_instruction_set(*workers.group));
   options.stop_point.pass("folder");
   kvstore::first_does(*workers.group, [&] { return check_out(options.out), std::string(); });
-  open_data_together(job, workers, {});
-  job.recipe = run_recipe(job.config, job.data.test->class_names());
-  check_size(job);
-  schedule_of(job);  // what is wrong with it is told before there is a folder
-  check_data(job, workers);
-  make_mode(job, workers);
+  open_data_together(run, workers, {});
+  run.recipe = recipes::run_recipe(run.config, run.data.test->class_names());
+  check_size(run);
+  schedule_of(run);  // what is wrong with it is told before there is a folder
+  check_data(run, workers);
+  make_mode(run, workers);
   options.stop_point.pass("run");
-  kvstore::first_does(*workers.group, [&] { return make_run(job), std::string(); });
-  return job;
+  kvstore::first_does(*workers.group, [&] { return make_run(run), std::string(); });
+  return run;
 }
 
 // What a run was started with: kept in its folder, which the first worker alone may see.
 struct BeginOfRun {
-  RunConfig config;
+  recipes::RunConfig config;
   std::vector<std::string> classes;
   std::string vocabulary;  // empty: none
 
@@ -170,22 +173,24 @@ struct BeginOfRun {
   }
   static BeginOfRun from_text(const std::string& text) {
     const auto json = nlohmann::json::parse(text);
-    return {config_from_json(json.at("config"), "worker 0"), json.at("classes"),
+    return {recipes::config_from_json(json.at("config"), "worker 0"), json.at("classes"),
             json.at("vocabulary")};
   }
 };
 
 // What decides no bit may differ from the first time. A run that met a bad image may go on without
 // it: samples keep their numbers, and another one takes its place.
-BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& run) {
-  run.emplace(RunFolder::resume(options.out));
-  const RunConfig before = config_from_json(run->read_config(), run->config_path());
+BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& folder) {
+  folder.emplace(RunFolder::resume(options.out));
+  const recipes::RunConfig before =
+      recipes::config_from_json(folder->read_config(), folder->config_path());
   std::vector<std::string> ignored{"version", "kvstore", "skip_bad", "max_inflated"};
   if (!before.skip_bad) ignored.emplace_back("max_pixels");  // else it decides what is left out
-  observe::check_same_config(*run, to_json(apply_options(before, options)), ignored,
-                             older_defaults());
-  const std::vector<std::string> classes = read_classes(*run);
-  const train::TextCodecPtr codec = read_codec(*run, run_recipe(before, classes));
+  observe::check_same_config(*folder, to_json(apply_options(before, options)), ignored,
+                             recipes::older_defaults());
+  const std::vector<std::string> classes = recipes::read_classes(*folder);
+  const recipes::TextCodecPtr codec =
+      recipes::read_codec(*folder, recipes::run_recipe(before, classes));
   return {before, classes, codec ? codec->vocabulary().format() : ""};
 }
 
@@ -197,44 +202,44 @@ void check_resume(const TrainOptions& options) {
 int launch(const TrainOptions& options) {
   if (options.resume) {
     check_resume(options);
-    std::optional<RunFolder> run;
-    open_run(options, run);
+    std::optional<RunFolder> folder;
+    open_run(options, folder);
   }
   return launch_workers(options);
 }
 
 // With the instructions that the run began with where all workers have them: it keeps its bits.
-void agree_again(const RunConfig& config, const Workers& workers) {
+void agree_again(const recipes::RunConfig& config, const Workers& workers) {
   std::optional<InstructionSet> recorded;
   if (!config.isa.empty()) recorded = parse_instruction_set(config.isa);
   train::agree_on_instruction_set(*workers.group, recorded);
 }
 
-Job resume_job(const TrainOptions& options, const Workers& workers) {
+Run resume_run(const TrainOptions& options, const Workers& workers) {
   check_resume(options);
   options.stop_point.pass("folder");
-  std::optional<RunFolder> run;
+  std::optional<RunFolder> folder;
   const BeginOfRun begin = BeginOfRun::from_text(
-      kvstore::first_does(*workers.group, [&] { return open_run(options, run).to_text(); }));
+      kvstore::first_does(*workers.group, [&] { return open_run(options, folder).to_text(); }));
   agree_again(begin.config, workers);
-  const train::Recipe recipe = run_recipe(begin.config, begin.classes);
-  Job job{options, begin.config, recipe, thread_count(options), {}, std::move(run), {}};
-  open_data_together(job, workers, codec_from(begin.vocabulary, recipe));
-  check_classes(begin.config, *job.data.test, begin.classes);
-  check_size(job);
-  check_data(job, workers);
-  make_mode(job, workers);
-  return job;
+  const recipes::Recipe recipe = recipes::run_recipe(begin.config, begin.classes);
+  Run run{options, begin.config, recipe, thread_count(options), {}, std::move(folder), {}};
+  open_data_together(run, workers, codec_from(begin.vocabulary, recipe));
+  recipes::check_classes(begin.config, *run.data.test, begin.classes);
+  check_size(run);
+  check_data(run, workers);
+  make_mode(run, workers);
+  return run;
 }
 
-train::TrainerOptions trainer_options(const Job& job) {
-  train::TrainerOptions options{.global_batch = job.config.global_batch,
-                                .shards = job.config.shards,
-                                .threads = job.threads,
-                                .seed = job.config.seed};
-  options.compile.compute = dtype_from_name(job.config.dtype);
-  options.mode = &job.mode->get();
-  options.allow_different_bits = job.options.allow_different_bits;
+train::TrainerOptions trainer_options(const Run& run) {
+  train::TrainerOptions options{.global_batch = run.config.global_batch,
+                                .shards = run.config.shards,
+                                .threads = run.threads,
+                                .seed = run.config.seed};
+  options.compile.compute = dtype_from_name(run.config.dtype);
+  options.mode = &run.mode->get();
+  options.allow_different_bits = run.options.allow_different_bits;
   return options;
 }
 
@@ -248,161 +253,165 @@ class KeepPredictions final : public train::Callback {
   bool wants_predictions() const override { return true; }
 };
 
-bool wants_predictions(const Job& job) {
-  return job.options.report && job.recipe.task != train::Task::characters;
+bool wants_predictions(const Run& run) {
+  return run.options.report && run.recipe.task != recipes::Task::characters;
 }
 
-train::FitOptions fit_options(const Job& job, const StopSignals& signals, bool& begun) {
-  const TrainOptions& options = job.options;
+train::FitOptions fit_options(const Run& run, const StopSignals& signals, bool& begun) {
+  const TrainOptions& options = run.options;
   std::vector<train::CallbackPtr> callbacks{train::show_progress(progress_target(options))};
   callbacks.push_back(train::on_step([&begun, &options](auto&, auto&) {
     options.stop_point.pass(begun ? "step" : "first step");
     begun = true;
   }));
-  if (is_first(options)) callbacks.push_back(train::record_metrics(*job.run));
-  if (wants_predictions(job)) callbacks.push_back(std::make_shared<KeepPredictions>());
-  return {.epochs = job.config.epochs,
-          .steps = job.config.steps,
-          .transform = transform_of(job.recipe.train_transform),
-          .schedule = schedule_of(job),
+  if (is_first(options)) callbacks.push_back(train::record_metrics(*run.folder));
+  if (wants_predictions(run)) callbacks.push_back(std::make_shared<KeepPredictions>());
+  return {.epochs = run.config.epochs,
+          .steps = run.config.steps,
+          .transform = transform_of(run.recipe.train_transform),
+          .schedule = schedule_of(run),
           .callbacks = std::move(callbacks),
-          .validation = job.data.test,
-          .validation_transform = transform_of(job.recipe.test_transform),
-          .evaluate_every = job.config.eval_every,
-          .checkpoints = job.run ? job.run->checkpoints_path() : "",
+          .validation = run.data.test,
+          .validation_transform = transform_of(run.recipe.test_transform),
+          .evaluate_every = run.config.eval_every,
+          .checkpoints = run.folder ? run.folder->checkpoints_path() : "",
           .checkpoint_every = options.checkpoint_every,
           .keep_last = options.keep,
           .resume = options.resume,
-          .configuration = to_json(job.config),
-          .older_configuration = older_defaults(),
+          .configuration = to_json(run.config),
+          .older_configuration = recipes::older_defaults(),
           .stop = &signals.asked(),
-          .skip_bad = job.config.skip_bad || options.skip_bad};
+          .skip_bad = run.config.skip_bad || options.skip_bad};
 }
 
 // bfloat16 may be wanted for its bits, or for another processor: the run goes on.
-void say_if_slower(const Job& job) {
-  if (job.config.dtype != "bfloat16" || job.options.quiet || !is_first(job.options)) return;
-  const nn::BlockPtr net = job.recipe.net();
+void say_if_slower(const Run& run) {
+  if (run.config.dtype != "bfloat16" || run.options.quiet || !is_first(run.options)) return;
+  const nn::BlockPtr net = run.recipe.net();
   const train::StepGraph step = train::trace_step(
-      *net, train::recipe_loss(), job.recipe.fields(job.config.global_batch / job.config.shards));
+      *net, recipes::recipe_loss(), run.recipe.fields(run.config.global_batch / run.config.shards));
   const std::string notice =
       bfloat16_notice(train::bfloat16_speedup(step.graph), instruction_set_in_use());
-  if (!notice.empty()) say(job.options, notice);
+  if (!notice.empty()) say(run.options, notice);
 }
 
 // A run that fails before its first step leaves no folder.
-train::FitResult fit_or_clean_up(const Job& job, train::Trainer& trainer,
+train::FitResult fit_or_clean_up(const Run& run, train::Trainer& trainer,
                                  const StopSignals& signals) {
-  bool begun = job.options.resume;
+  bool begun = run.options.resume;
   try {
-    return trainer.fit(job.data.train, fit_options(job, signals, begun));
+    return trainer.fit(run.data.train, fit_options(run, signals, begun));
   } catch (const std::exception&) {
-    if (!begun && job.run) job.run->remove();
+    if (!begun && run.folder) run.folder->remove();
     throw;
   }
 }
 
 // A run that had nothing left to do knows its figures, but not which samples were taken for what.
-train::FitResult fit(const Job& job, train::Trainer& trainer, const StopSignals& signals) {
-  train::FitResult result = fit_or_clean_up(job, trainer, signals);
-  if (is_first(job.options) && !result.stopped && result.validation.samples == 0)
+train::FitResult fit(const Run& run, train::Trainer& trainer, const StopSignals& signals) {
+  train::FitResult result = fit_or_clean_up(run, trainer, signals);
+  if (is_first(run.options) && !result.stopped && result.validation.samples == 0)
     result.validation =
-        trainer.evaluate(*job.data.test, {.threads = 0,
-                                          .transform = transform_of(job.recipe.test_transform),
-                                          .keep_predictions = wants_predictions(job)});
+        trainer.evaluate(*run.data.test, {.threads = 0,
+                                          .transform = transform_of(run.recipe.test_transform),
+                                          .keep_predictions = wants_predictions(run)});
   return result;
 }
 
 // What went wrong, or nothing. A full disk takes the report, not the result.
-std::string write_report(const Job& job, const TrainOutcome& outcome, nn::Block& net) {
+std::string write_report(const Run& run, const recipes::RunOutcome& outcome, nn::Block& net) {
   try {
-    write_file(job.run->result_path(), outcome_json(outcome) + "\n");
-    if (job.options.report) write_run_report(*job.run, outcome, job.data, net);
+    write_file(run.folder->result_path(), recipes::outcome_json(outcome) + "\n");
+    if (run.options.report)
+      recipes::write_run_report(*run.folder, outcome, run.data, net,
+                                train_command(outcome.config, outcome.workers));
     return {};
   } catch (const IoError& error) {
     return fmt::format("the report is not written: {}", error.what());
   }
 }
 
-void print_outcome(const Job& job, const TrainOutcome& outcome, bool reported) {
-  if (job.options.json)
-    fmt::print("{}\n", outcome_json(outcome));
+void print_outcome(const Run& run, const recipes::RunOutcome& outcome, bool reported) {
+  if (run.options.json)
+    fmt::print("{}\n", recipes::outcome_json(outcome));
   else if (!outcome.result.stopped)
-    fmt::print("{}", outcome_text(outcome, *job.run, reported ? job.run->report_path() : ""));
+    fmt::print("{}", outcome_text(outcome, *run.folder, reported ? run.folder->report_path() : ""));
 }
 
-std::string describe(const Job& job) {
-  const std::string workers = job.options.worker_count() > 1
-                                  ? fmt::format("{} workers of ", job.options.worker_count())
+std::string describe(const Run& run) {
+  const std::string workers = run.options.worker_count() > 1
+                                  ? fmt::format("{} workers of ", run.options.worker_count())
                                   : "";
-  return fmt::format("{}: {}{}, {} of {}, run folder {}", job.config.recipe, workers,
-                     observe::format_things(used_threads(job), "thread"),
-                     observe::format_things(job.config.shards, "shard"),
-                     job.config.global_batch / job.config.shards, job.run ? job.run->path() : "");
+  return fmt::format("{}: {}{}, {} of {}, run folder {}", run.config.recipe, workers,
+                     observe::format_things(used_threads(run), "thread"),
+                     observe::format_things(run.config.shards, "shard"),
+                     run.config.global_batch / run.config.shards,
+                     run.folder ? run.folder->path() : "");
 }
 
 // What the command line asks for. The rest of a run that goes on is in its folder.
-RunConfig asked_config(const TrainOptions& options) {
-  const RunConfig usual = default_config(train::find_recipe(options.recipe));
+recipes::RunConfig asked_config(const TrainOptions& options) {
+  const recipes::RunConfig usual = recipes::default_config(recipes::find_recipe(options.recipe));
   return options.resume ? usual : apply_options(usual, options);
 }
 
 // Of a run that was stopped: the exit status, by the worker's own signal, else by that of another.
 // Nobody is gone before the first worker has said how to go on: mpirun and srun end a job when one
 // of its tasks ends like that.
-int end_together(const Job& job, const StopSignals& signals) {
+int end_together(const Run& run, const StopSignals& signals) {
   std::fflush(stdout);
-  job.options.stop_point.pass("end");
+  run.options.stop_point.pass("end");
   int signal = 0;
   try {
-    for (const std::string& other : job.mode->get().group().share(std::to_string(signals.signal())))
+    for (const std::string& other : run.mode->get().group().share(std::to_string(signals.signal())))
       if (signal == 0) signal = std::stoi(other);
   } catch (const Error&) {
-    // All is saved and said.
+    // The model is saved and the user told: a worker that is gone changes nothing.
   }
   if (signals.signal() != 0) signal = signals.signal();
   return signal == 0 ? kInterrupted : 128 + signal;
 }
 
 // Of the first worker, once the run is over.
-int report_run(const Job& job, const train::FitResult& result, nn::Block& net,
+int report_run(const Run& run, const train::FitResult& result, nn::Block& net,
                const StopSignals& signals) {
-  const TrainOptions& options = job.options;
-  const TrainOutcome outcome{job.config,        job.recipe,      options.worker_count(),
-                             used_threads(job), job.run->path(), result};
-  const std::string problem = write_report(job, outcome, net);
-  print_outcome(job, outcome, options.report && problem.empty());
+  const TrainOptions& options = run.options;
+  const recipes::RunOutcome outcome{run.config,        run.recipe,         options.worker_count(),
+                                    used_threads(run), run.folder->path(), result};
+  const std::string problem = write_report(run, outcome, net);
+  print_outcome(run, outcome, options.report && problem.empty());
   if (!problem.empty()) print_error("lockstep: {}\n", problem);
   if (!result.saved)
-    print_error("lockstep: {}: the last step is not saved: {}\n", job.run->path(),
+    print_error("lockstep: {}: the last step is not saved: {}\n", run.folder->path(),
                 result.warnings.empty() ? "" : result.warnings.back());
   if (!result.stopped) return result.saved && problem.empty() ? 0 : kFailure;
   print_error("lockstep: stopped after step {}; to go on: {}\n", result.steps,
-              resume_command(options, job.run->path()));
-  return end_together(job, signals);
+              resume_command(options, run.folder->path()));
+  return end_together(run, signals);
 }
 
-int train_with(TrainOptions& options, const RunConfig& config, const Workers& workers,
+int train_with(TrainOptions& options, const recipes::RunConfig& config, const Workers& workers,
                StopSignals& signals) {
   options.stop_point.pass("connected");
   options.fair_threads = workers.fair_threads();
-  Job job = options.resume ? resume_job(options, workers) : start_job(options, config, workers);
-  say(options, describe(job));
-  if (!is_invariant(job.config)) say(options, promise_of(job.config, options.worker_count()));
-  say_if_slower(job);
+  Run run = options.resume ? resume_run(options, workers) : start_run(options, config, workers);
+  say(options, describe(run));
+  if (!recipes::is_invariant(run.config))
+    say(options, recipes::promise_of(run.config, options.worker_count()));
+  say_if_slower(run);
   signals.hold();
   options.stop_point.pass("fit");
-  train::Trainer trainer(job.recipe.net(), train::recipe_loss(),
-                         train::make_optimizer(job.config.learning), trainer_options(job));
-  const train::FitResult result = fit(job, trainer, signals);
-  if (is_first(options)) return report_run(job, result, trainer.net(), signals);
-  return result.stopped ? end_together(job, signals) : 0;
+  train::Trainer trainer(run.recipe.net(), recipes::recipe_loss(),
+                         recipes::make_optimizer(run.config.learning), trainer_options(run));
+  const train::FitResult result = fit(run, trainer, signals);
+  if (is_first(options)) return report_run(run, result, trainer.net(), signals);
+  return result.stopped ? end_together(run, signals) : 0;
 }
 
 int train(TrainOptions options) {
   const std::optional<cluster::Place> place = find_train_place();
   take_place(options, place);
-  const RunConfig config = asked_config(options);
+  const recipes::RunConfig config = asked_config(options);
   if (!place && options.worker_count() > 1) return launch(options);
   StopSignals signals(place.has_value());
   const Workers workers = connect_workers(options, place, config);

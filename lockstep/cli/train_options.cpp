@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
 #include "lockstep/cli/train_mode.h"
@@ -30,7 +29,7 @@ void add_training(CLI::App& c, TrainOptions& o) {
   c.add_option("recipe", o.recipe, "What to train")
       ->type_name("RECIPE")
       ->required()
-      ->check(CLI::IsMember(train::recipe_names()));
+      ->check(CLI::IsMember(recipes::recipe_names()));
   add(c, kTraining, "--data", o.data, "DIR|synthetic",
       "A folder with the data set's files, or generated data; fetched by default");
   CLI::Option* epochs =
@@ -60,7 +59,7 @@ void add_learning(CLI::App& c, TrainOptions& o) {
   add_real(c, kLearning, "--clip-norm", o.clip_norm, "X", "The gradient is no longer than this",
            real_number(0));
   add(c, kLearning, "--schedule", o.schedule, "NAME", "How the rate falls")
-      ->check(CLI::IsMember(train::schedule_names()));
+      ->check(CLI::IsMember(recipes::schedule_names()));
   add_real(c, kLearning, "--warm-up", o.warm_up, "X", "Part of the run in which the rate rises",
            real_number(0));
 }
@@ -107,21 +106,21 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
   add_connect_options(c, o.connect, kCluster);
 }
 
-void check_cluster(const TrainOptions& options, const RunConfig& config) {
+void check_cluster(const TrainOptions& options, const recipes::RunConfig& config) {
   if (options.worker_count() > config.shards)
     throw WrongUsage(
         fmt::format("--workers {} with --shards {}: a worker computes at least one shard",
                     options.worker_count(), config.shards));
 }
 
-void check_config(const RunConfig& config) {
+void check_config(const recipes::RunConfig& config) {
   if (config.global_batch % config.shards != 0)
     throw WrongUsage(
         fmt::format("--global-batch {} with --shards {}: the shards must divide the batch evenly",
                     config.global_batch, config.shards));
   try {
-    train::make_optimizer(config.learning);
-    train::make_schedule(config.learning, 100);
+    recipes::make_optimizer(config.learning);
+    recipes::make_schedule(config.learning, 100);
   } catch (const Error& error) {
     throw WrongUsage(error.what());
   }
@@ -138,7 +137,7 @@ void take(std::map<std::string, double>& values, const char* name,
 }
 
 // Another rule keeps what every rule has; a momentum belongs to the recipe's own.
-void apply_learning(train::Learning& learning, const TrainOptions& options) {
+void apply_learning(recipes::Learning& learning, const TrainOptions& options) {
   if (options.optimizer && *options.optimizer != learning.optimizer) {
     learning.optimizer = *options.optimizer;
     std::erase_if(learning.parameters,
@@ -158,7 +157,7 @@ std::string data_place(const std::string& given) {
   return std::filesystem::absolute(given).lexically_normal().string();
 }
 
-void apply_length(RunConfig& config, const TrainOptions& options) {
+void apply_length(recipes::RunConfig& config, const TrainOptions& options) {
   if (!options.epochs && !options.steps) return;
   config.epochs = options.epochs.value_or(0);
   config.steps = options.steps.value_or(0);
@@ -173,23 +172,12 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
   add_cluster(command, options);
 }
 
-RunConfig default_config(const train::Recipe& recipe) {
-  return {.version = version(),
-          .recipe = recipe.name,
-          .data = "",
-          .epochs = recipe.epochs,
-          .global_batch = recipe.global_batch,
-          .shards = recipe.shards,
-          .dropout = recipe.dropout,
-          .learning = recipe.learning};
-}
-
-RunConfig apply_options(RunConfig config, const TrainOptions& options) {
+recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& options) {
   config.recipe = options.recipe;
   if (options.data) config.data = data_place(*options.data);
   apply_length(config, options);
   if (options.global_batch && *options.global_batch != config.global_batch && !options.shards &&
-      train::find_recipe(config.recipe).has_batch_norm)
+      recipes::find_recipe(config.recipe).has_batch_norm)
     config.shards = std::min(config.shards, train::default_shards(*options.global_batch));
   take(config.global_batch, options.global_batch);
   take(config.shards, options.shards);

@@ -10,8 +10,8 @@
 
 #include "lockstep/cli/data_limits.h"
 #include "lockstep/cli/launch_options.h"
-#include "lockstep/cli/run_config.h"
 #include "lockstep/cli/stop_point.h"
+#include "lockstep/recipes/run_config.h"
 
 namespace lockstep::cli {
 
@@ -57,9 +57,7 @@ struct TrainOptions {
 
 void add_train_options(CLI::App& command, TrainOptions& options);
 
-// The recipe's configuration, before any option.
-RunConfig default_config(const train::Recipe& recipe);
 // `config` with what the command line says. Throws WrongUsage when the result cannot be meant.
-RunConfig apply_options(RunConfig config, const TrainOptions& options);
+recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& options);
 
 }  // namespace lockstep::cli

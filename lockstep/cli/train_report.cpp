@@ -2,43 +2,20 @@
 #include "lockstep/cli/train_report.h"
 
 #include <fmt/core.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "lockstep/base/processor.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/data_limits.h"
-#include "lockstep/cli/train_mode.h"
 #include "lockstep/observe/metrics_log.h"
 #include "lockstep/observe/plot.h"
 #include "lockstep/observe/progress.h"
 #include "lockstep/observe/text.h"
+#include "lockstep/recipes/run_mode.h"
 
 namespace lockstep::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-double peak_memory_mb() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1000.0;
-}
-
-std::string data_name(const TrainOutcome& outcome) {
-  return outcome.config.data.empty() ? outcome.recipe.dataset : outcome.config.data;
-}
-
-Json accuracy_of(const train::Evaluation& evaluation) {
-  return evaluation.has_accuracy ? Json(evaluation.accuracy) : Json();
-}
-
-// A run that was stopped before its first evaluation has none.
-Json loss_of(const train::FitResult& result) {
-  return result.history.empty() ? Json() : Json(result.validation.loss);
-}
 
 // As wide as the terminal allows, sixty columns at most.
 std::string loss_plot(const observe::RunFolder& run) {
@@ -52,13 +29,13 @@ std::string loss_plot(const observe::RunFolder& run) {
   return plot.empty() ? "" : "train loss\n" + plot;
 }
 
-double parameter(const train::Learning& learning, const char* name) {
+double parameter(const recipes::Learning& learning, const char* name) {
   const auto found = learning.parameters.find(name);
   return found == learning.parameters.end() ? 0.0 : found->second;
 }
 
-void add_learning(std::string& line, const train::Learning& learning,
-                  const train::Learning& usual) {
+void add_learning(std::string& line, const recipes::Learning& learning,
+                  const recipes::Learning& usual) {
   const auto add = [&](const char* name, const auto& value, const auto& default_value) {
     if (value != default_value) line += fmt::format(" {} {}", name, value);
   };
@@ -72,8 +49,8 @@ void add_learning(std::string& line, const train::Learning& learning,
   add("--warm-up", learning.warm_up, usual.warm_up);
 }
 
-std::string train_words(const RunConfig& config, std::int64_t workers) {
-  const RunConfig usual = default_config(train::find_recipe(config.recipe));
+std::string train_words(const recipes::RunConfig& config, std::int64_t workers) {
+  const recipes::RunConfig usual = recipes::default_config(recipes::find_recipe(config.recipe));
   std::string line = "train " + config.recipe;
   const auto add = [&](const char* name, const auto& value, const auto& default_value) {
     if (value != default_value) line += fmt::format(" {} {}", name, value);
@@ -101,22 +78,22 @@ std::string train_words(const RunConfig& config, std::int64_t workers) {
 
 // Commands that work as they stand, where the data set has files that can be asked about; a model
 // of generated texts cannot be asked at all.
-std::string predict_words(const TrainOutcome& outcome) {
-  if (outcome.recipe.task == train::Task::characters) return "--prompt \"Call me \"";
-  if (outcome.recipe.task == train::Task::texts) return "MAIL.txt";
+std::string predict_words(const recipes::RunOutcome& outcome) {
+  if (outcome.recipe.task == recipes::Task::characters) return "--prompt \"Call me \"";
+  if (outcome.recipe.task == recipes::Task::texts) return "MAIL.txt";
   if (!outcome.config.data.empty() || outcome.recipe.sample_shape[0] != 1) return "PICTURE.png";
   return fmt::format("$({} data get {})/t10k-images-idx3-ubyte* | head", program_name(),
                      outcome.recipe.dataset);
 }
 
-std::string next_steps(const TrainOutcome& outcome) {
+std::string next_steps(const recipes::RunOutcome& outcome) {
   const std::string run = shell_word(outcome.run);
   const std::string& data = outcome.config.data;
   const bool generated = data == "synthetic";
   std::string text = "try next:\n";
-  if (outcome.recipe.task == train::Task::images || !generated)
+  if (outcome.recipe.task == recipes::Task::images || !generated)
     text += fmt::format("  {} predict {} {}\n", program_name(), run, predict_words(outcome));
-  RunConfig longer = outcome.config;
+  recipes::RunConfig longer = outcome.config;
   if (generated) longer.data = "";
   longer.epochs = 2 * std::max(longer.epochs, outcome.recipe.epochs);
   longer.steps = 0;
@@ -125,50 +102,18 @@ std::string next_steps(const TrainOutcome& outcome) {
   return text;
 }
 
-std::string kept_promise(const TrainOutcome& outcome) {
+std::string kept_promise(const recipes::RunOutcome& outcome) {
   const train::FitResult& result = outcome.result;
   if (!result.same_bits) return "the workers' processors compute different bits";
   if (!result.same_isa) return "steps were computed with different instruction sets";
   return fmt::format("{} ({} instructions)",
-                     promise_of(outcome.config, outcome.workers, result.resumed_from), result.isa);
+                     recipes::promise_of(outcome.config, outcome.workers, result.resumed_from),
+                     result.isa);
 }
 
 }  // namespace
 
-std::string outcome_json(const TrainOutcome& outcome) {
-  const RunConfig& config = outcome.config;
-  const train::FitResult& result = outcome.result;
-  const Json json{{"recipe", config.recipe},
-                  {"workers", outcome.workers},
-                  {"threads", outcome.threads},
-                  {"shards", config.shards},
-                  {"global_batch", config.global_batch},
-                  {"steps", result.steps},
-                  {"epochs", result.epochs},
-                  {"seconds", result.seconds},
-                  {"samples_per_s", result.samples_per_s},
-                  {"train_loss", result.train_loss},
-                  {"train_accuracy", result.has_accuracy ? Json(result.train_accuracy) : Json()},
-                  {"test_loss", loss_of(result)},
-                  {"test_accuracy", accuracy_of(result.validation)},
-                  {"params_sha256", result.params_sha256},
-                  {"invariant", result.same_bits && result.same_isa && is_invariant(config)},
-                  {"isa", result.isa},
-                  {"kvstore", kvstore_of(config, outcome.workers)},
-                  {"algorithm", config.algorithm},
-                  {"compression", config.compression},
-                  {"seed", config.seed},
-                  {"dtype", config.dtype},
-                  {"data", data_name(outcome)},
-                  {"run", outcome.run},
-                  {"stopped", result.stopped},
-                  {"resumed_from_step", result.resumed_from},
-                  {"step_bytes", result.step_bytes},
-                  {"peak_memory_mb", peak_memory_mb()}};
-  return json.dump();
-}
-
-std::string outcome_text(const TrainOutcome& outcome, const observe::RunFolder& run,
+std::string outcome_text(const recipes::RunOutcome& outcome, const observe::RunFolder& run,
                          const std::string& report) {
   const train::FitResult& result = outcome.result;
   std::string text = loss_plot(run);
@@ -197,7 +142,7 @@ std::string bfloat16_notice(double speedup, const std::string& isa) {
       isa, speedup);
 }
 
-std::string train_command(const RunConfig& config, std::int64_t workers) {
+std::string train_command(const recipes::RunConfig& config, std::int64_t workers) {
   const bool is_lower = !config.isa.empty() &&
                         parse_instruction_set(config.isa) < usable_instruction_set(ask_processor());
   return (is_lower ? "LOCKSTEP_ISA=" + config.isa + " " : "") + "lockstep " +

@@ -11,10 +11,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/machine_limits.h"
+#include "lockstep/base/process.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/train_report.h"
-#include "lockstep/cli/worker.h"
 
 namespace lockstep::cli {
 namespace {
@@ -132,7 +132,7 @@ comm::Communicator* Workers::communicator() const {
 }
 
 Workers connect_workers(const TrainOptions& options, const std::optional<cluster::Place>& place,
-                        const RunConfig& config) {
+                        const recipes::RunConfig& config) {
   Workers workers;
   workers.group = kvstore::group_of_one();
   if (!place) return workers;
@@ -149,14 +149,15 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
   return workers;
 }
 
-void compare_data(const Workers& workers, const train::RecipeData& data, const RunConfig& config) {
+void compare_data(const Workers& workers, const recipes::RecipeData& data,
+                  const recipes::RunConfig& config) {
   if (workers.communicator() == nullptr) return;  // reading all of it takes its time
   kvstore::compare(
-      *workers.group, train::data_sha256(data),
+      *workers.group, recipes::data_sha256(data),
       [&](std::size_t rank, const std::string&, const std::string&) {
         throw InvalidArgument(
             "{}: worker {} has other files there than worker 0; they must be the same on all hosts",
-            config.data.empty() ? train::find_recipe(config.recipe).dataset : config.data, rank);
+            config.data.empty() ? recipes::find_recipe(config.recipe).dataset : config.data, rank);
       });
 }
 

@@ -7,7 +7,7 @@
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/group.h"
-#include "lockstep/train/recipe_data.h"
+#include "lockstep/recipes/recipe_data.h"
 
 namespace lockstep::cli {
 
@@ -35,8 +35,9 @@ struct Workers {
   int fair_threads() const;
 };
 // Every host opens the data by itself. Throws InvalidArgument on all when some have other files.
-void compare_data(const Workers& workers, const train::RecipeData& data, const RunConfig& config);
+void compare_data(const Workers& workers, const recipes::RecipeData& data,
+                  const recipes::RunConfig& config);
 Workers connect_workers(const TrainOptions& options, const std::optional<cluster::Place>& place,
-                        const RunConfig& config);
+                        const recipes::RunConfig& config);
 
 }  // namespace lockstep::cli

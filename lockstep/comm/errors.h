@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -43,6 +44,30 @@ class Timeout final : public CommError {
  public:
   using CommError::CommError;
   const char* kind() const noexcept override { return "Timeout"; }
+};
+
+// A message of another generation than the server's: its sender missed a change of membership, or
+// the server has not heard of it yet.
+class StaleGeneration final : public CommError {
+ public:
+  StaleGeneration(const std::string& what, std::string host, std::string operation,
+                  std::uint64_t sent, std::uint64_t current)
+      : CommError(what, -1, std::move(host), std::move(operation)),
+        sent_(sent),
+        current_(current) {}
+  const char* kind() const noexcept override { return "StaleGeneration"; }
+  std::uint64_t sent() const { return sent_; }
+  std::uint64_t current() const { return current_; }  // the server's
+
+ private:
+  std::uint64_t sent_, current_;
+};
+
+// The server took the request and could not do what it asks; its own words say why.
+class RequestFailed final : public CommError {
+ public:
+  using CommError::CommError;
+  const char* kind() const noexcept override { return "RequestFailed"; }
 };
 
 // Somebody called abort: here, or on another rank.

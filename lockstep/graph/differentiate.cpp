@@ -6,6 +6,7 @@
 #include "lockstep/graph/trace.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/known_ops.h"
 
 namespace lockstep {
 namespace {
@@ -64,11 +65,12 @@ class Differentiator {
   }
 
   static bool is_cut(const Node& node) {
-    return node.op != nullptr && node.op->name == "stop_gradient" && !is_function(node);
+    return node.op == &known_ops().stop_gradient && !is_function(node);
   }
 
   static bool is_function(const Node& node) {
-    return node.op->name == "stop_gradient" && std::get<bool>(attr_field(node.attrs, "function"));
+    return node.op == &known_ops().stop_gradient &&
+           std::get<bool>(attr_field(node.attrs, "function"));
   }
 
   void accumulate(ValueId value, const Tensor& gradient) {

@@ -12,8 +12,8 @@
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/program.h"
-#include "lockstep/ops/cpu/reorder.h"
 #include "lockstep/ops/random_ops.h"
+#include "lockstep/ops/reorder.h"
 
 namespace lockstep {
 namespace {

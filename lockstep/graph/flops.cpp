@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/graph/flops.h"
 
-#include <string_view>
 #include <unordered_map>
+
+#include "lockstep/ops/known_ops.h"
 
 namespace lockstep {
 namespace {
@@ -79,23 +80,23 @@ double rnn_forward(const Graph& g, const Node& n) {
 }  // namespace
 
 double count_flops(const Graph& graph) {
-  static const std::unordered_map<std::string_view, Counter> counters{
-      {"conv", conv},
-      {"conv_backward_data", conv_backward_data},
-      {"conv_backward_weights", conv_backward_weights},
-      {"dense", dense},
-      {"dense_backward_data", dense_backward_data},
-      {"dense_backward_weights", dense_backward_weights},
-      {"matmul", matmul},
-      {"attention", attention},
-      {"attention_backward", attention_backward},
-      {"rnn_layer", rnn_forward},
-      {"rnn_layer_backward",
+  const KnownOps& ops = known_ops();
+  static const std::unordered_map<const OpDef*, Counter> counters{
+      {&ops.conv, conv},
+      {&ops.conv_backward_data, conv_backward_data},
+      {&ops.conv_backward_weights, conv_backward_weights},
+      {&ops.dense, dense},
+      {&ops.dense_backward_data, dense_backward_data},
+      {&ops.dense_backward_weights, dense_backward_weights},
+      {&ops.matmul, matmul},
+      {&ops.attention, attention},
+      {&ops.attention_backward, attention_backward},
+      {&ops.rnn_layer, rnn_forward},
+      {&ops.rnn_layer_backward,
        [](const Graph& g, const Node& n) { return 2.0 * rnn_forward(g, n); }}};
   double total = 0;
   for (const Node& node : graph.nodes()) {
-    if (node.op == nullptr) continue;
-    const auto counter = counters.find(node.op->name);
+    const auto counter = counters.find(node.op);
     if (counter != counters.end()) total += counter->second(graph, node);
   }
   return total;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/graph/graph.h"
 
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
 namespace {
@@ -74,12 +74,6 @@ void Graph::add_output(ValueId value, std::string name) {
   info(value);
   outputs_.push_back(value);
   output_names_.push_back(std::move(name));
-}
-
-void Graph::set_outputs(std::vector<ValueId> values) {
-  outputs_.clear();
-  output_names_.clear();
-  for (ValueId value : values) add_output(value);
 }
 
 const TensorInfo& Graph::info(ValueId value) const {

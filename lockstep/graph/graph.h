@@ -39,7 +39,6 @@ class Graph {
   ValueId add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attrs = {},
                    std::string name = {});
   void add_output(ValueId value, std::string name = {});
-  void set_outputs(std::vector<ValueId> values);
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const Node& node(std::int32_t id) const { return nodes_[static_cast<std::size_t>(id)]; }

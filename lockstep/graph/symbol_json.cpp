@@ -6,10 +6,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "lockstep/base/hex.h"
 #include "lockstep/graph/symbol.h"
 #include "lockstep/ops/catalogue.h"
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/tensor/sizes.h"
 
 // {"format": "lockstep-graph", "version": 2, "nodes": [...], "outputs": [[node, output], ...]}
 // A node is {"op", "name", "attrs", "inputs": [[node, output], ...]}; op "variable" may have
@@ -47,16 +48,9 @@ struct ValueToJson {
   }
 };
 
-std::string to_hex(const Tensor& tensor) {
-  static constexpr char kDigits[] = "0123456789abcdef";
+std::string hex_of(const Tensor& tensor) {
   const Tensor dense = tensor.contiguous();
-  std::string text;
-  for (std::size_t i = 0; i < dense.info().bytes(); ++i) {
-    const auto byte = std::to_integer<unsigned>(dense.raw()[i]);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return to_hex({dense.raw(), dense.info().bytes()});
 }
 
 void info_to_json(Json& json, const TensorInfo& info) {
@@ -78,7 +72,7 @@ Json node_to_json(const Node& node, const std::unordered_map<const Node*, std::s
   json["op"] = node.op ? std::string(node.op->name) : node.is_variable() ? "variable" : "constant";
   json["name"] = node.name;
   if (node.info) info_to_json(json, *node.info);
-  if (node.constant.defined()) json["data"] = to_hex(node.constant);
+  if (node.constant.defined()) json["data"] = hex_of(node.constant);
   if (node.op == nullptr) return json;
   for (const AttrField& field : node.attrs.fields())
     json["attrs"][field.name] = std::visit(ValueToJson{}, field.value);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/graph/trace.h"
 
-#include "lockstep/autograd/detail/tape.h"
-#include "lockstep/ops/catalogue.h"
+#include "lockstep/autograd/autograd.h"
+#include "lockstep/autograd/recording.h"
+#include "lockstep/ops/known_ops.h"
 #include "lockstep/ops/shape_attrs.h"
 #include "lockstep/tensor/trace_value.h"
 
@@ -26,7 +27,7 @@ ValueId Tracer::without_history(ValueId value) {
   const auto [place, fresh] = cuts_.try_emplace({value.node, value.output});
   if (fresh)
     place->second =
-        graph_.add_node(get_op("stop_gradient"), {value}, Attrs::of(StopGradientAttrs{}));
+        graph_.add_node(known_ops().stop_gradient, {value}, Attrs::of(StopGradientAttrs{}));
   return place->second;
 }
 

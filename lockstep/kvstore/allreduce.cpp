@@ -48,13 +48,12 @@ void add_nodes(std::span<const Synchronizer::Node> nodes, std::span<float> resul
 class AllReduceSynchronizer final : public Synchronizer {
  public:
   AllReduceSynchronizer(comm::Communicator& communicator, Group& group,
-                        const AllReduceOptions& options, std::unique_ptr<FlatState> state,
-                        std::int64_t shards)
+                        const AllReduceOptions& options, FlatState& state, std::int64_t shards)
       : communicator_(communicator),
         group_(group),
         options_{options.timeout, options.algorithm},
         is_canonical_(options.compression.is_none() && is_canonical(options.algorithm)),
-        state_(std::move(state)),
+        state_(state),
         shards_(shards),
         ranges_(group.membership().deal(shards)),
         memory_(common_memory()) {
@@ -64,8 +63,7 @@ class AllReduceSynchronizer final : public Synchronizer {
     total_ = memory_.empty() ? own_total_->data() : memory_.data();
   }
 
-  FlatState& state() override { return *state_; }
-  std::unique_ptr<FlatState> release() override { return std::move(state_); }
+  FlatState& state() override { return state_; }
   bool takes_pieces() const override { return false; }
   bool waits_for_links() const override { return communicator_.topology().size() > 1; }
   std::span<float> memory() override { return memory_; }
@@ -73,7 +71,7 @@ class AllReduceSynchronizer final : public Synchronizer {
   void begin(std::int64_t step, double rate) override {
     finite_ = true;
     if (compressed_) compressed_->begin(layout().floats);
-    state_->begin(step, rate, shards_);
+    state_.begin(step, rate, shards_);
   }
 
   void give(std::size_t offset, std::span<const Node> nodes) override {
@@ -83,7 +81,7 @@ class AllReduceSynchronizer final : public Synchronizer {
     for (const FlatPiece& piece : layout().pieces_in(offset, sum.size())) {
       const float* gradient = total_ + piece.offset;
       finite_ = finite_ && all_finite({gradient, piece.size()});
-      if (finite_ && state_->is_local()) state_->update(piece.offset, piece.size(), gradient);
+      if (finite_ && state_.is_local()) state_.update(piece.offset, piece.size(), gradient);
     }
   }
 
@@ -91,9 +89,9 @@ class AllReduceSynchronizer final : public Synchronizer {
     const Vote mine = combine(own, {.finite = finite_});
     const Vote vote = group_.gather(mine, shards_, rows);
     if (!vote.finite) return vote;
-    if (!state_->is_local())
-      state_->update_all(team, [&](int, std::size_t offset) { return total_ + offset; });
-    state_->commit();
+    if (!state_.is_local())
+      state_.update_all(team, [&](int, std::size_t offset) { return total_ + offset; });
+    state_.commit();
     if (compressed_) compressed_->commit();
     return vote;
   }
@@ -107,7 +105,7 @@ class AllReduceSynchronizer final : public Synchronizer {
   }
 
  private:
-  const FlatLayout& layout() const { return state_->layout(); }
+  const FlatLayout& layout() const { return state_.layout(); }
 
   void add_up(std::span<const Node> nodes, std::size_t offset, std::span<float> sum) {
     if (is_canonical_) return add_tree(nodes, sum);
@@ -161,7 +159,7 @@ class AllReduceSynchronizer final : public Synchronizer {
   Group& group_;
   comm::CallOptions options_;
   bool is_canonical_;
-  std::unique_ptr<FlatState> state_;
+  FlatState& state_;
   std::int64_t shards_;
   std::vector<ShardRange> ranges_;  // by rank
   std::optional<CompressedSum> compressed_;
@@ -191,10 +189,8 @@ class AllReduceMode final : public Mode {
   }
 
   Group& group() override { return *group_; }
-  std::unique_ptr<Synchronizer> synchronize(std::unique_ptr<FlatState> state,
-                                            std::int64_t shards) override {
-    return std::make_unique<AllReduceSynchronizer>(communicator_, *group_, options_,
-                                                   std::move(state), shards);
+  std::unique_ptr<Synchronizer> synchronize(FlatState& state, std::int64_t shards) override {
+    return std::make_unique<AllReduceSynchronizer>(communicator_, *group_, options_, state, shards);
   }
   bool is_invariant() const override {
     return options_.compression.is_none() && is_canonical(options_.algorithm);

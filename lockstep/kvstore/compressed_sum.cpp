@@ -6,7 +6,7 @@
 #include "lockstep/base/error.h"
 
 // With few ranks, everybody gets every payload. With many, that is more than an all-reduce would
-// move: then each rank gets everybody's payload of one slice, adds them up, and gives the sums to
+// move: then each rank gets everybody's payload of one part, adds them up, and gives the sums to
 // all, as floats, or encoded again where only rounding is lost.
 namespace lockstep::kvstore {
 namespace {
@@ -72,15 +72,15 @@ void CompressedSum::run_gathered(std::span<float> values) {
 
 void CompressedSum::run_scattered(std::span<float> values) {
   const std::size_t grains = (values.size() + codec_->grain() - 1) / codec_->grain();
-  const std::size_t slice = (grains + ranks() - 1) / ranks() * codec_->grain();
-  const std::size_t bytes = codec_->payload_bytes(slice);
-  sent_.resize(bytes * ranks());  // the last slices may be short, or empty
+  const std::size_t part = (grains + ranks() - 1) / ranks() * codec_->grain();
+  const std::size_t bytes = codec_->payload_bytes(part);
+  sent_.resize(bytes * ranks());  // the last parts may be short, or empty
   received_.resize(sent_.size());
   communicator_.all_to_all(sent_, received_, options_);
-  const std::size_t begin = slice * static_cast<std::size_t>(communicator_.rank());
-  std::vector<float> own(slice), all(slice * ranks());
+  const std::size_t begin = part * static_cast<std::size_t>(communicator_.rank());
+  std::vector<float> own(part), all(part * ranks());
   add_all(bytes,
-          std::span(own).first(begin < values.size() ? std::min(slice, values.size() - begin) : 0));
+          std::span(own).first(begin < values.size() ? std::min(part, values.size() - begin) : 0));
   if (codec_->is_rounding()) {
     sent_.resize(bytes);
     codec_->encode(own, {}, sent_);

@@ -3,14 +3,14 @@
 
 namespace lockstep::kvstore {
 
-void FlatLayout::add(FlatSlice slice) {
-  slice.offset = floats;
-  floats += aligned(slice.count * sizeof(float)) / sizeof(float);
-  for (std::size_t p = 0; p < optim::count_pieces(slice.count); ++p) {
-    const optim::PieceRange range = optim::piece_range(slice.count, p);
-    pieces.push_back({slices.size(), range, slice.offset + range.begin});
+void FlatLayout::add(FlatParameter parameter) {
+  parameter.offset = floats;
+  floats += aligned(parameter.count * sizeof(float)) / sizeof(float);
+  for (std::size_t p = 0; p < optim::count_pieces(parameter.count); ++p) {
+    const optim::PieceRange range = optim::piece_range(parameter.count, p);
+    pieces.push_back({parameters.size(), range, parameter.offset + range.begin});
   }
-  slices.push_back(slice);
+  parameters.push_back(parameter);
 }
 
 std::span<const FlatPiece> FlatLayout::pieces_in(std::size_t offset, std::size_t count) const {

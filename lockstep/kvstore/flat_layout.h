@@ -30,16 +30,16 @@ class FlatBuffer {
 };
 
 // One parameter that learns, and its place in flat buffers.
-struct FlatSlice {
-  std::size_t parameter = 0;  // its number in the list of whoever made the layout
+struct FlatParameter {
+  std::size_t number = 0;  // in the list of whoever made the layout
   std::size_t count = 0;
   double rate_multiplier = 1.0, decay_multiplier = 1.0;
   std::size_t offset = 0;
 };
 
-// Elements of a slice: what one thread updates at a time.
+// Elements of a parameter: what one thread updates at a time.
 struct FlatPiece {
-  std::size_t slice;
+  std::size_t parameter;
   optim::PieceRange range;
   std::size_t offset;  // in flat buffers
   std::size_t size() const { return range.size(); }
@@ -47,13 +47,13 @@ struct FlatPiece {
 
 // How flat buffers are divided. Slices stand in the order in which their gradients are made.
 struct FlatLayout {
-  std::vector<FlatSlice> slices = {};
+  std::vector<FlatParameter> parameters = {};
   std::vector<FlatPiece> pieces = {};
   std::size_t floats = 0;
   // Places that belong to no parameter, in order: needed where sums may say something there.
   std::vector<std::size_t> unused = {};
 
-  void add(FlatSlice slice);
+  void add(FlatParameter parameter);
   // The pieces that begin in [offset, offset + count).
   std::span<const FlatPiece> pieces_in(std::size_t offset, std::size_t count) const;
 };

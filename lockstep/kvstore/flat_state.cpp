@@ -16,12 +16,12 @@ optim::RuleMemory FlatState::Numbers::at(std::size_t offset) const {
 std::vector<optim::RuleParameter> FlatState::parameters(const FlatLayout& layout,
                                                         const Numbers& from, const Numbers& to) {
   std::vector<optim::RuleParameter> result;
-  for (const FlatSlice& slice : layout.slices)
-    result.push_back({.count = slice.count,
-                      .rate_multiplier = slice.rate_multiplier,
-                      .decay_multiplier = slice.decay_multiplier,
-                      .from = from.at(slice.offset),
-                      .to = to.at(slice.offset)});
+  for (const FlatParameter& parameter : layout.parameters)
+    result.push_back({.count = parameter.count,
+                      .rate_multiplier = parameter.rate_multiplier,
+                      .decay_multiplier = parameter.decay_multiplier,
+                      .from = from.at(parameter.offset),
+                      .to = to.at(parameter.offset)});
   return result;
 }
 
@@ -36,13 +36,13 @@ void FlatState::begin(std::int64_t step, double rate, std::int64_t shards) {
 
 void FlatState::update(std::size_t offset, std::size_t count, const float* gradient) const {
   for (const FlatPiece& piece : layout_.pieces_in(offset, count))
-    driver_.run(context_, piece.slice, piece.range, gradient + (piece.offset - offset));
+    driver_.run(context_, piece.parameter, piece.range, gradient + (piece.offset - offset));
 }
 
 void FlatState::update_all(ThreadTeam& team, const Gradient& gradient) const {
   driver_.run_all(team, context_,
-                  [&](int thread, std::size_t slice, const optim::PieceRange& range) {
-                    return gradient(thread, layout_.slices[slice].offset + range.begin);
+                  [&](int thread, std::size_t parameter, const optim::PieceRange& range) {
+                    return gradient(thread, layout_.parameters[parameter].offset + range.begin);
                   });
 }
 

@@ -45,9 +45,10 @@ void check_shape(const char* what, const Key& key, const Tensor& tensor, const S
 
 class Store final : public KVStore {
  public:
-  Store(StoreType type, comm::Communicator* communicator) : type_(type), group_(communicator) {}
+  Store(const StoreType& type, comm::Communicator* communicator)
+      : type_(type), group_(communicator) {}
 
-  std::string_view type() const override { return to_string(type_); }
+  std::string_view type() const override { return type_.name; }
   int rank() const override { return group_.rank(); }
   int num_workers() const override { return group_.size(); }
   void barrier() override { group_.barrier(); }
@@ -213,7 +214,7 @@ class Store final : public KVStore {
     return width;
   }
 
-  StoreType type_;
+  const StoreType& type_;
   GroupSum group_;
   std::map<Key, Value> values_;
   optim::OptimizerPtr rule_;
@@ -246,8 +247,8 @@ Tensor KVStore::broadcast(const Key& key, const Tensor& value) {
 }
 
 std::unique_ptr<KVStore> create(std::string_view type, comm::Communicator* communicator) {
-  const StoreType known = parse_store_type(type);
-  if (known == StoreType::local && communicator != nullptr && communicator->size() > 1)
+  const StoreType& known = find_store_type(type);
+  if (known.is_local() && communicator != nullptr && communicator->size() > 1)
     throw InvalidArgument("kvstore '{}': is within one process, got {} workers; expected allreduce",
                           type, communicator->size());
   return std::make_unique<Store>(known, communicator);

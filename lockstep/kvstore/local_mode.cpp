@@ -9,43 +9,42 @@ namespace {
 
 class LocalSynchronizer final : public Synchronizer {
  public:
-  LocalSynchronizer(Group& group, std::unique_ptr<FlatState> state, std::int64_t shards)
-      : group_(group), state_(std::move(state)), shards_(shards) {
-    if (!state_->is_local()) sums_.resize(state_->layout().pieces.size());
+  LocalSynchronizer(Group& group, FlatState& state, std::int64_t shards)
+      : group_(group), state_(state), shards_(shards) {
+    if (!state_.is_local()) sums_.resize(state_.layout().pieces.size());
   }
 
-  FlatState& state() override { return *state_; }
-  std::unique_ptr<FlatState> release() override { return std::move(state_); }
+  FlatState& state() override { return state_; }
   bool takes_pieces() const override { return true; }
 
-  void begin(std::int64_t step, double rate) override { state_->begin(step, rate, shards_); }
+  void begin(std::int64_t step, double rate) override { state_.begin(step, rate, shards_); }
 
   void give(std::size_t offset, std::span<const Node> nodes) override {
     check(nodes.size() == 1, "one process has the sum over all shards");
     const std::span<const float> sum = nodes[0].sum;
-    if (state_->is_local()) return state_->update(offset, sum.size(), sum.data());
-    for (const FlatPiece& piece : state_->layout().pieces_in(offset, sum.size()))
+    if (state_.is_local()) return state_.update(offset, sum.size(), sum.data());
+    for (const FlatPiece& piece : state_.layout().pieces_in(offset, sum.size()))
       sums_[number_of(piece)] = sum.data() + (piece.offset - offset);
   }
 
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override {
     const Vote vote = group_.gather(own, shards_, rows);
     if (!vote.finite) return vote;
-    if (!state_->is_local())
-      state_->update_all(team, [&](int, std::size_t offset) {
-        return sums_[number_of(state_->layout().pieces_in(offset, 1)[0])];
+    if (!state_.is_local())
+      state_.update_all(team, [&](int, std::size_t offset) {
+        return sums_[number_of(state_.layout().pieces_in(offset, 1)[0])];
       });
-    state_->commit();
+    state_.commit();
     return vote;
   }
 
  private:
   std::size_t number_of(const FlatPiece& piece) const {
-    return static_cast<std::size_t>(&piece - state_->layout().pieces.data());
+    return static_cast<std::size_t>(&piece - state_.layout().pieces.data());
   }
 
   Group& group_;
-  std::unique_ptr<FlatState> state_;
+  FlatState& state_;
   std::int64_t shards_;
   std::vector<const float*> sums_;  // by piece, of a rule that needs all of them first
 };
@@ -53,9 +52,8 @@ class LocalSynchronizer final : public Synchronizer {
 class LocalMode final : public Mode {
  public:
   Group& group() override { return *group_; }
-  std::unique_ptr<Synchronizer> synchronize(std::unique_ptr<FlatState> state,
-                                            std::int64_t shards) override {
-    return std::make_unique<LocalSynchronizer>(*group_, std::move(state), shards);
+  std::unique_ptr<Synchronizer> synchronize(FlatState& state, std::int64_t shards) override {
+    return std::make_unique<LocalSynchronizer>(*group_, state, shards);
   }
 
  private:

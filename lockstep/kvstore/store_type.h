@@ -1,17 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string_view>
+
+#include "lockstep/kvstore/allreduce.h"
+#include "lockstep/kvstore/synchronizer.h"
 
 namespace lockstep::kvstore {
 
-// How gradients become parameters. local: within one process; allreduce: every worker has all
-// values, and sums are made between them.
-enum class StoreType { local, allreduce };
+// How gradients become parameters, by name.
+struct StoreType {
+  std::string_view name;
+  // Between workers. Null: within one process, which local_mode() is for.
+  std::unique_ptr<Mode> (*make)(comm::Communicator& communicator, const Membership& membership,
+                                const AllReduceOptions& options);
+
+  bool is_local() const { return make == nullptr; }
+};
 
 // Our names, and MXNet's: "local", "device" | "allreduce", "dist_sync", "dist_device_sync",
 // "horovod". Throws InvalidArgument, which lists them, and Unsupported for those that are to come.
-StoreType parse_store_type(std::string_view name);
-std::string_view to_string(StoreType type);
+const StoreType& find_store_type(std::string_view name);
 
 }  // namespace lockstep::kvstore

@@ -9,19 +9,17 @@
 
 namespace lockstep::kvstore {
 
-// Gradients in, weights out. It has the weights that learn, and whatever keeps them together with
-// those of the other workers. A step is begin, give for every part of the gradients, commit; what
-// fails anywhere leaves the step before, whole.
+// Gradients in, weights out. It alone changes the weights that learn and what their rule keeps, and
+// it has whatever keeps them together with those of the other workers. A step is begin, give for
+// every part of the gradients, commit; what fails anywhere leaves the step before, whole.
 class Synchronizer {
  public:
   virtual ~Synchronizer() = default;
 
   virtual FlatState& state() = 0;
-  // To go on with another synchronizer, of another membership.
-  virtual std::unique_ptr<FlatState> release() = 0;
 
-  // Whether pieces may be given in any order, by any thread: nothing travels. Else whole slices,
-  // the same on every worker, in the order of the layout, by one thread at a time.
+  // Whether pieces may be given in any order, by any thread: nothing travels. Else whole
+  // parameters, the same on every worker, in the order of the layout, by one thread at a time.
   virtual bool takes_pieces() const = 0;
   // Whether bytes go over a network, so that there is time for something else meanwhile.
   virtual bool waits_for_links() const { return false; }
@@ -57,9 +55,9 @@ class Mode {
  public:
   virtual ~Mode() = default;
   virtual Group& group() = 0;
-  // Every worker calls it, with the same layout.
-  virtual std::unique_ptr<Synchronizer> synchronize(std::unique_ptr<FlatState> state,
-                                                    std::int64_t shards) = 0;
+  // Every worker calls it, with the same layout. The state outlives the synchronizer, so that a
+  // synchronizer of another membership can go on with it, also when making one has failed.
+  virtual std::unique_ptr<Synchronizer> synchronize(FlatState& state, std::int64_t shards) = 0;
   // Whether the bits are the same for any number of workers.
   virtual bool is_invariant() const { return true; }
   // What the bits depend on: "canonical", "ring", "2bit:0.01".

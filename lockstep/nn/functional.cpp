@@ -5,8 +5,8 @@
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/base/error.h"
-#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/shape_ops.h"
 

@@ -6,10 +6,10 @@
 #include <type_traits>
 
 #include "lockstep/ops/cpu/create.h"
-#include "lockstep/ops/detail/messages.h"
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/messages.h"
+#include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
 namespace {

@@ -3,11 +3,11 @@
 
 #include "lockstep/ops/cpu/ctc.h"
 #include "lockstep/ops/create.h"
-#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/index_ops.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/softmax.h"

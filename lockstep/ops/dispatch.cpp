@@ -7,10 +7,10 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/short_list.h"
-#include "lockstep/ops/detail/messages.h"
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/instruction_set.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/widen.h"
+#include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
 namespace {

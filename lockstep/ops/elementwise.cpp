@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "lockstep/ops/cpu/elementwise.h"
-#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/unary.h"

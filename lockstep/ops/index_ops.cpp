@@ -5,12 +5,12 @@
 
 #include "lockstep/ops/cpu/index_ops.h"
 #include "lockstep/ops/create.h"
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/index_attrs.h"
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/shape_ops.h"
+#include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
 namespace {

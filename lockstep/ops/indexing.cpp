@@ -6,10 +6,10 @@
 #include <cstring>
 #include <limits>
 
-#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/index_ops.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/tensor/copy.h"
 

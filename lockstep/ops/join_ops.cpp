@@ -4,13 +4,13 @@
 
 #include "lockstep/ops/cpu/shape_ops.h"
 #include "lockstep/ops/create.h"
-#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/shape_defs.h"
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_attrs.h"
 #include "lockstep/ops/shape_ops.h"
+#include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
 namespace detail {

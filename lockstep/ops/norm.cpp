@@ -5,10 +5,10 @@
 
 #include "lockstep/ops/cpu/norm.h"
 #include "lockstep/ops/create.h"
-#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/unary.h"

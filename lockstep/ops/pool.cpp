@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "lockstep/ops/cpu/pool.h"
-#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/pool_attrs.h"
 #include "lockstep/ops/spatial.h"
 

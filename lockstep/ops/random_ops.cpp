@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "lockstep/ops/cpu/random_ops.h"
-#include "lockstep/ops/detail/messages.h"
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/messages.h"
+#include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
 namespace {

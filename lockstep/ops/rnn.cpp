@@ -2,10 +2,10 @@
 #include "lockstep/ops/rnn.h"
 
 #include "lockstep/ops/cpu/rnn.h"
-#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/rnn_steps.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/shape_ops.h"
 
 namespace lockstep {

@@ -5,15 +5,15 @@
 #include <array>
 
 #include "lockstep/ops/cpu/shape_ops.h"
-#include "lockstep/ops/detail/messages.h"
 #include "lockstep/ops/detail/shape_defs.h"
-#include "lockstep/ops/detail/sizes.h"
 #include "lockstep/ops/detail/slice_range.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/shape_attrs.h"
 #include "lockstep/ops/view.h"
+#include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
 namespace {

@@ -7,18 +7,11 @@
 namespace lockstep {
 
 // The window that a view op takes of a dense input, where it is one: what the compiler asks to make
-// the output an alias. A plain alias needs no new strides either: see is_contiguous.
+// the output an alias.
 inline std::optional<ViewSpec> view_of_dense(const OpDef& op, const TensorInfo& input,
                                              const Attrs& attrs) {
   if (op.kind != OpKind::view || op.view == nullptr) return std::nullopt;
   return op.view(input, contiguous_strides(input.shape), attrs);
-}
-
-// True when the op on a dense input only renames its memory: same bytes, same order.
-inline bool is_plain_alias(const OpDef& op, const TensorInfo& input, const Attrs& attrs) {
-  const auto spec = view_of_dense(op, input, attrs);
-  return spec && spec->offset == 0 && spec->shape.numel() == input.shape.numel() &&
-         is_contiguous(spec->shape, spec->strides);
 }
 
 // The kernel of a view op: copies the window. Serves ops whose view is always possible.

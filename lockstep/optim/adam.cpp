@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/optim/detail/arguments.h"
 #include "lockstep/optim/detail/options.h"
 #include "lockstep/optim/detail/sweep.h"
 #include "lockstep/optim/optimizers.h"
@@ -152,5 +153,30 @@ OptimizerPtr adamw(const AdamWOptions& o) {
 
 OptimizerPtr adamax(const AdamaxOptions& options) { return std::make_shared<AdamaxRule>(options); }
 OptimizerPtr nadam(const NadamOptions& options) { return std::make_shared<NadamRule>(options); }
+
+OptimizerPtr make_adam(Arguments& arguments) {
+  AdamOptions options;
+  arguments.take_common(options).take_moments(options).finish();
+  return adam(options);
+}
+
+OptimizerPtr make_adamw(Arguments& arguments) {
+  AdamWOptions options;
+  arguments.take_common(options).take_moments(options).finish();
+  return adamw(options);
+}
+
+OptimizerPtr make_adamax(Arguments& arguments) {
+  AdamaxOptions options;
+  arguments.take_common(options).take_moments(options).finish();
+  return adamax(options);
+}
+
+OptimizerPtr make_nadam(Arguments& arguments) {
+  NadamOptions options;
+  arguments.take_common(options).take_moments(options);
+  arguments.take("schedule_decay", options.schedule_decay).finish();
+  return nadam(options);
+}
 
 }  // namespace lockstep::optim

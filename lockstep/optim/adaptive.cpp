@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/optim/detail/arguments.h"
 #include "lockstep/optim/detail/options.h"
 #include "lockstep/optim/detail/sweep.h"
 #include "lockstep/optim/optimizers.h"
@@ -128,5 +129,32 @@ OptimizerPtr rmsprop(const RmsPropOptions& options) {
   return std::make_shared<RmsPropRule>(options);
 }
 OptimizerPtr ftrl(const FtrlOptions& options) { return std::make_shared<FtrlRule>(options); }
+
+OptimizerPtr make_adagrad(Arguments& arguments) {
+  AdaGradOptions options;
+  arguments.take_common(options).take("epsilon", options.epsilon).finish();
+  return adagrad(options);
+}
+
+OptimizerPtr make_adadelta(Arguments& arguments) {
+  AdaDeltaOptions options;
+  arguments.take_common(options).take("rho", options.rho);
+  arguments.take("epsilon", options.epsilon).finish();
+  return adadelta(options);
+}
+
+OptimizerPtr make_rmsprop(Arguments& arguments) {
+  RmsPropOptions options;
+  arguments.take_common(options).take("gamma1", options.rho).take("gamma2", options.momentum);
+  arguments.take("epsilon", options.epsilon).take("centered", options.centered).finish();
+  return rmsprop(options);
+}
+
+OptimizerPtr make_ftrl(Arguments& arguments) {
+  FtrlOptions options;
+  arguments.take_common(options).take("lamda1", options.lambda1);
+  arguments.take("beta", options.beta).finish();
+  return ftrl(options);
+}
 
 }  // namespace lockstep::optim

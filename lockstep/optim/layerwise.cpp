@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "lockstep/optim/detail/arguments.h"
 #include "lockstep/optim/detail/options.h"
 #include "lockstep/optim/detail/sweep.h"
 #include "lockstep/optim/optimizers.h"
@@ -106,5 +107,20 @@ class LambRule final : public Optimizer {
 
 OptimizerPtr lars(const LarsOptions& options) { return std::make_shared<LarsRule>(options); }
 OptimizerPtr lamb(const LambOptions& options) { return std::make_shared<LambRule>(options); }
+
+OptimizerPtr make_lars(Arguments& arguments) {
+  LarsOptions options;
+  arguments.take_common(options).take("momentum", options.momentum).take("eta", options.eta);
+  arguments.take("epsilon", options.epsilon).finish();
+  return lars(options);
+}
+
+OptimizerPtr make_lamb(Arguments& arguments) {
+  LambOptions options;
+  arguments.take_common(options).take_moments(options);
+  arguments.take("lower_bound", options.lower_bound).take("upper_bound", options.upper_bound);
+  arguments.take("bias_correction", options.bias_correction).finish();
+  return lamb(options);
+}
 
 }  // namespace lockstep::optim

@@ -29,8 +29,6 @@ constexpr PieceRange piece_range(std::size_t elements, std::size_t index) {
 
 // In double, of at most one piece: the order within it is fixed, whatever the vector's width.
 double piece_sum_of_squares(std::span<const float> values);
-// Of a whole parameter: the pieces' sums, added first to last.
-double sum_of_squares(std::span<const float> values);
 
 // What gradients of this norm are multiplied by, so that it is at most `limit`; 0: no limit.
 constexpr double clip_factor(double norm, double limit) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/optim/detail/arguments.h"
 #include "lockstep/optim/detail/options.h"
 #include "lockstep/optim/detail/sweep.h"
 #include "lockstep/optim/optimizers.h"
@@ -67,5 +68,25 @@ class SignumRule final : public Optimizer {
 
 OptimizerPtr sgd(const SgdOptions& options) { return std::make_shared<SgdRule>(options); }
 OptimizerPtr signum(const SignumOptions& options) { return std::make_shared<SignumRule>(options); }
+
+OptimizerPtr make_sgd(Arguments& arguments) {
+  SgdOptions options;
+  arguments.take_common(options).take("momentum", options.momentum);
+  arguments.take("nesterov", options.nesterov).finish();
+  return sgd(options);
+}
+
+OptimizerPtr make_nag(Arguments& arguments) {
+  SgdOptions options{.momentum = 0.9, .nesterov = true};
+  arguments.take_common(options).take("momentum", options.momentum).finish();
+  return sgd(options);
+}
+
+OptimizerPtr make_signum(Arguments& arguments) {
+  SignumOptions options;
+  arguments.take_common(options).take("momentum", options.momentum);
+  arguments.take("wd_lh", options.decoupled_decay).finish();
+  return signum(options);
+}
 
 }  // namespace lockstep::optim

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "lockstep/base/error.h"
 #include "lockstep/ops/instruction_set.h"
 #include "lockstep/optim/pieces.h"
 
@@ -117,27 +118,23 @@ double squares(std::span<const float> values) {
   return sum.total();
 }
 
-void sgd(const rules::Sgd& rule, const Piece& piece) { run(rule, piece); }
-void sgd_momentum(const rules::SgdMomentum& rule, const Piece& piece) { run(rule, piece); }
-void nesterov(const rules::Nesterov& rule, const Piece& piece) { run(rule, piece); }
-void sign_sgd(const rules::SignSgd& rule, const Piece& piece) { run(rule, piece); }
-void signum(const rules::Signum& rule, const Piece& piece) { run(rule, piece); }
-void adam(const rules::Adam& rule, const Piece& piece) { run(rule, piece); }
-void adamax(const rules::Adamax& rule, const Piece& piece) { run(rule, piece); }
-void nadam(const rules::Nadam& rule, const Piece& piece) { run(rule, piece); }
-void adagrad(const rules::AdaGrad& rule, const Piece& piece) { run(rule, piece); }
-void adadelta(const rules::AdaDelta& rule, const Piece& piece) { run(rule, piece); }
-void rms(const rules::RmsProp& rule, const Piece& piece) { run(rule, piece); }
-void rms_momentum(const rules::RmsPropMomentum& rule, const Piece& piece) { run(rule, piece); }
-void centered(const rules::CenteredRmsProp& rule, const Piece& piece) { run(rule, piece); }
-void centered_momentum(const rules::CenteredRmsPropMomentum& rule, const Piece& piece) {
-  run(rule, piece);
+void run_any(const rules::Rule& rule, const Piece& piece) {
+  std::visit([&](const auto& one) { run(one, piece); }, rule);
 }
-void ftrl(const rules::Ftrl& rule, const Piece& piece) { run(rule, piece); }
-void lars(const rules::Lars& rule, const Piece& piece) { run(rule, piece); }
-void lamb(const rules::Lamb& rule, const Piece& piece) { run(rule, piece); }
-PieceNorms lars_norms(const rules::Lars& rule, const Piece& piece) { return norms(rule, piece); }
-PieceNorms lamb_norms(const rules::Lamb& rule, const Piece& piece) { return norms(rule, piece); }
+
+template <class R>
+concept Directed = requires {
+  &R::direction;
+};
+
+PieceNorms norms_of_any(const rules::Rule& rule, const Piece& piece) {
+  return std::visit(
+      [&]<class R>(const R& one) -> PieceNorms {
+        if constexpr (Directed<R>) return norms(one, piece);
+        fail_check("measure() of an update rule without a direction");
+      },
+      rule);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace lockstep::optim
@@ -147,103 +144,19 @@ HWY_AFTER_NAMESPACE();
 namespace lockstep::optim {
 
 HWY_EXPORT(squares);
-HWY_EXPORT(sgd);
-HWY_EXPORT(sgd_momentum);
-HWY_EXPORT(nesterov);
-HWY_EXPORT(sign_sgd);
-HWY_EXPORT(signum);
-HWY_EXPORT(adam);
-HWY_EXPORT(adamax);
-HWY_EXPORT(nadam);
-HWY_EXPORT(adagrad);
-HWY_EXPORT(adadelta);
-HWY_EXPORT(rms);
-HWY_EXPORT(rms_momentum);
-HWY_EXPORT(centered);
-HWY_EXPORT(centered_momentum);
-HWY_EXPORT(ftrl);
-HWY_EXPORT(lars);
-HWY_EXPORT(lamb);
-HWY_EXPORT(lars_norms);
-HWY_EXPORT(lamb_norms);
+HWY_EXPORT(run_any);
+HWY_EXPORT(norms_of_any);
 
-void sweep(const rules::Sgd& rule, const Piece& piece) {
+void sweep(const rules::Rule& rule, const Piece& piece) {
   settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(sgd)(rule, piece);
-}
-void sweep(const rules::SgdMomentum& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(sgd_momentum)(rule, piece);
-}
-void sweep(const rules::Nesterov& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(nesterov)(rule, piece);
-}
-void sweep(const rules::SignSgd& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(sign_sgd)(rule, piece);
-}
-void sweep(const rules::Signum& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(signum)(rule, piece);
-}
-void sweep(const rules::Adam& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(adam)(rule, piece);
-}
-void sweep(const rules::Adamax& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(adamax)(rule, piece);
-}
-void sweep(const rules::Nadam& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(nadam)(rule, piece);
-}
-void sweep(const rules::AdaGrad& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(adagrad)(rule, piece);
-}
-void sweep(const rules::AdaDelta& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(adadelta)(rule, piece);
-}
-void sweep(const rules::RmsProp& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(rms)(rule, piece);
-}
-void sweep(const rules::RmsPropMomentum& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(rms_momentum)(rule, piece);
-}
-void sweep(const rules::CenteredRmsProp& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(centered)(rule, piece);
-}
-void sweep(const rules::CenteredRmsPropMomentum& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(centered_momentum)(rule, piece);
-}
-void sweep(const rules::Ftrl& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(ftrl)(rule, piece);
-}
-void sweep(const rules::Lars& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(lars)(rule, piece);
-}
-void sweep(const rules::Lamb& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(lamb)(rule, piece);
+  HWY_DYNAMIC_DISPATCH(run_any)(rule, piece);
 }
 
-PieceNorms measure(const rules::Lars& rule, const Piece& piece) {
+PieceNorms measure(const rules::Rule& rule, const Piece& piece) {
   settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(lars_norms)(rule, piece);
+  return HWY_DYNAMIC_DISPATCH(norms_of_any)(rule, piece);
 }
-PieceNorms measure(const rules::Lamb& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(lamb_norms)(rule, piece);
-}
+
 double piece_sum_of_squares(std::span<const float> values) {
   settle_instruction_set();
   return HWY_DYNAMIC_DISPATCH(squares)(values);

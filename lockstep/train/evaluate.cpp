@@ -5,11 +5,11 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/base/float_mode.h"
 #include "lockstep/base/thread_team.h"
-#include "lockstep/data/detail/order.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/random_ops.h"
@@ -214,7 +214,9 @@ class Pass {
 
   data::Fields batch(std::int64_t first) const {
     const std::int64_t end = std::min(first + options_.batch, dataset_.size());
-    return data::load_batch(dataset_, data::detail::counting(first, end), options_.transform);
+    std::vector<std::int64_t> samples(static_cast<std::size_t>(end - first));
+    std::iota(samples.begin(), samples.end(), first);
+    return data::load_batch(dataset_, samples, options_.transform);
   }
 
   // All batches of one shape: samples from `first` to `end`.

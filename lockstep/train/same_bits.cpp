@@ -68,17 +68,16 @@ InstructionSet agree_on_instruction_set(kvstore::Group& group,
 }
 
 bool have_same_bits(kvstore::Group& group, const Probe& own, bool allow) {
-  const std::vector<std::string> all = group.share(to_text(own));
-  const Told first = from_text(all[0]);
   bool same = true;
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const Told other = from_text(all[rank]);
+  const auto look = [&](std::size_t rank, const std::string& of_first, const std::string& its) {
+    const Told first = from_text(of_first), other = from_text(its);
     compare_parameters(first, other, rank);
     compare_layouts(first, other, rank);
-    if (other.probe.results == first.probe.results) continue;
+    if (other.probe.results == first.probe.results) return;
     if (!allow) refuse(first, other, rank);
     same = false;
-  }
+  };
+  kvstore::compare(group, to_text(own), look);
   return same;
 }
 

@@ -49,8 +49,10 @@ struct StepEngine::Impl {
   kvstore::Mode* mode;
   detail::StepProgram program;
   std::vector<BatchNormSize> batch_norms;
+  kvstore::FlatState state;
   std::unique_ptr<kvstore::Synchronizer> synchronizer;
-  std::unique_ptr<detail::StepPlan> plan;
+  std::unique_ptr<detail::StepPlan> plan;  // null: the last replan failed
+  std::vector<float> unsent;               // between two synchronizers
 
   Impl(nn::Block& net, const LossFunction& loss, optim::OptimizerPtr rule,
        const std::vector<TensorInfo>& fields, const EngineOptions& given)
@@ -58,17 +60,18 @@ struct StepEngine::Impl {
         alone(given.mode == nullptr ? kvstore::local_mode() : nullptr),
         mode(alone ? alone.get() : given.mode),
         program(net, loss, fields, compile_options(given)),
-        batch_norms(train::batch_norm_sizes(program.step())) {
-    make_plan(std::make_unique<kvstore::FlatState>(program.make_layout(mode->keeps_residuals()),
-                                                   std::move(rule)));
+        batch_norms(train::batch_norm_sizes(program.step())),
+        state(program.make_layout(mode->keeps_residuals()), std::move(rule)) {
+    program.use_weights(state);
+    make_plan();
     program.load(net);
   }
 
-  void make_plan(std::unique_ptr<kvstore::FlatState> state) {
+  void make_plan() {
     plan.reset();
+    synchronizer.reset();
     const ShardRange range = mode->group().range(options.shards);
-    synchronizer = mode->synchronize(std::move(state), options.shards);
-    program.use_weights(synchronizer->state());
+    synchronizer = mode->synchronize(state, options.shards);
     plan = std::make_unique<detail::StepPlan>(
         program, *synchronizer,
         detail::PlanOptions{.shards = options.shards,
@@ -79,11 +82,22 @@ struct StepEngine::Impl {
                             .bucket_bytes = options.bucket_bytes});
   }
 
-  const kvstore::FlatLayout& layout() const { return synchronizer->state().layout(); }
+  // What this worker has not sent goes with it into the next membership.
+  void keep_unsent() {
+    const std::span<const float> own = synchronizer->residual();
+    unsent.assign(own.begin(), own.end());
+  }
+  void send_what_was_kept() {
+    const std::span<float> own = synchronizer->residual();
+    if (own.size() == unsent.size()) std::copy(unsent.begin(), unsent.end(), own.begin());
+    unsent = {};
+  }
+
+  const kvstore::FlatLayout& layout() const { return state.layout(); }
 
   // The step counts: its weights, statistics and what is made of them are the engine's from now on.
   void take_over(const std::vector<Tensor>& statistics) {
-    program.use_weights(synchronizer->state());
+    program.use_weights(state);
     program.set_statistics(statistics);
     program.refresh(plan->team());
   }
@@ -101,11 +115,14 @@ StepEngine::~StepEngine() = default;
 void StepEngine::replan(kvstore::Mode& mode) {
   check_shares(impl_->options.shards, impl_->options.threads, mode.group().workers());
   impl_->mode = &mode;
-  impl_->make_plan(impl_->synchronizer->release());
+  if (impl_->plan) impl_->keep_unsent();
+  impl_->make_plan();
+  impl_->send_what_was_kept();
 }
 
 StepResult StepEngine::run(std::int64_t step, double learning_rate,
                            std::span<const data::Fields> shards, bool stop) {
+  check(impl_->plan != nullptr, "a step without a plan: the last replan failed");
   detail::StepPlan& plan = *impl_->plan;
   const auto expected = static_cast<std::size_t>(plan.range().hi - plan.range().lo);
   if (shards.size() != expected)
@@ -142,17 +159,17 @@ Snapshot StepEngine::snapshot() const {
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
-  const kvstore::FlatState& state = impl_->synchronizer->state();
+  const kvstore::FlatState& state = impl_->state;
   NamedTensors result;
   for (std::size_t k = 0; k < state.slots(); ++k)
-    impl_->program.append_slices(state.layout(), slot_prefix(k), state.slot(k), result);
+    impl_->program.append_flat(state.layout(), slot_prefix(k), state.slot(k), result);
   return result;
 }
 
 void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& slots) {
-  const kvstore::FlatState& state = impl_->synchronizer->state();
+  const kvstore::FlatState& state = impl_->state;
   for (std::size_t k = 0; k < state.slots(); ++k)
-    impl_->program.set_slices(state.layout(), slot_prefix(k), slots, state.slot(k));
+    impl_->program.set_flat(state.layout(), slot_prefix(k), slots, state.slot(k));
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {
@@ -161,8 +178,8 @@ std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {
   if (own.empty()) return result;
   const std::vector<float> all = impl_->mode->group().collect(own);
   for (std::size_t rank = 0; rank < all.size() / own.size(); ++rank)
-    impl_->program.append_slices(impl_->layout(), residual_prefix(rank),
-                                 std::span(all).subspan(rank * own.size(), own.size()), result);
+    impl_->program.append_flat(impl_->layout(), residual_prefix(rank),
+                               std::span(all).subspan(rank * own.size(), own.size()), result);
   return result;
 }
 
@@ -171,11 +188,11 @@ void StepEngine::set_residuals(const std::vector<std::pair<std::string, Tensor>>
   if (residuals.empty() || own.empty()) return;
   std::fill(own.begin(), own.end(), 0.0F);
   const kvstore::Group& group = impl_->mode->group();
-  const std::size_t ranks = residuals.size() / impl_->layout().slices.size();
+  const std::size_t ranks = residuals.size() / impl_->layout().parameters.size();
   std::vector<float> its(own.size());
   for (auto rank = static_cast<std::size_t>(group.rank()); rank < ranks;
        rank += static_cast<std::size_t>(group.workers())) {
-    impl_->program.set_slices(impl_->layout(), residual_prefix(rank), residuals, its);
+    impl_->program.set_flat(impl_->layout(), residual_prefix(rank), residuals, its);
     for (std::size_t i = 0; i < own.size(); ++i) own[i] += its[i];
   }
 }
@@ -200,9 +217,10 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
 
 std::string StepEngine::find_bad_sum() const {
   const std::span<const float> sums = impl_->synchronizer->sums();
-  for (const kvstore::FlatSlice& slice : impl_->layout().slices) {
-    if (sums.empty() || kvstore::all_finite(sums.subspan(slice.offset, slice.count))) continue;
-    return impl_->plan->is_finite_here(slice) ? impl_->program.name_of(slice) : "";
+  for (const kvstore::FlatParameter& parameter : impl_->layout().parameters) {
+    if (sums.empty() || kvstore::all_finite(sums.subspan(parameter.offset, parameter.count)))
+      continue;
+    return impl_->plan->is_finite_here(parameter) ? impl_->program.name_of(parameter) : "";
   }
   return {};
 }
@@ -229,8 +247,8 @@ double StepEngine::flops_per_sample() const { return impl_->program.flops_per_sa
 const Executable& StepEngine::executable() const { return impl_->program.first(); }
 
 std::size_t StepEngine::step_bytes() const {
-  const std::size_t buffers = impl_->synchronizer->state().buffers() +
-                              impl_->synchronizer->buffers() + impl_->plan->buffers();
+  const std::size_t buffers =
+      impl_->state.buffers() + impl_->synchronizer->buffers() + impl_->plan->buffers();
   return impl_->program.bytes() + buffers * impl_->layout().floats * sizeof(float);
 }
 

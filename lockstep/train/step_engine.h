@@ -56,8 +56,9 @@ class StepEngine {
   StepResult run(std::int64_t step, double learning_rate, std::span<const data::Fields> shards,
                  bool stop = false);
 
-  // Goes on in another membership, with the weights and what the rule keeps as they are; what this
-  // worker had not sent is gone. The mode outlives the engine.
+  // Goes on in another membership, with the weights, what the rule keeps and what this worker has
+  // not sent as they are. Where that throws (a peer was lost again), the state is as it was, and
+  // the engine waits for another membership. The mode outlives the engine.
   void replan(kvstore::Mode& mode);
 
   // Parameters and running statistics live in the engine between steps; these copy them into the

@@ -8,6 +8,7 @@
 #include "lockstep/graph/trace.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/known_ops.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/unary.h"
@@ -120,7 +121,7 @@ void go_back(const Tensor& loss) {
 std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step) {
   std::vector<BatchNormSize> sizes;
   for (const Node& node : step.graph.nodes()) {
-    if (node.op == nullptr || node.op->name != "batch_norm") continue;
+    if (node.op != &known_ops().batch_norm) continue;
     const Shape& x = step.graph.info(node.inputs[0]).shape;
     sizes.push_back(
         {layer_of(step.graph, node), x[0], x.numel() / std::max<std::int64_t>(1, x[1])});

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
-#include <thread>
+#include <string>
 #include <vector>
 
 #include "lockstep/base/error.h"
@@ -27,13 +29,35 @@ TEST(ThreadTeam, RunsEveryRoundOnceInEachThread) {
   }
 }
 
+// Whether every thread of this process but the caller's sleeps (proc(5): the state is behind the
+// name, which is in brackets).
+bool others_sleep() {
+  const std::string own = std::to_string(::gettid());
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string line;
+    std::getline(std::ifstream(task.path() / "stat"), line);
+    const std::size_t bracket = line.rfind(')');
+    if (task.path().filename() != own && bracket != std::string::npos && line[bracket + 2] != 'S')
+      return false;
+  }
+  return true;
+}
+
+bool wait_until_others_sleep() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!others_sleep())
+    if (std::chrono::steady_clock::now() > end) return false;
+  return true;
+}
+
 TEST(ThreadTeam, SleepersWakeUp) {
   ThreadTeam team(3);
   std::atomic<int> calls = 0;
   for (int round = 0; round < 3; ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(wait_until_others_sleep());
     team.run([&](int thread) {
-      if (thread == 2) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      const bool slept = thread != 2 || wait_until_others_sleep();
+      EXPECT_TRUE(slept);
       ++calls;
     });
   }

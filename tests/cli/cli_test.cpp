@@ -68,10 +68,10 @@ TEST(Cli, TheNameThatWasMeantIsTheNearest) {
 }
 
 TEST(Cli, FailureIsOneAndSaysWhy) {
-  const Outcome worker = run_program({"bench", "worker", "no-such-model"});
-  EXPECT_EQ(worker.status, 1);
-  EXPECT_NE(worker.out.find("no-such-model"), std::string::npos);
-  const Outcome trained = run_program({"bench", "train-worker", "no-such-model", "--batch", "8"});
+  const Outcome step = run_program({"bench", "step-side", "no-such-model"});
+  EXPECT_EQ(step.status, 1);
+  EXPECT_NE(step.out.find("no-such-model"), std::string::npos);
+  const Outcome trained = run_program({"bench", "train-side", "no-such-model", "--batch", "8"});
   EXPECT_EQ(trained.status, 1);
   EXPECT_NE(trained.out.find("no-such-model"), std::string::npos);
 }

@@ -452,6 +452,8 @@ def test_a_program_or_folder_that_is_not_there(lockstep):
     assert outcome.complaint == "lockstep: launch: no-such-program: there is no such program"
     outcome = lockstep.run("launch", "--folder", "/no/such", "--workers", 2, "--", "true", status=1)
     assert outcome.complaint == "lockstep: launch: /no/such: there is no such folder"
+    outcome = lockstep.run("launch", "--hosts", "a:1", "--ssh", "/no/ssh", "--", "true", status=1)
+    assert outcome.complaint == "lockstep: launch: a: /no/ssh: there is no such program"
 
 
 def test_a_port_in_use(lockstep):

@@ -115,16 +115,26 @@ def test_a_killed_run_goes_on_to_the_same_bits(lockstep):
     assert metrics_steps(lockstep.folder / "run") == 300
 
 
+def wait_until(holds):
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "not in a minute"
+        time.sleep(0.01)
+
+
+def is_pending(process, number):
+    with open(f"/proc/{process.pid}/status") as status:
+        masks = [line.split()[1] for line in status if line.startswith(("ShdPnd:", "SigPnd:"))]
+    return any(int(mask, 16) >> (number - 1) & 1 for mask in masks)
+
+
 def test_a_second_ctrl_c_ends_at_once(lockstep):
     process = lockstep.start("train", "cifar-resnet18", "--data", "synthetic", "--threads", 1,
                              "--global-batch", 512, "--out", "run")
-    end = time.monotonic() + 60
-    while not (lockstep.folder / "run" / "config.json").exists():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    time.sleep(1)
+    wait_until(lambda: (lockstep.folder / "run" / "metrics.jsonl").exists())  # signals are held
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    wait_until(lambda: not is_pending(process, signal.SIGINT))
+    assert process.poll() is None, "the first one waits for the step"
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=10)
     assert process.returncode == 130

@@ -28,10 +28,14 @@ class TestDataset final : public Dataset {
   std::uint32_t slow_under = 0;  // microseconds of the longest delay
   std::uint64_t delay_seed = 0;
   mutable std::atomic<std::uint64_t> asked = 0;
+  std::atomic<std::uint64_t> allowed = ~std::uint64_t{0};
+  mutable std::atomic<std::uint64_t> beyond = 0;  // samples asked for, though not allowed
 
   std::int64_t size() const override { return samples; }
   Fields sample(std::int64_t index) const override {
-    delay(asked++);
+    const std::uint64_t number = asked++;
+    if (number >= allowed) ++beyond;
+    delay(number);
     if (bad.contains(index)) throw Corrupt("img{}.png: does not decode", index);
     const std::int64_t width = index == odd ? 7 : 6;
     return {random_image({5, width, 3}, DType::uint8, static_cast<std::uint64_t>(index)),
@@ -258,17 +262,22 @@ TEST(Loader, EndsAfterTheSampleInHand) {
 
 TEST(Loader, MakesNoMoreAheadThanItWasTold) {
   const auto dataset = std::make_shared<TestDataset>();
+  dataset->allowed = 8;
   Loader loader(dataset, {sequential_sampler(40), 4, 1},
                 {.transform = augmentation(), .threads = 3, .prefetch = 2});
-  while (dataset->asked < 8) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(dataset->asked, 8u);
+  for (std::int64_t step = 0; step < 8; ++step) {
+    while (dataset->asked < dataset->allowed) std::this_thread::yield();
+    dataset->allowed += 4;
+    loader.step(step);
+  }
+  EXPECT_EQ(dataset->beyond, 0u);
 }
 
 TEST(Loader, CanBeMadeAndDroppedWithoutAStep) {
   const auto dataset = std::make_shared<TestDataset>();
   for (int i = 0; i < 50; ++i)
     Loader(dataset, sampler_of(*dataset), {.transform = augmentation(), .threads = 3});
+  EXPECT_EQ(dataset.use_count(), 1) << "nobody is left who could read from it";
 }
 
 TEST(Loader, RefusesWrongOptions) {

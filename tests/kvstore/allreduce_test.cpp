@@ -77,7 +77,8 @@ std::vector<std::vector<float>> run_steps(int workers, const AllReduceOptions& o
   as_workers(
       workers,
       [&](Mode& mode) {
-        const auto synchronizer = mode.synchronize(state_of({kLength}), kShards);
+        const auto state = state_of({kLength});
+        const auto synchronizer = mode.synchronize(*state, kShards);
         for (int step = 0; step < steps; ++step) {
           const Nodes own(mode.group().range(kShards), step);
           synchronizer->begin(step, 0.1);
@@ -248,13 +249,14 @@ TEST(AllReduce, SumsOfManyWorkersAreRoundedOnceMore) {
 TEST(AllReduce, ResidualsAreKeptByOffsetAndChangeWhenAStepIsCommitted) {
   as_workers(2,
              [](Mode& mode) {
-               const auto synchronizer = mode.synchronize(state_of({10, 10}), 2);
+               const auto state = state_of({10, 10});
+               const auto synchronizer = mode.synchronize(*state, 2);
                const auto give = [&](std::size_t offset, float value) {
                  const std::vector<float> values(10, value);
                  const Synchronizer::Node node{mode.group().range(2), values};
                  synchronizer->give(offset, {&node, 1});
                };
-               const std::size_t second = synchronizer->state().layout().slices[1].offset;
+               const std::size_t second = synchronizer->state().layout().parameters[1].offset;
                for (const bool counts : {false, true}) {
                  synchronizer->begin(0, 0.1);
                  give(0, 0.4F), give(second, 0.4F);

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
-#include <thread>
 
 #include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/comm/communicator.h"
@@ -17,21 +17,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What each of the workers says of its work: nothing, or its error.
-std::vector<std::string> run(int workers, std::chrono::milliseconds patience,
-                             const std::function<void(int rank)>& work) {
+// What each of the workers says of its work: nothing, or its error. Calls `ended` as each ends.
+std::vector<std::string> run(
+    int workers, std::chrono::milliseconds patience, const std::function<void(int rank)>& work,
+    const std::function<void()>& ended = [] {}) {
   comm::InProcessGroup group(std::vector<std::string>(static_cast<std::size_t>(workers), "here"));
   std::vector<std::future<std::string>> all;
   for (int rank = 0; rank < workers; ++rank)
     all.push_back(std::async(std::launch::async, [&, rank] {
       comm::Communicator communicator(group.connect(rank));
       const auto group = group_of(communicator, cluster::workers_of(communicator), 20s);
+      std::string said;
       try {
         work_together(*group, patience, "dig", [&] { work(rank); });
-        return std::string();
       } catch (const Error& error) {
-        return std::string(error.kind()) + ": " + error.what();
+        said = std::string(error.kind()) + ": " + error.what();
       }
+      ended();
+      return said;
     }));
   std::vector<std::string> said;
   for (auto& one : all) said.push_back(one.get());
@@ -50,17 +53,17 @@ TEST(LongWork, MayTakeLongerThanThePatienceAsLongAsItGoesOn) {
 }
 
 TEST(LongWork, ThatStandsStillIsNamed) {
-  std::promise<void> end;
-  const auto wait = end.get_future().share();
-  auto said = std::async(std::launch::async, [&] {
-    return run(3, 200ms, [&](int rank) {
-      if (rank == 1) wait.wait();
-    });
-  });
+  std::promise<void> others;
+  const auto know = others.get_future().share();
+  std::atomic<int> ended = 0;
+  const auto stand_still = [&](int rank) {
+    if (rank == 1) know.wait_for(60s);
+  };
   // The others know; the one that stands still does not, before it can go on.
-  std::this_thread::sleep_for(1500ms);
-  end.set_value();
-  for (const std::string& one : said.get())
+  const auto count = [&] {
+    if (++ended == 2) others.set_value();
+  };
+  for (const std::string& one : run(3, 200ms, stand_still, count))
     EXPECT_EQ(
         one,
         "Timeout: dig: worker 1 has used no processor time for 0.2 s: it waits for a file or a "

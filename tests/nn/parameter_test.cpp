@@ -187,6 +187,14 @@ TEST(ParameterScope, NeedsNoContentsButAShape) {
   EXPECT_EQ(parameter.data().shape(), (Shape{3}));
 }
 
+TEST(Parameter, HasTheMultipliersThatItWasGivenLast) {
+  const Parameter parameter({2}, {.rate_multiplier = 0.5});
+  EXPECT_EQ(parameter.options().rate_multiplier, 0.5);
+  parameter.set_multipliers(2.0, 0.0);
+  EXPECT_EQ(parameter.options().rate_multiplier, 2.0);
+  EXPECT_EQ(parameter.options().decay_multiplier, 0.0);
+}
+
 TEST(Parameter, IsMadeOutsideOfWhatIsRecorded) {
   const Parameter parameter({3, -1});
   parameter.initialize("w", init::fan_in(), 0);

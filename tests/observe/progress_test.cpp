@@ -212,11 +212,15 @@ TEST(Progress, ManyThreadsMayCall) {
 }
 
 TEST(Progress, NowhereShowsNothing) {
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
   Progress progress(nowhere());
   progress.begin({.label = "work", .total = 10});
   progress.update(3);
   progress.message("x");
   progress.finish();
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
-#include "lockstep/ops/cpu/reorder.h"
+#include "lockstep/ops/reorder.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::kernels {

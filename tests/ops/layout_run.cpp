@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "lockstep/ops/catalogue.h"
-#include "lockstep/ops/cpu/reorder.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/reorder.h"
 #include "tests/ops/calls.h"
 #include "tests/ops/guarded_buffer.h"
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <numeric>
 
 #include "lockstep/io/archive.h"
 #include "lockstep/ops/elementwise.h"
@@ -109,8 +110,8 @@ TEST(Updater, MeasuresAWholeParameterForRulesThatNeedIt) {
   Updater updater({{"w", w}}, lars({.learning_rate = 1.0, .momentum = 0.0, .eta = 0.5}));
   backward_of({{"w", w}}, 2.0);
   updater.step();
-  const double ratio =
-      0.5 * std::sqrt(sum_of_squares(values)) / (2.0 * std::sqrt(static_cast<double>(count)));
+  const double squares = std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
+  const double ratio = 0.5 * std::sqrt(squares) / (2.0 * std::sqrt(static_cast<double>(count)));
   EXPECT_NEAR(values_of(w).back(), double{values.back()} - 2.0 * ratio, 1e-5);
 }
 

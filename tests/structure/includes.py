@@ -7,7 +7,7 @@ from pathlib import Path
 # Each folder sees the ones before it in its own tower, and base.
 COMPUTING = ["tensor", "ops", "autograd", "graph", "io", "nn", "optim", "data"]
 COMMUNICATING = ["comm", "cluster"]
-MEETING = ["kvstore", "parallel", "train", "serve", "cli"]
+MEETING = ["kvstore", "parallel", "train", "recipes", "serve", "cli"]
 
 # Of a folder that has rooms, each sees the ones before it, and what belongs to none of them.
 ROOMS = {"cluster": ["membership", "launch", "doctor"]}
@@ -27,6 +27,7 @@ def allowed_folders():
     below = {"base", "observe", *COMPUTING, *COMMUNICATING}
     for place, folder in enumerate(MEETING):
         allowed[folder] = below | set(MEETING[:place])
+    allowed["bench"] = below | set(MEETING[:-1])  # the program's options are not its business
     return allowed
 
 
@@ -41,9 +42,13 @@ def includes(path):
             yield found.group(1) == '"', found.group(2)
 
 
+def is_private(path):
+    return "detail" in path.parts or path.parts[:3] == ("lockstep", "ops", "cpu")
+
+
 def is_public_header(relative):
-    hidden = {"detail", "cli"} & set(relative.parts) or relative.parts[:3] == ("lockstep", "ops", "cpu")
-    return relative.suffix == ".h" and not hidden
+    in_library = relative.parts[0] == "lockstep" and relative.parts[1] != "cli"
+    return relative.suffix == ".h" and in_library and not is_private(relative)
 
 
 def refuse_library(relative, name):
@@ -65,30 +70,39 @@ def refuse_room(relative, name):
     return None
 
 
+def room_of(relative):
+    """A folder of lockstep/, or bench/: what `lockstep bench` measures."""
+    return "bench" if relative.parts[0] == "bench" else relative.parts[1]
+
+
 def refuse_own(relative, name):
     parts = Path(name).parts
-    folder = relative.parts[1]
+    folder = room_of(relative)
+    if parts[0] == "bench":
+        return None if folder in ("bench", "cli") else f'{relative}: {folder}/ may not include "{name}"'
     if parts[0] != "lockstep" or len(parts) < 3:
         return f'{relative}: "{name}" is not a path from the root, "lockstep/<folder>/<file>.h"'
     if parts[1] not in ALLOWED:
         return f'{relative}: "{name}" is in a folder that docs/architecture.md does not know'
     if parts[1] != folder and parts[1] not in ALLOWED[folder]:
         return f'{relative}: {folder}/ may not include "{name}"'
+    if parts[1] != folder and is_private(Path(name)):
+        return f'{relative}: {folder}/ may not include "{name}", which is for {parts[1]}/ alone'
     if is_public_header(relative) and not is_public_header(Path(name)):
         return f'{relative}: a public header includes "{name}", which is not installed'
     return refuse_room(relative, name) if parts[1] == folder else None
 
 
 def violations(root):
-    """One line for each include under root/lockstep that reaches where it may not."""
+    """One line for each include under root's lockstep/ and bench/ that reaches where it may not."""
     found = []
-    for path in sorted((root / "lockstep").rglob("*")):
+    for path in sorted([*(root / "lockstep").rglob("*"), *(root / "bench").glob("*")]):
         if path.suffix not in (".h", ".cpp"):
             continue
         relative = path.relative_to(root)
         if relative.name == "lockstep.h" and len(relative.parts) == 2:
             continue  # the header that includes the others; nothing inside may include it
-        if relative.parts[1] not in ALLOWED:
+        if room_of(relative) not in ALLOWED:
             found.append(f"{relative}: lockstep/{relative.parts[1]} is not a known folder")
             continue
         for quoted, name in includes(path):

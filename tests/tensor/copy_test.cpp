@@ -132,6 +132,9 @@ TEST(CopyStrided, TransposesEveryWidthAndSizeAroundItsTiles) {
 
 TEST(CopyStrided, CopiesNothingOfSizeZero) {
   copy_strided({0, 3}, {nullptr, {3, 1}, DType::float32}, {nullptr, {3, 1}, DType::float32});
+  const Tensor from = Tensor::full({3}, 1.0), to = Tensor::full({3}, 2.0);
+  copy_strided({0, 3}, {from.raw(), {3, 1}, DType::float32}, {to.raw(), {3, 1}, DType::float32});
+  EXPECT_EQ(to.to_vector<float>(), std::vector<float>(3, 2.0F));
 }
 
 }  // namespace

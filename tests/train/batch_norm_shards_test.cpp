@@ -4,7 +4,7 @@
 #include "lockstep/nn/layers.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/optim/optimizers.h"
-#include "lockstep/train/recipe.h"
+#include "lockstep/recipes/recipe.h"
 #include "lockstep/train/trainer.h"
 #include "tests/message.h"
 
@@ -75,11 +75,12 @@ TEST(BatchNormShards, RecipesAndDefaultsHaveEnough) {
            {64, 8}, {48, 6}, {32, 4}, {16, 2}, {13, 1}, {7, 1}, {1, 1}, {100, 5}})
     EXPECT_EQ(default_shards(batch), shards) << batch;
   EXPECT_TRUE(warnings(conv_net(), {16, 1, 4, 4}, 0).empty());
-  for (const Recipe& recipe : recipes()) {
+  for (const recipes::Recipe& recipe : recipes::all_recipes()) {
     const std::vector<TensorInfo> fields = recipe.fields(recipe.global_batch / recipe.shards);
     const nn::BlockPtr net = recipe.net();
     net->initialize();
-    for (const BatchNormSize& norm : batch_norm_sizes(trace_step(*net, recipe_loss(), fields))) {
+    for (const BatchNormSize& norm :
+         batch_norm_sizes(trace_step(*net, recipes::recipe_loss(), fields))) {
       EXPECT_GE(norm.samples, 8) << recipe.name << " " << norm.layer;
       EXPECT_GE(norm.values, 16) << recipe.name << " " << norm.layer;
     }

@@ -7,7 +7,7 @@
 
 #include "lockstep/graph/trace.h"
 #include "lockstep/ops/ops.h"
-#include "lockstep/train/recipe.h"
+#include "lockstep/recipes/recipe.h"
 #include "lockstep/train/step_graph.h"
 
 namespace lockstep::train {
@@ -21,9 +21,9 @@ TEST(ProductSpeed, OfAGraphWithoutProductsIsThatOfFloat32) {
 }
 
 TEST(ProductSpeed, IsMeasuredForEveryRecipe) {
-  for (const Recipe& recipe : recipes()) {
+  for (const recipes::Recipe& recipe : recipes::all_recipes()) {
     const nn::BlockPtr net = recipe.net();
-    const StepGraph step = trace_step(*net, recipe_loss(), recipe.fields(4));
+    const StepGraph step = trace_step(*net, recipes::recipe_loss(), recipe.fields(4));
     const double speedup = bfloat16_speedup(step.graph, 0.001);
     EXPECT_TRUE(std::isfinite(speedup) && speedup > 0.0) << recipe.name;
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <cmath>
 
 #include "lockstep/comm/errors.h"
@@ -90,12 +91,14 @@ Trained train(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads)
   return result;
 }
 
-// Of two workers the second ends at that step, with its gradients half given.
+// Of two workers the second ends at that step, while the first waits for its sums.
 Trained train_with_a_death(const optim::OptimizerPtr& rule, int threads, int dies_at) {
   Trained result;
+  std::barrier both_are_made(2);
   testing::as_ranks(2, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator);
     StepEngine engine = make_engine(rule, mode.get(), threads);
+    both_are_made.arrive_and_wait();
     const auto alone = kvstore::local_mode();
     for (int step = 0; step < kSteps; ++step) {
       if (step == dies_at && communicator.rank() == 1) return communicator.abort("it died");
@@ -145,8 +148,8 @@ TEST(StepEngineWorkers, SumInTheMemoryThatTheyShareWhereEachHasOneNode) {
       kvstore::FlatLayout layout;
       layout.add({.count = 10});
       const auto rule = optim::sgd({});
-      auto state = std::make_unique<kvstore::FlatState>(layout, rule);
-      with += !mode->synchronize(std::move(state), kShards)->memory().empty();
+      kvstore::FlatState state(layout, rule);
+      with += !mode->synchronize(state, kShards)->memory().empty();
     });
     return with == workers;
   };
@@ -160,9 +163,9 @@ class FakeMode : public kvstore::Mode {
  public:
   FakeMode(int rank, int workers) : group_(rank, workers) {}
   kvstore::Group& group() override { return group_; }
-  std::unique_ptr<kvstore::Synchronizer> synchronize(std::unique_ptr<kvstore::FlatState> state,
+  std::unique_ptr<kvstore::Synchronizer> synchronize(kvstore::FlatState& state,
                                                      std::int64_t shards) override {
-    return local_->synchronize(std::move(state), shards);
+    return local_->synchronize(state, shards);
   }
 
  private:
@@ -190,7 +193,7 @@ TEST(StepEngineWorkers, NameTheShardWhoseDataIsBadByItsNumberInTheBatch) {
 }
 
 // Nothing is left of a step that fails, wherever it does: the same step again gives the bits of the
-// run that nothing disturbed. Here a worker dies in the middle of its sums, and the other goes on
+// run that nothing disturbed. Here a worker dies at the step's begin, and the other goes on
 // alone, in a new membership.
 TEST(StepEngineWorkers, GoOnAloneAfterALostPeerWithTheBitsOfAnUndisturbedRun) {
   const optim::OptimizerPtr rules[] = {optim::sgd({.momentum = 0.9}),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lockstep/autograd/autograd.h"
+#include "lockstep/autograd/recording.h"
 #include "lockstep/ops/op.h"
 
 namespace lockstep::autograd {
@@ -73,22 +74,6 @@ class TapeNode {
   std::size_t output_count_;
 };
 
-// `paused`: what is computed has no history, for a tracer either. `off`: nobody has asked.
-enum class Recording : std::uint8_t { off, on, paused };
-
-// While it lives, recording is as told, the mode and the interceptors left as they are.
-class RecordingFlag {
- public:
-  explicit RecordingFlag(Recording state);
-  ~RecordingFlag();
-  RecordingFlag(const RecordingFlag&) = delete;
-  RecordingFlag& operator=(const RecordingFlag&) = delete;
-
- private:
-  Recording saved_;
-};
-
-bool is_paused();
 // Whether the tape knows where one of them came from.
 bool has_history(std::span<const Tensor> inputs);
 // The same value behind a handle that the tape does not know. Unlike detach() it leaves what a

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <random>
 
+#include "lockstep/base/hex.h"
+#include "lockstep/base/hmac.h"
 #include "lockstep/comm/detail/shm_transport.h"
 
 namespace lockstep::comm {
@@ -219,10 +220,7 @@ void ShmTransport::read(int peer, std::byte* to, std::size_t count) {
 
 }  // namespace detail
 
-std::string random_shm_name() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}", random(), random(), random());
-}
+std::string random_shm_name() { return to_hex(random_bytes(12)); }
 
 std::unique_ptr<Transport> connect_shm(const ShmOptions& options) {
   return std::make_unique<detail::ShmTransport>(options);

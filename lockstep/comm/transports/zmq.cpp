@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <vector>
 #include <zmq.hpp>
 
 #include "lockstep/comm/detail/mesh.h"
 #include "lockstep/comm/detail/monitored_transport.h"
+#include "lockstep/comm/detail/zmq_authenticator.h"
 
 namespace lockstep::comm {
 namespace {
@@ -16,80 +16,33 @@ namespace {
 constexpr std::size_t kLongestMessage = 256 << 10;  // the longest message
 constexpr int kHighWater = 16;                      // messages that wait on each side of a pair
 constexpr int kLinger = 2000;                       // milliseconds for the last bytes to leave
-constexpr std::size_t kKey = 40, kBinaryKey = 32;
+constexpr std::size_t kKey = detail::kCurveKey;
 // What anybody may send us before they have proved who they are, and the others afterwards: a piece
 // with what CURVE puts around it (33 bytes: rfc.zeromq.org/spec/26). More closes the connection.
 constexpr std::int64_t kLongestFrame = kLongestMessage + 64;
 constexpr int kHandshakeTime = 5000;  // milliseconds; then a silent stranger is hung up on
 
-// A CURVE key pair as text (Z85).
-struct KeyPair {
-  char open[kKey + 1] = "", secret[kKey + 1] = "";
-  KeyPair() {
-    if (::zmq_curve_keypair(open, secret) != 0)
-      throw Unsupported("zmq: this libzmq has no CURVE: {}", ::zmq_strerror(errno));
-  }
-};
-
 // What a rank tells the others: its public key, and a line for each rank: where it listens for it.
-struct Card {
+struct Contact {
   std::string key;
   std::vector<std::string> endpoints = {};
 };
 
-std::string to_bytes(const Card& card) {
-  std::string bytes = card.key;
-  for (const std::string& endpoint : card.endpoints) bytes += "\n" + endpoint;
+std::string to_bytes(const Contact& contact) {
+  std::string bytes = contact.key;
+  for (const std::string& endpoint : contact.endpoints) bytes += "\n" + endpoint;
   return bytes;
 }
 
-Card to_card(const std::string& bytes) {
-  Card card{bytes.substr(0, kKey)};
+Contact to_contact(const std::string& bytes) {
+  Contact contact{bytes.substr(0, kKey)};
   for (std::size_t begin = kKey; begin < bytes.size();) {
     const std::size_t end = std::min(bytes.find('\n', begin + 1), bytes.size());
-    card.endpoints.push_back(bytes.substr(begin + 1, end - begin - 1));
+    contact.endpoints.push_back(bytes.substr(begin + 1, end - begin - 1));
     begin = end;
   }
-  return card;
+  return contact;
 }
-
-// A CURVE server takes whoever has a key of his own, unless somebody answers ZAP's questions
-// (rfc.zeromq.org/spec/27). This one knows the group's keys. It answers only while the group
-// connects; who comes later, or twice, stays outside.
-class KeyAuthenticator {
- public:
-  explicit KeyAuthenticator(zmq::context_t& context) : socket_(context, zmq::socket_type::rep) {
-    socket_.set(zmq::sockopt::linger, 0);
-    socket_.bind("inproc://zeromq.zap.01");
-  }
-  void admit(const std::string& key) {
-    std::string binary(kBinaryKey, '\0');
-    if (::zmq_z85_decode(reinterpret_cast<std::uint8_t*>(binary.data()), key.c_str()) != nullptr)
-      keys_.insert(binary);
-  }
-  void answer() {
-    zmq::message_t part;
-    while (socket_.recv(part, zmq::recv_flags::dontwait)) {
-      std::vector<std::string> question{part.to_string()};
-      while (socket_.get(zmq::sockopt::rcvmore) && socket_.recv(part))
-        question.push_back(part.to_string());
-      reply(question);
-    }
-  }
-  zmq::socket_t& socket() { return socket_; }
-
- private:
-  void reply(const std::vector<std::string>& question) {
-    const bool known = question.size() == 7 && question[5] == "CURVE" && keys_.erase(question[6]);
-    const std::string number = question.size() > 1 ? question[1] : "";
-    const std::string parts[] = {"1.0", number, known ? "200" : "400", "", "", ""};
-    for (std::size_t i = 0; i < 6; ++i)
-      socket_.send(zmq::buffer(parts[i]), i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
-  }
-
-  zmq::socket_t socket_;
-  std::set<std::string> keys_;
-};
 
 class ZmqTransport final : public detail::MonitoredTransport {
  public:
@@ -118,10 +71,11 @@ class ZmqTransport final : public detail::MonitoredTransport {
   };
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   void connect(const Bootstrap& bootstrap);
-  zmq::socket_t make_socket(const KeyPair& keys, bool v6);
-  Card listen(const KeyPair& keys, const std::string& address);
-  void call_on(const std::vector<std::string>& cards, KeyAuthenticator& authenticator);
-  void greet(KeyAuthenticator& authenticator, Deadline deadline);
+  zmq::socket_t make_socket(const detail::CurveKeys& keys, bool v6);
+  Contact listen(const detail::CurveKeys& keys, const std::string& address);
+  void connect_to_lower(const std::vector<std::string>& contacts,
+                        detail::ZmqAuthenticator& authenticator);
+  void greet(detail::ZmqAuthenticator& authenticator, Deadline deadline);
   template <class F>
   void for_each_active(std::span<Transfer> transfers, F&& visit);
   bool move_send(Transfer& transfer);
@@ -131,12 +85,12 @@ class ZmqTransport final : public detail::MonitoredTransport {
 
   zmq::context_t context_;
   std::vector<Peer> peers_;
-  KeyAuthenticator* authenticator_ = nullptr;  // while the group connects
+  detail::ZmqAuthenticator* authenticator_ = nullptr;  // while the group connects
   unsigned round_ = 0;
   bool broken_ = false;
 };
 
-zmq::socket_t ZmqTransport::make_socket(const KeyPair& keys, bool v6) {
+zmq::socket_t ZmqTransport::make_socket(const detail::CurveKeys& keys, bool v6) {
   zmq::socket_t socket(context_, zmq::socket_type::pair);
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, kHighWater);
@@ -152,8 +106,8 @@ zmq::socket_t ZmqTransport::make_socket(const KeyPair& keys, bool v6) {
 }
 
 // For every higher rank a socket of its own.
-Card ZmqTransport::listen(const KeyPair& keys, const std::string& address) {
-  Card card{keys.open, std::vector<std::string>(peers_.size())};
+Contact ZmqTransport::listen(const detail::CurveKeys& keys, const std::string& address) {
+  Contact contact{keys.open, std::vector<std::string>(peers_.size())};
   const bool v6 = address.find(':') != std::string::npos;
   for (int other = 0; other < size(); ++other) {
     if (other == rank()) continue;
@@ -162,27 +116,28 @@ Card ZmqTransport::listen(const KeyPair& keys, const std::string& address) {
     socket.set(zmq::sockopt::zap_domain, "lockstep");
     socket.set(zmq::sockopt::curve_server, true);
     socket.bind("tcp://" + to_string(Endpoint{address, 0}));
-    card.endpoints[static_cast<std::size_t>(other)] = socket.get(zmq::sockopt::last_endpoint);
+    contact.endpoints[static_cast<std::size_t>(other)] = socket.get(zmq::sockopt::last_endpoint);
   }
-  return card;
+  return contact;
 }
 
-void ZmqTransport::call_on(const std::vector<std::string>& cards, KeyAuthenticator& authenticator) {
+void ZmqTransport::connect_to_lower(const std::vector<std::string>& contacts,
+                                    detail::ZmqAuthenticator& authenticator) {
   for (int other = 0; other < size(); ++other) {
-    const Card card = to_card(cards[static_cast<std::size_t>(other)]);
-    if (other > rank()) authenticator.admit(card.key);
+    const Contact contact = to_contact(contacts[static_cast<std::size_t>(other)]);
+    if (other > rank()) authenticator.admit_key(contact.key);
     if (other >= rank()) continue;
-    peer(other).socket.set(zmq::sockopt::curve_serverkey, card.key);
-    peer(other).socket.connect(card.endpoints[static_cast<std::size_t>(rank())]);
+    peer(other).socket.set(zmq::sockopt::curve_serverkey, contact.key);
+    peer(other).socket.connect(contact.endpoints[static_cast<std::size_t>(rank())]);
   }
 }
 
 void ZmqTransport::connect(const Bootstrap& bootstrap) {
   try {
-    const KeyPair keys;
-    KeyAuthenticator authenticator(context_);
-    const Card card = listen(keys, bootstrap.address);
-    call_on(bootstrap.all_gather(to_bytes(card)), authenticator);
+    const detail::CurveKeys keys;
+    detail::ZmqAuthenticator authenticator(context_);
+    const Contact contact = listen(keys, bootstrap.address);
+    connect_to_lower(bootstrap.all_gather(to_bytes(contact)), authenticator);
     greet(authenticator, Clock::now() + bootstrap.timeout);
   } catch (const zmq::error_t& error) {
     throw IoError("zmq: {}: {}", bootstrap.address, error.what());
@@ -190,7 +145,7 @@ void ZmqTransport::connect(const Bootstrap& bootstrap) {
 }
 
 // A byte each way: whoever has it has passed the authenticator.
-void ZmqTransport::greet(KeyAuthenticator& authenticator, Deadline deadline) {
+void ZmqTransport::greet(detail::ZmqAuthenticator& authenticator, Deadline deadline) {
   authenticator_ = &authenticator;
   greet_all(deadline);
   authenticator_ = nullptr;

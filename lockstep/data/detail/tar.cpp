@@ -1,113 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/detail/tar.h"
 
-#include <charconv>
+#include <archive.h>
+#include <archive_entry.h>
+#include <locale.h>
+
+#include <algorithm>
 #include <cstdint>
-#include <optional>
+#include <filesystem>
+#include <memory>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/memory_error.h"
 
 namespace lockstep::data::detail {
 namespace {
 
-constexpr std::size_t kBlock = 512;
-constexpr std::size_t kChecksumAt = 148;
-
-// A field of a header: up to its first zero byte.
-std::string_view field(std::string_view header, std::size_t at, std::size_t length) {
-  const std::string_view whole = header.substr(at, length);
-  return whole.substr(0, whole.find('\0'));
-}
-
-std::optional<std::uint64_t> parse_number(std::string_view text, int base) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-// The sum of the header's bytes, its own field taken as spaces.
-std::uint64_t checksum(std::string_view header) {
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < kBlock; ++i)
-    sum += i >= kChecksumAt && i < kChecksumAt + 8 ? ' ' : static_cast<std::uint8_t>(header[i]);
-  return sum;
-}
-
-std::string path_of(std::string_view header) {
-  const std::string path(field(header, 0, 100));
-  const std::string_view prefix = field(header, 345, 155);
-  const bool ustar = header.substr(257, 5) == "ustar";
-  return ustar && !prefix.empty() ? std::string(prefix) + "/" + path : path;
-}
-
-// The path of a pax header: records "LENGTH KEY=VALUE\n", LENGTH that of the whole record.
-std::string pax_path(std::string_view records) {
-  while (!records.empty()) {
-    const std::size_t space = records.find(' ');
-    const auto length = parse_number(records.substr(0, space), 10);
-    if (space == std::string_view::npos || !length || *length <= space + 1 ||
-        *length > records.size())
-      return {};
-    const std::string_view record = records.substr(space + 1, *length - space - 2);
-    if (record.starts_with("path=")) return std::string(record.substr(5));
-    records.remove_prefix(*length);
-  }
-  return {};
-}
-
-class Parser {
+// For this thread: libarchive converts the names of pax headers, which are UTF-8, to the locale's
+// bytes, and warns where it has none for them.
+class Utf8Names {
  public:
-  Parser(std::string_view bytes, const std::string& name) : rest_(bytes), name_(name) {}
+  Utf8Names() : locale_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
+    if (locale_ != nullptr) before_ = ::uselocale(locale_);
+  }
+  ~Utf8Names() {
+    if (locale_ == nullptr) return;
+    ::uselocale(before_);
+    ::freelocale(locale_);
+  }
+  Utf8Names(const Utf8Names&) = delete;
+  Utf8Names& operator=(const Utf8Names&) = delete;
+
+ private:
+  locale_t locale_ = nullptr, before_ = nullptr;
+};
+
+class Reader {
+ public:
+  Reader(std::string_view bytes, const std::string& name)
+      : archive_(::archive_read_new()), name_(name), left_(bytes.size()) {
+    if (!archive_) throw OutOfMemory("{}: tar: no memory", name);
+    ::archive_read_support_format_tar(archive_.get());
+    ::archive_read_support_format_empty(archive_.get());
+    // Other names are bytes to us.
+    ::archive_read_set_format_option(archive_.get(), "tar", "hdrcharset", "BINARY");
+    check(::archive_read_open_memory(archive_.get(), bytes.data(), bytes.size()));
+  }
 
   std::vector<TarFile> all() {
-    while (!rest_.empty() && rest_[0] != '\0') entry();
-    return std::move(files_);
+    std::vector<TarFile> files;
+    archive_entry* entry = nullptr;
+    while (check(::archive_read_next_header(archive_.get(), &entry)) != ARCHIVE_EOF)
+      if (::archive_entry_filetype(entry) == AE_IFREG && ::archive_entry_hardlink(entry) == nullptr)
+        files.push_back({path_of(entry), contents_of(entry)});
+    return files;
   }
 
  private:
-  std::string_view take(std::uint64_t length, const char* what) {
-    if (length > rest_.size())
-      throw Corrupt("{}: tar: ends within {}: {} bytes are missing", name_, what,
-                    length - rest_.size());
-    const std::string_view taken = rest_.substr(0, length);
-    rest_.remove_prefix(length);
-    return taken;
+  struct Free {
+    void operator()(archive* one) const { ::archive_read_free(one); }
+  };
+
+  // A warning is damage that libarchive would leave out: a header, or a file's long name.
+  int check(int status) const {
+    if (status == ARCHIVE_OK || status == ARCHIVE_EOF) return status;
+    const char* reason = ::archive_error_string(archive_.get());
+    throw Corrupt("{}: tar: {}", name_, reason == nullptr ? "damaged" : reason);
   }
 
-  void entry() {
-    const std::string_view header = take(kBlock, "a header");
-    if (parse_number(field(header, kChecksumAt, 8), 8) != checksum(header))
-      throw Corrupt("{}: tar: the header of file {} has a wrong checksum", name_, files_.size());
-    const auto size = parse_number(field(header, 124, 12), 8);
-    if (!size) throw Corrupt("{}: tar: the header of file {} has no size", name_, files_.size());
-    const std::string path = path_of(header);
-    const std::string_view contents = take(*size, "a file");
-    rest_.remove_prefix(std::min(rest_.size(), (kBlock - *size % kBlock) % kBlock));
-    keep(header[156], path, contents);
+  std::string path_of(archive_entry* entry) const {
+    const char* path = ::archive_entry_pathname(entry);
+    if (path == nullptr || *path == '\0') throw Corrupt("{}: tar: a file has no name", name_);
+    const std::filesystem::path parts(path);
+    if (parts.is_absolute() || std::find(parts.begin(), parts.end(), "..") != parts.end())
+      throw Corrupt("{}: tar: {}: leads out of the archive", name_, path);
+    return path;
   }
 
-  void keep(char type, const std::string& path, std::string_view contents) {
-    if (type == 'x') long_path_ = pax_path(contents);
-    if (type == 'L') long_path_ = std::string(field(contents, 0, contents.size()));
-    if (type == 'x' || type == 'L' || type == 'g') return;
-    if (type == '0' || type == '\0')
-      files_.push_back({long_path_.empty() ? path : long_path_, contents});
-    long_path_.clear();
+  // A file with holes can say to be of any size in a few bytes.
+  std::string contents_of(archive_entry* entry) {
+    const auto size = static_cast<std::uint64_t>(::archive_entry_size(entry));
+    if (size > left_)
+      throw Corrupt("{}: tar: {}: says that it has {} bytes, more than the archive", name_,
+                    path_of(entry), size);
+    left_ -= size;
+    std::string contents(size, '\0');
+    const auto got = ::archive_read_data(archive_.get(), contents.data(), contents.size());
+    check(static_cast<int>(std::min<la_ssize_t>(got, ARCHIVE_OK)));
+    if (static_cast<std::uint64_t>(got) != size)
+      throw Corrupt("{}: tar: {}: has {} bytes, expected {}", name_, path_of(entry), got, size);
+    return contents;
   }
 
-  std::string_view rest_;
+  Utf8Names names_;
+  std::unique_ptr<archive, Free> archive_;
   const std::string& name_;
-  std::string long_path_;  // of the next file
-  std::vector<TarFile> files_;
+  std::uint64_t left_;  // of the archive's bytes, for files
 };
 
 }  // namespace
 
 std::vector<TarFile> parse_tar(std::string_view bytes, const std::string& name) {
-  return Parser(bytes, name).all();
+  return with_memory_for(name, [&] { return Reader(bytes, name).all(); });
 }
 
 }  // namespace lockstep::data::detail

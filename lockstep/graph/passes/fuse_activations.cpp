@@ -5,7 +5,7 @@
 
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/passes/rewrite.h"
-#include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/known_ops.h"
 
 namespace lockstep::passes {
 namespace {
@@ -21,21 +21,19 @@ class ActivationFuser {
   }
 
  private:
-  bool is(std::int32_t id, std::string_view op) const {
-    return id >= 0 && graph_.node(id).op != nullptr && graph_.node(id).op->name == op;
-  }
+  bool is(std::int32_t id, const OpDef& op) const { return id >= 0 && graph_.node(id).op == &op; }
 
   // The one node that reads the value, if it is `op`; else -1.
-  std::int32_t only_reader(ValueId value, std::string_view op) const {
+  std::int32_t only_reader(ValueId value, const OpDef& op) const {
     const std::vector<Reader>& all = readers_.of(value);
     return all.size() == 1 && is(all[0].node, op) ? all[0].node : -1;
   }
 
   void visit(std::int32_t id) {
-    if (is(id, "conv") || is(id, "dense")) return fuse_forward(id);
-    if (is(id, "dense_backward_weights")) return replace(id, graph_.node(id).attrs);
-    if (is(id, "dense_backward_data") && fuse_unflatten(id)) return;
-    if (is(id, "batch_norm") && fuse_norm(id)) return;
+    if (is(id, ops_.conv) || is(id, ops_.dense)) return fuse_forward(id);
+    if (is(id, ops_.dense_backward_weights)) return replace(id, graph_.node(id).attrs);
+    if (is(id, ops_.dense_backward_data) && fuse_unflatten(id)) return;
+    if (is(id, ops_.batch_norm) && fuse_norm(id)) return;
     if (masks_.contains(id)) return fuse_norm_backward(id);
     rewriter_.copy(id);
   }
@@ -43,7 +41,7 @@ class ActivationFuser {
   // Dense flattens by itself: it reads what the reshape before it reads.
   ValueId unflattened(std::int32_t id, ValueId input) const {
     const Node& producer = graph_.node(input);
-    if (is(id, "conv") || !is(input.node, "reshape")) return input;
+    if (is(id, ops_.conv) || !is(input.node, ops_.reshape)) return input;
     if (!std::get<bool>(attr_field(graph_.node(id).attrs, "flatten"))) return input;
     const Shape& whole = graph_.info(producer.inputs[0]).shape;
     const Shape& rows = graph_.info(input).shape;
@@ -60,7 +58,7 @@ class ActivationFuser {
 
   void fuse_forward(std::int32_t id) {
     const Node& node = graph_.node(id);
-    const std::int32_t relu = only_reader({id, 0}, "relu");
+    const std::int32_t relu = only_reader({id, 0}, ops_.relu);
     const bool plain = std::get<std::string>(attr_field(node.attrs, "activation")).empty();
     if (relu < 0 || !plain) return replace(id, node.attrs);
     replace(id, with_attr(*node.op, node.attrs, "activation", std::string("relu")));
@@ -70,7 +68,7 @@ class ActivationFuser {
 
   bool fuse_unflatten(std::int32_t id) {
     const Node& node = graph_.node(id);
-    const std::int32_t reshape = only_reader({id, 0}, "reshape");
+    const std::int32_t reshape = only_reader({id, 0}, ops_.reshape);
     if (reshape < 0) return false;
     const Shape& rows = node.outputs[0].shape;
     const Shape& whole = graph_.node(reshape).outputs[0].shape;
@@ -87,12 +85,12 @@ class ActivationFuser {
   bool fuse_norm(std::int32_t id) {
     const Node& node = graph_.node(id);
     if (std::get<bool>(attr_field(node.attrs, "relu"))) return false;
-    const std::int32_t relu = only_reader({id, 0}, "relu");
+    const std::int32_t relu = only_reader({id, 0}, ops_.relu);
     if (relu < 0) return false;
     std::vector<std::pair<std::int32_t, std::int32_t>> pairs;
     for (const Reader& reader : readers_.of({relu, 0})) {
-      if (!is(reader.node, "relu_backward") || reader.slot != 1) continue;
-      const std::int32_t back = only_reader({reader.node, 0}, "batch_norm_backward");
+      if (!is(reader.node, ops_.relu_backward) || reader.slot != 1) continue;
+      const std::int32_t back = only_reader({reader.node, 0}, ops_.batch_norm_backward);
       if (back < 0 || !belongs(back, id, reader.node)) return false;
       pairs.emplace_back(reader.node, back);
     }
@@ -126,6 +124,7 @@ class ActivationFuser {
            node.inputs[3] == ValueId{forward, 1} && node.inputs[4] == ValueId{forward, 2};
   }
 
+  const KnownOps& ops_ = known_ops();
   const Graph& graph_;
   Rewriter rewriter_;
   Readers readers_;

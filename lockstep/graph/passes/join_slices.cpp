@@ -5,7 +5,7 @@
 
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/passes/rewrite.h"
-#include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/known_ops.h"
 
 namespace lockstep::passes {
 namespace {
@@ -27,16 +27,14 @@ class SliceJoiner {
   Graph run() {
     const auto count = static_cast<std::int32_t>(graph_.nodes().size());
     for (std::int32_t id = 0; id < count; ++id)
-      if (is(id, "add")) mark_inner(id);
+      if (is(id, ops_.add)) mark_inner(id);
     for (std::int32_t id = 0; id < count; ++id)
-      if (!is(id, "add") || inner_.contains(id) || !join(id)) rewriter_.copy(id);
+      if (!is(id, ops_.add) || inner_.contains(id) || !join(id)) rewriter_.copy(id);
     return rewriter_.finish();
   }
 
  private:
-  bool is(std::int32_t id, std::string_view op) const {
-    return graph_.node(id).op != nullptr && graph_.node(id).op->name == op;
-  }
+  bool is(std::int32_t id, const OpDef& op) const { return graph_.node(id).op == &op; }
 
   bool used_once(ValueId value) const {
     return uses_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)] == 1;
@@ -45,7 +43,7 @@ class SliceJoiner {
   // An add whose only reader is another add is not the root of its tree.
   void mark_inner(std::int32_t id) {
     for (ValueId input : graph_.node(id).inputs)
-      if (is(input.node, "add") && used_once(input)) inner_.insert(input.node);
+      if (is(input.node, ops_.add) && used_once(input)) inner_.insert(input.node);
   }
 
   bool join(std::int32_t root) {
@@ -60,7 +58,7 @@ class SliceJoiner {
     }
     if (reached != graph_.node(root).outputs[0].shape[parts[0].axis]) return false;
     if (const auto whole = common_source(graph_.node(root).outputs[0], parts)) {
-      const OpDef& reshape = get_op("reshape");
+      const OpDef& reshape = ops_.reshape;
       const Shape& shape = graph_.node(root).outputs[0].shape;
       const AttrField field{"shape", Ints(shape.begin(), shape.end())};
       rewriter_.replace(root, reshape, {rewriter_.at(*whole)},
@@ -69,7 +67,7 @@ class SliceJoiner {
     }
     std::vector<ValueId> inputs;
     for (const Part& part : parts) inputs.push_back(rewriter_.at(part.value));
-    const OpDef& concat = get_op("concat");
+    const OpDef& concat = ops_.concat;
     const AttrField axis{"axis", static_cast<std::int64_t>(parts[0].axis)};
     rewriter_.replace(root, concat, inputs, concat.schema.make(concat.name, {&axis, 1}));
     return true;
@@ -116,12 +114,12 @@ class SliceJoiner {
   bool collect(ValueId value, bool root, std::vector<Part>& parts) const {
     if (!root && !used_once(value)) return false;
     const Node& node = graph_.node(value);
-    if (is(value.node, "slice_backward")) {
+    if (is(value.node, ops_.slice_backward)) {
       const std::optional<Part> part = part_of(node);
       if (part) parts.push_back(*part);
       return part.has_value();
     }
-    if (!is(value.node, "add")) return false;
+    if (!is(value.node, ops_.add)) return false;
     return std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) {
       return graph_.info(input).shape == node.outputs[0].shape && collect(input, false, parts);
     });
@@ -147,6 +145,7 @@ class SliceJoiner {
     return part;
   }
 
+  const KnownOps& ops_ = known_ops();
   const Graph& graph_;
   Rewriter rewriter_;
   std::vector<std::vector<int>> uses_;

@@ -4,9 +4,10 @@
 #include <optional>
 
 #include "lockstep/graph/passes/passes.h"
-#include "lockstep/ops/cpu/reorder.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/fused.h"
+#include "lockstep/ops/known_ops.h"
+#include "lockstep/ops/reorder.h"
 #include "lockstep/tensor/copy.h"
 
 namespace lockstep::passes {
@@ -148,8 +149,8 @@ class Lowering {
   // straight in the layout that it wants.
   bool is_lazy_cast(const Node& node) const {
     const auto mixed = [](DType d) { return d == DType::float32 || d == DType::bfloat16; };
-    return options_.choose_layouts && node.op->name == "cast" && mixed(node.outputs[0].dtype) &&
-           mixed(graph_.info(node.inputs[0]).dtype);
+    return options_.choose_layouts && node.op == &known_ops().cast &&
+           mixed(node.outputs[0].dtype) && mixed(graph_.info(node.inputs[0]).dtype);
   }
 
   Operand cast_to(ValueId value, const Layout& layout) {

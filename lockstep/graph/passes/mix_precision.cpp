@@ -5,16 +5,20 @@
 
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/passes/rewrite.h"
-#include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/known_ops.h"
 
 namespace lockstep::passes {
 namespace {
 
 // Where the arithmetic is. Their kernels add up in float32 whatever they read.
-constexpr std::array<std::string_view, 7> kProducts{
-    "conv",  "conv_backward_data",  "conv_backward_weights",
-    "dense", "dense_backward_data", "dense_backward_weights",
-    "matmul"};
+const std::array<const OpDef*, 7>& products() {
+  const KnownOps& ops = known_ops();
+  static const std::array<const OpDef*, 7> all{
+      &ops.conv,  &ops.conv_backward_data,  &ops.conv_backward_weights,
+      &ops.dense, &ops.dense_backward_data, &ops.dense_backward_weights,
+      &ops.matmul};
+  return all;
+}
 
 class PrecisionMixer {
  public:
@@ -32,7 +36,7 @@ class PrecisionMixer {
 
  private:
   ValueId cast(ValueId value, DType dtype) {
-    const OpDef& op = get_op("cast");
+    const OpDef& op = known_ops().cast;
     const AttrField field{"dtype", dtype};
     return rewriter_.target().add_node(op, {value}, op.schema.make(op.name, {&field, 1}));
   }
@@ -68,7 +72,7 @@ class PrecisionMixer {
 
 bool is_product(const Node& node) {
   return node.op != nullptr && node.outputs[0].dtype == DType::float32 &&
-         std::find(kProducts.begin(), kProducts.end(), node.op->name) != kProducts.end();
+         std::find(products().begin(), products().end(), node.op) != products().end();
 }
 
 Graph mix_precision(const Graph& graph, DType dtype) { return PrecisionMixer(graph, dtype).run(); }

@@ -4,12 +4,10 @@
 
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/passes/rewrite.h"
-#include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/known_ops.h"
 
 namespace lockstep::passes {
 namespace {
-
-bool is(const Node& node, std::string_view op) { return node.op != nullptr && node.op->name == op; }
 
 // Backward ops are called x_backward, or x_backward_data and the like.
 bool is_backward(const Node& node) {
@@ -45,8 +43,8 @@ class Recomputer {
  private:
   ValueId value_for_backward(ValueId value) {
     const Node& producer = graph_.node(value);
-    const bool batch = is(producer, "batch_norm");
-    const bool layer = is(producer, "layer_norm");
+    const bool batch = producer.op == &ops_.batch_norm;
+    const bool layer = producer.op == &ops_.layer_norm;
     if (value.output != 0 || !(batch || layer || is_copied_view(value))) return rewriter_.at(value);
     const auto [place, fresh] = again_.try_emplace(value.node);
     if (fresh)
@@ -57,7 +55,8 @@ class Recomputer {
   // A reshape that may have been a copy, of a value that the backward pass keeps in any case.
   bool is_copied_view(ValueId value) const {
     const Node& producer = graph_.node(value);
-    if (!is(producer, "reshape") || !is(graph_.node(producer.inputs[0]), "transpose")) return false;
+    if (producer.op != &ops_.reshape || graph_.node(producer.inputs[0]).op != &ops_.transpose)
+      return false;
     return kept_.contains(graph_.node(producer.inputs[0]).inputs[0].node);
   }
 
@@ -69,14 +68,15 @@ class Recomputer {
     std::vector<ValueId> inputs = rewriter_.at(norm.inputs);
     inputs.push_back(rewriter_.at(ValueId{id, 1}));
     inputs.push_back(rewriter_.at(ValueId{id, 2}));
-    const OpDef& inference = get_op("batch_norm_inference");
+    const OpDef& inference = ops_.batch_norm_inference;
     const AttrField epsilon{"epsilon", attr_field(norm.attrs, "epsilon")};
     const ValueId y = rewriter_.target().add_node(
         inference, inputs, inference.schema.make(inference.name, {&epsilon, 1}));
     if (!std::get<bool>(attr_field(norm.attrs, "relu"))) return y;
-    return rewriter_.target().add_node(get_op("relu"), {y});
+    return rewriter_.target().add_node(ops_.relu, {y});
   }
 
+  const KnownOps& ops_ = known_ops();
   const Graph& graph_;
   Rewriter rewriter_;
   std::unordered_map<std::int32_t, ValueId> again_;

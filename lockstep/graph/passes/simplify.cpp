@@ -7,6 +7,7 @@
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/passes/rewrite.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/known_ops.h"
 
 namespace lockstep::passes {
 namespace {
@@ -84,18 +85,20 @@ class Simplifier {
     const auto unchanged = [&](ValueId value) {
       return rewriter_.target().info(value) == node.outputs[0];
     };
-    const std::string_view op = node.op->name;
-    if (op == "stop_gradient") return inputs[0];
-    if ((op == "reshape" || op == "expand" || op == "cast" || op == "squeeze") &&
+    const KnownOps& ops = known_ops();
+    const OpDef* op = node.op;
+    if (op == &ops.stop_gradient) return inputs[0];
+    if ((op == &ops.reshape || op == &ops.expand || op == &ops.cast || op == &ops.squeeze) &&
         unchanged(inputs[0]))
       return inputs[0];
     // x + 0 is not x when x is -0; x - 0 and x + (-0) are.
-    if (op == "subtract" && unchanged(inputs[0]) && is_number(inputs[1], 0.0)) return inputs[0];
-    if (op == "add" && unchanged(inputs[0]) && is_number(inputs[1], -0.0)) return inputs[0];
-    if ((op == "multiply" || op == "divide") && unchanged(inputs[0]) && is_number(inputs[1], 1.0))
+    if (op == &ops.subtract && unchanged(inputs[0]) && is_number(inputs[1], 0.0)) return inputs[0];
+    if (op == &ops.add && unchanged(inputs[0]) && is_number(inputs[1], -0.0)) return inputs[0];
+    if ((op == &ops.multiply || op == &ops.divide) && unchanged(inputs[0]) &&
+        is_number(inputs[1], 1.0))
       return inputs[0];
-    if (op == "add" && unchanged(inputs[1]) && is_number(inputs[0], -0.0)) return inputs[1];
-    if (op == "multiply" && unchanged(inputs[1]) && is_number(inputs[0], 1.0)) return inputs[1];
+    if (op == &ops.add && unchanged(inputs[1]) && is_number(inputs[0], -0.0)) return inputs[1];
+    if (op == &ops.multiply && unchanged(inputs[1]) && is_number(inputs[0], 1.0)) return inputs[1];
     return std::nullopt;
   }
 

@@ -7,9 +7,9 @@
 #include <array>
 #include <numeric>
 
-#include "lockstep/ops/cpu/reorder.h"
 #include "lockstep/ops/instruction_set.h"
 #include "lockstep/ops/op.h"
+#include "lockstep/ops/reorder.h"
 #include "lockstep/tensor/alignment.h"
 #include "lockstep/tensor/copy.h"
 

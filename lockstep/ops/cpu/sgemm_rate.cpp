@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/ops/cpu/sgemm_rate.h"
+#include "lockstep/ops/sgemm_rate.h"
 
 #include <dnnl.h>
 

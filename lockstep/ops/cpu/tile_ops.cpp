@@ -462,18 +462,5 @@ TileFn tile_function(std::string_view op, unsigned single_inputs) {
   return HWY_DYNAMIC_DISPATCH(find_tile)(op, single_inputs);
 }
 
-std::vector<double> tile_params(const Attrs& attrs) {
-  std::vector<double> params;
-  for (const AttrField& field : attrs.fields()) {
-    if (const auto* d = std::get_if<double>(&field.value))
-      params.push_back(*d);
-    else if (const auto* b = std::get_if<bool>(&field.value))
-      params.push_back(*b ? 1.0 : 0.0);
-    else if (const auto* i = std::get_if<std::int64_t>(&field.value))
-      params.push_back(static_cast<double>(*i));
-  }
-  return params;
-}
-
 }  // namespace lockstep::kernels
 #endif

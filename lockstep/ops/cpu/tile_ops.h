@@ -19,7 +19,4 @@ using TileFn = void (*)(const float* const* inputs, const double* params, float*
 // give 0 and 1 and take any value that is not 0 for true. nullptr when the op has no such function.
 TileFn tile_function(std::string_view op, unsigned single_inputs = 0);
 
-// An op's attributes as a tile function wants them.
-std::vector<double> tile_params(const Attrs& attrs);
-
 }  // namespace lockstep::kernels

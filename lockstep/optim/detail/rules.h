@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <variant>
 
 // The arithmetic of each update rule for one element, in float32. Every operation here is rounded
 // exactly by IEEE 754 (no fused or approximate ones), so a vector body, its scalar tail and every
@@ -230,5 +231,10 @@ struct Lamb {
     return towards(w, mean, square);
   }
 };
+
+// Every rule there is.
+using Rule = std::variant<Sgd, SgdMomentum, Nesterov, SignSgd, Signum, Adam, Adamax, Nadam, AdaGrad,
+                          AdaDelta, RmsProp, RmsPropMomentum, CenteredRmsProp,
+                          CenteredRmsPropMomentum, Ftrl, Lars, Lamb>;
 
 }  // namespace lockstep::optim::rules

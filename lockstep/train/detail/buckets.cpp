@@ -6,12 +6,12 @@ namespace lockstep::train::detail {
 Buckets::Buckets(const kvstore::FlatLayout& layout, GradientSums& sums, int threads,
                  std::size_t bucket_bytes)
     : sums_(sums), threads_(threads) {
-  for (const kvstore::FlatSlice& slice : layout.slices) {
+  for (const kvstore::FlatParameter& parameter : layout.parameters) {
     if (buckets_.empty() || buckets_.back().count * sizeof(float) >= bucket_bytes)
-      buckets_.push_back({.offset = slice.offset});
+      buckets_.push_back({.offset = parameter.offset});
     Bucket& bucket = buckets_.back();
-    ++bucket.slices;
-    bucket.count = slice.offset + slice.count - bucket.offset;
+    ++bucket.parameters;
+    bucket.count = parameter.offset + parameter.count - bucket.offset;
     bucket_of_.push_back(buckets_.size() - 1);
   }
   left_ = std::make_unique<std::atomic<std::int32_t>[]>(buckets_.size());
@@ -19,11 +19,11 @@ Buckets::Buckets(const kvstore::FlatLayout& layout, GradientSums& sums, int thre
 
 void Buckets::begin() {
   given_up_ = false;
-  for (std::size_t b = 0; b < buckets_.size(); ++b) left_[b] = buckets_[b].slices * threads_;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) left_[b] = buckets_[b].parameters * threads_;
 }
 
-void Buckets::slice_is_ready(std::size_t slice) {
-  std::atomic<std::int32_t>& left = left_[bucket_of_[slice]];
+void Buckets::parameter_is_ready(std::size_t parameter) {
+  std::atomic<std::int32_t>& left = left_[bucket_of_[parameter]];
   if (left.fetch_sub(1, std::memory_order_acq_rel) == 1) left.notify_all();
 }
 
@@ -35,7 +35,7 @@ void Buckets::give_up() {
   }
 }
 
-// The computing threads always end: each slice becomes ready, or somebody gives up.
+// The computing threads always end: each parameter becomes ready, or somebody gives up.
 bool Buckets::wait_for(std::size_t bucket) {
   for (std::int32_t left = left_[bucket]; left > 0; left = left_[bucket]) left_[bucket].wait(left);
   return !given_up_;

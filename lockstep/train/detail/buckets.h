@@ -10,7 +10,7 @@
 
 namespace lockstep::train::detail {
 
-// Gradients on their way to the other workers: slices that are made one after the other are given
+// Gradients on their way to the other workers: those that are made one after the other are given
 // together, as soon as every thread has added its last leaf to them, while the backward pass goes
 // on.
 class Buckets {
@@ -20,8 +20,8 @@ class Buckets {
 
   std::size_t size() const { return buckets_.size(); }
   void begin();
-  // By a computing thread, when its last leaf's gradient of the slice is added.
-  void slice_is_ready(std::size_t slice);
+  // By a computing thread, when its last leaf's gradient of the parameter is added.
+  void parameter_is_ready(std::size_t parameter);
   // By a computing thread that failed: nobody waits for it any more.
   void give_up();
   // Bucket after bucket, until all are given or somebody gave up.
@@ -29,7 +29,7 @@ class Buckets {
 
  private:
   struct Bucket {
-    std::int32_t slices = 0;
+    std::int32_t parameters = 0;
     std::size_t offset = 0, count = 0;
   };
   bool wait_for(std::size_t bucket);
@@ -37,8 +37,8 @@ class Buckets {
   GradientSums& sums_;
   int threads_;
   std::vector<Bucket> buckets_;
-  std::vector<std::size_t> bucket_of_;                 // by slice
-  std::unique_ptr<std::atomic<std::int32_t>[]> left_;  // slices times threads, by bucket
+  std::vector<std::size_t> bucket_of_;                 // by parameter
+  std::unique_ptr<std::atomic<std::int32_t>[]> left_;  // parameters times threads, by bucket
   std::atomic<bool> given_up_ = false;
 };
 

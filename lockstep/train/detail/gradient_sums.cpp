@@ -67,20 +67,21 @@ std::vector<const float*> GradientSums::terms(const OfThread& own, std::size_t l
   return result;
 }
 
-void GradientSums::add(int thread, std::int64_t shard, std::size_t slice, const float* values) {
+void GradientSums::add(int thread, std::int64_t shard, std::size_t parameter, const float* values) {
   OfThread& own = of(thread);
   const std::size_t leaf = own.leaf(shard);
-  const kvstore::FlatSlice& where = layout_.slices[slice];
+  const kvstore::FlatParameter& where = layout_.parameters[parameter];
   const auto level = static_cast<std::size_t>(own.depths[leaf] - own.plan.merges[leaf]);
   float* target = own.stack[level].data() + where.offset;
   own.finite &= kvstore::add_leaf({values, where.count}, terms(own, leaf, where.offset), target,
                                   own.plan.completes[leaf]);
 }
 
-void GradientSums::add_last(int thread, std::int64_t shard, std::size_t slice, const float* values,
+void GradientSums::add_last(int thread, std::int64_t shard, std::size_t parameter,
+                            const float* values,
                             const std::function<void(const FlatPiece&, const float*)>& take) {
   OfThread& own = of(thread);
-  const kvstore::FlatSlice& where = layout_.slices[slice];
+  const kvstore::FlatParameter& where = layout_.parameters[parameter];
   for (const FlatPiece& piece : layout_.pieces_in(where.offset, where.count)) {
     if (!own.finite) return;
     own.finite &=

@@ -17,18 +17,18 @@ class GradientSums {
   using FlatPiece = kvstore::FlatPiece;
 
   // With `keep` false nothing but stacks below the last leaf are kept: whoever calls takes the sum
-  // of each slice as the last leaf completes it (one thread that has all shards). The first node is
-  // made in `first` unless that is empty.
+  // of each parameter as the last leaf completes it (one thread that has all shards). The first
+  // node is made in `first` unless that is empty.
   GradientSums(const FlatLayout& layout, std::int64_t shards, ShardRange range, int threads,
                bool keep, std::span<float> first = {});
 
   const ShardRange& range_of(int thread) const { return of(thread).range; }
   void begin(int thread);
-  // Of a slice, the thread's shards are added in order.
-  void add(int thread, std::int64_t shard, std::size_t slice, const float* values);
-  // The same for the last shard of all. Calls `take` with the sum of each piece of the slice, in
-  // order, while all are finite.
-  void add_last(int thread, std::int64_t shard, std::size_t slice, const float* values,
+  // Of a parameter, the thread's shards are added in order.
+  void add(int thread, std::int64_t shard, std::size_t parameter, const float* values);
+  // The same for the last shard of all. Calls `take` with the sum of each piece of the parameter,
+  // in order, while all are finite.
+  void add_last(int thread, std::int64_t shard, std::size_t parameter, const float* values,
                 const std::function<void(const FlatPiece&, const float*)>& take);
 
   // What became a NaN or infinite spoils the step.

@@ -136,16 +136,16 @@ Executable::Receiver StepPlan::receiver(int thread, std::int64_t shard) {
   const bool last = shard + 1 == sums_.range_of(thread).hi;
   return [this, thread, shard, last](std::size_t delivery, std::span<const std::byte> bytes) {
     const auto* values = reinterpret_cast<const float*>(bytes.data());
-    const std::size_t slice = program_.slice_of(delivery);
-    if (last && streams()) return stream(thread, shard, slice, values);
-    sums_.add(thread, shard, slice, values);
-    if (last && buckets_) buckets_->slice_is_ready(slice);
+    const std::size_t parameter = program_.number_of(delivery);
+    if (last && streams()) return stream(thread, shard, parameter, values);
+    sums_.add(thread, shard, parameter, values);
+    if (last && buckets_) buckets_->parameter_is_ready(parameter);
   };
 }
 
-void StepPlan::stream(int thread, std::int64_t shard, std::size_t slice, const float* values) {
+void StepPlan::stream(int thread, std::int64_t shard, std::size_t parameter, const float* values) {
   if (!losses_are_finite()) sums_.spoil(thread);
-  sums_.add_last(thread, shard, slice, values,
+  sums_.add_last(thread, shard, parameter, values,
                  [&](const kvstore::FlatPiece& piece, const float* sum) {
                    const kvstore::Synchronizer::Node node{range(), {sum, piece.size()}};
                    synchronizer_.give(piece.offset, {&node, 1});
@@ -177,9 +177,10 @@ bool StepPlan::losses_are_finite() const {
 
 bool StepPlan::is_finite() const { return losses_are_finite() && sums_.is_finite(); }
 
-bool StepPlan::is_finite_here(const kvstore::FlatSlice& slice) {
+bool StepPlan::is_finite_here(const kvstore::FlatParameter& parameter) {
   for (std::size_t n = 0; n < sums_.nodes().size(); ++n)
-    if (!kvstore::all_finite({sums_.node(n, slice.offset, slice.count), slice.count})) return false;
+    if (!kvstore::all_finite({sums_.node(n, parameter.offset, parameter.count), parameter.count}))
+      return false;
   return true;
 }
 

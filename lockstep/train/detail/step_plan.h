@@ -48,8 +48,8 @@ class StepPlan {
   std::vector<Tensor> inputs(std::size_t own, std::span<const data::Fields> shards) const;
   void set_keys(std::int64_t step);
   std::vector<Tensor>& outputs(std::size_t own) { return outputs_[own]; }
-  // Whether this worker's own sums of the slice are finite.
-  bool is_finite_here(const kvstore::FlatSlice& slice);
+  // Whether this worker's own sums of the parameter are finite.
+  bool is_finite_here(const kvstore::FlatParameter& parameter);
 
  private:
   void make_outputs();
@@ -60,7 +60,7 @@ class StepPlan {
   void begin_shard(Executable& executable, std::int64_t shard,
                    std::span<const data::Fields> shards);
   Executable::Receiver receiver(int thread, std::int64_t shard);
-  void stream(int thread, std::int64_t shard, std::size_t slice, const float* values);
+  void stream(int thread, std::int64_t shard, std::size_t parameter, const float* values);
   void give_pieces();
   bool losses_are_finite() const;
   Executable& second(int thread);

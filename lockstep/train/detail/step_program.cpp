@@ -13,7 +13,7 @@ namespace lockstep::train::detail {
 namespace {
 
 using kvstore::FlatLayout;
-using kvstore::FlatSlice;
+using kvstore::FlatParameter;
 
 Executable compile(const StepGraph& step, CompileOptions options) {
   for (std::size_t i = 0; i < step.parameters.size(); ++i)
@@ -25,10 +25,10 @@ Executable compile(const StepGraph& step, CompileOptions options) {
 }
 
 // In the order of the net's parameters.
-std::vector<FlatSlice> by_parameter(std::vector<FlatSlice> slices) {
-  std::sort(slices.begin(), slices.end(),
-            [](const auto& a, const auto& b) { return a.parameter < b.parameter; });
-  return slices;
+std::vector<FlatParameter> by_number(std::vector<FlatParameter> parameters) {
+  std::sort(parameters.begin(), parameters.end(),
+            [](const auto& a, const auto& b) { return a.number < b.number; });
+  return parameters;
 }
 
 std::span<std::byte> bytes_of(float* data, std::size_t count) {
@@ -43,9 +43,9 @@ StepProgram::StepProgram(nn::Block& net, const LossFunction& loss,
   flops_per_sample_ =
       count_flops(step_.graph) / static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
   executables_.push_back(compile(step_, std::move(options)));
-  slice_of_.resize(step_.trainable.size());
+  number_of_.resize(step_.trainable.size());
   const std::vector<std::size_t> order = first().delivery_order();
-  for (std::size_t slice = 0; slice < order.size(); ++slice) slice_of_[order[slice]] = slice;
+  for (std::size_t i = 0; i < order.size(); ++i) number_of_[order[i]] = i;
 }
 
 Executable& StepProgram::executable(std::size_t i) {
@@ -64,7 +64,7 @@ FlatLayout StepProgram::make_layout(bool find_unused) const {
   for (const std::size_t delivery : first().delivery_order()) {
     const std::size_t parameter = step_.trainable[delivery];
     const nn::ParameterOptions& options = step_.parameters[parameter].options;
-    layout.add({.parameter = parameter,
+    layout.add({.number = parameter,
                 .count = first().state_memory(input_of(parameter)).size() / sizeof(float),
                 .rate_multiplier = options.rate_multiplier,
                 .decay_multiplier = options.decay_multiplier});
@@ -72,18 +72,19 @@ FlatLayout StepProgram::make_layout(bool find_unused) const {
   if (!find_unused) return layout;
   // The gaps between parameters, and the padding inside them: what packing ones leaves zero.
   std::vector<float> used(layout.floats);
-  for (const FlatSlice& slice : layout.slices)
-    pack(slice, Tensor::full(step_.parameters[slice.parameter].shape, 1.0),
-         used.data() + slice.offset);
+  for (const FlatParameter& parameter : layout.parameters)
+    pack(parameter, Tensor::full(step_.parameters[parameter.number].shape, 1.0),
+         used.data() + parameter.offset);
   for (std::size_t i = 0; i < used.size(); ++i)
     if (used[i] == 0.0F) layout.unused.push_back(i);
   return layout;
 }
 
 void StepProgram::use_weights(const kvstore::FlatState& state) noexcept {
-  for (const FlatSlice& slice : state.layout().slices)
-    executables_[0].set_state_memory(input_of(slice.parameter),
-                                     bytes_of(state.weights().data() + slice.offset, slice.count));
+  for (const FlatParameter& parameter : state.layout().parameters)
+    executables_[0].set_state_memory(
+        input_of(parameter.number),
+        bytes_of(state.weights().data() + parameter.offset, parameter.count));
 }
 
 void StepProgram::set_statistics(const std::vector<Tensor>& values) {
@@ -121,49 +122,52 @@ NamedTensors StepProgram::parameters() const {
 
 std::string StepProgram::params_sha256() const { return io::tensors_sha256(parameters()); }
 
-void StepProgram::pack(const FlatSlice& slice, const Tensor& tensor, float* data) const {
-  first().pack(input_of(slice.parameter), tensor, bytes_of(data, slice.count));
+void StepProgram::pack(const FlatParameter& parameter, const Tensor& tensor, float* data) const {
+  first().pack(input_of(parameter.number), tensor, bytes_of(data, parameter.count));
 }
 
-Tensor StepProgram::unpack(const FlatSlice& slice, const float* data) const {
-  return first().unpack(input_of(slice.parameter), std::as_bytes(std::span(data, slice.count)));
+Tensor StepProgram::unpack(const FlatParameter& parameter, const float* data) const {
+  return first().unpack(input_of(parameter.number),
+                        std::as_bytes(std::span(data, parameter.count)));
 }
 
-// The tensor of that name, when it fits the slice.
+// The tensor of that name, when it fits the parameter.
 const Tensor& StepProgram::find(const NamedTensors& tensors, const std::string& name,
-                                const FlatSlice& slice) const {
+                                const FlatParameter& parameter) const {
   const auto found = std::find_if(tensors.begin(), tensors.end(),
                                   [&](const auto& tensor) { return tensor.first == name; });
   if (found == tensors.end()) throw Corrupt("train: the checkpoint has no {}", name);
-  const Shape& shape = step_.parameters[slice.parameter].shape;
+  const Shape& shape = step_.parameters[parameter.number].shape;
   if (!(found->second.shape() == shape) || found->second.dtype() != DType::float32)
     throw Corrupt("train: {} is {}, the parameter is {}", name, found->second.info().str(),
                   shape.str());
   return found->second;
 }
 
-void StepProgram::append_slices(const FlatLayout& layout, const std::string& prefix,
-                                std::span<const float> flat, NamedTensors& tensors) const {
-  for (const FlatSlice& slice : by_parameter(layout.slices))
-    tensors.emplace_back(prefix + "/" + name_of(slice), unpack(slice, flat.data() + slice.offset));
+void StepProgram::append_flat(const FlatLayout& layout, const std::string& prefix,
+                              std::span<const float> flat, NamedTensors& tensors) const {
+  for (const FlatParameter& parameter : by_number(layout.parameters))
+    tensors.emplace_back(prefix + "/" + name_of(parameter),
+                         unpack(parameter, flat.data() + parameter.offset));
 }
 
-void StepProgram::set_slices(const FlatLayout& layout, const std::string& prefix,
-                             const NamedTensors& tensors, std::span<float> flat) const {
-  for (const FlatSlice& slice : by_parameter(layout.slices))
-    pack(slice, find(tensors, prefix + "/" + name_of(slice), slice), flat.data() + slice.offset);
+void StepProgram::set_flat(const FlatLayout& layout, const std::string& prefix,
+                           const NamedTensors& tensors, std::span<float> flat) const {
+  for (const FlatParameter& parameter : by_number(layout.parameters))
+    pack(parameter, find(tensors, prefix + "/" + name_of(parameter), parameter),
+         flat.data() + parameter.offset);
 }
 
 // Of each parameter in turn its place, and each element's number where the element lies.
 std::string StepProgram::layouts_sha256(const FlatLayout& layout) const {
   Sha256 sum;
-  for (const FlatSlice& slice : layout.slices) {
-    const std::uint64_t place = slice.parameter;
+  for (const FlatParameter& parameter : layout.parameters) {
+    const std::uint64_t place = parameter.number;
     sum.update(std::as_bytes(std::span(&place, 1)));
-    const Shape& shape = step_.parameters[slice.parameter].shape;
+    const Shape& shape = step_.parameters[parameter.number].shape;
     for (int part = 0; part < number_parts(shape.numel()); ++part) {
-      std::vector<float> placed(slice.count);
-      pack(slice, element_numbers(shape, part), placed.data());
+      std::vector<float> placed(parameter.count);
+      pack(parameter, element_numbers(shape, part), placed.data());
       sum.update(std::as_bytes(std::span(placed)));
     }
   }

@@ -33,10 +33,10 @@ class StepProgram {
   // Of the parameters that learn, in the order in which their gradients are made. With
   // `find_unused` it knows the places that are no parameter's.
   kvstore::FlatLayout make_layout(bool find_unused) const;
-  // The slice of delivery number `i`.
-  std::size_t slice_of(std::size_t i) const { return slice_of_[i]; }
-  const std::string& name_of(const kvstore::FlatSlice& slice) const {
-    return step_.parameters[slice.parameter].name;
+  // The parameter of delivery number `i`.
+  std::size_t number_of(std::size_t i) const { return number_of_[i]; }
+  const std::string& name_of(const kvstore::FlatParameter& parameter) const {
+    return step_.parameters[parameter.number].name;
   }
 
   // From now on the weights that learn are those of the state.
@@ -52,27 +52,27 @@ class StepProgram {
   std::string params_sha256() const;
 
   // Tensors in plain layout from and to a flat buffer: "prefix/fc1.weight", by the order of the
-  // net's parameters. set_slices() throws Corrupt when a name is missing or a shape differs.
-  void append_slices(const kvstore::FlatLayout& layout, const std::string& prefix,
-                     std::span<const float> flat, NamedTensors& tensors) const;
-  void set_slices(const kvstore::FlatLayout& layout, const std::string& prefix,
-                  const NamedTensors& tensors, std::span<float> flat) const;
+  // net's parameters. set_flat() throws Corrupt when a name is missing or a shape differs.
+  void append_flat(const kvstore::FlatLayout& layout, const std::string& prefix,
+                   std::span<const float> flat, NamedTensors& tensors) const;
+  void set_flat(const kvstore::FlatLayout& layout, const std::string& prefix,
+                const NamedTensors& tensors, std::span<float> flat) const;
 
   // Of where each element of each parameter lies.
   std::string layouts_sha256(const kvstore::FlatLayout& layout) const;
 
  private:
   std::size_t input_of(std::size_t parameter) const { return step_.parameter_input(parameter); }
-  void pack(const kvstore::FlatSlice& slice, const Tensor& tensor, float* data) const;
-  Tensor unpack(const kvstore::FlatSlice& slice, const float* data) const;
+  void pack(const kvstore::FlatParameter& parameter, const Tensor& tensor, float* data) const;
+  Tensor unpack(const kvstore::FlatParameter& parameter, const float* data) const;
   const Tensor& find(const NamedTensors& tensors, const std::string& name,
-                     const kvstore::FlatSlice& slice) const;
+                     const kvstore::FlatParameter& parameter) const;
 
   std::vector<TensorInfo> fields_;
   StepGraph step_;
   double flops_per_sample_ = 0.0;
   std::deque<Executable> executables_;
-  std::vector<std::size_t> slice_of_;  // by delivery
+  std::vector<std::size_t> number_of_;  // by delivery
 };
 
 }  // namespace lockstep::train::detail

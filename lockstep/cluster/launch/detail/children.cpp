@@ -2,16 +2,15 @@
 #include "lockstep/cluster/launch/detail/children.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/process.h"
 
 namespace lockstep::cluster::detail {
 namespace {
@@ -30,64 +29,23 @@ Pipe make_pipe() {
   return {comm::Socket(ends[0]), comm::Socket(ends[1])};
 }
 
-// What went wrong in the new process: in which step, and errno.
-struct Failure {
-  char step = 0;  // 'f': the folder, 'p': the program
-  int error = 0;
-};
-
-[[noreturn]] void fail(const comm::Socket& pipe, char step) {
-  const Failure failure{step, errno};
-  const bool told = ::write(pipe.fd(), &failure, sizeof failure) > 0;
-  ::_exit(told ? 127 : 126);
-}
-
-void set_streams(const ChildOptions& options, const comm::Socket& out, const comm::Socket& err) {
+// The terminal's Ctrl-C comes to the launcher alone, which passes it on. A worker that has our
+// streams is not the terminal's foreground: to read there is an error, and not a stop without end.
+StartOptions start_options(const ChildOptions& options, const Pipe& out, const Pipe& err) {
+  StartOptions start;
+  start.folder = options.folder;
+  start.environment = options.environment;
+  start.blocked = options.mask;
+  start.own_group = true;
+  start.death_signal = SIGKILL;
   if (options.is_ours) {
-    // It is not the terminal's foreground: to read there is an error, and not a stop without end.
-    ::signal(SIGTTIN, SIG_IGN);
-    ::signal(SIGTTOU, SIG_IGN);
-    return;
+    start.ignored = {SIGTTIN, SIGTTOU};
+  } else {
+    start.input = kNoStream;
+    start.output = out.write.fd();
+    start.errors = err.write.fd();
   }
-  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  ::dup2(nothing, STDIN_FILENO);
-  ::dup2(out.fd(), STDOUT_FILENO);
-  ::dup2(err.fd(), STDERR_FILENO);
-}
-
-[[noreturn]] void become(const ChildOptions& options, const comm::Socket& out,
-                         const comm::Socket& err, const comm::Socket& trouble, pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(127);  // gone before that
-  ::setpgid(0, 0);  // the terminal's Ctrl-C comes to the launcher alone, which passes it on
-  ::signal(SIGPIPE, SIG_DFL);
-  ::signal(SIGXFSZ, SIG_DFL);
-  set_streams(options, out, err);
-  for (const std::string& setting : options.environment) {
-    const std::size_t equals = setting.find('=');
-    ::setenv(setting.substr(0, equals).c_str(), setting.substr(equals + 1).c_str(), 1);
-  }
-  if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) fail(trouble, 'f');
-  ::sigprocmask(SIG_SETMASK, &options.mask, nullptr);
-  std::vector<char*> words;
-  for (const std::string& word : options.command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execvp(words[0], words.data());
-  fail(trouble, 'p');
-}
-
-// Returns when the new process is its program: the pipe is closed by that.
-void await_start(const comm::Socket& trouble, pid_t pid, const ChildOptions& options) {
-  Failure failure;
-  ssize_t got = 0;
-  while ((got = ::read(trouble.fd(), &failure, sizeof failure)) < 0 && errno == EINTR) {
-  }
-  if (got != sizeof failure) return;
-  ::waitpid(pid, nullptr, 0);
-  const std::string& what = failure.step == 'f' ? options.folder : options.command[0];
-  if (failure.error == ENOENT)
-    throw NotFound("{}: there is no such {}", what, failure.step == 'f' ? "folder" : "program");
-  throw IoError("{}: {}", what, std::strerror(failure.error));
+  return start;
 }
 
 }  // namespace
@@ -111,19 +69,9 @@ std::vector<pid_t> Children::own_pids() const {
 
 void Children::start(ChildOptions options) {
   for (std::string& setting : reaper_.settings()) options.environment.push_back(std::move(setting));
-  Pipe out = make_pipe(), err = make_pipe(), trouble = make_pipe();
-  const pid_t parent = ::getpid(), pid = ::fork();
-  if (pid == 0) become(options, out.write, err.write, trouble.write, parent);
-  if (pid < 0) throw IoError("{}: cannot be started: {}", options.command[0], std::strerror(errno));
-  ::setpgid(pid, pid);  // whoever is first
+  Pipe out = make_pipe(), err = make_pipe();
+  const pid_t pid = Process::start(options.command, start_options(options, out, err)).release();
   reaper_.add(pid);
-  trouble.write.close();
-  try {
-    await_start(trouble.read, pid, options);
-  } catch (...) {
-    reaper_.remove(pid);
-    throw;
-  }
   if (options.is_ours) out.read.close(), err.read.close();
   for (const comm::Socket* pipe : {&out.read, &err.read})
     if (*pipe) ::fcntl(pipe->fd(), F_SETFL, O_NONBLOCK);

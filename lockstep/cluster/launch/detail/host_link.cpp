@@ -2,13 +2,10 @@
 #include "lockstep/cluster/launch/detail/host_link.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <thread>
 
@@ -20,7 +17,8 @@ namespace {
 using comm::Socket;
 constexpr auto kLinger = std::chrono::seconds(3);
 constexpr std::size_t kKeptRemarks = 5;
-constexpr int kMostBlocks = 64;  // read in one turn: other hosts, and signals, wait
+constexpr int kNotStarted = 126;  // as shells have it
+constexpr int kMostBlocks = 64;   // read in one turn: other hosts, and signals, wait
 // What a login shell says before the agent does, and of a line that does not end.
 constexpr std::size_t kLongestGreeting = 1 << 20, kLongestRemark = 1 << 16;
 
@@ -45,45 +43,26 @@ Pair make_pipe_from() {
   return {Socket(ends[0]), Socket(ends[1])};
 }
 
-pid_t fork_process(const std::string& host) {
-  const pid_t pid = ::fork();
-  if (pid < 0) throw IoError("launch: {}: fork: {}", host, std::strerror(errno));
-  if (pid > 0) ::setpgid(pid, pid);  // whoever is first
-  return pid;
-}
-
-// The terminal's Ctrl-C is the launcher's alone.
-void leave_terminal() { ::setpgid(0, 0); }
-
-// Whoever ends a session or a service sends SIGTERM to each process of it. ssh would end at once,
-// and the host be lost before its workers have stopped. ssh respects what is ignored.
-void outlive_stop_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::signal(signal, SIG_IGN);
-}
-
-[[noreturn]] void become(const std::vector<std::string>& command, const Pair& to, const Pair& from,
-                         const Pair& remarks, const sigset_t& mask) {
-  leave_terminal();
-  outlive_stop_signals();
-  ::sigprocmask(SIG_SETMASK, &mask, nullptr);
-  ::signal(SIGPIPE, SIG_DFL);
-  ::signal(SIGXFSZ, SIG_DFL);
-  ::dup2(to.theirs.fd(), STDIN_FILENO);
-  ::dup2(from.theirs.fd(), STDOUT_FILENO);
-  ::dup2(remarks.theirs.fd(), STDERR_FILENO);
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  ::execvp(words[0], words.data());
-  std::fprintf(stderr, "%s: %s\n", words[0], std::strerror(errno));
-  ::_exit(126);
+// The terminal's Ctrl-C is the launcher's alone. Whoever ends a session or a service sends SIGTERM
+// to each process of it: ssh would end at once, and the host be lost before its workers have
+// stopped. ssh respects what is ignored.
+StartOptions start_options(const Pair& to, const Pair& from, const Pair& remarks,
+                           const sigset_t& mask) {
+  StartOptions start;
+  start.input = to.theirs.fd();
+  start.output = from.theirs.fd();
+  start.errors = remarks.theirs.fd();
+  start.own_group = true;
+  start.blocked = mask;
+  start.ignored = {SIGINT, SIGTERM, SIGHUP};
+  return start;
 }
 
 }  // namespace
 
-HostLink::HostLink(std::string host, pid_t pid, Socket to, Socket from, Socket remarks)
+HostLink::HostLink(std::string host, Process process, Socket to, Socket from, Socket remarks)
     : host_(std::move(host)),
-      pid_(pid),
+      process_(std::move(process)),
       to_(std::make_unique<Outgoing>(std::move(to))),
       from_(std::move(from)),
       remarks_(std::move(remarks)),
@@ -91,7 +70,7 @@ HostLink::HostLink(std::string host, pid_t pid, Socket to, Socket from, Socket r
 
 HostLink::HostLink(HostLink&& other) noexcept
     : host_(std::move(other.host_)),
-      pid_(std::exchange(other.pid_, -1)),
+      process_(std::move(other.process_)),
       status_(other.status_),
       to_(std::move(other.to_)),
       from_(std::move(other.from_)),
@@ -106,38 +85,40 @@ HostLink::HostLink(HostLink&& other) noexcept
 // and somebody has stopped the agent, it goes on, and sees that.
 HostLink HostLink::fork_agent(const std::string& host, AgentOptions options, const sigset_t& mask) {
   Pair to = make_pair(), from = make_pipe_from();
-  const pid_t pid = fork_process(host);
-  if (pid == 0) {
-    leave_terminal();
-    ::prctl(PR_SET_PDEATHSIG, SIGCONT);
+  options.mask = mask;
+  options.input = to.theirs.fd();
+  options.output = from.theirs.fd();
+  options.has_terminal = true;
+  const auto be_agent = [&] {
     to.ours.close();
     from.ours.close();
-    options.mask = mask;
-    options.input = to.theirs.fd();
-    options.output = from.theirs.fd();
-    options.has_terminal = true;
-    ::_exit(run_agent(options));
-  }
-  return {host, pid, std::move(to.ours), std::move(from.ours), Socket()};
+    return run_agent(options);
+  };
+  Process agent = Process::fork(be_agent, {.own_group = true, .death_signal = SIGCONT});
+  return {host, std::move(agent), std::move(to.ours), std::move(from.ours), Socket()};
 }
 
 HostLink HostLink::run_command(const std::string& host, const std::vector<std::string>& command,
                                const sigset_t& mask) {
   Pair to = make_pair(), from = make_pipe_from(), remarks = make_pipe_from();
-  const pid_t pid = fork_process(host);
-  if (pid == 0) become(command, to, from, remarks, mask);
-  return {host, pid, std::move(to.ours), std::move(from.ours), std::move(remarks.ours)};
+  HostLink link(host, Process(), std::move(to.ours), std::move(from.ours), std::move(remarks.ours));
+  try {
+    link.process_ = Process::start(command, start_options(to, from, remarks, mask));
+  } catch (const Error& error) {
+    link.said_ = error.what();
+    link.status_ = kNotStarted;
+  }
+  return link;
 }
 
 HostLink::~HostLink() {
-  if (pid_ > 0) close();
+  if (process_.pid() > 0) close();
 }
 
 void HostLink::close() {
   hang_up();
   if (wait_for_end(kLinger)) return;
-  ::kill(-pid_, SIGKILL);  // the ssh of a script that runs it, too
-  ::waitpid(pid_, nullptr, 0);
+  process_.end();  // the ssh of a script that runs it, too
   status_ = 128 + SIGKILL;
 }
 
@@ -145,9 +126,7 @@ void HostLink::close() {
 bool HostLink::wait_for_end(std::chrono::milliseconds longest) {
   const auto end = comm::Clock::now() + longest;
   while (!status_) {
-    int raw = 0;
-    if (::waitpid(pid_, &raw, WNOHANG) == pid_)
-      status_ = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
+    if (const std::optional<ExitStatus> end = process_.status()) status_ = end->shell();
     if (!status_ && comm::Clock::now() >= end) return false;
     advance();
     if (!status_) std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -208,9 +187,7 @@ int HostLink::stopped_by() {
   return 0;
 }
 
-void HostLink::wake() const {
-  if (!status_ && pid_ > 0) ::kill(-pid_, SIGCONT);
-}
+void HostLink::wake() const { process_.signal(SIGCONT); }
 
 std::string HostLink::why_closed() {
   if (!wait_for_end(kLinger)) return "the agent does not talk any more";

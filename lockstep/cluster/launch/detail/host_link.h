@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/process.h"
 #include "lockstep/cluster/launch/agent.h"
 #include "lockstep/cluster/launch/detail/frames.h"
 #include "lockstep/cluster/launch/detail/outgoing.h"
@@ -26,7 +27,7 @@ class HostLink {
   // An agent on this machine, in a process of its own that has our standard input and output. To be
   // made before any thread, and before other links: it must not hold their pipes.
   static HostLink fork_agent(const std::string& host, AgentOptions options, const sigset_t& mask);
-  // `command`, such as ssh's, runs an agent. Throws NotFound or IoError.
+  // `command`, such as ssh's, runs an agent. Where it cannot be started, why_closed() says so.
   static HostLink run_command(const std::string& host, const std::vector<std::string>& command,
                               const sigset_t& mask);
   ~HostLink();
@@ -58,12 +59,13 @@ class HostLink {
   void close();
 
  private:
-  HostLink(std::string host, pid_t pid, comm::Socket to, comm::Socket from, comm::Socket remarks);
+  HostLink(std::string host, Process process, comm::Socket to, comm::Socket from,
+           comm::Socket remarks);
   bool wait_for_end(std::chrono::milliseconds longest);
   void read_from(comm::Socket& pipe, std::string& bytes);
 
   std::string host_;
-  pid_t pid_;
+  Process process_;
   std::optional<int> status_;
   std::unique_ptr<Outgoing> to_;
   comm::Socket from_, remarks_;

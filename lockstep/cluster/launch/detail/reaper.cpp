@@ -4,9 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +22,7 @@ namespace lockstep::cluster::detail {
 namespace {
 
 constexpr const char* kMark = "LOCKSTEP_AGENT";
+constexpr std::chrono::minutes kFarewell{1};  // to end what is left, and remove its files
 
 namespace fs = std::filesystem;
 
@@ -54,17 +53,12 @@ void remove_stale_folders() {
   for (const fs::path& path : stale) fs::remove_all(path, error);
 }
 
-// Holds nothing but its end of the pipe, and no signal but SIGKILL ends it. Whoever has stopped it
-// does not keep it from its work: the parent's end wakes it.
-void withdraw(int pipe) {
+// No signal but SIGKILL ends it.
+void withdraw() {
   sigset_t all;
   sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, nullptr);
-  ::prctl(PR_SET_PDEATHSIG, SIGCONT);
-  ::setpgid(0, 0);
   set_process_title("lockstep-reaper", "lockstep reaper");
-  ::dup2(pipe, STDIN_FILENO);
-  ::close_range(STDOUT_FILENO, ~0U, 0);
 }
 
 // False when nobody will say anything any more.
@@ -76,9 +70,9 @@ bool await_heartbeat(std::chrono::milliseconds longest) {
   return true;
 }
 
-[[noreturn]] void reap(int pipe, pid_t parent, std::chrono::milliseconds longest,
-                       const std::string& mark, std::set<pid_t> groups) {
-  withdraw(pipe);
+int reap(pid_t parent, std::chrono::milliseconds longest, const std::string& mark,
+         std::set<pid_t> groups) {
+  withdraw();
   pid_t said = 0;
   bool heard = true;
   while ((heard = await_heartbeat(longest)) &&
@@ -91,7 +85,7 @@ bool await_heartbeat(std::chrono::milliseconds longest) {
   kill_marked(mark);
   std::error_code ignored;
   fs::remove_all(scratch_folder(mark), ignored);
-  ::_exit(0);
+  return 0;
 }
 
 // Of this process, and nobody else's: the clock tells those apart that had the same number. Who
@@ -101,9 +95,9 @@ std::string own_mark() {
   return fmt::format("{}.{}", ::getpid(), now);
 }
 
-std::string how_it_ended(int status) {
-  return WIFSIGNALED(status) ? fmt::format("was ended by signal {}", WTERMSIG(status))
-                             : fmt::format("ended with status {}", WEXITSTATUS(status));
+std::string how_it_ended(const ExitStatus& status) {
+  return status.signal != 0 ? fmt::format("was ended by signal {}", status.signal)
+                            : fmt::format("ended with status {}", status.code);
 }
 
 }  // namespace
@@ -118,17 +112,18 @@ void Reaper::start() {
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("launch: pipe: {}", std::strerror(errno));
   const comm::Socket theirs(ends[0]);
   pipe_ = comm::Socket(ends[1]);
-  const pid_t parent = ::getpid();
-  pid_ = ::fork();
-  if (pid_ == 0) reap(theirs.fd(), parent, deadline_, mark_, groups_);
-  if (pid_ < 0) throw IoError("launch: fork: {}", std::strerror(errno));
+  // It holds nothing but its end of the pipe. Whoever has stopped it does not keep it from its
+  // work: the parent's end wakes it.
+  process_ =
+      Process::fork([this, parent = ::getpid()] { return reap(parent, deadline_, mark_, groups_); },
+                    {.own_group = true, .death_signal = SIGCONT, .only_descriptor = theirs.fd()});
 }
 
 std::optional<std::string> Reaper::replace_if_dead() {
-  int status = 0;
-  if (::waitpid(pid_, &status, WNOHANG) != pid_) return {};
+  const std::optional<ExitStatus> status = process_.status();
+  if (!status) return {};
   start();
-  return how_it_ended(status);
+  return how_it_ended(*status);
 }
 
 std::vector<std::string> Reaper::settings() const {
@@ -139,8 +134,8 @@ std::vector<std::string> Reaper::settings() const {
 
 Reaper::~Reaper() {
   pipe_.close();
-  ::kill(pid_, SIGCONT);  // where somebody has stopped it
-  ::waitpid(pid_, nullptr, 0);
+  process_.signal(SIGCONT);  // where somebody has stopped it
+  process_.wait(kFarewell);
 }
 
 void Reaper::add(pid_t group) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/process.h"
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::cluster::detail {
@@ -30,7 +31,7 @@ class Reaper {
   // Before the group's first process is waited for: until then nobody else has its number.
   void remove(pid_t group);
   void beat() const { tell(0); }
-  pid_t pid() const { return pid_; }
+  pid_t pid() const { return process_.pid(); }
   // Where somebody has killed it, a new one takes its place: how it ended; else nothing. Throws
   // IoError.
   std::optional<std::string> replace_if_dead();
@@ -44,7 +45,7 @@ class Reaper {
   std::string mark_;
   std::set<pid_t> groups_;
   comm::Socket pipe_;
-  pid_t pid_ = -1;
+  Process process_;
 };
 
 }  // namespace lockstep::cluster::detail

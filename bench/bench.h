@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace lockstep::bench {
+
+struct BenchOptions {
+  bool json = false;                    // one JSON object a line instead of a table
+  bool quick = false;                   // fewer and shorter windows: a look, not a measurement
+  bool peer = true;                     // run PyTorch beside, where it is installed
+  bool bf16 = false;                    // bench step: also with bfloat16 compute
+  std::vector<std::string> names = {};  // models or ops; none: all
+};
+
+// Each prints its results on standard output as they come. Throws NotFound for an unknown name.
+void run_step(const BenchOptions& options);
+void run_train(const BenchOptions& options);
+void run_ops(const BenchOptions& options);
+void run_eager(const BenchOptions& options);
+
+}  // namespace lockstep::bench

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "lockstep/comm/detail/message_frame.h"
+
+namespace lockstep::comm::detail {
+
+// Messages to one peer: the highest priority first, then the order of coming.
+class SendQueue {
+ public:
+  using Place = std::pair<int, std::uint64_t>;
+
+  Place push(const FrameHeader& header, Payload payload, int priority);
+  bool is_empty() const { return messages_.empty(); }
+  // Of all messages here, sent or not.
+  std::size_t bytes() const { return bytes_; }
+
+  Frame front() const;
+  // The front has been sent; the message's place when that was its last frame.
+  std::optional<Place> pop();
+  // True when a part of the message has been sent, and the rest never will.
+  bool remove(const Place& place);
+  void clear();
+
+ private:
+  struct Message {
+    FrameHeader header;
+    Payload payload;
+    std::size_t bytes = 0;
+    std::size_t part = 0, segment = 0, offset = 0;  // the next frame's
+  };
+  void erase(std::map<Place, Message>::iterator place);
+
+  std::map<Place, Message> messages_;
+  std::uint64_t next_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace lockstep::comm::detail

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/detail/zmq_authenticator.h"
+
+#include <cerrno>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::comm::detail {
+namespace {
+
+constexpr std::size_t kBinaryKey = 32;
+
+}  // namespace
+
+CurveKeys::CurveKeys() {
+  if (::zmq_curve_keypair(open, secret) != 0)
+    throw Unsupported("zmq: this libzmq has no CURVE: {}", ::zmq_strerror(errno));
+}
+
+ZmqAuthenticator::ZmqAuthenticator(zmq::context_t& context)
+    : socket_(context, zmq::socket_type::rep) {
+  socket_.set(zmq::sockopt::linger, 0);
+  socket_.bind("inproc://zeromq.zap.01");
+}
+
+void ZmqAuthenticator::admit_key(const std::string& key) {
+  std::string binary(kBinaryKey, '\0');
+  if (::zmq_z85_decode(reinterpret_cast<std::uint8_t*>(binary.data()), key.c_str()) != nullptr)
+    admitted_.insert(binary);
+}
+
+void ZmqAuthenticator::answer() {
+  zmq::message_t part;
+  while (socket_.recv(part, zmq::recv_flags::dontwait)) {
+    std::vector<std::string> question{part.to_string()};
+    while (socket_.get(zmq::sockopt::rcvmore) && socket_.recv(part))
+      question.push_back(part.to_string());
+    reply(question);
+  }
+}
+
+// Version, number, domain, address, identity, mechanism, then a key, or a name and a password.
+void ZmqAuthenticator::reply(const std::vector<std::string>& question) {
+  const bool known = question.size() >= 7 && admitted_.erase(question[6]) > 0;
+  const std::string number = question.size() > 1 ? question[1] : "";
+  const std::string parts[] = {"1.0", number, known ? "200" : "400", "", "", ""};
+  for (std::size_t i = 0; i < 6; ++i)
+    socket_.send(zmq::buffer(parts[i]), i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
+}
+
+}  // namespace lockstep::comm::detail

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "lockstep/comm/detail/control_link.h"
+#include "lockstep/comm/detail/zmq_authenticator.h"
+#include "lockstep/comm/detail/zmq_message_socket.h"
+
+namespace lockstep::comm::detail {
+namespace {
+
+// What the server sent before it closed its control link has come by then.
+constexpr auto kLastFrames = std::chrono::milliseconds(200);
+constexpr const char* kMonitor = "inproc://monitor";
+
+class ZmqClientWire final : public MessageWire {
+ public:
+  ZmqClientWire(const MessageClientOptions& options, std::uint64_t id, const Waker& waker,
+                Deadline deadline)
+      : options_(options),
+        waker_(waker),
+        control_(connect_authenticated(options.server, options.source, options.secret, id, deadline,
+                                       "connect"),
+                 options.heartbeat, options.silence) {
+    connect(deadline);
+  }
+  ~ZmqClientWire() override { control_.say_goodbye(); }
+
+  std::optional<WireEvent> next(bool wants_frames) override;
+  bool send(std::uint64_t /*link*/, const Frame& frame) override {
+    return send_frame(dealer_, {}, frame);
+  }
+  void close(std::uint64_t /*link*/) override {}
+  void sleep(Deadline until, bool wants_frames, bool is_blocked) override;
+  Endpoint endpoint() const override { return options_.server; }
+
+ private:
+  void connect(Deadline deadline);
+  MessageWelcome await_welcome(Deadline deadline);
+  void connect_data(const MessageWelcome& welcome);
+  void await_hello(Deadline deadline);
+  void check_open(ControlLink::State state, Deadline deadline, const std::string& waits_for) const;
+  bool has_lost_data();
+
+  MessageClientOptions options_;
+  const Waker& waker_;
+  ControlLink control_;
+  zmq::context_t context_;
+  zmq::socket_t dealer_, monitor_;
+  ControlLink::State state_ = ControlLink::State::open;
+  std::string reason_;
+  Deadline closed_at_ = {}, next_look_ = {};
+  bool said_ = false;  // that it is over
+};
+
+void ZmqClientWire::connect(Deadline deadline) {
+  const MessageWelcome welcome = await_welcome(deadline);
+  if (welcome.encrypted != options_.encrypted)
+    throw Refused(
+        fmt::format("connect: {}: the server's messages are {}encrypted, this client's {}",
+                    to_string(options_.server), welcome.encrypted ? "" : "not ",
+                    options_.encrypted ? "are" : "are not"));
+  connect_data(welcome);
+  await_hello(deadline);
+}
+
+void ZmqClientWire::check_open(ControlLink::State state, Deadline deadline,
+                               const std::string& waits_for) const {
+  const std::string at = to_string(options_.server);
+  if (state != ControlLink::State::open)
+    throw PeerLost(fmt::format("connect: {}: {}", at, control_.reason(state)), -1,
+                   options_.server.host, "connect");
+  if (Clock::now() >= deadline)
+    throw Timeout(fmt::format("connect: {}: connected, but {} did not come in time", at, waits_for),
+                  -1, options_.server.host, "connect");
+}
+
+MessageWelcome ZmqClientWire::await_welcome(Deadline deadline) {
+  while (true) {
+    if (const auto bytes = control_.take_signed(kWelcomeBytes)) return to_welcome(*bytes);
+    check_open(control_.look(), deadline, "its welcome");
+    pollfd watched{control_.fd(), POLLIN, 0};
+    ::poll(&watched, 1, poll_milliseconds(deadline, 100));
+  }
+}
+
+void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
+  const std::string& host = options_.server.host;
+  dealer_ = make_message_socket(context_, zmq::socket_type::dealer, host);
+  dealer_.set(zmq::sockopt::routing_id, welcome.ticket);
+  MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name};
+  if (welcome.encrypted) {
+    const CurveKeys keys;
+    dealer_.set(zmq::sockopt::curve_serverkey, welcome.server_key);
+    dealer_.set(zmq::sockopt::curve_publickey, keys.open);
+    dealer_.set(zmq::sockopt::curve_secretkey, keys.secret);
+    answer.client_key = keys.open;
+  } else {
+    dealer_.set(zmq::sockopt::plain_username, welcome.ticket);
+    dealer_.set(zmq::sockopt::plain_password, welcome.ticket);  // none is no password
+  }
+  if (::zmq_socket_monitor(dealer_.handle(), kMonitor, ZMQ_EVENT_DISCONNECTED) != 0)
+    throw IoError("messages: {}", ::zmq_strerror(errno));
+  monitor_ = zmq::socket_t(context_, zmq::socket_type::pair);
+  monitor_.connect(kMonitor);
+  control_.send_signed(to_bytes(answer));
+  control_.start_heartbeats();
+  const std::string source =
+      options_.source.empty() ? "" : to_string(Endpoint{options_.source, 0}) + ";";
+  dealer_.connect("tcp://" + source + to_string(Endpoint{host, welcome.port}));
+}
+
+void ZmqClientWire::await_hello(Deadline deadline) {
+  while (true) {
+    zmq::pollitem_t watched[] = {{dealer_.handle(), 0, ZMQ_POLLIN, 0},
+                                 {nullptr, control_.fd(), ZMQ_POLLIN, 0}};
+    zmq::poll(watched, 2, std::chrono::milliseconds(poll_milliseconds(deadline, 100)));
+    zmq::message_t header;
+    if (dealer_.recv(header, zmq::recv_flags::dontwait)) {
+      receive_frame(dealer_, header);
+      return;
+    }
+    check_open(control_.look(), deadline, "the first message");
+    if (has_lost_data()) check_open(ControlLink::State::lost, deadline, "");
+  }
+}
+
+bool ZmqClientWire::has_lost_data() {
+  zmq::message_t event;
+  const bool lost = monitor_.recv(event, zmq::recv_flags::dontwait).has_value();
+  while (lost && monitor_.get(zmq::sockopt::rcvmore)) static_cast<void>(monitor_.recv(event));
+  return lost;
+}
+
+std::optional<WireEvent> ZmqClientWire::next(bool wants_frames) {
+  if (state_ == ControlLink::State::open && Clock::now() >= next_look_) {
+    next_look_ = control_.next_look();
+    state_ = has_lost_data() ? ControlLink::State::lost : control_.look();
+    if (state_ != ControlLink::State::open) {
+      reason_ = control_.reason(state_);
+      closed_at_ = Clock::now();
+    }
+  }
+  zmq::message_t header;
+  if (wants_frames && dealer_.recv(header, zmq::recv_flags::dontwait)) {
+    WireEvent event;
+    event.frame = receive_frame(dealer_, header);
+    return event;
+  }
+  const bool is_over =
+      state_ != ControlLink::State::open && Clock::now() - closed_at_ > kLastFrames;
+  if (!is_over || std::exchange(said_, true)) return std::nullopt;
+  WireEvent lost{WireEvent::Kind::lost};
+  lost.reason = reason_;
+  return lost;
+}
+
+void ZmqClientWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
+  const bool is_open = state_ == ControlLink::State::open;
+  short events = static_cast<short>(wants_frames ? ZMQ_POLLIN : 0);
+  if (is_blocked) events = static_cast<short>(events | ZMQ_POLLOUT);
+  std::vector<zmq::pollitem_t> watched{{nullptr, waker_.fd(), ZMQ_POLLIN, 0},
+                                       {dealer_.handle(), 0, events, 0}};
+  if (is_open) watched.push_back({monitor_.handle(), 0, ZMQ_POLLIN, 0});
+  if (is_open) watched.push_back({nullptr, control_.fd(), ZMQ_POLLIN, 0});
+  until = std::min(until, is_open ? next_look_ : closed_at_ + kLastFrames);
+  zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(until)));
+  if (watched[0].revents != 0) waker_.clear();
+  for (std::size_t i = 2; i < watched.size(); ++i)
+    if (watched[i].revents != 0) next_look_ = {};
+}
+
+}  // namespace
+
+std::unique_ptr<MessageWire> connect_by_zmq(const MessageClientOptions& options, std::uint64_t id,
+                                            const Waker& waker, Deadline deadline) {
+  try {
+    return std::make_unique<ZmqClientWire>(options, id, waker, deadline);
+  } catch (const zmq::error_t& error) {
+    throw IoError("messages: {}: {}", to_string(options.server), error.what());
+  }
+}
+
+}  // namespace lockstep::comm::detail

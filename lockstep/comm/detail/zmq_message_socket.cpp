@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/detail/zmq_message_socket.h"
+
+#include <utility>
+
+namespace lockstep::comm::detail {
+namespace {
+
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kTicket = 32, kKey = 40, kName = 64;
+constexpr int kHighWater = 32;            // frames that wait on each side of a connection
+constexpr int kHandshakeTime = 5000;      // milliseconds; then a silent stranger is hung up on
+constexpr int kNever = 1 << 30;           // milliseconds, of 12 days
+constexpr int kStaleConnection = 60'000;  // of a peer that is stopped: its memory is given back
+// A frame with what CURVE puts around it (33 bytes: rfc.zeromq.org/spec/26). More closes the
+// connection, before authentication and after it.
+constexpr std::int64_t kLongestFrame = Payload::kLongestSegment + 64;
+
+std::string padded(std::string text, std::size_t length) {
+  text.resize(length, '\0');
+  return text;
+}
+
+std::string take_text(std::string_view& from, std::size_t length) {
+  const std::string text(from.substr(0, length));
+  from.remove_prefix(length);
+  return text;
+}
+
+void release(void* /*bytes*/, void* owner) { delete static_cast<Payload::Owner*>(owner); }
+
+zmq::message_t to_message(const Payload::Segment& body) {
+  if (body.bytes.empty()) return {};
+  auto* owner = new Payload::Owner(body.owner);
+  return {const_cast<std::byte*>(body.bytes.data()), body.bytes.size(), release, owner};
+}
+
+}  // namespace
+
+std::string to_bytes(const MessageWelcome& welcome) {
+  std::string bytes;
+  put_number(bytes, kVersion, 1);
+  put_number(bytes, welcome.port, 2);
+  put_number(bytes, welcome.encrypted ? 1 : 0, 1);
+  return bytes + padded(welcome.ticket, kTicket) + padded(welcome.server_key, kKey);
+}
+
+MessageWelcome to_welcome(std::string_view bytes) {
+  const std::uint64_t version = take_number(bytes, 1);
+  if (version != kVersion)
+    throw Refused(fmt::format("it speaks version {} of the messages' protocol, this is version {}",
+                              version, kVersion));
+  MessageWelcome welcome;
+  welcome.port = static_cast<std::uint16_t>(take_number(bytes, 2));
+  welcome.encrypted = take_number(bytes, 1) != 0;
+  welcome.ticket = take_text(bytes, kTicket);
+  welcome.server_key = take_text(bytes, kKey);
+  return welcome;
+}
+
+std::string to_bytes(const MessageAnswer& answer) {
+  return padded(answer.client_key, kKey) + padded(answer.name, kName);
+}
+
+MessageAnswer to_answer(std::string_view bytes) {
+  MessageAnswer answer{take_text(bytes, kKey), take_text(bytes, kName)};
+  answer.name.resize(std::min(answer.name.find('\0'), kName));
+  return answer;
+}
+
+zmq::socket_t make_message_socket(zmq::context_t& context, zmq::socket_type type,
+                                  const std::string& address) {
+  zmq::socket_t socket(context, type);
+  socket.set(zmq::sockopt::linger, 0);
+  socket.set(zmq::sockopt::sndhwm, kHighWater);
+  socket.set(zmq::sockopt::rcvhwm, kHighWater);
+  socket.set(zmq::sockopt::maxmsgsize, kLongestFrame);
+  socket.set(zmq::sockopt::handshake_ivl, kHandshakeTime);
+  socket.set(zmq::sockopt::heartbeat_ivl, kStaleConnection / 4);
+  socket.set(zmq::sockopt::heartbeat_timeout, kStaleConnection);
+  // A new connection is made with a new ticket. (With -1, never, what has come and is unread would
+  // be dropped together with the connection.)
+  socket.set(zmq::sockopt::reconnect_ivl, kNever);
+  socket.set(zmq::sockopt::ipv6, address.find(':') != std::string::npos);
+  return socket;
+}
+
+bool send_frame(zmq::socket_t& socket, const std::string& routing, const Frame& frame) {
+  const auto more = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
+  if (!routing.empty() && !socket.send(zmq::buffer(routing), more)) return false;
+  // Of a message in parts the first finds room or none does.
+  if (!socket.send(zmq::buffer(to_bytes(frame.header)), more)) return false;
+  zmq::message_t body = to_message(frame.body);
+  check(socket.send(body, zmq::send_flags::dontwait).has_value(), "half a frame was sent");
+  return true;
+}
+
+Frame receive_frame(zmq::socket_t& socket, const zmq::message_t& header) {
+  auto body = std::make_shared<zmq::message_t>();
+  if (socket.get(zmq::sockopt::rcvmore)) static_cast<void>(socket.recv(*body));
+  bool too_many = false;
+  for (zmq::message_t rest; socket.get(zmq::sockopt::rcvmore); too_many = true)
+    static_cast<void>(socket.recv(rest));
+  if (too_many) throw Corrupt("a message of too many frames");
+  const std::span<const std::byte> bytes(body->data<std::byte>(), body->size());
+  return {to_header(header.to_string_view()), {bytes, std::move(body)}};
+}
+
+}  // namespace lockstep::comm::detail

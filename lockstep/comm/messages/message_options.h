@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+
+namespace lockstep::comm {
+
+class MessageHub;
+
+// For a request of one who does not know the generation yet: servers of every generation take it.
+inline constexpr std::uint64_t kAnyGeneration = std::numeric_limits<std::uint64_t>::max();
+
+// What a server and its clients have in common.
+struct MessageOptions {
+  std::string secret;      // the job's; a connection whose two ends do not prove it is refused
+  bool encrypted = false;  // by CURVE, as --secure; both ends must say the same
+  std::uint64_t generation = 0;
+  // Each side says so often that it lives, and a side that has said nothing for so long is gone.
+  std::chrono::milliseconds heartbeat{1'000}, silence{10'000};
+  // The longest message, after authentication. Before it nobody is listened to for more than a
+  // handshake, or a frame of Payload::kLongestSegment bytes.
+  std::size_t longest_message = std::size_t{1} << 30;
+  // In place of the network: for servers and clients of one process.
+  std::shared_ptr<MessageHub> hub = nullptr;
+};
+
+}  // namespace lockstep::comm

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/comm/messages/message_server.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "lockstep/comm/detail/assembler.h"
+#include "lockstep/comm/detail/message_thread.h"
+#include "lockstep/comm/detail/send_queue.h"
+
+namespace lockstep::comm {
+namespace {
+
+using detail::FrameHeader;
+using detail::WireEvent;
+
+constexpr auto kLastReplies = std::chrono::seconds(1);
+constexpr auto kPause = std::chrono::milliseconds(5);
+constexpr std::size_t kLongestKept = 64 << 10;  // of a reply, in case that it is asked for again
+constexpr int kFramesInTurn = 256;              // before replies are looked at again
+
+std::unique_ptr<detail::MessageWire> listen(const MessageServerOptions& options,
+                                            const detail::Waker& waker) {
+  return options.hub ? detail::listen_in_memory(options, waker)
+                     : detail::listen_by_zmq(options, waker);
+}
+
+}  // namespace
+
+// One thread moves frames; whoever calls puts things into queues and wakes it.
+struct MessageServer::Impl {
+  struct Answer {
+    FrameHeader::Kind kind = FrameHeader::Kind::request;  // not answered yet
+    Payload payload = {};                                 // of a short reply
+    bool is_kept = false;
+  };
+  struct Client {
+    MessagePeer peer;
+    std::uint64_t link = 0;  // 0: gone
+    Deadline gone = {};
+    std::map<std::uint64_t, Answer> requests = {};
+  };
+  struct Link {
+    std::uint64_t client;
+    detail::Assembler assembler;
+    detail::SendQueue out = {};
+  };
+
+  explicit Impl(const MessageServerOptions& given)
+      : options(given),
+        generation(given.generation),
+        wire(listen(options, waker)),
+        endpoint(wire->endpoint()),
+        thread(detail::start_message_thread("message server",
+                                            [this](const std::stop_token& stop) { run(stop); })) {}
+  ~Impl() {
+    thread.request_stop();
+    waker.wake();
+    thread.join();
+  }
+
+  void run(const std::stop_token& stop);
+  void move_on();
+  void send_the_last();
+  void abort(const std::string& reason);
+  bool take_events();
+  bool send_replies();
+  bool has_room() const {
+    return waiting_bytes < options.most_waiting_bytes && waiting < options.most_waiting;
+  }
+  void forget_the_gone(Deadline now);
+  void take(WireEvent event);
+  void open(std::uint64_t link, const MessagePeer& peer);
+  void close(std::uint64_t link, MessageEvent::Kind kind, const std::string& reason);
+  void take_frame(std::uint64_t link, detail::Frame frame);
+  void take_request(Link& link, detail::Message message);
+  bool answer_again(Link& link, const FrameHeader& header, const Answer& answer);
+  void put(MessageEvent event);
+  void answer(const MessageEvent& request, FrameHeader::Kind kind, Payload payload, int priority);
+  void send(Link& link, FrameHeader::Kind kind, std::uint64_t request, Payload payload,
+            int priority);
+
+  MessageServerOptions options;
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::uint64_t generation;  // all below is guarded by the mutex, but for the wire
+  std::deque<MessageEvent> events;
+  std::size_t waiting = 0, waiting_bytes = 0;  // requests
+  std::map<std::uint64_t, Link> links;
+  std::map<std::uint64_t, Client> clients;
+  std::vector<std::uint64_t> dropped;  // clients
+  std::optional<std::string> aborted;
+  detail::Waker waker;
+  std::unique_ptr<detail::MessageWire> wire;
+  Endpoint endpoint;
+  std::jthread thread;
+};
+
+void MessageServer::Impl::run(const std::stop_token& stop) {
+  try {
+    while (!stop.stop_requested()) move_on();
+    send_the_last();
+  } catch (const std::exception& error) {
+    abort(error.what());
+  }
+}
+
+void MessageServer::Impl::send_the_last() {
+  const Deadline end = Clock::now() + kLastReplies;
+  for (bool is_blocked = true; is_blocked && Clock::now() < end;) {
+    const std::lock_guard lock(mutex);
+    is_blocked = send_replies();
+    if (is_blocked) wire->sleep(Clock::now() + kPause, false, true);
+  }
+}
+
+void MessageServer::Impl::move_on() {
+  bool takes = false, is_blocked = false, is_idle = true;
+  {
+    const std::lock_guard lock(mutex);
+    is_idle = !take_events();
+    is_blocked = send_replies();
+    takes = has_room();
+    forget_the_gone(Clock::now());
+  }
+  wire->sleep(is_idle ? Clock::now() + options.heartbeat : Clock::now(), takes, is_blocked);
+}
+
+void MessageServer::Impl::abort(const std::string& reason) {
+  const std::lock_guard lock(mutex);
+  if (!aborted) aborted = reason;
+  changed.notify_all();
+}
+
+// True when there may be more.
+bool MessageServer::Impl::take_events() {
+  for (const std::uint64_t client : std::exchange(dropped, {}))
+    if (const auto found = clients.find(client); found != clients.end() && found->second.link > 0) {
+      const std::uint64_t link = found->second.link;
+      wire->close(link);
+      close(link, MessageEvent::Kind::lost, "the server closed its connection");
+    }
+  for (int i = 0; i < kFramesInTurn; ++i) {
+    std::optional<WireEvent> event = wire->next(has_room());
+    if (!event) return false;
+    take(std::move(*event));
+  }
+  return true;
+}
+
+void MessageServer::Impl::take(WireEvent event) {
+  switch (event.kind) {
+    case WireEvent::Kind::opened: return open(event.link, event.peer);
+    case WireEvent::Kind::frame: return take_frame(event.link, std::move(event.frame));
+    case WireEvent::Kind::left: return close(event.link, MessageEvent::Kind::left, event.reason);
+    case WireEvent::Kind::lost: return close(event.link, MessageEvent::Kind::lost, event.reason);
+    case WireEvent::Kind::silent:
+      return close(event.link, MessageEvent::Kind::silent, event.reason);
+  }
+}
+
+// A client that comes again before its old connection is known to be gone.
+void MessageServer::Impl::open(std::uint64_t link, const MessagePeer& peer) {
+  Client& client = clients[peer.id];
+  if (client.link > 0) {
+    wire->close(client.link);
+    close(client.link, MessageEvent::Kind::lost, "it connected again");
+  }
+  client.peer = peer;
+  client.link = link;
+  links.emplace(link, Link{peer.id, detail::Assembler(options.longest_message)});
+  put({MessageEvent::Kind::connected, peer});
+}
+
+void MessageServer::Impl::close(std::uint64_t link, MessageEvent::Kind kind,
+                                const std::string& reason) {
+  const auto found = links.find(link);
+  if (found == links.end()) return;
+  Client& client = clients.at(found->second.client);
+  links.erase(found);
+  client.link = 0;
+  client.gone = Clock::now();
+  put({kind, client.peer, reason});
+  if (kind != MessageEvent::Kind::left) return;
+  const std::uint64_t id = client.peer.id;
+  clients.erase(id);
+}
+
+void MessageServer::Impl::forget_the_gone(Deadline now) {
+  std::erase_if(clients, [&](const auto& one) {
+    return one.second.link == 0 && now - one.second.gone > options.remember;
+  });
+}
+
+void MessageServer::Impl::take_frame(std::uint64_t number, detail::Frame frame) {
+  const auto link = links.find(number);
+  if (link == links.end()) return;
+  if (frame.header.kind == FrameHeader::Kind::cancel)
+    return link->second.assembler.cancel(frame.header.message);
+  try {
+    if (frame.header.kind != FrameHeader::Kind::request) throw Corrupt("no request");
+    if (auto message = link->second.assembler.feed(std::move(frame)))
+      take_request(link->second, std::move(*message));
+  } catch (const Corrupt& error) {
+    wire->close(number);
+    close(number, MessageEvent::Kind::lost, error.what());
+  }
+}
+
+void MessageServer::Impl::take_request(Link& link, detail::Message message) {
+  const FrameHeader& header = message.header;
+  if (header.generation != generation && header.generation != kAnyGeneration)
+    return send(link, FrameHeader::Kind::stale, header.message, {}, 0);
+  Client& client = clients.at(link.client);
+  client.requests.erase(client.requests.begin(), client.requests.lower_bound(header.first_open));
+  const auto [place, is_new] = client.requests.try_emplace(header.message);
+  if (!is_new && answer_again(link, header, place->second)) return;
+  place->second = {};
+  MessageEvent event{MessageEvent::Kind::request, client.peer, {}, header.message, header.topic};
+  event.generation = header.generation;
+  event.is_repeated = !is_new;
+  event.payload = std::move(message.payload);
+  put(std::move(event));
+}
+
+// False: the answer is not here any more.
+bool MessageServer::Impl::answer_again(Link& link, const FrameHeader& header,
+                                       const Answer& answer) {
+  if (answer.kind == FrameHeader::Kind::request) return true;  // it will be answered once
+  if (!answer.is_kept) return false;
+  send(link, answer.kind, header.message, answer.payload, 0);
+  return true;
+}
+
+void MessageServer::Impl::put(MessageEvent event) {
+  if (event.kind == MessageEvent::Kind::request) ++waiting;
+  waiting_bytes += event.payload.size();
+  events.push_back(std::move(event));
+  changed.notify_one();
+}
+
+void MessageServer::Impl::send(Link& link, FrameHeader::Kind kind, std::uint64_t request,
+                               Payload payload, int priority) {
+  FrameHeader header;
+  header.kind = kind;
+  header.message = request;
+  header.generation = generation;
+  link.out.push(header, std::move(payload), priority);
+}
+
+void MessageServer::Impl::answer(const MessageEvent& request, FrameHeader::Kind kind,
+                                 Payload payload, int priority) {
+  check(request.kind == MessageEvent::Kind::request, "only requests are answered");
+  if (payload.size() > options.longest_message)
+    throw InvalidArgument("reply: {} bytes, expected at most {}", payload.size(),
+                          options.longest_message);
+  const std::lock_guard lock(mutex);
+  const auto client = clients.find(request.peer.id);
+  if (client == clients.end()) return;
+  const auto place = client->second.requests.find(request.request);
+  // Answered by somebody else, or nobody waits for it any more.
+  if (place == client->second.requests.end() || place->second.kind != FrameHeader::Kind::request)
+    return;
+  place->second.kind = kind;
+  place->second.is_kept = payload.size() <= kLongestKept;
+  if (place->second.is_kept) place->second.payload = payload;
+  if (const auto link = links.find(client->second.link); link != links.end())
+    send(link->second, kind, request.request, std::move(payload), priority);
+  waker.wake();
+}
+
+// True when there is more to send than there is room for.
+bool MessageServer::Impl::send_replies() {
+  bool is_blocked = false;
+  for (auto& [number, link] : links) {
+    while (!link.out.is_empty() && wire->send(number, link.out.front())) link.out.pop();
+    is_blocked = is_blocked || !link.out.is_empty();
+  }
+  return is_blocked;
+}
+
+MessageServer::MessageServer(const MessageServerOptions& options)
+    : impl_(std::make_unique<Impl>(options)) {}
+MessageServer::~MessageServer() = default;
+
+Endpoint MessageServer::endpoint() const { return impl_->endpoint; }
+
+std::optional<MessageEvent> MessageServer::receive(Deadline deadline) {
+  std::unique_lock lock(impl_->mutex);
+  impl_->changed.wait_until(lock, deadline,
+                            [&] { return impl_->aborted || !impl_->events.empty(); });
+  if (impl_->aborted)
+    throw Aborted(fmt::format("receive: aborted: {}", *impl_->aborted), -1, "", "receive");
+  if (impl_->events.empty()) return std::nullopt;
+  const bool was_full = !impl_->has_room();
+  MessageEvent event = std::move(impl_->events.front());
+  impl_->events.pop_front();
+  if (event.kind == MessageEvent::Kind::request) --impl_->waiting;
+  impl_->waiting_bytes -= event.payload.size();
+  if (was_full && impl_->has_room()) impl_->waker.wake();
+  return event;
+}
+
+void MessageServer::reply(const MessageEvent& request, Payload payload, int priority) {
+  impl_->answer(request, FrameHeader::Kind::reply, std::move(payload), priority);
+}
+
+void MessageServer::fail(const MessageEvent& request, const std::string& text) {
+  impl_->answer(request, FrameHeader::Kind::failed, Payload(text), 0);
+}
+
+void MessageServer::set_generation(std::uint64_t generation) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->generation = generation;
+}
+
+std::uint64_t MessageServer::generation() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->generation;
+}
+
+std::vector<MessagePeer> MessageServer::peers() const {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<MessagePeer> peers;
+  for (const auto& [id, client] : impl_->clients)
+    if (client.link > 0) peers.push_back(client.peer);
+  return peers;
+}
+
+void MessageServer::drop(std::uint64_t peer) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->dropped.push_back(peer);
+  impl_->waker.wake();
+}
+
+std::vector<std::string> MessageServer::refusals() const { return impl_->wire->refusals(); }
+std::uint64_t MessageServer::refused() const { return impl_->wire->refused(); }
+
+void MessageServer::abort(const std::string& reason) { impl_->abort(reason); }
+
+}  // namespace lockstep::comm

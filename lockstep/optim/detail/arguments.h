@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <fmt/ranges.h>
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::optim {
+
+// Takes parameters out of a map by name and remembers which names it was asked for.
+class Arguments {
+ public:
+  Arguments(std::string_view rule, const std::map<std::string, double>& given)
+      : rule_(rule), left_(given) {}
+
+  Arguments& take(const char* name, double& value) {
+    known_.emplace_back(name);
+    const auto found = left_.find(name);
+    if (found == left_.end()) return *this;
+    value = found->second;
+    left_.erase(found);
+    return *this;
+  }
+
+  Arguments& take(const char* name, bool& value) {
+    double number = value ? 1.0 : 0.0;
+    take(name, number);
+    if (number != 0.0 && number != 1.0)
+      throw InvalidArgument("{}: {} is {}, expected 0 or 1", rule_, name, number);
+    value = number == 1.0;
+    return *this;
+  }
+
+  template <class Options>
+  Arguments& take_common(Options& options) {
+    return take("learning_rate", options.learning_rate)
+        .take("wd", options.weight_decay)
+        .take("clip_gradient", options.clip_value)
+        .take("clip_norm", options.clip_norm);
+  }
+
+  template <class Options>
+  Arguments& take_moments(Options& options) {
+    return take("beta1", options.beta1)
+        .take("beta2", options.beta2)
+        .take("epsilon", options.epsilon);
+  }
+
+  void finish() const {
+    if (left_.empty()) return;
+    throw InvalidArgument("{}: no parameter '{}', expected some of {}", rule_, left_.begin()->first,
+                          fmt::join(known_, ", "));
+  }
+
+ private:
+  std::string_view rule_;
+  std::map<std::string, double> left_;
+  std::vector<std::string> known_;
+};
+
+}  // namespace lockstep::optim

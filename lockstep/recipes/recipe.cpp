@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/recipes/recipe.h"
+
+#include <fmt/ranges.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/ops/loss.h"
+#include "lockstep/ops/reduce.h"
+
+namespace lockstep::recipes {
+namespace {
+
+Shape with_batch(std::int64_t batch, Shape sample) {
+  sample.insert(0, batch);
+  return sample;
+}
+
+}  // namespace
+
+std::vector<TensorInfo> Recipe::fields(std::int64_t batch) const {
+  return {{with_batch(batch, sample_shape), input_dtype, {}},
+          {with_batch(batch, label_shape), DType::int64, {}}};
+}
+
+std::vector<std::string> recipe_names() {
+  std::vector<std::string> names;
+  for (const Recipe& recipe : all_recipes()) names.push_back(recipe.name);
+  return names;
+}
+
+const Recipe& find_recipe(std::string_view name) {
+  for (const Recipe& recipe : all_recipes())
+    if (recipe.name == name) return recipe;
+  throw NotFound("recipe: there is no '{}' (there are: {})", name, fmt::join(recipe_names(), ", "));
+}
+
+train::LossFunction recipe_loss() {
+  return {[](const Tensor& output, const Tensor& label) {
+            return mean(softmax_cross_entropy(output, label));
+          },
+          [](const Tensor& output, const Tensor& label) {
+            return nn::SoftmaxCrossEntropyLoss().classes(output, label);
+          }};
+}
+
+}  // namespace lockstep::recipes

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/data/dataset.h"
+#include "lockstep/data/transform.h"
+#include "lockstep/nn/block.h"
+#include "lockstep/recipes/learning.h"
+#include "lockstep/train/loss_function.h"
+
+namespace lockstep::recipes {
+
+enum class Task { images, texts, characters };
+
+// The usual files of a set of images.
+struct ImageFiles {
+  std::string begin = {};  // of a file's name, by which a folder is known
+  std::string names = {};  // for whoever looks for them
+  data::DatasetPtr (*open)(const std::string& folder, bool train,
+                           std::int64_t max_inflated) = nullptr;
+};
+
+// A model with its data and its way of learning, known by name to `lockstep train` and
+// `lockstep bench`.
+struct Recipe {
+  std::string name;
+  std::string summary;  // for lists, one line
+  std::string dataset;  // as `lockstep data get` calls it
+  Task task = Task::images;
+  ImageFiles files = {};    // of images
+  Shape sample_shape = {};  // of one input of the net
+  DType input_dtype = DType::float32;
+  std::int64_t input_range = 0;  // tokens: the vocabulary; images: 0
+  Shape label_shape = {};        // of one sample's labels; scalar for one class a sample
+  std::int64_t classes = 0;
+  std::int64_t global_batch = 128;
+  std::int64_t shards = 8;
+  bool has_batch_norm = false;  // which wants 8 samples or more in a shard
+  std::int64_t epochs = 5;
+  std::int64_t bench_batch = 128;
+  Learning learning = {};
+  nn::BlockPtr (*model)(double dropout, std::int64_t classes) = nullptr;
+  double dropout = 0.0;  // in training
+  // Of a sample's first field as the data set gives it; may be null.
+  data::Transform (*train_transform)() = nullptr;
+  data::Transform (*test_transform)() = nullptr;
+
+  // The net that the recipe trains, without contents.
+  nn::BlockPtr net() const { return model(dropout, classes); }
+  // What benchmarks run, as their peers do.
+  nn::BlockPtr net_without_dropout() const { return model(0.0, classes); }
+  // Infos of a batch: the net's input, then the label.
+  std::vector<TensorInfo> fields(std::int64_t batch) const;
+};
+
+const std::vector<Recipe>& all_recipes();
+// Throws NotFound with the names there are.
+const Recipe& find_recipe(std::string_view name);
+std::vector<std::string> recipe_names();
+
+// Cross-entropy of each sample, or of each position where a sample has several labels.
+train::LossFunction recipe_loss();
+
+}  // namespace lockstep::recipes

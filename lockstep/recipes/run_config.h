@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "lockstep/base/gzip.h"
+#include "lockstep/data/codec.h"
+#include "lockstep/recipes/recipe.h"
+
+namespace lockstep::recipes {
+
+// What a run's bits depend on: config.json of its folder.
+struct RunConfig {
+  std::string version;
+  std::string recipe;
+  std::string data;         // "synthetic", a folder, or "" for the cache of `lockstep data`
+  std::int64_t epochs = 0;  // one of epochs and steps is not 0
+  std::int64_t steps = 0;
+  std::int64_t global_batch = 0;
+  std::int64_t shards = 0;
+  std::uint64_t seed = 0;
+  std::string dtype = "float32";  // what is computed in
+  bool skip_bad = false;
+  std::int64_t max_pixels = data::ImageOptions().max_pixels;  // of an image; more is a bad one
+  std::int64_t max_inflated = kMaxInflated;                   // bytes of a gzip file's contents
+  std::int64_t eval_every = 0;  // steps; 0: an epoch. Decides which checkpoint is the best
+  double dropout = 0.0;
+  std::string kvstore = {};  // "local", "allreduce", or "" for what fits the workers
+  std::string algorithm = "tree";
+  std::string compression = "none";
+  std::string isa = {};  // the instruction set that all workers had; empty: an older run's
+  Learning learning = {};
+};
+
+// The recipe's own, before anything is changed.
+RunConfig default_config(const Recipe& recipe);
+
+std::string to_json(const RunConfig& config);
+// The keys that older runs lack, with what their lack means: JSON.
+std::string older_defaults();
+// Throws Corrupt that begins with `name` and names the key that is missing or of another type.
+RunConfig config_from_json(const std::string& text, const std::string& name);
+
+}  // namespace lockstep::recipes

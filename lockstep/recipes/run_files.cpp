@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/recipes/run_files.h"
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/nn/set_parameters.h"
+#include "lockstep/recipes/fetch_set.h"
+#include "lockstep/train/checkpoint.h"
+
+namespace lockstep::recipes {
+namespace {
+
+using observe::RunFolder;
+
+using Warn = std::function<void(const std::string&)>;
+
+train::Checkpoint newest_checkpoint(const RunFolder& run, const Warn& warn) {
+  train::CheckpointStore store(run.checkpoints_path(), {.warn = warn});
+  std::optional<train::Checkpoint> checkpoint = store.load_newest();
+  if (!checkpoint) throw NotFound("{}: has no checkpoint yet", run.path());
+  return std::move(*checkpoint);
+}
+
+}  // namespace
+
+RecipeData open_run_data(const RunConfig& config, const RunDataOptions& options,
+                         observe::Progress& progress) {
+  const Recipe& recipe = find_recipe(config.recipe);
+  const std::string place =
+      config.data.empty() ? fetch_set(recipe.dataset, options.cache, progress) : config.data;
+  return open_data(recipe, {.place = place,
+                            .skip_bad = config.skip_bad,
+                            .skip_bad_tests = options.skip_bad_tests,
+                            .max_pixels = config.max_pixels,
+                            .max_inflated = config.max_inflated,
+                            .warn = [&](const std::string& line) { progress.message(line); },
+                            .codec = options.codec});
+}
+
+void write_codec(const RunFolder& run, const TextCodec& codec) {
+  codec.vocabulary().save(run.vocabulary_path());
+}
+
+TextCodecPtr read_codec(const RunFolder& run, const Recipe& recipe) {
+  if (!std::filesystem::exists(run.vocabulary_path())) return {};
+  return std::make_shared<TextCodec>(recipe, data::Vocabulary::load(run.vocabulary_path()));
+}
+
+void write_classes(const RunFolder& run, const std::vector<std::string>& names) {
+  write_file(run.classes_path(), nlohmann::json(names).dump() + "\n");
+}
+
+std::vector<std::string> read_classes(const RunFolder& run) {
+  try {
+    return nlohmann::json::parse(read_file(run.classes_path()));
+  } catch (const nlohmann::json::exception&) {
+    throw Corrupt("{}: is not a list of names", run.classes_path());
+  }
+}
+
+void check_classes(const RunConfig& config, const data::Dataset& set,
+                   const std::vector<std::string>& of_run) {
+  if (config.data == "synthetic" || set.class_names() == of_run) return;
+  throw InvalidArgument("{}: has the classes {}; the run has {}", config.data,
+                        fmt::join(set.class_names(), ", "), fmt::join(of_run, ", "));
+}
+
+Recipe run_recipe(const RunConfig& config, const std::vector<std::string>& classes) {
+  Recipe recipe = find_recipe(config.recipe);
+  recipe.dropout = config.dropout;
+  if (!classes.empty()) recipe.classes = static_cast<std::int64_t>(classes.size());
+  return recipe;
+}
+
+TrainedModel load_model(const std::string& run_folder, const Warn& warn) {
+  const RunFolder run = RunFolder::open(run_folder);
+  const RunConfig config = config_from_json(run.read_config(), run.config_path());
+  const std::vector<std::string> classes = read_classes(run);
+  const Recipe recipe = run_recipe(config, classes);
+  const train::Checkpoint checkpoint = newest_checkpoint(run, warn);
+  TrainedModel model{config,
+                     recipe,
+                     recipe.net(),
+                     read_codec(run, recipe),
+                     classes,
+                     checkpoint.step,
+                     checkpoint.params_sha256};
+  model.net->initialize();
+  model.net->complete_shapes({recipe.fields(1).front()});
+  nn::set_parameters(*model.net, checkpoint.parameters, run.checkpoints_path());
+  return model;
+}
+
+}  // namespace lockstep::recipes

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/recipes/run_mode.h"
+
+#include <fmt/core.h>
+
+#include "lockstep/base/error.h"
+#include "lockstep/kvstore/allreduce.h"
+#include "lockstep/kvstore/store_type.h"
+
+namespace lockstep::recipes {
+namespace {
+
+bool compresses(const RunConfig& config) { return config.compression != "none"; }
+
+const kvstore::StoreType& own_store(const RunConfig& config) {
+  return kvstore::find_store_type(config.kvstore.empty() ? "local" : config.kvstore);
+}
+
+// What is within one process for one worker is an all-reduce for several.
+const kvstore::StoreType& store_between_workers(const RunConfig& config) {
+  const kvstore::StoreType& own = own_store(config);
+  return own.is_local() ? kvstore::find_store_type("allreduce") : own;
+}
+
+}  // namespace
+
+std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
+  return std::string((workers > 1 ? store_between_workers(config) : own_store(config)).name);
+}
+
+bool is_invariant(const RunConfig& config) {
+  return !compresses(config) && kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
+}
+
+std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since) {
+  if (is_invariant(config)) return "the same bits on any number of threads and workers";
+  const std::string& how = compresses(config) ? config.compression : config.algorithm;
+  const std::string count = fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
+  if (since == 0)
+    return fmt::format("the same bits on any number of threads, but with {} for {} only", how,
+                       count);
+  return fmt::format(
+      "the same bits on any number of threads, but with {} only for the workers that each step had "
+      "(since step {}: {})",
+      how, since, count);
+}
+
+// One worker compresses too, and has a ring of its own, so that its run can go on with more of
+// them. A transport's own sum is nothing that one worker can have.
+RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
+                 const RunConfig& config, std::chrono::milliseconds timeout) {
+  if (communicator == nullptr && (is_invariant(config) || config.algorithm == "native")) {
+    mode_ = kvstore::local_mode();
+    return;
+  }
+  if (communicator == nullptr) {
+    group_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
+    alone_ = std::make_unique<comm::Communicator>(group_->connect(0));
+    communicator = alone_.get();
+  }
+  kvstore::AllReduceOptions options;
+  options.algorithm = kvstore::parse_algorithm(config.algorithm);
+  options.compression = kvstore::parse_compression(config.compression);
+  options.timeout = timeout;
+  mode_ = store_between_workers(config).make(*communicator, membership, options);
+}
+
+}  // namespace lockstep::recipes

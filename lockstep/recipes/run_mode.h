@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/transports/in_process.h"
+#include "lockstep/kvstore/synchronizer.h"
+#include "lockstep/recipes/run_config.h"
+
+namespace lockstep::recipes {
+
+// The name of its store: "local", "allreduce".
+std::string kvstore_of(const RunConfig& config, std::int64_t workers);
+// Whether another number of workers would give the same bits.
+bool is_invariant(const RunConfig& config);
+// "the same bits on any number of threads and workers".
+// `since`: the step from which on it has this number of workers; before, it may have had others.
+std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since = 0);
+
+// How the gradients of a run become weights.
+class RunMode {
+ public:
+  // `communicator`, of the membership's workers, is null for the only one. It outlives the mode.
+  RunMode(comm::Communicator* communicator, const Membership& membership, const RunConfig& config,
+          std::chrono::milliseconds timeout);
+  kvstore::Mode& get() const { return *mode_; }
+
+ private:
+  std::unique_ptr<comm::InProcessGroup> group_;  // of one
+  std::unique_ptr<comm::Communicator> alone_;
+  std::unique_ptr<kvstore::Mode> mode_;
+};
+
+}  // namespace lockstep::recipes

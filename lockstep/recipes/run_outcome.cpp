@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/recipes/run_outcome.h"
+
+#include <sys/resource.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lockstep/recipes/run_mode.h"
+
+namespace lockstep::recipes {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double peak_memory_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1000.0;
+}
+
+std::string data_name(const RunOutcome& outcome) {
+  return outcome.config.data.empty() ? outcome.recipe.dataset : outcome.config.data;
+}
+
+Json accuracy_of(const train::Evaluation& evaluation) {
+  return evaluation.has_accuracy ? Json(evaluation.accuracy) : Json();
+}
+
+// A run that was stopped before its first evaluation has none.
+Json loss_of(const train::FitResult& result) {
+  return result.history.empty() ? Json() : Json(result.validation.loss);
+}
+
+}  // namespace
+
+std::string outcome_json(const RunOutcome& outcome) {
+  const RunConfig& config = outcome.config;
+  const train::FitResult& result = outcome.result;
+  const Json json{{"recipe", config.recipe},
+                  {"workers", outcome.workers},
+                  {"threads", outcome.threads},
+                  {"shards", config.shards},
+                  {"global_batch", config.global_batch},
+                  {"steps", result.steps},
+                  {"epochs", result.epochs},
+                  {"seconds", result.seconds},
+                  {"samples_per_s", result.samples_per_s},
+                  {"train_loss", result.train_loss},
+                  {"train_accuracy", result.has_accuracy ? Json(result.train_accuracy) : Json()},
+                  {"test_loss", loss_of(result)},
+                  {"test_accuracy", accuracy_of(result.validation)},
+                  {"params_sha256", result.params_sha256},
+                  {"invariant", result.same_bits && result.same_isa && is_invariant(config)},
+                  {"isa", result.isa},
+                  {"kvstore", kvstore_of(config, outcome.workers)},
+                  {"algorithm", config.algorithm},
+                  {"compression", config.compression},
+                  {"seed", config.seed},
+                  {"dtype", config.dtype},
+                  {"data", data_name(outcome)},
+                  {"run", outcome.run},
+                  {"stopped", result.stopped},
+                  {"resumed_from_step", result.resumed_from},
+                  {"step_bytes", result.step_bytes},
+                  {"peak_memory_mb", peak_memory_mb()}};
+  return json.dump();
+}
+
+}  // namespace lockstep::recipes
