@@ -12,8 +12,8 @@
 #include "lockstep/base/network_pair.h"
 #include "lockstep/base/print_error.h"
 #include "lockstep/base/process.h"
-#include "lockstep/cluster/coordinator.h"
-#include "lockstep/cluster/rendezvous.h"
+#include "lockstep/cluster/membership/coordinator.h"
+#include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/transports/shm.h"
 
@@ -221,13 +221,13 @@ std::unique_ptr<comm::Transport> connect_by_network(const CommSide& side, const 
       cluster::CoordinatorOptions options;
       options.listen = place;
       options.secret = secret;
-      options.size = side.ranks;
+      options.workers = side.ranks;
       cluster::Coordinator(options).run();
     });
   cluster::RendezvousOptions options;
   options.coordinator = place;
   options.secret = secret;
-  options.size = side.ranks;
+  options.workers = side.ranks;
   options.rank = rank;
   options.host = half == 0 ? "first" : "second";
   cluster::Rendezvous rendezvous(options);

@@ -8,7 +8,7 @@
 
 #include <cstdlib>
 
-#include "lockstep/cluster/job.h"
+#include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/loss.h"
@@ -29,7 +29,7 @@ OwnJob join() {
   OwnJob own;
   if (const std::optional<cluster::Place> place = cluster::find_place()) {
     own.job = std::make_unique<cluster::Job>(*place);
-    own.mode = kvstore::allreduce_mode(own.job->communicator());
+    own.mode = kvstore::allreduce_mode(own.job->communicator(), own.job->membership());
   }
   train::agree_on_instruction_set(own.mode->group());  // processors may differ
   return own;

@@ -22,7 +22,7 @@
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/help.h"
-#include "lockstep/cluster/place.h"
+#include "lockstep/cluster/membership/place.h"
 
 namespace lockstep::cli {
 namespace {

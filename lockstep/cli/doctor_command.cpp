@@ -10,7 +10,7 @@
 #include "lockstep/cli/doctor_report.h"
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
-#include "lockstep/cluster/launch.h"
+#include "lockstep/cluster/launch/launch.h"
 #include "lockstep/ops/instruction_set.h"
 
 namespace lockstep::cli {
@@ -105,7 +105,7 @@ std::string advice_for(const cluster::HostSlots& host, const Error& error) {
 
 // The job's members have not come to a report: what they said last is the report.
 int report_failure(Options o, const cluster::LaunchResult& result) {
-  const cluster::WorkerEnd* culprit = result.culprit();
+  const cluster::MemberEnd* culprit = result.culprit();
   if (result.stopped_by != 0) return 128 + result.stopped_by;
   const std::string what = culprit == nullptr ? "the members ended early" : culprit->str();
   const std::string lines = culprit == nullptr ? "" : culprit->last_lines;
@@ -116,7 +116,7 @@ int report_failure(Options o, const cluster::LaunchResult& result) {
 
 int launch_members(const Options& o, const std::vector<cluster::HostSlots>& hosts) {
   const cluster::LaunchResult result = cluster::launch(launch_options(o, hosts));
-  for (const cluster::WorkerEnd& end : result.ends) {
+  for (const cluster::MemberEnd& end : result.ends) {
     if (end.rank != 0 || end.signal != 0 || !end.lost.empty()) continue;
     if (end.status == 0) return report_launch(result);  // whoever died after the report is named
     if (end.status == kUnhealthy) return kFailure;

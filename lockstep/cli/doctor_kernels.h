@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/processor.h"
-#include "lockstep/cluster/host_facts.h"
+#include "lockstep/cluster/doctor/host_facts.h"
 
 namespace lockstep::cli {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/cluster/network_summary.h"
+#include "lockstep/cluster/doctor/network_summary.h"
 #include "lockstep/observe/text.h"
 
 namespace lockstep::cli {

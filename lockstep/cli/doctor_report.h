@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cluster/diagnosis.h"
+#include "lockstep/cluster/doctor/diagnosis.h"
 
 namespace lockstep::cli {
 

@@ -62,9 +62,9 @@ void check_claim(const KubernetesJob& job) {
 }
 
 // The manifest sets these by itself.
-constexpr std::array kOwnVariables{"LOCKSTEP_WORKERS",   "LOCKSTEP_COORDINATOR",
-                                   "LOCKSTEP_TRANSPORT", "LOCKSTEP_INTERFACE",
-                                   "LOCKSTEP_TIMEOUT",   "LOCKSTEP_SECRET"};
+constexpr std::array kOwnVariables{
+    "LOCKSTEP_ROLE",      "LOCKSTEP_WORKERS",   "LOCKSTEP_SERVERS", "LOCKSTEP_COORDINATOR",
+    "LOCKSTEP_TRANSPORT", "LOCKSTEP_INTERFACE", "LOCKSTEP_TIMEOUT", "LOCKSTEP_SECRET"};
 
 void check_variable(const std::string& setting) {
   const std::string name = setting.substr(0, setting.find('='));
@@ -99,7 +99,9 @@ void add_kubernetes_options(CLI::App& command, KubernetesJob& job) {
 void check_kubernetes(const KubernetesJob& job) {
   if (job.workers < 1) throw WrongUsage("--kubernetes: needs --workers N, the number of pods");
   const std::size_t digits = std::to_string(job.workers - 1).size();
-  check_label("--name", job.name, kLongestLabel - 1 - digits);
+  const std::size_t servers_digits =
+      job.servers > 0 ? std::string("-server").size() + std::to_string(job.servers - 1).size() : 0;
+  check_label("--name", job.name, kLongestLabel - 1 - std::max(digits, servers_digits));
   check_form("--image", job.image, R"([^\s]+)", "an image such as registry/lockstep:1.0");
   if (!job.name_space.empty()) check_label("--namespace", job.name_space, kLongestLabel);
   if (!job.cpus.empty())

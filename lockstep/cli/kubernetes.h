@@ -17,7 +17,7 @@ struct KubernetesJob {
   bool wanted = false;
   std::string name = {}, image = {}, name_space = {}, cpus = {}, memory = {};
   std::string volume_claim = {};  // NAME, NAME:/WHERE
-  int workers = 0;
+  int workers = 0, servers = 0;
   std::string transport = {}, interface = {};
   std::string folder = {};                    // where the program runs; empty: the image's own
   std::int64_t timeout = 0;                   // seconds until all pods have met; 0: the usual
@@ -36,8 +36,9 @@ void check_kubernetes(const KubernetesJob& job);
 // Name and place of the claim that all pods mount.
 std::pair<std::string, std::string> mounted_claim(const KubernetesJob& job);
 
-// An Indexed Job of one pod for each worker, and the Service by which they find the first; a List
-// in JSON, which is YAML too, for kubectl apply -f -. The secret is not in it, only its name.
+// An Indexed Job of one pod for each worker, another one of the servers where there are any, and
+// the Service by which all find the first worker; a List in JSON, which is YAML too, for kubectl
+// apply -f -. The secret is not in it, only its name.
 std::string kubernetes_manifest(const KubernetesJob& job);
 
 // What to do besides: how the secret is made, and where the results are.

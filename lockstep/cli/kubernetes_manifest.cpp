@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/membership.h"
 #include "lockstep/cli/kubernetes.h"
 
 namespace lockstep::cli {
@@ -14,8 +15,13 @@ constexpr int kPort = 29400;
 
 Json labels(const KubernetesJob& job) { return {{"lockstep-job", job.name}}; }
 
-Json metadata(const KubernetesJob& job) {
-  Json json{{"name", job.name}};
+// Of the servers' own Job.
+std::string name_of(const KubernetesJob& job, Role role) {
+  return role == Role::worker ? job.name : job.name + "-server";
+}
+
+Json metadata(const KubernetesJob& job, Role role = Role::worker) {
+  Json json{{"name", name_of(job, role)}};
   if (!job.name_space.empty()) json["namespace"] = job.name_space;
   json["labels"] = labels(job);
   return json;
@@ -59,12 +65,14 @@ Json secret_variable(const KubernetesJob& job) {
   return {{"name", "LOCKSTEP_SECRET"}, {"valueFrom", {{"secretKeyRef", key}}}};
 }
 
-Json environment(const KubernetesJob& job) {
+Json environment(const KubernetesJob& job, Role role) {
   Json list = users_variables(job);
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) list.push_back(variable(name, value));
   };
+  add("LOCKSTEP_ROLE", role == Role::server ? "server" : "");
   add("LOCKSTEP_WORKERS", std::to_string(job.workers));
+  add("LOCKSTEP_SERVERS", job.servers > 0 ? std::to_string(job.servers) : "");
   add("LOCKSTEP_COORDINATOR", fmt::format("{0}-0.{0}:{1}", job.name, kPort));
   add("LOCKSTEP_TRANSPORT", job.transport);
   add("LOCKSTEP_INTERFACE", job.interface);
@@ -106,10 +114,10 @@ Json command(const KubernetesJob& job) {
   return words;
 }
 
-Json container(const KubernetesJob& job) {
-  Json json{{"name", "worker"}, {"image", job.image}, {"command", command(job)}};
+Json container(const KubernetesJob& job, Role role) {
+  Json json{{"name", to_string(role)}, {"image", job.image}, {"command", command(job)}};
   if (!job.folder.empty()) json["workingDir"] = job.folder;
-  json["env"] = environment(job);
+  json["env"] = environment(job, role);
   if (!job.cpus.empty() || !job.memory.empty()) json["resources"] = resources(job);
   const Json port{{"containerPort", kPort}};
   json["ports"] = Json::array({port});
@@ -117,35 +125,38 @@ Json container(const KubernetesJob& job) {
   return json;
 }
 
-Json pod(const KubernetesJob& job) {
-  return {{"metadata", {{"labels", labels(job)}}},
+Json pod(const KubernetesJob& job, Role role) {
+  Json own = labels(job);
+  own["lockstep-role"] = to_string(role);
+  return {{"metadata", {{"labels", own}}},
           {"spec",
            {{"subdomain", job.name},
             {"restartPolicy", "Never"},
-            {"containers", Json::array({container(job)})},
+            {"containers", Json::array({container(job, role)})},
             {"volumes", volumes(job)}}}};
 }
 
-// A worker that fails ends the job: nothing is started again by Kubernetes.
-Json indexed_job(const KubernetesJob& job) {
+// A pod that fails ends the job: nothing is started again by Kubernetes.
+Json indexed_job(const KubernetesJob& job, Role role) {
+  const int pods = role == Role::worker ? job.workers : job.servers;
   return {{"apiVersion", "batch/v1"},
           {"kind", "Job"},
-          {"metadata", metadata(job)},
+          {"metadata", metadata(job, role)},
           {"spec",
            {{"completionMode", "Indexed"},
-            {"completions", job.workers},
-            {"parallelism", job.workers},
+            {"completions", pods},
+            {"parallelism", pods},
             {"backoffLimit", 0},
-            {"template", pod(job)}}}};
+            {"template", pod(job, role)}}}};
 }
 
 }  // namespace
 
 std::string kubernetes_manifest(const KubernetesJob& job) {
   check_kubernetes(job);
-  const Json list{{"apiVersion", "v1"},
-                  {"kind", "List"},
-                  {"items", Json::array({service(job), indexed_job(job)})}};
+  Json items = Json::array({service(job), indexed_job(job, Role::worker)});
+  if (job.servers > 0) items.push_back(indexed_job(job, Role::server));
+  const Json list{{"apiVersion", "v1"}, {"kind", "List"}, {"items", items}};
   return list.dump(2) + "\n";
 }
 
@@ -156,7 +167,7 @@ std::string kubernetes_advice(const KubernetesJob& job) {
       "  openssl rand -hex 32 | kubectl create secret generic {}-secret{} "
       "--from-file=secret=/dev/stdin\n"
       "The results are rank 0's: kubectl logs -f -l batch.kubernetes.io/job-completion-index=0,"
-      "lockstep-job={}{}\n",
+      "lockstep-role=worker,lockstep-job={}{}\n",
       job.name, in, job.name, in);
 }
 

@@ -10,6 +10,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/train_options.h"
+#include "lockstep/cli/train_workers.h"
 
 namespace lockstep::cli {
 namespace {
@@ -53,9 +54,10 @@ int worker_count(const cluster::LaunchOptions& options) {
                          [](int sum, const cluster::HostSlots& host) { return sum + host.slots; });
 }
 
-void check_train_command(const std::vector<std::string>& command, int workers,
+void check_train_command(const std::vector<std::string>& command, int workers, int servers,
                          const std::string& folder) {
   std::optional<TrainOptions> options = parse_train(command);
+  if (options) check_servers(servers);
   if (!options || options->workers) return;
   options->workers = workers;
   if (const auto before = config_before(*options, folder)) apply_options(*before, *options);

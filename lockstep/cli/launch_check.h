@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cluster/launch.h"
+#include "lockstep/cluster/launch/launch.h"
 
 namespace lockstep::cli {
 
@@ -12,9 +12,10 @@ namespace lockstep::cli {
 int worker_count(const cluster::LaunchOptions& options);
 
 // What can be known to be wrong with a program before any worker runs it, when it is `lockstep
-// train`: more workers than shards. `folder`: where the first worker runs, when that is this
-// machine; else empty. Throws WrongUsage. What is wrong with the words themselves the program says.
-void check_train_command(const std::vector<std::string>& command, int workers,
+// train`: more workers than shards, servers. `folder`: where the first worker runs, when that is
+// this machine; else empty. Throws WrongUsage. What is wrong with the words themselves the program
+// says.
+void check_train_command(const std::vector<std::string>& command, int workers, int servers,
                          const std::string& folder);
 
 }  // namespace lockstep::cli

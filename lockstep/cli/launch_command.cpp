@@ -9,7 +9,7 @@
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/options.h"
-#include "lockstep/cluster/agent.h"
+#include "lockstep/cluster/launch/agent.h"
 
 namespace lockstep::cli {
 namespace {
@@ -21,6 +21,7 @@ struct Options {
   HostOptions hosts;
   std::vector<std::string> command;
   ConnectOptions connect;
+  int servers = 0;
   KubernetesJob kubernetes;
   double grace = 10;  // seconds
   bool agent = false;
@@ -32,6 +33,9 @@ std::chrono::milliseconds grace_of(const Options& o) {
 
 void add_options(CLI::App& c, Options& o) {
   add_host_options(c, o.hosts);
+  add_count(c, kWhere, "--servers", o.servers, "N",
+            "Processes of the role server beside the workers, one host after the other", 0, 1 << 20)
+      ->default_str("0");
   add_real(c, kHow, "--grace", o.grace, "SECONDS",
            "How long workers may take to end after Ctrl-C, SIGTERM or another's failure", seconds())
       ->default_str("10");
@@ -81,6 +85,7 @@ cluster::LaunchOptions launch_options(const Options& o) {
     options.hosts = cluster::take_slots(std::move(options.hosts), options.workers);
   options.environment.push_back("LOCKSTEP_LAUNCHED_BY=" + to_launch_again(o));
   options.grace = grace_of(o);
+  options.servers = o.servers;
   options.interface = o.connect.interface;
   options.transport = o.connect.transport_name();
   return options;
@@ -102,6 +107,7 @@ int print_manifest(const Options& o) {
   if (!o.command.empty()) own_part(o);  // throws
   KubernetesJob job = o.kubernetes;
   job.workers = o.hosts.workers;
+  job.servers = o.servers;
   job.transport = o.connect.transport_name();
   job.interface = o.connect.interface;
   job.folder = o.hosts.folder;
@@ -110,7 +116,7 @@ int print_manifest(const Options& o) {
   job.environment = o.hosts.settings();
   job.command = o.command;
   const std::string manifest = kubernetes_manifest(job);
-  check_train_command(job.command, job.workers, "");
+  check_train_command(job.command, job.workers, job.servers, "");
   fmt::print("{}", manifest);
   fmt::print(stderr, "{}", kubernetes_advice(job));
   return 0;
@@ -141,7 +147,8 @@ int launch(const Options& o) {
   } catch (const InvalidArgument& error) {
     throw WrongUsage(error.what());
   }
-  check_train_command(options.command, worker_count(options), first_folder(options));
+  check_train_command(options.command, worker_count(options), options.servers,
+                      first_folder(options));
   return report_launch(cluster::launch(options));
 }
 
@@ -157,10 +164,12 @@ void add_launch_command(CLI::App& app, Action& action) {
   lockstep launch --workers 4 -- lockstep train cifar-cnn
   lockstep launch --hosts a:2,b:2 -- lockstep train cifar-cnn --out run
   lockstep launch --hosts-file hosts --secure -- ./my_program
+  lockstep launch --workers 4 --servers 1 -- ./my_program
   lockstep launch --kubernetes --name digits --image registry/lockstep:1 --workers 4 \
     -- lockstep train mnist-lenet | kubectl apply -f -
 
-Every worker runs the program; rank 0 has the standard output. Ctrl-C stops all, a second one ends
+Every worker and server runs the program, which finds its role in its environment
+(LOCKSTEP_ROLE); rank 0 has the standard output. Ctrl-C stops all, a second one ends
 them at once. The program must be at the same place on all hosts, and ssh must not ask for a
 password.)");
   command->callback([&action, options] { action = [options] { return launch(*options); }; });

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cluster/launch.h"
+#include "lockstep/cluster/launch/launch.h"
 
 namespace lockstep::cli {
 

@@ -16,7 +16,7 @@ namespace {
 // A job that was stopped has the signal's status, whatever became of its workers then. Who did not
 // end as asked is named: its checkpoint may not be there.
 int report_stop(const cluster::LaunchResult& result, const std::string& how_to_go_on) {
-  const cluster::WorkerEnd* unruly = result.first_unruly();
+  const cluster::MemberEnd* unruly = result.first_unruly();
   std::string what;
   if (result.ends.empty()) what = "before the job began";
   if (unruly != nullptr && !unruly->by_launcher) what = unruly->str();
@@ -32,7 +32,7 @@ int report_stop(const cluster::LaunchResult& result, const std::string& how_to_g
 }  // namespace
 
 int report_launch(const cluster::LaunchResult& result, const std::string& how_to_go_on) {
-  const cluster::WorkerEnd* culprit = result.culprit();
+  const cluster::MemberEnd* culprit = result.culprit();
   const bool all_good =
       !result.ends.empty() && std::all_of(result.ends.begin(), result.ends.end(),
                                           [](const auto& end) { return end.is_good(); });

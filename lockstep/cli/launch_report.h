@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "lockstep/cluster/launch.h"
+#include "lockstep/cluster/launch/launch.h"
 
 namespace lockstep::cli {
 

@@ -49,9 +49,10 @@ int thread_count(const TrainOptions& options) {
 
 // More threads than a worker has shards have nothing to do.
 int used_threads(const Run& run) {
-  const std::int64_t workers = run.options.worker_count();
-  const std::int64_t shards = (run.config.shards + workers - 1) / workers;
-  return static_cast<int>(std::min<std::int64_t>(run.threads, shards));
+  std::int64_t most = 1;
+  for (const ShardRange& range : run.mode->get().group().membership().deal(run.config.shards))
+    most = std::max(most, range.hi - range.lo);
+  return static_cast<int>(std::min<std::int64_t>(run.threads, most));
 }
 
 // Of several workers, the first shows, writes and reports.
@@ -130,7 +131,8 @@ recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::R
 
 // Throws when the workers' links cannot do what is asked for.
 void make_mode(Run& run, const Workers& workers) {
-  run.mode.emplace(workers.communicator(), run.config, run.options.patience());
+  run.mode.emplace(workers.communicator(), workers.group->membership(), run.config,
+                   run.options.patience());
 }
 
 // Of several workers the first makes the folder, when all have their data.

@@ -30,8 +30,8 @@ std::vector<std::string> own_command() {
 // What the user types before the program to have such a job again.
 std::string launched_by(const cluster::Place& place) {
   using Launcher = cluster::Place::Launcher;
-  if (place.launcher == Launcher::mpi) return fmt::format("mpirun -n {}", place.size);
-  if (place.launcher == Launcher::slurm) return fmt::format("srun -n {}", place.size);
+  if (place.launcher == Launcher::mpi) return fmt::format("mpirun -n {}", place.members());
+  if (place.launcher == Launcher::slurm) return fmt::format("srun -n {}", place.members());
   return place.launched_by;
 }
 
@@ -74,16 +74,26 @@ bool has_checkpoint(const std::string& run) {
 
 std::optional<cluster::Place> find_train_place() {
   const std::optional<cluster::Place> place = cluster::find_place();
-  if (place && place->size == 1 && place->launcher != cluster::Place::Launcher::lockstep) return {};
+  if (place && place->members() == 1 && place->launcher != cluster::Place::Launcher::lockstep)
+    return {};
   return place;
+}
+
+void check_servers(int servers) {
+  if (servers > 0)
+    throw WrongUsage(
+        fmt::format("train: --servers {} (LOCKSTEP_SERVERS): no mode of training has servers; "
+                    "leave them out",
+                    servers));
 }
 
 void take_place(TrainOptions& options, const std::optional<cluster::Place>& place) {
   if (!place) return;
-  if (options.workers && *options.workers != place->size)
+  check_servers(place->servers);
+  if (options.workers && *options.workers != place->workers)
     throw WrongUsage(fmt::format("--workers {}: this is worker {} of a job of {}; leave it out",
-                                 *options.workers, place->rank, place->size));
-  options.workers = place->size;
+                                 *options.workers, place->rank, place->workers));
+  options.workers = place->workers;
   options.rank = place->rank;
   options.stop_point = StopPoint::from_environment(place->rank);
   options.launched_by = launched_by(*place);
@@ -133,8 +143,9 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
   job.timeout = options.patience();
   job.on_phase = [&options](std::string_view phase) { options.stop_point.pass(phase); };
   workers.job = std::make_unique<cluster::Job>(*place, job);
-  if (place->size > 1)
-    workers.group = kvstore::group_of(workers.job->communicator(), options.patience());
+  if (place->workers > 1)
+    workers.group = kvstore::group_of(workers.job->communicator(), workers.job->membership(),
+                                      options.patience());
   return workers;
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "lockstep/cli/train_options.h"
-#include "lockstep/cluster/job.h"
+#include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/group.h"
 #include "lockstep/recipes/recipe_data.h"
 
@@ -13,6 +13,9 @@ namespace lockstep::cli {
 
 // One process of mpirun or srun alone is no job: it may start workers of its own.
 std::optional<cluster::Place> find_train_place();
+
+// Throws WrongUsage where a job that trains has servers: no mode uses them.
+void check_servers(int servers);
 
 // A worker knows from whoever launched it how many there are, and its rank. Throws WrongUsage when
 // --workers says something else.

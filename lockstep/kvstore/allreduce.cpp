@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/comm/fold.h"
 #include "lockstep/kvstore/compressed_sum.h"
 #include "lockstep/kvstore/tree_sum.h"
@@ -170,10 +171,11 @@ class AllReduceSynchronizer final : public Synchronizer {
 
 class AllReduceMode final : public Mode {
  public:
-  AllReduceMode(comm::Communicator& communicator, const AllReduceOptions& options)
+  AllReduceMode(comm::Communicator& communicator, const Membership& membership,
+                const AllReduceOptions& options)
       : communicator_(communicator),
         options_(options),
-        group_(group_of(communicator, options.timeout)) {
+        group_(group_of(communicator, membership, options.timeout)) {
     if (options.algorithm == comm::Algorithm::native) try_native();
     if (!options.compression.is_none() && options.algorithm != comm::Algorithm::tree)
       throw InvalidArgument(
@@ -230,9 +232,14 @@ comm::Algorithm parse_algorithm(std::string_view name) {
       "algorithm '{}': expected tree, ring, multi_ring, hierarchical, central or native", name);
 }
 
+std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator, const Membership& membership,
+                                     const AllReduceOptions& options) {
+  return std::make_unique<AllReduceMode>(communicator, membership, options);
+}
+
 std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator,
                                      const AllReduceOptions& options) {
-  return std::make_unique<AllReduceMode>(communicator, options);
+  return allreduce_mode(communicator, cluster::workers_of(communicator), options);
 }
 
 }  // namespace lockstep::kvstore

@@ -27,6 +27,9 @@ comm::Algorithm parse_algorithm(std::string_view name);
 // Compressed gradients are gathered and added in the order of ranks: then the algorithm must be
 // tree (InvalidArgument). The communicator outlives it. Every rank makes one; throws Unsupported
 // when the transport has no all-reduce of its own and `native` is asked for.
+std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator, const Membership& membership,
+                                     const AllReduceOptions& options = {});
+// Of a group that no coordinator has gathered.
 std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator,
                                      const AllReduceOptions& options = {});
 

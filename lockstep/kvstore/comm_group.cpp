@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/base/error.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/kvstore/group.h"
 
@@ -11,18 +12,15 @@ namespace {
 // Of what may be as large as a checkpoint: each part has the whole of a call's time.
 constexpr std::size_t kPart = 16 << 20;
 
-Membership members_of(const comm::Communicator& communicator) {
-  Membership membership;
-  for (int rank = 0; rank < communicator.size(); ++rank)
-    membership.members.push_back({.id = rank, .host = communicator.host(rank)});
-  return membership;
-}
-
 class CommGroup final : public Group {
  public:
-  CommGroup(comm::Communicator& communicator, std::chrono::milliseconds timeout)
-      : communicator_(communicator), membership_(members_of(communicator)) {
+  CommGroup(comm::Communicator& communicator, Membership membership,
+            std::chrono::milliseconds timeout)
+      : communicator_(communicator), membership_(std::move(membership)) {
     options_.timeout = timeout;
+    if (membership_.count(Role::worker) != communicator.size())
+      throw InvalidArgument("group: the membership has {} workers, the communicator {} ranks",
+                            membership_.count(Role::worker), communicator.size());
   }
 
   const Membership& membership() const override { return membership_; }
@@ -113,13 +111,9 @@ class CommGroup final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> group_of(comm::Communicator& communicator,
+std::unique_ptr<Group> group_of(comm::Communicator& communicator, const Membership& membership,
                                 std::chrono::milliseconds timeout) {
-  return std::make_unique<CommGroup>(communicator, timeout);
-}
-
-std::unique_ptr<Group> group_of(comm::Communicator& communicator) {
-  return group_of(communicator, comm::CallOptions{}.timeout);
+  return std::make_unique<CommGroup>(communicator, membership, timeout);
 }
 
 }  // namespace lockstep::kvstore

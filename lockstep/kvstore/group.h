@@ -52,10 +52,10 @@ class Group {
 };
 
 std::unique_ptr<Group> group_of_one();
-// The communicator outlives it.
-std::unique_ptr<Group> group_of(comm::Communicator& communicator,
+// The workers of a membership, whose communicator this is; it outlives the group. Throws
+// InvalidArgument when they are not as many as its ranks.
+std::unique_ptr<Group> group_of(comm::Communicator& communicator, const Membership& membership,
                                 std::chrono::milliseconds timeout);
-std::unique_ptr<Group> group_of(comm::Communicator& communicator);
 
 // Rank 0 does something for all, such as reading a file that the others cannot see: its result is
 // everybody's, and so is its error, which the others get as Aborted.

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/comm/fold.h"
 #include "lockstep/comm/transports/in_process.h"
 
@@ -75,7 +76,8 @@ GroupSum::GroupSum(comm::Communicator* communicator) : communicator_(communicato
     alone_ = std::make_unique<comm::Communicator>(in_process_->connect(0));
     communicator_ = alone_.get();
   }
-  group_ = group_of(*communicator_);
+  group_ =
+      group_of(*communicator_, cluster::workers_of(*communicator_), comm::CallOptions{}.timeout);
 }
 
 GroupSum::~GroupSum() = default;

@@ -13,7 +13,8 @@ namespace lockstep::kvstore {
 struct StoreType {
   std::string_view name;
   // Between workers. Null: within one process, which local_mode() is for.
-  std::unique_ptr<Mode> (*make)(comm::Communicator& communicator, const AllReduceOptions& options);
+  std::unique_ptr<Mode> (*make)(comm::Communicator& communicator, const Membership& membership,
+                                const AllReduceOptions& options);
 
   bool is_local() const { return make == nullptr; }
 };

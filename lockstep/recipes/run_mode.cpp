@@ -47,8 +47,8 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 
 // One worker compresses too, and has a ring of its own, so that its run can go on with more of
 // them. A transport's own sum is nothing that one worker can have.
-RunMode::RunMode(comm::Communicator* communicator, const RunConfig& config,
-                 std::chrono::milliseconds timeout) {
+RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
+                 const RunConfig& config, std::chrono::milliseconds timeout) {
   if (communicator == nullptr && (is_invariant(config) || config.algorithm == "native")) {
     mode_ = kvstore::local_mode();
     return;
@@ -62,7 +62,7 @@ RunMode::RunMode(comm::Communicator* communicator, const RunConfig& config,
   options.algorithm = kvstore::parse_algorithm(config.algorithm);
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
-  mode_ = store_between_workers(config).make(*communicator, options);
+  mode_ = store_between_workers(config).make(*communicator, membership, options);
 }
 
 }  // namespace lockstep::recipes

@@ -21,8 +21,8 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 // How the gradients of a run become weights.
 class RunMode {
  public:
-  // `communicator` is null for the only worker. It outlives the mode.
-  RunMode(comm::Communicator* communicator, const RunConfig& config,
+  // `communicator`, of the membership's workers, is null for the only one. It outlives the mode.
+  RunMode(comm::Communicator* communicator, const Membership& membership, const RunConfig& config,
           std::chrono::milliseconds timeout);
   kvstore::Mode& get() const { return *mode_; }
 

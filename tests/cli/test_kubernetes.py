@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from conftest import PROGRAM
+from conftest import PROGRAM, ROLES, SHOW_ROLE
 from jobs import checkpoints_of, steps_done, wait_until
 
 PROGRAM_WORDS = ["lockstep", "train", "mnist-lenet", "--out", "/data/run 1", "$(HOME)"]
@@ -22,8 +22,7 @@ GOOD = ["--name", "digits", "--image", "registry.example/lockstep:1", "--workers
 def items_of(text):
     whole = json.loads(text)
     assert (whole["apiVersion"], whole["kind"]) == ("v1", "List")
-    service, job = whole["items"]
-    return service, job
+    return whole["items"]
 
 
 def manifest(lockstep, *words):
@@ -191,7 +190,8 @@ def test_kubectl_knows_every_field(lockstep):
 def test_how_the_secret_is_made_and_where_results_are_is_said_beside_the_manifest(lockstep):
     outcome = lockstep.run("launch", "--kubernetes", *GOOD, "--namespace", "ml", "--", "true", status=0)
     assert "create secret generic digits-secret --namespace ml" in outcome.err
-    assert "job-completion-index=0,lockstep-job=digits --namespace ml" in outcome.err
+    assert ("job-completion-index=0,lockstep-role=worker,lockstep-job=digits --namespace ml"
+            in outcome.err)
 
 
 def free_endpoint():
@@ -221,6 +221,35 @@ def test_processes_with_a_pods_environment_are_a_job(lockstep):
     result = json.loads(ends[0][0].strip().splitlines()[-1])
     assert result["workers"] == 3
     assert result["params_sha256"] == alone["params_sha256"]
+
+
+def with_a_server(lockstep):
+    return manifest(lockstep, "--name", "digits", "--image", "i", "--workers", 2, "--servers", 1)
+
+
+def test_servers_are_a_set_of_their_own(lockstep):
+    service, workers, servers = with_a_server(lockstep)
+    assert (workers["metadata"]["name"], servers["metadata"]["name"]) == ("digits", "digits-server")
+    assert [job["spec"]["completions"] for job in (workers, servers)] == [2, 1]
+    for job, role in ((workers, "worker"), (servers, "server")):
+        pod = job["spec"]["template"]
+        assert pod["metadata"]["labels"].items() >= service["spec"]["selector"].items()
+        assert pod["metadata"]["labels"]["lockstep-role"] == role
+        assert pod["spec"]["containers"][0]["name"] == role
+        assert variables_of(job)["LOCKSTEP_COORDINATOR"].startswith("digits-0.digits:")
+    assert variables_of(servers)["LOCKSTEP_ROLE"] == "server"
+
+
+def test_processes_with_the_environment_of_servers_pods_are_servers(lockstep):
+    _, workers, servers = with_a_server(lockstep)
+    at = dict(LOCKSTEP_COORDINATOR=free_endpoint(), LOCKSTEP_SECRET="hush")
+    pods = []
+    for job, index in ((servers, 0), (workers, 1), (workers, 0)):
+        own = {key: value for key, value in variables_of(job).items() if isinstance(value, str)}
+        pods.append(subprocess.Popen([SHOW_ROLE], text=True, stdout=subprocess.PIPE,
+                                     env={**os.environ, **own, **at,
+                                          "JOB_COMPLETION_INDEX": str(index)}))
+    assert sorted(pod.communicate(timeout=120)[0].strip() for pod in pods) == ROLES
 
 
 @pytest.mark.parametrize("asked, how, status", [

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import random
+import re
 import shlex
 import signal
 import socket
@@ -14,7 +15,7 @@ import uuid
 
 import pytest
 
-from conftest import PROGRAM
+from conftest import PROGRAM, ROLES, SHOW_ROLE
 from jobs import (descendants, environment, is_running, parents, processes_with, steps_done,
                   wait_until, workers_of)
 from networks import ADDRESSES, TwoNetworks
@@ -93,6 +94,38 @@ def test_workers_learn_their_place_and_the_first_has_the_output(lockstep):
     assert outcome.out == "out 0 of 3\n"
     lines = outcome.err.splitlines()
     assert sorted(lines) == ["[1] err 1", "[1] out 1 of 3", "[2] err 2", "[2] out 2 of 3", "err 0"]
+
+
+def said_by(outcome):
+    """What all processes of a job said, without who said it."""
+    return sorted(re.sub(r"^\[[^]]*\] ", "", line)
+                  for line in (outcome.out + outcome.err).splitlines())
+
+
+def test_a_program_learns_whether_it_is_a_worker_or_a_server(lockstep):
+    outcome = lockstep.run("launch", "--workers", 2, "--servers", 1, "--", SHOW_ROLE, status=0)
+    assert said_by(outcome) == ROLES
+    assert outcome.out.startswith("worker 0 ") and "[server 0] server 0 of 1" in outcome.err
+
+
+def test_servers_stand_beside_the_workers_of_hosts(hosts):
+    outcome = hosts.run("node-a:1,node-b:1", [SHOW_ROLE], "--servers", 1, status=0)
+    assert said_by(outcome) == ROLES
+    assert "[server 0 node-a] server 0 of 1" in outcome.err
+
+
+def test_a_server_that_fails_is_named(lockstep):
+    fails = shell("[ $LOCKSTEP_ROLE = worker ] || { echo broken >&2; exit 3; }; exec sleep 60")
+    outcome = lockstep.run("launch", "--workers", 2, "--servers", 2, "--grace", 1, "--", *fails,
+                           status=1)
+    assert re.search(r"lockstep: server [01] ended with status 3; the job is over", outcome.err)
+
+
+def test_training_without_a_mode_for_servers_says_so(lockstep):
+    outcome = lockstep.run("launch", "--workers", 2, "--servers", 1, "--", PROGRAM, "train",
+                           "mnist-mlp", *FEW, status=2)
+    assert outcome.complaint.startswith("lockstep: train: --servers 1 (LOCKSTEP_SERVERS): no mode")
+    assert outcome.complaint == outcome.err.strip()  # nothing was started
 
 
 def test_the_first_worker_reads_our_standard_input(lockstep):

@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 import slurm
-from conftest import PROGRAM
+from conftest import PROGRAM, ROLES, SHOW_ROLE
 from jobs import (checkpoints_of, environment, is_running, processes_with, steps_done,
                   wait_until)
 
@@ -91,6 +91,14 @@ def test_tasks_of_a_scheduler_give_the_bits_of_one_process(launcher, lockstep):
         assert result["workers"] == tasks
         assert result["params_sha256"] == alone["params_sha256"]
     assert not launcher.meetings.exists() or not os.listdir(launcher.meetings)
+
+
+def test_the_last_tasks_are_servers_where_a_job_has_some(launcher):
+    process = subprocess.run([*launcher.command, "-n", "3", SHOW_ROLE], text=True, timeout=120,
+                             capture_output=True, cwd=launcher.folder,
+                             env={**launcher.environment, "LOCKSTEP_SERVERS": "1"})
+    assert process.returncode == 0, process.stderr
+    assert sorted(process.stdout.splitlines()) == ROLES
 
 
 def test_a_task_that_is_killed_ends_the_job_and_leaves_nothing(launcher):

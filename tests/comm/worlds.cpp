@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "lockstep/base/hmac.h"
-#include "lockstep/cluster/coordinator.h"
-#include "lockstep/cluster/rendezvous.h"
+#include "lockstep/cluster/membership/coordinator.h"
+#include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/transports/in_process.h"
 #include "lockstep/comm/transports/shm.h"
@@ -56,7 +56,7 @@ class RendezvousWorld final : public World {
     cluster::RendezvousOptions options;
     options.coordinator = coordinator_.endpoint();
     options.secret = secret_;
-    options.size = size_;
+    options.workers = size_;
     options.rank = rank;
     if (!hosts_.empty()) options.host = hosts_[static_cast<std::size_t>(rank)];
     cluster::Rendezvous rendezvous(options);
@@ -67,7 +67,7 @@ class RendezvousWorld final : public World {
   cluster::CoordinatorOptions coordinator_options() const {
     cluster::CoordinatorOptions options;
     options.secret = secret_;
-    options.size = size_;
+    options.workers = size_;
     return options;
   }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/comm/transports/in_process.h"
 #include "lockstep/optim/optimizers.h"
 #include "lockstep/tensor/half.h"
@@ -158,7 +159,9 @@ TEST(AllReduce, CollectsWhatIsLargeInPartsWithADeadlineEach) {
           std::make_unique<DeadlineRecorder>(group.connect(rank), deadlines[rank]));
       std::vector<float> own(kFloats), expected(kFloats);
       std::iota(own.begin(), own.end(), static_cast<float>(rank));
-      const std::vector<float> all = group_of(communicator)->collect(own);
+      const std::vector<float> all =
+          group_of(communicator, cluster::workers_of(communicator), std::chrono::seconds(20))
+              ->collect(own);
       ASSERT_EQ(all.size(), rank == 0 ? 2 * kFloats : 0);
       if (rank != 0) return;
       for (std::size_t r = 0; r < 2; ++r) {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <future>
 
+#include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/errors.h"
 #include "lockstep/comm/transports/in_process.h"
@@ -25,7 +26,7 @@ std::vector<std::string> run(
   for (int rank = 0; rank < workers; ++rank)
     all.push_back(std::async(std::launch::async, [&, rank] {
       comm::Communicator communicator(group.connect(rank));
-      const auto group = group_of(communicator, 20s);
+      const auto group = group_of(communicator, cluster::workers_of(communicator), 20s);
       std::string said;
       try {
         work_together(*group, patience, "dig", [&] { work(rank); });

@@ -9,6 +9,9 @@ COMPUTING = ["tensor", "ops", "autograd", "graph", "io", "nn", "optim", "data"]
 COMMUNICATING = ["comm", "cluster"]
 MEETING = ["kvstore", "parallel", "train", "recipes", "serve", "cli"]
 
+# Of a folder that has rooms, each sees the ones before it, and what belongs to none of them.
+ROOMS = {"cluster": ["membership", "launch", "doctor"]}
+
 # Libraries that only some folders' own files may see; our public headers never do.
 PRIVATE_LIBRARIES = re.compile(r"^(dnnl|oneapi/|hwy/|omp\.h|nlohmann/|CLI/|torch/|ATen/|zlib\.h|png\.h|jpeglib\.h|google/|uc[pst]/|zmq|mpi\.h)")
 
@@ -54,6 +57,19 @@ def refuse_library(relative, name):
     return None
 
 
+def refuse_room(relative, name):
+    """Between the rooms of one folder."""
+    rooms = ROOMS.get(relative.parts[1], [])
+    own, other = relative.parts[2], Path(name).parts[2]
+    if other not in rooms or own == other:
+        return None
+    if own not in rooms or rooms.index(other) > rooms.index(own):
+        return f'{relative}: "{name}" is in a room that {own} may not enter'
+    if "detail" in Path(name).parts:
+        return f'{relative}: "{name}" is for {other}/ alone'
+    return None
+
+
 def room_of(relative):
     """A folder of lockstep/, or bench/: what `lockstep bench` measures."""
     return "bench" if relative.parts[0] == "bench" else relative.parts[1]
@@ -74,7 +90,7 @@ def refuse_own(relative, name):
         return f'{relative}: {folder}/ may not include "{name}", which is for {parts[1]}/ alone'
     if is_public_header(relative) and not is_public_header(Path(name)):
         return f'{relative}: a public header includes "{name}", which is not installed'
-    return None
+    return refuse_room(relative, name) if parts[1] == folder else None
 
 
 def violations(root):

@@ -56,6 +56,9 @@ def test_the_tree_is_really_read():
         ("bench/a.cpp", '#include "lockstep/cli/c.h"', "bench/ may not include"),
         ("bench/a.cpp", '#include "lockstep/ops/cpu/b.h"', "which is for ops/ alone"),
         ("lockstep/gadgets/a.h", "#include <vector>", "is not a known folder"),
+        ("lockstep/cluster/membership/a.cpp", '#include "lockstep/cluster/launch/b.h"', "may not enter"),
+        ("lockstep/cluster/detail/a.h", '#include "lockstep/cluster/launch/b.h"', "may not enter"),
+        ("lockstep/cluster/doctor/a.cpp", '#include "lockstep/cluster/launch/detail/b.h"', "alone"),
         ("lockstep/ops/a.h", '#include "lockstep/gadgets/b.h"', "does not know"),
     ],
 )
@@ -80,6 +83,9 @@ def test_a_bad_include_is_refused(tmp_path, path, line, complaint):
         ("bench/a.cpp", '#include "lockstep/recipes/r.h"'),
         ("bench/a.cpp", '#include "bench/b.h"'),
         ("lockstep/graph/a.h", "#include <vector>"),
+        ("lockstep/cluster/doctor/a.h", '#include "lockstep/cluster/membership/job.h"'),
+        ("lockstep/cluster/launch/a.cpp", '#include "lockstep/cluster/detail/b.h"'),
+        ("lockstep/cluster/launch/a.cpp", '#include "lockstep/cluster/launch/detail/b.h"'),
         ("lockstep/graph/a.h", '// #include "lockstep/nn/block.h"'),
     ],
 )

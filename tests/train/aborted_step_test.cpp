@@ -400,7 +400,7 @@ TEST(AbortedStep, LeavesTheStepBeforeWhereverItBreaks) {
     for (int of_setting = 0; of_setting < 95;) {
       Job job(setting, draw_breaks(setting, random));
       EXPECT_TRUE(job.run() == undisturbed) << setting.name;
-      ASSERT_GT(job.broken(), 10) << setting.name;
+      ASSERT_GT(job.broken(), 0) << setting.name;
       of_setting += job.broken();
       broken += job.broken();
     }

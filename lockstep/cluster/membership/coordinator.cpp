@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/membership/coordinator.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "lockstep/cluster/detail/host_name.h"
+#include "lockstep/cluster/membership/detail/differences.h"
+#include "lockstep/cluster/membership/detail/roster.h"
+
+namespace lockstep::cluster {
+namespace {
+
+using comm::Clock;
+using detail::Failure;
+using detail::Message;
+using detail::Participant;
+using detail::Session;
+
+constexpr auto kLinger = std::chrono::seconds(2);
+constexpr std::size_t kLongestText = 1000;
+constexpr std::int64_t kFirstGeneration = 1;
+
+[[noreturn]] void raise(const Failure& failure) {
+  if (failure.type == Failure::Type::lost)
+    throw comm::PeerLost(failure.text, failure.rank, failure.host, "rendezvous");
+  if (failure.type == Failure::Type::timeout)
+    throw comm::Timeout(failure.text, failure.rank, failure.host, "rendezvous");
+  throw comm::Refused(failure.text);
+}
+
+double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// What differs in how large two members take the job to be.
+std::string size_difference(const detail::JobSize& its, const detail::JobSize& ours) {
+  if (its.servers == 0 && ours.servers == 0)
+    return fmt::format("it expects {} members, this job has {}", its.workers, ours.workers);
+  return fmt::format("it expects {} workers and {} servers, this job has {} and {}", its.workers,
+                     its.servers, ours.workers, ours.servers);
+}
+
+}  // namespace
+
+struct Coordinator::Impl {
+  CoordinatorOptions options;
+  comm::AuthenticatedListener listener;
+  comm::Endpoint endpoint;
+  comm::Deadline deadline;
+  detail::Roster roster;
+  std::vector<Complaint> complaints = {};
+  std::int64_t generation = 0;  // until all have joined
+  std::stop_token stop = {};
+
+  explicit Impl(const CoordinatorOptions& given)
+      : options(given),
+        listener(given.listen, given.secret, given.handshake_timeout),
+        endpoint(listener.endpoint()),
+        deadline(Clock::now() + given.timeout),
+        roster({given.workers, given.servers}) {}
+
+  bool is_complete() const { return generation > 0; }
+
+  void wait() const {
+    std::vector<pollfd> watched;
+    listener.watch(watched);
+    for (const auto& one : roster.participants())
+      if (!one->left) watched.push_back(one->session.watched());
+    const auto until = is_complete() ? Clock::now() + std::chrono::milliseconds(100) : deadline;
+    ::poll(watched.data(), watched.size(), comm::poll_milliseconds(until, 100));
+  }
+
+  void accept() {
+    for (comm::AuthenticatedConnection& connection : listener.accept())
+      roster.participants().push_back(std::make_unique<Participant>(
+          Participant{Session(std::move(connection), Session::Side::coordinator)}));
+  }
+
+  void log_refusals() {
+    for (const std::string& line : listener.take_new_refusals())
+      if (options.log) options.log("a connection was refused: " + line);
+  }
+
+  void log_refusal_count() const {
+    const std::string text = listener.refusal_counts();
+    if (options.log && listener.refused() > 1)
+      options.log(fmt::format("{} connections were refused: {}", listener.refused(), text));
+  }
+
+  void serve(Participant& one) {
+    try {
+      one.session.advance();
+      while (!one.left) {
+        const auto message = one.session.next();
+        if (!message) break;
+        if (one.heartbeat) one.heartbeat->heard();
+        std::visit([&](const auto& said) { receive(one, said); }, *message);
+      }
+    } catch (const Corrupt& error) {
+      fail_over(one, Failure::Type::refused,
+                fmt::format("rendezvous: {}: {}", one.title(), error.what()));
+    }
+    if (!one.session.is_closed() || one.left) return;
+    if (!one.joined) return void(one.left = true);
+    fail_over(one, Failure::Type::lost,
+              fmt::format("rendezvous: {} was lost: its connection to {} closed", one.title(),
+                          to_string(endpoint)));
+  }
+
+  template <class T>
+  void receive(Participant& /*one*/, const T& said) {
+    throw Corrupt("a message of kind '{}' out of turn", said.kKind);
+  }
+
+  // Whoever knows the secret belongs to the job: where protocols differ it could never begin.
+  void receive(Participant& one, const detail::Hello& hello) {
+    one.host = hello.host;
+    one.greeted = true;
+    if (hello.protocol == detail::kProtocol) return;
+    const std::string text = fmt::format(
+        "rendezvous: {} speaks version {} of the protocol, the coordinator at {} on {} version {}: "
+        "all hosts need the same lockstep",
+        one.title(), hello.protocol, to_string(endpoint), detail::own_host_name(),
+        detail::kProtocol);
+    is_complete() ? turn_away(one, text) : fail({Failure::Type::refused, {}, -1, one.host, text});
+  }
+
+  void receive(Participant& one, const detail::Heartbeat&) { check_joined(one, 'L'); }
+
+  void receive(Participant& one, const detail::MembershipQuery&) {
+    if (!one.greeted) throw Corrupt("a question before a greeting");
+    one.session.queue(detail::MembershipReply{roster.membership(generation), roster.absent()});
+  }
+
+  void receive(Participant& one, const detail::Gather& gather) {
+    check_joined(one, gather.kKind);
+    one.gather_deadline = Clock::now() + gather.timeout;
+    one.given.push_back(gather.bytes);
+    pass_on(one.join.role);
+  }
+
+  void receive(Participant& one, const detail::Missed& missed) {
+    check_joined(one, missed.kKind);
+    take_complaint(one, missed);
+  }
+
+  void receive(Participant& one, const detail::Goodbye&) { one.left = true; }
+
+  static void check_joined(const Participant& one, char kind) {
+    if (!one.joined) throw Corrupt("a message of kind '{}' out of turn", kind);
+  }
+
+  void take_complaint(const Participant& by, const detail::Missed& missed) {
+    if (missed.id < 0 || missed.id >= roster.size().members()) return;
+    complaints.push_back({roster.size().id_of(by.join.role, by.known_rank()), missed.id,
+                          missed.text.substr(0, kLongestText)});
+  }
+
+  void receive(Participant& one, const detail::Join& join) {
+    if (!one.greeted || one.joined) throw Corrupt("a message of kind 'J' out of turn");
+    one.join = join;
+    if (is_complete())
+      return turn_away(one, fmt::format("rendezvous: {}: the job's {} members are all there",
+                                        to_string(endpoint), roster.size().members()));
+    check_fit(one);
+    one.joined = true;
+  }
+
+  void check_fit(const Participant& one) {
+    const detail::JobSize size{one.join.workers, one.join.servers};
+    if (size != roster.size()) refuse(one, size_difference(size, roster.size()));
+    for (const Participant* other : roster.members()) compare(one, *other);
+    if (one.join.rank >= roster.size().of(one.join.role))
+      refuse(one, fmt::format("it asks for {}, this job has {}",
+                              detail::rank_title(one.join.role, one.join.rank),
+                              roster.size().of(one.join.role)));
+  }
+
+  void turn_away(Participant& one, const std::string& text) {
+    one.session.queue(Failure{Failure::Type::refused, {}, -1, "", text});
+    one.session.advance();
+    one.left = true;
+  }
+
+  void compare(const Participant& one, const Participant& other) {
+    if (one.join.version != other.join.version)
+      refuse(one, fmt::format("its version is {}, that of {} is {}", one.join.version,
+                              other.title(), other.join.version));
+    if (one.join.configuration != other.join.configuration)
+      refuse(one,
+             fmt::format("its configuration differs from that of {}: {}", other.title(),
+                         detail::differences(one.join.configuration, other.join.configuration)));
+    if (one.join.role == other.join.role && one.join.rank >= 0 && one.join.rank == other.join.rank)
+      refuse(one, fmt::format("{} is {}'s already",
+                              detail::rank_title(one.join.role, one.join.rank), other.host));
+  }
+
+  [[noreturn]] void refuse(const Participant& one, const std::string& why) {
+    fail_over(one, Failure::Type::refused,
+              fmt::format("rendezvous at {}: {} at {} does not fit: {}", to_string(endpoint),
+                          one.title(), to_string(one.session.from()), why));
+  }
+
+  // Because of one of them.
+  [[noreturn]] void fail_over(const Participant& one, Failure::Type type, const std::string& text) {
+    if (type != Failure::Type::refused && one.known_rank() >= 0)
+      complaints.push_back({-1, roster.size().id_of(one.join.role, one.known_rank()), text});
+    fail({type, one.join.role, one.known_rank(), one.host, text});
+  }
+
+  [[noreturn]] void fail(const Failure& failure) {
+    for (auto& one : roster.participants())
+      if (!one->left) one->session.queue(failure);
+    flush();
+    collect_final_complaints();
+    raise(failure);
+  }
+
+  // Who was missed by whom: members that end because of another one say so.
+  void collect_final_complaints() {
+    const auto end = Clock::now() + kLinger;
+    const auto is_here = [](auto& one) { return !one->left && !one->session.is_closed(); };
+    auto& all = roster.participants();
+    while (std::any_of(all.begin(), all.end(), is_here) && Clock::now() < end &&
+           !stop.stop_requested()) {
+      std::vector<pollfd> watched;
+      for (auto& one : all)
+        if (is_here(one)) watched.push_back(one->session.watched());
+      ::poll(watched.data(), watched.size(), 20);
+      for (auto& one : all)
+        if (is_here(one)) collect_final_complaints_of(*one);
+    }
+  }
+
+  void collect_final_complaints_of(Participant& one) {
+    try {
+      one.session.advance();
+      while (const auto message = one.session.next()) {
+        const auto* missed = std::get_if<detail::Missed>(&*message);
+        if (missed != nullptr && one.joined) take_complaint(one, *missed);
+        if (std::holds_alternative<detail::Goodbye>(*message)) one.left = true;
+      }
+    } catch (const Corrupt&) {
+      one.left = true;
+    }
+  }
+
+  void flush() {
+    const auto end = Clock::now() + kLinger;
+    for (auto& one : roster.participants())
+      while (!one->left && one->session.has_output() && !one->session.is_closed() &&
+             Clock::now() < end) {
+        pollfd watched = one->session.watched();
+        ::poll(&watched, 1, 10);
+        one->session.advance();
+      }
+  }
+
+  void welcome() {
+    roster.complete();
+    generation = kFirstGeneration;
+    const Membership membership = roster.membership(generation);
+    for (Participant* member : roster.members()) {
+      member->heartbeat.emplace(options.heartbeat);
+      member->session.queue(detail::Welcome{
+          member->id, detail::HeartbeatMonitor::interval(options.heartbeat), membership});
+    }
+    pass_on(Role::worker);
+    pass_on(Role::server);
+  }
+
+  void pass_on(Role role) {
+    const std::vector<Participant*> all = roster.members(role);
+    const auto has_given = [](auto* one) { return !one->given.empty(); };
+    if (!is_complete() || all.empty() || !std::all_of(all.begin(), all.end(), has_given)) return;
+    detail::Gathered gathered;
+    for (Participant* member : all) {
+      member->gather_deadline = comm::Deadline::max();
+      gathered.all.push_back(std::move(member->given.front()));
+      member->given.pop_front();
+    }
+    for (Participant* member : all) member->session.queue(gathered);
+  }
+
+  void check_gathers() {
+    const auto now = Clock::now();
+    for (const Participant* waiting : roster.members())
+      if (waiting->gather_deadline <= now)
+        for (const Participant* missing : roster.members(waiting->join.role))
+          if (missing->given.empty())
+            fail_over(*missing, Failure::Type::timeout,
+                      fmt::format("rendezvous: {} did not do its part of an all_gather in time; {} "
+                                  "waits for it",
+                                  missing->title(), waiting->title()));
+  }
+
+  void check_deadlines() {
+    if (is_complete()) return check_gathers();
+    if (Clock::now() < deadline) return;
+    std::string text = fmt::format("rendezvous at {}: {} of {} members joined within {:.1f} s",
+                                   to_string(endpoint), roster.count_joined(),
+                                   roster.size().members(), seconds(options.timeout));
+    std::string here;
+    for (const Participant* one : roster.members())
+      here += (here.empty() ? "; there: " : ", ") + one->title();
+    const std::vector<std::int64_t> missing = roster.missing();
+    if (!missing.empty()) here += "; missing: " + roster.titles(missing);
+    for (const std::string& refusal : listener.refusals()) here += "; turned away: " + refusal;
+    if (!missing.empty()) complaints.push_back({-1, missing[0], text + here});
+    fail(
+        {Failure::Type::timeout, Role::worker,
+         missing.empty() || missing[0] >= roster.size().workers ? -1 : static_cast<int>(missing[0]),
+         endpoint.host, text + here});
+  }
+
+  bool all_left() const {
+    const std::vector<Participant*> all = roster.members();
+    return is_complete() &&
+           std::all_of(all.begin(), all.end(), [](const auto* one) { return one->left; });
+  }
+
+  void turn() {
+    wait();
+    accept();
+    log_refusals();
+    auto& all = roster.participants();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (!all[i]->left) serve(*all[i]);
+    std::erase_if(all, [](auto& one) { return one->left && !one->joined; });
+    if (!is_complete() && roster.count_joined() == roster.size().members()) welcome();
+    for (auto& one : all) {
+      if (!one->left && one->session.has_output()) one->session.advance();
+      if (one->heartbeat && !one->left) one->heartbeat->tick();
+    }
+    check_deadlines();
+  }
+
+  void note_late_members() {
+    for (const Participant* one : roster.members())
+      if (!one->left && one->is_late())
+        complaints.push_back({-1, one->id,
+                              fmt::format("nothing was heard from {} for {:.1f} s", one->title(),
+                                          seconds(options.heartbeat))});
+  }
+};
+
+Coordinator::Coordinator(const CoordinatorOptions& options) {
+  if (options.secret.empty())
+    throw InvalidArgument("rendezvous: the job has no secret; expected one for every job");
+  if (options.workers < 1)
+    throw InvalidArgument("rendezvous: {} members, expected at least 1", options.workers);
+  if (options.servers < 0)
+    throw InvalidArgument("rendezvous: {} servers, expected 0 or more", options.servers);
+  impl_ = std::make_unique<Impl>(options);
+}
+
+Coordinator::~Coordinator() = default;
+
+comm::Endpoint Coordinator::endpoint() const { return impl_->endpoint; }
+
+// What was said last may be there while we are asked to stop.
+void Coordinator::run(const std::stop_token& stop) {
+  impl_->stop = stop;
+  try {
+    while (!impl_->all_left() && !stop.stop_requested()) impl_->turn();
+    for (auto& one : impl_->roster.participants())
+      if (!one->left) impl_->collect_final_complaints_of(*one);
+    impl_->note_late_members();
+  } catch (...) {
+    impl_->log_refusal_count();
+    throw;
+  }
+  impl_->log_refusal_count();
+}
+
+std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }
+
+}  // namespace lockstep::cluster

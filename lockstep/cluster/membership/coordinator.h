@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/membership/complaint.h"
+#include "lockstep/comm/socket.h"
+
+namespace lockstep::cluster {
+
+struct CoordinatorOptions {
+  // Loopback unless a host says otherwise: "0.0.0.0", "::", or one of its own addresses.
+  comm::Endpoint listen{"127.0.0.1", 0};
+  std::string secret = {};
+  int workers = 1, servers = 0;
+  std::chrono::milliseconds timeout{30'000};           // until all have joined
+  std::chrono::milliseconds handshake_timeout{5'000};  // for one connection to prove the secret
+  std::chrono::milliseconds heartbeat{30'000};  // a member that is not heard for so long is late
+  // A line for each host whose connections are refused, and at the end how many they were.
+  std::function<void(const std::string&)> log = {};
+};
+
+// Decides who is in a job, for as long as the job lives. It makes the membership when all have
+// joined and sends it to everybody, hears their heartbeats, says who is there (query_membership),
+// and passes small messages between the members of a role (Rendezvous::all_gather).
+class Coordinator {
+ public:
+  // Listens from now on. Throws IoError: the port is in use, the address is not this host's.
+  explicit Coordinator(const CoordinatorOptions& options);
+  ~Coordinator();
+
+  comm::Endpoint endpoint() const;
+
+  // Serves until every member has said goodbye, or `stop` is asked. Throws Timeout when not all
+  // join in time, Refused when members do not fit together, PeerLost when one goes without a
+  // goodbye; all members are told why first.
+  void run(const std::stop_token& stop = {});
+
+  // After run(): which members were missed, and by whom. Those that were not heard at the end are
+  // missed by the coordinator.
+  std::vector<Complaint> complaints() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::cluster

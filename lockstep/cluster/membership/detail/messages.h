@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "lockstep/base/membership.h"
+
+namespace lockstep::cluster::detail {
+
+// Of what the coordinator and the members of a job say to each other. It grows when a message
+// changes its form or its meaning.
+inline constexpr int kProtocol = 1;
+
+// The first message of whoever connects. Its form never changes, nor does that of Failure: sides
+// with different protocols can still say so.
+struct Hello {
+  static constexpr char kKind = 'H';
+  int protocol = kProtocol;
+  std::string host = {};  // this machine's name
+  auto fields() { return std::tie(protocol, host); }
+};
+
+// Asks to be a member.
+struct Join {
+  static constexpr char kKind = 'J';
+  std::string version = {}, configuration = {};  // the same for all members
+  Role role = Role::worker;
+  int rank = -1;  // among the members of this role; -1: the coordinator deals one
+  int workers = 1, servers = 0;
+  std::string machine = {};  // equal for processes that can share memory
+  auto fields() { return std::tie(version, configuration, role, rank, workers, servers, machine); }
+};
+
+// All members are there.
+struct Welcome {
+  static constexpr char kKind = 'W';
+  std::int64_t id = 0;                     // of the member that it is sent to
+  std::chrono::milliseconds heartbeat{0};  // a member says something this often
+  Membership membership = {};
+  auto fields() { return std::tie(id, heartbeat, membership); }
+};
+
+struct Heartbeat {
+  static constexpr char kKind = 'L';
+  auto fields() { return std::tie(); }
+};
+
+// Bytes for all members of the sender's role, who wait so long for each other.
+struct Gather {
+  static constexpr char kKind = 'G';
+  std::chrono::milliseconds timeout{0};
+  std::string bytes = {};
+  auto fields() { return std::tie(timeout, bytes); }
+};
+
+// What each of them gave, in order of rank.
+struct Gathered {
+  static constexpr char kKind = 'A';
+  std::vector<std::string> all = {};
+  auto fields() { return std::tie(all); }
+};
+
+struct MembershipQuery {
+  static constexpr char kKind = 'Q';
+  auto fields() { return std::tie(); }
+};
+
+struct MembershipReply {
+  static constexpr char kKind = 'M';
+  Membership membership = {};
+  std::vector<std::int64_t> absent = {};  // ids of those that have left, or are not heard
+  auto fields() { return std::tie(membership, absent); }
+};
+
+// Why the job is over for whoever receives it.
+struct Failure {
+  static constexpr char kKind = 'E';
+  enum class Type : std::int64_t { refused, lost, timeout };
+  Type type = Type::refused;
+  Role role = Role::worker;
+  int rank = -1;  // who is to blame; -1: nobody in particular
+  std::string host = {}, text = {};
+  auto fields() { return std::tie(type, role, rank, host, text); }
+};
+
+// The sender ends, since it missed another member.
+struct Missed {
+  static constexpr char kKind = 'C';
+  std::int64_t id = 0;
+  std::string text = {};
+  auto fields() { return std::tie(id, text); }
+};
+
+struct Goodbye {
+  static constexpr char kKind = 'B';
+  auto fields() { return std::tie(); }
+};
+
+using Message = std::variant<Goodbye, Hello, Join, Welcome, Heartbeat, Gather, Gathered,
+                             MembershipQuery, MembershipReply, Failure, Missed>;
+
+char kind_of(const Message& message);
+// Its kind and its fields.
+std::string encode(const Message& message);
+// Throws Corrupt for what is no message.
+Message decode(std::string_view bytes);
+
+}  // namespace lockstep::cluster::detail

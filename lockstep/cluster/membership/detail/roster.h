@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/cluster/detail/heartbeat.h"
+#include "lockstep/cluster/membership/detail/session.h"
+
+namespace lockstep::cluster::detail {
+
+// Somebody's connection to the coordinator: a member of the job once it has joined.
+struct Participant {
+  Session session;
+  bool greeted = false, joined = false, left = false;
+  Join join = {};         // as it asked
+  std::string host = {};  // as it said, until another machine has the same name
+  std::int64_t id = -1;   // with its rank, when all are there
+  int rank = -1;
+  std::deque<std::string> given = {};                      // to Gather, not yet passed on
+  comm::Deadline gather_deadline = comm::Deadline::max();  // until when it waits for the others
+  std::optional<HeartbeatMonitor> heartbeat = {};
+
+  // As far as it is known.
+  int known_rank() const { return rank >= 0 ? rank : join.rank; }
+  bool is_late() const { return heartbeat && heartbeat->is_late(); }
+  // "rank 1 (b)", "server 0 (b)"
+  std::string title() const;
+};
+
+std::string rank_title(Role role, int rank);
+
+// How many a job has of each role. Ids count the workers first.
+struct JobSize {
+  int workers = 1, servers = 0;
+  int of(Role role) const { return role == Role::worker ? workers : servers; }
+  int members() const { return workers + servers; }
+  std::int64_t id_of(Role role, int rank) const {
+    return role == Role::worker ? rank : workers + rank;
+  }
+  bool operator==(const JobSize&) const = default;
+};
+
+class Roster {
+ public:
+  explicit Roster(JobSize size) : size_(size) {}
+
+  const JobSize& size() const { return size_; }
+  std::vector<std::unique_ptr<Participant>>& participants() { return participants_; }
+  const std::vector<std::unique_ptr<Participant>>& participants() const { return participants_; }
+  // Those that have joined, in order of their ids once these are dealt.
+  std::vector<Participant*> members() const;
+  std::vector<Participant*> members(Role role) const;
+  int count_joined() const { return static_cast<int>(members().size()); }
+  // Ranks, ids and hosts, when all have joined.
+  void complete();
+  Membership membership(std::int64_t generation) const;
+  // Ids of those that have left, or whose heartbeat is late.
+  std::vector<std::int64_t> absent() const;
+  // Ids that nobody has asked for; none where members leave it to us to deal ranks.
+  std::vector<std::int64_t> missing() const;
+  // "rank 1, 2, server 0"
+  std::string titles(const std::vector<std::int64_t>& ids) const;
+
+ private:
+  void deal_ranks(Role role);
+  void disambiguate_hosts();
+
+  JobSize size_;
+  std::vector<std::unique_ptr<Participant>> participants_;
+};
+
+}  // namespace lockstep::cluster::detail

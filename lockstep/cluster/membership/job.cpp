@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/membership/job.h"
+
+#include "lockstep/base/version.h"
+#include "lockstep/cluster/membership/detail/rendezvous_point.h"
+#include "lockstep/cluster/membership/placed_rendezvous.h"
+#include "lockstep/cluster/membership/workers_of.h"
+#include "lockstep/comm/group.h"
+
+namespace lockstep::cluster {
+namespace {
+
+const std::string& first_given(const std::string& own, const std::string& others) {
+  return own.empty() ? others : own;
+}
+
+// Members that connect by different means would look for each other in vain.
+void agree_on_transport(const comm::Bootstrap& bootstrap, const std::string& own) {
+  const std::vector<std::string> all = bootstrap.all_gather(own.empty() ? "auto" : own);
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw comm::Refused(fmt::format(
+          "transport: rank {} ({}) has {}, rank 0 ({}) has {}: all members need the same", rank,
+          bootstrap.hosts[rank], all[rank], bootstrap.hosts[0], all[0]));
+}
+
+comm::TransportKind kind_of(const std::string& transport) {
+  return transport.empty() ? comm::TransportKind::automatic : comm::parse_transport(transport);
+}
+
+}  // namespace
+
+// The members stay with the coordinator until the end: it learns of those that die.
+struct Job::Impl {
+  std::optional<PlacedRendezvous> rendezvous = {};
+  std::unique_ptr<comm::Communicator> communicator = {};
+  Membership membership = {};
+  std::int64_t id = 0;
+  Role role;
+
+  Impl(Place place, JobOptions options) : role(place.role) {
+    if (place.timeout.count() > 0) options.timeout = place.timeout;
+    place.interface = first_given(options.interface, place.interface);
+    const std::string& transport = first_given(options.transport, place.transport);
+    if (transport == "mpi")
+      connect_by_mpi(place, options);
+    else
+      connect(place, options, transport);
+  }
+
+  void connect(const Place& place, const JobOptions& options, const std::string& transport) {
+    const comm::TransportKind kind = kind_of(transport);
+    if (options.on_phase) options.on_phase("meet");
+    rendezvous.emplace(place, std::string(version()), options.configuration, options.timeout);
+    membership = (*rendezvous)->membership();
+    id = (*rendezvous)->id();
+    if (options.on_phase) options.on_phase("connect");
+    try {
+      connect_members(place, transport, kind);
+    } catch (const comm::CommError& error) {
+      complain(error);
+      throw;
+    }
+  }
+
+  void connect_members(const Place& place, const std::string& transport, comm::TransportKind kind) {
+    comm::Bootstrap bootstrap = (*rendezvous)->bootstrap();
+    bootstrap.scratch = place.scratch;
+    agree_on_transport(bootstrap, transport);
+    communicator = std::make_unique<comm::Communicator>(comm::connect_group(bootstrap, kind));
+  }
+
+  void complain(const comm::CommError& error) const noexcept {
+    if (rendezvous && error.rank() >= 0) (*rendezvous)->complain(error.rank(), error.what());
+  }
+
+  void connect_by_mpi(const Place& place, const JobOptions& options) {
+    if (place.launcher != Place::Launcher::mpi)
+      throw InvalidArgument(
+          "transport: mpi connects processes that mpirun started; this one has "
+          "been started otherwise: use auto");
+    if (place.servers > 0)
+      throw InvalidArgument("transport: mpi connects workers alone, and this job has {} servers",
+                            place.servers);
+    communicator = std::make_unique<comm::Communicator>(detail::connect_by_mpi(place));
+    detail::check_agreement(*communicator, std::string(version()) + "\n" + options.configuration,
+                            options.timeout);
+    id = place.id();
+    membership = workers_of(*communicator);
+  }
+};
+
+Job::Job(const Place& place, const JobOptions& options)
+    : impl_(std::make_unique<Impl>(place, options)) {}
+
+Job::~Job() = default;
+
+const Membership& Job::membership() const { return impl_->membership; }
+std::int64_t Job::id() const { return impl_->id; }
+Role Job::role() const { return impl_->role; }
+int Job::rank() const { return impl_->communicator->rank(); }
+int Job::size() const { return impl_->communicator->size(); }
+void Job::complain(const comm::CommError& error) noexcept { impl_->complain(error); }
+MembershipStatus Job::query(std::chrono::milliseconds timeout) {
+  if (impl_->rendezvous) return (*impl_->rendezvous)->query(timeout);
+  throw Unsupported("membership: over MPI alone there is no coordinator to be asked");
+}
+comm::Communicator& Job::communicator() { return *impl_->communicator; }
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "lockstep/cluster/membership/place.h"
+#include "lockstep/cluster/membership/rendezvous.h"
+#include "lockstep/comm/communicator.h"
+
+namespace lockstep::cluster {
+
+struct JobOptions {
+  std::string transport = {};      // "auto", "shm", "tcp", "ucx", "zmq", "mpi"; empty: the place's
+  std::string interface = {};      // a name or an address; empty: the place's
+  std::string configuration = {};  // what all members must agree on, or its hash
+  std::chrono::milliseconds timeout{60'000};  // until all have come
+  // Called before the members meet and before they are connected, with "meet" and "connect".
+  std::function<void(std::string_view)> on_phase = {};
+};
+
+// This process's connection to the other members of its job. A program that `lockstep launch`,
+// mpirun or srun starts makes one of these and trains over its communicator.
+class Job {
+ public:
+  // Throws Timeout, Refused, PeerLost, NotFound, each naming host, port and reason.
+  explicit Job(const Place& place, const JobOptions& options = {});
+  ~Job();
+
+  // Who is in the job, as its coordinator made it, and what this process is there.
+  const Membership& membership() const;
+  std::int64_t id() const;
+  Role role() const;
+  int rank() const;  // among the members of this role
+  int size() const;  // how many these are
+  // Between the members of this role: workers with workers, servers with servers.
+  comm::Communicator& communicator();
+  // Asks the coordinator who is there now. Throws as all_gather of a Rendezvous does, Unsupported
+  // over MPI alone, where there is none.
+  MembershipStatus query(std::chrono::milliseconds timeout);
+  // To be called with the error that ends this member: whoever launched the job names the one that
+  // was missed, and not the one that noticed.
+  void complain(const comm::CommError& error) noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "lockstep/base/membership.h"
+#include "lockstep/comm/socket.h"
+
+namespace lockstep::cluster {
+
+// A process's place in its job, as whoever started it told it by the environment.
+struct Place {
+  // lockstep: LOCKSTEP_ROLE (worker unless it is given), _RANK, _WORKERS, _SERVERS (0 unless it is
+  // given), _COORDINATOR (host:port), _SECRET, and where given _HOST, _INTERFACE, _TRANSPORT,
+  // _SCRATCH, _LAUNCHED_BY. mpi, slurm: mpirun's and srun's own variables, and LOCKSTEP_SERVERS: so
+  // many processes, the last ones, are servers; where the members meet is found out by MPI, or by a
+  // file in a folder that all of them see. kubernetes: as lockstep's, but the rank is
+  // JOB_COMPLETION_INDEX and the coordinator is run by the first worker.
+  enum class Launcher { lockstep, mpi, slurm, kubernetes };
+  Launcher launcher = Launcher::lockstep;
+  Role role = Role::worker;
+  int rank = 0;  // among the members of this role
+  int workers = 1, servers = 0;
+  comm::Endpoint coordinator = {};  // of lockstep's and kubernetes' jobs; so is the secret
+  std::string secret = {}, host = {}, interface = {}, transport = {};
+  // A folder of the workers of this host in /dev/shm, which goes with them; made by whoever needs
+  // it.
+  std::string scratch = {};
+  std::string launched_by = {};  // what stands before the program on the user's command line
+  // LOCKSTEP_TIMEOUT, seconds: how long members wait for each other at the start; 0: as the program
+  // says.
+  std::chrono::seconds timeout{0};
+
+  int members() const { return workers + servers; }
+  // This one's number among all members, workers first.
+  int id() const { return role == Role::worker ? rank : workers + rank; }
+};
+
+// None: this process is a job of its own. Throws InvalidArgument naming the variable that is
+// missing or makes no sense.
+std::optional<Place> find_place();
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/membership/placed_rendezvous.h"
+
+#include "lockstep/cluster/membership/detail/rendezvous_point.h"
+
+namespace lockstep::cluster {
+namespace {
+
+// The coordinator knows who is missing, so it has the first word.
+RendezvousOptions options_of(const Place& place, std::chrono::milliseconds timeout) {
+  RendezvousOptions result;
+  result.coordinator = place.coordinator;
+  result.secret = place.secret;
+  result.role = place.role;
+  result.rank = place.rank;
+  result.workers = place.workers;
+  result.servers = place.servers;
+  result.interface = place.interface;
+  result.host = place.host;
+  result.timeout = timeout + std::chrono::seconds(1);
+  return result;
+}
+
+}  // namespace
+
+struct PlacedRendezvous::Impl {
+  detail::RendezvousPoint point;
+  std::unique_ptr<Rendezvous> rendezvous = {};  // says goodbye before the coordinator goes
+};
+
+PlacedRendezvous::PlacedRendezvous(const Place& place, const std::string& version,
+                                   const std::string& configuration,
+                                   std::chrono::milliseconds timeout)
+    : impl_(std::make_unique<Impl>(Impl{detail::find_rendezvous(place, timeout)})) {
+  RendezvousOptions options = options_of(impl_->point.place, timeout);
+  options.version = version;
+  options.configuration = configuration;
+  impl_->rendezvous = std::make_unique<Rendezvous>(options);
+  impl_->point.file.reset();
+}
+
+PlacedRendezvous::~PlacedRendezvous() = default;
+
+Rendezvous& PlacedRendezvous::operator*() const { return *impl_->rendezvous; }
+const std::string& PlacedRendezvous::secret() const { return impl_->point.place.secret; }
+
+}  // namespace lockstep::cluster

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/membership.h"
+#include "lockstep/comm/bootstrap.h"
+#include "lockstep/comm/socket.h"
+
+namespace lockstep::cluster {
+
+struct RendezvousOptions {
+  comm::Endpoint coordinator = {};
+  std::string secret = {};
+  Role role = Role::worker;
+  int rank = -1;  // among the members of this role; -1: the coordinator deals one
+  int workers = 1, servers = 0;
+  std::string interface = {};  // a name or an address; empty: the one that reaches the coordinator
+  std::string version = {};    // of the program; the same for all members
+  std::string configuration = {};  // a hash of what all members must agree on
+  std::string host = {};           // this machine's name; empty: the system's
+  std::chrono::milliseconds timeout{30'000};
+};
+
+// Who is in a job, and who of them is not heard, or has left.
+struct MembershipStatus {
+  Membership membership = {};
+  std::vector<std::int64_t> absent = {};  // ids
+};
+
+// A member's connection to the coordinator for the life of the job: it proves the secret, hears who
+// is there, and says all the time that it lives. For one thread at a time.
+class Rendezvous {
+ public:
+  // Returns when all members are there. Throws Timeout, Refused, PeerLost, Corrupt, NotFound (no
+  // such interface), each with the coordinator's host and port and the reason.
+  explicit Rendezvous(const RendezvousOptions& options);
+  // Says goodbye.
+  ~Rendezvous();
+
+  // As the coordinator made it.
+  const Membership& membership() const;
+  std::int64_t id() const;
+  int rank() const;                               // among the members of this one's role
+  int size() const;                               // how many these are
+  const std::vector<std::string>& hosts() const;  // theirs, by rank
+  // This machine's address on the interface that reaches the coordinator.
+  const std::string& address() const;
+
+  // Every member of this one's role gives bytes, and gets those of all in order of rank. An error
+  // breaks it for good.
+  std::vector<std::string> all_gather(const std::string& bytes, std::chrono::milliseconds timeout);
+
+  // Asks the coordinator. Errors as of all_gather.
+  MembershipStatus query(std::chrono::milliseconds timeout);
+
+  // Tells the coordinator, if it is there to hear it, that this member ends since it missed the
+  // one of this rank, among those of its own role.
+  void complain(int rank, const std::string& text) noexcept;
+
+  // For the transports of comm/, between the members of this one's role. It refers to this object.
+  comm::Bootstrap bootstrap();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Asks a job's coordinator without being a member. Throws as Rendezvous does.
+MembershipStatus query_membership(const comm::Endpoint& coordinator, const std::string& secret,
+                                  std::chrono::milliseconds timeout);
+
+}  // namespace lockstep::cluster

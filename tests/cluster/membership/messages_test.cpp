@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/membership/detail/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::cluster::detail {
+namespace {
+
+std::vector<Message> one_of_each() {
+  const Membership membership{3, {{7, "a", Role::worker}, {9, "b", Role::server}}};
+  return {Goodbye{},
+          Hello{4, "here"},
+          Join{"1.0", "{}", Role::server, 2, 5, 3, "boot"},
+          Welcome{9, std::chrono::milliseconds(5000), membership},
+          Heartbeat{},
+          Gather{std::chrono::milliseconds(77), std::string("a\0b", 3)},
+          Gathered{{"x", "", "yz"}},
+          MembershipQuery{},
+          MembershipReply{membership, {9, 7}},
+          Failure{Failure::Type::timeout, Role::server, 1, "b", "late"},
+          Missed{8, "gone"}};
+}
+
+TEST(Messages, OneOfEachKindComesBackAsItWasSent) {
+  const std::vector<Message> all = one_of_each();
+  ASSERT_EQ(all.size(), std::variant_size_v<Message>);
+  std::set<char> kinds;
+  for (const Message& message : all) {
+    const Message back = decode(encode(message));
+    EXPECT_EQ(back.index(), message.index());
+    EXPECT_EQ(encode(back), encode(message));
+    EXPECT_TRUE(kinds.insert(kind_of(message)).second) << kind_of(message);
+  }
+  const auto welcome = std::get<Welcome>(decode(encode(all[3])));
+  EXPECT_EQ(welcome.membership, (Membership{3, {{7, "a", Role::worker}, {9, "b", Role::server}}}));
+  EXPECT_EQ(welcome.heartbeat, std::chrono::seconds(5));
+}
+
+TEST(Messages, WhatIsCutOffOrTooLongOrOfNoKindIsCorrupt) {
+  for (const Message& message : one_of_each()) {
+    const std::string bytes = encode(message);
+    for (std::size_t length = 0; length < bytes.size(); ++length)
+      EXPECT_THROW(decode(bytes.substr(0, length)), Corrupt) << bytes[0] << length;
+    EXPECT_THROW(decode(bytes + "x"), Corrupt) << bytes[0];
+  }
+  EXPECT_THROW(decode("?"), Corrupt);
+}
+
+TEST(Messages, ChangedBytesAreAMessageOrCorrupt) {
+  std::mt19937 random(17);
+  for (int round = 0; round < 2000; ++round)
+    for (const Message& message : one_of_each()) {
+      std::string bytes = encode(message);
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+      try {
+        const Message other = decode(bytes);
+        EXPECT_EQ(encode(other).size(), bytes.size());
+      } catch (const Corrupt&) {
+      }
+    }
+}
+
+}  // namespace
+}  // namespace lockstep::cluster::detail
