@@ -41,9 +41,11 @@ TEST(RunMode, OfSeveralWorkersIsAnAllReduceUnlessAnotherIsNamed) {
 
 TEST(RunMode, OfOneWorkerCompressesAsItsConfigurationSays) {
   RunConfig config = two_steps();
-  EXPECT_EQ(RunMode(nullptr, config, std::chrono::seconds(60)).get().description(), "canonical");
+  EXPECT_EQ(RunMode(nullptr, alone(), config, std::chrono::seconds(60)).get().description(),
+            "canonical");
   config.compression = "2bit:0.5";
-  EXPECT_EQ(RunMode(nullptr, config, std::chrono::seconds(60)).get().description(), "2bit:0.5");
+  EXPECT_EQ(RunMode(nullptr, alone(), config, std::chrono::seconds(60)).get().description(),
+            "2bit:0.5");
   EXPECT_FALSE(is_invariant(config));
 }
 
@@ -57,7 +59,7 @@ TEST(RunFiles, HaveTheModelThatWasTrained) {
   const observe::RunFolder run = observe::RunFolder::create(folder.path() + "/run");
   write_classes(run, data.test->class_names());
   run.write_config(to_json(config));
-  const RunMode mode(nullptr, config, std::chrono::seconds(60));
+  const RunMode mode(nullptr, alone(), config, std::chrono::seconds(60));
   train::TrainerOptions options{.global_batch = config.global_batch, .shards = config.shards};
   options.mode = &mode.get();
   train::Trainer trainer(recipe.net(), recipe_loss(), make_optimizer(config.learning), options);

@@ -132,6 +132,10 @@ class BreakingTransport final : public comm::Transport {
     inner_->exchange(transfers, deadline, operation);
   }
   void abort(const std::string& reason) override { inner_->abort(reason); }
+  std::unique_ptr<comm::Transport> subgroup(const std::vector<int>& ranks,
+                                            comm::Deadline deadline) override {
+    return inner_->subgroup(ranks, deadline);
+  }
 
  private:
   std::unique_ptr<comm::Transport> inner_;
