@@ -72,7 +72,9 @@ std::string to_string(const AttrValue& value) {
 }
 
 std::string_view type_name(const AttrValue& value) {
-  constexpr std::string_view kNames[] = {"bool", "int", "float", "string", "ints", "dtype"};
+  constexpr std::string_view kNames[] = {"bool", "int",   "float", "string",
+                                         "ints", "dtype", "device"};
+  static_assert(std::size(kNames) == std::variant_size_v<AttrValue>);
   return kNames[value.index()];
 }
 
