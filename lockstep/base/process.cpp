@@ -68,7 +68,8 @@ void join_family(bool own_group, int death_signal, pid_t parent) {
   if (own_group) ::setpgid(0, 0);
   if (death_signal == 0) return;
   ::prctl(PR_SET_PDEATHSIG, death_signal);
-  if (::getppid() != parent) ::_exit(127);  // gone before that
+  // Gone before that. One that is only to be woken sees it by itself.
+  if (::getppid() != parent && death_signal != SIGCONT) ::_exit(127);
 }
 
 void set_signals(const StartOptions& options) {
@@ -100,7 +101,9 @@ bool set_streams(const StartOptions& options) {
 
 [[noreturn]] void become(const Prepared& prepared, int report) {
   const StartOptions& options = prepared.options;
-  report = ::fcntl(report, F_DUPFD_CLOEXEC, 3);
+  // Out of the way of the streams.
+  if (report < 3)
+    if (const int moved = ::fcntl(report, F_DUPFD_CLOEXEC, 3); moved >= 0) report = moved;
   join_family(options.own_group, options.death_signal, prepared.parent);
   set_signals(options);
   if (!set_streams(options)) fail(report, Step::streams);

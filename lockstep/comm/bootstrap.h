@@ -9,7 +9,7 @@
 namespace lockstep::comm {
 
 // What a transport between hosts needs to connect a group: who is in it, and a way to tell each
-// other a few bytes before there is a transport. cluster/rendezvous.h makes one.
+// other a few bytes before there is a transport. cluster/membership/rendezvous.h makes one.
 struct Bootstrap {
   int rank = 0;
   std::vector<std::string> hosts;     // by rank; equal names share a machine and its memory

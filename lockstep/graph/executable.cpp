@@ -337,8 +337,8 @@ std::vector<Tensor> Executable::run(TensorList inputs) {
   return outputs;
 }
 
-// Points every input and output buffer at the caller's memory; `dense` keeps copies alive that had
-// to be made of inputs that are not dense, and what a device's queue has not read yet.
+// Points every input and output buffer at the caller's memory; `dense` keeps the inputs alive, or
+// the copies that had to be made of them: the caller's handles may be temporary.
 void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                       std::vector<Tensor>& dense) {
   const Program& program = *impl_->program;
@@ -359,9 +359,8 @@ void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> ou
     if (buffer.kind != BufferKind::input) continue;
     const Tensor& input = inputs[buffer.index];
     check_fits("input", buffer.index, input, impl_->input_info(buffer.index));
-    const bool keeps = !input.is_contiguous() || !program.device.is_host();
-    if (keeps) dense.push_back(input.contiguous());
-    impl_->bases[i] = keeps ? dense.back().address() : input.address();
+    dense.push_back(input.contiguous());
+    impl_->bases[i] = dense.back().address();
   }
 }
 
@@ -393,6 +392,8 @@ bool Executable::go_on(const Receiver& receiver) {
                impl_->host_bytes_of(steps[s].inputs[0]));
     return true;
   }
+  // Who read a state in the middle of the run has seen the one before.
+  if (impl_->program->changes_states) impl_->lasting->set_computed();
   impl_->dense.clear();
   return false;
 }

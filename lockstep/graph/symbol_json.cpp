@@ -61,7 +61,7 @@ std::string hex_of(const Tensor& tensor) {
 void info_to_json(Json& json, const TensorInfo& info) {
   json["dtype"] = std::string(name_of(info.dtype));
   json["shape"] = info.shape.vector();
-  if (info.device.index != 0) json["device"] = info.device.index;
+  if (info.device != Device()) json["device"] = ValueToJson{}(info.device);
 }
 
 Json entries_to_json(const std::vector<Entry>& entries,

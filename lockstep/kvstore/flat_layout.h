@@ -45,7 +45,7 @@ struct FlatPiece {
   std::size_t size() const { return range.size(); }
 };
 
-// How flat buffers are divided. Slices stand in the order in which their gradients are made.
+// How flat buffers are divided. Parameters stand in the order in which their gradients are made.
 struct FlatLayout {
   std::vector<FlatParameter> parameters = {};
   std::vector<FlatPiece> pieces = {};

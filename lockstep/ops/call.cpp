@@ -2,6 +2,7 @@
 #include "lockstep/ops/call.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/base/nearest.h"
 #include "lockstep/ops/dispatch.h"
@@ -61,6 +62,20 @@ class InputPlaces {
       if (tensors[i].defined()) places_[std::min(i, places_.size() - 1)].push_back(tensors[i]);
   }
 
+  // Then the optional ones may be left out, wherever they stand.
+  bool are_all_that_is_required(const std::vector<Tensor>& tensors) const {
+    const auto& inputs = op_.docs.inputs;
+    const auto required = std::count_if(inputs.begin(), inputs.end(), is_required);
+    return std::cmp_equal(tensors.size(), required) &&
+           std::all_of(tensors.begin(), tensors.end(), [](const Tensor& t) { return t.defined(); });
+  }
+
+  void add_required(const std::vector<Tensor>& tensors) {
+    auto next = tensors.begin();
+    for (std::size_t i = 0; i < places_.size(); ++i)
+      if (is_required(op_.docs.inputs[i])) places_[i].push_back(*next++);
+  }
+
   void add_named(const NamedTensor& given) {
     const ArgumentDoc* input = find_input(op_, given.name);
     if (input == nullptr && has_keyword(op_, given.name))
@@ -85,6 +100,8 @@ class InputPlaces {
   }
 
  private:
+  static bool is_required(const ArgumentDoc& input) { return input.presence == Presence::required; }
+
   const OpDef& op_;
   std::vector<std::vector<Tensor>> places_;
 };
@@ -93,7 +110,10 @@ class InputPlaces {
 
 std::vector<Tensor> call_op(const OpDef& op, const OpArguments& arguments) {
   InputPlaces places(op);
-  places.add_positional(arguments.positional);
+  if (arguments.inputs.empty() && places.are_all_that_is_required(arguments.positional))
+    places.add_required(arguments.positional);
+  else
+    places.add_positional(arguments.positional);
   for (const NamedTensor& given : arguments.inputs) places.add_named(given);
   check_attr_names(op, arguments.attrs);
   const Attrs attrs = make_attrs(op, arguments.attrs);

@@ -21,8 +21,8 @@ class TextCodec {
   TextCodec(const Recipe& recipe, std::span<const std::string> texts);
   TextCodec(const Recipe& recipe, data::Vocabulary vocabulary);
 
-  // Words of a mail's subject and body (train/mail_text.h): as many numbers as the net reads, cut,
-  // or filled up in front. Characters: one for each.
+  // Words of a mail's subject and body (recipes/mail_text.h): as many numbers as the net reads,
+  // cut, or filled up in front. Characters: one for each.
   std::vector<std::int64_t> encode(std::string_view text) const;
   std::string decode(std::span<const std::int64_t> numbers) const;
   const data::Vocabulary& vocabulary() const { return vocabulary_; }

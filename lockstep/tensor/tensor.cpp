@@ -203,7 +203,8 @@ void Tensor::assign(const Tensor& source) const {
 Tensor Tensor::to(Device device) const {
   check_defined(*this);
   if (device == this->device()) return *this;
-  if (!is_symbolic() && !this->device().is_host())
+  address();  // a graph value has none, and says so
+  if (!this->device().is_host())
     return read_back(*this, device.is_host() ? device : Device()).to(device);
   Tensor result = empty(shape(), dtype(), device);
   if (device.is_host()) {

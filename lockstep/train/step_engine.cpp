@@ -83,6 +83,10 @@ struct StepEngine::Impl {
                             .bucket_bytes = options.bucket_bytes});
   }
 
+  void check_plan() const {
+    check(plan != nullptr, "an engine without a plan: the last replan failed");
+  }
+
   // What this worker has not sent goes with it into the next membership.
   void keep_unsent() {
     const std::span<const float> own = synchronizer->residual();
@@ -123,7 +127,7 @@ void StepEngine::replan(kvstore::Mode& mode) {
 
 StepResult StepEngine::run(std::int64_t step, double learning_rate,
                            std::span<const data::Fields> shards, bool stop) {
-  check(impl_->plan != nullptr, "a step without a plan: the last replan failed");
+  impl_->check_plan();
   detail::StepPlan& plan = *impl_->plan;
   const auto expected = static_cast<std::size_t>(plan.range().hi - plan.range().lo);
   if (shards.size() != expected)
@@ -174,6 +178,7 @@ void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& sl
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {
+  impl_->check_plan();
   const std::span<const float> own = impl_->synchronizer->residual();
   NamedTensors result;
   if (own.empty()) return result;
@@ -185,6 +190,7 @@ std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {
 }
 
 void StepEngine::set_residuals(const std::vector<std::pair<std::string, Tensor>>& residuals) {
+  impl_->check_plan();
   const std::span<float> own = impl_->synchronizer->residual();
   if (residuals.empty() || own.empty()) return;
   std::fill(own.begin(), own.end(), 0.0F);
@@ -199,6 +205,7 @@ void StepEngine::set_residuals(const std::vector<std::pair<std::string, Tensor>>
 }
 
 std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fields> shards) {
+  impl_->check_plan();
   const FlushSubnormals flush;
   impl_->plan->set_keys(step);
   for (std::size_t s = 0; s < shards.size(); ++s) {
@@ -217,6 +224,7 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
 }
 
 std::string StepEngine::find_bad_sum() const {
+  impl_->check_plan();
   const std::span<const float> sums = impl_->synchronizer->sums();
   for (const kvstore::FlatParameter& parameter : impl_->layout().parameters) {
     if (sums.empty() || kvstore::all_finite(sums.subspan(parameter.offset, parameter.count)))
@@ -227,6 +235,7 @@ std::string StepEngine::find_bad_sum() const {
 }
 
 Probe StepEngine::probe() {
+  impl_->check_plan();
   const FlushSubnormals flush;
   Sha256 sum;
   std::vector<Tensor> inputs = fixed_fields(impl_->program.fields());

@@ -55,6 +55,17 @@ TEST(Executable, ComputesWhatTheInterpreterComputes) {
   expect_compiled_equals_interpreted(differentiate(graph, 0, {1, 2, 3}), mlp_inputs());
 }
 
+TEST(Executable, KeepsTheInputsOfARunWhoseHandlesAreGone) {
+  Executable executable = Executable::compile(
+      trace([](const std::vector<Tensor>& in) { return std::vector{multiply(in[0], 2.0)}; },
+            infos_of({Tensor::zeros({64})})));
+  const std::vector<Tensor> output{Tensor::zeros({64})};
+  executable.begin(std::vector{full({64}, 3.0)}, output);
+  const Tensor other = full({64}, 5.0);  // the pool gives freed memory to the next one
+  while (executable.go_on({})) continue;
+  EXPECT_EQ(output[0].to_vector<float>(), std::vector<float>(64, 6.0F));
+}
+
 std::vector<Tensor> small_cnn(const std::vector<Tensor>& in) {
   Tensor y = relu(conv(in[0], in[1], in[2], {.padding = {1}}));
   y = conv(y, in[3], {}, {.stride = {2}, .padding = {1}});

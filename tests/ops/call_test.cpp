@@ -46,6 +46,11 @@ TEST(CallOp, FindsThePlaceOfAnOptionalInputBetweenOthers) {
                                    {"b_hidden", numbers({12})}},
                         .attrs = {{"mode", std::string("gru")}}};
   EXPECT_EQ(call_op(get_op("rnn_layer"), gru)[0].shape(), (Shape{5, 2, 4}));
+  OpArguments by_place{.positional = {x, h0}, .attrs = gru.attrs};
+  for (const NamedTensor& given : gru.inputs) by_place.positional.push_back(given.tensor);
+  EXPECT_EQ(bit_difference(call_op(get_op("rnn_layer"), by_place)[0],
+                           call_op(get_op("rnn_layer"), gru)[0]),
+            "");
 }
 
 TEST(CallOp, TakesARepeatedInputAsOftenAsItIsGiven) {

@@ -27,11 +27,6 @@ class FieldWriter {
     bytes_ += value;
     return *this;
   }
-  FieldWriter& texts(const std::vector<std::string>& values) {
-    number(static_cast<std::int64_t>(values.size()));
-    for (const std::string& value : values) text(value);
-    return *this;
-  }
   const std::string& bytes() const { return bytes_; }
 
  private:
@@ -50,13 +45,6 @@ class FieldReader {
     return static_cast<std::int64_t>(value);
   }
   std::string text() { return std::string(take(static_cast<std::uint64_t>(number()))); }
-  std::vector<std::string> texts() {
-    const auto count = static_cast<std::uint64_t>(number());
-    if (count > rest_.size()) throw Corrupt("message: {} texts in {} bytes", count, rest_.size());
-    std::vector<std::string> values;
-    for (std::uint64_t i = 0; i < count; ++i) values.push_back(text());
-    return values;
-  }
   bool is_at_end() const { return rest_.empty(); }
   std::size_t left() const { return rest_.size(); }
 

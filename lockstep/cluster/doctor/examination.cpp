@@ -48,7 +48,13 @@ std::string interface_of(const std::string& address) {
   return {};
 }
 
+// Every member is examined alike, whatever its role in a job would be.
 Place place_with(Place place, const JobOptions& options) {
+  const int rank = place.id(), all = place.members();
+  place.role = Role::worker;
+  place.rank = rank;
+  place.workers = all;
+  place.servers = 0;
   if (!options.interface.empty()) place.interface = options.interface;
   if (!options.transport.empty()) place.transport = options.transport;
   return place;

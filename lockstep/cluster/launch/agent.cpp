@@ -78,6 +78,7 @@ class Agent {
     while (stop_by_ && comm::Clock::now() < *stop_by_ && children_.are_running()) {
       wait();
       children_.advance();
+      children_.beat();
     }
   }
 

@@ -19,7 +19,7 @@ struct LaunchOptions {
   int servers = 0;                             // beside the workers, one host after the other
   std::vector<std::string> environment = {};   // NAME=VALUE, besides what each host has
   std::string folder = {};                     // where workers run; empty: our own folder
-  std::string interface = {}, transport = {};  // for the workers (cluster/job.h)
+  std::string interface = {}, transport = {};  // for the workers (membership/job.h)
   std::vector<std::string> ssh{"ssh"};         // reaches a host; more of ssh's options follow
   std::string program = {};                    // of lockstep, on the other hosts
   // Where workers find the launcher. No host: loopback, or the address that ssh came from; port 0:
@@ -73,7 +73,7 @@ struct LaunchResult {
 };
 
 // Runs a job to its end: on this machine by fork, on others through ssh, which runs `lockstep
-// launch --agent` there. Workers find their place in the environment (cluster/place.h). Rank 0's
+// launch --agent` there. Workers find their place in the environment (membership/place.h). Rank 0's
 // output is ours; lines of the others go to standard error with rank and host before them. SIGINT,
 // SIGTERM and SIGHUP, whichever process of the job gets them first, go on to all, who have the
 // grace period to end; a second one to us kills. When one worker fails, the others are ended; none

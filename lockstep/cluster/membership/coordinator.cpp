@@ -171,7 +171,13 @@ struct Coordinator::Impl {
   void check_fit(const Participant& one) {
     const detail::JobSize size{one.join.workers, one.join.servers};
     if (size != roster.size()) refuse(one, size_difference(size, roster.size()));
-    for (const Participant* other : roster.members()) compare(one, *other);
+    int alike = 0;
+    for (const Participant* other : roster.members()) {
+      compare(one, *other);
+      alike += other->join.role == one.join.role ? 1 : 0;
+    }
+    if (alike >= roster.size().of(one.join.role))
+      refuse(one, fmt::format("this job has all its {}s already", to_string(one.join.role)));
     if (one.join.rank >= roster.size().of(one.join.role))
       refuse(one, fmt::format("it asks for {}, this job has {}",
                               detail::rank_title(one.join.role, one.join.rank),

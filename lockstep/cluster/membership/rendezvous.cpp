@@ -115,7 +115,7 @@ class Conversation {
   void beat() {
     const std::lock_guard lock(mutex_);
     if (!session_.has_output()) session_.queue(detail::Heartbeat{});
-    session_.advance();
+    session_.flush();
   }
 
   template <class T>

@@ -23,6 +23,8 @@ void swap(Transport& transport, const std::vector<int>& ranks, std::string& own,
   transport.exchange(transfers, deadline, "split");
 }
 
+constexpr std::uint64_t kLongestAddress = 1 << 20;
+
 std::vector<std::string> all_gather(Transport& transport, const std::vector<int>& ranks,
                                     std::string own, Deadline deadline) {
   std::uint64_t length = own.size();
@@ -32,6 +34,11 @@ std::vector<std::string> all_gather(Transport& transport, const std::vector<int>
   std::vector<std::string> all(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     std::copy(lengths[i].begin(), lengths[i].end(), reinterpret_cast<char*>(&length));
+    if (length > kLongestAddress)
+      throw PeerLost(
+          fmt::format("split: rank {} on {} says {} bytes: the ranks' calls do not match", ranks[i],
+                      transport.host(ranks[i]), length),
+          ranks[i], transport.host(ranks[i]), "split");
     if (ranks[i] != transport.rank()) all[i].resize(length);
   }
   swap(transport, ranks, own, all, deadline);

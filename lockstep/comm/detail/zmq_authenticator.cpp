@@ -29,21 +29,26 @@ void ZmqAuthenticator::admit_key(const std::string& key) {
     admitted_.insert(binary);
 }
 
-void ZmqAuthenticator::answer() {
+void ZmqAuthenticator::answer(const std::function<void()>& before_refusing) {
   zmq::message_t part;
   while (socket_.recv(part, zmq::recv_flags::dontwait)) {
     std::vector<std::string> question{part.to_string()};
     while (socket_.get(zmq::sockopt::rcvmore) && socket_.recv(part))
       question.push_back(part.to_string());
-    reply(question);
+    const auto takes = [&] { return question.size() >= 7 && admitted_.erase(question[6]) > 0; };
+    bool is_known = takes();
+    if (!is_known && before_refusing) {
+      before_refusing();
+      is_known = takes();
+    }
+    reply(question, is_known);
   }
 }
 
 // Version, number, domain, address, identity, mechanism, then a key, or a name and a password.
-void ZmqAuthenticator::reply(const std::vector<std::string>& question) {
-  const bool known = question.size() >= 7 && admitted_.erase(question[6]) > 0;
+void ZmqAuthenticator::reply(const std::vector<std::string>& question, bool is_known) {
   const std::string number = question.size() > 1 ? question[1] : "";
-  const std::string parts[] = {"1.0", number, known ? "200" : "400", "", "", ""};
+  const std::string parts[] = {"1.0", number, is_known ? "200" : "400", "", "", ""};
   for (std::size_t i = 0; i < 6; ++i)
     socket_.send(zmq::buffer(parts[i]), i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
 }

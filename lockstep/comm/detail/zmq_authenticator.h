@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,12 +29,13 @@ class ZmqAuthenticator {
   void admit_user(const std::string& name) { admitted_.insert(name); }
   // No longer.
   void forget_user(const std::string& name) { admitted_.erase(name); }
-  // The questions that wait.
-  void answer();
+  // The questions that wait. `before_refusing` may admit who asks: what admits it may have come by
+  // another way, and not been read yet.
+  void answer(const std::function<void()>& before_refusing = {});
   zmq::socket_t& socket() { return socket_; }
 
  private:
-  void reply(const std::vector<std::string>& question);
+  void reply(const std::vector<std::string>& question, bool is_known);
 
   zmq::socket_t socket_;
   std::set<std::string> admitted_;

@@ -35,6 +35,7 @@ class ZmqClientWire final : public MessageWire {
 
  private:
   void connect(Deadline deadline);
+  MessageWelcome welcome_from(std::string_view bytes) const;
   MessageWelcome await_welcome(Deadline deadline);
   void connect_data(const MessageWelcome& welcome);
   void await_hello(Deadline deadline);
@@ -74,9 +75,17 @@ void ZmqClientWire::check_open(ControlLink::State state, Deadline deadline,
                   -1, options_.server.host, "connect");
 }
 
+MessageWelcome ZmqClientWire::welcome_from(std::string_view bytes) const {
+  try {
+    return to_welcome(bytes);
+  } catch (const Refused& error) {
+    throw Refused(fmt::format("connect: {}: {}", to_string(options_.server), error.what()));
+  }
+}
+
 MessageWelcome ZmqClientWire::await_welcome(Deadline deadline) {
   while (true) {
-    if (const auto bytes = control_.take_signed(kWelcomeBytes)) return to_welcome(*bytes);
+    if (const auto bytes = control_.take_signed(kWelcomeBytes)) return welcome_from(*bytes);
     check_open(control_.look(), deadline, "its welcome");
     pollfd watched{control_.fd(), POLLIN, 0};
     ::poll(&watched, 1, poll_milliseconds(deadline, 100));

@@ -66,6 +66,7 @@ class ZmqServerWire final : public MessageWire {
   void secure();
   void accept();
   void look_at_links();
+  void read_controls();
   void look_at(std::uint64_t number, Link& link);
   bool open(std::uint64_t number, Link& link);
   void greet(Link& link);
@@ -161,14 +162,18 @@ void ZmqServerWire::forget(std::uint64_t number) {
   links_.erase(link);
 }
 
-void ZmqServerWire::look_at_links() {
-  accept();
-  authenticator_.answer();
-  next_look_ = Clock::now() + options_.heartbeat;
+void ZmqServerWire::read_controls() {
   for (auto place = links_.begin(); place != links_.end();) {
     const auto link = place++;
     look_at(link->first, link->second);
   }
+}
+
+void ZmqServerWire::look_at_links() {
+  accept();
+  next_look_ = Clock::now() + options_.heartbeat;
+  read_controls();
+  authenticator_.answer([this] { read_controls(); });
   for (auto& [number, link] : links_) {
     if (link.is_open && !link.is_greeted) greet(link);
     next_look_ = std::min(next_look_, link.control.next_look());

@@ -33,8 +33,10 @@ std::byte* LastingMemory::state_address(std::size_t state) const {
 std::span<std::byte> LastingMemory::home(std::size_t state) {
   State& its = states_[state];
   const std::span<std::byte> bytes(its.home, its.bytes);
-  if (its.image_is_newer) device_.backend->copy_out(its.image->data(), bytes).wait();
-  its.image_is_newer = false;
+  if (its.image_is_newer) {
+    device_.backend->copy_out(its.image->data(), bytes).wait();
+    its.image_is_newer = false;
+  }
   return bytes;
 }
 
@@ -63,12 +65,11 @@ void LastingMemory::bring() {
   const std::lock_guard lock(bringing_);
   if (!waiting_) return;
   Event last;
-  for (State& its : states_) {
-    if (!its.home_is_newer) continue;
-    last = device_.backend->copy_in({its.home, its.bytes}, its.image->data());
-    its.home_is_newer = false;
-  }
+  for (const State& its : states_)
+    if (its.home_is_newer)
+      last = device_.backend->copy_in({its.home, its.bytes}, its.image->data());
   last.wait();
+  for (State& its : states_) its.home_is_newer = false;
   waiting_ = false;
 }
 

@@ -64,7 +64,8 @@ class Simplifier {
     if (value.numel() != 1) return rewriter_.target().add_constant(value, name);
     const Tensor seen = value.to(cpu());
     const std::string key =
-        value.info().str() +
+        fmt::format("{} {} {} ", value.info().str(), value.device().index,
+                    static_cast<const void*>(value.device().backend)) +
         std::string(reinterpret_cast<const char*>(seen.raw()), item_size(value.dtype()));
     const auto known = scalars_.find(key);
     if (known != scalars_.end()) return known->second;

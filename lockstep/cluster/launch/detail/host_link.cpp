@@ -94,8 +94,12 @@ HostLink HostLink::fork_agent(const std::string& host, AgentOptions options, con
     from.ours.close();
     return run_agent(options);
   };
-  Process agent = Process::fork(be_agent, {.own_group = true, .death_signal = SIGCONT});
-  return {host, std::move(agent), std::move(to.ours), std::move(from.ours), Socket()};
+  try {
+    Process agent = Process::fork(be_agent, {.own_group = true, .death_signal = SIGCONT});
+    return {host, std::move(agent), std::move(to.ours), std::move(from.ours), Socket()};
+  } catch (const IoError& error) {
+    throw IoError("launch: {}: {}", host, error.what());
+  }
 }
 
 HostLink HostLink::run_command(const std::string& host, const std::vector<std::string>& command,

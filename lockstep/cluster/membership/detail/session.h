@@ -20,6 +20,8 @@ class Session {
   void queue(const Message& message);
   // What the socket can take or give now.
   void advance();
+  // Sends what can leave now, and reads nothing.
+  void flush() { send_some(); }
   // Throws Corrupt for what is not the peer's, or no message.
   std::optional<Message> next();
 
