@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <random>
@@ -325,14 +326,13 @@ class Job {
     } catch (const comm::Aborted&) {
       failed = 1;
     }
-    int count = 0;
     meet(worker, [&] {
       fuse_.clear();
       fuse_of_ops.clear();
+      failures_ = static_cast<int>(std::count(failed_.begin(), failed_.end(), 1));
     });
-    for (const char one : failed_) count += one;
-    if (count == 0) return true;
-    const bool done = count < setting_.workers;
+    if (failures_ == 0) return true;
+    const bool done = failures_ < setting_.workers;
     const auto alone = kvstore::local_mode();
     if (done && failed != 0) {
       engine.replan(*alone);
@@ -353,6 +353,7 @@ class Job {
   std::barrier<> meeting_;
   std::vector<std::unique_ptr<comm::InProcessGroup>> groups_;  // by generation
   std::vector<char> failed_;                                   // by worker
+  int failures_ = 0;                                           // of the last try
   int broken_ = 0;
 };
 

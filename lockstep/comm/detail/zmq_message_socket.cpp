@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/detail/zmq_message_socket.h"
 
+#include <atomic>
 #include <utility>
 
 namespace lockstep::comm::detail {
@@ -27,12 +28,24 @@ std::string take_text(std::string_view& from, std::size_t length) {
   return text;
 }
 
-void release(void* /*bytes*/, void* owner) { delete static_cast<Payload::Owner*>(owner); }
+// What a message in ZeroMQ's hands keeps alive. Its thread lets go of it, after the sender's is
+// through with it: said here, where everybody can see it.
+struct Sent {
+  Payload::Owner owner;
+  std::atomic<bool> is_handed_over = false;
+};
+
+void release(void* /*bytes*/, void* sent) {
+  auto* own = static_cast<Sent*>(sent);
+  own->is_handed_over.wait(false, std::memory_order_acquire);
+  delete own;
+}
 
 zmq::message_t to_message(const Payload::Segment& body) {
   if (body.bytes.empty()) return {};
-  auto* owner = new Payload::Owner(body.owner);
-  return {const_cast<std::byte*>(body.bytes.data()), body.bytes.size(), release, owner};
+  auto* sent = new Sent{body.owner};
+  sent->is_handed_over.store(true, std::memory_order_release);
+  return {const_cast<std::byte*>(body.bytes.data()), body.bytes.size(), release, sent};
 }
 
 }  // namespace
