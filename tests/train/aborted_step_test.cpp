@@ -10,12 +10,10 @@
 #include "lockstep/comm/errors.h"
 #include "lockstep/comm/transports/in_process.h"
 #include "lockstep/kvstore/allreduce.h"
-#include "lockstep/nn/functional.h"
 #include "lockstep/ops/dispatch.h"
-#include "lockstep/ops/ops.h"
 #include "lockstep/optim/optimizers.h"
-#include "lockstep/train/step_engine.h"
 #include "tests/seed.h"
+#include "tests/train/step_net.h"
 
 // A step that ends anywhere, in an op, a delivery, a sum, a rule or a vote, leaves the step before,
 // bit for bit: the same step again, in a new membership where there are several workers, gives the
@@ -23,7 +21,9 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::int64_t kShards = 6, kShardBatch = 2, kSteps = 12;
+using testing::batches, testing::shard_batch;
+
+constexpr std::int64_t kShards = 6, kSteps = 12;
 
 enum class Place { op, give, rule, transfer };
 constexpr Place kPlaces[] = {Place::op, Place::give, Place::rule, Place::transfer};
@@ -69,32 +69,6 @@ Tensor breaking(const Tensor& x) {
 std::vector<Tensor> gradient_that_breaks(const GradientArgs& args) {
   return {breaking(args.grad())};
 }
-
-// Slots, running statistics and draws: all that a step could leave half done.
-class Net final : public nn::Block {
- public:
-  Net()
-      : conv_(add_parameter("conv", {8, 3, 3, 3})),
-        gamma_(add_parameter("gamma", {8}, {.init = nn::init::one()})),
-        beta_(add_parameter("beta", {8}, {.init = nn::init::zero()})),
-        mean_(add_parameter("mean", {8}, {.init = nn::init::zero(), .trainable = false})),
-        var_(add_parameter("var", {8}, {.init = nn::init::one(), .trainable = false})),
-        hidden_(add_parameter("hidden", {96, 8 * 6 * 6})),
-        output_(add_parameter("output", {5, 96})) {}
-
-  Tensor forward(const Tensor& x) override {
-    const auto normed =
-        nn::batch_norm(breaking(lockstep::conv(x, conv_.data(), {}, {.padding = {1}})),
-                       gamma_.data(), beta_.data(), mean_.data(), var_.data());
-    mean_.update(normed.mean);
-    var_.update(normed.var);
-    const Tensor y = lockstep::dense(breaking(relu(normed.y)), hidden_.data());
-    return breaking(lockstep::dense(nn::dropout(relu(y), 0.25), output_.data()));
-  }
-
- private:
-  nn::Parameter conv_, gamma_, beta_, mean_, var_, hidden_, output_;
-};
 
 class BreakingRule final : public optim::Optimizer {
  public:
@@ -183,23 +157,6 @@ class BreakingMode final : public kvstore::Mode {
   Fuse& fuse_;
 };
 
-data::Fields shard_batch(std::int64_t step, std::int64_t shard) {
-  const RandomScope draws(
-      random_key(9, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(shard)));
-  return {normal({kShardBatch, 3, 6, 6}), randint(0, 5, {kShardBatch})};
-}
-
-std::vector<data::Fields> batches(const StepEngine& engine, std::int64_t step) {
-  std::vector<data::Fields> shards;
-  for (std::int64_t s = engine.range().lo; s < engine.range().hi; ++s)
-    shards.push_back(shard_batch(step, s));
-  return shards;
-}
-
-Tensor cross_entropy(const Tensor& output, const Tensor& label) {
-  return softmax_cross_entropy(output, label);
-}
-
 struct Setting {
   const char* name;
   optim::OptimizerPtr rule;
@@ -209,12 +166,13 @@ struct Setting {
 };
 
 StepEngine make_engine(const Setting& setting, kvstore::Mode* mode, Fuse& fuse) {
-  const auto net = std::make_shared<Net>();
+  const auto net = std::make_shared<testing::StepNet>(breaking);
   net->initialize(nn::init::fan_in(), 3);
   EngineOptions options{.shards = kShards, .threads = setting.threads, .seed = 3};
   options.mode = mode;
   options.bucket_bytes = 4096;
-  return StepEngine(net, cross_entropy, std::make_shared<BreakingRule>(setting.rule, fuse),
+  return StepEngine(net, testing::mean_cross_entropy,
+                    std::make_shared<BreakingRule>(setting.rule, fuse),
                     data::infos_of(shard_batch(0, 0)), options);
 }
 

@@ -7,56 +7,20 @@
 
 #include "lockstep/comm/errors.h"
 #include "lockstep/kvstore/allreduce.h"
-#include "lockstep/nn/functional.h"
-#include "lockstep/ops/ops.h"
 #include "lockstep/optim/optimizers.h"
-#include "lockstep/train/step_engine.h"
 #include "tests/kvstore/as_ranks.h"
 #include "tests/kvstore/fake_group.h"
 #include "tests/message.h"
+#include "tests/train/step_net.h"
 
 namespace lockstep::train {
 namespace {
 
-using testing::message_of;
+using testing::batches, testing::kShardBatch, testing::message_of, testing::shard_batch,
+    testing::StepNet;
 
-// Several buckets' worth of parameters, batch norm and dropout.
-class Net final : public nn::Block {
- public:
-  Net()
-      : conv_(add_parameter("conv", {8, 3, 3, 3})),
-        gamma_(add_parameter("gamma", {8}, {.init = nn::init::one()})),
-        beta_(add_parameter("beta", {8}, {.init = nn::init::zero()})),
-        mean_(add_parameter("mean", {8}, {.init = nn::init::zero(), .trainable = false})),
-        var_(add_parameter("var", {8}, {.init = nn::init::one(), .trainable = false})),
-        hidden_(add_parameter("hidden", {64, 8 * 6 * 6})),
-        output_(add_parameter("output", {5, 64})) {}
-
-  Tensor forward(const Tensor& x) override {
-    const auto normed = nn::batch_norm(lockstep::conv(x, conv_.data(), {}, {.padding = {1}}),
-                                       gamma_.data(), beta_.data(), mean_.data(), var_.data());
-    mean_.update(normed.mean);
-    var_.update(normed.var);
-    const Tensor y = lockstep::dense(relu(normed.y), hidden_.data());
-    return lockstep::dense(nn::dropout(relu(y), 0.25), output_.data());
-  }
-
- private:
-  nn::Parameter conv_, gamma_, beta_, mean_, var_, hidden_, output_;
-};
-
-constexpr std::int64_t kShards = 8, kShardBatch = 2;
+constexpr std::int64_t kShards = 8;
 constexpr int kSteps = 3;
-
-data::Fields shard_batch(std::int64_t step, std::int64_t shard) {
-  const RandomScope draws(
-      random_key(9, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(shard)));
-  return {normal({kShardBatch, 3, 6, 6}), randint(0, 5, {kShardBatch})};
-}
-
-Tensor cross_entropy(const Tensor& output, const Tensor& label) {
-  return softmax_cross_entropy(output, label);
-}
 
 struct Trained {
   std::vector<double> losses;
@@ -65,21 +29,14 @@ struct Trained {
 };
 
 StepEngine make_engine(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  const auto net = std::make_shared<Net>();
+  const auto net = std::make_shared<StepNet>();
   net->initialize(nn::init::fan_in(), 3);
   const std::vector<TensorInfo> fields{{{kShardBatch, 3, 6, 6}, DType::float32, {}},
                                        {{kShardBatch}, DType::int64, {}}};
   EngineOptions options{.shards = kShards, .threads = threads, .seed = 3};
   options.mode = mode;
   options.bucket_bytes = 4096;
-  return StepEngine(net, cross_entropy, rule, fields, options);
-}
-
-std::vector<data::Fields> batches(const StepEngine& engine, std::int64_t step) {
-  std::vector<data::Fields> shards;
-  for (std::int64_t s = engine.range().lo; s < engine.range().hi; ++s)
-    shards.push_back(shard_batch(step, s));
-  return shards;
+  return StepEngine(net, testing::mean_cross_entropy, rule, fields, options);
 }
 
 Trained train(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
@@ -181,11 +138,12 @@ TEST(StepEngineWorkers, NeedAShardEach) {
 
 TEST(StepEngineWorkers, NameTheShardWhoseDataIsBadByItsNumberInTheBatch) {
   FakeMode mode(1, 2);
-  const auto net = std::make_shared<Net>();
+  const auto net = std::make_shared<StepNet>();
   net->initialize(nn::init::fan_in(), 3);
   EngineOptions options{.shards = kShards};
   options.mode = &mode;
-  StepEngine engine(net, cross_entropy, optim::sgd({}), data::infos_of(shard_batch(0, 0)), options);
+  StepEngine engine(net, testing::mean_cross_entropy, optim::sgd({}),
+                    data::infos_of(shard_batch(0, 0)), options);
   std::vector<data::Fields> shards;
   for (std::int64_t s = 4; s < 8; ++s) shards.push_back(shard_batch(0, s));
   shards[1][0].data<float>()[7] = std::nanf("");

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "lockstep/nn/functional.h"
+#include "lockstep/ops/ops.h"
+#include "lockstep/train/step_engine.h"
+
+namespace lockstep::testing {
+
+// Several buckets' worth of parameters, slots, running statistics and draws: all that a step could
+// leave half done. What passes between its layers goes through `between`.
+class StepNet final : public nn::Block {
+ public:
+  using Between = std::function<Tensor(const Tensor&)>;
+  explicit StepNet(Between between = [](const Tensor& x) { return x; })
+      : between_(std::move(between)),
+        conv_(add_parameter("conv", {8, 3, 3, 3})),
+        gamma_(add_parameter("gamma", {8}, {.init = nn::init::one()})),
+        beta_(add_parameter("beta", {8}, {.init = nn::init::zero()})),
+        mean_(add_parameter("mean", {8}, {.init = nn::init::zero(), .trainable = false})),
+        var_(add_parameter("var", {8}, {.init = nn::init::one(), .trainable = false})),
+        hidden_(add_parameter("hidden", {64, 8 * 6 * 6})),
+        output_(add_parameter("output", {5, 64})) {}
+
+  Tensor forward(const Tensor& x) override {
+    const auto normed =
+        nn::batch_norm(between_(lockstep::conv(x, conv_.data(), {}, {.padding = {1}})),
+                       gamma_.data(), beta_.data(), mean_.data(), var_.data());
+    mean_.update(normed.mean);
+    var_.update(normed.var);
+    const Tensor y = lockstep::dense(between_(relu(normed.y)), hidden_.data());
+    return between_(lockstep::dense(nn::dropout(relu(y), 0.25), output_.data()));
+  }
+
+ private:
+  Between between_;
+  nn::Parameter conv_, gamma_, beta_, mean_, var_, hidden_, output_;
+};
+
+inline constexpr std::int64_t kShardBatch = 2;
+
+inline data::Fields shard_batch(std::int64_t step, std::int64_t shard) {
+  const RandomScope draws(
+      random_key(9, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(shard)));
+  return {normal({kShardBatch, 3, 6, 6}), randint(0, 5, {kShardBatch})};
+}
+
+// Of the engine's own shards.
+inline std::vector<data::Fields> batches(const train::StepEngine& engine, std::int64_t step) {
+  std::vector<data::Fields> shards;
+  for (std::int64_t s = engine.range().lo; s < engine.range().hi; ++s)
+    shards.push_back(shard_batch(step, s));
+  return shards;
+}
+
+inline Tensor mean_cross_entropy(const Tensor& output, const Tensor& label) {
+  return softmax_cross_entropy(output, label);
+}
+
+}  // namespace lockstep::testing
