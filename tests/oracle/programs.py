@@ -206,6 +206,18 @@ def to_array(tensor):
     return tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64).numpy()
 
 
+def moved_inputs(plan, arrays, dtype, distance, seed):
+    """The arrays with their floating elements moved by up to `distance` of themselves, and rounded
+    to what `dtype` has."""
+    generator = numpy.random.Generator(numpy.random.PCG64(seed))
+    moved = []
+    for array, given in zip(arrays, plan.inputs):
+        if numpy.issubdtype(numpy.asarray(array).dtype, numpy.floating):
+            array = array * (1 + distance * generator.uniform(-1, 1, numpy.shape(array)))
+        moved.append(to_array(to_torch(array, given, dtype)))
+    return moved
+
+
 def torch_values(plan, tensors):
     values = list(tensors)
     for node, count in zip(plan.nodes, plan.counts):
