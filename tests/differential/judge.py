@@ -240,6 +240,8 @@ class Judge:
         multiplied by, where a matrix product computes it; and in a net's gradients whatever a zero
         times it is added to, which depends on the order of the sums."""
         convolves = not self.ops.isdisjoint({"conv", "conv_transpose"})
+        if self.masks_keys():  # rows that are computed together multiply what one of them sees
+            return True
         if self.has_winograd and way in WINOGRAD_WAYS:
             return True
         if convolves and (self.precision(way) == "bfloat16" or self.is_gradient(index)):

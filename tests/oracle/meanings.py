@@ -286,14 +286,19 @@ def topk(a, x):
 def attention(a, q, k, v, mask=None):
     rows, columns = q.shape[-2], k.shape[-2]
     scores = q @ k.mT / q.shape[-1] ** 0.5
+    seen = torch.ones(rows, columns, dtype=torch.bool)
+    if a["causal"]:
+        seen = seen.tril(columns - rows)
     if mask is not None and mask.dtype == torch.bool:
-        scores = scores.masked_fill(~mask, float("-inf"))
+        seen = seen & mask
     elif mask is not None:
         scores = scores + mask
-    if a["causal"]:
-        seen = torch.ones(rows, columns, dtype=torch.bool).tril(columns - rows)
-        scores = scores.masked_fill(~seen, float("-inf"))
-    return [(torch.softmax(scores, -1) @ v).transpose(1, 2)]
+    weights = torch.softmax(scores.masked_fill(~seen, float("-inf")), -1)
+    if v.isfinite().all():
+        return [(weights @ v).transpose(1, 2)]
+    # What a query does not see is not multiplied by 0 either.
+    terms = weights.unsqueeze(-1) * v.unsqueeze(-3)
+    return [terms.masked_fill(~seen.unsqueeze(-1), 0.0).sum(-2).transpose(1, 2)]
 
 
 def rnn(a, x, *rest):
