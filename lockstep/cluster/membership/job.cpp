@@ -5,6 +5,7 @@
 #include "lockstep/cluster/membership/detail/rendezvous_point.h"
 #include "lockstep/cluster/membership/placed_rendezvous.h"
 #include "lockstep/cluster/membership/workers_of.h"
+#include "lockstep/comm/agreement.h"
 #include "lockstep/comm/group.h"
 
 namespace lockstep::cluster {
@@ -16,12 +17,12 @@ const std::string& first_given(const std::string& own, const std::string& others
 
 // Members that connect by different means would look for each other in vain.
 void agree_on_transport(const comm::Bootstrap& bootstrap, const std::string& own) {
-  const std::vector<std::string> all = bootstrap.all_gather(own.empty() ? "auto" : own);
-  for (std::size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
-      throw comm::Refused(fmt::format(
-          "transport: rank {} ({}) has {}, rank 0 ({}) has {}: all members need the same", rank,
-          bootstrap.hosts[rank], all[rank], bootstrap.hosts[0], all[0]));
+  const auto differs = [&](std::size_t rank, const std::string& first, const std::string& its) {
+    throw comm::Refused(
+        fmt::format("transport: rank {} ({}) has {}, rank 0 ({}) has {}: all members need the same",
+                    rank, bootstrap.hosts[rank], its, bootstrap.hosts[0], first));
+  };
+  comm::compare_texts(bootstrap.all_gather(own.empty() ? "auto" : own), differs);
 }
 
 comm::TransportKind kind_of(const std::string& transport) {
