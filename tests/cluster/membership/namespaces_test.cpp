@@ -34,13 +34,13 @@ class Namespaces : public ::testing::Test {
 
   // Every rank in a process of its own, on its side.
   void start(const std::function<std::string(Communicator&)>& body,
-             comm::TransportKind kind = comm::TransportKind::automatic) {
+             const std::string& transport = {}) {
     for (int rank = 0; rank < kRanks; ++rank)
       ranks_.emplace_back([=, this] {
         NetworkPair::enter(pair_->path(rank / 2));
         std::jthread coordinating;
         if (rank == 0) coordinating = std::jthread([this] { coordinate(); });
-        Communicator comm(connect(rank, kind));
+        Communicator comm(connect(rank, transport));
         return body(comm);
       });
   }
@@ -82,7 +82,7 @@ class Namespaces : public ::testing::Test {
     Coordinator(options).run();
   }
 
-  std::unique_ptr<comm::Transport> connect(int rank, comm::TransportKind kind) const {
+  std::unique_ptr<comm::Transport> connect(int rank, const std::string& transport) const {
     RendezvousOptions options;
     options.coordinator = meeting_place();
     options.secret = secret_;
@@ -90,7 +90,7 @@ class Namespaces : public ::testing::Test {
     options.rank = rank;
     options.host = rank < 2 ? "a" : "b";
     Rendezvous rendezvous(options);
-    return connect_group(rendezvous.bootstrap(), kind);
+    return comm::find_transport(transport).connect(rendezvous.bootstrap());
   }
 
   std::string secret_ = make_secret();
@@ -115,8 +115,7 @@ TEST_F(Namespaces, AGroupOfTwoHostsAddsUp) {
 
 TEST_F(Namespaces, AnEncryptedGroupOfTwoHostsAddsUp) {
   if (!comm::has_zmq()) GTEST_SKIP() << "zmq is not in this build";
-  start([](Communicator& comm) { return sum_and_compare(comm, 500'000); },
-        comm::TransportKind::zmq);
+  start([](Communicator& comm) { return sum_and_compare(comm, 500'000); }, "zmq");
   for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(result(rank), "right");
 }
 
