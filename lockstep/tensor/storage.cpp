@@ -15,9 +15,9 @@ namespace {
 
 class SystemMemory final : public MemorySource {
  public:
-  // The system promises more than a control group keeps: what cannot fit is not asked for.
+  // The system promises more than a control group keeps: what can never fit is not asked for.
   std::byte* take(std::size_t size) override {
-    if (size > limit_) return nullptr;
+    if (size > limit_) throw OutOfMemory("memory: cannot allocate {} bytes ({})", size, limits());
     return static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
   }
   void give(std::byte* block, std::size_t) override { std::free(block); }
