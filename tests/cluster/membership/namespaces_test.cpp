@@ -12,6 +12,7 @@
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/transports/zmq.h"
 #include "tests/cluster/child.h"
+#include "tests/event.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -21,6 +22,7 @@ using comm::Communicator;
 using comm::Element;
 using comm::Reduction;
 using lockstep::testing::Child;
+using lockstep::testing::Event;
 
 class Namespaces : public ::testing::Test {
  protected:
@@ -49,15 +51,18 @@ class Namespaces : public ::testing::Test {
 
   // Everybody is in the middle of something when `harm` comes.
   void harm_and_expect_reports(const std::function<void()>& harm) {
-    start([](Communicator& comm) {
+    const Event busy[kRanks];
+    start([&](Communicator& comm) {
       std::vector<float> data(300'000);
       const comm::CallOptions options{.timeout = 1500ms, .algorithm = comm::Algorithm::automatic};
-      for (int i = 0; i < 100'000; ++i)
+      for (int i = 0; i < 100'000; ++i) {
         comm.all_reduce(std::as_writable_bytes(std::span(data)), Element::float32, Reduction::sum,
                         options);
+        if (i == 3) busy[comm.rank()].set();
+      }
       return std::string("never harmed");
     });
-    std::this_thread::sleep_for(700ms);
+    for (const Event& one : busy) one.await();
     harm();
     for (int rank = 0; rank < kRanks; ++rank) {
       const std::string heard = result(rank);
