@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
+#include "lockstep/comm/group.h"
 
 namespace lockstep::cli {
 
@@ -105,12 +106,14 @@ void add_host_options(CLI::App& c, HostOptions& o, const char* workers) {
 }
 
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group) {
+  std::vector<std::string> transports = comm::transport_names();
+  transports.emplace_back("mpi");  // by which a job of mpirun connects itself
   CLI::Option* transport =
       command
           .add_option("--transport", options.transport,
                       "How workers are connected; auto: shared memory inside a host, tcp between")
           ->type_name("NAME")
-          ->check(CLI::IsMember({"auto", "shm", "tcp", "ucx", "zmq", "mpi"}))
+          ->check(CLI::IsMember(transports))
           ->group(group);
   command.add_flag("--secure", options.secure, "Encrypted between all workers: --transport zmq")
       ->excludes(transport)

@@ -15,6 +15,7 @@
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/train_report.h"
+#include "lockstep/comm/agreement.h"
 
 namespace lockstep::cli {
 namespace {
@@ -152,8 +153,8 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
 void compare_data(const Workers& workers, const recipes::RecipeData& data,
                   const recipes::RunConfig& config) {
   if (workers.communicator() == nullptr) return;  // reading all of it takes its time
-  kvstore::compare(
-      *workers.group, recipes::data_sha256(data),
+  comm::compare_texts(
+      workers.group->share(recipes::data_sha256(data)),
       [&](std::size_t rank, const std::string&, const std::string&) {
         throw InvalidArgument(
             "{}: worker {} has other files there than worker 0; they must be the same on all hosts",

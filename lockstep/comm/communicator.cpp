@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "lockstep/comm/algorithms/central.h"
@@ -67,6 +68,7 @@ void check_bytes(const char* operation, const char* what, std::size_t got, std::
 struct Groups {
   std::mutex mutex;
   std::set<Communicator*> open;
+  std::optional<std::string> aborted;  // why: groups that are being made meanwhile are aborted too
 };
 
 struct Communicator::Impl {
@@ -350,12 +352,14 @@ std::unique_ptr<Communicator> Communicator::split(const std::vector<int>& ranks,
   group->impl_->siblings = impl_->groups;
   const std::lock_guard lock(impl_->groups->mutex);
   impl_->groups->open.insert(group.get());
+  if (impl_->groups->aborted) group->abort(*impl_->groups->aborted);
   return group;
 }
 
 void Communicator::abort(const std::string& reason) {
   impl_->transport->abort(reason);
   const std::lock_guard lock(impl_->groups->mutex);
+  if (!impl_->groups->aborted) impl_->groups->aborted = reason;
   for (Communicator* group : impl_->groups->open) group->abort(reason);
 }
 

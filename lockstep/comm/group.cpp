@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/group.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/comm/transports/hybrid.h"
@@ -16,13 +14,6 @@
 
 namespace lockstep::comm {
 namespace {
-
-constexpr std::array<std::pair<std::string_view, TransportKind>, 5> kNames{
-    {{"auto", TransportKind::automatic},
-     {"shm", TransportKind::shm},
-     {"tcp", TransportKind::tcp},
-     {"ucx", TransportKind::ucx},
-     {"zmq", TransportKind::zmq}}};
 
 bool is_one_host(const std::vector<std::string>& hosts) {
   return std::all_of(hosts.begin(), hosts.end(), [&](auto& host) { return host == hosts[0]; });
@@ -43,35 +34,38 @@ bool has_neighbours(std::vector<std::string> hosts) {
   return std::adjacent_find(hosts.begin(), hosts.end()) != hosts.end();
 }
 
-std::unique_ptr<Transport> connect_between(const Bootstrap& bootstrap, TransportKind kind) {
-  if (kind == TransportKind::ucx) return connect_ucx(bootstrap);
-  if (kind == TransportKind::zmq) return connect_zmq(bootstrap);
-  return connect_tcp(bootstrap);
+template <Connect& connect>
+std::unique_ptr<Transport> between_hosts(const Bootstrap& bootstrap) {
+  auto between = connect(bootstrap);
+  if (is_one_host(bootstrap.hosts) || !has_neighbours(bootstrap.hosts)) return between;
+  return connect_hybrid(bootstrap, std::move(between));
 }
+
+// Every transport there is, by the name that users type.
+constexpr TransportType kTransports[] = {{"auto", connect_group},
+                                         {"shm", connect_by_memory},
+                                         {"tcp", between_hosts<connect_tcp>},
+                                         {"ucx", between_hosts<connect_ucx>},
+                                         {"zmq", between_hosts<connect_zmq>}};
 
 }  // namespace
 
-TransportKind parse_transport(std::string_view name) {
-  std::string known;
-  for (const auto& [text, kind] : kNames) {
-    if (text == name) return kind;
-    known += (known.empty() ? "" : ", ") + std::string(text);
-  }
-  throw InvalidArgument("transport: '{}', expected one of {}", name, known);
+std::vector<std::string> transport_names() {
+  std::vector<std::string> names;
+  for (const TransportType& type : kTransports) names.emplace_back(type.name);
+  return names;
 }
 
-std::string_view to_string(TransportKind kind) {
-  return std::find_if(kNames.begin(), kNames.end(), [&](auto& one) { return one.second == kind; })
-      ->first;
+const TransportType& find_transport(std::string_view name) {
+  for (const TransportType& type : kTransports)
+    if (type.name == (name.empty() ? "auto" : name)) return type;
+  throw InvalidArgument("transport: '{}', expected one of {}", name,
+                        fmt::join(transport_names(), ", "));
 }
 
-std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap, TransportKind kind) {
-  const bool one_host = is_one_host(bootstrap.hosts);
-  if (kind == TransportKind::automatic) kind = one_host ? TransportKind::shm : TransportKind::tcp;
-  if (kind == TransportKind::shm) return connect_by_memory(bootstrap);
-  auto between = connect_between(bootstrap, kind);
-  if (one_host || !has_neighbours(bootstrap.hosts)) return between;
-  return connect_hybrid(bootstrap, std::move(between));
+std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap) {
+  return is_one_host(bootstrap.hosts) ? connect_shm_group(bootstrap)
+                                      : between_hosts<connect_tcp>(bootstrap);
 }
 
 }  // namespace lockstep::comm

@@ -2,24 +2,31 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "lockstep/comm/bootstrap.h"
 #include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
 
-// How a group's ranks are connected. automatic: shared memory inside a host, tcp between hosts. A
-// group of several hosts uses what is named here between hosts, and
-// shared memory inside each; with zmq all that leaves a host is encrypted.
-enum class TransportKind { automatic, shm, tcp, ucx, zmq };
+// A way to connect a group's ranks. Every rank calls it; errors are those of the transports.
+using Connect = std::unique_ptr<Transport>(const Bootstrap& bootstrap);
 
-// "auto", "shm", "tcp", "ucx", "zmq". Throws InvalidArgument, which lists them.
-TransportKind parse_transport(std::string_view name);
-std::string_view to_string(TransportKind kind);
+struct TransportType {
+  std::string_view name;
+  Connect* connect;
+};
 
-// Every rank calls it. A group on one host is connected by shared memory alone; `shm` for a group
-// of several hosts is InvalidArgument. Other errors are those of the transports.
-std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap,
-                                         TransportKind kind = TransportKind::automatic);
+// "auto": shared memory inside a host, tcp between hosts. "shm": shared memory alone, for the ranks
+// of one host, else InvalidArgument. The others are used between hosts, and on one host if asked
+// for; a group of several hosts has shared memory inside each. With "zmq" all that leaves a host is
+// encrypted. Empty is auto. Throws InvalidArgument, which lists the names.
+const TransportType& find_transport(std::string_view name);
+std::vector<std::string> transport_names();
+
+// As auto does.
+std::unique_ptr<Transport> connect_group(const Bootstrap& bootstrap);
 
 }  // namespace lockstep::comm

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/agreement.h"
 #include "lockstep/kvstore/group.h"
 
 namespace lockstep::kvstore {
@@ -27,19 +27,7 @@ class CommGroup final : public Group {
   int rank() const override { return communicator_.rank(); }
 
   std::vector<std::string> share(const std::string& own) override {
-    const std::uint64_t length = own.size();
-    std::vector<std::uint64_t> lengths(ranks());
-    communicator_.all_gather(std::as_bytes(std::span(&length, 1)),
-                             std::as_writable_bytes(std::span(lengths)), options_);
-    const std::size_t part = *std::max_element(lengths.begin(), lengths.end());
-    std::string sent = own, received(part * lengths.size(), '\0');
-    sent.resize(part);
-    communicator_.all_gather(std::as_bytes(std::span(sent)),
-                             std::as_writable_bytes(std::span(received)), options_);
-    std::vector<std::string> all;
-    for (std::size_t r = 0; r < lengths.size(); ++r)
-      all.push_back(received.substr(r * part, lengths[r]));
-    return all;
+    return comm::share_texts(communicator_, own, options_);
   }
 
   std::string from_first(const std::string& own) override {

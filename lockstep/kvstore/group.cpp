@@ -58,10 +58,4 @@ std::string first_does(Group& group, const std::function<std::string()>& work) {
   throw comm::Aborted("worker 0 gave up: " + told.substr(1), 0, "", "train");
 }
 
-void compare(Group& group, const std::string& own, const Differs& differs) {
-  const std::vector<std::string> all = group.share(own);
-  for (std::size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0]) differs(rank, all[0], all[rank]);
-}
-
 }  // namespace lockstep::kvstore

@@ -61,9 +61,4 @@ std::unique_ptr<Group> group_of(comm::Communicator& communicator, const Membersh
 // everybody's, and so is its error, which the others get as Aborted.
 std::string first_does(Group& group, const std::function<std::string()>& work);
 
-// Every worker's text must be that of the first; `differs` throws what a reader needs to know.
-using Differs =
-    std::function<void(std::size_t rank, const std::string& first, const std::string& its)>;
-void compare(Group& group, const std::string& own, const Differs& differs);
-
 }  // namespace lockstep::kvstore

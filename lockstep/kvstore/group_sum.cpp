@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/membership/workers_of.h"
+#include "lockstep/comm/agreement.h"
 #include "lockstep/comm/fold.h"
 #include "lockstep/comm/transports/in_process.h"
 
@@ -89,17 +90,18 @@ void GroupSum::broadcast(std::span<float> data) {
 std::vector<std::size_t> GroupSum::agree(const char* operation, const std::string& what,
                                          std::size_t number) {
   const Intent own{.number = number, .text = fmt::format("{} of {}", operation, what)};
-  std::vector<Intent> all;
-  for (const std::string& bytes : group_->share(own.to_bytes()))
-    all.push_back(Intent::from_bytes(bytes));
   std::vector<std::size_t> numbers;
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].refuses) throw_refusal(*communicator_, rank, all[rank].text);
-    if (all[rank].text != all[0].text)
-      throw InvalidArgument("kvstore: worker 0 does {}, worker {} does {}", all[0].text, rank,
-                            all[rank].text);
-    numbers.push_back(all[rank].number);
+  std::vector<std::string> texts;
+  for (const std::string& bytes : group_->share(own.to_bytes())) {
+    const Intent intent = Intent::from_bytes(bytes);
+    if (intent.refuses) throw_refusal(*communicator_, texts.size(), intent.text);
+    numbers.push_back(intent.number);
+    texts.push_back(intent.text);
   }
+  comm::compare_texts(
+      texts, [](std::size_t rank, const std::string& first, const std::string& its) {
+        throw InvalidArgument("kvstore: worker 0 does {}, worker {} does {}", first, rank, its);
+      });
   return numbers;
 }
 

@@ -6,6 +6,13 @@
 // Attributes of the create family.
 namespace lockstep {
 
+// What all of them end with.
+template <class F>
+void visit_placement(F& f, DType& dtype, Device& device) {
+  f("dtype", dtype, "the result's dtype");
+  f("device", device, "the device that holds the result");
+}
+
 struct FullAttrs {
   Ints shape;
   double value = 0.0;
@@ -15,8 +22,7 @@ struct FullAttrs {
   void visit(F&& f) {
     f("shape", shape, "the result's sizes");
     f("value", value, "what every element is");
-    f("dtype", dtype, "the result's dtype");
-    f("device", device, "the device that holds the result");
+    visit_placement(f, dtype, device);
   }
 };
 
@@ -31,8 +37,7 @@ struct ArangeAttrs {
     f("start", start, "the first element");
     f("stop", stop, "elements end before this");
     f("step", step, "the distance of two neighbours; negative: downwards");
-    f("dtype", dtype, "the result's dtype");
-    f("device", device, "the device that holds the result");
+    visit_placement(f, dtype, device);
   }
 };
 
@@ -47,8 +52,7 @@ struct LinspaceAttrs {
     f("start", start, "the first element");
     f("stop", stop, "the last element");
     f("count", count, "how many elements there are");
-    f("dtype", dtype, "the result's dtype");
-    f("device", device, "the device that holds the result");
+    visit_placement(f, dtype, device);
   }
 };
 
@@ -63,8 +67,7 @@ struct EyeAttrs {
     f("rows", rows, "how many rows there are");
     f("columns", columns, "how many columns there are; -1: as many as rows");
     f("diagonal", diagonal, "which diagonal: 0 the main one, positive above it");
-    f("dtype", dtype, "the result's dtype");
-    f("device", device, "the device that holds the result");
+    visit_placement(f, dtype, device);
   }
 };
 

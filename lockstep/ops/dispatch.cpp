@@ -149,7 +149,20 @@ DType deciding_dtype(std::span<const TensorInfo> inputs, std::span<const TensorI
   return inputs.empty() ? outputs[0].dtype : inputs[0].dtype;
 }
 
-// One call that nobody intercepts.
+// Of as many inputs as the op takes.
+Infos infer_counted(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& attrs) {
+  for (const TensorInfo& input : inputs)
+    if (!(input.device == inputs[0].device))
+      throw InvalidArgument("{}: inputs are on {} and {}", op.name, inputs[0].device.str(),
+                            input.device.str());
+  // An op's own messages have its name already; those of Shape have not.
+  Infos outputs = detail::named(op.name, [&] { return op.infer({op.name.data(), inputs, attrs}); });
+  for (const TensorInfo& output : outputs)
+    detail::checked_shape(op.name.data(), output.shape, item_size(output.dtype));
+  return outputs;
+}
+
+// One call that nobody intercepts, of as many inputs as the op takes.
 class EagerCall {
  public:
   EagerCall(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs)
@@ -160,7 +173,7 @@ class EagerCall {
                               op.name);
       infos_.emplace_back(input.info());
     }
-    output_infos_ = infer(op, infos_.span(), attrs);
+    output_infos_ = infer_counted(op, infos_.span(), attrs);
   }
 
   std::size_t outputs() const { return output_infos_.size(); }
@@ -241,6 +254,13 @@ Tensor run_eager_one(const OpDef& op, std::span<const Tensor> inputs, const Attr
   });
 }
 
+[[noreturn, gnu::cold]] void fail_input_count(const OpDef& op, std::size_t count) {
+  std::string takes = std::to_string(op.min_inputs);
+  if (op.max_inputs < 0) takes = "at least " + takes;
+  if (op.max_inputs > op.min_inputs) takes += fmt::format(" to {}", op.max_inputs);
+  throw InvalidArgument("{}: takes {} inputs, got {}", op.name, takes, count);
+}
+
 // Checks what interceptors rely on, and says who gets the call: nullptr for nobody.
 OpInterceptor* interceptor_of(const OpDef& op, std::span<const Tensor> inputs) {
   check_input_count(op, inputs.size());
@@ -279,24 +299,12 @@ Tensor apply_one(const OpDef& op, std::initializer_list<Tensor> inputs, const At
 
 void check_input_count(const OpDef& op, std::size_t count) {
   const auto n = static_cast<int>(count);
-  if (n >= op.min_inputs && (op.max_inputs < 0 || n <= op.max_inputs)) return;
-  std::string takes = std::to_string(op.min_inputs);
-  if (op.max_inputs < 0) takes = "at least " + takes;
-  if (op.max_inputs > op.min_inputs) takes += fmt::format(" to {}", op.max_inputs);
-  throw InvalidArgument("{}: takes {} inputs, got {}", op.name, takes, n);
+  if (n < op.min_inputs || (op.max_inputs >= 0 && n > op.max_inputs)) fail_input_count(op, count);
 }
 
 Infos infer(const OpDef& op, std::span<const TensorInfo> inputs, const Attrs& attrs) {
   check_input_count(op, inputs.size());
-  for (const TensorInfo& input : inputs)
-    if (!(input.device == inputs[0].device))
-      throw InvalidArgument("{}: inputs are on {} and {}", op.name, inputs[0].device.str(),
-                            input.device.str());
-  // An op's own messages have its name already; those of Shape have not.
-  Infos outputs = detail::named(op.name, [&] { return op.infer({op.name.data(), inputs, attrs}); });
-  for (const TensorInfo& output : outputs)
-    detail::checked_shape(op.name.data(), output.shape, item_size(output.dtype));
-  return outputs;
+  return infer_counted(op, inputs, attrs);
 }
 
 std::span<const KernelCandidate> kernels_for(const KernelRequest& request) {

@@ -48,6 +48,15 @@ std::vector<Tensor> apply_with_casts(const OpDef& op, std::span<const Tensor> in
   return apply(op, made, attrs);
 }
 
+// Where the dtypes have to be looked at. Not inlined: most calls do without.
+[[gnu::noinline]] Tensor cast_and_apply_one(const OpDef& op, std::initializer_list<Tensor> inputs,
+                                            const Attrs& attrs) {
+  const std::span<const Tensor> given(inputs.begin(), inputs.size());
+  DTypes dtypes(given.size());
+  if (!needs_casts(op, given, dtypes)) return apply_one(op, inputs, attrs);
+  return apply_with_casts(op, given, dtypes.span(), attrs)[0];
+}
+
 bool fits(double value, DType dtype) {
   switch (dtype) {
     case DType::int8: return value >= -128 && value <= 127;
@@ -103,11 +112,8 @@ std::vector<Tensor> apply_promoted(const OpDef& op, std::span<const Tensor> inpu
 
 Tensor apply_one_promoted(const OpDef& op, std::initializer_list<Tensor> inputs,
                           const Attrs& attrs) {
-  const std::span<const Tensor> given(inputs.begin(), inputs.size());
-  if (are_common(op, given)) return apply_one(op, inputs, attrs);
-  DTypes dtypes(given.size());
-  if (!needs_casts(op, given, dtypes)) return apply_one(op, inputs, attrs);
-  return apply_with_casts(op, given, dtypes.span(), attrs)[0];
+  if (are_common(op, {inputs.begin(), inputs.size()})) return apply_one(op, inputs, attrs);
+  return cast_and_apply_one(op, inputs, attrs);
 }
 
 DType number_dtype(DType beside, double value) {

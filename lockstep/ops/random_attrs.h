@@ -6,6 +6,12 @@
 // Attributes of the random and dropout families.
 namespace lockstep {
 
+// What all of them end with.
+template <class F>
+void visit_use(F& f, std::int64_t& use) {
+  f("use", use, "tells apart the draws made under one key");
+}
+
 struct UniformAttrs {
   Ints shape;
   double low = 0.0;
@@ -18,7 +24,7 @@ struct UniformAttrs {
     f("low", low, "the smallest value");
     f("high", high, "values stay below this");
     f("dtype", dtype, "a floating dtype");
-    f("use", use, "tells apart the draws made under one key");
+    visit_use(f, use);
   }
 };
 
@@ -34,7 +40,7 @@ struct NormalAttrs {
     f("mean", mean, "the middle of the distribution");
     f("stddev", stddev, "its standard deviation, 0 or more");
     f("dtype", dtype, "a floating dtype");
-    f("use", use, "tells apart the draws made under one key");
+    visit_use(f, use);
   }
 };
 
@@ -48,7 +54,7 @@ struct BernoulliAttrs {
     f("shape", shape, "the result's sizes");
     f("p", p, "the probability of a 1");
     f("dtype", dtype, "the result's dtype");
-    f("use", use, "tells apart the draws made under one key");
+    visit_use(f, use);
   }
 };
 
@@ -64,7 +70,7 @@ struct RandintAttrs {
     f("low", low, "the smallest value");
     f("high", high, "one above the largest value");
     f("dtype", dtype, "the result's dtype; it must hold low and high - 1");
-    f("use", use, "tells apart the draws made under one key");
+    visit_use(f, use);
   }
 };
 
@@ -74,7 +80,7 @@ struct PermutationAttrs {
   template <class F>
   void visit(F&& f) {
     f("n", n, "how many numbers there are");
-    f("use", use, "tells apart the draws made under one key");
+    visit_use(f, use);
   }
 };
 
@@ -84,7 +90,7 @@ struct DropoutAttrs {
   template <class F>
   void visit(F&& f) {
     f("p", p, "the probability of a zero, below 1");
-    f("use", use, "tells apart the draws made under one key");
+    visit_use(f, use);
   }
 };
 

@@ -5,6 +5,51 @@
 #include "lockstep/optim/optimizers.h"
 
 namespace lockstep::optim {
+namespace rules {
+namespace {
+
+// Adam, and AdamW with `shrink` below 1 and no decay in the gradient.
+struct Adam {
+  static constexpr int kSlots = 2;
+  Gradient gradient;
+  Moments moments;
+  float rate;            // divided by the first correction
+  float square_divisor;  // root of the second correction
+  float epsilon, shrink;
+  void step(float& w, float g, float& mean, float& square) const {
+    moments.advance(gradient(g, w), mean, square);
+    w = shrink * w - rate * (mean / (std::sqrt(square) / square_divisor + epsilon));
+  }
+};
+
+struct Adamax {
+  static constexpr int kSlots = 2;
+  Gradient gradient;
+  float keep1, take1, keep2, rate, epsilon;
+  void step(float& w, float g, float& mean, float& largest) const {
+    const float slope = gradient(g, w);
+    mean = blended(keep1, take1, mean, slope);
+    largest = larger(keep2 * largest, std::abs(slope));
+    w -= rate * (mean / (largest + epsilon));
+  }
+};
+
+struct Nadam {
+  static constexpr int kSlots = 2;
+  Gradient gradient;
+  Moments moments;
+  float gradient_rate, mean_rate, square_divisor, epsilon;
+  void step(float& w, float g, float& mean, float& square) const {
+    const float slope = gradient(g, w);
+    moments.advance(slope, mean, square);
+    const float divisor = std::sqrt(square) / square_divisor + epsilon;
+    w -= (gradient_rate * slope + mean_rate * mean) / divisor;
+  }
+};
+
+}  // namespace
+}  // namespace rules
+
 namespace {
 
 template <class Options>
@@ -154,25 +199,29 @@ OptimizerPtr adamw(const AdamWOptions& o) {
 OptimizerPtr adamax(const AdamaxOptions& options) { return std::make_shared<AdamaxRule>(options); }
 OptimizerPtr nadam(const NadamOptions& options) { return std::make_shared<NadamRule>(options); }
 
-OptimizerPtr make_adam(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"adam">(Arguments& arguments) {
   AdamOptions options;
   arguments.take_common(options).take_moments(options).finish();
   return adam(options);
 }
 
-OptimizerPtr make_adamw(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"adamw">(Arguments& arguments) {
   AdamWOptions options;
   arguments.take_common(options).take_moments(options).finish();
   return adamw(options);
 }
 
-OptimizerPtr make_adamax(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"adamax">(Arguments& arguments) {
   AdamaxOptions options;
   arguments.take_common(options).take_moments(options).finish();
   return adamax(options);
 }
 
-OptimizerPtr make_nadam(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"nadam">(Arguments& arguments) {
   NadamOptions options;
   arguments.take_common(options).take_moments(options);
   arguments.take("schedule_decay", options.schedule_decay).finish();

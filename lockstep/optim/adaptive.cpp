@@ -5,6 +5,92 @@
 #include "lockstep/optim/optimizers.h"
 
 namespace lockstep::optim {
+namespace rules {
+namespace {
+
+struct AdaGrad {
+  static constexpr int kSlots = 1;
+  Gradient gradient;
+  float rate, epsilon;
+  void step(float& w, float g, float& sum) const {
+    const float slope = gradient(g, w);
+    sum += slope * slope;
+    w -= rate * (slope / (std::sqrt(sum) + epsilon));
+  }
+};
+
+struct AdaDelta {
+  static constexpr int kSlots = 2;
+  Gradient gradient;
+  float rate, keep, take, epsilon;
+  void step(float& w, float g, float& square, float& moved) const {
+    const float slope = gradient(g, w);
+    square = blended(keep, take, square, slope * slope);
+    const float delta = std::sqrt(moved + epsilon) / std::sqrt(square + epsilon) * slope;
+    moved = blended(keep, take, moved, delta * delta);
+    w -= rate * delta;
+  }
+};
+
+struct RmsProp {
+  static constexpr int kSlots = 1;
+  Gradient gradient;
+  float rate, momentum, keep, take, epsilon;
+  float scaled(float slope, float& square) const {
+    square = blended(keep, take, square, slope * slope);
+    return slope / (std::sqrt(square) + epsilon);
+  }
+  void step(float& w, float g, float& square) const { w -= rate * scaled(gradient(g, w), square); }
+};
+
+struct RmsPropMomentum : RmsProp {
+  static constexpr int kSlots = 2;
+  void step(float& w, float g, float& square, float& buffer) const {
+    buffer = momentum * buffer + scaled(gradient(g, w), square);
+    w -= rate * buffer;
+  }
+};
+
+// The variance is not let below zero, where rounding may take it.
+struct CenteredRmsProp : RmsProp {
+  static constexpr int kSlots = 2;
+  float centered(float slope, float& square, float& mean) const {
+    square = blended(keep, take, square, slope * slope);
+    mean = blended(keep, take, mean, slope);
+    return slope / (std::sqrt(larger(square - mean * mean, 0.0F)) + epsilon);
+  }
+  void step(float& w, float g, float& square, float& mean) const {
+    w -= rate * centered(gradient(g, w), square, mean);
+  }
+};
+
+struct CenteredRmsPropMomentum : CenteredRmsProp {
+  static constexpr int kSlots = 3;
+  void step(float& w, float g, float& square, float& mean, float& buffer) const {
+    buffer = momentum * buffer + centered(gradient(g, w), square, mean);
+    w -= rate * buffer;
+  }
+};
+
+struct Ftrl {
+  static constexpr int kSlots = 2;
+  Gradient gradient;  // without decay: that is in the divisor
+  float inverse_rate, lambda, beta, decay;
+  void step(float& w, float g, float& z, float& square) const {
+    const float slope = gradient.clipped(g);
+    const float before = std::sqrt(square);
+    square += slope * slope;
+    const float root = std::sqrt(square);
+    z += slope - (root - before) * inverse_rate * w;
+    const float divisor = (beta + root) * inverse_rate + decay;
+    // What is within lambda becomes zero.
+    w = (clamped(z, lambda) - z) / divisor;
+  }
+};
+
+}  // namespace
+}  // namespace rules
+
 namespace {
 
 class AdaGradRule final : public Optimizer {
@@ -130,27 +216,31 @@ OptimizerPtr rmsprop(const RmsPropOptions& options) {
 }
 OptimizerPtr ftrl(const FtrlOptions& options) { return std::make_shared<FtrlRule>(options); }
 
-OptimizerPtr make_adagrad(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"adagrad">(Arguments& arguments) {
   AdaGradOptions options;
   arguments.take_common(options).take("epsilon", options.epsilon).finish();
   return adagrad(options);
 }
 
-OptimizerPtr make_adadelta(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"adadelta">(Arguments& arguments) {
   AdaDeltaOptions options;
   arguments.take_common(options).take("rho", options.rho);
   arguments.take("epsilon", options.epsilon).finish();
   return adadelta(options);
 }
 
-OptimizerPtr make_rmsprop(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"rmsprop">(Arguments& arguments) {
   RmsPropOptions options;
   arguments.take_common(options).take("gamma1", options.rho).take("gamma2", options.momentum);
   arguments.take("epsilon", options.epsilon).take("centered", options.centered).finish();
   return rmsprop(options);
 }
 
-OptimizerPtr make_ftrl(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"ftrl">(Arguments& arguments) {
   FtrlOptions options;
   arguments.take_common(options).take("lamda1", options.lambda1);
   arguments.take("beta", options.beta).finish();

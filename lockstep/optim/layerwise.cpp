@@ -9,6 +9,41 @@
 // Rules whose rate for a parameter depends on its norms: LARS (You, Gitman, Ginsburg 2017) and LAMB
 // (You et al. 2019).
 namespace lockstep::optim {
+namespace rules {
+namespace {
+
+struct Lars {
+  static constexpr int kSlots = 1;
+  Gradient gradient;
+  float rate, momentum;
+  void step(float& w, float g, float& buffer) const {
+    buffer = momentum * buffer + rate * gradient(g, w);
+    w -= buffer;
+  }
+  float direction(float, float g, float&) const { return gradient.clipped(g); }
+};
+
+// The moments advance when the direction is measured; the step only reads them.
+struct Lamb {
+  static constexpr int kSlots = 2;
+  Gradient gradient;  // without decay: that is in the direction
+  Moments moments;
+  float rate, mean_divisor, square_divisor, epsilon, decay;
+  float towards(float w, float mean, float square) const {
+    return (mean / mean_divisor) / (std::sqrt(square) / square_divisor + epsilon) + decay * w;
+  }
+  void step(float& w, float, float& mean, float& square) const {
+    w -= rate * towards(w, mean, square);
+  }
+  float direction(float w, float g, float& mean, float& square) const {
+    moments.advance(gradient.clipped(g), mean, square);
+    return towards(w, mean, square);
+  }
+};
+
+}  // namespace
+}  // namespace rules
+
 namespace {
 
 class LarsRule final : public Optimizer {
@@ -108,14 +143,16 @@ class LambRule final : public Optimizer {
 OptimizerPtr lars(const LarsOptions& options) { return std::make_shared<LarsRule>(options); }
 OptimizerPtr lamb(const LambOptions& options) { return std::make_shared<LambRule>(options); }
 
-OptimizerPtr make_lars(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"lars">(Arguments& arguments) {
   LarsOptions options;
   arguments.take_common(options).take("momentum", options.momentum).take("eta", options.eta);
   arguments.take("epsilon", options.epsilon).finish();
   return lars(options);
 }
 
-OptimizerPtr make_lamb(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"lamb">(Arguments& arguments) {
   LambOptions options;
   arguments.take_common(options).take_moments(options);
   arguments.take("lower_bound", options.lower_bound).take("upper_bound", options.upper_bound);

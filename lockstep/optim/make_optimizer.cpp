@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "lockstep/optim/detail/arguments.h"
 #include "lockstep/optim/optimizers.h"
 
 namespace lockstep::optim {
-
-// Each beside its rule.
-OptimizerPtr make_adadelta(Arguments& arguments);
-OptimizerPtr make_adagrad(Arguments& arguments);
-OptimizerPtr make_adam(Arguments& arguments);
-OptimizerPtr make_adamax(Arguments& arguments);
-OptimizerPtr make_adamw(Arguments& arguments);
-OptimizerPtr make_ftrl(Arguments& arguments);
-OptimizerPtr make_lamb(Arguments& arguments);
-OptimizerPtr make_lars(Arguments& arguments);
-OptimizerPtr make_nadam(Arguments& arguments);
-OptimizerPtr make_nag(Arguments& arguments);
-OptimizerPtr make_rmsprop(Arguments& arguments);
-OptimizerPtr make_sgd(Arguments& arguments);
-OptimizerPtr make_signum(Arguments& arguments);
-
 namespace {
 
 struct Maker {
@@ -29,13 +14,14 @@ struct Maker {
   OptimizerPtr (*make)(Arguments& arguments);
 };
 
-// Sorted by name.
-constexpr Maker kMakers[] = {
-    {"adadelta", make_adadelta}, {"adagrad", make_adagrad}, {"adam", make_adam},
-    {"adamax", make_adamax},     {"adamw", make_adamw},     {"ftrl", make_ftrl},
-    {"lamb", make_lamb},         {"lars", make_lars},       {"nadam", make_nadam},
-    {"nag", make_nag},           {"rmsprop", make_rmsprop}, {"sgd", make_sgd},
-    {"signum", make_signum}};
+template <RuleName... names>
+constexpr std::array<Maker, sizeof...(names)> makers_of() {
+  return {{{names.text, make_rule<names>}...}};
+}
+
+// Every rule there is, sorted.
+constexpr auto kMakers = makers_of<"adadelta", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb",
+                                   "lars", "nadam", "nag", "rmsprop", "sgd", "signum">();
 
 std::string lower_case(std::string_view text) {
   std::string result(text);

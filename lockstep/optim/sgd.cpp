@@ -5,6 +5,57 @@
 #include "lockstep/optim/optimizers.h"
 
 namespace lockstep::optim {
+namespace rules {
+namespace {
+
+struct Sgd {
+  static constexpr int kSlots = 0;
+  Gradient gradient;
+  float rate;
+  void step(float& w, float g) const { w -= rate * gradient(g, w); }
+};
+
+struct SgdMomentum {
+  static constexpr int kSlots = 1;
+  Gradient gradient;
+  float rate, momentum;
+  void step(float& w, float g, float& buffer) const {
+    buffer = momentum * buffer + gradient(g, w);
+    w -= rate * buffer;
+  }
+};
+
+struct Nesterov {
+  static constexpr int kSlots = 1;
+  Gradient gradient;
+  float rate, momentum;
+  void step(float& w, float g, float& buffer) const {
+    const float slope = gradient(g, w);
+    buffer = momentum * buffer + slope;
+    w -= rate * (slope + momentum * buffer);
+  }
+};
+
+struct SignSgd {
+  static constexpr int kSlots = 0;
+  Gradient gradient;
+  float rate, shrink;
+  void step(float& w, float g) const { w = shrink * w - rate * sign(gradient(g, w)); }
+};
+
+struct Signum {
+  static constexpr int kSlots = 1;
+  Gradient gradient;
+  float rate, shrink, keep, take;
+  void step(float& w, float g, float& mean) const {
+    mean = blended(keep, take, mean, gradient(g, w));
+    w = shrink * w - rate * sign(mean);
+  }
+};
+
+}  // namespace
+}  // namespace rules
+
 namespace {
 
 class SgdRule final : public Optimizer {
@@ -69,20 +120,23 @@ class SignumRule final : public Optimizer {
 OptimizerPtr sgd(const SgdOptions& options) { return std::make_shared<SgdRule>(options); }
 OptimizerPtr signum(const SignumOptions& options) { return std::make_shared<SignumRule>(options); }
 
-OptimizerPtr make_sgd(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"sgd">(Arguments& arguments) {
   SgdOptions options;
   arguments.take_common(options).take("momentum", options.momentum);
   arguments.take("nesterov", options.nesterov).finish();
   return sgd(options);
 }
 
-OptimizerPtr make_nag(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"nag">(Arguments& arguments) {
   SgdOptions options{.momentum = 0.9, .nesterov = true};
   arguments.take_common(options).take("momentum", options.momentum).finish();
   return sgd(options);
 }
 
-OptimizerPtr make_signum(Arguments& arguments) {
+template <>
+OptimizerPtr make_rule<"signum">(Arguments& arguments) {
   SignumOptions options;
   arguments.take_common(options).take("momentum", options.momentum);
   arguments.take("wd_lh", options.decoupled_decay).finish();

@@ -1,166 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/optim/detail/sweep.h"
 
-#include <algorithm>
-
-#include "lockstep/base/error.h"
 #include "lockstep/ops/instruction_set.h"
 #include "lockstep/optim/pieces.h"
 
-// This file is compiled once for each instruction set; the processor's best one runs.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "lockstep/optim/sweep.cpp"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace lockstep::optim {
-namespace HWY_NAMESPACE {
-
-// Plain loops, which the compiler turns into vectors: `__restrict` and the rule's copy tell it that
-// nothing else changes meanwhile, `flatten` takes the rule's functions into this instruction set.
-template <class R>
-[[gnu::flatten]] void run0(const R rule, std::size_t count, float* __restrict w,
-                           const float* __restrict g) {
-  for (std::size_t i = 0; i < count; ++i) rule.step(w[i], g[i]);
-}
-
-template <class R>
-[[gnu::flatten]] void run1(const R rule, std::size_t count, float* __restrict w,
-                           const float* __restrict g, float* __restrict a) {
-  for (std::size_t i = 0; i < count; ++i) rule.step(w[i], g[i], a[i]);
-}
-
-template <class R>
-[[gnu::flatten]] void run2(const R rule, std::size_t count, float* __restrict w,
-                           const float* __restrict g, float* __restrict a, float* __restrict b) {
-  for (std::size_t i = 0; i < count; ++i) rule.step(w[i], g[i], a[i], b[i]);
-}
-
-template <class R>
-[[gnu::flatten]] void run3(const R rule, std::size_t count, float* __restrict w,
-                           const float* __restrict g, float* __restrict a, float* __restrict b,
-                           float* __restrict c) {
-  for (std::size_t i = 0; i < count; ++i) rule.step(w[i], g[i], a[i], b[i], c[i]);
-}
-
-template <class R>
-void run(const R& rule, const Piece& piece) {
-  const std::size_t count = piece.weight.size();
-  float* w = piece.weight.data();
-  const float* g = piece.gradient.data();
-  const auto& s = piece.slots;
-  if constexpr (R::kSlots == 0) run0(rule, count, w, g);
-  if constexpr (R::kSlots == 1) run1(rule, count, w, g, s[0]);
-  if constexpr (R::kSlots == 2) run2(rule, count, w, g, s[0], s[1]);
-  if constexpr (R::kSlots == 3) run3(rule, count, w, g, s[0], s[1], s[2]);
-}
-
-constexpr std::size_t kLanes = 16;
-
-// Sixteen sums side by side, element i in sum i % 16, added as a tree at the end.
-struct Squares {
-  double lanes[kLanes] = {};
-
-  // All calls but the last have a multiple of sixteen elements.
-  void add(const float* __restrict x, std::size_t count) {
-    double sums[kLanes];
-    std::copy_n(lanes, kLanes, sums);
-    std::size_t i = 0;
-    for (; i + kLanes <= count; i += kLanes)
-      for (std::size_t k = 0; k < kLanes; ++k) {
-        const double value = x[i + k];
-        sums[k] += value * value;
-      }
-    for (std::size_t k = 0; i + k < count; ++k) sums[k] += double{x[i + k]} * double{x[i + k]};
-    std::copy_n(sums, kLanes, lanes);
-  }
-
-  double total() const {
-    double sums[kLanes];
-    std::copy_n(lanes, kLanes, sums);
-    for (std::size_t half = kLanes / 2; half > 0; half /= 2)
-      for (std::size_t k = 0; k < half; ++k) sums[k] += sums[k + half];
-    return sums[0];
-  }
-};
-
-template <class R>
-[[gnu::flatten]] void directions(const R rule, std::size_t count, const float* __restrict w,
-                                 const float* __restrict g, float* __restrict a,
-                                 float* __restrict b, float* __restrict out) {
-  for (std::size_t i = 0; i < count; ++i) {
-    if constexpr (R::kSlots == 1) out[i] = rule.direction(w[i], g[i], a[i]);
-    if constexpr (R::kSlots == 2) out[i] = rule.direction(w[i], g[i], a[i], b[i]);
-  }
-}
-
-template <class R>
-PieceNorms norms(const R& rule, const Piece& piece) {
-  constexpr std::size_t kBlock = 512;
-  float block[kBlock];
-  Squares weight, direction;
-  for (std::size_t i = 0; i < piece.weight.size(); i += kBlock) {
-    const std::size_t count = std::min(kBlock, piece.weight.size() - i);
-    const float* w = piece.weight.data() + i;
-    float* second = R::kSlots > 1 ? piece.slots[R::kSlots - 1] + i : nullptr;
-    directions(rule, count, w, piece.gradient.data() + i, piece.slots[0] + i, second, block);
-    weight.add(w, count);
-    direction.add(block, count);
-  }
-  return {.weight = weight.total(), .direction = direction.total()};
-}
-
-double squares(std::span<const float> values) {
-  Squares sum;
-  sum.add(values.data(), values.size());
-  return sum.total();
-}
-
-void run_any(const rules::Rule& rule, const Piece& piece) {
-  std::visit([&](const auto& one) { run(one, piece); }, rule);
-}
-
-template <class R>
-concept Directed = requires {
-  &R::direction;
-};
-
-PieceNorms norms_of_any(const rules::Rule& rule, const Piece& piece) {
-  return std::visit(
-      [&]<class R>(const R& one) -> PieceNorms {
-        if constexpr (Directed<R>) return norms(one, piece);
-        fail_check("measure() of an update rule without a direction");
-      },
-      rule);
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace lockstep::optim
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace lockstep::optim {
 
-HWY_EXPORT(squares);
-HWY_EXPORT(run_any);
-HWY_EXPORT(norms_of_any);
+HWY_EXPORT(own_target);
 
-void sweep(const rules::Rule& rule, const Piece& piece) {
+std::int64_t best_target() {
   settle_instruction_set();
-  HWY_DYNAMIC_DISPATCH(run_any)(rule, piece);
-}
-
-PieceNorms measure(const rules::Rule& rule, const Piece& piece) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(norms_of_any)(rule, piece);
+  return HWY_DYNAMIC_DISPATCH(own_target)();
 }
 
 double piece_sum_of_squares(std::span<const float> values) {
-  settle_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(squares)(values);
+  return with_loops(best_target(), [&]<class L>(L) { return L::sum_of_squares(values); });
 }
 
 }  // namespace lockstep::optim
-#endif

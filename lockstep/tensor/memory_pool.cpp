@@ -69,13 +69,13 @@ void MemoryPool::reset_peak() {
 }
 
 std::byte* MemoryPool::from_source(std::size_t size) {
-  ++stats_.system_allocations;
   std::byte* block = source_.take(size);
   if (block == nullptr && stats_.pooled_bytes > 0) {
     for (auto& [bytes, waiting] : large_) give_back(bytes, waiting);
     block = source_.take(size);
   }
   if (block == nullptr) fail(size);
+  ++stats_.system_allocations;
   return block;
 }
 

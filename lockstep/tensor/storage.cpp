@@ -15,9 +15,9 @@ namespace {
 
 class SystemMemory final : public MemorySource {
  public:
-  // The system promises more than a control group keeps: what cannot fit is not asked for.
+  // The system promises more than a control group keeps: what can never fit is not asked for.
   std::byte* take(std::size_t size) override {
-    if (size > limit_) return nullptr;
+    if (size > limit_) throw OutOfMemory("memory: cannot allocate {} bytes ({})", size, limits());
     return static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
   }
   void give(std::byte* block, std::size_t) override { std::free(block); }
@@ -37,8 +37,11 @@ struct SystemPool {
   MemoryPool pool{system};
 };
 
+// Not inlined: every allocation and every release asks for the first pool.
+[[gnu::noinline]] SystemPool* make_first_pool() { return new SystemPool; }
+
 // The memory of a process is shared by all of it, so its pools are too. They outlive every tensor.
-MemoryPool& other_pool(std::int32_t index) {
+[[gnu::noinline]] MemoryPool& other_pool(std::int32_t index) {
   static auto* mutex = new std::mutex;
   static auto* pools = new std::map<std::int32_t, SystemPool>;
   const std::lock_guard lock(*mutex);
@@ -46,7 +49,7 @@ MemoryPool& other_pool(std::int32_t index) {
 }
 
 MemoryPool& host_pool(std::int32_t index) {
-  static auto* first = new SystemPool;
+  static SystemPool* const first = make_first_pool();
   return index == 0 ? first->pool : other_pool(index);
 }
 

@@ -9,28 +9,29 @@
 namespace lockstep {
 namespace {
 
-std::size_t checked_bytes(const Shape& shape, DType dtype) {
-  std::int64_t bytes = static_cast<std::int64_t>(item_size(dtype));
-  bool overflow = false;
-  for (std::int64_t d : shape) {
-    if (d < 0) throw InvalidArgument("tensor: shape {} has a negative size", shape.str());
-    overflow = __builtin_mul_overflow(bytes, std::max<std::int64_t>(d, 1), &bytes) || overflow;
-  }
-  if (overflow)
-    throw OutOfMemory("memory: shape {} of {} does not fit any memory", shape.str(),
-                      name_of(dtype));
-  const bool is_empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
-  return is_empty ? 0 : static_cast<std::size_t>(bytes);
+[[noreturn, gnu::cold]] void fail_negative(const Shape& shape) {
+  throw InvalidArgument("tensor: shape {} has a negative size", shape.str());
 }
 
-// Turns a shape into its row-major strides.
-void make_contiguous(Dims& dims) {
-  std::int64_t step = 1;
-  for (int i = dims.rank() - 1; i >= 0; --i) {
-    const std::int64_t size = dims[i];
-    dims[i] = step;
-    step *= std::max<std::int64_t>(size, 1);
+[[noreturn, gnu::cold]] void fail_overflow(const Shape& shape, DType dtype) {
+  throw OutOfMemory("memory: shape {} of {} does not fit any memory", shape.str(), name_of(dtype));
+}
+
+// Fills in the row-major strides of a shape. Returns the bytes of its elements.
+std::size_t make_contiguous(const Shape& shape, DType dtype, Strides& strides) {
+  strides = shape;
+  std::int64_t step = 1, count = 1;  // count: 0 where there is no element
+  bool overflow = false;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    const std::int64_t size = shape[i];
+    if (size < 0) fail_negative(shape);
+    strides[i] = step;
+    if (size == 0) count = 0;
+    overflow |= __builtin_mul_overflow(step, std::max<std::int64_t>(size, 1), &step);
   }
+  overflow |= __builtin_mul_overflow(step, static_cast<std::int64_t>(item_size(dtype)), &step);
+  if (overflow) fail_overflow(shape, dtype);
+  return static_cast<std::size_t>(count * step);
 }
 
 // The bytes of its storage between which a window lies.
@@ -65,6 +66,15 @@ void check_defined(const Tensor& tensor) {
   if (!tensor.defined()) throw InvalidArgument("tensor: undefined");
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] void fail_traced(const TensorInfo& info) {
+  throw InvalidArgument("tensor: {} stands for a graph value and has no data while tracing",
+                        info.str());
+}
+
+[[gnu::noinline]] std::byte* element_at(std::byte* first, std::int64_t offset, DType dtype) {
+  return first + offset * static_cast<std::int64_t>(item_size(dtype));
+}
+
 StridedPointer pointer_to(const Tensor& tensor) {
   return {tensor.address(), tensor.strides(), tensor.dtype()};
 }
@@ -83,15 +93,12 @@ Tensor read_back(const Tensor& source, const Device& host) {
 std::string TensorInfo::str() const { return std::string(name_of(dtype)) + shape.str(); }
 
 Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
-  const std::size_t bytes = checked_bytes(shape, dtype);
   // Written in place, field by field: whole structs from temporaries cost more than the allocation.
   auto impl = std::make_shared<Impl>();
   impl->info.shape = shape;
   impl->info.dtype = dtype;
   impl->info.device = device;
-  impl->strides = shape;
-  make_contiguous(impl->strides);
-  impl->storage = Storage::allocate(bytes, device);
+  impl->storage = Storage::allocate(make_contiguous(shape, dtype, impl->strides), device);
   return Tensor(std::move(impl));
 }
 
@@ -148,12 +155,11 @@ std::byte* Tensor::raw() const {
 }
 
 std::byte* Tensor::address() const {
-  check_defined(*this);
-  if (impl_->storage == nullptr)
-    throw InvalidArgument("tensor: {} stands for a graph value and has no data while tracing",
-                          info().str());
-  return impl_->storage->data() +
-         impl_->offset * static_cast<std::int64_t>(item_size(impl_->info.dtype));
+  const Impl& own = self();
+  if (own.storage == nullptr) [[unlikely]]
+    fail_traced(own.info);
+  std::byte* first = own.storage->data();
+  return own.offset == 0 ? first : element_at(first, own.offset, own.info.dtype);
 }
 
 void Tensor::fail_undefined() { throw InvalidArgument("tensor: undefined"); }

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "lockstep/base/error.h"
-#include "lockstep/comm/errors.h"
+#include "lockstep/comm/agreement.h"
 
 namespace lockstep::train {
 namespace {
@@ -77,7 +77,7 @@ bool have_same_bits(kvstore::Group& group, const Probe& own, bool allow) {
     if (!allow) refuse(first, other, rank);
     same = false;
   };
-  kvstore::compare(group, to_text(own), look);
+  comm::compare_texts(group.share(to_text(own)), look);
   return same;
 }
 

@@ -9,7 +9,9 @@
 #include <random>
 #include <thread>
 
+#include "lockstep/comm/transports/in_process.h"
 #include "tests/comm/worlds.h"
+#include "tests/message.h"
 #include "tests/seed.h"
 
 namespace lockstep::comm {
@@ -136,6 +138,43 @@ TEST_P(Groups, AbortOfTheWholeEndsTheCallsOfItsGroups) {
     first_is_in.set_value();
     EXPECT_THROW(add_up(*group, 10, 1), Aborted);
   });
+}
+
+// Another one, which is told of every group that it has made before anybody else knows of it.
+class ToldTransport final : public Transport {
+ public:
+  explicit ToldTransport(std::unique_ptr<Transport> own) : own_(std::move(own)) {}
+
+  std::string_view name() const override { return own_->name(); }
+  int rank() const override { return own_->rank(); }
+  int size() const override { return own_->size(); }
+  const std::string& host(int rank) const override { return own_->host(rank); }
+  void exchange(std::span<Transfer> transfers, Deadline deadline,
+                std::string_view operation) override {
+    own_->exchange(transfers, deadline, operation);
+  }
+  void abort(const std::string& reason) override { own_->abort(reason); }
+  std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline) override {
+    std::unique_ptr<Transport> group = own_->subgroup(ranks, deadline);
+    on_group();
+    return group;
+  }
+
+  std::function<void()> on_group;
+
+ private:
+  std::unique_ptr<Transport> own_;
+};
+
+TEST(Split, AGroupThatIsMadeDuringAnAbortIsAbortedToo) {
+  InProcessGroup ranks({"here", "here"});
+  auto transport = std::make_unique<ToldTransport>(ranks.connect(0));
+  std::function<void()>& on_group = transport->on_group;
+  Communicator whole(std::move(transport));
+  on_group = [&] { whole.abort("enough"); };
+  const auto group = whole.split({0, 1});
+  EXPECT_EQ(lockstep::testing::message_of<Aborted>([&] { group->barrier({.timeout = 2s}); }),
+            "barrier: aborted by rank 0: enough");
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Groups, ::testing::ValuesIn(world_kinds()),

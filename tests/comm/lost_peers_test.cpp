@@ -7,12 +7,15 @@
 
 #include "tests/cluster/child.h"
 #include "tests/comm/worlds.h"
+#include "tests/event.h"
 
 namespace lockstep::comm {
 namespace {
 
 using namespace std::chrono_literals;
 using lockstep::testing::Child;
+using lockstep::testing::Event;
+using lockstep::testing::SetAtEnd;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -120,10 +123,12 @@ TEST_P(LostPeers, AStoppedRankIsATimeoutAtTheDeadline) {
 }
 
 TEST_P(LostPeers, AnAbortReachesEveryRankWithItsReason) {
-  start(3, [](Transport& transport) {
+  const Event waits[3], heard_it[3];
+  start(3, [&](Transport& transport) {
     all_to_all(transport, 10, Clock::now() + 10s);
+    waits[transport.rank()].set();
     if (transport.rank() == 1) {
-      std::this_thread::sleep_for(100ms);
+      for (const Event& one : waits) one.await();
       transport.abort("the disk is full");
     }
     const auto begin = Clock::now();
@@ -135,7 +140,8 @@ TEST_P(LostPeers, AnAbortReachesEveryRankWithItsReason) {
     } catch (const Aborted& error) {
       heard = error.what();
     }
-    std::this_thread::sleep_for(300ms);  // its end must not come before the others have read
+    heard_it[transport.rank()].set();
+    for (const Event& one : heard_it) one.await(20s);  // its end must not come before that
     return heard;
   });
   for (int rank = 0; rank < 3; ++rank) {
@@ -146,16 +152,19 @@ TEST_P(LostPeers, AnAbortReachesEveryRankWithItsReason) {
 }
 
 TEST_P(LostPeers, AnAbortInAnotherThreadEndsAWaitingExchange) {
-  start(2, [](Transport& transport) {
+  const Event waits, over;
+  start(2, [&](Transport& transport) {
     if (transport.rank() == 1) {
-      std::this_thread::sleep_for(600ms);
+      over.await();
       return std::string();
     }
+    const SetAtEnd end(over);
     std::jthread other([&] {
-      std::this_thread::sleep_for(100ms);
+      waits.await();
       transport.abort("enough");
     });
     std::byte byte{};
+    waits.set();
     Transfer wait{Transfer::Kind::receive, 1, {&byte, 1}};
     transport.exchange({&wait, 1}, Clock::now() + 10s, "wait");
     return std::string("nothing");

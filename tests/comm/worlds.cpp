@@ -44,8 +44,7 @@ class ShmWorld final : public World {
 // `hosts` each rank believes to be on the host of that letter.
 class RendezvousWorld final : public World {
  public:
-  using Connect = std::unique_ptr<Transport> (*)(const Bootstrap&);
-  RendezvousWorld(int size, Connect connect, std::string hosts = {})
+  RendezvousWorld(int size, Connect* connect, std::string hosts = {})
       : size_(size),
         connect_(connect),
         hosts_(std::move(hosts)),
@@ -72,22 +71,14 @@ class RendezvousWorld final : public World {
   }
 
   int size_;
-  Connect connect_;
+  Connect* connect_;
   std::string hosts_;
   std::string secret_ = make_secret();
   cluster::Coordinator coordinator_;
 };
 
-std::unique_ptr<Transport> connect_automatic(const Bootstrap& bootstrap) {
-  return connect_group(bootstrap);
-}
-
-std::unique_ptr<Transport> connect_secure(const Bootstrap& bootstrap) {
-  return connect_group(bootstrap, TransportKind::zmq);
-}
-
 // Ranks 0 and 1 on a, 2 and 3 on b, ...
-WorldKind two_on_a_host(const std::string& name, RendezvousWorld::Connect connect) {
+WorldKind two_on_a_host(const std::string& name, Connect* connect) {
   return {name, true, [=](int size) {
             std::string hosts;
             for (int rank = 0; rank < size; ++rank) hosts += static_cast<char>('a' + rank / 2);
@@ -95,7 +86,7 @@ WorldKind two_on_a_host(const std::string& name, RendezvousWorld::Connect connec
           }};
 }
 
-WorldKind between_hosts(const std::string& name, RendezvousWorld::Connect connect) {
+WorldKind between_hosts(const std::string& name, Connect* connect) {
   return {name, true, [=](int size) { return std::make_unique<RendezvousWorld>(size, connect); }};
 }
 
@@ -111,9 +102,8 @@ std::unique_ptr<World> make_in_process_world(std::vector<std::string> hosts) {
 }
 
 WorldKind make_hosts_kind(const std::string& hosts) {
-  return {hosts, true, [=](int size) {
-            return std::make_unique<RendezvousWorld>(size, connect_automatic, hosts);
-          }};
+  return {hosts, true,
+          [=](int size) { return std::make_unique<RendezvousWorld>(size, connect_group, hosts); }};
 }
 
 std::vector<WorldKind> world_kinds() {
@@ -124,10 +114,10 @@ std::vector<WorldKind> world_kinds() {
       {"in_process", false, in_process},
       {"shm", true, [](int size) { return std::make_unique<ShmWorld>(size); }},
       between_hosts("tcp", connect_tcp),
-      two_on_a_host("shm_and_tcp", connect_automatic)};
+      two_on_a_host("shm_and_tcp", connect_group)};
   if (has_ucx()) kinds.push_back(between_hosts("ucx", connect_ucx));
   if (has_zmq()) kinds.push_back(between_hosts("zmq", connect_zmq));
-  if (has_zmq()) kinds.push_back(two_on_a_host("shm_and_zmq", connect_secure));
+  if (has_zmq()) kinds.push_back(two_on_a_host("shm_and_zmq", find_transport("zmq").connect));
   return kinds;
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -96,6 +97,49 @@ TEST(Storage, BorrowedMemoryKeepsItsOwnerAndIsNotCounted) {
 TEST(Storage, AnImpossibleSizeIsRefused) {
   EXPECT_EQ(message_of<OutOfMemory>([] { Storage::allocate(std::size_t{1} << 60, {}); }),
             "memory: cannot allocate 1152921504606846976 bytes");
+}
+
+// So much room, of which no block may have more than `most`.
+class SmallSource final : public MemorySource {
+ public:
+  std::byte* take(std::size_t size) override {
+    if (size > most) throw OutOfMemory("memory: more than there can be");
+    if (size > room) return nullptr;
+    room -= size;
+    return static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+  }
+  void give(std::byte* block, std::size_t size) override {
+    room += size;
+    std::free(block);
+  }
+
+  std::size_t room = 1 << 20, most = 1 << 22;
+};
+
+TEST(MemoryPool, WhatItCouldNotGiveIsNotCounted) {
+  SmallSource source;
+  MemoryPool pool(source);
+  std::byte* block = pool.take(1024);
+  EXPECT_THROW(pool.take(2 << 20), OutOfMemory);
+  const MemoryStats stats = pool.stats();
+  EXPECT_EQ(stats.allocations, 1);
+  EXPECT_EQ(stats.system_allocations, 1);
+  EXPECT_EQ(stats.live_bytes, 1024);
+  EXPECT_EQ(stats.peak_bytes, 1024);
+  pool.give(block, 1024);
+  pool.release();
+  EXPECT_EQ(pool.stats().pooled_bytes, 0);
+}
+
+TEST(MemoryPool, ARequestThatCanNeverBeMetLeavesItsBlocksWaiting) {
+  SmallSource source;
+  MemoryPool pool(source);
+  std::byte* block = pool.take(1 << 19);
+  pool.give(block, 1 << 19);
+  EXPECT_THROW(pool.take(1 << 23), OutOfMemory);
+  EXPECT_EQ(pool.stats().pooled_bytes, 1 << 19);
+  EXPECT_THROW(pool.take(1 << 21), OutOfMemory);  // there might have been room
+  EXPECT_EQ(pool.stats().pooled_bytes, 0);
 }
 
 TEST(Storage, ANegativeDeviceIsRefused) {

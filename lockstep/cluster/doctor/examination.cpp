@@ -152,10 +152,7 @@ class Examiner {
   }
 
   std::unique_ptr<comm::Transport> connect() {
-    const std::string& name = transport_;
-    return comm::connect_group(rendezvous_->bootstrap(), name.empty()
-                                                             ? comm::TransportKind::automatic
-                                                             : comm::parse_transport(name));
+    return comm::find_transport(transport_).connect(rendezvous_->bootstrap());
   }
 
   void measure() {

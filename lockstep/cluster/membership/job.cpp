@@ -5,6 +5,7 @@
 #include "lockstep/cluster/membership/detail/rendezvous_point.h"
 #include "lockstep/cluster/membership/placed_rendezvous.h"
 #include "lockstep/cluster/membership/workers_of.h"
+#include "lockstep/comm/agreement.h"
 #include "lockstep/comm/group.h"
 
 namespace lockstep::cluster {
@@ -15,17 +16,13 @@ const std::string& first_given(const std::string& own, const std::string& others
 }
 
 // Members that connect by different means would look for each other in vain.
-void agree_on_transport(const comm::Bootstrap& bootstrap, const std::string& own) {
-  const std::vector<std::string> all = bootstrap.all_gather(own.empty() ? "auto" : own);
-  for (std::size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
-      throw comm::Refused(fmt::format(
-          "transport: rank {} ({}) has {}, rank 0 ({}) has {}: all members need the same", rank,
-          bootstrap.hosts[rank], all[rank], bootstrap.hosts[0], all[0]));
-}
-
-comm::TransportKind kind_of(const std::string& transport) {
-  return transport.empty() ? comm::TransportKind::automatic : comm::parse_transport(transport);
+void agree_on_transport(const comm::Bootstrap& bootstrap, const comm::TransportType& own) {
+  const auto differs = [&](std::size_t rank, const std::string& first, const std::string& its) {
+    throw comm::Refused(
+        fmt::format("transport: rank {} ({}) has {}, rank 0 ({}) has {}: all members need the same",
+                    rank, bootstrap.hosts[rank], its, bootstrap.hosts[0], first));
+  };
+  comm::compare_texts(bootstrap.all_gather(std::string(own.name)), differs);
 }
 
 }  // namespace
@@ -49,25 +46,25 @@ struct Job::Impl {
   }
 
   void connect(const Place& place, const JobOptions& options, const std::string& transport) {
-    const comm::TransportKind kind = kind_of(transport);
+    const comm::TransportType& type = comm::find_transport(transport);
     if (options.on_phase) options.on_phase("meet");
     rendezvous.emplace(place, std::string(version()), options.configuration, options.timeout);
     membership = (*rendezvous)->membership();
     id = (*rendezvous)->id();
     if (options.on_phase) options.on_phase("connect");
     try {
-      connect_members(place, transport, kind);
+      connect_members(place, type);
     } catch (const comm::CommError& error) {
       complain(error);
       throw;
     }
   }
 
-  void connect_members(const Place& place, const std::string& transport, comm::TransportKind kind) {
+  void connect_members(const Place& place, const comm::TransportType& type) {
     comm::Bootstrap bootstrap = (*rendezvous)->bootstrap();
     bootstrap.scratch = place.scratch;
-    agree_on_transport(bootstrap, transport);
-    communicator = std::make_unique<comm::Communicator>(comm::connect_group(bootstrap, kind));
+    agree_on_transport(bootstrap, type);
+    communicator = std::make_unique<comm::Communicator>(type.connect(bootstrap));
   }
 
   void complain(const comm::CommError& error) const noexcept {

@@ -13,9 +13,9 @@
 namespace lockstep::cluster {
 
 struct JobOptions {
-  std::string transport = {};      // "auto", "shm", "tcp", "ucx", "zmq", "mpi"; empty: the place's
-  std::string interface = {};      // a name or an address; empty: the place's
-  std::string configuration = {};  // what all members must agree on, or its hash
+  std::string transport = {};                 // of comm/group.h, or "mpi"; empty: the place's
+  std::string interface = {};                 // a name or an address; empty: the place's
+  std::string configuration = {};             // what all members must agree on, or its hash
   std::chrono::milliseconds timeout{60'000};  // until all have come
   // Called before the members meet and before they are connected, with "meet" and "connect".
   std::function<void(std::string_view)> on_phase = {};

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstring>
 #include <exception>
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/cluster/detail/environment.h"
 #include "lockstep/cluster/membership/detail/rendezvous_point.h"
-#include "lockstep/comm/communicator.h"
+#include "lockstep/comm/agreement.h"
 #include "lockstep/comm/transports/mpi.h"
 
 namespace lockstep::cluster::detail {
@@ -90,16 +88,14 @@ std::unique_ptr<comm::Transport> connect_by_mpi(const Place& place) {
 
 void check_agreement(comm::Communicator& group, const std::string& text,
                      std::chrono::milliseconds timeout) {
-  const std::string own = hmac_sha256("agreement", text);
-  std::string all(own.size() * static_cast<std::size_t>(group.size()), '\0');
   comm::CallOptions options;
   options.timeout = timeout;
-  group.all_gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)), options);
-  for (int rank = 1; rank < group.size(); ++rank)
-    if (all.compare(static_cast<std::size_t>(rank) * own.size(), own.size(), all, 0, own.size()))
-      throw comm::Refused(
-          fmt::format("mpi: rank {} on {} has another version or configuration than rank 0 on {}",
-                      rank, group.host(rank), group.host(0)));
+  const auto differs = [&](std::size_t rank, const std::string&, const std::string&) {
+    throw comm::Refused(
+        fmt::format("mpi: rank {} on {} has another version or configuration than rank 0 on {}",
+                    rank, group.host(static_cast<int>(rank)), group.host(0)));
+  };
+  comm::compare_texts(comm::share_texts(group, text, options), differs);
 }
 
 std::optional<Place> find_openmpi_place() {

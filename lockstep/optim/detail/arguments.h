@@ -3,12 +3,14 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lockstep/base/error.h"
+#include "lockstep/optim/optimizer.h"
 
 namespace lockstep::optim {
 
@@ -62,5 +64,18 @@ class Arguments {
   std::map<std::string, double> left_;
   std::vector<std::string> known_;
 };
+
+// A rule's name, as an argument of templates.
+struct RuleName {
+  char text[24] = {};
+  template <std::size_t n>
+  consteval RuleName(const char (&name)[n]) {
+    std::copy_n(name, n, text);
+  }
+};
+
+// Makes the rule of that name; defined in the rule's file.
+template <RuleName name>
+OptimizerPtr make_rule(Arguments& arguments);
 
 }  // namespace lockstep::optim

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "lockstep/base/file.h"
+#include "lockstep/comm/agreement.h"
 #include "lockstep/nn/set_parameters.h"
 #include "lockstep/observe/text.h"
 
@@ -159,11 +160,11 @@ bool Fit::is_first() const { return group().is_first(); }
 
 // Workers that see different things would compute different things.
 void Fit::agree_on_parameters() {
-  kvstore::compare(group(), result_.params_sha256,
-                   [](std::size_t rank, const std::string& first, const std::string& its) {
-                     throw InvalidArgument("train: worker 0 has parameters {}, worker {} has {}",
-                                           first, rank, its);
-                   });
+  comm::compare_texts(group().share(result_.params_sha256),
+                      [](std::size_t rank, const std::string& first, const std::string& its) {
+                        throw InvalidArgument("train: worker 0 has parameters {}, worker {} has {}",
+                                              first, rank, its);
+                      });
 }
 
 // The first batch tells the engine its shapes.

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lockstep/comm/agreement.h"
 #include "lockstep/observe/run_folder.h"
 
 namespace lockstep::train::detail {
@@ -106,8 +107,8 @@ void check_configuration(const std::string& folder, const std::string& before,
 }
 
 void check_same_configuration(kvstore::Group& group, const std::string& own) {
-  kvstore::compare(
-      group, own, [](std::size_t worker, const std::string& first, const std::string& its) {
+  comm::compare_texts(
+      group.share(own), [](std::size_t worker, const std::string& first, const std::string& its) {
         std::string differences;
         for (const auto& [key, here, there] : observe::compare_configs(first, its))
           differences += fmt::format("{}{} is {} on worker 0, {} on worker {}",

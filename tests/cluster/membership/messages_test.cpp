@@ -34,7 +34,7 @@ TEST(Messages, OneOfEachKindComesBackAsItWasSent) {
     const Message back = decode(encode(message));
     EXPECT_EQ(back.index(), message.index());
     EXPECT_EQ(encode(back), encode(message));
-    EXPECT_TRUE(kinds.insert(kind_of(message)).second) << kind_of(message);
+    EXPECT_TRUE(kinds.insert(encode(message)[0]).second) << message.index();
   }
   const auto welcome = std::get<Welcome>(decode(encode(all[3])));
   EXPECT_EQ(welcome.membership, (Membership{3, {{7, "a", Role::worker}, {9, "b", Role::server}}}));

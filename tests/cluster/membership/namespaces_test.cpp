@@ -12,6 +12,7 @@
 #include "lockstep/comm/group.h"
 #include "lockstep/comm/transports/zmq.h"
 #include "tests/cluster/child.h"
+#include "tests/event.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -21,6 +22,7 @@ using comm::Communicator;
 using comm::Element;
 using comm::Reduction;
 using lockstep::testing::Child;
+using lockstep::testing::Event;
 
 class Namespaces : public ::testing::Test {
  protected:
@@ -34,13 +36,13 @@ class Namespaces : public ::testing::Test {
 
   // Every rank in a process of its own, on its side.
   void start(const std::function<std::string(Communicator&)>& body,
-             comm::TransportKind kind = comm::TransportKind::automatic) {
+             const std::string& transport = {}) {
     for (int rank = 0; rank < kRanks; ++rank)
       ranks_.emplace_back([=, this] {
         NetworkPair::enter(pair_->path(rank / 2));
         std::jthread coordinating;
         if (rank == 0) coordinating = std::jthread([this] { coordinate(); });
-        Communicator comm(connect(rank, kind));
+        Communicator comm(connect(rank, transport));
         return body(comm);
       });
   }
@@ -49,15 +51,18 @@ class Namespaces : public ::testing::Test {
 
   // Everybody is in the middle of something when `harm` comes.
   void harm_and_expect_reports(const std::function<void()>& harm) {
-    start([](Communicator& comm) {
+    const Event busy[kRanks];
+    start([&](Communicator& comm) {
       std::vector<float> data(300'000);
       const comm::CallOptions options{.timeout = 1500ms, .algorithm = comm::Algorithm::automatic};
-      for (int i = 0; i < 100'000; ++i)
+      for (int i = 0; i < 100'000; ++i) {
         comm.all_reduce(std::as_writable_bytes(std::span(data)), Element::float32, Reduction::sum,
                         options);
+        if (i == 3) busy[comm.rank()].set();
+      }
       return std::string("never harmed");
     });
-    std::this_thread::sleep_for(700ms);
+    for (const Event& one : busy) one.await();
     harm();
     for (int rank = 0; rank < kRanks; ++rank) {
       const std::string heard = result(rank);
@@ -82,7 +87,7 @@ class Namespaces : public ::testing::Test {
     Coordinator(options).run();
   }
 
-  std::unique_ptr<comm::Transport> connect(int rank, comm::TransportKind kind) const {
+  std::unique_ptr<comm::Transport> connect(int rank, const std::string& transport) const {
     RendezvousOptions options;
     options.coordinator = meeting_place();
     options.secret = secret_;
@@ -90,7 +95,7 @@ class Namespaces : public ::testing::Test {
     options.rank = rank;
     options.host = rank < 2 ? "a" : "b";
     Rendezvous rendezvous(options);
-    return connect_group(rendezvous.bootstrap(), kind);
+    return comm::find_transport(transport).connect(rendezvous.bootstrap());
   }
 
   std::string secret_ = make_secret();
@@ -115,8 +120,7 @@ TEST_F(Namespaces, AGroupOfTwoHostsAddsUp) {
 
 TEST_F(Namespaces, AnEncryptedGroupOfTwoHostsAddsUp) {
   if (!comm::has_zmq()) GTEST_SKIP() << "zmq is not in this build";
-  start([](Communicator& comm) { return sum_and_compare(comm, 500'000); },
-        comm::TransportKind::zmq);
+  start([](Communicator& comm) { return sum_and_compare(comm, 500'000); }, "zmq");
   for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(result(rank), "right");
 }
 

@@ -2,6 +2,7 @@
 #include "lockstep/cluster/membership/rendezvous.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <thread>
@@ -11,6 +12,7 @@
 #include "lockstep/cluster/membership/detail/session.h"
 #include "lockstep/comm/interfaces.h"
 #include "tests/cluster/child.h"
+#include "tests/event.h"
 #include "tests/message.h"
 
 namespace lockstep::cluster {
@@ -64,6 +66,19 @@ std::string run(Coordinator& coordinator) {
 
 comm::Socket connect_raw(const Coordinator& coordinator) {
   return comm::connect_to(coordinator.endpoint(), "", comm::Clock::now() + 2s);
+}
+
+// Until the other end has closed it.
+void await_end(const comm::Socket& socket) {
+  const auto end = comm::Clock::now() + 10s;
+  char block[4096];
+  while (comm::Clock::now() < end) {
+    pollfd waiting{socket.fd(), POLLIN, 0};
+    ::poll(&waiting, 1, 1000);
+    const ssize_t got = ::recv(socket.fd(), block, sizeof block, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) return;
+  }
+  throw std::runtime_error("the other end does not close");
 }
 
 void send_raw(const comm::Socket& socket, std::string_view bytes) {
@@ -142,17 +157,19 @@ TEST(Rendezvous, AMissingSecretIsAnError) {
 
 TEST(Rendezvous, GarbageSilenceAndSlownessOnThePortDoNotDisturbTheMembers) {
   Coordinator coordinator(coordinator_options(2));
+  const testing::Event sent;
   Child stranger([&] {
     const comm::Socket garbage = connect_raw(coordinator), half_open = connect_raw(coordinator),
                        slow = connect_raw(coordinator);
     send_raw(garbage, std::string(4000, 'G'));
+    sent.set();
     for (int i = 0; i < 100; ++i) {
       if (::send(slow.fd(), "l", 1, MSG_NOSIGNAL) < 0) break;
       std::this_thread::sleep_for(10ms);
     }
     return std::string("sent");
   });
-  std::this_thread::sleep_for(50ms);
+  sent.await();
   std::vector<Child> members;
   for (int i = 0; i < 2; ++i)
     members.emplace_back([&] { return report(member_of(coordinator, 2)).substr(1, 2); });
@@ -168,7 +185,7 @@ TEST(Rendezvous, TheCoordinatorSaysWhomItTurnedAway) {
   Child stranger([&] {
     const comm::Socket garbage = connect_raw(coordinator), silent = connect_raw(coordinator);
     send_raw(garbage, std::string(200, 'G'));
-    std::this_thread::sleep_for(500ms);
+    await_end(silent);
     return std::string();
   });
   const std::string outcome = run(coordinator);
@@ -228,7 +245,7 @@ TEST(Rendezvous, AServerOfAnotherKindIsNamed) {
     ::poll(&waiting, 1, 5000);
     const comm::Socket client = comm::accept_from(listener);
     send_raw(client, "220 mail.example.org ESMTP: what can I do for you today?\r\n");
-    std::this_thread::sleep_for(500ms);
+    await_end(client);
     return std::string();
   });
   RendezvousOptions own;
@@ -499,7 +516,6 @@ TEST(Rendezvous, OnlyAMemberWhoseHeartbeatsDoNotComeIsAbsent) {
   CoordinatorOptions options = coordinator_options(3);
   options.heartbeat = 600ms;
   Coordinator coordinator(options);
-  std::jthread server([&] { EXPECT_EQ(run(coordinator), "done"); });
   Child second([&] {
     Rendezvous own(member_of(coordinator, Role::worker, 1, 3, 0));
     ::raise(SIGSTOP);
@@ -509,6 +525,9 @@ TEST(Rendezvous, OnlyAMemberWhoseHeartbeatsDoNotComeIsAbsent) {
     Rendezvous own(member_of(coordinator, Role::worker, 2, 3, 0));
     return std::to_string(own.all_gather("waits", 30s).size());
   });
+  // After the forks: the child of a process with threads cannot start its own under
+  // ThreadSanitizer.
+  std::jthread server([&] { EXPECT_EQ(run(coordinator), "done"); });
   {
     Rendezvous first(member_of(coordinator, Role::worker, 0, 3, 0));
     EXPECT_EQ(await_absent(first, 1), std::vector<std::int64_t>{1});

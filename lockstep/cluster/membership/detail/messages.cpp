@@ -25,10 +25,6 @@ std::optional<Message> decode_any(char kind, std::string_view fields,
 
 }  // namespace
 
-char kind_of(const Message& message) {
-  return std::visit([](const auto& one) { return one.kKind; }, message);
-}
-
 std::string encode(const Message& message) {
   return std::visit([](const auto& one) { return one.kKind + to_bytes(one); }, message);
 }

@@ -104,7 +104,6 @@ struct Goodbye {
 using Message = std::variant<Goodbye, Hello, Join, Welcome, Heartbeat, Gather, Gathered,
                              MembershipQuery, MembershipReply, Failure, Missed>;
 
-char kind_of(const Message& message);
 // Its kind and its fields.
 std::string encode(const Message& message);
 // Throws Corrupt for what is no message.
