@@ -214,6 +214,25 @@ TEST_P(MessageFailures, ATicketThatIsNotUsedInTimeLetsNobodyIn) {
   ::zmq_socket_monitor(dealer.handle(), nullptr, 0);
 }
 
+// As by a server that finds it too slow.
+TEST_P(MessageFailures, AClientThatIsHungUpOnWhileItConnectsTriesAgain) {
+  options_.listen = free_endpoint();
+  Child client([&] {
+    MessageClient own(client_options(options_, options_.listen));
+    return own.ask(Payload("?")).payload.text();
+  });
+  {
+    AuthenticatedListener first(options_.listen, options_.secret);
+    std::vector<AuthenticatedConnection> come;
+    for (const Deadline end = Clock::now() + 20s; come.empty() && Clock::now() < end;)
+      come = first.accept();
+    ASSERT_EQ(come.size(), 1u);
+  }
+  MessageServer server(options_);
+  server.reply(next_request(server), Payload("at last"));
+  EXPECT_EQ(client.result(), "at last");
+}
+
 // They say nothing until they are hung up on.
 TEST_P(MessageFailures, StrangersAtBothPortsAreCountedWithTheirSource) {
   options_.handshake_timeout = 1s;

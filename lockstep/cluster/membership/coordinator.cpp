@@ -148,10 +148,12 @@ struct Coordinator::Impl {
                           to_string(endpoint), reason));
   }
 
-  void serve(Participant& one, const comm::MessageEvent& request) {
+  // Requests that wait for their answer are kept without their bytes.
+  void serve(Participant& one, comm::MessageEvent request) {
     if (one.refusal) return answer(request, *one.refusal);
     try {
       const Message message = message_of(request);
+      request.payload = {};
       std::visit([&](const auto& said) { receive(one, request, said); }, message);
     } catch (const Corrupt& error) {
       fail_over(one, Failure::Type::refused,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <thread>
 
 #include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
@@ -10,6 +11,7 @@ namespace {
 
 // What the server sent before it closed its control link has come by then.
 constexpr auto kLastFrames = std::chrono::milliseconds(200);
+constexpr auto kPause = std::chrono::milliseconds(50);  // between attempts to connect
 constexpr const char* kMonitor = "inproc://monitor";
 
 class ZmqClientWire final : public MessageWire {
@@ -192,10 +194,15 @@ void ZmqClientWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
 
 std::unique_ptr<MessageWire> connect_by_zmq(const MessageClientOptions& options, std::uint64_t id,
                                             const Waker& waker, Deadline deadline) {
-  try {
-    return std::make_unique<ZmqClientWire>(options, id, waker, deadline);
-  } catch (const zmq::error_t& error) {
-    throw IoError("messages: {}: {}", to_string(options.server), error.what());
+  // A server has no patience with a slow one, which tries again.
+  for (;; std::this_thread::sleep_for(kPause)) {
+    try {
+      return std::make_unique<ZmqClientWire>(options, id, waker, deadline);
+    } catch (const PeerLost&) {
+      if (Clock::now() + kPause >= deadline) throw;
+    } catch (const zmq::error_t& error) {
+      throw IoError("messages: {}: {}", to_string(options.server), error.what());
+    }
   }
 }
 
