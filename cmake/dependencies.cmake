@@ -14,15 +14,12 @@ find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(Protobuf REQUIRED)
+pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
+find_path(LOCKSTEP_CPPZMQ zmq.hpp REQUIRED)
 
 # Transports that need a library are compiled where it is installed; elsewhere a file of
 # lockstep/comm/transports/absent/ says what is missing.
 pkg_check_modules(UCX IMPORTED_TARGET ucx)
-pkg_check_modules(ZMQ IMPORTED_TARGET libzmq)
-find_path(LOCKSTEP_CPPZMQ zmq.hpp)
-if(NOT LOCKSTEP_CPPZMQ)
-  set(ZMQ_FOUND 0)
-endif()
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI COMPONENTS CXX)
 
@@ -30,8 +27,7 @@ find_package(MPI COMPONENTS CXX)
 # libraries of the rest in SOURCES_LIBRARIES.
 function(lockstep_transports sources)
   set(list ${${sources}})
-  foreach(transport IN ITEMS "ucx|UCX|PkgConfig::UCX" "zmq|ZMQ|PkgConfig::ZMQ"
-                             "mpi|MPI_CXX|MPI::MPI_CXX")
+  foreach(transport IN ITEMS "ucx|UCX|PkgConfig::UCX" "mpi|MPI_CXX|MPI::MPI_CXX")
     string(REPLACE "|" ";" facts ${transport})
     list(GET facts 0 name)
     list(GET facts 1 found)

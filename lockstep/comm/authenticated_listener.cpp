@@ -11,7 +11,7 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::size_t kMostCandidates = 256, kMostRefusals = 8, kMostHosts = 16;
+constexpr std::size_t kMostCandidates = 256;
 
 enum class Reading { more, blocked, closed };
 
@@ -80,7 +80,7 @@ Socket AuthenticatedListener::accept_one() {
 }
 
 void AuthenticatedListener::drop_oldest() {
-  refuse(candidates_.front().from, "too many connections wait at once");
+  refusals_.add(candidates_.front().from, "too many connections wait at once");
   candidates_.pop_front();
 }
 
@@ -100,45 +100,26 @@ bool AuthenticatedListener::advance(Candidate& one,
   const std::size_t wanted = one.handshake.wanted();
   const Reading reading = read_up_to(one.socket, one.received, wanted);
   if (reading == Reading::closed) {
-    refuse(one.from, "it closed the connection before it proved the secret");
+    refusals_.add(one.from, "it closed the connection before it proved the secret");
     return false;
   }
   if (one.received.size() < wanted) {
     if (Clock::now() < one.deadline) return true;
-    refuse(one.from, fmt::format("it sent {} of {} bytes of its proof in {} ms",
-                                 one.received.size(), wanted, handshake_timeout_.count()));
+    refusals_.add(one.from, fmt::format("it sent {} of {} bytes of its proof in {} ms",
+                                        one.received.size(), wanted, handshake_timeout_.count()));
     return false;
   }
   try {
     one.handshake.feed(one.received);
   } catch (const Error& error) {
     send_output(one.socket, one.handshake);
-    refuse(one.from, error.what());
+    refusals_.add(one.from, error.what());
     return false;
   }
   if (send_output(one.socket, one.handshake))
     accepted.push_back(
         {std::move(one.socket), one.from, one.handshake.label(), one.handshake.session_key()});
   return false;
-}
-
-void AuthenticatedListener::refuse(const Endpoint& from, const std::string& why) {
-  refusals_.push_back(fmt::format("{}: {}", to_string(from), why));
-  if (refusals_.size() > kMostRefusals) refusals_.pop_front();
-  ++refused_;
-  const bool is_known = counts_.contains(from.host) || counts_.size() == kMostHosts;
-  if (!is_known) new_refusals_.push_back(refusals_.back());
-  if (counts_.contains(from.host) || !is_known) ++counts_[from.host];
-}
-
-std::string AuthenticatedListener::refusal_counts() const {
-  std::string text;
-  std::uint64_t others = refused_;
-  for (const auto& [host, count] : counts_) {
-    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", host, count);
-    others -= count;
-  }
-  return others == 0 ? text : fmt::format("{}, others ({})", text, others);
 }
 
 std::vector<AuthenticatedConnection> AuthenticatedListener::accept() {

@@ -4,12 +4,10 @@
 #include <poll.h>
 
 #include <deque>
-#include <map>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "lockstep/comm/handshake.h"
+#include "lockstep/comm/refusal_log.h"
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::comm {
@@ -33,15 +31,14 @@ class AuthenticatedListener {
   Endpoint endpoint() const { return local_endpoint(listener_); }
   // Appends what poll() should watch for.
   void watch(std::vector<pollfd>& watched) const;
+  // When to call accept() though nothing comes: somebody's time will be over.
+  Deadline next_deadline() const {
+    return candidates_.empty() ? Deadline::max() : candidates_.front().deadline;
+  }
   // Those that are through by now. Never blocks.
   std::vector<AuthenticatedConnection> accept();
-  // The last few that were turned away, and why.
-  const std::deque<std::string>& refusals() const { return refusals_; }
-  // Of hosts that have been turned away for the first time since the last call.
-  std::vector<std::string> take_new_refusals() { return std::exchange(new_refusals_, {}); }
-  std::uint64_t refused() const { return refused_; }
-  // "10.0.0.9 (37), 10.0.0.8 (1)"
-  std::string refusal_counts() const;
+  // Who was turned away.
+  RefusalLog& refusals() { return refusals_; }
 
  private:
   struct Candidate {
@@ -56,16 +53,12 @@ class AuthenticatedListener {
   void drop_oldest();
   // False when the candidate is to be forgotten.
   bool advance(Candidate& candidate, std::vector<AuthenticatedConnection>& accepted);
-  void refuse(const Endpoint& from, const std::string& why);
 
   Socket listener_;
   std::string secret_;
   std::chrono::milliseconds handshake_timeout_;
   std::deque<Candidate> candidates_;
-  std::deque<std::string> refusals_;
-  std::vector<std::string> new_refusals_;
-  std::map<std::string, std::uint64_t> counts_;  // by host; there is a limit to their number
-  std::uint64_t refused_ = 0;
+  RefusalLog refusals_;
 };
 
 // Connects and proves the secret; tries again and again while nobody listens there. `source` is the

@@ -8,7 +8,8 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::string_view kMagic = "lockstep\r\n\x1a\x01";
+// Its last byte is the version of all that follows.
+constexpr std::string_view kMagic = "lockstep\r\n\x1a\x02";
 constexpr std::size_t kChallenge = 32, kProof = 32;
 constexpr std::string_view kAccepted = "+", kRefused = "-";
 
@@ -26,8 +27,14 @@ std::uint64_t label_of(std::string_view bytes) {
 }
 
 void check_magic(std::string_view message) {
-  if (message.substr(0, kMagic.size()) != kMagic)
+  if (message.starts_with(kMagic)) return;
+  const std::size_t name = kMagic.size() - 1;
+  if (message.substr(0, name) != kMagic.substr(0, name))
     throw Corrupt("it does not speak Lockstep's protocol");
+  throw Refused(
+      fmt::format("it speaks version {} of the handshake, this side version {}: all hosts need the "
+                  "same lockstep",
+                  static_cast<int>(message[name]), static_cast<int>(kMagic[name])));
 }
 
 }  // namespace

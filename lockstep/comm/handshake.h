@@ -26,8 +26,8 @@ class Handshake {
   std::string take_output();
   // The length of the message that feed() expects next; 0 when the handshake is over.
   std::size_t wanted() const;
-  // Throws Refused when the secrets differ, Corrupt when these are not Lockstep's bytes. What
-  // take_output() holds afterwards should still be sent.
+  // Throws Refused when the secrets or the versions differ, Corrupt when these are not
+  // Lockstep's bytes. What take_output() holds afterwards should still be sent.
   void feed(std::string_view message);
 
   std::uint64_t label() const { return label_; }

@@ -11,6 +11,9 @@
 
 #include "lockstep/base/network_pair.h"
 #include "lockstep/comm/authenticated_listener.h"
+#include "lockstep/comm/detail/control_link.h"
+#include "lockstep/comm/detail/zmq_authenticator.h"
+#include "lockstep/comm/detail/zmq_message_socket.h"
 #include "tests/cluster/child.h"
 #include "tests/comm/message_worlds.h"
 #include "tests/message.h"
@@ -144,6 +147,111 @@ TEST_P(MessageFailures, ClientsThatAreKilledOrStoppedAreNoticed) {
   ASSERT_TRUE(back);
   EXPECT_EQ(back->kind, MessageEvent::Kind::connected);
   EXPECT_EQ(back->peer.id, ids["stopped"]);
+}
+
+// Its connection and its request are the same afterwards.
+TEST_P(MessageFailures, AClientThatIsStoppedIsHeardAgainWhereTheSilentAreNotDropped) {
+  options_.drops_silent = false;
+  MessageServer server(options_);
+  Child stopped([&] {
+    MessageClientOptions options = client_options(options_, server.endpoint());
+    options.heartbeat = 60s;  // the server asks for more
+    options.reconnects = false;
+    MessageClient client(options);
+    return client.ask(Payload("?"), {.timeout = 60s}).payload.text();
+  });
+  const MessageEvent request = next_request(server);
+  stopped.signal(SIGSTOP);
+  const MessageEvent silent = next_end(server);
+  EXPECT_EQ(silent.kind, MessageEvent::Kind::silent);
+  EXPECT_TRUE(contains(silent.reason, "no heartbeat for")) << silent.reason;
+  EXPECT_EQ(server.peers().size(), 1u);
+  stopped.signal(SIGCONT);
+  EXPECT_EQ(next_end(server).kind, MessageEvent::Kind::heard);
+  server.reply(request, Payload("still here"));
+  EXPECT_EQ(stopped.result(), "still here");
+  EXPECT_EQ(next_end(server).kind, MessageEvent::Kind::left);
+}
+
+// Somebody proves the secret, and never connects for the data: what would let it in is forgotten.
+TEST_P(MessageFailures, ATicketThatIsNotUsedInTimeLetsNobodyIn) {
+  options_.handshake_timeout = 300ms;
+  MessageServer server(options_);
+  detail::ControlLink control(
+      connect_authenticated(server.endpoint(), "", options_.secret, 5, Clock::now() + 20s, "test"),
+      options_.heartbeat, options_.silence);
+  std::optional<std::string> bytes;
+  for (const Deadline end = Clock::now() + 20s; !bytes && Clock::now() < end;)
+    bytes = control.take_signed(detail::kWelcomeBytes);
+  ASSERT_TRUE(bytes);
+  const detail::MessageWelcome welcome = detail::to_welcome(*bytes);
+  const detail::CurveKeys keys;
+  control.send_signed(detail::to_bytes(detail::MessageAnswer{keys.open, "slow"}));
+  const MessageEvent end = next_end(server);
+  EXPECT_EQ(end.kind, MessageEvent::Kind::lost);
+  EXPECT_EQ(end.reason, "its data connection did not come in time");
+
+  zmq::context_t context;
+  zmq::socket_t dealer(context, zmq::socket_type::dealer), events(context, zmq::socket_type::pair);
+  dealer.set(zmq::sockopt::linger, 0);
+  dealer.set(zmq::sockopt::routing_id, welcome.ticket);
+  if (welcome.encrypted) {
+    dealer.set(zmq::sockopt::curve_serverkey, welcome.server_key);
+    dealer.set(zmq::sockopt::curve_publickey, keys.open);
+    dealer.set(zmq::sockopt::curve_secretkey, keys.secret);
+  } else {
+    dealer.set(zmq::sockopt::plain_username, welcome.ticket);
+    dealer.set(zmq::sockopt::plain_password, welcome.ticket);
+  }
+  const int outcomes = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+  ASSERT_EQ(::zmq_socket_monitor(dealer.handle(), "inproc://outcome", outcomes), 0);
+  events.set(zmq::sockopt::rcvtimeo, 20'000);
+  events.connect("inproc://outcome");
+  dealer.connect("tcp://" + to_string(Endpoint{"127.0.0.1", welcome.port}));
+  zmq::message_t outcome;
+  ASSERT_TRUE(events.recv(outcome));
+  EXPECT_EQ(*outcome.data<std::uint16_t>(), ZMQ_EVENT_HANDSHAKE_FAILED_AUTH);
+  ::zmq_socket_monitor(dealer.handle(), nullptr, 0);
+}
+
+// As by a server that finds it too slow.
+TEST_P(MessageFailures, AClientThatIsHungUpOnWhileItConnectsTriesAgain) {
+  options_.listen = free_endpoint();
+  Child client([&] {
+    MessageClient own(client_options(options_, options_.listen));
+    return own.ask(Payload("?")).payload.text();
+  });
+  {
+    AuthenticatedListener first(options_.listen, options_.secret);
+    std::vector<AuthenticatedConnection> come;
+    for (const Deadline end = Clock::now() + 20s; come.empty() && Clock::now() < end;)
+      come = first.accept();
+    ASSERT_EQ(come.size(), 1u);
+  }
+  MessageServer server(options_);
+  server.reply(next_request(server), Payload("at last"));
+  EXPECT_EQ(client.result(), "at last");
+}
+
+// They say nothing until they are hung up on.
+TEST_P(MessageFailures, StrangersAtBothPortsAreCountedWithTheirSource) {
+  options_.handshake_timeout = 1s;
+  MessageServer server(options_);
+  MessageClient client(client_options(options_, server.endpoint()));
+  PendingReply reply = client.request(Payload("!"));
+  server.reply(next_request(server), Payload("!"));
+  reply.wait();
+  const std::vector<Endpoint> ports = ports_of_this_process();
+  EXPECT_EQ(ports.size(), 2u);
+  std::vector<Socket> strangers;
+  for (const Endpoint& port : ports)
+    for (int i = 0; i < 3; ++i) strangers.push_back(connect_to(port, "", Clock::now() + 20s));
+  for (const Deadline end = Clock::now() + 20s;
+       server.refusals().count() < 6 && Clock::now() < end;)
+    std::this_thread::yield();
+  EXPECT_EQ(server.refusals().counts_by_host(), "127.0.0.1 (6)");
+  EXPECT_EQ(server.refusals().take_new().size(), 1u);
+  EXPECT_TRUE(client.is_connected());
 }
 
 // A client that takes no answers costs the others nothing.

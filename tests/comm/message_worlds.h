@@ -9,7 +9,6 @@
 #include "lockstep/comm/messages/message_client.h"
 #include "lockstep/comm/messages/message_hub.h"
 #include "lockstep/comm/messages/message_server.h"
-#include "lockstep/comm/transports/zmq.h"
 
 namespace lockstep::comm {
 
@@ -22,10 +21,7 @@ struct MessageWorld {
 };
 
 inline std::vector<MessageWorld> message_worlds() {
-  std::vector<MessageWorld> worlds{{"memory", false, true}};
-  if (has_zmq()) worlds.push_back({"zmq"});
-  if (has_zmq()) worlds.push_back({"curve", true});
-  return worlds;
+  return {{"memory", false, true}, {"zmq"}, {"curve", true}};
 }
 
 inline MessageServerOptions server_options(const MessageWorld& world) {

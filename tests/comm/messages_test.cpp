@@ -271,16 +271,49 @@ TEST_P(Messages, AClientThatLeavesIsKnownToHaveLeft) {
   EXPECT_TRUE(server.peers().empty());
 }
 
+TEST_P(Messages, AClientThatIsAbortedIsLost) {
+  MessageServer server(server_options_);
+  {
+    MessageClient client(client_options(server_options_, server.endpoint()));
+    client.abort("something is broken");
+  }
+  EXPECT_EQ(next_end(server).kind, MessageEvent::Kind::lost);
+}
+
+// One request may wait for hours while others come and are answered.
+TEST_P(Messages, OfAClientThatDoesNotReconnectNothingIsAskedAgain) {
+  MessageServer server(server_options_);
+  MessageClientOptions options = client_options(server_options_, server.endpoint());
+  options.reconnects = false;
+  MessageClient client(options);
+  PendingReply open = client.request(Payload("when it is over"));
+  const MessageEvent first = next_request(server);
+  for (int i = 0; i < 100; ++i) {
+    PendingReply reply = client.request(Payload("now"));
+    const MessageEvent request = next_request(server);
+    EXPECT_FALSE(request.is_repeated);
+    server.reply(request, Payload("yes"));
+    server.reply(request, Payload("twice"));
+    EXPECT_EQ(reply.wait().payload.text(), "yes");
+  }
+  server.reply(first, Payload("over"));
+  EXPECT_EQ(open.wait().payload.text(), "over");
+  server.drop(first.peer.id);
+  EXPECT_THROW(client.ask(Payload("?")), PeerLost);
+}
+
 TEST_P(Messages, AWrongSecretIsRefusedAtOnce) {
   MessageServer server(server_options_);
   MessageClientOptions options = client_options(server_options_, server.endpoint());
   options.secret = "guess";
   EXPECT_THROW(MessageClient client(options), Refused);
-  for (const Deadline end = Clock::now() + 20s; server.refused() == 0 && Clock::now() < end;)
+  for (const Deadline end = Clock::now() + 20s;
+       server.refusals().count() == 0 && Clock::now() < end;)
     std::this_thread::yield();
-  EXPECT_EQ(server.refused(), 1u);
-  ASSERT_FALSE(server.refusals().empty());
-  EXPECT_NE(server.refusals()[0].find("it does not know the job's secret"), std::string::npos);
+  EXPECT_EQ(server.refusals().count(), 1u);
+  ASSERT_FALSE(server.refusals().last().empty());
+  EXPECT_NE(server.refusals().last()[0].find("it does not know the job's secret"),
+            std::string::npos);
 }
 
 TEST_P(Messages, WhatWasAnsweredLastIsSentBeforeTheServerGoes) {

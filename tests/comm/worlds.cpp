@@ -116,8 +116,8 @@ std::vector<WorldKind> world_kinds() {
       between_hosts("tcp", connect_tcp),
       two_on_a_host("shm_and_tcp", connect_group)};
   if (has_ucx()) kinds.push_back(between_hosts("ucx", connect_ucx));
-  if (has_zmq()) kinds.push_back(between_hosts("zmq", connect_zmq));
-  if (has_zmq()) kinds.push_back(two_on_a_host("shm_and_zmq", find_transport("zmq").connect));
+  kinds.push_back(between_hosts("zmq", connect_zmq));
+  kinds.push_back(two_on_a_host("shm_and_zmq", find_transport("zmq").connect));
   return kinds;
 }
 

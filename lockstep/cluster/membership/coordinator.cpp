@@ -4,7 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
+#include "lockstep/cluster/detail/heartbeat.h"
 #include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/membership/detail/differences.h"
 #include "lockstep/cluster/membership/detail/roster.h"
@@ -16,9 +19,11 @@ using comm::Clock;
 using detail::Failure;
 using detail::Message;
 using detail::Participant;
-using detail::Session;
+using Kind = comm::MessageEvent::Kind;
 
 constexpr auto kLinger = std::chrono::seconds(2);
+constexpr auto kLook = std::chrono::milliseconds(100), kLastLook = std::chrono::milliseconds(20);
+constexpr int kEventsInTurn = 256;  // before deadlines are looked at again
 constexpr std::size_t kLongestText = 1000;
 constexpr std::int64_t kFirstGeneration = 1;
 
@@ -34,6 +39,21 @@ double seconds(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
 }
 
+// Messages are encrypted, for that nobody on the way can change or repeat one. Members that are
+// silent are absent, and stay members.
+comm::MessageServerOptions server_options(const CoordinatorOptions& options) {
+  comm::MessageServerOptions result;
+  result.listen = options.listen;
+  result.secret = options.secret;
+  result.encrypted = true;
+  result.heartbeat = detail::HeartbeatMonitor::interval(options.heartbeat);
+  result.silence = options.heartbeat;
+  result.drops_silent = false;
+  result.handshake_timeout = options.handshake_timeout;
+  result.longest_message = detail::kLongestMessage;
+  return result;
+}
+
 // What differs in how large two members take the job to be.
 std::string size_difference(const detail::JobSize& its, const detail::JobSize& ours) {
   if (its.servers == 0 && ours.servers == 0)
@@ -46,78 +66,111 @@ std::string size_difference(const detail::JobSize& its, const detail::JobSize& o
 
 struct Coordinator::Impl {
   CoordinatorOptions options;
-  comm::AuthenticatedListener listener;
+  std::optional<comm::MessageServer> server;  // until run() is over
   comm::Endpoint endpoint;
   comm::Deadline deadline;
   detail::Roster roster;
   std::vector<Complaint> complaints = {};
   std::int64_t generation = 0;  // until all have joined
+  std::optional<Failure> over = {};
   std::stop_token stop = {};
 
   explicit Impl(const CoordinatorOptions& given)
       : options(given),
-        listener(given.listen, given.secret, given.handshake_timeout),
-        endpoint(listener.endpoint()),
+        server(server_options(given)),
+        endpoint(server->endpoint()),
         deadline(Clock::now() + given.timeout),
         roster({given.workers, given.servers}) {}
 
   bool is_complete() const { return generation > 0; }
 
-  void wait() const {
-    std::vector<pollfd> watched;
-    listener.watch(watched);
-    for (const auto& one : roster.participants())
-      if (!one->left) watched.push_back(one->session.watched());
-    const auto until = is_complete() ? Clock::now() + std::chrono::milliseconds(100) : deadline;
-    ::poll(watched.data(), watched.size(), comm::poll_milliseconds(until, 100));
-  }
-
-  void accept() {
-    for (comm::AuthenticatedConnection& connection : listener.accept())
-      roster.participants().push_back(std::make_unique<Participant>(
-          Participant{Session(std::move(connection), Session::Side::coordinator)}));
-  }
-
   void log_refusals() {
-    for (const std::string& line : listener.take_new_refusals())
+    for (const std::string& line : server->refusals().take_new())
       if (options.log) options.log("a connection was refused: " + line);
   }
 
-  void log_refusal_count() const {
-    const std::string text = listener.refusal_counts();
-    if (options.log && listener.refused() > 1)
-      options.log(fmt::format("{} connections were refused: {}", listener.refused(), text));
+  void log_refusal_count() {
+    const comm::RefusalLog& refusals = server->refusals();
+    if (options.log && refusals.count() > 1)
+      options.log(fmt::format("{} connections were refused: {}", refusals.count(),
+                              refusals.counts_by_host()));
   }
 
-  void serve(Participant& one) {
+  void answer(const comm::MessageEvent& request, const Message& message) {
+    server->reply(request, comm::Payload(detail::encode(message)));
+  }
+
+  // All that it has asked so far.
+  void answer_all(Participant& one, const Failure& failure) {
+    if (one.hello) answer(*std::exchange(one.hello, {}), failure);
+    if (one.joining) answer(*std::exchange(one.joining, {}), failure);
+    for (const Participant::Gift& gift : std::exchange(one.given, {}))
+      answer(gift.request, failure);
+  }
+
+  static Message message_of(const comm::MessageEvent& request) {
+    return detail::decode(request.payload.parts() == 0 ? "" : request.payload.text());
+  }
+
+  void take_events() {
+    const auto soon = Clock::now() + kLook;
+    auto until = is_complete() ? soon : std::min<comm::Deadline>(soon, deadline);
+    for (int i = 0; i < kEventsInTurn; ++i, until = {}) {
+      const auto event = server->receive(until);
+      if (!event) return;
+      take(*event);
+    }
+  }
+
+  void take(const comm::MessageEvent& event) {
+    if (event.kind == Kind::connected) return add(event.peer);
+    Participant* one = roster.find(event.peer.id);
+    if (one == nullptr) return;
+    switch (event.kind) {
+      case Kind::connected: return;
+      case Kind::request: return serve(*one, event);
+      case Kind::left: one->left = true; return;
+      case Kind::lost: return lose(*one, event.reason);
+      case Kind::silent: one->is_late = true; return;
+      case Kind::heard: one->is_late = false; return;
+    }
+  }
+
+  void add(const comm::MessagePeer& peer) {
+    roster.participants().push_back(std::make_unique<Participant>(Participant{peer}));
+  }
+
+  void lose(Participant& one, const std::string& reason) {
+    one.left = true;
+    if (!one.joined) return;
+    fail_over(one, Failure::Type::lost,
+              fmt::format("rendezvous: {} was lost to the coordinator at {}: {}", one.title(),
+                          to_string(endpoint), reason));
+  }
+
+  // Requests that wait for their answer are kept without their bytes.
+  void serve(Participant& one, comm::MessageEvent request) {
+    if (one.refusal) return answer(request, *one.refusal);
     try {
-      one.session.advance();
-      while (!one.left) {
-        const auto message = one.session.next();
-        if (!message) break;
-        if (one.heartbeat) one.heartbeat->heard();
-        std::visit([&](const auto& said) { receive(one, said); }, *message);
-      }
+      const Message message = message_of(request);
+      request.payload = {};
+      std::visit([&](const auto& said) { receive(one, request, said); }, message);
     } catch (const Corrupt& error) {
       fail_over(one, Failure::Type::refused,
                 fmt::format("rendezvous: {}: {}", one.title(), error.what()));
     }
-    if (!one.session.is_closed() || one.left) return;
-    if (!one.joined) return void(one.left = true);
-    fail_over(one, Failure::Type::lost,
-              fmt::format("rendezvous: {} was lost: its connection to {} closed", one.title(),
-                          to_string(endpoint)));
   }
 
   template <class T>
-  void receive(Participant& /*one*/, const T& said) {
+  void receive(Participant& /*one*/, const comm::MessageEvent& /*request*/, const T& said) {
     throw Corrupt("a message of kind '{}' out of turn", said.kKind);
   }
 
   // Whoever knows the secret belongs to the job: where protocols differ it could never begin.
-  void receive(Participant& one, const detail::Hello& hello) {
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Hello& hello) {
+    if (one.hello) throw Corrupt("a message of kind '{}' out of turn", hello.kKind);
+    one.hello = request;
     one.host = hello.host;
-    one.greeted = true;
     if (hello.protocol == detail::kProtocol) return;
     const std::string text = fmt::format(
         "rendezvous: {} speaks version {} of the protocol, the coordinator at {} on {} version {}: "
@@ -127,26 +180,24 @@ struct Coordinator::Impl {
     is_complete() ? turn_away(one, text) : fail({Failure::Type::refused, {}, -1, one.host, text});
   }
 
-  void receive(Participant& one, const detail::Heartbeat&) { check_joined(one, 'L'); }
-
-  void receive(Participant& one, const detail::MembershipQuery&) {
-    if (!one.greeted) throw Corrupt("a question before a greeting");
-    one.session.queue(detail::MembershipReply{roster.membership(generation), roster.absent()});
+  void receive(Participant& one, const comm::MessageEvent& request,
+               const detail::MembershipQuery&) {
+    if (!one.hello) throw Corrupt("a question before a greeting");
+    answer(request, detail::MembershipReply{roster.membership(generation), roster.absent()});
   }
 
-  void receive(Participant& one, const detail::Gather& gather) {
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Gather& gather) {
     check_joined(one, gather.kKind);
     one.gather_deadline = Clock::now() + gather.timeout;
-    one.given.push_back(gather.bytes);
+    one.given.push_back({request, gather.bytes});
     pass_on(one.join.role);
   }
 
-  void receive(Participant& one, const detail::Missed& missed) {
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Missed& missed) {
     check_joined(one, missed.kKind);
     take_complaint(one, missed);
+    answer(request, detail::Noted{});
   }
-
-  void receive(Participant& one, const detail::Goodbye&) { one.left = true; }
 
   static void check_joined(const Participant& one, char kind) {
     if (!one.joined) throw Corrupt("a message of kind '{}' out of turn", kind);
@@ -158,8 +209,10 @@ struct Coordinator::Impl {
                           missed.text.substr(0, kLongestText)});
   }
 
-  void receive(Participant& one, const detail::Join& join) {
-    if (!one.greeted || one.joined) throw Corrupt("a message of kind 'J' out of turn");
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Join& join) {
+    if (!one.hello || one.joining || one.joined)
+      throw Corrupt("a message of kind '{}' out of turn", join.kKind);
+    one.joining = request;
     one.join = join;
     if (is_complete())
       return turn_away(one, fmt::format("rendezvous: {}: the job's {} members are all there",
@@ -185,9 +238,8 @@ struct Coordinator::Impl {
   }
 
   void turn_away(Participant& one, const std::string& text) {
-    one.session.queue(Failure{Failure::Type::refused, {}, -1, "", text});
-    one.session.advance();
-    one.left = true;
+    one.refusal = Failure{Failure::Type::refused, {}, -1, "", text};
+    answer_all(one, *one.refusal);
   }
 
   void compare(const Participant& one, const Participant& other) {
@@ -206,7 +258,7 @@ struct Coordinator::Impl {
   [[noreturn]] void refuse(const Participant& one, const std::string& why) {
     fail_over(one, Failure::Type::refused,
               fmt::format("rendezvous at {}: {} at {} does not fit: {}", to_string(endpoint),
-                          one.title(), to_string(one.session.from()), why));
+                          one.title(), to_string(one.peer.from), why));
   }
 
   // Because of one of them.
@@ -217,9 +269,11 @@ struct Coordinator::Impl {
   }
 
   [[noreturn]] void fail(const Failure& failure) {
-    for (auto& one : roster.participants())
-      if (!one->left) one->session.queue(failure);
-    flush();
+    over = failure;
+    for (auto& one : roster.participants()) {
+      one->refusal = failure;
+      if (!one->left) answer_all(*one, failure);
+    }
     collect_final_complaints();
     raise(failure);
   }
@@ -227,52 +281,39 @@ struct Coordinator::Impl {
   // Who was missed by whom: members that end because of another one say so.
   void collect_final_complaints() {
     const auto end = Clock::now() + kLinger;
-    const auto is_here = [](auto& one) { return !one->left && !one->session.is_closed(); };
-    auto& all = roster.participants();
+    const auto is_here = [](auto& one) { return !one->left; };
+    const auto& all = roster.participants();
     while (std::any_of(all.begin(), all.end(), is_here) && Clock::now() < end &&
-           !stop.stop_requested()) {
-      std::vector<pollfd> watched;
-      for (auto& one : all)
-        if (is_here(one)) watched.push_back(one->session.watched());
-      ::poll(watched.data(), watched.size(), 20);
-      for (auto& one : all)
-        if (is_here(one)) collect_final_complaints_of(*one);
-    }
+           !stop.stop_requested())
+      if (const auto event = server->receive(Clock::now() + kLastLook)) take_last(*event);
   }
 
-  void collect_final_complaints_of(Participant& one) {
+  // What is said when the job is over. Who comes late hears why.
+  void take_last(const comm::MessageEvent& event) {
+    if (event.kind == Kind::connected) {
+      add(event.peer);
+      roster.participants().back()->refusal = over;
+    }
+    Participant* one = roster.find(event.peer.id);
+    if (one == nullptr) return;
+    if (event.kind == Kind::left || event.kind == Kind::lost) one->left = true;
+    if (event.kind != Kind::request) return;
     try {
-      one.session.advance();
-      while (const auto message = one.session.next()) {
-        const auto* missed = std::get_if<detail::Missed>(&*message);
-        if (missed != nullptr && one.joined) take_complaint(one, *missed);
-        if (std::holds_alternative<detail::Goodbye>(*message)) one.left = true;
-      }
+      const Message message = message_of(event);
+      const auto* missed = std::get_if<detail::Missed>(&message);
+      if (missed != nullptr && one->joined) receive(*one, event, *missed);
+      if (missed == nullptr && one->refusal) answer(event, *one->refusal);
     } catch (const Corrupt&) {
-      one.left = true;
+      one->left = true;
     }
-  }
-
-  void flush() {
-    const auto end = Clock::now() + kLinger;
-    for (auto& one : roster.participants())
-      while (!one->left && one->session.has_output() && !one->session.is_closed() &&
-             Clock::now() < end) {
-        pollfd watched = one->session.watched();
-        ::poll(&watched, 1, 10);
-        one->session.advance();
-      }
   }
 
   void welcome() {
     roster.complete();
     generation = kFirstGeneration;
     const Membership membership = roster.membership(generation);
-    for (Participant* member : roster.members()) {
-      member->heartbeat.emplace(options.heartbeat);
-      member->session.queue(detail::Welcome{
-          member->id, detail::HeartbeatMonitor::interval(options.heartbeat), membership});
-    }
+    for (Participant* member : roster.members())
+      answer(*std::exchange(member->joining, {}), detail::Welcome{member->id, membership});
     pass_on(Role::worker);
     pass_on(Role::server);
   }
@@ -284,10 +325,12 @@ struct Coordinator::Impl {
     detail::Gathered gathered;
     for (Participant* member : all) {
       member->gather_deadline = comm::Deadline::max();
-      gathered.all.push_back(std::move(member->given.front()));
+      gathered.all.push_back(std::move(member->given.front().bytes));
+    }
+    for (Participant* member : all) {
+      answer(member->given.front().request, gathered);
       member->given.pop_front();
     }
-    for (Participant* member : all) member->session.queue(gathered);
   }
 
   void check_gathers() {
@@ -313,7 +356,8 @@ struct Coordinator::Impl {
       here += (here.empty() ? "; there: " : ", ") + one->title();
     const std::vector<std::int64_t> missing = roster.missing();
     if (!missing.empty()) here += "; missing: " + roster.titles(missing);
-    for (const std::string& refusal : listener.refusals()) here += "; turned away: " + refusal;
+    for (const std::string& refusal : server->refusals().last())
+      here += "; turned away: " + refusal;
     if (!missing.empty()) complaints.push_back({-1, missing[0], text + here});
     fail(
         {Failure::Type::timeout, Role::worker,
@@ -328,24 +372,22 @@ struct Coordinator::Impl {
   }
 
   void turn() {
-    wait();
-    accept();
+    take_events();
     log_refusals();
-    auto& all = roster.participants();
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (!all[i]->left) serve(*all[i]);
-    std::erase_if(all, [](auto& one) { return one->left && !one->joined; });
+    std::erase_if(roster.participants(), [](auto& one) { return one->left && !one->joined; });
     if (!is_complete() && roster.count_joined() == roster.size().members()) welcome();
-    for (auto& one : all) {
-      if (!one->left && one->session.has_output()) one->session.advance();
-      if (one->heartbeat && !one->left) one->heartbeat->tick();
-    }
     check_deadlines();
+  }
+
+  void close() {
+    log_refusals();
+    log_refusal_count();
+    server.reset();
   }
 
   void note_late_members() {
     for (const Participant* one : roster.members())
-      if (!one->left && one->is_late())
+      if (!one->left && one->is_late)
         complaints.push_back({-1, one->id,
                               fmt::format("nothing was heard from {} for {:.1f} s", one->title(),
                                           seconds(options.heartbeat))});
@@ -371,14 +413,13 @@ void Coordinator::run(const std::stop_token& stop) {
   impl_->stop = stop;
   try {
     while (!impl_->all_left() && !stop.stop_requested()) impl_->turn();
-    for (auto& one : impl_->roster.participants())
-      if (!one->left) impl_->collect_final_complaints_of(*one);
+    while (const auto event = impl_->server->receive({})) impl_->take_last(*event);
     impl_->note_late_members();
   } catch (...) {
-    impl_->log_refusal_count();
+    impl_->close();
     throw;
   }
-  impl_->log_refusal_count();
+  impl_->close();
 }
 
 std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }

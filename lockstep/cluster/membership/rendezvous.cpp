@@ -4,20 +4,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <condition_variable>
 #include <fstream>
-#include <mutex>
-#include <thread>
+#include <optional>
+#include <utility>
 
 #include "lockstep/cluster/detail/host_name.h"
-#include "lockstep/cluster/membership/detail/session.h"
+#include "lockstep/cluster/membership/detail/messages.h"
 #include "lockstep/comm/interfaces.h"
+#include "lockstep/comm/messages/message_client.h"
 
 namespace lockstep::cluster {
 namespace {
 
 using comm::Clock;
-using detail::Session;
+
+// The coordinator knows who is missing, so it has the first word.
+constexpr auto kCoordinatorsWord = std::chrono::seconds(1);
+constexpr auto kComplaintTime = std::chrono::seconds(1);       // to be heard by the coordinator
+constexpr auto kWholeJob = std::chrono::hours(10 * 365 * 24);  // as long as any
 
 // Equal for processes that can share memory: the same boot of the same machine, the same /dev/shm,
 // the same numbers of processes, the same names of sockets.
@@ -62,18 +66,33 @@ std::vector<comm::Interface> usable_interfaces(const RendezvousOptions& options)
   return usable;
 }
 
+// As the coordinator's: it says how often it will hear us.
+comm::MessageClientOptions client_options(const RendezvousOptions& options) {
+  comm::MessageClientOptions result;
+  result.server = options.coordinator;
+  result.secret = options.secret;
+  result.encrypted = true;
+  result.what = "rendezvous";
+  result.name = options.host;
+  result.heartbeat = std::chrono::minutes(1);
+  result.drops_silent = false;
+  result.reconnects = false;
+  result.longest_message = detail::kLongestMessage;
+  return result;
+}
+
 // With an interface given, from its addresses, one after the other; else from where routes lead.
-comm::AuthenticatedConnection reach(const RendezvousOptions& options, comm::Deadline deadline) {
+std::unique_ptr<comm::MessageClient> reach(const RendezvousOptions& options) {
   const std::vector<comm::Interface> tried = usable_interfaces(options);
   std::vector<std::string> sources(1);
   if (!options.interface.empty()) sources.resize(tried.size());
-  const auto share = (deadline - Clock::now()) / static_cast<long>(sources.size());
+  comm::MessageClientOptions own = client_options(options);
+  own.connect_timeout = options.timeout / static_cast<long>(sources.size());
   std::string last;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    if (!options.interface.empty()) sources[i] = tried[i].address;
+    if (!options.interface.empty()) own.source = tried[i].address;
     try {
-      return comm::connect_authenticated(options.coordinator, sources[i], options.secret, 0,
-                                         Clock::now() + share, "rendezvous");
+      return std::make_unique<comm::MessageClient>(own);
     } catch (const comm::Timeout& error) {
       last = error.what();
     }
@@ -93,70 +112,75 @@ void check_options(const RendezvousOptions& options) {
     throw InvalidArgument("rendezvous: rank {} of {} members", options.rank, size);
 }
 
-// What is said to the coordinator, and heard from it. The heartbeat's thread only sends.
+std::chrono::milliseconds time_left(comm::Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return std::max(left, std::chrono::milliseconds(1));
+}
+
+// What is asked of the coordinator, and answered.
 class Conversation {
  public:
   explicit Conversation(const RendezvousOptions& options)
       : coordinator_(options.coordinator),
         role_(options.role),
-        session_(reach(options, Clock::now() + options.timeout), Session::Side::member) {
-    say(hello_of(options));
+        client_(reach(options)),
+        failure_(request(hello_of(options), kWholeJob)) {}
+  ~Conversation() {
+    if (!leaves_) client_->abort("the rendezvous is broken");
+  }
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  std::string address() const { return client_->local().host; }
+
+  // Without it the coordinator, and with it the others, hear that this member was lost.
+  void leave() { leaves_ = true; }
+
+  // Waits until it is heard, since this side may end at once.
+  void tell(const detail::Message& message, std::chrono::milliseconds timeout) {
+    request(message, timeout).wait();
   }
 
-  std::string address() const { return local_endpoint(session_.socket()).host; }
-
-  void say(const detail::Message& message) {
-    const std::lock_guard lock(mutex_);
-    session_.queue(message);
-    session_.advance();
-  }
-
-  // Where nothing leaves, one is enough.
-  void beat() {
-    const std::lock_guard lock(mutex_);
-    if (!session_.has_output()) session_.queue(detail::Heartbeat{});
-    session_.flush();
-  }
-
+  // Throws what the coordinator has to say instead, now or since it was asked last.
   template <class T>
-  T await(comm::Deadline until, const std::string& what) {
-    const auto begin = Clock::now();
-    while (true) {
-      if (const auto message = next()) {
-        if (const auto* failure = std::get_if<detail::Failure>(&*message)) raise(*failure, role_);
-        if (const auto* wanted = std::get_if<T>(&*message)) return *wanted;
-        throw Corrupt("rendezvous: {}: a message out of turn", to_string(coordinator_));
-      }
-      const std::chrono::duration<double> waited = Clock::now() - begin;
-      if (Clock::now() >= until)
-        throw comm::Timeout(fmt::format("rendezvous: {} at {} did not come within {:.1f} s", what,
-                                        to_string(coordinator_), waited.count()),
-                            -1, coordinator_.host, "rendezvous");
-      pollfd watched = watched_now();
-      ::poll(&watched, 1, comm::poll_milliseconds(until));
-    }
+  T ask(const detail::Message& message, std::chrono::milliseconds timeout,
+        const std::string& what) {
+    if (failure_ && failure_->is_done())
+      read<detail::Failure>(std::exchange(failure_, {})->wait().payload);
+    return read<T>(await(request(message, timeout), timeout, what));
   }
 
  private:
-  std::optional<detail::Message> next() {
-    const std::lock_guard lock(mutex_);
-    session_.advance();
-    auto message = session_.next();
-    if (message || !session_.is_closed()) return message;
-    throw comm::PeerLost(fmt::format("rendezvous: the coordinator at {} closed the connection",
-                                     to_string(coordinator_)),
-                         -1, coordinator_.host, "rendezvous");
+  comm::PendingReply request(const detail::Message& message, std::chrono::milliseconds timeout) {
+    return client_->request(comm::Payload(detail::encode(message)),
+                            {.what = "rendezvous", .timeout = timeout});
   }
 
-  pollfd watched_now() {
-    const std::lock_guard lock(mutex_);
-    return session_.watched();
+  comm::Payload await(comm::PendingReply reply, std::chrono::milliseconds timeout,
+                      const std::string& what) const {
+    try {
+      return reply.wait().payload;
+    } catch (const comm::Timeout&) {
+      throw comm::Timeout(
+          fmt::format("rendezvous: {} at {} did not come within {:.1f} s", what,
+                      to_string(coordinator_), std::chrono::duration<double>(timeout).count()),
+          -1, coordinator_.host, "rendezvous");
+    }
+  }
+
+  template <class T>
+  T read(const comm::Payload& payload) const {
+    const detail::Message message = detail::decode(payload.parts() == 0 ? "" : payload.text());
+    if (const auto* failure = std::get_if<detail::Failure>(&message)) raise(*failure, role_);
+    if (const auto* wanted = std::get_if<T>(&message)) return *wanted;
+    throw Corrupt("rendezvous: {}: a message out of turn", to_string(coordinator_));
   }
 
   comm::Endpoint coordinator_;
   Role role_;
-  std::mutex mutex_;
-  Session session_;  // guarded by mutex_
+  std::unique_ptr<comm::MessageClient> client_;
+  std::optional<comm::PendingReply> failure_;  // the answer to our greeting
+  bool leaves_ = false;
 };
 
 }  // namespace
@@ -170,39 +194,25 @@ struct Rendezvous::Impl {
   int rank = -1;
   std::vector<std::string> hosts = {};
   bool broken = false;
-  std::jthread heart = {};
 
   explicit Impl(const RendezvousOptions& given)
       : options(given),
         deadline(Clock::now() + given.timeout),
         conversation(given),
         address(conversation.address()) {
-    conversation.say(join_of(options));
-    welcome = conversation.await<detail::Welcome>(deadline, "the other members");
+    welcome = conversation.ask<detail::Welcome>(join_of(options), time_left(deadline),
+                                                "the other members");
     rank = welcome.membership.rank_of(welcome.id);
     hosts = welcome.membership.hosts_of(options.role);
-    heart = std::jthread([this](const std::stop_token& stop) { beat(stop); });
-    ::pthread_setname_np(heart.native_handle(), "heartbeat");
   }
 
-  void beat(const std::stop_token& stop) {
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    std::condition_variable_any asked;
-    while (!asked.wait_for(lock, stop, welcome.heartbeat, [&] { return stop.stop_requested(); }))
-      conversation.beat();
-  }
-
-  // Says something and waits for the answer.
   template <class T>
   T ask(const detail::Message& message, std::chrono::milliseconds timeout, const char* what) {
     if (broken)
       throw comm::PeerLost("rendezvous: broken by an earlier error", -1, options.coordinator.host,
                            "rendezvous");
     broken = true;
-    conversation.say(message);
-    // The coordinator knows who is missing, so it has the first word.
-    T answer = conversation.await<T>(Clock::now() + timeout + std::chrono::seconds(1), what);
+    T answer = conversation.ask<T>(message, timeout + kCoordinatorsWord, what);
     broken = false;
     return answer;
   }
@@ -215,7 +225,7 @@ Rendezvous::Rendezvous(const RendezvousOptions& options) {
 
 Rendezvous::~Rendezvous() {
   // Without a goodbye the others hear that this member was lost.
-  if (!impl_->broken) impl_->conversation.say(detail::Goodbye{});
+  if (!impl_->broken) impl_->conversation.leave();
 }
 
 const Membership& Rendezvous::membership() const { return impl_->welcome.membership; }
@@ -241,7 +251,7 @@ MembershipStatus Rendezvous::query(std::chrono::milliseconds timeout) {
 void Rendezvous::complain(int rank, const std::string& text) noexcept {
   try {
     const std::int64_t first = impl_->welcome.id - impl_->rank;
-    impl_->conversation.say(detail::Missed{first + rank, text});
+    impl_->conversation.tell(detail::Missed{first + rank, text}, kComplaintTime);
   } catch (const std::exception&) {
     // Nobody hears it any more.
   }
@@ -264,8 +274,8 @@ MembershipStatus query_membership(const comm::Endpoint& coordinator, const std::
   check_options(options);
   const auto deadline = Clock::now() + timeout;
   Conversation conversation(options);
-  conversation.say(detail::MembershipQuery{});
-  auto reply = conversation.await<detail::MembershipReply>(deadline, "the membership");
+  auto reply = conversation.ask<detail::MembershipReply>(detail::MembershipQuery{},
+                                                         time_left(deadline), "the membership");
   return {std::move(reply.membership), std::move(reply.absent)};
 }
 

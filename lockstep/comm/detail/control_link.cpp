@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "lockstep/base/hmac.h"
 
@@ -41,9 +42,29 @@ std::optional<std::string> ControlLink::take_signed(std::size_t length) {
   return bytes;
 }
 
-void ControlLink::start_heartbeats() { beats_ = true; }
+void ControlLink::start_heartbeats(std::chrono::milliseconds at_least) {
+  beats_ = true;
+  heartbeat_ = std::min(heartbeat_, at_least);
+  take_heartbeats();
+}
 
-void ControlLink::say_goodbye() { static_cast<void>(::send(fd(), &kGoodbye, 1, MSG_NOSIGNAL)); }
+std::string ControlLink::goodbye() const {
+  return kGoodbye + hmac_sha256(connection_.session_key, "goodbye");
+}
+
+void ControlLink::say_goodbye() {
+  const std::string bytes = goodbye();
+  static_cast<void>(::send(fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
+}
+
+// Nobody on the way can say goodbye for the other side.
+void ControlLink::take_heartbeats() {
+  received_.erase(0, std::min(received_.find_first_not_of(kHeartbeat), received_.size()));
+  if (received_.empty() || left_) return;
+  const std::string last = goodbye();
+  left_ = same_secret(received_, last);
+  closed_ = !left_ && (received_[0] != kGoodbye || received_.size() >= last.size());
+}
 
 void ControlLink::read() {
   char block[512];
@@ -55,17 +76,16 @@ void ControlLink::read() {
       closed_ = true;
       return;
     }
-    heard_ = Clock::now();
+    quiet_ = Clock::duration{0};
     received_.append(block, static_cast<std::size_t>(got));
-    if (!beats_) continue;
-    left_ = left_ || received_.find(kGoodbye) != std::string::npos;
-    received_.clear();
+    if (beats_) take_heartbeats();
   }
 }
 
 ControlLink::State ControlLink::look() {
-  read();
   const Deadline now = Clock::now();
+  quiet_ += std::min<Clock::duration>(now - std::exchange(looked_, now), heartbeat_);
+  read();
   if (beats_ && now - sent_ >= heartbeat_) {
     // Where there is no room the other side has enough of them to read.
     static_cast<void>(::send(fd(), &kHeartbeat, 1, MSG_NOSIGNAL));
@@ -73,16 +93,16 @@ ControlLink::State ControlLink::look() {
   }
   if (left_) return State::left;
   if (closed_) return State::lost;
-  return now - heard_ >= silence_ ? State::silent : State::open;
+  return quiet_ >= silence_ ? State::silent : State::open;
 }
 
 Deadline ControlLink::next_look() const {
-  const Deadline silent = heard_ + silence_;
-  return beats_ ? std::min(silent, sent_ + heartbeat_) : silent;
+  const Deadline look = looked_ + heartbeat_;
+  return beats_ ? std::min(look, sent_ + heartbeat_) : look;
 }
 
 std::string ControlLink::reason(State state) const {
-  const std::chrono::duration<double> quiet = Clock::now() - heard_;
+  const std::chrono::duration<double> quiet = quiet_;
   if (state == State::silent) return fmt::format("no heartbeat for {:.1f} s", quiet.count());
   return state == State::left ? "it has left" : "its connection closed";
 }

@@ -23,8 +23,9 @@ constexpr auto kPause = std::chrono::milliseconds(5);
 // One connection: frames each way, and who is gone.
 struct HubLink {
   MessagePeer peer;
+  bool reconnects = true;
   std::deque<Frame> to_server, to_client;
-  bool server_gone = false, client_gone = false;
+  bool server_gone = false, client_gone = false, client_left = false;
   const Waker* client = nullptr;
 };
 
@@ -32,8 +33,7 @@ struct HubServer {
   std::string secret;
   const Waker* waker;
   std::deque<std::shared_ptr<HubLink>> coming = {};
-  std::vector<std::string> refusals = {};
-  std::uint64_t refused = 0;
+  RefusalLog refusals = {};
 };
 
 // One lock for all: simple, and a second opinion on the network's wire.
@@ -74,9 +74,10 @@ class HubServerWire final : public MessageWire {
       HubLink& link = *place->second;
       if (!link.to_server.empty() && wants_frames) return take(place->first, link);
       if (!link.client_gone || !link.to_server.empty()) continue;
-      const std::uint64_t number = place->first;
+      WireEvent end{link.client_left ? WireEvent::Kind::left : WireEvent::Kind::lost, place->first};
+      end.reason = "its connection closed";
       links_.erase(place);
-      return WireEvent{WireEvent::Kind::left, number};
+      return end;
     }
     return std::nullopt;
   }
@@ -103,14 +104,8 @@ class HubServerWire final : public MessageWire {
     sleep_on(waker_, until);
   }
   Endpoint endpoint() const override { return at_; }
-  std::vector<std::string> refusals() const override {
-    const std::lock_guard lock(hub_->state().mutex);
-    return own_.refusals;
-  }
-  std::uint64_t refused() const override {
-    const std::lock_guard lock(hub_->state().mutex);
-    return own_.refused;
-  }
+  Endpoint local() const override { return at_; }
+  RefusalLog* refusals() override { return &own_.refusals; }
 
  private:
   static void end(HubLink& link) {
@@ -121,7 +116,7 @@ class HubServerWire final : public MessageWire {
     const std::shared_ptr<HubLink> link = own_.coming.front();
     own_.coming.pop_front();
     links_[++last_link_] = link;
-    return {WireEvent::Kind::opened, last_link_, link->peer};
+    return {WireEvent::Kind::opened, last_link_, link->peer, link->reconnects};
   }
   WireEvent take(std::uint64_t number, HubLink& link) const {
     WireEvent event{WireEvent::Kind::frame, number};
@@ -143,13 +138,14 @@ class HubClientWire final : public MessageWire {
  public:
   HubClientWire(const MessageClientOptions& options, std::uint64_t id, const Waker& waker,
                 Deadline deadline)
-      : hub_(options.hub), waker_(waker), at_(options.server) {
+      : hub_(options.hub), waker_(waker), what_(options.what), at_(options.server) {
     link_->peer = {id, options.name};
+    link_->reconnects = options.reconnects;
     link_->client = &waker;
     while (!try_connect(options.secret)) {
       if (Clock::now() >= deadline)
-        throw Timeout(fmt::format("connect: {}: nobody listens there", to_string(at_)), -1,
-                      at_.host, "connect");
+        throw Timeout(fmt::format("{}: {}: nobody listens there", what_, to_string(at_)), -1,
+                      at_.host, what_);
       std::this_thread::sleep_for(kPause);
     }
   }
@@ -185,7 +181,12 @@ class HubClientWire final : public MessageWire {
   void sleep(Deadline until, bool /*wants_frames*/, bool /*is_blocked*/) override {
     sleep_on(waker_, until);
   }
+  void say_goodbye() override {
+    const std::lock_guard lock(hub_->state().mutex);
+    link_->client_left = true;
+  }
   Endpoint endpoint() const override { return at_; }
+  Endpoint local() const override { return {}; }
 
  private:
   bool try_connect(const std::string& secret) {
@@ -193,11 +194,9 @@ class HubClientWire final : public MessageWire {
     const auto server = hub_->state().servers.find(to_string(at_));
     if (server == hub_->state().servers.end()) return false;
     if (!same_secret(server->second->secret, secret)) {
-      ++server->second->refused;
-      server->second->refusals.assign(
-          1, fmt::format("{}: it does not know the job's secret", link_->peer.name));
-      throw Refused(fmt::format("connect: {}: refused: the job's secret is not the one given here",
-                                to_string(at_)));
+      server->second->refusals.add({link_->peer.name, 0}, "it does not know the job's secret");
+      throw Refused(fmt::format("{}: {}: refused: the job's secret is not the one given here",
+                                what_, to_string(at_)));
     }
     server->second->coming.push_back(link_);
     server->second->waker->wake();
@@ -210,6 +209,7 @@ class HubClientWire final : public MessageWire {
 
   std::shared_ptr<MessageHub> hub_;
   const Waker& waker_;
+  const std::string what_;
   Endpoint at_;
   std::shared_ptr<HubLink> link_ = std::make_shared<HubLink>();
 };

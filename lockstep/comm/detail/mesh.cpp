@@ -63,7 +63,8 @@ class Mesh {
     std::string text = fmt::format("connect: rank {} ({}) did not come to {} within {:.1f} s", rank,
                                    host, to_string(listener_.endpoint()),
                                    std::chrono::duration<double>(bootstrap_.timeout).count());
-    for (const std::string& refusal : listener_.refusals()) text += "; turned away: " + refusal;
+    for (const std::string& refusal : listener_.refusals().last())
+      text += "; turned away: " + refusal;
     throw Timeout(text, static_cast<int>(rank), host, "connect");
   }
 

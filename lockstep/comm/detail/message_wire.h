@@ -24,10 +24,11 @@ class Waker {
 
 struct WireEvent {
   // A link is a connection that has proved the secret. A client has one, number 0, from the start.
-  enum class Kind { opened, frame, left, lost, silent };
+  enum class Kind { opened, frame, left, lost, silent, heard };
   Kind kind = Kind::frame;
   std::uint64_t link = 0;
   MessagePeer peer = {};    // of opened
+  bool reconnects = true;   // of opened: it may come again, and ask again
   std::string reason = {};  // of lost and silent
   Frame frame = {};
 };
@@ -45,9 +46,13 @@ class MessageWire {
   // `blocked` links.
   virtual void sleep(Deadline until, bool wants_frames, bool is_blocked) = 0;
 
-  virtual Endpoint endpoint() const = 0;
-  virtual std::vector<std::string> refusals() const { return {}; }
-  virtual std::uint64_t refused() const { return 0; }
+  // A client's last word: without it the server takes it for lost.
+  virtual void say_goodbye() {}
+
+  virtual Endpoint endpoint() const = 0;  // the server's
+  virtual Endpoint local() const = 0;     // this side's
+  // A server's; from any thread.
+  virtual RefusalLog* refusals() { return nullptr; }
 };
 
 // Over ZeroMQ. The waker outlives the wire.

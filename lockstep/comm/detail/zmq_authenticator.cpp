@@ -10,6 +10,13 @@ namespace {
 
 constexpr std::size_t kBinaryKey = 32;
 
+// Empty when it is none.
+std::string binary_key(const std::string& key) {
+  std::string binary(kBinaryKey, '\0');
+  auto* bytes = reinterpret_cast<std::uint8_t*>(binary.data());
+  return ::zmq_z85_decode(bytes, key.c_str()) == nullptr ? std::string() : binary;
+}
+
 }  // namespace
 
 CurveKeys::CurveKeys() {
@@ -24,10 +31,11 @@ ZmqAuthenticator::ZmqAuthenticator(zmq::context_t& context)
 }
 
 void ZmqAuthenticator::admit_key(const std::string& key) {
-  std::string binary(kBinaryKey, '\0');
-  if (::zmq_z85_decode(reinterpret_cast<std::uint8_t*>(binary.data()), key.c_str()) != nullptr)
-    admitted_.insert(binary);
+  const std::string binary = binary_key(key);
+  if (!binary.empty()) admitted_.insert(binary);
 }
+
+void ZmqAuthenticator::forget_key(const std::string& key) { admitted_.erase(binary_key(key)); }
 
 void ZmqAuthenticator::answer(const std::function<void()>& before_refusing) {
   zmq::message_t part;

@@ -28,6 +28,7 @@ class ZmqAuthenticator {
   // Of PLAIN: who has this user name.
   void admit_user(const std::string& name) { admitted_.insert(name); }
   // No longer.
+  void forget_key(const std::string& key);
   void forget_user(const std::string& name) { admitted_.erase(name); }
   // The questions that wait. `before_refusing` may admit who asks: what admits it may have come by
   // another way, and not been read yet.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <thread>
 
 #include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
@@ -10,6 +11,7 @@ namespace {
 
 // What the server sent before it closed its control link has come by then.
 constexpr auto kLastFrames = std::chrono::milliseconds(200);
+constexpr auto kPause = std::chrono::milliseconds(50);  // between attempts to connect
 constexpr const char* kMonitor = "inproc://monitor";
 
 class ZmqClientWire final : public MessageWire {
@@ -19,11 +21,10 @@ class ZmqClientWire final : public MessageWire {
       : options_(options),
         waker_(waker),
         control_(connect_authenticated(options.server, options.source, options.secret, id, deadline,
-                                       "connect"),
+                                       options.what),
                  options.heartbeat, options.silence) {
     connect(deadline);
   }
-  ~ZmqClientWire() override { control_.say_goodbye(); }
 
   std::optional<WireEvent> next(bool wants_frames) override;
   bool send(std::uint64_t /*link*/, const Frame& frame) override {
@@ -31,7 +32,9 @@ class ZmqClientWire final : public MessageWire {
   }
   void close(std::uint64_t /*link*/) override {}
   void sleep(Deadline until, bool wants_frames, bool is_blocked) override;
+  void say_goodbye() override { control_.say_goodbye(); }
   Endpoint endpoint() const override { return options_.server; }
+  Endpoint local() const override { return control_.local(); }
 
  private:
   void connect(Deadline deadline);
@@ -39,6 +42,7 @@ class ZmqClientWire final : public MessageWire {
   MessageWelcome await_welcome(Deadline deadline);
   void connect_data(const MessageWelcome& welcome);
   void await_hello(Deadline deadline);
+  ControlLink::State look();
   void check_open(ControlLink::State state, Deadline deadline, const std::string& waits_for) const;
   bool has_lost_data();
 
@@ -56,47 +60,55 @@ class ZmqClientWire final : public MessageWire {
 void ZmqClientWire::connect(Deadline deadline) {
   const MessageWelcome welcome = await_welcome(deadline);
   if (welcome.encrypted != options_.encrypted)
-    throw Refused(
-        fmt::format("connect: {}: the server's messages are {}encrypted, this client's {}",
-                    to_string(options_.server), welcome.encrypted ? "" : "not ",
-                    options_.encrypted ? "are" : "are not"));
+    throw Refused(fmt::format("{}: {}: the server's messages are {}encrypted, this client's {}",
+                              options_.what, to_string(options_.server),
+                              welcome.encrypted ? "" : "not ",
+                              options_.encrypted ? "are" : "are not"));
   connect_data(welcome);
   await_hello(deadline);
 }
 
 void ZmqClientWire::check_open(ControlLink::State state, Deadline deadline,
                                const std::string& waits_for) const {
-  const std::string at = to_string(options_.server);
+  const std::string at = fmt::format("{}: {}", options_.what, to_string(options_.server));
   if (state != ControlLink::State::open)
-    throw PeerLost(fmt::format("connect: {}: {}", at, control_.reason(state)), -1,
-                   options_.server.host, "connect");
+    throw PeerLost(fmt::format("{}: {}", at, control_.reason(state)), -1, options_.server.host,
+                   options_.what);
   if (Clock::now() >= deadline)
-    throw Timeout(fmt::format("connect: {}: connected, but {} did not come in time", at, waits_for),
-                  -1, options_.server.host, "connect");
+    throw Timeout(fmt::format("{}: connected, but {} did not come in time", at, waits_for), -1,
+                  options_.server.host, options_.what);
+}
+
+// A silent server is waited for where it is not dropped.
+ControlLink::State ZmqClientWire::look() {
+  const ControlLink::State state = control_.look();
+  const bool stays = state == ControlLink::State::silent && !options_.drops_silent;
+  return stays ? ControlLink::State::open : state;
 }
 
 MessageWelcome ZmqClientWire::welcome_from(std::string_view bytes) const {
   try {
     return to_welcome(bytes);
   } catch (const Refused& error) {
-    throw Refused(fmt::format("connect: {}: {}", to_string(options_.server), error.what()));
+    throw Refused(
+        fmt::format("{}: {}: {}", options_.what, to_string(options_.server), error.what()));
   }
 }
 
 MessageWelcome ZmqClientWire::await_welcome(Deadline deadline) {
   while (true) {
     if (const auto bytes = control_.take_signed(kWelcomeBytes)) return welcome_from(*bytes);
-    check_open(control_.look(), deadline, "its welcome");
+    check_open(look(), deadline, "its welcome");
     pollfd watched{control_.fd(), POLLIN, 0};
     ::poll(&watched, 1, poll_milliseconds(deadline, 100));
   }
 }
 
 void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
-  const std::string& host = options_.server.host;
-  dealer_ = make_message_socket(context_, zmq::socket_type::dealer, host);
+  const std::string host = control_.remote().host;
+  dealer_ = make_message_socket(context_, zmq::socket_type::dealer, host, options_);
   dealer_.set(zmq::sockopt::routing_id, welcome.ticket);
-  MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name};
+  MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects};
   if (welcome.encrypted) {
     const CurveKeys keys;
     dealer_.set(zmq::sockopt::curve_serverkey, welcome.server_key);
@@ -112,7 +124,7 @@ void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
   monitor_ = zmq::socket_t(context_, zmq::socket_type::pair);
   monitor_.connect(kMonitor);
   control_.send_signed(to_bytes(answer));
-  control_.start_heartbeats();
+  control_.start_heartbeats(welcome.heartbeat);
   const std::string source =
       options_.source.empty() ? "" : to_string(Endpoint{options_.source, 0}) + ";";
   dealer_.connect("tcp://" + source + to_string(Endpoint{host, welcome.port}));
@@ -128,7 +140,7 @@ void ZmqClientWire::await_hello(Deadline deadline) {
       receive_frame(dealer_, header);
       return;
     }
-    check_open(control_.look(), deadline, "the first message");
+    check_open(look(), deadline, "the first message");
     if (has_lost_data()) check_open(ControlLink::State::lost, deadline, "");
   }
 }
@@ -143,7 +155,7 @@ bool ZmqClientWire::has_lost_data() {
 std::optional<WireEvent> ZmqClientWire::next(bool wants_frames) {
   if (state_ == ControlLink::State::open && Clock::now() >= next_look_) {
     next_look_ = control_.next_look();
-    state_ = has_lost_data() ? ControlLink::State::lost : control_.look();
+    state_ = has_lost_data() ? ControlLink::State::lost : look();
     if (state_ != ControlLink::State::open) {
       reason_ = control_.reason(state_);
       closed_at_ = Clock::now();
@@ -182,10 +194,15 @@ void ZmqClientWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
 
 std::unique_ptr<MessageWire> connect_by_zmq(const MessageClientOptions& options, std::uint64_t id,
                                             const Waker& waker, Deadline deadline) {
-  try {
-    return std::make_unique<ZmqClientWire>(options, id, waker, deadline);
-  } catch (const zmq::error_t& error) {
-    throw IoError("messages: {}: {}", to_string(options.server), error.what());
+  // A server has no patience with a slow one, which tries again.
+  for (;; std::this_thread::sleep_for(kPause)) {
+    try {
+      return std::make_unique<ZmqClientWire>(options, id, waker, deadline);
+    } catch (const PeerLost&) {
+      if (Clock::now() + kPause >= deadline) throw;
+    } catch (const zmq::error_t& error) {
+      throw IoError("messages: {}: {}", to_string(options.server), error.what());
+    }
   }
 }
 

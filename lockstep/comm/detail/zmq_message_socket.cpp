@@ -7,12 +7,13 @@
 namespace lockstep::comm::detail {
 namespace {
 
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 constexpr std::size_t kTicket = 32, kKey = 40, kName = 64;
 constexpr int kHighWater = 32;            // frames that wait on each side of a connection
 constexpr int kHandshakeTime = 5000;      // milliseconds; then a silent stranger is hung up on
 constexpr int kNever = 1 << 30;           // milliseconds, of 12 days
 constexpr int kStaleConnection = 60'000;  // of a peer that is stopped: its memory is given back
+constexpr int kKeepAlive = 10;  // seconds between questions whether a quiet peer's host is there
 // A frame with what CURVE puts around it (33 bytes: rfc.zeromq.org/spec/26). More closes the
 // connection, before authentication and after it.
 constexpr std::int64_t kLongestFrame = Payload::kLongestSegment + 64;
@@ -55,6 +56,7 @@ std::string to_bytes(const MessageWelcome& welcome) {
   put_number(bytes, kVersion, 1);
   put_number(bytes, welcome.port, 2);
   put_number(bytes, welcome.encrypted ? 1 : 0, 1);
+  put_number(bytes, static_cast<std::uint64_t>(welcome.heartbeat.count()), 4);
   return bytes + padded(welcome.ticket, kTicket) + padded(welcome.server_key, kKey);
 }
 
@@ -66,31 +68,38 @@ MessageWelcome to_welcome(std::string_view bytes) {
   MessageWelcome welcome;
   welcome.port = static_cast<std::uint16_t>(take_number(bytes, 2));
   welcome.encrypted = take_number(bytes, 1) != 0;
+  welcome.heartbeat = std::chrono::milliseconds(take_number(bytes, 4));
   welcome.ticket = take_text(bytes, kTicket);
   welcome.server_key = take_text(bytes, kKey);
   return welcome;
 }
 
 std::string to_bytes(const MessageAnswer& answer) {
-  return padded(answer.client_key, kKey) + padded(answer.name, kName);
+  return padded(answer.client_key, kKey) + padded(answer.name, kName) +
+         (answer.reconnects ? '\1' : '\0');
 }
 
 MessageAnswer to_answer(std::string_view bytes) {
-  MessageAnswer answer{take_text(bytes, kKey), take_text(bytes, kName)};
+  MessageAnswer answer{take_text(bytes, kKey), take_text(bytes, kName), take_number(bytes, 1) != 0};
   answer.name.resize(std::min(answer.name.find('\0'), kName));
   return answer;
 }
 
 zmq::socket_t make_message_socket(zmq::context_t& context, zmq::socket_type type,
-                                  const std::string& address) {
+                                  const std::string& address, const MessageOptions& options) {
   zmq::socket_t socket(context, type);
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, kHighWater);
   socket.set(zmq::sockopt::rcvhwm, kHighWater);
   socket.set(zmq::sockopt::maxmsgsize, kLongestFrame);
   socket.set(zmq::sockopt::handshake_ivl, kHandshakeTime);
-  socket.set(zmq::sockopt::heartbeat_ivl, kStaleConnection / 4);
-  socket.set(zmq::sockopt::heartbeat_timeout, kStaleConnection);
+  if (options.drops_silent) {
+    socket.set(zmq::sockopt::heartbeat_ivl, kStaleConnection / 4);
+    socket.set(zmq::sockopt::heartbeat_timeout, kStaleConnection);
+  }
+  socket.set(zmq::sockopt::tcp_keepalive, 1);
+  socket.set(zmq::sockopt::tcp_keepalive_idle, kKeepAlive);
+  socket.set(zmq::sockopt::tcp_keepalive_intvl, kKeepAlive);
   // A new connection is made with a new ticket. (With -1, never, what has come and is unread would
   // be dropped together with the connection.)
   socket.set(zmq::sockopt::reconnect_ivl, kNever);

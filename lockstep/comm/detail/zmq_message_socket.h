@@ -11,14 +11,16 @@ namespace lockstep::comm::detail {
 struct MessageWelcome {
   std::uint16_t port = 0;  // of the data
   bool encrypted = false;
-  std::string ticket;      // lets one data connection in, once; also its routing id
-  std::string server_key;  // of CURVE, as text; of zeros where nothing is encrypted
+  std::string ticket;                      // lets one data connection in, once; also its routing id
+  std::string server_key;                  // of CURVE, as text; of zeros where nothing is encrypted
+  std::chrono::milliseconds heartbeat{0};  // a client is heard so often at least
 };
 struct MessageAnswer {
   std::string client_key;
   std::string name;
+  bool reconnects = true;
 };
-inline constexpr std::size_t kWelcomeBytes = 76, kAnswerBytes = 104;
+inline constexpr std::size_t kWelcomeBytes = 80, kAnswerBytes = 105;
 
 std::string to_bytes(const MessageWelcome& welcome);
 // Throws Refused when the other side speaks another version.
@@ -28,7 +30,7 @@ MessageAnswer to_answer(std::string_view bytes);
 
 // ROUTER or DEALER, with all that both have in common.
 zmq::socket_t make_message_socket(zmq::context_t& context, zmq::socket_type type,
-                                  const std::string& address);
+                                  const std::string& address, const MessageOptions& options);
 
 // Without a copy: the body's owner is kept until ZeroMQ has sent it. False when there is no room.
 bool send_frame(zmq::socket_t& socket, const std::string& routing, const Frame& frame);

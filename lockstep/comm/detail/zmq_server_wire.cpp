@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <deque>
 #include <map>
-#include <mutex>
+#include <utility>
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
 #include "lockstep/comm/detail/zmq_message_socket.h"
+#include "lockstep/comm/detail/zmq_refusals.h"
 
 namespace lockstep::comm::detail {
 namespace {
@@ -23,21 +24,22 @@ class ZmqServerWire final : public MessageWire {
   ZmqServerWire(const MessageServerOptions& options, const Waker& waker)
       : options_(options),
         waker_(waker),
-        listener_(options.listen, options.secret),
+        listener_(options.listen, options.secret, options.handshake_timeout),
         endpoint_(listener_.endpoint()),
         authenticator_(context_),
-        router_(make_message_socket(context_, zmq::socket_type::router, endpoint_.host)) {
+        router_(make_message_socket(context_, zmq::socket_type::router, endpoint_.host, options)),
+        refusals_(context_, router_, listener_.refusals()) {
     router_.set(zmq::sockopt::router_mandatory, true);
     router_.set(zmq::sockopt::linger, kLinger);
     router_.set(zmq::sockopt::zap_domain, "lockstep");
+    router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(options.handshake_timeout.count()));
     secure();
-    router_.bind("tcp://" + to_string(Endpoint{endpoint_.host, 0}));
-    std::string bound = router_.get(zmq::sockopt::last_endpoint);
-    data_port_ = parse_endpoint(std::string_view(bound.c_str()).substr(6)).port;
+    bind();
   }
   // The replies leave before the clients hear that the server does.
   ~ZmqServerWire() override {
     authenticator_.socket().close();
+    refusals_.close();
     router_.close();
     context_.close();
     for (auto& [number, link] : links_) link.control.say_goodbye();
@@ -48,26 +50,24 @@ class ZmqServerWire final : public MessageWire {
   void close(std::uint64_t link) override { forget(link); }
   void sleep(Deadline until, bool wants_frames, bool is_blocked) override;
   Endpoint endpoint() const override { return endpoint_; }
-  std::vector<std::string> refusals() const override {
-    const std::lock_guard lock(refusing_);
-    return {refusals_.begin(), refusals_.end()};
-  }
-  std::uint64_t refused() const override {
-    const std::lock_guard lock(refusing_);
-    return refused_;
-  }
+  Endpoint local() const override { return endpoint_; }
+  RefusalLog* refusals() override { return &listener_.refusals(); }
 
  private:
   struct Link {
     ControlLink control;
     std::string ticket;
-    bool is_open = false, is_greeted = false;
+    Deadline greeted_by;  // or it is forgotten, and nobody can come in its name
+    std::string client_key = {};
+    bool is_open = false, is_greeted = false, is_silent = false, has_spoken = false;
   };
   void secure();
+  void bind();
   void accept();
   void look_at_links();
   void read_controls();
   void look_at(std::uint64_t number, Link& link);
+  void tell(std::uint64_t number, WireEvent::Kind kind, const std::string& reason);
   bool open(std::uint64_t number, Link& link);
   void greet(Link& link);
   void end(std::uint64_t number, WireEvent::Kind kind, const std::string& reason);
@@ -81,6 +81,7 @@ class ZmqServerWire final : public MessageWire {
   zmq::context_t context_;
   ZmqAuthenticator authenticator_;
   zmq::socket_t router_;
+  ZmqRefusals refusals_;
   std::string public_key_;
   std::uint16_t data_port_ = 0;
   std::map<std::uint64_t, Link> links_;
@@ -88,9 +89,6 @@ class ZmqServerWire final : public MessageWire {
   std::deque<WireEvent> events_;
   std::uint64_t last_link_ = 0;
   Deadline next_look_ = {};
-  mutable std::mutex refusing_;
-  std::vector<std::string> refusals_;  // guarded by refusing_, as the next
-  std::uint64_t refused_ = 0;
 };
 
 void ZmqServerWire::secure() {
@@ -102,17 +100,26 @@ void ZmqServerWire::secure() {
   router_.set(zmq::sockopt::curve_secretkey, keys.secret);
 }
 
+// Beside the port that was asked for, so that one who opens ports to the outside knows which.
+void ZmqServerWire::bind() {
+  const auto at = [&](int port) {
+    return "tcp://" + to_string(Endpoint{endpoint_.host, static_cast<std::uint16_t>(port)});
+  };
+  const int next = options_.listen.port == 0 || endpoint_.port == 65535 ? 0 : endpoint_.port + 1;
+  if (::zmq_bind(router_.handle(), at(next).c_str()) != 0) router_.bind(at(0));
+  const std::string bound = router_.get(zmq::sockopt::last_endpoint);
+  data_port_ = parse_endpoint(std::string_view(bound.c_str()).substr(6)).port;
+}
+
 void ZmqServerWire::accept() {
   for (AuthenticatedConnection& connection : listener_.accept()) {
-    Link link{{std::move(connection), options_.heartbeat, options_.silence}, make_ticket()};
-    link.control.send_signed(
-        to_bytes(MessageWelcome{data_port_, options_.encrypted, link.ticket, public_key_}));
+    Link link{{std::move(connection), options_.heartbeat, options_.silence},
+              make_ticket(),
+              Clock::now() + options_.handshake_timeout};
+    link.control.send_signed(to_bytes(MessageWelcome{data_port_, options_.encrypted, link.ticket,
+                                                     public_key_, options_.heartbeat}));
     links_.emplace(++last_link_, std::move(link));
   }
-  if (listener_.refused() == refused_) return;
-  const std::lock_guard lock(refusing_);
-  refused_ = listener_.refused();
-  refusals_.assign(listener_.refusals().begin(), listener_.refusals().end());
 }
 
 // True when the client has said what it has to.
@@ -120,14 +127,18 @@ bool ZmqServerWire::open(std::uint64_t number, Link& link) {
   const auto bytes = link.control.take_signed(kAnswerBytes);
   if (!bytes) return false;
   const MessageAnswer answer = to_answer(*bytes);
+  link.client_key = answer.client_key;
   if (options_.encrypted)
-    authenticator_.admit_key(answer.client_key);
+    authenticator_.admit_key(link.client_key);
   else
     authenticator_.admit_user(link.ticket);
   link.is_open = true;
-  link.control.start_heartbeats();
+  link.control.start_heartbeats(options_.heartbeat);
   by_ticket_[link.ticket] = number;
-  events_.push_back({WireEvent::Kind::opened, number, {link.control.label(), answer.name}});
+  events_.push_back({WireEvent::Kind::opened,
+                     number,
+                     {link.control.label(), answer.name, link.control.from()},
+                     answer.reconnects});
   return true;
 }
 
@@ -138,7 +149,14 @@ void ZmqServerWire::look_at(std::uint64_t number, Link& link) {
     return end(number, WireEvent::Kind::lost, error.what());
   }
   const ControlLink::State state = link.control.look();
-  if (state == ControlLink::State::open) return;
+  if (!link.is_greeted && Clock::now() >= link.greeted_by)
+    return end(number, WireEvent::Kind::lost, "its data connection did not come in time");
+  const bool is_silent = state == ControlLink::State::silent;
+  const bool stays = state == ControlLink::State::open || (is_silent && !options_.drops_silent);
+  if (stays && link.is_open && std::exchange(link.is_silent, is_silent) != is_silent)
+    tell(number, is_silent ? WireEvent::Kind::silent : WireEvent::Kind::heard,
+         is_silent ? link.control.reason(state) : "");
+  if (stays) return;
   auto kind = WireEvent::Kind::lost;
   if (state == ControlLink::State::left) kind = WireEvent::Kind::left;
   if (state == ControlLink::State::silent) kind = WireEvent::Kind::silent;
@@ -146,12 +164,14 @@ void ZmqServerWire::look_at(std::uint64_t number, Link& link) {
 }
 
 void ZmqServerWire::end(std::uint64_t number, WireEvent::Kind kind, const std::string& reason) {
-  if (links_.at(number).is_open) {
-    WireEvent event{kind, number};
-    event.reason = reason;
-    events_.push_back(std::move(event));
-  }
+  if (links_.at(number).is_open) tell(number, kind, reason);
   forget(number);
+}
+
+void ZmqServerWire::tell(std::uint64_t number, WireEvent::Kind kind, const std::string& reason) {
+  WireEvent event{kind, number};
+  event.reason = reason;
+  events_.push_back(std::move(event));
 }
 
 void ZmqServerWire::forget(std::uint64_t number) {
@@ -159,6 +179,7 @@ void ZmqServerWire::forget(std::uint64_t number) {
   if (link == links_.end()) return;
   by_ticket_.erase(link->second.ticket);
   authenticator_.forget_user(link->second.ticket);
+  authenticator_.forget_key(link->second.client_key);
   links_.erase(link);
 }
 
@@ -171,12 +192,14 @@ void ZmqServerWire::read_controls() {
 
 void ZmqServerWire::look_at_links() {
   accept();
-  next_look_ = Clock::now() + options_.heartbeat;
+  next_look_ = std::min<Deadline>(Clock::now() + options_.heartbeat, listener_.next_deadline());
   read_controls();
   authenticator_.answer([this] { read_controls(); });
+  refusals_.look();
   for (auto& [number, link] : links_) {
     if (link.is_open && !link.is_greeted) greet(link);
     next_look_ = std::min(next_look_, link.control.next_look());
+    if (!link.is_greeted) next_look_ = std::min(next_look_, link.greeted_by);
   }
 }
 
@@ -210,6 +233,8 @@ std::optional<WireEvent> ZmqServerWire::take_frame() {
     }
     if (link == by_ticket_.end()) continue;
     event.link = link->second;
+    if (!std::exchange(links_.at(event.link).has_spoken, true))
+      refusals_.take_first_message(header);
     return event;
   }
   return std::nullopt;
@@ -242,7 +267,8 @@ void ZmqServerWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
   std::vector<zmq::pollitem_t> watched{
       {nullptr, waker_.fd(), ZMQ_POLLIN, 0},
       {authenticator_.socket().handle(), 0, ZMQ_POLLIN, 0},
-      {router_.handle(), 0, static_cast<short>(wants_frames ? ZMQ_POLLIN : 0), 0}};
+      {router_.handle(), 0, static_cast<short>(wants_frames ? ZMQ_POLLIN : 0), 0},
+      {refusals_.socket().handle(), 0, ZMQ_POLLIN, 0}};
   for (const pollfd& one : listening) watched.push_back({nullptr, one.fd, ZMQ_POLLIN, 0});
   for (const auto& [number, link] : links_)
     watched.push_back({nullptr, link.control.fd(), ZMQ_POLLIN, 0});

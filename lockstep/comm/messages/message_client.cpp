@@ -2,6 +2,7 @@
 #include "lockstep/comm/messages/message_client.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -93,17 +94,19 @@ struct MessageClient::Impl {
         generation(given.generation),
         assembler(given.longest_message),
         wire(connect(options, id, waker, Clock::now() + given.connect_timeout)),
+        local(wire->local()),
         thread(detail::start_message_thread("message client",
                                             [this](const std::stop_token& stop) { run(stop); })) {}
   ~Impl() {
-    abort("the client is closed");
+    leaves = !abort("the client is closed");
     thread.request_stop();
     waker.wake();
     shared->changed.notify_all();
     thread.join();
   }
 
-  void abort(const std::string& reason);
+  // False when this is the first time.
+  bool abort(const std::string& reason);
   PendingReply request(Payload payload, const RequestOptions& request);
   bool has_room(std::size_t bytes) const;
 
@@ -135,6 +138,8 @@ struct MessageClient::Impl {
   bool is_over = false;  // it will not be connected again
   detail::Waker waker;
   std::unique_ptr<detail::MessageWire> wire;  // the thread's
+  Endpoint local;
+  std::atomic<bool> leaves = false;  // and says so
   std::jthread thread;
 };
 
@@ -157,10 +162,12 @@ void MessageClient::Impl::end_all(
   shared->changed.notify_all();
 }
 
-void MessageClient::Impl::abort(const std::string& reason) {
+bool MessageClient::Impl::abort(const std::string& reason) {
   const std::lock_guard lock(shared->mutex);
-  if (!shared->aborted) shared->aborted = reason;
+  const bool was_aborted = shared->aborted.has_value();
+  if (!was_aborted) shared->aborted = reason;
   end_all([&](const PendingRequest& one) { return shared->aborted_error(one.options.what); });
+  return was_aborted;
 }
 
 bool MessageClient::Impl::has_room(std::size_t bytes) const {
@@ -209,6 +216,7 @@ PendingReply MessageClient::Impl::request(Payload payload, const RequestOptions&
 void MessageClient::Impl::run(const std::stop_token& stop) {
   try {
     while (!stop.stop_requested()) wire ? move_on() : reconnect(stop);
+    if (wire && leaves) wire->say_goodbye();
   } catch (const std::exception& error) {
     const std::lock_guard lock(shared->mutex);
     lose(error.what());
@@ -380,6 +388,8 @@ bool MessageClient::is_connected() const {
   const std::lock_guard lock(impl_->shared->mutex);
   return impl_->shared->is_connected;
 }
+
+const Endpoint& MessageClient::local() const { return impl_->local; }
 
 std::uint64_t MessageClient::id() const { return impl_->id; }
 

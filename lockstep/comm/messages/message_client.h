@@ -11,8 +11,9 @@ namespace lockstep::comm {
 
 struct MessageClientOptions : MessageOptions {
   Endpoint server;
-  std::string source;         // the address to connect from, or empty
-  std::string name = "peer";  // what this client calls itself
+  std::string source;            // the address to connect from, or empty
+  std::string what = "connect";  // begins the messages of errors of connecting
+  std::string name = "peer";     // what this client calls itself
   std::chrono::milliseconds connect_timeout{30'000};
   // Whether a lost connection is made again, and what is unanswered sent again under its old
   // number. Otherwise it is PeerLost.
@@ -60,7 +61,8 @@ class MessageClient {
  public:
   // Connects. Throws Refused, Corrupt (no server of ours), Timeout.
   explicit MessageClient(const MessageClientOptions& options);
-  // Whatever is unanswered ends with Aborted.
+  // Whatever is unanswered ends with Aborted. The server hears that this client has left, or, after
+  // an abort(), that it was lost.
   ~MessageClient();
   MessageClient(const MessageClient&) = delete;
   MessageClient& operator=(const MessageClient&) = delete;
@@ -73,6 +75,8 @@ class MessageClient {
 
   void set_generation(std::uint64_t generation);
   bool is_connected() const;
+  // This side's address and port of the first connection.
+  const Endpoint& local() const;
   // How the server knows this client.
   std::uint64_t id() const;
 

@@ -19,8 +19,12 @@ struct MessageOptions {
   std::string secret;      // the job's; a connection whose two ends do not prove it is refused
   bool encrypted = false;  // by CURVE, as --secure; both ends must say the same
   std::uint64_t generation = 0;
-  // Each side says so often that it lives, and a side that has said nothing for so long is gone.
+  // Each side says so often that it lives (a client as often as its server asks for, if that is
+  // more), and a side that has said nothing for so long is silent.
   std::chrono::milliseconds heartbeat{1'000}, silence{10'000};
+  // Whether a side that is silent is gone. Otherwise its connection stays, for as long as it is
+  // open, and a server says who is silent and who is heard again.
+  bool drops_silent = true;
   // The longest message, after authentication. Before it nobody is listened to for more than a
   // handshake, or a frame of Payload::kLongestSegment bytes.
   std::size_t longest_message = std::size_t{1} << 30;

@@ -40,6 +40,7 @@ struct MessageServer::Impl {
   };
   struct Client {
     MessagePeer peer;
+    bool reconnects = true;  // otherwise nothing is remembered for it
     std::uint64_t link = 0;  // 0: gone
     Deadline gone = {};
     std::map<std::uint64_t, Answer> requests = {};
@@ -74,8 +75,9 @@ struct MessageServer::Impl {
   }
   void forget_the_gone(Deadline now);
   void take(WireEvent event);
-  void open(std::uint64_t link, const MessagePeer& peer);
+  void open(const WireEvent& event);
   void close(std::uint64_t link, MessageEvent::Kind kind, const std::string& reason);
+  void tell(std::uint64_t link, MessageEvent::Kind kind, const std::string& reason);
   void take_frame(std::uint64_t link, detail::Frame frame);
   void take_request(Link& link, detail::Message message);
   bool answer_again(Link& link, const FrameHeader& header, const Answer& answer);
@@ -154,26 +156,37 @@ bool MessageServer::Impl::take_events() {
 
 void MessageServer::Impl::take(WireEvent event) {
   switch (event.kind) {
-    case WireEvent::Kind::opened: return open(event.link, event.peer);
+    case WireEvent::Kind::opened: return open(event);
     case WireEvent::Kind::frame: return take_frame(event.link, std::move(event.frame));
     case WireEvent::Kind::left: return close(event.link, MessageEvent::Kind::left, event.reason);
     case WireEvent::Kind::lost: return close(event.link, MessageEvent::Kind::lost, event.reason);
     case WireEvent::Kind::silent:
-      return close(event.link, MessageEvent::Kind::silent, event.reason);
+      if (options.drops_silent) return close(event.link, MessageEvent::Kind::silent, event.reason);
+      return tell(event.link, MessageEvent::Kind::silent, event.reason);
+    case WireEvent::Kind::heard: return tell(event.link, MessageEvent::Kind::heard, event.reason);
   }
 }
 
+// Of a link that stays.
+void MessageServer::Impl::tell(std::uint64_t link, MessageEvent::Kind kind,
+                               const std::string& reason) {
+  if (const auto found = links.find(link); found != links.end())
+    put({kind, clients.at(found->second.client).peer, reason});
+}
+
 // A client that comes again before its old connection is known to be gone.
-void MessageServer::Impl::open(std::uint64_t link, const MessagePeer& peer) {
-  Client& client = clients[peer.id];
-  if (client.link > 0) {
-    wire->close(client.link);
-    close(client.link, MessageEvent::Kind::lost, "it connected again");
+void MessageServer::Impl::open(const WireEvent& event) {
+  const auto known = clients.find(event.peer.id);
+  if (const std::uint64_t old = known == clients.end() ? 0 : known->second.link; old > 0) {
+    wire->close(old);
+    close(old, MessageEvent::Kind::lost, "it connected again");
   }
-  client.peer = peer;
-  client.link = link;
-  links.emplace(link, Link{peer.id, detail::Assembler(options.longest_message)});
-  put({MessageEvent::Kind::connected, peer});
+  Client& client = clients[event.peer.id];
+  client.peer = event.peer;
+  client.reconnects = event.reconnects;
+  client.link = event.link;
+  links.emplace(event.link, Link{event.peer.id, detail::Assembler(options.longest_message)});
+  put({MessageEvent::Kind::connected, event.peer});
 }
 
 void MessageServer::Impl::close(std::uint64_t link, MessageEvent::Kind kind,
@@ -185,7 +198,7 @@ void MessageServer::Impl::close(std::uint64_t link, MessageEvent::Kind kind,
   client.link = 0;
   client.gone = Clock::now();
   put({kind, client.peer, reason});
-  if (kind != MessageEvent::Kind::left) return;
+  if (kind != MessageEvent::Kind::left && client.reconnects) return;
   const std::uint64_t id = client.peer.id;
   clients.erase(id);
 }
@@ -265,9 +278,13 @@ void MessageServer::Impl::answer(const MessageEvent& request, FrameHeader::Kind 
   // Answered by somebody else, or nobody waits for it any more.
   if (place == client->second.requests.end() || place->second.kind != FrameHeader::Kind::request)
     return;
-  place->second.kind = kind;
-  place->second.is_kept = payload.size() <= kLongestKept;
-  if (place->second.is_kept) place->second.payload = payload;
+  if (client->second.reconnects) {
+    place->second.kind = kind;
+    place->second.is_kept = payload.size() <= kLongestKept;
+    if (place->second.is_kept) place->second.payload = payload;
+  } else {
+    client->second.requests.erase(place);
+  }
   if (const auto link = links.find(client->second.link); link != links.end())
     send(link->second, kind, request.request, std::move(payload), priority);
   waker.wake();
@@ -337,8 +354,7 @@ void MessageServer::drop(std::uint64_t peer) {
   impl_->waker.wake();
 }
 
-std::vector<std::string> MessageServer::refusals() const { return impl_->wire->refusals(); }
-std::uint64_t MessageServer::refused() const { return impl_->wire->refused(); }
+RefusalLog& MessageServer::refusals() { return *impl_->wire->refusals(); }
 
 void MessageServer::abort(const std::string& reason) { impl_->abort(reason); }
 

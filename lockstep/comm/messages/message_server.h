@@ -6,12 +6,16 @@
 
 #include "lockstep/comm/messages/message_options.h"
 #include "lockstep/comm/messages/payload.h"
+#include "lockstep/comm/refusal_log.h"
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::comm {
 
 struct MessageServerOptions : MessageOptions {
-  Endpoint listen{"127.0.0.1", 0};  // port 0 takes a free one
+  // Port 0 takes a free one. The data has a port beside it: the next one, if that is free.
+  Endpoint listen{"127.0.0.1", 0};
+  // For a connection to prove the secret, and for its data connection to come.
+  std::chrono::milliseconds handshake_timeout{5'000};
   // Back-pressure: while so many bytes or requests have come that nobody has taken by receive(), no
   // more are read, and their senders wait.
   std::size_t most_waiting_bytes = std::size_t{256} << 20;
@@ -21,17 +25,20 @@ struct MessageServerOptions : MessageOptions {
   std::chrono::milliseconds remember{60'000};
 };
 
-// A client, by a number that it keeps when it connects again, and by what it calls itself.
+// A client, by a number that it keeps when it connects again, by what it calls itself, and where
+// its connection comes from.
 struct MessagePeer {
   std::uint64_t id = 0;
   std::string name;
+  Endpoint from = {};
 };
 
 // What happens at a server.
 struct MessageEvent {
-  // left: it said so; lost: its connection closed; silent: no heartbeat came. A client that
-  // connects again is connected again.
-  enum class Kind { request, connected, left, lost, silent };
+  // left: it said so; lost: its connection closed; silent: no heartbeat came, which is its end
+  // where the silent are dropped; heard: one came again. A client that connects again is connected
+  // again.
+  enum class Kind { request, connected, left, lost, silent, heard };
   Kind kind = Kind::request;
   MessagePeer peer = {};
   std::string reason = {};  // of lost and silent
@@ -50,7 +57,7 @@ struct MessageEvent {
 // it is unanswered, nor after a short answer, which is kept and sent again.
 class MessageServer {
  public:
-  // Listens from now on. Throws IoError as listen_on does, Unsupported in a build without ZeroMQ.
+  // Listens from now on. Throws IoError as listen_on does.
   explicit MessageServer(const MessageServerOptions& options);
   // What has been answered is sent, within a second.
   ~MessageServer();
@@ -74,9 +81,8 @@ class MessageServer {
   // Closes a peer's connection, as if it were lost.
   void drop(std::uint64_t peer);
 
-  // Who was turned away, and how many.
-  std::vector<std::string> refusals() const;
-  std::uint64_t refused() const;
+  // Who was turned away.
+  RefusalLog& refusals();
 
   // Every receive(), now and later, throws Aborted.
   void abort(const std::string& reason);

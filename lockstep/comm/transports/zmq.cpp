@@ -238,8 +238,6 @@ void ZmqTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
 
 }  // namespace
 
-bool has_zmq() { return true; }
-
 std::unique_ptr<Transport> connect_zmq(const Bootstrap& bootstrap) {
   return std::make_unique<ZmqTransport>(bootstrap);
 }

@@ -9,10 +9,7 @@
 namespace lockstep::comm {
 
 // ZeroMQ with CURVE: everything is encrypted, and both ends are known by keys that are made for
-// this group alone. For networks that are not trusted. Every rank calls it. Throws Unsupported in a
-// build without ZeroMQ.
+// this group alone. For networks that are not trusted. Every rank calls it.
 std::unique_ptr<Transport> connect_zmq(const Bootstrap& bootstrap);
-// Whether this build has it.
-bool has_zmq();
 
 }  // namespace lockstep::comm

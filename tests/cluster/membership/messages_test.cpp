@@ -13,11 +13,10 @@ namespace {
 
 std::vector<Message> one_of_each() {
   const Membership membership{3, {{7, "a", Role::worker}, {9, "b", Role::server}}};
-  return {Goodbye{},
+  return {Noted{},
           Hello{4, "here"},
           Join{"1.0", "{}", Role::server, 2, 5, 3, "boot"},
-          Welcome{9, std::chrono::milliseconds(5000), membership},
-          Heartbeat{},
+          Welcome{9, membership},
           Gather{std::chrono::milliseconds(77), std::string("a\0b", 3)},
           Gathered{{"x", "", "yz"}},
           MembershipQuery{},
@@ -38,7 +37,7 @@ TEST(Messages, OneOfEachKindComesBackAsItWasSent) {
   }
   const auto welcome = std::get<Welcome>(decode(encode(all[3])));
   EXPECT_EQ(welcome.membership, (Membership{3, {{7, "a", Role::worker}, {9, "b", Role::server}}}));
-  EXPECT_EQ(welcome.heartbeat, std::chrono::seconds(5));
+  EXPECT_EQ(welcome.id, 9);
 }
 
 TEST(Messages, WhatIsCutOffOrTooLongOrOfNoKindIsCorrupt) {

@@ -10,7 +10,6 @@
 #include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/group.h"
-#include "lockstep/comm/transports/zmq.h"
 #include "tests/cluster/child.h"
 #include "tests/event.h"
 
@@ -119,7 +118,6 @@ TEST_F(Namespaces, AGroupOfTwoHostsAddsUp) {
 }
 
 TEST_F(Namespaces, AnEncryptedGroupOfTwoHostsAddsUp) {
-  if (!comm::has_zmq()) GTEST_SKIP() << "zmq is not in this build";
   start([](Communicator& comm) { return sum_and_compare(comm, 500'000); }, "zmq");
   for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(result(rank), "right");
 }

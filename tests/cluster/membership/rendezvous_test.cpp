@@ -9,8 +9,9 @@
 
 #include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/membership/coordinator.h"
-#include "lockstep/cluster/membership/detail/session.h"
+#include "lockstep/cluster/membership/detail/messages.h"
 #include "lockstep/comm/interfaces.h"
+#include "lockstep/comm/messages/message_client.h"
 #include "tests/cluster/child.h"
 #include "tests/event.h"
 #include "tests/message.h"
@@ -377,6 +378,26 @@ TEST(Rendezvous, AMemberThatIsStoppedEndsInATimeout) {
   expect_survivors_report(SIGSTOP, "Timeout: rendezvous: rank 2 (host2) did not do its part");
 }
 
+// The first is stopped while the job fails, and asks when nobody is there any more.
+TEST(Rendezvous, AMemberHearsLaterWhyTheJobFailedWhileItAskedNothing) {
+  Coordinator coordinator(coordinator_options(2));
+  const auto start = [&](int rank, int signal) {
+    return Child([&, rank, signal] {
+      RendezvousOptions own = member_of(coordinator, 2);
+      own.rank = rank;
+      own.host = fmt::format("host{}", rank);
+      Rendezvous member(own);
+      ::raise(signal);
+      return std::to_string(member.all_gather("x", 10s).size());
+    });
+  };
+  Child stopped = start(0, SIGSTOP), killed = start(1, SIGKILL);
+  const std::string outcome = run(coordinator);
+  EXPECT_PRED2(contains, outcome, "PeerLost: rendezvous: rank 1 (host1) was lost");
+  stopped.signal(SIGCONT);
+  EXPECT_EQ(stopped.result(), outcome);
+}
+
 TEST(Rendezvous, AMemberTooManyIsRefused) {
   Coordinator coordinator(coordinator_options(1));
   Child member([&] {
@@ -441,22 +462,24 @@ TEST(Rendezvous, AServerThatNeverComesIsNamed) {
 
 // Says hello by this version of the protocol, and hears what the coordinator says to that.
 std::string greet(const Coordinator& coordinator, int protocol) {
-  detail::Session session(comm::connect_authenticated(coordinator.endpoint(), "", "open sesame", 0,
-                                                      comm::Clock::now() + 5s, "test"),
-                          detail::Session::Side::member);
-  session.queue(detail::Hello{protocol, "beta"});
-  session.queue(detail::MembershipQuery{});
-  const auto end = comm::Clock::now() + 5s;
-  while (comm::Clock::now() < end) {
-    session.advance();
-    if (const auto message = session.next()) {
-      const auto* failure = std::get_if<detail::Failure>(&*message);
-      return failure == nullptr ? "heard" : failure->text;
-    }
-    pollfd watched = session.watched();
-    ::poll(&watched, 1, 20);
-  }
-  return "nothing";
+  comm::MessageClientOptions options;
+  options.server = coordinator.endpoint();
+  options.secret = "open sesame";
+  options.encrypted = true;
+  options.reconnects = false;
+  comm::MessageClient client(options);
+  const auto request = [&](const detail::Message& message) {
+    return client.request(comm::Payload(detail::encode(message)), {.timeout = 10s});
+  };
+  const auto text_of = [](comm::PendingReply& reply) {
+    const detail::Message message = detail::decode(reply.wait().payload.text());
+    const auto* failure = std::get_if<detail::Failure>(&message);
+    return failure == nullptr ? "heard" : failure->text;
+  };
+  comm::PendingReply hello = request(detail::Hello{protocol, "beta"});
+  comm::PendingReply query = request(detail::MembershipQuery{});
+  const std::string answer = text_of(query);
+  return text_of(hello) == answer ? answer : "two answers";
 }
 
 TEST(Rendezvous, AnotherVersionOfTheProtocolIsRefusedNamingBothAndTheirHosts) {

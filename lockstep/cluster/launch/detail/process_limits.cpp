@@ -15,8 +15,8 @@
 namespace lockstep::cluster::detail {
 namespace {
 
-// A worker has at least itself and three threads; its agent keeps two of its pipes.
-constexpr std::int64_t kTasksOfWorker = 4, kFilesOfWorker = 2, kFilesOfAgent = 32;
+// A worker has at least itself and five threads; its agent keeps two of its pipes.
+constexpr std::int64_t kTasksOfWorker = 6, kFilesOfWorker = 2, kFilesOfAgent = 32;
 
 std::int64_t soft_limit(int resource) {
   rlimit limit{};

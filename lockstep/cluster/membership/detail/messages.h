@@ -14,10 +14,15 @@ namespace lockstep::cluster::detail {
 
 // Of what the coordinator and the members of a job say to each other. It grows when a message
 // changes its form or its meaning.
-inline constexpr int kProtocol = 1;
+inline constexpr int kProtocol = 2;
+inline constexpr std::size_t kLongestMessage = 64 << 20;
 
-// The first message of whoever connects. Its form never changes, nor does that of Failure: sides
-// with different protocols can still say so.
+// Whoever connects asks, and the coordinator answers: what each request is answered by stands at
+// it. A Failure answers any of them.
+
+// The first request of whoever connects. Only a Failure answers it, when there is one: so it comes
+// to those too who ask nothing at the time. The forms of both never change: sides with different
+// protocols can still say so.
 struct Hello {
   static constexpr char kKind = 'H';
   int protocol = kProtocol;
@@ -25,7 +30,7 @@ struct Hello {
   auto fields() { return std::tie(protocol, host); }
 };
 
-// Asks to be a member.
+// Asks to be a member: Welcome, when all are there.
 struct Join {
   static constexpr char kKind = 'J';
   std::string version = {}, configuration = {};  // the same for all members
@@ -36,21 +41,14 @@ struct Join {
   auto fields() { return std::tie(version, configuration, role, rank, workers, servers, machine); }
 };
 
-// All members are there.
 struct Welcome {
   static constexpr char kKind = 'W';
-  std::int64_t id = 0;                     // of the member that it is sent to
-  std::chrono::milliseconds heartbeat{0};  // a member says something this often
+  std::int64_t id = 0;  // of the member that it is sent to
   Membership membership = {};
-  auto fields() { return std::tie(id, heartbeat, membership); }
+  auto fields() { return std::tie(id, membership); }
 };
 
-struct Heartbeat {
-  static constexpr char kKind = 'L';
-  auto fields() { return std::tie(); }
-};
-
-// Bytes for all members of the sender's role, who wait so long for each other.
+// Bytes for all members of the sender's role, who wait so long for each other: Gathered.
 struct Gather {
   static constexpr char kKind = 'G';
   std::chrono::milliseconds timeout{0};
@@ -65,6 +63,7 @@ struct Gathered {
   auto fields() { return std::tie(all); }
 };
 
+// Of anybody: MembershipReply.
 struct MembershipQuery {
   static constexpr char kKind = 'Q';
   auto fields() { return std::tie(); }
@@ -88,7 +87,7 @@ struct Failure {
   auto fields() { return std::tie(type, role, rank, host, text); }
 };
 
-// The sender ends, since it missed another member.
+// The sender ends, since it missed another member: Noted.
 struct Missed {
   static constexpr char kKind = 'C';
   std::int64_t id = 0;
@@ -96,13 +95,13 @@ struct Missed {
   auto fields() { return std::tie(id, text); }
 };
 
-struct Goodbye {
-  static constexpr char kKind = 'B';
+struct Noted {
+  static constexpr char kKind = 'N';
   auto fields() { return std::tie(); }
 };
 
-using Message = std::variant<Goodbye, Hello, Join, Welcome, Heartbeat, Gather, Gathered,
-                             MembershipQuery, MembershipReply, Failure, Missed>;
+using Message = std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery,
+                             MembershipReply, Failure, Missed>;
 
 // Its kind and its fields.
 std::string encode(const Message& message);

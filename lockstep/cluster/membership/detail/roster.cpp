@@ -15,9 +15,15 @@ std::string rank_title(Role role, int rank) {
 }
 
 std::string Participant::title() const {
-  const std::string name = host.empty() ? to_string(session.from()) : host;
+  const std::string name = host.empty() ? to_string(peer.from) : host;
   const int number = known_rank();
   return number < 0 ? name : fmt::format("{} ({})", rank_title(join.role, number), name);
+}
+
+Participant* Roster::find(std::uint64_t peer) const {
+  for (const auto& one : participants_)
+    if (one->peer.id == peer && !one->left) return one.get();
+  return nullptr;
 }
 
 std::vector<Participant*> Roster::members() const {
@@ -75,7 +81,7 @@ Membership Roster::membership(std::int64_t generation) const {
 std::vector<std::int64_t> Roster::absent() const {
   std::vector<std::int64_t> ids;
   for (const Participant* one : members())
-    if (one->left || one->is_late()) ids.push_back(one->id);
+    if (one->left || one->is_late) ids.push_back(one->id);
   return ids;
 }
 

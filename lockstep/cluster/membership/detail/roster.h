@@ -7,26 +7,33 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/cluster/detail/heartbeat.h"
-#include "lockstep/cluster/membership/detail/session.h"
+#include "lockstep/cluster/membership/detail/messages.h"
+#include "lockstep/comm/messages/message_server.h"
 
 namespace lockstep::cluster::detail {
 
 // Somebody's connection to the coordinator: a member of the job once it has joined.
 struct Participant {
-  Session session;
-  bool greeted = false, joined = false, left = false;
+  // Its part of an all_gather, and what is answered when all have given theirs.
+  struct Gift {
+    comm::MessageEvent request;
+    std::string bytes;
+  };
+
+  comm::MessagePeer peer;
+  bool joined = false, left = false, is_late = false;
+  std::optional<comm::MessageEvent> hello = {}, joining = {};  // until they are answered
+  std::deque<Gift> given = {};
+  std::optional<Failure> refusal = {};  // the answer to whatever it asks
+
   Join join = {};         // as it asked
   std::string host = {};  // as it said, until another machine has the same name
   std::int64_t id = -1;   // with its rank, when all are there
   int rank = -1;
-  std::deque<std::string> given = {};                      // to Gather, not yet passed on
   comm::Deadline gather_deadline = comm::Deadline::max();  // until when it waits for the others
-  std::optional<HeartbeatMonitor> heartbeat = {};
 
   // As far as it is known.
   int known_rank() const { return rank >= 0 ? rank : join.rank; }
-  bool is_late() const { return heartbeat && heartbeat->is_late(); }
   // "rank 1 (b)", "server 0 (b)"
   std::string title() const;
 };
@@ -51,6 +58,8 @@ class Roster {
   const JobSize& size() const { return size_; }
   std::vector<std::unique_ptr<Participant>>& participants() { return participants_; }
   const std::vector<std::unique_ptr<Participant>>& participants() const { return participants_; }
+  // Null when there is none.
+  Participant* find(std::uint64_t peer) const;
   // Those that have joined, in order of their ids once these are dealt.
   std::vector<Participant*> members() const;
   std::vector<Participant*> members(Role role) const;
