@@ -5,6 +5,7 @@ PRESET ?= release
 JOBS ?= $(shell nproc)
 WERROR ?=
 FUZZ_SECONDS ?= 60
+MINUTES ?= 20
 SEEDS ?= 20
 SEED ?=
 SECONDS ?= 60
@@ -19,7 +20,7 @@ endif
 CONFIGURE := cmake --preset $(PRESET) --log-level=WARNING
 
 .PHONY: help setup build examples test docs train bench format lint asan tsan coverage fuzz chaos \
-        differential install clean
+        differential soak install clean
 
 help:
 	@echo 'make setup     install the Debian packages that are missing (scripts/packages.txt)'
@@ -35,6 +36,7 @@ help:
 	@echo 'make chaos     jobs under random signals, seeds 1 to SEEDS=20; SEED=N: this one again'
 	@echo 'make differential  random programs in every way of running them, beside PyTorch'
 	@echo '               (SECONDS=600; SEED=N and CASE=... repeat what was printed)'
+	@echo 'make soak      trains, computes and drops for MINUTES=20: nothing that is held may grow'
 	@echo 'make install   into /usr/local, or PREFIX=...;  make clean removes what was built'
 	@echo 'PRESET=dev picks another of CMakePresets.json, JOBS=N how many at once'
 
@@ -120,6 +122,12 @@ differential:
 	@cmake --build $(BUILD) -j $(JOBS) --target op_server
 	@LOCKSTEP_OP_SERVER=$(BUILD)/bin/op_server $(PYTHON) tests/differential/differential.py \
 	  --jobs=$(JOBS) --seconds=$(SECONDS) $(if $(SEED),--seed=$(SEED)) --case="$$CASE"
+
+soak:
+	@scripts/setup build test
+	@$(CONFIGURE) -DLOCKSTEP_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target lockstep_soak
+	@$(BUILD)/bin/lockstep_soak $$(( $(MINUTES) * 60 )) $(ACTIVITY)
 
 PREFIX ?= /usr/local
 install: build

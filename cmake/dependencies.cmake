@@ -42,3 +42,28 @@ function(lockstep_transports sources)
   set(${sources} ${list} PARENT_SCOPE)
   set(${sources}_LIBRARIES ${libraries} PARENT_SCOPE)
 endfunction()
+
+# lockstep_lazy_library(SOURCE LIBRARY...): the functions that SOURCE defines load this library when
+# one is called (lockstep/base/lazy_library.h), by the name that programs linked with it would ask for.
+function(lockstep_lazy_library source)
+  foreach(library IN LISTS ARGN)
+    if(IS_ABSOLUTE "${library}")
+      file(REAL_PATH "${library}" file)
+      get_filename_component(file "${file}" NAME)
+      if(file MATCHES "^(lib[^/]+\\.so\\.[0-9]+)")
+        set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS
+                                    LOCKSTEP_LIBRARY="${CMAKE_MATCH_1}")
+        return()
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+find_library(LOCKSTEP_UCP_LIBRARY ucp)
+find_library(LOCKSTEP_ZMQ_LIBRARY zmq)
+find_library(LOCKSTEP_HWY_LIBRARY hwy)
+lockstep_lazy_library(lockstep/comm/detail/ucx_calls.cpp ${LOCKSTEP_UCP_LIBRARY})
+lockstep_lazy_library(lockstep/comm/detail/zmq_calls.cpp ${LOCKSTEP_ZMQ_LIBRARY})
+lockstep_lazy_library(lockstep/comm/detail/mpi_calls.cpp ${MPI_CXX_LIBRARIES})
+lockstep_lazy_library(lockstep/ops/cpu/hwy_calls.cpp ${LOCKSTEP_HWY_LIBRARY})
+lockstep_lazy_library(lockstep/data/detail/archive_calls.cpp ${LibArchive_LIBRARIES})

@@ -6,7 +6,6 @@
 
 #include "lockstep/cli/cli.h"
 #include "lockstep/cli/stop_signals.h"
-#include "lockstep/comm/transports/ucx.h"
 
 namespace {
 
@@ -24,6 +23,5 @@ int main(int argc, char** argv) {
   occupy_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes is an error of the write, not our end
   std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may not grow (ulimit -f)
-  lockstep::comm::release_ucx_signals();
   return lockstep::cli::run(argc, argv);
 }

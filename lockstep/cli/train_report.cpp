@@ -19,13 +19,14 @@ namespace {
 
 // As wide as the terminal allows, sixty columns at most.
 std::string loss_plot(const observe::RunFolder& run) {
-  std::vector<observe::CurvePoint> points;
-  for (const observe::MetricsRow& row : observe::read_metrics(run.metrics_path()))
+  observe::BoundedCurve curve;
+  observe::each_metrics_row(run.metrics_path(), [&](const observe::MetricsRow& row) {
     for (const auto& [name, value] : row.values)
-      if (name == "loss") points.push_back({static_cast<double>(row.step), value});
+      if (name == "loss") curve.add({static_cast<double>(row.step), value});
+  });
   observe::PlotOptions options;
   options.columns = std::min(options.columns, observe::standard_error().width() - 1);
-  const std::string plot = observe::plot_curve(points, options);
+  const std::string plot = observe::plot_curve(curve.extremes(), options);
   return plot.empty() ? "" : "train loss\n" + plot;
 }
 

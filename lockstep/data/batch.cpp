@@ -58,6 +58,7 @@ Fields BatchMaker::whole(std::span<const std::int64_t> indices) const {
 
 Fields BatchMaker::changed(std::int64_t index, const RandomKey& key) const {
   Fields sample = dataset.sample(index);
+  if (transform.apply_fields) return transform.apply_fields(std::move(sample), key, index);
   if (transform.apply && !sample.empty()) sample.front() = transform.apply(sample.front(), key);
   return sample;
 }
@@ -67,7 +68,7 @@ Fields BatchMaker::good(std::int64_t index, const RandomKey& key,
   if (!skip_bad) return changed(index, key);
   for (std::int64_t tried = 0; tried < dataset.size(); ++tried) {
     try {
-      return changed((index + tried) % dataset.size(), key);
+      return changed(tried == 0 ? index : (index + tried) % dataset.size(), key);
     } catch (const Corrupt& error) {
       messages.emplace_back(error.what());
     }

@@ -22,6 +22,10 @@ Tensor resize_image(const Tensor& image, std::int64_t height, std::int64_t width
 // Counter-clockwise about the centre, bilinear; pixels from outside are zero.
 Tensor rotate_image(const Tensor& image, double degrees);
 
+// The same of masks, whose values are classes: each pixel is the nearest one of the mask.
+Tensor resize_mask(const Tensor& mask, std::int64_t height, std::int64_t width);
+Tensor rotate_mask(const Tensor& mask, double degrees);
+
 // Factors of 1 and a hue turn of 0 (of 1 for the whole circle) leave the image as it is.
 struct ColorChange {
   double brightness = 1.0;  // times every value

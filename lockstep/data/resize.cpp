@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "lockstep/data/detail/pixels.h"
@@ -146,13 +147,69 @@ std::pair<double, double> turn(double degrees) {
   return {std::cos(radians), std::sin(radians)};
 }
 
+// One pixel; `bytes` is its size.
+void copy_pixel(const Tensor& from, std::int64_t at, const Tensor& to, std::int64_t place,
+                std::size_t bytes) {
+  std::memcpy(to.raw() + static_cast<std::size_t>(place) * bytes,
+              from.raw() + static_cast<std::size_t>(at) * bytes, bytes);
+}
+
+std::size_t bytes_of_pixel(const Tensor& image) {
+  return static_cast<std::size_t>(image.shape(2)) * item_size(image.dtype());
+}
+
+void check_resize(const char* who, const Tensor& image, std::int64_t height, std::int64_t width) {
+  check_image(who, image);
+  if (image.shape(0) < 1 || image.shape(1) < 1 || height < 1 || width < 1)
+    throw InvalidArgument("{}: cannot make {} x {} of an image of {} x {}", who, height, width,
+                          image.shape(0), image.shape(1));
+}
+
+void check_degrees(double degrees) {
+  if (!(std::abs(degrees) <= 1e6))
+    throw InvalidArgument("rotate: degrees is {}, expected -1e6 to 1e6", degrees);
+}
+
 }  // namespace
 
+// The source pixel whose area has the centre of the new one.
+Tensor resize_mask(const Tensor& mask, std::int64_t height, std::int64_t width) {
+  check_resize("resize", mask, height, width);
+  if (mask.shape(0) == height && mask.shape(1) == width) return mask;
+  const Tensor source = mask.contiguous();
+  Tensor result = Tensor::empty({height, width, mask.shape(2)}, mask.dtype());
+  const std::size_t bytes = bytes_of_pixel(mask);
+  for (std::int64_t y = 0; y < height; ++y)
+    for (std::int64_t x = 0; x < width; ++x) {
+      const std::int64_t row = (2 * y + 1) * mask.shape(0) / (2 * height);
+      const std::int64_t column = (2 * x + 1) * mask.shape(1) / (2 * width);
+      copy_pixel(source, row * mask.shape(1) + column, result, y * width + x, bytes);
+    }
+  return result;
+}
+
+Tensor rotate_mask(const Tensor& mask, double degrees) {
+  check_image("rotate", mask);
+  check_degrees(degrees);
+  const auto [cosine, sine] = turn(degrees);
+  const Tensor source = mask.contiguous();
+  Tensor result = Tensor::zeros(mask.shape(), mask.dtype());
+  const std::int64_t height = mask.shape(0), width = mask.shape(1);
+  const double middle_y = static_cast<double>(height - 1) / 2;
+  const double middle_x = static_cast<double>(width - 1) / 2;
+  for (std::int64_t y = 0; y < height; ++y)
+    for (std::int64_t x = 0; x < width; ++x) {
+      const double v = static_cast<double>(y) - middle_y, u = static_cast<double>(x) - middle_x;
+      const std::int64_t row = whole_below(middle_y + u * sine + v * cosine + 0.5);
+      const std::int64_t column = whole_below(middle_x + u * cosine - v * sine + 0.5);
+      if (row >= 0 && row < height && column >= 0 && column < width)
+        copy_pixel(source, row * width + column, result, y * width + x, bytes_of_pixel(mask));
+    }
+  return result;
+}
+
 Tensor resize_image(const Tensor& image, std::int64_t height, std::int64_t width) {
-  check_image("resize", image);
-  if (image.shape(0) < 1 || image.shape(1) < 1 || height < 1 || width < 1)
-    throw InvalidArgument("resize: cannot make {} x {} of an image of {} x {}", height, width,
-                          image.shape(0), image.shape(1));
+  check_resize("resize", image, height, width);
   if (image.shape(0) == height && image.shape(1) == width) return image;
   const Tensor source = image.contiguous();
   Tensor result = Tensor::empty({height, width, image.shape(2)}, image.dtype());
@@ -163,8 +220,7 @@ Tensor resize_image(const Tensor& image, std::int64_t height, std::int64_t width
 
 Tensor rotate_image(const Tensor& image, double degrees) {
   check_image("rotate", image);
-  if (!(std::abs(degrees) <= 1e6))
-    throw InvalidArgument("rotate: degrees is {}, expected -1e6 to 1e6", degrees);
+  check_degrees(degrees);
   const auto [cosine, sine] = turn(degrees);
   const Tensor source = image.contiguous();
   Tensor result = Tensor::empty(image.shape(), image.dtype());

@@ -2,6 +2,7 @@
 #include <array>
 #include <memory>
 
+#include "lockstep/data/detail/masks.h"
 #include "lockstep/data/transform.h"
 
 namespace lockstep::data {
@@ -122,7 +123,7 @@ Transform to_tensor_with(std::string description, Scaling scaling) {
   const auto convert = std::make_shared<const ToTensor>(std::move(scaling));
   return {std::move(description), 0,
           [convert](const Tensor& image, const RandomKey&) { return (*convert)(image, 0); },
-          [convert](const Tensor& images) { return (*convert)(images, 1); }};
+          [convert](const Tensor& images) { return (*convert)(images, 1); }, detail::leave_mask};
 }
 
 Tensor normalized(const Scaling& scaling, const Tensor& images, int lead) {
@@ -160,7 +161,8 @@ Transform normalize(std::vector<float> mean, std::vector<float> deviation) {
   return {
       "normalize(" + scaling->description() + ")", 0,
       [scaling](const Tensor& image, const RandomKey&) { return normalized(*scaling, image, 0); },
-      [scaling](const Tensor& images) { return normalized(*scaling, images, 1); }};
+      [scaling](const Tensor& images) { return normalized(*scaling, images, 1); },
+      detail::leave_mask};
 }
 
 }  // namespace lockstep::data

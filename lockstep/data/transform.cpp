@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "lockstep/data/detail/draw.h"
+#include "lockstep/data/detail/masks.h"
 #include "lockstep/data/image.h"
 
 namespace lockstep::data {
@@ -107,17 +108,40 @@ struct ResizedCrop {
             window.height, window.width};
   }
 
-  Tensor operator()(const Tensor& image, const RandomKey& key) const {
+  Tensor cropped(const Tensor& image, const RandomKey& key) const {
     check_image("random_resized_crop", image);
     check_fits("random_resized_crop", image.shape(0), image.shape(1), 1, 1);
     Window window{};
     std::uint32_t attempt = 0;
     while (attempt < kTries && !draw(image, key, 4 * attempt, window)) ++attempt;
     if (attempt == kTries) window = middle(image);
-    return resize_image(crop_image(image, window.top, window.left, window.height, window.width),
-                        height, width);
+    return crop_image(image, window.top, window.left, window.height, window.width);
   }
 };
+
+// How large an image is whose shorter side becomes `size`.
+std::pair<std::int64_t, std::int64_t> short_size(const Tensor& image, std::int64_t size) {
+  check_image("resize_short", image);
+  const std::int64_t h = image.shape(0), w = image.shape(1), shorter = std::min(h, w);
+  check_fits("resize_short", h, w, 1, 1);
+  const auto scaled = [&](std::int64_t side) { return (side * size + shorter / 2) / shorter; };
+  return {scaled(h), scaled(w)};
+}
+
+using Apply = std::function<Tensor(const Tensor&, const RandomKey&)>;
+
+Transform with_mask(Transform transform, Apply apply_mask) {
+  transform.apply_mask = std::move(apply_mask);
+  return transform;
+}
+
+Tensor apply_all_masks(const std::vector<Transform>& transforms, Tensor value, RandomKey key) {
+  for (const Transform& transform : transforms) {
+    value = detail::apply_to_mask(transform, value, key);
+    key.use += transform.uses;
+  }
+  return value;
+}
 
 // The jitter's range for a factor.
 double draw_factor(const RandomKey& key, std::uint32_t k, double spread) {
@@ -131,6 +155,9 @@ Transform compose(std::vector<Transform> transforms) {
   result.description = joined(transforms);
   bool whole_batches = true;
   for (const Transform& transform : transforms) {
+    if (transform.apply_fields)
+      throw InvalidArgument("compose: {} changes several fields; compose what it is made of",
+                            transform.description);
     result.uses += transform.uses;
     whole_batches = whole_batches && transform.apply_batch != nullptr;
   }
@@ -138,6 +165,9 @@ Transform compose(std::vector<Transform> transforms) {
     result.apply_batch = [transforms](const Tensor& values) {
       return apply_all_batch(transforms, values);
     };
+  result.apply_mask = [transforms](const Tensor& value, const RandomKey& key) {
+    return apply_all_masks(transforms, value, key);
+  };
   result.apply = [list = std::move(transforms)](const Tensor& value, const RandomKey& key) {
     return apply_all(list, value, key);
   };
@@ -152,22 +182,23 @@ Transform cast(DType dtype) {
 
 Transform resize(std::int64_t height, std::int64_t width) {
   check_size("resize", height, width);
-  return {
-      fmt::format("resize({}, {})", height, width), 0,
-      [=](const Tensor& image, const RandomKey&) { return resize_image(image, height, width); }};
+  return with_mask(
+      {fmt::format("resize({}, {})", height, width), 0,
+       [=](const Tensor& image, const RandomKey&) { return resize_image(image, height, width); }},
+      [=](const Tensor& mask, const RandomKey&) { return resize_mask(mask, height, width); });
 }
 
 Transform resize_short(std::int64_t size) {
   check_positive("resize_short", "size", size);
-  return {fmt::format("resize_short({})", size), 0, [size](const Tensor& image, const RandomKey&) {
-            check_image("resize_short", image);
-            const std::int64_t h = image.shape(0), w = image.shape(1), shorter = std::min(h, w);
-            check_fits("resize_short", h, w, 1, 1);
-            const auto scaled = [&](std::int64_t side) {
-              return (side * size + shorter / 2) / shorter;
-            };
-            return resize_image(image, scaled(h), scaled(w));
-          }};
+  return with_mask({fmt::format("resize_short({})", size), 0,
+                    [size](const Tensor& image, const RandomKey&) {
+                      const auto [height, width] = short_size(image, size);
+                      return resize_image(image, height, width);
+                    }},
+                   [size](const Tensor& mask, const RandomKey&) {
+                     const auto [height, width] = short_size(mask, size);
+                     return resize_mask(mask, height, width);
+                   });
 }
 
 Transform center_crop(std::int64_t height, std::int64_t width) {
@@ -203,9 +234,16 @@ Transform random_resized_crop(std::int64_t height, std::int64_t width, double mi
   if (!(min_ratio > 0.0 && min_ratio <= max_ratio && std::isfinite(max_ratio)))
     throw InvalidArgument("{}: ratios are {} to {}, expected above 0 and in order", who, min_ratio,
                           max_ratio);
-  return {fmt::format("{}({}, {}, area=[{}, {}], ratio=[{}, {}])", who, height, width, min_area,
-                      max_area, min_ratio, max_ratio),
-          ResizedCrop::kUses, ResizedCrop{height, width, min_area, max_area, min_ratio, max_ratio}};
+  const ResizedCrop crop{height, width, min_area, max_area, min_ratio, max_ratio};
+  return with_mask({fmt::format("{}({}, {}, area=[{}, {}], ratio=[{}, {}])", who, height, width,
+                                min_area, max_area, min_ratio, max_ratio),
+                    ResizedCrop::kUses,
+                    [crop](const Tensor& image, const RandomKey& key) {
+                      return resize_image(crop.cropped(image, key), crop.height, crop.width);
+                    }},
+                   [crop](const Tensor& mask, const RandomKey& key) {
+                     return resize_mask(crop.cropped(mask, key), crop.height, crop.width);
+                   });
 }
 
 Transform random_flip_left_right(double p) {
@@ -218,10 +256,13 @@ Transform random_flip_top_bottom(double p) {
 
 Transform random_rotation(double degrees) {
   check_range("random_rotation", "degrees", degrees, 0.0, 360.0);
-  return {fmt::format("random_rotation({})", degrees), 1,
-          [degrees](const Tensor& image, const RandomKey& key) {
-            return rotate_image(image, uniform(key, 0, -degrees, degrees));
-          }};
+  return with_mask({fmt::format("random_rotation({})", degrees), 1,
+                    [degrees](const Tensor& image, const RandomKey& key) {
+                      return rotate_image(image, uniform(key, 0, -degrees, degrees));
+                    }},
+                   [degrees](const Tensor& mask, const RandomKey& key) {
+                     return rotate_mask(mask, uniform(key, 0, -degrees, degrees));
+                   });
 }
 
 Transform random_color_jitter(double brightness, double contrast, double saturation, double hue) {
@@ -230,12 +271,13 @@ Transform random_color_jitter(double brightness, double contrast, double saturat
   check_range(who, "contrast", contrast, 0.0, 1e6);
   check_range(who, "saturation", saturation, 0.0, 1e6);
   check_range(who, "hue", hue, 0.0, 0.5);
-  return {fmt::format("{}({}, {}, {}, hue={})", who, brightness, contrast, saturation, hue), 4,
-          [=](const Tensor& image, const RandomKey& key) {
-            return change_color(image,
-                                {draw_factor(key, 0, brightness), draw_factor(key, 1, contrast),
-                                 draw_factor(key, 2, saturation), uniform(key, 3, -hue, hue)});
-          }};
+  return with_mask(
+      {fmt::format("{}({}, {}, {}, hue={})", who, brightness, contrast, saturation, hue), 4,
+       [=](const Tensor& image, const RandomKey& key) {
+         return change_color(image, {draw_factor(key, 0, brightness), draw_factor(key, 1, contrast),
+                                     draw_factor(key, 2, saturation), uniform(key, 3, -hue, hue)});
+       }},
+      detail::leave_mask);
 }
 
 }  // namespace lockstep::data

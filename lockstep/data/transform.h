@@ -18,6 +18,11 @@ struct Transform {
   std::function<Tensor(const Tensor&, const RandomKey&)> apply;
   // The same on samples stacked along a first axis, where nothing is drawn and it pays.
   std::function<Tensor(const Tensor&)> apply_batch = {};
+  // The same on a mask, whose values are classes and not to be mixed; none: apply does that.
+  std::function<Tensor(const Tensor&, const RandomKey&)> apply_mask = {};
+  // Instead of apply, on all fields of a sample, which is told its number for messages: see joint.
+  std::function<std::vector<Tensor>(std::vector<Tensor>, const RandomKey&, std::int64_t sample)>
+      apply_fields = {};
 };
 
 // Images are [H, W, C] with pixels of 0 to 255 (uint8 or float32) until to_tensor makes [C, H, W]
@@ -46,5 +51,12 @@ Transform random_rotation(double degrees);
 // Factors drawn in [1 - x, 1 + x] (not below 0), the hue's turn in [-hue, hue] of the circle.
 Transform random_color_jitter(double brightness, double contrast, double saturation,
                               double hue = 0.0);
+
+// For samples of an image, its mask ([H, W] or [H, W, 1], of the image's size) and whatever
+// follows: `both` changes the two with the same draws, so that they stay on top of each other; what
+// mixes pixels takes the nearest one of a mask, and colours stay the image's. Then `image` and
+// `mask` each change their own. Throws InvalidArgument with the sample's number where the sizes
+// differ.
+Transform joint(const Transform& both, const Transform& image = {}, const Transform& mask = {});
 
 }  // namespace lockstep::data

@@ -51,4 +51,52 @@ std::vector<CurvePoint> smooth(std::span<const CurvePoint> points, std::size_t w
   return all;
 }
 
+void BoundedCurve::Stretch::add(const Stretch& other) {
+  if (count == 0 || other.low.y < low.y) low = other.low;
+  if (count == 0 || other.high.y > high.y) high = other.high;
+  x_sum += other.x_sum;
+  y_sum += other.y_sum;
+  count += other.count;
+}
+
+void BoundedCurve::add(const CurvePoint& point) {
+  if (!std::isfinite(point.y)) {
+    ++not_finite_;
+    return;
+  }
+  last_ = point;
+  if (stretches_.empty() || stretches_.back().count == length_) {
+    if (stretches_.size() == most_) halve();
+    if (stretches_.empty() || stretches_.back().count == length_) stretches_.emplace_back();
+  }
+  stretches_.back().add({point.x, point.y, 1, point, point});
+}
+
+void BoundedCurve::halve() {
+  std::vector<Stretch> halved((stretches_.size() + 1) / 2);
+  for (std::size_t i = 0; i < stretches_.size(); ++i) halved[i / 2].add(stretches_[i]);
+  stretches_ = std::move(halved);
+  length_ *= 2;
+}
+
+std::vector<CurvePoint> BoundedCurve::means() const {
+  std::vector<CurvePoint> points;
+  for (const Stretch& one : stretches_) {
+    const auto count = static_cast<double>(one.count);
+    points.push_back({one.x_sum / count, one.y_sum / count});
+  }
+  return points;
+}
+
+std::vector<CurvePoint> BoundedCurve::extremes() const {
+  std::vector<CurvePoint> points;
+  for (const Stretch& one : stretches_) {
+    const bool low_first = one.low.x <= one.high.x;
+    points.push_back(low_first ? one.low : one.high);
+    if (one.low.x != one.high.x) points.push_back(low_first ? one.high : one.low);
+  }
+  if (!points.empty() && points.back().x != last_.x) points.push_back(last_);
+  return points;
+}
+
 }  // namespace lockstep::observe

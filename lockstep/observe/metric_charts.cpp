@@ -60,6 +60,15 @@ NamedChart& chart_of(std::vector<NamedChart>& charts, const std::string& name) {
   return charts.back();
 }
 
+// A mean says nothing of a single point: where points are what is looked at, the extremes stand for
+// them.
+void fill(ReportSeries& series, const BoundedCurve& curve) {
+  const bool smoothed = series.style == SeriesStyle::kSmoothed;
+  series.points = smoothed ? curve.means() : curve.extremes();
+  if (smoothed && !curve.has_all()) series.extremes = curve.extremes();
+  series.not_finite = curve.not_finite();
+}
+
 bool falls_far(const ReportChart& chart) {
   double low = INFINITY, high = 0;
   for (const ReportSeries& series : chart.series)
@@ -72,12 +81,24 @@ bool falls_far(const ReportChart& chart) {
 
 }  // namespace
 
+void MetricCharts::add(const MetricsRow& row) {
+  for (const auto& [name, value] : row.values) {
+    auto found = std::ranges::find(curves_, name, &std::pair<std::string, BoundedCurve>::first);
+    if (found == curves_.end()) found = curves_.insert(curves_.end(), {name, BoundedCurve()});
+    found->second.add({static_cast<double>(row.step), value});
+  }
+}
+
 std::vector<ReportChart> metric_charts(std::span<const MetricsRow> rows) {
+  MetricCharts charts;
+  for (const MetricsRow& row : rows) charts.add(row);
+  return charts.charts();
+}
+
+std::vector<ReportChart> MetricCharts::charts() const {
   std::vector<NamedChart> found;
-  for (const MetricsRow& row : rows)
-    for (const auto& [name, value] : row.values)
-      series_of(chart_of(found, base_name(name)).chart, name)
-          .points.push_back({static_cast<double>(row.step), value});
+  for (const auto& [name, curve] : curves_)
+    fill(series_of(chart_of(found, base_name(name)).chart, name), curve);
   std::ranges::stable_sort(found, {}, [](const NamedChart& c) { return rank(c.name); });
   std::vector<ReportChart> charts;
   for (NamedChart& named : found) {

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/base/file.h"
 #include "lockstep/observe/detail/append.h"
+#include "lockstep/observe/detail/line_reader.h"
 
 namespace lockstep::observe {
 namespace {
@@ -65,25 +65,14 @@ std::optional<MetricsRow> parse_row(std::string_view line) {
 // Calls take(row, where its line ends) until it returns false. What the last line holds may be
 // anything: the machine stopped while it was written. Any other that is damaged is told about.
 template <class Take>
-void each_row(const std::string& path, std::string_view text, const WarnOfLine& warn, Take&& take) {
-  std::size_t number = 1;
-  for (std::size_t begin = 0; begin < text.size(); ++number) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string_view::npos) return;
-    const std::optional<MetricsRow> row = parse_row(text.substr(begin, end - begin));
-    if (!row && end + 1 == text.size()) return;
+void take_rows(const std::string& path, const WarnOfLine& warn, Take&& take) {
+  LineReader reader(path);
+  for (std::size_t number = 1; reader.next(); ++number) {
+    const std::optional<MetricsRow> row = parse_row(reader.line());
+    if (!row && reader.is_last()) return;
     if (!row && warn)
       warn(fmt::format("{}: line {} is not a JSON object with a step; left out", path, number));
-    if (row && !take(*row, end + 1)) return;
-    begin = end + 1;
-  }
-}
-
-std::string read_if_there(const std::string& path) {
-  try {
-    return read_file(path);
-  } catch (const NotFound&) {
-    return "";
+    if (row && !take(*row, reader.end())) return;
   }
 }
 
@@ -109,13 +98,15 @@ MetricsLog MetricsLog::create(const std::string& path) {
 MetricsLog MetricsLog::resume(const std::string& path, std::int64_t steps, const WarnOfLine& warn) {
   std::size_t kept = 0;
   double time = 0;
-  each_row(path, read_if_there(path), warn, [&](const MetricsRow& row, std::size_t end) {
+  const int descriptor = open_log(path, 0);
+  MetricsLog log(path, descriptor, 0);
+  take_rows(path, warn, [&](const MetricsRow& row, std::size_t end) {
     if (row.step > steps) return false;
     kept = end;
     if (std::isfinite(row.time)) time = row.time;
     return true;
   });
-  MetricsLog log(path, open_log(path, 0), static_cast<std::int64_t>(kept));
+  log.size_ = static_cast<std::int64_t>(kept);
   log.time_before_ = time;
   if (::ftruncate(log.descriptor_, log.size_) != 0) fail(path, "cannot cut off old rows");
   return log;
@@ -125,12 +116,18 @@ void MetricsLog::append(const MetricsRow& row) {
   append_whole(descriptor_, size_, line_of(row), path_);
 }
 
-std::vector<MetricsRow> read_metrics(const std::string& path, const WarnOfLine& warn) {
-  std::vector<MetricsRow> rows;
-  each_row(path, read_file(path), warn, [&](const MetricsRow& row, std::size_t) {
-    rows.push_back(row);
+void each_metrics_row(const std::string& path, const std::function<void(const MetricsRow&)>& take,
+                      const WarnOfLine& warn) {
+  take_rows(path, warn, [&](const MetricsRow& row, std::size_t) {
+    take(row);
     return true;
   });
+}
+
+std::vector<MetricsRow> read_metrics(const std::string& path, const WarnOfLine& warn) {
+  std::vector<MetricsRow> rows;
+  each_metrics_row(
+      path, [&](const MetricsRow& row) { rows.push_back(row); }, warn);
   return rows;
 }
 

@@ -53,7 +53,11 @@ class MetricsLog {
   double time_before_ = 0;
 };
 
-// All rows; a half-written last line is left out. Throws NotFound, IoError.
+// Calls `take` with each row, in memory that does not grow with the file; a half-written last line
+// is left out. Throws NotFound, IoError.
+void each_metrics_row(const std::string& path, const std::function<void(const MetricsRow&)>& take,
+                      const WarnOfLine& warn = {});
+// All of them at once.
 std::vector<MetricsRow> read_metrics(const std::string& path, const WarnOfLine& warn = {});
 
 }  // namespace lockstep::observe

@@ -30,6 +30,9 @@ struct ReportSeries {
   std::string name = {};
   std::vector<CurvePoint> points = {};
   SeriesStyle style = SeriesStyle::kLine;
+  // Of a long curve whose points are means: what lies around them, to be drawn faint.
+  std::vector<CurvePoint> extremes = {};
+  std::int64_t not_finite = 0;  // points that are left out here
 };
 
 struct ReportChart {
@@ -76,6 +79,16 @@ struct ReportData {
 // Loss, metrics, learning rate and throughput, by the names that MetricsRow agrees on. Training
 // values are smoothed, held-out ones are points; a loss that falls far has a logarithmic axis.
 std::vector<ReportChart> metric_charts(std::span<const MetricsRow> rows);
+
+// The same of rows that come one by one, any number of them, in bounded memory.
+class MetricCharts {
+ public:
+  void add(const MetricsRow& row);
+  std::vector<ReportChart> charts() const;
+
+ private:
+  std::vector<std::pair<std::string, BoundedCurve>> curves_;  // in the order of their appearance
+};
 
 // "data.batch" and its value for each entry of a JSON object, in the order of the keys. Throws
 // Corrupt when the text is no object.

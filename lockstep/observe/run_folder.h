@@ -14,7 +14,7 @@ namespace lockstep::observe {
 //   vocabulary.txt   words or characters of text recipes
 //   metrics.jsonl    one line a step
 //   events/          the same for TensorBoard
-//   checkpoints/     what --resume starts from
+//   checkpoints/     what --resume starts from; history.jsonl has a long run's old evaluations
 //   result.json      what came out, once a start has ended
 //   report.html      one page to look at
 // Whoever trains holds a lock on it; a killed process loses the lock with its life.

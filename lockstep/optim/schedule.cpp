@@ -128,4 +128,47 @@ Schedule cosine(double rate, std::int64_t steps, double final_rate, const WarmUp
   });
 }
 
+Schedule reduce_on_plateau(const Plateau& plateau, const Schedule& base) {
+  if (!(plateau.factor > 0.0 && plateau.factor < 1.0))
+    throw InvalidArgument("reduce_on_plateau: factor is {}, expected a number in (0, 1)",
+                          plateau.factor);
+  if (plateau.patience < 1)
+    throw InvalidArgument("reduce_on_plateau: patience is {}, expected 1 or more",
+                          plateau.patience);
+  if (plateau.cooldown < 0)
+    throw InvalidArgument("reduce_on_plateau: cooldown is {}, expected 0 or more",
+                          plateau.cooldown);
+  check_rate("reduce_on_plateau", "min_rate", plateau.min_rate);
+  check_rate("reduce_on_plateau", "min_delta", plateau.min_delta);
+  Schedule schedule = base;
+  schedule.plateau = plateau;
+  schedule.description +=
+      fmt::format("{}x {} on a plateau of {} ({}, patience {}, min_delta {}, cooldown {}), to {}",
+                  base.description.empty() ? "" : ", ", plateau.factor, plateau.metric,
+                  plateau.maximize ? "maximize" : "minimize", plateau.patience, plateau.min_delta,
+                  plateau.cooldown, plateau.min_rate);
+  return schedule;
+}
+
+int count_reductions(const Plateau& plateau, std::span<const double> values) {
+  double best = plateau.maximize ? -INFINITY : INFINITY;
+  int reductions = 0, waited = 0, cooling = 0;
+  for (const double value : values) {
+    const bool is_better =
+        plateau.maximize ? value > best + plateau.min_delta : value < best - plateau.min_delta;
+    if (is_better) best = value;
+    if (cooling > 0) {
+      --cooling;
+      waited = 0;
+    } else {
+      waited = is_better ? 0 : waited + 1;
+    }
+    if (waited < plateau.patience) continue;
+    ++reductions;
+    waited = 0;
+    cooling = plateau.cooldown;
+  }
+  return reductions;
+}
+
 }  // namespace lockstep::optim

@@ -12,12 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double peak_memory_mb() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1000.0;
-}
-
 std::string data_name(const RunOutcome& outcome) {
   return outcome.config.data.empty() ? outcome.recipe.dataset : outcome.config.data;
 }
@@ -32,6 +26,12 @@ Json loss_of(const train::FitResult& result) {
 }
 
 }  // namespace
+
+double peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1000.0;
+}
 
 std::string outcome_json(const RunOutcome& outcome) {
   const RunConfig& config = outcome.config;
@@ -62,7 +62,7 @@ std::string outcome_json(const RunOutcome& outcome) {
                   {"stopped", result.stopped},
                   {"resumed_from_step", result.resumed_from},
                   {"step_bytes", result.step_bytes},
-                  {"peak_memory_mb", peak_memory_mb()}};
+                  {"peak_memory_mb", outcome.peak_memory_mb}};
   return json.dump();
 }
 

@@ -8,6 +8,9 @@
 
 namespace lockstep::recipes {
 
+// The most memory that this process has had so far, in megabytes.
+double peak_memory();
+
 // What came out of a run, with what it was asked for.
 struct RunOutcome {
   const RunConfig& config;
@@ -16,6 +19,7 @@ struct RunOutcome {
   int threads;      // of each worker
   std::string run;  // the folder
   const train::FitResult& result;
+  double peak_memory_mb = peak_memory();  // when training ended; a report needs some of its own
 };
 
 // One line: docs/cli.md says what is in it.

@@ -17,12 +17,19 @@ namespace {
 // Of wrong predictions, and of right ones.
 constexpr std::size_t kPictures = 16;
 
-// Of all starts: what was before a resume is the time of the last row that was kept then.
-double total_seconds(const RunOutcome& outcome, const std::vector<observe::MetricsRow>& rows) {
-  double before = 0;
-  for (const observe::MetricsRow& row : rows)
-    if (row.step <= outcome.result.resumed_from) before = row.time;
-  return before + outcome.result.seconds;
+// What metrics.jsonl tells, which may be long.
+struct Recorded {
+  observe::MetricCharts charts;
+  double seconds_before = 0;  // of the last row that was kept at a resume
+};
+
+Recorded read_recorded(const observe::RunFolder& run, std::int64_t resumed_from) {
+  Recorded recorded;
+  observe::each_metrics_row(run.metrics_path(), [&](const observe::MetricsRow& row) {
+    recorded.charts.add(row);
+    if (row.step <= resumed_from) recorded.seconds_before = row.time;
+  });
+  return recorded;
 }
 
 // "3 workers of 2 threads"
@@ -31,8 +38,7 @@ std::string computed_by(const RunOutcome& outcome) {
   return outcome.workers == 1 ? threads : fmt::format("{} workers of {}", outcome.workers, threads);
 }
 
-std::vector<observe::ReportTile> tiles(const RunOutcome& outcome,
-                                       const std::vector<observe::MetricsRow>& rows) {
+std::vector<observe::ReportTile> tiles(const RunOutcome& outcome, double seconds_before) {
   const train::FitResult& result = outcome.result;
   std::vector<observe::ReportTile> tiles;
   if (result.validation.has_accuracy)
@@ -45,7 +51,7 @@ std::vector<observe::ReportTile> tiles(const RunOutcome& outcome,
                    .value = observe::format_rate(result.samples_per_s),
                    .note = computed_by(outcome)});
   tiles.push_back({.label = "time",
-                   .value = observe::format_duration(total_seconds(outcome, rows)),
+                   .value = observe::format_duration(seconds_before + result.seconds),
                    .note = observe::format_things(result.steps, "step")});
   return tiles;
 }
@@ -114,13 +120,13 @@ std::vector<observe::ReportSample> writing(const RunOutcome& outcome, const Reci
 
 void write_run_report(const observe::RunFolder& run, const RunOutcome& outcome,
                       const RecipeData& data, nn::Block& net, const std::string& command) {
-  const std::vector<observe::MetricsRow> rows = observe::read_metrics(run.metrics_path());
+  const Recorded recorded = read_recorded(run, outcome.result.resumed_from);
   observe::ReportData report{.title = outcome.config.recipe,
                              .subtitle = outcome.recipe.summary,
-                             .tiles = tiles(outcome, rows),
+                             .tiles = tiles(outcome, recorded.seconds_before),
                              .params_sha256 = outcome.result.params_sha256,
                              .command = command,
-                             .charts = observe::metric_charts(rows),
+                             .charts = recorded.charts.charts(),
                              .config = observe::config_rows(run.read_config())};
   const std::vector<std::string> classes = data.test->class_names();
   if (!classes.empty()) report.confusion = confusion(outcome.result.validation, classes);

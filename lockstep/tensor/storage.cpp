@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/tensor/storage.h"
 
+#include <malloc.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -13,23 +19,53 @@
 namespace lockstep {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+constexpr bool kSanitized = __has_feature(address_sanitizer);
+#else
+constexpr bool kSanitized = false;
+#endif
+
+std::atomic<bool>& blocks_are_whole() {
+  static std::atomic<bool> whole = kSanitized;
+  return whole;
+}
+
 class SystemMemory final : public MemorySource {
  public:
-  // The system promises more than a control group keeps: what can never fit is not asked for.
   std::byte* take(std::size_t size) override {
-    if (size > limit_) throw OutOfMemory("memory: cannot allocate {} bytes ({})", size, limits());
-    return static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+    if (!is_mapped(size)) return static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+    void* pages = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? nullptr : static_cast<std::byte*>(pages);
   }
-  void give(std::byte* block, std::size_t) override { std::free(block); }
+  void give(std::byte* block, std::size_t size) override {
+    if (is_mapped(size))
+      ::munmap(block, size);
+    else
+      std::free(block);
+  }
+  // The system promises more than a control group keeps: what cannot fit is not asked for.
+  std::size_t largest() const override { return std::min(group_limit_, address_limit()); }
+  bool may_cut() const override { return !whole_; }
   std::string limits() const override { return memory_limits_text(); }
 
  private:
-  static std::size_t memory_limit() {
+  // Pages of their own go back to the system at once; a heap keeps what lies below a live block.
+  bool is_mapped(std::size_t size) const { return !whole_ && size >= (std::size_t{1} << 20); }
+
+  static std::size_t group_limit() {
     const std::int64_t limit = cgroup_limits().memory;
     return limit > 0 ? static_cast<std::size_t>(limit) : std::numeric_limits<std::size_t>::max();
   }
+  static std::size_t address_limit() {
+    rlimit space{};
+    const bool is_limited = ::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY;
+    return is_limited ? space.rlim_cur : std::numeric_limits<std::size_t>::max();
+  }
 
-  const std::size_t limit_ = memory_limit();
+  const std::size_t group_limit_ = group_limit();
+  const bool whole_ = blocks_are_whole();
 };
 
 struct SystemPool {
@@ -72,7 +108,13 @@ constexpr std::size_t kLargestBlock = std::size_t{1} << 46;
 
 MemoryStats memory_stats(Device device) { return pool(device).stats(); }
 void reset_peak_memory(Device device) { pool(device).reset_peak(); }
-void release_unused_memory(Device device) { pool(device).release(); }
+
+void release_unused_memory(Device device) {
+  pool(device).release();
+  if (device.is_host()) ::malloc_trim(0);
+}
+
+void keep_blocks_whole() { blocks_are_whole() = true; }
 
 std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Device device) {
   if (bytes > kLargestBlock) throw OutOfMemory("memory: cannot allocate {} bytes", bytes);

@@ -17,6 +17,10 @@ MemoryStats memory_stats(Device device = {});
 void reset_peak_memory(Device device = {});
 // Gives the pool's unused blocks back to the system.
 void release_unused_memory(Device device = {});
+// Every block of the host's pools is asked for by itself, by std::aligned_alloc: for a program that
+// replaces it to watch the ends of blocks. To be called before the first tensor is made; programs
+// with an address sanitizer need not.
+void keep_blocks_whole();
 
 // A pooled, 64-byte aligned block of bytes of a device. Its contents start undefined.
 class Storage {

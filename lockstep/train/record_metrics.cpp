@@ -13,7 +13,9 @@ namespace {
 
 // TensorBoard draws no more points than this anyway.
 constexpr std::int64_t kEventPoints = 1000;
+constexpr std::int64_t kHistograms = 200;  // of a parameter, in a run
 constexpr std::int64_t kPictures = 4;
+constexpr std::string_view kOfTraining = "train_";  // FitOptions::train_metrics
 
 // An image of bytes, [H, W] or [H, W, C], as a data set has it before any transform.
 bool is_picture(const Tensor& field) {
@@ -44,6 +46,9 @@ class Recorder final : public Callback {
   }
 
   void on_epoch_end(FitContext& run, const EpochEvent& event) override {
+    const std::int64_t epochs = run.total_steps() / run.steps_per_epoch();
+    const std::int64_t every = (epochs + kHistograms - 1) / kHistograms;
+    if (every > 1 && (event.epoch + 1) % every != 0 && event.epoch + 1 != epochs) return;
     guard(run, [&] { write_histograms(run.net(), event.step); });
   }
 
@@ -91,8 +96,10 @@ class Recorder final : public Callback {
       events_->scalar("accuracy/val", run.step(), evaluation.accuracy);
     }
     for (const auto& [name, value] : evaluation.metrics) {
-      row.values.emplace_back("val_" + name, value);
-      events_->scalar(name + "/val", run.step(), value);
+      const bool of_training = name.starts_with(kOfTraining);
+      const std::string base = of_training ? name.substr(kOfTraining.size()) : name;
+      row.values.emplace_back(of_training ? name : "val_" + name, value);
+      events_->scalar(base + (of_training ? "/train_set" : "/val"), run.step(), value);
     }
     log_->append(row);
   }

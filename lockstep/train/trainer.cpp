@@ -41,6 +41,7 @@ Trainer::Trainer(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimi
   check_options(options_);
   if (!options_.accuracy) loss_ = loss_.without_classes();
   evaluator_ = std::make_unique<Evaluator>(net_, loss_, options_.compile);
+  predictor_ = std::make_unique<Predictor>(net_, options_.compile);
 }
 
 Trainer::~Trainer() = default;
@@ -52,6 +53,11 @@ FitResult Trainer::fit(const data::DatasetPtr& dataset, const FitOptions& option
 Evaluation Trainer::evaluate(const data::Dataset& dataset, EvaluateOptions options) {
   if (options.threads == 0) options.threads = options_.threads;
   return evaluator_->run(dataset, options);
+}
+
+Tensor Trainer::predict(const data::DatasetPtr& dataset, PredictOptions options) {
+  if (options.threads == 0) options.threads = options_.threads;
+  return predictor_->run(dataset, options);
 }
 
 }  // namespace lockstep::train

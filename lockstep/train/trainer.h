@@ -11,6 +11,7 @@
 #include "lockstep/optim/schedule.h"
 #include "lockstep/train/callback.h"
 #include "lockstep/train/evaluate.h"
+#include "lockstep/train/predict.h"
 #include "lockstep/train/step_engine.h"
 
 namespace lockstep::train {
@@ -56,6 +57,10 @@ struct FitOptions {
   data::Transform validation_transform = {};
   std::vector<std::shared_ptr<nn::Metric>> metrics = {};  // besides loss and accuracy
   std::int64_t validation_batch = 0;                      // 0: 64
+  // Computed with each evaluation, in predict mode, on the first samples of the training set (0:
+  // all of them) with the validation's transform; the record has them as "train_" and their name.
+  std::vector<std::shared_ptr<nn::Metric>> train_metrics = {};
+  std::int64_t train_metric_samples = 0;
   std::int64_t evaluate_every = 0;  // steps; 0: at the end of each epoch. And after the last step
 
   std::string checkpoints = {};       // folder; empty: none are written
@@ -98,12 +103,12 @@ struct FitResult {
   double samples_per_s = 0.0;
   std::size_t step_bytes = 0;
   std::string params_sha256 = {};
-  bool same_bits = true;        // all workers compute the same from the same input
-  std::string isa = {};         // the instruction set of the last steps: "avx512"
-  bool same_isa = true;         // and of those before a checkpoint too
-  std::string checkpoint = {};  // the newest file
-  bool saved = false;           // it has the parameters of the last step
-  std::vector<std::string> warnings = {};
+  bool same_bits = true;                   // all workers compute the same from the same input
+  std::string isa = {};                    // the instruction set of the last steps: "avx512"
+  bool same_isa = true;                    // and of those before a checkpoint too
+  std::string checkpoint = {};             // the newest file
+  bool saved = false;                      // it has the parameters of the last step
+  std::vector<std::string> warnings = {};  // the first and the last of them where they are many
 };
 
 // Trains a net: S shards a step, one thread each, gradients summed in the canonical tree order.
@@ -122,6 +127,10 @@ class Trainer {
   // With the trainer's threads, unless told otherwise.
   Evaluation evaluate(const data::Dataset& dataset, EvaluateOptions options = {.threads = 0});
 
+  // What the net says to every sample, in the data set's order, along a first axis; with the
+  // trainer's threads, unless told otherwise.
+  Tensor predict(const data::DatasetPtr& dataset, PredictOptions options = {.threads = 0});
+
   nn::Block& net() { return *net_; }
 
  private:
@@ -131,6 +140,7 @@ class Trainer {
   std::unique_ptr<kvstore::Mode> alone_;  // where the options have none
   TrainerOptions options_;
   std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<Predictor> predictor_;
 };
 
 }  // namespace lockstep::train

@@ -61,5 +61,45 @@ TEST(Smooth, WithAWindowOfOneOrNoneChangesNothing) {
       EXPECT_NEAR(smooth(wave(20), window)[i].y, wave(20)[i].y, 1e-9);
 }
 
+TEST(BoundedCurve, OfAFewPointsHasThemAll) {
+  BoundedCurve curve(8);
+  for (const CurvePoint& point : wave(8)) curve.add(point);
+  EXPECT_TRUE(curve.has_all());
+  ASSERT_EQ(curve.means().size(), 8u);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(curve.means()[i].x, wave(8)[i].x);
+    EXPECT_EQ(curve.means()[i].y, wave(8)[i].y);
+    EXPECT_EQ(curve.extremes()[i].y, wave(8)[i].y);
+  }
+}
+
+TEST(BoundedCurve, OfManyPointsHasMeansAndEveryPeak) {
+  constexpr std::size_t kPoints = 100000;
+  BoundedCurve curve(64);
+  for (std::size_t i = 0; i < kPoints; ++i)
+    curve.add({static_cast<double>(i), i == 77777 ? 1000.0 : i == 3 ? -1000.0 : 1.0});
+  const std::vector<CurvePoint> means = curve.means(), extremes = curve.extremes();
+  EXPECT_FALSE(curve.has_all());
+  EXPECT_LE(means.size(), 64u);
+  EXPECT_GT(means.size(), 32u);
+  EXPECT_LE(extremes.size(), 129u);
+  EXPECT_TRUE(std::ranges::is_sorted(extremes, {}, &CurvePoint::x));
+  const auto [low, high] = std::ranges::minmax(extremes, {}, &CurvePoint::y);
+  EXPECT_EQ(low.x, 3);
+  EXPECT_EQ(high.x, 77777);
+  EXPECT_EQ(extremes.front().x, 0);
+  EXPECT_EQ(extremes.back().x, kPoints - 1);
+  EXPECT_NEAR(means[10].y, 1.0, 1e-9);
+}
+
+TEST(BoundedCurve, CountsWhatIsNotFinite) {
+  BoundedCurve curve;
+  curve.add({1, NAN});
+  curve.add({2, 5});
+  curve.add({3, INFINITY});
+  EXPECT_EQ(curve.not_finite(), 2);
+  EXPECT_EQ(curve.means().size(), 1u);
+}
+
 }  // namespace
 }  // namespace lockstep::observe

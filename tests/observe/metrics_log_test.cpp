@@ -115,6 +115,22 @@ TEST(MetricsLog, KnowsTheTimeOfTheLastRowThatItKept) {
   EXPECT_EQ(MetricsLog::create(folder / "m").time_before(), 0);
 }
 
+TEST(MetricsLog, LinesLongerThanAPieceOfTheFileAndThanAnyRowAreRead) {
+  const TemporaryFolder folder;
+  const std::string long_name(std::size_t{700} << 10, 'a'), endless(std::size_t{3} << 20, 'b');
+  write_quickly(folder / "m", "{\"step\":1,\"" + long_name + "\":5}\n{\"step\":2,\"" + endless +
+                                  "\":5}\n{\"step\":3}\n");
+  std::vector<std::string> told;
+  const std::vector<MetricsRow> rows =
+      read_metrics(folder / "m", [&](const std::string& line) { told.push_back(line); });
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].values.at(0).first, long_name);
+  EXPECT_EQ(rows[1].step, 3);
+  EXPECT_EQ(told.size(), 1u);
+  const MetricsLog log = MetricsLog::resume(folder / "m", 1);
+  EXPECT_EQ(steps_in(folder / "m"), (std::vector<std::int64_t>{1}));
+}
+
 TEST(MetricsLog, ReadingAMissingFileSaysWhich) {
   EXPECT_EQ(message_of<NotFound>([] { read_metrics("/no/such/m"); }),
             "/no/such/m: cannot open: no such file or folder");

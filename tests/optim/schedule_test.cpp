@@ -113,5 +113,33 @@ TEST(LearningRateSchedule, BadNumbersAreRefused) {
             "polynomial: 0 steps, expected more than the warm-up's 0");
 }
 
+TEST(ReduceOnPlateau, CountsEvaluationsWithoutABetterOne) {
+  const Plateau plateau{.patience = 2};
+  EXPECT_EQ(count_reductions(plateau, std::vector<double>{}), 0);
+  EXPECT_EQ(count_reductions(plateau, std::vector<double>{1, 1}), 0);
+  EXPECT_EQ(count_reductions(plateau, std::vector<double>{1, 1, 1}), 1);
+  EXPECT_EQ(count_reductions(plateau, std::vector<double>{1, 2, 0.5, 2, 2, 2, 2}), 2);
+  EXPECT_EQ(count_reductions(plateau, std::vector<double>{NAN, NAN, NAN, NAN}), 2);
+}
+
+TEST(ReduceOnPlateau, HasADirectionALeastGainAndACooldown) {
+  const std::vector<double> rising{1, 2, 3, 4, 5};
+  EXPECT_EQ(count_reductions({.maximize = true, .patience = 1}, rising), 0);
+  EXPECT_EQ(count_reductions({.maximize = false, .patience = 1}, rising), 4);
+  EXPECT_EQ(count_reductions({.maximize = true, .patience = 1, .min_delta = 1.5}, rising), 2);
+  EXPECT_EQ(count_reductions({.patience = 1, .cooldown = 1}, rising), 2);
+}
+
+TEST(ReduceOnPlateau, DescribesItselfAndRefusesWhatMakesNoSense) {
+  EXPECT_EQ(
+      reduce_on_plateau({.metric = "loss", .factor = 0.5}, constant(0.1)).description,
+      "constant 0.1, x 0.5 on a plateau of loss (minimize, patience 10, min_delta 0, cooldown "
+      "0), to 0");
+  EXPECT_EQ(message_of([] { reduce_on_plateau({.factor = 1.0}); }),
+            "reduce_on_plateau: factor is 1, expected a number in (0, 1)");
+  EXPECT_EQ(message_of([] { reduce_on_plateau({.patience = 0}); }),
+            "reduce_on_plateau: patience is 0, expected 1 or more");
+}
+
 }  // namespace
 }  // namespace lockstep::optim

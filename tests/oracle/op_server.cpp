@@ -19,6 +19,7 @@
 #include "lockstep/graph/trace.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/instruction_set.h"
+#include "lockstep/tensor/storage.h"
 #include "tests/ops/random_geometry.h"
 #include "tests/oracle/ways.h"
 
@@ -180,6 +181,7 @@ void serve(const json& request) {
 }  // namespace lockstep::testing
 
 int main() {
+  lockstep::keep_blocks_whole();  // guarded_memory.cpp watches their ends
   std::ios::sync_with_stdio(false);
   lockstep::limit_instruction_set(lockstep::best_instruction_set());  // LOCKSTEP_ISA
   for (nlohmann::json request; lockstep::testing::read_frame(request);)

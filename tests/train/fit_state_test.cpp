@@ -35,5 +35,29 @@ TEST(FitState, OfConfigurationsThatDifferBetweenWorkersEachKeyIsNamedWithBothVal
             "worker 0, 0.2 on worker 2");
 }
 
+TEST(FitState, AnOlderCheckpointHasItsWholeHistory) {
+  const FitState state = FitState::from_json(
+      R"({"loss_sum": 1.5, "accuracy_sum": 0, "last_loss": 0, "last_accuracy": 0,
+          "history": [{"step": 4, "epoch": 1, "metrics": [["loss", 0.25]]}]})",
+      "run");
+  EXPECT_EQ(state.missing_before, 0U);
+  ASSERT_EQ(state.history.size(), 1U);
+  EXPECT_EQ(state.history[0].metric("loss"), 0.25);
+}
+
+TEST(FitState, OfALongHistoryTheLastEvaluationsAreWritten) {
+  FitState state;
+  for (std::int64_t i = 0; i < 1000; ++i)
+    state.history.push_back({.step = i, .epoch = 1, .metrics = {{"loss", 0.1 * double(i)}}});
+  const FitState read = FitState::from_json(state.to_json(), "run");
+  EXPECT_EQ(read.missing_before, 1000 - kRecentEvaluations);
+  ASSERT_EQ(read.history.size(), kRecentEvaluations);
+  EXPECT_EQ(read.history[0].step, 1000 - std::int64_t{kRecentEvaluations});
+  const std::string lines = lines_of(std::span(state.history).first(3));
+  EXPECT_EQ(records_from(lines, "h")[2].metrics, state.history[2].metrics);
+  EXPECT_EQ(message_of<Corrupt>([&] { records_from(lines + "{\n", "h"); }),
+            "h: line 4 is no evaluation");
+}
+
 }  // namespace
 }  // namespace lockstep::train::detail

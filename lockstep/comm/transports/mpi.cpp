@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/transports/mpi.h"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <atomic>
 #include <climits>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/comm/detail/mpi_symbols.h"
 #include "lockstep/comm/detail/peer_monitor.h"
 
 namespace lockstep::comm {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -37,10 +38,18 @@ ucs_log_func_rc_t drop_log(const char*, unsigned, const char*, ucs_log_level_t,
   return UCS_LOG_FUNC_RC_STOP;
 }
 
+// UCX takes signals when it is loaded: SIGHUP makes it trace instead of ending the program, even
+// where nohup has it ignored, and a crash prints a report. They are given back to who had them.
 void keep_to_itself() {
   static const bool done = [] {
-    ucs_log_push_handler(drop_log);
-    for (int signal : {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV}) ucs_debug_disable_signal(signal);
+    constexpr std::array kSignals = {SIGHUP, SIGILL, SIGBUS, SIGFPE, SIGSEGV};
+    std::array<struct sigaction, kSignals.size()> before{};
+    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], nullptr, &before[i]);
+    ucs_log_push_handler(drop_log);  // loads it
+    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+      ucs_debug_disable_signal(kSignals[i]);
+      ::sigaction(kSignals[i], &before[i], nullptr);
+    }
     return true;
   }();
   (void)done;
@@ -416,8 +425,6 @@ void UcxTransport::close_all(bool force, Deadline deadline) {
 }  // namespace
 
 bool has_ucx() { return true; }
-
-void release_ucx_signals() { keep_to_itself(); }
 
 std::unique_ptr<Transport> connect_ucx(const Bootstrap& bootstrap) {
   return std::make_unique<UcxTransport>(bootstrap);

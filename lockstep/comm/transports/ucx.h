@@ -13,8 +13,5 @@ namespace lockstep::comm {
 std::unique_ptr<Transport> connect_ucx(const Bootstrap& bootstrap);
 // Whether this build has it.
 bool has_ucx();
-// UCX takes signals as soon as it is loaded: SIGHUP makes it trace instead of ending the program,
-// even where nohup has it ignored, and a crash prints a report. This gives them back.
-void release_ucx_signals();
 
 }  // namespace lockstep::comm

@@ -27,12 +27,16 @@ struct Drawn {
 
 Drawn prepare(const ReportSeries& series) {
   Drawn drawn{.series = &series, .line = {}, .faint = {}};
-  drawn.not_finite = static_cast<std::size_t>(std::ranges::count_if(
-      series.points, [](const CurvePoint& point) { return !std::isfinite(point.y); }));
+  drawn.not_finite = static_cast<std::size_t>(
+      series.not_finite + std::ranges::count_if(series.points, [](const CurvePoint& point) {
+        return !std::isfinite(point.y);
+      }));
   if (series.style == SeriesStyle::kSmoothed) {
     const std::size_t window = series.points.size() / kSmoothParts;
     drawn.line = downsample(smooth(series.points, window), kMostPoints);
-    if (window > 1) drawn.faint = downsample(series.points, kMostPoints);
+    if (window > 1)
+      drawn.faint =
+          downsample(series.extremes.empty() ? series.points : series.extremes, kMostPoints);
   } else {
     drawn.line = downsample(series.points, kMostPoints);
   }

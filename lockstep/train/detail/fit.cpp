@@ -8,6 +8,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/comm/agreement.h"
+#include "lockstep/data/subset.h"
 #include "lockstep/nn/set_parameters.h"
 #include "lockstep/observe/text.h"
 
@@ -20,6 +21,9 @@ constexpr int kUnsteadySteps = 2;
 // down (Wu and He, 2018).
 constexpr std::int64_t kFewSamples = 8;
 constexpr std::int64_t kFewValues = 16;
+
+// That a result keeps: the first half of them and the last. Callbacks hear all.
+constexpr std::ptrdiff_t kMostWarnings = 1000;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -116,6 +120,33 @@ void Fit::open_store() {
                  CheckpointOptions{.keep_last = options_.keep_last,
                                    .keep_best = true,
                                    .warn = [this](const std::string& line) { warn(line); }});
+  older_history_.emplace(options_.checkpoints);
+}
+
+// Callbacks decide by the history, so that all of it is needed, on all workers.
+void Fit::read_older_history() {
+  if (state_.missing_before == 0) return;
+  const std::string lines = kvstore::first_does(
+      group(), [&] { return older_history_ ? older_history_->resume(state_.missing_before) : ""; });
+  const std::string place = options_.checkpoints + "/history.jsonl";
+  std::vector<EvaluationRecord> records = records_from(lines, place);
+  if (records.size() < state_.missing_before)
+    warn(
+        fmt::format("{}: has {} of the {} evaluations before those in the checkpoint: what looks "
+                    "at the history may decide otherwise",
+                    place, records.size(), state_.missing_before));
+  state_.missing_before = 0;
+  state_.history.insert(state_.history.begin(), std::make_move_iterator(records.begin()),
+                        std::make_move_iterator(records.end()));
+}
+
+void Fit::write_older_history() {
+  try {
+    if (const std::size_t count = state_.history_before(); count > 0)
+      older_history_->write(state_.history, count);
+  } catch (const IoError& error) {
+    warn(fmt::format("old evaluations are not written: {}", error.what()));
+  }
 }
 
 std::optional<Checkpoint> Fit::find_checkpoint() {
@@ -192,8 +223,10 @@ FitResult Fit::run() {
   if (const auto checkpoint = find_checkpoint()) {
     step_ = first_step_ = written_step_ = checkpoint->step;
     state_ = FitState::from_json(checkpoint->training, options_.checkpoints);
+    read_older_history();
     make_engine();
     restore(*checkpoint);
+    count_reductions();
     if (!state_.history.empty()) {
       evaluated_step_ = state_.history.back().step;
       result_.validation = evaluation_of(state_.history.back());
@@ -291,8 +324,20 @@ void Fit::one_step() {
 }
 
 double Fit::learning_rate() const {
-  return options_.schedule.rate ? options_.schedule.rate(step_)
-                                : parts_.optimizer->options().learning_rate;
+  const double rate = options_.schedule.rate ? options_.schedule.rate(step_)
+                                             : parts_.optimizer->options().learning_rate;
+  if (!options_.schedule.plateau || reductions_ == 0) return rate;
+  const optim::Plateau& plateau = *options_.schedule.plateau;
+  return std::max(std::min(rate, plateau.min_rate), rate * std::pow(plateau.factor, reductions_));
+}
+
+// Of the whole history, each time: a resumed run has the rate of the uninterrupted one.
+void Fit::count_reductions() {
+  if (!options_.schedule.plateau) return;
+  std::vector<double> values;
+  for (const EvaluationRecord& record : state_.history)
+    values.push_back(record.metric(options_.schedule.plateau->metric));
+  reductions_ = optim::count_reductions(*options_.schedule.plateau, values);
 }
 
 // Every worker's own sums are finite, and what they sent of them is not.
@@ -352,27 +397,44 @@ void Fit::evaluate() {
   const bool keep = std::any_of(options_.callbacks.begin(), options_.callbacks.end(),
                                 [](const CallbackPtr& c) { return c->wants_predictions(); });
   net();
-  Evaluation evaluation =
-      parts_.evaluator->run(*options_.validation, {.group = &group(),
-                                                   .batch = options_.validation_batch,
-                                                   .threads = parts_.options.threads,
-                                                   .transform = options_.validation_transform,
-                                                   .keep_predictions = keep,
-                                                   .metrics = options_.metrics,
-                                                   .stop = options_.stop});
+  Evaluation evaluation = evaluate_on(*options_.validation, options_.metrics, keep);
+  if (evaluation.whole) add_train_metrics(evaluation);
   if (!is_whole_everywhere(evaluation)) return request_stop(kInterrupted);
   result_.validation = std::move(evaluation);
   evaluated_step_ = step_;
   written_step_ = -1;  // what is written knows nothing of it
   const std::int64_t epoch = (step_ + steps_per_epoch() - 1) / steps_per_epoch();
   state_.history.push_back(record_of(result_.validation, step_, epoch));
+  count_reductions();
   for (const CallbackPtr& callback : options_.callbacks)
     callback->on_evaluation(*this, result_.validation);
 }
 
+Evaluation Fit::evaluate_on(const data::Dataset& dataset,
+                            const std::vector<std::shared_ptr<nn::Metric>>& metrics, bool keep) {
+  return parts_.evaluator->run(dataset, {.group = &group(),
+                                         .batch = options_.validation_batch,
+                                         .threads = parts_.options.threads,
+                                         .transform = options_.validation_transform,
+                                         .keep_predictions = keep,
+                                         .metrics = metrics,
+                                         .stop = options_.stop});
+}
+
+void Fit::add_train_metrics(Evaluation& evaluation) {
+  if (options_.train_metrics.empty()) return;
+  const std::int64_t wanted = options_.train_metric_samples;
+  const bool all = wanted <= 0 || wanted >= dataset_->size();
+  const data::DatasetPtr samples = all ? dataset_ : data::slice(dataset_, 0, wanted);
+  const Evaluation own = evaluate_on(*samples, options_.train_metrics, false);
+  evaluation.whole = own.whole;
+  for (const auto& [name, value] : own.metrics)
+    evaluation.metrics.emplace_back("train_" + name, value);
+}
+
 // Workers that do not share their batches are stopped each by itself.
 bool Fit::is_whole_everywhere(const Evaluation& evaluation) {
-  if (options_.metrics.empty()) return evaluation.whole;
+  if (options_.metrics.empty() && options_.train_metrics.empty()) return evaluation.whole;
   const std::vector<std::string> all = group().share(evaluation.whole ? "whole" : "");
   return std::find(all.begin(), all.end(), "") == all.end();
 }
@@ -395,6 +457,7 @@ void Fit::write_checkpoint() {
     checkpoint.metric = record.metric(monitor.metric);
     checkpoint.maximize = monitor.maximize;
   }
+  write_older_history();
   store_->write(std::move(checkpoint));
 }
 
@@ -449,7 +512,9 @@ void Fit::request_stop(const std::string& reason) {
 }
 
 void Fit::warn(const std::string& line) {
-  result_.warnings.push_back(line);
+  std::vector<std::string>& kept = result_.warnings;
+  if (std::ssize(kept) == kMostWarnings) kept.erase(kept.begin() + kMostWarnings / 2);
+  kept.push_back(line);
   for (const CallbackPtr& callback : options_.callbacks) callback->on_warning(*this, line);
 }
 

@@ -9,6 +9,7 @@
 #include "lockstep/data/loader.h"
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/detail/fit_state.h"
+#include "lockstep/train/detail/history_file.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::train::detail {
@@ -65,6 +66,8 @@ class Fit final : public FitContext {
   void check_batch_norms();
   void note_instruction_set();
   void restore(const Checkpoint& checkpoint);
+  void read_older_history();
+  void write_older_history();
   void catch_up();
 
   void one_step();
@@ -81,6 +84,10 @@ class Fit final : public FitContext {
   void agree_on_parameters();
   void after_step();
   void evaluate();
+  Evaluation evaluate_on(const data::Dataset& dataset,
+                         const std::vector<std::shared_ptr<nn::Metric>>& metrics, bool keep);
+  void add_train_metrics(Evaluation& evaluation);
+  void count_reductions();
   bool is_whole_everywhere(const Evaluation& evaluation);
   void write_checkpoint();
   std::string newest_checkpoint() const;
@@ -102,12 +109,14 @@ class Fit final : public FitContext {
   bool stop_requested_ = false;
   FitState state_;
   FitResult result_;
+  int reductions_ = 0;  // of the learning rate, on a plateau
   SteadyRate rate_;
   double begin_ = 0.0;
   std::optional<StepEngine> engine_;
   std::optional<std::vector<data::Fields>> first_batches_;  // made to know their shapes
   std::optional<CheckpointStore> store_;
-  bool writes_ = false;  // rank 0 has a store: on all workers
+  std::optional<HistoryFile> older_history_;  // where there is a store
+  bool writes_ = false;                       // rank 0 has a store: on all workers
 };
 
 }  // namespace lockstep::train::detail

@@ -2,6 +2,7 @@
 #include "lockstep/train/detail/fit_state.h"
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "lockstep/comm/agreement.h"
 #include "lockstep/observe/run_folder.h"
@@ -38,13 +39,37 @@ std::string rule_of(const optim::Optimizer& optimizer) {
 
 }  // namespace
 
+std::string lines_of(std::span<const EvaluationRecord> records) {
+  std::string lines;
+  for (const EvaluationRecord& record : records) lines += json_of(record).dump() + "\n";
+  return lines;
+}
+
+std::vector<EvaluationRecord> records_from(const std::string& lines, const std::string& place) {
+  std::vector<EvaluationRecord> records;
+  try {
+    std::istringstream stream(lines);
+    for (std::string line; std::getline(stream, line);)
+      records.push_back(record_from(json::parse(line)));
+    return records;
+  } catch (const json::exception&) {
+    throw Corrupt("{}: line {} is no evaluation", place, records.size() + 1);
+  }
+}
+
+std::size_t FitState::history_before() const {
+  return history.size() > kRecentEvaluations ? history.size() - kRecentEvaluations : 0;
+}
+
 std::string FitState::to_json() const {
   json records = json::array();
-  for (const EvaluationRecord& record : history) records.push_back(json_of(record));
+  for (std::size_t i = history_before(); i < history.size(); ++i)
+    records.push_back(json_of(history[i]));
   return json{{"loss_sum", loss_sum},
               {"accuracy_sum", accuracy_sum},
               {"last_loss", last_loss},
               {"last_accuracy", last_accuracy},
+              {"history_before", history_before()},
               {"history", records},
               {"same_bits", same_bits},
               {"isa", isa},
@@ -61,7 +86,8 @@ FitState FitState::from_json(const std::string& text, const std::string& place) 
     state.last_loss = number(value.at("last_loss"));
     state.last_accuracy = number(value.at("last_accuracy"));
     for (const json& record : value.at("history")) state.history.push_back(record_from(record));
-    // Older checkpoints do not say.
+    // Older checkpoints do not say: they have the whole history.
+    state.missing_before = value.value("history_before", std::size_t{0});
     state.same_bits = value.value("same_bits", true);
     state.isa = value.value("isa", "");
     state.same_isa = value.value("same_isa", true);

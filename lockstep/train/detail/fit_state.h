@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,10 @@
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::train::detail {
+
+// A checkpoint has this many of the last evaluations; the older ones are in a file beside it, so
+// that what is written at each step does not grow with the run.
+inline constexpr std::size_t kRecentEvaluations = 256;
 
 // What a run has added up so far besides the tensors: kept in checkpoints, so that a resumed run
 // reports what the uninterrupted one does.
@@ -21,10 +26,19 @@ struct FitState {
   std::string isa = {};   // the instruction set of the steps so far; empty: not told
   bool same_isa = true;   // all steps had the same
 
+  std::size_t missing_before = 0;  // evaluations before `history`, of a checkpoint just read
+
+  // How many of the history are not in the JSON.
+  std::size_t history_before() const;
   std::string to_json() const;
   // Throws Corrupt that begins with `place`.
   static FitState from_json(const std::string& text, const std::string& place);
 };
+
+// A line of JSON for each evaluation.
+std::string lines_of(std::span<const EvaluationRecord> records);
+// Throws Corrupt that begins with `place`.
+std::vector<EvaluationRecord> records_from(const std::string& lines, const std::string& place);
 
 // JSON of all that must be the same for a resumed run to have the same bits.
 std::string configuration_json(const TrainerOptions& trainer, const optim::Optimizer& optimizer,

@@ -6,8 +6,6 @@ namespace lockstep::comm {
 
 bool has_ucx() { return false; }
 
-void release_ucx_signals() {}
-
 std::unique_ptr<Transport> connect_ucx(const Bootstrap&) {
   throw Unsupported("transport ucx: this build has none; install libucx-dev and build again");
 }

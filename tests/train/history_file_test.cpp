@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lockstep/base/file.h"
+#include "lockstep/train/checkpoint.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/small_run.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::small_fit;
+
+constexpr std::int64_t kSteps = 300;  // an evaluation each: more than a checkpoint has
+
+FitOptions many_evaluations(const std::string& folder) {
+  FitOptions options = small_fit();
+  options.steps = kSteps;
+  options.evaluate_every = 1;
+  options.checkpoint_every = 50;
+  options.checkpoints = folder;
+  options.validation = testing::small_images(8, 6);
+  return options;
+}
+
+FitResult run(const FitOptions& options) {
+  return testing::small_trainer(testing::small_net()).fit(testing::small_images(100), options);
+}
+
+// After `steps`, as an interruption does.
+FitResult run_until(FitOptions options, std::int64_t steps) {
+  std::atomic<bool> stop = false;
+  options.stop = &stop;
+  options.callbacks.push_back(
+      on_step([&](FitContext&, const StepEvent& event) { stop = event.step == steps; }));
+  return run(options);
+}
+
+std::size_t lines_in(const std::string& path) {
+  const std::string text = read_file(path);
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+void expect_same_history(const FitResult& got, const FitResult& expected) {
+  ASSERT_EQ(got.history.size(), expected.history.size());
+  for (std::size_t i = 0; i < got.history.size(); ++i) {
+    EXPECT_EQ(got.history[i].step, expected.history[i].step);
+    EXPECT_EQ(got.history[i].metrics, expected.history[i].metrics);
+  }
+}
+
+TEST(HistoryFile, ACheckpointHasTheLastEvaluationsAndTheOthersAreBesideIt) {
+  const testing::TemporaryFolder folder("history_split");
+  const FitResult result = run(many_evaluations(folder.path()));
+  ASSERT_EQ(result.history.size(), 300U);
+  const auto training = nlohmann::json::parse(read_checkpoint(result.checkpoint).training);
+  EXPECT_EQ(training.at("history").size(), 256U);
+  EXPECT_EQ(training.at("history_before"), 44);
+  EXPECT_EQ(lines_in(folder.path() + "/history.jsonl"), 44U);
+}
+
+TEST(HistoryFile, AResumedRunHasTheWholeHistory) {
+  const testing::TemporaryFolder folder("history_resume");
+  const FitResult whole = run(many_evaluations(folder.path() + "/whole"));
+  FitOptions options = many_evaluations(folder.path() + "/cut");
+  run_until(options, 290);
+  options.resume = true;
+  const FitResult resumed = run(options);
+  EXPECT_EQ(resumed.resumed_from, 290);
+  EXPECT_EQ(resumed.params_sha256, whole.params_sha256);
+  expect_same_history(resumed, whole);
+}
+
+// The best evaluation is among those that the checkpoint itself has not.
+TEST(HistoryFile, AResumedRunStopsEarlyWhereTheWholeOneDoes) {
+  const testing::TemporaryFolder folder("history_stop");
+  const Monitor never{.metric = "loss", .maximize = true, .min_delta = 1e6};  // the first is best
+  const auto stopping = [&](const std::string& name) {
+    FitOptions options = many_evaluations(folder.path() + "/" + name);
+    options.callbacks = {early_stopping(never, 285)};
+    return options;
+  };
+  const FitResult whole = run(stopping("whole"));
+  EXPECT_EQ(whole.steps, 286);
+  run_until(stopping("cut"), 280);
+  FitOptions options = stopping("cut");
+  options.resume = true;
+  const FitResult resumed = run(options);
+  EXPECT_EQ(resumed.steps, 286);
+  EXPECT_EQ(resumed.stop_reason, whole.stop_reason);
+}
+
+TEST(HistoryFile, WhatARunWroteThatWentFurtherIsCutOff) {
+  const testing::TemporaryFolder folder("history_further");
+  const FitResult whole = run(many_evaluations(folder.path()));
+  std::filesystem::remove(whole.checkpoint);  // back to step 250, before anything was in the file
+  FitOptions options = many_evaluations(folder.path());
+  options.resume = true;
+  expect_same_history(run(options), whole);
+  EXPECT_EQ(lines_in(folder.path() + "/history.jsonl"), 44U);
+}
+
+TEST(HistoryFile, AFileThatIsGoneIsAWarning) {
+  const testing::TemporaryFolder folder("history_gone");
+  FitOptions options = many_evaluations(folder.path());
+  run(options);
+  std::filesystem::remove(folder.path() + "/history.jsonl");
+  options.resume = true;
+  const FitResult resumed = run(options);
+  EXPECT_EQ(resumed.history.size(), 256U);
+  EXPECT_EQ(testing::other_warnings(resumed).at(0),
+            folder.path() +
+                "/history.jsonl: has 0 of the 44 evaluations before those in the checkpoint: what "
+                "looks at the history may decide otherwise");
+}
+
+TEST(HistoryFile, WarningsOfAResultAreBounded) {
+  FitOptions options = small_fit(1);
+  options.callbacks = {on_step([&](FitContext& context, const StepEvent& event) {
+    for (int i = 0; i < 1000; ++i) context.warn(fmt::format("{}.{}", event.step, i));
+  })};
+  const std::vector<std::string> warnings = testing::other_warnings(run(options));
+  EXPECT_EQ(warnings.size(), 999U);  // and one of batch norm
+  EXPECT_EQ(warnings[0], "1.0");
+  EXPECT_EQ(warnings.back(), "4.999");
+}
+
+}  // namespace
+}  // namespace lockstep::train

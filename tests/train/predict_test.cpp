@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/predict.h"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/data/subset.h"
+#include "lockstep/nn/metric.h"
+#include "tests/message.h"
+#include "tests/temporary_folder.h"
+#include "tests/train/small_run.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::message_of;
+
+PredictOptions options(int threads, bool has_label = true) {
+  return {.batch = 8, .threads = threads, .transform = data::to_tensor(), .has_label = has_label};
+}
+
+TEST(Predict, GivesEverySamplesOutputInOrderOnAnyNumberOfThreads) {
+  Trainer trainer = testing::small_trainer(testing::small_net());
+  trainer.fit(testing::small_images(100), testing::small_fit(1));
+  const data::DatasetPtr dataset = testing::small_images(41, 6);
+  const Tensor outputs = trainer.predict(dataset, options(1));
+  EXPECT_EQ(outputs.info().str(), "float32[41, 4]");
+  EXPECT_EQ(trainer.predict(dataset, options(3)).to_vector<float>(), outputs.to_vector<float>());
+
+  std::vector<float> expected;
+  trainer.evaluate(*dataset, {.batch = 8,
+                              .transform = data::to_tensor(),
+                              .on_batch = [&](const Tensor& output, const Tensor&) {
+                                const auto values = output.to_vector<float>();
+                                expected.insert(expected.end(), values.begin(), values.end());
+                              }});
+  EXPECT_EQ(outputs.to_vector<float>(), expected);
+}
+
+TEST(Predict, NeedsNoLabels) {
+  Trainer trainer = testing::small_trainer(testing::small_net());
+  trainer.fit(testing::small_images(100), testing::small_fit(1));
+  const auto labelled =
+      std::dynamic_pointer_cast<const data::ArrayDataset>(testing::small_images(20, 6));
+  const auto bare = std::make_shared<data::ArrayDataset>(data::Fields{labelled->arrays().front()});
+  EXPECT_EQ(trainer.predict(bare, options(2, false)).to_vector<float>(),
+            trainer.predict(labelled, options(2)).to_vector<float>());
+  EXPECT_EQ(message_of([&] { trainer.predict(bare, options(1)); }),
+            "predict: a sample with a label needs data too, got 1 fields");
+}
+
+TEST(Predict, FollowsTheNetsParameters) {
+  Trainer trainer = testing::small_trainer(testing::small_net());
+  const data::DatasetPtr dataset = testing::small_images(10, 6);
+  trainer.fit(testing::small_images(100), testing::small_fit(1));
+  const auto before = trainer.predict(dataset, options(1)).to_vector<float>();
+  trainer.fit(testing::small_images(100), testing::small_fit(1));
+  EXPECT_NE(trainer.predict(dataset, options(1)).to_vector<float>(), before);
+}
+
+TEST(Predict, RefusesAnEmptySet) {
+  Trainer trainer = testing::small_trainer(testing::small_net());
+  EXPECT_EQ(message_of([&] { trainer.predict(data::slice(testing::small_images(5), 0, 0)); }),
+            "predict: there are no samples");
+}
+
+TEST(TrainMetrics, AreThoseOfTheTrainingSetInPredictMode) {
+  FitOptions fit = testing::small_fit(2);
+  fit.train_metrics = {std::make_shared<nn::TopKAccuracy>(2)};
+  fit.train_metric_samples = 30;
+  Trainer trainer = testing::small_trainer(testing::small_net());
+  const data::DatasetPtr dataset = testing::small_images(100);
+  const FitResult result = trainer.fit(dataset, fit);
+  const auto metric = std::make_shared<nn::TopKAccuracy>(2);
+  const Evaluation expected =
+      trainer.evaluate(*data::slice(dataset, 0, 30),
+                       {.batch = 8, .transform = data::to_tensor(), .metrics = {metric}});
+  ASSERT_EQ(result.history.size(), 2u);
+  EXPECT_EQ(result.history[1].metric("train_" + metric->name()), expected.metrics[0].second);
+}
+
+FitOptions on_plateau(const std::string& folder, std::vector<double>& rates) {
+  FitOptions fit = testing::small_fit();
+  fit.steps = 20;
+  fit.evaluate_every = 1;
+  fit.checkpoint_every = 1;
+  fit.checkpoints = folder;
+  // Nothing is ever better by so much: the rate falls every third evaluation after the first.
+  fit.schedule = optim::reduce_on_plateau(
+      {.metric = "loss", .factor = 0.5, .patience = 3, .min_delta = 1e6, .min_rate = 0.01},
+      optim::constant(0.08));
+  fit.callbacks = {
+      on_step([&](FitContext&, const StepEvent& event) { rates.push_back(event.learning_rate); })};
+  return fit;
+}
+
+FitResult run(const FitOptions& options) {
+  return testing::small_trainer(testing::small_net()).fit(testing::small_images(100), options);
+}
+
+TEST(ReduceOnPlateau, LowersTheRateAfterEvaluationsThatGotNoBetter) {
+  const testing::TemporaryFolder folder("plateau");
+  std::vector<double> rates;
+  run(on_plateau(folder.path(), rates));
+  ASSERT_EQ(rates.size(), 20u);
+  EXPECT_EQ(rates[3], 0.08);
+  EXPECT_EQ(rates[4], 0.04);
+  EXPECT_EQ(rates[7], 0.02);
+  EXPECT_EQ(rates[10], 0.01);
+  EXPECT_EQ(rates[19], 0.01);  // not below
+}
+
+TEST(ReduceOnPlateau, AResumedRunHasTheRatesOfTheWholeOne) {
+  const testing::TemporaryFolder folder("plateau_resume");
+  std::vector<double> whole, cut;
+  const FitResult expected = run(on_plateau(folder.path() + "/whole", whole));
+  std::atomic<bool> stop = false;
+  FitOptions first = on_plateau(folder.path() + "/cut", cut);
+  first.stop = &stop;
+  first.callbacks.push_back(
+      on_step([&](FitContext&, const StepEvent& event) { stop = event.step == 8; }));
+  run(first);
+  FitOptions second = on_plateau(folder.path() + "/cut", cut);
+  second.resume = true;
+  EXPECT_EQ(run(second).params_sha256, expected.params_sha256);
+  EXPECT_EQ(cut, whole);
+}
+
+TEST(ReduceOnPlateau, AMetricThatNobodyComputesIsNamed) {
+  FitOptions fit = testing::small_fit(2);
+  fit.schedule = optim::reduce_on_plateau({.metric = "f1"});
+  EXPECT_EQ(message_of<NotFound>([&] { run(fit); }),
+            "train: evaluation has no metric named 'f1', it has loss, accuracy");
+}
+
+}  // namespace
+}  // namespace lockstep::train
