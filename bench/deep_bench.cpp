@@ -28,15 +28,15 @@ nn::BlockPtr deep_net(int layers) {
   return net;
 }
 
-// Of the fastest of `runs` calls.
+// Of a call in the fastest of `windows`, each of `calls`.
 template <class F>
-double seconds_of(int runs, F&& call) {
+double seconds_of(int windows, F&& call, int calls = 1) {
   double best = 1e9;
-  for (int run = 0; run < runs; ++run) {
+  for (int window = 0; window < windows; ++window) {
     const auto begin = std::chrono::steady_clock::now();
-    call();
+    for (int i = 0; i < calls; ++i) call();
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, spent.count());
+    best = std::min(best, spent.count() / calls);
   }
   return best;
 }
@@ -53,13 +53,15 @@ Json measure(int layers, bool quick) {
   const RandomScope draws(random_key(1));
   const Tensor x = normal({kBatch, kWidth});
   const nn::BlockPtr net = deep_net(layers);
-  const int runs = quick ? 3 : std::max(5, 2000 / layers);
+  const int windows = quick ? 5 : 40, calls = std::max(1, 1000 / layers);
   Json row{{"bench", "deep"}, {"layers", layers}};
   const Tensor eager = (*net)(x);
-  row["eager_ms"] = 1e3 * seconds_of(runs, [&] { (*net)(x); });
+  row["eager_ms"] = 1e3 * seconds_of(
+                              windows, [&] { (*net)(x); }, calls);
   net->hybridize();
   row["compile_ms"] = 1e3 * seconds_of(1, [&] { check_same(eager, (*net)(x), layers); });
-  row["hybridized_ms"] = 1e3 * seconds_of(runs, [&] { (*net)(x); });
+  row["hybridized_ms"] = 1e3 * seconds_of(
+                                   windows, [&] { (*net)(x); }, calls);
   net->hybridize(false);
   std::unique_ptr<train::StepEngine> engine;
   const std::vector<TensorInfo> fields{x.info(), {{kBatch}, DType::int64, {}}};
@@ -82,7 +84,7 @@ Json measure(int layers, bool quick) {
 
 void run_deep(const BenchOptions& options) {
   if (!options.json)
-    fmt::print("layers   eager  hybridized  compile |   build   step  store   load  (ms)\n");
+    fmt::print("layers    eager  hybridized  compile |   build   step  store   load  (ms)\n");
   for (const int layers : {1, 10, 100, 1000, 3200}) {
     const Json row = measure(layers, options.quick);
     if (options.json) {
@@ -90,7 +92,7 @@ void run_deep(const BenchOptions& options) {
       continue;
     }
     const auto ms = [&](const char* name) { return row[name].get<double>(); };
-    fmt::print("{:6} {:7.3f} {:11.3f} {:8.1f} | {:7.1f} {:6.2f} {:6.2f} {:6.2f}\n", layers,
+    fmt::print("{:6} {:8.4f} {:11.4f} {:8.1f} | {:7.1f} {:6.2f} {:6.2f} {:6.2f}\n", layers,
                ms("eager_ms"), ms("hybridized_ms"), ms("compile_ms"), ms("build_ms"), ms("step_ms"),
                ms("store_ms"), ms("load_ms"));
     std::fflush(stdout);
