@@ -19,5 +19,7 @@ void run_step(const BenchOptions& options);
 void run_train(const BenchOptions& options);
 void run_ops(const BenchOptions& options);
 void run_eager(const BenchOptions& options);
+// Nets of 1 to 3,200 layers: calls, and building and storing a training step.
+void run_deep(const BenchOptions& options);
 
 }  // namespace lockstep::bench

@@ -11,6 +11,7 @@
 #include "bench/responder.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/print_error.h"
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/executable.h"
 
 namespace lockstep::bench {

@@ -7,6 +7,7 @@
 #include "lockstep/data/loader.h"
 #include "lockstep/data/sampler.h"
 #include "lockstep/data/transform.h"
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/graph/symbol.h"
 #include "lockstep/nn/layers.h"

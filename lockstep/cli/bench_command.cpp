@@ -147,6 +147,8 @@ void add_bench_command(CLI::App& app, Action& action) {
   add_names(*ops, "--ops", options->names, op_names());
   add_bench(*command, action, options, "eager", "The cost of a call: add of 16 floats",
             bench::run_eager);
+  add_bench(*command, action, options, "deep",
+            "Nets of up to 3,200 layers: calls, and building and storing a step", bench::run_deep);
   add_scale(*command, action);
   add_comm(*command, action);
   add_comm_side(*command, action);

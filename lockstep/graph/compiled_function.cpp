@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/graph/compiled_function.h"
+
 #include <algorithm>
 
 #include "lockstep/autograd/autograd.h"
-#include "lockstep/graph/executable.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/tensor/philox.h"
 
@@ -31,49 +32,75 @@ Tensor key_for_call() {
                     static_cast<std::uint32_t>(key[2]));
 }
 
+// Random draws inside the function take their key from one more input, so that each call draws
+// anew.
+Graph trace_with_key(const TensorFunction& function, const Infos& infos) {
+  Infos with_key = infos;
+  with_key.push_back({{3}, DType::int64, infos.empty() ? Device() : infos[0].device});
+  return trace(
+      [&](const std::vector<Tensor>& all) {
+        const RandomScope draws(all.back());
+        return function({all.begin(), all.end() - 1});
+      },
+      with_key);
+}
+
+bool draws_numbers(const Graph& graph) {
+  return count_uses(graph)[static_cast<std::size_t>(graph.inputs().back().node)][0] > 0;
+}
+
 }  // namespace
 
+CompiledCall::CompiledCall(const TensorFunction& function, const Infos& infos,
+                           const CompileOptions& options, const CompiledCall* like)
+    : CompiledCall(trace_with_key(function, infos), options, like) {}
+
+CompiledCall::CompiledCall(const Graph& graph, const CompileOptions& options,
+                           const CompiledCall* like)
+    : random_(draws_numbers(graph)),
+      executable_(compile(graph, options, like)),
+      no_key_(Tensor::zeros({3}, DType::int64).to(graph.info(graph.inputs().back()).device)) {}
+
+// A function's arena and constants are on one device: what is elsewhere starts anew.
+Executable CompiledCall::compile(const Graph& graph, const CompileOptions& options,
+                                 const CompiledCall* like) {
+  const Device& device = graph.info(graph.inputs().back()).device;
+  return like != nullptr && like->no_key_.device() == device
+             ? Executable::compile(graph, options, like->executable_)
+             : Executable::compile(graph, options);
+}
+
+std::vector<Tensor> CompiledCall::operator()(std::vector<Tensor> inputs) {
+  inputs.push_back(random_ ? key_for_call().to(no_key_.device()) : no_key_);
+  return executable_.run(inputs);
+}
+
 CompiledFunction::CompiledFunction(TensorFunction function, CompileOptions options)
-    : function_(std::move(function)), options_(std::move(options)) {
+    : function_(std::move(function)), options_(std::move(options)), entries_(options_.plans) {
   if (!options_.states.empty() || !options_.carries.empty())
     throw InvalidArgument("compile: a function has no states; compile its graph to an Executable");
 }
 
-// Random draws inside the function take their key from one more input, so that each call draws
-// anew.
-CompiledFunction::Entry CompiledFunction::make_entry(Infos infos) const {
-  Infos with_key = infos;
-  with_key.push_back({{3}, DType::int64, infos.empty() ? Device() : infos[0].device});
-  const Graph graph = trace(
-      [&](const std::vector<Tensor>& all) {
-        const RandomScope draws(all.back());
-        return function_({all.begin(), all.end() - 1});
-      },
-      with_key);
-  const bool random =
-      count_uses(graph)[static_cast<std::size_t>(graph.inputs().back().node)][0] > 0;
-  return {std::move(infos), autograd::is_training(), random, Executable::compile(graph, options_)};
-}
-
 CompiledFunction::Entry& CompiledFunction::entry_for(std::span<const Tensor> inputs) {
-  Infos infos;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i].defined()) throw InvalidArgument("compile: input {} is undefined", i);
-    infos.push_back(inputs[i].info());
-  }
-  for (Entry& entry : entries_)
-    if (entry.infos == infos && entry.training == autograd::is_training()) return entry;
-  entries_.push_back(make_entry(std::move(infos)));
-  return entries_.back();
+  const bool training = autograd::is_training();
+  Entry* known = entries_.find([&](const Entry& entry) {
+    return entry.training == training &&
+           std::equal(inputs.begin(), inputs.end(), entry.infos.begin(), entry.infos.end(),
+                      [](const Tensor& x, const TensorInfo& info) { return x.info() == info; });
+  });
+  if (known != nullptr) return *known;
+  Infos infos;
+  for (const Tensor& input : inputs) infos.push_back(input.info());
+  const Entry* last = entries_.last_used();
+  CompiledCall call(function_, infos, options_, last ? &last->call : nullptr);
+  return entries_.add({std::move(infos), training, std::move(call)});
 }
 
 std::vector<Tensor> CompiledFunction::operator()(TensorList inputs) {
   if (is_watched(inputs)) return function_({inputs.begin(), inputs.end()});
-  Entry& entry = entry_for(inputs);
-  std::vector<Tensor> all(inputs.begin(), inputs.end());
-  const Device device = inputs.empty() ? Device() : inputs[0].device();
-  all.push_back((entry.random ? key_for_call() : no_key_).to(device));
-  return entry.executable.run(all);
+  return entry_for(inputs).call({inputs.begin(), inputs.end()});
 }
 
 CompiledFunction compile(TensorFunction function, CompileOptions options) {

@@ -26,7 +26,15 @@ class Differentiator {
   void want(ValueId input) {
     grow();
     depends_[static_cast<std::size_t>(input.node)] = true;
-    propagate(0);
+  }
+
+  // What depends on the wanted inputs, from node `from` on.
+  void propagate(std::int32_t from) {
+    grow();
+    for (std::size_t id = static_cast<std::size_t>(from); id < depends_.size(); ++id)
+      if (!is_cut(graph_.nodes()[id]))
+        for (ValueId input : graph_.nodes()[id].inputs)
+          if (depends(input.node)) depends_[id] = true;
   }
 
   void seed(ValueId head) {
@@ -55,14 +63,6 @@ class Differentiator {
   }
 
   void grow() { depends_.resize(graph_.nodes().size(), false); }
-
-  void propagate(std::int32_t from) {
-    grow();
-    for (std::size_t id = static_cast<std::size_t>(from); id < depends_.size(); ++id)
-      if (!is_cut(graph_.nodes()[id]))
-        for (ValueId input : graph_.nodes()[id].inputs)
-          if (depends(input.node)) depends_[id] = true;
-  }
 
   static bool is_cut(const Node& node) {
     return node.op == &known_ops().stop_gradient && !is_function(node);
@@ -160,6 +160,7 @@ Graph differentiate(const Graph& graph, std::size_t head, const std::vector<std:
                             info.str());
     differentiator.want(graph.inputs()[input]);
   }
+  differentiator.propagate(0);
   const auto end = static_cast<std::int32_t>(graph.nodes().size());
   differentiator.seed(graph.outputs()[head]);
   differentiator.run(0, end);

@@ -5,9 +5,12 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <set>
+#include <tuple>
 
-#include "lockstep/graph/detail/lasting_memory.h"
+#include "lockstep/graph/detail/arena.h"
+#include "lockstep/graph/detail/check_options.h"
+#include "lockstep/graph/detail/derived_memory.h"
+#include "lockstep/graph/detail/state_memory.h"
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/program.h"
 #include "lockstep/ops/launch.h"
@@ -39,49 +42,24 @@ Graph run_passes(const Graph& graph, const CompileOptions& options) {
   return result;
 }
 
-void check_delivery(const Graph& graph, const CompileOptions& options, const Delivery& delivery) {
-  const auto is_same = [&](const auto& exit) { return exit.output == delivery.output; };
-  if (delivery.output >= graph.outputs().size())
-    throw InvalidArgument("compile: delivered output {} of {} does not exist", delivery.output,
-                          graph.outputs().size());
-  if (std::count(options.states.begin(), options.states.end(), delivery.like) == 0)
-    throw InvalidArgument("compile: output {} is delivered like input {}, which is not a state",
-                          delivery.output, delivery.like);
-  if (std::any_of(options.carries.begin(), options.carries.end(), is_same) ||
-      std::count_if(options.deliveries.begin(), options.deliveries.end(), is_same) > 1)
-    throw InvalidArgument("compile: output {} leaves in two ways", delivery.output);
-  const TensorInfo& from = graph.info(graph.outputs()[delivery.output]);
-  const TensorInfo& to = graph.info(graph.inputs()[delivery.like]);
-  if (!(from == to))
-    throw InvalidArgument("compile: the delivered output {} is {}, its state is {}",
-                          delivery.output, from.str(), to.str());
-}
-
-void check_options(const Graph& graph, const CompileOptions& options) {
-  if (options.compute != DType::float32 && options.compute != DType::bfloat16)
-    throw InvalidArgument("compile: computes in float32 or bfloat16, not in {}",
-                          name_of(options.compute));
-  for (std::size_t state : options.states)
-    if (state >= graph.inputs().size())
-      throw InvalidArgument("compile: state {} of {} inputs does not exist", state,
-                            graph.inputs().size());
-  std::set<std::size_t> targets;
-  for (const Carry& carry : options.carries) {
-    if (!targets.insert(carry.input).second)
-      throw InvalidArgument("compile: two outputs are carried into input {}", carry.input);
-    if (carry.output >= graph.outputs().size())
-      throw InvalidArgument("compile: carried output {} of {} does not exist", carry.output,
-                            graph.outputs().size());
-    if (std::count(options.states.begin(), options.states.end(), carry.input) == 0)
-      throw InvalidArgument("compile: output {} is carried into input {}, which is not a state",
-                            carry.output, carry.input);
-    const TensorInfo& from = graph.info(graph.outputs()[carry.output]);
-    const TensorInfo& to = graph.info(graph.inputs()[carry.input]);
-    if (!(from == to))
-      throw InvalidArgument("compile: the carried output {} is {}, its state is {}", carry.output,
-                            from.str(), to.str());
+// The states of `graph` lie as those of a program that it shares them with.
+passes::StateLayouts layouts_like(const Graph& graph, const CompileOptions& options,
+                                  const Program& other) {
+  std::vector<std::size_t> states = options.states;
+  std::sort(states.begin(), states.end());
+  states.erase(std::unique(states.begin(), states.end()), states.end());
+  if (states.size() != other.states.size())
+    throw InvalidArgument("compile: {} states cannot be those of an executable that has {}",
+                          states.size(), other.states.size());
+  passes::StateLayouts layouts;
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const TensorInfo& info = graph.info(graph.inputs()[states[i]]);
+    if (!(info == other.states[i].info))
+      throw InvalidArgument("compile: state {} is {}, in the executable that has it {}", states[i],
+                            info.str(), other.states[i].info.str());
+    layouts.emplace(states[i], other.states[i].layout);
   }
-  for (const Delivery& delivery : options.deliveries) check_delivery(graph, options, delivery);
+  return layouts;
 }
 
 // What `info` is, with its device where that is all there is to say.
@@ -141,27 +119,37 @@ TensorInfo at_home(TensorInfo info) {
   return info;
 }
 
-bool overlap(const Tensor& a, const Tensor& b) {
-  return a.storage() == b.storage() && a.info().bytes() > 0 && b.info().bytes() > 0;
-}
+// Finds outputs that are no memory of their own, and keeps its lists from call to call.
+class RoomCheck {
+ public:
+  // An output is written while inputs are still read.
+  void run(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+    places_.clear();
+    add(inputs, false);
+    add(outputs, true);
+    std::sort(places_.begin(), places_.end());
+    for (std::size_t i = 1; i < places_.size(); ++i) {
+      const auto& [storage, is_output, index] = places_[i];
+      if (!is_output || std::get<0>(places_[i - 1]) != storage) continue;
+      throw InvalidArgument("executable: output {} shares its memory with {} {}", index,
+                            std::get<1>(places_[i - 1]) ? "output" : "input",
+                            std::get<2>(places_[i - 1]));
+    }
+  }
 
-// An output is written while inputs are still read, so it must be memory of its own.
-void check_room(std::size_t index, std::span<const Tensor> inputs,
-                std::span<const Tensor> outputs) {
-  const Tensor& output = outputs[index];
-  if (!output.is_contiguous()) throw InvalidArgument("executable: output {} is not dense", index);
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].defined() && overlap(output, inputs[i]))
-      throw InvalidArgument("executable: output {} shares its memory with input {}", index, i);
-  for (std::size_t i = 0; i < index; ++i)
-    if (overlap(output, outputs[i]))
-      throw InvalidArgument("executable: output {} shares its memory with output {}", index, i);
-}
+ private:
+  void add(std::span<const Tensor> tensors, bool are_outputs) {
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (tensors[i].defined() && tensors[i].info().bytes() > 0)
+        places_.emplace_back(tensors[i].storage().get(), are_outputs, i);
+  }
+  std::vector<std::tuple<const Storage*, bool, std::size_t>> places_;
+};
 
 }  // namespace
 
-// The plan, the states and what is derived from them are shared between clones; the arena and the
-// pointers are not.
+// The plan, the states and what is derived from them are shared between clones, the pointers are
+// not. An arena is shared by executables of which one runs at a time.
 struct Executable::Impl {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
   struct Call {
@@ -169,36 +157,51 @@ struct Executable::Impl {
     std::vector<std::byte*> pointers;  // prepared kernels: inputs, then outputs
   };
   std::shared_ptr<const Program> program;
-  std::shared_ptr<detail::LastingMemory> lasting;
-  std::shared_ptr<Storage> arena;
+  std::shared_ptr<detail::StateMemory> states;
+  std::shared_ptr<detail::SharedPool> pool;
+  std::shared_ptr<detail::DerivedMemory> derived;
+  std::shared_ptr<detail::Arena> arena;
   std::shared_ptr<Storage> staging;  // what the host looks at of a device's memory
   std::vector<std::byte*> bases;     // by buffer
+  std::vector<std::size_t> bound;    // buffers of a run's inputs and outputs
   std::uint64_t moves_seen = 0;      // of the states, when their bases were looked up
-  std::vector<Call> calls;           // by step
-  std::vector<Tensor> dense;         // copies of inputs that were not, while a run is under way
-  std::size_t next = kNone;          // step of that run
+  std::uint64_t growth_seen = 0;     // of the arena
+  RoomCheck rooms;
+  std::vector<Call> calls;    // by step
+  std::vector<Tensor> dense;  // copies of inputs that were not, while a run is under way
+  std::size_t next = kNone;   // step of that run
 
   void allocate() {
-    arena = Storage::allocate(program->arena_bytes, program->device);
+    arena->reserve(program->arena_bytes);
     bases.resize(program->buffers.size());
-    for (std::size_t i = 0; i < bases.size(); ++i) bases[i] = fixed_base(program->buffers[i]);
-    moves_seen = lasting->moves();
+    for (std::size_t i = 0; i < bases.size(); ++i) {
+      const BufferKind kind = program->buffers[i].kind;
+      if (kind == BufferKind::input || kind == BufferKind::output) bound.push_back(i);
+      bases[i] = fixed_base(program->buffers[i]);
+    }
+    moves_seen = states->moves();
+    growth_seen = arena->growth();
     calls.resize(program->steps.size());
     for (std::size_t s = 0; s < calls.size(); ++s) prepare_call(program->steps[s], calls[s]);
   }
 
-  void find_moved_states() {
-    if (moves_seen == lasting->moves()) return;
-    for (std::size_t i = 0; i < bases.size(); ++i)
-      if (program->buffers[i].kind == BufferKind::state) bases[i] = fixed_base(program->buffers[i]);
-    moves_seen = lasting->moves();
+  void find_moved_memory() {
+    arena->reserve(program->arena_bytes);
+    if (moves_seen == states->moves() && growth_seen == arena->growth()) return;
+    for (std::size_t i = 0; i < bases.size(); ++i) {
+      const BufferKind kind = program->buffers[i].kind;
+      if (kind == BufferKind::state || kind == BufferKind::arena)
+        bases[i] = fixed_base(program->buffers[i]);
+    }
+    moves_seen = states->moves();
+    growth_seen = arena->growth();
   }
 
   std::byte* fixed_base(const Buffer& buffer) const {
     switch (buffer.kind) {
       case BufferKind::arena: return arena->data() + buffer.offset;
-      case BufferKind::state: return lasting->state_address(buffer.index);
-      case BufferKind::derived: return lasting->derived_address(buffer.index);
+      case BufferKind::state: return states->state_address(buffer.index);
+      case BufferKind::derived: return derived->address(buffer.index);
       case BufferKind::constant: return program->constants[buffer.index].address();
       default: return nullptr;
     }
@@ -268,18 +271,13 @@ struct Executable::Impl {
 
   // Of input number `index` among those that are not states.
   const TensorInfo& input_info(std::size_t index) const {
-    for (std::size_t i = 0; i < program->inputs.size(); ++i) {
-      const bool state = std::any_of(program->states.begin(), program->states.end(),
-                                     [&](const StateSlot& slot) { return slot.input == i; });
-      if (!state && index-- == 0) return program->inputs[i];
-    }
-    fail_check("no such input");
+    return program->inputs[program->run_inputs[index]];
   }
 
   const StateSlot& slot(std::size_t input) const {
-    for (const StateSlot& state : program->states)
-      if (state.input == input) return state;
-    throw InvalidArgument("executable: input {} is not a state", input);
+    if (input >= program->slot_of_input.size() || program->slot_of_input[input] < 0)
+      throw InvalidArgument("executable: input {} is not a state", input);
+    return program->states[static_cast<std::size_t>(program->slot_of_input[input])];
   }
 
   std::span<const std::byte> bytes_of(const Operand& operand) const {
@@ -297,7 +295,7 @@ struct Executable::Impl {
     return host;
   }
 
-  // Number of the state in the lasting memory.
+  // Number of the state in their memory.
   std::size_t state_of(std::size_t input) const {
     return program->buffers[static_cast<std::size_t>(slot(input).buffer)].index;
   }
@@ -309,37 +307,64 @@ Executable::Executable(Executable&&) noexcept = default;
 Executable& Executable::operator=(Executable&&) noexcept = default;
 
 Executable Executable::compile(const Graph& graph, const CompileOptions& options) {
-  check_options(graph, options);
-  auto program = std::make_shared<Program>(passes::lower(run_passes(graph, options), options));
+  return compile(graph, options, nullptr);
+}
+
+Executable Executable::compile(const Graph& graph, const CompileOptions& options,
+                               const Executable& like) {
+  return compile(graph, options, like.impl_.get());
+}
+
+Executable Executable::compile(const Graph& graph, const CompileOptions& options,
+                               const Impl* like) {
+  detail::check_options(graph, options);
+  passes::StateLayouts layouts;
+  if (like != nullptr) layouts = layouts_like(graph, options, *like->program);
+  auto program = std::make_shared<Program>(
+      passes::lower(run_passes(graph, options), options, like ? &layouts : nullptr));
+  auto impl = std::make_unique<Impl>();
+  impl->pool = like ? like->pool : std::make_shared<detail::SharedPool>();
+  impl->pool->share_constants(*program);
   program->changes_states = !options.carries.empty();
   if (options.prologue && !program->changes_states) passes::split_prologue(*program);
   passes::plan_memory(*program);
-  auto impl = std::make_unique<Impl>();
-  impl->lasting = std::make_shared<detail::LastingMemory>(*program);
+  impl->states = like ? like->states : std::make_shared<detail::StateMemory>(*program);
+  impl->derived = std::make_shared<detail::DerivedMemory>(*program, *impl->pool);
+  impl->arena = like ? like->arena : std::make_shared<detail::Arena>(program->device);
   impl->program = std::move(program);
   impl->allocate();
   return Executable(std::move(impl));
 }
 
 Executable Executable::clone() const {
+  return clone(std::make_shared<detail::Arena>(impl_->program->device));
+}
+
+Executable Executable::clone(const Executable& like) const { return clone(like.impl_->arena); }
+
+Executable Executable::clone(std::shared_ptr<detail::Arena> arena) const {
   if (impl_->program->changes_states)
     throw InvalidArgument("executable: runs change its states, so two threads cannot share them");
   auto impl = std::make_unique<Impl>();
   impl->program = impl_->program;
-  impl->lasting = impl_->lasting;
+  impl->states = impl_->states;
+  impl->pool = impl_->pool;
+  impl->derived = impl_->derived;
+  impl->arena = std::move(arena);
   impl->allocate();
   return Executable(std::move(impl));
 }
 
 std::vector<Tensor> Executable::run(TensorList inputs) {
   const std::vector<Tensor> outputs = impl_->new_outputs();
-  run_into(inputs, outputs);
+  start(inputs, outputs, true);
+  while (go_on({})) continue;
   return outputs;
 }
 
 // Points every input and output buffer at the caller's memory; `dense` keeps the inputs alive, or
 // the copies that had to be made of them: the caller's handles may be temporary.
-void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool are_new,
                       std::vector<Tensor>& dense) {
   const Program& program = *impl_->program;
   const std::size_t expected = program.inputs.size() - program.states.size();
@@ -348,15 +373,18 @@ void Executable::bind(std::span<const Tensor> inputs, std::span<const Tensor> ou
   if (outputs.size() != program.outputs.size())
     throw InvalidArgument("executable: gives {} outputs, got room for {}", program.outputs.size(),
                           outputs.size());
-  impl_->find_moved_states();
-  for (std::size_t i = 0; i < impl_->bases.size(); ++i) {
+  impl_->find_moved_memory();
+  for (std::size_t i = 0; i < outputs.size() && !are_new; ++i) {
+    check_fits("output", i, outputs[i], program.outputs[i]);
+    if (!outputs[i].is_contiguous()) throw InvalidArgument("executable: output {} is not dense", i);
+  }
+  if (!are_new) impl_->rooms.run(inputs, outputs);
+  for (const std::size_t i : impl_->bound) {
     const Buffer& buffer = program.buffers[i];
     if (buffer.kind == BufferKind::output) {
-      check_fits("output", buffer.index, outputs[buffer.index], program.outputs[buffer.index]);
-      check_room(buffer.index, inputs, outputs);
       impl_->bases[i] = outputs[buffer.index].address();
+      continue;
     }
-    if (buffer.kind != BufferKind::input) continue;
     const Tensor& input = inputs[buffer.index];
     check_fits("input", buffer.index, input, impl_->input_info(buffer.index));
     dense.push_back(input.contiguous());
@@ -371,10 +399,13 @@ void Executable::run_into(TensorList inputs, TensorList outputs, const Receiver&
   while (go_on(receiver)) continue;
 }
 
-void Executable::begin(TensorList inputs, TensorList outputs) {
+void Executable::begin(TensorList inputs, TensorList outputs) { start(inputs, outputs, false); }
+
+void Executable::start(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                       bool are_new) {
   impl_->next = Impl::kNone;
   impl_->dense.clear();
-  bind(inputs, outputs, impl_->dense);
+  bind(inputs, outputs, are_new, impl_->dense);
   make_fresh();
   impl_->next = 0;
 }
@@ -393,7 +424,7 @@ bool Executable::go_on(const Receiver& receiver) {
     return true;
   }
   // Who read a state in the middle of the run has seen the one before.
-  if (impl_->program->changes_states) impl_->lasting->set_computed();
+  if (impl_->program->changes_states) impl_->states->set_computed();
   impl_->dense.clear();
   return false;
 }
@@ -401,7 +432,7 @@ bool Executable::go_on(const Receiver& receiver) {
 std::optional<NonFinite> Executable::find_non_finite(TensorList inputs) {
   const std::vector<Tensor> outputs = impl_->new_outputs();
   std::vector<Tensor> dense;
-  bind(inputs, outputs, dense);
+  bind(inputs, outputs, true, dense);
   FirstNonFinite first;
   for (const StateSlot& slot : impl_->program->states)
     first.look(state_memory(slot.input), slot.info.dtype, {NonFinite::Kind::state, slot.input});
@@ -422,17 +453,23 @@ std::optional<NonFinite> Executable::find_non_finite(TensorList inputs) {
 }
 
 void Executable::refresh(std::size_t part) {
-  impl_->find_moved_states();
-  impl_->lasting->bring();
-  impl_->run_part(impl_->program->prologue.at(part));
+  impl_->find_moved_memory();
+  impl_->states->bring();
+  const Program& program = *impl_->program;
+  const std::uint64_t version = impl_->states->version();
+  if (impl_->derived->is_fresh(program, part, version)) return;
+  impl_->run_part(program.prologue.at(part));
+  impl_->derived->set_fresh(program, part, version);
 }
 
-void Executable::set_fresh() { impl_->lasting->stale = false; }
+void Executable::set_fresh() { impl_->derived->version = impl_->states->version(); }
+
+bool Executable::is_fresh() const { return impl_->derived->version == impl_->states->version(); }
 
 std::size_t Executable::refresh_parts() const { return impl_->program->prologue.size(); }
 
 void Executable::refresh() {
-  impl_->lasting->set_changed();
+  impl_->states->set_changed();
   derive();
 }
 
@@ -443,20 +480,19 @@ void Executable::derive() {
 
 // Before a run. After set_state the first clone that runs derives for all, the others wait for it.
 void Executable::make_fresh() {
-  detail::LastingMemory& lasting = *impl_->lasting;
-  lasting.bring();
-  if (lasting.stale) {
-    const std::lock_guard lock(lasting.refreshing);
-    if (lasting.stale) derive();
+  impl_->states->bring();
+  if (!is_fresh()) {
+    const std::lock_guard lock(impl_->derived->refreshing);
+    if (!is_fresh()) derive();
   }
-  if (impl_->program->changes_states) lasting.set_computed();
+  if (impl_->program->changes_states) impl_->states->set_computed();
 }
 
 std::vector<Executable::StepTime> Executable::profile(TensorList inputs, int runs) {
   using Clock = std::chrono::steady_clock;
   const std::vector<Tensor> outputs = impl_->new_outputs();
   std::vector<Tensor> dense;
-  bind(inputs, outputs, dense);
+  bind(inputs, outputs, true, dense);
   make_fresh();
   const std::vector<Step>& steps = impl_->program->steps;
   const Device& device = impl_->program->device;
@@ -480,7 +516,7 @@ std::vector<Executable::StepTime> Executable::profile(TensorList inputs, int run
 
 void Executable::set_state(std::size_t input, const Tensor& value) {
   pack(input, value, state_memory(input));
-  impl_->lasting->set_changed(impl_->state_of(input));
+  impl_->states->set_changed(impl_->state_of(input));
 }
 
 Tensor Executable::state(std::size_t input) const {
@@ -488,13 +524,13 @@ Tensor Executable::state(std::size_t input) const {
 }
 
 std::span<std::byte> Executable::state_memory(std::size_t input) const {
-  return impl_->lasting->home(impl_->state_of(input));
+  return impl_->states->home(impl_->state_of(input));
 }
 
 void Executable::set_state_memory(std::size_t input, std::span<std::byte> memory) {
   const std::size_t state = impl_->state_of(input);
-  check(memory.size() == impl_->lasting->home_bytes(state), "a state's memory has another size");
-  impl_->lasting->move_home(state, memory);
+  check(memory.size() == impl_->states->home_bytes(state), "a state's memory has another size");
+  impl_->states->move_home(state, memory);
 }
 
 void Executable::pack(std::size_t input, const Tensor& value, std::span<std::byte> bytes) const {
@@ -528,7 +564,9 @@ std::vector<std::size_t> Executable::delivery_order() const {
 
 std::size_t Executable::arena_bytes() const { return impl_->program->arena_bytes; }
 
-std::size_t Executable::state_bytes() const { return impl_->lasting->bytes(); }
+std::size_t Executable::state_bytes() const {
+  return impl_->states->bytes() + impl_->derived->bytes();
+}
 
 std::string Executable::str() const { return impl_->program->str(); }
 

@@ -15,6 +15,9 @@
 namespace lockstep {
 
 struct Program;
+namespace detail {
+class Arena;
+}  // namespace detail
 
 // Output number `output` becomes the next run's value of state input `input`.
 struct Carry {
@@ -43,6 +46,9 @@ struct CompileOptions {
   std::vector<std::size_t> states = {};
   std::vector<Carry> carries = {};
   std::vector<Delivery> deliveries = {};
+  // Of who compiles anew for each combination of shapes: as many stay, and the one that was not
+  // used for the longest time goes.
+  std::size_t plans = 32;
 };
 
 // Where a run met a NaN or an infinity.
@@ -64,7 +70,14 @@ class Executable {
  public:
   // Throws what kernel choice throws.
   static Executable compile(const Graph& graph, const CompileOptions& options = {});
+  // The same for other shapes, over the states of `like`, in its arena, and with one copy of what
+  // both hold: equal constants, and what is derived alike. One of the two runs at a time. The
+  // states are as many, of the same infos; the layouts are those of `like`.
+  static Executable compile(const Graph& graph, const CompileOptions& options,
+                            const Executable& like);
   Executable clone() const;
+  // A clone in the arena of `like`; one of the two runs at a time.
+  Executable clone(const Executable& like) const;
   ~Executable();
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
@@ -109,6 +122,8 @@ class Executable {
   std::size_t refresh_parts() const;
   // After all parts.
   void set_fresh();
+  // Whether no state has changed since.
+  bool is_fresh() const;
   void refresh();
 
   const Infos& output_infos() const;
@@ -122,39 +137,14 @@ class Executable {
  private:
   struct Impl;
   explicit Executable(std::unique_ptr<Impl> impl);
+  static Executable compile(const Graph& graph, const CompileOptions& options, const Impl* like);
+  Executable clone(std::shared_ptr<detail::Arena> arena) const;
+  void start(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool are_new);
   void make_fresh();
   void derive();
-  void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+  void bind(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool are_new,
             std::vector<Tensor>& dense);
   std::unique_ptr<Impl> impl_;
 };
-
-// A function of tensors that is traced and compiled when it first meets a combination of shapes and
-// dtypes, and runs that executable from then on. Random draws inside it follow the RandomScope of
-// each call. Tensors that the function captures are constants,
-// as they were at the first call. While it is recorded or traced, the function itself runs.
-class CompiledFunction {
- public:
-  explicit CompiledFunction(TensorFunction function, CompileOptions options = {});
-  std::vector<Tensor> operator()(TensorList inputs);
-  std::size_t compiled_count() const { return entries_.size(); }
-
- private:
-  struct Entry {
-    Infos infos;
-    bool training;  // the mode it was traced in
-    bool random;    // draws random numbers
-    Executable executable;
-  };
-  Entry make_entry(Infos infos) const;
-  Entry& entry_for(std::span<const Tensor> inputs);
-
-  TensorFunction function_;
-  CompileOptions options_;
-  std::vector<Entry> entries_;
-  Tensor no_key_ = Tensor::zeros({3}, DType::int64);
-};
-
-CompiledFunction compile(TensorFunction function, CompileOptions options = {});
 
 }  // namespace lockstep

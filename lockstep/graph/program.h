@@ -70,8 +70,10 @@ struct Program {
   std::vector<std::vector<Step>> prologue;  // parts that no other part depends on: make `derived`
   std::vector<StateSlot> states;
   std::vector<Tensor> constants;
-  Infos inputs;   // of all graph inputs, states included
-  Infos outputs;  // of the outputs that are returned
+  Infos inputs;                             // of all graph inputs, states included
+  std::vector<std::int32_t> slot_of_input;  // in `states`; -1: the caller's
+  std::vector<std::size_t> run_inputs;      // the caller's, in order
+  Infos outputs;                            // of the outputs that are returned
   std::size_t arena_bytes = 0;
   bool changes_states = false;  // some output is carried
 

@@ -145,37 +145,31 @@ std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
 
 // One tensor may be answered otherwise than a list of one (a recurrent layer adds its states).
 struct Block::Compiled {
-  explicit Compiled(Block& block)
-      : single(block,
-               [&](const std::vector<Tensor>& x) { return std::vector{block.forward(x[0])}; }),
-        several(block, [&](const std::vector<Tensor>& x) { return block.forward_all(x); }) {}
+  Compiled(Block& block, std::size_t plans)
+      : single(
+            block, [&](const std::vector<Tensor>& x) { return std::vector{block.forward(x[0])}; },
+            plans),
+        several(
+            block, [&](const std::vector<Tensor>& x) { return block.forward_all(x); }, plans) {}
   detail::CompiledBlock single, several;
 };
 
 std::vector<Tensor> Block::run_compiled(const std::vector<Tensor>& inputs, bool single) {
-  const std::vector<NamedParameter> all = parameters();
-  if (std::any_of(all.begin(), all.end(),
-                  [](const NamedParameter& p) { return !p.parameter.has_whole_shape(); })) {
-    std::vector<TensorInfo> infos;
-    for (const Tensor& input : inputs) infos.push_back(input.info());
-    complete_shapes(infos);
-  }
   return single ? compiled_->single(inputs) : compiled_->several(inputs);
 }
 
-void Block::hybridize(bool active) {
+void Block::hybridize(bool active, std::size_t plans) {
   hybrid_ = active;
-  compiled_ = active ? std::make_unique<Compiled>(*this) : nullptr;
+  compiled_ = active ? std::make_unique<Compiled>(*this, plans) : nullptr;
 }
 
 void Block::register_child(std::string name, BlockPtr child) {
-  const bool taken = std::any_of(children_.begin(), children_.end(),
-                                 [&](const Child& other) { return other.name == name; });
-  check_name("child", name, taken);
+  check_name("child", name, child_names_.contains(name));
   if (child == nullptr || child.get() == this)
     throw InvalidArgument("block: child '{}' is {}", name, child ? "the block itself" : "null");
   for (const NamedParameter& named : child->parameters())
     if (named.parameter.name() == named.name) named.parameter.set_name(name + "." + named.name);
+  child_names_.insert(name);
   children_.push_back({std::move(name), std::move(child)});
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -82,9 +83,10 @@ class Block {
   void share_parameters(const Block& other);
   // Calls `function` on every descendant, then on this block.
   void apply(const std::function<void(Block&)>& function);
-  // Compiles this block's forward for each combination of input shapes. While recorded or traced it
-  // runs op by op.
-  void hybridize(bool active = true);
+  // Compiles this block's forward for each combination of input shapes, of which `plans` are kept:
+  // the one that was not used for the longest time is forgotten first. While recorded or traced it
+  // runs op by op. Another call forgets what was compiled.
+  void hybridize(bool active = true, std::size_t plans = 32);
 
   // "Dense(128, relu)": what the block is, without its children.
   virtual std::string description() const { return "Block"; }
@@ -105,6 +107,7 @@ class Block {
   void register_child(std::string name, BlockPtr child);
   std::vector<Tensor> run_compiled(const std::vector<Tensor>& inputs, bool single);
   std::vector<Child> children_;
+  std::unordered_set<std::string> child_names_;
   std::vector<NamedParameter> own_;
   Mode mode_ = Mode::inherit;
   bool hybrid_ = false;

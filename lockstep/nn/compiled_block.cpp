@@ -2,6 +2,7 @@
 #include "lockstep/nn/detail/compiled_block.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "lockstep/base/error.h"
 
@@ -13,6 +14,7 @@ class Bindings {
  public:
   Bindings(const std::vector<Parameter>& parameters, std::span<const Tensor> values) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
+      places_.emplace(parameters[i].identity(), i);
       all_.push_back({parameters[i], values[i], false});
       // Leaves, as they are op by op, for a forward that asks for gradients itself.
       if (values[i].is_symbolic() && parameters[i].wants_gradient())
@@ -57,72 +59,102 @@ class Bindings {
   };
 
   Binding& find(const Parameter& parameter) {
-    const auto found = std::find_if(all_.begin(), all_.end(), [&](const Binding& binding) {
-      return binding.parameter.same_as(parameter);
-    });
-    if (found == all_.end())
+    const auto found = places_.find(parameter.identity());
+    if (found == places_.end())
       throw InvalidArgument("hybridize: forward uses {}, which is no parameter of the block",
                             parameter.name());
-    return *found;
+    return all_[found->second];
   }
 
   std::vector<Binding> all_;
+  std::unordered_map<const void*, std::size_t> places_;
 };
 
 }  // namespace
 
-struct CompiledBlock::Entry {
-  Entry(Key key_, const Forward& forward_, std::vector<Parameter> parameters_)
-      : key(std::move(key_)),
-        forward(forward_),
-        parameters(std::move(parameters_)),
-        function([this](const std::vector<Tensor>& all) { return run(all); }) {}
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
+void CompiledBlock::Structure::clear() {
+  parameters.clear();
+  stays.clear();
+  modes.clear();
+}
 
-  std::vector<Tensor> run(const std::vector<Tensor>& all) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(key.inputs);
-    Bindings bindings(parameters, {first, all.end()});
+void CompiledBlock::Structure::add(const Block& block) {
+  modes.push_back(block.mode());
+  for (const NamedParameter& named : block.own_parameters()) {
+    parameters.push_back(named.parameter.identity());
+    stays.push_back(named.parameter.is_frozen() ||
+                    named.parameter.grad_mode() == autograd::GradMode::off);
+  }
+  for (const Block::Child& child : block.children()) add(*child.block);
+}
+
+CompiledBlock::CompiledBlock(Block& block, Forward forward, std::size_t plans)
+    : block_(block), forward_(std::move(forward)), entries_(plans) {}
+
+// Blocks rarely change between calls, and then only pointers are compared.
+void CompiledBlock::look_at_structure(const std::vector<Tensor>& inputs) {
+  seen_.clear();
+  seen_.add(block_);
+  if (structure_ != nullptr && seen_ == *structure_) return;
+  structure_ = nullptr;
+  parameters_.clear();
+  bool all_whole = true;
+  for (const NamedParameter& named : block_.parameters()) {
+    parameters_.push_back(named.parameter);
+    all_whole = all_whole && named.parameter.has_whole_shape();
+  }
+  if (!all_whole) {
+    std::vector<TensorInfo> infos;
+    for (const Tensor& input : inputs) infos.push_back(input.info());
+    block_.complete_shapes(infos);
+  }
+  for (const Entry& entry : entries_)
+    if (*entry.structure == seen_) structure_ = entry.structure;
+  if (structure_ == nullptr) structure_ = std::make_shared<const Structure>(seen_);
+}
+
+CompiledBlock::Entry CompiledBlock::make_entry(const std::vector<Tensor>& all,
+                                               std::size_t inputs) const {
+  Infos infos;
+  for (const Tensor& tensor : all) infos.push_back(tensor.info());
+  std::vector<Parameter> updated;
+  const auto run = [&](const std::vector<Tensor>& values) {
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(inputs);
+    Bindings bindings(parameters_, {first, values.end()});
     const ParameterScope scope(
         [&](const Parameter& p) { return bindings.get(p); },
         [&](const Parameter& p, const Tensor& value) { bindings.set(p, value); });
-    std::vector<Tensor> outputs = forward({all.begin(), first});
+    std::vector<Tensor> outputs = forward_({values.begin(), first});
     bindings.check_gradients();
     updated = bindings.append_updates(outputs);
     return outputs;
-  }
+  };
+  const Entry* last = entries_.last_used();
+  CompiledCall call(run, infos, options_, last ? &last->call : nullptr);
+  return {structure_,         std::move(infos), inputs, autograd::is_training(),
+          std::move(updated), std::move(call)};
+}
 
-  Key key;
-  const Forward& forward;
-  std::vector<Parameter> parameters;
-  std::vector<Parameter> updated;  // whose new values the last outputs are
-  CompiledFunction function;
-};
-
-CompiledBlock::CompiledBlock(const Block& block, Forward forward)
-    : block_(block), forward_(std::move(forward)) {}
-
-CompiledBlock::Entry& CompiledBlock::entry_for(Key key, std::vector<Parameter> parameters) {
-  for (const auto& entry : entries_)
-    if (entry->key == key) return *entry;
-  entries_.push_back(std::make_shared<Entry>(std::move(key), forward_, std::move(parameters)));
-  return *entries_.back();
+CompiledBlock::Entry& CompiledBlock::entry_for(const std::vector<Tensor>& all, std::size_t inputs) {
+  const auto is_it = [&](const Entry& entry) {
+    return entry.structure == structure_ && entry.inputs == inputs &&
+           entry.training == autograd::is_training() &&
+           std::equal(all.begin(), all.end(), entry.infos.begin(), entry.infos.end(),
+                      [](const Tensor& x, const TensorInfo& info) { return x.info() == info; });
+  };
+  Entry* known = entries_.find(is_it);
+  return known != nullptr ? *known : entries_.add(make_entry(all, inputs));
 }
 
 std::vector<Tensor> CompiledBlock::operator()(const std::vector<Tensor>& inputs) {
   const std::lock_guard lock(mutex_);
-  Key key{.inputs = inputs.size(), .training = autograd::is_training(), .modes = block_.modes()};
-  std::vector<Tensor> all = inputs;
-  std::vector<Parameter> parameters;
-  for (const NamedParameter& named : block_.parameters()) {
-    parameters.push_back(named.parameter);
-    key.frozen.push_back(named.parameter.is_frozen() ||
-                         named.parameter.grad_mode() == autograd::GradMode::off);
-    all.push_back(named.parameter.data());
-  }
-  for (const Tensor& tensor : all) key.infos.push_back(tensor.info());
-  Entry& entry = entry_for(std::move(key), std::move(parameters));
-  std::vector<Tensor> outputs = entry.function(all);
+  look_at_structure(inputs);
+  std::vector<Tensor> all;
+  all.reserve(inputs.size() + parameters_.size() + 1);  // and a key
+  all = inputs;
+  for (const Parameter& parameter : parameters_) all.push_back(parameter.data());
+  Entry& entry = entry_for(all, inputs.size());
+  std::vector<Tensor> outputs = entry.call(std::move(all));
   const std::size_t first = outputs.size() - entry.updated.size();
   for (std::size_t i = 0; i < entry.updated.size(); ++i)
     entry.updated[i].update(outputs[first + i]);

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <numeric>
 
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/base/float_mode.h"
+#include "lockstep/base/recent_list.h"
 #include "lockstep/base/thread_team.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/ops/elementwise.h"
@@ -89,18 +91,26 @@ PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Infos
 // A graph compiled for one shape of batch, once for each thread.
 struct Compiled {
   PredictGraph predict;
+  Infos infos;                  // of the graph's inputs
   std::vector<nn::Mode> modes;  // of the net's blocks when it was traced
-  std::vector<Executable> executables;
-
-  void set_threads(int threads) {
-    while (static_cast<int>(executables.size()) < threads)
-      executables.push_back(executables[0].clone());
-  }
+  std::deque<Executable> executables;
 
   void set_parameters() {
     for (std::size_t i = 0; i < predict.parameters.size(); ++i)
       executables[0].set_state(predict.fields + i, predict.parameters[i].parameter.data());
   }
+
+  // Whether the net's parameters are still those, so that other shapes can share their contents.
+  bool has_parameters_of(const nn::Block& net) const {
+    const std::vector<nn::NamedParameter> now = net.parameters();
+    return std::equal(now.begin(), now.end(), infos.begin() + fields_count(), infos.end(),
+                      [](const nn::NamedParameter& named, const TensorInfo& info) {
+                        return named.parameter.dtype() == info.dtype &&
+                               named.parameter.shape() == info.shape;
+                      });
+  }
+
+  std::ptrdiff_t fields_count() const { return static_cast<std::ptrdiff_t>(predict.fields); }
 };
 
 struct BatchResult {
@@ -165,39 +175,51 @@ struct Evaluator::Impl {
   nn::BlockPtr net;
   LossFunction loss;
   CompileOptions compile;
-  std::vector<Compiled> compiled;  // a whole batch's, the last one's
+  RecentList<Compiled> compiled;  // all over one copy of the parameters
 
   // Parameters are set in what is found too: they may have changed since.
   Compiled& compiled_for(const data::Fields& fields, int threads) {
+    if (compiled.size() > 0 && !compiled.last_used()->has_parameters_of(*net)) compiled.clear();
     const Infos infos = data::infos_of(fields);
     const std::vector<nn::Mode> modes = net->modes();
-    auto found = std::find_if(compiled.begin(), compiled.end(), [&](const Compiled& entry) {
-      const Infos own = entry.predict.graph.input_infos();
+    Compiled* found = compiled.find([&](const Compiled& entry) {
       return entry.modes == modes && entry.predict.fields == infos.size() &&
-             std::equal(infos.begin(), infos.end(), own.begin());
+             std::equal(infos.begin(), infos.end(), entry.infos.begin());
     });
-    if (found == compiled.end()) {
-      compiled.push_back(make(infos));
-      found = compiled.end() - 1;
-    }
-    found->set_threads(threads);
+    if (found == nullptr) found = &compiled.add(make(infos));
+    while (static_cast<int>(found->executables.size()) < threads)
+      found->executables.push_back(new_clone(*found));
     found->set_parameters();
     return *found;
   }
 
-  Compiled make(const Infos& infos) const {
-    Compiled entry{trace_predict(*net, loss, infos), net->modes(), {}};
+  Compiled make(const Infos& infos) {
+    Compiled entry{trace_predict(*net, loss, infos), {}, net->modes(), {}};
     CompileOptions options = compile;
     for (std::size_t i = 0; i < entry.predict.parameters.size(); ++i)
       options.states.push_back(infos.size() + i);
-    entry.executables.push_back(Executable::compile(entry.predict.graph, options));
+    const Graph graph = std::move(entry.predict.graph);
+    entry.infos = graph.input_infos();
+    const Compiled* last = compiled.last_used();
+    entry.executables.push_back(last == nullptr || last->predict.fields != infos.size()
+                                    ? Executable::compile(graph, options)
+                                    : Executable::compile(graph, options, last->executables[0]));
     return entry;
+  }
+
+  // Computes where those with its number do in other shapes.
+  Executable new_clone(const Compiled& entry) const {
+    const std::size_t number = entry.executables.size();
+    for (const Compiled& other : compiled)
+      if (other.executables.size() > number)
+        return entry.executables[0].clone(other.executables[number]);
+    return entry.executables[0].clone();
   }
 };
 
 Evaluator::Evaluator(nn::BlockPtr net, LossFunction loss, CompileOptions compile)
-    : impl_(std::make_unique<Impl>(Impl{std::move(net), std::move(loss), std::move(compile), {}})) {
-}
+    : impl_(std::make_unique<Impl>(
+          Impl{std::move(net), std::move(loss), compile, RecentList<Compiled>(compile.plans)})) {}
 
 Evaluator::~Evaluator() = default;
 

@@ -31,6 +31,19 @@ CompileOptions compile_options(const EngineOptions& options) {
   return compile;
 }
 
+void check_same_shape(const std::vector<TensorInfo>& first, const std::vector<TensorInfo>& other,
+                      std::int64_t first_shard, std::size_t number) {
+  for (std::size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
+    const std::string a = i < first.size() ? first[i].str() : "nothing";
+    const std::string b = i < other.size() ? other[i].str() : "nothing";
+    if (a == b) continue;
+    throw InvalidArgument(
+        "train: field {} of shard {} is {}, of shard {} {}: all shards of a step have one shape "
+        "(bucket_sampler with the global batch as its batch)",
+        i, first_shard + static_cast<std::int64_t>(number), b, first_shard, a);
+  }
+}
+
 std::string slot_prefix(std::size_t number) { return fmt::format("slot{}", number); }
 std::string residual_prefix(std::size_t rank) { return fmt::format("residual{}", rank); }
 
@@ -49,23 +62,21 @@ struct StepEngine::Impl {
   std::unique_ptr<kvstore::Mode> alone;  // where no mode was given
   kvstore::Mode* mode;
   detail::StepProgram program;
-  std::vector<BatchNormSize> batch_norms;
   kvstore::FlatState state;
   std::unique_ptr<kvstore::Synchronizer> synchronizer;
   std::unique_ptr<detail::StepPlan> plan;  // null: the last replan failed
   std::vector<float> unsent;               // between two synchronizers
 
-  Impl(nn::Block& net, const LossFunction& loss, optim::OptimizerPtr rule,
+  Impl(const nn::BlockPtr& net, LossFunction loss, optim::OptimizerPtr rule,
        const std::vector<TensorInfo>& fields, const EngineOptions& given)
       : options(given),
         alone(given.mode == nullptr ? kvstore::local_mode() : nullptr),
         mode(alone ? alone.get() : given.mode),
-        program(net, loss, fields, compile_options(given)),
-        batch_norms(train::batch_norm_sizes(program.step())),
+        program(net, std::move(loss), fields, compile_options(given)),
         state(program.make_layout(mode->keeps_residuals()), std::move(rule)) {
     program.use_weights(state);
     make_plan();
-    program.load(net);
+    program.load(*net);
   }
 
   void make_plan() {
@@ -104,6 +115,16 @@ struct StepEngine::Impl {
   void take_over(const std::vector<Tensor>& statistics) {
     program.use_weights(state);
     program.set_statistics(statistics);
+  }
+
+  // All shards of a step have one shape, which may be another than that of the step before.
+  void select_shape(std::span<const data::Fields> shards) {
+    std::vector<TensorInfo> fields = data::infos_of(shards[0]);
+    for (std::size_t s = 1; s < shards.size(); ++s)
+      check_same_shape(fields, data::infos_of(shards[s]), plan->range().lo, s);
+    const Device& device = program.fields()[0].device;
+    for (TensorInfo& info : fields) info.device = device;
+    program.select(fields);
     program.refresh(plan->team());
   }
 };
@@ -112,7 +133,7 @@ StepEngine::StepEngine(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr 
                        const std::vector<TensorInfo>& fields, const EngineOptions& options) {
   check_shares(options.shards, options.threads,
                options.mode == nullptr ? 1 : options.mode->group().workers());
-  impl_ = std::make_unique<Impl>(*net, loss, std::move(optimizer), fields, options);
+  impl_ = std::make_unique<Impl>(net, std::move(loss), std::move(optimizer), fields, options);
 }
 
 StepEngine::~StepEngine() = default;
@@ -134,6 +155,7 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
     throw InvalidArgument("train: a step needs the batches of {} shards, got {}", expected,
                           shards.size());
   const FlushSubnormals flush;
+  impl_->select_shape(shards);
   impl_->synchronizer->begin(step, learning_rate);
   plan.compute(step, shards);
   plan.fill_rows();
@@ -149,7 +171,7 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
 bool StepEngine::has_accuracy() const { return impl_->program.step().has_accuracy; }
 
 const std::vector<BatchNormSize>& StepEngine::batch_norm_sizes() const {
-  return impl_->batch_norms;
+  return impl_->program.batch_norm_sizes();
 }
 
 void StepEngine::store(nn::Block& net) const { impl_->program.store(net); }
@@ -208,6 +230,7 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
   impl_->check_plan();
   const FlushSubnormals flush;
   impl_->plan->set_keys(step);
+  impl_->select_shape(shards);
   for (std::size_t s = 0; s < shards.size(); ++s) {
     const auto found = impl_->program.executable(0).find_non_finite(impl_->plan->inputs(s, shards));
     if (!found) continue;
@@ -251,6 +274,7 @@ Probe StepEngine::probe() {
   return {params_sha256(), impl_->program.layouts_sha256(impl_->layout()), sum.hex()};
 }
 
+std::size_t StepEngine::plans() const { return impl_->program.plans(); }
 std::int64_t StepEngine::shards() const { return impl_->options.shards; }
 ShardRange StepEngine::range() const { return impl_->plan->range(); }
 int StepEngine::threads() const { return impl_->plan->team().size(); }

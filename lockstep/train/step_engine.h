@@ -52,7 +52,9 @@ class StepEngine {
              const std::vector<TensorInfo>& fields, const EngineOptions& options);
   ~StepEngine();
 
-  // One step on the batches of this worker's shards. `step` counts from 0 and keys what is drawn.
+  // One step on the batches of this worker's shards, which have one shape. It may be another than
+  // that of `fields`: the step is compiled for each, over the same weights and in the same memory,
+  // and CompileOptions::plans of them stay. `step` counts from 0 and keys what is drawn.
   // `stop` is this worker's wish to stop after it: all workers hear of it in the result.
   StepResult run(std::int64_t step, double learning_rate, std::span<const data::Fields> shards,
                  bool stop = false);
@@ -102,7 +104,10 @@ class StepEngine {
   int threads() const;
   double flops_per_sample() const;
   std::size_t step_bytes() const;
+  // Of the last step's shape.
   const Executable& executable() const;
+  // Shapes that are compiled now.
+  std::size_t plans() const;
 
  private:
   struct Impl;

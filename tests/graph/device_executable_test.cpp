@@ -4,6 +4,7 @@
 #include <limits>
 #include <thread>
 
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/differentiate.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/ops/ops.h"

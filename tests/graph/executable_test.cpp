@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/differentiate.h"
 #include "lockstep/ops/ops.h"
 #include "tests/ops/op_cases.h"

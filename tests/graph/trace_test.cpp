@@ -2,6 +2,7 @@
 #include "lockstep/graph/trace.h"
 
 #include "lockstep/autograd/autograd.h"
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/differentiate.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/ops/ops.h"

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "lockstep/autograd/autograd.h"
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/differentiate.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/graph/symbol.h"

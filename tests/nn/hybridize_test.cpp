@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
@@ -172,6 +173,34 @@ TEST(Hybridize, ServesSeveralThreads) {
       });
   }
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
+}
+
+TEST(Hybridize, KeepsAsManyShapesAsItIsTold) {
+  Counting block;
+  block.hybridize(true, 2);
+  const RandomScope draws(random_key(1));
+  for (const std::int64_t rows : {3, 4, 3, 5, 4})
+    EXPECT_EQ(block(ones({rows, 2})).to_vector<float>(),
+              Floats(static_cast<std::size_t>(2 * rows), 2.0F));
+  EXPECT_EQ(block.traced, 1 + 4);  // to tell shapes, then 3, 4, 5 and 4 again
+  block.hybridize(true, 2);
+  block(ones({4, 2}));
+  EXPECT_EQ(block.traced, 1 + 5);
+}
+
+TEST(Hybridize, ComputesAllShapesInTheMemoryOfTheLargest) {
+  const auto net =
+      sequential(dense(64, {.activation = "relu"}), dense(64, {.activation = "relu"}), dense(3));
+  net->initialize();
+  net->hybridize();
+  (*net)(drawn({400, 32}, 1));
+  const std::int64_t before = memory_stats().live_bytes;
+  for (std::int64_t rows = 300; rows < 320; ++rows) {
+    const Tensor x = drawn({rows, 32}, 2);
+    expect_close((*net)(x), net->forward(x), 1e-5);
+  }
+  // A row is 64 floats; 20 arenas of 300 rows would be 1.5 MB.
+  EXPECT_LT(memory_stats().live_bytes - before, 300000);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <dnnl.hpp>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/optim/optimizers.h"

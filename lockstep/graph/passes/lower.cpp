@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <utility>
 
 #include "lockstep/graph/passes/passes.h"
+#include "lockstep/graph/passes/step_order.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/fused.h"
 #include "lockstep/ops/known_ops.h"
@@ -70,13 +71,13 @@ bool is_single(const Shape& operand, const Shape& whole) {
 // known only after the whole graph was seen, so lowering runs again with what the last run learnt.
 class Lowering {
  public:
-  Lowering(const Graph& graph, const CompileOptions& options,
-           const std::map<std::size_t, Layout>& state_layouts)
+  Lowering(const Graph& graph, const CompileOptions& options, const StateLayouts& state_layouts)
       : graph_(graph),
         options_(options),
         state_layouts_(state_layouts),
         uses_(count_uses(graph)),
-        forms_(graph.nodes().size()) {
+        forms_(graph.nodes().size()),
+        state_of_node_(graph.nodes().size(), -1) {
     program_.device = device_of(graph);
   }
 
@@ -84,17 +85,19 @@ class Lowering {
     place_inputs();
     for (std::size_t id = 0; id < graph_.nodes().size(); ++id) lower_node(id);
     place_outputs();
+    put_steps_in_order();
     return std::move(program_);
   }
 
   // What each state's consumers asked for, as far as it is not plain.
-  const std::map<std::size_t, Layout>& wishes() const { return wishes_; }
+  const StateLayouts& wishes() const { return wishes_; }
 
  private:
   using Forms = std::vector<Operand>;  // one value in several layouts; the first is the original
 
   std::int32_t new_buffer(BufferKind kind, std::size_t bytes, std::size_t index = 0) {
     program_.buffers.push_back({kind, bytes, index});
+    mentions_.emplace_back();
     return static_cast<std::int32_t>(program_.buffers.size()) - 1;
   }
 
@@ -105,6 +108,11 @@ class Lowering {
 
   Forms& forms(ValueId value) {
     return forms_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)];
+  }
+
+  void add_form(ValueId value, const Operand& operand) {
+    forms(value).push_back(operand);
+    mentions(operand.buffer).forms.push_back(value);
   }
 
   const Operand& original(ValueId value) {
@@ -125,28 +133,33 @@ class Lowering {
   bool is_unused(std::size_t node, std::size_t output) const { return uses_[node][output] == 0; }
 
   const StateSlot* state_of(ValueId value) const {
-    for (const StateSlot& slot : program_.states)
-      if (graph_.inputs()[slot.input] == value) return &slot;
-    return nullptr;
+    const std::int32_t state = state_of_node_[static_cast<std::size_t>(value.node)];
+    return state < 0 ? nullptr : &program_.states[static_cast<std::size_t>(state)];
   }
 
   void place_inputs() {
     program_.inputs = graph_.input_infos();
-    std::size_t external = 0;
+    program_.slot_of_input.assign(program_.inputs.size(), -1);
+    std::vector<bool> is_state(program_.inputs.size(), false);
+    for (const std::size_t state : options_.states) is_state[state] = true;
     for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
       const ValueId value = graph_.inputs()[i];
       const TensorInfo& info = graph_.info(value);
       Operand operand{-1, 0, info.shape, contiguous_strides(info.shape), info.dtype, {}};
-      if (std::count(options_.states.begin(), options_.states.end(), i) > 0) {
+      if (is_state[i]) {
         const auto known = state_layouts_.find(i);
         if (known != state_layouts_.end()) operand.layout = known->second;
         operand.buffer =
             new_buffer(BufferKind::state, operand.layout.bytes(info), program_.states.size());
+        program_.slot_of_input[i] = static_cast<std::int32_t>(program_.states.size());
+        state_of_node_[static_cast<std::size_t>(value.node)] = program_.slot_of_input[i];
         program_.states.push_back({i, info, operand.layout, operand.buffer});
       } else {
-        operand.buffer = new_buffer(BufferKind::input, info.bytes(), external++);
+        operand.buffer = new_buffer(BufferKind::input, info.bytes(), program_.run_inputs.size());
+        program_.run_inputs.push_back(i);
       }
-      forms_[static_cast<std::size_t>(value.node)] = {{operand}};
+      forms_[static_cast<std::size_t>(value.node)].resize(1);
+      add_form(value, operand);
     }
   }
 
@@ -173,8 +186,8 @@ class Lowering {
     const ValueId from = graph_.node(value).inputs[0];
     const bool plain = original(from).layout.is_plain();
     const Operand source = plain ? form_that_is_dense(from) : original(from);
-    return add_form(value, source, layout, "cast",
-                    make_reorder(graph_.info(from), source.layout, graph_.info(value), layout));
+    return convert_by(value, source, layout, "cast",
+                      make_reorder(graph_.info(from), source.layout, graph_.info(value), layout));
   }
 
   void place_constant(std::size_t id, const Node& node) {
@@ -183,7 +196,9 @@ class Lowering {
     const std::int32_t buffer =
         new_buffer(BufferKind::constant, info.bytes(), program_.constants.size());
     program_.constants.push_back(dense);
-    forms_[id] = {{{buffer, 0, info.shape, contiguous_strides(info.shape), info.dtype, {}}}};
+    forms_[id].resize(1);
+    add_form({static_cast<std::int32_t>(id), 0},
+             {buffer, 0, info.shape, contiguous_strides(info.shape), info.dtype, {}});
   }
 
   // A window on the input's buffer, when its plain form allows one.
@@ -197,7 +212,7 @@ class Lowering {
     window.shape = spec->shape;
     window.strides = spec->strides;
     window.byte_offset += static_cast<std::size_t>(spec->offset) * item_size(source.dtype);
-    forms_[id][0] = {window};
+    add_form({static_cast<std::int32_t>(id), 0}, window);
     return true;
   }
 
@@ -248,7 +263,7 @@ class Lowering {
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Operand output = new_operand(node.outputs[i], layout);
-      forms_[id][i] = {output};
+      add_form({static_cast<std::int32_t>(id), static_cast<std::int32_t>(i)}, output);
       step.outputs.push_back(flat(output));
     }
     const Infos outputs = infer(*node.op, infos, node.attrs);
@@ -276,7 +291,7 @@ class Lowering {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Layout layout = chosen.prepared ? chosen.prepared->output_layouts[i] : Layout();
       const Operand output = new_operand(node.outputs[i], layout);
-      forms_[id][i] = {output};
+      add_form({static_cast<std::int32_t>(id), static_cast<std::int32_t>(i)}, output);
       step.outputs.push_back(output);
     }
     finish(std::move(step), chosen);
@@ -318,26 +333,26 @@ class Lowering {
     const Operand source = form_that_is_plain(value);
     if (is_dense(source)) return source;
     const Operand target =
-        add_form(value, source, {}, "copy", std::make_shared<GatherKernel>(source));
+        convert_by(value, source, {}, "copy", std::make_shared<GatherKernel>(source));
     program_.steps.back().copies = true;
     return target;
   }
 
   Operand convert(ValueId value, const Operand& source, const Layout& layout) {
     const TensorInfo& info = graph_.info(value);
-    return add_form(value, source, layout, "reorder",
-                    make_reorder(info, source.layout, info, layout));
+    return convert_by(value, source, layout, "reorder",
+                      make_reorder(info, source.layout, info, layout));
   }
 
-  Operand add_form(ValueId value, const Operand& source, const Layout& layout, const char* label,
-                   std::shared_ptr<const PreparedKernel> kernel) {
+  Operand convert_by(ValueId value, const Operand& source, const Layout& layout, const char* label,
+                     std::shared_ptr<const PreparedKernel> kernel) {
     const Operand target = new_operand(graph_.info(value), layout);
     Step step;
     step.label = label;
     step.inputs = {source};
     step.outputs = {target};
     finish(std::move(step), {nullptr, std::move(kernel)});
-    forms(value).push_back(target);
+    add_form(value, target);
     return target;
   }
 
@@ -355,19 +370,34 @@ class Lowering {
     if (!chosen.prepared) step.direct = chosen.candidate;
     if (step.prepared && step.prepared->scratch_bytes > 0)
       step.scratch = new_buffer(BufferKind::arena, step.prepared->scratch_bytes);
+    append(std::move(step));
+  }
+
+  void append(Step step) {
+    const std::size_t place = program_.steps.size();
+    for (const Operand& operand : step.inputs) mentions(operand.buffer).readers.push_back(place);
+    for (const Operand& operand : step.outputs) mentions(operand.buffer).makers.push_back(place);
     program_.steps.push_back(std::move(step));
+    order_.append();
+  }
+
+  void put_steps_in_order() {
+    std::vector<Step> steps;
+    steps.reserve(program_.steps.size());
+    for (const std::size_t place : order_.steps())
+      steps.push_back(std::move(program_.steps[place]));
+    program_.steps = std::move(steps);
   }
 
   // Returned outputs first: one of them may be a state's old value. They are there before anything
   // is delivered that does not lead to them.
   void place_outputs() {
     std::size_t returned = 0;
+    std::vector<bool> leaves_otherwise(graph_.outputs().size(), false);
+    for (const Carry& carry : options_.carries) leaves_otherwise[carry.output] = true;
+    for (const Delivery& delivery : options_.deliveries) leaves_otherwise[delivery.output] = true;
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-      const auto is_this = [&](const auto& exit) { return exit.output == i; };
-      const bool leaves_otherwise =
-          std::any_of(options_.carries.begin(), options_.carries.end(), is_this) ||
-          std::any_of(options_.deliveries.begin(), options_.deliveries.end(), is_this);
-      if (leaves_otherwise) continue;
+      if (leaves_otherwise[i]) continue;
       const std::size_t first_new = program_.steps.size();
       return_output(graph_.outputs()[i], returned++);
       for (std::size_t s = first_new; s < program_.steps.size(); ++s) move_up(s);
@@ -391,10 +421,9 @@ class Lowering {
   }
 
   const StateSlot& slot_of(std::size_t input) const {
-    const auto slot = std::find_if(program_.states.begin(), program_.states.end(),
-                                   [&](const StateSlot& s) { return s.input == input; });
-    check(slot != program_.states.end(), "an output goes where an input is, which is not a state");
-    return *slot;
+    const std::int32_t slot = program_.slot_of_input[input];
+    check(slot >= 0, "an output goes where an input is, which is not a state");
+    return program_.states[static_cast<std::size_t>(slot)];
   }
 
   // Conversion and delivery move up to where their input is ready and the state was read for the
@@ -409,25 +438,23 @@ class Lowering {
     step.label = "deliver";
     step.inputs = {old_value ? *old_value : form_in(value, slot.layout)};
     step.delivery = static_cast<std::int32_t>(index);
-    program_.steps.push_back(std::move(step));
+    append(std::move(step));
     for (std::size_t s = first_new; s < program_.steps.size(); ++s) move_up(s, slot.buffer);
   }
 
+  // To right after the last step that makes the input or, for a delivery, reads the state.
   void move_up(std::size_t place, std::int32_t state = -1) {
     const Step& step = program_.steps[place];
-    const auto must_follow = [&](const Step& earlier) {
-      const auto makes_input = [&](const Operand& o) { return o.buffer == step.inputs[0].buffer; };
-      const auto reads_state = [&](const Operand& o) { return o.buffer == state; };
-      return std::any_of(earlier.outputs.begin(), earlier.outputs.end(), makes_input) ||
-             (step.delivery >= 0 &&
-              std::any_of(earlier.inputs.begin(), earlier.inputs.end(), reads_state));
+    std::size_t last = StepOrder::kFront;
+    const auto follow = [&](const std::vector<std::size_t>& steps) {
+      for (const std::size_t earlier : steps)
+        if (order_.precedes(earlier, place) &&
+            (last == StepOrder::kFront || order_.precedes(last, earlier)))
+          last = earlier;
     };
-    std::size_t target = place;
-    while (target > 0 && !must_follow(program_.steps[target - 1])) --target;
-    const auto begin = program_.steps.begin();
-    std::rotate(begin + static_cast<std::ptrdiff_t>(target),
-                begin + static_cast<std::ptrdiff_t>(place),
-                begin + static_cast<std::ptrdiff_t>(place) + 1);
+    follow(mentions(step.inputs[0].buffer).makers);
+    if (step.delivery >= 0) follow(mentions(state).readers);
+    order_.move_after(place, last);
   }
 
   // Writes the value straight into the caller's buffer where nothing else stands in the way.
@@ -461,18 +488,24 @@ class Lowering {
   // True when nothing reads the old state after the step that makes the new one, except that step
   // itself where it works element by element on the whole of it.
   bool can_write_early(std::int32_t fresh, std::int32_t state) const {
-    bool written = false;
-    for (const Step& step : program_.steps) {
-      const auto reads = [&](const Operand& o) { return o.buffer == state; };
-      if (written && std::any_of(step.inputs.begin(), step.inputs.end(), reads)) return false;
-      const auto output = std::find_if(step.outputs.begin(), step.outputs.end(),
-                                       [&](const Operand& o) { return o.buffer == fresh; });
-      if (output == step.outputs.end()) continue;
-      written = true;
-      for (const Operand& input : step.inputs)
-        if (reads(input) && !(step.may_overwrite_input && lies_on(input, *output))) return false;
+    const std::vector<std::size_t>& makers = mentions(fresh).makers;
+    if (makers.empty()) return false;
+    const auto earlier = [&](std::size_t a, std::size_t b) { return order_.precedes(a, b); };
+    const std::size_t first = *std::min_element(makers.begin(), makers.end(), earlier);
+    for (const std::size_t reader : mentions(state).readers) {
+      if (order_.precedes(first, reader)) return false;
+      if (reader == first && !writes_over(program_.steps[first], fresh, state)) return false;
     }
-    return written;
+    return true;
+  }
+
+  // Where the step reads the state, it may put `fresh` element for element in its place.
+  static bool writes_over(const Step& step, std::int32_t fresh, std::int32_t state) {
+    const auto output = std::find_if(step.outputs.begin(), step.outputs.end(),
+                                     [&](const Operand& o) { return o.buffer == fresh; });
+    return std::all_of(step.inputs.begin(), step.inputs.end(), [&](const Operand& input) {
+      return input.buffer != state || (step.may_overwrite_input && lies_on(input, *output));
+    });
   }
 
   // Element for element in the same place of their buffers.
@@ -492,32 +525,51 @@ class Lowering {
     finish(std::move(step), {nullptr, std::make_shared<GatherKernel>(from)});
   }
 
+  // Who made, read or is `from` makes, reads or is `to`.
   void redirect(std::int32_t from, std::int32_t to) {
+    const Mentions moved = std::exchange(mentions(from), {});
     const auto move = [&](std::vector<Operand>& operands) {
       for (Operand& operand : operands)
         if (operand.buffer == from) operand.buffer = to;
     };
-    for (Step& step : program_.steps) {
-      move(step.inputs);
-      move(step.outputs);
-    }
-    for (auto& node : forms_)
-      for (Forms& value : node) move(value);
+    for (const std::size_t place : moved.readers) move(program_.steps[place].inputs);
+    for (const std::size_t place : moved.makers) move(program_.steps[place].outputs);
+    for (const ValueId value : moved.forms) move(forms(value));
+    const auto append_to = [](auto& target, const auto& more) {
+      target.insert(target.end(), more.begin(), more.end());
+    };
+    append_to(mentions(to).readers, moved.readers);
+    append_to(mentions(to).makers, moved.makers);
+    append_to(mentions(to).forms, moved.forms);
+  }
+
+  // Where a buffer is spoken of.
+  struct Mentions {
+    std::vector<std::size_t> makers, readers;  // steps
+    std::vector<ValueId> forms;
+  };
+  Mentions& mentions(std::int32_t buffer) { return mentions_[static_cast<std::size_t>(buffer)]; }
+  const Mentions& mentions(std::int32_t buffer) const {
+    return mentions_[static_cast<std::size_t>(buffer)];
   }
 
   const Graph& graph_;
   const CompileOptions& options_;
-  const std::map<std::size_t, Layout>& state_layouts_;
+  const StateLayouts& state_layouts_;
   std::vector<std::vector<int>> uses_;
   std::vector<std::vector<Forms>> forms_;
-  std::map<std::size_t, Layout> wishes_;
-  Program program_;
+  std::vector<std::int32_t> state_of_node_;  // number of the slot, or -1
+  StateLayouts wishes_;
+  Program program_;  // its steps stand as they were made until the end
+  StepOrder order_;
+  std::vector<Mentions> mentions_;  // by buffer
 };
 
 }  // namespace
 
-Program lower(const Graph& graph, const CompileOptions& options) {
-  std::map<std::size_t, Layout> wishes;
+Program lower(const Graph& graph, const CompileOptions& options, const StateLayouts* given) {
+  if (given != nullptr) return Lowering(graph, options, *given).run();
+  StateLayouts wishes;
   // Twice at most: a weight learns its layout from its convolution, then a momentum buffer from the
   // weight beside it.
   for (int round = 0; round < 2 && options.choose_layouts && !options.states.empty(); ++round) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+
 #include "lockstep/graph/executable.h"
 #include "lockstep/graph/graph.h"
 #include "lockstep/graph/program.h"
@@ -33,8 +35,13 @@ Graph fuse_elementwise(const Graph& graph);
 // Updates of states as early as their inputs allow, so that gradients die young.
 Graph schedule(const Graph& graph, const CompileOptions& options);
 
-// Chooses kernels and layouts and inserts conversions.
-Program lower(const Graph& graph, const CompileOptions& options);
+// Of states that are not plain, by the number of the graph's input.
+using StateLayouts = std::map<std::size_t, Layout>;
+
+// Chooses kernels and layouts and inserts conversions. States have the given layouts, or those that
+// their kernels like.
+Program lower(const Graph& graph, const CompileOptions& options,
+              const StateLayouts* given = nullptr);
 
 // Moves what depends on states and constants alone out of the steps, into the prologue.
 void split_prologue(Program& program);

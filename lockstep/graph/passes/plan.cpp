@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "lockstep/graph/passes/occupied_memory.h"
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/tensor/alignment.h"
 
@@ -34,13 +35,30 @@ bool covers(const Program& program, const Operand& operand) {
          buffer.bytes == static_cast<std::size_t>(operand.shape.numel()) * item_size(operand.dtype);
 }
 
-void replace_buffer(Program& program, std::size_t from_step, std::int32_t from, std::int32_t to) {
-  for (std::size_t s = from_step; s < program.steps.size(); ++s) {
-    for (Operand& operand : program.steps[s].inputs)
-      if (operand.buffer == from) operand.buffer = to;
-    for (Operand& operand : program.steps[s].outputs)
-      if (operand.buffer == from) operand.buffer = to;
-  }
+// The steps that name a buffer, in order.
+using Uses = std::vector<std::vector<std::size_t>>;
+
+Uses find_uses(const Program& program) {
+  Uses uses(program.buffers.size());
+  for (std::size_t s = 0; s < program.steps.size(); ++s)
+    for (const auto* operands : {&program.steps[s].inputs, &program.steps[s].outputs})
+      for (const Operand& operand : *operands)
+        uses[static_cast<std::size_t>(operand.buffer)].push_back(s);
+  return uses;
+}
+
+// From step `from_step` on, `from` is `to`.
+void replace_buffer(Program& program, Uses& uses, std::size_t from_step, std::int32_t from,
+                    std::int32_t to) {
+  std::vector<std::size_t>& moved = uses[static_cast<std::size_t>(from)];
+  const auto begin = std::lower_bound(moved.begin(), moved.end(), from_step);
+  for (auto s = begin; s != moved.end(); ++s)
+    for (auto* operands : {&program.steps[*s].inputs, &program.steps[*s].outputs})
+      for (Operand& operand : *operands)
+        if (operand.buffer == from) operand.buffer = to;
+  std::vector<std::size_t>& target = uses[static_cast<std::size_t>(to)];
+  target.insert(target.end(), begin, moved.end());
+  moved.erase(begin, moved.end());
 }
 
 // True when the step may write its output over this input: element lies on element, the input dies
@@ -61,6 +79,7 @@ bool may_overwrite(Program& program, std::size_t s, const Operand& input, const 
 
 // An element-wise step writes over an input that dies there.
 void share_dying_inputs(Program& program) {
+  Uses uses = find_uses(program);
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     if (!program.steps[s].may_overwrite_input) continue;
     for (Operand& output : program.steps[s].outputs) {
@@ -69,26 +88,11 @@ void share_dying_inputs(Program& program) {
       for (const Operand& input : program.steps[s].inputs) {
         if (!may_overwrite(program, s, input, output)) continue;
         buffer_of(program, input).last_step = fresh.last_step;
-        replace_buffer(program, s, output.buffer, input.buffer);
+        replace_buffer(program, uses, s, output.buffer, input.buffer);
         break;
       }
     }
   }
-}
-
-bool overlap_in_time(const Buffer& a, const Buffer& b) {
-  return a.first_step <= b.last_step && b.first_step <= a.last_step;
-}
-
-// The lowest gap that fits between the placed buffers that live at the same time.
-std::size_t find_gap(const std::vector<const Buffer*>& placed, const Buffer& buffer) {
-  std::size_t offset = 0;
-  for (const Buffer* other : placed) {
-    if (!overlap_in_time(*other, buffer)) continue;
-    if (other->offset >= offset + aligned(buffer.bytes)) break;
-    offset = std::max(offset, other->offset + aligned(other->bytes));
-  }
-  return offset;
 }
 
 // Largest first, each at the lowest place where nothing that lives at the same time is
@@ -101,16 +105,16 @@ void assign_offsets(Program& program) {
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return program.buffers[a].bytes > program.buffers[b].bytes;
   });
-  std::vector<const Buffer*> placed;  // by offset
+  OccupiedMemory occupied(program.steps.size());
   program.arena_bytes = 0;
   for (std::size_t i : order) {
     Buffer& buffer = program.buffers[i];
-    buffer.offset = find_gap(placed, buffer);
-    program.arena_bytes = std::max(program.arena_bytes, buffer.offset + aligned(buffer.bytes));
-    const auto place =
-        std::upper_bound(placed.begin(), placed.end(), &buffer,
-                         [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; });
-    placed.insert(place, &buffer);
+    const StepRange lifetime{static_cast<std::size_t>(buffer.first_step),
+                             static_cast<std::size_t>(buffer.last_step) + 1};
+    const std::size_t bytes = aligned(buffer.bytes);
+    buffer.offset = occupied.lowest_gap(lifetime, bytes);
+    occupied.add(lifetime, buffer.offset, buffer.offset + bytes);
+    program.arena_bytes = std::max(program.arena_bytes, buffer.offset + bytes);
   }
 }
 

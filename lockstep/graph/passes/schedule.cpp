@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/passes/rewrite.h"
@@ -11,7 +12,11 @@ namespace {
 // has read the states that it will overwrite. What feeds only such nodes stays where it is.
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, const CompileOptions& options) : graph_(graph), options_(options) {}
+  Scheduler(const Graph& graph, const CompileOptions& options)
+      : graph_(graph), readers_(graph), state_of_output_(graph.outputs().size()) {
+    for (const Carry& carry : options.carries)
+      if (!state_of_output_[carry.output]) state_of_output_[carry.output] = carry.input;
+  }
 
   Graph run() {
     const auto count = static_cast<std::int32_t>(graph_.nodes().size());
@@ -36,16 +41,11 @@ class Scheduler {
   std::vector<std::size_t> carried_inputs(std::int32_t id) const {
     std::vector<std::size_t> states;
     if (graph_.node(id).op == nullptr) return {};
-    for (const Node& reader : graph_.nodes())
-      for (ValueId input : reader.inputs)
-        if (input.node == id) return {};
-    for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
-      if (graph_.outputs()[i].node != id) continue;
-      const auto carry = std::find_if(options_.carries.begin(), options_.carries.end(),
-                                      [&](const Carry& c) { return c.output == i; });
-      if (carry == options_.carries.end()) return {};
-      states.push_back(carry->input);
-    }
+    for (std::size_t i = 0; i < graph_.node(id).outputs.size(); ++i)
+      for (const Reader& reader : readers_.of({id, static_cast<std::int32_t>(i)})) {
+        if (reader.node >= 0 || !state_of_output_[reader.slot]) return {};
+        states.push_back(*state_of_output_[reader.slot]);
+      }
     return states;
   }
 
@@ -56,15 +56,15 @@ class Scheduler {
     for (std::size_t state : states) {
       const std::int32_t node = graph_.inputs()[state].node;
       last = std::max(last, node);
-      for (std::int32_t reader = 0; reader < id; ++reader)
-        for (ValueId input : graph_.node(reader).inputs)
-          if (input.node == node) last = std::max(last, reader);
+      for (const Reader& reader : readers_.of({node, 0}))
+        if (reader.node < id) last = std::max(last, reader.node);
     }
     return last;
   }
 
   const Graph& graph_;
-  const CompileOptions& options_;
+  Readers readers_;
+  std::vector<std::optional<std::size_t>> state_of_output_;
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <numeric>
 
 #include "lockstep/graph/passes/passes.h"
 
@@ -34,36 +33,43 @@ bool depends_on_states_alone(Program& program, const Step& step) {
          is_worth_keeping(program, step);
 }
 
-// The part whose steps made something that this step reads; parts that meet here become one.
-std::size_t part_of(Program& program, const Step& step) {
-  std::vector<std::vector<Step>>& parts = program.prologue;
-  const auto feeds = [&](const std::vector<Step>& part) {
-    for (const Step& earlier : part)
-      for (const Operand& made : earlier.outputs)
-        for (const Operand& read : step.inputs)
-          if (made.buffer == read.buffer) return true;
-    return false;
-  };
-  const auto first = std::find_if(parts.begin(), parts.end(), feeds);
-  if (first == parts.end()) {
-    parts.emplace_back();
-    return parts.size() - 1;
-  }
-  for (auto other = first + 1; other != parts.end();) {
-    if (!feeds(*other)) {
-      ++other;
-      continue;
+// Which steps of the prologue belong together: those of which one makes what another reads.
+class Parts {
+ public:
+  explicit Parts(std::size_t buffers) : part_of_buffer_(buffers, kNone) {}
+
+  // Returns the step's part; parts that meet in it become one.
+  std::size_t add(const Step& step) {
+    std::size_t part = parent_.size();
+    parent_.push_back(part);
+    for (const Operand& read : step.inputs) {
+      const std::size_t maker = part_of_buffer_[static_cast<std::size_t>(read.buffer)];
+      if (maker == kNone) continue;
+      const auto [first, other] = std::minmax(root(maker), root(part));
+      parent_[other] = part = first;
     }
-    first->insert(first->end(), other->begin(), other->end());
-    other = parts.erase(other);
+    for (const Operand& made : step.outputs)
+      part_of_buffer_[static_cast<std::size_t>(made.buffer)] = part;
+    return part;
   }
-  return static_cast<std::size_t>(first - parts.begin());
-}
+
+  std::size_t root(std::size_t part) {
+    while (parent_[part] != part) part = parent_[part] = parent_[parent_[part]];
+    return part;
+  }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> parent_;          // a part that was merged: the one that it went to
+  std::vector<std::size_t> part_of_buffer_;  // that makes it
+};
 
 }  // namespace
 
 void split_prologue(Program& program) {
-  std::vector<Step> body;
+  std::vector<Step> body, prologue;
+  std::vector<std::size_t> part_of_step;
+  Parts parts(program.buffers.size());
   for (Step& step : program.steps) {
     if (!depends_on_states_alone(program, step)) {
       body.push_back(std::move(step));
@@ -71,9 +77,15 @@ void split_prologue(Program& program) {
     }
     for (const Operand& operand : step.outputs)
       buffer_of(program, operand).kind = BufferKind::derived;
-    program.prologue[part_of(program, step)].push_back(std::move(step));
+    part_of_step.push_back(parts.add(step));
+    prologue.push_back(std::move(step));
   }
   program.steps = std::move(body);
+  std::vector<std::vector<Step>> by_root(prologue.size());
+  for (std::size_t s = 0; s < prologue.size(); ++s)
+    by_root[parts.root(part_of_step[s])].push_back(std::move(prologue[s]));
+  for (std::vector<Step>& part : by_root)
+    if (!part.empty()) program.prologue.push_back(std::move(part));
   std::size_t count = 0;
   for (Buffer& buffer : program.buffers)
     if (buffer.kind == BufferKind::derived) buffer.index = count++;

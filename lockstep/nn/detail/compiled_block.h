@@ -5,36 +5,51 @@
 #include <mutex>
 #include <vector>
 
-#include "lockstep/graph/executable.h"
+#include "lockstep/base/recent_list.h"
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/nn/block.h"
 
 namespace lockstep::nn::detail {
 
-// A block's forward function, compiled for each combination of inputs, parameters and mode. The
-// parameters are inputs, so that a changed value is seen; updates of running statistics are further
-// outputs. One call at a time: others wait.
+// A block's forward function, compiled for each combination of inputs, parameters and mode; of
+// `plans` combinations at most. The parameters are inputs, so that a changed value is seen; updates
+// of running statistics are further outputs. One call at a time: others wait.
 class CompiledBlock {
  public:
   using Forward = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
-  CompiledBlock(const Block& block, Forward forward);
+  CompiledBlock(Block& block, Forward forward, std::size_t plans);
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);
 
  private:
-  // What the traced function depends on.
-  struct Key {
-    Infos infos = {};  // of inputs and parameters
-    std::size_t inputs = 0;
-    bool training = false;
-    std::vector<bool> frozen = {};
-    std::vector<Mode> modes = {};
-    bool operator==(const Key&) const = default;
+  // What the traced function depends on beside its inputs: the blocks as they stand.
+  struct Structure {
+    std::vector<const void*> parameters = {};  // identities, block by block
+    std::vector<bool> stays = {};              // frozen, or without a gradient
+    std::vector<Mode> modes = {};              // by block
+    bool operator==(const Structure&) const = default;
+    void clear();
+    void add(const Block& block);
   };
-  struct Entry;
-  Entry& entry_for(Key key, std::vector<Parameter> parameters);
-  const Block& block_;
+  struct Entry {
+    std::shared_ptr<const Structure> structure;
+    Infos infos;         // of inputs and parameters
+    std::size_t inputs;  // how many of them
+    bool training;
+    std::vector<Parameter> updated;  // whose new values the last outputs are
+    CompiledCall call;
+  };
+  void look_at_structure(const std::vector<Tensor>& inputs);
+  Entry& entry_for(const std::vector<Tensor>& all, std::size_t inputs);
+  Entry make_entry(const std::vector<Tensor>& all, std::size_t inputs) const;
+
+  Block& block_;
   Forward forward_;
+  CompileOptions options_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<Entry>> entries_;
+  RecentList<Entry> entries_;
+  Structure seen_;                              // of this call
+  std::shared_ptr<const Structure> structure_;  // of the last call
+  std::vector<Parameter> parameters_;           // of that structure, each once
 };
 
 }  // namespace lockstep::nn::detail

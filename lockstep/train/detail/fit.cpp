@@ -198,11 +198,13 @@ void Fit::agree_on_parameters() {
                       });
 }
 
-// The first batch tells the engine its shapes.
+// The first batch tells the engine its shapes, and how parameters lie in memory follows from them:
+// where shapes vary, a resumed run has those of the run's first step.
 void Fit::make_engine() {
   parts_.net->initialize(nn::init::fan_in(), parts_.options.seed);
   first_batches_ = loader_.step(step_);
-  engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, data::infos_of(first_batches_->at(0)),
+  if (state_.fields.empty()) state_.fields = data::infos_of(first_batches_->at(0));
+  engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, state_.fields,
                   EngineOptions{.shards = parts_.options.shards,
                                 .threads = parts_.options.threads,
                                 .seed = parts_.options.seed,

@@ -30,6 +30,16 @@ EvaluationRecord record_from(const json& value) {
   return record;
 }
 
+json json_of(const TensorInfo& info) {
+  return {{"dtype", name_of(info.dtype)}, {"shape", info.shape.vector()}};
+}
+
+TensorInfo info_from(const json& value) {
+  return {Shape(value.at("shape").get<std::vector<std::int64_t>>()),
+          dtype_from_name(value.at("dtype").get<std::string>()),
+          {}};
+}
+
 std::string rule_of(const optim::Optimizer& optimizer) {
   const optim::CommonOptions& common = optimizer.options();
   return fmt::format("{}({}), learning_rate={}, weight_decay={}, clip_value={}, clip_norm={}",
@@ -65,7 +75,10 @@ std::string FitState::to_json() const {
   json records = json::array();
   for (std::size_t i = history_before(); i < history.size(); ++i)
     records.push_back(json_of(history[i]));
-  return json{{"loss_sum", loss_sum},
+  json shapes = json::array();
+  for (const TensorInfo& info : fields) shapes.push_back(json_of(info));
+  return json{{"fields", shapes},
+              {"loss_sum", loss_sum},
               {"accuracy_sum", accuracy_sum},
               {"last_loss", last_loss},
               {"last_accuracy", last_accuracy},
@@ -86,14 +99,18 @@ FitState FitState::from_json(const std::string& text, const std::string& place) 
     state.last_loss = number(value.at("last_loss"));
     state.last_accuracy = number(value.at("last_accuracy"));
     for (const json& record : value.at("history")) state.history.push_back(record_from(record));
-    // Older checkpoints do not say: they have the whole history.
+    // Older checkpoints do not say: they have the whole history, and one shape.
     state.missing_before = value.value("history_before", std::size_t{0});
+    for (const json& field : value.value("fields", json::array()))
+      state.fields.push_back(info_from(field));
     state.same_bits = value.value("same_bits", true);
     state.isa = value.value("isa", "");
     state.same_isa = value.value("same_isa", true);
     return state;
   } catch (const json::exception&) {
     throw Corrupt("{}: the checkpoint has no sums and history of a training run", place);
+  } catch (const InvalidArgument& error) {
+    throw Corrupt("{}: the checkpoint speaks of no shapes: {}", place, error.what());
   }
 }
 

@@ -22,9 +22,10 @@ struct FitState {
   double last_loss = 0.0;  // mean over the last whole epoch
   double last_accuracy = 0.0;
   std::vector<EvaluationRecord> history;
-  bool same_bits = true;  // of all workers that the run has had
-  std::string isa = {};   // the instruction set of the steps so far; empty: not told
-  bool same_isa = true;   // all steps had the same
+  std::vector<TensorInfo> fields = {};  // of a shard in the run's first step
+  bool same_bits = true;                // of all workers that the run has had
+  std::string isa = {};                 // the instruction set of the steps so far; empty: not told
+  bool same_isa = true;                 // all steps had the same
 
   std::size_t missing_before = 0;  // evaluations before `history`, of a checkpoint just read
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <unordered_map>
 
 #include "lockstep/base/sha256.h"
 #include "lockstep/graph/flops.h"
@@ -15,13 +16,36 @@ namespace {
 using kvstore::FlatLayout;
 using kvstore::FlatParameter;
 
-Executable compile(const StepGraph& step, CompileOptions options) {
+CompileOptions step_options(const StepGraph& step, CompileOptions options) {
   for (std::size_t i = 0; i < step.parameters.size(); ++i)
     options.states.push_back(step.parameter_input(i));
   for (std::size_t i = 0; i < step.trainable.size(); ++i)
     options.deliveries.push_back(
         {step.gradient_output(i), step.parameter_input(step.trainable[i])});
-  return Executable::compile(step.graph, options);
+  return options;
+}
+
+std::string text_of(const std::vector<TensorInfo>& fields) {
+  std::string text;
+  for (const TensorInfo& info : fields) text += (text.empty() ? "" : ", ") + info.str();
+  return text;
+}
+
+// One set of weights serves all shapes.
+void check_alike(const StepGraph& step, const StepGraph& first,
+                 const std::vector<TensorInfo>& fields) {
+  const auto same = [](const StepGraph::Parameter& a, const StepGraph::Parameter& b) {
+    return a.name == b.name && a.shape == b.shape;
+  };
+  const bool alike = step.fields == first.fields && step.trainable == first.trainable &&
+                     step.updated == first.updated && step.has_accuracy == first.has_accuracy &&
+                     std::equal(step.parameters.begin(), step.parameters.end(),
+                                first.parameters.begin(), first.parameters.end(), same);
+  if (!alike)
+    throw InvalidArgument(
+        "train: on a batch of {} the net has other parameters to train or to update than on its "
+        "first one",
+        text_of(fields));
 }
 
 // In the order of the net's parameters.
@@ -37,25 +61,56 @@ std::span<std::byte> bytes_of(float* data, std::size_t count) {
 
 }  // namespace
 
-StepProgram::StepProgram(nn::Block& net, const LossFunction& loss,
-                         const std::vector<TensorInfo>& fields, CompileOptions options)
-    : fields_(fields), step_(trace_step(net, loss, fields)) {
+StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<TensorInfo>& fields,
+                         CompileOptions options)
+    : net_(std::move(net)),
+      loss_(std::move(loss)),
+      options_(std::move(options)),
+      step_(trace_step(*net_, loss_, fields)),
+      plans_(options_.plans) {
   flops_per_sample_ =
       count_flops(step_.graph) / static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
-  executables_.push_back(compile(step_, std::move(options)));
+  batch_norm_sizes_ = train::batch_norm_sizes(step_);
+  plans_.add({fields, {}});
+  plan().executables.push_back(Executable::compile(step_.graph, step_options(step_, options_)));
+  step_.graph = {};
   number_of_.resize(step_.trainable.size());
   const std::vector<std::size_t> order = first().delivery_order();
   for (std::size_t i = 0; i < order.size(); ++i) number_of_[order[i]] = i;
 }
 
+void StepProgram::select(const std::vector<TensorInfo>& fields) {
+  if (plans_.find([&](const Plan& known) { return known.fields == fields; }) == nullptr)
+    plans_.add(make_plan(fields));
+  executable(uses_ - 1);
+}
+
+StepProgram::Plan StepProgram::make_plan(const std::vector<TensorInfo>& fields) {
+  const StepGraph step = trace_step(*net_, loss_, fields);
+  check_alike(step, step_, fields);
+  Plan made{fields, {}};
+  made.executables.push_back(
+      Executable::compile(step.graph, step_options(step_, options_), first()));
+  return made;
+}
+
 Executable& StepProgram::executable(std::size_t i) {
-  while (executables_.size() <= i) executables_.push_back(first().clone());
-  return executables_[i];
+  uses_ = std::max(uses_, i + 1);
+  while (plan().executables.size() <= i)
+    plan().executables.push_back(new_clone(plan().executables.size()));
+  return plan().executables[i];
+}
+
+// Computes where those with its number do in other shapes.
+Executable StepProgram::new_clone(std::size_t i) const {
+  for (const Plan& other : plans_)
+    if (other.executables.size() > i) return first().clone(other.executables[i]);
+  return first().clone();
 }
 
 std::size_t StepProgram::bytes() const {
   std::size_t bytes = first().state_bytes();
-  for (const Executable& executable : executables_) bytes += executable.arena_bytes();
+  for (const Executable& executable : plan().executables) bytes += executable.arena_bytes();
   return bytes;
 }
 
@@ -82,35 +137,50 @@ FlatLayout StepProgram::make_layout(bool find_unused) const {
 
 void StepProgram::use_weights(const kvstore::FlatState& state) noexcept {
   for (const FlatParameter& parameter : state.layout().parameters)
-    executables_[0].set_state_memory(
+    plan().executables[0].set_state_memory(
         input_of(parameter.number),
         bytes_of(state.weights().data() + parameter.offset, parameter.count));
 }
 
 void StepProgram::set_statistics(const std::vector<Tensor>& values) {
   for (std::size_t u = 0; u < step_.updated.size(); ++u)
-    executables_[0].set_state(input_of(step_.updated[u]), values[u]);
+    plan().executables[0].set_state(input_of(step_.updated[u]), values[u]);
 }
 
 void StepProgram::refresh(ThreadTeam& team) {
+  if (first().is_fresh()) return;
   const std::size_t parts = first().refresh_parts();
   std::atomic<std::size_t> next = 0;
   if (parts > 0)
     team.run([&](int thread) {
       for (std::size_t i = next++; i < parts; i = next++)
-        executables_[static_cast<std::size_t>(thread)].refresh(i);
+        plan().executables[static_cast<std::size_t>(thread)].refresh(i);
     });
-  executables_[0].set_fresh();
+  plan().executables[0].set_fresh();
+}
+
+// Those of the step, in its order.
+std::vector<nn::Parameter> StepProgram::parameters_of(const nn::Block& net) const {
+  std::unordered_map<std::string, nn::Parameter> by_name;
+  for (const auto& [name, parameter] : net.parameters()) by_name.emplace(name, parameter);
+  std::vector<nn::Parameter> found;
+  for (const StepGraph::Parameter& own : step_.parameters) {
+    const auto place = by_name.find(own.name);
+    found.push_back(place == by_name.end() ? net.parameter(own.name) : place->second);
+  }
+  return found;
 }
 
 void StepProgram::store(nn::Block& net) const {
+  const std::vector<nn::Parameter> places = parameters_of(net);
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    net.parameter(step_.parameters[i].name).set_data(first().state(input_of(i)).to(cpu()));
+    places[i].set_data(first().state(input_of(i)).to(cpu()));
 }
 
 void StepProgram::load(const nn::Block& net) {
+  const std::vector<nn::Parameter> places = parameters_of(net);
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    executables_[0].set_state(input_of(i), net.parameter(step_.parameters[i].name).data());
+    plan().executables[0].set_state(input_of(i), places[i].data());
 }
 
 NamedTensors StepProgram::parameters() const {
@@ -131,17 +201,11 @@ Tensor StepProgram::unpack(const FlatParameter& parameter, const float* data) co
                         std::as_bytes(std::span(data, parameter.count)));
 }
 
-// The tensor of that name, when it fits the parameter.
-const Tensor& StepProgram::find(const NamedTensors& tensors, const std::string& name,
-                                const FlatParameter& parameter) const {
-  const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [&](const auto& tensor) { return tensor.first == name; });
-  if (found == tensors.end()) throw Corrupt("train: the checkpoint has no {}", name);
+void StepProgram::check_fits(const std::string& name, const Tensor& tensor,
+                             const FlatParameter& parameter) const {
   const Shape& shape = step_.parameters[parameter.number].shape;
-  if (!(found->second.shape() == shape) || found->second.dtype() != DType::float32)
-    throw Corrupt("train: {} is {}, the parameter is {}", name, found->second.info().str(),
-                  shape.str());
-  return found->second;
+  if (!(tensor.shape() == shape) || tensor.dtype() != DType::float32)
+    throw Corrupt("train: {} is {}, the parameter is {}", name, tensor.info().str(), shape.str());
 }
 
 void StepProgram::append_flat(const FlatLayout& layout, const std::string& prefix,
@@ -153,9 +217,15 @@ void StepProgram::append_flat(const FlatLayout& layout, const std::string& prefi
 
 void StepProgram::set_flat(const FlatLayout& layout, const std::string& prefix,
                            const NamedTensors& tensors, std::span<float> flat) const {
-  for (const FlatParameter& parameter : by_number(layout.parameters))
-    pack(parameter, find(tensors, prefix + "/" + name_of(parameter), parameter),
-         flat.data() + parameter.offset);
+  std::unordered_map<std::string, const Tensor*> by_name;
+  for (const auto& [name, tensor] : tensors) by_name.emplace(name, &tensor);
+  for (const FlatParameter& parameter : by_number(layout.parameters)) {
+    const std::string name = prefix + "/" + name_of(parameter);
+    const auto found = by_name.find(name);
+    if (found == by_name.end()) throw Corrupt("train: the checkpoint has no {}", name);
+    check_fits(name, *found->second, parameter);
+    pack(parameter, *found->second, flat.data() + parameter.offset);
+  }
 }
 
 // Of each parameter in turn its place, and each element's number where the element lies.

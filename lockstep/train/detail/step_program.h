@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/recent_list.h"
 #include "lockstep/base/thread_team.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/kvstore/flat_state.h"
@@ -15,19 +16,30 @@ namespace lockstep::train::detail {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-// What is compiled of a training step: a shard's graph, executables for it, where the parameters
-// are. It knows nothing of who computes which shards.
+// What is compiled of a training step: a shard's graph for each shape of batch, executables for it,
+// where the parameters are. All shapes have the same parameters, in the layouts that the first one
+// chose, and the same memory to compute in, since a step has one shape. Of shapes that were not
+// used for a while, CompileOptions::plans tells how many stay compiled. It knows nothing of who
+// computes which shards.
 class StepProgram {
  public:
-  StepProgram(nn::Block& net, const LossFunction& loss, const std::vector<TensorInfo>& fields,
+  StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<TensorInfo>& fields,
               CompileOptions options);
 
+  // The first shape's, without its graph.
   const StepGraph& step() const { return step_; }
-  const std::vector<TensorInfo>& fields() const { return fields_; }
   double flops_per_sample() const { return flops_per_sample_; }
+  const std::vector<BatchNormSize>& batch_norm_sizes() const { return batch_norm_sizes_; }
+
+  // From now on shards are like `fields`; what is compiled is taken or made. Throws InvalidArgument
+  // when the net trains other parameters on them.
+  void select(const std::vector<TensorInfo>& fields);
+  const std::vector<TensorInfo>& fields() const { return plan().fields; }
+  // Shapes that are compiled now.
+  std::size_t plans() const { return plans_.size(); }
   // Number `i` of as many as there are uses for at once, all over the same parameters.
   Executable& executable(std::size_t i);
-  const Executable& first() const { return executables_.front(); }
+  const Executable& first() const { return plan().executables.front(); }
   std::size_t bytes() const;
 
   // Of the parameters that learn, in the order in which their gradients are made. With
@@ -43,7 +55,8 @@ class StepProgram {
   void use_weights(const kvstore::FlatState& state) noexcept;
   // New running statistics: the values of StepGraph::updated, in order.
   void set_statistics(const std::vector<Tensor>& values);
-  // What executables keep of the weights in other layouts is made anew; the threads share the work.
+  // What executables keep of the weights in other layouts is made anew, where weights have changed;
+  // the threads share the work.
   void refresh(ThreadTeam& team);
 
   void store(nn::Block& net) const;
@@ -62,16 +75,29 @@ class StepProgram {
   std::string layouts_sha256(const kvstore::FlatLayout& layout) const;
 
  private:
+  struct Plan {
+    std::vector<TensorInfo> fields;
+    std::deque<Executable> executables;
+  };
+  const Plan& plan() const { return *plans_.last_used(); }
+  Plan& plan() { return *plans_.last_used(); }
+  Plan make_plan(const std::vector<TensorInfo>& fields);
+  Executable new_clone(std::size_t i) const;
+  std::vector<nn::Parameter> parameters_of(const nn::Block& net) const;
   std::size_t input_of(std::size_t parameter) const { return step_.parameter_input(parameter); }
   void pack(const kvstore::FlatParameter& parameter, const Tensor& tensor, float* data) const;
   Tensor unpack(const kvstore::FlatParameter& parameter, const float* data) const;
-  const Tensor& find(const NamedTensors& tensors, const std::string& name,
-                     const kvstore::FlatParameter& parameter) const;
+  void check_fits(const std::string& name, const Tensor& tensor,
+                  const kvstore::FlatParameter& parameter) const;
 
-  std::vector<TensorInfo> fields_;
+  nn::BlockPtr net_;
+  LossFunction loss_;
+  CompileOptions options_;
   StepGraph step_;
   double flops_per_sample_ = 0.0;
-  std::deque<Executable> executables_;
+  std::vector<BatchNormSize> batch_norm_sizes_;
+  RecentList<Plan> plans_;
+  std::size_t uses_ = 1;                // executables of a plan
   std::vector<std::size_t> number_of_;  // by delivery
 };
 

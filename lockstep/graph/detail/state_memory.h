@@ -11,16 +11,15 @@
 
 namespace lockstep::detail {
 
-// What a program keeps from run to run: its states and what is derived from them. A state has its
-// home on the host, where it is set and read. On the host's own devices kernels work there as well;
+// The states of a program, and of programs for other shapes that share them. A state has its home
+// on the host, where it is set and read. On the host's own devices kernels work there as well;
 // elsewhere they work on an image of it in the device's memory.
-class LastingMemory {
+class StateMemory {
  public:
-  explicit LastingMemory(const Program& program);
+  explicit StateMemory(const Program& program);
 
   // Where kernels look.
   std::byte* state_address(std::size_t state) const;
-  std::byte* derived_address(std::size_t number) const { return derived_[number]->data(); }
 
   // The state's bytes as the last run left them. Who writes there says so: set_changed.
   std::span<std::byte> home(std::size_t state);
@@ -37,11 +36,10 @@ class LastingMemory {
   void set_computed();
 
   std::uint64_t moves() const { return moves_; }
+  // Grows with every change: what is derived from states is that of one version.
+  std::uint64_t version() const { return version_; }
   // Of the memory that is not the caller's.
   std::size_t bytes() const;
-
-  std::atomic<bool> stale = true;  // a state changed and nothing was derived anew
-  std::mutex refreshing;
 
  private:
   struct State {
@@ -55,8 +53,8 @@ class LastingMemory {
 
   Device device_;
   std::vector<State> states_;
-  std::vector<std::shared_ptr<Storage>> derived_;
-  std::uint64_t moves_ = 0;            // of homes to other memory
+  std::uint64_t moves_ = 0;  // of homes to other memory
+  std::atomic<std::uint64_t> version_ = 1;
   std::atomic<bool> waiting_ = false;  // some home is newer than its image
   std::mutex bringing_;
 };

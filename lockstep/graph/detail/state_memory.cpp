@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/graph/detail/lasting_memory.h"
+#include "lockstep/graph/detail/state_memory.h"
 
 #include <cstring>
 
@@ -14,10 +14,9 @@ std::shared_ptr<Storage> zeros(std::size_t bytes, const Device& device) {
 
 }  // namespace
 
-LastingMemory::LastingMemory(const Program& program)
+StateMemory::StateMemory(const Program& program)
     : device_(program.device), waiting_(!device_.is_host()) {
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.kind == BufferKind::derived) derived_.push_back(zeros(buffer.bytes, device_));
     if (buffer.kind != BufferKind::state) continue;
     const std::shared_ptr<Storage> own = zeros(buffer.bytes, {});
     states_.push_back({buffer.bytes, own, own->data(), nullptr});
@@ -25,12 +24,12 @@ LastingMemory::LastingMemory(const Program& program)
   }
 }
 
-std::byte* LastingMemory::state_address(std::size_t state) const {
+std::byte* StateMemory::state_address(std::size_t state) const {
   const State& its = states_[state];
   return its.image ? its.image->data() : its.home;
 }
 
-std::span<std::byte> LastingMemory::home(std::size_t state) {
+std::span<std::byte> StateMemory::home(std::size_t state) {
   State& its = states_[state];
   const std::span<std::byte> bytes(its.home, its.bytes);
   if (its.image_is_newer) {
@@ -40,7 +39,7 @@ std::span<std::byte> LastingMemory::home(std::size_t state) {
   return bytes;
 }
 
-void LastingMemory::move_home(std::size_t state, std::span<std::byte> memory) {
+void StateMemory::move_home(std::size_t state, std::span<std::byte> memory) {
   State& its = states_[state];
   its.own = nullptr;
   its.home = memory.data();
@@ -48,19 +47,19 @@ void LastingMemory::move_home(std::size_t state, std::span<std::byte> memory) {
   set_changed(state);
 }
 
-void LastingMemory::set_changed(std::size_t state) {
-  stale = true;
+void StateMemory::set_changed(std::size_t state) {
+  ++version_;
   states_[state].home_is_newer = true;
   states_[state].image_is_newer = false;
   waiting_ = !device_.is_host();
 }
 
-void LastingMemory::set_changed() {
+void StateMemory::set_changed() {
   for (std::size_t i = 0; i < states_.size(); ++i)
     if (!states_[i].image_is_newer) set_changed(i);
 }
 
-void LastingMemory::bring() {
+void StateMemory::bring() {
   if (!waiting_) return;
   const std::lock_guard lock(bringing_);
   if (!waiting_) return;
@@ -73,18 +72,17 @@ void LastingMemory::bring() {
   waiting_ = false;
 }
 
-void LastingMemory::set_computed() {
+void StateMemory::set_computed() {
   if (device_.is_host()) return;
   for (State& its : states_) its.image_is_newer = true;
 }
 
-std::size_t LastingMemory::bytes() const {
+std::size_t StateMemory::bytes() const {
   std::size_t bytes = 0;
   for (const State& state : states_) {
     bytes += state.own ? state.bytes : 0;
     bytes += state.image ? state.bytes : 0;
   }
-  for (const auto& derived : derived_) bytes += derived->bytes();
   return bytes;
 }
 
