@@ -31,6 +31,12 @@ std::vector<FlatParameter> by_number(std::vector<FlatParameter> parameters) {
   return parameters;
 }
 
+const nn::Parameter& named(const std::vector<nn::NamedParameter>& all, const std::string& name) {
+  for (const nn::NamedParameter& candidate : all)
+    if (candidate.name == name) return candidate.parameter;
+  throw NotFound("train: neither the net nor the loss has a parameter {}", name);
+}
+
 std::span<std::byte> bytes_of(float* data, std::size_t count) {
   return std::as_writable_bytes(std::span(data, count));
 }
@@ -38,8 +44,9 @@ std::span<std::byte> bytes_of(float* data, std::size_t count) {
 }  // namespace
 
 StepProgram::StepProgram(nn::Block& net, const LossFunction& loss,
-                         const std::vector<TensorInfo>& fields, CompileOptions options)
-    : fields_(fields), step_(trace_step(net, loss, fields)) {
+                         const std::vector<TensorInfo>& fields, CompileOptions options,
+                         const FieldRoles& roles)
+    : loss_(loss), fields_(fields), step_(trace_step(net, loss, fields, roles)) {
   flops_per_sample_ =
       count_flops(step_.graph) / static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
   executables_.push_back(compile(step_, std::move(options)));
@@ -104,13 +111,15 @@ void StepProgram::refresh(ThreadTeam& team) {
 }
 
 void StepProgram::store(nn::Block& net) const {
+  const std::vector<nn::NamedParameter> all = trained_parameters(net, loss_);
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    net.parameter(step_.parameters[i].name).set_data(first().state(input_of(i)).to(cpu()));
+    named(all, step_.parameters[i].name).set_data(first().state(input_of(i)).to(cpu()));
 }
 
 void StepProgram::load(const nn::Block& net) {
+  const std::vector<nn::NamedParameter> all = trained_parameters(net, loss_);
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    executables_[0].set_state(input_of(i), net.parameter(step_.parameters[i].name).data());
+    executables_[0].set_state(input_of(i), named(all, step_.parameters[i].name).data());
 }
 
 NamedTensors StepProgram::parameters() const {

@@ -20,7 +20,7 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 class StepProgram {
  public:
   StepProgram(nn::Block& net, const LossFunction& loss, const std::vector<TensorInfo>& fields,
-              CompileOptions options);
+              CompileOptions options, const FieldRoles& roles = {});
 
   const StepGraph& step() const { return step_; }
   const std::vector<TensorInfo>& fields() const { return fields_; }
@@ -68,6 +68,7 @@ class StepProgram {
   const Tensor& find(const NamedTensors& tensors, const std::string& name,
                      const kvstore::FlatParameter& parameter) const;
 
+  LossFunction loss_;  // it may have parameters too
   std::vector<TensorInfo> fields_;
   StepGraph step_;
   double flops_per_sample_ = 0.0;
