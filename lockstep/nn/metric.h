@@ -206,7 +206,7 @@ class CompositeMetric : public Metric {
 // metric_of(std::make_unique<MAE>(), {.output = 1, .label = 1, .name = "age_error"}).
 struct MetricPlace {
   std::size_t output = 0, label = 0;
-  std::string name;  // empty: the metric's
+  std::string name = {};  // empty: the metric's
 };
 MetricPtr metric_of(MetricPtr metric, MetricPlace place);
 
