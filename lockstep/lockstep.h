@@ -18,5 +18,6 @@
 #include "lockstep/optim/optimizers.h"
 #include "lockstep/optim/schedule.h"
 #include "lockstep/optim/updater.h"
+#include "lockstep/train/join_job.h"
 #include "lockstep/train/observers.h"
 #include "lockstep/train/trainer.h"

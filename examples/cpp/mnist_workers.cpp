@@ -8,35 +8,18 @@
 
 #include <cstdlib>
 
-#include "lockstep/cluster/membership/job.h"
-#include "lockstep/kvstore/allreduce.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/loss.h"
 #include "lockstep/optim/optimizers.h"
 #include "lockstep/recipes/recipe_data.h"
-#include "lockstep/train/same_bits.h"
+#include "lockstep/train/join_job.h"
 #include "lockstep/train/trainer.h"
 
 using namespace lockstep;
 
-// The job that this process is a member of, and how its members have the same weights.
-struct OwnJob {
-  std::unique_ptr<cluster::Job> job;  // null: started alone
-  std::unique_ptr<kvstore::Mode> mode = kvstore::local_mode();
-};
-
-OwnJob join() {
-  OwnJob own;
-  if (const std::optional<cluster::Place> place = cluster::find_place()) {
-    own.job = std::make_unique<cluster::Job>(*place);
-    own.mode = kvstore::allreduce_mode(own.job->communicator(), own.job->membership());
-  }
-  train::agree_on_instruction_set(own.mode->group());  // processors may differ
-  return own;
-}
-
 void train_digits(const std::string& place, std::int64_t steps) {
-  const OwnJob own = join();
+  // The job that this process is a member of; started alone, a job of one.
+  const train::OwnJob own = train::join_job();
   const recipes::RecipeData digits =
       recipes::open_data(recipes::find_recipe("mnist-mlp"), {.place = place});
   const nn::BlockPtr net =
@@ -51,7 +34,7 @@ void train_digits(const std::string& place, std::int64_t steps) {
                                                              .transform = pixels,
                                                              .validation = digits.test,
                                                              .validation_transform = pixels});
-  if (!own.mode->group().is_first()) return;  // one speaks for all
+  if (!own.is_first()) return;  // one speaks for all
   fmt::print("accuracy {:.4f}\n", result.validation.accuracy);
   fmt::print("params_sha256 {}\n", result.params_sha256);
 }

@@ -77,6 +77,18 @@ class Tape final : public OpInterceptor {
     return outputs;
   }
 
+  // What was recorded of the leaf's old values would be wrong, and the write itself has no
+  // gradient.
+  void before_write(const char* function, const Tensor& target) override {
+    const auto& entry = target.tape_entry();
+    if (!is_recording() || entry == nullptr || entry->node != nullptr) return;
+    if (entry->mode == GradMode::off) return;
+    throw InvalidArgument(
+        "{}: {} is a leaf that wants a gradient, and ops are recorded: write before recording, or "
+        "under a PauseScope",
+        function, target.info().str());
+  }
+
  private:
   // A function is not there any more when the graph that it was traced into is run on the tape.
   static bool stops(const OpDef& op, const Attrs& attrs) {

@@ -10,7 +10,7 @@
 
 namespace lockstep::data {
 
-// One sample, or one batch: its fields, the label last.
+// One sample, or one batch: its fields, an input and a label unless somebody says otherwise.
 using Fields = std::vector<Tensor>;
 std::vector<TensorInfo> infos_of(const Fields& fields);
 

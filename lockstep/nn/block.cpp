@@ -2,17 +2,15 @@
 #include "lockstep/nn/block.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <regex>
 #include <set>
 
 #include "lockstep/base/error.h"
-#include "lockstep/graph/trace.h"
+#include "lockstep/nn/complete_shapes.h"
 #include "lockstep/nn/detail/call_observer.h"
+#include "lockstep/nn/detail/call_path.h"
 #include "lockstep/nn/detail/compiled_block.h"
-#include "lockstep/ops/create.h"
-#include "lockstep/ops/random_ops.h"
 
 namespace lockstep::nn {
 namespace {
@@ -110,6 +108,20 @@ std::vector<Tensor> observed(const Block& block, F&& call) {
   return outputs;
 }
 
+// An error says where in the model it happened.
+template <class F>
+auto located(const Block& block, F&& call) {
+  const detail::CallScope scope(block);
+  if (!scope.is_outermost()) return call();
+  try {
+    return call();
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(detail::CallScope::failed_path() + error.what());
+  } catch (const Unsupported& error) {
+    throw Unsupported(detail::CallScope::failed_path() + error.what());
+  }
+}
+
 }  // namespace
 
 Block::Block() = default;
@@ -132,15 +144,19 @@ std::vector<Tensor> Block::forward_all(const std::vector<Tensor>& inputs) {
 
 Tensor Block::operator()(const Tensor& x) {
   const BlockMode mode(*this);
-  if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
-  if (detail::CallObserver::current() == nullptr) return forward(x);
-  return observed(*this, [&] { return std::vector<Tensor>{forward(x)}; }).front();
+  return located(*this, [&]() -> Tensor {
+    if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
+    if (detail::CallObserver::current() == nullptr) return forward(x);
+    return observed(*this, [&] { return std::vector<Tensor>{forward(x)}; }).front();
+  });
 }
 
 std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
   const BlockMode mode(*this);
-  if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
-  return observed(*this, [&] { return forward_all(inputs); });
+  return located(*this, [&]() -> std::vector<Tensor> {
+    if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
+    return observed(*this, [&] { return forward_all(inputs); });
+  });
 }
 
 // One tensor may be answered otherwise than a list of one (a recurrent layer adds its states).
@@ -215,18 +231,7 @@ void Block::initialize(const Initializer& init, std::uint64_t seed, bool force) 
 }
 
 void Block::complete_shapes(const std::vector<TensorInfo>& inputs) {
-  const autograd::PauseScope predict;
-  const RandomScope draws(random_key(0));
-  std::map<const void*, Tensor> stand_ins;
-  const auto stand_in = [&](const Parameter& p) {
-    Tensor& tensor = stand_ins[p.identity()];
-    if (tensor.defined() && tensor.shape() == p.shape()) return tensor;
-    tensor = zeros(p.shape(), p.dtype());
-    if (p.wants_gradient()) autograd::attach_grad(tensor);
-    return tensor;
-  };
-  const ParameterScope shapes_only(stand_in, [](const Parameter&, const Tensor&) {});
-  trace([&](const std::vector<Tensor>& x) { return (*this)(x); }, inputs);
+  nn::complete_shapes([&](const std::vector<Tensor>& x) { return (*this)(x); }, inputs);
 }
 
 void Block::cast(DType dtype) {

@@ -228,6 +228,11 @@ void CompositeMetric::update(const Tensor& label, const Tensor& prediction) {
   for (const MetricPtr& metric : metrics_) metric->update(label, prediction);
 }
 
+void CompositeMetric::update_all(const std::vector<Tensor>& labels,
+                                 const std::vector<Tensor>& outputs) {
+  for (const MetricPtr& metric : metrics_) metric->update_all(labels, outputs);
+}
+
 void CompositeMetric::reset() {
   for (const MetricPtr& metric : metrics_) metric->reset();
 }

@@ -27,6 +27,8 @@ class Metric {
 
   const std::string& name() const { return name_; }
   virtual void update(const Tensor& label, const Tensor& prediction) = 0;
+  // Of a model with several: the first of each, unless the metric knows better (metric_of).
+  virtual void update_all(const std::vector<Tensor>& labels, const std::vector<Tensor>& outputs);
   virtual void reset() = 0;
   // The value is NaN while there is none.
   virtual Value get() const = 0;
@@ -191,6 +193,7 @@ class CompositeMetric : public Metric {
   CompositeMetric() : Metric("composite") {}
   CompositeMetric& add(MetricPtr metric);
   void update(const Tensor& label, const Tensor& prediction) override;
+  void update_all(const std::vector<Tensor>& labels, const std::vector<Tensor>& outputs) override;
   void reset() override;
   Value get() const override;
   std::vector<Value> get_all() const override;
@@ -198,6 +201,14 @@ class CompositeMetric : public Metric {
  private:
   std::vector<MetricPtr> metrics_;
 };
+
+// A metric of one of several outputs and one of several labels, under a name of its own:
+// metric_of(std::make_unique<MAE>(), {.output = 1, .label = 1, .name = "age_error"}).
+struct MetricPlace {
+  std::size_t output = 0, label = 0;
+  std::string name = {};  // empty: the metric's
+};
+MetricPtr metric_of(MetricPtr metric, MetricPlace place);
 
 struct MetricOptions {
   int axis = -1;

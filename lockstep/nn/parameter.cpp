@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/nn/detail/call_path.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/random_ops.h"
@@ -27,6 +28,21 @@ bool is_whole(const Shape& shape) {
 bool fits(const Shape& known, const Shape& shape) {
   return std::equal(known.begin(), known.end(), shape.begin(), shape.end(),
                     [](std::int64_t a, std::int64_t b) { return a == b || a == -1; });
+}
+
+// A child that nobody added was neither initialised nor given to whoever traces.
+void check_added() {
+  const std::string reason = detail::missing_child();
+  if (!reason.empty()) throw InvalidArgument(reason);
+}
+
+Tensor from_scope(const ParameterScope& scope, const Parameter& parameter) {
+  try {
+    return scope.source()(parameter);
+  } catch (const InvalidArgument&) {
+    check_added();
+    throw;
+  }
 }
 
 }  // namespace
@@ -159,10 +175,11 @@ bool Parameter::is_initialized() const { return self().contents.defined(); }
 Tensor Parameter::data() const {
   const State& state = self();
   if (const ParameterScope* scope = ParameterScope::current()) {
-    if (is_whole(state.shape)) return scope->source()(*this);
+    if (is_whole(state.shape)) return from_scope(*scope, *this);
   } else if (state.contents.defined()) {
     return state.contents;
   }
+  check_added();
   if (state.pending || ParameterScope::current())
     throw InvalidArgument(
         "{}: its shape {} is not known yet; call the block on a batch, or "

@@ -284,6 +284,11 @@ OuterScope::OuterScope() : saved_(innermost) {
 
 OuterScope::~OuterScope() { innermost = saved_; }
 
+void tell_write(const char* function, const Tensor& target) {
+  if (innermost != nullptr && innermost->interceptor() != nullptr)
+    innermost->interceptor()->before_write(function, target);
+}
+
 std::vector<Tensor> apply(const OpDef& op, std::span<const Tensor> inputs, const Attrs& attrs) {
   if (OpInterceptor* interceptor = interceptor_of(op, inputs))
     return interceptor->intercept(op, inputs, attrs);

@@ -19,7 +19,12 @@ class OpInterceptor {
   // The number of inputs is checked; inference is not done yet.
   virtual std::vector<Tensor> intercept(const OpDef& op, std::span<const Tensor> inputs,
                                         const Attrs& attrs) = 0;
+  // A function is about to write into a tensor in place, which is no op. May throw.
+  virtual void before_write(const char*, const Tensor&) {}
 };
+
+// Tells whoever intercepts on this thread.
+void tell_write(const char* function, const Tensor& target);
 
 // While it lives, ops of this thread go to `interceptor`; with nullptr, past every interceptor.
 class InterceptScope {

@@ -28,6 +28,14 @@ std::optional<std::size_t> best_of(const std::vector<EvaluationRecord>& history,
   return best;
 }
 
+void check_validates(const char* who, const FitContext& context, const Monitor& monitor) {
+  if (context.validation_set() == nullptr)
+    throw InvalidArgument(
+        "{}: watches the {} of evaluations, and there are none: give the run a validation set "
+        "(FitOptions::validation)",
+        who, monitor.metric);
+}
+
 class EarlyStopping final : public Callback {
  public:
   EarlyStopping(Monitor monitor, int patience) : monitor_(std::move(monitor)), patience_(patience) {
@@ -35,7 +43,10 @@ class EarlyStopping final : public Callback {
       throw InvalidArgument("early_stopping: patience is {}, expected 1 or more", patience);
   }
   // A run that was stopped by this stays stopped when it is resumed.
-  void on_train_begin(FitContext& context) override { check(context); }
+  void on_train_begin(FitContext& context) override {
+    check_validates("early_stopping", context, monitor_);
+    check(context);
+  }
   void on_evaluation(FitContext& context, const Evaluation&) override { check(context); }
 
  private:
@@ -56,6 +67,9 @@ class BestModel final : public Callback {
  public:
   BestModel(std::string path, Monitor monitor)
       : path_(std::move(path)), monitor_(std::move(monitor)) {}
+  void on_train_begin(FitContext& context) override {
+    check_validates("best_model", context, monitor_);
+  }
   void on_evaluation(FitContext& context, const Evaluation&) override {
     const auto best = best_of(context.history(), monitor_);
     if (best && *best + 1 == context.history().size()) context.net().save(path_);

@@ -5,88 +5,22 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
-#include <map>
 #include <numeric>
 
-#include "lockstep/autograd/autograd.h"
 #include "lockstep/base/float_mode.h"
 #include "lockstep/base/recent_list.h"
 #include "lockstep/base/thread_team.h"
 #include "lockstep/data/loader.h"
-#include "lockstep/ops/elementwise.h"
-#include "lockstep/ops/random_ops.h"
-#include "lockstep/ops/reduce.h"
-#include "lockstep/ops/unary.h"
+#include "lockstep/train/detail/bad_sample.h"
+#include "lockstep/train/detail/predict_graph.h"
 
 namespace lockstep::train {
 namespace {
 
+using detail::PredictGraph;
+
 constexpr std::int64_t kDefaultBatch = 64;
 constexpr std::int64_t kBatchesOfAThread = 4;  // in a round: its results wait to be taken in order
-
-// Forward in predict mode as a graph: the fields and the parameters go in; the mean loss, the
-// output and, where the loss knows them, the predicted and the expected classes come out.
-struct PredictGraph {
-  Graph graph;
-  std::size_t fields = 0;
-  std::vector<nn::NamedParameter> parameters;
-  bool has_classes = false;
-
-  static constexpr std::size_t kLoss = 0, kOutput = 1, kPredicted = 2, kExpected = 3;
-};
-
-std::vector<Tensor> add_inputs(PredictGraph& predict, Tracer& tracer, const Infos& fields) {
-  std::vector<Tensor> inputs;
-  for (const TensorInfo& info : fields)
-    inputs.push_back(tracer.input(info, fmt::format("field{}", inputs.size())));
-  for (const auto& [name, parameter] : predict.parameters)
-    inputs.push_back(tracer.input({parameter.shape(), parameter.dtype(), {}}, name));
-  return inputs;
-}
-
-void add_outputs(PredictGraph& predict, Tracer& tracer, const LossFunction& loss,
-                 const Tensor& output, const Tensor& label) {
-  predict.graph.add_output(tracer.value(mean(loss(output, label))), "loss");
-  predict.graph.add_output(tracer.value(output), "output");
-  const auto [predicted, expected] = loss.classes(output, label);
-  predict.has_classes = predicted.defined();
-  if (!predict.has_classes) return;
-  predict.graph.add_output(tracer.value(predicted), "predicted");
-  predict.graph.add_output(tracer.value(expected), "expected");
-}
-
-PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Infos& fields) {
-  if (fields.size() < 2)
-    throw InvalidArgument("evaluate: a batch needs data and a label, got {} fields", fields.size());
-  net.complete_shapes({fields.begin(), fields.end() - 1});
-  PredictGraph predict;
-  predict.fields = fields.size();
-  predict.parameters = net.parameters();
-  Tracer tracer(predict.graph);
-  const std::vector<Tensor> inputs = add_inputs(predict, tracer, fields);
-  std::map<const void*, Tensor> traced;
-  for (std::size_t i = 0; i < predict.parameters.size(); ++i) {
-    const nn::Parameter& parameter = predict.parameters[i].parameter;
-    traced[parameter.identity()] = inputs[predict.fields + i];
-    if (parameter.wants_gradient()) autograd::attach_grad(inputs[predict.fields + i]);
-  }
-
-  const InterceptScope recording(&tracer);
-  const autograd::ModeScope predict_mode(false);
-  const RandomScope draws(random_key(0, 0, 0));
-  const auto find = [&](const nn::Parameter& parameter) {
-    const auto found = traced.find(parameter.identity());
-    if (found == traced.end())
-      throw InvalidArgument("evaluate: forward uses {}, which is no parameter of the net",
-                            parameter.name());
-    return found->second;
-  };
-  const nn::ParameterScope scope(find, [](const nn::Parameter&, const Tensor&) {});
-  const auto data_end = inputs.begin() + static_cast<std::ptrdiff_t>(predict.fields) - 1;
-  const std::vector<Tensor> outputs = net(std::vector<Tensor>(inputs.begin(), data_end));
-  add_outputs(predict, tracer, loss, outputs.at(0), *data_end);
-  return predict;
-}
 
 // A graph compiled for one shape of batch, once for each thread.
 struct Compiled {
@@ -101,8 +35,7 @@ struct Compiled {
   }
 
   // Whether the net's parameters are still those, so that other shapes can share their contents.
-  bool has_parameters_of(const nn::Block& net) const {
-    const std::vector<nn::NamedParameter> now = net.parameters();
+  bool has_parameters(const std::vector<nn::NamedParameter>& now) const {
     return std::equal(now.begin(), now.end(), infos.begin() + fields_count(), infos.end(),
                       [](const nn::NamedParameter& named, const TensorInfo& info) {
                         return named.parameter.dtype() == info.dtype &&
@@ -116,9 +49,9 @@ struct Compiled {
 struct BatchResult {
   std::int64_t samples = 0;
   double loss = 0.0;
-  Tensor output;                // only where somebody looks at it: a large vocabulary's is large
-  std::vector<Tensor> classes;  // predicted and expected
-  Tensor label;
+  Tensors outputs;  // only where somebody looks at them: a large vocabulary's is large
+  Tensors classes;  // predicted and expected
+  Tensors labels;
 };
 
 // What is left of a batch when its output was looked at.
@@ -127,6 +60,10 @@ struct BatchRecord {
   double loss = 0.0;  // mean
   std::vector<std::int64_t> predicted = {}, expected = {};
 };
+
+bool looks_at_outputs(const EvaluateOptions& options) {
+  return !options.metrics.empty() || options.on_batch || options.on_outputs;
+}
 
 void append(std::string& bytes, const void* data, std::size_t count) {
   bytes.append(static_cast<const char*>(data), count);
@@ -175,12 +112,15 @@ struct Evaluator::Impl {
   nn::BlockPtr net;
   LossFunction loss;
   CompileOptions compile;
+  FieldRoles fields;
   RecentList<Compiled> compiled;  // all over one copy of the parameters
 
   // Parameters are set in what is found too: they may have changed since.
-  Compiled& compiled_for(const data::Fields& fields, int threads) {
-    if (compiled.size() > 0 && !compiled.last_used()->has_parameters_of(*net)) compiled.clear();
-    const Infos infos = data::infos_of(fields);
+  Compiled& compiled_for(const data::Fields& batch, int threads) {
+    if (compiled.size() > 0 &&
+        !compiled.last_used()->has_parameters(trained_parameters(*net, loss)))
+      compiled.clear();
+    const Infos infos = data::infos_of(batch);
     const std::vector<nn::Mode> modes = net->modes();
     Compiled* found = compiled.find([&](const Compiled& entry) {
       return entry.modes == modes && entry.predict.fields == infos.size() &&
@@ -194,7 +134,7 @@ struct Evaluator::Impl {
   }
 
   Compiled make(const Infos& infos) {
-    Compiled entry{trace_predict(*net, loss, infos), {}, net->modes(), {}};
+    Compiled entry{detail::trace_predict(*net, loss, fields, infos), {}, net->modes(), {}};
     CompileOptions options = compile;
     for (std::size_t i = 0; i < entry.predict.parameters.size(); ++i)
       options.states.push_back(infos.size() + i);
@@ -217,9 +157,9 @@ struct Evaluator::Impl {
   }
 };
 
-Evaluator::Evaluator(nn::BlockPtr net, LossFunction loss, CompileOptions compile)
-    : impl_(std::make_unique<Impl>(
-          Impl{std::move(net), std::move(loss), compile, RecentList<Compiled>(compile.plans)})) {}
+Evaluator::Evaluator(nn::BlockPtr net, LossFunction loss, CompileOptions compile, FieldRoles fields)
+    : impl_(std::make_unique<Impl>(Impl{std::move(net), std::move(loss), compile, std::move(fields),
+                                        RecentList<Compiled>(compile.plans)})) {}
 
 Evaluator::~Evaluator() = default;
 
@@ -273,25 +213,42 @@ class Pass {
       Executable& executable = compiled.executables[static_cast<std::size_t>(thread)];
       for (std::int64_t i = next++; i < count; i = next++)
         results[static_cast<std::size_t>(i)] =
-            run_batch(executable, compiled.predict, batch(first + i * options_.batch));
+            run_batch(executable, compiled.predict, first + i * options_.batch);
     });
     for (const BatchResult& result : results) take(result);
   }
 
   BatchResult run_batch(Executable& executable, const PredictGraph& predict,
-                        const data::Fields& fields) const {
-    const std::vector<Tensor> outputs = executable.run(fields);
+                        std::int64_t first) const {
+    const data::Fields fields = batch(first);
+    const Tensors outputs = run_executable(executable, fields, first);
     BatchResult result;
     result.samples = fields[0].shape(0);
     result.loss = outputs[PredictGraph::kLoss].item();
-    if (needs_output()) result.output = outputs[PredictGraph::kOutput];
+    if (needs_outputs())
+      result.outputs.assign(outputs.begin() + static_cast<std::ptrdiff_t>(predict.first_output()),
+                            outputs.end());
     if (predict.has_classes)
       result.classes = {outputs[PredictGraph::kPredicted], outputs[PredictGraph::kExpected]};
-    result.label = fields.back();
+    result.labels = labels_of(predict.roles, fields);
     return result;
   }
 
-  bool needs_output() const { return !options_.metrics.empty() || options_.on_batch; }
+  // What only values tell, such as a label that is no class, is an op's error: it names the sample.
+  static Tensors run_executable(Executable& executable, const data::Fields& fields,
+                                std::int64_t first) {
+    try {
+      return executable.run(fields);
+    } catch (const InvalidArgument&) {
+      const auto refused = detail::find_refused_row(
+          fields, [&](const data::Fields& alike) { executable.run(alike); });
+      if (!refused) throw;
+      throw InvalidArgument("evaluate: sample {} of the data set: {}", first + refused->row,
+                            refused->reason);
+    }
+  }
+
+  bool needs_outputs() const { return looks_at_outputs(options_); }
 
   void take(const BatchResult& batch) {
     BatchRecord record{.samples = batch.samples, .loss = batch.loss};
@@ -300,8 +257,10 @@ class Pass {
       record.expected = batch.classes[1].to_vector<std::int64_t>();
     }
     records_.push_back(std::move(record));
-    for (const auto& metric : options_.metrics) metric->update(batch.label, batch.output);
-    if (options_.on_batch) options_.on_batch(batch.output, batch.label);
+    for (const auto& metric : options_.metrics) metric->update_all(batch.labels, batch.outputs);
+    if (options_.on_outputs) options_.on_outputs(batch.outputs, batch.labels);
+    if (options_.on_batch)
+      options_.on_batch(batch.outputs.at(0), batch.labels.empty() ? Tensor() : batch.labels[0]);
   }
 
   void count(const BatchRecord& record) {
@@ -342,8 +301,7 @@ Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& g
   options.threads = static_cast<int>(
       std::min<std::int64_t>(options.threads, std::max<std::int64_t>(1, size / options.batch)));
   const std::unique_ptr<kvstore::Group> alone = kvstore::group_of_one();
-  if (options.group == nullptr || !options.metrics.empty() || options.on_batch)
-    options.group = alone.get();
+  if (options.group == nullptr || looks_at_outputs(options)) options.group = alone.get();
   const ShardRange own = options.group->range(whole / options.batch);
   Pass pass(dataset, options);
   if (own.lo < own.hi)

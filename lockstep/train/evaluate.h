@@ -19,17 +19,20 @@
 namespace lockstep::train {
 
 struct EvaluateOptions {
-  // Its workers share the batches where nobody looks at outputs (metrics, on_batch); null: alone.
+  // Its workers share the batches where nobody looks at outputs (metrics, on_batch, on_outputs);
+  // null: alone.
   kvstore::Group* group = nullptr;
   std::int64_t batch = 0;  // 0: 64
   int threads = 1;
   data::Transform transform = {};  // of each sample's first field
   // Keep the predicted and the true class of each label.
   bool keep_predictions = false;
-  // Reset, then given every batch in order.
+  // Reset, then given every batch in order (Metric::update_all).
   std::vector<std::shared_ptr<nn::Metric>> metrics = {};
-  // Called with each batch's output and label, in the order of the batches, by the caller's thread.
+  // Called with each batch's first output and label (undefined where there is none), in the order
+  // of the batches, by the caller's thread; and with all of them.
   std::function<void(const Tensor& output, const Tensor& label)> on_batch = {};
+  std::function<void(const Tensors& outputs, const Tensors& labels)> on_outputs = {};
   // Set by anyone, a signal handler too: the evaluation ends early, and is not `whole`.
   const std::atomic<bool>* stop = nullptr;
 };
@@ -49,7 +52,9 @@ struct Evaluation {
 // returns does not depend on the number of threads.
 class Evaluator {
  public:
-  Evaluator(nn::BlockPtr net, LossFunction loss, CompileOptions compile = {});
+  // Without roles a sample's fields are an input and a label.
+  Evaluator(nn::BlockPtr net, LossFunction loss, CompileOptions compile = {},
+            FieldRoles fields = {});
   ~Evaluator();
   // With the parameters that the net has now.
   Evaluation run(const data::Dataset& dataset, const EvaluateOptions& options = {});

@@ -1,15 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/loss_function.h"
 
+#include <set>
+
 #include "lockstep/base/error.h"
+#include "lockstep/nn/complete_shapes.h"
+#include "lockstep/nn/set_parameters.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
 
 namespace lockstep::train {
+namespace {
 
-nn::Classes LossFunction::classes(const Tensor& output, const Tensor& label) const {
+constexpr const char* kLossPrefix = "loss.";
+
+std::string count_of(std::size_t count, const char* thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+[[noreturn]] void refuse(const std::string& loss, const std::string& takes, const Tensors& outputs,
+                         const Tensors& labels) {
+  throw InvalidArgument("{}: takes {}; the net gives {}, and the sample has {}", loss, takes,
+                        count_of(outputs.size(), "output"), count_of(labels.size(), "label"));
+}
+
+Tensors joined(const Tensors& outputs, const Tensors& labels) {
+  Tensors all = outputs;
+  all.insert(all.end(), labels.begin(), labels.end());
+  return all;
+}
+
+}  // namespace
+
+Tensors detail::spread(const std::string& loss, std::size_t count, const Tensors& outputs,
+                       const Tensors& labels) {
+  if (outputs.size() + labels.size() != count)
+    refuse(loss, count_of(count, "tensor") + ", the outputs and then the labels", outputs, labels);
+  return joined(outputs, labels);
+}
+
+void LossFunction::set_loss(
+    std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> loss) {
+  function_ = [loss = std::move(loss), name = name_](const Tensors& outputs,
+                                                     const Tensors& labels) {
+    if (outputs.size() != 1 || labels.empty() || labels.size() > 2)
+      refuse(name, "1 output and 1 label, or 2 where the second is each sample's weight", outputs,
+             labels);
+    return loss(outputs[0], labels[0], labels.size() == 2 ? labels[1] : Tensor());
+  };
+}
+
+void LossFunction::set_spread(std::size_t count, std::function<Tensor(const Tensors&)> loss) {
+  function_ = [=, loss = std::move(loss), name = name_](const Tensors& outputs,
+                                                        const Tensors& labels) {
+    return loss(detail::spread(name, count, outputs, labels));
+  };
+}
+
+void LossFunction::set_block(nn::BlockPtr block) {
+  if (block == nullptr) return;
+  name_ = block->description();
+  block_ = std::move(block);
+  function_ = [loss = block_, name = name_](const Tensors& outputs, const Tensors& labels) {
+    const Tensors results = (*loss)(joined(outputs, labels));
+    if (results.size() != 1)
+      throw InvalidArgument("{}: gives {}, a loss is one", name,
+                            count_of(results.size(), "output"));
+    return results[0];
+  };
+}
+
+Tensor LossFunction::operator()(const Tensors& outputs, const Tensors& labels) const {
+  Tensor losses = function_(outputs, labels);
+  if (!losses.defined() || !is_floating(losses.dtype()))
+    throw InvalidArgument("{}: gives {}, expected floats", name_,
+                          losses.defined() ? losses.info().str() : "an undefined tensor");
+  return losses;
+}
+
+Tensor LossFunction::mean(const Tensors& outputs, const Tensors& labels) const {
+  return lockstep::mean((*this)(outputs, labels));
+}
+
+nn::Classes LossFunction::classes(const Tensors& outputs, const Tensors& labels) const {
   if (!classes_) return {};
-  const auto [predicted, expected] = classes_(output, label);
+  const auto [predicted, expected] = classes_(outputs, labels);
   if (!predicted.defined() || !expected.defined()) return {};
   if (predicted.numel() != expected.numel())
     throw InvalidArgument("accuracy: predicted classes have shape {}, the expected ones {}",
@@ -18,6 +94,57 @@ nn::Classes LossFunction::classes(const Tensor& output, const Tensor& label) con
   const Tensor shaped =
       expected.shape() == shape ? expected : reshape(expected, Ints(shape.begin(), shape.end()));
   return {cast(predicted, DType::int64), cast(shaped, DType::int64)};
+}
+
+LossFunction LossFunction::without_classes() const {
+  LossFunction loss = *this;
+  loss.classes_ = {};
+  return loss;
+}
+
+std::vector<nn::NamedParameter> trained_parameters(const nn::Block& net, const LossFunction& loss) {
+  std::vector<nn::NamedParameter> all = net.parameters();
+  if (loss.block() == nullptr) return all;
+  std::set<const void*> seen;
+  for (const auto& [name, parameter] : all) {
+    seen.insert(parameter.identity());
+    if (name.starts_with(kLossPrefix))
+      throw InvalidArgument(
+          "train: the net has a parameter {}, and names that begin with {} are the loss's: give "
+          "the net's child another name",
+          name, kLossPrefix);
+  }
+  for (const auto& [name, parameter] : loss.block()->parameters())
+    if (seen.insert(parameter.identity()).second) all.push_back({kLossPrefix + name, parameter});
+  return all;
+}
+
+void set_trained_parameters(const nn::Block& net, const LossFunction& loss,
+                            const std::vector<std::pair<std::string, Tensor>>& tensors,
+                            const std::string& place) {
+  if (loss.block() == nullptr) return nn::set_parameters(net, tensors, place);
+  std::vector<std::pair<std::string, Tensor>> of_net, of_loss;
+  const std::string prefix = kLossPrefix;
+  for (const auto& [name, tensor] : tensors)
+    if (name.starts_with(prefix))
+      of_loss.emplace_back(name.substr(prefix.size()), tensor);
+    else
+      of_net.emplace_back(name, tensor);
+  nn::set_parameters(net, of_net, place);
+  nn::set_parameters(*loss.block(), of_loss, place);
+}
+
+void complete_shapes(nn::Block& net, const LossFunction& loss,
+                     const std::vector<TensorInfo>& inputs, const std::vector<TensorInfo>& labels) {
+  net.complete_shapes(inputs);
+  if (loss.block() == nullptr) return;
+  std::vector<TensorInfo> fields = inputs;
+  fields.insert(fields.end(), labels.begin(), labels.end());
+  const auto data = static_cast<std::ptrdiff_t>(inputs.size());
+  const auto net_and_loss = [&](const Tensors& x) -> Tensors {
+    return {loss(net(Tensors(x.begin(), x.begin() + data)), Tensors(x.begin() + data, x.end()))};
+  };
+  nn::complete_shapes(net_and_loss, fields);
 }
 
 }  // namespace lockstep::train

@@ -7,6 +7,7 @@
 #include "lockstep/base/sha256.h"
 #include "lockstep/kvstore/tree_sum.h"
 #include "lockstep/ops/random_ops.h"
+#include "lockstep/train/detail/bad_sample.h"
 #include "lockstep/train/detail/step_plan.h"
 
 namespace lockstep::train {
@@ -72,7 +73,7 @@ struct StepEngine::Impl {
       : options(given),
         alone(given.mode == nullptr ? kvstore::local_mode() : nullptr),
         mode(alone ? alone.get() : given.mode),
-        program(net, std::move(loss), fields, compile_options(given)),
+        program(net, std::move(loss), fields, compile_options(given), given.fields),
         state(program.make_layout(mode->keeps_residuals()), std::move(rule)) {
     program.use_weights(state);
     make_plan();
@@ -168,6 +169,8 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
           .stop = vote.stop};
 }
 
+const FieldRoles& StepEngine::fields() const { return impl_->program.step().roles; }
+
 bool StepEngine::has_accuracy() const { return impl_->program.step().has_accuracy; }
 
 const std::vector<BatchNormSize>& StepEngine::batch_norm_sizes() const {
@@ -241,6 +244,25 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
       case NonFinite::Kind::input:
         return fmt::format("the data of shard {}", range().lo + static_cast<std::int64_t>(s));
       case NonFinite::Kind::step: return "op " + found->what;
+    }
+  }
+  return {};
+}
+
+std::optional<BadSample> StepEngine::find_refused_sample(std::int64_t step,
+                                                         std::span<const data::Fields> shards) {
+  impl_->check_plan();
+  const FlushSubnormals flush;
+  impl_->plan->set_keys(step);
+  std::vector<data::Fields> tried(shards.begin(), shards.end());
+  for (std::size_t s = 0; s < shards.size(); ++s) {
+    const auto run = [&](const data::Fields& batch) {
+      tried[s] = batch;
+      impl_->program.executable(0).find_non_finite(impl_->plan->inputs(s, tried));
+    };
+    if (auto refused = detail::find_refused_row(shards[s], run)) {
+      refused->shard = static_cast<std::int64_t>(s);
+      return refused;
     }
   }
   return {};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct EngineOptions {
   // this process computes all. It outlives the engine.
   kvstore::Mode* mode = nullptr;
   std::size_t bucket_bytes = 4 << 20;  // gradients that travel together
+  FieldRoles fields = {};              // of a batch; none: an input and a label
 };
 
 // Means over the global batch, summed over shards by the canonical tree.
@@ -34,6 +36,13 @@ struct StepResult {
   double accuracy = 0.0;  // 0 where there is none: see has_accuracy
   bool finite = true;     // false: the loss or a gradient was NaN or infinite; nothing has changed
   bool stop = false;      // some worker wishes to stop after this step
+};
+
+// A sample that cannot be trained on.
+struct BadSample {
+  std::int64_t shard = 0;  // from this worker's first
+  std::int64_t row = 0;    // of the shard's batch
+  std::string reason = {};
 };
 
 // Throws InvalidArgument unless each worker and thread can have a shard to compute.
@@ -45,9 +54,9 @@ void check_shares(std::int64_t shards, int threads, int workers);
 // happens whole or not at all: one that throws leaves the state of the step before.
 class StepEngine {
  public:
-  // `fields` are the infos of one shard's batch: the net's inputs, then the label. The shards are
-  // computed on their device; batches, sums and weights stay on the host. The net must be
-  // initialised; shapes not known yet are told by tracing.
+  // `fields` are the infos of one shard's batch, whose roles the options tell. The shards are
+  // computed on their device; batches, sums and weights stay on the host. The net, and a loss with
+  // parameters, must be initialised; shapes not known yet are told by tracing.
   StepEngine(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimizer,
              const std::vector<TensorInfo>& fields, const EngineOptions& options);
   ~StepEngine();
@@ -87,6 +96,10 @@ class StepEngine {
   // Computes the shards again and names the first op that makes a NaN or an infinity, or the
   // parameter or the data that has one; empty when all is finite.
   std::string find_bad_op(std::int64_t step, std::span<const data::Fields> shards);
+  // After a step that threw InvalidArgument: the first sample that alone makes an op do so, in the
+  // op's words; none where no single one does.
+  std::optional<BadSample> find_refused_sample(std::int64_t step,
+                                               std::span<const data::Fields> shards);
   // After a step that was not finite: the first parameter whose gradient is finite here, but not
   // when it has been sent and added to the others'; empty when there is none.
   std::string find_bad_sum() const;
@@ -94,6 +107,8 @@ class StepEngine {
   // What this worker makes of fixed input, to compare with the others'.
   Probe probe();
 
+  // The roles of a batch's fields, with their names.
+  const FieldRoles& fields() const;
   // Whether the loss tells what is right.
   bool has_accuracy() const;
   // Of one shard, the smallest first.

@@ -91,8 +91,7 @@ void check_parameters(const std::vector<nn::NamedParameter>& parameters) {
 void add_inputs(StepGraph& step, Tracer& tracer, const std::vector<TensorInfo>& fields,
                 std::vector<Tensor>& inputs) {
   for (std::size_t i = 0; i < fields.size(); ++i)
-    inputs.push_back(
-        tracer.input(fields[i], i + 1 == fields.size() ? "label" : "data" + std::to_string(i)));
+    inputs.push_back(tracer.input(fields[i], step.roles[i].name));
   const Device device = fields[0].device;
   inputs.push_back(tracer.input({{3}, DType::int64, device}, "key"));
   for (const StepGraph::Parameter& parameter : step.parameters)
@@ -115,11 +114,13 @@ std::string layer_of(const Graph& graph, const Node& norm) {
   return "of the net";
 }
 
-void go_back(const Tensor& loss) {
+void go_back(const Tensor& loss, const LossFunction& function) {
   if (!autograd::requires_grad(loss))
     throw InvalidArgument(
-        "train: the loss does not depend on any parameter that is trained: all of its history was "
-        "detached or paused");
+        "train: {} does not depend on any parameter that is trained: it makes no use of the "
+        "outputs, "
+        "all of its history was detached or paused, or all parameters are frozen",
+        function.name() == "loss" ? "the loss" : "the loss " + function.name());
   autograd::backward(loss);
 }
 
@@ -139,14 +140,14 @@ std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step) {
 }
 
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
-                     const std::vector<TensorInfo>& fields) {
-  if (fields.size() < 2)
-    throw InvalidArgument("train: a batch needs data and a label, got {} fields", fields.size());
-  check_parameters(net.parameters());
-  net.complete_shapes(on_host({fields.begin(), fields.end() - 1}));
+                     const std::vector<TensorInfo>& fields, const FieldRoles& roles) {
   StepGraph step;
   step.fields = fields.size();
-  const std::vector<nn::NamedParameter> parameters = net.parameters();
+  step.roles = resolve_fields(roles, fields.size());
+  check_parameters(trained_parameters(net, loss));
+  complete_shapes(net, loss, on_host(inputs_of(step.roles, fields)),
+                  on_host(labels_of(step.roles, fields)));
+  const std::vector<nn::NamedParameter> parameters = trained_parameters(net, loss);
   for (const auto& [name, parameter] : parameters)
     step.parameters.push_back({name, parameter.shape(), parameter.options()});
 
@@ -163,13 +164,13 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   const nn::ParameterScope scope(
       [&](const nn::Parameter& p) { return traced.get(p); },
       [&](const nn::Parameter& p, const Tensor& value) { traced.set(p, value); });
-  const std::vector<Tensor> outputs =
-      net(std::vector<Tensor>(inputs.begin(), inputs.begin() + static_cast<int>(step.fields) - 1));
-  const Tensor& label = inputs[step.fields - 1];
-  const Tensor mean_loss = mean(loss(outputs.at(0), label));
+  const Tensors given(inputs.begin(), inputs.begin() + static_cast<int>(step.fields));
+  const Tensors outputs = net(inputs_of(step.roles, given));
+  const Tensors labels = labels_of(step.roles, given);
+  const Tensor mean_loss = loss.mean(outputs, labels);
   const autograd::PauseScope pause(true);
   step.graph.add_output(tracer.value(mean_loss), "loss");
-  const nn::Classes classes = loss.classes(outputs[0], label);
+  const nn::Classes classes = loss.classes(outputs, labels);
   step.has_accuracy = classes.predicted.defined();
   step.graph.add_output(tracer.value(accuracy_of(classes, mean_loss.device())), "accuracy");
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
@@ -179,7 +180,7 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
     step.updated.push_back(i);
     step.graph.add_output(tracer.value(update), step.parameters[i].name);
   }
-  if (!step.trainable.empty()) go_back(mean_loss);
+  go_back(mean_loss, loss);
   for (const std::size_t i : step.trainable)
     step.graph.add_output(tracer.value(traced.gradient(parameters[i].parameter)),
                           "grad:" + step.parameters[i].name);

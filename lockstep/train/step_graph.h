@@ -6,21 +6,24 @@
 
 #include "lockstep/graph/graph.h"
 #include "lockstep/nn/block.h"
+#include "lockstep/train/fields.h"
 #include "lockstep/train/loss_function.h"
 
 namespace lockstep::train {
 
 // A shard's work as a graph: forward in train mode, mean loss, gradients. Inputs are the fields of
-// a batch (the label last), the random key, the parameters; outputs are the loss, the accuracy (0
-// where there is none), new values of what no gradient makes (running statistics), the gradients.
+// a batch, the random key, the parameters (the loss's after the net's); outputs are the loss, the
+// accuracy (0 where there is none), new values of what no gradient makes (running statistics), the
+// gradients.
 struct StepGraph {
-  struct Parameter {  // no handle: the contents belong to the net
+  struct Parameter {  // no handle: the contents belong to the net, or to the loss
     std::string name;
     Shape shape;
     nn::ParameterOptions options;
   };
   Graph graph;
   std::size_t fields = 0;
+  FieldRoles roles;  // of the fields, with their names
   bool has_accuracy = false;
   std::vector<Parameter> parameters;
   std::vector<std::size_t> trainable;  // places in `parameters` that have a gradient
@@ -41,8 +44,9 @@ struct BatchNormSize {
 // Those of the step's graph, the one with the fewest values first.
 std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step);
 
-// Shapes that the net does not know yet are told by the fields; the step is on their device.
+// Shapes that the net and the loss do not know yet are told by the fields; the step is on their
+// device. Without roles the fields are an input and a label.
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
-                     const std::vector<TensorInfo>& fields);
+                     const std::vector<TensorInfo>& fields, const FieldRoles& roles = {});
 
 }  // namespace lockstep::train

@@ -40,7 +40,7 @@ Trainer::Trainer(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimi
   }
   check_options(options_);
   if (!options_.accuracy) loss_ = loss_.without_classes();
-  evaluator_ = std::make_unique<Evaluator>(net_, loss_, options_.compile);
+  evaluator_ = std::make_unique<Evaluator>(net_, loss_, options_.compile, options_.fields);
   predictor_ = std::make_unique<Predictor>(net_, options_.compile);
 }
 

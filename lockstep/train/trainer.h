@@ -30,6 +30,9 @@ struct TrainerOptions {
   std::int64_t shards = 0;
   int threads = 1;  // changes the speed, never the result
   std::uint64_t seed = 0;
+  // What each field of a sample is for: {input("user"), input("item"), label("rating")}. None: a
+  // sample has two, the net's input and the loss's label.
+  FieldRoles fields = {};
   // What is right is told by the loss (Loss::classes, LossFunction); false: no accuracy.
   bool accuracy = true;
   // `compute = DType::bfloat16` is mixed precision; parameters stay float32.

@@ -160,5 +160,22 @@ TEST(Indexing, BadItemsAreRefused) {
             "index_assign: a value of shape [2, 3] does not fit into [3, 3]");
 }
 
+TEST(Indexing, AssignmentIntoALeafIsRefusedWhileSomethingRecords) {
+  const Tensor x = counting({3}), y = counting({3});
+  autograd::attach_grad(x);
+  index_assign(x, {0}, Tensor::full({}, 7.0));
+  {
+    const autograd::RecordScope record;
+    EXPECT_EQ(message_of([&] { index_assign(x, {0}, Tensor::zeros({})); }),
+              "index_assign: float32[3] is a leaf that wants a gradient, and ops are recorded: "
+              "write before recording, or under a PauseScope");
+    index_assign(y, {0}, Tensor::full({}, 8.0));
+    const autograd::PauseScope pause;
+    index_assign(x, {1}, Tensor::full({}, 9.0));
+  }
+  EXPECT_EQ(x.to_vector<float>(), (Floats{7, 9, 2}));
+  EXPECT_EQ(y.to_vector<float>(), (Floats{8, 1, 2}));
+}
+
 }  // namespace
 }  // namespace lockstep

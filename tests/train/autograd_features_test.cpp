@@ -442,8 +442,9 @@ TEST(TracedAutograd, WhatATracedStepCannotMeanIsAnError) {
             "backward: float32[3] wants a gradient, but is neither an input nor a parameter of "
             "what is traced: make it one, or detach() it");
   EXPECT_EQ(error_of_trainer(with("", [](auto& p, auto& x) { return (x * p.w + p.v).detach(); })),
-            "train: the loss does not depend on any parameter that is trained: all of its history "
-            "was detached or paused");
+            "train: the loss does not depend on any parameter that is trained: it makes no use of "
+            "the outputs, all of its history was detached or paused, or all parameters are "
+            "frozen");
   nn::Parameter foreign({kSize}, {.init = nn::init::one()});
   foreign.initialize("foreign", nn::init::one(), 0);
   EXPECT_EQ(

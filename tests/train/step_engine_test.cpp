@@ -242,7 +242,8 @@ TEST(StepEngine, RefusesWhatDoesNotFit) {
             "train: a step needs the batches of 8 shards, got 5");
   EXPECT_EQ(message_of<InvalidArgument>(
                 [&] { StepEngine(net, cross_entropy, rule, {fields()[0]}, {.shards = 1}); }),
-            "train: a batch needs data and a label, got 1 fields");
+            "fields: a sample has 1, and nothing says which are inputs and which are labels: set "
+            "fields, such as {input(\"x\"), label(\"y\")}");
   EXPECT_EQ(message_of<Corrupt>([&] { engine.set_slots({}); }),
             "train: the checkpoint has no slot0/conv");
   net->cast(DType::float64);

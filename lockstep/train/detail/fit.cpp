@@ -9,8 +9,9 @@
 #include "lockstep/base/file.h"
 #include "lockstep/comm/agreement.h"
 #include "lockstep/data/subset.h"
-#include "lockstep/nn/set_parameters.h"
 #include "lockstep/observe/text.h"
+#include "lockstep/train/detail/agreement.h"
+#include "lockstep/train/detail/bad_sample.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -87,15 +88,24 @@ Fit::Fit(Parts parts, const data::DatasetPtr& dataset, const FitOptions& options
     : parts_(std::move(parts)),
       dataset_(dataset),
       options_(options),
+      configuration_(agreed_configuration()),
       loader_(dataset_, make_sampler(), loader_options()),
       total_steps_(steps_of(options, loader_.steps_per_epoch())),
-      begin_(now()) {
-  configuration_ =
+      begin_(now()) {}
+
+// Before anything else: a worker that has other data or options hears of it, and so do the others,
+// instead of waiting for one that does something else.
+std::string Fit::agreed_configuration() const {
+  if (dataset_ == nullptr) throw InvalidArgument("train: there is no data set");
+  std::string configuration =
       configuration_json(parts_.options, *parts_.optimizer, options_, dataset_->size());
+  if (group().workers() > 1)
+    check_same_configuration(group(), agreement_json(configuration, *parts_.net, parts_.loss,
+                                                     parts_.options, options_, *dataset_));
+  return configuration;
 }
 
 data::ShardSampler Fit::make_sampler() const {
-  if (dataset_ == nullptr) throw InvalidArgument("train: there is no data set");
   const TrainerOptions& own = parts_.options;
   data::SamplerPtr sampler = options_.sampler;
   if (sampler == nullptr) sampler = data::random_sampler(dataset_->size(), own.seed);
@@ -150,7 +160,6 @@ void Fit::write_older_history() {
 }
 
 std::optional<Checkpoint> Fit::find_checkpoint() {
-  check_same_configuration(group(), configuration_);
   std::optional<Checkpoint> checkpoint;
   const std::string file = kvstore::first_does(group(), [&] {
     if (store_) checkpoint = read_checkpoint_to_resume();
@@ -201,7 +210,8 @@ void Fit::agree_on_parameters() {
 // The first batch tells the engine its shapes, and how parameters lie in memory follows from them:
 // where shapes vary, a resumed run has those of the run's first step.
 void Fit::make_engine() {
-  parts_.net->initialize(nn::init::fan_in(), parts_.options.seed);
+  for (const auto& [name, parameter] : trained_parameters(*parts_.net, parts_.loss))
+    parameter.initialize(name, nn::init::fan_in(), parts_.options.seed);
   first_batches_ = loader_.step(step_);
   if (state_.fields.empty()) state_.fields = data::infos_of(first_batches_->at(0));
   engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, state_.fields,
@@ -209,12 +219,13 @@ void Fit::make_engine() {
                                 .threads = parts_.options.threads,
                                 .seed = parts_.options.seed,
                                 .compile = parts_.options.compile,
-                                .mode = parts_.options.mode});
+                                .mode = parts_.options.mode,
+                                .fields = parts_.options.fields});
   result_.step_bytes = engine_->step_bytes();
 }
 
 void Fit::restore(const Checkpoint& checkpoint) {
-  nn::set_parameters(*parts_.net, checkpoint.parameters, options_.checkpoints);
+  set_trained_parameters(*parts_.net, parts_.loss, checkpoint.parameters, options_.checkpoints);
   engine_->load(*parts_.net);
   engine_->set_slots(checkpoint.slots);
   engine_->set_residuals(checkpoint.residuals);
@@ -307,7 +318,7 @@ void Fit::one_step() {
   first_batches_.reset();
   const double rate = learning_rate();
   const bool wish = group().workers() > 1 && is_asked_to_stop();
-  const StepResult step = engine_->run(step_, rate, batches, wish);
+  const StepResult step = run_step(rate, batches, wish);
   if (step.stop) request_stop(kInterrupted);
   if (!step.finite) fail_diverged(step.loss, batches);
   net_is_current_ = false;
@@ -323,6 +334,24 @@ void Fit::one_step() {
                         .seconds = seconds()};
   for (const CallbackPtr& callback : options_.callbacks) callback->on_step_end(*this, event);
   rate_.add(now() - begin, global_batch());
+}
+
+// What only values tell, such as a label that is no class, is an op's error: it names the sample.
+StepResult Fit::run_step(double rate, const std::vector<data::Fields>& batches, bool stop) {
+  try {
+    return engine_->run(step_, rate, batches, stop);
+  } catch (const InvalidArgument&) {
+    const auto refused = engine_->find_refused_sample(step_, batches);
+    if (!refused) throw;
+    throw InvalidArgument("train: sample {} of the data set: {}", number_of(*refused),
+                          refused->reason);
+  }
+}
+
+std::int64_t Fit::number_of(const BadSample& sample) const {
+  data::ShardSampler sampler = make_sampler();
+  return sampler.samples(step_, engine_->range().lo + sample.shard)
+      .at(static_cast<std::size_t>(sample.row));
 }
 
 double Fit::learning_rate() const {
@@ -360,9 +389,25 @@ std::string Fit::kept_checkpoint() {
   return newest.empty() ? "" : fmt::format("; the last good checkpoint is {}", newest);
 }
 
+// One worker's finding is everybody's: the others see good numbers.
+std::string Fit::first_finding(const std::string& own) {
+  for (const std::string& finding : group().share(own))
+    if (!finding.empty()) return finding;
+  return {};
+}
+
+void Fit::check_data(const std::vector<data::Fields>& batches) {
+  const auto bad = find_non_finite(batches, engine_->fields());
+  const std::string finding = first_finding(
+      bad ? fmt::format("sample {} of the data set has {}", number_of(*bad), bad->reason) : "");
+  if (!finding.empty())
+    throw Diverged("train: {}, at step {}{}", finding, step_ + 1, kept_checkpoint());
+}
+
 void Fit::fail_diverged(double loss, const std::vector<data::Fields>& batches) {
+  check_data(batches);
   check_sent();
-  const std::string culprit = engine_->find_bad_op(step_, batches);
+  const std::string culprit = first_finding(engine_->find_bad_op(step_, batches));
   const std::string first = culprit.empty() ? "" : fmt::format(": {} is not finite first", culprit);
   const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // a NaN's sign means nothing
   const std::string what =

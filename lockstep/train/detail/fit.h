@@ -55,6 +55,7 @@ class Fit final : public FitContext {
   void warn(const std::string& line) override;
 
  private:
+  std::string agreed_configuration() const;
   data::ShardSampler make_sampler() const;
   data::LoaderOptions loader_options();
   void open_store();
@@ -71,8 +72,12 @@ class Fit final : public FitContext {
   void catch_up();
 
   void one_step();
+  StepResult run_step(double rate, const std::vector<data::Fields>& batches, bool stop);
+  std::int64_t number_of(const BadSample& sample) const;
   void end_epoch();
   double learning_rate() const;
+  std::string first_finding(const std::string& own);
+  void check_data(const std::vector<data::Fields>& batches);
   void check_sent();
   std::string kept_checkpoint();
   [[noreturn]] void fail_diverged(double loss, const std::vector<data::Fields>& batches);

@@ -55,6 +55,12 @@ std::vector<FlatParameter> by_number(std::vector<FlatParameter> parameters) {
   return parameters;
 }
 
+const nn::Parameter& named(const std::vector<nn::NamedParameter>& all, const std::string& name) {
+  for (const nn::NamedParameter& candidate : all)
+    if (candidate.name == name) return candidate.parameter;
+  throw NotFound("train: neither the net nor the loss has a parameter {}", name);
+}
+
 std::span<std::byte> bytes_of(float* data, std::size_t count) {
   return std::as_writable_bytes(std::span(data, count));
 }
@@ -62,11 +68,12 @@ std::span<std::byte> bytes_of(float* data, std::size_t count) {
 }  // namespace
 
 StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<TensorInfo>& fields,
-                         CompileOptions options)
+                         CompileOptions options, FieldRoles roles)
     : net_(std::move(net)),
       loss_(std::move(loss)),
+      roles_(std::move(roles)),
       options_(std::move(options)),
-      step_(trace_step(*net_, loss_, fields)),
+      step_(trace_step(*net_, loss_, fields, roles_)),
       plans_(options_.plans) {
   flops_per_sample_ =
       count_flops(step_.graph) / static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
@@ -86,7 +93,7 @@ void StepProgram::select(const std::vector<TensorInfo>& fields) {
 }
 
 StepProgram::Plan StepProgram::make_plan(const std::vector<TensorInfo>& fields) {
-  const StepGraph step = trace_step(*net_, loss_, fields);
+  const StepGraph step = trace_step(*net_, loss_, fields, roles_);
   check_alike(step, step_, fields);
   Plan made{fields, {}};
   made.executables.push_back(
@@ -162,7 +169,8 @@ void StepProgram::refresh(ThreadTeam& team) {
 // Those of the step, in its order.
 std::vector<nn::Parameter> StepProgram::parameters_of(const nn::Block& net) const {
   std::unordered_map<std::string, nn::Parameter> by_name;
-  for (const auto& [name, parameter] : net.parameters()) by_name.emplace(name, parameter);
+  for (const auto& [name, parameter] : trained_parameters(net, loss_))
+    by_name.emplace(name, parameter);
   std::vector<nn::Parameter> found;
   for (const StepGraph::Parameter& own : step_.parameters) {
     const auto place = by_name.find(own.name);

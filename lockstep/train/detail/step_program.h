@@ -24,7 +24,7 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 class StepProgram {
  public:
   StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<TensorInfo>& fields,
-              CompileOptions options);
+              CompileOptions options, FieldRoles roles = {});
 
   // The first shape's, without its graph.
   const StepGraph& step() const { return step_; }
@@ -91,7 +91,8 @@ class StepProgram {
                   const kvstore::FlatParameter& parameter) const;
 
   nn::BlockPtr net_;
-  LossFunction loss_;
+  LossFunction loss_;  // it may have parameters too
+  FieldRoles roles_;
   CompileOptions options_;
   StepGraph step_;
   double flops_per_sample_ = 0.0;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "lockstep/graph/graph.h"
+#include "lockstep/train/fields.h"
+#include "lockstep/train/loss_function.h"
+
+namespace lockstep::train::detail {
+
+// Forward in predict mode as a graph: the fields and the parameters go in; the mean loss, where the
+// loss knows them the predicted and the expected classes, and the net's outputs come out.
+struct PredictGraph {
+  Graph graph;
+  std::size_t fields = 0;
+  FieldRoles roles;
+  std::vector<nn::NamedParameter> parameters;
+  bool has_classes = false;
+
+  static constexpr std::size_t kLoss = 0, kPredicted = 1, kExpected = 2;
+  std::size_t first_output() const { return has_classes ? 3 : 1; }
+};
+
+PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const FieldRoles& roles,
+                           const std::vector<TensorInfo>& fields);
+
+}  // namespace lockstep::train::detail

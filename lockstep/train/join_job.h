@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "lockstep/cluster/membership/job.h"
+#include "lockstep/kvstore/synchronizer.h"
+
+namespace lockstep::train {
+
+// The job that this process is a member of, and how its members have the same weights.
+struct OwnJob {
+  std::unique_ptr<cluster::Job> job;  // null: started alone
+  std::unique_ptr<kvstore::Mode> mode;
+
+  bool is_first() const { return mode->group().is_first(); }
+};
+
+// For a program of one's own, before anything is computed: a worker of the job that `lockstep
+// launch`, mpirun or srun has started, or a process alone. The members agree on an instruction set.
+// Throws as cluster::Job does.
+OwnJob join_job(const cluster::JobOptions& options = {});
+
+}  // namespace lockstep::train

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "lockstep/kvstore/allreduce.h"
+#include "lockstep/nn/layers.h"
+#include "lockstep/ops/ops.h"
+#include "lockstep/optim/optimizers.h"
+#include "lockstep/optim/updater.h"
+#include "lockstep/train/loss_function.h"
+#include "lockstep/train/trainer.h"
+#include "tests/kvstore/as_ranks.h"
+#include "tests/message.h"
+#include "tests/temporary_folder.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::message_of;
+
+constexpr std::int64_t kSamples = 48;
+
+Tensor drawn(const Shape& shape, std::uint32_t number) {
+  const RandomScope draws(random_key(5, number, 0));
+  return normal(shape);
+}
+
+data::DatasetPtr set_of(data::Fields fields) {
+  return std::make_shared<data::ArrayDataset>(std::move(fields));
+}
+
+// Two inputs, two outputs.
+class Crossed final : public nn::Block {
+ public:
+  Crossed()
+      : first_(add_child("first", nn::dense(3))), second_(add_child("second", nn::dense(2))) {}
+  Tensors forward_all(const Tensors& x) override {
+    const Tensor left = (*first_)(x.at(0));
+    return {left, (*second_)(concat({x.at(1), left}, 1))};
+  }
+
+ private:
+  nn::BlockPtr first_, second_;
+};
+
+// One weight learnt for each of two tasks (Kendall et al., 2018).
+class Uncertainty final : public nn::Block {
+ public:
+  Uncertainty() : scale_(add_parameter("scale", {2}, {.init = nn::init::constant(0.5)})) {}
+  Tensors forward_all(const Tensors& x) override {
+    const Tensor s = scale_.data();
+    const Tensor a = mean(square(x.at(0) - x.at(2))), b = mean(square(x.at(1) - x.at(3)));
+    return {a * exp(-slice(s, {0}, {1})) + b * exp(-slice(s, {1}, {2})) + sum(s)};
+  }
+  std::string description() const override { return "Uncertainty"; }
+
+ private:
+  nn::Parameter scale_;
+};
+
+data::DatasetPtr crossed_set() {
+  return set_of({drawn({kSamples, 4}, 0), drawn({kSamples, 5}, 1), drawn({kSamples, 3}, 2),
+                 drawn({kSamples, 2}, 3)});
+}
+
+FieldRoles crossed_roles() { return {input("a"), input("b"), label("left"), label("right")}; }
+
+Tensor both_squares(const Tensors& outputs, const Tensors& labels) {
+  return mean(square(outputs[0] - labels[0])) + mean(square(outputs[1] - labels[1])) * 0.5;
+}
+
+TrainerOptions options_for(FieldRoles roles, int threads = 1, kvstore::Mode* mode = nullptr) {
+  return {.global_batch = 16,
+          .shards = 4,
+          .threads = threads,
+          .seed = 2,
+          .fields = std::move(roles),
+          .mode = mode};
+}
+
+optim::OptimizerPtr rule() { return optim::sgd({.learning_rate = 0.05, .momentum = 0.9}); }
+
+FitResult fit_crossed(const LossFunction& loss, int threads = 1, kvstore::Mode* mode = nullptr) {
+  Trainer trainer(std::make_shared<Crossed>(), loss, rule(),
+                  options_for(crossed_roles(), threads, mode));
+  return trainer.fit(crossed_set(), {.epochs = 2, .validation = crossed_set()});
+}
+
+TEST(Losses, TakeSeveralOutputsAndLabelsAsALoopByHandDoes) {
+  const auto net = std::make_shared<Crossed>(), by_hand = std::make_shared<Crossed>();
+  const auto set = std::static_pointer_cast<const data::ArrayDataset>(crossed_set());
+  TrainerOptions options = options_for(crossed_roles());
+  options.global_batch = kSamples;
+  options.shards = 1;
+  Trainer trainer(net, both_squares, rule(), options);
+  trainer.fit(crossed_set(), {.epochs = 3, .sampler = data::sequential_sampler(kSamples)});
+
+  by_hand->initialize(nn::init::fan_in(), 2);
+  const data::Fields& x = set->arrays();
+  (*by_hand)({x[0], x[1]});
+  optim::Updater updater(by_hand->parameters(), rule());
+  for (int step = 0; step < 3; ++step) {
+    Tensor loss;
+    {
+      const autograd::RecordScope record;
+      loss = both_squares((*by_hand)({x[0], x[1]}), {x[2], x[3]});
+    }
+    autograd::backward(loss);
+    updater.step();
+  }
+  for (const auto& [name, parameter] : net->parameters()) {
+    const auto got = parameter.data().to_vector<float>();
+    const auto expected = by_hand->parameter(name).data().to_vector<float>();
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5) << name;
+  }
+}
+
+TEST(Losses, GiveTheSameBitsOnAnyNumberOfThreadsAndWorkers) {
+  for (const LossFunction& loss :
+       {LossFunction(both_squares), LossFunction(std::make_shared<Uncertainty>())}) {
+    // A block keeps what it has learnt: each run has a new one.
+    const auto fresh = [&] {
+      return loss.block() ? LossFunction(std::make_shared<Uncertainty>()) : loss;
+    };
+    const FitResult alone = fit_crossed(fresh());
+    EXPECT_EQ(fit_crossed(fresh(), 2).params_sha256, alone.params_sha256);
+    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+      const auto mode = kvstore::allreduce_mode(communicator);
+      const FitResult result = fit_crossed(fresh(), 1, mode.get());
+      EXPECT_EQ(result.params_sha256, alone.params_sha256);
+      EXPECT_EQ(result.validation.loss, alone.validation.loss);
+    });
+  }
+}
+
+TEST(Losses, LearnParametersOfTheirOwn) {
+  const auto loss = std::make_shared<Uncertainty>();
+  const FitResult result = fit_crossed(loss);
+  const auto scale = loss->parameter("scale").data().to_vector<float>();
+  EXPECT_NE(scale[0], 0.5F);
+  EXPECT_NE(scale[1], 0.5F);
+  EXPECT_NE(scale[0], scale[1]);
+  EXPECT_FALSE(result.has_accuracy);
+}
+
+TEST(Losses, AreResumedWithTheirParameters) {
+  const testing::TemporaryFolder folder("losses");
+  const auto run = [&](std::int64_t epochs, const std::string& checkpoints) {
+    Trainer trainer(std::make_shared<Crossed>(), std::make_shared<Uncertainty>(), rule(),
+                    options_for(crossed_roles()));
+    return trainer
+        .fit(crossed_set(), {.epochs = epochs, .checkpoints = checkpoints, .resume = true})
+        .params_sha256;
+  };
+  const std::string place = folder.path() + "/checkpoints";
+  run(1, place);
+  EXPECT_EQ(run(3, place), run(3, ""));
+}
+
+TEST(Losses, OfOneFieldComparesItWithItself) {
+  const Tensor x = drawn({kSamples, 6}, 0);
+  const auto net = nn::sequential(nn::dense(2), nn::dense(6));
+  Trainer trainer(net, nn::L2Loss(), rule(), options_for({input_and_label("x")}));
+  const FitResult result = trainer.fit(
+      set_of({x}), {.epochs = 2, .validation = set_of({x}), .metrics = {nn::metric("mse")}});
+  const double error = mean(square((*net)(x)-x)).item();
+  EXPECT_NEAR(result.validation.loss, error / 2, 1e-5);
+  EXPECT_NEAR(result.validation.metrics.at(0).second, error, 1e-5);
+}
+
+TEST(Losses, OfTheOutputAloneNeedNoLabel) {
+  const auto net = nn::sequential(nn::dense(6));
+  Trainer trainer(
+      net, [](const Tensor& y) { return square(y); }, rule(),
+      options_for({input("x"), unused("file")}));
+  const auto set = set_of({drawn({kSamples, 6}, 0), Tensor::zeros({kSamples}, DType::int64)});
+  EXPECT_LT(trainer.fit(set, {.epochs = 3}).train_loss, 1.0);
+}
+
+TEST(Losses, OfALabelMayBeWeighed) {
+  const Tensor x = drawn({kSamples, 4}, 0), t = drawn({kSamples, 1}, 1);
+  const auto net = nn::sequential(nn::dense(1));
+  Trainer trainer(net, nn::L1Loss(), rule(), options_for({input(), label(), label("weight")}));
+  const Tensor w = Tensor::zeros({kSamples, 1});
+  EXPECT_EQ(trainer.fit(set_of({x, t, w}), {.epochs = 1}).train_loss, 0.0);
+}
+
+TEST(Losses, AreMeasuredByMetricsOfEachOutput) {
+  const auto net = std::make_shared<Crossed>();
+  Trainer trainer(net, both_squares, rule(), options_for(crossed_roles()));
+  const auto set = std::static_pointer_cast<const data::ArrayDataset>(crossed_set());
+  trainer.fit(set, {.epochs = 1});
+  EvaluateOptions options{.batch = 7};
+  options.metrics = {nn::metric("mse"),
+                     nn::metric_of(nn::metric("mse"), {.output = 1, .label = 1, .name = "right"})};
+  std::int64_t seen = 0;
+  options.on_outputs = [&](const Tensors& outputs, const Tensors& labels) {
+    EXPECT_EQ(outputs.size(), 2U);
+    EXPECT_EQ(labels.size(), 2U);
+    EXPECT_EQ(outputs[1].shape(), labels[1].shape());
+    seen += outputs[0].shape(0);
+  };
+  const Evaluation got = trainer.evaluate(*set, options);
+  EXPECT_EQ(seen, kSamples);
+  const data::Fields& x = set->arrays();
+  const Tensors outputs = (*net)({x[0], x[1]});
+  EXPECT_EQ(got.metrics.at(1).first, "right");
+  EXPECT_NEAR(got.metrics.at(0).second, mean(square(outputs[0] - x[2])).item(), 1e-5);
+  EXPECT_NEAR(got.metrics.at(1).second, mean(square(outputs[1] - x[3])).item(), 1e-5);
+  options.metrics = {nn::metric_of(nn::metric("mse"), {.output = 2, .label = 1})};
+  EXPECT_EQ(message_of([&] { trainer.evaluate(*set, options); }),
+            "mse: looks at output 2, there are 2");
+}
+
+TEST(Losses, CountWhatIsRightWhereTheyAreTold) {
+  const Tensor x = drawn({kSamples, 4}, 0);
+  const auto cross_entropy = [](const Tensors& outputs, const Tensors& labels) {
+    return nn::SoftmaxCrossEntropyLoss()(outputs[0], labels[1]);
+  };
+  const auto classes = [](const Tensors& outputs, const Tensors& labels) {
+    return nn::Classes{argmax(outputs[0], -1), labels[1]};
+  };
+  Trainer trainer(nn::sequential(nn::dense(3)), LossFunction(cross_entropy, classes), rule(),
+                  options_for({input(), label("other"), label("class")}));
+  const Tensor numbers = Tensor::zeros({kSamples}, DType::int64);
+  const FitResult result = trainer.fit(set_of({x, x, numbers}), {.epochs = 10});
+  EXPECT_TRUE(result.has_accuracy);
+  EXPECT_EQ(result.train_accuracy, 1.0);
+}
+
+std::string error_of(nn::BlockPtr net, const LossFunction& loss, const FieldRoles& roles,
+                     data::Fields fields) {
+  return message_of([&] {
+    Trainer trainer(std::move(net), loss, rule(), options_for(roles));
+    trainer.fit(set_of(std::move(fields)));
+  });
+}
+
+TEST(Losses, ThatDoNotFitTheNetOrTheSampleSaySo) {
+  const Tensor x = drawn({kSamples, 4}, 0), y = drawn({kSamples, 5}, 1);
+  const auto net = [] { return nn::sequential(nn::dense(4)); };
+  EXPECT_EQ(
+      error_of(std::make_shared<Crossed>(), nn::L2Loss(), {input(), input(), label()}, {x, y, x}),
+      "L2Loss: takes 1 output and 1 label, or 2 where the second is each sample's weight; "
+      "the net gives 2 outputs, and the sample has 1 label");
+  EXPECT_EQ(error_of(net(), [](const Tensor& a, const Tensor& b) { return a - b; }, {input()}, {x}),
+            "loss: takes 2 tensors, the outputs and then the labels; the net gives 1 output, and "
+            "the sample has 0 labels");
+  EXPECT_EQ(error_of(net(), nn::TripletLoss(), {}, {x, x}),
+            "TripletLoss: takes 3 tensors, the outputs and then the labels; the net gives 1 "
+            "output, and the sample has 1 label");
+  EXPECT_EQ(error_of(net(), nn::L2Loss(), {}, {x, y}),
+            "L2Loss: label has shape [4, 5], expected [4, 4] as the prediction");
+  EXPECT_EQ(
+      error_of(net(), [](const Tensor& a, const Tensor&) { return argmax(a, -1); }, {}, {x, x}),
+      "loss: gives int64[4], expected floats");
+  EXPECT_EQ(error_of(net(), [](const Tensor&, const Tensor& b) { return b; }, {}, {x, x}),
+            "train: the loss does not depend on any parameter that is trained: it makes no use of "
+            "the outputs, all of its history was detached or paused, or all parameters are frozen");
+  const auto frozen = net();
+  frozen->freeze();
+  EXPECT_EQ(error_of(frozen, nn::L2Loss(), {}, {x, x}),
+            "train: the loss L2Loss does not depend on any parameter that is trained: it makes no "
+            "use of the outputs, all of its history was detached or paused, or all parameters are "
+            "frozen");
+}
+
+TEST(Losses, OfABlockDoNotShareNamesWithTheNet) {
+  class Named final : public nn::Block {
+   public:
+    Named() : child_(add_child("loss", nn::dense(4))) {}
+    Tensor forward(const Tensor& x) override { return (*child_)(x); }
+
+   private:
+    nn::BlockPtr child_;
+  };
+  const Tensor x = drawn({kSamples, 4}, 0);
+  EXPECT_EQ(error_of(std::make_shared<Named>(), std::make_shared<Uncertainty>(), {}, {x, x}),
+            "train: the net has a parameter loss.weight, and names that begin with loss. are the "
+            "loss's: give the net's child another name");
+}
+
+TEST(Fields, AreSaidUnlessTheyAreTwo) {
+  const Tensor x = drawn({kSamples, 4}, 0);
+  const auto net = nn::sequential(nn::dense(4));
+  EXPECT_EQ(error_of(net, nn::L2Loss(), {}, {x, x, x}),
+            "fields: a sample has 3, and nothing says which are inputs and which are labels: set "
+            "fields, such as {input(\"x\"), label(\"y\")}");
+  EXPECT_EQ(error_of(net, nn::L2Loss(), {input("image"), label("class")}, {x, x, x}),
+            "fields: a sample has 3, 2 are described: image (input), class (label)");
+  EXPECT_EQ(error_of(net, nn::L2Loss(), {label("class"), unused()}, {x, x}),
+            "fields: none is an input of the net: class (label), field1 (unused)");
+  EXPECT_EQ(error_of(net, nn::L2Loss(), {input("a"), input("b"), label("c")}, {x, x, x}),
+            "Sequential: takes 1 input, got 2");
+}
+
+}  // namespace
+}  // namespace lockstep::train
