@@ -26,7 +26,7 @@ struct MemoryStats {
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // An address that is aligned to kAlignment; null where there is no room.
+  // An address aligned to kAlignment; null where there is no room, OutOfMemory where never.
   virtual std::byte* take(std::size_t size) = 0;
   virtual void give(std::byte* block, std::size_t size) = 0;
   // A request above this can never be met, however much is given back before.
