@@ -20,4 +20,5 @@
 #include "lockstep/optim/updater.h"
 #include "lockstep/train/join_job.h"
 #include "lockstep/train/observers.h"
+#include "lockstep/train/predict.h"
 #include "lockstep/train/trainer.h"

@@ -37,6 +37,14 @@ std::string innermost_path() {
   return path && !path->empty() ? place_of(block) + ": " : "";
 }
 
+void note_failure() noexcept {
+  try {
+    calls.failed = innermost_path();
+  } catch (...) {  // no memory for a better message
+    calls.failed.clear();
+  }
+}
+
 }  // namespace
 
 CallScope::CallScope(const Block& block) : exceptions_(std::uncaught_exceptions()) {
@@ -48,11 +56,7 @@ CallScope::CallScope(const Block& block) : exceptions_(std::uncaught_exceptions(
 // somebody has dealt with whatever was thrown inside of it.
 CallScope::~CallScope() {
   const bool fails = std::uncaught_exceptions() > exceptions_;
-  if (fails && !calls.has_failed) try {
-      calls.failed = innermost_path();
-    } catch (...) {  // no memory for a better message
-      calls.failed.clear();
-    }
+  if (fails && !calls.has_failed) note_failure();
   calls.has_failed = fails;
   calls.open.pop_back();
 }

@@ -1,16 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/predict.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace lockstep::train {
 namespace {
 
-// Samples without their label, and with a 0 in its place: an evaluation has a label.
+std::size_t count_inputs(const FieldRoles& roles) {
+  if (roles.empty()) return 1;
+  return static_cast<std::size_t>(std::count_if(
+      roles.begin(), roles.end(), [](const Field& field) { return field.is_input(); }));
+}
+
+// The inputs, and a label that the evaluation has in its place.
+FieldRoles with_one_label(std::size_t inputs) {
+  FieldRoles roles(inputs, input());
+  roles.push_back(label());
+  return roles;
+}
+
+// Samples with a 0 in the place of their labels.
 class Unlabelled final : public data::Dataset {
  public:
-  Unlabelled(data::DatasetPtr dataset, bool has_label)
-      : dataset_(std::move(dataset)), has_label_(has_label) {}
+  Unlabelled(data::DatasetPtr dataset, const FieldRoles& roles)
+      : dataset_(std::move(dataset)), roles_(roles) {}
   std::int64_t size() const override { return dataset_->size(); }
   data::Fields sample(std::int64_t index) const override {
     return with_label(dataset_->sample(index), {});
@@ -21,16 +35,14 @@ class Unlabelled final : public data::Dataset {
 
  private:
   data::Fields with_label(data::Fields fields, const Shape& shape) const {
-    if (has_label_ && fields.size() < 2)
-      throw InvalidArgument("predict: a sample with a label needs data too, got {} fields",
-                            fields.size());
-    if (has_label_) fields.pop_back();
+    if (fields.size() != count_inputs(roles_))
+      fields = inputs_of(resolve_fields(roles_, fields.size()), fields);
     fields.push_back(Tensor::zeros(shape, DType::float32));
     return fields;
   }
 
   data::DatasetPtr dataset_;
-  bool has_label_;
+  const FieldRoles& roles_;
 };
 
 // Batches of outputs, one after the other, as one tensor.
@@ -71,24 +83,31 @@ class Collected {
 
 }  // namespace
 
-Predictor::Predictor(nn::BlockPtr net, CompileOptions compile)
-    : evaluator_(
-          std::move(net), [](const Tensor&, const Tensor& label) { return label; },
-          std::move(compile)) {}
+Predictor::Predictor(nn::BlockPtr net, CompileOptions compile, FieldRoles fields)
+    : fields_(std::move(fields)),
+      evaluator_(
+          std::move(net),
+          [](const Tensors& /*outputs*/, const Tensors& labels) { return labels.at(0); },
+          std::move(compile), with_one_label(count_inputs(fields_))) {}
 
 Predictor::~Predictor() = default;
 
-Tensor Predictor::run(const data::DatasetPtr& dataset, const PredictOptions& options) {
+std::vector<Tensor> Predictor::run(const data::DatasetPtr& dataset, const PredictOptions& options) {
   if (dataset == nullptr || dataset->size() == 0)
     throw InvalidArgument("predict: there are no samples");
-  Collected collected(dataset->size());
-  const Unlabelled samples(dataset, options.has_label);
-  evaluator_.run(samples,
-                 {.batch = options.batch,
-                  .threads = options.threads,
-                  .transform = options.transform,
-                  .on_batch = [&](const Tensor& output, const Tensor&) { collected.add(output); }});
-  return collected.result();
+  std::vector<Collected> collected;
+  const auto collect = [&](const Tensors& outputs, const Tensors& /*labels*/) {
+    collected.resize(outputs.size(), Collected(dataset->size()));
+    for (std::size_t i = 0; i < outputs.size(); ++i) collected[i].add(outputs[i]);
+  };
+  const Unlabelled samples(dataset, fields_);
+  evaluator_.run(samples, {.batch = options.batch,
+                           .threads = options.threads,
+                           .transform = options.transform,
+                           .on_outputs = collect});
+  std::vector<Tensor> all;
+  for (const Collected& one : collected) all.push_back(one.result());
+  return all;
 }
 
 }  // namespace lockstep::train

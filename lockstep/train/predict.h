@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/train/evaluate.h"
@@ -12,21 +10,23 @@ namespace lockstep::train {
 struct PredictOptions {
   std::int64_t batch = 0;  // 0: 64
   int threads = 1;
-  data::Transform transform = {};  // of each sample's first field
-  bool has_label = true;           // the samples' last field is one, which the net does not get
+  data::Transform transform = {};  // of each sample's first input
 };
 
 // A net's outputs in predict mode, for every sample of a data set, in order. They do not depend on
 // the number of threads.
 class Predictor {
  public:
-  explicit Predictor(nn::BlockPtr net, CompileOptions compile = {});
+  // `fields` are those of training, labels included; samples may also have the inputs alone. None:
+  // one input, and a label that nobody looks at, or none.
+  explicit Predictor(nn::BlockPtr net, CompileOptions compile = {}, FieldRoles fields = {});
   ~Predictor();
-  // With the parameters that the net has now. Throws InvalidArgument when the set is empty or two
-  // outputs are not alike.
-  Tensor run(const data::DatasetPtr& dataset, const PredictOptions& options = {});
+  // With the parameters that the net has now: each of its outputs, joined along the first axis.
+  // Throws InvalidArgument when the set is empty or the outputs of two batches are not alike.
+  std::vector<Tensor> run(const data::DatasetPtr& dataset, const PredictOptions& options = {});
 
  private:
+  FieldRoles fields_;
   Evaluator evaluator_;
 };
 

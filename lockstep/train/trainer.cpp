@@ -41,7 +41,7 @@ Trainer::Trainer(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimi
   check_options(options_);
   if (!options_.accuracy) loss_ = loss_.without_classes();
   evaluator_ = std::make_unique<Evaluator>(net_, loss_, options_.compile, options_.fields);
-  predictor_ = std::make_unique<Predictor>(net_, options_.compile);
+  predictor_ = std::make_unique<Predictor>(net_, options_.compile, options_.fields);
 }
 
 Trainer::~Trainer() = default;
@@ -55,7 +55,11 @@ Evaluation Trainer::evaluate(const data::Dataset& dataset, EvaluateOptions optio
   return evaluator_->run(dataset, options);
 }
 
-Tensor Trainer::predict(const data::DatasetPtr& dataset, PredictOptions options) {
+Tensor Trainer::predict(const data::DatasetPtr& dataset, const PredictOptions& options) {
+  return predict_all(dataset, options).at(0);
+}
+
+std::vector<Tensor> Trainer::predict_all(const data::DatasetPtr& dataset, PredictOptions options) {
   if (options.threads == 0) options.threads = options_.threads;
   return predictor_->run(dataset, options);
 }

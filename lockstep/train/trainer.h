@@ -130,9 +130,12 @@ class Trainer {
   // With the trainer's threads, unless told otherwise.
   Evaluation evaluate(const data::Dataset& dataset, EvaluateOptions options = {.threads = 0});
 
-  // What the net says to every sample, in the data set's order, along a first axis; with the
-  // trainer's threads, unless told otherwise.
-  Tensor predict(const data::DatasetPtr& dataset, PredictOptions options = {.threads = 0});
+  // What the net says to every sample, in the data set's order, along a first axis: its first
+  // output, and each of them. Labels are not needed. With the trainer's threads, unless told
+  // otherwise.
+  Tensor predict(const data::DatasetPtr& dataset, const PredictOptions& options = {.threads = 0});
+  std::vector<Tensor> predict_all(const data::DatasetPtr& dataset,
+                                  PredictOptions options = {.threads = 0});
 
   nn::Block& net() { return *net_; }
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/data/subset.h"
+#include "lockstep/nn/layers.h"
 #include "lockstep/nn/metric.h"
+#include "lockstep/ops/ops.h"
 #include "tests/message.h"
 #include "tests/temporary_folder.h"
 #include "tests/train/small_run.h"
@@ -14,8 +16,24 @@ namespace {
 
 using testing::message_of;
 
-PredictOptions options(int threads, bool has_label = true) {
-  return {.batch = 8, .threads = threads, .transform = data::to_tensor(), .has_label = has_label};
+PredictOptions options(int threads) {
+  return {.batch = 8, .threads = threads, .transform = data::to_tensor()};
+}
+
+// Two inputs, two outputs.
+class TwoOutputs final : public nn::Block {
+ public:
+  TwoOutputs() : layer_(add_child("layer", nn::sequential(nn::dense(3), nn::dropout(0.5)))) {}
+  std::vector<Tensor> forward_all(const std::vector<Tensor>& x) override {
+    return {(*layer_)(x.at(0)), x.at(1) * 2.0};
+  }
+
+ private:
+  nn::BlockPtr layer_;
+};
+
+data::DatasetPtr set_of(data::Fields fields) {
+  return std::make_shared<data::ArrayDataset>(std::move(fields));
 }
 
 TEST(Predict, GivesEverySamplesOutputInOrderOnAnyNumberOfThreads) {
@@ -42,10 +60,35 @@ TEST(Predict, NeedsNoLabels) {
   const auto labelled =
       std::dynamic_pointer_cast<const data::ArrayDataset>(testing::small_images(20, 6));
   const auto bare = std::make_shared<data::ArrayDataset>(data::Fields{labelled->arrays().front()});
-  EXPECT_EQ(trainer.predict(bare, options(2, false)).to_vector<float>(),
+  EXPECT_EQ(trainer.predict(bare, options(2)).to_vector<float>(),
             trainer.predict(labelled, options(2)).to_vector<float>());
-  EXPECT_EQ(message_of([&] { trainer.predict(bare, options(1)); }),
-            "predict: a sample with a label needs data too, got 1 fields");
+}
+
+TEST(Predict, GivesEveryOutputOfNetsWithSeveralFields) {
+  const auto net = std::make_shared<TwoOutputs>();
+  net->initialize();
+  const RandomScope draws(random_key(4));
+  const Tensor a = normal({11, 4}), b = normal({11, 2}), t = normal({11});
+  Predictor predictor(net, {}, {input("a"), label("t"), input("b")});
+  const auto got = predictor.run(set_of({a, t, b}), {.batch = 4, .threads = 2});
+  ASSERT_EQ(got.size(), 2U);
+  const auto expected = (*net)(std::vector<Tensor>{a, b});
+  EXPECT_EQ(got[0].to_vector<float>(), expected[0].to_vector<float>());
+  EXPECT_EQ(got[1].to_vector<float>(), expected[1].to_vector<float>());
+  // Samples without their labels.
+  const auto unlabelled = predictor.run(set_of({a, b}), {.batch = 11});
+  EXPECT_EQ(unlabelled[1].to_vector<float>(), expected[1].to_vector<float>());
+}
+
+TEST(Predict, RefusesFieldsThatNothingIsSaidOf) {
+  const auto net = nn::sequential(nn::dense(3));
+  net->initialize();
+  const Tensor x = ones({4, 2});
+  EXPECT_EQ(message_of([&] {
+              Predictor(net).run(set_of({x, x, x}));
+            }),
+            "fields: a sample has 3, and nothing says which are inputs and which are labels: set "
+            "fields, such as {input(\"x\"), label(\"y\")}");
 }
 
 TEST(Predict, FollowsTheNetsParameters) {
