@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/stream.h"
 
+#include <algorithm>
+
 #include "lockstep/data/detail/order.h"
 
 namespace lockstep::data {
@@ -62,8 +64,10 @@ Fields StreamDataset::sample(std::int64_t index) const {
     waiting_.erase(found);
     return fields;
   }
-  if (stream_ == nullptr || index < next_ || index - next_ > static_cast<std::int64_t>(window_))
-    seek(index);
+  // Threads ask about in order: somebody may want one of those just before.
+  const auto window = static_cast<std::int64_t>(window_);
+  if (stream_ == nullptr || index < next_ || index - next_ > window)
+    seek(std::max<std::int64_t>(0, index - window / 4));
   while (next_ < index) {
     const std::int64_t passed = next_;
     try {

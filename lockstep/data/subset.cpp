@@ -76,15 +76,15 @@ std::vector<DatasetPtr> random_split(const DatasetPtr& dataset,
   return cut(dataset, sizes, seed);
 }
 
-std::vector<DatasetPtr> random_split(const DatasetPtr& dataset, const std::vector<double>& parts,
+std::vector<DatasetPtr> random_parts(const DatasetPtr& dataset, const std::vector<double>& parts,
                                      std::uint64_t seed) {
-  check_dataset("random_split", dataset);
+  check_dataset("random_parts", dataset);
   for (const double part : parts)
     if (!(part >= 0.0 && part <= 1.0))
-      throw InvalidArgument("random_split: a part is {}, expected 0 to 1", part);
+      throw InvalidArgument("random_parts: a part is {}, expected 0 to 1", part);
   const double sum = std::accumulate(parts.begin(), parts.end(), 0.0);
   if (!(std::abs(sum - 1.0) < 1e-6))
-    throw InvalidArgument("random_split: the parts add up to {}, expected 1", sum);
+    throw InvalidArgument("random_parts: the parts add up to {}, expected 1", sum);
   std::vector<std::int64_t> sizes;
   std::int64_t left = dataset->size();
   for (const double part : parts) {

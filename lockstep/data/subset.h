@@ -34,7 +34,7 @@ std::vector<DatasetPtr> random_split(const DatasetPtr& dataset,
                                      const std::vector<std::int64_t>& sizes, std::uint64_t seed);
 // By parts of 1: 0.8 and 0.2. Sizes are rounded down; what is left goes to the first parts, one
 // sample each. Throws InvalidArgument when the parts do not add up to 1.
-std::vector<DatasetPtr> random_split(const DatasetPtr& dataset, const std::vector<double>& parts,
+std::vector<DatasetPtr> random_parts(const DatasetPtr& dataset, const std::vector<double>& parts,
                                      std::uint64_t seed);
 
 // One set after the other. Throws InvalidArgument when their samples have another number of fields

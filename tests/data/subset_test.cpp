@@ -70,12 +70,12 @@ TEST(RandomSplit, IsAFunctionOfTheSeed) {
 }
 
 TEST(RandomSplit, PartsOfOneAreRoundedDownAndTheRestGoesToTheFirst) {
-  const auto parts = random_split(numbers(103), std::vector<double>{0.8, 0.1, 0.1}, 1);
+  const auto parts = random_parts(numbers(103), {0.8, 0.1, 0.1}, 1);
   EXPECT_EQ(parts[0]->size(), 83);
   EXPECT_EQ(parts[1]->size(), 10);
   EXPECT_EQ(parts[2]->size(), 10);
   // 0.1 * 10 and its like are whole numbers but for their rounding.
-  EXPECT_EQ(random_split(numbers(10), std::vector<double>{0.7, 0.2, 0.1}, 1)[2]->size(), 1);
+  EXPECT_EQ(random_parts(numbers(10), {0.7, 0.2, 0.1}, 1)[2]->size(), 1);
 }
 
 TEST(RandomSplit, RefusesPartsThatDoNotAddUp) {
@@ -88,9 +88,9 @@ TEST(RandomSplit, RefusesPartsThatDoNotAddUp) {
             }),
             "random_split: a part of 6 samples, 5 of 10 are left");
   EXPECT_EQ(message_of([] {
-              random_split(numbers(10), std::vector<double>{0.5, 0.4}, 1);
+              random_parts(numbers(10), {0.5, 0.4}, 1);
             }),
-            "random_split: the parts add up to 0.9, expected 1");
+            "random_parts: the parts add up to 0.9, expected 1");
 }
 
 TEST(ConcatDataset, IsOneSetAfterTheOther) {

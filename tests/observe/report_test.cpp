@@ -244,12 +244,12 @@ TEST(WellFormed, SeesEachWayOfBreakingAPage) {
   EXPECT_EQ(why_not_well_formed("<!DOCTYPE html><p a=\"1\">x &amp; y<br /></p>"), "");
 }
 
-TEST(MetricCharts, OfAMillionRowsAreFewPointsWithTheSameEndsAndPeaks) {
+TEST(MetricCharts, OfManyRowsAreFewPointsWithTheSameEndsAndPeaks) {
   MetricCharts charts;
-  for (std::int64_t step = 1; step <= 1000000; ++step)
+  for (std::int64_t step = 1; step <= 200000; ++step)
     charts.add({.step = step,
                 .epoch = 1,
-                .values = {{"loss", step == 500000 ? 50.0 : 1000.0 / (1000.0 + double(step))},
+                .values = {{"loss", step == 100000 ? 50.0 : 1000.0 / (1000.0 + double(step))},
                            {"learning_rate", 0.5}}});
   const std::vector<ReportChart> made = charts.charts();
   ASSERT_EQ(made.size(), 2u);
@@ -257,9 +257,9 @@ TEST(MetricCharts, OfAMillionRowsAreFewPointsWithTheSameEndsAndPeaks) {
   EXPECT_LE(loss.points.size(), 16384u);
   EXPECT_LE(loss.extremes.size(), 2u * 16384 + 1);
   EXPECT_TRUE(std::ranges::any_of(loss.extremes,
-                                  [](const CurvePoint& p) { return p.x == 500000 && p.y == 50; }));
-  EXPECT_EQ(loss.extremes.back().x, 1000000);
-  EXPECT_NE(render_report({.charts = made}).find("1M"), std::string::npos);
+                                  [](const CurvePoint& p) { return p.x == 100000 && p.y == 50; }));
+  EXPECT_EQ(loss.extremes.back().x, 200000);
+  EXPECT_NE(render_report({.charts = made}).find("200k"), std::string::npos);
 }
 
 }  // namespace
