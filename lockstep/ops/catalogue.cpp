@@ -11,6 +11,7 @@ namespace {
 std::vector<OpFamily> collect_families() {
   return {{"Elementwise", families::elementwise()},
           {"Unary", families::unary()},
+          {"Mathematical functions", families::math()},
           {"Reductions", families::reduce()},
           {"Products", families::matmul()},
           {"Convolutions", families::conv()},

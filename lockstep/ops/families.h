@@ -12,6 +12,7 @@ using Family = std::vector<const OpDef*>;
 
 Family elementwise();  // arithmetic, comparison, logic, where, clip, cast
 Family unary();        // exp, tanh, relu and their like, with their backward ops
+Family math();         // tan, atan2, isnan and their like
 Family reduce();
 Family matmul();  // matmul, dense
 Family conv();
@@ -21,8 +22,8 @@ Family dropout();
 Family softmax();  // softmax, log_softmax
 Family loss();     // cross-entropies
 Family ctc();
-Family index();  // embedding, take, gather, pick, scatter_add, one_hot
-Family shape();  // reshape, transpose, slice, concat and their like
+Family index();         // embedding, take, gather, pick, scatter_add, one_hot
+Family shape();         // reshape, transpose, slice, concat and their like
 Family sort();
 Family rnn();
 Family attention();

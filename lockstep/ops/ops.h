@@ -10,6 +10,7 @@
 #include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/indexing.h"
 #include "lockstep/ops/loss.h"
+#include "lockstep/ops/math_ops.h"
 #include "lockstep/ops/matmul.h"
 #include "lockstep/ops/norm.h"
 #include "lockstep/ops/pool.h"

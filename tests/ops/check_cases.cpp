@@ -38,6 +38,7 @@ const std::vector<CaseFamily>& case_families() {
   static const std::vector<CaseFamily> families{
       {"elementwise", elementwise_cases},
       {"unary", unary_cases},
+      {"math", math_cases},
       {"reduce", reduce_cases},
       {"matmul", matmul_cases},
       {"conv", conv_cases},

@@ -33,6 +33,7 @@ Tensor random_indices(const Shape& shape, std::uint64_t seed, std::int64_t low, 
 
 std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> unary_cases();
+std::vector<OpCase> math_cases();
 std::vector<OpCase> reduce_cases();
 std::vector<OpCase> matmul_cases();
 std::vector<OpCase> conv_cases();

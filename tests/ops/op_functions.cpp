@@ -80,6 +80,21 @@ void add_unary(Functions& all) {
   all["tanh_backward"] = of(tanh_backward);
 }
 
+void add_math(Functions& all) {
+  using Function = Tensor (*)(const Tensor&);
+  using PairFunction = Tensor (*)(const Tensor&, const Tensor&);
+  const std::pair<const char*, Function> plain[] = {
+      {"exp2", exp2},        {"log2", log2},   {"log10", log10}, {"tan", tan},
+      {"asin", asin},        {"acos", acos},   {"atan", atan},   {"sinh", sinh},
+      {"cosh", cosh},        {"asinh", asinh}, {"acosh", acosh}, {"atanh", atanh},
+      {"erfinv", erfinv},    {"trunc", trunc}, {"isnan", isnan}, {"isinf", isinf},
+      {"isfinite", isfinite}};
+  for (const auto& [name, function] : plain) all[name] = of(function);
+  const std::pair<const char*, PairFunction> pairs[] = {
+      {"atan2", atan2}, {"fmod", fmod}, {"hypot", hypot}, {"logaddexp", logaddexp}};
+  for (const auto& [name, function] : pairs) all[name] = of(function);
+}
+
 OpFunction reduction(Tensor (*f)(const Tensor&, const Ints&, bool)) {
   return with<ReduceAttrs>([f](auto& in, auto& a) { return f(in[0], a.axes, a.keepdims); });
 }
@@ -143,6 +158,7 @@ Functions make_functions() {
   Functions all;
   add_elementwise(all);
   add_unary(all);
+  add_math(all);
   add_reductions(all);
   add_layers(all);
   add_movement(all);
