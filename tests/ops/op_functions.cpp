@@ -108,6 +108,12 @@ void add_reductions(Functions& all) {
   all["logsumexp"] = reduction(logsumexp);
   all["var"] =
       with<VarAttrs>([](auto& in, auto& a) { return var(in[0], a.axes, a.keepdims, a.ddof); });
+  all["stddev"] =
+      with<VarAttrs>([](auto& in, auto& a) { return stddev(in[0], a.axes, a.keepdims, a.ddof); });
+  all["any"] = reduction(any);
+  all["all"] = reduction(lockstep::all);
+  all["linear_scan"] = with<ScanAttrs>(
+      [](auto& in, auto& a) { return linear_scan(in[0], in[1], a.axis, a.reverse); });
   all["norm"] =
       with<NormAttrs>([](auto& in, auto& a) { return norm(in[0], a.ord, a.axes, a.keepdims); });
   all["argmax"] =
