@@ -23,6 +23,7 @@ std::vector<OpFamily> collect_families() {
           {"Connectionist temporal classification", families::ctc()},
           {"Indexing", families::index()},
           {"Shape", families::shape()},
+          {"Parts of matrices", families::matrix_parts()},
           {"Sorting", families::sort()},
           {"Recurrent networks", families::rnn()},
           {"Attention", families::attention()},

@@ -24,6 +24,7 @@ Family loss();     // cross-entropies
 Family ctc();
 Family index();         // embedding, take, gather, pick, scatter_add, one_hot
 Family shape();         // reshape, transpose, slice, concat and their like
+Family matrix_parts();  // tril, triu, diagonal
 Family sort();
 Family rnn();
 Family attention();

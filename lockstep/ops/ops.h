@@ -12,6 +12,7 @@
 #include "lockstep/ops/loss.h"
 #include "lockstep/ops/math_ops.h"
 #include "lockstep/ops/matmul.h"
+#include "lockstep/ops/matrix_parts.h"
 #include "lockstep/ops/norm.h"
 #include "lockstep/ops/pool.h"
 #include "lockstep/ops/random_ops.h"
@@ -21,4 +22,5 @@
 #include "lockstep/ops/softmax.h"
 #include "lockstep/ops/sort.h"
 #include "lockstep/ops/unary.h"
+#include "lockstep/ops/unique.h"
 #include "lockstep/ops/update.h"

@@ -50,6 +50,7 @@ const std::vector<CaseFamily>& case_families() {
       {"ctc", ctc_cases},
       {"index", index_cases},
       {"shape", shape_cases},
+      {"matrix_parts", matrix_parts_cases},
       {"sort", sort_cases},
       {"rnn", rnn_cases},
       {"attention", attention_cases},

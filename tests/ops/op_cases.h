@@ -45,6 +45,7 @@ std::vector<OpCase> loss_cases();
 std::vector<OpCase> ctc_cases();
 std::vector<OpCase> index_cases();
 std::vector<OpCase> shape_cases();
+std::vector<OpCase> matrix_parts_cases();
 std::vector<OpCase> sort_cases();
 std::vector<OpCase> rnn_cases();
 std::vector<OpCase> attention_cases();
