@@ -6,6 +6,7 @@
 #include "lockstep/ops/conv.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/ctc.h"
+#include "lockstep/ops/einsum.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/indexing.h"
