@@ -14,6 +14,7 @@ find_package(ZLIB REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(Protobuf REQUIRED)
+include(${CMAKE_CURRENT_LIST_DIR}/lapack.cmake)
 
 # Transports that need a library are compiled where it is installed; elsewhere a file of
 # lockstep/comm/transports/absent/ says what is missing.

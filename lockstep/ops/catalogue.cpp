@@ -14,6 +14,7 @@ std::vector<OpFamily> collect_families() {
           {"Mathematical functions", families::math()},
           {"Reductions", families::reduce()},
           {"Products", families::matmul()},
+          {"Linear algebra", families::linalg()},
           {"Convolutions", families::conv()},
           {"Pools", families::pool()},
           {"Normalisation", families::norm()},

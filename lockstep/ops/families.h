@@ -15,6 +15,7 @@ Family unary();        // exp, tanh, relu and their like, with their backward op
 Family math();         // tan, atan2, isnan and their like
 Family reduce();
 Family matmul();  // matmul, dense
+Family linalg();  // cholesky, solve, svd and their like
 Family conv();
 Family pool();
 Family norm();

@@ -10,6 +10,7 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/indexing.h"
+#include "lockstep/ops/linalg.h"
 #include "lockstep/ops/loss.h"
 #include "lockstep/ops/math_ops.h"
 #include "lockstep/ops/matmul.h"

@@ -41,6 +41,7 @@ const std::vector<CaseFamily>& case_families() {
       {"math", math_cases},
       {"reduce", reduce_cases},
       {"matmul", matmul_cases},
+      {"linalg", linalg_cases},
       {"conv", conv_cases},
       {"pool", pool_cases},
       {"norm", norm_cases},

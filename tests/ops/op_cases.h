@@ -36,6 +36,7 @@ std::vector<OpCase> unary_cases();
 std::vector<OpCase> math_cases();
 std::vector<OpCase> reduce_cases();
 std::vector<OpCase> matmul_cases();
+std::vector<OpCase> linalg_cases();
 std::vector<OpCase> conv_cases();
 std::vector<OpCase> pool_cases();
 std::vector<OpCase> norm_cases();

@@ -3,6 +3,7 @@
 
 #include "lockstep/ops/elementwise_attrs.h"
 #include "lockstep/ops/index_attrs.h"
+#include "lockstep/ops/linalg_attrs.h"
 #include "lockstep/ops/loss_attrs.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/ops/reduce_attrs.h"
@@ -124,6 +125,31 @@ void add_reductions(Functions& all) {
       with<CumsumAttrs>([](auto& in, auto& a) { return cumsum(in[0], a.axis, a.reverse); });
 }
 
+void add_linalg(Functions& all) {
+  all["cholesky"] = of(cholesky);
+  all["inverse"] = of(inverse);
+  all["det"] = of(det);
+  all["solve"] = of(solve);
+  all["solve_triangular"] = with<TriangularAttrs>(
+      [](auto& in, auto& a) { return solve_triangular(in[0], in[1], a.upper, a.transpose); });
+  all["slogdet"] = [](const Tensors& in, const Attrs&) {
+    const auto [sign, logabs] = slogdet(in[0]);
+    return Tensors{sign, logabs};
+  };
+  all["svd"] = [](const Tensors& in, const Attrs&) {
+    const auto [u, s, vh] = svd(in[0]);
+    return Tensors{u, s, vh};
+  };
+  all["qr"] = [](const Tensors& in, const Attrs&) {
+    const auto [q, r] = qr(in[0]);
+    return Tensors{q, r};
+  };
+  all["eigh"] = [](const Tensors& in, const Attrs&) {
+    const auto [values, vectors] = eigh(in[0]);
+    return Tensors{values, vectors};
+  };
+}
+
 void add_layers(Functions& all) {
   all["matmul"] = with<MatmulAttrs>(
       [](auto& in, auto& a) { return matmul(in[0], in[1], a.transpose_a, a.transpose_b); });
@@ -166,6 +192,7 @@ Functions make_functions() {
   add_unary(all);
   add_math(all);
   add_reductions(all);
+  add_linalg(all);
   add_layers(all);
   add_movement(all);
   return all;
