@@ -93,6 +93,18 @@ void add_layers(std::vector<OpBench>& table) {
                    })});
 }
 
+// The peer knows an equation by the name that stands before it.
+void add_einsums(std::vector<OpBench>& table) {
+  const auto add = [&](const char* op, const char* equation, std::vector<Operand> operands) {
+    table.push_back({op, std::move(operands),
+                     one([equation](const Inputs& in) { return einsum(equation, in); })});
+  };
+  add("einsum_batched", "bij,bjk->bik", {{{32, 64, 64}}, {{32, 64, 64}}});
+  add("einsum_scores", "bqhd,bkhd->bhqk", {{{8, 128, 8, 32}}, {{8, 128, 8, 32}}});
+  add("einsum_mixed", "bhqk,bkhd->bqhd", {{{8, 8, 128, 128}}, {{8, 128, 8, 32}}});
+  add("einsum_vector", "ij,j->i", {{{1024, 1024}}, {{1024}}});
+}
+
 void add_movement(std::vector<OpBench>& table) {
   const Operand square{{1024, 1024}};
   table.push_back({"transpose_add", {square, square}, one([](const Inputs& in) {
@@ -100,6 +112,13 @@ void add_movement(std::vector<OpBench>& table) {
                    })});
   table.push_back({"concat", {square, square}, one([](const Inputs& in) {
                      return concat({in[0], in[1]}, 1);
+                   })});
+  const Operand places{{1024, 1024}, 1024};
+  table.push_back({"scatter", {square, places, square}, one([](const Inputs& in) {
+                     return scatter(in[0], in[1], in[2], 1);
+                   })});
+  table.push_back({"scatter_add", {square, places, square}, one([](const Inputs& in) {
+                     return scatter_add(in[0], in[1], in[2], 1);
                    })});
   table.push_back({"sort", {square}, one([](const Inputs& in) { return sort(in[0]); })});
   table.push_back({"topk", {square}, one([](const Inputs& in) { return topk(in[0], 10).first; })});
@@ -120,6 +139,7 @@ std::vector<OpBench> op_benches() {
   add_elementwise(table);
   add_reductions(table);
   add_products(table);
+  add_einsums(table);
   add_layers(table);
   add_movement(table);
   return table;

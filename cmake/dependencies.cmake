@@ -16,6 +16,7 @@ find_package(PNG REQUIRED)
 find_package(Protobuf REQUIRED)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 find_path(LOCKSTEP_CPPZMQ zmq.hpp REQUIRED)
+include(${CMAKE_CURRENT_LIST_DIR}/lapack.cmake)
 
 # Transports that need a library are compiled where it is installed; elsewhere a file of
 # lockstep/comm/transports/absent/ says what is missing.

@@ -17,4 +17,5 @@ configure_package_config_file(cmake/lockstep-config.cmake.in
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/generated/package/lockstep-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/generated/package/lockstep-config.cmake
-  ${CMAKE_BINARY_DIR}/generated/package/lockstep-config-version.cmake DESTINATION ${LOCKSTEP_CONFIG_DIR})
+  ${CMAKE_BINARY_DIR}/generated/package/lockstep-config-version.cmake cmake/lapack.cmake
+  DESTINATION ${LOCKSTEP_CONFIG_DIR})

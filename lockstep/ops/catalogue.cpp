@@ -11,8 +11,10 @@ namespace {
 std::vector<OpFamily> collect_families() {
   return {{"Elementwise", families::elementwise()},
           {"Unary", families::unary()},
+          {"Mathematical functions", families::math()},
           {"Reductions", families::reduce()},
           {"Products", families::matmul()},
+          {"Linear algebra", families::linalg()},
           {"Convolutions", families::conv()},
           {"Pools", families::pool()},
           {"Normalisation", families::norm()},
@@ -22,6 +24,7 @@ std::vector<OpFamily> collect_families() {
           {"Connectionist temporal classification", families::ctc()},
           {"Indexing", families::index()},
           {"Shape", families::shape()},
+          {"Parts of matrices", families::matrix_parts()},
           {"Sorting", families::sort()},
           {"Recurrent networks", families::rnn()},
           {"Attention", families::attention()},

@@ -6,6 +6,7 @@
 #include "lockstep/ops/cpu/index_ops.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/index_attrs.h"
 #include "lockstep/ops/indexing.h"
@@ -59,6 +60,9 @@ constexpr ArgumentDoc kPickOutput[] = {{"y", "of index's shape"}};
 constexpr ArgumentDoc kScatter[] = {{"x", "the values to add to"},
                                     {"index", "int32 or int64, as many axes as x"},
                                     {"updates", "what is added, of index's shape and x's dtype"}};
+constexpr ArgumentDoc kWrite[] = {{"x", "the values to write to"},
+                                  {"index", "int32 or int64, as many axes as x"},
+                                  {"updates", "what is written, of index's shape and x's dtype"}};
 constexpr ArgumentDoc kScatterOutput[] = {{"y", "of x's shape"}};
 constexpr ArgumentDoc kClasses[] = {{"indices", "int32 or int64"}};
 constexpr ArgumentDoc kOneHotOutput[] = {{"y", "indices' shape + [depth]"}};
@@ -76,6 +80,9 @@ constexpr OpDocs kTakeBackwardDocs{"take's gradient: entries named more than onc
 constexpr OpDocs kGatherDocs{
     "For each element of index, the element of x that it names along the axis.", kGather,
     kGatherOutput};
+constexpr OpDocs kScatterWriteDocs{
+    "x with updates written at the places that index names along the axis; of several, the last.",
+    kWrite, kScatterOutput};
 constexpr OpDocs kPickDocs{
     "One element of x for each position along the other axes: the one that index names.", kPick,
     kPickOutput};
@@ -280,7 +287,7 @@ const OpDef& pick_op() {
   return op;
 }
 
-Infos infer_scatter_add(const InferArgs& args) {
+Infos infer_scatter(const InferArgs& args) {
   const TensorInfo& x = args.inputs[0];
   const TensorInfo& updates = args.inputs[2];
   check_along_axis(args, x, args.inputs[1]);
@@ -290,8 +297,13 @@ Infos infer_scatter_add(const InferArgs& args) {
   if (updates.dtype != x.dtype)
     throw InvalidArgument("{}: updates are {}, the tensor is {}", args.op, name_of(updates.dtype),
                           name_of(x.dtype));
-  if (x.dtype == DType::boolean) throw InvalidArgument("{}: cannot add to bool", args.op);
   return {x};
+}
+
+Infos infer_scatter_add(const InferArgs& args) {
+  Infos infos = infer_scatter(args);
+  if (infos[0].dtype == DType::boolean) throw InvalidArgument("{}: cannot add to bool", args.op);
+  return infos;
 }
 
 std::vector<Tensor> scatter_add_gradient(const GradientArgs& args) {
@@ -311,6 +323,42 @@ const OpDef& scatter_add_op() {
                         .infer = infer_scatter_add,
                         .gradient = scatter_add_gradient,
                         .cpu = kernels::scatter_add()};
+  return op;
+}
+
+// Which updates were written last at their places: each is numbered, and finds its own number
+// there.
+Tensor are_last(const Tensor& x, const Tensor& index, int axis) {
+  const auto count = static_cast<double>(index.numel());
+  const Tensor number =
+      reshape(arange(0.0, count, 1.0, DType::int64, index.device()), index.shape().vector());
+  const Tensor written =
+      scatter(full(x.shape(), 0.0, DType::int64, x.device()), index, number, axis);
+  return equal(gather(written, index, axis), number);
+}
+
+std::vector<Tensor> scatter_gradient(const GradientArgs& args) {
+  const int axis = args.attrs.as<AlongAxisAttrs>().axis;
+  const Tensor& index = args.inputs[1];
+  const Tensor& g = args.grad();
+  std::vector<Tensor> grads(3);
+  if (args.needs_grad(0)) grads[0] = scatter(g, index, zeros_like(args.inputs[2]), axis);
+  if (args.needs_grad(2)) {
+    const Tensor there = gather(g, index, axis);
+    grads[2] = where(are_last(args.inputs[0], index, axis), there, zeros_like(there));
+  }
+  return grads;
+}
+
+const OpDef& scatter_op() {
+  static const OpDef op{.name = "scatter",
+                        .docs = kScatterWriteDocs,
+                        .min_inputs = 3,
+                        .max_inputs = 3,
+                        .schema = attr_schema<AlongAxisAttrs>(),
+                        .infer = infer_scatter,
+                        .gradient = scatter_gradient,
+                        .cpu = kernels::scatter()};
   return op;
 }
 
@@ -377,6 +425,10 @@ Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& updates, 
   return apply_one(scatter_add_op(), {x, index, updates}, Attrs::of(AlongAxisAttrs{axis}));
 }
 
+Tensor scatter(const Tensor& x, const Tensor& index, const Tensor& updates, int axis) {
+  return apply_one(scatter_op(), {x, index, updates}, Attrs::of(AlongAxisAttrs{axis}));
+}
+
 Tensor one_hot(const Tensor& indices, std::int64_t depth, DType dtype) {
   return apply_one(one_hot_op(), {indices}, Attrs::of(OneHotAttrs{depth, dtype}));
 }
@@ -388,9 +440,11 @@ Tensor ravel_index(const std::vector<Tensor>& indices, const Shape& dims) {
 namespace families {
 
 Family index() {
-  return {
-      &embedding_op(), &embedding_backward_op(), &take_op(),    &take_backward_op(), &gather_op(),
-      &pick_op(),      &scatter_add_op(),        &one_hot_op(), &ravel_index_op()};
+  return {&embedding_op(), &embedding_backward_op(),
+          &take_op(),      &take_backward_op(),
+          &gather_op(),    &pick_op(),
+          &scatter_op(),   &scatter_add_op(),
+          &one_hot_op(),   &ravel_index_op()};
 }
 
 }  // namespace families

@@ -17,6 +17,9 @@ Tensor gather(const Tensor& x, const Tensor& index, int axis);
 Tensor pick(const Tensor& x, const Tensor& index, int axis = -1);
 // x with `updates` added at `index` along `axis`; index and updates have one shape.
 Tensor scatter_add(const Tensor& x, const Tensor& index, const Tensor& updates, int axis);
+// x with `updates` written at `index` along `axis`. Where an element is named twice the last value
+// stays, and has all of the gradient.
+Tensor scatter(const Tensor& x, const Tensor& index, const Tensor& updates, int axis);
 Tensor one_hot(const Tensor& indices, std::int64_t depth, DType dtype = DType::float32);
 
 }  // namespace lockstep

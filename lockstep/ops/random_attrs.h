@@ -84,6 +84,18 @@ struct PermutationAttrs {
   }
 };
 
+struct CategoricalAttrs {
+  std::int64_t count = 1;
+  bool replacement = true;
+  std::int64_t use = 0;
+  template <class F>
+  void visit(F&& f) {
+    f("count", count, "how many classes are drawn from each row");
+    f("replacement", replacement, "whether a class may be drawn more than once");
+    f("use", use, "tells apart the draws made under one key");
+  }
+};
+
 struct DropoutAttrs {
   double p = 0.5;
   std::int64_t use = 0;

@@ -9,6 +9,7 @@
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/messages.h"
 #include "lockstep/ops/random_attrs.h"
+#include "lockstep/ops/unary.h"
 #include "lockstep/tensor/sizes.h"
 
 namespace lockstep {
@@ -16,14 +17,13 @@ namespace {
 
 thread_local RandomScope* innermost_scope = nullptr;
 
-void check_key(const InferArgs& args) {
-  const TensorInfo& key = args.inputs[0];
+void check_key(const InferArgs& args, const TensorInfo& key) {
   if (key.dtype != DType::int64 || !(key.shape == Shape{3}))
     throw InvalidArgument("{}: key is {}, expected int64[3]", args.op, key.str());
 }
 
 Infos drawn(const InferArgs& args, const Ints& sizes, DType dtype) {
-  check_key(args);
+  check_key(args, args.inputs[0]);
   return {{detail::checked_shape(args.op, Shape(sizes)), dtype, args.inputs[0].device}};
 }
 
@@ -139,6 +139,42 @@ const OpDef& permutation_op() {
   return op;
 }
 
+Infos infer_categorical(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<CategoricalAttrs>();
+  const TensorInfo& logits = args.inputs[0];
+  check_floating(args, logits.dtype);
+  check_key(args, args.inputs[1]);
+  const int rank = logits.shape.rank();
+  if (rank == 0 || logits.shape[rank - 1] == 0)
+    throw InvalidArgument("{}: logits have shape {}, expected [..., classes]", args.op,
+                          logits.shape.str());
+  const std::int64_t classes = logits.shape[rank - 1];
+  if (attrs.count < 0 || (!attrs.replacement && attrs.count > classes))
+    throw InvalidArgument("{}: count is {}, of {} classes{}", args.op, attrs.count, classes,
+                          attrs.replacement ? "" : " without replacement");
+  Shape shape = logits.shape;
+  shape[rank - 1] = attrs.count;
+  return {{detail::checked_shape(args.op, shape), DType::int64, logits.device}};
+}
+
+constexpr ArgumentDoc kLogits[] = {
+    {"logits", "floating, [..., classes]: logarithms of probabilities, up to a constant"},
+    {"key", "int64 [3]: seed, step and shard of the draw"}};
+constexpr ArgumentDoc kClasses[] = {{"y", "int64 [..., count]"}};
+constexpr OpDocs kCategoricalDocs{"Class numbers, drawn with the probabilities softmax(logits).",
+                                  kLogits, kClasses};
+
+const OpDef& categorical_op() {
+  static const OpDef op{.name = "categorical",
+                        .docs = kCategoricalDocs,
+                        .min_inputs = 2,
+                        .max_inputs = 2,
+                        .schema = attr_schema<CategoricalAttrs>(),
+                        .infer = infer_categorical,
+                        .cpu = kernels::categorical_kernels()};
+  return op;
+}
+
 }  // namespace
 
 Tensor random_key(std::uint64_t seed, std::uint32_t step, std::uint32_t shard) {
@@ -187,10 +223,24 @@ Tensor permutation(std::int64_t n) {
   return apply_one(permutation_op(), {key}, Attrs::of(PermutationAttrs{n, use}));
 }
 
+Tensor categorical(const Tensor& logits, std::int64_t count, bool replacement) {
+  auto [key, use] = RandomScope::next("categorical");
+  if (logits.defined() && !(key.device() == logits.device()) && !key.is_symbolic())
+    key = key.to(logits.device());
+  return apply_one(categorical_op(), {logits, key},
+                   Attrs::of(CategoricalAttrs{count, replacement, use}));
+}
+
+Tensor multinomial(const Tensor& probabilities, std::int64_t count, bool replacement) {
+  return detail::named("multinomial",
+                       [&] { return categorical(log(probabilities), count, replacement); });
+}
+
 namespace families {
 
 Family random() {
-  return {&uniform_op(), &normal_op(), &bernoulli_op(), &randint_op(), &permutation_op()};
+  return {&uniform_op(), &normal_op(),      &bernoulli_op(),
+          &randint_op(), &permutation_op(), &categorical_op()};
 }
 
 }  // namespace families

@@ -45,6 +45,11 @@ Tensor bernoulli(const Shape& shape, double p = 0.5, DType dtype = DType::float3
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, DType dtype = DType::int64);
 // 0..n-1 in random order, int64.
 Tensor permutation(std::int64_t n);
+// Draws class numbers (int64) from logits [..., classes], whose softmax is the probabilities:
+// [..., count]. Without replacement no class is drawn twice.
+Tensor categorical(const Tensor& logits, std::int64_t count = 1, bool replacement = true);
+// The same from probabilities, 0 or more, which need not add up to 1.
+Tensor multinomial(const Tensor& probabilities, std::int64_t count = 1, bool replacement = true);
 
 // Zeroes elements with probability p and scales the others by 1 / (1 - p), in any mode;
 // nn/functional.h has the one that honours autograd's.

@@ -5,6 +5,7 @@
 
 #include "lockstep/ops/cpu/reduce.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/detail/reduce_defs.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
@@ -74,8 +75,16 @@ Infos infer_extreme(const InferArgs& args) {
 Infos infer_var(const InferArgs& args) {
   check_floating(args);
   const auto& attrs = args.attrs.as<VarAttrs>();
-  if (attrs.ddof < 0) throw InvalidArgument("var: ddof is {}, expected 0 or more", attrs.ddof);
+  if (attrs.ddof < 0)
+    throw InvalidArgument("{}: ddof is {}, expected 0 or more", args.op, attrs.ddof);
   return reduced(args, attrs.axes, attrs.keepdims, args.inputs[0].dtype);
+}
+
+Infos infer_truth(const InferArgs& args) {
+  const auto& attrs = args.attrs.as<ReduceAttrs>();
+  if (args.inputs[0].dtype != DType::boolean)
+    throw InvalidArgument("{}: got {}, expected bool", args.op, name_of(args.inputs[0].dtype));
+  return reduced(args, attrs.axes, attrs.keepdims, DType::boolean);
 }
 
 Infos infer_norm(const InferArgs& args) {
@@ -186,6 +195,18 @@ std::vector<Tensor> var_gradient(const GradientArgs& args) {
   return {multiply(keep_axes(scaled, x, attrs.axes), distance)};
 }
 
+// Half of var's gradient over the deviation, and 0 where that is 0.
+std::vector<Tensor> stddev_gradient(const GradientArgs& args) {
+  const auto& attrs = args.attrs.as<VarAttrs>();
+  const Tensor& x = args.inputs[0];
+  const auto count = static_cast<double>(reduced_count(x.shape(), attrs.axes));
+  const Tensor y = keep_axes(args.outputs[0], x, attrs.axes);
+  const Tensor divisor = add(y, cast(equal(y, 0.0), y.dtype()));
+  const Tensor scaled = multiply(args.grad(), 1.0 / std::max(0.0, count - attrs.ddof));
+  const Tensor distance = subtract(x, mean(x, attrs.axes, true));
+  return {multiply(divide(keep_axes(scaled, x, attrs.axes), divisor), distance)};
+}
+
 // x / |x|, and 0 where the norm is 0.
 std::vector<Tensor> norm_gradient(const GradientArgs& args) {
   const auto& attrs = args.attrs.as<NormAttrs>();
@@ -230,6 +251,14 @@ constexpr OpDocs kMinDocs{"The smallest element along the axes; NaN where there 
                           kReducedOutput};
 constexpr OpDocs kVarDocs{"The variance along the axes: the mean square distance from the mean.",
                           kReduced, kReducedOutput};
+constexpr OpDocs kStddevDocs{"The standard deviation along the axes: the square root of var.",
+                             kReduced, kReducedOutput};
+constexpr OpDocs kAnyDocs{
+    "Whether some element along the axes is true, which every number but 0 is; of none, false.",
+    kReduced, kReducedOutput};
+constexpr OpDocs kAllDocs{
+    "Whether every element along the axes is true, which every number but 0 is; of none, true.",
+    kReduced, kReducedOutput};
 constexpr OpDocs kNormDocs{"The length of the vectors along the axes, in the 1-norm or the 2-norm.",
                            kReduced, kReducedOutput};
 constexpr OpDocs kLogsumexpDocs{"log(sum(exp(x))) along the axes, with no overflow on the way.",
@@ -301,6 +330,37 @@ const OpDef& var_op() {
                         .infer = infer_var,
                         .gradient = var_gradient,
                         .cpu = kernels::var_kernels()};
+  return op;
+}
+
+const OpDef& stddev_op() {
+  static const OpDef op{.name = "stddev",
+                        .docs = kStddevDocs,
+                        .schema = attr_schema<VarAttrs>(),
+                        .promotion = Promotion::floating,
+                        .infer = infer_var,
+                        .gradient = stddev_gradient,
+                        .cpu = kernels::stddev_kernels()};
+  return op;
+}
+
+const OpDef& any_op() {
+  static const OpDef op{.name = "any",
+                        .docs = kAnyDocs,
+                        .schema = attr_schema<ReduceAttrs>(),
+                        .promotion = Promotion::boolean,
+                        .infer = infer_truth,
+                        .cpu = kernels::any_kernels()};
+  return op;
+}
+
+const OpDef& all_op() {
+  static const OpDef op{.name = "all",
+                        .docs = kAllDocs,
+                        .schema = attr_schema<ReduceAttrs>(),
+                        .promotion = Promotion::boolean,
+                        .infer = infer_truth,
+                        .cpu = kernels::all_kernels()};
   return op;
 }
 
@@ -380,6 +440,18 @@ Tensor var(const Tensor& x, const Ints& axes, bool keepdims, int ddof) {
   return apply_one_promoted(var_op(), {x}, Attrs::of(VarAttrs{axes, keepdims, ddof}));
 }
 
+Tensor stddev(const Tensor& x, const Ints& axes, bool keepdims, int ddof) {
+  return apply_one_promoted(stddev_op(), {x}, Attrs::of(VarAttrs{axes, keepdims, ddof}));
+}
+
+Tensor any(const Tensor& x, const Ints& axes, bool keepdims) {
+  return apply_one_promoted(any_op(), {x}, Attrs::of(ReduceAttrs{axes, keepdims}));
+}
+
+Tensor all(const Tensor& x, const Ints& axes, bool keepdims) {
+  return apply_one_promoted(all_op(), {x}, Attrs::of(ReduceAttrs{axes, keepdims}));
+}
+
 Tensor norm(const Tensor& x, int ord, const Ints& axes, bool keepdims) {
   return apply_one_promoted(norm_op(), {x}, Attrs::of(NormAttrs{ord, axes, keepdims}));
 }
@@ -403,8 +475,22 @@ Tensor cumsum(const Tensor& x, int axis, bool reverse) {
 namespace families {
 
 Family reduce() {
-  return {&sum_op(),  &mean_op(),      &prod_op(),   &max_op(),    &min_op(),   &var_op(),
-          &norm_op(), &logsumexp_op(), &argmax_op(), &argmin_op(), &cumsum_op()};
+  return {&sum_op(),
+          &mean_op(),
+          &prod_op(),
+          &max_op(),
+          &min_op(),
+          &var_op(),
+          &stddev_op(),
+          &any_op(),
+          &all_op(),
+          &norm_op(),
+          &logsumexp_op(),
+          &argmax_op(),
+          &argmin_op(),
+          &cumsum_op(),
+          &detail::cumprod_op(),
+          &detail::linear_scan_op()};
 }
 
 }  // namespace families

@@ -50,6 +50,17 @@ struct ArgAttrs {
   }
 };
 
+// Of cumprod and linear_scan.
+struct ScanAttrs {
+  int axis = -1;
+  bool reverse = false;
+  template <class F>
+  void visit(F&& f) {
+    f("axis", axis, "the axis to go along");
+    f("reverse", reverse, "begin at the end of the axis");
+  }
+};
+
 struct CumsumAttrs {
   int axis = -1;
   bool reverse = false;

@@ -78,6 +78,16 @@ struct FlipAttrs {
   }
 };
 
+struct RollAttrs {
+  Ints shifts;
+  Ints axes;
+  template <class F>
+  void visit(F&& f) {
+    f("shifts", shifts, "by how many places, for each axis named");
+    f("axes", axes, "the axes to move along; none: all as one, in row-major order");
+  }
+};
+
 struct StopGradientAttrs {
   // What an autograd::Function gave, whose gradient only the tape knows.
   bool function = false;

@@ -468,6 +468,7 @@ Family shape() {
           &detail::split_op(),
           &detail::pad_op(),
           &detail::pad_backward_op(),
+          &detail::roll_op(),
           &detail::tile_op(),
           &detail::repeat_op()};
 }

@@ -26,6 +26,11 @@ Tensor expand_dims(const Tensor& x, int axis);
 Tensor slice(const Tensor& x, const Ints& begin, const Ints& end, const Ints& step = {});
 Tensor slice_axis(const Tensor& x, int axis, std::int64_t begin, std::int64_t end);
 Tensor flip(const Tensor& x, const Ints& axes);
+// Moves elements by `shifts` places along `axes`, those that leave come back in at the other end.
+// No axes: along all of them as one, in row-major order.
+Tensor roll(const Tensor& x, const Ints& shifts, const Ints& axes = {});
+// One tensor for each of these vectors, all with one axis for each: the coordinates of a grid.
+std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors);
 Tensor concat(const std::vector<Tensor>& parts, int axis = 0);
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, int parts, int axis = 0);

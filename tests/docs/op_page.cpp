@@ -18,7 +18,13 @@ constexpr const char* kHead =
     "attributes with their defaults. `call_op` (lockstep/ops/call.h) takes these names, "
     "`Symbol::apply` the names of attributes. Most ops have a C++ function of the same name; those "
     "that end in `_backward` are gradients, called by the tape and the compiler. Where a "
-    "line says that inputs are cast, functions, symbols and calls by name all do so.\n";
+    "line says that inputs are cast, functions, symbols and calls by name all do so.\n\n"
+    "Functions that are compositions of these ops are no ops themselves and stand in the headers "
+    "alone: `einsum`, `flatten`, `stack`, `meshgrid`, `diag`, `diag_embed`, `multinomial` and "
+    "their "
+    "like. So do `nonzero` and `unique` (lockstep/ops/unique.h), the shapes of whose results "
+    "depend "
+    "on what a tensor contains: they run eagerly, and are `Unsupported` while a graph is traced.\n";
 
 std::vector<AttrDoc> attrs_of(const OpDef& op) {
   return op.schema.docs == nullptr ? std::vector<AttrDoc>{} : op.schema.docs();

@@ -38,8 +38,10 @@ const std::vector<CaseFamily>& case_families() {
   static const std::vector<CaseFamily> families{
       {"elementwise", elementwise_cases},
       {"unary", unary_cases},
+      {"math", math_cases},
       {"reduce", reduce_cases},
       {"matmul", matmul_cases},
+      {"linalg", linalg_cases},
       {"conv", conv_cases},
       {"pool", pool_cases},
       {"norm", norm_cases},
@@ -49,6 +51,7 @@ const std::vector<CaseFamily>& case_families() {
       {"ctc", ctc_cases},
       {"index", index_cases},
       {"shape", shape_cases},
+      {"matrix_parts", matrix_parts_cases},
       {"sort", sort_cases},
       {"rnn", rnn_cases},
       {"attention", attention_cases},

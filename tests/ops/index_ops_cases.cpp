@@ -143,8 +143,9 @@ void add_pick(Cases& cases, const std::string& label, const Shape& shape, const 
 }
 
 void add_scatter(Cases& cases, const std::string& label, const Tensor& x, const Tensor& index,
-                 const Tensor& updates, int axis, int place) {
-  cases.push_back({.op = "scatter_add",
+                 const Tensor& updates, int axis, int place,
+                 const std::string& op = "scatter_add") {
+  cases.push_back({.op = op,
                    .label = label,
                    .inputs = {x, index, updates},
                    .attrs = Attrs::of(AlongAxisAttrs{axis}),
@@ -156,10 +157,26 @@ void add_scatter(Cases& cases, const std::string& label, const Tensor& x, const 
                        const double update = added(at);
                        const double found = at_axis(at);
                        at[static_cast<std::size_t>(place)] = from_end(found, x.shape()[place]);
-                       result(at) += update;
+                       result(at) = op == "scatter" ? update : result(at) + update;
                      });
                      return {result.tensor()};
                    }});
+}
+
+// Most places are named more than once.
+void written(Cases& cases) {
+  add_scatter(cases, "rows", numbers({4, 3}), random_indices({6, 3}, 5, 0, 4), numbers({6, 3}), 0,
+              0, "scatter");
+  add_scatter(cases, "columns", numbers({3, 5}), random_indices({2, 9}, 5, -5, 5), numbers({2, 9}),
+              -1, 1, "scatter");
+  add_scatter(cases, "a corner", numbers({3, 4, 5}), random_indices({2, 6, 3}, 3, 0, 4),
+              numbers({2, 6, 3}), 1, 1, "scatter");
+  add_scatter(cases, "nothing", numbers({3, 5}), random_indices({0, 2}, 5, 0, 5), numbers({0, 2}),
+              1, 1, "scatter");
+  for (DType dtype : {DType::int8, DType::boolean, DType::int64})
+    add_scatter(cases, "whole numbers", Tensor::full({5}, 0, dtype),
+                as_int32(random_indices({8}, 5, 0, 5)), Tensor::full({8}, 1, dtype), 0, 0,
+                "scatter");
 }
 
 void elements(Cases& cases) {
@@ -250,6 +267,7 @@ std::vector<OpCase> index_cases() {
   Cases cases;
   rows(cases);
   elements(cases);
+  written(cases);
   made_of_indices(cases);
   return cases;
 }

@@ -33,8 +33,10 @@ Tensor random_indices(const Shape& shape, std::uint64_t seed, std::int64_t low, 
 
 std::vector<OpCase> elementwise_cases();
 std::vector<OpCase> unary_cases();
+std::vector<OpCase> math_cases();
 std::vector<OpCase> reduce_cases();
 std::vector<OpCase> matmul_cases();
+std::vector<OpCase> linalg_cases();
 std::vector<OpCase> conv_cases();
 std::vector<OpCase> pool_cases();
 std::vector<OpCase> norm_cases();
@@ -44,6 +46,7 @@ std::vector<OpCase> loss_cases();
 std::vector<OpCase> ctc_cases();
 std::vector<OpCase> index_cases();
 std::vector<OpCase> shape_cases();
+std::vector<OpCase> matrix_parts_cases();
 std::vector<OpCase> sort_cases();
 std::vector<OpCase> rnn_cases();
 std::vector<OpCase> attention_cases();

@@ -3,6 +3,7 @@
 
 #include "lockstep/ops/elementwise_attrs.h"
 #include "lockstep/ops/index_attrs.h"
+#include "lockstep/ops/linalg_attrs.h"
 #include "lockstep/ops/loss_attrs.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/ops/reduce_attrs.h"
@@ -80,6 +81,21 @@ void add_unary(Functions& all) {
   all["tanh_backward"] = of(tanh_backward);
 }
 
+void add_math(Functions& all) {
+  using Function = Tensor (*)(const Tensor&);
+  using PairFunction = Tensor (*)(const Tensor&, const Tensor&);
+  const std::pair<const char*, Function> plain[] = {
+      {"exp2", exp2},        {"log2", log2},   {"log10", log10}, {"tan", tan},
+      {"asin", asin},        {"acos", acos},   {"atan", atan},   {"sinh", sinh},
+      {"cosh", cosh},        {"asinh", asinh}, {"acosh", acosh}, {"atanh", atanh},
+      {"erfinv", erfinv},    {"trunc", trunc}, {"isnan", isnan}, {"isinf", isinf},
+      {"isfinite", isfinite}};
+  for (const auto& [name, function] : plain) all[name] = of(function);
+  const std::pair<const char*, PairFunction> pairs[] = {
+      {"atan2", atan2}, {"fmod", fmod}, {"hypot", hypot}, {"logaddexp", logaddexp}};
+  for (const auto& [name, function] : pairs) all[name] = of(function);
+}
+
 OpFunction reduction(Tensor (*f)(const Tensor&, const Ints&, bool)) {
   return with<ReduceAttrs>([f](auto& in, auto& a) { return f(in[0], a.axes, a.keepdims); });
 }
@@ -93,6 +109,12 @@ void add_reductions(Functions& all) {
   all["logsumexp"] = reduction(logsumexp);
   all["var"] =
       with<VarAttrs>([](auto& in, auto& a) { return var(in[0], a.axes, a.keepdims, a.ddof); });
+  all["stddev"] =
+      with<VarAttrs>([](auto& in, auto& a) { return stddev(in[0], a.axes, a.keepdims, a.ddof); });
+  all["any"] = reduction(any);
+  all["all"] = reduction(lockstep::all);
+  all["linear_scan"] = with<ScanAttrs>(
+      [](auto& in, auto& a) { return linear_scan(in[0], in[1], a.axis, a.reverse); });
   all["norm"] =
       with<NormAttrs>([](auto& in, auto& a) { return norm(in[0], a.ord, a.axes, a.keepdims); });
   all["argmax"] =
@@ -101,6 +123,31 @@ void add_reductions(Functions& all) {
       with<ArgAttrs>([](auto& in, auto& a) { return argmin(in[0], a.axis, a.keepdims); });
   all["cumsum"] =
       with<CumsumAttrs>([](auto& in, auto& a) { return cumsum(in[0], a.axis, a.reverse); });
+}
+
+void add_linalg(Functions& all) {
+  all["cholesky"] = of(cholesky);
+  all["inverse"] = of(inverse);
+  all["det"] = of(det);
+  all["solve"] = of(solve);
+  all["solve_triangular"] = with<TriangularAttrs>(
+      [](auto& in, auto& a) { return solve_triangular(in[0], in[1], a.upper, a.transpose); });
+  all["slogdet"] = [](const Tensors& in, const Attrs&) {
+    const auto [sign, logabs] = slogdet(in[0]);
+    return Tensors{sign, logabs};
+  };
+  all["svd"] = [](const Tensors& in, const Attrs&) {
+    const auto [u, s, vh] = svd(in[0]);
+    return Tensors{u, s, vh};
+  };
+  all["qr"] = [](const Tensors& in, const Attrs&) {
+    const auto [q, r] = qr(in[0]);
+    return Tensors{q, r};
+  };
+  all["eigh"] = [](const Tensors& in, const Attrs&) {
+    const auto [values, vectors] = eigh(in[0]);
+    return Tensors{values, vectors};
+  };
 }
 
 void add_layers(Functions& all) {
@@ -143,7 +190,9 @@ Functions make_functions() {
   Functions all;
   add_elementwise(all);
   add_unary(all);
+  add_math(all);
   add_reductions(all);
+  add_linalg(all);
   add_layers(all);
   add_movement(all);
   return all;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -77,6 +78,57 @@ OpCase shuffled(std::int64_t n) {
           }};
 }
 
+// Of draw i: 53 random bits.
+double unit_at(std::uint64_t i) { return (uniform_at(DType::float64, i) + 2.0) / 4.0; }
+
+// The class whose part of the sum of weights the draw's number falls in.
+std::int64_t class_at(const std::vector<double>& weights, double part) {
+  double sum = 0.0, total = 0.0;
+  for (double w : weights) total += w;
+  std::int64_t place = -1;
+  while (sum <= part * total) sum += weights[static_cast<std::size_t>(++place)];
+  return place;
+}
+
+// One after the other, each among those that are left: the class with the smallest of the times
+// -log(u) / weight comes first.
+std::vector<std::int64_t> race(const std::vector<double>& weights, std::size_t first,
+                               std::int64_t count) {
+  std::vector<std::pair<double, std::int64_t>> times;
+  for (std::size_t c = 0; c < weights.size(); ++c)
+    times.emplace_back(-std::log(unit_at(first + c) + 0x1p-54) / weights[c],
+                       static_cast<std::int64_t>(c));
+  std::sort(times.begin(), times.end());
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < count; ++i)
+    order.push_back(times[static_cast<std::size_t>(i)].second);
+  return order;
+}
+
+OpCase classes(const Shape& lead, std::int64_t count, bool replacement) {
+  Shape shape = lead, out = lead;
+  shape.push_back(7);
+  out.push_back(count);
+  return {
+      .op = "categorical",
+      .label = out.str(),
+      .inputs = {random_tensor(shape, 3, -2.0, 2.0), random_key(kKey.seed, kKey.step, kKey.shard)},
+      .attrs = Attrs::of(CategoricalAttrs{count, replacement, kKey.use}),
+      .reference = [=](const std::vector<Tensor>& in) {
+        const std::vector<double> logits = in[0].to_vector<double>();
+        std::vector<std::int64_t> drawn;
+        for (std::size_t row = 0; row < logits.size(); row += 7) {
+          std::vector<double> weights;
+          for (std::size_t c = 0; c < 7; ++c) weights.push_back(std::exp(logits[row + c]));
+          for (std::int64_t i = 0; replacement && i < count; ++i)
+            drawn.push_back(class_at(weights, unit_at(drawn.size())));
+          if (replacement) continue;
+          for (std::int64_t c : race(weights, row, count)) drawn.push_back(c);
+        }
+        return std::vector{Tensor::from(drawn, out)};
+      }};
+}
+
 }  // namespace
 
 std::vector<OpCase> random_cases() {
@@ -104,6 +156,10 @@ std::vector<OpCase> random_cases() {
                            [](std::uint64_t i) { return -20.0 + below(120, i); }));
   }
   for (std::int64_t n : {0, 1, 2, 37, 1500}) rows.push_back(shuffled(n));
+  for (const Shape& lead : {Shape{}, Shape{0}, Shape{3}, Shape{2, 5}}) {
+    for (std::int64_t count : {0, 1, 40}) rows.push_back(classes(lead, count, true));
+    for (std::int64_t count : {0, 1, 4, 7}) rows.push_back(classes(lead, count, false));
+  }
   return rows;
 }
 

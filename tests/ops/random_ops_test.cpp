@@ -158,5 +158,75 @@ TEST(Random, BadParametersAreRefused) {
   EXPECT_EQ(message_of([] { uniform({2}); }), "uniform: key is float32[2], expected int64[3]");
 }
 
+// The share of each class among many draws.
+std::vector<double> shares(const Tensor& drawn, std::size_t classes) {
+  std::vector<double> counts(classes, 0.0);
+  for (std::int64_t c : drawn.to_vector<std::int64_t>())
+    counts[static_cast<std::size_t>(c)] += 1.0 / static_cast<double>(drawn.numel());
+  return counts;
+}
+
+TEST(Categorical, ClassesComeAsOftenAsTheyAreLikely) {
+  const RandomScope scope(random_key(11));
+  const Tensor p = Tensor::from(std::vector<double>{1, 0, 4, 5}, {4});
+  const auto got = shares(multinomial(p, 100000), 4);
+  EXPECT_NEAR(got[0], 0.1, 0.005);
+  EXPECT_EQ(got[1], 0.0);
+  EXPECT_NEAR(got[2], 0.4, 0.008);
+  EXPECT_NEAR(got[3], 0.5, 0.008);
+}
+
+// Of the weights 1, 2, 5 the first draw is the last class with 5/8, and the pair {1, 2} comes with
+// 2/8 * 5/6 + 5/8 * 2/3.
+TEST(Categorical, WithoutReplacementTheOrderIsThatOfDrawsOneAfterTheOther) {
+  const RandomScope scope(random_key(12));
+  const std::int64_t rows = 50000;
+  std::vector<double> weights;
+  for (std::int64_t i = 0; i < rows; ++i) weights.insert(weights.end(), {1, 2, 5});
+  const Tensor drawn = multinomial(Tensor::from(weights, {rows, 3}), 2, false);
+  const auto values = drawn.to_vector<std::int64_t>();
+  double last_first = 0, without_the_first = 0;
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    EXPECT_NE(values[i], values[i + 1]);
+    last_first += values[i] == 2;
+    without_the_first += values[i] != 0 && values[i + 1] != 0;
+  }
+  EXPECT_NEAR(last_first / rows, 5.0 / 8.0, 0.01);
+  EXPECT_NEAR(without_the_first / rows, 2.0 / 8.0 * 5.0 / 6.0 + 5.0 / 8.0 * 2.0 / 3.0, 0.01);
+}
+
+TEST(Categorical, TheKeyAndTheUseDecideAlone) {
+  const Tensor logits = Tensor::zeros({3, 50});
+  const auto draw = [&](std::uint64_t seed) {
+    return drawn(seed, [&] { return categorical(logits, 40); });
+  };
+  EXPECT_EQ(draw(1), draw(1));
+  EXPECT_NE(draw(1), draw(2));
+  const RandomScope scope(random_key(1, 3, 1));
+  EXPECT_EQ(categorical(logits, 40).to_vector<double>(), draw(1));
+  EXPECT_NE(categorical(logits, 40).to_vector<double>(), draw(1));
+}
+
+TEST(Categorical, RowsThatGiveNoProbabilitiesAreNamed) {
+  const RandomScope scope(random_key(1));
+  EXPECT_EQ(message_of([] {
+              multinomial(Tensor::from(std::vector<float>{1, 1, 0, 0}, {2, 2}));
+            }),
+            "multinomial: row 1 gives no probabilities: every class has probability 0");
+  EXPECT_EQ(message_of([] {
+              multinomial(Tensor::from(std::vector<float>{1, -1}, {2}));
+            }),
+            "multinomial: row 0 gives no probabilities: a logit is NaN or infinite");
+  EXPECT_EQ(message_of([] {
+              multinomial(Tensor::from(std::vector<float>{1, 1, 0}, {3}), 3, false);
+            }),
+            "multinomial: row 0 has 2 classes of a probability above 0, 3 are drawn without "
+            "replacement");
+  EXPECT_EQ(message_of([] { categorical(Tensor::zeros({3}), 4, false); }),
+            "categorical: count is 4, of 3 classes without replacement");
+  EXPECT_EQ(message_of([] { categorical(Tensor::scalar(1)); }),
+            "categorical: logits have shape [], expected [..., classes]");
+}
+
 }  // namespace
 }  // namespace lockstep

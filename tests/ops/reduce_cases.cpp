@@ -66,6 +66,9 @@ Reduction variance(int ddof) {
     return sum / static_cast<double>(static_cast<int>(v.size()) - ddof);
   };
 }
+Reduction deviation(int ddof) {
+  return [ddof](const Values& v) { return std::sqrt(variance(ddof)(v)); };
+}
 Reduction length(int ord) {
   return [ord](const Values& v) {
     double sum = 0.0;
@@ -194,6 +197,78 @@ void add_running_sums(std::vector<OpCase>& rows) {
     }
 }
 
+// y[t] = a[t] y[t - 1] + b[t] along each line; a running product has b = 0 and begins with a[0].
+Tensor naive_scan(const Tensor& a, const Tensor* b, const ScanAttrs& attrs) {
+  const Array factors(a);
+  Array result(b == nullptr ? a : *b);
+  const auto axis = static_cast<std::size_t>(normalize_axis("", attrs.axis, a.rank()));
+  const std::int64_t size = a.shape()[static_cast<int>(axis)];
+  std::vector<Ints> order;
+  for_each_coordinate(a.shape(), [&](const Ints& at) { order.push_back(at); });
+  if (attrs.reverse) std::reverse(order.begin(), order.end());
+  for (const Ints& at : order) {
+    Ints before = at;
+    before[axis] += attrs.reverse ? 1 : -1;
+    if (before[axis] < 0 || before[axis] == size) continue;
+    const double product = factors(at) * result(before);
+    result(at) = b == nullptr ? product : product + result(at);
+  }
+  return result.tensor();
+}
+
+// x with every third element 0, each line's first too.
+Tensor with_zeros(const Shape& shape) {
+  std::vector<double> values = random_tensor(shape, 4).to_vector<double>();
+  for (std::size_t i = 0; i < values.size(); i += 3) values[i] = 0.0;
+  return Tensor::from(values, shape);
+}
+
+void add_scans(std::vector<OpCase>& rows) {
+  for (bool reverse : {false, true})
+    for (const auto& [shape, axis] : std::vector<std::pair<Shape, int>>{
+             {{37}, 0}, {{5, 7}, -1}, {{5, 30}, 0}, {{2, 3, 4}, 1}, {{0, 3}, 0}, {{1}, 0}}) {
+      const ScanAttrs attrs{axis, reverse};
+      const auto product = [attrs](const std::vector<Tensor>& in) {
+        return std::vector{naive_scan(in[0], nullptr, attrs)};
+      };
+      const std::string label = reverse ? "reverse" : "";
+      for (const Tensor& x : {random_tensor(shape, 4, 0.5, 1.5), with_zeros(shape)})
+        rows.push_back({"cumprod", label, {x}, Attrs::of(attrs), product});
+      rows.push_back(
+          {"cumprod", "integers", {random_indices(shape, 4, -2, 3)}, Attrs::of(attrs), product});
+      rows.push_back({"linear_scan",
+                      label,
+                      {random_tensor(shape, 4), random_tensor(shape, 5)},
+                      Attrs::of(attrs),
+                      [attrs](const std::vector<Tensor>& in) {
+                        return std::vector{naive_scan(in[0], &in[1], attrs)};
+                      }});
+    }
+}
+
+// One element in seven decides.
+void add_truth(std::vector<OpCase>& rows, bool is_any, const Setting& s) {
+  Values bits = random_indices(s.shape, 3, 0, 7).to_vector<double>();
+  for (double& bit : bits) bit = (bit == 3.0) == is_any;
+  rows.push_back({is_any ? "any" : "all",
+                  s.label,
+                  {converted(Tensor::from(bits, s.shape), DType::boolean)},
+                  Attrs::of(ReduceAttrs{s.axes, s.keepdims}),
+                  [=](const std::vector<Tensor>& in) {
+                    const auto f = [=](const Values& v) {
+                      if (v.empty()) return is_any ? 0.0 : 1.0;
+                      return is_any ? largest(v) : smallest(v);
+                    };
+                    return std::vector{naive(in[0], s.axes, s.keepdims, DType::boolean, f)};
+                  }});
+}
+
+void add_truths(std::vector<OpCase>& rows) {
+  for (bool is_any : {true, false})
+    for (const auto& settings : {kSettings, kEmptySettings})
+      for (const Setting& s : settings) add_truth(rows, is_any, s);
+}
+
 }  // namespace
 
 std::vector<OpCase> reduce_cases() {
@@ -217,14 +292,18 @@ std::vector<OpCase> reduce_cases() {
   rows.add_plain("logsumexp", {{"large values", {4, 20}, {1}}}, log_sum_exp, -2000.0);
   for (const Setting& s : kSettings) {
     rows.add("var", s, Attrs::of(VarAttrs{s.axes, s.keepdims}), variance(0));
+    rows.add("stddev", s, Attrs::of(VarAttrs{s.axes, s.keepdims}), deviation(0));
     rows.add("norm", s, Attrs::of(NormAttrs{2, s.axes, s.keepdims}), length(2), 0.1);
     rows.add("norm", s, Attrs::of(NormAttrs{1, s.axes, s.keepdims}), length(1), 0.1);
   }
   for (const Setting& s : {kSettings[3], kSettings[5], kSettings[9]})
-    rows.add("var", s, Attrs::of(VarAttrs{s.axes, s.keepdims, 1}), variance(1));
+    for (const auto& [op, f] : {std::pair("var", variance(1)), std::pair("stddev", deviation(1))})
+      rows.add(op, s, Attrs::of(VarAttrs{s.axes, s.keepdims, 1}), f);
   std::vector<OpCase> result = rows.take();
   add_positions(result);
   add_running_sums(result);
+  add_scans(result);
+  add_truths(result);
   return result;
 }
 

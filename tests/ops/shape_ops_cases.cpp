@@ -207,6 +207,36 @@ void add_flip(Cases& cases, const std::string& label, const Shape& shape, const 
   });
 }
 
+void add_roll(Cases& cases, const std::string& label, const Shape& shape, const Ints& shifts,
+              const Ints& axes) {
+  const Attrs attrs = Attrs::of(RollAttrs{shifts, axes});
+  cases.add("roll", label, numbers(shape), attrs, shape, [=](Ints at) {
+    if (axes.empty()) {
+      const std::int64_t n = shape.numel();
+      std::int64_t place = ((flat(shape, at) - shifts[0]) % n + n) % n;
+      for (int axis = shape.rank() - 1; axis >= 0; place /= shape[axis--])
+        at[static_cast<std::size_t>(axis)] = place % shape[axis];
+    }
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const int axis = normalize_axis("", axes[i], shape.rank());
+      std::int64_t& place = at[static_cast<std::size_t>(axis)];
+      place = ((place - shifts[i]) % shape[axis] + shape[axis]) % shape[axis];
+    }
+    return at;
+  });
+}
+
+void rolls(Cases& cases) {
+  add_roll(cases, "one axis", {3, 4}, {1}, {-1});
+  add_roll(cases, "backwards", {5, 3}, {-7}, {0});
+  add_roll(cases, "two axes", {3, 4, 5}, {2, -1}, {2, 0});
+  add_roll(cases, "one axis twice", {4, 3}, {1, 2}, {0, 0});
+  add_roll(cases, "all as one", {3, 5}, {-4}, {});
+  add_roll(cases, "not at all", {3, 5}, {10}, {1});
+  add_roll(cases, "size 0", {0, 3}, {1}, {0});
+  add_roll(cases, "scalar", {}, {3}, {});
+}
+
 void flips(Cases& cases) {
   add_flip(cases, "one axis", {3, 4}, {-1}, {1});
   add_flip(cases, "all", {2, 3, 2}, {}, {0, 1, 2});
@@ -381,6 +411,7 @@ std::vector<OpCase> shape_cases() {
   size_one_axes(cases);
   slices(cases);
   flips(cases);
+  rolls(cases);
   joins(cases);
   pads(cases);
   repetitions(cases);

@@ -2,6 +2,7 @@
 """Random calls of ops, and of functions that are composed of them."""
 
 import dataclasses
+import importlib
 import random
 from typing import List
 
@@ -623,4 +624,5 @@ def calls():
         sgd_momentum_update, dropout,
     ):  # fmt: skip
         table[function.__name__] = function
+    table.update(importlib.import_module("math_calls").math_calls())  # which imports this module
     return table

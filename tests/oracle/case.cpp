@@ -3,6 +3,7 @@
 
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/einsum.h"
 #include "lockstep/ops/norm.h"
 #include "lockstep/ops/pool.h"
 #include "lockstep/ops/rnn.h"
@@ -44,6 +45,7 @@ Tensors run_rnn(const Tensors& inputs, const json& attrs) {
 }
 
 Tensors call(const std::string& name, const Tensors& inputs, const json& attrs) {
+  if (name == "einsum") return {einsum(attrs.at("equation").get<std::string>(), inputs)};
   if (name == "rnn") return run_rnn(inputs, attrs);
   if (name == "group_norm")
     return {group_norm(inputs.at(0), inputs.at(1), inputs.at(2), attrs.at("groups").get<int>(),

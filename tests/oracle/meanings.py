@@ -7,6 +7,8 @@ It returns a tensor or a list; None stands for an output without a counterpart.
 import torch
 import torch.nn.functional as F
 
+from math_meanings import math_meanings
+
 
 def elu(x, alpha):
     """PyTorch's own loses small numbers: it subtracts 1 from the exponential."""
@@ -368,4 +370,4 @@ def meanings():
         eye, ravel_index, global_avg_pool, global_max_pool,
     ):  # fmt: skip
         table[function.__name__] = function
-    return table
+    return table | math_meanings()

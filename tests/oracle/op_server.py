@@ -13,7 +13,7 @@ import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What the server offers besides the catalogue.
-FUNCTIONS = {"rnn", "group_norm", "instance_norm", "global_avg_pool", "global_max_pool"}
+FUNCTIONS = {"einsum", "rnn", "group_norm", "instance_norm", "global_avg_pool", "global_max_pool"}
 
 
 class OpError(Exception):

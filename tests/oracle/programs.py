@@ -8,7 +8,7 @@ from typing import List
 
 import numpy
 
-from values import Input, values_of
+from values import MATRICES, Input, values_of
 
 try:
     import torch
@@ -29,14 +29,18 @@ except ImportError:
     MEANINGS = {}
 
 # How many of an op's outputs have a public meaning, where it is not one.
-OUTPUTS = {"split": 99, "batch_norm": 3, "topk": 2, "rnn": 3}
+OUTPUTS = {
+    "split": 99, "batch_norm": 3, "topk": 2, "rnn": 3, "svd": 3, "qr": 2, "eigh": 2, "slogdet": 2,
+}  # fmt: skip
 # Ops that add up many products, or have a kink that is no input's: their inputs' rounding stands
 # for that of the sums.
 ADDING = {
     "sum", "mean", "prod", "var", "norm", "cumsum", "matmul", "dense", "conv", "conv_transpose",
     "avg_pool", "adaptive_avg_pool", "global_avg_pool", "batch_norm", "batch_norm_inference",
     "layer_norm", "group_norm", "instance_norm", "rnn", "ctc_loss", "scatter_add", "embedding",
-    "take", "gather", "sin", "cos", "hard_sigmoid",
+    "take", "gather", "sin", "cos", "hard_sigmoid", "tan", "stddev", "cumprod", "linear_scan",
+    "einsum", "cholesky", "solve", "solve_triangular", "inverse", "det", "slogdet", "svd", "qr",
+    "eigh", "atanh", "acosh", "asin", "acos", "erfinv",
 }  # fmt: skip
 
 
@@ -70,7 +74,7 @@ class Case:
 
 def is_wanted(given):
     """Whether the gradient with respect to it is asked for."""
-    return given.kind in ("float", "simplex")
+    return given.kind in ("float", "simplex", *MATRICES)
 
 
 @dataclasses.dataclass

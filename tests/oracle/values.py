@@ -18,10 +18,16 @@ SPECIALS = {
 }
 
 
+# Matrices in the last two axes: far from singular; symmetric and positive definite; with singular
+# values, or as symmetric ones with eigenvalues, that are far from each other.
+MATRICES = ("regular", "positive", "spaced", "spectrum")
+
+
 @dataclasses.dataclass
 class Input:
     """`kind` is float, weight (no gradient is asked for), int, bool, mask (bool, each row begins with true), simplex (rows that add up to
-    1) or marked (ints, each row's end -1)."""
+    1), marked (ints, each row's end -1), distinct (ints below high, no two the same along axis low)
+    or one of MATRICES."""
 
     shape: List[int]
     low: float = -2.0
@@ -44,6 +50,8 @@ class Input:
     def dtype_in(self, dtype):
         if self.dtype:
             return self.dtype
+        if self.kind == "distinct":
+            return "int64"
         return {"int": "int64", "marked": "int64", "bool": "bool", "mask": "bool"}.get(self.kind, dtype)
 
 
@@ -80,11 +88,39 @@ def integers(given, generator):
     return values.astype(numpy.int64)
 
 
+def distinct(given, generator):
+    axis, below = int(given.low), int(given.high)
+    shape = given.shape[:axis] + [below] + given.shape[axis + 1 :]
+    order = numpy.argsort(generator.random(shape), axis)
+    return numpy.take(order, range(given.shape[axis]), axis).astype(numpy.int64)
+
+
+def transposed(x):
+    return numpy.swapaxes(x, -1, -2)
+
+
+def matrices(kind, x):
+    """Of random ones."""
+    m, n = x.shape[-2:]
+    if kind == "regular":
+        return x + numpy.eye(n) * (2 * n + 1)
+    if kind == "positive":
+        return x @ transposed(x) + numpy.eye(n)
+    k = min(m, n)
+    left = numpy.linalg.qr(x[..., :k])[0]
+    if kind == "spectrum":
+        return left * numpy.arange(-1.5, k - 1.5) @ transposed(left)
+    right = numpy.linalg.qr(transposed(x[..., :k, :]))[0]
+    return left * numpy.arange(1.0, k + 1.0) @ transposed(right)
+
+
 def values_of(given, dtype):
     """float64 or int64; floats are such that `dtype` has them exactly."""
     generator = numpy.random.Generator(numpy.random.PCG64(given.seed))
     if given.kind in ("int", "marked"):
         return integers(given, generator)
+    if given.kind == "distinct":
+        return distinct(given, generator)
     values = generator.uniform(given.low, given.high, given.shape) + given.shift
     if given.kind in ("bool", "mask"):
         bits = numpy.asarray(values > -1)
@@ -95,5 +131,7 @@ def values_of(given, dtype):
         values = numpy.exp(values)
         values /= values.sum(-1, keepdims=True)
     values = numpy.asarray(values, dtype=numpy.float64)
+    if given.kind in MATRICES:
+        values = matrices(given.kind, values)
     put_specials(values, given.special, generator)
     return rounded(values, given.dtype_in(dtype))

@@ -193,29 +193,57 @@ void run_pick(const KernelCall& call) {
   gather_elements({x, shape, axis, {"pick", x.shape[axis]}}, index, call.outputs[0]);
 }
 
-template <class T>
-void scatter_elements(const IndexedAxis& at, const TensorView& index, const T* updates) {
+// Along the last axis of a dense array: rows whose elements are side by side.
+template <class T, class I, class F>
+void scatter_rows(const IndexedAxis& at, const I* places, const T* updates, F&& put) {
+  const std::int64_t count = at.shape[at.axis];
+  const AxisRange range = at.range;
+  Shape starts = at.shape;
+  starts[at.axis] = 1;
+  walk(starts, at.array.strides, at.axis,
+       [&, to = at.array.as<T>()](std::int64_t row, std::int64_t base) {
+         const std::int64_t first = row * count;
+         for (std::int64_t i = first; i < first + count; ++i)
+           put(to[base + range(places[i], i)], updates[i]);
+       });
+}
+
+// Calls put(element, update) for each update, in their order.
+template <class T, class F>
+void scatter_elements(const IndexedAxis& at, const TensorView& index, const T* updates, F&& put) {
   const std::int64_t step = at.array.strides[at.axis];
   visit_index(index.dtype, [&](auto tag) {
     const auto* places = index.as<typename decltype(tag)::type>();
+    if (at.axis == at.shape.rank() - 1) return scatter_rows(at, places, updates, put);
     walk(at.shape, at.array.strides, at.axis,
          [&, to = at.array.as<T>()](std::int64_t p, std::int64_t base) {
-           T& element = to[base + at.range(places[p], p) * step];
-           element = static_cast<T>(element + updates[p]);
+           put(to[base + at.range(places[p], p) * step], updates[p]);
          });
   });
 }
 
-template <class T>
-void run_scatter_add(const KernelCall& call) {
+template <class T, class F>
+void scatter_into_copy(const char* op, const KernelCall& call, F&& put) {
   const TensorView& index = call.inputs[1];
   const TensorView& out = call.outputs[0];
-  const int rank = out.shape.rank();
-  const int axis = normalize_axis("scatter_add", call.attrs.as<AlongAxisAttrs>().axis, rank);
+  const int axis = normalize_axis(op, call.attrs.as<AlongAxisAttrs>().axis, out.shape.rank());
   std::copy_n(call.inputs[0].as<T>(), out.numel(), out.as<T>());
   if (index.numel() == 0) return;
-  scatter_elements({out, index.shape, axis, {"scatter_add", out.shape[axis]}}, index,
-                   call.inputs[2].as<T>());
+  scatter_elements({out, index.shape, axis, {op, out.shape[axis]}}, index, call.inputs[2].as<T>(),
+                   put);
+}
+
+template <class T>
+void run_scatter_add(const KernelCall& call) {
+  scatter_into_copy<T>("scatter_add", call,
+                       [](T& to, T update) { to = static_cast<T>(to + update); });
+}
+
+void run_scatter(const KernelCall& call) {
+  visit_bits(call.outputs[0].dtype, [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    scatter_into_copy<U>("scatter", call, [](U& to, U update) { to = update; });
+  });
 }
 
 void run_one_hot(const KernelCall& call) {
@@ -274,6 +302,8 @@ constexpr KernelCandidate kScatterAdd[] = {
     {.name = "uint8", .dtypes = {DType::uint8}, .direct = run_scatter_add<std::uint8_t>},
     {.name = "int32", .dtypes = {DType::int32}, .direct = run_scatter_add<std::int32_t>},
     {.name = "int64", .dtypes = {DType::int64}, .direct = run_scatter_add<std::int64_t>}};
+constexpr KernelCandidate kScatter[] = {
+    {.name = "copy elements", .dtypes = kAllTypes, .direct = run_scatter}};
 constexpr KernelCandidate kOneHot[] = {
     {.name = "fill", .dtypes = kIndexTypes, .direct = run_one_hot}};
 
@@ -291,6 +321,7 @@ std::span<const KernelCandidate> take_backward() { return kTakeBackward; }
 std::span<const KernelCandidate> gather() { return kGather; }
 std::span<const KernelCandidate> pick() { return kPick; }
 std::span<const KernelCandidate> scatter_add() { return kScatterAdd; }
+std::span<const KernelCandidate> scatter() { return kScatter; }
 std::span<const KernelCandidate> one_hot() { return kOneHot; }
 std::span<const KernelCandidate> ravel_index() { return kRavelIndex; }
 

@@ -14,6 +14,7 @@ std::span<const KernelCandidate> take_backward();
 std::span<const KernelCandidate> gather();
 std::span<const KernelCandidate> pick();
 std::span<const KernelCandidate> scatter_add();
+std::span<const KernelCandidate> scatter();
 std::span<const KernelCandidate> one_hot();
 std::span<const KernelCandidate> ravel_index();
 

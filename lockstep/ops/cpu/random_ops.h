@@ -22,6 +22,7 @@ std::span<const KernelCandidate> normal_kernels();
 std::span<const KernelCandidate> bernoulli_kernels();
 std::span<const KernelCandidate> randint_kernels();
 std::span<const KernelCandidate> permutation_kernels();
+std::span<const KernelCandidate> categorical_kernels();
 std::span<const KernelCandidate> dropout_kernels();
 
 }  // namespace lockstep::kernels

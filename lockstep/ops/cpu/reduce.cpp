@@ -125,7 +125,36 @@ void min_exact(const KernelCall& call) {
   });
 }
 
+void stddev_floats(const KernelCall& call) {
+  var_floats(call);
+  const TensorView& out = call.outputs[0];
+  const auto root = [&](auto* y) {
+    for (std::int64_t i = 0; i < out.numel(); ++i) y[i] = std::sqrt(y[i]);
+  };
+  if (out.dtype == DType::float32)
+    root(out.as<float>());
+  else
+    root(out.as<double>());
+}
+
+constexpr DTypeSet kBool{DType::boolean};
+
 }  // namespace
+
+std::span<const KernelCandidate> any_kernels() {
+  static constexpr KernelCandidate list[] = {{"exact", kBool, max_exact}};
+  return list;
+}
+
+std::span<const KernelCandidate> all_kernels() {
+  static constexpr KernelCandidate list[] = {{"exact", kBool, min_exact}};
+  return list;
+}
+
+std::span<const KernelCandidate> stddev_kernels() {
+  static constexpr KernelCandidate list[] = {{"simd", kSimdTypes, stddev_floats}};
+  return list;
+}
 
 std::span<const KernelCandidate> sum_kernels() {
   static constexpr KernelCandidate list[] = {{"simd", kSimdTypes, sum_floats},

@@ -18,6 +18,11 @@ std::span<const KernelCandidate> logsumexp_kernels();
 std::span<const KernelCandidate> argmax_kernels();
 std::span<const KernelCandidate> argmin_kernels();
 std::span<const KernelCandidate> cumsum_kernels();
+std::span<const KernelCandidate> cumprod_kernels();
+std::span<const KernelCandidate> linear_scan_kernels();
+std::span<const KernelCandidate> any_kernels();
+std::span<const KernelCandidate> all_kernels();
+std::span<const KernelCandidate> stddev_kernels();
 
 // For floating dtypes, with SIMD.
 void sum_floats(const KernelCall& call);

@@ -100,7 +100,70 @@ void cumsum_kernel(const KernelCall& call) {
   });
 }
 
+// Calls step(place, place before it or -1) along every line of the axis, in its direction.
+template <class F>
+void along_lines(const Shape& shape, const ScanAttrs& attrs, F&& step) {
+  const AxisPlan plan = plan_axis(shape, attrs.axis);
+  const std::int64_t back = attrs.reverse ? plan.inner : -plan.inner;
+  for (std::int64_t o = 0; o < plan.outer; ++o)
+    for (std::int64_t j = 0; j < plan.inner; ++j)
+      for (std::int64_t i = 0; i < plan.size; ++i) {
+        const std::int64_t t = attrs.reverse ? plan.size - 1 - i : i;
+        const std::int64_t place = (o * plan.size + t) * plan.inner + j;
+        step(place, i == 0 ? -1 : place + back);
+      }
+}
+
+// The running product is kept wide.
+template <class In, class Acc, class Out>
+void cumprod_of(const KernelCall& call) {
+  const In* x = call.inputs[0].as<const In>();
+  Out* out = call.outputs[0].as<Out>();
+  Acc product{};
+  along_lines(call.inputs[0].shape, call.attrs.as<ScanAttrs>(),
+              [&](std::int64_t at, std::int64_t before) {
+                const Acc factor = static_cast<Acc>(x[at]);
+                product = before < 0 ? factor : product * factor;
+                out[at] = static_cast<Out>(product);
+              });
+}
+
+void cumprod_kernel(const KernelCall& call) {
+  visit_dtype(call.inputs[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_convertible_v<T, float> && !std::is_integral_v<T>)
+      cumprod_of<T, double, T>(call);
+    else
+      cumprod_of<T, std::uint64_t, std::int64_t>(call);
+  });
+}
+
+template <class T>
+void linear_scan_of(const KernelCall& call) {
+  const T* a = call.inputs[0].as<const T>();
+  const T* b = call.inputs[1].as<const T>();
+  T* out = call.outputs[0].as<T>();
+  double y = 0.0;
+  along_lines(call.inputs[0].shape, call.attrs.as<ScanAttrs>(),
+              [&](std::int64_t at, std::int64_t before) {
+                const double added = static_cast<double>(b[at]);
+                y = before < 0 ? added : static_cast<double>(a[at]) * y + added;
+                out[at] = static_cast<T>(y);
+              });
+}
+
 }  // namespace
+
+std::span<const KernelCandidate> cumprod_kernels() {
+  static constexpr KernelCandidate list[] = {{"plain", kAllTypes, cumprod_kernel}};
+  return list;
+}
+
+std::span<const KernelCandidate> linear_scan_kernels() {
+  static constexpr KernelCandidate list[] = {{"plain", {DType::float32}, linear_scan_of<float>},
+                                             {"plain", {DType::float64}, linear_scan_of<double>}};
+  return list;
+}
 
 std::span<const KernelCandidate> argmax_kernels() {
   static constexpr KernelCandidate list[] = {{"plain", kAllTypes, arg_kernel<true>}};
