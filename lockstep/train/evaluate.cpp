@@ -89,7 +89,7 @@ PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Infos
 // A graph compiled for one shape of batch, once for each thread.
 struct Compiled {
   PredictGraph predict;
-  std::vector<nn::Mode> modes;  // of the net's blocks when it was traced
+  std::vector<nn::Block::BlockMode> modes;  // of the net's blocks when it was traced
   std::vector<Executable> executables;
 
   void set_threads(int threads) {
@@ -170,7 +170,7 @@ struct Evaluator::Impl {
   // Parameters are set in what is found too: they may have changed since.
   Compiled& compiled_for(const data::Fields& fields, int threads) {
     const Infos infos = data::infos_of(fields);
-    const std::vector<nn::Mode> modes = net->modes();
+    const std::vector<nn::Block::BlockMode> modes = net->modes();
     auto found = std::find_if(compiled.begin(), compiled.end(), [&](const Compiled& entry) {
       const Infos own = entry.predict.graph.input_infos();
       return entry.modes == modes && entry.predict.fields == infos.size() &&

@@ -26,7 +26,7 @@ class CompiledBlock {
     std::size_t inputs = 0;
     bool training = false;
     std::vector<bool> frozen = {};
-    std::vector<Mode> modes = {};
+    std::vector<Block::BlockMode> modes = {};
     bool operator==(const Key&) const = default;
   };
   struct Entry;

@@ -9,6 +9,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/nn/set_parameters.h"
 #include "lockstep/observe/text.h"
+#include "lockstep/train/detail/part_settings.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -85,8 +86,9 @@ Fit::Fit(Parts parts, const data::DatasetPtr& dataset, const FitOptions& options
       loader_(dataset_, make_sampler(), loader_options()),
       total_steps_(steps_of(options, loader_.steps_per_epoch())),
       begin_(now()) {
-  configuration_ =
-      configuration_json(parts_.options, *parts_.optimizer, options_, dataset_->size());
+  configuration_ = with_part_settings(
+      configuration_json(parts_.options, *parts_.optimizer, options_, dataset_->size()),
+      *parts_.net);
 }
 
 data::ShardSampler Fit::make_sampler() const {
@@ -146,7 +148,7 @@ std::optional<Checkpoint> Fit::read_checkpoint_to_resume() {
   std::optional<Checkpoint> checkpoint = store_->load_newest();
   if (checkpoint)
     check_configuration(options_.checkpoints, checkpoint->configuration, configuration_,
-                        options_.older_configuration);
+                        options_.older_configuration, options_.may_differ);
   if (options_.resume && !checkpoint)
     warn(fmt::format("{}: there is no checkpoint to resume; starting at step 0",
                      options_.checkpoints));
