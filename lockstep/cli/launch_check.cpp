@@ -30,6 +30,8 @@ std::optional<TrainOptions> parse_train(const std::vector<std::string>& command)
   } catch (const CLI::ParseError&) {
     return std::nullopt;
   }
+  if (!options.model.empty()) options.recipe = options.model;
+  if (options.recipe.empty()) return std::nullopt;  // the run's folder, or the worker, says
   return options;
 }
 

@@ -19,9 +19,11 @@
 #include "lockstep/cli/train_workers.h"
 #include "lockstep/kvstore/long_work.h"
 #include "lockstep/observe/text.h"
+#include "lockstep/recipes/model_recipes.h"
 #include "lockstep/recipes/run_files.h"
 #include "lockstep/recipes/run_mode.h"
 #include "lockstep/recipes/run_report.h"
+#include "lockstep/train/checkpoint.h"
 #include "lockstep/train/observers.h"
 #include "lockstep/train/product_speed.h"
 #include "lockstep/train/same_bits.h"
@@ -150,6 +152,7 @@ Run start_run(const TrainOptions& options, const recipes::RunConfig& config,
   options.stop_point.pass("folder");
   kvstore::first_does(*workers.group, [&] { return check_out(options.out), std::string(); });
   open_data_together(run, workers, {});
+  if (run.recipe.from_data) run.config.image = recipes::text_of_shape(run.data.image);
   run.recipe = recipes::run_recipe(run.config, run.data.test->class_names());
   check_size(run);
   schedule_of(run);  // what is wrong with it is told before there is a folder
@@ -184,14 +187,18 @@ BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& folde
   folder.emplace(RunFolder::resume(options.out));
   const recipes::RunConfig before =
       recipes::config_from_json(folder->read_config(), folder->config_path());
-  std::vector<std::string> ignored{"version", "kvstore", "skip_bad", "max_inflated"};
+  std::vector<std::string> ignored{"version",      "kvstore", "skip_bad",
+                                   "max_inflated", "epochs",  "steps"};
   if (!before.skip_bad) ignored.emplace_back("max_pixels");  // else it decides what is left out
-  observe::check_same_config(*folder, to_json(apply_options(before, options)), ignored,
-                             recipes::older_defaults());
+  recipes::RunConfig now = apply_options(before, options);
+  observe::check_same_config(*folder, to_json(now), ignored, recipes::older_defaults());
   const std::vector<std::string> classes = recipes::read_classes(*folder);
   const recipes::TextCodecPtr codec =
       recipes::read_codec(*folder, recipes::run_recipe(before, classes));
-  return {before, classes, codec ? codec->vocabulary().format() : ""};
+  recipes::RunConfig longer = before;  // or shorter
+  longer.epochs = now.epochs;
+  longer.steps = now.steps;
+  return {longer, classes, codec ? codec->vocabulary().format() : ""};
 }
 
 void check_resume(const TrainOptions& options) {
@@ -215,6 +222,27 @@ void agree_again(const recipes::RunConfig& config, const Workers& workers) {
   train::agree_on_instruction_set(*workers.group, recorded);
 }
 
+// A run that goes on may end elsewhere than it was to end: --epochs 6 makes a finished run longer.
+// Its schedule is then the longer run's from here on.
+void change_length(const Run& run) {
+  const recipes::RunConfig before =
+      recipes::config_from_json(run.folder->read_config(), run.folder->config_path());
+  if (before.epochs == run.config.epochs && before.steps == run.config.steps) return;
+  const auto files = train::list_checkpoints(run.folder->checkpoints_path());
+  const std::int64_t done = files.empty() ? 0 : files.back().step;
+  const std::int64_t total = total_steps(run);
+  if (done > total)
+    throw InvalidArgument("{}: has done {} steps, more than the {} that are asked for",
+                          run.folder->path(), done, total);
+  const recipes::Learning& learning = run.config.learning;
+  if ((learning.schedule != "constant" || learning.warm_up > 0.0) && done > 0)
+    say(run.options,
+        fmt::format("from step {} on, the learning rate is that of a run of {} steps; a run that "
+                    "has them from its start has other bits",
+                    done + 1, total));
+  run.folder->write_config(to_json(run.config));
+}
+
 Run resume_run(const TrainOptions& options, const Workers& workers) {
   check_resume(options);
   options.stop_point.pass("folder");
@@ -229,6 +257,7 @@ Run resume_run(const TrainOptions& options, const Workers& workers) {
   check_size(run);
   check_data(run, workers);
   make_mode(run, workers);
+  kvstore::first_does(*workers.group, [&] { return change_length(run), std::string(); });
   return run;
 }
 
@@ -243,8 +272,8 @@ train::TrainerOptions trainer_options(const Run& run) {
   return options;
 }
 
-data::Transform transform_of(data::Transform (*make)()) {
-  return make == nullptr ? data::Transform{} : make();
+data::Transform transform_of(const std::function<data::Transform()>& make) {
+  return make ? make() : data::Transform{};
 }
 
 // The report needs to know which samples were taken for what.
@@ -280,6 +309,7 @@ train::FitOptions fit_options(const Run& run, const StopSignals& signals, bool& 
           .resume = options.resume,
           .configuration = to_json(run.config),
           .older_configuration = recipes::older_defaults(),
+          .may_differ = {"epochs", "steps", "schedule"},  // as the run folder's may
           .stop = &signals.asked(),
           .skip_bad = run.config.skip_bad || options.skip_bad};
 }
@@ -411,6 +441,7 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, const Wo
 int train(TrainOptions options) {
   const std::optional<cluster::Place> place = find_train_place();
   take_place(options, place);
+  take_model(options);
   const recipes::RunConfig config = asked_config(options);
   if (!place && options.worker_count() > 1) return launch(options);
   StopSignals signals(place.has_value());
@@ -435,6 +466,8 @@ void add_train_command(CLI::App& app, Action& action) {
   lockstep train mnist-lenet
   lockstep train cifar-cnn --epochs 20 --optimizer adamw --learning-rate 0.002 --out run
   lockstep train cifar-cnn --resume --out run          after Ctrl-C, a crash or a power cut
+  lockstep train cifar-cnn --resume --epochs 30 --out run    makes a finished run longer
+  lockstep train --model resnet50_v1 --data photos     a folder of images for each class
   lockstep train char-gpt --data synthetic --steps 20 --json
 
 Ctrl-C finishes the step, writes a checkpoint and says how to go on (exit status 130; 143 after

@@ -9,7 +9,9 @@
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
 #include "lockstep/cli/train_mode.h"
+#include "lockstep/observe/run_folder.h"
 #include "lockstep/optim/optimizers.h"
+#include "lockstep/recipes/model_recipes.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::cli {
@@ -28,8 +30,10 @@ CLI::Validator known_names(const std::string& names) {
 void add_training(CLI::App& c, TrainOptions& o) {
   c.add_option("recipe", o.recipe, "What to train")
       ->type_name("RECIPE")
-      ->required()
       ->check(CLI::IsMember(recipes::recipe_names()));
+  add(c, kTraining, "--model", o.model, "NAME",
+      "Instead of a recipe: a model of images from the library, on --data (see lockstep models)")
+      ->check(CLI::IsMember(recipes::model_recipe_names()));
   add(c, kTraining, "--data", o.data, "DIR|synthetic",
       "A folder with the data set's files, or generated data; fetched by default");
   CLI::Option* epochs =
@@ -43,6 +47,8 @@ void add_training(CLI::App& c, TrainOptions& o) {
             "Compute threads, by default as many as cores that this process may use, or a worker's "
             "share of them; never changes the result");
   add_count(c, kTraining, "--seed", o.seed, "K", "Of everything that is drawn", 0);
+  add_count(c, kTraining, "--image-size", o.image_size, "N",
+            "With --model: images are made N x N; their own size by default", 1, 4096);
   c.add_flag("--bf16", o.bf16, "Compute products in bfloat16, keep parameters in float32")
       ->group(kTraining);
   c.add_flag("--skip-bad", o.skip_bad, "Leave out images that do not decode")->group(kTraining);
@@ -165,6 +171,22 @@ void apply_length(recipes::RunConfig& config, const TrainOptions& options) {
 
 }  // namespace
 
+void take_model(TrainOptions& options) {
+  if (!options.model.empty() && !options.recipe.empty())
+    throw WrongUsage(
+        fmt::format("train: {} and --model {}: choose one", options.recipe, options.model));
+  if (!options.model.empty()) options.recipe = options.model;
+  if (options.recipe.empty() && options.resume && !options.out.empty()) {
+    const observe::RunFolder run = observe::RunFolder::resume(options.out);
+    options.recipe = recipes::config_from_json(run.read_config(), run.config_path()).recipe;
+  }
+  if (options.recipe.empty())
+    throw WrongUsage("train: recipe is required, or --model NAME; `lockstep models` lists both");
+  if (options.image_size && !recipes::find_recipe(options.recipe).from_data)
+    throw WrongUsage(fmt::format("--image-size {}: {} reads images of one size",
+                                 *options.image_size, options.recipe));
+}
+
 void add_train_options(CLI::App& command, TrainOptions& options) {
   add_training(command, options);
   add_learning(command, options);
@@ -179,6 +201,9 @@ recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& 
   if (options.global_batch && *options.global_batch != config.global_batch && !options.shards &&
       recipes::find_recipe(config.recipe).has_batch_norm)
     config.shards = std::min(config.shards, train::default_shards(*options.global_batch));
+  if (config.data.empty() && recipes::find_recipe(config.recipe).from_data)
+    throw WrongUsage(fmt::format("--model {}: needs --data DIR|synthetic", config.recipe));
+  take(config.image_size, options.image_size);
   take(config.global_batch, options.global_batch);
   take(config.shards, options.shards);
   take(config.seed, options.seed);

@@ -17,9 +17,10 @@ namespace lockstep::cli {
 
 // The command line of `lockstep train`. What is not given is the recipe's, or the resumed run's.
 struct TrainOptions {
-  std::string recipe;
+  std::string recipe;  // or a library model
+  std::string model;   // as --model has it; take_model makes it the recipe
   std::optional<std::string> data;
-  std::optional<std::int64_t> epochs, steps, global_batch, shards, eval_every;
+  std::optional<std::int64_t> epochs, steps, global_batch, shards, eval_every, image_size;
   std::optional<std::uint64_t> seed;
   int threads = 0;  // 0: as many as cores
   bool bf16 = false;
@@ -56,6 +57,10 @@ struct TrainOptions {
 };
 
 void add_train_options(CLI::App& command, TrainOptions& options);
+
+// The one that is given of RECIPE and --model. A run that goes on may have neither: its folder says
+// what it trains. Throws WrongUsage.
+void take_model(TrainOptions& options);
 
 // `config` with what the command line says. Throws WrongUsage when the result cannot be meant.
 recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& options);

@@ -50,9 +50,13 @@ void add_learning(std::string& line, const recipes::Learning& learning,
   add("--warm-up", learning.warm_up, usual.warm_up);
 }
 
+std::string model_words(const std::string& recipe) {
+  return recipes::find_recipe(recipe).from_data ? "--model " + recipe : recipe;
+}
+
 std::string train_words(const recipes::RunConfig& config, std::int64_t workers) {
   const recipes::RunConfig usual = recipes::default_config(recipes::find_recipe(config.recipe));
-  std::string line = "train " + config.recipe;
+  std::string line = "train " + model_words(config.recipe);
   const auto add = [&](const char* name, const auto& value, const auto& default_value) {
     if (value != default_value) line += fmt::format(" {} {}", name, value);
   };
@@ -61,6 +65,7 @@ std::string train_words(const recipes::RunConfig& config, std::int64_t workers) 
     line += fmt::format(" --steps {}", config.steps);
   else
     add("--epochs", config.epochs, usual.epochs);
+  add("--image-size", config.image_size, usual.image_size);
   add("--global-batch", config.global_batch, usual.global_batch);
   add("--shards", config.shards, usual.shards);
   add("--seed", config.seed, usual.seed);
@@ -95,7 +100,7 @@ std::string next_steps(const recipes::RunOutcome& outcome) {
   if (outcome.recipe.task == recipes::Task::images || !generated)
     text += fmt::format("  {} predict {} {}\n", program_name(), run, predict_words(outcome));
   recipes::RunConfig longer = outcome.config;
-  if (generated) longer.data = "";
+  if (generated) longer.data = outcome.recipe.from_data ? "DIR" : "";
   longer.epochs = 2 * std::max(longer.epochs, outcome.recipe.epochs);
   longer.steps = 0;
   text += fmt::format("  {0} eval {1}\n  {0} {2}\n", program_name(), run,
@@ -169,8 +174,8 @@ std::string connect_words(const TrainOptions& options) {
 
 // All that is not in the run's folder.
 std::string resume_command(const TrainOptions& options, const std::string& folder) {
-  std::string line = fmt::format("{} train {} --resume --out {}", program_name(), options.recipe,
-                                 shell_word(folder));
+  std::string line = fmt::format("{} train {} --resume --out {}", program_name(),
+                                 model_words(options.recipe), shell_word(folder));
   if (!options.launched_by.empty()) line = options.launched_by + " " + line;
   if (options.worker_count() > 1 && options.launched_by.empty())
     line += fmt::format(" --workers {}", options.worker_count());

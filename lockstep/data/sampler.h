@@ -17,7 +17,9 @@ class Sampler {
 
 using SamplerPtr = std::shared_ptr<const Sampler>;
 
+// Every sample once, in order.
 SamplerPtr sequential_sampler(std::int64_t size);
+// Every sample once, in a new random order each epoch.
 SamplerPtr random_sampler(std::int64_t size, std::uint64_t seed);
 // `draws` samples an epoch, with replacement, with probabilities in proportion to the weights.
 SamplerPtr weighted_sampler(std::vector<double> weights, std::int64_t draws, std::uint64_t seed);

@@ -27,25 +27,30 @@ struct Transform {
 
 // Images are [H, W, C] with pixels of 0 to 255 (uint8 or float32) until to_tensor makes [C, H, W]
 // float32 in [0, 1]. Wrong arguments throw InvalidArgument at once, wrong images when applied.
+
+// One after the other.
 Transform compose(std::vector<Transform> transforms);
-// [H, W] counts as one channel.
+// [C, H, W] float32 in [0, 1] of pixels [H, W, C]; [H, W] counts as one channel.
 Transform to_tensor();
 // to_tensor and normalize in one pass, the same bits.
 Transform to_tensor(std::vector<float> mean, std::vector<float> deviation);
-// On [C, H, W]; one value for each channel, or one for all.
+// (x - mean) / deviation on [C, H, W]; one value for each channel, or one for all.
 Transform normalize(std::vector<float> mean, std::vector<float> deviation);
-Transform cast(DType dtype);
+Transform cast(DType dtype);                                // to another type
 Transform resize(std::int64_t height, std::int64_t width);  // bilinear
 // The shorter side becomes `size`.
 Transform resize_short(std::int64_t size);
+// The middle of the image.
 Transform center_crop(std::int64_t height, std::int64_t width);
 // A crop of the image with `pad` zero pixels around.
 Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t pad = 0);
+// A part of the image, of a drawn area and ratio of sides, made height x width.
 Transform random_resized_crop(std::int64_t height, std::int64_t width, double min_area = 0.08,
                               double max_area = 1.0, double min_ratio = 3.0 / 4.0,
                               double max_ratio = 4.0 / 3.0);
+// Mirrored with probability p.
 Transform random_flip_left_right(double p = 0.5);
-Transform random_flip_top_bottom(double p = 0.5);
+Transform random_flip_top_bottom(double p = 0.5);  // upside down with probability p
 // Degrees, drawn in [-degrees, degrees]; pixels from outside are zero.
 Transform random_rotation(double degrees);
 // Factors drawn in [1 - x, 1 + x] (not below 0), the hue's turn in [-hue, hue] of the circle.

@@ -29,6 +29,9 @@ class FallBack {
   const Block* saved_;
 };
 
+// The block whose forward runs: what it calls may have been replaced in it.
+thread_local const Block* calling = nullptr;
+
 void check_name(const char* what, const std::string& name, bool taken) {
   if (name.empty() || name.find('.') != std::string::npos)
     throw InvalidArgument("block: {} is named '{}', expected a name without dots", what, name);
@@ -77,9 +80,9 @@ bool is_frozen(const Block& block) {
 }
 
 // While it lives, autograd's mode is the block's.
-class BlockMode {
+class CallMode {
  public:
-  explicit BlockMode(const Block& block) {
+  explicit CallMode(const Block& block) {
     const bool training = autograd::is_training();
     bool wanted = training;
     if (block.mode() != Mode::inherit)
@@ -93,8 +96,8 @@ class BlockMode {
   std::optional<autograd::ModeScope> scope_;
 };
 
-void collect_modes(const Block& block, std::vector<Mode>& modes) {
-  modes.push_back(block.mode());
+void collect_modes(const Block& block, std::vector<Block::BlockMode>& modes) {
+  modes.push_back({&block, block.mode()});
   for (const Block::Child& child : block.children()) collect_modes(*child.block, modes);
 }
 
@@ -142,8 +145,29 @@ std::vector<Tensor> Block::forward_all(const std::vector<Tensor>& inputs) {
   return {forward(inputs[0])};
 }
 
+// A block that was replaced is still what its parent's code calls.
+class Block::Call {
+ public:
+  explicit Call(const Block& block) : saved_(calling) { calling = &block; }
+  ~Call() { calling = saved_; }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  static Block* replacement_of(const Block& block) {
+    if (calling == nullptr) return nullptr;
+    for (const auto& [old, now] : calling->replaced_)
+      if (old.get() == &block) return now.get();
+    return nullptr;
+  }
+
+ private:
+  const Block* saved_;
+};
+
 Tensor Block::operator()(const Tensor& x) {
-  const BlockMode mode(*this);
+  if (Block* other = Call::replacement_of(*this)) return (*other)(x);
+  const Call call(*this);
+  const CallMode mode(*this);
   return located(*this, [&]() -> Tensor {
     if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
     if (detail::CallObserver::current() == nullptr) return forward(x);
@@ -152,7 +176,9 @@ Tensor Block::operator()(const Tensor& x) {
 }
 
 std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
-  const BlockMode mode(*this);
+  if (Block* other = Call::replacement_of(*this)) return (*other)(inputs);
+  const Call call(*this);
+  const CallMode mode(*this);
   return located(*this, [&]() -> std::vector<Tensor> {
     if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
     return observed(*this, [&] { return forward_all(inputs); });
@@ -247,8 +273,8 @@ void Block::unfreeze() {
   for (const NamedParameter& named : parameters()) named.parameter.set_trainable(true);
 }
 
-std::vector<Mode> Block::modes() const {
-  std::vector<Mode> modes;
+std::vector<Block::BlockMode> Block::modes() const {
+  std::vector<BlockMode> modes;
   collect_modes(*this, modes);
   return modes;
 }

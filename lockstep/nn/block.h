@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/nn/load_report.h"
 #include "lockstep/nn/parameter.h"
 
 namespace lockstep::nn {
@@ -23,6 +24,8 @@ struct NamedParameter {
 struct LoadOptions {
   bool allow_missing = false;  // parameters that the file has not keep their contents
   bool ignore_extra = false;   // names in the file that the block has not
+  // Take what fits by name and shape, leave the rest as it is. Nothing at all is an error still.
+  bool skip_mismatched = false;
 };
 
 // How a block computes: as its caller does (autograd::is_training), or in one mode always.
@@ -48,6 +51,11 @@ class Block {
     BlockPtr block;
   };
   const std::vector<Child>& children() const { return children_; }
+  // A descendant by its path, "layer4.1.conv2". Throws NotFound with the names there are.
+  BlockPtr child(const std::string& path) const;
+  // From now on `block` is called where the descendant was, and has its name: a new head, say.
+  // Throws NotFound.
+  void replace_child(const std::string& path, BlockPtr block);
   // Without those of the children.
   const std::vector<NamedParameter>& own_parameters() const { return own_; }
   // Own and descendants' parameters, in the order in which they were added, own ones first. One
@@ -65,19 +73,33 @@ class Block {
 
   // One archive of named tensors (io/archive.h).
   void save(const std::string& path) const;
-  void load(const std::string& path, const LoadOptions& options = {});
+  // Throws InvalidArgument, before anything is changed, with a table of what fits and what does
+  // not; returns that table where the options allow it.
+  LoadReport load(const std::string& path, const LoadOptions& options = {});
 
   void cast(DType dtype);
   // Frozen parameters keep their values in training. A block whose parameters are all frozen, or
   // want no gradient (GradMode::off), is in predict mode: batch norm takes its running statistics.
   void freeze();
   void unfreeze();
+  // Those whose name matches the regular expression. Throw NotFound when none does.
+  void freeze(const std::string& pattern);
+  void unfreeze(const std::string& pattern);
+  // Of matching parameters: the learning rate and the weight decay are times these, in the trainer
+  // and in loops by hand. Throws NotFound when none matches.
+  void set_multipliers(const std::string& pattern, double rate, double decay = 1.0);
   // Of this block, and of those in it that have none of their own and are not frozen; `inherit`
   // takes it back. Comes before what freezing says of this block.
   void set_mode(Mode mode) { mode_ = mode; }
   Mode mode() const { return mode_; }
-  // Its own, then its descendants', as they were added.
-  std::vector<Mode> modes() const;
+  // This block and its descendants, as they were added, with their modes: what a trace of forward
+  // is of.
+  struct BlockMode {
+    const Block* block;
+    Mode mode;
+    bool operator==(const BlockMode&) const = default;
+  };
+  std::vector<BlockMode> modes() const;
   // This block's parameters become those of `other`, name by name. Throws InvalidArgument when a
   // name or shape does not fit.
   void share_parameters(const Block& other);
@@ -104,11 +126,15 @@ class Block {
 
  private:
   struct Compiled;
+  class Call;
   void register_child(std::string name, BlockPtr child);
+  void replace_own_child(const std::string& name, BlockPtr block);
   std::vector<Tensor> run_compiled(const std::vector<Tensor>& inputs, bool single);
   std::vector<Child> children_;
   std::unordered_set<std::string> child_names_;
   std::vector<NamedParameter> own_;
+  // Children that the block's code still calls, and who answers.
+  std::vector<std::pair<BlockPtr, BlockPtr>> replaced_;
   Mode mode_ = Mode::inherit;
   bool hybrid_ = false;
   std::unique_ptr<Compiled> compiled_;

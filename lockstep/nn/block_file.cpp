@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <map>
 
 #include "lockstep/base/error.h"
@@ -9,32 +10,53 @@ namespace lockstep::nn {
 namespace {
 
 constexpr const char* kMetadata = R"({"format":"lockstep-parameters"})";
+constexpr std::size_t kRowsOfAnError = 12;  // of each status
 
 using Contents = std::map<std::string, Tensor>;
 
-void append(std::string& list, const std::string& item) {
-  list += (list.empty() ? "" : ", ") + item;
-}
-
-// Everything that is wrong, in one line, before anything is changed.
-void check(const std::string& path, const std::vector<NamedParameter>& parameters,
-           const Contents& contents, const LoadOptions& options) {
-  std::string missing, extra;
+LoadReport compare(const std::vector<NamedParameter>& parameters, const Contents& contents) {
+  LoadReport report;
   Contents left = contents;
   for (const auto& [name, parameter] : parameters) {
     const auto found = contents.find(name);
+    if (found == contents.end()) {
+      report.rows.push_back({name, LoadStatus::missing, parameter.shape(), {}});
+      continue;
+    }
+    const Shape& shape = found->second.shape();
+    report.rows.push_back({name,
+                           parameter.takes(shape) ? LoadStatus::loaded : LoadStatus::mismatched,
+                           parameter.shape(), shape});
     left.erase(name);
-    if (found == contents.end())
-      append(missing, name);
-    else if (!parameter.takes(found->second.shape()))
-      throw InvalidArgument("{}: {} has shape {}, expected {}", path, name,
-                            found->second.shape().str(), parameter.shape().str());
   }
-  for (const auto& [name, tensor] : left) append(extra, name);
-  if (!missing.empty() && !options.allow_missing)
-    throw InvalidArgument("{}: has no {}", path, missing);
-  if (!extra.empty() && !options.ignore_extra)
-    throw InvalidArgument("{}: has {}, which the block has not", path, extra);
+  for (const auto& [name, tensor] : left)
+    report.rows.push_back({name, LoadStatus::unexpected, {}, tensor.shape()});
+  std::stable_sort(
+      report.rows.begin(), report.rows.end(),
+      [](const LoadReport::Row& a, const LoadReport::Row& b) { return a.status < b.status; });
+  return report;
+}
+
+bool is_allowed(LoadStatus status, const LoadOptions& options) {
+  switch (status) {
+    case LoadStatus::mismatched: return options.skip_mismatched;
+    case LoadStatus::missing: return options.skip_mismatched || options.allow_missing;
+    case LoadStatus::unexpected: return options.skip_mismatched || options.ignore_extra;
+    case LoadStatus::loaded: return true;
+  }
+  return true;
+}
+
+// Everything that is wrong at once, before anything is changed.
+void check(const std::string& path, const LoadReport& report, const LoadOptions& options) {
+  const auto& rows = report.rows;
+  if (options.skip_mismatched && report.names(LoadStatus::loaded).empty())
+    throw InvalidArgument("{}: nothing in it fits the block\n{}", path, report.str(kRowsOfAnError));
+  if (std::all_of(rows.begin(), rows.end(),
+                  [&](const LoadReport::Row& row) { return is_allowed(row.status, options); }))
+    return;
+  throw InvalidArgument("{}: {} (skip_mismatched takes what fits)\n{}", path, report.summary(),
+                        report.str(kRowsOfAnError));
 }
 
 }  // namespace
@@ -46,21 +68,24 @@ void Block::save(const std::string& path) const {
   io::write_archive(path, archive);
 }
 
-void Block::load(const std::string& path, const LoadOptions& options) {
-  set_parameters(*this, io::read_archive(path).tensors, path, options);
+LoadReport Block::load(const std::string& path, const LoadOptions& options) {
+  return set_parameters(*this, io::read_archive(path).tensors, path, options);
 }
 
-void set_parameters(const Block& block, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                    const std::string& place, const LoadOptions& options) {
+LoadReport set_parameters(const Block& block,
+                          const std::vector<std::pair<std::string, Tensor>>& tensors,
+                          const std::string& place, const LoadOptions& options) {
   const Contents contents(tensors.begin(), tensors.end());
   const std::vector<NamedParameter> all = block.parameters();
-  check(place, all, contents, options);
+  LoadReport report = compare(all, contents);
+  check(place, report, options);
   for (const auto& [name, parameter] : all) {
     const auto found = contents.find(name);
-    if (found == contents.end()) continue;
+    if (found == contents.end() || !parameter.takes(found->second.shape())) continue;
     parameter.set_name(name);
     parameter.set_data(found->second);
   }
+  return report;
 }
 
 }  // namespace lockstep::nn

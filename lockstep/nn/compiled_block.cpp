@@ -79,7 +79,7 @@ void CompiledBlock::Structure::clear() {
 }
 
 void CompiledBlock::Structure::add(const Block& block) {
-  modes.push_back(block.mode());
+  modes.push_back({&block, block.mode()});
   for (const NamedParameter& named : block.own_parameters()) {
     parameters.push_back(named.parameter.identity());
     stays.push_back(named.parameter.is_frozen() ||

@@ -19,11 +19,12 @@ struct Initializer {
 
 namespace init {
 
-Initializer zero();
-Initializer one();
-Initializer constant(double value);
+Initializer zero();                  // all 0
+Initializer one();                   // all 1
+Initializer constant(double value);  // all `value`
 // In [-scale, scale).
 Initializer uniform(double scale = 0.07);
+// Of mean 0 and deviation `sigma`.
 Initializer normal(double sigma = 0.01);
 // Uniform in 1 / sqrt(inputs of a unit): what a block uses when it is told nothing.
 Initializer fan_in();

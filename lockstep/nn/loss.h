@@ -147,6 +147,7 @@ class HingeLoss : public Loss {
   double margin_;
 };
 
+// The square of that.
 class SquaredHingeLoss : public Loss {
  public:
   explicit SquaredHingeLoss(double margin = 1.0, double weight = 1.0)
@@ -183,6 +184,8 @@ struct PoissonNLLOptions {
   double weight = 1.0;
 };
 
+// exp(p) - t p: the negative logarithm of Poisson's probability of the label, without what depends
+// on the label alone.
 class PoissonNLLLoss : public Loss {
  public:
   explicit PoissonNLLLoss(const PoissonNLLOptions& options = {})

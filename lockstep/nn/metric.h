@@ -109,19 +109,21 @@ class MCC : public BinaryMetric {
   Value get() const override;
 };
 
-// The next three are means over elements.
+// The mean over elements of |p - t|.
 class MAE : public MeanMetric {
  public:
   MAE() : MeanMetric("mae") {}
   void update(const Tensor& label, const Tensor& prediction) override;
 };
 
+// The mean over elements of (p - t)^2.
 class MSE : public MeanMetric {
  public:
   explicit MSE(std::string name = "mse") : MeanMetric(std::move(name)) {}
   void update(const Tensor& label, const Tensor& prediction) override;
 };
 
+// The root of that.
 class RMSE : public MSE {
  public:
   RMSE() : MSE("rmse") {}

@@ -9,9 +9,10 @@
 
 namespace lockstep::nn {
 
-// Contents by name. Throws InvalidArgument that begins with `place` and names what is missing, what
-// the block has not, or a shape that does not fit; then nothing is changed.
-void set_parameters(const Block& block, const std::vector<std::pair<std::string, Tensor>>& tensors,
-                    const std::string& place, const LoadOptions& options = {});
+// Contents by name. Throws InvalidArgument that begins with `place` and has a table of what fits,
+// what is missing, what the block has not and shapes that differ; then nothing is changed.
+LoadReport set_parameters(const Block& block,
+                          const std::vector<std::pair<std::string, Tensor>>& tensors,
+                          const std::string& place, const LoadOptions& options = {});
 
 }  // namespace lockstep::nn

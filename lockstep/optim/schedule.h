@@ -35,6 +35,7 @@ struct WarmUp {
   bool constant = false;  // stays at `from` instead
 };
 
+// The same at every step.
 Schedule constant(double rate, const WarmUp& warm_up = {});
 // rate * factor^(step / every), not below `stop`.
 Schedule factor(double rate, std::int64_t every, double factor, double stop = 1e-8,
@@ -45,6 +46,7 @@ Schedule multi_factor(double rate, std::vector<std::int64_t> steps, double facto
 // From `rate` to `final_rate` over `steps` by (1 - t)^power.
 Schedule polynomial(double rate, std::int64_t steps, double power = 2.0, double final_rate = 0.0,
                     const WarmUp& warm_up = {});
+// From `rate` to `final_rate` over `steps` along half a cosine.
 Schedule cosine(double rate, std::int64_t steps, double final_rate = 0.0,
                 const WarmUp& warm_up = {});
 

@@ -34,27 +34,31 @@ Tensor to_channels(const Tensor& image, std::int64_t channels, const std::string
 
 class FittedImages final : public data::Dataset {
  public:
-  FittedImages(const Recipe& recipe, data::ImageFolder folder)
-      : recipe_(recipe), folder_(std::move(folder)) {}
-  std::int64_t size() const override { return folder_.size(); }
-  std::vector<std::string> class_names() const override { return folder_.class_names(); }
+  FittedImages(const Recipe& recipe, data::DatasetPtr set)
+      : recipe_(recipe),
+        set_(std::move(set)),
+        folder_(dynamic_cast<const data::ImageFolder*>(set_.get())) {}
+  std::int64_t size() const override { return set_->size(); }
+  std::vector<std::string> class_names() const override { return set_->class_names(); }
   data::Fields sample(std::int64_t index) const override {
     data::Fields fields = decode(index);
-    fields[0] = fit_image(recipe_, fields[0], folder_.path(index));
+    const std::string name = folder_ ? folder_->path(index) : fmt::format("image {}", index);
+    fields[0] = fit_image(recipe_, fields[0], name);
     return fields;
   }
 
  private:
   data::Fields decode(std::int64_t index) const {
     try {
-      return folder_.sample(index);
+      return set_->sample(index);
     } catch (const Corrupt& error) {
       throw Corrupt("{}; --skip-bad leaves such images out", error.what());
     }
   }
 
   Recipe recipe_;
-  data::ImageFolder folder_;
+  data::DatasetPtr set_;
+  const data::ImageFolder* folder_;  // the set, where it is one: its images have names
 };
 
 }  // namespace
@@ -66,10 +70,15 @@ Tensor fit_image(const Recipe& recipe, const Tensor& image, const std::string& n
   return data::resize_image(result, net[1], net[2]);
 }
 
-data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& folder,
-                                   const data::ImageFolderOptions& options,
-                                   const std::function<void(const std::string&)>& warn) {
-  data::ImageFolder images(folder, options);
+data::DatasetPtr fit_images(const Recipe& recipe, data::DatasetPtr set) {
+  return std::make_shared<FittedImages>(recipe, std::move(set));
+}
+
+std::shared_ptr<const data::ImageFolder> open_image_folder(
+    const std::string& folder, const data::ImageFolderOptions& options,
+    const std::function<void(const std::string&)>& warn) {
+  const auto opened = std::make_shared<const data::ImageFolder>(folder, options);
+  const data::ImageFolder& images = *opened;
   if (images.class_names().size() < 2)
     throw InvalidArgument("{}: has the class {} alone, expected 2 classes or more", folder,
                           images.class_names().front());
@@ -77,7 +86,7 @@ data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& fold
     if (warn) warn("left out: " + line);
   for (const std::string& name : images.empty_classes())
     if (warn) warn(fmt::format("{}: the class {} has no images", folder, name));
-  return std::make_shared<FittedImages>(recipe, std::move(images));
+  return opened;
 }
 
 }  // namespace lockstep::recipes

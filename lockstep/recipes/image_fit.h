@@ -12,10 +12,13 @@ namespace lockstep::recipes {
 // still uint8. Throws InvalidArgument that begins with `name` for other channels.
 Tensor fit_image(const Recipe& recipe, const Tensor& image, const std::string& name);
 
-// A folder with a folder of PNG and JPEG files for each class, each fitted. Throws InvalidArgument
-// when there is one class.
-data::DatasetPtr open_image_folder(const Recipe& recipe, const std::string& folder,
-                                   const data::ImageFolderOptions& options,
-                                   const std::function<void(const std::string&)>& warn);
+// Each image of the set fitted.
+data::DatasetPtr fit_images(const Recipe& recipe, data::DatasetPtr set);
+
+// A folder with a folder of PNG and JPEG files for each class. `warn` is told what is left out.
+// Throws InvalidArgument when there is one class.
+std::shared_ptr<const data::ImageFolder> open_image_folder(
+    const std::string& folder, const data::ImageFolderOptions& options,
+    const std::function<void(const std::string&)>& warn);
 
 }  // namespace lockstep::recipes

@@ -6,6 +6,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/loss.h"
 #include "lockstep/ops/reduce.h"
+#include "lockstep/recipes/model_recipes.h"
 
 namespace lockstep::recipes {
 namespace {
@@ -30,6 +31,8 @@ std::vector<std::string> recipe_names() {
 
 const Recipe& find_recipe(std::string_view name) {
   for (const Recipe& recipe : all_recipes())
+    if (recipe.name == name) return recipe;
+  for (const Recipe& recipe : model_recipes())
     if (recipe.name == name) return recipe;
   throw NotFound("recipe: there is no '{}' (there are: {})", name, fmt::join(recipe_names(), ", "));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,14 +40,16 @@ struct Recipe {
   std::int64_t global_batch = 128;
   std::int64_t shards = 8;
   bool has_batch_norm = false;  // which wants 8 samples or more in a shard
+  bool from_data = false;       // classes and image size are the data's (recipes/model_recipes.h)
   std::int64_t epochs = 5;
   std::int64_t bench_batch = 128;
   Learning learning = {};
-  nn::BlockPtr (*model)(double dropout, std::int64_t classes) = nullptr;
+  std::function<nn::BlockPtr(double dropout, std::int64_t classes)> model = {};
   double dropout = 0.0;  // in training
   // Of a sample's first field as the data set gives it; may be null.
-  data::Transform (*train_transform)() = nullptr;
-  data::Transform (*test_transform)() = nullptr;
+  std::function<data::Transform()> train_transform = {};
+  std::function<data::Transform()> test_transform = {};
+  Shape own_image = {};  // what the model was made for, where the data decides
 
   // The net that the recipe trains, without contents.
   nn::BlockPtr net() const { return model(dropout, classes); }
@@ -57,7 +60,8 @@ struct Recipe {
 };
 
 const std::vector<Recipe>& all_recipes();
-// Throws NotFound with the names there are.
+// One of those, or of a library model (recipes/model_recipes.h). Throws NotFound with the names of
+// the recipes.
 const Recipe& find_recipe(std::string_view name);
 std::vector<std::string> recipe_names();
 

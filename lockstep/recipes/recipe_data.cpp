@@ -12,7 +12,10 @@
 #include "lockstep/data/standard_sets.h"
 #include "lockstep/data/text/sequences.h"
 #include "lockstep/data/text_folder.h"
+#include "lockstep/recipes/detail/images.h"
+#include "lockstep/recipes/held_out.h"
 #include "lockstep/recipes/image_fit.h"
+#include "lockstep/recipes/model_recipes.h"
 #include "lockstep/recipes/synthetic.h"
 
 namespace lockstep::recipes {
@@ -27,23 +30,60 @@ bool has_file_like(const std::string& folder, const std::string& begin) {
   return false;
 }
 
-void expect_own_files(const Recipe& recipe, const std::string& folder) {
-  if (has_file_like(folder, recipe.files.begin)) return;
-  throw NotFound("{}: has neither images of your own (train/CLASS/*.png) nor {}'s files ({})",
-                 folder, recipe.dataset, recipe.files.names);
+bool is_image(const fs::path& path) {
+  const std::string end = path.extension().string();
+  return end == ".png" || end == ".jpg" || end == ".jpeg";
 }
 
-// One's own images: a folder for each class below train/ and test/.
-data::DatasetPtr open_images(const Recipe& recipe, const DataSource& source, bool train) {
+// A folder of images in it, for a class.
+bool has_class_folder(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (!entry.is_directory(error)) continue;
+    for (const auto& file : fs::directory_iterator(entry.path(), error))
+      if (is_image(file.path())) return true;
+  }
+  return false;
+}
+
+// The files that the recipe, or any recipe where it is a library model's, knows the folder by.
+ImageFiles find_files(const Recipe& recipe, const std::string& folder) {
+  const std::vector<ImageFiles> known = recipe.from_data
+                                            ? std::vector{idx_files(data::mnist), cifar_files()}
+                                            : std::vector{recipe.files};
+  std::string names;
+  for (const ImageFiles& files : known) {
+    if (has_file_like(folder, files.begin)) return files;
+    names += (names.empty() ? "" : ", ") + files.names;
+  }
+  throw NotFound("{}: has neither images of your own (train/CLASS/*.png) nor {}'s files ({})",
+                 folder, recipe.from_data ? "MNIST's or CIFAR-10" : recipe.dataset, names);
+}
+
+struct ImageSets {
+  data::DatasetPtr train, test;
+  bool is_folder = false;  // of files that have any size
+  bool is_whole = false;   // training and test samples are not told apart: `train` has all
+};
+
+data::DatasetPtr open_folder(const DataSource& source, const std::string& folder, bool train) {
+  return open_image_folder(folder,
+                           {.image = {.max_pixels = source.max_pixels},
+                            .skip_bad = source.skip_bad || (!train && source.skip_bad_tests),
+                            .allow_empty = !train},
+                           source.warn);
+}
+
+// One's own images: a folder for each class, below train/ and test/ or right there.
+ImageSets open_images(const Recipe& recipe, const DataSource& source) {
   const std::string& folder = source.place;
   if (fs::is_directory(folder + "/train"))
-    return open_image_folder(recipe, folder + (train ? "/train" : "/test"),
-                             {.image = {.max_pixels = source.max_pixels},
-                              .skip_bad = source.skip_bad || (!train && source.skip_bad_tests),
-                              .allow_empty = !train},
-                             source.warn);
-  expect_own_files(recipe, folder);
-  return recipe.files.open(folder, train, source.max_inflated);
+    return {open_folder(source, folder + "/train", true),
+            open_folder(source, folder + "/test", false), true, false};
+  if (has_class_folder(folder)) return {open_folder(source, folder, true), {}, true, true};
+  const ImageFiles files = find_files(recipe, folder);
+  return {files.open(folder, true, source.max_inflated),
+          files.open(folder, false, source.max_inflated), false, false};
 }
 
 // Files one brings along have any size; the net has one.
@@ -56,8 +96,23 @@ void check_images(const Recipe& recipe, const std::string& folder, const data::D
                           Shape{net[1], net[2], net[0]}.str());
 }
 
-RecipeData image_data(const Recipe& recipe, const DataSource& source) {
-  RecipeData result{open_images(recipe, source, true), open_images(recipe, source, false), {}};
+// The images that the net reads, of those that there are.
+Recipe recipe_for(const Recipe& recipe, const DataSource& source, const data::Dataset& train) {
+  if (!recipe.from_data || source.image_is_set) return recipe;
+  return with_image_shape(recipe, choose_image_shape(recipe, train, source.image_size));
+}
+
+RecipeData image_data(const Recipe& given, const DataSource& source) {
+  ImageSets sets = open_images(given, source);
+  const Recipe recipe = recipe_for(given, source, *sets.train);
+  if (sets.is_folder || recipe.from_data) {
+    sets.train = fit_images(recipe, sets.train);
+    if (!sets.is_whole) sets.test = fit_images(recipe, sets.test);
+  }
+  RecipeData result{sets.is_whole ? four_of_five(sets.train) : sets.train,
+                    sets.is_whole ? every_fifth(sets.train) : sets.test,
+                    {},
+                    recipe.sample_shape};
   check_images(recipe, source.place, *result.train);
   check_images(recipe, source.place, *result.test);
   if (result.train->class_names() != result.test->class_names())
@@ -100,7 +155,9 @@ RecipeData text_data(const Recipe& recipe, const DataSource& source) {
   const TextCodecPtr codec =
       source.codec ? source.codec : std::make_shared<TextCodec>(recipe, train.texts);
   return {encode_texts(recipe, train, *codec),
-          encode_texts(recipe, data::take_every(all, 5, 4, 5), *codec), codec};
+          encode_texts(recipe, data::take_every(all, 5, 4, 5), *codec),
+          codec,
+          {}};
 }
 
 // The set's own file, or all .txt files of a folder, by name.
@@ -129,7 +186,9 @@ RecipeData character_data(const Recipe& recipe, const DataSource& source) {
                    : std::make_shared<TextCodec>(recipe, std::span<const std::string>(&learnt, 1));
   const std::int64_t length = recipe.sample_shape[0];
   return {std::make_shared<data::TokenWindows>(codec->encode(learnt), length, length / 4),
-          std::make_shared<data::TokenWindows>(codec->encode(held_out), length), codec};
+          std::make_shared<data::TokenWindows>(codec->encode(held_out), length),
+          codec,
+          {}};
 }
 
 constexpr std::int64_t kLookedAt = 64;  // samples of a set
@@ -163,9 +222,15 @@ std::string data_sha256(const RecipeData& data) {
   return sum.hex();
 }
 
+static RecipeData generate(const Recipe& given, const DataSource& source) {
+  Recipe recipe = given;
+  if (given.from_data && !source.image_is_set)
+    recipe = with_image_shape(given, generated_image_shape(given, source.image_size));
+  return {synthetic_data(recipe, true), synthetic_data(recipe, false), {}, recipe.sample_shape};
+}
+
 RecipeData open_data(const Recipe& recipe, const DataSource& source) {
-  if (source.place == "synthetic")
-    return {synthetic_data(recipe, true), synthetic_data(recipe, false), {}};
+  if (source.place == "synthetic") return generate(recipe, source);
   if (!fs::exists(source.place))
     throw NotFound("{}: there is no such folder with {}'s data", source.place, recipe.dataset);
   switch (recipe.task) {

@@ -21,12 +21,17 @@ struct DataSource {
   std::function<void(const std::string&)> warn = {};
   // Text recipes: how text becomes numbers; made from the training texts where there is none.
   TextCodecPtr codec = {};
+  // Library models: the recipe's sample_shape is what the net reads, in a run that was begun. Else
+  // the images decide, or the side of a square.
+  bool image_is_set = false;
+  std::int64_t image_size = 0;
 };
 
 struct RecipeData {
   data::DatasetPtr train;
   data::DatasetPtr test;
   TextCodecPtr codec;  // of text recipes on files
+  Shape image = {};    // of images: what the net reads, [C, H, W]
 };
 
 // Throws NotFound, IoError or Corrupt, naming the file; InvalidArgument when the files do not fit

@@ -38,6 +38,8 @@ void visit_config(C& config, const Visit& visit) {
   visit("max_inflated", config.max_inflated);
   visit("eval_every", config.eval_every);
   visit("dropout", config.dropout);
+  visit("image_size", config.image_size);
+  visit("image", config.image);
   visit("kvstore", config.kvstore);
   visit("algorithm", config.algorithm);
   visit("compression", config.compression);
@@ -48,6 +50,8 @@ void visit_config(C& config, const Visit& visit) {
 // Keys that runs did not have at first, and what every run did then.
 Json first_defaults() {
   return {{"dropout", 0.0},
+          {"image_size", 0},
+          {"image", ""},
           {"kvstore", ""},
           {"algorithm", "tree"},
           {"compression", "none"},

@@ -25,7 +25,9 @@ struct RunConfig {
   std::int64_t max_inflated = kMaxInflated;                   // bytes of a gzip file's contents
   std::int64_t eval_every = 0;  // steps; 0: an epoch. Decides which checkpoint is the best
   double dropout = 0.0;
-  std::string kvstore = {};  // "local", "allreduce", or "" for what fits the workers
+  std::int64_t image_size = 0;  // as asked for: a square's side; 0: the data's
+  std::string image = {};       // of a library model: what its net reads, "3x32x32"
+  std::string kvstore = {};     // "local", "allreduce", or "" for what fits the workers
   std::string algorithm = "tree";
   std::string compression = "none";
   std::string isa = {};  // the instruction set that all workers had; empty: an older run's

@@ -10,6 +10,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/nn/set_parameters.h"
 #include "lockstep/recipes/fetch_set.h"
+#include "lockstep/recipes/model_recipes.h"
 #include "lockstep/train/checkpoint.h"
 
 namespace lockstep::recipes {
@@ -30,7 +31,7 @@ train::Checkpoint newest_checkpoint(const RunFolder& run, const Warn& warn) {
 
 RecipeData open_run_data(const RunConfig& config, const RunDataOptions& options,
                          observe::Progress& progress) {
-  const Recipe& recipe = find_recipe(config.recipe);
+  const Recipe recipe = run_recipe(config, {});
   const std::string place =
       config.data.empty() ? fetch_set(recipe.dataset, options.cache, progress) : config.data;
   return open_data(recipe, {.place = place,
@@ -39,7 +40,9 @@ RecipeData open_run_data(const RunConfig& config, const RunDataOptions& options,
                             .max_pixels = config.max_pixels,
                             .max_inflated = config.max_inflated,
                             .warn = [&](const std::string& line) { progress.message(line); },
-                            .codec = options.codec});
+                            .codec = options.codec,
+                            .image_is_set = !config.image.empty(),
+                            .image_size = config.image_size});
 }
 
 void write_codec(const RunFolder& run, const TextCodec& codec) {
@@ -72,6 +75,8 @@ void check_classes(const RunConfig& config, const data::Dataset& set,
 
 Recipe run_recipe(const RunConfig& config, const std::vector<std::string>& classes) {
   Recipe recipe = find_recipe(config.recipe);
+  if (recipe.from_data && !config.image.empty())
+    recipe = with_image_shape(recipe, shape_from_text(config.image));
   recipe.dropout = config.dropout;
   if (!classes.empty()) recipe.classes = static_cast<std::int64_t>(classes.size());
   return recipe;

@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint64_t kSeed = 0x10C5;
 constexpr std::int64_t kTrainSamples = 8192;
 constexpr std::int64_t kTestSamples = 256;
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;  // of large images there are fewer
 
 // The draws of one sample, by their place in it.
 struct Draws {
@@ -125,7 +126,8 @@ std::vector<std::string> class_numbers(const Recipe& recipe) {
 }  // namespace
 
 data::DatasetPtr synthetic_data(const Recipe& recipe, bool train) {
-  const std::int64_t count = train ? kTrainSamples : kTestSamples;
+  const std::int64_t most = std::max(kTestSamples, kMostPixels / recipe.sample_shape.numel());
+  const std::int64_t count = train ? std::min(kTrainSamples, most) : kTestSamples;
   return std::make_shared<data::ArrayDataset>(draw(recipe, count, train), class_numbers(recipe));
 }
 

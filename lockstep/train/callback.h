@@ -95,8 +95,11 @@ CallbackPtr early_stopping(const Monitor& monitor, int patience);
 // Saves the net's parameters whenever the metric is the best so far.
 CallbackPtr best_model(const std::string& path, const Monitor& monitor);
 
+// Calls the function after every step.
 CallbackPtr on_step(std::function<void(FitContext&, const StepEvent&)> function);
+// After every epoch.
 CallbackPtr on_epoch(std::function<void(FitContext&, const EpochEvent&)> function);
+// After every evaluation.
 CallbackPtr on_evaluation(std::function<void(FitContext&, const Evaluation&)> function);
 
 }  // namespace lockstep::train

@@ -25,8 +25,8 @@ constexpr std::int64_t kBatchesOfAThread = 4;  // in a round: its results wait t
 // A graph compiled for one shape of batch, once for each thread.
 struct Compiled {
   PredictGraph predict;
-  Infos infos;                  // of the graph's inputs
-  std::vector<nn::Mode> modes;  // of the net's blocks when it was traced
+  Infos infos;                              // of the graph's inputs
+  std::vector<nn::Block::BlockMode> modes;  // of the net's blocks when it was traced
   std::deque<Executable> executables;
 
   void set_parameters() {
@@ -121,7 +121,7 @@ struct Evaluator::Impl {
         !compiled.last_used()->has_parameters(trained_parameters(*net, loss)))
       compiled.clear();
     const Infos infos = data::infos_of(batch);
-    const std::vector<nn::Mode> modes = net->modes();
+    const std::vector<nn::Block::BlockMode> modes = net->modes();
     Compiled* found = compiled.find([&](const Compiled& entry) {
       return entry.modes == modes && entry.predict.fields == infos.size() &&
              std::equal(infos.begin(), infos.end(), entry.infos.begin());

@@ -77,6 +77,8 @@ struct FitOptions {
   std::string configuration = "{}";
   // Keys that an older checkpoint's configuration may lack, with what their lack means.
   std::string older_configuration = "{}";
+  // Keys that may be another than the checkpoint's: a run that is made longer has another schedule.
+  std::vector<std::string> may_differ = {};
 
   // Set by anyone, a signal handler too: the run finishes its step, writes a checkpoint and returns
   // with `stopped`.

@@ -22,6 +22,10 @@ class CallObserver {
   // The innermost of this thread, or null.
   static CallObserver* current();
 
+ protected:
+  // The one that this one hides while it lives, or null.
+  CallObserver* outer() const { return outer_; }
+
  private:
   CallObserver* outer_;
 };

@@ -14,6 +14,7 @@ using ActivationFunction = Tensor (*)(const Tensor&);
 // lists the names.
 ActivationFunction find_activation(const char* layer, const std::string& name);
 
+// One of those functions.
 class Activation : public Block {
  public:
   explicit Activation(std::string name);
@@ -25,6 +26,7 @@ class Activation : public Block {
   ActivationFunction function_;
 };
 
+// x, times `slope` where it is negative.
 class LeakyReLU : public Block {
  public:
   explicit LeakyReLU(double slope) : slope_(slope) {}
@@ -46,6 +48,7 @@ class PReLU : public Block {
   Parameter alpha_;
 };
 
+// x, alpha (exp(x) - 1) where it is negative.
 class ELU : public Block {
  public:
   explicit ELU(double alpha) : alpha_(alpha) {}
@@ -56,11 +59,12 @@ class ELU : public Block {
   double alpha_;
 };
 
+// By name: relu, sigmoid, tanh, gelu, ... (find_activation has them all).
 std::shared_ptr<Activation> activation(std::string name);
-std::shared_ptr<Activation> relu();
-std::shared_ptr<Activation> selu();
-std::shared_ptr<Activation> gelu();
-std::shared_ptr<Activation> silu();
+std::shared_ptr<Activation> relu();  // max(x, 0)
+std::shared_ptr<Activation> selu();  // ELU with the scales of Klambauer et al., 2017
+std::shared_ptr<Activation> gelu();  // x times the normal distribution's P(X < x)
+std::shared_ptr<Activation> silu();  // x sigmoid(x)
 std::shared_ptr<LeakyReLU> leaky_relu(double slope = 0.01);
 std::shared_ptr<ELU> elu(double alpha = 1.0);
 std::shared_ptr<PReLU> prelu(std::int64_t channels = 1,

@@ -18,7 +18,7 @@ struct PoolLayerOptions {
 
 enum class PoolKind { max, avg };
 
-// x [N, C, spatial...] with 1 to 3 spatial axes.
+// The largest, or the mean, of each window of x [N, C, spatial...], 1 to 3 spatial axes.
 class Pool : public Block {
  public:
   Pool(PoolKind kind, int axes, const Extents& kernel, const PoolLayerOptions& options = {});
@@ -32,7 +32,7 @@ class Pool : public Block {
   PoolOptions window_;
 };
 
-// To [N, C, 1...].
+// The largest, or the mean, of each channel: to [N, C, 1...].
 class GlobalPool : public Block {
  public:
   GlobalPool(PoolKind kind, int axes) : kind_(kind), axes_(axes) {}
@@ -44,7 +44,7 @@ class GlobalPool : public Block {
   int axes_;
 };
 
-// To [N, C, sizes...], windows as even as they can be.
+// Means: to [N, C, sizes...], windows as even as they can be.
 class AdaptiveAvgPool : public Block {
  public:
   AdaptiveAvgPool(int axes, const Extents& sizes);

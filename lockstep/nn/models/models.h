@@ -18,6 +18,7 @@ struct MlpOptions {
   std::int64_t classes = 10;
   double dropout = 0.0;  // after each hidden layer
 };
+// Dense layers with relu between them.
 BlockPtr mlp(const MlpOptions& options = {});
 
 struct CnnOptions {
@@ -28,6 +29,7 @@ struct CnnOptions {
 };
 // Two of convolution, relu, pool; then two dense layers.
 BlockPtr lenet(const CnnOptions& options = {});
+// The same with twice the channels.
 BlockPtr cifar_cnn(const CnnOptions& options = {.width = 64});
 
 struct ResNetOptions {
@@ -36,7 +38,9 @@ struct ResNetOptions {
   std::int64_t classes = 1000;
   bool small_images = false;  // the CIFAR stem: 3x3, stride 1, no pool
 };
+// Residual networks: He et al., 2015 and 2016.
 BlockPtr resnet(const ResNetOptions& options = {});
+// 18 layers for images of 32 x 32.
 BlockPtr cifar_resnet18(std::int64_t classes = 10);
 
 struct VggOptions {
@@ -74,6 +78,7 @@ struct LstmClassifierOptions {
   std::int64_t classes = 2;
   double dropout = 0.0;  // on the embedding, between layers and before the last dense layer
 };
+// Embedding, LSTM, and a dense layer on its last state.
 BlockPtr lstm_classifier(const LstmClassifierOptions& options = {});
 
 struct GptOptions {
@@ -119,7 +124,7 @@ struct ModelInfo {
 // Families in order of size; names within a family too.
 std::vector<ModelInfo> model_list();
 std::vector<std::string> model_names();
-// Throws NotFound with the names there are.
+// By name, "resnet50_v1". Throws NotFound with the names there are.
 BlockPtr make_model(std::string_view name, const ModelOptions& options = {});
 
 }  // namespace lockstep::nn::models

@@ -12,6 +12,7 @@
 #include "lockstep/observe/text.h"
 #include "lockstep/train/detail/agreement.h"
 #include "lockstep/train/detail/bad_sample.h"
+#include "lockstep/train/detail/part_settings.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -97,8 +98,9 @@ Fit::Fit(Parts parts, const data::DatasetPtr& dataset, const FitOptions& options
 // instead of waiting for one that does something else.
 std::string Fit::agreed_configuration() const {
   if (dataset_ == nullptr) throw InvalidArgument("train: there is no data set");
-  std::string configuration =
-      configuration_json(parts_.options, *parts_.optimizer, options_, dataset_->size());
+  std::string configuration = with_part_settings(
+      configuration_json(parts_.options, *parts_.optimizer, options_, dataset_->size()),
+      *parts_.net);
   if (group().workers() > 1)
     check_same_configuration(group(), agreement_json(configuration, *parts_.net, parts_.loss,
                                                      parts_.options, options_, *dataset_));
@@ -187,7 +189,7 @@ std::optional<Checkpoint> Fit::read_checkpoint_to_resume() {
   std::optional<Checkpoint> checkpoint = store_->load_newest();
   if (checkpoint)
     check_configuration(options_.checkpoints, checkpoint->configuration, configuration_,
-                        options_.older_configuration);
+                        options_.older_configuration, options_.may_differ);
   if (options_.resume && !checkpoint)
     warn(fmt::format("{}: there is no checkpoint to resume; starting at step 0",
                      options_.checkpoints));

@@ -130,19 +130,26 @@ std::string configuration_json(const TrainerOptions& trainer, const optim::Optim
   return value.dump();
 }
 
-// Checkpoints from before there was a choice of sums do not tell it.
-static std::string with_sums(const std::string& older) {
+// Checkpoints from before there was a choice of sums do not tell it; nor do older ones which parts
+// were frozen or had another rate.
+static std::string with_newer_keys(const std::string& older, const std::string& now) {
   json defaults = json::parse(older, nullptr, false);
-  if (defaults.is_object()) defaults["sums"] = "canonical";
+  if (!defaults.is_object()) return defaults.dump();
+  defaults["sums"] = "canonical";
+  const json today = json::parse(now, nullptr, false);
+  for (const char* key : {"multipliers", "frozen"})
+    if (today.is_object() && today.contains(key)) defaults[key] = today[key];
   return defaults.dump();
 }
 
 void check_configuration(const std::string& folder, const std::string& before,
-                         const std::string& now, const std::string& older) {
-  const std::string ignored[] = {"version"};  // of the program
+                         const std::string& now, const std::string& older,
+                         const std::vector<std::string>& may_differ) {
+  std::vector<std::string> ignored = may_differ;
+  ignored.emplace_back("version");  // of the program
   std::string differences;
   for (const auto& [key, then, today] :
-       observe::compare_configs(before, now, ignored, with_sums(older)))
+       observe::compare_configs(before, now, ignored, with_newer_keys(older, now)))
     differences +=
         fmt::format("{}{} was {}, now {}", differences.empty() ? "" : "; ", key, then, today);
   if (!differences.empty())

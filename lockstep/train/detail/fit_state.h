@@ -45,9 +45,10 @@ std::vector<EvaluationRecord> records_from(const std::string& lines, const std::
 std::string configuration_json(const TrainerOptions& trainer, const optim::Optimizer& optimizer,
                                const FitOptions& fit, std::int64_t samples);
 // Throws InvalidArgument, naming what differs, when the checkpoint is of another configuration.
-// `older` are the keys that it may lack, with what their lack means.
+// `older` are the keys that it may lack, with what their lack means; `may_differ` are not compared.
 void check_configuration(const std::string& folder, const std::string& before,
-                         const std::string& now, const std::string& older = "{}");
+                         const std::string& now, const std::string& older = "{}",
+                         const std::vector<std::string>& may_differ = {});
 // Throws InvalidArgument, naming what differs between two workers, when not all have the same.
 void check_same_configuration(kvstore::Group& group, const std::string& own);
 
