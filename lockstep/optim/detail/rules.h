@@ -40,9 +40,9 @@ struct Sgd {
 struct SgdMomentum {
   static constexpr int kSlots = 1;
   Gradient gradient;
-  float rate, momentum;
+  float rate, momentum, take;
   void step(float& w, float g, float& buffer) const {
-    buffer = momentum * buffer + gradient(g, w);
+    buffer = blended(momentum, take, buffer, gradient(g, w));
     w -= rate * buffer;
   }
 };
@@ -95,6 +95,16 @@ struct Adam {
   void step(float& w, float g, float& mean, float& square) const {
     moments.advance(gradient(g, w), mean, square);
     w = shrink * w - rate * (mean / (std::sqrt(square) / square_divisor + epsilon));
+  }
+};
+
+// The divisor never shrinks.
+struct AmsGrad : Adam {
+  static constexpr int kSlots = 3;
+  void step(float& w, float g, float& mean, float& square, float& largest) const {
+    moments.advance(gradient(g, w), mean, square);
+    largest = larger(largest, square);
+    w = shrink * w - rate * (mean / (std::sqrt(largest) / square_divisor + epsilon));
   }
 };
 
@@ -233,8 +243,8 @@ struct Lamb {
 };
 
 // Every rule there is.
-using Rule = std::variant<Sgd, SgdMomentum, Nesterov, SignSgd, Signum, Adam, Adamax, Nadam, AdaGrad,
-                          AdaDelta, RmsProp, RmsPropMomentum, CenteredRmsProp,
+using Rule = std::variant<Sgd, SgdMomentum, Nesterov, SignSgd, Signum, Adam, AmsGrad, Adamax, Nadam,
+                          AdaGrad, AdaDelta, RmsProp, RmsPropMomentum, CenteredRmsProp,
                           CenteredRmsPropMomentum, Ftrl, Lars, Lamb>;
 
 }  // namespace lockstep::optim::rules
