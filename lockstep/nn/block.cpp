@@ -100,6 +100,15 @@ void collect_modes(const Block& block, std::vector<Mode>& modes) {
   for (const Block::Child& child : block.children()) collect_modes(*child.block, modes);
 }
 
+void collect_hooks(const Block& block, const detail::Hooks* own,
+                   std::vector<std::uint64_t>& versions) {
+  versions.push_back(own == nullptr ? 0 : own->version());
+  for (const Block::Child& child : block.children()) {
+    const std::vector<std::uint64_t> inner = child.block->hook_versions();
+    versions.insert(versions.end(), inner.begin(), inner.end());
+  }
+}
+
 template <class F>
 std::vector<Tensor> observed(const Block& block, F&& call) {
   detail::CallObserver* observer = detail::CallObserver::current();
@@ -132,13 +141,25 @@ std::vector<Tensor> Block::forward_all(const std::vector<Tensor>& inputs) {
 
 Tensor Block::operator()(const Tensor& x) {
   const BlockMode mode(*this);
+  if (hooks_ == nullptr) return call(x);
+  const std::vector<Tensor> inputs = hooks_->before(*this, {x});
+  return hooks_->after(*this, inputs, {call(inputs[0])}).front();
+}
+
+std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
+  const BlockMode mode(*this);
+  if (hooks_ == nullptr) return call(inputs);
+  const std::vector<Tensor> changed = hooks_->before(*this, inputs);
+  return hooks_->after(*this, changed, call(changed));
+}
+
+Tensor Block::call(const Tensor& x) {
   if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
   if (detail::CallObserver::current() == nullptr) return forward(x);
   return observed(*this, [&] { return std::vector<Tensor>{forward(x)}; }).front();
 }
 
-std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
-  const BlockMode mode(*this);
+std::vector<Tensor> Block::call(const std::vector<Tensor>& inputs) {
   if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
   return observed(*this, [&] { return forward_all(inputs); });
 }
@@ -252,6 +273,27 @@ std::vector<Mode> Block::modes() const {
   std::vector<Mode> modes;
   collect_modes(*this, modes);
   return modes;
+}
+
+detail::Hooks& Block::hooks() {
+  if (hooks_ == nullptr) hooks_ = std::make_shared<detail::Hooks>();
+  return *hooks_;
+}
+
+HookHandle Block::register_forward_pre_hook(ForwardPreHook hook) {
+  const std::uint64_t id = hooks().add(std::move(hook));
+  return {hooks_, id};
+}
+
+HookHandle Block::register_forward_hook(ForwardHook hook) {
+  const std::uint64_t id = hooks().add(std::move(hook));
+  return {hooks_, id};
+}
+
+std::vector<std::uint64_t> Block::hook_versions() const {
+  std::vector<std::uint64_t> versions;
+  collect_hooks(*this, hooks_.get(), versions);
+  return versions;
 }
 
 void Block::share_parameters(const Block& other) {

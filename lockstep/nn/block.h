@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/nn/hook.h"
 #include "lockstep/nn/parameter.h"
 
 namespace lockstep::nn {
@@ -86,6 +87,14 @@ class Block {
   // runs op by op.
   void hybridize(bool active = true);
 
+  // Called each time this block is, in the order in which they were added. Inside of a compiled
+  // block or a training step they are traced: their ops become part of it, the rest of what they do
+  // happens when it is compiled.
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
+  // Its own hooks' version, then its descendants': what has changed must be traced again.
+  std::vector<std::uint64_t> hook_versions() const;
+
   // "Dense(128, relu)": what the block is, without its children.
   virtual std::string description() const { return "Block"; }
   // A table: layer, output shape, parameters; and the totals.
@@ -104,11 +113,15 @@ class Block {
   struct Compiled;
   void register_child(std::string name, BlockPtr child);
   std::vector<Tensor> run_compiled(const std::vector<Tensor>& inputs, bool single);
+  Tensor call(const Tensor& x);
+  std::vector<Tensor> call(const std::vector<Tensor>& inputs);
+  detail::Hooks& hooks();
   std::vector<Child> children_;
   std::vector<NamedParameter> own_;
   Mode mode_ = Mode::inherit;
   bool hybrid_ = false;
   std::unique_ptr<Compiled> compiled_;
+  std::shared_ptr<detail::Hooks> hooks_;  // null while there were none
 };
 
 // Blocks one after the other; children are named "0", "1", ...

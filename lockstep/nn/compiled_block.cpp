@@ -111,7 +111,10 @@ CompiledBlock::Entry& CompiledBlock::entry_for(Key key, std::vector<Parameter> p
 
 std::vector<Tensor> CompiledBlock::operator()(const std::vector<Tensor>& inputs) {
   const std::lock_guard lock(mutex_);
-  Key key{.inputs = inputs.size(), .training = autograd::is_training(), .modes = block_.modes()};
+  Key key{.inputs = inputs.size(),
+          .training = autograd::is_training(),
+          .modes = block_.modes(),
+          .hooks = block_.hook_versions()};
   std::vector<Tensor> all = inputs;
   std::vector<Parameter> parameters;
   for (const NamedParameter& named : block_.parameters()) {

@@ -15,6 +15,7 @@ std::vector<OpFamily> collect_families() {
           {"Products", families::matmul()},
           {"Convolutions", families::conv()},
           {"Pools", families::pool()},
+          {"Resampling", families::resample()},
           {"Normalisation", families::norm()},
           {"Dropout", families::dropout()},
           {"Softmax", families::softmax()},

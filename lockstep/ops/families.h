@@ -16,6 +16,7 @@ Family reduce();
 Family matmul();  // matmul, dense
 Family conv();
 Family pool();
+Family resample();  // interpolate, grid_sample
 Family norm();
 Family dropout();
 Family softmax();  // softmax, log_softmax

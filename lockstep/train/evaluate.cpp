@@ -28,9 +28,9 @@ struct PredictGraph {
   Graph graph;
   std::size_t fields = 0;
   std::vector<nn::NamedParameter> parameters;
-  bool has_classes = false;
+  bool has_classes = false, has_ignored = false;
 
-  static constexpr std::size_t kLoss = 0, kOutput = 1, kPredicted = 2, kExpected = 3;
+  static constexpr std::size_t kLoss = 0, kOutput = 1, kPredicted = 2;
 };
 
 std::vector<Tensor> add_inputs(PredictGraph& predict, Tracer& tracer, const Infos& fields) {
@@ -46,11 +46,13 @@ void add_outputs(PredictGraph& predict, Tracer& tracer, const LossFunction& loss
                  const Tensor& output, const Tensor& label) {
   predict.graph.add_output(tracer.value(mean(loss(output, label))), "loss");
   predict.graph.add_output(tracer.value(output), "output");
-  const auto [predicted, expected] = loss.classes(output, label);
+  const auto [predicted, expected, counted] = loss.classes(output, label);
   predict.has_classes = predicted.defined();
+  predict.has_ignored = counted.defined();
   if (!predict.has_classes) return;
   predict.graph.add_output(tracer.value(predicted), "predicted");
   predict.graph.add_output(tracer.value(expected), "expected");
+  if (predict.has_ignored) predict.graph.add_output(tracer.value(counted), "counted");
 }
 
 PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Infos& fields) {
@@ -90,6 +92,7 @@ PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Infos
 struct Compiled {
   PredictGraph predict;
   std::vector<nn::Mode> modes;  // of the net's blocks when it was traced
+  std::vector<std::uint64_t> hooks;
   std::vector<Executable> executables;
 
   void set_threads(int threads) {
@@ -107,7 +110,7 @@ struct BatchResult {
   std::int64_t samples = 0;
   double loss = 0.0;
   Tensor output;                // only where somebody looks at it: a large vocabulary's is large
-  std::vector<Tensor> classes;  // predicted and expected
+  std::vector<Tensor> classes;  // predicted, expected and, where some do not count, which do
   Tensor label;
 };
 
@@ -115,8 +118,21 @@ struct BatchResult {
 struct BatchRecord {
   std::int64_t samples = 0;
   double loss = 0.0;  // mean
+  std::int64_t has_classes = 0;
   std::vector<std::int64_t> predicted = {}, expected = {};
 };
+
+// Takes out what does not count.
+void keep_counted(BatchRecord& record, const std::vector<std::int64_t>& counted) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    if (counted[i] == 0) continue;
+    record.predicted[kept] = record.predicted[i];
+    record.expected[kept++] = record.expected[i];
+  }
+  record.predicted.resize(kept);
+  record.expected.resize(kept);
+}
 
 void append(std::string& bytes, const void* data, std::size_t count) {
   bytes.append(static_cast<const char*>(data), count);
@@ -129,6 +145,7 @@ std::string to_bytes(const std::vector<BatchRecord>& records) {
     const std::int64_t labels = static_cast<std::int64_t>(record.expected.size());
     append(bytes, &record.samples, sizeof record.samples);
     append(bytes, &record.loss, sizeof record.loss);
+    append(bytes, &record.has_classes, sizeof record.has_classes);
     append(bytes, &labels, sizeof labels);
     append(bytes, record.predicted.data(), record.predicted.size() * sizeof(std::int64_t));
     append(bytes, record.expected.data(), record.expected.size() * sizeof(std::int64_t));
@@ -149,6 +166,7 @@ std::vector<BatchRecord> from_bytes(const std::string& bytes) {
     std::int64_t labels = 0;
     take(&record.samples, sizeof record.samples);
     take(&record.loss, sizeof record.loss);
+    take(&record.has_classes, sizeof record.has_classes);
     take(&labels, sizeof labels);
     record.predicted.resize(static_cast<std::size_t>(labels));
     record.expected.resize(static_cast<std::size_t>(labels));
@@ -171,9 +189,10 @@ struct Evaluator::Impl {
   Compiled& compiled_for(const data::Fields& fields, int threads) {
     const Infos infos = data::infos_of(fields);
     const std::vector<nn::Mode> modes = net->modes();
+    const std::vector<std::uint64_t> hooks = net->hook_versions();
     auto found = std::find_if(compiled.begin(), compiled.end(), [&](const Compiled& entry) {
       const Infos own = entry.predict.graph.input_infos();
-      return entry.modes == modes && entry.predict.fields == infos.size() &&
+      return entry.modes == modes && entry.hooks == hooks && entry.predict.fields == infos.size() &&
              std::equal(infos.begin(), infos.end(), own.begin());
     });
     if (found == compiled.end()) {
@@ -186,7 +205,7 @@ struct Evaluator::Impl {
   }
 
   Compiled make(const Infos& infos) const {
-    Compiled entry{trace_predict(*net, loss, infos), net->modes(), {}};
+    Compiled entry{trace_predict(*net, loss, infos), net->modes(), net->hook_versions(), {}};
     CompileOptions options = compile;
     for (std::size_t i = 0; i < entry.predict.parameters.size(); ++i)
       options.states.push_back(infos.size() + i);
@@ -264,7 +283,7 @@ class Pass {
     result.loss = outputs[PredictGraph::kLoss].item();
     if (needs_output()) result.output = outputs[PredictGraph::kOutput];
     if (predict.has_classes)
-      result.classes = {outputs[PredictGraph::kPredicted], outputs[PredictGraph::kExpected]};
+      result.classes.assign(outputs.begin() + PredictGraph::kPredicted, outputs.end());
     result.label = fields.back();
     return result;
   }
@@ -276,7 +295,9 @@ class Pass {
     if (!batch.classes.empty()) {
       record.predicted = batch.classes[0].to_vector<std::int64_t>();
       record.expected = batch.classes[1].to_vector<std::int64_t>();
+      record.has_classes = 1;
     }
+    if (batch.classes.size() > 2) keep_counted(record, batch.classes[2].to_vector<std::int64_t>());
     records_.push_back(std::move(record));
     for (const auto& metric : options_.metrics) metric->update(batch.label, batch.output);
     if (options_.on_batch) options_.on_batch(batch.output, batch.label);
@@ -285,7 +306,7 @@ class Pass {
   void count(const BatchRecord& record) {
     result_.samples += record.samples;
     result_.loss += record.loss * static_cast<double>(record.samples);
-    if (record.expected.empty()) return;
+    if (!record.has_classes) return;
     result_.has_accuracy = true;
     labels_ += static_cast<std::int64_t>(record.expected.size());
     for (std::size_t i = 0; i < record.expected.size(); ++i)

@@ -27,6 +27,7 @@ class CompiledBlock {
     bool training = false;
     std::vector<bool> frozen = {};
     std::vector<Mode> modes = {};
+    std::vector<std::uint64_t> hooks = {};
     bool operator==(const Key&) const = default;
   };
   struct Entry;
