@@ -96,9 +96,9 @@ class CallMode {
   std::optional<autograd::ModeScope> scope_;
 };
 
-void collect_modes(const Block& block, std::vector<Block::BlockMode>& modes) {
-  modes.push_back({&block, block.mode()});
-  for (const Block::Child& child : block.children()) collect_modes(*child.block, modes);
+void collect_states(const Block& block, std::vector<Block::State>& states) {
+  states.push_back(block.state());
+  for (const Block::Child& child : block.children()) collect_states(*child.block, states);
 }
 
 template <class F>
@@ -166,23 +166,35 @@ class Block::Call {
 
 Tensor Block::operator()(const Tensor& x) {
   if (Block* other = Call::replacement_of(*this)) return (*other)(x);
-  const Call call(*this);
+  const Call scope(*this);
   const CallMode mode(*this);
   return located(*this, [&]() -> Tensor {
-    if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
-    if (detail::CallObserver::current() == nullptr) return forward(x);
-    return observed(*this, [&] { return std::vector<Tensor>{forward(x)}; }).front();
+    if (hooks_ == nullptr) return call(x);
+    const std::vector<Tensor> inputs = hooks_->before(*this, {x});
+    return hooks_->after(*this, inputs, {call(inputs[0])}).front();
   });
 }
 
 std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
   if (Block* other = Call::replacement_of(*this)) return (*other)(inputs);
-  const Call call(*this);
+  const Call scope(*this);
   const CallMode mode(*this);
   return located(*this, [&]() -> std::vector<Tensor> {
-    if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
-    return observed(*this, [&] { return forward_all(inputs); });
+    if (hooks_ == nullptr) return call(inputs);
+    const std::vector<Tensor> changed = hooks_->before(*this, inputs);
+    return hooks_->after(*this, changed, call(changed));
   });
+}
+
+Tensor Block::call(const Tensor& x) {
+  if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
+  if (detail::CallObserver::current() == nullptr) return forward(x);
+  return observed(*this, [&] { return std::vector<Tensor>{forward(x)}; }).front();
+}
+
+std::vector<Tensor> Block::call(const std::vector<Tensor>& inputs) {
+  if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
+  return observed(*this, [&] { return forward_all(inputs); });
 }
 
 // One tensor may be answered otherwise than a list of one (a recurrent layer adds its states).
@@ -273,10 +285,29 @@ void Block::unfreeze() {
   for (const NamedParameter& named : parameters()) named.parameter.set_trainable(true);
 }
 
-std::vector<Block::BlockMode> Block::modes() const {
-  std::vector<BlockMode> modes;
-  collect_modes(*this, modes);
-  return modes;
+Block::State Block::state() const {
+  return {this, mode_, hooks_ == nullptr ? 0 : hooks_->version()};
+}
+
+std::vector<Block::State> Block::states() const {
+  std::vector<State> states;
+  collect_states(*this, states);
+  return states;
+}
+
+detail::Hooks& Block::hooks() {
+  if (hooks_ == nullptr) hooks_ = std::make_shared<detail::Hooks>();
+  return *hooks_;
+}
+
+HookHandle Block::register_forward_pre_hook(ForwardPreHook hook) {
+  const std::uint64_t id = hooks().add(std::move(hook));
+  return {hooks_, id};
+}
+
+HookHandle Block::register_forward_hook(ForwardHook hook) {
+  const std::uint64_t id = hooks().add(std::move(hook));
+  return {hooks_, id};
 }
 
 void Block::share_parameters(const Block& other) {

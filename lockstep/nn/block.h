@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/nn/hook.h"
 #include "lockstep/nn/load_report.h"
 #include "lockstep/nn/parameter.h"
 
@@ -92,14 +93,16 @@ class Block {
   // takes it back. Comes before what freezing says of this block.
   void set_mode(Mode mode) { mode_ = mode; }
   Mode mode() const { return mode_; }
-  // This block and its descendants, as they were added, with their modes: what a trace of forward
-  // is of.
-  struct BlockMode {
+  // What a trace of forward is of, beside parameters: another state must be traced again.
+  struct State {
     const Block* block;
     Mode mode;
-    bool operator==(const BlockMode&) const = default;
+    std::uint64_t hooks;  // their version
+    bool operator==(const State&) const = default;
   };
-  std::vector<BlockMode> modes() const;
+  State state() const;
+  // Its own and its descendants', as they were added.
+  std::vector<State> states() const;
   // This block's parameters become those of `other`, name by name. Throws InvalidArgument when a
   // name or shape does not fit.
   void share_parameters(const Block& other);
@@ -109,6 +112,12 @@ class Block {
   // the one that was not used for the longest time is forgotten first. While recorded or traced it
   // runs op by op. Another call forgets what was compiled.
   void hybridize(bool active = true, std::size_t plans = 32);
+
+  // Called each time this block is, in the order in which they were added. Inside of a compiled
+  // block or a training step they are traced: their ops become part of it, the rest of what they do
+  // happens when it is compiled.
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
 
   // "Dense(128, relu)": what the block is, without its children.
   virtual std::string description() const { return "Block"; }
@@ -130,6 +139,9 @@ class Block {
   void register_child(std::string name, BlockPtr child);
   void replace_own_child(const std::string& name, BlockPtr block);
   std::vector<Tensor> run_compiled(const std::vector<Tensor>& inputs, bool single);
+  Tensor call(const Tensor& x);
+  std::vector<Tensor> call(const std::vector<Tensor>& inputs);
+  detail::Hooks& hooks();
   std::vector<Child> children_;
   std::unordered_set<std::string> child_names_;
   std::vector<NamedParameter> own_;
@@ -138,6 +150,7 @@ class Block {
   Mode mode_ = Mode::inherit;
   bool hybrid_ = false;
   std::unique_ptr<Compiled> compiled_;
+  std::shared_ptr<detail::Hooks> hooks_;  // null while there were none
 };
 
 // Blocks one after the other; children are named "0", "1", ...

@@ -75,11 +75,11 @@ class Bindings {
 void CompiledBlock::Structure::clear() {
   parameters.clear();
   stays.clear();
-  modes.clear();
+  states.clear();
 }
 
 void CompiledBlock::Structure::add(const Block& block) {
-  modes.push_back({&block, block.mode()});
+  states.push_back(block.state());
   for (const NamedParameter& named : block.own_parameters()) {
     parameters.push_back(named.parameter.identity());
     stays.push_back(named.parameter.is_frozen() ||

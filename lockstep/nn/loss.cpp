@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/create.h"
 #include "lockstep/ops/ctc.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/index_ops.h"
@@ -119,6 +121,9 @@ SoftmaxCrossEntropyLoss::SoftmaxCrossEntropyLoss(const SoftmaxCrossEntropyOption
   const double s = options.smoothing;
   if (!(s >= 0.0 && s <= 1.0))
     throw InvalidArgument("SoftmaxCrossEntropyLoss: smoothing is {}, expected 0 to 1", s);
+  for (const double w : options.class_weights)
+    if (!(w >= 0.0))
+      throw InvalidArgument("SoftmaxCrossEntropyLoss: a class weight is {}, expected 0 or more", w);
 }
 
 // Undefined where the label holds probabilities. Class numbers may come as floats.
@@ -137,12 +142,68 @@ Tensor SoftmaxCrossEntropyLoss::class_numbers(const Tensor& prediction, const Te
   return floating ? cast(shaped, DType::int64) : shaped;
 }
 
-Tensor SoftmaxCrossEntropyLoss::from_log_probabilities(const Tensor& prediction,
-                                                       const Tensor& label) const {
+// Undefined where every label counts.
+Tensor SoftmaxCrossEntropyLoss::counted(const Tensor& numbers) const {
+  if (!options_.ignore_label) return {};
+  return not_equal(cast(numbers, DType::int64), static_cast<double>(*options_.ignore_label));
+}
+
+// Undefined where there are none.
+Tensor SoftmaxCrossEntropyLoss::class_weights(const Tensor& scores) const {
+  const auto given = static_cast<std::int64_t>(options_.class_weights.size());
+  if (given == 0) return {};
+  if (given != scores.shape(-1))
+    throw InvalidArgument("{}: there are {} class weights, the prediction has {} classes", name(),
+                          given, scores.shape(-1));
+  return cast(Tensor::from(options_.class_weights, {given}, scores.device()), scores.dtype());
+}
+
+Tensor SoftmaxCrossEntropyLoss::unweighted(const Tensor& scores, const Tensor& target,
+                                           double smoothing) const {
+  if (!options_.from_logits) return softmax_cross_entropy(scores, target, smoothing);
+  const Tensor likely = is_floating(target.dtype()) ? sum(scores * target, {-1})
+                                                    : pick(scores, cast(target, DType::int64));
+  if (smoothing == 0.0) return -likely;
+  return -(likely * (1.0 - smoothing) + mean(scores, {-1}) * smoothing);
+}
+
+Tensor SoftmaxCrossEntropyLoss::of_probabilities(const Tensor& scores, const Tensor& target) const {
+  const Tensor weights = class_weights(scores);
   const double s = options_.smoothing;
-  const Tensor likely = is_floating(label.dtype()) ? sum(prediction * label, {-1})
-                                                   : pick(prediction, cast(label, DType::int64));
-  return s == 0.0 ? -likely : -(likely * (1.0 - s) + mean(prediction, {-1}) * s);
+  if (!weights.defined()) return unweighted(scores, target, s);
+  const auto classes = static_cast<double>(scores.shape(-1));
+  const Tensor smooth = s == 0.0 ? target : target * (1.0 - s) + s / classes;
+  return unweighted(scores, smooth * weights, 0.0);
+}
+
+// Losses are scaled so that their mean over all labels is that over the labels that count.
+Tensor SoftmaxCrossEntropyLoss::of_class_numbers(const Tensor& scores,
+                                                 const Tensor& numbers) const {
+  const Tensor weights = class_weights(scores), kept = counted(numbers);
+  if (!weights.defined() && !kept.defined()) return unweighted(scores, numbers, options_.smoothing);
+  const Device device = scores.device();
+  const Tensor none = Tensor::scalar(0.0, scores.dtype(), device);
+  const Tensor labels =
+      kept.defined() ? where(kept, cast(numbers, DType::int64), zeros({}, DType::int64, device))
+                     : cast(numbers, DType::int64);
+  Tensor loss, share;
+  if (weights.defined()) {
+    share = take(weights, labels);
+    loss = options_.smoothing == 0.0
+               ? unweighted(scores, labels, 0.0) * share
+               : of_probabilities(scores, one_hot(labels, scores.shape(-1), scores.dtype()));
+  } else {
+    share = ones(labels.shape(), scores.dtype(), device);
+    loss = unweighted(scores, labels, options_.smoothing);
+  }
+  if (kept.defined()) {
+    share = where(kept, share, none);
+    loss = where(kept, loss, none);
+  }
+  const Tensor total = sum(widened(share));
+  const Tensor scale = static_cast<double>(labels.numel()) /
+                       where(equal(total, 0.0), Tensor::scalar(1.0, total.dtype(), device), total);
+  return loss * cast(scale, loss.dtype());
 }
 
 Tensor SoftmaxCrossEntropyLoss::elements(const Tensor& prediction, const Tensor& label) const {
@@ -152,15 +213,15 @@ Tensor SoftmaxCrossEntropyLoss::elements(const Tensor& prediction, const Tensor&
   const Tensor numbers = class_numbers(prediction, label);
   const int axis = options_.axis < 0 ? options_.axis + prediction.rank() : options_.axis;
   const Tensor scores = axis_last(prediction, axis);
-  const Tensor target = numbers.defined() ? numbers : axis_last(like(label, prediction), axis);
-  return options_.from_logits ? from_log_probabilities(scores, target)
-                              : softmax_cross_entropy(scores, target, options_.smoothing);
+  if (numbers.defined()) return of_class_numbers(scores, numbers);
+  return of_probabilities(scores, axis_last(like(label, prediction), axis));
 }
 
 Classes SoftmaxCrossEntropyLoss::classes(const Tensor& prediction, const Tensor& label) const {
   const Tensor numbers = class_numbers(prediction, label);
-  return {argmax(prediction, options_.axis),
-          numbers.defined() ? numbers : argmax(label, options_.axis)};
+  const Tensor predicted = argmax(prediction, options_.axis);
+  if (!numbers.defined()) return {predicted, argmax(label, options_.axis)};
+  return {predicted, numbers, counted(numbers)};
 }
 
 Classes SigmoidBinaryCrossEntropyLoss::classes(const Tensor& prediction,
@@ -191,8 +252,13 @@ Tensor SigmoidBinaryCrossEntropyLoss::elements(const Tensor& prediction,
 
 Tensor KLDivLoss::elements(const Tensor& prediction, const Tensor& label) const {
   const Tensor t = like(label, prediction);
-  const Tensor log_t = log(where(equal(t, 0.0), Tensor::scalar(1.0, t.dtype(), t.device()), t));
-  return t * (log_t - (from_logits_ ? prediction : log_softmax(prediction, axis_)));
+  const Tensor p = from_logits_ ? prediction : log_softmax(prediction, axis_);
+  // What has no probability adds nothing, however it is written.
+  const auto replaced = [&](double value, double by) {
+    return where(equal(t, value), Tensor::scalar(by, t.dtype(), t.device()), t);
+  };
+  if (log_target_) return exp(t) * (replaced(-std::numeric_limits<double>::infinity(), 0.0) - p);
+  return t * (log(replaced(0.0, 1.0)) - p);
 }
 
 Tensor HingeLoss::elements(const Tensor& prediction, const Tensor& label) const {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lockstep/tensor/tensor.h"
 
@@ -30,6 +32,7 @@ class LossBase {
 // a loss knows no classes.
 struct Classes {
   Tensor predicted = {}, expected = {};
+  Tensor counted = {};  // bool: which of them an accuracy counts; undefined: all
 };
 
 // A function of what a model says and what it should have said: one value for each sample, the mean
@@ -83,10 +86,17 @@ struct SoftmaxCrossEntropyOptions {
   bool from_logits = false;  // predictions are log-probabilities already
   double smoothing = 0.0;    // 1 - s for the label, s / C for each class
   double weight = 1.0;
+  std::vector<double> class_weights = {};         // one for each class; none: all 1
+  std::optional<std::int64_t> ignore_label = {};  // class numbers of this value do not count
 };
 
 // Labels are class numbers (the prediction's shape without `axis`, or with 1 there), or
 // probabilities of the prediction's shape (floating).
+//
+// With class weights or an ignored label, the mean over what operator() returns is that over what
+// counts, as PyTorch's: sum(weight of the label * loss) / sum(weight of the label). The sums are
+// over the tensors at hand, which in training are a shard's. Where nothing counts the loss is 0. Of
+// probabilities the weights multiply each class's part, and the mean is over all samples.
 class SoftmaxCrossEntropyLoss : public Loss {
  public:
   explicit SoftmaxCrossEntropyLoss(const SoftmaxCrossEntropyOptions& options = {});
@@ -98,7 +108,11 @@ class SoftmaxCrossEntropyLoss : public Loss {
 
  private:
   Tensor class_numbers(const Tensor& prediction, const Tensor& label) const;
-  Tensor from_log_probabilities(const Tensor& prediction, const Tensor& label) const;
+  Tensor counted(const Tensor& numbers) const;
+  Tensor class_weights(const Tensor& scores) const;
+  Tensor unweighted(const Tensor& scores, const Tensor& target, double smoothing) const;
+  Tensor of_probabilities(const Tensor& scores, const Tensor& target) const;
+  Tensor of_class_numbers(const Tensor& scores, const Tensor& numbers) const;
   SoftmaxCrossEntropyOptions options_;
 };
 
@@ -118,11 +132,15 @@ class SigmoidBinaryCrossEntropyLoss : public Loss {
 };
 
 // t (log t - p): predictions are log-probabilities, or where `from_logits` is false scores whose
-// log_softmax along `axis` is taken.
+// log_softmax along `axis` is taken. With `log_target` labels are logarithms, too.
 class KLDivLoss : public Loss {
  public:
-  explicit KLDivLoss(bool from_logits = true, int axis = -1, double weight = 1.0)
-      : Loss("KLDivLoss", weight), from_logits_(from_logits), axis_(axis) {}
+  explicit KLDivLoss(bool from_logits = true, int axis = -1, double weight = 1.0,
+                     bool log_target = false)
+      : Loss("KLDivLoss", weight),
+        from_logits_(from_logits),
+        axis_(axis),
+        log_target_(log_target) {}
 
  protected:
   Tensor elements(const Tensor& prediction, const Tensor& label) const override;
@@ -130,6 +148,7 @@ class KLDivLoss : public Loss {
  private:
   bool from_logits_;
   int axis_;
+  bool log_target_;
 };
 
 // max(0, margin - p t), labels -1 or 1.

@@ -97,16 +97,21 @@ Metric::Value MeanMetric::get() const { return {name(), mean()}; }
 void Accuracy::update(const Tensor& label, const Tensor& prediction) {
   check_defined(name(), label, prediction);
   if (label.shape() == prediction.shape()) {
-    for_pairs(name(), label, prediction, [&](double t, double p) { add(t == p ? 1.0 : 0.0); });
+    for_pairs(name(), label, prediction, [&](double t, double p) {
+      if (!ignore_label_ || t != static_cast<double>(*ignore_label_)) add(t == p ? 1.0 : 0.0);
+    });
     return;
   }
   const Scores scores = scores_of(name(), label, prediction, axis_);
   for (std::size_t i = 0; i < scores.labels.size(); ++i)
-    add(scores.best(i) == scores.labels[i] ? 1.0 : 0.0);
+    if (ignore_label_ != scores.labels[i]) add(scores.best(i) == scores.labels[i] ? 1.0 : 0.0);
 }
 
-TopKAccuracy::TopKAccuracy(std::int64_t k, int axis)
-    : MeanMetric(fmt::format("top_{}_accuracy", k)), k_(k), axis_(axis) {
+TopKAccuracy::TopKAccuracy(std::int64_t k, int axis, std::optional<std::int64_t> ignore_label)
+    : MeanMetric(fmt::format("top_{}_accuracy", k)),
+      k_(k),
+      axis_(axis),
+      ignore_label_(ignore_label) {
   if (k < 1) throw InvalidArgument("top_k_accuracy: k is {}, expected 1 or more", k);
 }
 
@@ -114,6 +119,7 @@ void TopKAccuracy::update(const Tensor& label, const Tensor& prediction) {
   check_defined(name(), label, prediction);
   const Scores scores = scores_of(name(), label, prediction, axis_);
   for (std::size_t i = 0; i < scores.labels.size(); ++i) {
+    if (ignore_label_ == scores.labels[i]) continue;
     const std::size_t wanted = label_in_range(name(), scores, i);
     const double* row = scores.row(i);
     std::int64_t before = 0;
@@ -269,22 +275,23 @@ MetricPtr entropy(const MetricOptions& options) {
   return std::make_unique<M>(entropy_options(options));
 }
 
-constexpr Maker kMakers[] = {
-    {"accuracy",
-     [](const MetricOptions& o) -> MetricPtr { return std::make_unique<Accuracy>(o.axis); }},
-    {"top_k_accuracy",
-     [](const MetricOptions& o) -> MetricPtr {
-       return std::make_unique<TopKAccuracy>(o.k, o.axis);
-     }},
-    {"f1", plain<F1>},
-    {"mcc", plain<MCC>},
-    {"mae", plain<MAE>},
-    {"mse", plain<MSE>},
-    {"rmse", plain<RMSE>},
-    {"cross_entropy", entropy<CrossEntropy>},
-    {"perplexity", entropy<Perplexity>},
-    {"pearson_correlation", plain<PearsonCorrelation>},
-    {"loss", plain<LossMetric>}};
+constexpr Maker kMakers[] = {{"accuracy",
+                              [](const MetricOptions& o) -> MetricPtr {
+                                return std::make_unique<Accuracy>(o.axis, o.ignore_label);
+                              }},
+                             {"top_k_accuracy",
+                              [](const MetricOptions& o) -> MetricPtr {
+                                return std::make_unique<TopKAccuracy>(o.k, o.axis, o.ignore_label);
+                              }},
+                             {"f1", plain<F1>},
+                             {"mcc", plain<MCC>},
+                             {"mae", plain<MAE>},
+                             {"mse", plain<MSE>},
+                             {"rmse", plain<RMSE>},
+                             {"cross_entropy", entropy<CrossEntropy>},
+                             {"perplexity", entropy<Perplexity>},
+                             {"pearson_correlation", plain<PearsonCorrelation>},
+                             {"loss", plain<LossMetric>}};
 
 }  // namespace
 

@@ -57,25 +57,29 @@ class MeanMetric : public Metric {
 };
 
 // Predictions are scores of classes along `axis`, of which the largest counts, or class numbers of
-// the label's shape.
+// the label's shape. What is labelled `ignore_label` is left out.
 class Accuracy : public MeanMetric {
  public:
-  explicit Accuracy(int axis = -1) : MeanMetric("accuracy"), axis_(axis) {}
+  explicit Accuracy(int axis = -1, std::optional<std::int64_t> ignore_label = {})
+      : MeanMetric("accuracy"), axis_(axis), ignore_label_(ignore_label) {}
   void update(const Tensor& label, const Tensor& prediction) override;
 
  private:
   int axis_;
+  std::optional<std::int64_t> ignore_label_;
 };
 
 // The label is among the k largest scores; of equal scores the first ones.
 class TopKAccuracy : public MeanMetric {
  public:
-  explicit TopKAccuracy(std::int64_t k = 5, int axis = -1);
+  explicit TopKAccuracy(std::int64_t k = 5, int axis = -1,
+                        std::optional<std::int64_t> ignore_label = {});
   void update(const Tensor& label, const Tensor& prediction) override;
 
  private:
   std::int64_t k_;
   int axis_;
+  std::optional<std::int64_t> ignore_label_;
 };
 
 // Of two classes, 0 and 1. Predictions are scores [N, 2], or probabilities of class 1 [N].
@@ -214,9 +218,9 @@ MetricPtr metric_of(MetricPtr metric, MetricPlace place);
 
 struct MetricOptions {
   int axis = -1;
-  std::int64_t k = 5;       // of top_k_accuracy
-  bool from_scores = true;  // of cross_entropy and perplexity
-  std::optional<std::int64_t> ignore_label = {};
+  std::int64_t k = 5;                             // of top_k_accuracy
+  bool from_scores = true;                        // of cross_entropy and perplexity
+  std::optional<std::int64_t> ignore_label = {};  // of these two and the accuracies
 };
 
 // "accuracy", "top_k_accuracy", "f1", ... Throws NotFound with the names there are.

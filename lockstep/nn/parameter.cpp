@@ -86,6 +86,7 @@ struct Parameter::State {
     Tensor value;
     try {
       value = pending.make(shape);
+      if (options.after_init) value = options.after_init(value);
     } catch (const InvalidArgument& error) {
       throw InvalidArgument("{}: {}", name, error.what());
     }

@@ -19,6 +19,8 @@ struct ParameterOptions {
   bool trainable = true;
   double rate_multiplier = 1.0;
   double decay_multiplier = 1.0;
+  // Changes the contents that the initialiser made (an embedding's row of zeros).
+  std::function<Tensor(const Tensor&)> after_init = {};
 };
 
 // A named tensor of a block: a handle, cheap to copy; copies are the same parameter, which is how

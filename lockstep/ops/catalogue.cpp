@@ -17,6 +17,7 @@ std::vector<OpFamily> collect_families() {
           {"Linear algebra", families::linalg()},
           {"Convolutions", families::conv()},
           {"Pools", families::pool()},
+          {"Resampling", families::resample()},
           {"Normalisation", families::norm()},
           {"Dropout", families::dropout()},
           {"Softmax", families::softmax()},

@@ -18,6 +18,7 @@ Family matmul();  // matmul, dense
 Family linalg();  // cholesky, solve, svd and their like
 Family conv();
 Family pool();
+Family resample();  // interpolate, grid_sample
 Family norm();
 Family dropout();
 Family softmax();  // softmax, log_softmax

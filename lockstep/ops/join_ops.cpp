@@ -83,8 +83,8 @@ std::vector<Tensor> split_gradient(const GradientArgs& args) {
 }
 
 void check_pad(const char* op, const Shape& inner, const Ints& widths, const std::string& mode) {
-  if (mode != "constant" && mode != "edge" && mode != "reflect")
-    throw InvalidArgument("{}: mode '{}' is not constant, edge or reflect", op, mode);
+  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "circular")
+    throw InvalidArgument("{}: mode '{}' is not constant, edge, reflect or circular", op, mode);
   if (static_cast<int>(widths.size()) != 2 * inner.rank())
     throw InvalidArgument("{}: {} widths, shape {} needs {}", op, widths.size(), inner.str(),
                           2 * inner.rank());
@@ -94,6 +94,9 @@ void check_pad(const char* op, const Shape& inner, const Ints& widths, const std
     const std::int64_t most = inner[axis] - 1;
     if (mode == "reflect" && widths[i] > std::max<std::int64_t>(most, 0))
       throw InvalidArgument("{}: reflecting {} elements needs more than axis {} of size {} has", op,
+                            widths[i], axis, inner[axis]);
+    if (mode == "circular" && widths[i] > inner[axis])
+      throw InvalidArgument("{}: {} elements of the other end, axis {} of size {} has fewer", op,
                             widths[i], axis, inner[axis]);
     if (mode == "edge" && widths[i] > 0 && inner[axis] == 0)
       throw InvalidArgument("{}: axis {} of size 0 has no edge", op, axis);

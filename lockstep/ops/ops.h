@@ -19,6 +19,7 @@
 #include "lockstep/ops/pool.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/reduce.h"
+#include "lockstep/ops/resample.h"
 #include "lockstep/ops/rnn.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/softmax.h"

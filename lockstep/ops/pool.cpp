@@ -4,10 +4,13 @@
 #include <algorithm>
 
 #include "lockstep/ops/cpu/pool.h"
+#include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/messages.h"
 #include "lockstep/ops/pool_attrs.h"
+#include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/spatial.h"
 
 namespace lockstep {
@@ -37,6 +40,7 @@ PoolWindow full_window(const PoolWindow& window, std::size_t spatial) {
   full.kernel = spatial_list(window.kernel, spatial, 1);
   full.stride = window.stride.empty() ? full.kernel : spatial_list(window.stride, spatial, 1);
   full.padding = spatial_list(window.padding, spatial, 0);
+  full.dilation = spatial_list(window.dilation, spatial, 1);
   return full;
 }
 
@@ -46,6 +50,7 @@ PoolWindow check_window(const char* op, const PoolWindow& window, std::size_t sp
   check_spatial_list(op, "kernel", window.kernel, spatial, 1, 1);
   check_spatial_list(op, "stride", window.stride, spatial, 1, 1);
   check_spatial_list(op, "padding", window.padding, spatial, 0, 0);
+  check_spatial_list(op, "dilation", window.dilation, spatial, 1, 1);
   PoolWindow full = full_window(window, spatial);
   for (std::size_t i = 0; i < spatial; ++i)
     if (full.padding[i] >= full.kernel[i])
@@ -54,23 +59,43 @@ PoolWindow check_window(const char* op, const PoolWindow& window, std::size_t sp
   return full;
 }
 
+// From the first to the last element of a window.
+int64_t span_of(const PoolWindow& window, std::size_t axis) {
+  return window.dilation[axis] * (window.kernel[axis] - 1) + 1;
+}
+
 // Rounding up adds a window only where it begins inside the input or the padding before it.
 int64_t output_size(const PoolWindow& window, std::size_t axis, int64_t input) {
   const int64_t stride = window.stride[axis];
-  const int64_t room = input + 2 * window.padding[axis] - window.kernel[axis];
+  const int64_t room = input + 2 * window.padding[axis] - span_of(window, axis);
   if (!window.ceil_mode) return room / stride + 1;
   const int64_t size = (room + stride - 1) / stride + 1;
   return (size - 1) * stride >= input + window.padding[axis] ? size - 1 : size;
+}
+
+// A window's elements may step over a short input, from one padding into the other.
+void check_reach(const char* op, const PoolWindow& window, std::size_t axis, int64_t input,
+                 int64_t output) {
+  const int64_t step = window.dilation[axis];
+  if (step == 1) return;
+  for (int64_t o = 0; o < output; ++o) {
+    const int64_t start = o * window.stride[axis] - window.padding[axis];
+    const int64_t skipped = start < 0 ? (-start + step - 1) / step : 0;
+    if (skipped >= window.kernel[axis] || start + skipped * step >= input)
+      throw InvalidArgument("{}: window {} along axis {} lies in the padding with every element",
+                            op, o, axis + 2);
+  }
 }
 
 Ints slide(const char* op, const PoolWindow& window, const Ints& input) {
   Ints output;
   for (std::size_t i = 0; i < input.size(); ++i) {
     const int64_t padded = input[i] + 2 * window.padding[i];
-    if (window.kernel[i] > padded)
+    if (span_of(window, i) > padded)
       throw InvalidArgument("{}: kernel spans {} along axis {}, padded input has {}", op,
-                            window.kernel[i], i + 2, padded);
+                            span_of(window, i), i + 2, padded);
     output.push_back(output_size(window, i, input[i]));
+    check_reach(op, window, i, input[i], output.back());
   }
   return output;
 }
@@ -136,11 +161,18 @@ Infos infer_max_pool_gather(const InferArgs& args) {
   return {y};
 }
 
+void check_no_dilation(const char* op, const PoolWindow& window) {
+  for (const int64_t step : window.dilation)
+    if (step != 1) throw InvalidArgument("{}: dilation is {}, expected 1 of an average", op, step);
+}
+
 Infos infer_avg_pool(const InferArgs& args) {
+  check_no_dilation(args.op, args.attrs.as<PoolAttrs>());
   return {infer_pool(args.op, args.inputs[0], args.attrs.as<PoolAttrs>())};
 }
 
 Infos infer_avg_pool_backward(const InferArgs& args) {
+  check_no_dilation(args.op, args.attrs.as<PoolBackwardAttrs>());
   return {infer_pool_backward(args.op, args.inputs[0], args.attrs.as<PoolBackwardAttrs>())};
 }
 
@@ -154,6 +186,11 @@ Infos infer_adaptive(const char* op, const TensorInfo& input, const char* name, 
 Infos infer_adaptive_avg_pool(const InferArgs& args) {
   return infer_adaptive(args.op, args.inputs[0], "output_size",
                         args.attrs.as<AdaptivePoolAttrs>().output_size);
+}
+
+Infos infer_adaptive_max_pool(const InferArgs& args) {
+  const Infos y = infer_adaptive_avg_pool(args);
+  return {y[0], {y[0].shape, DType::int64, y[0].device}};
 }
 
 Infos infer_adaptive_avg_pool_backward(const InferArgs& args) {
@@ -204,6 +241,21 @@ std::vector<Tensor> gradient_adaptive_avg_pool_backward(const GradientArgs& args
                     Attrs::of(AdaptivePoolAttrs{spatial_of(args.inputs[0].shape())}))};
 }
 
+// [N, C, spatial...] with the spatial axes as one.
+Tensor flat_planes(const Tensor& x) {
+  int64_t plane = 1;
+  for (const int64_t size : spatial_of(x.shape())) plane *= size;
+  return reshape(x, {x.shape(0), x.shape(1), plane});
+}
+
+std::vector<Tensor> gradient_adaptive_max_pool(const GradientArgs& args) {
+  if (!args.grad().defined()) return {Tensor()};
+  const Tensor& x = args.inputs[0];
+  const Tensor planes = flat_planes(zeros(x.shape(), x.dtype(), x.device()));
+  const Tensor dx = scatter_add(planes, flat_planes(args.outputs[1]), flat_planes(args.grad()), 2);
+  return {reshape(dx, {x.shape().begin(), x.shape().end()})};
+}
+
 constexpr ArgumentDoc kPooled[] = {{"x", "floating, [N, C, spatial...], 1 to 3 spatial axes"}};
 constexpr ArgumentDoc kPoolOutput[] = {{"y", "[N, C, spatial...]"}};
 constexpr ArgumentDoc kMaxOutputs[] = {
@@ -229,6 +281,12 @@ constexpr OpDocs kAvgPoolBackwardDocs{
 constexpr OpDocs kAdaptiveAvgPoolDocs{
     "The mean of windows as even as they can be, as many as output_size says.", kPooled,
     kPoolOutput};
+constexpr ArgumentDoc kAdaptiveMaxOutputs[] = {
+    {"y", "[N, C, spatial...]"},
+    {"indices", "int64: where in its plane each one was, counted in row-major order"}};
+constexpr OpDocs kAdaptiveMaxPoolDocs{
+    "The largest element of windows as even as they can be, as many as output_size says.", kPooled,
+    kAdaptiveMaxOutputs};
 constexpr OpDocs kAdaptiveAvgPoolBackwardDocs{"adaptive_avg_pool's gradient.", kAvgGrad, kPoolGrad};
 
 const OpDef& max_pool_op() {
@@ -305,9 +363,19 @@ const OpDef& adaptive_avg_pool_backward_op() {
   return op;
 }
 
+const OpDef& adaptive_max_pool_op() {
+  static const OpDef op{.name = "adaptive_max_pool",
+                        .docs = kAdaptiveMaxPoolDocs,
+                        .schema = attr_schema<AdaptivePoolAttrs>(),
+                        .infer = infer_adaptive_max_pool,
+                        .gradient = gradient_adaptive_max_pool,
+                        .cpu = kernels::adaptive_max_pool()};
+  return op;
+}
+
 Attrs attrs_of(const PoolOptions& options) {
   return Attrs::of(PoolAttrs{{options.kernel, options.stride, options.padding, options.ceil_mode,
-                              options.count_include_pad}});
+                              options.count_include_pad, options.dilation}});
 }
 
 // Kernel sizes that cover everything; inference refuses what has no spatial axes.
@@ -328,6 +396,14 @@ bool divides(const Tensor& x, const Ints& output_size) {
   return true;
 }
 
+PoolOptions even_windows(const Tensor& x, const Ints& output_size) {
+  PoolOptions options;
+  options.kernel = spatial_of(x.shape());
+  const Ints output = spatial_list(output_size, options.kernel.size(), 1);
+  for (std::size_t i = 0; i < output.size(); ++i) options.kernel[i] /= output[i];
+  return options;
+}
+
 void set_sizes(PoolProblem& problem, const Shape& x, const Shape& y) {
   const auto skip = static_cast<std::ptrdiff_t>(5 - x.rank());
   std::copy(x.begin() + 2, x.end(), problem.input.begin() + skip);
@@ -344,11 +420,13 @@ PoolProblem::PoolProblem(const Shape& x, const Shape& y, const PoolWindow& windo
   for (std::size_t i = 0; i < skip; ++i) windows[i] = {{0, 1, 0, 1}};
   for (std::size_t i = 0; i < spatial; ++i) {
     const std::size_t axis = i + skip;
-    const int64_t size = input[axis], pad = full.padding[i];
+    const int64_t size = input[axis], pad = full.padding[i], step = full.dilation[i];
     kernel[axis] = full.kernel[i];
+    dilation[axis] = step;
     for (int64_t o = 0; o < output[axis]; ++o) {
-      const int64_t start = o * full.stride[i] - pad, end = start + full.kernel[i];
-      const int64_t first = std::max<int64_t>(start, 0), last = std::min(end, size);
+      const int64_t start = o * full.stride[i] - pad, end = start + span_of(full, i);
+      const int64_t first = start < 0 ? start + (-start + step - 1) / step * step : start;
+      const int64_t last = std::min(end, size);
       const int64_t counted = std::min(end, size + pad) - start;
       windows[axis].push_back(
           {first, last, start, window.count_include_pad ? counted : last - first});
@@ -385,11 +463,15 @@ Tensor global_max_pool(const Tensor& x) {
 Tensor adaptive_avg_pool(const Tensor& x, const Ints& output_size) {
   if (!divides(x, output_size))
     return apply_one(adaptive_avg_pool_op(), {x}, Attrs::of(AdaptivePoolAttrs{output_size}));
-  PoolOptions options;
-  options.kernel = spatial_of(x.shape());
-  const Ints output = spatial_list(output_size, options.kernel.size(), 1);
-  for (std::size_t i = 0; i < output.size(); ++i) options.kernel[i] /= output[i];
-  return detail::named("adaptive_avg_pool", [&] { return avg_pool(x, options); });
+  return detail::named("adaptive_avg_pool",
+                       [&] { return avg_pool(x, even_windows(x, output_size)); });
+}
+
+Tensor adaptive_max_pool(const Tensor& x, const Ints& output_size) {
+  if (!divides(x, output_size))
+    return apply_one(adaptive_max_pool_op(), {x}, Attrs::of(AdaptivePoolAttrs{output_size}));
+  return detail::named("adaptive_max_pool",
+                       [&] { return max_pool(x, even_windows(x, output_size)); });
 }
 
 namespace families {
@@ -401,7 +483,8 @@ Family pool() {
           &avg_pool_op(),
           &avg_pool_backward_op(),
           &adaptive_avg_pool_op(),
-          &adaptive_avg_pool_backward_op()};
+          &adaptive_avg_pool_backward_op(),
+          &adaptive_max_pool_op()};
 }
 
 }  // namespace families

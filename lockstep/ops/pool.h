@@ -13,6 +13,7 @@ struct PoolOptions {
   Ints padding = {};
   bool ceil_mode = false;         // round the output size up
   bool count_include_pad = true;  // average: does padding count
+  Ints dilation = {};             // max: the distance of a window's elements; none: 1
 };
 
 // x [N, C, spatial...], 1-d, 2-d or 3-d.
@@ -21,6 +22,8 @@ Tensor avg_pool(const Tensor& x, const PoolOptions& options);
 // To [N, C, 1...].
 Tensor global_avg_pool(const Tensor& x);
 Tensor global_max_pool(const Tensor& x);
+// To [N, C, output_size...], by windows as even as they can be.
 Tensor adaptive_avg_pool(const Tensor& x, const Ints& output_size);
+Tensor adaptive_max_pool(const Tensor& x, const Ints& output_size);
 
 }  // namespace lockstep

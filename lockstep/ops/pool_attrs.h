@@ -16,6 +16,7 @@ struct PoolWindow {
   Ints padding = {};
   bool ceil_mode = false;
   bool count_include_pad = true;
+  Ints dilation = {};
 
   template <class F>
   void visit_window(F&& f) {
@@ -24,6 +25,7 @@ struct PoolWindow {
     f("padding", padding, "padding at both ends of each spatial axis; none: 0");
     f("ceil_mode", ceil_mode, "a last window that reaches beyond the end counts too");
     f("count_include_pad", count_include_pad, "an average counts the padding it covers");
+    f("dilation", dilation, "the distance of a window's elements, of max pools alone; none: 1");
   }
 };
 
@@ -62,8 +64,9 @@ struct AdaptivePoolBackwardAttrs {
   }
 };
 
-// What output position i covers along one axis: [first, last) of the input, as a part of a window
-// that begins at `start` (which may be in the padding) and counts for `divisor` in an average.
+// What output position i covers along one axis: of [first, last) of the input every dilation-th, as
+// a part of a window that begins at `start` (which may be in the padding) and counts for `divisor`
+// in an average.
 struct AxisWindow {
   std::int64_t first, last, start, divisor;
 };
@@ -77,7 +80,7 @@ struct PoolProblem {
   PoolProblem(const Shape& x, const Shape& y);
 
   std::int64_t planes;
-  Sizes input{1, 1, 1}, output{1, 1, 1}, kernel{1, 1, 1};
+  Sizes input{1, 1, 1}, output{1, 1, 1}, kernel{1, 1, 1}, dilation{1, 1, 1};
   std::array<std::vector<AxisWindow>, 3> windows;
 };
 

@@ -2,12 +2,16 @@
 #include "lockstep/ops/rnn.h"
 
 #include "lockstep/ops/cpu/rnn.h"
+#include "lockstep/ops/create.h"
 #include "lockstep/ops/detail/rnn_steps.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/messages.h"
 #include "lockstep/ops/rnn_attrs.h"
 #include "lockstep/ops/shape_ops.h"
+#include "lockstep/ops/sort.h"
 
 namespace lockstep {
 
@@ -30,7 +34,13 @@ std::int64_t RnnSizes::kept() const {
 }
 
 RnnSizes rnn_sizes(const RnnAttrs& attrs, const Shape& x, const Shape& w_hidden) {
-  return {rnn_mode("rnn_layer", attrs.mode), attrs.reverse, x[0], x[1], x[2], w_hidden[1]};
+  return {rnn_mode("rnn_layer", attrs.mode),
+          attrs.reverse,
+          attrs.with_lengths,
+          x[0],
+          x[1],
+          x[2],
+          w_hidden[1]};
 }
 
 namespace {
@@ -52,12 +62,13 @@ void check_is(const char* op, const char* name, const TensorInfo& got, const Sha
                           shape.str());
 }
 
-// Of x, h0[, c0], w_input, w_hidden, b_input, b_hidden.
+// Of x, h0[, c0], w_input, w_hidden, b_input, b_hidden[, lengths].
 RnnSizes checked_sizes(const char* op, std::span<const TensorInfo> in, const RnnAttrs& attrs) {
   const RnnMode mode = rnn_mode(op, attrs.mode);
   const std::size_t cell = mode == RnnMode::lstm ? 1 : 0;
-  if (in.size() != 6 + cell)
-    throw InvalidArgument("{}: {} takes {} inputs, got {}", op, attrs.mode, 6 + cell, in.size());
+  const std::size_t expected = 6 + cell + (attrs.with_lengths ? 1 : 0);
+  if (in.size() != expected)
+    throw InvalidArgument("{}: {} takes {} inputs, got {}", op, attrs.mode, expected, in.size());
   const TensorInfo& x = in[0];
   if (!is_floating(x.dtype))
     throw InvalidArgument("{}: x is {}, expected a floating dtype", op, name_of(x.dtype));
@@ -80,6 +91,11 @@ RnnSizes check_layer(const char* op, std::span<const TensorInfo> in, const RnnAt
   if (n.has_cell()) check_is(op, "c0", in[at.c0()], state, dtype);
   check_is(op, "b_input", in[at.b_input()], {n.gate_width()}, dtype);
   check_is(op, "b_hidden", in[at.b_hidden()], {n.gate_width()}, dtype);
+  if (n.has_lengths) {
+    const TensorInfo& lengths = in[at.lengths()];
+    const bool wide = lengths.dtype == DType::int64;
+    check_is(op, "lengths", lengths, {n.batch}, wide ? DType::int64 : DType::int32);
+  }
   return n;
 }
 
@@ -97,11 +113,12 @@ Infos infer_layer_backward(const InferArgs& args) {
   const auto& attrs = args.attrs.as<RnnBackwardAttrs>();
   const RnnGradInputs grads(attrs);
   const std::size_t cell = rnn_mode(args.op, attrs.mode) == RnnMode::lstm ? 1 : 0;
-  const std::size_t expected = grads.count() + 8 + cell;
+  const std::size_t lengths = attrs.with_lengths ? 1 : 0;
+  const std::size_t expected = grads.count() + 8 + cell + lengths;
   if (args.inputs.size() != expected)
     throw InvalidArgument("{}: {} takes {} inputs, got {}", args.op, attrs.mode, expected,
                           args.inputs.size());
-  const auto forward = args.inputs.subspan(grads.count(), 6 + cell);
+  const auto forward = args.inputs.subspan(grads.count(), 6 + cell + lengths);
   const Infos outputs = infer_layer({args.op, forward, Attrs::of(attrs.forward())});
   const auto check_like = [&](const char* name, std::size_t input, std::size_t output) {
     check_is(args.op, name, args.inputs[input], outputs[output].shape, outputs[output].dtype);
@@ -111,7 +128,7 @@ Infos infer_layer_backward(const InferArgs& args) {
   if (grads.has_dc) check_like("dc_n", grads.dc(), 2);
   check_like("y", expected - 2, 0);
   check_like("workspace", expected - 1, outputs.size() - 1);
-  return Infos(forward.begin(), forward.end());
+  return Infos(forward.begin(), forward.end() - static_cast<std::ptrdiff_t>(lengths));
 }
 
 // The workspace has no gradient of its own: the backward op's composition computes the gates anew.
@@ -119,14 +136,17 @@ std::vector<Tensor> layer_gradient(const GradientArgs& args) {
   const auto& forward = args.attrs.as<RnnAttrs>();
   const std::size_t states = args.outputs.size() - 1;
   const auto given = [&](std::size_t i) { return i < states && args.output_grads[i].defined(); };
-  const RnnBackwardAttrs attrs{forward.mode, forward.reverse, given(0), given(1), given(2)};
+  const RnnBackwardAttrs attrs{forward.mode, forward.reverse, given(0),
+                               given(1),     given(2),        forward.with_lengths};
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < states; ++i)
     if (given(i)) inputs.push_back(args.output_grads[i]);
   inputs.insert(inputs.end(), args.inputs.begin(), args.inputs.end());
   inputs.push_back(args.outputs.front());
   inputs.push_back(args.outputs.back());
-  return apply(rnn_layer_backward_op(), inputs, Attrs::of(attrs));
+  std::vector<Tensor> result = apply(rnn_layer_backward_op(), inputs, Attrs::of(attrs));
+  result.resize(args.inputs.size());
+  return result;
 }
 
 constexpr ArgumentDoc kLayer[] = {
@@ -136,7 +156,9 @@ constexpr ArgumentDoc kLayer[] = {
     {"w_input", "[G H, I], gates one after another: lstm i, f, g, o; gru r, z, n"},
     {"w_hidden", "[G H, H]"},
     {"b_input", "[G H]"},
-    {"b_hidden", "[G H]"}};
+    {"b_hidden", "[G H]"},
+    {"lengths", "[N], int32 or int64, 0 to T: beyond them states stay as they are; with_lengths",
+     Presence::optional}};
 constexpr ArgumentDoc kLayerOutputs[] = {
     {"y", "[T, N, H]: the state after each step"},
     {"h_n", "[N, H]: the state after the last"},
@@ -153,6 +175,7 @@ constexpr ArgumentDoc kLayerGrad[] = {
     {"w_hidden", "[G H, H]"},
     {"b_input", "[G H]"},
     {"b_hidden", "[G H]"},
+    {"lengths", "as in rnn_layer; with_lengths", Presence::optional},
     {"y", "rnn_layer's first output"},
     {"workspace", "rnn_layer's last output"}};
 constexpr ArgumentDoc kLayerGradOutputs[] = {{"grad_x", "of x's shape"},
@@ -170,7 +193,7 @@ const OpDef& rnn_layer_op() {
   static const OpDef op{.name = "rnn_layer",
                         .docs = kRnnLayerDocs,
                         .min_inputs = 6,
-                        .max_inputs = 7,
+                        .max_inputs = 8,
                         .schema = attr_schema<RnnAttrs>(),
                         .infer = infer_layer,
                         .gradient = layer_gradient,
@@ -183,7 +206,7 @@ const OpDef& rnn_layer_backward_op() {
   static const OpDef op{.name = "rnn_layer_backward",
                         .docs = kRnnLayerBackwardDocs,
                         .min_inputs = 8,
-                        .max_inputs = 12,
+                        .max_inputs = 13,
                         .schema = attr_schema<RnnBackwardAttrs>(),
                         .infer = infer_layer_backward,
                         .decompose = detail::rnn_layer_backward_by_steps,
@@ -221,26 +244,52 @@ Tensor initial(const Tensor& state, std::size_t index, const Shape& shape, const
   return reshape(slice_axis(state, 0, i, i + 1), shape.vector());
 }
 
+void check_lengths(const Tensor& lengths, const Tensor& x) {
+  if (!lengths.defined()) return;
+  if (lengths.dtype() != DType::int32 && lengths.dtype() != DType::int64)
+    throw InvalidArgument("rnn: lengths are {}, expected int32 or int64", name_of(lengths.dtype()));
+  if (!(lengths.shape() == Shape{x.shape(1)}))
+    throw InvalidArgument("rnn: lengths have shape {}, expected [{}]", lengths.shape().str(),
+                          x.shape(1));
+}
+
+// x where its step is one of the sequence's, else 0.
+Tensor until(const Tensor& lengths, const Tensor& x) {
+  if (!lengths.defined()) return x;
+  const auto steps = static_cast<double>(x.shape(0));
+  const Tensor time = reshape(arange(0.0, steps, 1.0, lengths.dtype(), x.device()), {-1, 1, 1});
+  const Tensor valid = less(time, reshape(lengths, {1, -1, 1}));
+  return where(valid, x, zeros({}, x.dtype(), x.device()));
+}
+
 Tensor bias_or_zeros(const Tensor& bias, const Tensor& w_hidden) {
   if (bias.defined()) return bias;
   return Tensor::zeros({w_hidden.shape(0)}, w_hidden.dtype(), w_hidden.device());
 }
 
-}  // namespace
+// The longest first: then the samples that a step has to look at stand side by side.
+class SortedSequences {
+ public:
+  explicit SortedSequences(const Tensor& lengths)
+      : order_(argsort(lengths, 0, true)),
+        back_(argsort(order_, 0)),
+        lengths_(take(lengths, order_, 0)) {}
+  const Tensor& lengths() const { return lengths_; }
+  Tensor sorted(const Tensor& x) const { return x.defined() ? take(x, order_, 1) : x; }
+  Tensor as_given(const Tensor& x) const { return x.defined() ? take(x, back_, 1) : x; }
 
-RnnResult rnn(const Tensor& x, const std::vector<RnnWeights>& weights, const RnnOptions& options,
-              const Tensor& hidden, const Tensor& cell) {
+ private:
+  Tensor order_, back_, lengths_;
+};
+
+RnnResult run_layers(const Tensor& x, const std::vector<RnnWeights>& weights,
+                     const RnnOptions& options, const Tensor& hidden, const Tensor& cell,
+                     const Tensor& lengths) {
   const bool has_cell = rnn_mode("rnn", options.mode) == RnnMode::lstm;
-  check_defined(x, weights, options);
   const std::size_t directions = options.bidirectional ? 2 : 1;
   const Shape state{x.shape(1), weights[0].w_hidden.shape(1)};
-  const Shape all{static_cast<std::int64_t>(weights.size()), state[0], state[1]};
-  check_state("hidden", hidden, all);
-  check_state("cell", cell, all);
-  if (cell.defined() && !has_cell) throw InvalidArgument("rnn: {} has no cell", options.mode);
-
   std::vector<Tensor> last_hidden, last_cell;
-  Tensor layer_input = x;
+  Tensor layer_input = until(lengths, x);
   for (std::size_t layer = 0; layer < weights.size() / directions; ++layer) {
     std::vector<Tensor> parts;
     for (std::size_t direction = 0; direction < directions; ++direction) {
@@ -250,19 +299,41 @@ RnnResult rnn(const Tensor& x, const std::vector<RnnWeights>& weights, const Rnn
       if (has_cell) inputs.push_back(initial(cell, index, state, x));
       inputs.insert(inputs.end(), {w.w_input, w.w_hidden, bias_or_zeros(w.b_input, w.w_hidden),
                                    bias_or_zeros(w.b_hidden, w.w_hidden)});
-      const auto outputs = detail::named("rnn", [&] {
-        return apply(rnn_layer_op(), inputs, Attrs::of(RnnAttrs{options.mode, direction == 1}));
-      });
+      if (lengths.defined()) inputs.push_back(lengths);
+      const RnnAttrs attrs{options.mode, direction == 1, lengths.defined()};
+      const auto outputs =
+          detail::named("rnn", [&] { return apply(rnn_layer_op(), inputs, Attrs::of(attrs)); });
       parts.push_back(outputs[0]);
       last_hidden.push_back(outputs[1]);
       if (has_cell) last_cell.push_back(outputs[2]);
     }
-    layer_input = directions == 1 ? parts[0] : concat(parts, 2);
+    layer_input = until(lengths, directions == 1 ? parts[0] : concat(parts, 2));
   }
   const auto join = [](const std::vector<Tensor>& states) {
     return states.size() == 1 ? expand_dims(states[0], 0) : stack(states, 0);
   };
   return {layer_input, join(last_hidden), has_cell ? join(last_cell) : Tensor()};
+}
+
+}  // namespace
+
+RnnResult rnn(const Tensor& x, const std::vector<RnnWeights>& weights, const RnnOptions& options,
+              const Tensor& hidden, const Tensor& cell, const Tensor& lengths) {
+  const bool has_cell = rnn_mode("rnn", options.mode) == RnnMode::lstm;
+  check_defined(x, weights, options);
+  const Shape all{static_cast<std::int64_t>(weights.size()), x.shape(1),
+                  weights[0].w_hidden.shape(1)};
+  check_state("hidden", hidden, all);
+  check_state("cell", cell, all);
+  check_lengths(lengths, x);
+  if (cell.defined() && !has_cell) throw InvalidArgument("rnn: {} has no cell", options.mode);
+  if (!lengths.defined()) return run_layers(x, weights, options, hidden, cell, lengths);
+  const SortedSequences sequences(lengths);
+  const RnnResult result =
+      run_layers(sequences.sorted(x), weights, options, sequences.sorted(hidden),
+                 sequences.sorted(cell), sequences.lengths());
+  return {sequences.as_given(result.y), sequences.as_given(result.hidden),
+          sequences.as_given(result.cell)};
 }
 
 namespace families {

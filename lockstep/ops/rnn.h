@@ -26,8 +26,11 @@ struct RnnResult {
 };
 
 // x [T, N, I]; hidden and cell [L D, N, H], or undefined for zeros. `weights` has one entry for
-// each layer and direction: layer 0 forward, layer 0 reverse, layer 1 forward, ...
+// each layer and direction: layer 0 forward, layer 0 reverse, layer 1 forward, ... With `lengths`
+// [N] (int32 or int64, 0 to T) each sequence ends after as many steps: what x has beyond plays no
+// part, y is zero there, the last states are those of the last valid step, and the reverse
+// direction begins with it.
 RnnResult rnn(const Tensor& x, const std::vector<RnnWeights>& weights, const RnnOptions& options,
-              const Tensor& hidden = {}, const Tensor& cell = {});
+              const Tensor& hidden = {}, const Tensor& cell = {}, const Tensor& lengths = {});
 
 }  // namespace lockstep

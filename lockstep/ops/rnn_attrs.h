@@ -11,11 +11,13 @@ namespace lockstep {
 struct RnnAttrs {
   std::string mode = "lstm";
   bool reverse = false;
+  bool with_lengths = false;
 
   template <class F>
   void visit(F&& f) {
     f("mode", mode, "'lstm', 'gru', 'rnn_tanh' or 'rnn_relu'");
     f("reverse", reverse, "begin with the last step");
+    f("with_lengths", with_lengths, "lengths is among the inputs");
   }
 };
 
@@ -26,6 +28,7 @@ struct RnnBackwardAttrs {
   bool dy = true;
   bool dh_n = true;
   bool dc_n = true;
+  bool with_lengths = false;
 
   template <class F>
   void visit(F&& f) {
@@ -34,9 +37,10 @@ struct RnnBackwardAttrs {
     f("dy", dy, "grad is among the inputs; false: it is zero");
     f("dh_n", dh_n, "grad_h_n is among the inputs; false: it is zero");
     f("dc_n", dc_n, "grad_c_n is among the inputs (lstm); false: it is zero");
+    f("with_lengths", with_lengths, "as in rnn_layer");
   }
 
-  RnnAttrs forward() const { return {mode, reverse}; }
+  RnnAttrs forward() const { return {mode, reverse, with_lengths}; }
 };
 
 enum class RnnMode : std::uint8_t { lstm, gru, tanh, relu };
@@ -47,7 +51,7 @@ RnnMode rnn_mode(const char* op, const std::string& name);
 // One layer in one direction: x [T, N, I] and a state of [N, H].
 struct RnnSizes {
   RnnMode mode;
-  bool reverse;
+  bool reverse, has_lengths;
   std::int64_t steps, batch, inputs, hidden;
 
   bool has_cell() const { return mode == RnnMode::lstm; }
@@ -67,10 +71,12 @@ struct RnnSizes {
   }
 };
 
-// x, h0[, c0], w_input, w_hidden, b_input, b_hidden: at which input each one is, counted from x.
+// x, h0[, c0], w_input, w_hidden, b_input, b_hidden[, lengths]: at which input each one is, counted
+// from x.
 struct RnnInputs {
-  explicit RnnInputs(const RnnSizes& sizes) : cell(sizes.has_cell() ? 1 : 0) {}
-  std::size_t cell;
+  explicit RnnInputs(const RnnSizes& sizes)
+      : cell(sizes.has_cell() ? 1 : 0), with_lengths(sizes.has_lengths ? 1 : 0) {}
+  std::size_t cell, with_lengths;
   std::size_t x() const { return 0; }
   std::size_t h0() const { return 1; }
   std::size_t c0() const { return 2; }  // lstm
@@ -78,7 +84,10 @@ struct RnnInputs {
   std::size_t w_hidden() const { return 3 + cell; }
   std::size_t b_input() const { return 4 + cell; }
   std::size_t b_hidden() const { return 5 + cell; }
-  std::size_t count() const { return 6 + cell; }
+  std::size_t lengths() const { return 6 + cell; }  // with_lengths
+  // Without the lengths: as many as have gradients.
+  std::size_t differentiable() const { return 6 + cell; }
+  std::size_t count() const { return 6 + cell + with_lengths; }
   // rnn_layer's outputs: y, h_n[, c_n], workspace.
   std::size_t workspace() const { return 2 + cell; }
 };

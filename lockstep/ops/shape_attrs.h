@@ -123,7 +123,9 @@ struct PadAttrs {
   void visit(F&& f) {
     f("widths", widths, "how many elements are added before and after, for each axis in turn");
     f("value", value, "what is added where the mode is constant");
-    f("mode", mode, "'constant', 'edge' (the last element again) or 'reflect' (a mirror there)");
+    f("mode", mode,
+      "'constant', 'edge' (the last element again), 'reflect' (a mirror there) or 'circular' (the "
+      "other end)");
   }
 };
 
@@ -133,7 +135,7 @@ struct PadBackwardAttrs {
   template <class F>
   void visit(F&& f) {
     f("widths", widths, "as in pad");
-    f("mode", mode, "'edge' or 'reflect'");
+    f("mode", mode, "'edge', 'reflect' or 'circular'");
   }
 };
 

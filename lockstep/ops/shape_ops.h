@@ -35,7 +35,7 @@ Tensor concat(const std::vector<Tensor>& parts, int axis = 0);
 Tensor stack(const std::vector<Tensor>& parts, int axis = 0);
 std::vector<Tensor> split(const Tensor& x, int parts, int axis = 0);
 std::vector<Tensor> split_sizes(const Tensor& x, const Ints& sizes, int axis = 0);
-// `widths` is before, after for each axis. Modes: constant, edge, reflect.
+// `widths` is before, after for each axis. Modes: constant, edge, reflect, circular.
 Tensor pad(const Tensor& x, const Ints& widths, double value = 0.0,
            const std::string& mode = "constant");
 Tensor tile(const Tensor& x, const Ints& repeats);

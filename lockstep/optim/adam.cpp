@@ -22,6 +22,16 @@ struct Adam {
   }
 };
 
+// The divisor never shrinks.
+struct AmsGrad : Adam {
+  static constexpr int kSlots = 3;
+  void step(float& w, float g, float& mean, float& square, float& largest) const {
+    moments.advance(gradient(g, w), mean, square);
+    largest = larger(largest, square);
+    w = shrink * w - rate * (mean / (std::sqrt(largest) / square_divisor + epsilon));
+  }
+};
+
 struct Adamax {
   static constexpr int kSlots = 2;
   Gradient gradient;
@@ -77,19 +87,22 @@ class AdamRule final : public Optimizer {
     check_moments(name, options);
   }
   std::string_view name() const override { return name_; }
-  int slots() const override { return 2; }
-  std::string description() const override { return describe_moments(own_); }
+  int slots() const override { return own_.amsgrad ? 3 : 2; }
+  std::string description() const override {
+    return describe_moments(own_) + (own_.amsgrad ? ", amsgrad=true" : "");
+  }
 
   void update(const UpdateContext& context, const Piece& piece) const override {
     const double rate = context.learning_rate;
     const double shrink = decoupled_ ? 1.0 - rate * context.weight_decay : 1.0;
-    sweep(rules::Adam{.gradient = gradient_of(context, decoupled_ ? 0.0 : context.weight_decay),
-                      .moments = moments_of(own_.beta1, own_.beta2),
-                      .rate = single(rate / correction(own_.beta1, context.step)),
-                      .square_divisor = single(std::sqrt(correction(own_.beta2, context.step))),
-                      .epsilon = single(own_.epsilon),
-                      .shrink = single(shrink)},
-          piece);
+    const rules::Adam rule{
+        .gradient = gradient_of(context, decoupled_ ? 0.0 : context.weight_decay),
+        .moments = moments_of(own_.beta1, own_.beta2),
+        .rate = single(rate / correction(own_.beta1, context.step)),
+        .square_divisor = single(std::sqrt(correction(own_.beta2, context.step))),
+        .epsilon = single(own_.epsilon),
+        .shrink = single(shrink)};
+    own_.amsgrad ? sweep(rules::AmsGrad{rule}, piece) : sweep(rule, piece);
   }
 
  private:
@@ -193,7 +206,8 @@ OptimizerPtr adamw(const AdamWOptions& o) {
                                                 .epsilon = o.epsilon,
                                                 .weight_decay = o.weight_decay,
                                                 .clip_value = o.clip_value,
-                                                .clip_norm = o.clip_norm});
+                                                .clip_norm = o.clip_norm,
+                                                .amsgrad = o.amsgrad});
 }
 
 OptimizerPtr adamax(const AdamaxOptions& options) { return std::make_shared<AdamaxRule>(options); }
@@ -202,14 +216,14 @@ OptimizerPtr nadam(const NadamOptions& options) { return std::make_shared<NadamR
 template <>
 OptimizerPtr make_rule<"adam">(Arguments& arguments) {
   AdamOptions options;
-  arguments.take_common(options).take_moments(options).finish();
+  arguments.take_common(options).take_moments(options).take("amsgrad", options.amsgrad).finish();
   return adam(options);
 }
 
 template <>
 OptimizerPtr make_rule<"adamw">(Arguments& arguments) {
   AdamWOptions options;
-  arguments.take_common(options).take_moments(options).finish();
+  arguments.take_common(options).take_moments(options).take("amsgrad", options.amsgrad).finish();
   return adamw(options);
 }
 

@@ -12,7 +12,8 @@
 // the decay is said to be decoupled, weight decay: g + weight_decay * w. t counts steps from 1.
 namespace lockstep::optim {
 
-// b = momentum * b + g; w -= rate * b. With nesterov: w -= rate * (g + momentum * b).
+// b = momentum * b + (1 - dampening) * g, but g alone in the first step; w -= rate * b. With
+// nesterov, which takes no dampening: w -= rate * (g + momentum * b).
 // As PyTorch; MXNet keeps rate * b in its buffer, which differs only when the rate changes.
 struct SgdOptions {
   double learning_rate = 0.01;
@@ -21,11 +22,13 @@ struct SgdOptions {
   double weight_decay = 0.0;
   double clip_value = 0.0;
   double clip_norm = 0.0;
+  double dampening = 0.0;
 };
 OptimizerPtr sgd(const SgdOptions& options = {});
 
 // m, v: running means of g and g^2, corrected for their start at zero.
 // w -= rate * m / (sqrt(v) + epsilon). MXNet does not correct v under epsilon.
+// With amsgrad v is the largest so far (Reddi et al., 2018), chosen before the correction.
 struct AdamOptions {
   double learning_rate = 0.001;
   double beta1 = 0.9;
@@ -34,6 +37,7 @@ struct AdamOptions {
   double weight_decay = 0.0;
   double clip_value = 0.0;
   double clip_norm = 0.0;
+  bool amsgrad = false;
 };
 OptimizerPtr adam(const AdamOptions& options = {});
 
@@ -46,6 +50,7 @@ struct AdamWOptions {
   double weight_decay = 0.01;
   double clip_value = 0.0;
   double clip_norm = 0.0;
+  bool amsgrad = false;
 };
 OptimizerPtr adamw(const AdamWOptions& options = {});
 

@@ -18,9 +18,9 @@ struct Sgd {
 struct SgdMomentum {
   static constexpr int kSlots = 1;
   Gradient gradient;
-  float rate, momentum;
+  float rate, momentum, take;
   void step(float& w, float g, float& buffer) const {
-    buffer = momentum * buffer + gradient(g, w);
+    buffer = blended(momentum, take, buffer, gradient(g, w));
     w -= rate * buffer;
   }
 };
@@ -63,13 +63,19 @@ class SgdRule final : public Optimizer {
   explicit SgdRule(const SgdOptions& options)
       : Optimizer(common_options("sgd", options)), own_(options) {
     OptionChecks{"sgd"}.in_unit("momentum", own_.momentum);
+    OptionChecks{"sgd"}.in_unit("dampening", own_.dampening);
+    if (own_.dampening != 0.0 && (own_.nesterov || own_.momentum == 0.0))
+      throw InvalidArgument("sgd: dampening {}, expected {}", own_.dampening,
+                            own_.nesterov ? "none beside nesterov" : "a momentum above 0 with it");
     if (own_.nesterov && own_.momentum == 0.0)
       throw InvalidArgument("sgd: nesterov without momentum, expected a momentum above 0");
   }
   std::string_view name() const override { return "sgd"; }
   int slots() const override { return own_.momentum == 0.0 ? 0 : 1; }
   std::string description() const override {
-    return fmt::format("momentum={}, nesterov={}", own_.momentum, own_.nesterov);
+    const std::string damped =
+        own_.dampening == 0.0 ? "" : fmt::format(", dampening={}", own_.dampening);
+    return fmt::format("momentum={}, nesterov={}{}", own_.momentum, own_.nesterov, damped);
   }
 
   void update(const UpdateContext& context, const Piece& piece) const override {
@@ -78,7 +84,8 @@ class SgdRule final : public Optimizer {
     const float momentum = single(own_.momentum);
     if (slots() == 0) return sweep(rules::Sgd{gradient, rate}, piece);
     if (own_.nesterov) return sweep(rules::Nesterov{gradient, rate, momentum}, piece);
-    sweep(rules::SgdMomentum{gradient, rate, momentum}, piece);
+    const float take = single(context.step == 1 ? 1.0 : 1.0 - own_.dampening);
+    sweep(rules::SgdMomentum{gradient, rate, momentum, take}, piece);
   }
 
  private:
@@ -124,7 +131,7 @@ template <>
 OptimizerPtr make_rule<"sgd">(Arguments& arguments) {
   SgdOptions options;
   arguments.take_common(options).take("momentum", options.momentum);
-  arguments.take("nesterov", options.nesterov).finish();
+  arguments.take("nesterov", options.nesterov).take("dampening", options.dampening).finish();
   return sgd(options);
 }
 

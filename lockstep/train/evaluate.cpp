@@ -25,8 +25,8 @@ constexpr std::int64_t kBatchesOfAThread = 4;  // in a round: its results wait t
 // A graph compiled for one shape of batch, once for each thread.
 struct Compiled {
   PredictGraph predict;
-  Infos infos;                              // of the graph's inputs
-  std::vector<nn::Block::BlockMode> modes;  // of the net's blocks when it was traced
+  Infos infos;                           // of the graph's inputs
+  std::vector<nn::Block::State> states;  // of the net's blocks when it was traced
   std::deque<Executable> executables;
 
   void set_parameters() {
@@ -50,7 +50,7 @@ struct BatchResult {
   std::int64_t samples = 0;
   double loss = 0.0;
   Tensors outputs;  // only where somebody looks at them: a large vocabulary's is large
-  Tensors classes;  // predicted and expected
+  Tensors classes;  // predicted, expected and, where some do not count, which do
   Tensors labels;
 };
 
@@ -58,11 +58,24 @@ struct BatchResult {
 struct BatchRecord {
   std::int64_t samples = 0;
   double loss = 0.0;  // mean
+  std::int64_t has_classes = 0;
   std::vector<std::int64_t> predicted = {}, expected = {};
 };
 
 bool looks_at_outputs(const EvaluateOptions& options) {
   return !options.metrics.empty() || options.on_batch || options.on_outputs;
+}
+
+// Takes out what does not count.
+void keep_counted(BatchRecord& record, const std::vector<std::int64_t>& counted) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < counted.size(); ++i) {
+    if (counted[i] == 0) continue;
+    record.predicted[kept] = record.predicted[i];
+    record.expected[kept++] = record.expected[i];
+  }
+  record.predicted.resize(kept);
+  record.expected.resize(kept);
 }
 
 void append(std::string& bytes, const void* data, std::size_t count) {
@@ -76,6 +89,7 @@ std::string to_bytes(const std::vector<BatchRecord>& records) {
     const std::int64_t labels = static_cast<std::int64_t>(record.expected.size());
     append(bytes, &record.samples, sizeof record.samples);
     append(bytes, &record.loss, sizeof record.loss);
+    append(bytes, &record.has_classes, sizeof record.has_classes);
     append(bytes, &labels, sizeof labels);
     append(bytes, record.predicted.data(), record.predicted.size() * sizeof(std::int64_t));
     append(bytes, record.expected.data(), record.expected.size() * sizeof(std::int64_t));
@@ -96,6 +110,7 @@ std::vector<BatchRecord> from_bytes(const std::string& bytes) {
     std::int64_t labels = 0;
     take(&record.samples, sizeof record.samples);
     take(&record.loss, sizeof record.loss);
+    take(&record.has_classes, sizeof record.has_classes);
     take(&labels, sizeof labels);
     record.predicted.resize(static_cast<std::size_t>(labels));
     record.expected.resize(static_cast<std::size_t>(labels));
@@ -121,9 +136,9 @@ struct Evaluator::Impl {
         !compiled.last_used()->has_parameters(trained_parameters(*net, loss)))
       compiled.clear();
     const Infos infos = data::infos_of(batch);
-    const std::vector<nn::Block::BlockMode> modes = net->modes();
+    const std::vector<nn::Block::State> states = net->states();
     Compiled* found = compiled.find([&](const Compiled& entry) {
-      return entry.modes == modes && entry.predict.fields == infos.size() &&
+      return entry.states == states && entry.predict.fields == infos.size() &&
              std::equal(infos.begin(), infos.end(), entry.infos.begin());
     });
     if (found == nullptr) found = &compiled.add(make(infos));
@@ -134,7 +149,7 @@ struct Evaluator::Impl {
   }
 
   Compiled make(const Infos& infos) {
-    Compiled entry{detail::trace_predict(*net, loss, fields, infos), {}, net->modes(), {}};
+    Compiled entry{detail::trace_predict(*net, loss, fields, infos), {}, net->states(), {}};
     CompileOptions options = compile;
     for (std::size_t i = 0; i < entry.predict.parameters.size(); ++i)
       options.states.push_back(infos.size() + i);
@@ -229,7 +244,8 @@ class Pass {
       result.outputs.assign(outputs.begin() + static_cast<std::ptrdiff_t>(predict.first_output()),
                             outputs.end());
     if (predict.has_classes)
-      result.classes = {outputs[PredictGraph::kPredicted], outputs[PredictGraph::kExpected]};
+      result.classes.assign(outputs.begin() + PredictGraph::kPredicted,
+                            outputs.begin() + static_cast<std::ptrdiff_t>(predict.first_output()));
     result.labels = labels_of(predict.roles, fields);
     return result;
   }
@@ -255,7 +271,9 @@ class Pass {
     if (!batch.classes.empty()) {
       record.predicted = batch.classes[0].to_vector<std::int64_t>();
       record.expected = batch.classes[1].to_vector<std::int64_t>();
+      record.has_classes = 1;
     }
+    if (batch.classes.size() > 2) keep_counted(record, batch.classes[2].to_vector<std::int64_t>());
     records_.push_back(std::move(record));
     for (const auto& metric : options_.metrics) metric->update_all(batch.labels, batch.outputs);
     if (options_.on_outputs) options_.on_outputs(batch.outputs, batch.labels);
@@ -266,7 +284,7 @@ class Pass {
   void count(const BatchRecord& record) {
     result_.samples += record.samples;
     result_.loss += record.loss * static_cast<double>(record.samples);
-    if (record.expected.empty()) return;
+    if (!record.has_classes) return;
     result_.has_accuracy = true;
     labels_ += static_cast<std::int64_t>(record.expected.size());
     for (std::size_t i = 0; i < record.expected.size(); ++i)

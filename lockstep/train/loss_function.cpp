@@ -85,15 +85,17 @@ Tensor LossFunction::mean(const Tensors& outputs, const Tensors& labels) const {
 
 nn::Classes LossFunction::classes(const Tensors& outputs, const Tensors& labels) const {
   if (!classes_) return {};
-  const auto [predicted, expected] = classes_(outputs, labels);
+  const auto [predicted, expected, counted] = classes_(outputs, labels);
   if (!predicted.defined() || !expected.defined()) return {};
   if (predicted.numel() != expected.numel())
     throw InvalidArgument("accuracy: predicted classes have shape {}, the expected ones {}",
                           predicted.shape().str(), expected.shape().str());
   const Shape& shape = predicted.shape();
-  const Tensor shaped =
-      expected.shape() == shape ? expected : reshape(expected, Ints(shape.begin(), shape.end()));
-  return {cast(predicted, DType::int64), cast(shaped, DType::int64)};
+  const auto shaped = [&](const Tensor& x) {
+    return x.shape() == shape ? x : reshape(x, Ints(shape.begin(), shape.end()));
+  };
+  return {cast(predicted, DType::int64), cast(shaped(expected), DType::int64),
+          counted.defined() ? shaped(counted) : Tensor()};
 }
 
 LossFunction LossFunction::without_classes() const {

@@ -18,7 +18,10 @@ namespace {
 
 Tensor accuracy_of(const nn::Classes& classes, const Device& device) {
   if (!classes.predicted.defined()) return Tensor::zeros({}, DType::float32, device);
-  return mean(cast(equal(classes.predicted, classes.expected), DType::float32));
+  const Tensor right = equal(classes.predicted, classes.expected);
+  if (!classes.counted.defined()) return mean(cast(right, DType::float32));
+  const Tensor counted = cast(classes.counted, DType::float32);
+  return sum(cast(right, DType::float32) * counted) / maximum(sum(counted), 1.0);
 }
 
 // What a trace of the net knows: each parameter's graph input, and the updates that forward made.

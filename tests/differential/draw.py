@@ -57,6 +57,8 @@ def draw_pool(d, server):
     op = d.random.choice(["max_pool", "avg_pool"])
     if op == "avg_pool":
         attrs["count_include_pad"] = g["count_include_pad"]
+    else:
+        attrs["dilation"] = g["dilation"]
     return Call(op, attrs, [d.tensor([g["batch"], g["channels"]] + g["input"])])
 
 

@@ -210,6 +210,21 @@ TEST(Embedding, TakesRows) {
   EXPECT_EQ(message_of([] { embedding(0, 3); }), "embedding: rows is 0, expected 1 or more");
 }
 
+TEST(Embedding, PaddingsRowIsZeroAndGetsNoGradient) {
+  const auto layer = embedding(4, 2, {.padding_index = -2});
+  const Tensor indices = Tensor::from(std::vector<std::int64_t>{2, 0, 2, 3}, {4});
+  const Tensor y = run_both_ways(*layer, indices);
+  EXPECT_EQ(y.to_vector<float>()[0], 0.0F);
+  EXPECT_NE(y.to_vector<float>()[2], 0.0F);
+  layer->parameter("weight").set_data(ones({4, 2}));
+  const autograd::RecordScope record;
+  autograd::backward(sum((*layer)(indices)));
+  EXPECT_EQ(layer->parameter("weight").grad().to_vector<float>(), (Floats{1, 1, 0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(layer->description(), "Embedding(4, 2, padding 2)");
+  EXPECT_EQ(message_of([] { embedding(4, 2, {.padding_index = 4}); }),
+            "embedding: padding_index is 4, the table has 4 rows");
+}
+
 TEST(Flatten, KeepsTheFirstAxis) {
   EXPECT_EQ(run_both_ways(*flatten(), drawn({2, 3, 4}, 1)).shape(), (Shape{2, 12}));
 }

@@ -44,6 +44,7 @@ const std::vector<CaseFamily>& case_families() {
       {"linalg", linalg_cases},
       {"conv", conv_cases},
       {"pool", pool_cases},
+      {"resample", resample_cases},
       {"norm", norm_cases},
       {"dropout", dropout_cases},
       {"softmax", softmax_cases},

@@ -39,6 +39,7 @@ std::vector<OpCase> matmul_cases();
 std::vector<OpCase> linalg_cases();
 std::vector<OpCase> conv_cases();
 std::vector<OpCase> pool_cases();
+std::vector<OpCase> resample_cases();
 std::vector<OpCase> norm_cases();
 std::vector<OpCase> dropout_cases();
 std::vector<OpCase> softmax_cases();

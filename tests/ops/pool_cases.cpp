@@ -34,9 +34,10 @@ struct Sizes {
     kernel = three(kernels, 1);
     stride = three(s.window.stride.empty() ? kernels : spatial_list(s.window.stride, n, 1), 1);
     pad = three(spatial_list(s.window.padding, n, 0), 0);
+    dilation = three(spatial_list(s.window.dilation, n, 1), 1);
     planes = s.x[0] * s.x[1];
   }
-  std::array<int64_t, 3> in, out, kernel, stride, pad;
+  std::array<int64_t, 3> in, out, kernel, stride, pad, dilation;
   int64_t planes;
 };
 
@@ -53,7 +54,7 @@ void for_each_element(const Sizes& s, const F& f) {
                          k % s.kernel[2]};
       int64_t at = i / volume(s.out), outside = 0;
       for (std::size_t a = 0; a < 3; ++a) {
-        const int64_t pos = o[a] * s.stride[a] - s.pad[a] + e[a];
+        const int64_t pos = o[a] * s.stride[a] - s.pad[a] + e[a] * s.dilation[a];
         if (pos < 0 || pos >= s.in[a]) outside = std::min<int64_t>(outside, -1);
         if (pos >= s.in[a] + s.pad[a]) outside = -2;
         at = at * s.in[a] + pos;
@@ -245,6 +246,58 @@ std::vector<Setting> settings() {
   };
 }
 
+std::vector<Setting> dilated_settings() {
+  return {
+      {"dilated", {2, 3, 7, 7}, {2, 3, 3, 3}, {.kernel = {3}, .stride = {1}, .dilation = {2}}},
+      {"dilated, padding",
+       {1, 2, 6, 8},
+       {1, 2, 4, 4},
+       {.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 1}, .dilation = {2, 3}}},
+      {"dilated, rounded up",
+       {1, 2, 8, 8},
+       {1, 2, 3, 3},
+       {.kernel = {2}, .stride = {3}, .ceil_mode = true, .dilation = {2}}},
+      {"dilated, side by side",
+       {1, 2, 9},
+       {1, 2, 3},
+       {.kernel = {2}, .stride = {3}, .dilation = {2}}},
+      {"dilated 3-d",
+       {1, 2, 4, 5, 5},
+       {1, 2, 2, 3, 1},
+       {.kernel = {2, 2, 3}, .stride = {1}, .dilation = {2}}},
+      {"dilated, channels past a SIMD width",
+       {2, 19, 6, 6},
+       {2, 19, 2, 2},
+       {.kernel = {3}, .stride = {1}, .dilation = {2}}},
+  };
+}
+
+// The first of the largest, and where it is in its plane.
+void add_adaptive_max_row(std::vector<OpCase>& rows, const std::string& label, const Shape& x,
+                          const Shape& y) {
+  OpCase row{.op = "adaptive_max_pool", .label = label, .inputs = {distinct_tensor(x)}};
+  row.attrs = Attrs::of(AdaptivePoolAttrs{{y.begin() + 2, y.end()}});
+  row.reference = [x, y](const std::vector<Tensor>& inputs) {
+    const Tensor most = Tensor::full(y, -std::numeric_limits<double>::infinity(), DType::float64);
+    const Tensor where = Tensor::zeros(y, DType::int64);
+    const auto in = three({x.begin() + 2, x.end()}, 1), out = three({y.begin() + 2, y.end()}, 1);
+    const int64_t plane = in[0] * in[1] * in[2], out_plane = out[0] * out[1] * out[2];
+    for (int64_t o = 0; o < y.numel(); ++o)
+      for (int64_t i = 0; i < plane; ++i) {
+        const bool covered =
+            share(o / (out[1] * out[2]) % out[0], i / (in[1] * in[2]), out[0], in[0]) > 0 &&
+            share(o / out[2] % out[1], i / in[2] % in[1], out[1], in[1]) > 0 &&
+            share(o % out[2], i % in[2], out[2], in[2]) > 0;
+        const double value = inputs[0].data<double>()[o / out_plane * plane + i];
+        if (!covered || !(value > most.data<double>()[o])) continue;
+        most.data<double>()[o] = value;
+        where.data<int64_t>()[o] = i;
+      }
+    return std::vector{most, where};
+  };
+  rows.push_back(row);
+}
+
 }  // namespace
 
 std::vector<OpCase> pool_cases() {
@@ -253,6 +306,11 @@ std::vector<OpCase> pool_cases() {
     add_max_rows(rows, s);
     add_average_rows(rows, s);
   }
+  for (const Setting& s : dilated_settings()) add_max_rows(rows, s);
+  add_adaptive_max_row(rows, "uneven", {2, 3, 5, 7}, {2, 3, 3, 4});
+  add_adaptive_max_row(rows, "1-d, larger than the input", {1, 2, 3}, {1, 2, 5});
+  add_adaptive_max_row(rows, "3-d", {1, 2, 3, 4, 5}, {1, 2, 2, 2, 2});
+  add_adaptive_max_row(rows, "batch 0", {0, 2, 5}, {0, 2, 3});
   const std::size_t small = rows.size();
   add_max_rows(
       rows,

@@ -68,15 +68,19 @@ TEST(PoolGeometry, RandomOnesAreRight) {
                                         {"padding", g.padding},
                                         {"ceil_mode", g.ceil_mode},
                                         {"count_include_pad", g.count_include_pad}};
-    std::vector<AttrField> back = window;
+    std::vector<AttrField> back = window, dilated = window;
     back.push_back({"input_size", Ints(g.input)});
+    dilated.push_back({"dilation", g.dilation});
+    std::vector<AttrField> dilated_back = back;
+    dilated_back.push_back({"dilation", g.dilation});
     const Tensor x = whole_numbers(dice, Shape(sizes));
-    const std::vector<Tensor> largest = call("max_pool", {x}, window);
+    const std::vector<Tensor> largest = call("max_pool", {x}, dilated);
     const Tensor dy = whole_numbers(dice, largest[0].shape());
-    check_op("max_pool", {x}, window, g.str());
+    check_op("max_pool", {x}, dilated, g.str());
     check_op("avg_pool", {x}, window, g.str());
-    check_op("max_pool_backward", {dy, largest[1]}, back, g.str());
-    check_op("avg_pool_backward", {dy}, back, g.str());
+    check_op("max_pool_backward", {dy, largest[1]}, dilated_back, g.str());
+    const Tensor means = call("avg_pool", {x}, window)[0];
+    check_op("avg_pool_backward", {whole_numbers(dice, means.shape())}, back, g.str());
     if (HasFatalFailure()) return;
   }
 }

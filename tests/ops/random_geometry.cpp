@@ -125,8 +125,8 @@ ConvGeometry random_conv(Dice& dice, int64_t most_products) {
 
 std::string PoolGeometry::str() const {
   return shape("x", batch, channels, input) + " " + list("kernel", kernel) + " " +
-         list("stride", stride) + " " + list("padding", padding) +
-         " ceil_mode=" + std::to_string(ceil_mode) +
+         list("stride", stride) + " " + list("padding", padding) + " " +
+         list("dilation", dilation) + " ceil_mode=" + std::to_string(ceil_mode) +
          " count_include_pad=" + std::to_string(count_include_pad);
 }
 
@@ -146,6 +146,12 @@ PoolGeometry random_pool(Dice& dice) {
   }
   g.ceil_mode = dice.chance(40);
   g.count_include_pad = dice.chance(50);
+  const bool dilated = dice.chance(40);
+  for (std::size_t i = 0; i < g.input.size(); ++i) {
+    g.dilation.push_back(dilated ? dice.between(1, 3) : 1);
+    // No window steps over the whole input.
+    if (g.dilation[i] > 1) g.input[i] = std::max(g.input[i], g.dilation[i] * (g.kernel[i] - 1) + 1);
+  }
   return g;
 }
 

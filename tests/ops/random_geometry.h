@@ -39,10 +39,10 @@ struct ConvGeometry {
 // At most `most_products` multiplications.
 ConvGeometry random_conv(Dice& dice, std::int64_t most_products);
 
-// A pool that the op accepts: padding is less than the kernel.
+// A pool that the op accepts: padding is less than the kernel. Dilation is a max pool's alone.
 struct PoolGeometry {
   std::int64_t batch = 1, channels = 1;
-  SpatialList input, kernel, stride, padding;
+  SpatialList input, kernel, stride, padding, dilation;
   bool ceil_mode = false, count_include_pad = true;
 
   std::string str() const;

@@ -75,9 +75,11 @@ std::vector<S> product(const std::vector<S>& weight, const std::vector<S>& bias,
   return y;
 }
 
-// y, h_n[, c_n] of x, h0[, c0], w_input, w_hidden, b_input, b_hidden.
+// y, h_n[, c_n] of x, h0[, c0], w_input, w_hidden, b_input, b_hidden. Sequences end at `lengths`,
+// where there are some: states stay as they are.
 template <class S>
-Values<S> naive_layer(const RnnSizes& n, const Values<S>& in) {
+Values<S> naive_layer(const RnnSizes& n, const Values<S>& in,
+                      const std::vector<std::int64_t>& lengths) {
   const RnnInputs at(n);
   const auto size = static_cast<std::size_t>(n.hidden), inputs = static_cast<std::size_t>(n.inputs);
   std::vector<S> y(static_cast<std::size_t>(n.steps * n.batch) * size);
@@ -88,6 +90,10 @@ Values<S> naive_layer(const RnnSizes& n, const Values<S>& in) {
       const std::int64_t t = n.reverse ? n.steps - 1 - s : s;
       const auto row = static_cast<std::size_t>(t * n.batch + i);
       S* state = h.data() + static_cast<std::size_t>(i) * size;
+      if (n.has_lengths && t >= lengths[static_cast<std::size_t>(i)]) {
+        std::copy_n(state, size, y.data() + row * size);
+        continue;
+      }
       const Gates<S> gates{
           product(in[at.w_input()], in[at.b_input()], in[0].data() + row * inputs, inputs),
           product(in[at.w_hidden()], in[at.b_hidden()], state, size)};
@@ -113,10 +119,14 @@ RnnSizes sizes_of(std::span<const Tensor> in, const RnnAttrs& attrs) {
   return rnn_sizes(attrs, in[0].shape(), in[attrs.mode == "lstm" ? 4 : 3].shape());
 }
 
+std::vector<std::int64_t> lengths_of(std::span<const Tensor> in, const RnnAttrs& attrs) {
+  return attrs.with_lengths ? in.back().to_vector<std::int64_t>() : std::vector<std::int64_t>();
+}
+
 // The workspace is the kernels' own affair.
 Tensors forward_reference(const Tensors& in, const RnnAttrs& attrs) {
   const RnnSizes n = sizes_of(in, attrs);
-  const auto outputs = naive_layer<double>(n, values_of<double>(in));
+  const auto outputs = naive_layer<double>(n, values_of<double>(in), lengths_of(in, attrs));
   Tensors result{Tensor::from(outputs[0], {n.steps, n.batch, n.hidden})};
   for (std::size_t i = 1; i < outputs.size(); ++i)
     result.push_back(Tensor::from(outputs[i], {n.batch, n.hidden}));
@@ -126,19 +136,21 @@ Tensors forward_reference(const Tensors& in, const RnnAttrs& attrs) {
 
 Tensors backward_reference(const Tensors& all, const RnnBackwardAttrs& attrs) {
   const RnnGradInputs grads(attrs);
-  const std::span in = std::span(all).subspan(grads.count(), attrs.mode == "lstm" ? 7 : 6);
+  const std::size_t slopes = attrs.mode == "lstm" ? 7 : 6;
+  const std::span in = std::span(all).subspan(grads.count(), slopes + (attrs.with_lengths ? 1 : 0));
   const RnnSizes n = sizes_of(in, attrs.forward());
+  const std::vector<std::int64_t> lengths = lengths_of(in, attrs.forward());
   Values<Dual> values = values_of<Dual>(in);
   Values<double> weights(3);  // of y, h_n, c_n; none where no gradient is given
   if (grads.has_dy) weights[0] = all[grads.dy()].to_vector<double>();
   if (grads.has_dh) weights[1] = all[grads.dh()].to_vector<double>();
   if (grads.has_dc) weights[2] = all[grads.dc()].to_vector<double>();
   Tensors result;
-  for (std::size_t k = 0; k < in.size(); ++k) {
+  for (std::size_t k = 0; k < slopes; ++k) {
     std::vector<double> gradient;
     for (Dual& element : values[k]) {
       element.slope = 1.0;
-      const Values<Dual> outputs = naive_layer(n, values);
+      const Values<Dual> outputs = naive_layer(n, values, lengths);
       element.slope = 0.0;
       gradient.push_back(0.0);
       for (std::size_t o = 0; o < outputs.size(); ++o)
@@ -167,6 +179,7 @@ OpCase forward_case(std::string label, const Sizes& s, const RnnAttrs& attrs) {
                         {gates * s.hidden},
                         {gates * s.hidden}};
   for (const Shape& shape : rest) row.inputs.push_back(random_tensor(shape, 4 + row.inputs.size()));
+  if (attrs.with_lengths) row.inputs.push_back(random_indices({s.batch}, 9, 0, s.steps + 1));
   row.attrs = Attrs::of(attrs);
   row.reference = [attrs](const Tensors& inputs) { return forward_reference(inputs, attrs); };
   return row;
@@ -215,6 +228,15 @@ std::vector<OpCase> rnn_cases() {
         const RnnAttrs attrs{mode, reverse};
         cases.push_back(forward_case(label, sizes, attrs));
         cases.push_back(backward_case(cases.back(), {mode, reverse}));
+      }
+  const std::pair<std::string, Sizes> ragged[] = {{"lengths", {4, 5, 3, 2}},
+                                                  {"lengths of no steps", {0, 2, 3, 2}},
+                                                  {"lengths beyond a vector", {3, 4, 5, 19}}};
+  for (const char* mode : {"lstm", "gru", "rnn_tanh", "rnn_relu"})
+    for (const auto& [label, sizes] : ragged)
+      for (bool reverse : {false, true}) {
+        cases.push_back(forward_case(label, sizes, {mode, reverse, true}));
+        cases.push_back(backward_case(cases.back(), {mode, reverse, true, true, true, true}));
       }
   for (const char* mode : {"lstm", "gru", "rnn_tanh"})
     for (bool of_y : {false, true}) {

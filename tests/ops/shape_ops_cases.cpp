@@ -311,6 +311,7 @@ void joins(Cases& cases) {
 
 std::int64_t padded_place(std::int64_t place, std::int64_t size, const std::string& mode) {
   if (mode == "edge") return std::clamp<std::int64_t>(place, 0, size - 1);
+  if (mode == "circular") return (place + size) % size;
   if (place < 0) return -place;
   return place < size ? place : 2 * size - 2 - place;
 }
@@ -361,6 +362,8 @@ void pads(Cases& cases) {
   add_pad_by_copies(cases, "edges", {2, 3}, {1, 2, 0, 3}, "edge");
   add_pad_by_copies(cases, "edges of one", {1, 1}, {2, 2, 1, 0}, "edge");
   add_pad_by_copies(cases, "reflected", {3, 4}, {2, 1, 3, 3}, "reflect");
+  add_pad_by_copies(cases, "around", {3, 4}, {2, 1, 4, 4}, "circular");
+  add_pad_by_copies(cases, "around one", {1, 2}, {1, 1, 0, 2}, "circular");
   add_pad_by_copies(cases, "nothing to reflect", {1, 2}, {0, 0, 1, 1}, "reflect");
 }
 

@@ -203,7 +203,7 @@ TEST(ShapeOps, PadRefusesWidthsThatMeanNothing) {
   EXPECT_EQ(message_of([&] {
               pad(x, {1, 1}, 0.0, "wrap");
             }),
-            "pad: mode 'wrap' is not constant, edge or reflect");
+            "pad: mode 'wrap' is not constant, edge, reflect or circular");
   EXPECT_EQ(message_of([&] {
               pad(x, {2, 0}, 0.0, "reflect");
             }),

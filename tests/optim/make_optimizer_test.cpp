@@ -26,6 +26,10 @@ TEST(MakeOptimizer, TakesTheParametersNames) {
   EXPECT_EQ(make_optimizer("nag")->description(), "momentum=0.9, nesterov=true");
   EXPECT_EQ(make_optimizer("adam", {{"beta1", 0.5}, {"epsilon", 0.25}})->description(),
             "beta1=0.5, beta2=0.999, epsilon=0.25");
+  EXPECT_EQ(make_optimizer("adamw", {{"amsgrad", 1}})->description(),
+            "beta1=0.9, beta2=0.999, epsilon=1e-08, amsgrad=true");
+  EXPECT_EQ(make_optimizer("sgd", {{"momentum", 0.5}, {"dampening", 0.25}})->description(),
+            "momentum=0.5, nesterov=false, dampening=0.25");
   EXPECT_EQ(make_optimizer("rmsprop", {{"gamma1", 0.5}, {"gamma2", 0.25}, {"centered", 1}})
                 ->description(),
             "rho=0.5, momentum=0.25, epsilon=1e-08, centered=true");
@@ -50,11 +54,19 @@ TEST(MakeOptimizer, AnUnknownParameterIsAnErrorThatListsTheParameters) {
               make_optimizer("sgd", {{"beta1", 0.9}});
             }),
             "sgd: no parameter 'beta1', expected some of learning_rate, wd, clip_gradient, "
-            "clip_norm, momentum, nesterov");
+            "clip_norm, momentum, nesterov, dampening");
   EXPECT_EQ(message_of([] {
               make_optimizer("sgd", {{"nesterov", 2}, {"momentum", 0.9}});
             }),
             "sgd: nesterov is 2, expected 0 or 1");
+  EXPECT_EQ(message_of([] {
+              make_optimizer("sgd", {{"dampening", 0.5}});
+            }),
+            "sgd: dampening 0.5, expected a momentum above 0 with it");
+  EXPECT_EQ(message_of([] {
+              make_optimizer("sgd", {{"momentum", 0.5}, {"nesterov", 1}, {"dampening", 0.5}});
+            }),
+            "sgd: dampening 0.5, expected none beside nesterov");
 }
 
 }  // namespace

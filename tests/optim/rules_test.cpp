@@ -62,6 +62,13 @@ TEST(UpdateRules, SgdWithMomentumFollowsItsDefinition) {
   });
 }
 
+TEST(UpdateRules, DampeningTakesLessOfEachGradientButTheFirst) {
+  compare(sgd({.momentum = 0.9, .dampening = 0.7}), [](double w, double g, double* s, int t) {
+    s[0] = 0.9 * s[0] + (t == 1 ? 1.0 : 0.3) * (g + kDecay * w);
+    return w - kRate * s[0];
+  });
+}
+
 TEST(UpdateRules, NesterovFollowsItsDefinition) {
   compare(sgd({.momentum = 0.8, .nesterov = true}), [](double w, double g, double* s, int) {
     g += kDecay * w;
@@ -95,6 +102,26 @@ TEST(UpdateRules, AdamFollowsItsDefinition) {
   compare(adam({.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3}),
           [](double w, double g, double* s, int t) {
             return w - kRate * adam_direction(g + kDecay * w, s, t, 0.8, 0.95, 1e-3);
+          });
+}
+
+// beta2 is small, so that the mean of squares falls now and then.
+double ams_grad_direction(double g, double* s, int t) {
+  s[0] = 0.8 * s[0] + 0.2 * g;
+  s[1] = 0.5 * s[1] + 0.5 * g * g;
+  s[2] = std::max(s[2], s[1]);
+  const double square = s[2] / (1 - std::pow(0.5, t));
+  return s[0] / (1 - std::pow(0.8, t)) / (std::sqrt(square) + 1e-3);
+}
+
+TEST(UpdateRules, AmsGradDividesByTheLargestMeanSoFar) {
+  const AdamOptions options{.beta1 = 0.8, .beta2 = 0.5, .epsilon = 1e-3, .amsgrad = true};
+  compare(adam(options), [](double w, double g, double* s, int t) {
+    return w - kRate * ams_grad_direction(g + kDecay * w, s, t);
+  });
+  compare(adamw({.beta1 = 0.8, .beta2 = 0.5, .epsilon = 1e-3, .amsgrad = true}),
+          [](double w, double g, double* s, int t) {
+            return w * (1 - kRate * kDecay) - kRate * ams_grad_direction(g, s, t);
           });
 }
 

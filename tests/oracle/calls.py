@@ -274,21 +274,80 @@ def pool(name, rank):
             "padding": [d.size(0, k // 2) for k in kernel],
             "ceil_mode": d.flag(),
         }
+        spatial = [d.size(4, 8) for _ in range(rank)]
         if name == "avg_pool":
             attrs["count_include_pad"] = d.flag()
-        x = d.tensor(d.shape(2, 2, 4) + [d.size(4, 8) for _ in range(rank)])
-        return Call(name, attrs, [x])
+        elif d.chance(0.4):
+            attrs["dilation"] = [d.size(1, 3) for _ in range(rank)]
+            spans = [e * (k - 1) + 1 for e, k in zip(attrs["dilation"], kernel)]
+            spatial = [max(n, s) for n, s in zip(spatial, spans)]
+        return Call(name, attrs, [d.tensor(d.shape(2, 2, 4) + spatial)])
 
     return make
 
 
-def adaptive_avg_pool(rank):
+def adaptive_pool(name, rank):
     def make(d):
         size = [d.size(1, 4) for _ in range(rank)]
         x = d.tensor(d.shape(2, 2, 4) + [d.size(4, 8) for _ in range(rank)])
-        return Call("adaptive_avg_pool", {"output_size": size}, [x])
+        return Call(name, {"output_size": size}, [x])
 
     return make
+
+
+def interpolate(rank):
+    def make(d):
+        mode = d.random.choice(["nearest", "nearest_exact", "linear", "linear"])
+        attrs = {
+            "size": [d.size(1, 9) for _ in range(rank)],
+            "mode": mode,
+            "align_corners": mode == "linear" and d.flag(),
+        }
+        x = d.tensor(d.shape(2, 2, 4) + [d.size(1, 7) for _ in range(rank)])
+        return Call("interpolate", attrs, [x], tolerance=5)
+
+    return make
+
+
+def grid_sample(d):
+    attrs = {
+        "mode": d.random.choice(["bilinear", "nearest"]),
+        "padding": d.random.choice(["zeros", "border", "reflection"]),
+        "align_corners": d.flag(),
+    }
+    x = d.tensor([d.size(1, 3), d.size(1, 4), d.size(2, 7), d.size(2, 7)])
+    grid = d.tensor([x.shape[0], d.size(1, 5), d.size(1, 20), 2], -1.6, 1.6)
+    return Call("grid_sample", attrs, [x, grid], tolerance=20)
+
+
+def pixel_shuffle(d):
+    factor = d.size(1, 3)
+    x = d.tensor([d.size(1, 2), d.size(1, 3) * factor**2, d.size(1, 4), d.size(1, 4)])
+    return Call("pixel_shuffle", {"factor": factor}, [x])
+
+
+def pixel_unshuffle(d):
+    factor = d.size(1, 3)
+    x = d.tensor([d.size(1, 2), d.size(1, 3), factor * d.size(1, 4), factor * d.size(1, 4)])
+    return Call("pixel_unshuffle", {"factor": factor}, [x])
+
+
+def cross_entropy(d):
+    classes = d.size(2, 9)
+    x = d.tensor([d.size(2, 9), classes], -4, 4)
+    weights = [d.random.uniform(0.1, 3) for _ in range(classes)] if d.flag() else []
+    attrs = {"smoothing": d.random.choice([0.0, 0.2]), "weights": weights}
+    # A label of some sample is there, and does not count.
+    if d.flag():
+        attrs["ignore"] = 0
+    return Call("cross_entropy", attrs, [x, d.indices(x.shape[:1], classes)])
+
+
+def kl_div(d):
+    x = d.tensor(d.shape(1, 3), -3, 0)
+    log_target = d.flag()
+    target = d.tensor(x.shape, -3, 0) if log_target else d.tensor(x.shape, 0.05, 1)
+    return Call("kl_div", {"log_target": log_target}, [x, target])
 
 
 def global_pool(name):
@@ -466,7 +525,7 @@ def split(d):
 
 
 def pad(d):
-    mode = d.random.choice(["constant", "edge", "reflect"])
+    mode = d.random.choice(["constant", "edge", "reflect", "circular"])
     x = d.tensor([d.size(1, 3), d.size(1, 3), d.size(4, 6), d.size(4, 6)])
     widths = [0, 0, 0, 0] + [d.size(0, 3) for _ in range(4)]
     value = 0.5 if mode == "constant" else 0.0
@@ -525,7 +584,11 @@ def rnn(mode):
             for _ in range(directions):
                 for shape in ([gates, size], [gates, hidden], [gates], [gates]):
                     inputs.append(d.tensor(shape, -0.5, 0.5))
-        return Call("rnn", {"mode": mode, "bidirectional": both}, inputs, tolerance=5)
+        attrs = {"mode": mode, "bidirectional": both}
+        if d.flag():
+            attrs["lengths"] = True
+            inputs.append(d.indices(x.shape[1:2], x.shape[0] + 1, 1))
+        return Call("rnn", attrs, inputs, tolerance=5)
 
     return make
 
@@ -601,7 +664,9 @@ def calls():
         table[f"conv_transpose {rank}d"] = conv_transpose(rank)
         table[f"max_pool {rank}d"] = pool("max_pool", rank)
         table[f"avg_pool {rank}d"] = pool("avg_pool", rank)
-        table[f"adaptive_avg_pool {rank}d"] = adaptive_avg_pool(rank)
+        for name in ("adaptive_avg_pool", "adaptive_max_pool"):
+            table[f"{name} {rank}d"] = adaptive_pool(name, rank)
+        table[f"interpolate {rank}d"] = interpolate(rank)
     for mode in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         table[mode] = rnn(mode)
     for name in ("sort", "argsort"):
@@ -621,7 +686,8 @@ def calls():
         softmax_cross_entropy, sigmoid_cross_entropy, ctc_loss, embedding, take, gather, pick,
         scatter_add, one_hot, reshape, transpose, expand, expand_dims, squeeze, flip, concat, split,
         pad, tile, repeat, topk, attention, cast, arange, linspace, eye, full, ravel_index,
-        sgd_momentum_update, dropout,
+        sgd_momentum_update, dropout, grid_sample, pixel_shuffle, pixel_unshuffle, cross_entropy,
+        kl_div,
     ):  # fmt: skip
         table[function.__name__] = function
     table.update(importlib.import_module("math_calls").math_calls())  # which imports this module

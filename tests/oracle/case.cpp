@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/oracle/case.h"
 
+#include "lockstep/nn/loss.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/einsum.h"
 #include "lockstep/ops/norm.h"
 #include "lockstep/ops/pool.h"
+#include "lockstep/ops/reduce.h"
+#include "lockstep/ops/resample.h"
 #include "lockstep/ops/rnn.h"
 
 namespace lockstep::testing {
@@ -35,13 +38,22 @@ Attrs read_attributes(const OpDef& op, const json& values) {
 
 Tensors run_rnn(const Tensors& inputs, const json& attrs) {
   const RnnOptions options{attrs.at("mode").get<std::string>(), attrs.at("bidirectional")};
-  const bool lstm = options.mode == "lstm";
+  const bool lstm = options.mode == "lstm", lengths = attrs.value("lengths", false);
   std::vector<RnnWeights> weights;
   for (std::size_t i = lstm ? 3 : 2; i + 3 < inputs.size(); i += 4)
     weights.push_back({inputs[i], inputs[i + 1], inputs[i + 2], inputs[i + 3]});
-  const RnnResult result = rnn(inputs[0], weights, options, inputs[1], lstm ? inputs[2] : Tensor());
+  const RnnResult result = rnn(inputs[0], weights, options, inputs[1], lstm ? inputs[2] : Tensor(),
+                               lengths ? inputs.back() : Tensor());
   if (!lstm) return {result.y, result.hidden};
   return {result.y, result.hidden, result.cell};
+}
+
+// The mean, as PyTorch gives it.
+Tensor run_cross_entropy(const Tensors& inputs, const json& attrs) {
+  nn::SoftmaxCrossEntropyOptions options{.smoothing = attrs.at("smoothing")};
+  options.class_weights = attrs.at("weights").get<std::vector<double>>();
+  if (attrs.contains("ignore")) options.ignore_label = attrs.at("ignore").get<std::int64_t>();
+  return mean(nn::SoftmaxCrossEntropyLoss(options)(inputs.at(0), inputs.at(1)));
 }
 
 Tensors call(const std::string& name, const Tensors& inputs, const json& attrs) {
@@ -53,6 +65,11 @@ Tensors call(const std::string& name, const Tensors& inputs, const json& attrs) 
   if (name == "instance_norm")
     return {
         instance_norm(inputs.at(0), inputs.at(1), inputs.at(2), attrs.at("epsilon").get<double>())};
+  if (name == "pixel_shuffle") return {pixel_shuffle(inputs.at(0), attrs.at("factor"))};
+  if (name == "pixel_unshuffle") return {pixel_unshuffle(inputs.at(0), attrs.at("factor"))};
+  if (name == "cross_entropy") return {run_cross_entropy(inputs, attrs)};
+  if (name == "kl_div")
+    return {mean(nn::KLDivLoss(true, -1, 1.0, attrs.at("log_target"))(inputs.at(0), inputs.at(1)))};
   if (name == "global_avg_pool") return {global_avg_pool(inputs.at(0))};
   if (name == "global_max_pool") return {global_max_pool(inputs.at(0))};
   const OpDef& op = get_op(name);

@@ -15,7 +15,7 @@ using Tensors = std::vector<Tensor>;
 // "nodes": [{"op", "attrs", "in": [value, ...]}, ...], "outputs": [value, ...], "wrt": [input,
 // ...], "head": value}. Values count the inputs, then every node's outputs in order. Functions that
 // are composed of ops can be asked for by name, too; "rnn" takes x, hidden, cell for an lstm, then
-// four weights for each layer and direction.
+// four weights for each layer and direction, then lengths where its attributes say so.
 class Case {
  public:
   struct Node {

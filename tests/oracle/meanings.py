@@ -131,8 +131,11 @@ def max_pool(a, x):
     """The window's padding may exceed half of it, which torch's own refuses."""
     function = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[x.dim() - 3]
     kernel, padding = a["kernel"], a["padding"]
+    dilation = a.get("dilation") or [1] * len(kernel)
     if all(2 * p <= k for p, k in zip(padding, kernel)):
-        return [function(x, kernel, a["stride"], padding, ceil_mode=a["ceil_mode"])]
+        return [function(x, kernel, a["stride"], padding, dilation, a["ceil_mode"])]
+    if any(step > 1 for step in dilation):
+        raise NotImplementedError("dilated windows whose padding is above their half")
     if torch.isinf(x).any():
         raise NotImplementedError("the padding would be as large as an element")
     sizes = [s for p in reversed(padding) for s in (p, p)]
@@ -191,6 +194,36 @@ def summed(a, x):
 def adaptive_avg_pool(a, x):
     function = (F.adaptive_avg_pool1d, F.adaptive_avg_pool2d, F.adaptive_avg_pool3d)[x.dim() - 3]
     return function(x, a["output_size"])
+
+
+def adaptive_max_pool(a, x):
+    names = (F.adaptive_max_pool1d, F.adaptive_max_pool2d, F.adaptive_max_pool3d)
+    return [names[x.dim() - 3](x, a["output_size"])]
+
+
+def interpolate(a, x):
+    linear = ("linear", "bilinear", "trilinear")[x.dim() - 3]
+    mode = {"linear": linear, "nearest_exact": "nearest-exact"}.get(a["mode"], a["mode"])
+    corners = a["align_corners"] if a["mode"] == "linear" else None
+    return F.interpolate(x, a["size"], mode=mode, align_corners=corners)
+
+
+def grid_sample(a, x, grid):
+    return F.grid_sample(x, grid, a["mode"], a["padding"], a["align_corners"])
+
+
+def cross_entropy(a, x, labels):
+    weights = torch.tensor(a["weights"], dtype=x.dtype) if a["weights"] else None
+    ignored = a.get("ignore", -100)
+    if (labels == ignored).all():
+        return (x * 0).sum()
+    return F.cross_entropy(
+        x, labels, weights, ignore_index=ignored, label_smoothing=a["smoothing"]
+    )
+
+
+def kl_div(a, x, target):
+    return F.kl_div(x, target, reduction="mean", log_target=a["log_target"])
 
 
 def global_avg_pool(a, x):
@@ -307,9 +340,19 @@ def rnn(a, x, *rest):
     mode, both = a["mode"], a["bidirectional"]
     states = 2 if mode == "lstm" else 1
     start = list(rest[:2]) if mode == "lstm" else rest[0]
-    weights = list(rest[states:])
+    weights = list(rest[states : len(rest) - 1 if a.get("lengths") else len(rest)])
     layers = len(weights) // (8 if both else 4)
-    return list(getattr(torch, mode)(x, start, weights, True, layers, 0.0, True, both, False))
+    function = getattr(torch, mode)
+    if not a.get("lengths"):
+        return list(function(x, start, weights, True, layers, 0.0, True, both, False))
+    lengths, order = torch.sort(rest[-1], descending=True)
+    back = torch.argsort(order)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x[:, order], lengths)
+    begin = [s[:, order] for s in start] if mode == "lstm" else start[:, order]
+    y, *last = function(packed.data, packed.batch_sizes, begin, weights, True, layers, 0.0, True, both)
+    packed = torch.nn.utils.rnn.PackedSequence(y, packed.batch_sizes)
+    whole, _ = torch.nn.utils.rnn.pad_packed_sequence(packed, total_length=x.shape[0])
+    return [whole[:, back]] + [s[:, back] for s in last]
 
 
 def eye(a):
@@ -360,11 +403,14 @@ def meanings():
             a["start"], a["stop"], a["count"], dtype=torch.float64
         ).to(torch.float32),
         "full": lambda a: torch.full(a["shape"], a["value"]),
+        "pixel_shuffle": lambda a, x: F.pixel_shuffle(x, a["factor"]),
+        "pixel_unshuffle": lambda a, x: F.pixel_unshuffle(x, a["factor"]),
         "sort": lambda a, x: sort(a, x)[0],
         "argsort": lambda a, x: sort(a, x)[1],
     })  # fmt: skip
     for function in (
         cumsum, matmul, dense, conv, conv_transpose, max_pool, avg_pool, adaptive_avg_pool,
+        adaptive_max_pool, interpolate, grid_sample, cross_entropy, kl_div,
         batch_norm, batch_norm_inference, layer_norm, group_norm, instance_norm,
         softmax_cross_entropy, sigmoid_cross_entropy, ctc_loss, pick, pad, topk, attention, rnn,
         eye, ravel_index, global_avg_pool, global_max_pool,

@@ -153,6 +153,7 @@ json draw_pool(std::uint64_t seed) {
   text.update({{"batch", g.batch},
                {"channels", g.channels},
                {"input", g.input},
+               {"dilation", g.dilation},
                {"ceil_mode", g.ceil_mode},
                {"count_include_pad", g.count_include_pad}});
   return text;

@@ -13,7 +13,10 @@ import numpy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What the server offers besides the catalogue.
-FUNCTIONS = {"einsum", "rnn", "group_norm", "instance_norm", "global_avg_pool", "global_max_pool"}
+FUNCTIONS = {
+    "einsum", "rnn", "group_norm", "instance_norm", "global_avg_pool", "global_max_pool",
+    "pixel_shuffle", "pixel_unshuffle", "cross_entropy", "kl_div",
+}  # fmt: skip
 
 
 class OpError(Exception):

@@ -18,9 +18,12 @@ CASES = [
     ("sgd", {"learning_rate": 0.1}, "SGD", {}),
     ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01}, "SGD", {}),
     ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "nesterov": 1, "wd": 0.01}, "SGD", {}),
+    ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "dampening": 0.4, "wd": 0.01}, "SGD", {}),
     ("adam", {"learning_rate": 0.01}, "Adam", {}),
     ("adam", {"learning_rate": 0.01, "beta1": 0.8, "beta2": 0.9, "wd": 0.1}, "Adam", {}),
+    ("adam", {"learning_rate": 0.01, "beta2": 0.6, "amsgrad": 1, "epsilon": 1e-3}, "Adam", {}),
     ("adamw", {"learning_rate": 0.01, "wd": 0.3}, "AdamW", {}),
+    ("adamw", {"learning_rate": 0.01, "wd": 0.3, "beta2": 0.5, "amsgrad": 1}, "AdamW", {}),
     ("adamax", {"learning_rate": 0.01, "beta1": 0.8, "wd": 0.1}, "Adamax", {}),
     ("nadam", {"learning_rate": 0.01, "wd": 0.1}, "NAdam", {}),
     (
@@ -73,7 +76,7 @@ def keywords(optimizer, parameters, names):
     given = {names.get(key, key): value for key, value in parameters.items()}
     if "beta1" in given or "beta2" in given:
         given["betas"] = (given.pop("beta1", 0.9), given.pop("beta2", 0.999))
-    for flag in ("nesterov", "centered"):
+    for flag in ("nesterov", "centered", "amsgrad"):
         if flag in given:
             given[flag] = bool(given[flag])
     if optimizer == "NAdam":  # 1.13's other loop multiplies one momentum too many
@@ -90,7 +93,7 @@ def run_torch(optimizer, weight, gradients):
     return parameter.detach()
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{len(case[1])}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{'-'.join(case[1])}")
 def test_rule_moves_weights_as_pytorch_does(server, case):
     name, parameters, optimizer, names = case
     torch.manual_seed(3)

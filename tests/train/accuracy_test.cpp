@@ -77,6 +77,16 @@ TEST(Accuracy, LabelsMayBeOfAnyKindThatTheLossTakes) {
 }
 
 // Where another axis has as many positions as there are classes, the wrong one would fit too.
+TEST(Accuracy, LeavesOutLabelsThatTheLossIgnores) {
+  const nn::SoftmaxCrossEntropyLoss loss({.ignore_label = -1});
+  const auto labels = [](std::vector<std::int64_t> values) { return Tensor::from(values, {4}); };
+  expect_accuracy(accuracies(scores(), labels({2, -1, 0, -1}), loss), 0.5);
+  expect_accuracy(accuracies(scores(), labels({-1, 0, -1, 1}), loss), 1.0);
+  const Accuracies none = accuracies(scores(), labels({-1, -1, -1, -1}), loss);
+  expect_accuracy(none, 0.0);
+  EXPECT_TRUE(none.labels.empty());
+}
+
 TEST(Accuracy, ClassesLieAlongTheLosssAxis) {
   const Tensor pixels = reshape(scores(), {1, 4, 3});  // [N, positions, classes]
   const Tensor square = concat({pixels, pixels, pixels}, 1);

@@ -25,7 +25,7 @@ class CompiledBlock {
   struct Structure {
     std::vector<const void*> parameters = {};  // identities, block by block
     std::vector<bool> stays = {};              // frozen, or without a gradient
-    std::vector<Block::BlockMode> modes = {};
+    std::vector<Block::State> states = {};
     bool operator==(const Structure&) const = default;
     void clear();
     void add(const Block& block);

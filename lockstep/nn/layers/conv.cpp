@@ -3,6 +3,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/nn/detail/layer_checks.h"
+#include "lockstep/ops/shape_ops.h"
 
 namespace lockstep::nn {
 
@@ -24,8 +25,23 @@ Conv::Conv(int axes, std::int64_t channels, const Extents& kernel, ConvLayerOpti
   if (channels % options_.groups != 0)
     throw InvalidArgument("{}: {} channels do not divide into {} groups", name_, channels,
                           options_.groups);
+  set_padding_mode();
   weight_ = add_parameter("weight", weight_shape(options_.inputs), {.init = options_.weight_init});
   if (options_.bias) bias_ = add_parameter("bias", {channels}, {.init = options_.bias_init});
+}
+
+void Conv::set_padding_mode() {
+  const std::string& mode = options_.padding_mode;
+  if (mode == "zeros") return;
+  if (transposed_ || (mode != "reflect" && mode != "edge" && mode != "circular"))
+    throw InvalidArgument("{}: padding_mode is '{}', expected {}", name_, mode,
+                          transposed_ ? "zeros" : "zeros, reflect, edge or circular");
+  if (options_.padding.are_all(0)) return;
+  pad_widths_.assign(4, 0);
+  for (std::int64_t& width : window_.padding) {
+    pad_widths_.insert(pad_widths_.end(), {width, width});
+    width = 0;
+  }
 }
 
 Shape Conv::weight_shape(std::int64_t inputs) const {
@@ -46,6 +62,9 @@ Tensor Conv::forward(const Tensor& x) {
   weight_.complete(weight_shape(x.shape(1)));
   const Tensor weight = weight_.data();
   const Tensor bias = options_.bias ? bias_.data() : Tensor();
+  if (!pad_widths_.empty())
+    return activation_(
+        lockstep::conv(pad(x, pad_widths_, 0.0, options_.padding_mode), weight, bias, window_));
   if (!transposed_) return activation_(lockstep::conv(x, weight, bias, window_));
   return activation_(lockstep::conv_transpose(x, weight, bias, window_, output_padding_));
 }
@@ -57,7 +76,8 @@ std::string Conv::description() const {
     if (!sizes.are_all(usual)) text += fmt::format(", {} {}", what, sizes.str());
   };
   add("stride", window_.stride, 1);
-  add("padding", window_.padding, 0);
+  add("padding", options_.padding.spread(name_, "padding", axes_, 0), 0);
+  if (options_.padding_mode != "zeros") text += ", " + options_.padding_mode;
   add("dilation", window_.dilation, 1);
   add("groups", window_.groups, 1);
   if (!options_.activation.empty()) text += ", " + options_.activation;

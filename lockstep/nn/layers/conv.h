@@ -20,6 +20,8 @@ struct ConvLayerOptions {
   Initializer weight_init = {};
   Initializer bias_init = init::zero();
   Extents output_padding = 0;  // of a transposed convolution alone
+  // What the padding holds: zeros, reflect, edge or circular (the other end again).
+  std::string padding_mode = "zeros";
 };
 
 // x [N, C, spatial...], weight [channels, C / groups, kernel...]; 1 to 3 spatial axes. Transposed:
@@ -33,6 +35,7 @@ class Conv : public Block {
 
  private:
   Shape weight_shape(std::int64_t inputs) const;
+  void set_padding_mode();
 
   int axes_;
   bool transposed_;
@@ -42,6 +45,7 @@ class Conv : public Block {
   Ints kernel_;
   ConvOptions window_;
   Ints output_padding_;
+  Ints pad_widths_;  // of the whole input, where the padding is no zeros
   ActivationFunction activation_;
   Parameter weight_, bias_;
 };

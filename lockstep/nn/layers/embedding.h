@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include "lockstep/nn/block.h"
 
 namespace lockstep::nn {
 
 struct EmbeddingOptions {
   Initializer weight_init = {};
+  // This row starts at zero and gets no gradient, so that it stays there: padding's.
+  std::optional<std::int64_t> padding_index = {};
 };
 
 // Rows of weight [rows, width] by int32 or int64 indices: their shape + [width].
@@ -17,6 +21,7 @@ class Embedding : public Block {
   std::string description() const override;
 
  private:
+  std::optional<std::int64_t> padding_index_;
   Parameter weight_;
 };
 

@@ -24,6 +24,9 @@ Pool::Pool(PoolKind kind, int axes, const Extents& kernel, const PoolLayerOption
   window_.padding = options.padding.spread(name_, "padding", axes, 0);
   window_.ceil_mode = options.ceil_mode;
   window_.count_include_pad = options.count_include_pad;
+  window_.dilation = options.dilation.spread(name_, "dilation", axes, 1);
+  if (kind == PoolKind::avg && !options.dilation.are_all(1))
+    throw InvalidArgument("{}: dilation is {}, an average has none", name_, options.dilation.str());
 }
 
 Tensor Pool::forward(const Tensor& x) {
@@ -37,6 +40,8 @@ std::string Pool::description() const {
   if (window_.stride != window_.kernel) text += ", stride " + Extents(window_.stride).str();
   const Extents padding = window_.padding;
   if (!padding.are_all(0)) text += ", padding " + padding.str();
+  const Extents dilation = window_.dilation;
+  if (!dilation.are_all(1)) text += ", dilation " + dilation.str();
   return text + ")";
 }
 
@@ -49,17 +54,20 @@ std::string GlobalPool::description() const {
   return fmt::format("Global{}Pool{}D", title_of(kind_), axes_);
 }
 
-AdaptiveAvgPool::AdaptiveAvgPool(int axes, const Extents& sizes)
-    : axes_(axes),
-      sizes_(sizes.spread(fmt::format("adaptive_avg_pool{}d", axes), "size", axes, 1)) {}
+AdaptivePool::AdaptivePool(PoolKind kind, int axes, const Extents& sizes)
+    : kind_(kind),
+      axes_(axes),
+      name_(fmt::format("adaptive_{}_pool{}d", name_of(kind), axes)),
+      sizes_(sizes.spread(name_, "size", axes, 1)) {}
 
-Tensor AdaptiveAvgPool::forward(const Tensor& x) {
-  check_axes(fmt::format("adaptive_avg_pool{}d", axes_), x, axes_);
-  return lockstep::adaptive_avg_pool(x, sizes_);
+Tensor AdaptivePool::forward(const Tensor& x) {
+  check_axes(name_, x, axes_);
+  return kind_ == PoolKind::max ? lockstep::adaptive_max_pool(x, sizes_)
+                                : lockstep::adaptive_avg_pool(x, sizes_);
 }
 
-std::string AdaptiveAvgPool::description() const {
-  return fmt::format("AdaptiveAvgPool{}D({})", axes_, Extents(sizes_).str());
+std::string AdaptivePool::description() const {
+  return fmt::format("Adaptive{}Pool{}D({})", title_of(kind_), axes_, Extents(sizes_).str());
 }
 
 std::shared_ptr<Pool> max_pool1d(const Extents& kernel, const PoolLayerOptions& options) {
@@ -100,14 +108,23 @@ std::shared_ptr<GlobalPool> global_avg_pool3d() {
   return std::make_shared<GlobalPool>(PoolKind::avg, 3);
 }
 
-std::shared_ptr<AdaptiveAvgPool> adaptive_avg_pool1d(const Extents& sizes) {
-  return std::make_shared<AdaptiveAvgPool>(1, sizes);
+std::shared_ptr<AdaptivePool> adaptive_avg_pool1d(const Extents& sizes) {
+  return std::make_shared<AdaptivePool>(PoolKind::avg, 1, sizes);
 }
-std::shared_ptr<AdaptiveAvgPool> adaptive_avg_pool2d(const Extents& sizes) {
-  return std::make_shared<AdaptiveAvgPool>(2, sizes);
+std::shared_ptr<AdaptivePool> adaptive_avg_pool2d(const Extents& sizes) {
+  return std::make_shared<AdaptivePool>(PoolKind::avg, 2, sizes);
 }
-std::shared_ptr<AdaptiveAvgPool> adaptive_avg_pool3d(const Extents& sizes) {
-  return std::make_shared<AdaptiveAvgPool>(3, sizes);
+std::shared_ptr<AdaptivePool> adaptive_avg_pool3d(const Extents& sizes) {
+  return std::make_shared<AdaptivePool>(PoolKind::avg, 3, sizes);
+}
+std::shared_ptr<AdaptivePool> adaptive_max_pool1d(const Extents& sizes) {
+  return std::make_shared<AdaptivePool>(PoolKind::max, 1, sizes);
+}
+std::shared_ptr<AdaptivePool> adaptive_max_pool2d(const Extents& sizes) {
+  return std::make_shared<AdaptivePool>(PoolKind::max, 2, sizes);
+}
+std::shared_ptr<AdaptivePool> adaptive_max_pool3d(const Extents& sizes) {
+  return std::make_shared<AdaptivePool>(PoolKind::max, 3, sizes);
 }
 
 }  // namespace lockstep::nn

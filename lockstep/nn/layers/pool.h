@@ -14,6 +14,7 @@ struct PoolLayerOptions {
   Extents padding = 0;
   bool ceil_mode = false;
   bool count_include_pad = true;  // average: does padding count
+  Extents dilation = 1;           // max: the distance of a window's elements
 };
 
 enum class PoolKind { max, avg };
@@ -44,15 +45,17 @@ class GlobalPool : public Block {
   int axes_;
 };
 
-// Means: to [N, C, sizes...], windows as even as they can be.
-class AdaptiveAvgPool : public Block {
+// To [N, C, sizes...], windows as even as they can be.
+class AdaptivePool : public Block {
  public:
-  AdaptiveAvgPool(int axes, const Extents& sizes);
+  AdaptivePool(PoolKind kind, int axes, const Extents& sizes);
   Tensor forward(const Tensor& x) override;
   std::string description() const override;
 
  private:
+  PoolKind kind_;
   int axes_;
+  std::string name_;  // "adaptive_avg_pool2d"
   Ints sizes_;
 };
 
@@ -68,8 +71,11 @@ std::shared_ptr<GlobalPool> global_max_pool3d();
 std::shared_ptr<GlobalPool> global_avg_pool1d();
 std::shared_ptr<GlobalPool> global_avg_pool2d();
 std::shared_ptr<GlobalPool> global_avg_pool3d();
-std::shared_ptr<AdaptiveAvgPool> adaptive_avg_pool1d(const Extents& sizes);
-std::shared_ptr<AdaptiveAvgPool> adaptive_avg_pool2d(const Extents& sizes);
-std::shared_ptr<AdaptiveAvgPool> adaptive_avg_pool3d(const Extents& sizes);
+std::shared_ptr<AdaptivePool> adaptive_avg_pool1d(const Extents& sizes);
+std::shared_ptr<AdaptivePool> adaptive_avg_pool2d(const Extents& sizes);
+std::shared_ptr<AdaptivePool> adaptive_avg_pool3d(const Extents& sizes);
+std::shared_ptr<AdaptivePool> adaptive_max_pool1d(const Extents& sizes);
+std::shared_ptr<AdaptivePool> adaptive_max_pool2d(const Extents& sizes);
+std::shared_ptr<AdaptivePool> adaptive_max_pool3d(const Extents& sizes);
 
 }  // namespace lockstep::nn

@@ -53,8 +53,8 @@ void Recurrent::add_weights(int layer, const char* direction) {
        add_parameter(prefix + "h2h_bias", {rows}, {.init = options_.h2h_bias_init})});
 }
 
-RnnResult Recurrent::run_layer(const Tensor& x, int layer, const Tensor& hidden,
-                               const Tensor& cell) const {
+RnnResult Recurrent::run_layer(const Tensor& x, int layer, const Tensor& hidden, const Tensor& cell,
+                               const Tensor& lengths) const {
   std::vector<RnnWeights> weights;
   const int first = layer * directions(), last = first + directions();
   for (int i = first; i < last; ++i) {
@@ -64,10 +64,11 @@ RnnResult Recurrent::run_layer(const Tensor& x, int layer, const Tensor& hidden,
         {w.i2h_weight.data(), w.h2h_weight.data(), w.i2h_bias.data(), w.h2h_bias.data()});
   }
   return lockstep::rnn(x, weights, {.mode = mode_, .bidirectional = options_.bidirectional},
-                       part(hidden, first, last), part(cell, first, last));
+                       part(hidden, first, last), part(cell, first, last), lengths);
 }
 
-RnnResult Recurrent::run(const Tensor& x, const Tensor& hidden, const Tensor& cell) const {
+RnnResult Recurrent::run(const Tensor& x, const Tensor& hidden, const Tensor& cell,
+                         const Tensor& lengths) const {
   if (x.rank() != 3)
     throw InvalidArgument("{}: x has shape {}, expected 3 axes ({})", mode_, x.shape().str(),
                           options_.layout);
@@ -76,7 +77,7 @@ RnnResult Recurrent::run(const Tensor& x, const Tensor& hidden, const Tensor& ce
   std::vector<Tensor> hiddens, cells;
   for (int layer = 0; layer < options_.layers; ++layer) {
     if (layer > 0 && options_.dropout > 0.0) result.y = nn::dropout(result.y, options_.dropout);
-    result = run_layer(result.y, layer, hidden, cell);
+    result = run_layer(result.y, layer, hidden, cell, lengths);
     hiddens.push_back(result.hidden);
     cells.push_back(result.cell);
   }
@@ -86,15 +87,23 @@ RnnResult Recurrent::run(const Tensor& x, const Tensor& hidden, const Tensor& ce
           several && has_cell() ? concat(cells, 0) : cells[0]};
 }
 
-Tensor Recurrent::forward(const Tensor& x) { return run(x, {}, {}).y; }
+Tensor Recurrent::forward(const Tensor& x) {
+  if (options_.use_sequence_length)
+    throw InvalidArgument("{}: use_sequence_length takes a list, {{x, lengths}}, got one tensor",
+                          mode_);
+  return run(x, {}, {}, {}).y;
+}
 
 std::vector<Tensor> Recurrent::forward_all(const std::vector<Tensor>& inputs) {
-  const std::size_t whole = has_cell() ? 3 : 2;
-  if (inputs.size() != 1 && inputs.size() != whole)
-    throw InvalidArgument("{}: takes 1 or {} inputs, got {}", mode_, whole, inputs.size());
-  const bool given = inputs.size() > 1;
+  const std::size_t more = options_.use_sequence_length ? 1 : 0;
+  const std::size_t whole = (has_cell() ? 3 : 2) + more;
+  if (inputs.size() != 1 + more && inputs.size() != whole)
+    throw InvalidArgument("{}: takes {} or {} inputs, got {}", mode_, 1 + more, whole,
+                          inputs.size());
+  const bool given = inputs.size() == whole;
   const RnnResult result =
-      run(inputs[0], given ? inputs[1] : Tensor(), given && has_cell() ? inputs[2] : Tensor());
+      run(inputs[0], given ? inputs[1] : Tensor(), given && has_cell() ? inputs[2] : Tensor(),
+          more == 1 ? inputs.back() : Tensor());
   if (has_cell()) return {result.y, result.hidden, result.cell};
   return {result.y, result.hidden};
 }

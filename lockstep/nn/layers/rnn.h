@@ -20,10 +20,12 @@ struct RnnLayerOptions {
   Initializer h2h_weight_init = {};
   Initializer i2h_bias_init = init::zero();
   Initializer h2h_bias_init = init::zero();
+  bool use_sequence_length = false;  // the last input is the lengths [N] of the sequences
 };
 
 // Recurrent layers. Called on one tensor it gives the outputs [T, N, H D]; called on a list, {x} or
-// {x, hidden[, cell]}, it gives {outputs, hidden[, cell]}.
+// {x, hidden[, cell]}, it gives {outputs, hidden[, cell]}. With use_sequence_length lengths follow
+// as one input more: {x, lengths} or {x, hidden[, cell], lengths}; see lockstep::rnn.
 class Recurrent : public Block {
  public:
   // mode: lstm, gru, rnn_tanh or rnn_relu.
@@ -37,8 +39,10 @@ class Recurrent : public Block {
     Parameter i2h_weight, h2h_weight, i2h_bias, h2h_bias;
   };
   void add_weights(int layer, const char* direction);
-  RnnResult run_layer(const Tensor& x, int layer, const Tensor& hidden, const Tensor& cell) const;
-  RnnResult run(const Tensor& x, const Tensor& hidden, const Tensor& cell) const;
+  RnnResult run_layer(const Tensor& x, int layer, const Tensor& hidden, const Tensor& cell,
+                      const Tensor& lengths) const;
+  RnnResult run(const Tensor& x, const Tensor& hidden, const Tensor& cell,
+                const Tensor& lengths) const;
   bool has_cell() const { return mode_ == "lstm"; }
   int directions() const { return options_.bidirectional ? 2 : 1; }
 

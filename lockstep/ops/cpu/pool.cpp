@@ -42,9 +42,9 @@ bool covers(const AxisWindow& axis, int64_t position) {
 // Where the element at that position of the window is (counted as oneDNN does), or -1: a workspace
 // from outside may hold anything.
 int64_t offset_of(const PoolProblem& p, const Window& win, int64_t index) {
-  const int64_t w = index % p.kernel[2] + win.w.start;
-  const int64_t h = index / p.kernel[2] % p.kernel[1] + win.h.start;
-  const int64_t d = index / (p.kernel[2] * p.kernel[1]) + win.d.start;
+  const int64_t w = index % p.kernel[2] * p.dilation[2] + win.w.start;
+  const int64_t h = index / p.kernel[2] % p.kernel[1] * p.dilation[1] + win.h.start;
+  const int64_t d = index / (p.kernel[2] * p.kernel[1]) * p.dilation[0] + win.d.start;
   if (!covers(win.d, d) || !covers(win.h, h) || !covers(win.w, w)) return -1;
   return win.x + (d * p.input[1] + h) * p.input[2] + w;
 }
@@ -66,7 +66,7 @@ struct RowSteps {
   int64_t padding, stride;
 };
 
-// Outputs [first, last) meet the input under kernel element k.
+// Outputs [first, last) meet the input under the kernel element that is `k` from its first.
 std::pair<int64_t, int64_t> outputs_under(const PoolProblem& p, const RowSteps& steps, int64_t k) {
   const auto ceil_div = [](int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : 0; };
   const int64_t first = ceil_div(steps.padding - k, steps.stride);
@@ -91,20 +91,24 @@ template <class T>
 void max_of_row(const PoolProblem& p, const RowSteps& steps, const Window& win, const T* x, T* best,
                 std::int32_t* found) {
   const auto index_of = [&](int64_t d, int64_t h) {
-    return ((d - win.d.start) * p.kernel[1] + h - win.h.start) * p.kernel[2];
+    const int64_t slice = (d - win.d.start) / p.dilation[0],
+                  row = (h - win.h.start) / p.dilation[1];
+    return (slice * p.kernel[1] + row) * p.kernel[2];
   };
   for (int64_t i = 0; i < p.output[2]; ++i) {
     const AxisWindow& w = p.windows[2][static_cast<std::size_t>(i)];
     best[i] = -std::numeric_limits<T>::infinity();
-    found[i] = static_cast<std::int32_t>(index_of(win.d.first, win.h.first) + w.first - w.start);
+    found[i] = static_cast<std::int32_t>(index_of(win.d.first, win.h.first) +
+                                         (w.first - w.start) / p.dilation[2]);
   }
-  for (int64_t d = win.d.first; d < win.d.last; ++d)
-    for (int64_t h = win.h.first; h < win.h.last; ++h)
+  for (int64_t d = win.d.first; d < win.d.last; d += p.dilation[0])
+    for (int64_t h = win.h.first; h < win.h.last; h += p.dilation[1])
       for (int64_t k = 0; k < p.kernel[2]; ++k) {
-        const auto [first, last] = outputs_under(p, steps, k);
+        const int64_t along = k * p.dilation[2];
+        const auto [first, last] = outputs_under(p, steps, along);
         if (first >= last) continue;
         const T* row =
-            x + (d * p.input[1] + h) * p.input[2] + first * steps.stride - steps.padding + k;
+            x + (d * p.input[1] + h) * p.input[2] + first * steps.stride - steps.padding + along;
         const auto take = steps.stride == 1   ? take_larger<1, T>
                           : steps.stride == 2 ? take_larger<2, T>
                                               : take_larger<0, T>;
@@ -214,6 +218,28 @@ void adaptive_backward(const KernelCall& call) {
   average_backward<T>({call.outputs[0].shape, call.inputs[0].shape}, call);
 }
 
+// The first of the largest; a NaN beats everything.
+template <class T>
+void adaptive_max(const KernelCall& call) {
+  const PoolProblem p(call.inputs[0].shape, call.outputs[0].shape);
+  const T* x = call.inputs[0].as<T>();
+  T* y = call.outputs[0].as<T>();
+  int64_t* indices = call.outputs[1].as<int64_t>();
+  for_each_window(p, [&](const Window& win) {
+    T best = -std::numeric_limits<T>::infinity();
+    int64_t found = -1;
+    for_each_row(p, win, [&](int64_t at, int64_t count) {
+      for (int64_t i = at; i < at + count; ++i)
+        if (x[i] > best || (x[i] != x[i] && best == best) || found < 0) {
+          best = x[i];
+          found = i;
+        }
+    });
+    y[win.y] = best;
+    indices[win.y] = found - win.x;
+  });
+}
+
 constexpr DTypeSet kDnnlTypes{DType::float32, DType::bfloat16};
 constexpr DTypeSet kFloat32{DType::float32};
 constexpr DTypeSet kFloat64{DType::float64};
@@ -271,6 +297,13 @@ std::span<const KernelCandidate> adaptive_avg_pool_backward() {
   static constexpr KernelCandidate list[] = {
       {.name = "windows", .dtypes = kFloat32, .direct = adaptive_backward<float>},
       {.name = "windows", .dtypes = kFloat64, .direct = adaptive_backward<double>}};
+  return list;
+}
+
+std::span<const KernelCandidate> adaptive_max_pool() {
+  static constexpr KernelCandidate list[] = {
+      {.name = "windows", .dtypes = kFloat32, .direct = adaptive_max<float>},
+      {.name = "windows", .dtypes = kFloat64, .direct = adaptive_max<double>}};
   return list;
 }
 

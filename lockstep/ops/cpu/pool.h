@@ -14,6 +14,7 @@ std::span<const KernelCandidate> avg_pool();
 std::span<const KernelCandidate> avg_pool_backward();
 std::span<const KernelCandidate> adaptive_avg_pool();
 std::span<const KernelCandidate> adaptive_avg_pool_backward();
+std::span<const KernelCandidate> adaptive_max_pool();
 
 // Ours, for blocked layouts.
 std::unique_ptr<PreparedKernel> prepare_blocked_max_pool(const KernelRequest& request,

@@ -31,11 +31,14 @@ HWY_INLINE void for_each_window(const PoolProblem& p, const F& f) {
 // Calls f(input position, index in the window) for what the window covers.
 template <class F>
 HWY_INLINE void for_each_position(const PoolProblem& p, const Window& win, const F& f) {
-  for (int64_t d = win.d.first; d < win.d.last; ++d)
-    for (int64_t h = win.h.first; h < win.h.last; ++h) {
+  const int64_t first = (win.w.first - win.w.start) / p.dilation[2];
+  for (int64_t d = win.d.first; d < win.d.last; d += p.dilation[0])
+    for (int64_t h = win.h.first; h < win.h.last; h += p.dilation[1]) {
       const int64_t row = (d * p.input[1] + h) * p.input[2];
-      const int64_t index = ((d - win.d.start) * p.kernel[1] + h - win.h.start) * p.kernel[2];
-      for (int64_t w = win.w.first; w < win.w.last; ++w) f(row + w, index + w - win.w.start);
+      const int64_t slice = (d - win.d.start) / p.dilation[0];
+      int64_t index = (slice * p.kernel[1] + (h - win.h.start) / p.dilation[1]) * p.kernel[2];
+      index += first;
+      for (int64_t w = win.w.first; w < win.w.last; w += p.dilation[2]) f(row + w, index++);
     }
 }
 
@@ -109,7 +112,7 @@ Coverage coverage_of(const PoolProblem& p) {
       if (window.first > end) result.complete = false;
       end = std::max(end, window.last);
     }
-    if (end < p.input[axis]) result.complete = false;
+    if (end < p.input[axis] || p.dilation[axis] > 1) result.complete = false;
   }
   return result;
 }

@@ -21,6 +21,7 @@ struct PoolSizes {
     kernel = spatial_list(window.kernel, spatial, 1);
     stride = window.stride.empty() ? kernel : spatial_list(window.stride, spatial, 1);
     before = spatial_list(window.padding, spatial, 0);
+    for (const std::int64_t step : window.dilation) dilated = dilated || step != 1;
     for (std::size_t i = 0; i < spatial; ++i) {
       const auto axis = static_cast<int>(i) + 2;
       const std::int64_t reach = (y[axis] - 1) * stride[i] + kernel[i] - x[axis] - before[i];
@@ -33,6 +34,7 @@ struct PoolSizes {
 
   memory::dims input, output, kernel, stride, before, after;
   bool past_padding = false;  // a window reaches beyond the padding that was asked for
+  bool dilated = false;
 };
 
 algorithm average_of(const PoolWindow& window) {
@@ -55,6 +57,7 @@ bool usable(const Desc& desc) {
 // Why the library should not be asked, or an empty string.
 std::string reason_to_decline(const TensorInfo& info, const PoolSizes& sizes, algorithm how) {
   if (info.shape.numel() == 0) return "a size is 0";
+  if (sizes.dilated) return "the window is dilated";
   if (how == algorithm::pooling_avg_include_padding && sizes.past_padding)
     return "windows reach past the padding";
   return {};

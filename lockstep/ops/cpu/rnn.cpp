@@ -36,19 +36,47 @@ void transpose(Rows source, std::int64_t rows, std::int64_t columns, float* targ
           target[c * rows + r] = source.row(r)[c];
 }
 
+// How far each sequence goes, and how many samples a step has to look at.
+class Sequences {
+ public:
+  Sequences(const std::byte* lengths, DType dtype, const RnnSizes& n) : batch_(n.batch) {
+    if (n.has_lengths) lengths_ = sequence_lengths(lengths, dtype, n);
+  }
+  // Every sequence has all steps.
+  bool all() const { return lengths_.empty(); }
+  bool goes_on(std::int64_t sample, std::int64_t time) const {
+    return all() || time < lengths_[static_cast<std::size_t>(sample)];
+  }
+  // Samples from here on have ended at that time.
+  std::int64_t rows(std::int64_t time) const {
+    std::int64_t rows = batch_;
+    while (rows > 0 && !goes_on(rows - 1, time)) --rows;
+    return rows;
+  }
+
+ private:
+  std::int64_t batch_;
+  std::vector<std::int64_t> lengths_;
+};
+
 // What both passes share. `first` is the number of the input x.
 class RnnKernel : public PreparedKernel {
  public:
   RnnKernel(const KernelRequest& request, const RnnAttrs& attrs, std::size_t first)
       : n(rnn_sizes(attrs, request.inputs[first].shape,
                     request.inputs[first + (attrs.mode == "lstm" ? 4 : 3)].shape)),
-        at(n) {
+        at(n),
+        lengths_dtype(n.has_lengths ? request.inputs[first + at.lengths()].dtype : DType::int64) {
     name = "sgemm";
     input_layouts.resize(request.inputs.size());
     output_layouts.resize(request.outputs.size());
   }
 
  protected:
+  Sequences sequences(const KernelBuffers& buffers, std::size_t first) const {
+    return {n.has_lengths ? buffers.inputs[first + at.lengths()] : nullptr, lengths_dtype, n};
+  }
+
   // Where the state before step s is: h0, or y at the step before.
   const float* state_before(std::int64_t s, const float* h0, const float* y) const {
     return s == 0 ? h0 : y + n.time(s - 1) * n.batch * n.hidden;
@@ -56,6 +84,7 @@ class RnnKernel : public PreparedKernel {
 
   RnnSizes n;
   RnnInputs at;
+  DType lengths_dtype;
 };
 
 class RnnForward final : public RnnKernel {
@@ -86,6 +115,7 @@ class RnnForward final : public RnnKernel {
   struct Call {
     float *x, *h0, *c0, *w_input, *b_input, *b_hidden, *y, *kept;
     float *w_hidden, *bias, *hidden_part;  // scratch; w_hidden is transposed there
+    Sequences sequences;
   };
 
   Call make_call(const KernelBuffers& buffers) const {
@@ -102,7 +132,8 @@ class RnnForward final : public RnnKernel {
             floats(buffers.outputs[at.workspace()]),
             scratch,
             bias,
-            bias + n.gate_width()};
+            bias + n.gate_width(),
+            sequences(buffers, 0)};
   }
 
   // Gates before activation are put where they are kept; a plain layer's are y itself.
@@ -113,34 +144,57 @@ class RnnForward final : public RnnKernel {
 
   void input_part(const Call& call, std::int64_t begin, std::int64_t end) const {
     const std::int64_t first = n.first_time(begin, end);
-    sgemm({'N', 'T', (end - begin) * n.batch, n.gate_width(), n.inputs},
-          Rows{call.x, n.inputs}.from(first * n.batch), {call.w_input, n.inputs},
-          gates(call, first));
+    const auto product = [&](std::int64_t time, std::int64_t rows) {
+      if (rows > 0)
+        sgemm({'N', 'T', rows, n.gate_width(), n.inputs},
+              Rows{call.x, n.inputs}.from(time * n.batch), {call.w_input, n.inputs},
+              gates(call, time));
+    };
+    // One product over all steps is the faster one, unless much of it is for nothing.
+    std::int64_t needed = 0, whole = (end - begin) * n.batch;
+    for (std::int64_t t = first; t < first + end - begin; ++t) needed += call.sequences.rows(t);
+    if (4 * needed > 3 * whole) return product(first, whole);
+    for (std::int64_t t = first; t < first + end - begin; ++t) product(t, call.sequences.rows(t));
   }
 
   void step(const Call& call, std::int64_t s) const {
     const Rows h_prev{const_cast<float*>(state_before(s, call.h0, call.y)), n.hidden};
     const Rows weight{call.w_hidden, n.gate_width()};
     const Rows row = gates(call, n.time(s));
-    Product product{'N', 'N', n.batch, n.gate_width(), n.hidden, 1.0f, 1.0f};
+    const std::int64_t rows = call.sequences.rows(n.time(s));
+    Product product{'N', 'N', rows, n.gate_width(), n.hidden, 1.0f, 1.0f};
     if (n.mode == RnnMode::gru) {
       product.beta = 0.0f;
-      sgemm(product, h_prev, weight, {call.hidden_part, n.gate_width()});
-    } else {
+      if (rows > 0) sgemm(product, h_prev, weight, {call.hidden_part, n.gate_width()});
+    } else if (rows > 0) {
       sgemm(product, h_prev, weight, row);
     }
-    for (std::int64_t i = 0; i < n.batch; ++i) sample(call, s, i, row.row(i), h_prev.row(i));
+    for (std::int64_t i = 0; i < n.batch; ++i)
+      if (call.sequences.goes_on(i, n.time(s)))
+        sample(call, s, i, row.row(i), h_prev.row(i));
+      else
+        stay(call, s, i, row.row(i), h_prev.row(i));
+  }
+
+  // Beyond the sequence's end, or before its beginning in reverse.
+  void stay(const Call& call, std::int64_t s, std::int64_t i, float* row,
+            const float* h_prev) const {
+    if (n.kept() > 0) std::fill_n(row, n.kept_width(), 0.0f);
+    if (n.has_cell()) std::copy_n(cell_before(call, s, i), n.hidden, row + n.gate_width());
+    std::copy_n(h_prev, n.hidden, call.y + (n.time(s) * n.batch + i) * n.hidden);
+  }
+
+  const float* cell_before(const Call& call, std::int64_t s, std::int64_t i) const {
+    return s == 0 ? call.c0 + i * n.hidden : gates(call, n.time(s - 1)).row(i) + n.gate_width();
   }
 
   void sample(const Call& call, std::int64_t s, std::int64_t i, float* row,
               const float* h_prev) const {
     float* h = call.y + (n.time(s) * n.batch + i) * n.hidden;
     switch (n.mode) {
-      case RnnMode::lstm: {
-        const float* c_prev =
-            s == 0 ? call.c0 + i * n.hidden : gates(call, n.time(s - 1)).row(i) + n.gate_width();
-        return lstm_forward_row({row, call.bias, c_prev, row + n.gate_width(), h, n.hidden});
-      }
+      case RnnMode::lstm:
+        return lstm_forward_row(
+            {row, call.bias, cell_before(call, s, i), row + n.gate_width(), h, n.hidden});
       case RnnMode::gru:
         return gru_forward_row({row, call.hidden_part + i * n.gate_width(), call.b_input,
                                 call.b_hidden, h_prev, h, n.hidden});
@@ -172,7 +226,9 @@ class RnnBackward final : public RnnKernel {
         grads_(attrs),
         wants_dx_(!request.unused(0)) {
     const std::int64_t buffers = n.mode == RnnMode::gru ? 2 : 1;
-    scratch_bytes = sizeof(float) * static_cast<std::size_t>(n.hidden + buffers * dgates_size());
+    const std::int64_t passing = n.has_lengths ? n.batch * n.hidden : 0;
+    scratch_bytes =
+        sizeof(float) * static_cast<std::size_t>(n.hidden + buffers * dgates_size() + passing);
   }
 
   void run(const KernelBuffers& buffers) const override {
@@ -195,6 +251,8 @@ class RnnBackward final : public RnnKernel {
     float *dh_n, *dc_n, *x, *h0, *c0, *w_input, *w_hidden, *y, *kept;
     float *dx, *dh, *dc, *dw_input, *dw_hidden, *db_input, *db_hidden;
     float *dgates, *dhidden;  // scratch, one chunk; the same but for gru
+    float* passing;           // scratch: dh of samples that stay as they are in a step
+    Sequences sequences;
   };
 
   std::int64_t dgates_size() const { return chunk_steps(n) * n.batch * n.gate_width(); }
@@ -227,7 +285,9 @@ class RnnBackward final : public RnnKernel {
             out(at.b_input()),
             out(at.b_hidden()),
             scratch,
-            n.mode == RnnMode::gru ? scratch + dgates_size() : scratch};
+            n.mode == RnnMode::gru ? scratch + dgates_size() : scratch,
+            scratch + (n.mode == RnnMode::gru ? 2 : 1) * dgates_size(),
+            sequences(buffers, grads_.count())};
   }
 
   void clear(const Call& call) const {
@@ -255,10 +315,29 @@ class RnnBackward final : public RnnKernel {
   void step(const Call& call, std::int64_t begin, std::int64_t end, std::int64_t s) const {
     const Rows dgates = local(call.dgates, begin, end, s);
     const Rows dhidden = local(call.dhidden, begin, end, s);
-    for (std::int64_t i = 0; i < n.batch; ++i) sample(call, s, i, dgates.row(i), dhidden.row(i));
+    for (std::int64_t i = 0; i < n.batch; ++i)
+      if (call.sequences.goes_on(i, n.time(s)))
+        sample(call, s, i, dgates.row(i), dhidden.row(i));
+      else
+        pass_by(call, s, i, dgates.row(i), dhidden.row(i));
+    const std::int64_t rows = call.sequences.rows(n.time(s));
     const float beta = n.mode == RnnMode::gru ? 1.0f : 0.0f;
-    sgemm({'N', 'N', n.batch, n.hidden, n.gate_width(), 1.0f, beta}, dhidden,
-          {call.w_hidden, n.hidden}, {call.dh, n.hidden});
+    if (rows > 0)
+      sgemm({'N', 'N', rows, n.hidden, n.gate_width(), 1.0f, beta}, dhidden,
+            {call.w_hidden, n.hidden}, {call.dh, n.hidden});
+    for (std::int64_t i = 0; i < n.batch && !call.sequences.all(); ++i)
+      if (!call.sequences.goes_on(i, n.time(s)))
+        std::copy_n(call.passing + i * n.hidden, n.hidden, call.dh + i * n.hidden);
+  }
+
+  void pass_by(const Call& call, std::int64_t s, std::int64_t i, float* dgates,
+               float* dhidden) const {
+    const float* dy = call.dy.row(n.time(s) * n.batch + i);
+    const float* dh = call.dh + i * n.hidden;
+    float* passing = call.passing + i * n.hidden;
+    for (std::int64_t j = 0; j < n.hidden; ++j) passing[j] = dh[j] + dy[j];
+    std::fill_n(dgates, n.gate_width(), 0.0f);
+    std::fill_n(dhidden, n.gate_width(), 0.0f);
   }
 
   void sample(const Call& call, std::int64_t s, std::int64_t i, float* dgates,

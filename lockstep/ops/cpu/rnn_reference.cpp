@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "lockstep/base/error.h"
 #include "lockstep/ops/cpu/rnn.h"
-#include "lockstep/ops/rnn_attrs.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -132,7 +132,27 @@ RnnSizes sizes_of(const KernelCall& call, const RnnAttrs& attrs, std::size_t fir
   return rnn_sizes(attrs, call.inputs[first].shape, call.inputs[first + 3 + cell].shape);
 }
 
+// Every sequence's; all T where none are given.
+std::vector<std::int64_t> lengths_of(const KernelCall& call, const RnnInputs& at, const RnnSizes& n,
+                                     std::size_t first) {
+  if (!n.has_lengths) return sequence_lengths(nullptr, DType::int64, n);
+  const TensorView& lengths = call.inputs[first + at.lengths()];
+  return sequence_lengths(lengths.data, lengths.dtype, n);
+}
+
 }  // namespace
+
+std::vector<std::int64_t> sequence_lengths(const std::byte* lengths, DType dtype,
+                                           const RnnSizes& n) {
+  std::vector<std::int64_t> result(static_cast<std::size_t>(n.batch), n.steps);
+  for (std::size_t i = 0; lengths != nullptr && i < result.size(); ++i) {
+    result[i] = dtype == DType::int32 ? reinterpret_cast<const std::int32_t*>(lengths)[i]
+                                      : reinterpret_cast<const std::int64_t*>(lengths)[i];
+    if (result[i] < 0 || result[i] > n.steps)
+      throw InvalidArgument("rnn_layer: a length is {}, expected 0 to {}", result[i], n.steps);
+  }
+  return result;
+}
 
 void rnn_layer_reference(const KernelCall& call) {
   const RnnSizes n = sizes_of(call, call.attrs.as<RnnAttrs>(), 0);
@@ -146,11 +166,18 @@ void rnn_layer_reference(const KernelCall& call) {
   double* kept = call.outputs[at.workspace()].as<double>();
   std::copy_n(in(at.h0()), state, h);
   if (n.has_cell()) std::copy_n(in(at.c0()), state, c);
+  const std::vector<std::int64_t> lengths = lengths_of(call, at, n, 0);
   for (std::int64_t s = 0; s < n.steps; ++s)
     for (std::int64_t i = 0; i < n.batch; ++i) {
       const std::int64_t row = n.time(s) * n.batch + i;
       const double* h_prev = h + i * n.hidden;
       const double* c_prev = n.has_cell() ? c + i * n.hidden : nullptr;
+      if (n.time(s) >= lengths[static_cast<std::size_t>(i)]) {
+        std::copy_n(h_prev, size, y + row * n.hidden);
+        std::fill_n(kept + row * n.kept_width(), n.kept_width(), 0.0);
+        if (n.has_cell()) std::copy_n(c_prev, size, kept + row * n.kept_width() + 4 * n.hidden);
+        continue;
+      }
       const Vector a = affine(in(at.w_input()), in(at.b_input()), in(at.x()) + row * n.inputs,
                               n.gate_width(), n.inputs);
       const Vector b =
@@ -184,6 +211,7 @@ void rnn_layer_backward_reference(const KernelCall& call) {
   double* dh_next = out(at.h0());
   if (grads.has_dh) std::copy_n(call.inputs[grads.dh()].as<double>(), state, dh_next);
   if (grads.has_dc) std::copy_n(call.inputs[grads.dc()].as<double>(), state, out(at.c0()));
+  const std::vector<std::int64_t> lengths = lengths_of(call, at, n, first);
   Vector dh(size), da(static_cast<std::size_t>(n.gate_width())), db = da;
   for (std::int64_t s = n.steps - 1; s >= 0; --s)
     for (std::int64_t i = 0; i < n.batch; ++i) {
@@ -199,6 +227,10 @@ void rnn_layer_backward_reference(const KernelCall& call) {
       if (grads.has_dy)
         for (std::size_t j = 0; j < size; ++j)
           dh[j] += call.inputs[0].as<double>()[row * n.hidden + static_cast<std::int64_t>(j)];
+      if (n.time(s) >= lengths[static_cast<std::size_t>(i)]) {
+        std::copy_n(dh.begin(), size, dh_prev);
+        continue;
+      }
       const BackwardStep step{h_prev,
                               c_prev,
                               y + row * n.hidden,

@@ -64,6 +64,11 @@ void for_each_padded(const std::vector<std::vector<std::int64_t>>& maps, const S
                      const Strides& inner, int axis, std::int64_t p, std::int64_t q, F&& visit) {
   if (axis == padded.rank()) return visit(p, q);
   const auto& map = maps[static_cast<std::size_t>(axis)];
+  if (axis == padded.rank() - 1) {  // the same without a call for each element
+    for (std::size_t i = 0; i < map.size(); ++i)
+      visit(p + static_cast<std::int64_t>(i) * padded[axis], q + map[i] * inner[axis]);
+    return;
+  }
   for (std::size_t i = 0; i < map.size(); ++i)
     for_each_padded(maps, padded, inner, axis + 1, p + static_cast<std::int64_t>(i) * padded[axis],
                     q + map[i] * inner[axis], visit);

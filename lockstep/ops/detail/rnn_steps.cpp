@@ -36,6 +36,15 @@ struct Layer {
   Tensor at_time(const Tensor& x, std::int64_t t) const {
     return reshape(slice_axis(x, 0, t, t + 1), {x.shape(1), x.shape(2)});
   }
+  // `x` [N, ...] where step s is one of the sequence's, `other` beyond its end.
+  Tensor while_valid(std::int64_t s, const Tensor& x, const Tensor& other) const {
+    if (!n.has_lengths) return x;
+    const Tensor valid = greater(in[at.lengths()], static_cast<double>(n.time(s)));
+    return where(expand_dims(valid, 1), x, other);
+  }
+  Tensor while_valid(std::int64_t s, const Tensor& x) const {
+    return while_valid(s, x, Tensor::zeros({}, x.dtype(), x.device()));
+  }
 };
 
 void lstm_step(const Layer& layer, Step& step, const Tensor& gates) {
@@ -73,6 +82,10 @@ std::vector<Step> run_steps(const Layer& layer) {
       case RnnMode::tanh: step.h = tanh(input_part + hidden_part); break;
       case RnnMode::relu: step.h = relu(input_part + hidden_part); break;
     }
+    step.h = layer.while_valid(s, step.h, h);
+    for (std::size_t i = 0; i < step.kept.size(); ++i)
+      step.kept[i] =
+          i == 4 ? layer.while_valid(s, step.kept[i], c) : layer.while_valid(s, step.kept[i]);
     h = step.h;
     if (layer.n.has_cell()) c = step.kept[4];
     steps.push_back(std::move(step));
@@ -132,7 +145,8 @@ Tensor zeros_as(const TensorInfo& info) {
 // No steps: the states pass through, and nothing else has a gradient.
 Tensors backward_of_nothing(const Layer& layer, const Tensor& dh, const Tensor& dc) {
   Tensors result;
-  for (std::size_t i = 0; i < layer.at.count(); ++i) result.push_back(zeros_as(layer.in[i].info()));
+  for (std::size_t i = 0; i < layer.at.differentiable(); ++i)
+    result.push_back(zeros_as(layer.in[i].info()));
   result[layer.at.h0()] = dh;
   if (layer.n.has_cell()) result[layer.at.c0()] = dc;
   return result;
@@ -177,16 +191,20 @@ std::vector<Tensor> rnn_layer_backward_by_steps(std::span<const Tensor> inputs,
   for (std::int64_t s = layer.n.steps - 1; s >= 0; --s) {
     const Step& step = steps[static_cast<std::size_t>(s)];
     const Tensor total = grads.has_dy ? layer.at_time(inputs[0], layer.n.time(s)) + dh : dh;
-    const GateGrads gates = step_backward(layer, step, total, dc);
+    const Tensor dc_after = dc;
+    GateGrads gates = step_backward(layer, step, total, dc);
+    gates = {layer.while_valid(s, gates.input), layer.while_valid(s, gates.hidden)};
     dh = matmul(gates.hidden, layer.in[at.w_hidden()]);
     if (layer.n.mode == RnnMode::gru) dh = dh + total * step.kept[1];
+    dh = layer.while_valid(s, dh, total);
+    if (layer.n.has_cell()) dc = layer.while_valid(s, dc, dc_after);
     input_parts.insert(input_parts.begin(), gates.input);
     hidden_parts.insert(hidden_parts.begin(), gates.hidden);
     states.insert(states.begin(), step.h_prev);
   }
   const Tensor dinput = stack_in_time(layer, input_parts);
   const Tensor dhidden = stack_in_time(layer, hidden_parts);
-  Tensors result(at.count());
+  Tensors result(at.differentiable());
   result[at.x()] = matmul(dinput, layer.in[at.w_input()]);
   result[at.h0()] = dh;
   if (layer.n.has_cell()) result[at.c0()] = dc;

@@ -22,12 +22,14 @@ Tensors add_inputs(PredictGraph& predict, Tracer& tracer, const Infos& fields) {
 void add_outputs(PredictGraph& predict, Tracer& tracer, const LossFunction& loss,
                  const Tensors& outputs, const Tensors& labels) {
   predict.graph.add_output(tracer.value(loss.mean(outputs, labels)), "loss");
-  const auto [predicted, expected] = loss.classes(outputs, labels);
+  const auto [predicted, expected, counted] = loss.classes(outputs, labels);
   predict.has_classes = predicted.defined();
+  predict.has_ignored = counted.defined();
   if (predict.has_classes) {
     predict.graph.add_output(tracer.value(predicted), "predicted");
     predict.graph.add_output(tracer.value(expected), "expected");
   }
+  if (predict.has_ignored) predict.graph.add_output(tracer.value(counted), "counted");
   for (std::size_t i = 0; i < outputs.size(); ++i)
     predict.graph.add_output(tracer.value(outputs[i]), fmt::format("output{}", i));
 }

@@ -10,16 +10,19 @@
 namespace lockstep::train::detail {
 
 // Forward in predict mode as a graph: the fields and the parameters go in; the mean loss, where the
-// loss knows them the predicted and the expected classes, and the net's outputs come out.
+// loss knows them the predicted and the expected classes, and which of them count if not all do,
+// and the net's outputs come out.
 struct PredictGraph {
   Graph graph;
   std::size_t fields = 0;
   FieldRoles roles;
   std::vector<nn::NamedParameter> parameters;
-  bool has_classes = false;
+  bool has_classes = false, has_ignored = false;
 
-  static constexpr std::size_t kLoss = 0, kPredicted = 1, kExpected = 2;
-  std::size_t first_output() const { return has_classes ? 3 : 1; }
+  static constexpr std::size_t kLoss = 0, kPredicted = 1;
+  std::size_t first_output() const {
+    return kPredicted + (has_classes ? 2 : 0) + (has_ignored ? 1 : 0);
+  }
 };
 
 PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const FieldRoles& roles,
