@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Rounds vary with a period of 12 (threads x workers x compression).
-constexpr std::size_t kPeriod = 12, kLeastRounds = 3 * kPeriod;
+constexpr std::size_t kPeriod = 12, kLeastRounds = 2 * kPeriod;
 constexpr auto kBetweenLines = std::chrono::seconds(10);
 // What the C library's heaps may differ by from one time to another.
 constexpr double kSlack = 1.03;
@@ -77,6 +77,20 @@ class Verdict {
   std::span<const Gauges> middle_, last_;
 };
 
+// A verdict that sees nothing is worth nothing: one more of each thing in every round must show.
+bool sees_growth() {
+  const auto problems_of = [](std::int64_t Gauges::*member, std::int64_t step) {
+    std::vector<Gauges> rounds(kLeastRounds);
+    for (std::size_t i = 0; i < rounds.size(); ++i)
+      rounds[i].*member = 100 + step * static_cast<std::int64_t>(i);
+    return Verdict(rounds).problems().size();
+  };
+  for (const auto member :
+       {&Gauges::threads, &Gauges::descriptors, &Gauges::shared_memory, &Gauges::live_bytes})
+    if (problems_of(member, 1) != 1 || problems_of(member, 0) != 0) return false;
+  return problems_of(&Gauges::resident_kb, 2000) == 1 && problems_of(&Gauges::resident_kb, 0) == 0;
+}
+
 int soak(double seconds, const std::string& wanted) {
   const std::string folder =
       (std::filesystem::temp_directory_path() / fmt::format("lockstep-soak-{}", ::getpid()))
@@ -115,6 +129,10 @@ int soak(double seconds, const std::string& wanted) {
 }  // namespace lockstep::testing
 
 int main(int argc, char** argv) {
+  if (!lockstep::testing::sees_growth()) {
+    fmt::print(stderr, "soak: what grows would not be seen\n");
+    return 2;
+  }
   const double seconds = argc > 1 ? std::atof(argv[1]) : 20.0;
   return lockstep::testing::soak(seconds, argc > 2 ? argv[2] : "");
 }
