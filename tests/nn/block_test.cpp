@@ -71,10 +71,11 @@ TEST(Block, AMissingParameterIsAnErrorThatListsThoseThereAre) {
 
 TEST(Block, CallingAnUninitialisedNetNamesTheParameter) {
   const auto net = small_net();
-  EXPECT_EQ(message_of([&] {
-              (*net)(ones({1, 2}));
-            }),
-            "0.weight: has no contents yet; call initialize() on the block first");
+  EXPECT_EQ(
+      message_of([&] {
+        (*net)(ones({1, 2}));
+      }),
+      "0 (Dense(4, relu)): 0.weight: has no contents yet; call initialize() on the block first");
 }
 
 TEST(Block, RefusesBadNamesAndChildren) {

@@ -150,7 +150,10 @@ TEST(Hybridize, AFailedTraceLeavesTheBlockUsable) {
   const auto net = sequential(dense(2, {.inputs = 3}));
   net->initialize();
   net->hybridize();
-  EXPECT_EQ(message_of([&] { (*net)(ones({1, 4})); }), "0.weight: has shape [2, 3], got [2, 4]");
+  EXPECT_EQ(message_of([&] {
+              (*net)(ones({1, 4}));
+            }),
+            "0 (Dense(2)): 0.weight: has shape [2, 3], got [2, 4]");
   EXPECT_EQ((*net)(ones({1, 3})).shape(), (Shape{1, 2}));
 }
 
