@@ -124,7 +124,10 @@ std::vector<nn::NamedParameter> trained_parameters(const nn::Block& net, const L
 void set_trained_parameters(const nn::Block& net, const LossFunction& loss,
                             const std::vector<std::pair<std::string, Tensor>>& tensors,
                             const std::string& place) {
-  if (loss.block() == nullptr) return nn::set_parameters(net, tensors, place);
+  if (loss.block() == nullptr) {
+    nn::set_parameters(net, tensors, place);
+    return;
+  }
   std::vector<std::pair<std::string, Tensor>> of_net, of_loss;
   const std::string prefix = kLossPrefix;
   for (const auto& [name, tensor] : tensors)

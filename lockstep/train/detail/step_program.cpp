@@ -55,12 +55,6 @@ std::vector<FlatParameter> by_number(std::vector<FlatParameter> parameters) {
   return parameters;
 }
 
-const nn::Parameter& named(const std::vector<nn::NamedParameter>& all, const std::string& name) {
-  for (const nn::NamedParameter& candidate : all)
-    if (candidate.name == name) return candidate.parameter;
-  throw NotFound("train: neither the net nor the loss has a parameter {}", name);
-}
-
 std::span<std::byte> bytes_of(float* data, std::size_t count) {
   return std::as_writable_bytes(std::span(data, count));
 }
@@ -174,7 +168,9 @@ std::vector<nn::Parameter> StepProgram::parameters_of(const nn::Block& net) cons
   std::vector<nn::Parameter> found;
   for (const StepGraph::Parameter& own : step_.parameters) {
     const auto place = by_name.find(own.name);
-    found.push_back(place == by_name.end() ? net.parameter(own.name) : place->second);
+    if (place == by_name.end())
+      throw NotFound("train: neither the net nor the loss has a parameter {}", own.name);
+    found.push_back(place->second);
   }
   return found;
 }
