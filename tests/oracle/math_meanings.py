@@ -98,6 +98,13 @@ def eigh(a, x):
     return [values, vectors * signs(vectors)]
 
 
+def solve(a, x, y):
+    """Of one axis less than x, torch's own takes y for vectors."""
+    while y.dim() < x.dim():
+        y = y.unsqueeze(0)
+    return torch.linalg.solve(x, y)
+
+
 def solve_triangular(a, x, y):
     x = x.triu() if a["upper"] else x.tril()
     upper = a["upper"] != a["transpose"]
@@ -113,14 +120,13 @@ def math_meanings():
         "tril": lambda a, x: torch.tril(x, a["diagonal"]),
         "triu": lambda a, x: torch.triu(x, a["diagonal"]),
         "cholesky": lambda a, x: torch.linalg.cholesky(symmetric(x)),
-        "solve": lambda a, x, y: torch.linalg.solve(x, y),
         "inverse": lambda a, x: torch.linalg.inv(x),
         "det": lambda a, x: torch.linalg.det(x),
         "slogdet": lambda a, x: list(torch.linalg.slogdet(x)),
     })  # fmt: skip
     for function in (
         stddev, cumprod, linear_scan, diagonal, diagonal_backward, roll, scatter, einsum, svd, qr,
-        eigh, solve_triangular,
+        eigh, solve, solve_triangular,
     ):  # fmt: skip
         table[function.__name__] = function
     return table

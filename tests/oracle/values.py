@@ -103,7 +103,7 @@ def matrices(kind, x):
     """Of random ones."""
     m, n = x.shape[-2:]
     if kind == "regular":
-        return x + numpy.eye(n) * (2 * n + 1)
+        return x / (2 * n + 1) + numpy.eye(n)
     if kind == "positive":
         return x @ transposed(x) + numpy.eye(n)
     k = min(m, n)
