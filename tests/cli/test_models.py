@@ -49,7 +49,7 @@ def test_a_model_trains_on_generated_images(lockstep, model):
 def test_images_of_ones_own_say_their_size_and_classes(lockstep):
     write_images(lockstep.folder / "images", [40], ("a", "b", "c"))
     train_model(lockstep, "mobilenet_v1_0.25", "--data", "images", *SMALL, "--out", "run", status=0)
-    assert config_of(lockstep, "run")["image"] == "1x40x40"
+    assert config_of(lockstep, "run")["image"] == "3x40x40"
     assert json.loads((lockstep.folder / "run" / "classes.json").read_text()) == ["a", "b", "c"]
     guess = lockstep.run("predict", "run", "images/b/1.png", "--top", 3, "--json").json
     assert sorted(row["class"] for row in guess["classes"]) == ["a", "b", "c"]
@@ -59,10 +59,10 @@ def test_images_of_ones_own_say_their_size_and_classes(lockstep):
 def test_images_of_several_sizes_become_squares(lockstep):
     write_images(lockstep.folder / "images", [24, 50, 60])
     train_model(lockstep, "mobilenet_v1_0.25", "--data", "images", *SMALL, "--out", "run", status=0)
-    assert config_of(lockstep, "run")["image"] == "1x50x50"
+    assert config_of(lockstep, "run")["image"] == "3x50x50"
     train_model(lockstep, "mobilenet_v1_0.25", "--data", "images", *SMALL, "--out", "other",
                 "--image-size", 36, status=0)
-    assert config_of(lockstep, "other")["image"] == "1x36x36"
+    assert config_of(lockstep, "other")["image"] == "3x36x36"
 
 
 def test_a_models_run_has_the_same_bits_on_two_workers_and_after_a_resume(lockstep):
