@@ -25,6 +25,24 @@ std::string count_of(std::size_t count, const char* thing) {
                         count_of(outputs.size(), "output"), count_of(labels.size(), "label"));
 }
 
+// Of one output and one label, or of two outputs; a second label may be a weight.
+struct SimpleLoss {
+  std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> loss;
+  std::string name;
+  bool takes_weight = false;
+
+  Tensor operator()(const Tensors& outputs, const Tensors& labels) const {
+    if (labels.empty() && outputs.size() == 2 && !takes_weight)
+      return loss(outputs[0], outputs[1], {});
+    if (outputs.empty() || labels.empty() || labels.size() > (takes_weight ? 2U : 1U))
+      refuse(name,
+             takes_weight ? "1 output and 1 label, or 2 where the second is each sample's weight"
+                          : "1 output and 1 label, or 2 outputs",
+             outputs, labels);
+    return loss(outputs[0], labels[0], labels.size() == 2 ? labels[1] : Tensor());
+  }
+};
+
 Tensors joined(const Tensors& outputs, const Tensors& labels) {
   Tensors all = outputs;
   all.insert(all.end(), labels.begin(), labels.end());
@@ -42,16 +60,17 @@ Tensors detail::spread(const std::string& loss, std::size_t count, const Tensors
 
 void LossFunction::set_loss(
     std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)> loss) {
-  function_ = [loss = std::move(loss), name = name_](const Tensors& outputs,
-                                                     const Tensors& labels) {
-    if (outputs.size() != 1 || labels.empty() || labels.size() > 2)
-      refuse(name, "1 output and 1 label, or 2 where the second is each sample's weight", outputs,
-             labels);
-    return loss(outputs[0], labels[0], labels.size() == 2 ? labels[1] : Tensor());
-  };
+  function_ = SimpleLoss{std::move(loss), name_, true};
 }
 
 void LossFunction::set_spread(std::size_t count, std::function<Tensor(const Tensors&)> loss) {
+  if (count == 2) {
+    const auto of_two = [loss = std::move(loss)](const Tensor& a, const Tensor& b, const Tensor&) {
+      return loss({a, b});
+    };
+    function_ = SimpleLoss{of_two, name_, false};
+    return;
+  }
   function_ = [=, loss = std::move(loss), name = name_](const Tensors& outputs,
                                                         const Tensors& labels) {
     return loss(detail::spread(name, count, outputs, labels));
@@ -70,6 +89,8 @@ void LossFunction::set_block(nn::BlockPtr block) {
     return results[0];
   };
 }
+
+bool LossFunction::takes_first_output() const { return function_.target<SimpleLoss>() != nullptr; }
 
 Tensor LossFunction::operator()(const Tensors& outputs, const Tensors& labels) const {
   Tensor losses = function_(outputs, labels);

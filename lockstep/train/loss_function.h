@@ -34,12 +34,12 @@ Tensors spread(const std::string& loss, std::size_t count, const Tensors& output
 
 // Losses of a batch: one for each sample, or their mean. It is made of
 //
-//   nn::L2Loss()                                          a loss of nn/loss.h; a second label
-//   weighs
-//   [](const Tensor& output, const Tensor& label)         outputs, then labels: up to four tensors
-//   [](const Tensors& outputs, const Tensors& labels)     any number of them
-//   std::make_shared<Uncertainty>()                       a Block, called with the outputs and then
-//                                                         the labels; its parameters learn
+// - nn::L2Loss(), a loss of nn/loss.h: the first output and the label; a second label weighs;
+// - [](const Tensor& output, const Tensor& label): the same, or two outputs without a label;
+// - a function of one, three or four tensors: the outputs, then the labels;
+// - [](const Tensors& outputs, const Tensors& labels): any number of them;
+// - std::make_shared<Uncertainty>(), a Block: called with the outputs and then the labels; its
+//   parameters learn.
 //
 // A loss of nn/loss.h also tells what counts as right; of any other nothing is known, and there is
 // no accuracy unless `classes` is given, a function of the same.
@@ -80,6 +80,8 @@ class LossFunction {
   // shapes differ.
   nn::Classes classes(const Tensors& outputs, const Tensors& labels) const;
   LossFunction without_classes() const;
+  // Whether it is of one output and one label: of a net with several outputs it takes the first.
+  bool takes_first_output() const;
   // "L2Loss", a block's description; "loss" for a plain function.
   const std::string& name() const { return name_; }
   // Null where the loss is no block.

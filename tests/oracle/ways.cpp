@@ -264,11 +264,12 @@ Tensors step_engine(const Case& c, const Tensors& inputs) {
   release_unused_memory();
   auto block = std::make_shared<CaseBlock>(c, inputs);
   block->fill();
-  Tensors fields = block->data();
-  fields.push_back(Tensor::zeros({1}));
-  const auto loss = [](const Tensor& head, const Tensor&) { return reshape(head, {1}); };
+  const Tensors fields = block->data();
+  const auto loss = [](const Tensors& outputs, const Tensors&) { return reshape(outputs[0], {1}); };
+  train::EngineOptions options{.shards = 1};
+  options.fields.assign(fields.size(), train::input());
   train::StepEngine engine(block, loss, optim::sgd({.momentum = 0.0}), data::infos_of(fields),
-                           {.shards = 1});
+                           options);
   const train::StepResult result = engine.run(0, 1.0, {&fields, 1});
   if (!result.finite) return {};
   engine.store(*block);

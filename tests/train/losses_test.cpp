@@ -238,13 +238,13 @@ std::string error_of(nn::BlockPtr net, const LossFunction& loss, const FieldRole
 TEST(Losses, ThatDoNotFitTheNetOrTheSampleSaySo) {
   const Tensor x = drawn({kSamples, 4}, 0), y = drawn({kSamples, 5}, 1);
   const auto net = [] { return nn::sequential(nn::dense(4)); };
+  EXPECT_EQ(error_of(net(), nn::L2Loss(), {input(), label(), label(), label()}, {x, x, x, x}),
+            "L2Loss: takes 1 output and 1 label, or 2 where the second is each sample's weight; "
+            "the net gives 1 output, and the sample has 3 labels");
   EXPECT_EQ(
-      error_of(std::make_shared<Crossed>(), nn::L2Loss(), {input(), input(), label()}, {x, y, x}),
-      "L2Loss: takes 1 output and 1 label, or 2 where the second is each sample's weight; "
-      "the net gives 2 outputs, and the sample has 1 label");
-  EXPECT_EQ(error_of(net(), [](const Tensor& a, const Tensor& b) { return a - b; }, {input()}, {x}),
-            "loss: takes 2 tensors, the outputs and then the labels; the net gives 1 output, and "
-            "the sample has 0 labels");
+      error_of(net(), [](const Tensor& a, const Tensor& b) { return a - b; }, {input()}, {x}),
+      "loss: takes 1 output and 1 label, or 2 outputs; the net gives 1 output, and the sample "
+      "has 0 labels");
   EXPECT_EQ(error_of(net(), nn::TripletLoss(), {}, {x, x}),
             "TripletLoss: takes 3 tensors, the outputs and then the labels; the net gives 1 "
             "output, and the sample has 1 label");
@@ -262,6 +262,27 @@ TEST(Losses, ThatDoNotFitTheNetOrTheSampleSaySo) {
             "train: the loss L2Loss does not depend on any parameter that is trained: it makes no "
             "use of the outputs, all of its history was detached or paused, or all parameters are "
             "frozen");
+}
+
+TEST(Losses, OfOneOutputTakeTheFirstAndSaySo) {
+  const Tensor a = drawn({kSamples, 4}, 0), b = drawn({kSamples, 5}, 1),
+               t = drawn({kSamples, 3}, 2);
+  const auto with = [&](const LossFunction& loss) {
+    Trainer trainer(std::make_shared<Crossed>(), loss, rule(),
+                    options_for({input(), input(), label()}));
+    return trainer.fit(set_of({a, b, t}), {.epochs = 1});
+  };
+  const FitResult simple = with(nn::L2Loss());
+  ASSERT_EQ(simple.warnings.size(), 1U);
+  EXPECT_EQ(simple.warnings[0],
+            "the net gives 2 outputs, and L2Loss takes the first alone: a loss of (outputs, "
+            "labels) takes them all");
+  const auto of_lists = [](const Tensors& outputs, const Tensors& labels) {
+    return nn::L2Loss()(outputs[0], labels[0]);
+  };
+  const FitResult listed = with(of_lists);
+  EXPECT_TRUE(listed.warnings.empty());
+  EXPECT_EQ(simple.params_sha256, listed.params_sha256);
 }
 
 TEST(Losses, OfABlockDoNotShareNamesWithTheNet) {

@@ -9,6 +9,7 @@
 #include "lockstep/base/file.h"
 #include "lockstep/comm/agreement.h"
 #include "lockstep/data/subset.h"
+#include "lockstep/nn/complete_shapes.h"
 #include "lockstep/observe/text.h"
 #include "lockstep/train/detail/agreement.h"
 #include "lockstep/train/detail/bad_sample.h"
@@ -68,6 +69,17 @@ Evaluation evaluation_of(const EvaluationRecord& record) {
     else
       evaluation.metrics.emplace_back(name, value);
   return evaluation;
+}
+
+std::size_t count_outputs(nn::Block& net, const FieldRoles& roles, const data::Fields& batch) {
+  std::size_t count = 0;
+  const auto forward = [&](const Tensors& inputs) {
+    Tensors outputs = net(inputs);
+    count = outputs.size();
+    return outputs;
+  };
+  nn::complete_shapes(forward, data::infos_of(inputs_of(roles, batch)));
+  return count;
 }
 
 Monitor monitor_for(const FitOptions& options, const EvaluationRecord& record) {
@@ -253,6 +265,7 @@ FitResult Fit::run() {
   note_instruction_set();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);
   check_batch_norms();
+  check_outputs();
   catch_up();
   while (should_go_on()) {
     one_step();
@@ -274,6 +287,18 @@ void Fit::check_batch_norms() {
       smallest.layer, observe::format_things(smallest.values, "value"),
       observe::format_things(smallest.samples, "sample"),
       smallest.values == smallest.samples ? kFewValues : kFewSamples));
+}
+
+// What a net says and no loss hears may be meant so.
+void Fit::check_outputs() {
+  if (!is_first() || !first_batches_ || !parts_.loss.takes_first_output()) return;
+  const data::Fields& batch = first_batches_->at(0);
+  const std::size_t outputs = count_outputs(*parts_.net, engine_->fields(), batch);
+  if (outputs > 1 && !labels_of(engine_->fields(), batch).empty())
+    warn(
+        fmt::format("the net gives {} outputs, and {} takes the first alone: a loss of (outputs, "
+                    "labels) takes them all",
+                    outputs, parts_.loss.name()));
 }
 
 // Different processors, or different files, show before the first step.

@@ -65,6 +65,7 @@ class Fit final : public FitContext {
   void make_engine();
   void compare_bits();
   void check_batch_norms();
+  void check_outputs();
   void note_instruction_set();
   void restore(const Checkpoint& checkpoint);
   void read_older_history();
