@@ -105,6 +105,57 @@ void add_einsums(std::vector<OpBench>& table) {
   add("einsum_vector", "ij,j->i", {{{1024, 1024}}, {{1024}}});
 }
 
+// Images as decoders and detectors meet them, and the uneven windows of AlexNet's adaptive pool.
+void add_images(std::vector<OpBench>& table) {
+  const auto resized = [](const char* mode, const Ints& size) {
+    return one([mode, size](const Inputs& in) { return interpolate(in[0], size, {mode}); });
+  };
+  for (const auto& [shape, size] : {std::pair<Shape, Ints>{{8, 64, 32, 32}, {64, 64}},
+                                    {{1, 21, 65, 65}, {513, 513}},
+                                    {{2, 256, 14, 14}, {28, 28}}}) {
+    table.push_back({fmt::format("nearest_{}", size[0]), {{shape}}, resized("nearest", size)});
+    table.push_back({fmt::format("bilinear_{}", size[0]), {{shape}}, resized("linear", size)});
+  }
+  for (const Shape& shape : {Shape{8, 64, 32, 32}, {1, 512, 28, 28}, {2, 32, 112, 112}})
+    table.push_back({"dilated_pool", {{shape}}, one([](const Inputs& in) {
+                       return max_pool(
+                           in[0], {.kernel = {3}, .stride = {1}, .padding = {1}, .dilation = {2}});
+                     })});
+  for (const Shape& shape : {Shape{32, 256, 13, 13}, {8, 64, 55, 55}, {4, 512, 20, 15}}) {
+    table.push_back({"adaptive_avg_6", {{shape}}, one([](const Inputs& in) {
+                       return adaptive_avg_pool(in[0], {6});
+                     })});
+    table.push_back({"adaptive_max_6", {{shape}}, one([](const Inputs& in) {
+                       return adaptive_max_pool(in[0], {6});
+                     })});
+  }
+  table.push_back({"grid_sample", {{{4, 32, 64, 64}}, {{4, 64, 64, 2}}}, one([](const Inputs& in) {
+                     return grid_sample(in[0], in[1] * 2.0);
+                   })});
+}
+
+// Sequences of 1 to T steps.
+void add_sequences(std::vector<OpBench>& table) {
+  struct Sizes {
+    std::int64_t steps, batch, inputs, hidden;
+  };
+  for (const auto& [steps, batch, inputs, hidden] :
+       {Sizes{100, 32, 128, 256}, {40, 64, 300, 128}, {200, 8, 64, 64}}) {
+    table.push_back({"ragged_lstm",
+                     {{{steps, batch, inputs}},
+                      {{4 * hidden, inputs}},
+                      {{4 * hidden, hidden}},
+                      {{4 * hidden}},
+                      {{4 * hidden}},
+                      {{batch}, steps}},
+                     one([](const Inputs& in) {
+                       return rnn(in[0], {{in[1], in[2], in[3], in[4]}}, {.mode = "lstm"}, {}, {},
+                                  in[5] + 1.0)
+                           .y;
+                     })});
+  }
+}
+
 void add_movement(std::vector<OpBench>& table) {
   const Operand square{{1024, 1024}};
   table.push_back({"transpose_add", {square, square}, one([](const Inputs& in) {
@@ -141,6 +192,8 @@ std::vector<OpBench> op_benches() {
   add_products(table);
   add_einsums(table);
   add_layers(table);
+  add_images(table);
+  add_sequences(table);
   add_movement(table);
   return table;
 }

@@ -38,7 +38,32 @@ def lstm(x, *weights):
     return torch.lstm(x, (zeros, zeros), list(weights), True, 1, 0.0, False, False, False)[1]
 
 
+def ragged_lstm(x, *rest):
+    weights, lengths = list(rest[:4]), rest[4] + 1
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+    zeros = torch.zeros(1, x.shape[1], weights[1].shape[1])
+    y = torch.lstm(
+        packed.data, packed.batch_sizes, (zeros, zeros), weights, True, 1, 0.0, False, False
+    )[0]
+    packed = torch.nn.utils.rnn.PackedSequence(
+        y, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices
+    )
+    return torch.nn.utils.rnn.pad_packed_sequence(packed, total_length=x.shape[0])[0]
+
+
+def resized(mode, size):
+    corners = None if mode == "nearest" else False
+    return lambda x: F.interpolate(x, (size, size), mode=mode, align_corners=corners)
+
+
 OPS = {
+    **{f"nearest_{size}": resized("nearest", size) for size in (28, 64, 513)},
+    **{f"bilinear_{size}": resized("bilinear", size) for size in (28, 64, 513)},
+    "dilated_pool": lambda x: F.max_pool2d(x, 3, 1, 1, 2),
+    "adaptive_avg_6": lambda x: F.adaptive_avg_pool2d(x, 6),
+    "adaptive_max_6": lambda x: F.adaptive_max_pool2d(x, 6),
+    "grid_sample": lambda x, grid: F.grid_sample(x, grid * 2, align_corners=False),
+    "ragged_lstm": ragged_lstm,
     "add": torch.add,
     "exp": torch.exp,
     "tanh": torch.tanh,
