@@ -45,7 +45,7 @@ class Parts {
     for (const Operand& read : step.inputs) {
       const std::size_t maker = part_of_buffer_[static_cast<std::size_t>(read.buffer)];
       if (maker == kNone) continue;
-      const auto [first, other] = std::minmax(root(maker), root(part));
+      const auto [first, other] = std::minmax({root(maker), root(part)});
       parent_[other] = part = first;
     }
     for (const Operand& made : step.outputs)
