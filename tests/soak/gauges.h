@@ -11,20 +11,13 @@ struct Gauges {
   std::int64_t resident_kb = 0;  // VmRSS
   std::int64_t threads = 0;
   std::int64_t descriptors = 0;
-  std::int64_t shared_memory = 0;  // files in /dev/shm that were not there at the start
+  std::int64_t shared_memory = 0;  // mappings of files in /dev/shm, named or not
   std::int64_t live_bytes = 0;     // of the pool
   std::int64_t pooled_bytes = 0;
   std::string str() const;
 };
 
-class GaugeReader {
- public:
-  GaugeReader();
-  // After unused memory went back, so that what stays is what somebody holds.
-  Gauges read() const;
-
- private:
-  std::int64_t shared_before_;
-};
+// After unused memory went back, so that what stays is what somebody holds.
+Gauges read_gauges();
 
 }  // namespace lockstep::testing

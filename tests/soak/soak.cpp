@@ -64,7 +64,7 @@ class Verdict {
     };
     exact("threads", &Gauges::threads);
     exact("descriptors", &Gauges::descriptors);
-    exact("files in /dev/shm", &Gauges::shared_memory);
+    exact("mappings of /dev/shm", &Gauges::shared_memory);
     exact("bytes that tensors hold", &Gauges::live_bytes);
     const std::int64_t before = most(middle_, &Gauges::resident_kb);
     const std::int64_t after = most(last_, &Gauges::resident_kb);
@@ -103,14 +103,13 @@ int soak(double seconds, const std::string& wanted) {
     fmt::print(stderr, "soak: no activity is named '{}'\n", wanted);
     return 2;
   }
-  const GaugeReader reader;
   const Clock::time_point begin = Clock::now();
   Clock::time_point told = begin;
   std::vector<Gauges> rounds;
   while (seconds_since(begin) < seconds || rounds.size() < kLeastRounds) {
     for (const Activity& activity : activities)
       activity.run(static_cast<std::int64_t>(rounds.size()));
-    rounds.push_back(reader.read());
+    rounds.push_back(read_gauges());
     if (Clock::now() - told < kBetweenLines) continue;
     told = Clock::now();
     fmt::print("{:7.1f} s  round {}: {}\n", seconds_since(begin), rounds.size(),
