@@ -226,11 +226,11 @@ void adaptive_max(const KernelCall& call) {
   T* y = call.outputs[0].as<T>();
   int64_t* indices = call.outputs[1].as<int64_t>();
   for_each_window(p, [&](const Window& win) {
-    T best = -std::numeric_limits<T>::infinity();
-    int64_t found = -1;
+    int64_t found = win.x + (win.d.first * p.input[1] + win.h.first) * p.input[2] + win.w.first;
+    T best = x[found];
     for_each_row(p, win, [&](int64_t at, int64_t count) {
-      for (int64_t i = at; i < at + count; ++i)
-        if (x[i] > best || (x[i] != x[i] && best == best) || found < 0) {
+      for (int64_t i = at; i < at + count && best == best; ++i)
+        if (!(x[i] <= best)) {
           best = x[i];
           found = i;
         }
