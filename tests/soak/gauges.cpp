@@ -40,9 +40,10 @@ std::int64_t shared_mappings() {
 }  // namespace
 
 std::string Gauges::str() const {
-  return fmt::format("{:.1f} MB, {} threads, {} descriptors, {} mappings of /dev/shm, pool {:.2f} MB live",
-                     static_cast<double>(resident_kb) / 1000.0, threads, descriptors, shared_memory,
-                     static_cast<double>(live_bytes) / 1e6);
+  return fmt::format(
+      "{:.1f} MB, {} threads, {} descriptors, {} mappings of /dev/shm, pool {:.2f} MB live",
+      static_cast<double>(resident_kb) / 1000.0, threads, descriptors, shared_memory,
+      static_cast<double>(live_bytes) / 1e6);
 }
 
 Gauges read_gauges() {
