@@ -6,7 +6,7 @@
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/data/stream.h"
 #include "lockstep/data/subset.h"
-#include "lockstep/graph/trace.h"
+#include "lockstep/graph/compiled_function.h"
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/kvstore/compression.h"
 #include "lockstep/train/observers.h"

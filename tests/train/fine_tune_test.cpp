@@ -43,7 +43,7 @@ Floats change_of(const std::string& name, double multiplier) {
   const nn::BlockPtr net = testing::small_net();
   net->set_multipliers("^4\\.", multiplier);
   net->initialize(nn::init::fan_in(), 3);
-  net->complete_shapes({{{1, 1, 8, 8}, DType::float32}});
+  net->complete_shapes({{{1, 1, 8, 8}, DType::float32, {}}});
   Floats change = net->parameter(name).data().to_vector<float>();
   FitOptions options = testing::small_fit();
   options.epochs = 0;
