@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/comm/worlds.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdlib>
 #include <random>
 #include <thread>
@@ -40,8 +44,49 @@ class ShmWorld final : public World {
   ShmOptions options_;
 };
 
-// Ranks that meet over TCP, whatever they talk over afterwards; rank 0 runs the coordinator. With
-// `hosts` each rank believes to be on the host of that letter.
+// A coordinator in a process of its own, so that ranks may be threads as well as processes that are
+// forked later: what has threads cannot go along.
+class CoordinatorProcess {
+ public:
+  explicit CoordinatorProcess(const cluster::CoordinatorOptions& options) {
+    int ends[2];
+    if (::pipe(ends) != 0) throw IoError("pipe: failed");
+    pid_ = ::fork();
+    if (pid_ == 0) serve(options, ends[1]);
+    ::close(ends[1]);
+    char text[256] = {};
+    const auto got = ::read(ends[0], text, sizeof text - 1);
+    ::close(ends[0]);
+    if (got <= 0) throw IoError("a coordinator did not start");
+    endpoint_ = parse_endpoint(text);
+  }
+  ~CoordinatorProcess() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  CoordinatorProcess(const CoordinatorProcess&) = delete;
+  CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
+
+  const Endpoint& endpoint() const { return endpoint_; }
+
+ private:
+  [[noreturn]] static void serve(const cluster::CoordinatorOptions& options, int pipe) {
+    try {
+      cluster::Coordinator coordinator(options);
+      const std::string text = to_string(coordinator.endpoint());
+      if (::write(pipe, text.data(), text.size()) > 0) coordinator.run();
+    } catch (const std::exception&) {
+      // The ranks have been told.
+    }
+    ::_exit(0);
+  }
+
+  pid_t pid_ = 0;
+  Endpoint endpoint_;
+};
+
+// Ranks that meet over TCP, whatever they talk over afterwards. With `hosts` each rank believes to
+// be on the host of that letter.
 class RendezvousWorld final : public World {
  public:
   RendezvousWorld(int size, Connect* connect, std::string hosts = {})
@@ -50,8 +95,6 @@ class RendezvousWorld final : public World {
         hosts_(std::move(hosts)),
         coordinator_(coordinator_options()) {}
   std::unique_ptr<Transport> connect(int rank) override {
-    std::jthread coordinating;
-    if (rank == 0) coordinating = std::jthread([this] { coordinator_.run(); });
     cluster::RendezvousOptions options;
     options.coordinator = coordinator_.endpoint();
     options.secret = secret_;
@@ -74,7 +117,7 @@ class RendezvousWorld final : public World {
   Connect* connect_;
   std::string hosts_;
   std::string secret_ = make_secret();
-  cluster::Coordinator coordinator_;
+  CoordinatorProcess coordinator_;
 };
 
 // Ranks 0 and 1 on a, 2 and 3 on b, ...

@@ -40,7 +40,8 @@ TEST(BatchNormShards, OneValuePerChannelIsAnErrorThatNamesTheLayer) {
   EXPECT_EQ(message_of([] {
               warnings(dense_net(), {16, 5}, 16);
             }),
-            "batch_norm: 1 gets shape [1, 8]: one value per channel has no variance to train with; "
+            "1 (BatchNorm): batch_norm: 1 gets shape [1, 8]: one value per channel has no variance "
+            "to train with; "
             "use a larger batch, or fewer shards");
 }
 

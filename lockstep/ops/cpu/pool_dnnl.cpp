@@ -27,6 +27,7 @@ struct PoolSizes {
       const std::int64_t reach = (y[axis] - 1) * stride[i] + kernel[i] - x[axis] - before[i];
       after.push_back(std::max<std::int64_t>(reach, 0));
       if (reach > before[i]) past_padding = true;
+      if (stride[i] < kernel[i]) overlapping = true;
     }
     input = dnnl_dims(x);
     output = dnnl_dims(y);
@@ -35,6 +36,7 @@ struct PoolSizes {
   memory::dims input, output, kernel, stride, before, after;
   bool past_padding = false;  // a window reaches beyond the padding that was asked for
   bool dilated = false;
+  bool overlapping = false;
 };
 
 algorithm average_of(const PoolWindow& window) {
@@ -114,6 +116,8 @@ std::unique_ptr<PreparedKernel> prepare_backward(const KernelRequest& request, a
   const TensorInfo &y = request.inputs[0], &x = request.outputs[0];
   const PoolSizes sizes(x.shape, y.shape, request.attrs.as<PoolBackwardAttrs>());
   declined = reason_to_decline(x, sizes, how);
+  if (declined.empty() && sizes.overlapping && x.dtype != DType::float32)
+    declined = "overlapping windows would be added up in halves";
   if (!declined.empty()) return nullptr;
   const memory::desc offered = desc_of(request.inputs[leader], request.offered[leader]);
   const auto [forward, backward] =
