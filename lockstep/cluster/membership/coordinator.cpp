@@ -49,6 +49,7 @@ comm::MessageServerOptions server_options(const CoordinatorOptions& options) {
   result.heartbeat = detail::HeartbeatMonitor::interval(options.heartbeat);
   result.silence = options.heartbeat;
   result.drops_silent = false;
+  result.serves_at_once = false;
   result.handshake_timeout = options.handshake_timeout;
   result.longest_message = detail::kLongestMessage;
   return result;

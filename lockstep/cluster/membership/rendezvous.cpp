@@ -145,12 +145,21 @@ class Conversation {
   template <class T>
   T ask(const detail::Message& message, std::chrono::milliseconds timeout,
         const std::string& what) {
-    if (failure_ && failure_->is_done())
-      read<detail::Failure>(std::exchange(failure_, {})->wait().payload);
-    return read<T>(await(request(message, timeout), timeout, what));
+    raise_failure();
+    try {
+      return read<T>(await(request(message, timeout), timeout, what));
+    } catch (const comm::PeerLost&) {
+      raise_failure();  // it said why before it went
+      throw;
+    }
   }
 
  private:
+  void raise_failure() {
+    if (failure_ && failure_->is_done())
+      read<detail::Failure>(std::exchange(failure_, {})->wait().payload);
+  }
+
   comm::PendingReply request(const detail::Message& message, std::chrono::milliseconds timeout) {
     return client_->request(comm::Payload(detail::encode(message)),
                             {.what = "rendezvous", .timeout = timeout});

@@ -55,13 +55,21 @@ struct MessageServer::Impl {
       : options(given),
         generation(given.generation),
         wire(listen(options, waker)),
-        endpoint(wire->endpoint()),
-        thread(detail::start_message_thread("message server",
-                                            [this](const std::stop_token& stop) { run(stop); })) {}
+        endpoint(wire->endpoint()) {
+    if (options.serves_at_once) start();
+  }
   ~Impl() {
+    if (!thread.joinable()) return;
     thread.request_stop();
     waker.wake();
     thread.join();
+  }
+
+  void start() {
+    std::call_once(started, [this] {
+      thread = detail::start_message_thread("message server",
+                                            [this](const std::stop_token& stop) { run(stop); });
+    });
   }
 
   void run(const std::stop_token& stop);
@@ -99,6 +107,7 @@ struct MessageServer::Impl {
   detail::Waker waker;
   std::unique_ptr<detail::MessageWire> wire;
   Endpoint endpoint;
+  std::once_flag started;
   std::jthread thread;
 };
 
@@ -307,6 +316,7 @@ MessageServer::~MessageServer() = default;
 Endpoint MessageServer::endpoint() const { return impl_->endpoint; }
 
 std::optional<MessageEvent> MessageServer::receive(Deadline deadline) {
+  impl_->start();
   std::unique_lock lock(impl_->mutex);
   impl_->changed.wait_until(lock, deadline,
                             [&] { return impl_->aborted || !impl_->events.empty(); });

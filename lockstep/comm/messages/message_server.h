@@ -23,6 +23,8 @@ struct MessageServerOptions : MessageOptions {
   // What is remembered of a client that has gone (its requests that were answered), in case that it
   // comes back.
   std::chrono::milliseconds remember{60'000};
+  // Nobody is served before the first receive(); until then the process may fork.
+  bool serves_at_once = true;
 };
 
 // A client, by a number that it keeps when it connects again, by what it calls itself, and where
