@@ -48,16 +48,20 @@ class Unlabelled final : public data::Dataset {
 // Batches of outputs, one after the other, as one tensor.
 class Collected {
  public:
-  explicit Collected(std::int64_t samples) : samples_(samples) {}
+  Collected(std::size_t number, std::int64_t samples) : number_(number), samples_(samples) {}
 
-  void add(const Tensor& output) {
-    check_alike(output);
+  // `samples`: of the batch.
+  void add(const Tensor& output, std::int64_t samples) {
+    check_fits(output, samples);
     if (!all_.defined()) all_ = Tensor::empty(shape_for(output, samples_), output.dtype());
     const std::size_t bytes = output.info().bytes();
     if (bytes > 0) std::memcpy(all_.raw() + filled_, output.contiguous().raw(), bytes);
     filled_ += bytes;
   }
-  Tensor result() const { return all_; }
+  Tensor result() const {
+    check(filled_ == all_.info().bytes(), "predict: a batch of outputs is missing");
+    return all_;
+  }
 
  private:
   static Shape shape_for(const Tensor& output, std::int64_t samples) {
@@ -66,9 +70,12 @@ class Collected {
     shape.insert(0, samples);
     return shape;
   }
-  void check_alike(const Tensor& output) const {
+  void check_fits(const Tensor& output, std::int64_t samples) const {
     if (output.rank() == 0)
       throw InvalidArgument("predict: the net's output is a scalar, expected an axis of samples");
+    if (output.shape(0) != samples)
+      throw InvalidArgument("predict: output {} is {}, the batch has {} samples", number_,
+                            output.info().str(), samples);
     if (!all_.defined()) return;
     const Shape expected = shape_for(all_, output.shape(0));
     if (output.shape() != expected || output.dtype() != all_.dtype())
@@ -76,6 +83,7 @@ class Collected {
                             output.info().str(), all_.info().str());
   }
 
+  std::size_t number_;
   std::int64_t samples_;
   Tensor all_;
   std::size_t filled_ = 0;
@@ -96,9 +104,11 @@ std::vector<Tensor> Predictor::run(const data::DatasetPtr& dataset, const Predic
   if (dataset == nullptr || dataset->size() == 0)
     throw InvalidArgument("predict: there are no samples");
   std::vector<Collected> collected;
-  const auto collect = [&](const Tensors& outputs, const Tensors& /*labels*/) {
-    collected.resize(outputs.size(), Collected(dataset->size()));
-    for (std::size_t i = 0; i < outputs.size(); ++i) collected[i].add(outputs[i]);
+  const auto collect = [&](const Tensors& outputs, const Tensors& labels) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (i == collected.size()) collected.emplace_back(i, dataset->size());
+      collected[i].add(outputs[i], labels.at(0).shape(0));
+    }
   };
   const Unlabelled samples(dataset, fields_);
   evaluator_.run(samples, {.batch = options.batch,

@@ -91,6 +91,19 @@ TEST(Predict, RefusesFieldsThatNothingIsSaidOf) {
             "fields, such as {input(\"x\"), label(\"y\")}");
 }
 
+TEST(Predict, RefusesOutputsThatAreNotOneForEachSample) {
+  const auto parts = nn::lambda([](const Tensor& x) { return reshape(x, {-1, 2}); });
+  EXPECT_EQ(message_of([&] {
+              Predictor(parts).run(set_of({ones({8, 6})}), {.batch = 4});
+            }),
+            "predict: output 0 is float32[12, 2], the batch has 4 samples");
+  const auto together = nn::lambda([](const Tensor& x) { return sum(x, {0}, true); });
+  EXPECT_EQ(message_of([&] {
+              Predictor(together).run(set_of({ones({8, 6})}), {.batch = 4});
+            }),
+            "predict: output 0 is float32[1, 6], the batch has 4 samples");
+}
+
 TEST(Predict, FollowsTheNetsParameters) {
   Trainer trainer = testing::small_trainer(testing::small_net());
   const data::DatasetPtr dataset = testing::small_images(10, 6);
