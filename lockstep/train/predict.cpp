@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "lockstep/data/loader.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -20,20 +22,30 @@ FieldRoles with_one_label(std::size_t inputs) {
   return roles;
 }
 
-// Samples with a 0 in the place of their labels.
+// Transformed samples with a 0 in the place of their labels, which a transform may need.
 class Unlabelled final : public data::Dataset {
  public:
-  Unlabelled(data::DatasetPtr dataset, const FieldRoles& roles)
-      : dataset_(std::move(dataset)), roles_(roles) {}
+  Unlabelled(data::DatasetPtr dataset, const FieldRoles& roles, const data::Transform& transform)
+      : dataset_(std::move(dataset)), roles_(roles), transform_(transform) {}
   std::int64_t size() const override { return dataset_->size(); }
   data::Fields sample(std::int64_t index) const override {
-    return with_label(dataset_->sample(index), {});
+    data::Fields fields = batch({&index, 1});
+    for (Tensor& field : fields) field = first_row(field);
+    return fields;
   }
   data::Fields batch(std::span<const std::int64_t> indices) const override {
-    return with_label(dataset_->batch(indices), {static_cast<std::int64_t>(indices.size())});
+    return with_label(data::load_batch(*dataset_, indices, transform_),
+                      {static_cast<std::int64_t>(indices.size())});
   }
 
  private:
+  static Tensor first_row(const Tensor& field) {
+    Shape shape = field.shape();
+    shape.erase(0);
+    const Tensor rows = field.contiguous();
+    return rows.window(shape, contiguous_strides(shape), rows.offset());
+  }
+
   data::Fields with_label(data::Fields fields, const Shape& shape) const {
     if (fields.size() != count_inputs(roles_))
       fields = inputs_of(resolve_fields(roles_, fields.size()), fields);
@@ -43,6 +55,7 @@ class Unlabelled final : public data::Dataset {
 
   data::DatasetPtr dataset_;
   const FieldRoles& roles_;
+  const data::Transform& transform_;
 };
 
 // Batches of outputs, one after the other, as one tensor.
@@ -110,11 +123,9 @@ std::vector<Tensor> Predictor::run(const data::DatasetPtr& dataset, const Predic
       collected[i].add(outputs[i], labels.at(0).shape(0));
     }
   };
-  const Unlabelled samples(dataset, fields_);
-  evaluator_.run(samples, {.batch = options.batch,
-                           .threads = options.threads,
-                           .transform = options.transform,
-                           .on_outputs = collect});
+  const Unlabelled samples(dataset, fields_, options.transform);
+  evaluator_.run(samples,
+                 {.batch = options.batch, .threads = options.threads, .on_outputs = collect});
   std::vector<Tensor> all;
   for (const Collected& one : collected) all.push_back(one.result());
   return all;

@@ -10,7 +10,7 @@ namespace lockstep::train {
 struct PredictOptions {
   std::int64_t batch = 0;  // 0: 64
   int threads = 1;
-  data::Transform transform = {};  // of each sample's first input
+  data::Transform transform = {};  // of the whole sample as it comes, as in evaluate
 };
 
 // A net's outputs in predict mode, for every sample of a data set, in order. They do not depend on
