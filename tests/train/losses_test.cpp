@@ -184,6 +184,17 @@ TEST(Losses, OfALabelMayBeWeighed) {
   EXPECT_EQ(trainer.fit(set_of({x, t, w}), {.epochs = 1}).train_loss, 0.0);
 }
 
+TEST(Losses, AWeightOfOneAxisIsEachSamples) {
+  const Tensor x = drawn({kSamples, 4}, 0), t = drawn({kSamples, 1}, 1), w = drawn({kSamples}, 2);
+  const auto losses_with = [&](const Tensor& weight) {
+    Trainer trainer(nn::sequential(nn::dense(1)), nn::L1Loss(), rule(),
+                    options_for({input(), label(), label("weight")}));
+    const FitResult result = trainer.fit(set_of({x, t, weight}), {.epochs = 2});
+    return std::pair(result.train_loss, result.params_sha256);
+  };
+  EXPECT_EQ(losses_with(w), losses_with(reshape(w, {kSamples, 1})));
+}
+
 TEST(Losses, AreMeasuredByMetricsOfEachOutput) {
   const auto net = std::make_shared<Crossed>();
   Trainer trainer(net, both_squares, rule(), options_for(crossed_roles()));
