@@ -145,7 +145,8 @@ std::vector<Tensor> Block::forward_all(const std::vector<Tensor>& inputs) {
   return {forward(inputs[0])};
 }
 
-// A block that was replaced is still what its parent's code calls.
+// A block that was replaced is still what its parent's code calls. What is a child now is meant as
+// it is: who calls children() calls those.
 class Block::Call {
  public:
   explicit Call(const Block& block) : saved_(calling) { calling = &block; }
@@ -154,7 +155,9 @@ class Block::Call {
   Call& operator=(const Call&) = delete;
 
   static Block* replacement_of(const Block& block) {
-    if (calling == nullptr) return nullptr;
+    if (calling == nullptr || calling->replaced_.empty()) return nullptr;
+    for (const Child& child : calling->children_)
+      if (child.block.get() == &block) return nullptr;
     for (const auto& [old, now] : calling->replaced_)
       if (old.get() == &block) return now.get();
     return nullptr;

@@ -90,6 +90,42 @@ TEST(BlockParts, OnlyThisParentsChildIsReplaced) {
   EXPECT_EQ((*other)(drawn({1, 4}, 1)).shape(), (Shape{1, 2}));
 }
 
+TEST(BlockParts, AReplacementIsThatOfOneName) {
+  const auto twice = times(2.0);
+  const auto net = sequential(twice, times(10.0), twice);
+  net->replace_child("2", times(3.0));
+  EXPECT_EQ((*net)(ones({1})).item(), 60.0);
+  const auto plus = lambda([](const Tensor& x) { return x + 1.0; });
+  const auto pair = sequential(plus, twice);
+  pair->replace_child("0", twice);
+  pair->replace_child("1", plus);
+  EXPECT_EQ((*pair)(ones({1})).item(), 3.0);
+}
+
+TEST(BlockParts, ChildrenWhoseCallsCannotBeToldApartAreNotReplaced) {
+  const BlockPtr pair = std::make_shared<Pair>();
+  const BlockPtr first = pair->child("first"), head = pair->child("head");
+  pair->replace_child("first", head);
+  EXPECT_EQ(message_of([&] { pair->replace_child("head", first); }),
+            "replace_child: 'head' of Pair is the same block as its 'first', whose calls cannot be "
+            "told apart");
+  const BlockPtr other = std::make_shared<Pair>();
+  const BlockPtr old = other->child("first");
+  other->replace_child("first", dense(4));
+  EXPECT_EQ(message_of([&] { other->replace_child("head", old); }),
+            "replace_child: 'head' of Pair would be a block that was another child of it, whose "
+            "calls cannot be told apart");
+}
+
+TEST(BlockParts, ABlockDoesNotBecomeAPartOfItself) {
+  const auto net = sequential(sequential(times(2.0), times(3.0)), times(1.0));
+  EXPECT_EQ(message_of([&] { net->replace_child("0.1", net->child("0")); }),
+            "replace_child: '0.1' would be Sequential, which contains it");
+  EXPECT_EQ(message_of([&] { net->replace_child("0.1", sequential(net)); }),
+            "replace_child: '0.1' would be Sequential, which contains it");
+  EXPECT_EQ((*net)(ones({1})).item(), 6.0);
+}
+
 TEST(BlockParts, AReplacementIsAnotherBlock) {
   const auto net = sequential(dense(2));
   EXPECT_EQ(message_of([&] { net->replace_child("0", nullptr); }),
