@@ -101,6 +101,7 @@ void collect_states(const Block& block, std::vector<Block::State>& states) {
   for (const Block::Child& child : block.children()) collect_states(*child.block, states);
 }
 
+// With the hooks: what a block gives is what its caller gets.
 template <class F>
 std::vector<Tensor> observed(const Block& block, F&& call) {
   detail::CallObserver* observer = detail::CallObserver::current();
@@ -172,9 +173,14 @@ Tensor Block::operator()(const Tensor& x) {
   const Call scope(*this);
   const CallMode mode(*this);
   return located(*this, [&]() -> Tensor {
-    if (hooks_ == nullptr) return call(x);
-    const std::vector<Tensor> inputs = hooks_->before(*this, {x});
-    return hooks_->after(*this, inputs, {call(inputs[0])}).front();
+    if (hooks_ == nullptr && detail::CallObserver::current() == nullptr) return call(x);
+    return observed(*this,
+                    [&]() -> std::vector<Tensor> {
+                      if (hooks_ == nullptr) return {call(x)};
+                      const std::vector<Tensor> inputs = hooks_->before(*this, {x});
+                      return hooks_->after(*this, inputs, {call(inputs[0])});
+                    })
+        .front();
   });
 }
 
@@ -183,21 +189,22 @@ std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
   const Call scope(*this);
   const CallMode mode(*this);
   return located(*this, [&]() -> std::vector<Tensor> {
-    if (hooks_ == nullptr) return call(inputs);
-    const std::vector<Tensor> changed = hooks_->before(*this, inputs);
-    return hooks_->after(*this, changed, call(changed));
+    return observed(*this, [&]() -> std::vector<Tensor> {
+      if (hooks_ == nullptr) return call(inputs);
+      const std::vector<Tensor> changed = hooks_->before(*this, inputs);
+      return hooks_->after(*this, changed, call(changed));
+    });
   });
 }
 
 Tensor Block::call(const Tensor& x) {
   if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
-  if (detail::CallObserver::current() == nullptr) return forward(x);
-  return observed(*this, [&] { return std::vector<Tensor>{forward(x)}; }).front();
+  return forward(x);
 }
 
 std::vector<Tensor> Block::call(const std::vector<Tensor>& inputs) {
   if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
-  return observed(*this, [&] { return forward_all(inputs); });
+  return forward_all(inputs);
 }
 
 // One tensor may be answered otherwise than a list of one (a recurrent layer adds its states).

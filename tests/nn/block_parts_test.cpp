@@ -5,6 +5,7 @@
 #include "lockstep/nn/models/models.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/shape_ops.h"
 #include "tests/message.h"
 #include "tests/nn/nets.h"
 
@@ -183,6 +184,20 @@ TEST(FeatureExtractor, FollowsAHybridizedNetAndShowsInASummary) {
   EXPECT_EQ((*inner)(drawn({4, 5}, 1)).shape(), (Shape{4, 3}));
   const std::string table = inner->summary({drawn({4, 5}, 1).info()});
   EXPECT_NE(table.find("net.1 (Dense(2))"), std::string::npos) << table;
+}
+
+TEST(FeatureExtractor, GivesWhatHooksMadeOfAFeature) {
+  const auto net = sequential(times(2.0), times(5.0));
+  net->child("0")->register_forward_pre_hook(
+      [](Block&, const std::vector<Tensor>& x) { return std::vector{x[0] * 10.0}; });
+  net->child("0")->register_forward_hook(
+      [](Block&, const std::vector<Tensor>&, const std::vector<Tensor>& y) {
+        return std::vector{concat({y[0], y[0] + 1.0})};
+      });
+  const Tensor feature = (*feature_extractor(net, {"0"}))(ones({1}));
+  EXPECT_EQ(feature.to_vector<float>(), (Floats{20, 21}));
+  const std::string table = net->summary({ones({1}).info()});
+  EXPECT_NE(table.find("0 (Lambda)  [2]"), std::string::npos) << table;
 }
 
 TEST(FeatureExtractor, HasGradients) {
