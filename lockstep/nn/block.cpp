@@ -101,6 +101,7 @@ void collect_states(const Block& block, std::vector<Block::State>& states) {
   for (const Block::Child& child : block.children()) collect_states(*child.block, states);
 }
 
+// With the hooks: what a block gives is what its caller gets.
 template <class F>
 std::vector<Tensor> observed(const Block& block, F&& call) {
   detail::CallObserver* observer = detail::CallObserver::current();
@@ -145,7 +146,8 @@ std::vector<Tensor> Block::forward_all(const std::vector<Tensor>& inputs) {
   return {forward(inputs[0])};
 }
 
-// A block that was replaced is still what its parent's code calls.
+// A block that was replaced is still what its parent's code calls. What is a child now is meant as
+// it is: who calls children() calls those.
 class Block::Call {
  public:
   explicit Call(const Block& block) : saved_(calling) { calling = &block; }
@@ -154,7 +156,9 @@ class Block::Call {
   Call& operator=(const Call&) = delete;
 
   static Block* replacement_of(const Block& block) {
-    if (calling == nullptr) return nullptr;
+    if (calling == nullptr || calling->replaced_.empty()) return nullptr;
+    for (const Child& child : calling->children_)
+      if (child.block.get() == &block) return nullptr;
     for (const auto& [old, now] : calling->replaced_)
       if (old.get() == &block) return now.get();
     return nullptr;
@@ -169,9 +173,14 @@ Tensor Block::operator()(const Tensor& x) {
   const Call scope(*this);
   const CallMode mode(*this);
   return located(*this, [&]() -> Tensor {
-    if (hooks_ == nullptr) return call(x);
-    const std::vector<Tensor> inputs = hooks_->before(*this, {x});
-    return hooks_->after(*this, inputs, {call(inputs[0])}).front();
+    if (hooks_ == nullptr && detail::CallObserver::current() == nullptr) return call(x);
+    return observed(*this,
+                    [&]() -> std::vector<Tensor> {
+                      if (hooks_ == nullptr) return {call(x)};
+                      const std::vector<Tensor> inputs = hooks_->before(*this, {x});
+                      return hooks_->after(*this, inputs, {call(inputs[0])});
+                    })
+        .front();
   });
 }
 
@@ -180,21 +189,22 @@ std::vector<Tensor> Block::operator()(const std::vector<Tensor>& inputs) {
   const Call scope(*this);
   const CallMode mode(*this);
   return located(*this, [&]() -> std::vector<Tensor> {
-    if (hooks_ == nullptr) return call(inputs);
-    const std::vector<Tensor> changed = hooks_->before(*this, inputs);
-    return hooks_->after(*this, changed, call(changed));
+    return observed(*this, [&]() -> std::vector<Tensor> {
+      if (hooks_ == nullptr) return call(inputs);
+      const std::vector<Tensor> changed = hooks_->before(*this, inputs);
+      return hooks_->after(*this, changed, call(changed));
+    });
   });
 }
 
 Tensor Block::call(const Tensor& x) {
   if (hybrid_ && !is_watched({x})) return run_compiled({x}, true).front();
-  if (detail::CallObserver::current() == nullptr) return forward(x);
-  return observed(*this, [&] { return std::vector<Tensor>{forward(x)}; }).front();
+  return forward(x);
 }
 
 std::vector<Tensor> Block::call(const std::vector<Tensor>& inputs) {
   if (hybrid_ && !is_watched(inputs)) return run_compiled(inputs, false);
-  return observed(*this, [&] { return forward_all(inputs); });
+  return forward_all(inputs);
 }
 
 // One tensor may be answered otherwise than a list of one (a recurrent layer adds its states).

@@ -47,6 +47,22 @@ BlockPtr find_child(const Block& block, const std::string& name, const std::stri
                  meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant));
 }
 
+bool contains(const Block& block, const Block& inner) {
+  return &block == &inner ||
+         std::any_of(block.children().begin(), block.children().end(),
+                     [&](const Block::Child& child) { return contains(*child.block, inner); });
+}
+
+// A block calls its children by pointers of its own, which do not say by which name one is meant.
+void check_can_tell(const Block& parent, const Block::Child& place) {
+  for (const Block::Child& other : parent.children())
+    if (other.name != place.name && other.block == place.block)
+      throw InvalidArgument(
+          "replace_child: '{}' of {} is the same block as its '{}', whose calls cannot be told "
+          "apart",
+          place.name, parent.description(), other.name);
+}
+
 }  // namespace
 
 BlockPtr Block::child(const std::string& path) const {
@@ -61,16 +77,30 @@ void Block::replace_child(const std::string& path, BlockPtr block) {
     throw InvalidArgument("replace_child: '{}' would be {}", path,
                           block ? "the block itself" : "null");
   const std::size_t dot = path.rfind('.');
-  if (dot == std::string::npos) return replace_own_child(path, std::move(block));
-  child(path.substr(0, dot))->replace_own_child(path.substr(dot + 1), std::move(block));
+  const BlockPtr holder = dot == std::string::npos ? nullptr : child(path.substr(0, dot));
+  Block& parent = holder == nullptr ? *this : *holder;
+  if (contains(*block, parent))
+    throw InvalidArgument("replace_child: '{}' would be {}, which contains it", path,
+                          block->description());
+  parent.replace_own_child(dot == std::string::npos ? path : path.substr(dot + 1),
+                           std::move(block));
 }
 
 // The old one is kept: code of this block may hold it and call it, and a trace knows its address.
 void Block::replace_own_child(const std::string& name, BlockPtr block) {
-  for (const NamedParameter& named : block->parameters())
-    if (named.parameter.name() == named.name) named.parameter.set_name(name + "." + named.name);
   const auto place = std::find_if(children_.begin(), children_.end(),
                                   [&](const Child& child) { return child.name == name; });
+  if (dynamic_cast<const Sequential*>(this) == nullptr) {
+    check_can_tell(*this, *place);
+    for (const auto& [before, now] : replaced_)
+      if (before == block && now != place->block)
+        throw InvalidArgument(
+            "replace_child: '{}' of {} would be a block that was another child of it, whose calls "
+            "cannot be told apart",
+            name, description());
+  }
+  for (const NamedParameter& named : block->parameters())
+    if (named.parameter.name() == named.name) named.parameter.set_name(name + "." + named.name);
   const BlockPtr old = std::exchange(place->block, block);
   for (auto& [before, now] : replaced_)
     if (now == old) now = block;

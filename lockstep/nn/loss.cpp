@@ -65,6 +65,24 @@ Shape without(const Shape& shape, int axis) {
   return result;
 }
 
+// Axis 0 of both is the batch, so axes of 1 are added and dropped at the end: a broadcast as of
+// other ops would make [N, N] of a weight [N] and losses [N, 1].
+Tensor aligned_weight(const std::string& loss, const Tensor& weight, const Tensor& losses) {
+  Shape shape = weight.shape();
+  while (shape.rank() > losses.rank() && shape[shape.rank() - 1] == 1)
+    shape.erase(shape.rank() - 1);
+  while (shape.rank() < losses.rank()) shape.insert(shape.rank(), 1);
+  bool fits = shape.rank() == losses.rank();
+  for (int axis = 0; fits && axis < losses.rank(); ++axis)
+    fits = shape[axis] == 1 || shape[axis] == losses.shape(axis);
+  if (!fits)
+    throw InvalidArgument(
+        "{}: the sample weight has shape {}, the losses {}: expected one for each "
+        "sample or for each loss",
+        loss, weight.shape().str(), losses.shape().str());
+  return shape == weight.shape() ? weight : reshape(weight, to_ints(shape));
+}
+
 // Of two classes: the second where a number is above its threshold.
 Classes above(const Tensor& prediction, double threshold, const Tensor& label,
               double label_threshold) {
@@ -87,7 +105,8 @@ Tensor LossBase::like(const Tensor& label, const Tensor& prediction) const {
 
 Tensor LossBase::per_sample(const Tensor& elements, const Tensor& sample_weight) const {
   Tensor loss = elements;
-  if (sample_weight.defined()) loss = loss * cast(sample_weight, loss.dtype());
+  if (sample_weight.defined())
+    loss = loss * cast(aligned_weight(name_, sample_weight, loss), loss.dtype());
   if (weight_ != 1.0) loss = loss * weight_;
   return loss.rank() > 1 ? mean(loss, axes_after_first(loss)) : loss;
 }

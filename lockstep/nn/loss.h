@@ -39,7 +39,8 @@ struct Classes {
 // over all other axes. A value itself: copy it, or keep it as a std::function of two tensors.
 class Loss : public LossBase {
  public:
-  // `sample_weight`, where given, broadcasts against the losses of single elements.
+  // `sample_weight`, where given, has one value for each sample, or for each single element; axes
+  // of 1 broadcast. Throws InvalidArgument for another shape.
   Tensor operator()(const Tensor& prediction, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
   // Of losses that tell classes apart: what accuracy compares.

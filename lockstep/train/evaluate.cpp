@@ -26,7 +26,7 @@ constexpr std::int64_t kBatchesOfAThread = 4;  // in a round: its results wait t
 struct Compiled {
   PredictGraph predict;
   Infos infos;                           // of the graph's inputs
-  std::vector<nn::Block::State> states;  // of the net's blocks when it was traced
+  std::vector<nn::Block::State> states;  // of all blocks when it was traced
   std::deque<Executable> executables;
 
   void set_parameters() {
@@ -130,13 +130,21 @@ struct Evaluator::Impl {
   FieldRoles fields;
   RecentList<Compiled> compiled;  // all over one copy of the parameters
 
+  std::vector<nn::Block::State> all_states() const {
+    std::vector<nn::Block::State> states = net->states();
+    if (loss.block() == nullptr) return states;
+    const std::vector<nn::Block::State> of_loss = loss.block()->states();
+    states.insert(states.end(), of_loss.begin(), of_loss.end());
+    return states;
+  }
+
   // Parameters are set in what is found too: they may have changed since.
   Compiled& compiled_for(const data::Fields& batch, int threads) {
     if (compiled.size() > 0 &&
         !compiled.last_used()->has_parameters(trained_parameters(*net, loss)))
       compiled.clear();
     const Infos infos = data::infos_of(batch);
-    const std::vector<nn::Block::State> states = net->states();
+    const std::vector<nn::Block::State> states = all_states();
     Compiled* found = compiled.find([&](const Compiled& entry) {
       return entry.states == states && entry.predict.fields == infos.size() &&
              std::equal(infos.begin(), infos.end(), entry.infos.begin());
@@ -149,7 +157,7 @@ struct Evaluator::Impl {
   }
 
   Compiled make(const Infos& infos) {
-    Compiled entry{detail::trace_predict(*net, loss, fields, infos), {}, net->states(), {}};
+    Compiled entry{detail::trace_predict(*net, loss, fields, infos), {}, all_states(), {}};
     CompileOptions options = compile;
     for (std::size_t i = 0; i < entry.predict.parameters.size(); ++i)
       options.states.push_back(infos.size() + i);

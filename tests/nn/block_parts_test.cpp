@@ -5,6 +5,7 @@
 #include "lockstep/nn/models/models.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/shape_ops.h"
 #include "tests/message.h"
 #include "tests/nn/nets.h"
 
@@ -90,6 +91,42 @@ TEST(BlockParts, OnlyThisParentsChildIsReplaced) {
   EXPECT_EQ((*other)(drawn({1, 4}, 1)).shape(), (Shape{1, 2}));
 }
 
+TEST(BlockParts, AReplacementIsThatOfOneName) {
+  const auto twice = times(2.0);
+  const auto net = sequential(twice, times(10.0), twice);
+  net->replace_child("2", times(3.0));
+  EXPECT_EQ((*net)(ones({1})).item(), 60.0);
+  const auto plus = lambda([](const Tensor& x) { return x + 1.0; });
+  const auto pair = sequential(plus, twice);
+  pair->replace_child("0", twice);
+  pair->replace_child("1", plus);
+  EXPECT_EQ((*pair)(ones({1})).item(), 3.0);
+}
+
+TEST(BlockParts, ChildrenWhoseCallsCannotBeToldApartAreNotReplaced) {
+  const BlockPtr pair = std::make_shared<Pair>();
+  const BlockPtr first = pair->child("first"), head = pair->child("head");
+  pair->replace_child("first", head);
+  EXPECT_EQ(message_of([&] { pair->replace_child("head", first); }),
+            "replace_child: 'head' of Pair is the same block as its 'first', whose calls cannot be "
+            "told apart");
+  const BlockPtr other = std::make_shared<Pair>();
+  const BlockPtr old = other->child("first");
+  other->replace_child("first", dense(4));
+  EXPECT_EQ(message_of([&] { other->replace_child("head", old); }),
+            "replace_child: 'head' of Pair would be a block that was another child of it, whose "
+            "calls cannot be told apart");
+}
+
+TEST(BlockParts, ABlockDoesNotBecomeAPartOfItself) {
+  const auto net = sequential(sequential(times(2.0), times(3.0)), times(1.0));
+  EXPECT_EQ(message_of([&] { net->replace_child("0.1", net->child("0")); }),
+            "replace_child: '0.1' would be Sequential, which contains it");
+  EXPECT_EQ(message_of([&] { net->replace_child("0.1", sequential(net)); }),
+            "replace_child: '0.1' would be Sequential, which contains it");
+  EXPECT_EQ((*net)(ones({1})).item(), 6.0);
+}
+
 TEST(BlockParts, AReplacementIsAnotherBlock) {
   const auto net = sequential(dense(2));
   EXPECT_EQ(message_of([&] { net->replace_child("0", nullptr); }),
@@ -147,6 +184,20 @@ TEST(FeatureExtractor, FollowsAHybridizedNetAndShowsInASummary) {
   EXPECT_EQ((*inner)(drawn({4, 5}, 1)).shape(), (Shape{4, 3}));
   const std::string table = inner->summary({drawn({4, 5}, 1).info()});
   EXPECT_NE(table.find("net.1 (Dense(2))"), std::string::npos) << table;
+}
+
+TEST(FeatureExtractor, GivesWhatHooksMadeOfAFeature) {
+  const auto net = sequential(times(2.0), times(5.0));
+  net->child("0")->register_forward_pre_hook(
+      [](Block&, const std::vector<Tensor>& x) { return std::vector{x[0] * 10.0}; });
+  net->child("0")->register_forward_hook(
+      [](Block&, const std::vector<Tensor>&, const std::vector<Tensor>& y) {
+        return std::vector{concat({y[0], y[0] + 1.0})};
+      });
+  const Tensor feature = (*feature_extractor(net, {"0"}))(ones({1}));
+  EXPECT_EQ(feature.to_vector<float>(), (Floats{20, 21}));
+  const std::string table = net->summary({ones({1}).info()});
+  EXPECT_NE(table.find("0 (Lambda)  [2]"), std::string::npos) << table;
 }
 
 TEST(FeatureExtractor, HasGradients) {

@@ -129,6 +129,21 @@ TEST(Loss, WeightsAndSampleWeightsMultiply) {
                 {3, 8});
 }
 
+TEST(Loss, AWeightForEachSampleIsThatOfAllItsElements) {
+  const Tensor w = doubles({1, 2, 3}, {3});
+  expect_values(nn::L1Loss()(doubles({1, 2, 3}, {3, 1}), zeros({3, 1}), w), {1, 4, 9});
+  const Tensor square = doubles({1, 3, 5, 2, 2, 2, 0, 3, 0}, {3, 3});
+  expect_values(nn::L1Loss()(square, zeros({3, 3}), w), {3, 4, 3});
+  expect_values(nn::L1Loss()(doubles({1, 2, 3}, {3}), zeros({3}), doubles({1, 2, 3}, {3, 1})),
+                {1, 4, 9});
+  expect_values(nn::L1Loss()(square, zeros({3, 3}), square), {35.0 / 3, 4, 3});
+  EXPECT_EQ(message_of([&] {
+              nn::L1Loss()(square, zeros({3, 3}), doubles({1, 2}, {2}));
+            }),
+            "L1Loss: the sample weight has shape [2], the losses [3, 3]: expected one for each "
+            "sample or for each loss");
+}
+
 TEST(Loss, LabelsTakeThePredictionsShapeAndDtype) {
   expect_values(nn::L2Loss()(doubles({1, 2}, {2, 1}), Tensor::from(Labels{0, 4}, {2})), {0.5, 2});
   EXPECT_EQ(message_of([] {

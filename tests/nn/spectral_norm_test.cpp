@@ -84,6 +84,22 @@ TEST(SpectralNorm, GradientTakesTheDirectionsAsConstants) {
   }
 }
 
+TEST(SpectralNorm, FollowsAReplacedLayer) {
+  const auto layer = spectral_norm(dense(6, {.bias = false}), {.iterations = 200});
+  layer->initialize(init::normal(1.0), 3);
+  const Tensor x = drawn({5, 4}, 1);
+  (*layer)(x);
+  layer->replace_child("layer", dense(6, {.bias = false}));
+  layer->initialize(init::normal(1.0), 8);
+  const Tensor y = (*layer)(x), weight = layer->parameter("layer.weight").data();
+  expect_close(y, lockstep::dense(x, weight / largest(weight)), 1e-4);
+  EXPECT_NEAR(largest(layer->weight()), 1.0, 1e-4);
+  layer->replace_child("layer", dense(7, {.inputs = 4}));
+  EXPECT_EQ(message_of([&] { layer->weight(); }),
+            "spectral_norm: weight of the new layer has shape [7, 4], expected 6 on axis 0 as "
+            "before");
+}
+
 TEST(SpectralNorm, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message_of([] { spectral_norm(nullptr); }), "spectral_norm: there is no layer");
   EXPECT_EQ(message_of([] { spectral_norm(dense(3), {.parameter = "bias"}); }),

@@ -184,6 +184,55 @@ TEST(Losses, OfALabelMayBeWeighed) {
   EXPECT_EQ(trainer.fit(set_of({x, t, w}), {.epochs = 1}).train_loss, 0.0);
 }
 
+TEST(Losses, AWeightOfOneAxisIsEachSamples) {
+  const Tensor x = drawn({kSamples, 4}, 0), t = drawn({kSamples, 1}, 1), w = drawn({kSamples}, 2);
+  const auto losses_with = [&](const Tensor& weight) {
+    Trainer trainer(nn::sequential(nn::dense(1)), nn::L1Loss(), rule(),
+                    options_for({input(), label(), label("weight")}));
+    const FitResult result = trainer.fit(set_of({x, t, weight}), {.epochs = 2});
+    return std::pair(result.train_loss, result.params_sha256);
+  };
+  EXPECT_EQ(losses_with(w), losses_with(reshape(w, {kSamples, 1})));
+}
+
+TEST(Losses, OfABlockAreResumedWithItsFrozenParametersAndRates) {
+  const testing::TemporaryFolder folder("losses");
+  const std::string place = folder.path() + "/checkpoints";
+  const auto run = [&](const nn::BlockPtr& loss) {
+    Trainer trainer(std::make_shared<Crossed>(), loss, rule(), options_for(crossed_roles()));
+    trainer.fit(crossed_set(), {.epochs = 1, .checkpoints = place, .resume = true});
+  };
+  run(std::make_shared<Uncertainty>());
+  const auto frozen = std::make_shared<Uncertainty>(), slow = std::make_shared<Uncertainty>();
+  frozen->freeze();
+  EXPECT_EQ(message_of([&] { run(frozen); }),
+            place +
+                ": is of a run with another configuration: frozen was \"none\", now "
+                "\"loss.scale\"");
+  slow->set_multipliers("scale", 0.5);
+  EXPECT_EQ(message_of([&] { run(slow); }),
+            place +
+                ": is of a run with another configuration: multipliers was \"none\", now "
+                "\"rate x 0.5, decay x 1: loss.scale\"");
+}
+
+TEST(Losses, OfABlockAreTracedAgainWhenItsModeWasSet) {
+  class TimesThreeInTraining final : public nn::Block {
+   public:
+    Tensors forward_all(const Tensors& x) override {
+      return {mean(square(x.at(0) - x.at(1))) * (autograd::is_training() ? 3.0 : 1.0)};
+    }
+  };
+  const auto net = nn::sequential(nn::dense(1));
+  net->initialize();
+  const auto loss = std::make_shared<TimesThreeInTraining>();
+  Evaluator evaluator(net, loss);
+  const auto set = set_of({drawn({8, 4}, 0), drawn({8, 1}, 1)});
+  const double before = evaluator.run(*set).loss;
+  loss->set_mode(nn::Mode::train);
+  EXPECT_NEAR(evaluator.run(*set).loss, 3.0 * before, 1e-5 * before);
+}
+
 TEST(Losses, AreMeasuredByMetricsOfEachOutput) {
   const auto net = std::make_shared<Crossed>();
   Trainer trainer(net, both_squares, rule(), options_for(crossed_roles()));

@@ -91,6 +91,33 @@ TEST(Predict, RefusesFieldsThatNothingIsSaidOf) {
             "fields, such as {input(\"x\"), label(\"y\")}");
 }
 
+TEST(Predict, RefusesOutputsThatAreNotOneForEachSample) {
+  const auto parts = nn::lambda([](const Tensor& x) { return reshape(x, {-1, 2}); });
+  EXPECT_EQ(message_of([&] {
+              Predictor(parts).run(set_of({ones({8, 6})}), {.batch = 4});
+            }),
+            "predict: output 0 is float32[12, 2], the batch has 4 samples");
+  const auto together = nn::lambda([](const Tensor& x) { return sum(x, {0}, true); });
+  EXPECT_EQ(message_of([&] {
+              Predictor(together).run(set_of({ones({8, 6})}), {.batch = 4});
+            }),
+            "predict: output 0 is float32[1, 6], the batch has 4 samples");
+}
+
+TEST(Predict, TransformsImagesTogetherWithTheirMasks) {
+  const auto net = nn::lambda([](const Tensor& x) { return x * 2.0; });
+  const Tensor masks = zeros({5, 6, 6}, DType::uint8);
+  const RandomScope draws(random_key(4));
+  const Tensor images = uniform({5, 6, 6, 3}, 0.0, 255.0);
+  const auto transform = data::joint(data::center_crop(4, 4), data::to_tensor());
+  const auto got =
+      Predictor(net).run(set_of({images, masks}), {.batch = 2, .transform = transform});
+  const auto expected = Predictor(net).run(
+      set_of({images}), {.transform = data::compose({data::center_crop(4, 4), data::to_tensor()})});
+  EXPECT_EQ(got.at(0).info().str(), "float32[5, 3, 4, 4]");
+  EXPECT_EQ(got[0].to_vector<float>(), expected.at(0).to_vector<float>());
+}
+
 TEST(Predict, FollowsTheNetsParameters) {
   Trainer trainer = testing::small_trainer(testing::small_net());
   const data::DatasetPtr dataset = testing::small_images(10, 6);

@@ -18,6 +18,16 @@ const Block& checked(const BlockPtr& layer) {
   return *layer;
 }
 
+void check_weight(const Parameter& weight, const SpectralNormOptions& options) {
+  const int rank = weight.shape().rank();
+  if (rank < 2)
+    throw InvalidArgument("spectral_norm: {} has shape {}, expected two axes or more",
+                          options.parameter, weight.shape().str());
+  if (options.axis < 0 || options.axis >= rank)
+    throw InvalidArgument("spectral_norm: axis is {}, {} has {} axes", options.axis,
+                          options.parameter, rank);
+}
+
 // What parameters are while the layer runs: what they were outside, but for one.
 class Replaced {
  public:
@@ -45,16 +55,26 @@ SpectralNorm::SpectralNorm(BlockPtr layer, const SpectralNormOptions& options)
       weight_(layer_->parameter(options.parameter)),
       u_(add_parameter("u", {-1}, {.init = init::normal(1.0), .trainable = false})) {
   detail::positive("spectral_norm", "iterations", options_.iterations);
-  const int rank = weight_.shape().rank();
-  if (rank < 2)
-    throw InvalidArgument("spectral_norm: {} has shape {}, expected two axes or more",
-                          options_.parameter, weight_.shape().str());
-  if (options_.axis < 0 || options_.axis >= rank)
-    throw InvalidArgument("spectral_norm: axis is {}, {} has {} axes", options_.axis,
-                          options_.parameter, rank);
+  check_weight(weight_, options_);
+}
+
+// The layer may have been replaced. The direction is that of the weight it began with.
+void SpectralNorm::find_layer() {
+  if (layer_ == children()[0].block) return;
+  const BlockPtr layer = children()[0].block;
+  const Parameter weight = layer->parameter(options_.parameter);
+  check_weight(weight, options_);
+  const std::int64_t rows = weight.shape()[options_.axis], expected = u_.shape()[0];
+  if (rows >= 0 && expected >= 0 && rows != expected)
+    throw InvalidArgument(
+        "spectral_norm: {} of the new layer has shape {}, expected {} on axis {} as before",
+        options_.parameter, weight.shape().str(), expected, options_.axis);
+  layer_ = layer;
+  weight_ = weight;
 }
 
 void SpectralNorm::complete(const Tensor& x) {
+  find_layer();
   if (!weight_.has_whole_shape()) layer_->complete_shapes({x.info()});
   u_.complete({weight_.shape()[options_.axis]});
 }
@@ -70,6 +90,7 @@ Tensor SpectralNorm::normalised(const Tensor& vector) const {
 
 // Gradients flow through the weight alone: the directions count as constants.
 Tensor SpectralNorm::weight() {
+  find_layer();
   const Tensor weight = weight_.data(), rows = matrix(weight), fixed = stop_gradient(rows);
   Tensor u = stop_gradient(u_.data()), v;
   for (int i = 0; i < options_.iterations; ++i) {

@@ -24,6 +24,7 @@ class SpectralNorm : public Block {
   Tensor weight();
 
  private:
+  void find_layer();
   void complete(const Tensor& x);
   Tensor matrix(const Tensor& weight) const;
   Tensor normalised(const Tensor& vector) const;

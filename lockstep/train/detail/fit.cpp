@@ -112,7 +112,7 @@ std::string Fit::agreed_configuration() const {
   if (dataset_ == nullptr) throw InvalidArgument("train: there is no data set");
   std::string configuration = with_part_settings(
       configuration_json(parts_.options, *parts_.optimizer, options_, dataset_->size()),
-      *parts_.net);
+      *parts_.net, parts_.loss);
   if (group().workers() > 1)
     check_same_configuration(group(), agreement_json(configuration, *parts_.net, parts_.loss,
                                                      parts_.options, options_, *dataset_));

@@ -22,9 +22,11 @@ std::string text_of(const Names& names) {
                      sum.hex().substr(0, 8));
 }
 
-std::string multipliers_of(const nn::Block& net) {
+using Parameters = std::vector<nn::NamedParameter>;
+
+std::string multipliers_of(const Parameters& parameters) {
   std::map<std::pair<double, double>, Names> groups;
-  for (const auto& [name, parameter] : net.parameters()) {
+  for (const auto& [name, parameter] : parameters) {
     const nn::ParameterOptions& own = parameter.options();
     if (own.rate_multiplier != 1.0 || own.decay_multiplier != 1.0)
       groups[{own.rate_multiplier, own.decay_multiplier}].push_back(name);
@@ -36,19 +38,21 @@ std::string multipliers_of(const nn::Block& net) {
   return text;
 }
 
-std::string frozen_of(const nn::Block& net) {
+std::string frozen_of(const Parameters& parameters) {
   Names names;
-  for (const auto& [name, parameter] : net.parameters())
+  for (const auto& [name, parameter] : parameters)
     if (parameter.is_frozen()) names.push_back(name);
   return names.empty() ? "none" : text_of(names);
 }
 
 }  // namespace
 
-std::string with_part_settings(const std::string& configuration, const nn::Block& net) {
+std::string with_part_settings(const std::string& configuration, const nn::Block& net,
+                               const LossFunction& loss) {
+  const Parameters parameters = trained_parameters(net, loss);
   nlohmann::json value = nlohmann::json::parse(configuration);
-  value["multipliers"] = multipliers_of(net);
-  value["frozen"] = frozen_of(net);
+  value["multipliers"] = multipliers_of(parameters);
+  value["frozen"] = frozen_of(parameters);
   return value.dump();
 }
 

@@ -3,12 +3,13 @@
 
 #include <string>
 
-#include "lockstep/nn/block.h"
+#include "lockstep/train/loss_function.h"
 
 namespace lockstep::train::detail {
 
 // A run's configuration (JSON) with the keys "multipliers" and "frozen": which parts of the net
-// learn at another rate, and which do not learn.
-std::string with_part_settings(const std::string& configuration, const nn::Block& net);
+// and of the loss learn at another rate, and which do not learn.
+std::string with_part_settings(const std::string& configuration, const nn::Block& net,
+                               const LossFunction& loss);
 
 }  // namespace lockstep::train::detail
