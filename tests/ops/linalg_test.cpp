@@ -109,11 +109,21 @@ TEST(Linalg, AMatrixThatIsNotFiniteGivesNanAndLeavesTheOthersAlone) {
     const Tensor b = Tensor::full({2, 1}, 1, DType::float64);
     for (const Tensor& y :
          {cholesky(a), inverse(a), det(a), slogdet(a).logabs, svd(a).u, svd(a).s, qr(a).r,
-          eigh(a).values, eigh(a).vectors, solve(a, b), solve_triangular(a, b)}) {
+          eigh(a).values, eigh(a).vectors, solve(a, b), solve_triangular(a, b, true)}) {
       EXPECT_TRUE(all_nan(slice_axis(y, 0, 0, 1)));
       EXPECT_EQ(sum(cast(equal(y, y), DType::int64)).item(), y.numel() / 2);
     }
   }
+}
+
+TEST(Linalg, TheTriangleThatDoesNotCountMayHoldNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor b = Tensor::from(Doubles{2, 4}, {2, 1});
+  const Tensor lower = matrix({2, nan, 0, 4}), upper = matrix({2, 0, nan, 4});
+  EXPECT_EQ(solve_triangular(lower, b).to_vector<double>(), (Doubles{1, 1}));
+  EXPECT_EQ(solve_triangular(upper, b, true).to_vector<double>(), (Doubles{1, 1}));
+  EXPECT_TRUE(all_nan(solve_triangular(lower, b, true)));
+  EXPECT_TRUE(all_nan(solve_triangular(upper, b)));
 }
 
 // A float near 2^24 has no odd numbers: 1 + 6n + 2n^2 of this n is rounded down.
