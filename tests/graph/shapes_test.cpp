@@ -99,6 +99,22 @@ TEST(ExecutableShapes, ShareTheirStates) {
             std::vector<float>(12, 5.0F));
 }
 
+TEST(ExecutableShapes, SeeTheStatesThatRunsOfAnotherLeave) {
+  const TensorInfo weight{{3, 3}, DType::float32, {}}, row{{1, 3}, DType::float32, {}};
+  Executable halves =
+      Executable::compile(trace([](const Tensors& in) { return Tensors{in[0] * 0.5}; }, {weight}),
+                          {.states = {0}, .carries = {{0, 0}}});
+  Executable reader = Executable::compile(
+      trace([](const Tensors& in) { return Tensors{matmul(in[1], exp(in[0]))}; }, {weight, row}),
+      {.states = {0}}, halves);
+  ASSERT_GT(reader.refresh_parts(), 0U);
+  halves.set_state(0, full({3, 3}, 4.0));
+  for (const double value : {4.0, 2.0, 1.0}) {
+    expect_same(reader.run({ones({1, 3})})[0], exp(full({1, 3}, value)) * 3.0);
+    halves.run({});
+  }
+}
+
 TEST(ExecutableShapes, RefuseOtherStates) {
   const Executable first = Executable::compile(scaled(2), {.states = {1}});
   EXPECT_EQ(message_of([&] { Executable::compile(scaled(2), {}, first); }),
