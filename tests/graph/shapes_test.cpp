@@ -82,6 +82,22 @@ TEST(CompiledShapes, ComputeInOneArena) {
   EXPECT_LT(live_bytes() - before, 100000);
 }
 
+// While a shape is traced, the only one that is kept goes.
+TEST(CompiledShapes, MayBeForgottenWhileAnotherIsTraced) {
+  const Tensor held = ones({3});
+  CompiledFunction* self = nullptr;
+  CompiledFunction function = compile(
+      [&](const Tensors& in) {
+        if (in[0].shape(0) != 4) return Tensors{in[0] * 2.0};
+        return Tensors{in[0] * (*self)({held})[0].to_vector<float>()[0]};
+      },
+      {.plans = 1});
+  self = &function;
+  EXPECT_EQ(function({ones({1})})[0].item(), 2.0);
+  EXPECT_EQ(function({ones({4})})[0].to_vector<float>(), std::vector<float>(4, 2.0F));
+  EXPECT_EQ(function.compiled_count(), 1U);
+}
+
 // Two executables of one family over the same state.
 Graph scaled(std::int64_t rows) {
   return trace([](const Tensors& in) { return Tensors{in[0] * in[1]}; },
