@@ -46,12 +46,13 @@ endfunction()
 
 # lockstep_lazy_library(SOURCE LIBRARY...): the functions that SOURCE defines load this library when
 # one is called (lockstep/base/lazy_library.h), by the name that programs linked with it would ask for.
+# It is the first of them that is no binding for C++ (libmpi_cxx), which not every machine has.
 function(lockstep_lazy_library source)
   foreach(library IN LISTS ARGN)
     if(IS_ABSOLUTE "${library}")
       file(REAL_PATH "${library}" file)
       get_filename_component(file "${file}" NAME)
-      if(file MATCHES "^(lib[^/]+\\.so\\.[0-9]+)")
+      if(NOT file MATCHES "_cxx\\.so" AND file MATCHES "^(lib[^/]+\\.so\\.[0-9]+)")
         set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS
                                     LOCKSTEP_LIBRARY="${CMAKE_MATCH_1}")
         return()

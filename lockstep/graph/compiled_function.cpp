@@ -52,13 +52,12 @@ bool draws_numbers(const Graph& graph) {
 }  // namespace
 
 CompiledCall::CompiledCall(const TensorFunction& function, const Infos& infos,
-                           const CompileOptions& options, const CompiledCall* like)
-    : CompiledCall(trace_with_key(function, infos), options, like) {}
+                           const CompileOptions& options, const Find& find_like)
+    : CompiledCall(trace_with_key(function, infos), options, find_like) {}
 
-CompiledCall::CompiledCall(const Graph& graph, const CompileOptions& options,
-                           const CompiledCall* like)
+CompiledCall::CompiledCall(const Graph& graph, const CompileOptions& options, const Find& find_like)
     : random_(draws_numbers(graph)),
-      executable_(compile(graph, options, like)),
+      executable_(compile(graph, options, find_like())),
       no_key_(Tensor::zeros({3}, DType::int64).to(graph.info(graph.inputs().back()).device)) {}
 
 // A function's arena and constants are on one device: what is elsewhere starts anew.
@@ -93,8 +92,10 @@ CompiledFunction::Entry& CompiledFunction::entry_for(std::span<const Tensor> inp
   if (known != nullptr) return *known;
   Infos infos;
   for (const Tensor& input : inputs) infos.push_back(input.info());
-  const Entry* last = entries_.last_used();
-  CompiledCall call(function_, infos, options_, last ? &last->call : nullptr);
+  CompiledCall call(function_, infos, options_, [&]() -> const CompiledCall* {
+    const Entry* last = entries_.last_used();
+    return last ? &last->call : nullptr;
+  });
   return entries_.add({std::move(infos), training, std::move(call)});
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "lockstep/base/recent_list.h"
@@ -13,10 +14,13 @@ namespace lockstep {
 // moment. Random draws inside it follow the RandomScope of each call.
 class CompiledCall {
  public:
-  // Shares arena, constants and what is derived of them with `like`, unless that is null; one of
-  // them runs at a time.
+  // Finds another one, or null. It is asked after the function is traced, which may have called
+  // whatever keeps compiled calls, and have made that forget some.
+  using Find = std::function<const CompiledCall*()>;
+  // Shares arena, constants and what is derived of them with the one that is found; one of them
+  // runs at a time.
   CompiledCall(const TensorFunction& function, const Infos& infos, const CompileOptions& options,
-               const CompiledCall* like = nullptr);
+               const Find& find_like);
   std::vector<Tensor> operator()(std::vector<Tensor> inputs);
   // Of its arena, and what it keeps from call to call.
   std::size_t bytes() const { return executable_.arena_bytes() + executable_.state_bytes(); }
@@ -24,7 +28,7 @@ class CompiledCall {
  private:
   static Executable compile(const Graph& graph, const CompileOptions& options,
                             const CompiledCall* like);
-  CompiledCall(const Graph& graph, const CompileOptions& options, const CompiledCall* like);
+  CompiledCall(const Graph& graph, const CompileOptions& options, const Find& find_like);
 
   bool random_;  // draws numbers
   Executable executable_;

@@ -254,12 +254,10 @@ struct Executable::Impl {
                          {to.data, contiguous_strides(from.shape), to.dtype});
   }
 
-  void run_part(const std::vector<Step>& part) {
-    for (const Step& step : part) {
-      Call call;
-      prepare_call(step, call);
-      run_step(step, call);
-    }
+  void run_once(const Step& step) {
+    Call call;
+    prepare_call(step, call);
+    run_step(step, call);
   }
 
   std::vector<Tensor> new_outputs() const {
@@ -455,11 +453,8 @@ std::optional<NonFinite> Executable::find_non_finite(TensorList inputs) {
 void Executable::refresh(std::size_t part) {
   impl_->find_moved_memory();
   impl_->states->bring();
-  const Program& program = *impl_->program;
-  const std::uint64_t version = impl_->states->version();
-  if (impl_->derived->is_fresh(program, part, version)) return;
-  impl_->run_part(program.prologue.at(part));
-  impl_->derived->set_fresh(program, part, version);
+  impl_->derived->make(*impl_->program, part, impl_->states->version(),
+                       [&](const Step& step) { impl_->run_once(step); });
 }
 
 void Executable::set_fresh() { impl_->derived->version = impl_->states->version(); }

@@ -129,8 +129,10 @@ CompiledBlock::Entry CompiledBlock::make_entry(const std::vector<Tensor>& all,
     updated = bindings.append_updates(outputs);
     return outputs;
   };
-  const Entry* last = entries_.last_used();
-  CompiledCall call(run, infos, options_, last ? &last->call : nullptr);
+  CompiledCall call(run, infos, options_, [&]() -> const CompiledCall* {
+    const Entry* last = entries_.last_used();
+    return last ? &last->call : nullptr;
+  });
   return {structure_,         std::move(infos), inputs, autograd::is_training(),
           std::move(updated), std::move(call)};
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lockstep/ops/cpu/lapack.h"
 #include "lockstep/ops/cpu/linalg.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
@@ -32,6 +33,15 @@ void check_matrices(const InferArgs& args, const char* name, const TensorInfo& x
   if (rank < 2 || x.shape[rank - 2] > kLargest || x.shape[rank - 1] > kLargest)
     throw InvalidArgument("{}: {} has shape {}, expected matrices in its last two axes", args.op,
                           name, x.shape.str());
+}
+
+// LAPACK counts its room with an int.
+void check_work(const InferArgs& args, std::int64_t elements) {
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  if (elements > kMost)
+    throw InvalidArgument(
+        "{}: a has shape {}: LAPACK would need room for {} elements, and can have {}", args.op,
+        args.inputs[0].shape.str(), elements, kMost);
 }
 
 void check_square(const InferArgs& args) {
@@ -88,6 +98,7 @@ Infos infer_svd(const InferArgs& args) {
   const TensorInfo& a = args.inputs[0];
   check_matrices(args, "a", a);
   const std::int64_t m = a.shape[a.shape.rank() - 2], n = a.shape.back(), k = std::min(m, n);
+  check_work(args, kernels::lapack::gesdd_work(m, n));
   return {with_axes(a, {m, k}), with_axes(a, {k}), with_axes(a, {k, n})};
 }
 
@@ -95,12 +106,14 @@ Infos infer_qr(const InferArgs& args) {
   const TensorInfo& a = args.inputs[0];
   check_matrices(args, "a", a);
   const std::int64_t m = a.shape[a.shape.rank() - 2], n = a.shape.back(), k = std::min(m, n);
+  check_work(args, kernels::lapack::geqrf_work(n));
   return {with_axes(a, {m, k}), with_axes(a, {k, n})};
 }
 
 Infos infer_eigh(const InferArgs& args) {
   check_square(args);
   const TensorInfo& a = args.inputs[0];
+  check_work(args, kernels::lapack::syevd_work(a.shape.back()));
   return {with_axes(a, {a.shape.back()}), a};
 }
 

@@ -88,5 +88,56 @@ TEST(ExecutableThreads, EagerOpsOnFourThreadsGiveTheBitsOfOne) {
   for (const Tensors& outputs : got) expect_same_bits(outputs, want);
 }
 
+// A weight of which the prologue makes a band, by its upper triangle; where `twice`, the upper
+// triangle is made once more.
+Graph banded(std::int64_t rows, std::int64_t size, bool twice) {
+  return trace(
+      [&](const Tensors& in) {
+        Tensors outputs{matmul(in[1], tril(triu(in[0]), 5))};
+        if (twice) outputs.push_back(matmul(in[1], triu(in[0])));
+        return outputs;
+      },
+      {{{size, size}, DType::float32, {}}, {{rows, size}, DType::float32, {}}});
+}
+
+TEST(ExecutableThreads, WhatTwoPartsMakeAlikeIsMadeAndCountedOnce) {
+  const auto compile = [](bool twice) {
+    return Executable::compile(banded(1, 64, twice),
+                               {.simplify = false, .fuse = false, .states = {0}});
+  };
+  const Executable once = compile(false);
+  Executable twice = compile(true);
+  EXPECT_EQ(once.refresh_parts(), 1U);
+  EXPECT_EQ(twice.refresh_parts(), 1U);
+  EXPECT_EQ(twice.state_bytes(), once.state_bytes());
+  const Tensor weight = random_floats({64, 64}, 1), x = random_floats({1, 64}, 2);
+  twice.set_state(0, weight);
+  const Tensors got = twice.run({x});
+  expect_same_bits(got, {matmul(x, tril(triu(weight), 5)), matmul(x, triu(weight))});
+}
+
+TEST(ExecutableThreads, ClonesForSeveralShapesDeriveTogether) {
+  constexpr std::int64_t kSize = 256;
+  std::vector<Executable> shapes, clones;
+  for (std::int64_t t = 0; t < kThreads; ++t) {
+    const Graph graph = banded(t + 1, kSize, false);
+    shapes.push_back(t == 0 ? Executable::compile(graph, {.states = {0}})
+                            : Executable::compile(graph, {.states = {0}}, shapes[0]));
+    clones.push_back(shapes.back().clone());
+  }
+  for (int round = 1; round <= 100; ++round) {
+    shapes[0].set_state(0, Tensor::full({kSize, kSize}, round));
+    std::vector<Tensors> got(kThreads);
+    run_together([&](std::size_t t) {
+      got[t] = clones[t].run({Tensor::full({static_cast<std::int64_t>(t) + 1, kSize}, 1.0)});
+    });
+    for (const Tensors& outputs : got) {
+      const std::vector<float> sums = outputs[0].to_vector<float>();
+      for (std::size_t j = 5; j + 1 < kSize; ++j)
+        ASSERT_EQ(sums[j], static_cast<float>(6 * round)) << "round " << round;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

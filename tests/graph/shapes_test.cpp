@@ -82,6 +82,22 @@ TEST(CompiledShapes, ComputeInOneArena) {
   EXPECT_LT(live_bytes() - before, 100000);
 }
 
+// While a shape is traced, the only one that is kept goes.
+TEST(CompiledShapes, MayBeForgottenWhileAnotherIsTraced) {
+  const Tensor held = ones({3});
+  CompiledFunction* self = nullptr;
+  CompiledFunction function = compile(
+      [&](const Tensors& in) {
+        if (in[0].shape(0) != 4) return Tensors{in[0] * 2.0};
+        return Tensors{in[0] * (*self)({held})[0].to_vector<float>()[0]};
+      },
+      {.plans = 1});
+  self = &function;
+  EXPECT_EQ(function({ones({1})})[0].item(), 2.0);
+  EXPECT_EQ(function({ones({4})})[0].to_vector<float>(), std::vector<float>(4, 2.0F));
+  EXPECT_EQ(function.compiled_count(), 1U);
+}
+
 // Two executables of one family over the same state.
 Graph scaled(std::int64_t rows) {
   return trace([](const Tensors& in) { return Tensors{in[0] * in[1]}; },
@@ -97,6 +113,22 @@ TEST(ExecutableShapes, ShareTheirStates) {
   EXPECT_EQ(first.run({ones({2, 3})})[0].to_vector<float>(), std::vector<float>(6, 5.0F));
   EXPECT_EQ(second.clone(first).run({ones({4, 3})})[0].to_vector<float>(),
             std::vector<float>(12, 5.0F));
+}
+
+TEST(ExecutableShapes, SeeTheStatesThatRunsOfAnotherLeave) {
+  const TensorInfo weight{{3, 3}, DType::float32, {}}, row{{1, 3}, DType::float32, {}};
+  Executable halves =
+      Executable::compile(trace([](const Tensors& in) { return Tensors{in[0] * 0.5}; }, {weight}),
+                          {.states = {0}, .carries = {{0, 0}}});
+  Executable reader = Executable::compile(
+      trace([](const Tensors& in) { return Tensors{matmul(in[1], exp(in[0]))}; }, {weight, row}),
+      {.states = {0}}, halves);
+  ASSERT_GT(reader.refresh_parts(), 0U);
+  halves.set_state(0, full({3, 3}, 4.0));
+  for (const double value : {4.0, 2.0, 1.0}) {
+    expect_same(reader.run({ones({1, 3})})[0], exp(full({1, 3}, value)) * 3.0);
+    halves.run({});
+  }
 }
 
 TEST(ExecutableShapes, RefuseOtherStates) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "lockstep/autograd/autograd.h"
+#include "lockstep/ops/cpu/lapack.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/matmul.h"
@@ -108,11 +109,49 @@ TEST(Linalg, AMatrixThatIsNotFiniteGivesNanAndLeavesTheOthersAlone) {
     const Tensor b = Tensor::full({2, 1}, 1, DType::float64);
     for (const Tensor& y :
          {cholesky(a), inverse(a), det(a), slogdet(a).logabs, svd(a).u, svd(a).s, qr(a).r,
-          eigh(a).values, eigh(a).vectors, solve(a, b), solve_triangular(a, b)}) {
+          eigh(a).values, eigh(a).vectors, solve(a, b), solve_triangular(a, b, true)}) {
       EXPECT_TRUE(all_nan(slice_axis(y, 0, 0, 1)));
       EXPECT_EQ(sum(cast(equal(y, y), DType::int64)).item(), y.numel() / 2);
     }
   }
+}
+
+TEST(Linalg, TheTriangleThatDoesNotCountMayHoldNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Tensor b = Tensor::from(Doubles{2, 4}, {2, 1});
+  const Tensor lower = matrix({2, nan, 0, 4}), upper = matrix({2, 0, nan, 4});
+  EXPECT_EQ(solve_triangular(lower, b).to_vector<double>(), (Doubles{1, 1}));
+  EXPECT_EQ(solve_triangular(upper, b, true).to_vector<double>(), (Doubles{1, 1}));
+  EXPECT_TRUE(all_nan(solve_triangular(lower, b, true)));
+  EXPECT_TRUE(all_nan(solve_triangular(upper, b)));
+}
+
+// A float near 2^24 has no odd numbers: 1 + 6n + 2n^2 of this n is rounded down.
+TEST(Linalg, RoomThatAFloatAsksForIsRoundedUp) {
+  const std::int64_t n = 2897, needed = kernels::lapack::syevd_work(n);
+  EXPECT_EQ(needed, 16802601);
+  EXPECT_LT(static_cast<std::int64_t>(static_cast<float>(needed)), needed);
+  EXPECT_GE(kernels::lapack::work_length(static_cast<float>(needed), 1), needed);
+  EXPECT_GE(kernels::lapack::work_length(1.0F, needed), needed);
+  EXPECT_EQ(kernels::lapack::work_length(4e9F, 1), std::numeric_limits<int>::max());
+}
+
+TEST(Linalg, AWrongArgumentOfLapackThrows) {
+  double one = 1;
+  EXPECT_EQ(message_of<InternalError>([&] { kernels::lapack::potrf(-1, &one); }),
+            "LAPACK: DPOTRF refuses its argument 2");
+  EXPECT_EQ(kernels::lapack::potrf(1, &one), 0);
+}
+
+TEST(Linalg, MatricesThatLapackCannotCountTheRoomForAreRefused) {
+  const auto huge = [](std::int64_t n) {
+    return expand(Tensor::zeros({1, 1}, DType::float32), {n, n});
+  };
+  EXPECT_EQ(message_of([&] { eigh(huge(32767)); }),
+            "eigh: a has shape [32767, 32767]: LAPACK would need room for 2147549181 elements, and "
+            "can have 2147483647");
+  EXPECT_NE(message_of([&] { svd(huge(23170)); }).find("svd: a has shape [23170, 23170]: LAPACK"),
+            std::string::npos);
 }
 
 TEST(Linalg, ShapesMustBelongTogether) {

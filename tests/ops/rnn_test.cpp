@@ -240,5 +240,38 @@ TEST(RnnLayer, GivesOnALongSequenceWhatItsReferenceGives) {
     }
 }
 
+// y and the gradient of x of sample 0, which has all steps while the others have `length`.
+std::vector<float> first_sample(const std::string& mode, bool reverse, std::int64_t length) {
+  const std::int64_t steps = 9, batch = 33, inputs = 20, hidden = 72;
+  const std::int64_t rows = gates_of(mode) * hidden;
+  std::vector<Tensor> in{narrow(random_tensor({steps, batch, inputs}, 1)),
+                         narrow(random_tensor({batch, hidden}, 2))};
+  if (mode == "lstm") in.push_back(narrow(random_tensor({batch, hidden}, 3)));
+  in.push_back(narrow(random_tensor({rows, inputs}, 4, -0.1, 0.1)));
+  in.push_back(narrow(random_tensor({rows, hidden}, 5, -0.1, 0.1)));
+  in.push_back(narrow(random_tensor({rows}, 6)));
+  in.push_back(narrow(random_tensor({rows}, 7)));
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(batch), length);
+  lengths[0] = steps;
+  in.push_back(Tensor::from(lengths, {batch}));
+  const std::vector<Tensor> out =
+      apply(*find_op("rnn_layer"), in, Attrs::of(RnnAttrs{mode, reverse, true}));
+  std::vector<Tensor> back{narrow(random_tensor(out[0].shape(), 20))};
+  back.insert(back.end(), in.begin(), in.end());
+  back.insert(back.end(), {out.front(), out.back()});
+  const Tensor dx = apply(*find_op("rnn_layer_backward"), back,
+                          Attrs::of(RnnBackwardAttrs{mode, reverse, true, false, false, true}))[0];
+  std::vector<float> result;
+  for (const Tensor& x : {out[0], dx})
+    for (const float value : slice_axis(x, 1, 0, 1).to_vector<float>()) result.push_back(value);
+  return result;
+}
+
+TEST(RnnLayer, BitsOfASampleDoNotDependOnTheLengthsOfOthers) {
+  for (const std::string mode : {"lstm", "gru", "rnn_tanh", "rnn_relu"})
+    for (const bool reverse : {false, true})
+      EXPECT_EQ(first_sample(mode, reverse, 9), first_sample(mode, reverse, 1)) << mode;
+}
+
 }  // namespace
 }  // namespace lockstep::testing

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
+#include <unordered_set>
 
 namespace lockstep::detail {
 namespace {
@@ -110,7 +112,7 @@ std::shared_ptr<DerivedBlock> SharedPool::block_for(const Program& program, cons
   return block;
 }
 
-DerivedMemory::DerivedMemory(const Program& program, SharedPool& pool) {
+DerivedMemory::DerivedMemory(Program& program, SharedPool& pool) {
   for (const std::vector<Step>& part : program.prologue)
     for (const Step& step : part) {
       std::vector<std::uint64_t> sources;
@@ -128,25 +130,78 @@ DerivedMemory::DerivedMemory(const Program& program, SharedPool& pool) {
         blocks_[number] = pool.block_for(program, step, sources, i);
       }
     }
+  join_parts(program);
 }
 
-bool DerivedMemory::is_fresh(const Program& program, std::size_t part,
-                             std::uint64_t version) const {
-  for (const Step& step : program.prologue[part])
-    for (const Operand& output : step.outputs)
-      if (blocks_[buffer_of(program, output).index]->version != version) return false;
-  return true;
+DerivedMemory::Blocks DerivedMemory::made_by(const Program& program, const Step& step) const {
+  Blocks blocks;
+  for (const Operand& output : step.outputs)
+    blocks.push_back(blocks_[buffer_of(program, output).index].get());
+  return blocks;
 }
 
-void DerivedMemory::set_fresh(const Program& program, std::size_t part, std::uint64_t version) {
-  for (const Step& step : program.prologue[part])
-    for (const Operand& output : step.outputs)
-      blocks_[buffer_of(program, output).index]->version = version;
+// In the order in which they are locked.
+DerivedMemory::Blocks DerivedMemory::made_by(const Program& program,
+                                             const std::vector<Step>& part) const {
+  Blocks all;
+  for (const Step& step : part)
+    for (DerivedBlock* block : made_by(program, step)) all.push_back(block);
+  std::sort(all.begin(), all.end(),
+            [](const DerivedBlock* a, const DerivedBlock* b) { return a->number < b->number; });
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+// Parts go to the first one that makes a block of theirs.
+void DerivedMemory::join_parts(Program& program) const {
+  std::vector<std::vector<Step>> parts;
+  std::unordered_map<const DerivedBlock*, std::size_t> part_of;
+  for (std::vector<Step>& part : program.prologue) {
+    std::size_t target = parts.size();
+    parts.emplace_back();
+    for (const DerivedBlock* block : made_by(program, part)) {
+      const auto known = part_of.find(block);
+      if (known == part_of.end() || known->second == target) continue;
+      const auto [first, other] = std::minmax(known->second, target);
+      std::move(parts[other].begin(), parts[other].end(), std::back_inserter(parts[first]));
+      parts[other].clear();
+      for (auto& [made, number] : part_of)
+        if (number == other) number = first;
+      target = first;
+    }
+    for (Step& step : part) {
+      const Blocks made = made_by(program, step);
+      const bool is_there = std::all_of(made.begin(), made.end(), [&](const DerivedBlock* block) {
+        return part_of.contains(block);
+      });
+      if (is_there) continue;
+      for (const DerivedBlock* block : made) part_of[block] = target;
+      parts[target].push_back(std::move(step));
+    }
+  }
+  std::erase_if(parts, [](const std::vector<Step>& part) { return part.empty(); });
+  program.prologue = std::move(parts);
+}
+
+void DerivedMemory::make(const Program& program, std::size_t part, std::uint64_t version,
+                         const std::function<void(const Step&)>& run) {
+  const std::vector<Step>& steps = program.prologue.at(part);
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (DerivedBlock* block : made_by(program, steps)) locks.emplace_back(block->making);
+  for (const Step& step : steps) {
+    const Blocks made = made_by(program, step);
+    const auto is_fresh = [&](const DerivedBlock* block) { return block->version == version; };
+    if (std::all_of(made.begin(), made.end(), is_fresh)) continue;
+    run(step);
+    for (DerivedBlock* block : made) block->version = version;
+  }
 }
 
 std::size_t DerivedMemory::bytes() const {
+  std::unordered_set<const DerivedBlock*> seen;
   std::size_t bytes = 0;
-  for (const auto& block : blocks_) bytes += block->storage->bytes();
+  for (const auto& block : blocks_)
+    if (seen.insert(block.get()).second) bytes += block->storage->bytes();
   return bytes;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -21,6 +22,7 @@ struct DerivedBlock {
   std::vector<std::uint64_t> sources;
   std::size_t output = 0;
   std::vector<Tensor> constants;  // among the sources
+  std::mutex making;
 };
 
 // What programs for several shapes have in common: captured constants with equal contents, and what
@@ -39,21 +41,28 @@ class SharedPool {
   std::uint64_t made_ = 0;
 };
 
-// The derived values of one program.
+// The derived values of one program. Programs for other shapes may have the same blocks.
 class DerivedMemory {
  public:
-  DerivedMemory(const Program& program, SharedPool& pool);
+  // Steps of the prologue that make the same become one, and their parts with them.
+  DerivedMemory(Program& program, SharedPool& pool);
 
   std::byte* address(std::size_t number) const { return blocks_[number]->storage->data(); }
-  // Whether all that a part of the prologue makes is of that version of the states.
-  bool is_fresh(const Program& program, std::size_t part, std::uint64_t version) const;
-  void set_fresh(const Program& program, std::size_t part, std::uint64_t version);
+  // Calls run(step) for those steps of a part of the prologue whose outputs are not of that version
+  // of the states. A block is made by one thread at a time, and once: others may read it then.
+  void make(const Program& program, std::size_t part, std::uint64_t version,
+            const std::function<void(const Step&)>& run);
   std::size_t bytes() const;
 
   std::atomic<std::uint64_t> version = 0;  // of the states, when all was fresh
   std::mutex refreshing;
 
  private:
+  using Blocks = std::vector<DerivedBlock*>;
+  Blocks made_by(const Program& program, const Step& step) const;
+  Blocks made_by(const Program& program, const std::vector<Step>& part) const;
+  void join_parts(Program& program) const;
+
   std::vector<std::shared_ptr<DerivedBlock>> blocks_;  // by number
 };
 

@@ -73,6 +73,7 @@ void StateMemory::bring() {
 }
 
 void StateMemory::set_computed() {
+  ++version_;
   if (device_.is_host()) return;
   for (State& its : states_) its.image_is_newer = true;
 }

@@ -2,7 +2,11 @@
 #include "lockstep/ops/cpu/lapack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
 
 #include "lockstep/base/error.h"
 
@@ -42,6 +46,22 @@ void dorgqr_(const int* m, const int* n, const int* k, double* a, const int* lda
 void dsyevd_(const char* job, const char* uplo, const int* n, double* a, const int* lda,
              double* values, double* work, const int* lwork, int* iwork, const int* liwork,
              int* info, std::size_t, std::size_t);
+void xerbla_(const char* routine, const int* argument, std::size_t length);
+}
+
+namespace {
+
+// What a routine said of its arguments, until somebody looks.
+thread_local std::string refusal;
+
+}  // namespace
+
+// LAPACK and BLAS call it when an argument is wrong, and their own ends the process. An exception
+// has no way through Fortran's frames; the routine returns after this.
+void xerbla_(const char* routine, const int* argument, std::size_t length) {
+  std::string name(routine, length);
+  name.erase(name.find_last_not_of(' ') + 1);
+  if (refusal.empty()) refusal = fmt::format("{} refuses its argument {}", name, *argument);
 }
 
 namespace lockstep::kernels::lapack {
@@ -75,28 +95,52 @@ struct Routines<double> {
   static constexpr auto syevd = dsyevd_;
 };
 
+// BLAS has no info: what it refuses is known by xerbla_ alone.
 int checked(int info) {
-  check(info >= 0, "LAPACK was given a wrong argument");
-  return info;
+  if (info >= 0 && refusal.empty()) return info;
+  throw InternalError("LAPACK: " + std::exchange(refusal, {}));
 }
+
+// LAPACK's block size for these routines, and the most that it puts aside for a block of
+// reflectors.
+constexpr std::int64_t kBlock = 32, kReflectors = 65 * 64;
 
 // LAPACK wants leading sizes of 1 at least.
 int leading(int n) { return std::max(n, 1); }
 
-// A routine is asked how much room it wants, then given it.
+// A routine is asked how much room it wants, then given it, and `least` at least.
 template <class T, class F>
-int with_work(F&& run) {
+int with_work(F&& run, std::int64_t least = 1) {
   T size{};
   int info = 0, asked = -1;
   run(&size, &asked, &info);
   checked(info);
-  int length = leading(static_cast<int>(size));
+  int length = work_length(size, least);
   std::vector<T> work(static_cast<std::size_t>(length));
   run(work.data(), &length, &info);
   return checked(info);
 }
 
 }  // namespace
+
+std::int64_t syevd_work(std::int64_t n) { return 1 + 6 * n + 2 * n * n; }
+
+std::int64_t gesdd_work(std::int64_t m, std::int64_t n) {
+  const std::int64_t k = std::min(m, n);
+  return 4 * k * k + 10 * k + kBlock * (m + n) + kReflectors;
+}
+
+std::int64_t geqrf_work(std::int64_t n) { return kBlock * n; }
+
+template <class T>
+int work_length(T asked, std::int64_t least) {
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  check(least <= kMost, "inference bounds the work of LAPACK");
+  // From 2^31 on the answer has wrapped, or the next one up is no int.
+  const T above = std::nextafter(asked, std::numeric_limits<T>::infinity());
+  const T bounded = std::clamp(std::ceil(above), T{1}, T{1 << 30} * 2);
+  return static_cast<int>(std::clamp(static_cast<std::int64_t>(bounded), least, kMost));
+}
 
 template <class T>
 int potrf(int n, T* a) {
@@ -162,12 +206,16 @@ int syevd(int n, T* a, T* values) {
   const int lead = leading(n);
   const int count = 3 + 5 * leading(n);
   std::vector<int> integers(static_cast<std::size_t>(count));
-  return with_work<T>([&](T* work, int* length, int* info) {
-    Routines<T>::syevd("V", "L", &n, a, &lead, values, work, length, integers.data(), &count, info,
-                       1, 1);
-  });
+  return with_work<T>(
+      [&](T* work, int* length, int* info) {
+        Routines<T>::syevd("V", "L", &n, a, &lead, values, work, length, integers.data(), &count,
+                           info, 1, 1);
+      },
+      syevd_work(n));
 }
 
+template int work_length(float, std::int64_t);
+template int work_length(double, std::int64_t);
 template int potrf(int, float*);
 template int getrf(int, float*, int*);
 template void getrs(int, int, const float*, const int*, float*);

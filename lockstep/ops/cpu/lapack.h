@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 // LAPACK's routines by their short names, for float and double. Matrices are column major and
-// dense; what is returned is LAPACK's info: 0, or the 1-based place where it came to an end.
+// dense; what is returned is LAPACK's info: 0, or the 1-based place where it came to an end. A
+// wrong argument throws InternalError.
 namespace lockstep::kernels::lapack {
+
+// Elements of room that a routine asks for at most (syevd: needs at least); LAPACK counts them with
+// an int.
+std::int64_t syevd_work(std::int64_t n);
+std::int64_t gesdd_work(std::int64_t m, std::int64_t n);
+std::int64_t geqrf_work(std::int64_t n);
+// The room to give to a routine that asked for it with a T, which may have been rounded down.
+template <class T>
+int work_length(T asked, std::int64_t least);
 
 // The lower Cholesky factor, in place.
 template <class T>

@@ -191,9 +191,10 @@ void run_slogdet(const KernelCall& call) {
   });
 }
 
-// Calls run(a, b, out, matrix, number) with each pair that batches broadcast to.
-template <class T, class F>
-void for_each_pair(const KernelCall& call, F&& run) {
+// Calls run(a, x, number) with each pair that batches broadcast to; the result is NaN where a is
+// not finite, as is_finite(values) says.
+template <class T, class Finite, class F>
+void for_each_pair(const KernelCall& call, Finite&& is_finite, F&& run) {
   const TensorView &a = call.inputs[0], &b = call.inputs[1], &out = call.outputs[0];
   const Matrices left(a.shape), right(b.shape);
   if (out.numel() == 0) return;
@@ -211,7 +212,7 @@ void for_each_pair(const KernelCall& call, F&& run) {
     }
     const T* matrix = a.as<T>() + a_offset;
     T* to = out.as<T>() + number * right.size();
-    if (!all_finite(matrix, left.size())) {
+    if (!is_finite(matrix)) {
       std::fill_n(to, right.size(), std::numeric_limits<T>::quiet_NaN());
       continue;
     }
@@ -223,17 +224,29 @@ void for_each_pair(const KernelCall& call, F&& run) {
 
 template <class T>
 void run_solve(const KernelCall& call) {
-  for_each_pair<T>(call, [](Columns<T> a, Columns<T>& x, std::int64_t number) {
+  const std::int64_t size = Matrices(call.inputs[0].shape).size();
+  const auto is_finite = [&](const T* a) { return all_finite(a, size); };
+  for_each_pair<T>(call, is_finite, [](Columns<T> a, Columns<T>& x, std::int64_t number) {
     Factors<T> factors(std::move(a));
     factors.check_regular("solve", number);
     factors.solve(x);
   });
 }
 
+// The other triangle may hold anything.
+template <class T>
+bool is_triangle_finite(const T* a, std::int64_t n, bool upper) {
+  for (std::int64_t i = 0; i < n; ++i)
+    if (!(upper ? all_finite(a + i * n + i, n - i) : all_finite(a + i * n, i + 1))) return false;
+  return true;
+}
+
 template <class T>
 void run_solve_triangular(const KernelCall& call) {
   const auto& attrs = call.attrs.as<TriangularAttrs>();
-  for_each_pair<T>(call, [&](Columns<T> a, Columns<T>& x, std::int64_t number) {
+  const std::int64_t n = call.inputs[0].shape.back();
+  const auto is_finite = [&](const T* a) { return is_triangle_finite(a, n, attrs.upper); };
+  for_each_pair<T>(call, is_finite, [&](Columns<T> a, Columns<T>& x, std::int64_t number) {
     if (const int zero =
             lapack::trtrs(attrs.upper, attrs.transpose, a.rows, x.columns, a.data(), x.data()))
       throw InvalidArgument(

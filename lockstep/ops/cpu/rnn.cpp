@@ -36,10 +36,11 @@ void transpose(Rows source, std::int64_t rows, std::int64_t columns, float* targ
           target[c * rows + r] = source.row(r)[c];
 }
 
-// How far each sequence goes, and how many samples a step has to look at.
+// How far each sequence goes. Products are over all samples, whether or not they have ended: how a
+// product is cut depends on its size, and so the bits of a sample would on the others' lengths.
 class Sequences {
  public:
-  Sequences(const std::byte* lengths, DType dtype, const RnnSizes& n) : batch_(n.batch) {
+  Sequences(const std::byte* lengths, DType dtype, const RnnSizes& n) {
     if (n.has_lengths) lengths_ = sequence_lengths(lengths, dtype, n);
   }
   // Every sequence has all steps.
@@ -47,15 +48,8 @@ class Sequences {
   bool goes_on(std::int64_t sample, std::int64_t time) const {
     return all() || time < lengths_[static_cast<std::size_t>(sample)];
   }
-  // Samples from here on have ended at that time.
-  std::int64_t rows(std::int64_t time) const {
-    std::int64_t rows = batch_;
-    while (rows > 0 && !goes_on(rows - 1, time)) --rows;
-    return rows;
-  }
 
  private:
-  std::int64_t batch_;
   std::vector<std::int64_t> lengths_;
 };
 
@@ -144,29 +138,20 @@ class RnnForward final : public RnnKernel {
 
   void input_part(const Call& call, std::int64_t begin, std::int64_t end) const {
     const std::int64_t first = n.first_time(begin, end);
-    const auto product = [&](std::int64_t time, std::int64_t rows) {
-      if (rows > 0)
-        sgemm({'N', 'T', rows, n.gate_width(), n.inputs},
-              Rows{call.x, n.inputs}.from(time * n.batch), {call.w_input, n.inputs},
-              gates(call, time));
-    };
-    // One product over all steps is the faster one, unless much of it is for nothing.
-    std::int64_t needed = 0, whole = (end - begin) * n.batch;
-    for (std::int64_t t = first; t < first + end - begin; ++t) needed += call.sequences.rows(t);
-    if (4 * needed > 3 * whole) return product(first, whole);
-    for (std::int64_t t = first; t < first + end - begin; ++t) product(t, call.sequences.rows(t));
+    sgemm({'N', 'T', (end - begin) * n.batch, n.gate_width(), n.inputs},
+          Rows{call.x, n.inputs}.from(first * n.batch), {call.w_input, n.inputs},
+          gates(call, first));
   }
 
   void step(const Call& call, std::int64_t s) const {
     const Rows h_prev{const_cast<float*>(state_before(s, call.h0, call.y)), n.hidden};
     const Rows weight{call.w_hidden, n.gate_width()};
     const Rows row = gates(call, n.time(s));
-    const std::int64_t rows = call.sequences.rows(n.time(s));
-    Product product{'N', 'N', rows, n.gate_width(), n.hidden, 1.0f, 1.0f};
+    Product product{'N', 'N', n.batch, n.gate_width(), n.hidden, 1.0f, 1.0f};
     if (n.mode == RnnMode::gru) {
       product.beta = 0.0f;
-      if (rows > 0) sgemm(product, h_prev, weight, {call.hidden_part, n.gate_width()});
-    } else if (rows > 0) {
+      sgemm(product, h_prev, weight, {call.hidden_part, n.gate_width()});
+    } else {
       sgemm(product, h_prev, weight, row);
     }
     for (std::int64_t i = 0; i < n.batch; ++i)
@@ -320,11 +305,9 @@ class RnnBackward final : public RnnKernel {
         sample(call, s, i, dgates.row(i), dhidden.row(i));
       else
         pass_by(call, s, i, dgates.row(i), dhidden.row(i));
-    const std::int64_t rows = call.sequences.rows(n.time(s));
     const float beta = n.mode == RnnMode::gru ? 1.0f : 0.0f;
-    if (rows > 0)
-      sgemm({'N', 'N', rows, n.hidden, n.gate_width(), 1.0f, beta}, dhidden,
-            {call.w_hidden, n.hidden}, {call.dh, n.hidden});
+    sgemm({'N', 'N', n.batch, n.hidden, n.gate_width(), 1.0f, beta}, dhidden,
+          {call.w_hidden, n.hidden}, {call.dh, n.hidden});
     for (std::int64_t i = 0; i < n.batch && !call.sequences.all(); ++i)
       if (!call.sequences.goes_on(i, n.time(s)))
         std::copy_n(call.passing + i * n.hidden, n.hidden, call.dh + i * n.hidden);
