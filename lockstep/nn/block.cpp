@@ -11,6 +11,7 @@
 #include "lockstep/nn/detail/call_observer.h"
 #include "lockstep/nn/detail/call_path.h"
 #include "lockstep/nn/detail/compiled_block.h"
+#include "lockstep/nn/detail/contains.h"
 
 namespace lockstep::nn {
 namespace {
@@ -231,6 +232,9 @@ void Block::register_child(std::string name, BlockPtr child) {
   check_name("child", name, child_names_.contains(name));
   if (child == nullptr || child.get() == this)
     throw InvalidArgument("block: child '{}' is {}", name, child ? "the block itself" : "null");
+  if (detail::contains(*child, *this))
+    throw InvalidArgument("block: child '{}' is {}, which contains the block", name,
+                          child->description());
   for (const NamedParameter& named : child->parameters())
     if (named.parameter.name() == named.name) named.parameter.set_name(name + "." + named.name);
   child_names_.insert(name);

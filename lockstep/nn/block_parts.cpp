@@ -4,6 +4,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/nearest.h"
 #include "lockstep/nn/block.h"
+#include "lockstep/nn/detail/contains.h"
 
 // Parts of a model, by their names.
 namespace lockstep::nn {
@@ -47,12 +48,6 @@ BlockPtr find_child(const Block& block, const std::string& name, const std::stri
                  meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant));
 }
 
-bool contains(const Block& block, const Block& inner) {
-  return &block == &inner ||
-         std::any_of(block.children().begin(), block.children().end(),
-                     [&](const Block::Child& child) { return contains(*child.block, inner); });
-}
-
 // A block calls its children by pointers of its own, which do not say by which name one is meant.
 void check_can_tell(const Block& parent, const Block::Child& place) {
   for (const Block::Child& other : parent.children())
@@ -79,7 +74,7 @@ void Block::replace_child(const std::string& path, BlockPtr block) {
   const std::size_t dot = path.rfind('.');
   const BlockPtr holder = dot == std::string::npos ? nullptr : child(path.substr(0, dot));
   Block& parent = holder == nullptr ? *this : *holder;
-  if (contains(*block, parent))
+  if (detail::contains(*block, parent))
     throw InvalidArgument("replace_child: '{}' would be {}, which contains it", path,
                           block->description());
   parent.replace_own_child(dot == std::string::npos ? path : path.substr(dot + 1),

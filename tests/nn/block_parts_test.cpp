@@ -125,6 +125,9 @@ TEST(BlockParts, ABlockDoesNotBecomeAPartOfItself) {
   EXPECT_EQ(message_of([&] { net->replace_child("0.1", sequential(net)); }),
             "replace_child: '0.1' would be Sequential, which contains it");
   EXPECT_EQ((*net)(ones({1})).item(), 6.0);
+  const auto inner = sequential(times(2.0)), outer = sequential(inner);
+  EXPECT_EQ(message_of([&] { inner->add(outer); }),
+            "block: child '1' is Sequential, which contains the block");
 }
 
 TEST(BlockParts, AReplacementIsAnotherBlock) {
