@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "lockstep/data/subset.h"
 #include "lockstep/data/text/sequences.h"
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/nn/layers.h"
@@ -184,6 +185,47 @@ TEST(TrainerShapes, AreResumedToTheSameBitsWhereverTheRunWasStopped) {
     const FitResult result = bucket_trainer(text_net(), bucket_options(1)).fit(set, options);
     EXPECT_EQ(result.resumed_from, stop);
     EXPECT_EQ(result.params_sha256, whole) << "stopped after step " << stop;
+  }
+}
+
+// Four texts of each length, one length after the other, `lengths` again and again.
+class Ragged final : public data::Dataset {
+ public:
+  Ragged(std::int64_t count, std::vector<std::int64_t> lengths)
+      : count_(count), lengths_(std::move(lengths)) {}
+  std::int64_t size() const override { return count_; }
+  data::Fields sample(std::int64_t i) const override {
+    const auto place = static_cast<std::size_t>(i / 4) % lengths_.size();
+    const Tensor words = draw_words(1, lengths_[place], static_cast<std::uint32_t>(i));
+    return {reshape(words, {-1}),
+            Tensor::full({}, static_cast<double>(i % kClasses), DType::int64)};
+  }
+
+ private:
+  std::int64_t count_;
+  std::vector<std::int64_t> lengths_;
+};
+
+TEST(EvaluatorShapes, OfBatchesOfOneSetMayDiffer) {
+  const auto set = std::make_shared<Ragged>(50, std::vector<std::int64_t>{3, 5, 3, 4, 5});
+  const nn::BlockPtr net = text_net();
+  const auto evaluate = [&](const data::Dataset& samples, int threads) {
+    return Evaluator(net, nn::SoftmaxCrossEntropyLoss())
+        .run(samples, {.batch = 4, .threads = threads, .keep_predictions = true});
+  };
+  double loss = 0.0;
+  std::vector<std::int64_t> predictions;
+  for (std::int64_t first = 0; first < 50; first += 4) {
+    const std::int64_t end = std::min<std::int64_t>(first + 4, 50);
+    const Evaluation one = evaluate(*data::slice(set, first, end), 1);
+    loss += one.loss * static_cast<double>(end - first);
+    predictions.insert(predictions.end(), one.predictions.begin(), one.predictions.end());
+  }
+  for (const int threads : {1, 2}) {
+    const Evaluation all = evaluate(*set, threads);
+    EXPECT_TRUE(all.whole);
+    EXPECT_EQ(all.loss, loss / 50.0) << threads << " threads";
+    EXPECT_EQ(all.predictions, predictions) << threads << " threads";
   }
 }
 
