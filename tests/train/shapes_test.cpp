@@ -229,6 +229,42 @@ TEST(EvaluatorShapes, OfBatchesOfOneSetMayDiffer) {
   }
 }
 
+// Trained in order, in two shards of four.
+FitResult fit_ragged(std::vector<std::int64_t> lengths, std::int64_t& steps,
+                     kvstore::Mode* mode = nullptr) {
+  Trainer trainer(text_net(), nn::SoftmaxCrossEntropyLoss(), optim::sgd({}),
+                  {.global_batch = 8, .shards = 2, .mode = mode});
+  FitOptions options;
+  options.sampler = data::sequential_sampler(16);
+  options.callbacks = {on_step([&](FitContext&, const StepEvent& event) { steps = event.step; })};
+  return trainer.fit(std::make_shared<Ragged>(16, std::move(lengths)), options);
+}
+
+TEST(TrainerShapes, ThatDifferWithinAStepAreNoSamplesFault) {
+  std::int64_t steps = 0;
+  EXPECT_EQ(message_of([&] {
+              fit_ragged({5, 5, 5, 6}, steps);
+            }),
+            "train: field 0 of shard 1 is int64[4, 6], of shard 0 int64[4, 5]: all shards of a "
+            "step have one shape (bucket_sampler with the global batch as its batch)");
+  EXPECT_EQ(steps, 1);
+}
+
+TEST(TrainerShapes, ThatDifferBetweenWorkersAreRefusedByAllInTheSameWords) {
+  for (const bool at_once : {false, true}) {
+    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+      const auto mode = kvstore::allreduce_mode(communicator);
+      std::int64_t steps = 0;
+      const std::vector<std::int64_t> lengths{5, at_once ? 6 : 5, 5, 6};
+      EXPECT_EQ(message_of([&] { fit_ragged(lengths, steps, mode.get()); }),
+                "train: the shards of worker 1 are int64[4, 6], int64[4], of worker 0 int64[4, 5], "
+                "int64[4]: all shards of a step have one shape (bucket_sampler with the global "
+                "batch as its batch)");
+      EXPECT_EQ(steps, at_once ? 0 : 1);
+    });
+  }
+}
+
 // Of the last batch, which is smaller, only what is computed on the way.
 TEST(EvaluatorShapes, HaveOneCopyOfTheParameters) {
   constexpr std::int64_t kWide = 1 << 18;

@@ -15,6 +15,7 @@
 #include "lockstep/train/detail/bad_sample.h"
 #include "lockstep/train/detail/evaluations.h"
 #include "lockstep/train/detail/part_settings.h"
+#include "lockstep/train/detail/same_shapes.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -211,6 +212,7 @@ void Fit::make_engine() {
     parameter.initialize(name, nn::init::fan_in(), parts_.options.seed);
   first_batches_ = loader_.step(step_);
   const std::vector<TensorInfo> fields = data::infos_of(first_batches_->at(0));
+  check_same_shapes(group(), fields);
   if (state_.fields.empty()) state_.fields = fields;
   engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, state_.fields,
                   EngineOptions{.shards = parts_.options.shards,
