@@ -86,9 +86,10 @@ class AllReduceSynchronizer final : public Synchronizer {
   }
 
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override {
-    const Vote mine = combine(own, {.finite = finite_});
+    Vote mine = own;
+    mine.finite = own.finite && finite_;
     const Vote vote = group_.gather(mine, shards_, rows);
-    if (!vote.finite) return vote;
+    if (!vote.counts()) return vote;
     if (!state_.is_local())
       state_.update_all(team, [&](int, std::size_t offset) { return total_ + offset; });
     state_.commit();

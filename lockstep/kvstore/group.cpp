@@ -46,7 +46,9 @@ std::string do_and_tell(Group& group, const std::function<std::string()>& work) 
 }  // namespace
 
 Vote combine(const Vote& a, const Vote& b) {
-  return {.finite = a.finite && b.finite, .stop = a.stop || b.stop};
+  return {.finite = a.finite && b.finite,
+          .stop = a.stop || b.stop,
+          .shape = a.shape == b.shape ? a.shape : Vote::kShapesDiffer};
 }
 
 std::unique_ptr<Group> group_of_one() { return std::make_unique<GroupOfOne>(); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -20,6 +21,11 @@ namespace lockstep::kvstore {
 struct Vote {
   bool finite = true;  // every worker's: so is the step
   bool stop = false;   // some worker's: all stop after it
+  // A number that stands for the shape of the worker's batches; where they differ, the step counts
+  // for nothing.
+  std::uint64_t shape = 0;
+  static constexpr std::uint64_t kShapesDiffer = ~std::uint64_t{0};
+  bool counts() const { return finite && shape != kShapesDiffer; }
   bool operator==(const Vote&) const = default;
 };
 Vote combine(const Vote& a, const Vote& b);

@@ -29,7 +29,7 @@ class LocalSynchronizer final : public Synchronizer {
 
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override {
     const Vote vote = group_.gather(own, shards_, rows);
-    if (!vote.finite) return vote;
+    if (!vote.counts()) return vote;
     if (!state_.is_local())
       state_.update_all(team, [&](int, std::size_t offset) {
         return sums_[number_of(state_.layout().pieces_in(offset, 1)[0])];

@@ -6,11 +6,10 @@
 namespace lockstep::train {
 
 double EvaluationRecord::metric(const std::string& name) const {
-  std::string names;
-  for (const auto& [own, value] : metrics) {
+  for (const auto& [own, value] : metrics)
     if (own == name) return value;
-    names += (names.empty() ? "" : ", ") + own;
-  }
+  std::string names;
+  for (const auto& [own, value] : metrics) names += (names.empty() ? "" : ", ") + own;
   throw NotFound("train: evaluation has no metric named '{}', it has {}", name, names);
 }
 
@@ -20,10 +19,12 @@ namespace {
 std::optional<std::size_t> best_of(const std::vector<EvaluationRecord>& history,
                                    const Monitor& monitor) {
   std::optional<std::size_t> best;
+  double best_value = 0.0;
   for (std::size_t i = 0; i < history.size(); ++i) {
     const double value = history[i].metric(monitor.metric);
-    if (std::isnan(value)) continue;
-    if (!best || monitor.is_better(value, history[*best].metric(monitor.metric))) best = i;
+    if (std::isnan(value) || (best && !monitor.is_better(value, best_value))) continue;
+    best = i;
+    best_value = value;
   }
   return best;
 }

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <numeric>
+#include <optional>
 
 #include "lockstep/base/float_mode.h"
 #include "lockstep/base/recent_list.h"
@@ -35,6 +37,10 @@ struct Compiled {
   }
 
   // Whether the net's parameters are still those, so that other shapes can share their contents.
+  bool takes(const Infos& batch) const {
+    return predict.fields == batch.size() && std::equal(batch.begin(), batch.end(), infos.begin());
+  }
+
   bool has_parameters(const std::vector<nn::NamedParameter>& now) const {
     return std::equal(now.begin(), now.end(), infos.begin() + fields_count(), infos.end(),
                       [](const nn::NamedParameter& named, const TensorInfo& info) {
@@ -145,10 +151,8 @@ struct Evaluator::Impl {
       compiled.clear();
     const Infos infos = data::infos_of(batch);
     const std::vector<nn::Block::State> states = all_states();
-    Compiled* found = compiled.find([&](const Compiled& entry) {
-      return entry.states == states && entry.predict.fields == infos.size() &&
-             std::equal(infos.begin(), infos.end(), entry.infos.begin());
-    });
+    Compiled* found = compiled.find(
+        [&](const Compiled& entry) { return entry.states == states && entry.takes(infos); });
     if (found == nullptr) found = &compiled.add(make(infos));
     while (static_cast<int>(found->executables.size()) < threads)
       found->executables.push_back(new_clone(*found));
@@ -188,27 +192,33 @@ Evaluator::~Evaluator() = default;
 
 namespace {
 
+// What batches of one shape are computed with, by so many threads at the most.
+using PlanFor = std::function<Compiled&(const data::Fields& batch, int threads)>;
+
+// A batch of a round.
+struct Item {
+  std::int64_t first = 0;    // sample
+  data::Fields fields = {};  // where it is loaded, and its turn has not come
+  std::optional<BatchResult> result = {};
+};
+
 // One evaluation on its way: rounds of batches, each round by all threads, its results taken in
 // the order of the batches.
 class Pass {
  public:
-  Pass(const data::Dataset& dataset, const EvaluateOptions& options)
-      : dataset_(dataset), options_(options), team_(options.threads, "evaluate") {
+  Pass(const data::Dataset& dataset, const EvaluateOptions& options, PlanFor plan_for)
+      : dataset_(dataset),
+        options_(options),
+        plan_for_(std::move(plan_for)),
+        team_(options.threads, "evaluate") {
     for (const auto& metric : options_.metrics) metric->reset();
   }
 
-  data::Fields batch(std::int64_t first) const {
-    const std::int64_t end = std::min(first + options_.batch, dataset_.size());
-    std::vector<std::int64_t> samples(static_cast<std::size_t>(end - first));
-    std::iota(samples.begin(), samples.end(), first);
-    return data::load_batch(dataset_, samples, options_.transform);
-  }
-
-  // All batches of one shape: samples from `first` to `end`.
-  void run(Compiled& compiled, std::int64_t first, std::int64_t end) {
+  // Samples from `first` to `end`.
+  void run(std::int64_t first, std::int64_t end) {
     const std::int64_t round = options_.batch * kBatchesOfAThread * options_.threads;
     for (; first < end && !is_stopped(); first += round)
-      run_round(compiled, first, std::min(end, first + round));
+      run_round(first, std::min(end, first + round));
   }
 
   // The same on every worker: batches are counted in their order, whoever computed them.
@@ -225,25 +235,59 @@ class Pass {
   }
 
  private:
+  data::Fields batch(std::int64_t first) const {
+    const std::int64_t end = std::min(first + options_.batch, dataset_.size());
+    std::vector<std::int64_t> samples(static_cast<std::size_t>(end - first));
+    std::iota(samples.begin(), samples.end(), first);
+    return data::load_batch(dataset_, samples, options_.transform);
+  }
+
   bool is_stopped() const { return options_.stop != nullptr && options_.stop->load(); }
 
-  void run_round(Compiled& compiled, std::int64_t first, std::int64_t end) {
-    const std::int64_t count = (end - first + options_.batch - 1) / options_.batch;
-    std::vector<BatchResult> results(static_cast<std::size_t>(count));
-    std::atomic<std::int64_t> next = 0;
+  // One shape after the other: that of the first batch whose turn has not come, and of all that
+  // are like it.
+  void run_round(std::int64_t first, std::int64_t end) {
+    std::vector<Item> items;
+    for (; first < end; first += options_.batch) items.push_back({.first = first});
+    std::vector<Item*> left;
+    for (Item& item : items) left.push_back(&item);
+    while (!left.empty()) {
+      run_alike(left);
+      std::erase_if(left, [](const Item* item) { return item->result.has_value(); });
+    }
+    for (const Item& item : items) take(*item.result);
+  }
+
+  void run_alike(const std::vector<Item*>& left) {
+    if (left[0]->fields.empty()) left[0]->fields = batch(left[0]->first);
+    Compiled& compiled = select_plan(left[0]->fields, left.size());
+    std::atomic<std::size_t> next = 0;
     team_.run([&](int thread) {
       if (thread >= static_cast<int>(compiled.executables.size())) return;
       Executable& executable = compiled.executables[static_cast<std::size_t>(thread)];
-      for (std::int64_t i = next++; i < count; i = next++)
-        results[static_cast<std::size_t>(i)] =
-            run_batch(executable, compiled.predict, first + i * options_.batch);
+      for (std::size_t i = next++; i < left.size(); i = next++)
+        run_if_alike(executable, compiled, *left[i]);
     });
-    for (const BatchResult& result : results) take(result);
+  }
+
+  Compiled& select_plan(const data::Fields& batch, std::size_t batches) {
+    const int threads =
+        static_cast<int>(std::min(batches, static_cast<std::size_t>(options_.threads)));
+    if (plan_ == nullptr || !plan_->takes(data::infos_of(batch)) ||
+        static_cast<int>(plan_->executables.size()) < threads)
+      plan_ = &plan_for_(batch, threads);
+    return *plan_;
+  }
+
+  void run_if_alike(Executable& executable, const Compiled& compiled, Item& item) const {
+    if (item.fields.empty()) item.fields = batch(item.first);
+    if (!compiled.takes(data::infos_of(item.fields))) return;
+    item.result = run_batch(executable, compiled.predict, item.fields, item.first);
+    item.fields.clear();
   }
 
   BatchResult run_batch(Executable& executable, const PredictGraph& predict,
-                        std::int64_t first) const {
-    const data::Fields fields = batch(first);
+                        const data::Fields& fields, std::int64_t first) const {
     const Tensors outputs = run_executable(executable, fields, first);
     BatchResult result;
     result.samples = fields[0].shape(0);
@@ -305,6 +349,8 @@ class Pass {
 
   const data::Dataset& dataset_;
   const EvaluateOptions& options_;
+  PlanFor plan_for_;
+  Compiled* plan_ = nullptr;  // of the last batches
   ThreadTeam team_;
   std::vector<BatchRecord> records_;  // of the batches computed here
   Evaluation result_;
@@ -329,13 +375,12 @@ Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& g
   const std::unique_ptr<kvstore::Group> alone = kvstore::group_of_one();
   if (options.group == nullptr || looks_at_outputs(options)) options.group = alone.get();
   const ShardRange own = options.group->range(whole / options.batch);
-  Pass pass(dataset, options);
-  if (own.lo < own.hi)
-    pass.run(impl_->compiled_for(pass.batch(0), options.threads), own.lo * options.batch,
-             own.hi * options.batch);
+  Pass pass(dataset, options, [this](const data::Fields& batch, int threads) -> Compiled& {
+    return impl_->compiled_for(batch, threads);
+  });
   // The last worker has the incomplete batch too.
   const bool is_last = options.group->rank() + 1 == options.group->workers();
-  if (whole < size && is_last) pass.run(impl_->compiled_for(pass.batch(whole), 1), whole, size);
+  pass.run(own.lo * options.batch, is_last ? size : own.hi * options.batch);
   return pass.result();
 }
 

@@ -142,6 +142,18 @@ std::vector<nn::NamedParameter> trained_parameters(const nn::Block& net, const L
   return all;
 }
 
+// What the net has too, by its name in the loss: it is trained, and kept, as the net's.
+static std::vector<nn::NamedParameter> parameters_of_both(const nn::Block& net,
+                                                          const nn::Block& loss) {
+  std::set<const void*> of_net;
+  for (const auto& [name, parameter] : net.parameters()) of_net.insert(parameter.identity());
+  std::vector<nn::NamedParameter> both = loss.parameters();
+  std::erase_if(both, [&](const nn::NamedParameter& named) {
+    return !of_net.contains(named.parameter.identity());
+  });
+  return both;
+}
+
 void set_trained_parameters(const nn::Block& net, const LossFunction& loss,
                             const std::vector<std::pair<std::string, Tensor>>& tensors,
                             const std::string& place) {
@@ -157,6 +169,8 @@ void set_trained_parameters(const nn::Block& net, const LossFunction& loss,
     else
       of_net.emplace_back(name, tensor);
   nn::set_parameters(net, of_net, place);
+  for (const nn::NamedParameter& both : parameters_of_both(net, *loss.block()))
+    of_loss.emplace_back(both.name, both.parameter.data());
   nn::set_parameters(*loss.block(), of_loss, place);
 }
 

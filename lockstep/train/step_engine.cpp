@@ -8,6 +8,7 @@
 #include "lockstep/kvstore/tree_sum.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/train/detail/bad_sample.h"
+#include "lockstep/train/detail/same_shapes.h"
 #include "lockstep/train/detail/step_plan.h"
 
 namespace lockstep::train {
@@ -123,10 +124,21 @@ struct StepEngine::Impl {
     std::vector<TensorInfo> fields = data::infos_of(shards[0]);
     for (std::size_t s = 1; s < shards.size(); ++s)
       check_same_shape(fields, data::infos_of(shards[s]), plan->range().lo, s);
+    program.select(on_device(std::move(fields)));
+    program.refresh(plan->team());
+  }
+
+  std::vector<TensorInfo> on_device(std::vector<TensorInfo> fields) const {
     const Device& device = program.fields()[0].device;
     for (TensorInfo& info : fields) info.device = device;
-    program.select(fields);
-    program.refresh(plan->team());
+    return fields;
+  }
+
+  // Whether the step got as far as to compute these: their shape is refused before.
+  bool have_selected_shape(std::span<const data::Fields> shards) const {
+    return std::all_of(shards.begin(), shards.end(), [&](const data::Fields& shard) {
+      return on_device(data::infos_of(shard)) == program.fields();
+    });
   }
 };
 
@@ -160,8 +172,12 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
   impl_->synchronizer->begin(step, learning_rate);
   plan.compute(step, shards);
   plan.fill_rows();
-  const kvstore::Vote vote = impl_->synchronizer->commit({.finite = plan.is_finite(), .stop = stop},
-                                                         plan.rows(), plan.team());
+  const kvstore::Vote own{.finite = plan.is_finite(),
+                          .stop = stop,
+                          .shape = detail::number_of_shape(impl_->program.fields())};
+  const kvstore::Vote vote = impl_->synchronizer->commit(own, plan.rows(), plan.team());
+  if (vote.shape == kvstore::Vote::kShapesDiffer)
+    detail::check_same_shapes(impl_->mode->group(), impl_->program.fields());
   if (vote.finite) impl_->take_over(plan.mean_statistics());
   return {.loss = plan.mean_of(StepGraph::kLoss),
           .accuracy = plan.mean_of(StepGraph::kAccuracy),
@@ -252,6 +268,7 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
 std::optional<BadSample> StepEngine::find_refused_sample(std::int64_t step,
                                                          std::span<const data::Fields> shards) {
   impl_->check_plan();
+  if (!impl_->have_selected_shape(shards)) return {};
   const FlushSubnormals flush;
   impl_->plan->set_keys(step);
   std::vector<data::Fields> tried(shards.begin(), shards.end());

@@ -56,6 +56,10 @@ TEST(Agreement, WorkersWithOtherOptionsAreToldAtOnce) {
             "configuration: evaluate_every is 0 on worker 0, 2 on worker 1");
   EXPECT_EQ(disagreement([](Worker& w) { w.fit.metrics = {nn::metric("mse")}; }),
             "configuration: metrics is \"\" on worker 0, \"mse\" on worker 1");
+  EXPECT_EQ(disagreement([](Worker& w) { w.fit.train_metrics = {nn::metric("mse")}; }),
+            "configuration: train_metrics is \"\" on worker 0, \"mse\" on worker 1");
+  EXPECT_EQ(disagreement([](Worker& w) { w.fit.train_metric_samples = 7; }),
+            "configuration: train_metric_samples is 0 on worker 0, 7 on worker 1");
   EXPECT_TRUE(disagreement([](Worker& w) {
                 w.rule = optim::adam({});
               }).starts_with("configuration: optimizer is \"sgd("));

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "lockstep/base/error.h"
 #include "tests/kvstore/fake_group.h"
 #include "tests/message.h"
@@ -43,6 +46,24 @@ TEST(FitState, AnOlderCheckpointHasItsWholeHistory) {
   EXPECT_EQ(state.missing_before, 0U);
   ASSERT_EQ(state.history.size(), 1U);
   EXPECT_EQ(state.history[0].metric("loss"), 0.25);
+}
+
+TEST(FitState, WhatIsNotFiniteIsReadAsItWas) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  FitState state;
+  state.loss_sum = kInfinity;
+  state.last_loss = std::numeric_limits<double>::quiet_NaN();
+  state.history.push_back(
+      {.step = 1, .epoch = 1, .metrics = {{"a", kInfinity}, {"b", -kInfinity}}});
+  const FitState read = FitState::from_json(state.to_json(), "run");
+  EXPECT_EQ(read.loss_sum, kInfinity);
+  EXPECT_TRUE(std::isnan(read.last_loss));
+  EXPECT_EQ(read.history.at(0).metrics, state.history[0].metrics);
+  EXPECT_EQ(records_from(lines_of(state.history), "h").at(0).metrics, state.history[0].metrics);
+  const std::string older = R"({"step": 1, "epoch": 1, "metrics": [["a", null]]})";
+  EXPECT_TRUE(std::isnan(records_from(older, "h").at(0).metric("a")));
+  const std::string wrong = R"({"step": 1, "epoch": 1, "metrics": [["a", "much"]]})";
+  EXPECT_EQ(message_of<Corrupt>([&] { records_from(wrong, "h"); }), "h: line 1 is no evaluation");
 }
 
 TEST(FitState, OfALongHistoryTheLastEvaluationsAreWritten) {

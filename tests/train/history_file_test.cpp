@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/detail/history_file.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -6,6 +8,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/train/checkpoint.h"
+#include "lockstep/train/detail/fit_state.h"
 #include "tests/temporary_folder.h"
 #include "tests/train/small_run.h"
 
@@ -115,6 +118,38 @@ TEST(HistoryFile, AFileThatIsGoneIsAWarning) {
             folder.path() +
                 "/history.jsonl: has 0 of the 44 evaluations before those in the checkpoint: what "
                 "looks at the history may decide otherwise");
+}
+
+std::vector<EvaluationRecord> records(std::int64_t count) {
+  std::vector<EvaluationRecord> all;
+  for (std::int64_t i = 1; i <= count; ++i)
+    all.push_back({.step = i, .epoch = 1, .metrics = {{"loss", 1.0 / static_cast<double>(i)}}});
+  return all;
+}
+
+TEST(HistoryFile, AWriteThatFailedIsMadeAgainFromItsBeginning) {
+  const testing::TemporaryFolder folder("history_failed");
+  const auto all = records(5);
+  detail::HistoryFile file(folder.path());
+  file.write(all, 2);
+  const std::string whole = detail::lines_of(all);
+  {
+    const testing::FileSizeLimit limit(whole.size() - 10);  // some lines, and a part of one
+    EXPECT_THROW(file.write(all, 5), IoError);
+  }
+  file.write(all, 5);
+  EXPECT_EQ(read_file(file.path()), whole);
+}
+
+TEST(HistoryFile, AHalfLineAtItsEndIsDropped) {
+  const testing::TemporaryFolder folder("history_half");
+  const auto all = records(5);
+  const std::string four = detail::lines_of(std::span(all).first(4));
+  detail::HistoryFile file(folder.path());
+  write_file(file.path(), four + R"({"epoch": 1, "me)");
+  EXPECT_EQ(file.resume(5), four);
+  file.write(all, 5);
+  EXPECT_EQ(read_file(file.path()), detail::lines_of(all));
 }
 
 TEST(HistoryFile, WarningsOfAResultAreBounded) {

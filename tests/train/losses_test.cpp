@@ -156,6 +156,38 @@ TEST(Losses, AreResumedWithTheirParameters) {
   EXPECT_EQ(run(3, place), run(3, ""));
 }
 
+// Keeps the weight of a layer of the net small.
+class Decay final : public nn::Block {
+ public:
+  explicit Decay(nn::BlockPtr layer)
+      : layer_(add_child("layer", std::move(layer))),
+        scale_(add_parameter("scale", {1}, {.init = nn::init::one()})) {}
+  Tensors forward_all(const Tensors& x) override {
+    return {mean(square(x.at(0) - x.at(2))) * scale_.data() + mean(square(x.at(1) - x.at(3))) +
+            sum(square(layer_->parameter("weight").data())) * 0.01};
+  }
+  std::string description() const override { return "Decay"; }
+
+ private:
+  nn::BlockPtr layer_;
+  nn::Parameter scale_;
+};
+
+TEST(Losses, AreResumedWhereTheyShareParametersOfTheNet) {
+  const testing::TemporaryFolder folder("losses_shared");
+  const auto run = [&](std::int64_t epochs, const std::string& checkpoints) {
+    const auto net = std::make_shared<Crossed>();
+    Trainer trainer(net, std::make_shared<Decay>(net->child("first")), rule(),
+                    options_for(crossed_roles()));
+    return trainer
+        .fit(crossed_set(), {.epochs = epochs, .checkpoints = checkpoints, .resume = true})
+        .params_sha256;
+  };
+  const std::string place = folder.path() + "/checkpoints";
+  run(1, place);
+  EXPECT_EQ(run(3, place), run(3, ""));
+}
+
 TEST(Losses, OfOneFieldComparesItWithItself) {
   const Tensor x = drawn({kSamples, 6}, 0);
   const auto net = nn::sequential(nn::dense(2), nn::dense(6));

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "lockstep/data/subset.h"
 #include "lockstep/data/text/sequences.h"
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/nn/layers.h"
@@ -184,6 +185,83 @@ TEST(TrainerShapes, AreResumedToTheSameBitsWhereverTheRunWasStopped) {
     const FitResult result = bucket_trainer(text_net(), bucket_options(1)).fit(set, options);
     EXPECT_EQ(result.resumed_from, stop);
     EXPECT_EQ(result.params_sha256, whole) << "stopped after step " << stop;
+  }
+}
+
+// Four texts of each length, one length after the other, `lengths` again and again.
+class Ragged final : public data::Dataset {
+ public:
+  Ragged(std::int64_t count, std::vector<std::int64_t> lengths)
+      : count_(count), lengths_(std::move(lengths)) {}
+  std::int64_t size() const override { return count_; }
+  data::Fields sample(std::int64_t i) const override {
+    const auto place = static_cast<std::size_t>(i / 4) % lengths_.size();
+    const Tensor words = draw_words(1, lengths_[place], static_cast<std::uint32_t>(i));
+    return {reshape(words, {-1}),
+            Tensor::full({}, static_cast<double>(i % kClasses), DType::int64)};
+  }
+
+ private:
+  std::int64_t count_;
+  std::vector<std::int64_t> lengths_;
+};
+
+TEST(EvaluatorShapes, OfBatchesOfOneSetMayDiffer) {
+  const auto set = std::make_shared<Ragged>(50, std::vector<std::int64_t>{3, 5, 3, 4, 5});
+  const nn::BlockPtr net = text_net();
+  const auto evaluate = [&](const data::Dataset& samples, int threads) {
+    return Evaluator(net, nn::SoftmaxCrossEntropyLoss())
+        .run(samples, {.batch = 4, .threads = threads, .keep_predictions = true});
+  };
+  double loss = 0.0;
+  std::vector<std::int64_t> predictions;
+  for (std::int64_t first = 0; first < 50; first += 4) {
+    const std::int64_t end = std::min<std::int64_t>(first + 4, 50);
+    const Evaluation one = evaluate(*data::slice(set, first, end), 1);
+    loss += one.loss * static_cast<double>(end - first);
+    predictions.insert(predictions.end(), one.predictions.begin(), one.predictions.end());
+  }
+  for (const int threads : {1, 2}) {
+    const Evaluation all = evaluate(*set, threads);
+    EXPECT_TRUE(all.whole);
+    EXPECT_EQ(all.loss, loss / 50.0) << threads << " threads";
+    EXPECT_EQ(all.predictions, predictions) << threads << " threads";
+  }
+}
+
+// Trained in order, in two shards of four.
+FitResult fit_ragged(std::vector<std::int64_t> lengths, std::int64_t& steps,
+                     kvstore::Mode* mode = nullptr) {
+  Trainer trainer(text_net(), nn::SoftmaxCrossEntropyLoss(), optim::sgd({}),
+                  {.global_batch = 8, .shards = 2, .mode = mode});
+  FitOptions options;
+  options.sampler = data::sequential_sampler(16);
+  options.callbacks = {on_step([&](FitContext&, const StepEvent& event) { steps = event.step; })};
+  return trainer.fit(std::make_shared<Ragged>(16, std::move(lengths)), options);
+}
+
+TEST(TrainerShapes, ThatDifferWithinAStepAreNoSamplesFault) {
+  std::int64_t steps = 0;
+  EXPECT_EQ(message_of([&] {
+              fit_ragged({5, 5, 5, 6}, steps);
+            }),
+            "train: field 0 of shard 1 is int64[4, 6], of shard 0 int64[4, 5]: all shards of a "
+            "step have one shape (bucket_sampler with the global batch as its batch)");
+  EXPECT_EQ(steps, 1);
+}
+
+TEST(TrainerShapes, ThatDifferBetweenWorkersAreRefusedByAllInTheSameWords) {
+  for (const bool at_once : {false, true}) {
+    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+      const auto mode = kvstore::allreduce_mode(communicator);
+      std::int64_t steps = 0;
+      const std::vector<std::int64_t> lengths{5, at_once ? 6 : 5, 5, 6};
+      EXPECT_EQ(message_of([&] { fit_ragged(lengths, steps, mode.get()); }),
+                "train: the shards of worker 1 are int64[4, 6], int64[4], of worker 0 int64[4, 5], "
+                "int64[4]: all shards of a step have one shape (bucket_sampler with the global "
+                "batch as its batch)");
+      EXPECT_EQ(steps, at_once ? 0 : 1);
+    });
   }
 }
 

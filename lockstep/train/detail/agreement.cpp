@@ -59,9 +59,9 @@ std::string parameters_text(const std::vector<nn::NamedParameter>& parameters) {
   return fmt::format("{} parameters, names {}", parameters.size(), brief(sum));
 }
 
-std::string metric_names(const FitOptions& fit) {
+std::string names_of(const std::vector<std::shared_ptr<nn::Metric>>& metrics) {
   std::string names;
-  for (const auto& metric : fit.metrics) names += (names.empty() ? "" : ", ") + metric->name();
+  for (const auto& metric : metrics) names += (names.empty() ? "" : ", ") + metric->name();
   return names;
 }
 
@@ -81,7 +81,9 @@ std::string agreement_json(const std::string& configuration, const nn::Block& ne
   value["sampler"] = order_text(fit.sampler);
   value["evaluate_every"] = fit.evaluate_every;
   value["checkpoint_every"] = fit.checkpoint_every;
-  value["metrics"] = metric_names(fit);
+  value["metrics"] = names_of(fit.metrics);
+  value["train_metrics"] = names_of(fit.train_metrics);
+  value["train_metric_samples"] = fit.train_metric_samples;
   describe(value, "data", dataset);
   value["validation_samples"] = fit.validation ? fit.validation->size() : 0;
   if (!fit.validation) return value.dump();

@@ -13,7 +13,9 @@
 #include "lockstep/observe/text.h"
 #include "lockstep/train/detail/agreement.h"
 #include "lockstep/train/detail/bad_sample.h"
+#include "lockstep/train/detail/evaluations.h"
 #include "lockstep/train/detail/part_settings.h"
+#include "lockstep/train/detail/same_shapes.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -52,25 +54,6 @@ void check_finite(const std::string& name, const Tensor& tensor, std::int64_t st
                      name, step);
 }
 
-EvaluationRecord record_of(const Evaluation& evaluation, std::int64_t step, std::int64_t epoch) {
-  EvaluationRecord record{.step = step, .epoch = epoch, .metrics = {{"loss", evaluation.loss}}};
-  if (evaluation.has_accuracy) record.metrics.emplace_back("accuracy", evaluation.accuracy);
-  for (const auto& metric : evaluation.metrics) record.metrics.push_back(metric);
-  return record;
-}
-
-Evaluation evaluation_of(const EvaluationRecord& record) {
-  Evaluation evaluation;
-  for (const auto& [name, value] : record.metrics)
-    if (name == "loss")
-      evaluation.loss = value;
-    else if (name == "accuracy")
-      evaluation.accuracy = value, evaluation.has_accuracy = true;
-    else
-      evaluation.metrics.emplace_back(name, value);
-  return evaluation;
-}
-
 std::size_t count_outputs(nn::Block& net, const FieldRoles& roles, const data::Fields& batch) {
   std::size_t count = 0;
   const auto forward = [&](const Tensors& inputs) {
@@ -80,13 +63,6 @@ std::size_t count_outputs(nn::Block& net, const FieldRoles& roles, const data::F
   };
   nn::complete_shapes(forward, data::infos_of(inputs_of(roles, batch)));
   return count;
-}
-
-Monitor monitor_for(const FitOptions& options, const EvaluationRecord& record) {
-  if (options.monitor) return *options.monitor;
-  for (const auto& [name, value] : record.metrics)
-    if (name == "accuracy") return {.metric = "accuracy", .maximize = true};
-  return {.metric = "loss", .maximize = false};
 }
 
 }  // namespace
@@ -164,6 +140,14 @@ void Fit::read_older_history() {
                         std::make_move_iterator(records.end()));
 }
 
+// A run that had ended and now goes on has evaluated where one that never ended does not: what
+// decides by the history must not see it.
+void Fit::drop_evaluation_of_the_end() {
+  std::vector<EvaluationRecord>& history = state_.history;
+  if (step_ >= total_steps_ || is_due(options_.evaluate_every)) return;
+  if (!history.empty() && history.back().step == step_) history.pop_back();
+}
+
 void Fit::write_older_history() {
   try {
     if (const std::size_t count = state_.history_before(); count > 0)
@@ -227,7 +211,9 @@ void Fit::make_engine() {
   for (const auto& [name, parameter] : trained_parameters(*parts_.net, parts_.loss))
     parameter.initialize(name, nn::init::fan_in(), parts_.options.seed);
   first_batches_ = loader_.step(step_);
-  if (state_.fields.empty()) state_.fields = data::infos_of(first_batches_->at(0));
+  const std::vector<TensorInfo> fields = data::infos_of(first_batches_->at(0));
+  check_same_shapes(group(), fields);
+  if (state_.fields.empty()) state_.fields = fields;
   engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, state_.fields,
                   EngineOptions{.shards = parts_.options.shards,
                                 .threads = parts_.options.threads,
@@ -251,6 +237,7 @@ FitResult Fit::run() {
     step_ = first_step_ = written_step_ = checkpoint->step;
     state_ = FitState::from_json(checkpoint->training, options_.checkpoints);
     read_older_history();
+    drop_evaluation_of_the_end();
     make_engine();
     restore(*checkpoint);
     count_reductions();
@@ -261,6 +248,7 @@ FitResult Fit::run() {
   } else {
     make_engine();
   }
+  check_watched(options_, engine_->has_accuracy());
   compare_bits();
   note_instruction_set();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);

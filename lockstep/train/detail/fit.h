@@ -69,6 +69,7 @@ class Fit final : public FitContext {
   void note_instruction_set();
   void restore(const Checkpoint& checkpoint);
   void read_older_history();
+  void drop_evaluation_of_the_end();
   void write_older_history();
   void catch_up();
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/detail/fit_state.h"
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -12,15 +14,25 @@ namespace {
 
 using nlohmann::json;
 
-json json_of(const EvaluationRecord& record) {
-  json metrics = json::array();
-  for (const auto& [name, value] : record.metrics) metrics.push_back({name, value});
-  return {{"step", record.step}, {"epoch", record.epoch}, {"metrics", std::move(metrics)}};
+// JSON has numbers alone that are finite: the others are words.
+json json_of(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0.0 ? "inf" : "-inf";
+  return value;
 }
 
-// JSON has no NaN: it was written as null.
+// Older files have null for all that is not finite.
 double number(const json& value) {
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (value.is_null() || value == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "inf") return kInfinity;
+  return value == "-inf" ? -kInfinity : value.get<double>();
+}
+
+json json_of(const EvaluationRecord& record) {
+  json metrics = json::array();
+  for (const auto& [name, value] : record.metrics) metrics.push_back({name, json_of(value)});
+  return {{"step", record.step}, {"epoch", record.epoch}, {"metrics", std::move(metrics)}};
 }
 
 EvaluationRecord record_from(const json& value) {
@@ -78,10 +90,10 @@ std::string FitState::to_json() const {
   json shapes = json::array();
   for (const TensorInfo& info : fields) shapes.push_back(json_of(info));
   return json{{"fields", shapes},
-              {"loss_sum", loss_sum},
-              {"accuracy_sum", accuracy_sum},
-              {"last_loss", last_loss},
-              {"last_accuracy", last_accuracy},
+              {"loss_sum", json_of(loss_sum)},
+              {"accuracy_sum", json_of(accuracy_sum)},
+              {"last_loss", json_of(last_loss)},
+              {"last_accuracy", json_of(last_accuracy)},
               {"history_before", history_before()},
               {"history", records},
               {"same_bits", same_bits},

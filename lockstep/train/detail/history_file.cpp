@@ -16,13 +16,18 @@
 namespace lockstep::train::detail {
 namespace {
 
+// What follows the first `kept` bytes, which a write that failed may have left, goes.
 class Appended {
  public:
-  Appended(const std::string& path, bool anew)
+  Appended(const std::string& path, std::size_t kept)
       : path_(path),
-        descriptor_(::open(
-            path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (anew ? O_TRUNC : 0), 0644)) {
+        descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
     if (descriptor_ < 0) fail("cannot open");
+    if (::ftruncate(descriptor_, static_cast<off_t>(kept)) == 0) return;
+    const int reason = errno;
+    ::close(descriptor_);
+    errno = reason;
+    fail("cannot write");
   }
   ~Appended() { ::close(descriptor_); }
   Appended(const Appended&) = delete;
@@ -69,6 +74,7 @@ std::string HistoryFile::resume(std::size_t count) {
     end = found + 1;
   }
   lines.resize(end);
+  bytes_ = end;
   if (end < before) write_file(path_, lines);
   return lines;
 }
@@ -78,8 +84,10 @@ void HistoryFile::write(const std::vector<EvaluationRecord>& history, std::size_
   std::error_code ignored;  // opening fails then
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
   const std::span next = std::span(history).subspan(written_, count - written_);
-  Appended(path_, written_ == 0).write(lines_of(next));
+  const std::string lines = lines_of(next);
+  Appended(path_, bytes_).write(lines);
   written_ = count;
+  bytes_ += lines.size();
 }
 
 }  // namespace lockstep::train::detail
