@@ -2,6 +2,7 @@
 #include "lockstep/ops/pool.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "lockstep/ops/cpu/pool.h"
 #include "lockstep/ops/create.h"
@@ -59,9 +60,13 @@ PoolWindow check_window(const char* op, const PoolWindow& window, std::size_t sp
   return full;
 }
 
-// From the first to the last element of a window.
+// From the first to the last element of a window; the largest number there is where it is larger.
 int64_t span_of(const PoolWindow& window, std::size_t axis) {
-  return window.dilation[axis] * (window.kernel[axis] - 1) + 1;
+  int64_t span = 0;
+  const bool overflow =
+      __builtin_mul_overflow(window.dilation[axis], window.kernel[axis] - 1, &span) ||
+      __builtin_add_overflow(span, 1, &span);
+  return overflow ? std::numeric_limits<int64_t>::max() : span;
 }
 
 // Rounding up adds a window only where it begins inside the input or the padding before it.
@@ -73,17 +78,24 @@ int64_t output_size(const PoolWindow& window, std::size_t axis, int64_t input) {
   return (size - 1) * stride >= input + window.padding[axis] ? size - 1 : size;
 }
 
-// A window's elements may step over a short input, from one padding into the other.
+// A window's elements may step over a short input, from one padding into the other. Where steps are
+// no longer than the input only the last window can; else they are as good as its size, and few
+// windows begin before it: padding is less than the kernel, and the kernel spans no more than both.
 void check_reach(const char* op, const PoolWindow& window, std::size_t axis, int64_t input,
                  int64_t output) {
-  const int64_t step = window.dilation[axis];
+  const int64_t step = window.dilation[axis], stride = window.stride[axis];
+  const int64_t padding = window.padding[axis];
   if (step == 1) return;
-  for (int64_t o = 0; o < output; ++o) {
-    const int64_t start = o * window.stride[axis] - window.padding[axis];
-    const int64_t skipped = start < 0 ? (-start + step - 1) / step : 0;
-    if (skipped >= window.kernel[axis] || start + skipped * step >= input)
-      throw InvalidArgument("{}: window {} along axis {} lies in the padding with every element",
-                            op, o, axis + 2);
+  const auto fail = [&](int64_t number) {
+    throw InvalidArgument("{}: window {} along axis {} lies in the padding with every element", op,
+                          number, axis + 2);
+  };
+  if ((output - 1) * stride - padding >= input) fail(output - 1);
+  if (step <= input) return;
+  const int64_t before = std::min({output, (padding + stride - 1) / stride, step});
+  for (int64_t o = 0; o < before; ++o) {
+    const int64_t start = o * stride - padding;  // negative
+    if ((start % step + step) % step >= input) fail(o);
   }
 }
 
