@@ -29,8 +29,8 @@ WINOGRAD_WAYS = {
 
 TORCH_REFUSES = (NoMeaning, RuntimeError, NotImplementedError, ValueError, IndexError)
 # PyTorch divides the gradient among the elements that equal the largest, of which there is none
-# where that is NaN, and the product by an element.
-NAN_GRADIENTS = {"max", "min", "prod"}
+# where that is NaN, the product by an element, and in kl_div a target of zero by itself.
+NAN_GRADIENTS = {"max", "min", "prod", "kl_div"}
 # NaN reaches elements that PyTorch leaves at zero, where it takes a mask off, or the distance from
 # the sum, which is infinite.
 SPREADING_GRADIENTS = {"attention", "logsumexp"}
