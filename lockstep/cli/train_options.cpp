@@ -177,7 +177,7 @@ void take_model(TrainOptions& options) {
         fmt::format("train: {} and --model {}: choose one", options.recipe, options.model));
   if (!options.model.empty()) options.recipe = options.model;
   if (options.recipe.empty() && options.resume && !options.out.empty()) {
-    const observe::RunFolder run = observe::RunFolder::resume(options.out);
+    const observe::RunFolder run = observe::RunFolder::open(options.out);  // without its lock
     options.recipe = recipes::config_from_json(run.read_config(), run.config_path()).recipe;
   }
   if (options.recipe.empty())
