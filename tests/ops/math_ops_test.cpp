@@ -10,29 +10,17 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/reduce.h"
 #include "tests/message.h"
+#include "tests/ops/gradient_at.h"
 
 namespace lockstep {
 namespace {
 
+using testing::doubles;
+using testing::gradient_at;
 using testing::message_of;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-Tensor doubles(const std::vector<double>& values) {
-  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
-}
-
-template <class F>
-std::vector<double> gradient_at(const std::vector<double>& values, F&& f) {
-  const Tensor x = doubles(values);
-  autograd::attach_grad(x);
-  {
-    const autograd::RecordScope record;
-    autograd::backward(sum(f(x)));
-  }
-  return autograd::gradient(x).to_vector<double>();
-}
 
 TEST(MathOps, ErfinvIsTheInverseOfErfToTheLastDigits) {
   for (double y : {1e-300, 1e-9, 0.1, 0.4, 0.477, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 5.8})

@@ -8,26 +8,14 @@
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/reduce.h"
 #include "tests/message.h"
+#include "tests/ops/gradient_at.h"
 
 namespace lockstep {
 namespace {
 
+using testing::doubles;
+using testing::gradient_at;
 using testing::message_of;
-
-Tensor doubles(const std::vector<double>& values) {
-  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
-}
-
-template <class F>
-std::vector<double> gradient_at(const std::vector<double>& values, F&& f) {
-  const Tensor x = doubles(values);
-  autograd::attach_grad(x);
-  {
-    const autograd::RecordScope record;
-    autograd::backward(sum(f(x)));
-  }
-  return autograd::gradient(x).to_vector<double>();
-}
 
 // y = [x0, x0 x1, x0 x1 x2, ...]
 TEST(Scan, CumprodHasAGradientWhereElementsAreZero) {
