@@ -10,6 +10,7 @@ A whole training over workers is a window of `train --workers`. What the two sid
 compute must be the same on one thread and on two; memory is the peak of a step's process.
 """
 import argparse
+import functools
 import json
 import statistics
 import subprocess
@@ -86,8 +87,17 @@ def compare_windows(name, commands, rounds, seconds, check=lambda ready: None, f
         side.close()
 
 
+@functools.cache
+def side_word(program, bench):
+    """The hidden command of a bench's side; builds of before called them workers."""
+    word = f"{bench}-side"
+    usage = subprocess.run([str(program), "bench", word, "--help"], capture_output=True, text=True,
+                           timeout=60, check=False).stdout
+    return word if word in usage else {"step": "worker", "train": "train-worker"}[bench]
+
+
 def compare_step(programs, model, options):
-    commands = [[str(program), "bench", "step-side", model] for program in programs]
+    commands = [[str(program), "bench", side_word(program, "step"), model] for program in programs]
     compare_windows(f"step {model}", commands, options.rounds, options.seconds,
                     facts=("step_bytes", "peak_rss_bytes_above_idle"))
 
@@ -95,8 +105,9 @@ def compare_step(programs, model, options):
 def compare_train(programs, model, options):
     hashes = {}
     for threads in (1, 2):
-        commands = [[str(program), "bench", "train-side", model, "--batch", str(BATCHES[model]),
-                     "--shards", str(SHARDS), "--threads", str(threads)] for program in programs]
+        commands = [[str(program), "bench", side_word(program, "train"), model, "--batch",
+                     str(BATCHES[model]), "--shards", str(SHARDS), "--threads", str(threads)]
+                    for program in programs]
 
         def check(ready):
             for i, said in enumerate(ready):
