@@ -19,6 +19,9 @@ class SendQueue {
   // Of all messages here, sent or not.
   std::size_t bytes() const { return bytes_; }
 
+  // Whether some of an answer to the request, or all of it, is still to be sent.
+  bool contains(std::uint64_t message) const;
+
   Frame front() const;
   // The front has been sent; the message's place when that was its last frame.
   std::optional<Place> pop();

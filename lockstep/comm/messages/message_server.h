@@ -21,9 +21,11 @@ struct MessageServerOptions : MessageOptions {
   std::size_t most_waiting_bytes = std::size_t{256} << 20;
   std::size_t most_waiting = 65'536;
   // What is remembered of a client that has gone (its requests that were answered), in case that it
-  // comes back.
+  // comes back; for as long as one is unanswered in any case. What a forgotten one asks again
+  // fails.
   std::chrono::milliseconds remember{60'000};
-  // Nobody is served before the first receive(); until then the process may fork.
+  // Otherwise nobody is served before the first receive(). The port is open and the network library
+  // has threads of its own from the start: a process that forks later must do nothing but exec.
   bool serves_at_once = true;
 };
 
@@ -76,7 +78,8 @@ class MessageServer {
   // The client's request throws RequestFailed with this text.
   void fail(const MessageEvent& request, const std::string& text);
 
-  // Requests of another generation are refused from now on.
+  // Requests of another generation are refused from now on, also those that wait to be received;
+  // what was answered before is answered again.
   void set_generation(std::uint64_t generation);
   std::uint64_t generation() const;
   std::vector<MessagePeer> peers() const;
