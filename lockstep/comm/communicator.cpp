@@ -87,7 +87,8 @@ struct Communicator::Impl {
   std::size_t size() const { return static_cast<std::size_t>(transport->size()); }
 
   // Runs the body in its turn. Whatever it throws breaks the communicator, since the streams may be
-  // out of step, and peers are told.
+  // out of step, and peers are told; but for InvalidArgument, which every rank finds alike in what
+  // all have told each other, with nothing on its way.
   template <class F>
   void run(const char* operation, const CallOptions& options, const F& body) {
     queue.run([&] {
@@ -95,6 +96,8 @@ struct Communicator::Impl {
       const Call call{*transport, Clock::now() + options.timeout, operation};
       try {
         body(call);
+      } catch (const InvalidArgument&) {
+        throw;
       } catch (const std::exception& error) {
         broken = std::current_exception();
         transport->abort(error.what());
