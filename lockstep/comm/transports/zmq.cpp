@@ -79,7 +79,7 @@ class ZmqTransport final : public detail::MonitoredTransport {
   Contact listen(const detail::CurveKeys& keys, const std::string& address);
   void connect_to_lower(const std::vector<std::string>& contacts,
                         detail::ZmqAuthenticator& authenticator);
-  void greet(detail::ZmqAuthenticator& authenticator, Deadline deadline);
+  void greet(detail::ZmqAuthenticator& authenticator, const Bootstrap& bootstrap);
   template <class F>
   void for_each_active(std::span<Transfer> transfers, F&& visit);
   bool move_send(Transfer& transfer);
@@ -143,16 +143,16 @@ void ZmqTransport::connect(const Bootstrap& bootstrap) {
     detail::ZmqAuthenticator authenticator(context_);
     const Contact contact = listen(keys, bootstrap.address);
     connect_to_lower(bootstrap.all_gather(to_bytes(contact)), authenticator);
-    greet(authenticator, Clock::now() + bootstrap.timeout);
+    greet(authenticator, bootstrap);
   } catch (const zmq::error_t& error) {
     throw IoError("zmq: {}: {}", bootstrap.address, error.what());
   }
 }
 
 // A byte each way: whoever has it has passed the authenticator.
-void ZmqTransport::greet(detail::ZmqAuthenticator& authenticator, Deadline deadline) {
+void ZmqTransport::greet(detail::ZmqAuthenticator& authenticator, const Bootstrap& bootstrap) {
   authenticator_ = &authenticator;
-  greet_all(deadline);
+  greet_all(bootstrap);
   authenticator_ = nullptr;
 }
 
