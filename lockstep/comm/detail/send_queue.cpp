@@ -14,11 +14,6 @@ SendQueue::Place SendQueue::push(const FrameHeader& header, Payload payload, int
   return place;
 }
 
-bool SendQueue::contains(std::uint64_t message) const {
-  return std::any_of(messages_.begin(), messages_.end(),
-                     [&](const auto& one) { return one.second.header.message == message; });
-}
-
 Frame SendQueue::front() const {
   const Message& message = messages_.begin()->second;
   Frame frame{message.header, {}};
@@ -65,6 +60,11 @@ bool SendQueue::remove(const Place& place) {
 void SendQueue::erase(std::map<Place, Message>::iterator place) {
   bytes_ -= place->second.bytes;
   messages_.erase(place);
+}
+
+bool SendQueue::contains(std::uint64_t message) const {
+  return std::any_of(messages_.begin(), messages_.end(),
+                     [&](const auto& one) { return one.second.header.message == message; });
 }
 
 void SendQueue::clear() {

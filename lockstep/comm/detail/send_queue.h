@@ -19,14 +19,13 @@ class SendQueue {
   // Of all messages here, sent or not.
   std::size_t bytes() const { return bytes_; }
 
-  // Whether some of an answer to the request, or all of it, is still to be sent.
-  bool contains(std::uint64_t message) const;
-
   Frame front() const;
   // The front has been sent; the message's place when that was its last frame.
   std::optional<Place> pop();
   // True when a part of the message has been sent, and the rest never will.
   bool remove(const Place& place);
+  // Whether some of an answer to the request, or all of it, is still to be sent.
+  bool contains(std::uint64_t message) const;
   void clear();
 
  private:

@@ -20,8 +20,9 @@ using detail::WireEvent;
 
 constexpr auto kLastReplies = std::chrono::seconds(1);
 constexpr auto kPause = std::chrono::milliseconds(5);
-constexpr std::size_t kLongestKept = 64 << 10;  // of a reply, in case that it is asked for again
-constexpr int kFramesInTurn = 256;              // before replies are looked at again
+constexpr std::size_t kLongestKept = 64 << 10;   // of a reply, in case that it is asked for again
+constexpr std::size_t kMostForgotten = 1 << 20;  // clients of which the last number is known
+constexpr int kFramesInTurn = 256;               // before replies are looked at again
 
 std::unique_ptr<detail::MessageWire> listen(const MessageServerOptions& options,
                                             const detail::Waker& waker) {
@@ -208,13 +209,13 @@ void MessageServer::Impl::open(const WireEvent& event) {
     close(old, MessageEvent::Kind::lost, "it connected again");
   }
   Client& client = clients[event.peer.id];
-  client.peer = event.peer;
-  client.reconnects = event.reconnects;
-  client.link = event.link;
   if (const auto found = forgotten.find(event.peer.id); found != forgotten.end()) {
     client.last_request = client.forgotten = found->second;
     forgotten.erase(found);
   }
+  client.peer = event.peer;
+  client.reconnects = event.reconnects;
+  client.link = event.link;
   links.emplace(event.link, Link{event.peer.id, detail::Assembler(options.longest_message)});
   put({MessageEvent::Kind::connected, event.peer});
 }
@@ -247,6 +248,7 @@ void MessageServer::Impl::forget_the_gone(Deadline now) {
     if (one.second.last_request > 0) forgotten[one.first] = one.second.last_request;
     return true;
   });
+  while (forgotten.size() > kMostForgotten) forgotten.erase(forgotten.begin());
 }
 
 void MessageServer::Impl::take_frame(std::uint64_t number, detail::Frame frame) {

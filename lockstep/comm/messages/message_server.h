@@ -58,7 +58,9 @@ struct MessageEvent {
 
 // Answers requests of many clients that come and go. Requests are answered later, in any order and
 // from any thread. A request that comes again (its client connected anew) is not seen twice while
-// it is unanswered, nor after a short answer, which is kept and sent again.
+// it is unanswered, nor after a short answer, which is kept and sent again, in whatever generation.
+// Requests that wait to be received when the generation changes are refused as those that come
+// later.
 class MessageServer {
  public:
   // Listens from now on. Throws IoError as listen_on does.
@@ -78,8 +80,7 @@ class MessageServer {
   // The client's request throws RequestFailed with this text.
   void fail(const MessageEvent& request, const std::string& text);
 
-  // Requests of another generation are refused from now on, also those that wait to be received;
-  // what was answered before is answered again.
+  // Requests of another generation are refused from now on.
   void set_generation(std::uint64_t generation);
   std::uint64_t generation() const;
   std::vector<MessagePeer> peers() const;
