@@ -12,6 +12,21 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::size_t kMostCandidates = 256;
+constexpr auto kFullTime = std::chrono::milliseconds(50);
+constexpr auto kCheckTime = std::chrono::milliseconds(100);  // between two checks
+constexpr auto kAttemptTime = std::chrono::seconds(2);  // for a host to answer, between two checks
+
+// In slices of time, with a check before each, until `wait` is done or the deadline is over.
+bool wait_with_checks(Deadline deadline, const std::function<void()>& check,
+                      const std::function<bool(Deadline until)>& wait) {
+  while (true) {
+    if (check) check();
+    const Deadline slice =
+        check ? std::min<Deadline>(deadline, Clock::now() + kCheckTime) : deadline;
+    if (wait(slice)) return true;
+    if (Clock::now() >= deadline) return false;
+  }
+}
 
 enum class Reading { more, blocked, closed };
 
@@ -33,14 +48,16 @@ bool send_output(const Socket& socket, Handshake& handshake) {
   return sent == static_cast<ssize_t>(bytes.size());
 }
 
-void shake_hands(const Socket& socket, Handshake& handshake, Deadline deadline) {
+void shake_hands(const Socket& socket, Handshake& handshake, Deadline deadline,
+                 const std::function<void()>& check) {
   std::string received;
-  while (handshake.wanted() > 0) {
+  const auto is_readable = [&](Deadline until) {
     pollfd waiting{socket.fd(), POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, poll_milliseconds(deadline));
-    if (ready <= 0 && Clock::now() >= deadline)
+    return ::poll(&waiting, 1, poll_milliseconds(until)) > 0;
+  };
+  while (handshake.wanted() > 0) {
+    if (!wait_with_checks(deadline, check, is_readable))
       throw IoError("connected, but it sent {} of {} bytes", received.size(), handshake.wanted());
-    if (ready <= 0) continue;
     if (read_up_to(socket, received, handshake.wanted()) == Reading::closed)
       throw IoError("it closed the connection");
     if (received.size() < handshake.wanted()) continue;
@@ -51,10 +68,12 @@ void shake_hands(const Socket& socket, Handshake& handshake, Deadline deadline) 
 
 AuthenticatedConnection try_connect(const Endpoint& at, const std::string& source,
                                     const std::string& secret, std::uint64_t label,
-                                    Deadline deadline) {
-  Socket socket = connect_to(at, source, deadline);
+                                    Deadline deadline, const std::function<void()>& check) {
+  const Deadline answer =
+      check ? std::min<Deadline>(deadline, Clock::now() + kAttemptTime) : deadline;
+  Socket socket = connect_to(at, source, answer);
   Handshake handshake(Handshake::Role::connector, secret, label);
-  shake_hands(socket, handshake, deadline);
+  shake_hands(socket, handshake, deadline, check);
   return {std::move(socket), at, label, handshake.session_key()};
 }
 
@@ -65,17 +84,23 @@ AuthenticatedListener::AuthenticatedListener(const Endpoint& at, std::string sec
     : listener_(listen_on(at)), secret_(std::move(secret)), handshake_timeout_(handshake_timeout) {}
 
 void AuthenticatedListener::watch(std::vector<pollfd>& watched) const {
-  watched.push_back({listener_.fd(), POLLIN, 0});
+  if (!is_full()) watched.push_back({listener_.fd(), POLLIN, 0});
   for (const Candidate& one : candidates_) watched.push_back({one.socket.fd(), POLLIN, 0});
 }
 
-// Where this process may open no more files, whoever has waited longest makes room.
+// Where this process may open no more files, whoever has waited longest makes room. With nobody
+// there, who comes waits outside for a while: else poll() would say again and again that it is
+// there.
 Socket AuthenticatedListener::accept_one() {
+  const auto is_over = [] { return errno == EMFILE || errno == ENFILE; };
   Socket socket = accept_from(listener_);
-  while (!socket && (errno == EMFILE || errno == ENFILE) && !candidates_.empty()) {
+  bool is_full = !socket && is_over();
+  while (is_full && !candidates_.empty()) {
     drop_oldest();
     socket = accept_from(listener_);
+    is_full = !socket && is_over();
   }
+  full_until_ = is_full ? Clock::now() + kFullTime : Deadline();
   return socket;
 }
 
@@ -131,13 +156,14 @@ std::vector<AuthenticatedConnection> AuthenticatedListener::accept() {
 
 AuthenticatedConnection connect_authenticated(const Endpoint& at, const std::string& source,
                                               const std::string& secret, std::uint64_t label,
-                                              Deadline deadline, const std::string& what) {
+                                              Deadline deadline, const std::string& what,
+                                              const std::function<void()>& check) {
   std::string reason;
   const auto begin = Clock::now();
   for (auto pause = std::chrono::milliseconds(20);;
        pause = std::min(pause * 2, decltype(pause)(500))) {
     try {
-      return try_connect(at, source, secret, label, deadline);
+      return try_connect(at, source, secret, label, deadline, check);
     } catch (const IoError& error) {
       reason = error.what();
     } catch (const Refused& error) {
@@ -146,7 +172,8 @@ AuthenticatedConnection connect_authenticated(const Endpoint& at, const std::str
       throw Corrupt("{}: {}: {}", what, to_string(at), error.what());
     }
     if (Clock::now() + pause >= deadline) break;
-    std::this_thread::sleep_for(pause);
+    if (check) check();
+    std::this_thread::sleep_for(check ? std::min<decltype(pause)>(pause, kCheckTime) : pause);
   }
   const std::chrono::duration<double> waited = Clock::now() - begin;
   if (reason.find(to_string(at)) == std::string::npos) reason = to_string(at) + ": " + reason;

@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "lockstep/comm/handshake.h"
@@ -31,9 +32,10 @@ class AuthenticatedListener {
   Endpoint endpoint() const { return local_endpoint(listener_); }
   // Appends what poll() should watch for.
   void watch(std::vector<pollfd>& watched) const;
-  // When to call accept() though nothing comes: somebody's time will be over.
+  // When to call accept() though nothing comes: somebody's time will be over, or there may be room.
   Deadline next_deadline() const {
-    return candidates_.empty() ? Deadline::max() : candidates_.front().deadline;
+    const Deadline room = is_full() ? full_until_ : Deadline::max();
+    return candidates_.empty() ? room : std::min(room, candidates_.front().deadline);
   }
   // Those that are through by now. Never blocks.
   std::vector<AuthenticatedConnection> accept();
@@ -48,6 +50,7 @@ class AuthenticatedListener {
     std::string received;
     Deadline deadline;
   };
+  bool is_full() const { return Clock::now() < full_until_; }
   Socket accept_one();
   void accept_all();
   void drop_oldest();
@@ -58,14 +61,16 @@ class AuthenticatedListener {
   std::string secret_;
   std::chrono::milliseconds handshake_timeout_;
   std::deque<Candidate> candidates_;
+  Deadline full_until_ = {};  // no file can be opened: nobody is looked for
   RefusalLog refusals_;
 };
 
 // Connects and proves the secret; tries again and again while nobody listens there. `source` is the
 // address to connect from, or empty. Throws Refused or Corrupt at once, Timeout at the deadline;
-// `what` begins their messages.
+// `what` begins their messages. `check` is called every now and then: what it throws ends it too.
 AuthenticatedConnection connect_authenticated(const Endpoint& at, const std::string& source,
                                               const std::string& secret, std::uint64_t label,
-                                              Deadline deadline, const std::string& what);
+                                              Deadline deadline, const std::string& what,
+                                              const std::function<void()>& check = {});
 
 }  // namespace lockstep::comm

@@ -23,7 +23,13 @@ struct Bootstrap {
   // removes it, also when this process is killed. It need not be there. Empty: there is none.
   std::string scratch = {};
 
+  // For ranks that are part of a larger group: what it calls them, in messages and errors.
+  std::vector<int> names = {};
+  // Every now and then while the group connects; what it throws ends that.
+  std::function<void()> check = {};
+
   int size() const { return static_cast<int>(hosts.size()); }
+  int name(int of) const { return names.empty() ? of : names[static_cast<std::size_t>(of)]; }
 };
 
 }  // namespace lockstep::comm

@@ -15,11 +15,12 @@ std::shared_future<void> CallQueue::start(std::function<void()> call) {
   std::packaged_task<void()> task(std::move(call));
   std::shared_future<void> future = task.get_future().share();
   const std::lock_guard lock(mutex_);
-  started_.push_back(std::move(task));
+  // First, since it may be that no thread can be made: then nothing was started.
   if (!thread_.joinable()) {
     thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
     pthread_setname_np(thread_.native_handle(), "comm");
   }
+  started_.push_back(std::move(task));
   changed_.notify_all();
   return future;
 }

@@ -86,7 +86,9 @@ struct Communicator::Impl {
 
   std::size_t size() const { return static_cast<std::size_t>(transport->size()); }
 
-  // Runs the body in its turn. An error between ranks breaks the communicator, and peers are told.
+  // Runs the body in its turn. Whatever it throws breaks the communicator, since the streams may be
+  // out of step, and peers are told; but for InvalidArgument, which every rank finds alike in what
+  // all have told each other, with nothing on its way.
   template <class F>
   void run(const char* operation, const CallOptions& options, const F& body) {
     queue.run([&] {
@@ -94,7 +96,9 @@ struct Communicator::Impl {
       const Call call{*transport, Clock::now() + options.timeout, operation};
       try {
         body(call);
-      } catch (const CommError& error) {
+      } catch (const InvalidArgument&) {
+        throw;
+      } catch (const std::exception& error) {
         broken = std::current_exception();
         transport->abort(error.what());
         throw;
@@ -115,19 +119,23 @@ struct Communicator::Impl {
     return transport->tree_reduce(tree, call.deadline, call.operation);
   }
 
+  // False, and nothing has moved, where the transport was asked for one of its own and has none.
+  bool native_all_reduce(const CallOptions& options, std::span<std::byte> data, Element element,
+                         Reduction reduction) {
+    bool is_done = true;
+    run("all_reduce", options, [&](const Call& call) {
+      if (!data.empty())
+        is_done =
+            transport->native_all_reduce(data, element, reduction, call.deadline, call.operation);
+    });
+    return is_done;
+  }
+
   void all_reduce(const Call& call, std::span<std::byte> data, Element element, Reduction reduction,
                   Algorithm algorithm) const {
     if (algorithm == Algorithm::ring) return ring_all_reduce(call, data, element, reduction);
     if (algorithm == Algorithm::multi_ring)
       return multi_ring_all_reduce(call, data, element, reduction);
-    if (algorithm == Algorithm::native) {
-      if (transport->native_all_reduce(data, element, reduction, call.deadline, call.operation))
-        return;
-      throw Unsupported(
-          "{}: transport {} has no all-reduce of its own, expected algorithm tree, "
-          "ring, multi_ring, hierarchical or central",
-          call.operation, transport->name());
-    }
     const std::byte* node = data.data();
     const TreeCall tree{element,    reduction, call.size(), {call.rank(), call.rank() + 1},
                         {&node, 1}, data,      one_each};
@@ -185,6 +193,13 @@ void Communicator::send_receive(std::span<const std::byte> sent, std::span<std::
 void Communicator::all_reduce(std::span<std::byte> data, Element element, Reduction reduction,
                               const CallOptions& options) {
   check_elements("all_reduce", data.size(), element);
+  if (options.algorithm == Algorithm::native) {
+    if (impl_->native_all_reduce(options, data, element, reduction)) return;
+    throw Unsupported(
+        "all_reduce: transport {} has no all-reduce of its own, expected algorithm tree, "
+        "ring, multi_ring, hierarchical or central",
+        impl_->transport->name());
+  }
   impl_->run("all_reduce", options, [&](const Call& call) {
     if (!data.empty()) impl_->all_reduce(call, data, element, reduction, options.algorithm);
   });

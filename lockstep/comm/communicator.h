@@ -97,7 +97,8 @@ class Communicator {
   // A communicator for some of the ranks, in the order given; the ranks that are not in it get
   // null. All ranks call it. It has channels of its own: its calls and those of this one, or of
   // another group of the same ranks, run at the same time and do not wait for each other. What
-  // breaks it does not break this one, but abort() of this one aborts it too.
+  // breaks it does not break this one, but abort() of this one aborts it too. Its errors call ranks
+  // as this one does.
   std::unique_ptr<Communicator> split(const std::vector<int>& ranks,
                                       const CallOptions& options = {});
 

@@ -11,6 +11,7 @@ namespace {
 
 // Of what may be as large as a checkpoint: each part has the whole of a call's time.
 constexpr std::size_t kPart = 16 << 20;
+constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;  // more is no length
 
 class CommGroup final : public Group {
  public:
@@ -33,6 +34,12 @@ class CommGroup final : public Group {
   std::string from_first(const std::string& own) override {
     std::uint64_t length = own.size();
     communicator_.broadcast(std::as_writable_bytes(std::span(&length, 1)), 0, options_);
+    if (length > kLongest)
+      throw comm::PeerLost(
+          fmt::format("from_first: rank 0 on {} says {} bytes, expected at most {}: "
+                      "the ranks' calls do not match",
+                      communicator_.host(0), length, kLongest),
+          0, communicator_.host(0), "from_first");
     std::string bytes = own;
     bytes.resize(length);
     const auto all = std::as_writable_bytes(std::span(bytes));

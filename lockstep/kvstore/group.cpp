@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/kvstore/group.h"
 
+#include <exception>
+
 #include "lockstep/comm/errors.h"
+#include "lockstep/kvstore/long_work.h"
 
 namespace lockstep::kvstore {
 namespace {
@@ -22,6 +25,23 @@ class GroupOfOne final : public Group {
 };
 
 constexpr char kGood = '+', kBad = '-';
+// What the first one does may take its time, for a large checkpoint; a file that does not answer
+// for so long will not.
+constexpr auto kStandstill = std::chrono::minutes(10);
+
+struct Outcome {
+  std::string result = {};
+  std::exception_ptr error = nullptr;
+  std::string why = {};
+};
+
+Outcome attempt(const std::function<std::string()>& work) {
+  try {
+    return {work()};
+  } catch (const std::exception& error) {
+    return {{}, std::current_exception(), error.what()};
+  }
+}
 
 // What went wrong first is what counts, even when nobody is left to hear it.
 void tell_failure(Group& group, const std::string& what) {
@@ -31,16 +51,13 @@ void tell_failure(Group& group, const std::string& what) {
   }
 }
 
-std::string do_and_tell(Group& group, const std::function<std::string()>& work) {
-  std::string result;
-  try {
-    result = work();
-  } catch (const std::exception& error) {
-    tell_failure(group, error.what());
-    throw;
+std::string tell(Group& group, const Outcome& outcome) {
+  if (outcome.error) {
+    tell_failure(group, outcome.why);
+    std::rethrow_exception(outcome.error);
   }
-  group.from_first(kGood + result);
-  return result;
+  group.from_first(kGood + outcome.result);
+  return outcome.result;
 }
 
 }  // namespace
@@ -54,7 +71,11 @@ Vote combine(const Vote& a, const Vote& b) {
 std::unique_ptr<Group> group_of_one() { return std::make_unique<GroupOfOne>(); }
 
 std::string first_does(Group& group, const std::function<std::string()>& work) {
-  if (group.is_first()) return do_and_tell(group, work);
+  Outcome outcome;
+  work_together(group, kStandstill, "worker 0's part", [&] {
+    if (group.is_first()) outcome = attempt(work);
+  });
+  if (group.is_first()) return tell(group, outcome);
   const std::string told = group.from_first("");
   if (told.starts_with(kGood)) return told.substr(1);
   throw comm::Aborted("worker 0 gave up: " + told.substr(1), 0, "", "train");

@@ -64,7 +64,8 @@ std::unique_ptr<Group> group_of(comm::Communicator& communicator, const Membersh
                                 std::chrono::milliseconds timeout);
 
 // Rank 0 does something for all, such as reading a file that the others cannot see: its result is
-// everybody's, and so is its error, which the others get as Aborted.
+// everybody's, and so is its error, which the others get as Aborted. It may take longer than the
+// group's deadline, as work_together's work.
 std::string first_does(Group& group, const std::function<std::string()>& work);
 
 }  // namespace lockstep::kvstore

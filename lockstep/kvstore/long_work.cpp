@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr char kBusy = 'b', kDone = 'd', kFailed = 'f';
+// Between two signs of life, at most: those who are done wait for it by the group's own deadline.
+constexpr milliseconds kEvery(250);
 
 // How long a thread has used no processor time. One that waits for a child or a lock looks for it
 // again and again, which counts as work; one that a file keeps waiting does nothing at all.
@@ -49,7 +51,7 @@ class Rounds {
   Rounds(Group& group, milliseconds patience, const std::string& what)
       : group_(group),
         patience_(patience),
-        every_(std::clamp(patience / 4, milliseconds(20), milliseconds(5000))),
+        every_(std::clamp(patience / 4, milliseconds(20), kEvery)),
         what_(what),
         standstill_(pthread_self()) {}
 

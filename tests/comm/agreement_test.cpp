@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/comm/worlds.h"
+#include "tests/message.h"
 
 namespace lockstep::comm {
 namespace {
@@ -17,6 +18,22 @@ TEST_P(Agreement, EveryRankGetsTheTextsOfAllWhateverTheirLengths) {
     const std::vector<std::string> all = share_texts(group, text_of(group.rank()));
     EXPECT_EQ(all, (std::vector<std::string>{text_of(0), text_of(1), text_of(2)}));
     EXPECT_EQ(share_texts(group, ""), std::vector<std::string>(3));
+  });
+}
+
+TEST_P(Agreement, ALengthThatIsNoneIsNamedWithItsRank) {
+  run_ranks(GetParam(), 2, [](Communicator& group) {
+    if (group.rank() == 0) {
+      EXPECT_EQ(
+          lockstep::testing::message_of<PeerLost>([&] { share_texts(group, "a"); }),
+          fmt::format("share_texts: rank 1 on {} says 18446744073709551615 bytes, expected at "
+                      "most 1073741824: the ranks' calls do not match",
+                      group.host(1)));
+      return;
+    }
+    const std::uint64_t wrong = ~std::uint64_t{0};
+    std::vector<std::uint64_t> all(2);
+    group.all_gather(std::as_bytes(std::span(&wrong, 1)), std::as_writable_bytes(std::span(all)));
   });
 }
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <future>
 #include <random>
 #include <thread>
 
@@ -141,6 +142,89 @@ TEST_P(Failures, ARankThatLeavesIsLostToThoseWhoWaitForIt) {
     const Report& report = reports[static_cast<std::size_t>(rank)];
     EXPECT_TRUE(report.names(2)) << report.kind << " " << report.text;
     EXPECT_STREQ(report.operation, "all_reduce");
+  }
+}
+
+// A thread whose system calls are interrupted again and again by a handler of the user's own.
+class Interrupted {
+ public:
+  Interrupted() : thread_(pthread_self()) {
+    struct sigaction handled {};
+    handled.sa_handler = [](int) {};
+    sigaction(SIGUSR1, &handled, &before_);
+    other_ = std::jthread([this](const std::stop_token& stop) {
+      for (; !stop.stop_requested(); std::this_thread::sleep_for(1ms))
+        pthread_kill(thread_, SIGUSR1);
+    });
+  }
+  ~Interrupted() {
+    other_.request_stop();
+    other_.join();
+    sigaction(SIGUSR1, &before_, nullptr);
+  }
+  Interrupted(const Interrupted&) = delete;
+  Interrupted& operator=(const Interrupted&) = delete;
+
+ private:
+  pthread_t thread_;
+  struct sigaction before_ = {};
+  std::jthread other_;
+};
+
+// From the connecting on; each call waits for the other rank, which is late.
+TEST_P(Failures, ASignalThatIsHandledInterruptsNoCall) {
+  const std::unique_ptr<World> world = GetParam().make(2);
+  auto late = std::async(std::launch::async, [&] {
+    Communicator comm(world->connect(1));
+    for (std::uint8_t i = 0; i < 10; ++i) {
+      std::this_thread::sleep_for(20ms);
+      const std::byte sent{i};
+      comm.send({&sent, 1}, 0);
+    }
+  });
+  const Interrupted interrupted;
+  Communicator comm(world->connect(0));
+  for (std::uint8_t i = 0; i < 10; ++i) {
+    std::byte got{255};
+    comm.receive({&got, 1}, 1);
+    EXPECT_EQ(got, std::byte{i});
+  }
+  late.get();
+}
+
+// One whose exchanges end by an error that is not between ranks.
+class FailingTransport final : public Transport {
+ public:
+  explicit FailingTransport(std::unique_ptr<Transport> own) : own_(std::move(own)) {}
+
+  std::string_view name() const override { return own_->name(); }
+  int rank() const override { return own_->rank(); }
+  int size() const override { return own_->size(); }
+  const std::string& host(int rank) const override { return own_->host(rank); }
+  void exchange(std::span<Transfer>, Deadline, std::string_view) override {
+    throw IoError("too many open files");
+  }
+  void abort(const std::string& reason) override { own_->abort(reason); }
+  std::unique_ptr<Transport> subgroup(const std::vector<int>& ranks, Deadline deadline) override {
+    return own_->subgroup(ranks, deadline);
+  }
+
+ private:
+  std::unique_ptr<Transport> own_;
+};
+
+TEST(Communicator, AnyErrorInACallBreaksItAndIsTold) {
+  InProcessGroup group({"a", "b"});
+  Communicator failing(std::make_unique<FailingTransport>(group.connect(0)));
+  Communicator other(group.connect(1));
+  std::byte byte{};
+  EXPECT_THROW(failing.broadcast({&byte, 1}, 0), IoError);
+  EXPECT_THROW(failing.send({}, 1), IoError);  // it is broken, with nothing to exchange too
+  try {
+    other.broadcast({&byte, 1}, 0);
+    FAIL() << "a broadcast that never was";
+  } catch (const Aborted& error) {
+    EXPECT_STREQ(error.what(), "broadcast: aborted by rank 0: too many open files");
   }
 }
 

@@ -9,7 +9,9 @@
 #include <random>
 #include <thread>
 
+#include "lockstep/comm/socket.h"
 #include "lockstep/comm/transports/in_process.h"
+#include "lockstep/comm/transports/tcp.h"
 #include "tests/comm/worlds.h"
 #include "tests/message.h"
 #include "tests/seed.h"
@@ -138,6 +140,73 @@ TEST_P(Groups, AbortOfTheWholeEndsTheCallsOfItsGroups) {
     first_is_in.set_value();
     EXPECT_THROW(add_up(*group, 10, 1), Aborted);
   });
+}
+
+TEST_P(Groups, ErrorsOfAGroupCallRanksAsTheWholeDoes) {
+  run_ranks(GetParam(), 3, [&](Communicator& whole) {
+    for (const std::vector<int>& ranks : {std::vector<int>{2, 1}, std::vector<int>{1, 0}}) {
+      const auto group = whole.split(ranks, kLong);
+      if (!group) continue;
+      if (whole.rank() == ranks[0]) {
+        group->barrier(kLong);  // all have it by then
+        group->abort("enough");
+        continue;
+      }
+      try {
+        group->barrier(kLong);
+        group->barrier(kLong);
+        FAIL() << "a barrier of an aborted group";
+      } catch (const Aborted& error) {
+        EXPECT_EQ(error.rank(), ranks[0]);
+        EXPECT_EQ(std::string(error.what()),
+                  fmt::format("barrier: aborted by rank {}: enough", ranks[0]));
+      }
+    }
+    whole.barrier(kLong);
+  });
+}
+
+// The first rank of two, or the second, of which the other one never does its part.
+Bootstrap half_of_two(int rank, const std::string& other) {
+  Bootstrap group;
+  group.rank = rank;
+  group.hosts = {"a", "b"};
+  group.secret = "secret";
+  group.timeout = 60s;
+  group.all_gather = [rank, other](const std::string& own) {
+    return rank == 0 ? std::vector{own, other} : std::vector{other, own};
+  };
+  return group;
+}
+
+// Nobody comes to the first; who listens for the second does not answer.
+TEST(Split, ConnectingEndsWhenTheWholeIsBroken) {
+  const Socket silent = listen_on({"127.0.0.1", 0});
+  for (const int rank : {0, 1}) {
+    Bootstrap group = half_of_two(rank, to_string(local_endpoint(silent)));
+    int checks = 0;
+    group.check = [&] {
+      if (++checks == 3) throw Aborted("enough", 1, "b", "split");
+    };
+    const auto begin = Clock::now();
+    EXPECT_EQ(lockstep::testing::message_of<Aborted>([&] { connect_tcp(group); }), "enough");
+    EXPECT_LT(Clock::now() - begin, 30s);
+  }
+}
+
+TEST(Split, WhoCannotBeReachedIsToBlameByTheNameOfTheWhole) {
+  const Endpoint nobody = local_endpoint(listen_on({"127.0.0.1", 0}));
+  Bootstrap group = half_of_two(1, to_string(nobody));
+  group.timeout = 200ms;
+  group.names = {5, 3};
+  try {
+    connect_tcp(group);
+    FAIL() << "connected to nobody";
+  } catch (const Timeout& error) {
+    EXPECT_EQ(error.rank(), 5);
+    EXPECT_EQ(error.host(), "a");
+    EXPECT_EQ(std::string(error.what()).substr(0, 26), "connect to rank 5 (a): 127");
+  }
 }
 
 // Another one, which is told of every group that it has made before anybody else knows of it.

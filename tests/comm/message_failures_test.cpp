@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <map>
 #include <set>
@@ -56,6 +57,23 @@ std::vector<Endpoint> ports_of_this_process() {
     ports.push_back({"127.0.0.1", static_cast<std::uint16_t>(std::stoul(port, nullptr, 16))});
   }
   return ports;
+}
+
+// A client's data socket, by hand.
+zmq::socket_t make_dealer(zmq::context_t& context, const detail::MessageWelcome& welcome,
+                          const detail::CurveKeys& keys) {
+  zmq::socket_t dealer(context, zmq::socket_type::dealer);
+  dealer.set(zmq::sockopt::linger, 0);
+  dealer.set(zmq::sockopt::routing_id, welcome.ticket);
+  if (welcome.encrypted) {
+    dealer.set(zmq::sockopt::curve_serverkey, welcome.server_key);
+    dealer.set(zmq::sockopt::curve_publickey, keys.open);
+    dealer.set(zmq::sockopt::curve_secretkey, keys.secret);
+  } else {
+    dealer.set(zmq::sockopt::plain_username, welcome.ticket);
+    dealer.set(zmq::sockopt::plain_password, welcome.ticket);
+  }
+  return dealer;
 }
 
 class MessageFailures : public ::testing::TestWithParam<MessageWorld> {
@@ -192,17 +210,8 @@ TEST_P(MessageFailures, ATicketThatIsNotUsedInTimeLetsNobodyIn) {
   EXPECT_EQ(end.reason, "its data connection did not come in time");
 
   zmq::context_t context;
-  zmq::socket_t dealer(context, zmq::socket_type::dealer), events(context, zmq::socket_type::pair);
-  dealer.set(zmq::sockopt::linger, 0);
-  dealer.set(zmq::sockopt::routing_id, welcome.ticket);
-  if (welcome.encrypted) {
-    dealer.set(zmq::sockopt::curve_serverkey, welcome.server_key);
-    dealer.set(zmq::sockopt::curve_publickey, keys.open);
-    dealer.set(zmq::sockopt::curve_secretkey, keys.secret);
-  } else {
-    dealer.set(zmq::sockopt::plain_username, welcome.ticket);
-    dealer.set(zmq::sockopt::plain_password, welcome.ticket);
-  }
+  zmq::socket_t dealer = make_dealer(context, welcome, keys),
+                events(context, zmq::socket_type::pair);
   const int outcomes = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
   ASSERT_EQ(::zmq_socket_monitor(dealer.handle(), "inproc://outcome", outcomes), 0);
   events.set(zmq::sockopt::rcvtimeo, 20'000);
@@ -212,6 +221,93 @@ TEST_P(MessageFailures, ATicketThatIsNotUsedInTimeLetsNobodyIn) {
   ASSERT_TRUE(events.recv(outcome));
   EXPECT_EQ(*outcome.data<std::uint16_t>(), ZMQ_EVENT_HANDSHAKE_FAILED_AUTH);
   ::zmq_socket_monitor(dealer.handle(), nullptr, 0);
+}
+
+// A link is open before its data connection is there: what is sent meanwhile waits, and comes after
+// the greeting.
+TEST_P(MessageFailures, NothingIsSentBeforeTheGreeting) {
+  const detail::Waker waker;
+  const auto server = detail::listen_by_zmq(options_, waker);
+  std::optional<std::uint64_t> link;
+  const auto turn = [&] {
+    while (const auto event = server->next(true))
+      if (event->kind == detail::WireEvent::Kind::opened) link = event->link;
+    server->sleep(Clock::now() + 5ms, true, false);
+  };
+  const Deadline end = Clock::now() + 20s;
+  auto connecting = std::async(std::launch::async, [&] {
+    return connect_authenticated(server->endpoint(), "", options_.secret, 5, end, "test");
+  });
+  while (connecting.wait_for(0s) != std::future_status::ready) turn();
+  detail::ControlLink control(connecting.get(), options_.heartbeat, 60s);
+  std::optional<std::string> bytes;
+  for (; !bytes && Clock::now() < end; turn()) bytes = control.take_signed(detail::kWelcomeBytes);
+  ASSERT_TRUE(bytes);
+  const detail::MessageWelcome welcome = detail::to_welcome(*bytes);
+  const detail::CurveKeys keys;
+  control.send_signed(detail::to_bytes(detail::MessageAnswer{keys.open, "slow"}));
+  control.start_heartbeats(options_.heartbeat);
+  while (!link && Clock::now() < end) turn();
+  ASSERT_TRUE(link);
+  detail::Frame frame;
+  frame.header.kind = detail::FrameHeader::Kind::reply;
+  EXPECT_FALSE(server->send(*link, frame));
+
+  zmq::context_t context;
+  zmq::socket_t dealer = make_dealer(context, welcome, keys);
+  dealer.connect("tcp://" + to_string(Endpoint{"127.0.0.1", welcome.port}));
+  while (!server->send(*link, frame) && Clock::now() < end) {
+    control.look();
+    turn();
+  }
+  dealer.set(zmq::sockopt::rcvtimeo, 20'000);
+  for (const auto kind : {detail::FrameHeader::Kind::hello, detail::FrameHeader::Kind::reply}) {
+    zmq::message_t header;
+    ASSERT_TRUE(dealer.recv(header));
+    EXPECT_EQ(detail::receive_frame(dealer, header).header.kind, kind);
+  }
+}
+
+// A server that is not ours, though it knows the secret.
+TEST(MessageClients, AFirstFrameThatIsNoGreetingIsCorrupt) {
+  MessageServerOptions options = server_options({"zmq"});
+  AuthenticatedListener listener({"127.0.0.1", 0}, options.secret);
+  auto text = std::async(std::launch::async, [&] {
+    return message_of<Corrupt>(
+        [&] { const MessageClient client(client_options(options, listener.endpoint())); });
+  });
+  const Deadline end = Clock::now() + 20s;
+  std::vector<AuthenticatedConnection> come;
+  while (come.empty() && Clock::now() < end) come = listener.accept();
+  ASSERT_EQ(come.size(), 1u);
+  detail::ControlLink control(std::move(come[0]), options.heartbeat, 60s);
+  zmq::context_t context;
+  detail::ZmqAuthenticator authenticator(context);
+  zmq::socket_t router =
+      detail::make_message_socket(context, zmq::socket_type::router, "127.0.0.1", options);
+  router.set(zmq::sockopt::router_mandatory, true);
+  router.set(zmq::sockopt::zap_domain, "lockstep");
+  router.set(zmq::sockopt::plain_server, true);
+  router.bind("tcp://127.0.0.1:*");
+  const std::string at = router.get(zmq::sockopt::last_endpoint);
+  const std::string ticket(32, 't');
+  authenticator.admit_user(ticket);
+  control.send_signed(detail::to_bytes(detail::MessageWelcome{
+      parse_endpoint(at.c_str() + 6).port, false, ticket, "", options.heartbeat}));
+  detail::Frame frame;
+  frame.header.kind = detail::FrameHeader::Kind::reply;
+  for (bool is_sent = false; !is_sent && Clock::now() < end;) {
+    control.look();
+    authenticator.answer();
+    try {
+      is_sent = detail::send_frame(router, ticket, frame);
+    } catch (const zmq::error_t& error) {
+      ASSERT_EQ(error.num(), EHOSTUNREACH);
+    }
+  }
+  const std::string said = text.get();
+  EXPECT_TRUE(contains(said, "connect: " + to_string(listener.endpoint()))) << said;
+  EXPECT_TRUE(contains(said, "its first message is no greeting")) << said;
 }
 
 // As by a server that finds it too slow.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <barrier>
 #include <mutex>
@@ -179,6 +180,28 @@ TEST(Strangers, AreDroppedWhereNoMoreFilesCanBeOpened) {
   ::setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(got, 1);
   EXPECT_FALSE(listener.refusals().last().empty());
+}
+
+// Else whoever polls would be told again and again of one that cannot be let in.
+TEST(Strangers, AreNotLookedForWhileNoFileCanBeOpened) {
+  AuthenticatedListener listener({"127.0.0.1", 0}, kSecret);
+  const Socket stranger = connect_to(listener.endpoint(), "", Clock::now() + 60s);
+  const int spare = ::dup(stranger.fd());
+  ::close(spare);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{static_cast<rlim_t>(spare), before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const std::vector<AuthenticatedConnection> in = listener.accept();
+  setrlimit(RLIMIT_NOFILE, &before);
+  std::vector<pollfd> watched;
+  listener.watch(watched);
+  EXPECT_TRUE(in.empty() && watched.empty());
+  ASSERT_LT(listener.next_deadline(), Clock::now() + 10s);
+  std::this_thread::sleep_until(listener.next_deadline());
+  listener.accept();
+  listener.watch(watched);
+  EXPECT_EQ(watched.size(), 2u);  // for others, and for what this one says
 }
 
 }  // namespace

@@ -79,6 +79,22 @@ TEST(LongWork, ThatFailsIsEverybodysFailure) {
   EXPECT_EQ(said[2], "NotFound: no spade");
 }
 
+// As when it reads a checkpoint of many gigabytes, while the others wait with a shorter deadline.
+TEST(LongWork, OfTheFirstForAllMayTakeLongerThanACall) {
+  comm::InProcessGroup ranks({"here", "here"});
+  const auto part = [&](int rank) {
+    comm::Communicator communicator(ranks.connect(rank));
+    const auto group = group_of(communicator, cluster::workers_of(communicator), 1500ms);
+    return first_does(*group, [] {
+      compute(4s);
+      return std::string("read");
+    });
+  };
+  auto other = std::async(std::launch::async, part, 1);
+  EXPECT_EQ(part(0), "read");
+  EXPECT_EQ(other.get(), "read");
+}
+
 TEST(LongWork, OfOneAloneIsOnlyWork) {
   int done = 0;
   const auto alone = group_of_one();

@@ -149,16 +149,32 @@ struct Coordinator::Impl {
                           to_string(endpoint), reason));
   }
 
+  // In whatever version of the protocol: its first byte is its kind.
+  static bool is_join(const comm::MessageEvent& request) {
+    const std::string text = request.payload.parts() == 0 ? "" : request.payload.text();
+    return !text.empty() && text[0] == detail::Join::kKind;
+  }
+
+  // The job cannot begin without a member; anybody else is turned away.
+  void refuse_or_turn_away(Participant& one, const comm::MessageEvent& request,
+                           const std::string& text) {
+    one.given.push_back({request, {}});  // so that it is answered with all else that it has asked
+    if (one.joined || (is_join(request) && !is_complete()))
+      fail_over(one, Failure::Type::refused, text);
+    turn_away(one, text);
+  }
+
   // Requests that wait for their answer are kept without their bytes.
-  void serve(Participant& one, comm::MessageEvent request) {
-    if (one.refusal) return answer(request, *one.refusal);
+  void serve(Participant& one, const comm::MessageEvent& event) {
+    if (one.refusal) return answer(event, *one.refusal);
+    if (!one.other_protocol.empty()) return refuse_or_turn_away(one, event, one.other_protocol);
     try {
+      comm::MessageEvent request = event;
       const Message message = message_of(request);
       request.payload = {};
       std::visit([&](const auto& said) { receive(one, request, said); }, message);
     } catch (const Corrupt& error) {
-      fail_over(one, Failure::Type::refused,
-                fmt::format("rendezvous: {}: {}", one.title(), error.what()));
+      refuse_or_turn_away(one, event, fmt::format("rendezvous: {}: {}", one.title(), error.what()));
     }
   }
 
@@ -167,18 +183,18 @@ struct Coordinator::Impl {
     throw Corrupt("a message of kind '{}' out of turn", said.kKind);
   }
 
-  // Whoever knows the secret belongs to the job: where protocols differ it could never begin.
+  // Where protocols differ, a job whose member this wants to be could never begin: what it asks
+  // next says whether it does.
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Hello& hello) {
     if (one.hello) throw Corrupt("a message of kind '{}' out of turn", hello.kKind);
     one.hello = request;
     one.host = hello.host;
     if (hello.protocol == detail::kProtocol) return;
-    const std::string text = fmt::format(
+    one.other_protocol = fmt::format(
         "rendezvous: {} speaks version {} of the protocol, the coordinator at {} on {} version {}: "
         "all hosts need the same lockstep",
         one.title(), hello.protocol, to_string(endpoint), detail::own_host_name(),
         detail::kProtocol);
-    is_complete() ? turn_away(one, text) : fail({Failure::Type::refused, {}, -1, one.host, text});
   }
 
   void receive(Participant& one, const comm::MessageEvent& request,
@@ -328,8 +344,15 @@ struct Coordinator::Impl {
       member->gather_deadline = comm::Deadline::max();
       gathered.all.push_back(std::move(member->given.front().bytes));
     }
+    const comm::Payload reply(detail::encode(gathered));
+    if (reply.size() > detail::kLongestMessage)
+      fail({Failure::Type::refused, role, -1, endpoint.host,
+            fmt::format(
+                "rendezvous at {}: the {}s gave {} bytes to an all_gather, expected at most "
+                "{} together",
+                to_string(endpoint), to_string(role), reply.size(), detail::kLongestMessage)});
     for (Participant* member : all) {
-      answer(member->given.front().request, gathered);
+      server->reply(member->given.front().request, reply);
       member->given.pop_front();
     }
   }

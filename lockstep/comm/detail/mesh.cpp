@@ -33,10 +33,20 @@ class Mesh {
     for (std::size_t channel = 0; channel < sockets_.size(); ++channel) {
       const auto label = static_cast<std::uint64_t>(bootstrap_.rank) << 8 | channel;
       sockets_[channel][place] =
-          connect_authenticated(
-              parse_endpoint(endpoints[place]), "", bootstrap_.secret, label, deadline,
-              fmt::format("connect to rank {} ({})", rank, bootstrap_.hosts[place]))
-              .socket;
+          connect_as(label, rank, parse_endpoint(endpoints[place]), deadline);
+    }
+  }
+
+  // Who cannot be reached is to blame, by its rank.
+  Socket connect_as(std::uint64_t label, int rank, const Endpoint& at, Deadline deadline) {
+    const std::string& host = bootstrap_.hosts[static_cast<std::size_t>(rank)];
+    const std::string what = fmt::format("connect to rank {} ({})", bootstrap_.name(rank), host);
+    try {
+      return connect_authenticated(at, "", bootstrap_.secret, label, deadline, what,
+                                   bootstrap_.check)
+          .socket;
+    } catch (const Timeout& error) {
+      throw Timeout(error.what(), bootstrap_.name(rank), host, "connect");
     }
   }
 
@@ -51,6 +61,7 @@ class Mesh {
 
   void wait(Deadline deadline) {
     if (Clock::now() >= deadline) time_out();
+    if (bootstrap_.check) bootstrap_.check();
     std::vector<pollfd> watched;
     listener_.watch(watched);
     ::poll(watched.data(), watched.size(), poll_milliseconds(deadline, 100));
@@ -60,12 +71,13 @@ class Mesh {
     auto rank = static_cast<std::size_t>(bootstrap_.rank) + 1;
     while (rank + 1 < bootstrap_.hosts.size() && sockets_.back()[rank]) ++rank;
     const std::string& host = bootstrap_.hosts[rank];
-    std::string text = fmt::format("connect: rank {} ({}) did not come to {} within {:.1f} s", rank,
+    const int name = bootstrap_.name(static_cast<int>(rank));
+    std::string text = fmt::format("connect: rank {} ({}) did not come to {} within {:.1f} s", name,
                                    host, to_string(listener_.endpoint()),
                                    std::chrono::duration<double>(bootstrap_.timeout).count());
     for (const std::string& refusal : listener_.refusals().last())
       text += "; turned away: " + refusal;
-    throw Timeout(text, static_cast<int>(rank), host, "connect");
+    throw Timeout(text, name, host, "connect");
   }
 
   const Bootstrap& bootstrap_;

@@ -23,13 +23,30 @@ void Waker::clear() const {
   static_cast<void>(::read(event_.fd(), &count, sizeof count) > 0);
 }
 
+namespace {
+
+// No signal comes to this thread, nor to those that it makes, while it lives.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
 std::jthread start_message_thread(const char* name,
                                   std::function<void(const std::stop_token&)> work) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
+  const SignalsBlocked blocked;
   std::jthread thread(std::move(work));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread.native_handle(), name);
   return thread;
 }

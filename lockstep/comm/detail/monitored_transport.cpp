@@ -12,6 +12,8 @@ namespace {
 constexpr auto kSpin = std::chrono::microseconds(20);
 // The side transfers' own failures are looked for this often.
 constexpr auto kNap = std::chrono::milliseconds(20);
+// Whether a group that is being made still should be is looked at this often.
+constexpr auto kCheckTime = std::chrono::milliseconds(100);
 // What a peer sent before it left has arrived by then.
 constexpr auto kLeft = std::chrono::seconds(1);
 
@@ -25,7 +27,8 @@ int first_unfinished(std::span<const Transfer> transfers) {
 
 std::unique_ptr<Transport> MonitoredTransport::subgroup(const std::vector<int>& ranks,
                                                         Deadline deadline) {
-  return connect_group(subgroup_bootstrap(*this, bootstrap_, ranks, deadline));
+  return connect_group(
+      subgroup_bootstrap(*this, bootstrap_, ranks, deadline, [this] { monitor_.check("split"); }));
 }
 
 int MonitoredTransport::unfinished(std::span<const Transfer> transfers) const {
@@ -33,7 +36,8 @@ int MonitoredTransport::unfinished(std::span<const Transfer> transfers) const {
   return peer < 0 && side_ != nullptr ? first_unfinished(side_->transfers()) : peer;
 }
 
-void MonitoredTransport::greet_all(Deadline deadline) {
+void MonitoredTransport::greet_all(const Bootstrap& bootstrap) {
+  check_ = bootstrap.check;
   std::vector<std::byte> bytes(2 * static_cast<std::size_t>(size()));
   std::vector<Transfer> transfers;
   for (int other = 0; other < size(); ++other) {
@@ -42,7 +46,8 @@ void MonitoredTransport::greet_all(Deadline deadline) {
     transfers.push_back({Transfer::Kind::send, other, {&bytes[place], 1}});
     transfers.push_back({Transfer::Kind::receive, other, {&bytes[place + 1], 1}});
   }
-  exchange(transfers, deadline, "connect");
+  exchange(transfers, Clock::now() + bootstrap.timeout, "connect");
+  check_ = {};
 }
 
 void MonitoredTransport::complete(std::span<Transfer> transfers, Deadline deadline,
@@ -66,6 +71,8 @@ void MonitoredTransport::complete(std::span<Transfer> transfers, Deadline deadli
 
 void MonitoredTransport::rest(std::span<Transfer> transfers, Deadline deadline,
                               std::string_view operation) {
+  if (check_) check_();
+  if (check_) deadline = std::min<Deadline>(deadline, Clock::now() + kCheckTime);
   if (side_ == nullptr) {
     if (sleep(transfers, deadline)) monitor_.check(operation);
     return;

@@ -44,6 +44,7 @@ class MonitoredTransport : public Transport {
   MonitoredTransport(const Bootstrap& bootstrap, std::vector<Socket> sockets)
       : monitor_(bootstrap, std::move(sockets)), bootstrap_(bootstrap) {
     bootstrap_.all_gather = {};
+    bootstrap_.check = {};
   }
 
   // One turn without waiting; true when something moved.
@@ -51,8 +52,8 @@ class MonitoredTransport : public Transport {
   // Until something could move or the monitor has news, which it returns.
   virtual bool sleep(std::span<Transfer> transfers, Deadline until) = 0;
 
-  // A byte each way with every peer.
-  void greet_all(Deadline deadline);
+  // A byte each way with every peer; the last thing that connecting takes.
+  void greet_all(const Bootstrap& bootstrap);
   // Turns until all is done.
   void complete(std::span<Transfer> transfers, Deadline deadline, std::string_view operation);
   bool has_side_transfers() const { return side_ != nullptr; }
@@ -67,6 +68,7 @@ class MonitoredTransport : public Transport {
                              Deadline begin);
 
   Bootstrap bootstrap_;
+  std::function<void()> check_ = {};  // while the group connects
   SideTransfers* side_ = nullptr;
 };
 

@@ -44,6 +44,7 @@ void watch(const Socket& epoll, const Socket& socket, std::uint64_t rank) {
 PeerMonitor::PeerMonitor(const Bootstrap& bootstrap, std::vector<Socket> sockets)
     : rank_(bootstrap.rank),
       hosts_(bootstrap.hosts),
+      names_(bootstrap.names),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   for (Socket& socket : sockets) peers_.push_back({std::move(socket)});
@@ -61,7 +62,7 @@ PeerMonitor::~PeerMonitor() {
   if (aborted_)
     tell_all(abort_message(aborted_by_, reason_));
   else if (lost_ >= 0)
-    tell_all(abort_message(rank_, fmt::format("rank {} on {} was lost", lost_, host(lost_))));
+    tell_all(abort_message(rank_, fmt::format("rank {} on {} was lost", name(lost_), host(lost_))));
   else
     tell_all({kGoodbye, '\0'});
   for (const Peer& peer : peers_)
@@ -172,8 +173,9 @@ void PeerMonitor::check(std::string_view operation) {
   if (lost_ < 0) read_all();
   if (aborted_) {
     const std::lock_guard lock(sending_);
-    throw Aborted(fmt::format("{}: aborted by rank {}: {}", operation, aborted_by_, reason_),
-                  aborted_by_, host(aborted_by_), std::string(operation));
+    const int by = name(aborted_by_);
+    throw Aborted(fmt::format("{}: aborted by rank {}: {}", operation, by, reason_), by,
+                  host(aborted_by_), std::string(operation));
   }
   if (lost_ >= 0) throw_lost(lost_, operation, "its connection closed");
 }
@@ -189,8 +191,9 @@ void PeerMonitor::explain_close(int rank, std::string_view operation, const std:
 }
 
 void PeerMonitor::throw_lost(int rank, std::string_view operation, const std::string& why) const {
-  throw PeerLost(fmt::format("{}: rank {} on {} was lost: {}", operation, rank, host(rank), why),
-                 rank, host(rank), std::string(operation));
+  throw PeerLost(
+      fmt::format("{}: rank {} on {} was lost: {}", operation, name(rank), host(rank), why),
+      name(rank), host(rank), std::string(operation));
 }
 
 void PeerMonitor::throw_timeout(std::span<const Transfer> transfers, std::string_view operation,
@@ -203,8 +206,9 @@ void PeerMonitor::throw_timeout(std::span<const Transfer> transfers, std::string
     }
   std::string more;
   if (late != nullptr)
-    more = fmt::format("; {} of {} bytes {} rank {}", late->done, late->bytes.size(),
-                       late->kind == Transfer::Kind::send ? "went to" : "came from", late->peer);
+    more =
+        fmt::format("; {} of {} bytes {} rank {}", late->done, late->bytes.size(),
+                    late->kind == Transfer::Kind::send ? "went to" : "came from", name(late->peer));
   throw_timeout(late == nullptr ? -1 : late->peer, operation, begin, more);
 }
 
@@ -215,10 +219,10 @@ void PeerMonitor::throw_timeout(int peer, std::string_view operation, Deadline b
   const int silent = find_silent(operation);
   const int rank = silent >= 0 ? silent : peer;
   std::string text = fmt::format("{}: rank {} on {} did not do its part within {:.1f} s", operation,
-                                 rank, rank >= 0 ? host(rank) : "no host", waited.count());
+                                 name(rank), rank >= 0 ? host(rank) : "no host", waited.count());
   text += more;
   if (silent < 0) text += "; it waits too: the ranks' calls do not match, or a link is too slow";
-  throw Timeout(text, rank, rank >= 0 ? host(rank) : "", std::string(operation));
+  throw Timeout(text, name(rank), rank >= 0 ? host(rank) : "", std::string(operation));
 }
 
 void check_transfers(std::span<const Transfer> transfers, int rank, int size,

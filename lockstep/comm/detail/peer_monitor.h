@@ -50,6 +50,10 @@ class PeerMonitor {
   // What this rank answers to such a question.
   void wait_for(int rank) { waits_for_ = rank; }
 
+  // What messages and errors call a rank.
+  int name(int rank) const {
+    return names_.empty() || rank < 0 ? rank : names_[static_cast<std::size_t>(rank)];
+  }
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(peers_.size()); }
   const std::string& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
@@ -76,6 +80,7 @@ class PeerMonitor {
 
   int rank_;
   std::vector<std::string> hosts_;
+  std::vector<int> names_;
   std::vector<Peer> peers_;
   Socket epoll_, wake_;
   std::mutex sending_;

@@ -62,6 +62,11 @@ void SendQueue::erase(std::map<Place, Message>::iterator place) {
   messages_.erase(place);
 }
 
+bool SendQueue::contains(std::uint64_t message) const {
+  return std::any_of(messages_.begin(), messages_.end(),
+                     [&](const auto& one) { return one.second.header.message == message; });
+}
+
 void SendQueue::clear() {
   messages_.clear();
   bytes_ = 0;

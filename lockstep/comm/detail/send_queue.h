@@ -24,6 +24,8 @@ class SendQueue {
   std::optional<Place> pop();
   // True when a part of the message has been sent, and the rest never will.
   bool remove(const Place& place);
+  // Whether some of an answer to the request, or all of it, is still to be sent.
+  bool contains(std::uint64_t message) const;
   void clear();
 
  private:

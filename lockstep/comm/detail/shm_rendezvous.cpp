@@ -15,6 +15,7 @@ namespace lockstep::comm::detail {
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(1);
+constexpr auto kCheckTime = std::chrono::milliseconds(100);  // between two checks
 constexpr auto kLinger = std::chrono::seconds(2);
 constexpr std::size_t kLongest = 1000;  // of a packet
 
@@ -136,7 +137,8 @@ ShmRendezvousServer::ShmRendezvousServer(const ShmOptions& options, Deadline dea
 void ShmRendezvousServer::share(int file) {
   while (!have_all_mapped()) {
     const bool is_late = Clock::now() > deadline_;
-    wait(deadline_);
+    if (options_.check) options_.check();
+    wait(options_.check ? std::min<Deadline>(deadline_, Clock::now() + kCheckTime) : deadline_);
     if (const int error = accept_all(); error != 0)
       throw IoError("shm: rank {}: the others cannot be let in: {}", name_of(options_, 0),
                     std::strerror(error));
@@ -239,6 +241,7 @@ void ShmRendezvousClient::connect() {
     socket_ = make_socket();
     if (::connect(socket_.fd(), address.get(), address.length) == 0) break;
     if (Clock::now() > deadline_) throw_missed(options_, 0);
+    if (options_.check) options_.check();
     std::this_thread::sleep_for(kPoll);
   }
   if (!is_ours(socket_))
@@ -276,8 +279,10 @@ int ShmRendezvousClient::receive(const std::function<int()>& missing) {
     if (errno == ECONNRESET || errno == EINTR) continue;
     if (errno != EAGAIN) break;
     if (Clock::now() > deadline_) throw_missed(options_, missing());
+    if (options_.check) options_.check();
     pollfd watched{socket_.fd(), POLLIN, 0};
-    ::poll(&watched, 1, poll_milliseconds(deadline_));
+    const int longest = options_.check ? static_cast<int>(kCheckTime.count()) : 1000;
+    ::poll(&watched, 1, poll_milliseconds(deadline_, longest));
   }
   if (got <= 0) throw_lost(options_, 0);
   raise_error_in({text, static_cast<std::size_t>(got)}, options_.host);

@@ -57,7 +57,7 @@ void ShmWaiter::wake(int rank) const {
   std::uint32_t elsewhere = kElsewhere;  // the first to wake it does it there too
   if (wake_elsewhere_ && rank != rank_ &&
       sleeper.sleeping.compare_exchange_strong(elsewhere, kAsleep))
-    wake_elsewhere_(name(rank));
+    wake_elsewhere_(rank);
 }
 
 void ShmWaiter::park(int peer) {
@@ -146,7 +146,7 @@ void ShmWaiter::wait_long(const std::function<int()>& blocker, Deadline deadline
     check_failure(operation);
     // A larger group knows who lives, and why somebody left.
     if (on_wait_)
-      on_wait_(name(peer), deadline, operation);
+      on_wait_(peer, deadline, operation);
     else
       check_lives(peer, blocker);
     if (Clock::now() >= deadline) fail_late(peer);
@@ -176,6 +176,14 @@ void ShmWaiter::check_lives(int blocker, const std::function<int()>& still) cons
     if (has_died(rank) && still() >= 0)
       fail(ShmFailure::Kind::lost, name(rank),
            fmt::format("rank {} on {} is gone", name(rank), host_));
+}
+
+void ShmWaiter::check_group(std::string_view operation) const {
+  for (int rank = 0; rank < size_; ++rank)
+    if (has_died(rank))
+      fail(ShmFailure::Kind::lost, name(rank),
+           fmt::format("rank {} on {} is gone", name(rank), host_));
+  check_failure(operation);
 }
 
 bool ShmWaiter::has_died(int rank) const {

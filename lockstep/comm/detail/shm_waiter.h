@@ -42,6 +42,8 @@ class ShmWaiter {
   int name(int rank) const;
   // Throws the group's first failure, if there is one.
   void check_failure(std::string_view operation) const;
+  // The same, and when one of its ranks has died.
+  void check_group(std::string_view operation) const;
   // The first failure wins. `rank` and `text` are in the names of messages.
   void fail(ShmFailure::Kind kind, int rank, const std::string& text) const;
 

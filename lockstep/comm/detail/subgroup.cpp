@@ -50,13 +50,19 @@ std::vector<std::string> all_gather(Transport& transport, const std::vector<int>
 }  // namespace
 
 Bootstrap subgroup_bootstrap(Transport& transport, const Bootstrap& whole,
-                             const std::vector<int>& ranks, Deadline deadline) {
+                             const std::vector<int>& ranks, Deadline deadline,
+                             std::function<void()> check_whole) {
   Bootstrap group = whole;
   const auto place = std::find(ranks.begin(), ranks.end(), transport.rank());
   check(place != ranks.end(), "a group is made by a rank that is not in it");
   group.rank = static_cast<int>(place - ranks.begin());
   group.hosts.clear();
-  for (const int rank : ranks) group.hosts.push_back(transport.host(rank));
+  group.names.clear();
+  for (const int rank : ranks) {
+    group.hosts.push_back(transport.host(rank));
+    group.names.push_back(whole.name(rank));
+  }
+  group.check = std::move(check_whole);
   group.timeout = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   group.all_gather = [&transport, ranks, deadline](const std::string& bytes) {
     return all_gather(transport, ranks, bytes, deadline);

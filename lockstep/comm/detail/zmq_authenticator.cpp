@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/detail/zmq_interrupts.h"
 
 namespace lockstep::comm::detail {
 namespace {
@@ -39,9 +40,10 @@ void ZmqAuthenticator::forget_key(const std::string& key) { admitted_.erase(bina
 
 void ZmqAuthenticator::answer(const std::function<void()>& before_refusing) {
   zmq::message_t part;
-  while (socket_.recv(part, zmq::recv_flags::dontwait)) {
+  const auto receive = [&] { return socket_.recv(part, zmq::recv_flags::dontwait); };
+  while (uninterrupted(receive)) {
     std::vector<std::string> question{part.to_string()};
-    while (socket_.get(zmq::sockopt::rcvmore) && socket_.recv(part))
+    while (socket_.get(zmq::sockopt::rcvmore) && uninterrupted(receive))
       question.push_back(part.to_string());
     const auto takes = [&] { return question.size() >= 7 && admitted_.erase(question[6]) > 0; };
     bool is_known = takes();
@@ -58,7 +60,10 @@ void ZmqAuthenticator::reply(const std::vector<std::string>& question, bool is_k
   const std::string number = question.size() > 1 ? question[1] : "";
   const std::string parts[] = {"1.0", number, is_known ? "200" : "400", "", "", ""};
   for (std::size_t i = 0; i < 6; ++i)
-    socket_.send(zmq::buffer(parts[i]), i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    uninterrupted([&] {
+      return socket_.send(zmq::buffer(parts[i]),
+                          i < 5 ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    });
 }
 
 }  // namespace lockstep::comm::detail

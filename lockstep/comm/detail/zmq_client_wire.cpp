@@ -4,6 +4,7 @@
 
 #include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
+#include "lockstep/comm/detail/zmq_interrupts.h"
 #include "lockstep/comm/detail/zmq_message_socket.h"
 
 namespace lockstep::comm::detail {
@@ -132,13 +133,14 @@ void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
 
 void ZmqClientWire::await_hello(Deadline deadline) {
   while (true) {
-    zmq::pollitem_t watched[] = {{dealer_.handle(), 0, ZMQ_POLLIN, 0},
-                                 {nullptr, control_.fd(), ZMQ_POLLIN, 0}};
-    zmq::poll(watched, 2, std::chrono::milliseconds(poll_milliseconds(deadline, 100)));
+    std::vector<zmq::pollitem_t> watched{{dealer_.handle(), 0, ZMQ_POLLIN, 0},
+                                         {nullptr, control_.fd(), ZMQ_POLLIN, 0}};
+    poll_sockets(watched, poll_milliseconds(deadline, 100));
     zmq::message_t header;
-    if (dealer_.recv(header, zmq::recv_flags::dontwait)) {
-      receive_frame(dealer_, header);
-      return;
+    if (uninterrupted([&] { return dealer_.recv(header, zmq::recv_flags::dontwait); })) {
+      if (receive_frame(dealer_, header).header.kind == FrameHeader::Kind::hello) return;
+      throw Corrupt("{}: {}: its first message is no greeting", options_.what,
+                    to_string(options_.server));
     }
     check_open(look(), deadline, "the first message");
     if (has_lost_data()) check_open(ControlLink::State::lost, deadline, "");
@@ -147,7 +149,8 @@ void ZmqClientWire::await_hello(Deadline deadline) {
 
 bool ZmqClientWire::has_lost_data() {
   zmq::message_t event;
-  const bool lost = monitor_.recv(event, zmq::recv_flags::dontwait).has_value();
+  const bool lost =
+      uninterrupted([&] { return monitor_.recv(event, zmq::recv_flags::dontwait).has_value(); });
   while (lost && monitor_.get(zmq::sockopt::rcvmore)) static_cast<void>(monitor_.recv(event));
   return lost;
 }
@@ -184,7 +187,7 @@ void ZmqClientWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
   if (is_open) watched.push_back({monitor_.handle(), 0, ZMQ_POLLIN, 0});
   if (is_open) watched.push_back({nullptr, control_.fd(), ZMQ_POLLIN, 0});
   until = std::min(until, is_open ? next_look_ : closed_at_ + kLastFrames);
-  zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(until)));
+  poll_sockets(watched, poll_milliseconds(until));
   if (watched[0].revents != 0) waker_.clear();
   for (std::size_t i = 2; i < watched.size(); ++i)
     if (watched[i].revents != 0) next_look_ = {};
@@ -201,6 +204,7 @@ std::unique_ptr<MessageWire> connect_by_zmq(const MessageClientOptions& options,
     } catch (const PeerLost&) {
       if (Clock::now() + kPause >= deadline) throw;
     } catch (const zmq::error_t& error) {
+      if (error.num() == EINTR && Clock::now() < deadline) continue;
       throw IoError("messages: {}: {}", to_string(options.server), error.what());
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/detail/zmq_refusals.h"
 
-#include <unistd.h>
+#include <fcntl.h>
 
 #include <cerrno>
 #include <cstring>
@@ -14,9 +14,10 @@ namespace {
 constexpr const char* kAddress = "inproc://refusals";
 constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
 
-// The descriptor is ZeroMQ's: of one that was hung up on at once it is not known any more.
+// The descriptor is ZeroMQ's: of one that was hung up on at once it is not known any more. Programs
+// that are started meanwhile do not get the copy.
 Endpoint source_of(int descriptor) {
-  const Socket copy(::dup(descriptor));
+  const Socket copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   Endpoint from = peer_endpoint(copy);
   if (from.host.empty()) from.host = "unknown";
   return from;

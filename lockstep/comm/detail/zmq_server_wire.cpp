@@ -6,6 +6,7 @@
 #include "lockstep/base/hmac.h"
 #include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
+#include "lockstep/comm/detail/zmq_interrupts.h"
 #include "lockstep/comm/detail/zmq_message_socket.h"
 #include "lockstep/comm/detail/zmq_refusals.h"
 
@@ -253,6 +254,7 @@ void ZmqServerWire::greet(Link& link) {
 bool ZmqServerWire::send(std::uint64_t number, const Frame& frame) {
   const auto link = links_.find(number);
   if (link == links_.end()) return true;
+  if (!link->second.is_greeted) return false;  // the greeting is the first frame
   try {
     return send_frame(router_, link->second.ticket, frame);
   } catch (const zmq::error_t& error) {
@@ -275,7 +277,7 @@ void ZmqServerWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
   until = std::min(until, next_look_);
   if (is_blocked) until = std::min<Deadline>(until, Clock::now() + kRetry);
   if (!events_.empty()) until = Clock::now();
-  zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(until)));
+  poll_sockets(watched, poll_milliseconds(until));
   if (watched[0].revents != 0) waker_.clear();
   for (std::size_t i = 1; i < watched.size(); ++i)
     if (i != 2 && watched[i].revents != 0) next_look_ = {};
@@ -286,7 +288,7 @@ void ZmqServerWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
 std::unique_ptr<MessageWire> listen_by_zmq(const MessageServerOptions& options,
                                            const Waker& waker) {
   try {
-    return std::make_unique<ZmqServerWire>(options, waker);
+    return uninterrupted([&] { return std::make_unique<ZmqServerWire>(options, waker); });
   } catch (const zmq::error_t& error) {
     throw IoError("messages: {}: {}", to_string(options.listen), error.what());
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -344,7 +345,8 @@ Deadline MessageClient::Impl::expire(Deadline now) {
       FrameHeader header;
       header.kind = FrameHeader::Kind::cancel;
       header.message = one->number;
-      out.push(header, {}, one->options.priority);
+      // Before all else: what has begun and not ended has no end before it.
+      out.push(header, {}, std::numeric_limits<int>::max());
     }
     end(one->number, shared->timeout_of(*one));
   }

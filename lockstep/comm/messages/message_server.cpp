@@ -20,13 +20,22 @@ using detail::WireEvent;
 
 constexpr auto kLastReplies = std::chrono::seconds(1);
 constexpr auto kPause = std::chrono::milliseconds(5);
-constexpr std::size_t kLongestKept = 64 << 10;  // of a reply, in case that it is asked for again
-constexpr int kFramesInTurn = 256;              // before replies are looked at again
+constexpr std::size_t kLongestKept = 64 << 10;   // of a reply, in case that it is asked for again
+constexpr std::size_t kMostForgotten = 1 << 20;  // clients of which the last number is known
+constexpr int kFramesInTurn = 256;               // before replies are looked at again
 
 std::unique_ptr<detail::MessageWire> listen(const MessageServerOptions& options,
                                             const detail::Waker& waker) {
   return options.hub ? detail::listen_in_memory(options, waker)
                      : detail::listen_by_zmq(options, waker);
+}
+
+std::string forgotten_text(const MessageServerOptions& options) {
+  return fmt::format(
+      "it was asked before, and whether it was done is not known any more: this client was gone "
+      "for "
+      "longer than {:.1f} s",
+      std::chrono::duration<double>(options.remember).count());
 }
 
 }  // namespace
@@ -43,6 +52,8 @@ struct MessageServer::Impl {
     bool reconnects = true;  // otherwise nothing is remembered for it
     std::uint64_t link = 0;  // 0: gone
     Deadline gone = {};
+    std::uint64_t last_request = 0;  // the highest number
+    std::uint64_t forgotten = 0;     // requests up to this one may have been done; nobody knows
     std::map<std::uint64_t, Answer> requests = {};
   };
   struct Link {
@@ -82,6 +93,7 @@ struct MessageServer::Impl {
     return waiting_bytes < options.most_waiting_bytes && waiting < options.most_waiting;
   }
   void forget_the_gone(Deadline now);
+  bool is_forgettable(const Client& client, Deadline now) const;
   void take(WireEvent event);
   void open(const WireEvent& event);
   void close(std::uint64_t link, MessageEvent::Kind kind, const std::string& reason);
@@ -89,7 +101,12 @@ struct MessageServer::Impl {
   void take_frame(std::uint64_t link, detail::Frame frame);
   void take_request(Link& link, detail::Message message);
   bool answer_again(Link& link, const FrameHeader& header, const Answer& answer);
+  bool is_stale(std::uint64_t of_request) const {
+    return of_request != generation && of_request != kAnyGeneration;
+  }
+  void refuse_stale(const MessageEvent& request);
   void put(MessageEvent event);
+  MessageEvent take_first();
   void answer(const MessageEvent& request, FrameHeader::Kind kind, Payload payload, int priority);
   void send(Link& link, FrameHeader::Kind kind, std::uint64_t request, Payload payload,
             int priority);
@@ -102,7 +119,8 @@ struct MessageServer::Impl {
   std::size_t waiting = 0, waiting_bytes = 0;  // requests
   std::map<std::uint64_t, Link> links;
   std::map<std::uint64_t, Client> clients;
-  std::vector<std::uint64_t> dropped;  // clients
+  std::map<std::uint64_t, std::uint64_t> forgotten;  // clients, with their last requests' numbers
+  std::vector<std::uint64_t> dropped;                // clients
   std::optional<std::string> aborted;
   detail::Waker waker;
   std::unique_ptr<detail::MessageWire> wire;
@@ -191,6 +209,10 @@ void MessageServer::Impl::open(const WireEvent& event) {
     close(old, MessageEvent::Kind::lost, "it connected again");
   }
   Client& client = clients[event.peer.id];
+  if (const auto found = forgotten.find(event.peer.id); found != forgotten.end()) {
+    client.last_request = client.forgotten = found->second;
+    forgotten.erase(found);
+  }
   client.peer = event.peer;
   client.reconnects = event.reconnects;
   client.link = event.link;
@@ -212,10 +234,21 @@ void MessageServer::Impl::close(std::uint64_t link, MessageEvent::Kind kind,
   clients.erase(id);
 }
 
+bool MessageServer::Impl::is_forgettable(const Client& client, Deadline now) const {
+  const auto is_open = [](const auto& one) {
+    return one.second.kind == FrameHeader::Kind::request;
+  };
+  return client.link == 0 && now - client.gone > options.remember &&
+         std::none_of(client.requests.begin(), client.requests.end(), is_open);
+}
+
 void MessageServer::Impl::forget_the_gone(Deadline now) {
   std::erase_if(clients, [&](const auto& one) {
-    return one.second.link == 0 && now - one.second.gone > options.remember;
+    if (!is_forgettable(one.second, now)) return false;
+    if (one.second.last_request > 0) forgotten[one.first] = one.second.last_request;
+    return true;
   });
+  while (forgotten.size() > kMostForgotten) forgotten.erase(forgotten.begin());
 }
 
 void MessageServer::Impl::take_frame(std::uint64_t number, detail::Frame frame) {
@@ -235,13 +268,18 @@ void MessageServer::Impl::take_frame(std::uint64_t number, detail::Frame frame) 
 
 void MessageServer::Impl::take_request(Link& link, detail::Message message) {
   const FrameHeader& header = message.header;
-  if (header.generation != generation && header.generation != kAnyGeneration)
-    return send(link, FrameHeader::Kind::stale, header.message, {}, 0);
   Client& client = clients.at(link.client);
   client.requests.erase(client.requests.begin(), client.requests.lower_bound(header.first_open));
-  const auto [place, is_new] = client.requests.try_emplace(header.message);
-  if (!is_new && answer_again(link, header, place->second)) return;
-  place->second = {};
+  const auto known = client.requests.find(header.message);
+  const bool is_new = known == client.requests.end();
+  if (!is_new && answer_again(link, header, known->second)) return;
+  if (is_new && header.message <= client.forgotten)
+    return send(link, FrameHeader::Kind::failed, header.message, Payload(forgotten_text(options)),
+                0);
+  if (is_new && is_stale(header.generation))
+    return send(link, FrameHeader::Kind::stale, header.message, {}, 0);
+  client.last_request = std::max(client.last_request, header.message);
+  client.requests[header.message] = {};
   MessageEvent event{MessageEvent::Kind::request, client.peer, {}, header.message, header.topic};
   event.generation = header.generation;
   event.is_repeated = !is_new;
@@ -253,6 +291,7 @@ void MessageServer::Impl::take_request(Link& link, detail::Message message) {
 bool MessageServer::Impl::answer_again(Link& link, const FrameHeader& header,
                                        const Answer& answer) {
   if (answer.kind == FrameHeader::Kind::request) return true;  // it will be answered once
+  if (link.out.contains(header.message)) return true;          // it is on its way
   if (!answer.is_kept) return false;
   send(link, answer.kind, header.message, answer.payload, 0);
   return true;
@@ -263,6 +302,26 @@ void MessageServer::Impl::put(MessageEvent event) {
   waiting_bytes += event.payload.size();
   events.push_back(std::move(event));
   changed.notify_one();
+}
+
+MessageEvent MessageServer::Impl::take_first() {
+  const bool was_full = !has_room();
+  MessageEvent event = std::move(events.front());
+  events.pop_front();
+  if (event.kind == MessageEvent::Kind::request) --waiting;
+  waiting_bytes -= event.payload.size();
+  if (was_full && has_room()) waker.wake();
+  return event;
+}
+
+// The generation has changed while it waited: it has not been done, and is not remembered.
+void MessageServer::Impl::refuse_stale(const MessageEvent& request) {
+  const auto client = clients.find(request.peer.id);
+  if (client == clients.end()) return;
+  client->second.requests.erase(request.request);
+  if (const auto link = links.find(client->second.link); link != links.end())
+    send(link->second, FrameHeader::Kind::stale, request.request, {}, 0);
+  waker.wake();
 }
 
 void MessageServer::Impl::send(Link& link, FrameHeader::Kind kind, std::uint64_t request,
@@ -287,6 +346,7 @@ void MessageServer::Impl::answer(const MessageEvent& request, FrameHeader::Kind 
   // Answered by somebody else, or nobody waits for it any more.
   if (place == client->second.requests.end() || place->second.kind != FrameHeader::Kind::request)
     return;
+  if (client->second.link == 0) client->second.gone = Clock::now();
   if (client->second.reconnects) {
     place->second.kind = kind;
     place->second.is_kept = payload.size() <= kLongestKept;
@@ -318,18 +378,17 @@ Endpoint MessageServer::endpoint() const { return impl_->endpoint; }
 std::optional<MessageEvent> MessageServer::receive(Deadline deadline) {
   impl_->start();
   std::unique_lock lock(impl_->mutex);
-  impl_->changed.wait_until(lock, deadline,
-                            [&] { return impl_->aborted || !impl_->events.empty(); });
-  if (impl_->aborted)
-    throw Aborted(fmt::format("receive: aborted: {}", *impl_->aborted), -1, "", "receive");
-  if (impl_->events.empty()) return std::nullopt;
-  const bool was_full = !impl_->has_room();
-  MessageEvent event = std::move(impl_->events.front());
-  impl_->events.pop_front();
-  if (event.kind == MessageEvent::Kind::request) --impl_->waiting;
-  impl_->waiting_bytes -= event.payload.size();
-  if (was_full && impl_->has_room()) impl_->waker.wake();
-  return event;
+  while (true) {
+    impl_->changed.wait_until(lock, deadline,
+                              [&] { return impl_->aborted || !impl_->events.empty(); });
+    if (impl_->aborted)
+      throw Aborted(fmt::format("receive: aborted: {}", *impl_->aborted), -1, "", "receive");
+    if (impl_->events.empty()) return std::nullopt;
+    MessageEvent event = impl_->take_first();
+    const bool is_request = event.kind == MessageEvent::Kind::request && !event.is_repeated;
+    if (!is_request || !impl_->is_stale(event.generation)) return event;
+    impl_->refuse_stale(event);
+  }
 }
 
 void MessageServer::reply(const MessageEvent& request, Payload payload, int priority) {

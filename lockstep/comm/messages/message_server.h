@@ -21,9 +21,11 @@ struct MessageServerOptions : MessageOptions {
   std::size_t most_waiting_bytes = std::size_t{256} << 20;
   std::size_t most_waiting = 65'536;
   // What is remembered of a client that has gone (its requests that were answered), in case that it
-  // comes back.
+  // comes back; for as long as one is unanswered in any case. What a forgotten one asks again
+  // fails.
   std::chrono::milliseconds remember{60'000};
-  // Nobody is served before the first receive(); until then the process may fork.
+  // Otherwise nobody is served before the first receive(). The port is open and the network library
+  // has threads of its own from the start: a process that forks later must do nothing but exec.
   bool serves_at_once = true;
 };
 
@@ -56,7 +58,9 @@ struct MessageEvent {
 
 // Answers requests of many clients that come and go. Requests are answered later, in any order and
 // from any thread. A request that comes again (its client connected anew) is not seen twice while
-// it is unanswered, nor after a short answer, which is kept and sent again.
+// it is unanswered, nor after a short answer, which is kept and sent again, in whatever generation.
+// Requests that wait to be received when the generation changes are refused as those that come
+// later.
 class MessageServer {
  public:
   // Listens from now on. Throws IoError as listen_on does.

@@ -121,11 +121,13 @@ void HybridTransport::join_host(const Bootstrap& bootstrap, const std::vector<st
   options.size = static_cast<int>(here_->size());
   options.host = host(bootstrap.rank);
   options.timeout = bootstrap.timeout;
-  options.names = *here_;
-  options.on_wait = [this](int peer, Deadline deadline, std::string_view operation) {
-    watch(peer, deadline, operation);
+  options.check = bootstrap.check;
+  for (const int rank : *here_) options.names.push_back(bootstrap.name(rank));
+  const auto rank_at = [this](int peer) { return (*here_)[static_cast<std::size_t>(peer)]; };
+  options.on_wait = [this, rank_at](int peer, Deadline deadline, std::string_view operation) {
+    watch(rank_at(peer), deadline, operation);
   };
-  options.wake = [this](int peer) { between_.monitor().wake(peer); };
+  options.wake = [this, rank_at](int peer) { between_.monitor().wake(rank_at(peer)); };
   inside_ = std::make_unique<detail::ShmTransport>(options);
 }
 
@@ -182,7 +184,8 @@ void HybridTransport::exchange_both(InsideTransfers& inside, std::span<Transfer>
 
 std::unique_ptr<Transport> HybridTransport::subgroup(const std::vector<int>& ranks,
                                                      Deadline deadline) {
-  const Bootstrap group = detail::subgroup_bootstrap(*this, between_.bootstrap(), ranks, deadline);
+  const Bootstrap group = detail::subgroup_bootstrap(*this, between_.bootstrap(), ranks, deadline,
+                                                     [this] { between_.monitor().check("split"); });
   const std::vector<std::vector<int>> hosts = ranks_by_host(group.hosts);
   if (hosts.size() == 1) return connect_shm_group(group);
   std::unique_ptr<Transport> between = between_.connect_group(group);

@@ -26,6 +26,7 @@ struct InProcessGroup::Shared {
         dead(hosts.size()) {}
 
   std::vector<std::string> hosts;
+  std::vector<int> called = {};  // empty: as they are numbered
   std::size_t stream_bytes;
   std::mutex mutex;
   std::condition_variable changed;
@@ -37,6 +38,10 @@ struct InProcessGroup::Shared {
 
   std::deque<std::byte>& stream(int from, int to) {
     return streams[static_cast<std::size_t>(from) * hosts.size() + static_cast<std::size_t>(to)];
+  }
+  // What messages and errors call a rank: as the whole group does.
+  int name(int rank) const {
+    return called.empty() ? rank : called[static_cast<std::size_t>(rank)];
   }
   bool is_dead(int rank) const { return dead[static_cast<std::size_t>(rank)]; }
   void mark_dead(int rank) {
@@ -68,6 +73,7 @@ struct InProcessGroup::Shared {
       for (const int one : ranks) names.push_back(hosts[static_cast<std::size_t>(one)]);
       subgroups.push_back(
           {ranks, std::make_shared<Shared>(std::move(names), stream_bytes), ranks.size()});
+      for (const int one : ranks) subgroups.back().shared->called.push_back(name(one));
       place = subgroups.end() - 1;
     }
     --place->missing;
@@ -106,8 +112,8 @@ class InProcessTransport final : public Transport {
       check_peer(*waiting, operation);
       if (shared_.changed.wait_until(lock, deadline) == std::cv_status::timeout)
         throw Timeout(fmt::format("{}: rank {} on {} has not done its part in time", operation,
-                                  waiting->peer, host(waiting->peer)),
-                      waiting->peer, host(waiting->peer), std::string(operation));
+                                  shared_.name(waiting->peer), host(waiting->peer)),
+                      shared_.name(waiting->peer), host(waiting->peer), std::string(operation));
     }
   }
 
@@ -171,16 +177,17 @@ class InProcessTransport final : public Transport {
 
   void check_abort(std::string_view operation) const {
     if (shared_.aborter >= 0)
-      throw Aborted(fmt::format("{}: aborted by rank {}: {}", operation, shared_.aborter,
-                                shared_.abort_reason),
-                    shared_.aborter, host(shared_.aborter), std::string(operation));
+      throw Aborted(fmt::format("{}: aborted by rank {}: {}", operation,
+                                shared_.name(shared_.aborter), shared_.abort_reason),
+                    shared_.name(shared_.aborter), host(shared_.aborter), std::string(operation));
   }
 
   void check_peer(const Transfer& waiting, std::string_view operation) const {
     const int lost = shared_.is_dead(rank_) ? rank_ : waiting.peer;
     if (shared_.is_dead(lost))
-      throw PeerLost(fmt::format("{}: rank {} on {} is gone", operation, lost, host(lost)), lost,
-                     host(lost), std::string(operation));
+      throw PeerLost(
+          fmt::format("{}: rank {} on {} is gone", operation, shared_.name(lost), host(lost)),
+          shared_.name(lost), host(lost), std::string(operation));
   }
 
   std::shared_ptr<InProcessGroup::Shared> owner_;

@@ -24,7 +24,9 @@ ShmTransport::ShmTransport(const ShmOptions& options)
     : options_(options),
       segment_(options),
       waiter_(segment_, options),
-      memory_(options.rank, options.size) {}
+      memory_(options.rank, options.size) {
+  options_.check = {};
+}
 
 ShmTransport::~ShmTransport() {
   segment_.rank(options_.rank).closed = 1;
@@ -110,7 +112,10 @@ void ShmTransport::abort(const std::string& reason) {
 
 std::unique_ptr<Transport> ShmTransport::subgroup(const std::vector<int>& ranks,
                                                   Deadline deadline) {
-  return connect_shm_group(subgroup_bootstrap(*this, {}, ranks, deadline));
+  Bootstrap whole;
+  whole.names = options_.names;
+  return connect_shm_group(
+      subgroup_bootstrap(*this, whole, ranks, deadline, [this] { waiter_.check_group("split"); }));
 }
 
 bool ShmTransport::move_on(std::span<Transfer> transfers, std::string_view operation) {
@@ -211,6 +216,8 @@ std::unique_ptr<Transport> connect_shm_group(const Bootstrap& bootstrap) {
   options.size = bootstrap.size();
   options.host = bootstrap.hosts[0];
   options.timeout = bootstrap.timeout;
+  options.names = bootstrap.names;
+  options.check = bootstrap.check;
   return connect_shm(options);
 }
 

@@ -15,8 +15,10 @@ struct ShmOptions {
   std::string host = "localhost";
   std::chrono::milliseconds timeout{60'000};  // until all have come
 
-  // For ranks that are part of a larger group: what it calls them, in messages and to these two.
+  // For ranks that are part of a larger group: what it calls them, in messages and errors.
   std::vector<int> names = {};
+  // Every now and then until all have come; what it throws ends that.
+  std::function<void()> check = {};
   // Now and then while a rank waits for `peer`; what it throws ends the call.
   std::function<void(int peer, Deadline deadline, std::string_view operation)> on_wait = {};
   // Wakes a peer that lies down (detail/shm_transport.h) and sleeps elsewhere.

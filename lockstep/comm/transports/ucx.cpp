@@ -165,7 +165,7 @@ class UcxTransport final : public detail::MonitoredTransport {
         worker_(context_),
         peers_(bootstrap.hosts.size()) {
     connect(bootstrap.all_gather(worker_.address()));
-    greet(Clock::now() + bootstrap.timeout);
+    greet(bootstrap);
   }
   // UCX 1.13 ends the process (an assertion in ucp_worker_destroy) when a peer goes while the two
   // still negotiate their connection, which nothing tells us. So a worker is left to the process's
@@ -187,7 +187,7 @@ class UcxTransport final : public detail::MonitoredTransport {
  private:
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   void connect(const std::vector<std::string>& addresses);
-  void greet(Deadline deadline);
+  void greet(const Bootstrap& bootstrap);
   void start(std::span<Transfer> transfers);
   bool move_on(std::span<Transfer> transfers, std::string_view operation) override;
   bool move_send(Flow& flow);
@@ -227,9 +227,9 @@ void UcxTransport::connect(const std::vector<std::string>& addresses) {
 }
 
 // UCX connects when the first bytes flow; here, so that nobody finds out later.
-void UcxTransport::greet(Deadline deadline) {
+void UcxTransport::greet(const Bootstrap& bootstrap) {
   try {
-    greet_all(deadline);
+    greet_all(bootstrap);
   } catch (...) {
     close_all(true, Clock::now() + kLinger);
     throw;

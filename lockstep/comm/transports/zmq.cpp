@@ -9,6 +9,7 @@
 #include "lockstep/comm/detail/mesh.h"
 #include "lockstep/comm/detail/monitored_transport.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
+#include "lockstep/comm/detail/zmq_interrupts.h"
 
 namespace lockstep::comm {
 namespace {
@@ -78,7 +79,7 @@ class ZmqTransport final : public detail::MonitoredTransport {
   Contact listen(const detail::CurveKeys& keys, const std::string& address);
   void connect_to_lower(const std::vector<std::string>& contacts,
                         detail::ZmqAuthenticator& authenticator);
-  void greet(detail::ZmqAuthenticator& authenticator, Deadline deadline);
+  void greet(detail::ZmqAuthenticator& authenticator, const Bootstrap& bootstrap);
   template <class F>
   void for_each_active(std::span<Transfer> transfers, F&& visit);
   bool move_send(Transfer& transfer);
@@ -118,7 +119,7 @@ Contact ZmqTransport::listen(const detail::CurveKeys& keys, const std::string& a
     if (other < rank()) continue;
     socket.set(zmq::sockopt::zap_domain, "lockstep");
     socket.set(zmq::sockopt::curve_server, true);
-    socket.bind("tcp://" + to_string(Endpoint{address, 0}));
+    detail::uninterrupted([&] { socket.bind("tcp://" + to_string(Endpoint{address, 0})); });
     contact.endpoints[static_cast<std::size_t>(other)] = socket.get(zmq::sockopt::last_endpoint);
   }
   return contact;
@@ -131,7 +132,8 @@ void ZmqTransport::connect_to_lower(const std::vector<std::string>& contacts,
     if (other > rank()) authenticator.admit_key(contact.key);
     if (other >= rank()) continue;
     peer(other).socket.set(zmq::sockopt::curve_serverkey, contact.key);
-    peer(other).socket.connect(contact.endpoints[static_cast<std::size_t>(rank())]);
+    detail::uninterrupted(
+        [&] { peer(other).socket.connect(contact.endpoints[static_cast<std::size_t>(rank())]); });
   }
 }
 
@@ -141,16 +143,16 @@ void ZmqTransport::connect(const Bootstrap& bootstrap) {
     detail::ZmqAuthenticator authenticator(context_);
     const Contact contact = listen(keys, bootstrap.address);
     connect_to_lower(bootstrap.all_gather(to_bytes(contact)), authenticator);
-    greet(authenticator, Clock::now() + bootstrap.timeout);
+    greet(authenticator, bootstrap);
   } catch (const zmq::error_t& error) {
     throw IoError("zmq: {}: {}", bootstrap.address, error.what());
   }
 }
 
 // A byte each way: whoever has it has passed the authenticator.
-void ZmqTransport::greet(detail::ZmqAuthenticator& authenticator, Deadline deadline) {
+void ZmqTransport::greet(detail::ZmqAuthenticator& authenticator, const Bootstrap& bootstrap) {
   authenticator_ = &authenticator;
-  greet_all(deadline);
+  greet_all(bootstrap);
   authenticator_ = nullptr;
 }
 
@@ -171,9 +173,11 @@ bool ZmqTransport::move_send(Transfer& one) {
   while (one.done < one.bytes.size()) {
     const auto piece =
         one.bytes.subspan(one.done, std::min(kLongestMessage, one.bytes.size() - one.done));
-    if (!peer(one.peer).socket.send(zmq::buffer(piece.data(), piece.size()),
-                                    zmq::send_flags::dontwait))
-      break;
+    const auto send = [&] {
+      return peer(one.peer).socket.send(zmq::buffer(piece.data(), piece.size()),
+                                        zmq::send_flags::dontwait);
+    };
+    if (!detail::uninterrupted(send)) break;
     one.done += piece.size();
     moved = true;
   }
@@ -187,7 +191,10 @@ bool ZmqTransport::move_receive(Transfer& one) {
     if (from.taken == from.message.size()) {
       from.taken = 0;
       from.message.rebuild();
-      if (!from.socket.recv(from.message, zmq::recv_flags::dontwait)) break;
+      const auto receive = [&] {
+        return from.socket.recv(from.message, zmq::recv_flags::dontwait);
+      };
+      if (!detail::uninterrupted(receive)) break;
     }
     const std::size_t count =
         std::min(from.message.size() - from.taken, one.bytes.size() - one.done);
@@ -216,7 +223,7 @@ bool ZmqTransport::sleep(std::span<Transfer> transfers, Deadline until) {
     const short events = one.kind == Transfer::Kind::send ? ZMQ_POLLOUT : ZMQ_POLLIN;
     watched.push_back({peer(one.peer).socket.handle(), 0, events, 0});
   });
-  zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(until, 500)));
+  detail::poll_sockets(watched, poll_milliseconds(until, 500));
   return watched[0].revents != 0;
 }
 

@@ -27,12 +27,14 @@ class SignalQueue {
     usual.sa_handler = SIG_DFL;
     sigaction(SIGCHLD, &usual, &children_before_);
     fd_ = signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (fd_ < 0) throw IoError("launch: signalfd: {}", std::strerror(errno));
+    const int error = errno;
+    if (fd_ >= 0) return;
+    restore();
+    throw IoError("launch: signalfd: {}", std::strerror(error));
   }
   ~SignalQueue() {
     close(fd_);
-    sigaction(SIGCHLD, &children_before_, nullptr);
-    sigprocmask(SIG_SETMASK, &before_, nullptr);
+    restore();
   }
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
@@ -48,6 +50,10 @@ class SignalQueue {
   }
 
  private:
+  void restore() const {
+    sigaction(SIGCHLD, &children_before_, nullptr);
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
   static bool is_ignored(int number) {
     struct sigaction now {};
     return sigaction(number, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;

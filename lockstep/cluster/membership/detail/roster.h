@@ -25,6 +25,7 @@ struct Participant {
   std::optional<comm::MessageEvent> hello = {}, joining = {};  // until they are answered
   std::deque<Gift> given = {};
   std::optional<Failure> refusal = {};  // the answer to whatever it asks
+  std::string other_protocol = {};      // what differs; empty: nothing
 
   Join join = {};         // as it asked
   std::string host = {};  // as it said, until another machine has the same name
