@@ -116,7 +116,8 @@ std::vector<OpCase> sort_cases() {
   add_topk(cases, "equal ones keep their order", Tensor::full({9}, 0.5, DType::float64), 3, 0, 0,
            false);
   add_topk(cases, "NaN last", holes, 5, 0, 0, false);
-  for (DType dtype : {DType::int8, DType::uint8, DType::int32, DType::int64, DType::boolean}) {
+  for (DType dtype :
+       {DType::int8, DType::uint8, DType::int16, DType::int32, DType::int64, DType::boolean}) {
     const Tensor x = with_dtype(random_indices({2, 30}, 11, 0, 9), dtype);
     add_sort(cases, "whole numbers", x, -1, 1);
     add_topk(cases, "whole numbers", x, 7, -1, 1);

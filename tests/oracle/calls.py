@@ -594,7 +594,7 @@ def rnn(mode):
 
 
 def cast(d):
-    dtype = d.random.choice(["float32", "float64", "int64", "int32", "bool"])
+    dtype = d.random.choice(["float32", "float64", "int64", "int32", "int16", "bool"])
     return Call("cast", {"dtype": dtype}, [d.tensor(d.shape(), -9, 9)])
 
 
