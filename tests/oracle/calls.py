@@ -671,7 +671,7 @@ def calls():
         table[mode] = rnn(mode)
     for name in ("sort", "argsort"):
         table[name] = sort(name)
-    for name in ("argmax", "argmin"):
+    for name in ("argmax", "argmin", "median"):
         table[name] = arg_reduction(name)
     for name in ("softmax", "log_softmax"):
         table[name] = softmax(name)

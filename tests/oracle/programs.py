@@ -30,7 +30,8 @@ except ImportError:
 
 # How many of an op's outputs have a public meaning, where it is not one.
 OUTPUTS = {
-    "split": 99, "batch_norm": 3, "topk": 2, "rnn": 3, "svd": 3, "qr": 2, "eigh": 2, "slogdet": 2,
+    "split": 99, "batch_norm": 3, "topk": 2, "median": 2, "rnn": 3, "svd": 3, "qr": 2, "eigh": 2,
+    "slogdet": 2,
 }  # fmt: skip
 # Ops that add up many products, or have a kink that is no input's: their inputs' rounding stands
 # for that of the sums.
