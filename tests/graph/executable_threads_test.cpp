@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <optional>
 #include <thread>
 
 #include "lockstep/graph/differentiate.h"
@@ -137,6 +138,52 @@ TEST(ExecutableThreads, ClonesForSeveralShapesDeriveTogether) {
         ASSERT_EQ(sums[j], static_cast<float>(6 * round)) << "round " << round;
     }
   }
+}
+
+// A product with a captured matrix, of which the compiler keeps one copy for all shapes.
+Graph with_constant(std::int64_t rows, const Tensor& matrix) {
+  return trace([&](const Tensors& in) { return Tensors{matmul(in[1], matrix + in[0])}; },
+               {matrix.info(), {{rows, matrix.shape(0)}, DType::float32, {}}});
+}
+
+TEST(ExecutableThreads, ThreadsMayCompileLikeOneExecutableAtOnce) {
+  constexpr std::int64_t kSize = 64;
+  const Tensor matrix = random_floats({kSize, kSize}, 1);
+  Executable first = Executable::compile(with_constant(1, matrix), {.states = {0}});
+  first.set_state(0, random_floats({kSize, kSize}, 2));
+  for (int round = 0; round < 50; ++round) {
+    std::vector<std::optional<Executable>> made(kThreads);
+    run_together([&](std::size_t t) {
+      const auto rows = static_cast<std::int64_t>(t) + 1 + kThreads * round;
+      made[t] = Executable::compile(with_constant(rows, matrix.copy()), {.states = {0}}, first);
+    });
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      const auto rows = static_cast<std::int64_t>(t) + 1 + kThreads * round;
+      const Tensor x = random_floats({rows, kSize}, 3);
+      expect_same_bits(made[t]->run({x}), {matmul(x, matrix + first.state(0))});
+    }
+  }
+}
+
+TEST(ExecutableThreads, CompilingALargerOneLeavesARunThatIsUnderWayItsMemory) {
+  const auto graph = [](std::int64_t rows) {
+    return trace(
+        [](const Tensors& in) {
+          const Tensor y = matmul(in[1], in[0]);
+          return Tensors{y, matmul(tanh(y), in[0])};
+        },
+        {{{64, 64}, DType::float32, {}}, {{rows, 64}, DType::float32, {}}});
+  };
+  const CompileOptions options{.states = {0}, .deliveries = {{0, 0}}};
+  Executable small = Executable::compile(graph(64), options);
+  const Tensor weight = random_floats({64, 64}, 1, -0.1, 0.1), x = random_floats({64, 64}, 2);
+  small.set_state(0, weight);
+  const Tensor y = Tensor::empty({64, 64});
+  small.begin({x}, {y});
+  ASSERT_TRUE(small.go_on({}));
+  const Executable large = Executable::compile(graph(4096), {.states = {0}}, small);
+  while (small.go_on({})) continue;
+  expect_same_bits({y}, {matmul(tanh(matmul(x, weight)), weight)});
 }
 
 }  // namespace
