@@ -211,9 +211,11 @@ class RnnBackward final : public RnnKernel {
         grads_(attrs),
         wants_dx_(!request.unused(0)) {
     const std::int64_t buffers = n.mode == RnnMode::gru ? 2 : 1;
-    const std::int64_t passing = n.has_lengths ? n.batch * n.hidden : 0;
+    const std::int64_t passing = n.batch * n.hidden;
+    const std::int64_t inputs = chunk_steps(n) * n.batch * n.inputs;
+    const std::int64_t of_lengths = n.has_lengths ? passing + inputs : 0;
     scratch_bytes =
-        sizeof(float) * static_cast<std::size_t>(n.hidden + buffers * dgates_size() + passing);
+        sizeof(float) * static_cast<std::size_t>(n.hidden + buffers * dgates_size() + of_lengths);
   }
 
   void run(const KernelBuffers& buffers) const override {
@@ -237,6 +239,7 @@ class RnnBackward final : public RnnKernel {
     float *dx, *dh, *dc, *dw_input, *dw_hidden, *db_input, *db_hidden;
     float *dgates, *dhidden;  // scratch, one chunk; the same but for gru
     float* passing;           // scratch: dh of samples that stay as they are in a step
+    float* inputs;            // scratch: a chunk of x as the sequences have it
     Sequences sequences;
   };
 
@@ -250,6 +253,7 @@ class RnnBackward final : public RnnKernel {
     const auto out = [&](std::size_t i) { return floats(buffers.outputs[i]); };
     float* zeros = floats(buffers.scratch);
     float* scratch = zeros + n.hidden;
+    float* passing = scratch + (n.mode == RnnMode::gru ? 2 : 1) * dgates_size();
     std::fill_n(zeros, n.hidden, 0.0f);
     const bool cell = n.has_cell();
     return {grads_.has_dy ? Rows{grad(true, grads_.dy()), n.hidden} : Rows{zeros, 0},
@@ -271,7 +275,8 @@ class RnnBackward final : public RnnKernel {
             out(at.b_hidden()),
             scratch,
             n.mode == RnnMode::gru ? scratch + dgates_size() : scratch,
-            scratch + (n.mode == RnnMode::gru ? 2 : 1) * dgates_size(),
+            passing,
+            passing + n.batch * n.hidden,
             sequences(buffers, grads_.count())};
   }
 
@@ -347,15 +352,29 @@ class RnnBackward final : public RnnKernel {
     return call.kept + (n.time(s - 1) * n.batch + i) * n.kept_width() + n.gate_width();
   }
 
+  // The rows of x in a chunk. Beyond a sequence's end they are zeros: what stands there is no
+  // input, and a NaN would outlast being multiplied by a gradient of 0.
+  Rows inputs_of(const Call& call, std::int64_t begin, std::int64_t end) const {
+    const std::int64_t first = n.first_time(begin, end);
+    const Rows x = Rows{call.x, n.inputs}.from(first * n.batch);
+    if (call.sequences.all()) return x;
+    const Rows copy{call.inputs, n.inputs};
+    for (std::int64_t row = 0; row < (end - begin) * n.batch; ++row)
+      if (call.sequences.goes_on(row % n.batch, first + row / n.batch))
+        std::copy_n(x.row(row), n.inputs, copy.row(row));
+      else
+        std::fill_n(copy.row(row), n.inputs, 0.0f);
+    return copy;
+  }
+
   // What the whole chunk adds to the gradients of x and the weights.
   void products(const Call& call, std::int64_t begin, std::int64_t end) const {
     const std::int64_t rows = (end - begin) * n.batch;
     const std::int64_t first = n.first_time(begin, end) * n.batch;
     const Rows dgates{call.dgates, n.gate_width()};
-    const Rows x = Rows{call.x, n.inputs}.from(first);
     const float beta = end == n.steps ? 0.0f : 1.0f;
-    sgemm({'T', 'N', n.gate_width(), n.inputs, rows, 1.0f, beta}, dgates, x,
-          {call.dw_input, n.inputs});
+    sgemm({'T', 'N', n.gate_width(), n.inputs, rows, 1.0f, beta}, dgates,
+          inputs_of(call, begin, end), {call.dw_input, n.inputs});
     if (wants_dx_)
       sgemm({'N', 'N', rows, n.inputs, n.gate_width()}, dgates, {call.w_input, n.inputs},
             Rows{call.dx, n.inputs}.from(first));
