@@ -294,9 +294,10 @@ void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want
     EXPECT_EQ(largest_difference(got[i], want[i]), 0.0) << what << ", result " << i;
 }
 
-// Outputs and gradients of a layer over several chunks of steps.
+// Outputs and gradients of a layer over several chunks of steps, one element of each weight being
+// `odd`.
 std::vector<Tensor> layer_results(const std::string& mode, bool reverse, DType dtype,
-                                  double padding) {
+                                  double padding, double odd = 0.05) {
   const std::int64_t steps = 37, batch = 33, inputs = 5, hidden = 128;
   const std::int64_t rows = gates_of(mode) * hidden;
   std::vector<std::int64_t> lengths;
@@ -308,6 +309,8 @@ std::vector<Tensor> layer_results(const std::string& mode, bool reverse, DType d
   in.push_back(random_tensor({rows, hidden}, 5, -0.1, 0.1));
   in.push_back(random_tensor({rows}, 6));
   in.push_back(random_tensor({rows}, 7));
+  const std::size_t first_weight = in.size() - 4;
+  for (const std::size_t i : {first_weight, first_weight + 1}) in[i].data<double>()[3] = odd;
   for (Tensor& x : in) x = cast(x, dtype);
   in.push_back(Tensor::from(lengths, {batch}));
   std::vector<Tensor> out =
@@ -330,6 +333,19 @@ TEST(RnnLayer, WhatStandsBeyondASequencesEndHasNoInfluence) {
                     layer_results(mode, reverse, dtype, 0.0), mode);
   expect_same(layer_results("lstm", false, DType::float64, NAN),
               layer_results("lstm", false, DType::float64, 0.0), "float64");
+}
+
+TEST(RnnLayer, ANanOfTheWeightsIsNotSpreadByStepsBeyondASequencesEnd) {
+  for (const std::string mode : {"lstm", "gru", "rnn_tanh"})
+    for (const bool reverse : {false, true}) {
+      const auto got = layer_results(mode, reverse, DType::float32, 0.0, NAN);
+      const auto want = layer_results(mode, reverse, DType::float64, 0.0, NAN);
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        const auto a = got[i].to_vector<double>(), b = want[i].to_vector<double>();
+        for (std::size_t k = 0; k < b.size(); ++k)
+          ASSERT_EQ(std::isnan(a[k]), std::isnan(b[k])) << mode << ", result " << i << ", " << k;
+      }
+    }
 }
 
 // Two layers in two directions: outputs, gradients of a loss, gradients of their squares.
