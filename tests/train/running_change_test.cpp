@@ -85,11 +85,13 @@ constexpr const char* kAdvice =
     "; what a fit trains stays the same to its end: let it end (FitContext::request_stop), then "
     "change it and fit again";
 
-TEST(RunningChange, FreezingAndUnfreezingAreRefusedByName) {
+TEST(RunningChange, OtherThingsToTrainAreRefusedByName) {
   EXPECT_EQ(complaint([](nn::Block& net) { net.freeze("^0\\."); }),
             std::string("train: 0.weight was frozen while a fit was running") + kAdvice);
   EXPECT_EQ(complaint([](nn::Block& net) { net.unfreeze(); }),
             std::string("train: 4.weight was unfrozen while a fit was running") + kAdvice);
+  EXPECT_EQ(complaint([](nn::Block& net) { net.set_multipliers("^0\\.", 0.5); }),
+            std::string("train: 0.weight got other multipliers while a fit was running") + kAdvice);
   EXPECT_EQ(complaint([](nn::Block& net) { net.replace_child("4", nn::dense(testing::kClasses)); }),
             std::string("train: the net got other parameters while a fit was running") + kAdvice);
 }

@@ -17,6 +17,10 @@ namespace {
 using kvstore::FlatLayout;
 using kvstore::FlatParameter;
 
+constexpr const char* kAdvice =
+    "; what a fit trains stays the same to its end: let it end (FitContext::request_stop), then "
+    "change it and fit again";
+
 CompileOptions step_options(const StepGraph& step, CompileOptions options) {
   for (std::size_t i = 0; i < step.parameters.size(); ++i)
     options.states.push_back(step.parameter_input(i));
@@ -87,6 +91,8 @@ StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<
   flops_per_sample_ =
       count_flops(step_.graph) / static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
   batch_norm_sizes_ = train::batch_norm_sizes(step_);
+  for (const auto& [name, parameter] : trained_parameters(*net_, loss_))
+    trained_.push_back(parameter);
   look_at_structure();
   first_structure_ = structure_;
   plans_.add({fields, structure_, {}});
@@ -104,6 +110,7 @@ void StepProgram::look_at_structure() {
 }
 
 void StepProgram::select(const std::vector<TensorInfo>& fields) {
+  check_multipliers();
   look_at_structure();
   const auto is_it = [&](const Plan& known) {
     return known.fields == fields && known.structure == structure_;
@@ -112,18 +119,24 @@ void StepProgram::select(const std::vector<TensorInfo>& fields) {
   executable(uses_ - 1);
 }
 
+void StepProgram::check_multipliers() const {
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    const nn::ParameterOptions &now = trained_[i].options(), &first = step_.parameters[i].options;
+    if (now.rate_multiplier != first.rate_multiplier ||
+        now.decay_multiplier != first.decay_multiplier)
+      throw InvalidArgument("train: {} got other multipliers while a fit was running{}",
+                            step_.parameters[i].name, kAdvice);
+  }
+}
+
 // What is trained is laid out when a run begins, and checkpoints are of it.
 void StepProgram::check_trains_the_same() const {
-  constexpr const char* kAdvice =
-      "; what a fit trains stays the same to its end: let it end (FitContext::request_stop), then "
-      "change it and fit again";
   if (structure_.parameters != first_structure_.parameters)
     throw InvalidArgument("train: the net got other parameters while a fit was running{}", kAdvice);
-  const std::vector<nn::NamedParameter> now = trained_parameters(*net_, loss_);
-  for (std::size_t i = 0; i < now.size(); ++i) {
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
     const bool was_trained = std::ranges::binary_search(step_.trainable, i);
-    if (now[i].parameter.wants_gradient() == was_trained) continue;
-    throw InvalidArgument("train: {} was {} while a fit was running{}", now[i].name,
+    if (trained_[i].wants_gradient() == was_trained) continue;
+    throw InvalidArgument("train: {} was {} while a fit was running{}", step_.parameters[i].name,
                           was_trained ? "frozen" : "unfrozen", kAdvice);
   }
 }

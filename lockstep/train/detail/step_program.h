@@ -85,6 +85,7 @@ class StepProgram {
   Plan make_plan(const std::vector<TensorInfo>& fields);
   Executable new_clone(std::size_t i) const;
   void look_at_structure();
+  void check_multipliers() const;
   void check_trains_the_same() const;
   std::vector<nn::Parameter> parameters_of(const nn::Block& net) const;
   std::size_t input_of(std::size_t parameter) const { return step_.parameter_input(parameter); }
@@ -100,6 +101,7 @@ class StepProgram {
   StepGraph step_;
   double flops_per_sample_ = 0.0;
   std::vector<BatchNormSize> batch_norm_sizes_;
+  std::vector<nn::Parameter> trained_;  // in the order of the step's
   nn::Structure first_structure_;
   nn::Structure structure_;  // as it was last looked at
   RecentList<Plan> plans_;
