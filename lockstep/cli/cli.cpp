@@ -11,6 +11,7 @@
 #include <exception>
 #include <new>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -49,6 +50,12 @@ void add_commands(CLI::App& app, Action& action) {
   add_bench_command(app, action);
   add_doctor_command(app, action);
   add_completion_command(app, action);
+}
+
+// Of all options and commands, that is the one that scripts ask for on every host, and the one that
+// needs none of the others.
+bool asks_for_version(int argc, const char* const* argv) {
+  return argc == 2 && std::string_view(argv[1]) == "--version";
 }
 
 // A command below another inherits its heading, which says what the one above is for.
@@ -221,7 +228,7 @@ int run(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.formatter(help_formatter());
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  add_commands(app, action);
+  if (!asks_for_version(argc, argv)) add_commands(app, action);
   head_subcommands(app);
   app.footer(kExamples);  // last: commands inherit what is there when they are added
   return finish(parse_and_run(app, action, argc, argv));

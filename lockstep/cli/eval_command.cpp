@@ -21,7 +21,7 @@ namespace {
 struct EvalOptions {
   std::string run;
   std::string data;
-  int threads = usable_threads();
+  int threads = 0;  // 0: as many as cores
   bool json = false;
   DataLimits limits;
 };
@@ -34,7 +34,7 @@ train::Evaluation evaluate(const recipes::TrainedModel& model, const EvalOptions
   const recipes::RecipeData data =
       recipes::open_run_data(config, {.cache = data_cache(), .codec = model.codec}, progress);
   recipes::check_classes(config, *data.test, model.classes);
-  train::EvaluateOptions how{.threads = options.threads};
+  train::EvaluateOptions how{.threads = options.threads > 0 ? options.threads : usable_threads()};
   if (model.recipe.test_transform != nullptr) how.transform = model.recipe.test_transform();
   CompileOptions compile;
   compile.compute = dtype_from_name(config.dtype);
@@ -72,7 +72,8 @@ void add_eval_command(CLI::App& app, Action& action) {
   command->add_option("run", options->run, "The run's folder")->type_name("RUNDIR")->required();
   command->add_option("--data", options->data, "Other data than the run's")
       ->type_name("DIR|synthetic");
-  add_count(*command, "Options", "--threads", options->threads, "T", "Never change the result", 1,
+  add_count(*command, "Options", "--threads", options->threads, "T",
+            "As many as cores that this process may use by default; never change the result", 1,
             kMostThreads);
   add_limits(*command, options->limits, "Options");
   command->add_flag("--json", options->json, "One JSON object on standard output");

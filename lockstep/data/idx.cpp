@@ -101,16 +101,14 @@ Header parse_header(std::string_view bytes, const std::string& name) {
   return header;
 }
 
-// Elements of type From, whose bits are the big-endian Bits, as To.
-template <class To, class Bits, class From = To>
+// Elements of type T, whose bits are the big-endian Bits.
+template <class T, class Bits>
 Tensor swap_into(const Header& header, std::string_view data) {
-  const Tensor result = Tensor::empty(header.shape, dtype_of<To>);
-  To* target = result.data<To>();
+  const Tensor result = Tensor::empty(header.shape, dtype_of<T>);
+  T* target = result.data<T>();
   for (std::size_t i = 0; i < header.elements; ++i) {
     const Bits bits = detail::big_endian<Bits>(data.substr(i * sizeof(Bits), sizeof(Bits)));
-    From value;
-    std::memcpy(&value, &bits, sizeof value);
-    target[i] = static_cast<To>(value);
+    std::memcpy(&target[i], &bits, sizeof bits);
   }
   return result;
 }
@@ -141,7 +139,7 @@ Tensor parse_idx(std::string_view bytes, const std::string& name) {
   switch (header.type) {
     case 0x08: return copy_into(header, data, DType::uint8);
     case 0x09: return copy_into(header, data, DType::int8);
-    case 0x0b: return swap_into<std::int32_t, std::uint16_t, std::int16_t>(header, data);
+    case 0x0b: return swap_into<std::int16_t, std::uint16_t>(header, data);
     case 0x0c: return swap_into<std::int32_t, std::uint32_t>(header, data);
     case 0x0d: return swap_into<float, std::uint32_t>(header, data);
     default: return swap_into<double, std::uint64_t>(header, data);

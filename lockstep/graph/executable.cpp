@@ -152,6 +152,7 @@ class RoomCheck {
 // not. An arena is shared by executables of which one runs at a time.
 struct Executable::Impl {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
   struct Call {
     std::vector<TensorView> views;     // direct kernels: inputs, then outputs
     std::vector<std::byte*> pointers;  // prepared kernels: inputs, then outputs
@@ -171,16 +172,17 @@ struct Executable::Impl {
   std::vector<Tensor> dense;  // copies of inputs that were not, while a run is under way
   std::size_t next = kNone;   // step of that run
 
-  void allocate() {
-    arena->reserve(program->arena_bytes);
+  // An arena that others have may be in use now, and must not move: a run looks for its place.
+  void allocate(bool shares_arena) {
+    if (!shares_arena) arena->reserve(program->arena_bytes);
     bases.resize(program->buffers.size());
     for (std::size_t i = 0; i < bases.size(); ++i) {
       const BufferKind kind = program->buffers[i].kind;
       if (kind == BufferKind::input || kind == BufferKind::output) bound.push_back(i);
-      bases[i] = fixed_base(program->buffers[i]);
+      if (kind != BufferKind::arena || !shares_arena) bases[i] = fixed_base(program->buffers[i]);
     }
     moves_seen = states->moves();
-    growth_seen = arena->growth();
+    growth_seen = shares_arena ? kNever : arena->growth();
     calls.resize(program->steps.size());
     for (std::size_t s = 0; s < calls.size(); ++s) prepare_call(program->steps[s], calls[s]);
   }
@@ -330,17 +332,19 @@ Executable Executable::compile(const Graph& graph, const CompileOptions& options
   impl->derived = std::make_shared<detail::DerivedMemory>(*program, *impl->pool);
   impl->arena = like ? like->arena : std::make_shared<detail::Arena>(program->device);
   impl->program = std::move(program);
-  impl->allocate();
+  impl->allocate(like != nullptr);
   return Executable(std::move(impl));
 }
 
 Executable Executable::clone() const {
-  return clone(std::make_shared<detail::Arena>(impl_->program->device));
+  return clone(std::make_shared<detail::Arena>(impl_->program->device), false);
 }
 
-Executable Executable::clone(const Executable& like) const { return clone(like.impl_->arena); }
+Executable Executable::clone(const Executable& like) const {
+  return clone(like.impl_->arena, true);
+}
 
-Executable Executable::clone(std::shared_ptr<detail::Arena> arena) const {
+Executable Executable::clone(std::shared_ptr<detail::Arena> arena, bool shares_arena) const {
   if (impl_->program->changes_states)
     throw InvalidArgument("executable: runs change its states, so two threads cannot share them");
   auto impl = std::make_unique<Impl>();
@@ -349,7 +353,7 @@ Executable Executable::clone(std::shared_ptr<detail::Arena> arena) const {
   impl->pool = impl_->pool;
   impl->derived = impl_->derived;
   impl->arena = std::move(arena);
-  impl->allocate();
+  impl->allocate(shares_arena);
   return Executable(std::move(impl));
 }
 

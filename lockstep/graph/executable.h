@@ -71,8 +71,9 @@ class Executable {
   // Throws what kernel choice throws.
   static Executable compile(const Graph& graph, const CompileOptions& options = {});
   // The same for other shapes, over the states of `like`, in its arena, and with one copy of what
-  // both hold: equal constants, and what is derived alike. One of the two runs at a time. The
-  // states are as many, of the same infos; the layouts are those of `like`.
+  // both hold: equal constants, and what is derived alike. One of the two runs at a time; threads
+  // may compile like one executable at once, and while it runs. The states are as many, of the same
+  // infos; the layouts are those of `like`.
   static Executable compile(const Graph& graph, const CompileOptions& options,
                             const Executable& like);
   Executable clone() const;
@@ -138,7 +139,7 @@ class Executable {
   struct Impl;
   explicit Executable(std::unique_ptr<Impl> impl);
   static Executable compile(const Graph& graph, const CompileOptions& options, const Impl* like);
-  Executable clone(std::shared_ptr<detail::Arena> arena) const;
+  Executable clone(std::shared_ptr<detail::Arena> arena, bool shares_arena) const;
   void start(std::span<const Tensor> inputs, std::span<const Tensor> outputs, bool are_new);
   void make_fresh();
   void derive();

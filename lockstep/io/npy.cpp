@@ -17,11 +17,12 @@ struct Kind {
   std::string_view descr;
   DType dtype;
 };
-constexpr std::array<Kind, 8> kKinds{{{"<f4", DType::float32},
+constexpr std::array<Kind, 9> kKinds{{{"<f4", DType::float32},
                                       {"<f8", DType::float64},
                                       {"<f2", DType::float16},
                                       {"|i1", DType::int8},
                                       {"|u1", DType::uint8},
+                                      {"<i2", DType::int16},
                                       {"<i4", DType::int32},
                                       {"<i8", DType::int64},
                                       {"|b1", DType::boolean}}};

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/nn/detail/call_path.h"
 
+#include <algorithm>
 #include <exception>
 #include <optional>
+
+#include "lockstep/base/error.h"
 
 namespace lockstep::nn::detail {
 namespace {
@@ -14,6 +17,10 @@ struct Calls {
 };
 
 thread_local Calls calls;
+
+// Calls of one block inside each other, and how often they are counted.
+constexpr std::ptrdiff_t kDeepest = 1000;
+constexpr std::size_t kLookEvery = 1024;
 
 // By names, from `root` to `block`; none when it is not in there.
 std::optional<std::string> path_to(const Block& root, const Block& block) {
@@ -45,10 +52,18 @@ void note_failure() noexcept {
   }
 }
 
+// The stack has an end, and a program that runs into it says nothing.
+void check_ends(const Block& block) {
+  if (std::count(calls.open.begin(), calls.open.end(), &block) < kDeepest) return;
+  throw InvalidArgument("{}: its forward calls the block itself, {} times inside each other",
+                        block.description(), kDeepest);
+}
+
 }  // namespace
 
 CallScope::CallScope(const Block& block) : exceptions_(std::uncaught_exceptions()) {
   if (calls.open.empty()) calls.has_failed = false;
+  if ((calls.open.size() + 1) % kLookEvery == 0) check_ends(block);
   calls.open.push_back(&block);
 }
 

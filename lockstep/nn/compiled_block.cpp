@@ -72,22 +72,6 @@ class Bindings {
 
 }  // namespace
 
-void CompiledBlock::Structure::clear() {
-  parameters.clear();
-  stays.clear();
-  states.clear();
-}
-
-void CompiledBlock::Structure::add(const Block& block) {
-  states.push_back(block.state());
-  for (const NamedParameter& named : block.own_parameters()) {
-    parameters.push_back(named.parameter.identity());
-    stays.push_back(named.parameter.is_frozen() ||
-                    named.parameter.grad_mode() == autograd::GradMode::off);
-  }
-  for (const Block::Child& child : block.children()) add(*child.block);
-}
-
 CompiledBlock::CompiledBlock(Block& block, Forward forward, std::size_t plans)
     : block_(block), forward_(std::move(forward)), entries_(plans) {}
 

@@ -33,7 +33,8 @@ class DTypeSet {
 
 inline constexpr DTypeSet kFloatTypes{DType::float32, DType::float64, DType::float16,
                                       DType::bfloat16};
-inline constexpr DTypeSet kIntTypes{DType::int8, DType::uint8, DType::int32, DType::int64};
+inline constexpr DTypeSet kIntTypes{DType::int8, DType::uint8, DType::int16, DType::int32,
+                                    DType::int64};
 inline constexpr DTypeSet kNumberTypes = kFloatTypes | kIntTypes;
 inline constexpr DTypeSet kAllTypes = kNumberTypes | DTypeSet{DType::boolean};
 

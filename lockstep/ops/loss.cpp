@@ -14,8 +14,6 @@
 namespace lockstep {
 namespace {
 
-constexpr DTypeSet kLabelTypes{DType::uint8, DType::int8, DType::int32, DType::int64};
-
 Shape rows_of(const Shape& logits) {
   Shape rows = logits;
   rows.erase(rows.rank() - 1);
@@ -33,7 +31,7 @@ void check_logits(const char* op, const TensorInfo& logits) {
 void check_labels(const char* op, const TensorInfo& logits, const TensorInfo& labels) {
   const bool dense = is_floating(labels.dtype);
   const Shape expected = dense ? logits.shape : rows_of(logits.shape);
-  if (dense ? labels.dtype != logits.dtype : !kLabelTypes.has(labels.dtype))
+  if (dense ? labels.dtype != logits.dtype : !kIntTypes.has(labels.dtype))
     throw InvalidArgument("{}: labels are {}, expected class numbers or {} probabilities", op,
                           labels.str(), name_of(logits.dtype));
   if (!(labels.shape == expected))

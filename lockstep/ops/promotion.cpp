@@ -61,6 +61,7 @@ bool fits(double value, DType dtype) {
   switch (dtype) {
     case DType::int8: return value >= -128 && value <= 127;
     case DType::uint8: return value >= 0 && value <= 255;
+    case DType::int16: return value >= -0x1p15 && value < 0x1p15;
     case DType::int32: return value >= -0x1p31 && value < 0x1p31;
     case DType::int64: return value >= -0x1p63 && value < 0x1p63;
     default: return is_floating(dtype);

@@ -2,10 +2,8 @@
 #include "lockstep/ops/rnn.h"
 
 #include "lockstep/ops/cpu/rnn.h"
-#include "lockstep/ops/create.h"
 #include "lockstep/ops/detail/rnn_steps.h"
 #include "lockstep/ops/dispatch.h"
-#include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/messages.h"
@@ -157,7 +155,9 @@ constexpr ArgumentDoc kLayer[] = {
     {"w_hidden", "[G H, H]"},
     {"b_input", "[G H]"},
     {"b_hidden", "[G H]"},
-    {"lengths", "[N], int32 or int64, 0 to T: beyond them states stay as they are; with_lengths",
+    {"lengths",
+     "[N], int32 or int64, 0 to T: beyond them states stay as they are and x is not looked at; "
+     "with_lengths",
      Presence::optional}};
 constexpr ArgumentDoc kLayerOutputs[] = {
     {"y", "[T, N, H]: the state after each step"},
@@ -253,15 +253,6 @@ void check_lengths(const Tensor& lengths, const Tensor& x) {
                           x.shape(1));
 }
 
-// x where its step is one of the sequence's, else 0.
-Tensor until(const Tensor& lengths, const Tensor& x) {
-  if (!lengths.defined()) return x;
-  const auto steps = static_cast<double>(x.shape(0));
-  const Tensor time = reshape(arange(0.0, steps, 1.0, lengths.dtype(), x.device()), {-1, 1, 1});
-  const Tensor valid = less(time, reshape(lengths, {1, -1, 1}));
-  return where(valid, x, zeros({}, x.dtype(), x.device()));
-}
-
 Tensor bias_or_zeros(const Tensor& bias, const Tensor& w_hidden) {
   if (bias.defined()) return bias;
   return Tensor::zeros({w_hidden.shape(0)}, w_hidden.dtype(), w_hidden.device());
@@ -289,7 +280,7 @@ RnnResult run_layers(const Tensor& x, const std::vector<RnnWeights>& weights,
   const std::size_t directions = options.bidirectional ? 2 : 1;
   const Shape state{x.shape(1), weights[0].w_hidden.shape(1)};
   std::vector<Tensor> last_hidden, last_cell;
-  Tensor layer_input = until(lengths, x);
+  Tensor layer_input = x;
   for (std::size_t layer = 0; layer < weights.size() / directions; ++layer) {
     std::vector<Tensor> parts;
     for (std::size_t direction = 0; direction < directions; ++direction) {
@@ -307,7 +298,8 @@ RnnResult run_layers(const Tensor& x, const std::vector<RnnWeights>& weights,
       last_hidden.push_back(outputs[1]);
       if (has_cell) last_cell.push_back(outputs[2]);
     }
-    layer_input = until(lengths, directions == 1 ? parts[0] : concat(parts, 2));
+    layer_input = directions == 1 ? parts[0] : concat(parts, 2);
+    if (lengths.defined()) layer_input = detail::until(lengths, layer_input);
   }
   const auto join = [](const std::vector<Tensor>& states) {
     return states.size() == 1 ? expand_dims(states[0], 0) : stack(states, 0);

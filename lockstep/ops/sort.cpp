@@ -7,6 +7,7 @@
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/index_attrs.h"
 #include "lockstep/ops/index_ops.h"
+#include "lockstep/ops/shape_ops.h"
 
 namespace lockstep {
 namespace {
@@ -41,6 +42,11 @@ constexpr OpDocs kArgsortDocs{
     "The positions that put the elements along an axis in order, as sort does.", kSorted, kOrder};
 constexpr OpDocs kTopkDocs{"The k largest (or smallest) elements along an axis, in order.", kSorted,
                            kSortOutputs};
+constexpr ArgumentDoc kMedianOutputs[] = {{"values", "the middle elements"},
+                                          {"indices", "int64: where along the axis each one is"}};
+constexpr OpDocs kMedianDocs{
+    "The element in the middle along an axis, the lower of two; the first NaN where there is one.",
+    kSorted, kMedianOutputs};
 
 const OpDef& sort_op() {
   static const OpDef op{.name = "sort",
@@ -84,6 +90,37 @@ const OpDef& topk_op() {
   return op;
 }
 
+Infos infer_median(const InferArgs& args) {
+  const auto& a = args.attrs.as<MedianAttrs>();
+  const TensorInfo& x = args.inputs[0];
+  const int axis = normalize_axis(args.op, a.axis, x.shape.rank());
+  if (x.shape[axis] == 0)
+    throw InvalidArgument("{}: axis {} of shape {} has no elements", args.op, axis, x.shape.str());
+  Shape shape = x.shape;
+  shape[axis] = 1;
+  if (!a.keepdims) shape.erase(axis);
+  return values_and_positions(x, shape);
+}
+
+std::vector<Tensor> median_gradient(const GradientArgs& args) {
+  if (!args.grad()) return {{}};
+  const auto& a = args.attrs.as<MedianAttrs>();
+  const Tensor& x = args.inputs[0];
+  const int axis = normalize_axis("median", a.axis, x.rank());
+  const auto along_axis = [&](const Tensor& y) { return a.keepdims ? y : expand_dims(y, axis); };
+  return {scatter_add(zeros_like(x), along_axis(args.outputs[1]), along_axis(args.grad()), axis)};
+}
+
+const OpDef& median_op() {
+  static const OpDef op{.name = "median",
+                        .docs = kMedianDocs,
+                        .schema = attr_schema<MedianAttrs>(),
+                        .infer = infer_median,
+                        .gradient = median_gradient,
+                        .cpu = kernels::median()};
+  return op;
+}
+
 }  // namespace
 
 Tensor sort(const Tensor& x, int axis, bool descending) {
@@ -99,9 +136,14 @@ std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis, bool l
   return {found[0], found[1]};
 }
 
+std::pair<Tensor, Tensor> median(const Tensor& x, int axis, bool keepdims) {
+  const auto found = apply(median_op(), std::span(&x, 1), Attrs::of(MedianAttrs{axis, keepdims}));
+  return {found[0], found[1]};
+}
+
 namespace families {
 
-Family sort() { return {&sort_op(), &argsort_op(), &topk_op()}; }
+Family sort() { return {&sort_op(), &argsort_op(), &topk_op(), &median_op()}; }
 
 }  // namespace families
 }  // namespace lockstep

@@ -30,6 +30,7 @@ void visit_elements(const Tensor& x, F&& f) {
     case DType::float64: return f(here.to_vector<double>());
     case DType::int64: return f(here.to_vector<std::int64_t>());
     case DType::int32: return f(here.to_vector<std::int32_t>());
+    case DType::int16: return f(here.to_vector<std::int16_t>());
     case DType::int8: return f(here.to_vector<std::int8_t>());
     case DType::uint8:
     case DType::boolean: return f(here.to_vector<std::uint8_t>());

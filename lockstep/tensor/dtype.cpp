@@ -19,6 +19,7 @@ constexpr std::array<Facts, kDTypeCount> kFacts{{{"float32", 4, 8},
                                                  {"bfloat16", 2, 7},
                                                  {"int8", 1, 2},
                                                  {"uint8", 1, 1},
+                                                 {"int16", 2, 3},
                                                  {"int32", 4, 4},
                                                  {"int64", 8, 5},
                                                  {"bool", 1, 0}}};
@@ -38,7 +39,7 @@ DType dtype_from_name(std::string_view name) {
     if (kFacts[static_cast<std::size_t>(i)].name == name) return static_cast<DType>(i);
   throw InvalidArgument(
       "dtype: '{}' is not a dtype (float32, float64, float16, bfloat16, int8, "
-      "uint8, int32, int64, bool)",
+      "uint8, int16, int32, int64, bool)",
       name);
 }
 
@@ -48,7 +49,7 @@ bool is_integral(DType dtype) { return facts(dtype).rank >= 1 && facts(dtype).ra
 
 DType promote(DType a, DType b) {
   if (are(a, b, DType::float16, DType::bfloat16)) return DType::float32;
-  if (are(a, b, DType::int8, DType::uint8)) return DType::int32;
+  if (are(a, b, DType::int8, DType::uint8)) return DType::int16;
   return facts(a).rank >= facts(b).rank ? a : b;
 }
 

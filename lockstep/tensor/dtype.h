@@ -17,12 +17,13 @@ enum class DType : std::uint8_t {
   bfloat16,
   int8,
   uint8,
+  int16,
   int32,
   int64,
   boolean,
 };
 
-inline constexpr int kDTypeCount = 9;
+inline constexpr int kDTypeCount = 10;
 
 std::size_t item_size(DType dtype);
 std::string_view name_of(DType dtype);
@@ -61,6 +62,10 @@ struct DTypeOf<std::uint8_t> {
   static constexpr DType value = DType::uint8;
 };
 template <>
+struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::int16;
+};
+template <>
 struct DTypeOf<std::int32_t> {
   static constexpr DType value = DType::int32;
 };
@@ -91,6 +96,7 @@ decltype(auto) visit_dtype(DType dtype, F&& f) {
     case DType::bfloat16: return f(TypeTag<BFloat16>{});
     case DType::int8: return f(TypeTag<std::int8_t>{});
     case DType::uint8: return f(TypeTag<std::uint8_t>{});
+    case DType::int16: return f(TypeTag<std::int16_t>{});
     case DType::int32: return f(TypeTag<std::int32_t>{});
     case DType::int64: return f(TypeTag<std::int64_t>{});
     case DType::boolean: return f(TypeTag<bool>{});

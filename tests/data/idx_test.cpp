@@ -31,6 +31,7 @@ TEST(Idx, EveryTypeIsReadBigEndian) {
   EXPECT_EQ(values(bytes({0, 0, 8, 1, 0, 0, 0, 1, 200})), std::vector<double>{200});
   EXPECT_EQ(values(bytes({0, 0, 9, 1, 0, 0, 0, 1, 200})), std::vector<double>{-56});
   EXPECT_EQ(values(bytes({0, 0, 11, 1, 0, 0, 0, 1, 255, 254})), std::vector<double>{-2});
+  EXPECT_EQ(parse_idx(bytes({0, 0, 11, 1, 0, 0, 0, 0}), "f").dtype(), DType::int16);
   EXPECT_EQ(values(bytes({0, 0, 12, 1, 0, 0, 0, 1, 0, 1, 0, 2})), std::vector<double>{65538});
   EXPECT_EQ(values(bytes({0, 0, 13, 1, 0, 0, 0, 1, 0x3f, 0xc0, 0, 0})), std::vector<double>{1.5});
   EXPECT_EQ(values(bytes({0, 0, 14, 1, 0, 0, 0, 1, 0xc0, 4, 0, 0, 0, 0, 0, 0})),

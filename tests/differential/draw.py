@@ -10,7 +10,9 @@ DTYPES = ["float32"] * 4 + ["float64", "bfloat16", "bfloat16", "float16"]
 SPECIALS = ["nan", "nan", "inf", "-inf", "infs", "zeros", "subnormal", "tiny", "large"]
 # Which of equal elements it takes, what a NaN is as an integer, what LAPACK makes of infinities, how
 # a product with zeros or infinities is differentiated.
-UNSAID = {"topk", "cast", "categorical", "solve", "solve_triangular", "cumprod", "linear_scan"}
+UNSAID = {
+    "topk", "median", "cast", "categorical", "solve", "solve_triangular", "cumprod", "linear_scan",
+}  # fmt: skip
 LOGITS = {"softmax", "log_softmax", "softmax_cross_entropy", "attention", "logsumexp"}
 SHIFTS = [1e4, -1e4, 1e5, 3e3]
 
@@ -92,7 +94,7 @@ def draw_case(seed, index, server, kind=""):
     if kind == "net":
         return draw_net(d, dtype, server)
     call = KINDS[kind](d, server)
-    if call.op == "topk" and dtype in ("bfloat16", "float16"):
+    if call.op in ("topk", "median") and dtype in ("bfloat16", "float16"):
         dtype = "float32"  # fewer equals
     case = single(call, dtype)
     case.second = d.chance(0.2) and dtype in ("float32", "float64")

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <latch>
+#include <optional>
 #include <thread>
 
 #include "lockstep/graph/differentiate.h"
@@ -137,6 +138,65 @@ TEST(ExecutableThreads, ClonesForSeveralShapesDeriveTogether) {
         ASSERT_EQ(sums[j], static_cast<float>(6 * round)) << "round " << round;
     }
   }
+}
+
+// Rows times many captured matrices, of each of which the compiler keeps one copy for all shapes.
+Tensor times_all(Tensor x, const Tensors& matrices) {
+  for (const Tensor& matrix : matrices) x = matmul(x, matrix);
+  return x;
+}
+
+TEST(ExecutableThreads, ThreadsMayCompileLikeOneExecutableAtOnce) {
+  constexpr std::int64_t kSize = 16;
+  const auto rows_of = [](std::size_t t) { return static_cast<std::int64_t>(t) + 1; };
+  const auto compile = [&](std::size_t t, const Tensors& matrices, const Executable* like) {
+    const Graph graph =
+        trace([&](const Tensors& in) { return Tensors{times_all(in[0], matrices)}; },
+              {{{rows_of(t), kSize}, DType::float32, {}}});
+    return like == nullptr ? Executable::compile(graph) : Executable::compile(graph, {}, *like);
+  };
+  std::vector<Tensors> matrices(kThreads);
+  for (std::size_t t = 0; t < kThreads; ++t)
+    for (std::uint64_t i = 0; i < 64; ++i)
+      matrices[t].push_back(random_floats({kSize, kSize}, 100 * t + i, -0.3, 0.3));
+  const Executable first = compile(0, matrices[0], nullptr);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::optional<Executable>> made(kThreads);
+    run_together([&](std::size_t t) { made[t] = compile(t, matrices[t], &first); });
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      const Tensor x = random_floats({rows_of(t), kSize}, 3);
+      expect_same_bits(made[t]->run({x}), {times_all(x, matrices[t])});
+    }
+  }
+}
+
+// The first product is delivered while the second one is still to come.
+Graph two_products(std::int64_t rows) {
+  const TensorInfo weight{{64, 64}, DType::float32, {}};
+  return trace(
+      [](const Tensors& in) {
+        const Tensor y = matmul(in[2], in[0]);
+        return Tensors{y, matmul(tanh(y), in[1])};
+      },
+      {weight, weight, {{rows, 64}, DType::float32, {}}});
+}
+
+TEST(ExecutableThreads, CompilingALargerOneLeavesARunThatIsUnderWayItsMemory) {
+  Executable small =
+      Executable::compile(two_products(64), {.states = {0, 1}, .deliveries = {{0, 0}}});
+  const Tensor a = random_floats({64, 64}, 1, -0.1, 0.1), b = random_floats({64, 64}, 2);
+  small.set_state(0, a);
+  small.set_state(1, b);
+  const Tensor x = random_floats({64, 64}, 3), y = Tensor::empty({64, 64});
+  small.begin({x}, {y});
+  ASSERT_TRUE(small.go_on({}));
+  Executable large = Executable::compile(two_products(4096), {.states = {0, 1}}, small);
+  EXPECT_GT(large.arena_bytes(), small.arena_bytes());
+  while (small.go_on({})) continue;
+  const Tensor want = matmul(tanh(matmul(x, a)), b);
+  expect_same_bits({y}, {want});
+  const Tensor rows = random_floats({4096, 64}, 4);
+  expect_same_bits(large.run({rows}), {matmul(rows, a), matmul(tanh(matmul(rows, a)), b)});
 }
 
 }  // namespace

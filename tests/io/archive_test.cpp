@@ -157,7 +157,7 @@ TEST_F(ArchiveFile, AHeaderThatLiesIsRefusedBeforeAnythingIsAllocated) {
   EXPECT_EQ(
       message(file_with(R"({"name":"w","dtype":"int9","shape":[1],"offset":0})", row)),
       ": tensor 'w': dtype: 'int9' is not a dtype (float32, float64, float16, bfloat16, int8, "
-      "uint8, int32, int64, bool)");
+      "uint8, int16, int32, int64, bool)");
   EXPECT_EQ(message(file_with(R"({"name":"w","dtype":"int8","shape":[0],"offset":0},
                                  {"name":"w","dtype":"int8","shape":[0],"offset":0})",
                               "")),

@@ -31,13 +31,20 @@ class Npy : public ::testing::Test {
 TEST_F(Npy, KeepsEveryShapeAndDtype) {
   for (const Shape& shape : {Shape{}, Shape{0}, Shape{3}, Shape{2, 3}, Shape{2, 0, 4}})
     for (DType dtype : {DType::float32, DType::float64, DType::float16, DType::int8, DType::uint8,
-                        DType::int32, DType::int64, DType::boolean}) {
+                        DType::int16, DType::int32, DType::int64, DType::boolean}) {
       const Tensor tensor = Tensor::full(shape, 1.0, dtype);
       save_npy(path_, tensor);
       const Tensor again = load_npy(path_);
       EXPECT_EQ(again.info(), tensor.info());
       EXPECT_EQ(again.to_vector<double>(), tensor.to_vector<double>());
     }
+}
+
+TEST_F(Npy, Int16IsWrittenAsNumPyNamesIt) {
+  const std::vector<std::int16_t> values{-32768, -1, 0, 32767};
+  save_npy(path_, Tensor::from(values, {4}));
+  EXPECT_NE(read_file(path_).find("'descr': '<i2'"), std::string::npos);
+  EXPECT_EQ(load_npy(path_).to_vector<std::int16_t>(), values);
 }
 
 TEST_F(Npy, RefusesBfloat16) {

@@ -157,6 +157,45 @@ TEST(Hybridize, AFailedTraceLeavesTheBlockUsable) {
   EXPECT_EQ((*net)(ones({1, 3})).shape(), (Shape{1, 2}));
 }
 
+// Calls itself as often as it is told.
+class Nested : public Block {
+ public:
+  explicit Nested(int depth) : left_(depth) {}
+  Tensor forward(const Tensor& x) override {
+    if (left_ == 0) return x;
+    --left_;
+    const Tensor inner = (*this)(x.is_symbolic() ? ones({2}) : x);
+    ++left_;
+    return inner + x;
+  }
+  std::string description() const override { return "Nested"; }
+
+ private:
+  int left_;
+};
+
+TEST(Hybridize, ABlockMayCallItselfWhileItIsTraced) {
+  Nested block(3);
+  const Floats expected = block(ones({2})).to_vector<float>();
+  EXPECT_EQ(expected, (Floats{4, 4}));
+  block.hybridize();
+  EXPECT_EQ(block(ones({2})).to_vector<float>(), expected);
+}
+
+TEST(Hybridize, ABlockThatCallsItselfWithoutEndIsNamed) {
+  const auto block = std::make_shared<Nested>(1 << 30);
+  const auto net = sequential(dense(2), block);
+  net->initialize();
+  for (const bool compiled : {false, true}) {
+    net->hybridize(compiled);
+    EXPECT_EQ(message_of([&] {
+                (*net)(ones({1, 2}));
+              }),
+              "1 (Nested): Nested: its forward calls the block itself, 1000 times inside each "
+              "other");
+  }
+}
+
 TEST(Hybridize, ServesSeveralThreads) {
   const auto net = sequential(dense(32, {.activation = "relu"}), dense(4));
   net->initialize();

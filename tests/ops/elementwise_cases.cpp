@@ -81,7 +81,7 @@ Tensor in_dtype(const Tensor& x, DType dtype) {
 
 void add_integers(std::vector<OpCase>& cases, const std::string& op, std::int64_t low,
                   const std::function<double(double, double)>& f) {
-  for (DType dtype : {DType::int64, DType::int32, DType::int8, DType::uint8}) {
+  for (DType dtype : {DType::int64, DType::int32, DType::int16, DType::int8, DType::uint8}) {
     const std::int64_t least = dtype == DType::uint8 ? std::max<std::int64_t>(low, 0) : low;
     const Tensor a = in_dtype(random_indices({7, 9}, 3, least, 5), dtype);
     const Tensor b = in_dtype(random_indices({9}, 4, 1, 4), dtype);
@@ -115,7 +115,7 @@ void add_comparison(std::vector<OpCase>& cases, const std::string& op,
                     const std::function<bool(double, double)>& f) {
   const Tensor whole = random_indices({40, 5}, 5, -2, 3);
   const Tensor row = random_indices({5}, 6, -2, 3);
-  for (DType dtype : {DType::float64, DType::int64, DType::int8, DType::boolean})
+  for (DType dtype : {DType::float64, DType::int64, DType::int16, DType::int8, DType::boolean})
     add_bool_result(cases, op, in_dtype(whole, dtype), in_dtype(row, dtype), f);
   add_bool_result(cases, op, Tensor::zeros({0, 2}, DType::float64),
                   Tensor::zeros({2}, DType::float64), f);
@@ -230,7 +230,7 @@ void add_casts(std::vector<OpCase>& cases) {
   const Tensor x = quarters({7, 11});
   for (DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16})
     add_cast(cases, dtype, x, same);
-  for (DType dtype : {DType::int8, DType::int32, DType::int64})
+  for (DType dtype : {DType::int8, DType::int16, DType::int32, DType::int64})
     add_cast(cases, dtype, x, [](double v) { return std::trunc(v); });
   add_cast(cases, DType::boolean, x, [](double v) { return v != 0.0 ? 1.0 : 0.0; });
   add_cast(cases, DType::float32, random_indices({5}, 13, -100, 100), same);

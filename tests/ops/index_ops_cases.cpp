@@ -173,7 +173,7 @@ void written(Cases& cases) {
               numbers({2, 6, 3}), 1, 1, "scatter");
   add_scatter(cases, "nothing", numbers({3, 5}), random_indices({0, 2}, 5, 0, 5), numbers({0, 2}),
               1, 1, "scatter");
-  for (DType dtype : {DType::int8, DType::boolean, DType::int64})
+  for (DType dtype : {DType::int8, DType::int16, DType::boolean, DType::int64})
     add_scatter(cases, "whole numbers", Tensor::full({5}, 0, dtype),
                 as_int32(random_indices({8}, 5, 0, 5)), Tensor::full({8}, 1, dtype), 0, 0,
                 "scatter");
@@ -197,7 +197,7 @@ void elements(Cases& cases) {
               -1, 1);
   add_scatter(cases, "nothing", numbers({3, 5}), random_indices({0, 2}, 5, 0, 5), numbers({0, 2}),
               1, 1);
-  for (DType dtype : {DType::int8, DType::uint8, DType::int32, DType::int64})
+  for (DType dtype : {DType::int8, DType::uint8, DType::int16, DType::int32, DType::int64})
     add_scatter(cases, "whole numbers", Tensor::full({5}, 3, dtype),
                 as_int32(random_indices({8}, 5, 0, 5)), Tensor::full({8}, 2, dtype), 0, 0);
 }

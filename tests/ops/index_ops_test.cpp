@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/autograd/autograd.h"
 #include "lockstep/ops/sort.h"
 #include "tests/message.h"
 
@@ -85,6 +86,26 @@ TEST(Sort, TopkTakesNoMoreThanThereIs) {
   EXPECT_EQ(message_of([] { topk(Tensor::zeros({2, 5}), 6); }), "topk: k is 6, axis 1 has size 5");
   EXPECT_EQ(message_of([] { sort(Tensor::zeros({}), 0); }),
             "sort: axis 0 is out of range for 0 dimensions");
+}
+
+TEST(Sort, AMedianNeedsAnElement) {
+  EXPECT_EQ(message_of([] {
+              median(Tensor::zeros({2, 0}));
+            }),
+            "median: axis 1 of shape [2, 0] has no elements");
+  EXPECT_EQ(message_of([] { median(Tensor::zeros({3}), 1); }),
+            "median: axis 1 is out of range for 1 dimensions");
+}
+
+TEST(Sort, TheMedianIsTheLowerOfTwoAndTakesTheWholeGradient) {
+  const Tensor x = Tensor::from(std::vector<float>{7, 1, 5, 3}, {4});
+  autograd::attach_grad(x);
+  const autograd::RecordScope record;
+  const auto [value, place] = median(x, 0);
+  EXPECT_EQ(value.item(), 3);
+  EXPECT_EQ(place.item(), 3);
+  autograd::backward(value);
+  EXPECT_EQ(autograd::gradient(x).to_vector<float>(), (std::vector<float>{0, 0, 0, 1}));
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ std::vector<OpCase> loss_cases() {
   std::vector<OpCase> rows;
   for (double smoothing : {0.0, 0.1}) {
     const std::string with = smoothing > 0.0 ? ", smoothed" : "";
-    for (DType dtype : {DType::int64, DType::int32, DType::uint8})
+    for (DType dtype : {DType::int64, DType::int32, DType::int16, DType::uint8})
       add_rows(rows, std::string(name_of(dtype)) + with, random_tensor({5, 10}, 1, -3.0, 3.0),
                converted(random_indices({5}, 2, 0, 10), dtype), smoothing);
     add_rows(rows, "many classes" + with, random_tensor({3, 137}, 3, -3.0, 3.0),

@@ -42,7 +42,7 @@ Tensor numbers(const Shape& shape, std::uint64_t seed, std::int64_t low, DType d
 }
 
 void add_integers(std::vector<OpCase>& cases) {
-  for (DType dtype : {DType::int8, DType::uint8, DType::int32, DType::int64}) {
+  for (DType dtype : {DType::int8, DType::uint8, DType::int16, DType::int32, DType::int64}) {
     const std::string label(name_of(dtype));
     cases.push_back({.op = "trunc",
                      .label = label,
@@ -81,7 +81,7 @@ void add_test(std::vector<OpCase>& cases, const std::string& op, bool (*f)(doubl
   for (const Shape& shape : {Shape{4, 3}, Shape{}, Shape{0, 2}, Shape{37}})
     cases.push_back(
         {.op = op, .label = shape.str(), .inputs = {with_specials(shape)}, .reference = reference});
-  for (DType dtype : {DType::int8, DType::int64, DType::boolean})
+  for (DType dtype : {DType::int8, DType::int16, DType::int64, DType::boolean})
     cases.push_back({.op = op,
                      .label = std::string(name_of(dtype)),
                      .inputs = {numbers({3, 13}, 22, 0, dtype)},

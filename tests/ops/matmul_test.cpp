@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/ops/catalogue.h"
+#include "lockstep/ops/elementwise.h"
 #include "tests/ops/calls.h"
 #include "tests/ops/layout_run.h"
 
@@ -49,6 +50,8 @@ TEST(Matmul, WrapsIntegers) {
   const Tensor a = Tensor::from<std::int8_t>({100, 100}, {1, 2});
   const Tensor b = Tensor::from<std::int8_t>({2, 1}, {2, 1});
   EXPECT_EQ(matmul(a, b).item(), 44);  // 300 - 256
+  const Tensor c = Tensor::from<std::int16_t>({30000, 30000}, {1, 2});
+  EXPECT_EQ(matmul(c, cast(b, DType::int16)).item(), 24464);  // 90000 - 65536
 }
 
 TEST(Matmul, ReadsTransposedWindowsWithoutACopyOfTheResultChanging) {

@@ -82,7 +82,7 @@ std::vector<OpCase> matrix_parts_cases() {
       add_triangle(cases, op, random_tensor({3, 2}, 41), diagonal);
     for (const Shape& shape : {Shape{0, 3}, Shape{3, 0}, Shape{0, 2, 2}, Shape{1, 1}})
       add_triangle(cases, op, random_tensor(shape, 41), 0);
-    for (DType dtype : {DType::boolean, DType::int8, DType::int64})
+    for (DType dtype : {DType::boolean, DType::int8, DType::int16, DType::int64})
       add_triangle(cases, op, as_type(random_indices({3, 4}, 41, 0, 9), dtype), 1);
   }
   add_diagonal(cases, random_tensor({4, 4}, 43), {}, {4});

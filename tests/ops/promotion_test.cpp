@@ -161,6 +161,8 @@ TEST(Promotion, ANumberTakesTheDtypeOfTheTensorBesideIt) {
   EXPECT_EQ(number_dtype(DType::float16, 0.5), DType::float16);
   EXPECT_EQ(number_dtype(DType::int8, 100), DType::int8);
   EXPECT_EQ(number_dtype(DType::int8, 1000), DType::int32);
+  EXPECT_EQ(number_dtype(DType::int16, -32768), DType::int16);
+  EXPECT_EQ(number_dtype(DType::int16, 32768), DType::int32);
   EXPECT_EQ(number_dtype(DType::int32, 0x1p40), DType::int64);
   EXPECT_EQ(number_dtype(DType::int64, 0.5), DType::float32);
   EXPECT_EQ(number_dtype(DType::boolean, 1), DType::int32);

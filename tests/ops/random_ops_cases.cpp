@@ -146,11 +146,11 @@ std::vector<OpCase> random_cases() {
       // The others are made in float32: see RandomTest.
       if (dtype != DType::float64) rows.back().reference = nullptr;
     }
-    for (DType dtype : {DType::float32, DType::boolean, DType::int8})
+    for (DType dtype : {DType::float32, DType::boolean, DType::int8, DType::int16})
       rows.push_back(drawn("bernoulli", shape, dtype,
                            Attrs::of(BernoulliAttrs{shape.vector(), 0.3, dtype, use}),
                            [](std::uint64_t i) { return random_bits(kKey, i) < 0.3 * 0x1p32; }));
-    for (DType dtype : {DType::int64, DType::int32, DType::int8})
+    for (DType dtype : {DType::int64, DType::int32, DType::int16, DType::int8})
       rows.push_back(drawn("randint", shape, dtype,
                            Attrs::of(RandintAttrs{shape.vector(), -20, 100, dtype, use}),
                            [](std::uint64_t i) { return -20.0 + below(120, i); }));

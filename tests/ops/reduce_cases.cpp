@@ -131,7 +131,8 @@ class Rows {
   }
 
   void add_integers(const std::string& op, const Reduction& f, std::optional<DType> result) {
-    for (DType dtype : {DType::int8, DType::uint8, DType::int32, DType::int64, DType::boolean})
+    for (DType dtype :
+         {DType::int8, DType::uint8, DType::int16, DType::int32, DType::int64, DType::boolean})
       for (const Setting& s : {kSettings[0], kSettings[3], kSettings[5], kSettings[7]}) {
         const bool bits = dtype == DType::boolean || op == "prod";
         const Tensor x = converted(random_indices(s.shape, 3, 0, bits ? 2 : 100), dtype);

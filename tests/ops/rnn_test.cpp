@@ -5,11 +5,16 @@
 
 #include <cmath>
 
+#include "lockstep/autograd/autograd.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
+#include "lockstep/ops/elementwise.h"
+#include "lockstep/ops/reduce.h"
 #include "lockstep/ops/rnn_attrs.h"
 #include "lockstep/ops/shape_ops.h"
+#include "lockstep/ops/unary.h"
 #include "tests/ops/calls.h"
+#include "tests/ops/coordinates.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::testing {
@@ -271,6 +276,109 @@ TEST(RnnLayer, BitsOfASampleDoNotDependOnTheLengthsOfOthers) {
   for (const std::string mode : {"lstm", "gru", "rnn_tanh", "rnn_relu"})
     for (const bool reverse : {false, true})
       EXPECT_EQ(first_sample(mode, reverse, 9), first_sample(mode, reverse, 1)) << mode;
+}
+
+// x [T, N, I] with `padding` beyond the lengths.
+Tensor padded(const Tensor& x, const std::vector<std::int64_t>& lengths, double padding) {
+  Array result(x);
+  for_each_coordinate(x.shape(), [&](const Ints& at) {
+    if (at[0] >= lengths[static_cast<std::size_t>(at[1])]) result(at) = padding;
+  });
+  return result.tensor();
+}
+
+void expect_same(const std::vector<Tensor>& got, const std::vector<Tensor>& want,
+                 const std::string& what) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i)
+    EXPECT_EQ(largest_difference(got[i], want[i]), 0.0) << what << ", result " << i;
+}
+
+// Outputs and gradients of a layer over several chunks of steps, one element of each weight being
+// `odd`.
+std::vector<Tensor> layer_results(const std::string& mode, bool reverse, DType dtype,
+                                  double padding, double odd = 0.05) {
+  const std::int64_t steps = 37, batch = 33, inputs = 5, hidden = 128;
+  const std::int64_t rows = gates_of(mode) * hidden;
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < batch; ++i) lengths.push_back(i * steps / (batch - 1));
+  std::vector<Tensor> in{padded(random_tensor({steps, batch, inputs}, 1), lengths, padding),
+                         random_tensor({batch, hidden}, 2)};
+  if (mode == "lstm") in.push_back(random_tensor({batch, hidden}, 3));
+  in.push_back(random_tensor({rows, inputs}, 4, -0.1, 0.1));
+  in.push_back(random_tensor({rows, hidden}, 5, -0.1, 0.1));
+  in.push_back(random_tensor({rows}, 6));
+  in.push_back(random_tensor({rows}, 7));
+  const std::size_t first_weight = in.size() - 4;
+  for (const std::size_t i : {first_weight, first_weight + 1}) in[i].data<double>()[3] = odd;
+  for (Tensor& x : in) x = cast(x, dtype);
+  in.push_back(Tensor::from(lengths, {batch}));
+  std::vector<Tensor> out =
+      apply(*find_op("rnn_layer"), in, Attrs::of(RnnAttrs{mode, reverse, true}));
+  std::vector<Tensor> back{cast(random_tensor(out[0].shape(), 20), dtype)};
+  back.insert(back.end(), in.begin(), in.end());
+  back.insert(back.end(), {out.front(), out.back()});
+  for (const Tensor& grad :
+       apply(*find_op("rnn_layer_backward"), back,
+             Attrs::of(RnnBackwardAttrs{mode, reverse, true, false, false, true})))
+    out.push_back(grad);
+  return out;
+}
+
+TEST(RnnLayer, WhatStandsBeyondASequencesEndHasNoInfluence) {
+  for (const std::string mode : {"lstm", "gru", "rnn_tanh", "rnn_relu"})
+    for (const bool reverse : {false, true})
+      for (const DType dtype : {DType::float32, DType::bfloat16})
+        expect_same(layer_results(mode, reverse, dtype, NAN),
+                    layer_results(mode, reverse, dtype, 0.0), mode);
+  expect_same(layer_results("lstm", false, DType::float64, NAN),
+              layer_results("lstm", false, DType::float64, 0.0), "float64");
+}
+
+TEST(RnnLayer, ANanOfTheWeightsIsNotSpreadByStepsBeyondASequencesEnd) {
+  for (const std::string mode : {"lstm", "gru", "rnn_tanh"})
+    for (const bool reverse : {false, true}) {
+      const auto got = layer_results(mode, reverse, DType::float32, 0.0, NAN);
+      const auto want = layer_results(mode, reverse, DType::float64, 0.0, NAN);
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        const auto a = got[i].to_vector<double>(), b = want[i].to_vector<double>();
+        for (std::size_t k = 0; k < b.size(); ++k)
+          ASSERT_EQ(std::isnan(a[k]), std::isnan(b[k])) << mode << ", result " << i << ", " << k;
+      }
+    }
+}
+
+// Two layers in two directions: outputs, gradients of a loss, gradients of their squares.
+std::vector<Tensor> deep_results(const std::string& mode, double padding) {
+  const std::vector<std::int64_t> lengths{2, 4, 0, 1};
+  const Tensor x = narrow(padded(random_tensor({4, 4, 3}, 1), lengths, padding));
+  std::vector<RnnWeights> layers;
+  std::vector<Tensor> variables{x};
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    const RnnWeights w = weights(mode, i < 2 ? 3 : 4, 2, 10 * i);
+    layers.push_back(
+        {narrow(w.w_input), narrow(w.w_hidden), narrow(w.b_input), narrow(w.b_hidden)});
+    const RnnWeights& kept = layers.back();
+    variables.insert(variables.end(), {kept.w_input, kept.w_hidden, kept.b_input, kept.b_hidden});
+  }
+  for (const Tensor& variable : variables) autograd::attach_grad(variable);
+  const autograd::RecordScope record;
+  const RnnResult result = rnn(x, layers, {mode, true}, {}, {}, Tensor::from(lengths, {4}));
+  std::vector<Tensor> all{result.y, result.hidden};
+  if (result.cell.defined()) all.push_back(result.cell);
+  const Tensor loss = sum(square(result.y)) + sum(result.hidden);
+  const std::vector<Tensor> first = autograd::grad({loss}, variables, {}, true);
+  Tensor squares = sum(square(first[0]));
+  for (std::size_t i = 1; i < first.size(); ++i) squares = squares + sum(square(first[i]));
+  const std::vector<Tensor> second = autograd::grad({squares}, variables);
+  all.insert(all.end(), first.begin(), first.end());
+  all.insert(all.end(), second.begin(), second.end());
+  return all;
+}
+
+TEST(Rnn, GradientsAndTheirsIgnoreWhatStandsBeyondASequencesEnd) {
+  for (const std::string mode : {"lstm", "gru", "rnn_tanh", "rnn_relu"})
+    expect_same(deep_results(mode, NAN), deep_results(mode, 0.0), mode);
 }
 
 }  // namespace

@@ -84,6 +84,45 @@ void add_topk(Cases& cases, const std::string& label, const Tensor& x, std::int6
   }
 }
 
+// The middle one of each line in order, the lower of two, or the first NaN.
+Tensors middles(const Tensor& x, int axis, bool keepdims) {
+  const std::int64_t size = x.shape()[axis];
+  const Tensors all = sorted(x, {axis, false, size});
+  const Array values(all[0]), positions(all[1]);
+  Shape shape = x.shape();
+  shape[axis] = 1;
+  Array value(shape, x.dtype()), position(shape, DType::int64);
+  const auto along = static_cast<std::size_t>(axis);
+  for_each_coordinate(shape, [&](const Ints& line) {
+    Ints at = line;
+    at[along] = (size - 1) / 2;
+    for (Ints place = line; place[along] < size; ++place[along])
+      if (std::isnan(values(place))) {
+        at = place;
+        break;
+      }
+    value(line) = values(at);
+    position(line) = positions(at);
+  });
+  if (!keepdims) shape.erase(axis);
+  const auto shaped = [&](const Tensor& y) {
+    return y.window(shape, contiguous_strides(shape), y.offset());
+  };
+  return {shaped(value.tensor()), shaped(position.tensor())};
+}
+
+void add_median(Cases& cases, const std::string& label, const Tensor& x, int axis, int place,
+                bool smooth = true) {
+  for (bool keepdims : {false, true})
+    cases.push_back(
+        {.op = "median",
+         .label = label,
+         .inputs = {x},
+         .attrs = Attrs::of(MedianAttrs{axis, keepdims}),
+         .reference = [=](const Tensors& in) { return middles(in[0], place, keepdims); },
+         .check_gradient = smooth});
+}
+
 Tensor with_dtype(const Tensor& x, DType dtype) {
   const Tensor result = Tensor::empty(x.shape(), dtype);
   result.assign(x);
@@ -116,11 +155,24 @@ std::vector<OpCase> sort_cases() {
   add_topk(cases, "equal ones keep their order", Tensor::full({9}, 0.5, DType::float64), 3, 0, 0,
            false);
   add_topk(cases, "NaN last", holes, 5, 0, 0, false);
-  for (DType dtype : {DType::int8, DType::uint8, DType::int32, DType::int64, DType::boolean}) {
+  add_median(cases, "vector", random_tensor({37}, 12), -1, 0);
+  add_median(cases, "rows of an even size", random_tensor({3, 8}, 13), -1, 1);
+  add_median(cases, "columns", random_tensor({5, 3}, 14), 0, 0);
+  add_median(cases, "middle axis", random_tensor({2, 4, 3}, 15), -2, 1);
+  add_median(cases, "one", random_tensor({1, 1}, 5), -1, 1);
+  add_median(cases, "no line", random_tensor({0, 2}, 6), -1, 1);
+  add_median(cases, "the first of equal ones", Tensor::full({9}, 0.5, DType::float64), 0, 0, false);
+  add_median(cases, "NaN is found", holes, 0, 0, false);
+  const Tensor some = Tensor::from(std::vector<double>{2, nan, 1, 3, 1, 2}, {2, 3});
+  add_median(cases, "NaN in one line only", some, 1, 1, false);
+  add_median(cases, "zeros of both signs are equal", zeros, 0, 0, false);
+  for (DType dtype :
+       {DType::int8, DType::uint8, DType::int16, DType::int32, DType::int64, DType::boolean}) {
     const Tensor x = with_dtype(random_indices({2, 30}, 11, 0, 9), dtype);
     add_sort(cases, "whole numbers", x, -1, 1);
     add_topk(cases, "whole numbers", x, 7, -1, 1);
     add_topk(cases, "few whole numbers", x, 3, -1, 1);
+    add_median(cases, "whole numbers", x, -1, 1);
   }
   return cases;
 }

@@ -40,7 +40,7 @@ void add_unary(std::vector<OpCase>& cases, const std::string& op, Range range,
 
 void add_integers(std::vector<OpCase>& cases, const std::string& op,
                   const std::function<double(double)>& f) {
-  for (DType dtype : {DType::int8, DType::uint8, DType::int32, DType::int64}) {
+  for (DType dtype : {DType::int8, DType::uint8, DType::int16, DType::int32, DType::int64}) {
     const Tensor x = Tensor::empty({3, 13}, dtype);
     x.assign(random_indices({3, 13}, 22, dtype == DType::uint8 ? 0 : -9, 10));
     cases.push_back({.op = op,

@@ -61,6 +61,7 @@ TEST(UndefinedTensor, IsRefusedByTheNameOfTheFunction) {
   expect(
       "sigmoid_cross_entropy", [&] { sigmoid_cross_entropy(x, none); }, 1);
   expect("topk", [&] { topk(none, 1); });
+  expect("median", [&] { median(none); });
   expect("RandomScope", [&] { const RandomScope scope(none); });
 }
 

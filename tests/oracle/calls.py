@@ -594,7 +594,7 @@ def rnn(mode):
 
 
 def cast(d):
-    dtype = d.random.choice(["float32", "float64", "int64", "int32", "bool"])
+    dtype = d.random.choice(["float32", "float64", "int64", "int32", "int16", "bool"])
     return Call("cast", {"dtype": dtype}, [d.tensor(d.shape(), -9, 9)])
 
 
@@ -671,7 +671,7 @@ def calls():
         table[mode] = rnn(mode)
     for name in ("sort", "argsort"):
         table[name] = sort(name)
-    for name in ("argmax", "argmin"):
+    for name in ("argmax", "argmin", "median"):
         table[name] = arg_reduction(name)
     for name in ("softmax", "log_softmax"):
         table[name] = softmax(name)

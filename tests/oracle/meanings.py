@@ -318,6 +318,10 @@ def topk(a, x):
     return list(torch.topk(x, a["k"], a["axis"], a["largest"]))
 
 
+def median(a, x):
+    return list(torch.median(x, a["axis"], a.get("keepdims", False)))
+
+
 def attention(a, q, k, v, mask=None):
     rows, columns = q.shape[-2], k.shape[-2]
     scores = q @ k.mT / q.shape[-1] ** 0.5
@@ -412,8 +416,8 @@ def meanings():
         cumsum, matmul, dense, conv, conv_transpose, max_pool, avg_pool, adaptive_avg_pool,
         adaptive_max_pool, interpolate, grid_sample, cross_entropy, kl_div,
         batch_norm, batch_norm_inference, layer_norm, group_norm, instance_norm,
-        softmax_cross_entropy, sigmoid_cross_entropy, ctc_loss, pick, pad, topk, attention, rnn,
-        eye, ravel_index, global_avg_pool, global_max_pool,
+        softmax_cross_entropy, sigmoid_cross_entropy, ctc_loss, pick, pad, topk, median, attention,
+        rnn, eye, ravel_index, global_avg_pool, global_max_pool,
     ):  # fmt: skip
         table[function.__name__] = function
     return table | math_meanings()

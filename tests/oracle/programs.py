@@ -30,7 +30,8 @@ except ImportError:
 
 # How many of an op's outputs have a public meaning, where it is not one.
 OUTPUTS = {
-    "split": 99, "batch_norm": 3, "topk": 2, "rnn": 3, "svd": 3, "qr": 2, "eigh": 2, "slogdet": 2,
+    "split": 99, "batch_norm": 3, "topk": 2, "median": 2, "rnn": 3, "svd": 3, "qr": 2, "eigh": 2,
+    "slogdet": 2,
 }  # fmt: skip
 # Ops that add up many products, or have a kink that is no input's: their inputs' rounding stands
 # for that of the sums.
@@ -38,9 +39,9 @@ ADDING = {
     "sum", "mean", "prod", "var", "norm", "cumsum", "matmul", "dense", "conv", "conv_transpose",
     "avg_pool", "adaptive_avg_pool", "global_avg_pool", "batch_norm", "batch_norm_inference",
     "layer_norm", "group_norm", "instance_norm", "rnn", "ctc_loss", "scatter_add", "embedding",
-    "take", "gather", "sin", "cos", "hard_sigmoid", "tan", "stddev", "cumprod", "linear_scan",
-    "einsum", "cholesky", "solve", "solve_triangular", "inverse", "det", "slogdet", "svd", "qr",
-    "eigh", "atanh", "acosh", "asin", "acos", "erfinv",
+    "take", "gather", "sin", "cos", "hard_sigmoid", "clip", "tan", "stddev", "cumprod",
+    "linear_scan", "einsum", "cholesky", "solve", "solve_triangular", "inverse", "det", "slogdet",
+    "svd", "qr", "eigh", "atanh", "acosh", "asin", "acos", "erfinv",
 }  # fmt: skip
 
 

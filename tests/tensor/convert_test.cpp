@@ -74,8 +74,29 @@ TEST(Convert, WhatAnIntegerCannotHoldBecomesItsNearestEnd) {
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(as(DType::uint8), (Longs{0, 0, 0, 0, 1, 255, 255, 255, 255, 0}));
   EXPECT_EQ(as(DType::int8), (Longs{-128, -128, -128, -1, 1, 127, 127, 127, 127, 0}));
+  EXPECT_EQ(as(DType::int16), (Longs{-32768, -32768, -128, -1, 1, 255, 256, 32767, 32767, 0}));
   EXPECT_EQ(as(DType::int64), (Longs{least, least, -128, -1, 1, 255, 256, most, most, 0}));
   EXPECT_EQ(Tensor::full({1}, -1.0, DType::uint8).item(), 0.0);
+}
+
+TEST(Convert, EveryDtypeBecomesEveryOther) {
+  for (int from = 0; from < kDTypeCount; ++from)
+    for (int to = 0; to < kDTypeCount; ++to) {
+      const auto source = static_cast<DType>(from), target = static_cast<DType>(to);
+      const Tensor given = Tensor::empty({3}, source), result = Tensor::empty({3}, target);
+      given.assign(Tensor::from<double>({0, 1, 100}, {3}));
+      result.assign(given);
+      const bool flags = source == DType::boolean || target == DType::boolean;
+      EXPECT_EQ(result.to_vector<double>(), (std::vector<double>{0, 1, flags ? 1.0 : 100.0}))
+          << name_of(source) << " to " << name_of(target);
+    }
+}
+
+TEST(Convert, IntegersWrapInNarrowerOnes) {
+  const Tensor wide = Tensor::from<std::int32_t>({32768, -32769, 65536 + 7}, {3});
+  const Tensor narrow = Tensor::empty({3}, DType::int16);
+  narrow.assign(wide);
+  EXPECT_EQ(narrow.to_vector<int>(), (std::vector<int>{-32768, 32767, 7}));
 }
 
 TEST(Convert, ShortRunsTouchNothingBeyondTheirEnd) {

@@ -117,7 +117,7 @@ TEST(CopyStrided, EqualsAnElementByElementCopyForWindowsOfEveryKind) {
 }
 
 TEST(CopyStrided, TransposesEveryWidthAndSizeAroundItsTiles) {
-  for (DType dtype : {DType::int8, DType::bfloat16, DType::float32, DType::float64})
+  for (DType dtype : {DType::int8, DType::int16, DType::bfloat16, DType::float32, DType::float64})
     for (std::int64_t rows : {1, 3, 4, 15, 16, 17, 33})
       for (std::int64_t columns : {1, 4, 5, 63, 64, 65}) {
         const Tensor x = Tensor::empty({rows, columns}, dtype);

@@ -65,6 +65,7 @@ void SharedPool::forget_unused() {
 }
 
 void SharedPool::share_constants(Program& program) {
+  const std::lock_guard lock(mutex_);
   forget_unused();
   for (Tensor& constant : program.constants) {
     const std::size_t bytes = constant.info().bytes();
@@ -90,6 +91,7 @@ std::shared_ptr<DerivedBlock> SharedPool::block_for(const Program& program, cons
                                                     std::vector<std::uint64_t> sources,
                                                     std::size_t output) {
   const std::size_t hash = hash_of(step, sources, output);
+  const std::lock_guard lock(mutex_);
   const auto [begin, end] = blocks_.equal_range(hash);
   for (auto it = begin; it != end; ++it) {
     std::shared_ptr<DerivedBlock> known = it->second.lock();

@@ -26,7 +26,8 @@ struct DerivedBlock {
 };
 
 // What programs for several shapes have in common: captured constants with equal contents, and what
-// is derived alike. Whoever uses a thing keeps it; the pool only knows of it.
+// is derived alike. Whoever uses a thing keeps it; the pool only knows of it. Threads may use it at
+// once.
 class SharedPool {
  public:
   // Constants of the program that are there already become those.
@@ -36,6 +37,7 @@ class SharedPool {
 
  private:
   void forget_unused();
+  std::mutex mutex_;
   std::unordered_multimap<std::size_t, std::weak_ptr<Storage>> constants_;  // by contents
   std::unordered_multimap<std::size_t, std::weak_ptr<DerivedBlock>> blocks_;
   std::uint64_t made_ = 0;

@@ -7,7 +7,7 @@
 
 #include "lockstep/base/recent_list.h"
 #include "lockstep/graph/compiled_function.h"
-#include "lockstep/nn/block.h"
+#include "lockstep/nn/structure.h"
 
 namespace lockstep::nn::detail {
 
@@ -21,15 +21,6 @@ class CompiledBlock {
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs);
 
  private:
-  // What the traced function depends on beside its inputs: the blocks as they stand.
-  struct Structure {
-    std::vector<const void*> parameters = {};  // identities, block by block
-    std::vector<bool> stays = {};              // frozen, or without a gradient
-    std::vector<Block::State> states = {};
-    bool operator==(const Structure&) const = default;
-    void clear();
-    void add(const Block& block);
-  };
   struct Entry {
     std::shared_ptr<const Structure> structure;
     Infos infos;         // of inputs and parameters

@@ -16,6 +16,7 @@ void visit_number(DType dtype, F&& f) {
     case DType::float64: return f(TypeTag<double>{});
     case DType::int8: return f(TypeTag<std::int8_t>{});
     case DType::uint8: return f(TypeTag<std::uint8_t>{});
+    case DType::int16: return f(TypeTag<std::int16_t>{});
     case DType::int32: return f(TypeTag<std::int32_t>{});
     case DType::int64: return f(TypeTag<std::int64_t>{});
     default: fail_check("not a number dtype");

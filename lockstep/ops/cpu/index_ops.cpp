@@ -300,6 +300,7 @@ constexpr KernelCandidate kScatterAdd[] = {
     {.name = "float64", .dtypes = {DType::float64}, .direct = run_scatter_add<double>},
     {.name = "int8", .dtypes = {DType::int8}, .direct = run_scatter_add<std::int8_t>},
     {.name = "uint8", .dtypes = {DType::uint8}, .direct = run_scatter_add<std::uint8_t>},
+    {.name = "int16", .dtypes = {DType::int16}, .direct = run_scatter_add<std::int16_t>},
     {.name = "int32", .dtypes = {DType::int32}, .direct = run_scatter_add<std::int32_t>},
     {.name = "int64", .dtypes = {DType::int64}, .direct = run_scatter_add<std::int64_t>}};
 constexpr KernelCandidate kScatter[] = {

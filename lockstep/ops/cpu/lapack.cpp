@@ -47,6 +47,8 @@ void dsyevd_(const char* job, const char* uplo, const int* n, double* a, const i
              double* values, double* work, const int* lwork, int* iwork, const int* liwork,
              int* info, std::size_t, std::size_t);
 void xerbla_(const char* routine, const int* argument, std::size_t length);
+void concat_strings(std::size_t size, char* target, std::size_t first_size, const char* first,
+                    std::size_t second_size, const char* second) __asm__("_gfortran_concat_string");
 }
 
 namespace {
@@ -62,6 +64,15 @@ void xerbla_(const char* routine, const int* argument, std::size_t length) {
   std::string name(routine, length);
   name.erase(name.find_last_not_of(' ') + 1);
   if (refusal.empty()) refusal = fmt::format("{} refuses its argument {}", name, *argument);
+}
+
+// Two of Fortran's strings, which have a size and end in blanks, one after the other. It is all
+// that LAPACK needs of Fortran's runtime library, which a program would load when it starts.
+void concat_strings(std::size_t size, char* target, std::size_t first_size, const char* first,
+                    std::size_t second_size, const char* second) {
+  std::string both = std::string(first, first_size).append(second, second_size);
+  both.resize(size, ' ');
+  both.copy(target, size);
 }
 
 namespace lockstep::kernels::lapack {

@@ -184,6 +184,7 @@ std::int64_t label_of(const TensorView& labels, std::int64_t row, std::int64_t c
   switch (labels.dtype) {
     case DType::uint8: label = labels.as<const std::uint8_t>()[row]; break;
     case DType::int8: label = labels.as<const std::int8_t>()[row]; break;
+    case DType::int16: label = labels.as<const std::int16_t>()[row]; break;
     case DType::int32: label = labels.as<const std::int32_t>()[row]; break;
     default: label = labels.as<const std::int64_t>()[row]; break;
   }

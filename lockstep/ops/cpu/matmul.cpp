@@ -86,6 +86,7 @@ std::span<const KernelCandidate> matmul_kernels() {
       {"blocked", {DType::float64}, run_matmul<double>, nullptr, true},
       {"blocked", {DType::int8}, run_matmul<std::int8_t>, nullptr, true},
       {"blocked", {DType::uint8}, run_matmul<std::uint8_t>, nullptr, true},
+      {"blocked", {DType::int16}, run_matmul<std::int16_t>, nullptr, true},
       {"blocked", {DType::int32}, run_matmul<std::int32_t>, nullptr, true},
       {"blocked", {DType::int64}, run_matmul<std::int64_t>, nullptr, true},
   };

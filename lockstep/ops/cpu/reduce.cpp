@@ -73,6 +73,7 @@ void visit_exact(DType dtype, F&& f) {
   switch (dtype) {
     case DType::int8: return f(std::int8_t{});
     case DType::uint8: return f(std::uint8_t{});
+    case DType::int16: return f(std::int16_t{});
     case DType::int32: return f(std::int32_t{});
     case DType::int64: return f(std::int64_t{});
     default: return f(false);

@@ -211,9 +211,11 @@ class RnnBackward final : public RnnKernel {
         grads_(attrs),
         wants_dx_(!request.unused(0)) {
     const std::int64_t buffers = n.mode == RnnMode::gru ? 2 : 1;
-    const std::int64_t passing = n.has_lengths ? n.batch * n.hidden : 0;
+    const std::int64_t passing = n.batch * n.hidden;
+    const std::int64_t rows = chunk_steps(n) * n.batch * std::max(n.inputs, n.hidden);
+    const std::int64_t of_lengths = n.has_lengths ? passing + rows : 0;
     scratch_bytes =
-        sizeof(float) * static_cast<std::size_t>(n.hidden + buffers * dgates_size() + passing);
+        sizeof(float) * static_cast<std::size_t>(n.hidden + buffers * dgates_size() + of_lengths);
   }
 
   void run(const KernelBuffers& buffers) const override {
@@ -237,6 +239,7 @@ class RnnBackward final : public RnnKernel {
     float *dx, *dh, *dc, *dw_input, *dw_hidden, *db_input, *db_hidden;
     float *dgates, *dhidden;  // scratch, one chunk; the same but for gru
     float* passing;           // scratch: dh of samples that stay as they are in a step
+    float* rows;              // scratch: a chunk of x or of states without what is no step's
     Sequences sequences;
   };
 
@@ -250,6 +253,7 @@ class RnnBackward final : public RnnKernel {
     const auto out = [&](std::size_t i) { return floats(buffers.outputs[i]); };
     float* zeros = floats(buffers.scratch);
     float* scratch = zeros + n.hidden;
+    float* passing = scratch + (n.mode == RnnMode::gru ? 2 : 1) * dgates_size();
     std::fill_n(zeros, n.hidden, 0.0f);
     const bool cell = n.has_cell();
     return {grads_.has_dy ? Rows{grad(true, grads_.dy()), n.hidden} : Rows{zeros, 0},
@@ -271,7 +275,8 @@ class RnnBackward final : public RnnKernel {
             out(at.b_hidden()),
             scratch,
             n.mode == RnnMode::gru ? scratch + dgates_size() : scratch,
-            scratch + (n.mode == RnnMode::gru ? 2 : 1) * dgates_size(),
+            passing,
+            passing + n.batch * n.hidden,
             sequences(buffers, grads_.count())};
   }
 
@@ -347,18 +352,39 @@ class RnnBackward final : public RnnKernel {
     return call.kept + (n.time(s - 1) * n.batch + i) * n.kept_width() + n.gate_width();
   }
 
+  // Calls f(row) for those of steps `begin` to `end` that are beyond their sequence's end.
+  template <class F>
+  void for_ended_rows(const Call& call, std::int64_t begin, std::int64_t end, F&& f) const {
+    const std::int64_t first = n.first_time(begin, end);
+    for (std::int64_t row = 0; row < (end - begin) * n.batch && !call.sequences.all(); ++row)
+      if (!call.sequences.goes_on(row % n.batch, first + row / n.batch)) f(row);
+  }
+
+  // What these steps have read, with zeros beyond a sequence's end: what stands there is of no
+  // step, and a NaN would outlast being multiplied by a gradient of 0.
+  Rows as_read(const Call& call, std::int64_t begin, std::int64_t end, Rows source) const {
+    if (call.sequences.all()) return source;
+    const Rows copy{call.rows, source.stride};
+    std::copy_n(source.data, (end - begin) * n.batch * source.stride, copy.data);
+    for_ended_rows(call, begin, end,
+                   [&](std::int64_t row) { std::fill_n(copy.row(row), copy.stride, 0.0f); });
+    return copy;
+  }
+
   // What the whole chunk adds to the gradients of x and the weights.
   void products(const Call& call, std::int64_t begin, std::int64_t end) const {
     const std::int64_t rows = (end - begin) * n.batch;
     const std::int64_t first = n.first_time(begin, end) * n.batch;
     const Rows dgates{call.dgates, n.gate_width()};
-    const Rows x = Rows{call.x, n.inputs}.from(first);
     const float beta = end == n.steps ? 0.0f : 1.0f;
-    sgemm({'T', 'N', n.gate_width(), n.inputs, rows, 1.0f, beta}, dgates, x,
-          {call.dw_input, n.inputs});
-    if (wants_dx_)
-      sgemm({'N', 'N', rows, n.inputs, n.gate_width()}, dgates, {call.w_input, n.inputs},
-            Rows{call.dx, n.inputs}.from(first));
+    sgemm({'T', 'N', n.gate_width(), n.inputs, rows, 1.0f, beta}, dgates,
+          as_read(call, begin, end, Rows{call.x, n.inputs}.from(first)), {call.dw_input, n.inputs});
+    const Rows dx = Rows{call.dx, n.inputs}.from(first);
+    if (wants_dx_) {
+      sgemm({'N', 'N', rows, n.inputs, n.gate_width()}, dgates, {call.w_input, n.inputs}, dx);
+      for_ended_rows(call, begin, end,
+                     [&](std::int64_t row) { std::fill_n(dx.row(row), n.inputs, 0.0f); });
+    }
     hidden_product(call, begin, end, beta);
   }
 
@@ -367,15 +393,16 @@ class RnnBackward final : public RnnKernel {
     const Rows dw{call.dw_hidden, n.hidden};
     if (begin == 0) {
       sgemm({'T', 'N', n.gate_width(), n.hidden, n.batch, 1.0f, beta},
-            local(call.dhidden, begin, end, 0), {call.h0, n.hidden}, dw);
+            local(call.dhidden, begin, end, 0), as_read(call, 0, 1, {call.h0, n.hidden}), dw);
       beta = 1.0f;
     }
     const std::int64_t from = std::max<std::int64_t>(begin, 1);
     if (from >= end) return;
     const std::int64_t skipped = n.first_time(from, end) - n.first_time(begin, end);
+    const Rows before = Rows{call.y, n.hidden}.from(n.first_time(from - 1, end - 1) * n.batch);
     sgemm({'T', 'N', n.gate_width(), n.hidden, (end - from) * n.batch, 1.0f, beta},
           Rows{call.dhidden, n.gate_width()}.from(skipped * n.batch),
-          Rows{call.y, n.hidden}.from(n.first_time(from - 1, end - 1) * n.batch), dw);
+          as_read(call, from, end, before), dw);
   }
 
   RnnGradInputs grads_;

@@ -10,5 +10,6 @@ namespace lockstep::kernels {
 std::span<const KernelCandidate> sort();
 std::span<const KernelCandidate> argsort();
 std::span<const KernelCandidate> topk();
+std::span<const KernelCandidate> median();
 
 }  // namespace lockstep::kernels

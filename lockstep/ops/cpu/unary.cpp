@@ -19,6 +19,7 @@ void run_integers(const KernelCall& call) {
   switch (call.inputs[0].dtype) {
     case DType::int8: return map_unary<std::int8_t, std::int8_t>(call, F{});
     case DType::uint8: return map_unary<std::uint8_t, std::uint8_t>(call, F{});
+    case DType::int16: return map_unary<std::int16_t, std::int16_t>(call, F{});
     case DType::int32: return map_unary<std::int32_t, std::int32_t>(call, F{});
     default: return map_unary<std::int64_t, std::int64_t>(call, F{});
   }

@@ -2,6 +2,7 @@
 #include "lockstep/ops/detail/rnn_steps.h"
 
 #include "lockstep/ops/cpu/rnn.h"
+#include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/matmul.h"
 #include "lockstep/ops/reduce.h"
@@ -42,6 +43,8 @@ struct Layer {
     const Tensor valid = greater(in[at.lengths()], static_cast<double>(n.time(s)));
     return where(expand_dims(valid, 1), x, other);
   }
+  // `x` [T, N, ...], 0 beyond a sequence's end: a NaN there would outlast being multiplied by 0.
+  Tensor until_end(const Tensor& x) const { return n.has_lengths ? until(in[at.lengths()], x) : x; }
   Tensor while_valid(std::int64_t s, const Tensor& x) const {
     return while_valid(s, x, Tensor::zeros({}, x.dtype(), x.device()));
   }
@@ -68,7 +71,8 @@ void gru_step(const Layer& layer, Step& step, const Tensor& a, const Tensor& b) 
 std::vector<Step> run_steps(const Layer& layer) {
   const auto in = [&](std::size_t i) { return layer.in[i]; };
   const RnnInputs& at = layer.at;
-  const Tensor a = dense(in(at.x()), in(at.w_input()), in(at.b_input()), false);
+  const Tensor a =
+      dense(layer.until_end(layer.in[at.x()]), in(at.w_input()), in(at.b_input()), false);
   std::vector<Step> steps;
   Tensor h = in(at.h0());
   Tensor c = layer.n.has_cell() ? in(at.c0()) : Tensor();
@@ -154,6 +158,13 @@ Tensors backward_of_nothing(const Layer& layer, const Tensor& dh, const Tensor& 
 
 }  // namespace
 
+Tensor until(const Tensor& lengths, const Tensor& x) {
+  const auto steps = static_cast<double>(x.shape(0));
+  const Tensor time = reshape(arange(0.0, steps, 1.0, lengths.dtype(), x.device()), {-1, 1, 1});
+  const Tensor valid = less(time, reshape(lengths, {1, -1, 1}));
+  return where(valid, x, zeros({}, x.dtype(), x.device()));
+}
+
 std::vector<Tensor> rnn_layer_by_steps(std::span<const Tensor> inputs, const Attrs& attrs) {
   const Layer layer(inputs, attrs.as<RnnAttrs>());
   const std::vector<Step> steps = run_steps(layer);
@@ -200,15 +211,15 @@ std::vector<Tensor> rnn_layer_backward_by_steps(std::span<const Tensor> inputs,
     if (layer.n.has_cell()) dc = layer.while_valid(s, dc, dc_after);
     input_parts.insert(input_parts.begin(), gates.input);
     hidden_parts.insert(hidden_parts.begin(), gates.hidden);
-    states.insert(states.begin(), step.h_prev);
+    states.insert(states.begin(), layer.while_valid(s, step.h_prev));
   }
   const Tensor dinput = stack_in_time(layer, input_parts);
   const Tensor dhidden = stack_in_time(layer, hidden_parts);
   Tensors result(at.differentiable());
-  result[at.x()] = matmul(dinput, layer.in[at.w_input()]);
+  result[at.x()] = layer.until_end(matmul(dinput, layer.in[at.w_input()]));
   result[at.h0()] = dh;
   if (layer.n.has_cell()) result[at.c0()] = dc;
-  result[at.w_input()] = matmul(flat(dinput), flat(layer.in[at.x()]), true);
+  result[at.w_input()] = matmul(flat(dinput), flat(layer.until_end(layer.in[at.x()])), true);
   result[at.w_hidden()] = matmul(flat(dhidden), flat(stack_in_time(layer, states)), true);
   result[at.b_input()] = sum(dinput, {0, 1});
   result[at.b_hidden()] = sum(dhidden, {0, 1});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <unordered_map>
 
 #include "lockstep/base/sha256.h"
@@ -15,6 +16,10 @@ namespace {
 
 using kvstore::FlatLayout;
 using kvstore::FlatParameter;
+
+constexpr const char* kAdvice =
+    "; what a fit trains stays the same to its end: let it end (FitContext::request_stop), then "
+    "change it and fit again";
 
 CompileOptions step_options(const StepGraph& step, CompileOptions options) {
   for (std::size_t i = 0; i < step.parameters.size(); ++i)
@@ -31,6 +36,13 @@ std::string text_of(const std::vector<TensorInfo>& fields) {
   return text;
 }
 
+// The least that only one of two ascending lists has.
+std::size_t first_difference(const std::vector<std::size_t>& a, const std::vector<std::size_t>& b) {
+  std::vector<std::size_t> alone;
+  std::ranges::set_symmetric_difference(a, b, std::back_inserter(alone));
+  return alone.front();
+}
+
 // One set of weights serves all shapes.
 void check_alike(const StepGraph& step, const StepGraph& first,
                  const std::vector<TensorInfo>& fields) {
@@ -38,14 +50,21 @@ void check_alike(const StepGraph& step, const StepGraph& first,
     return a.name == b.name && a.shape == b.shape;
   };
   const bool alike = step.fields == first.fields && step.trainable == first.trainable &&
-                     step.updated == first.updated && step.has_accuracy == first.has_accuracy &&
+                     step.has_accuracy == first.has_accuracy &&
                      std::equal(step.parameters.begin(), step.parameters.end(),
                                 first.parameters.begin(), first.parameters.end(), same);
   if (!alike)
     throw InvalidArgument(
-        "train: on a batch of {} the net has other parameters to train or to update than on its "
-        "first one",
+        "train: on a batch of {} the net has other parameters to train than on its first one",
         text_of(fields));
+  if (step.updated == first.updated) return;
+  const std::size_t place = first_difference(step.updated, first.updated);
+  const bool is_new = std::ranges::count(step.updated, place) > 0;
+  throw InvalidArgument(
+      "train: on a batch of {} the net {} {}, on its first one it {}: what a fit updates stays the "
+      "same to its end, and so do the modes of blocks that have running statistics",
+      text_of(fields), is_new ? "updates" : "leaves", first.parameters[place].name,
+      is_new ? "left it" : "updated it");
 }
 
 // In the order of the net's parameters.
@@ -72,7 +91,11 @@ StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<
   flops_per_sample_ =
       count_flops(step_.graph) / static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
   batch_norm_sizes_ = train::batch_norm_sizes(step_);
-  plans_.add({fields, {}});
+  for (const auto& [name, parameter] : trained_parameters(*net_, loss_))
+    trained_.push_back(parameter);
+  look_at_structure();
+  first_structure_ = structure_;
+  plans_.add({fields, structure_, {}});
   plan().executables.push_back(Executable::compile(step_.graph, step_options(step_, options_)));
   step_.graph = {};
   number_of_.resize(step_.trainable.size());
@@ -80,16 +103,49 @@ StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<
   for (std::size_t i = 0; i < order.size(); ++i) number_of_[order[i]] = i;
 }
 
+void StepProgram::look_at_structure() {
+  structure_.clear();
+  structure_.add(*net_);
+  if (loss_.block() != nullptr) structure_.add(*loss_.block());
+}
+
 void StepProgram::select(const std::vector<TensorInfo>& fields) {
-  if (plans_.find([&](const Plan& known) { return known.fields == fields; }) == nullptr)
-    plans_.add(make_plan(fields));
+  check_multipliers();
+  look_at_structure();
+  const auto is_it = [&](const Plan& known) {
+    return known.fields == fields && known.structure == structure_;
+  };
+  if (plans_.find(is_it) == nullptr) plans_.add(make_plan(fields));
   executable(uses_ - 1);
 }
 
+void StepProgram::check_multipliers() const {
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    const nn::ParameterOptions &now = trained_[i].options(), &first = step_.parameters[i].options;
+    if (now.rate_multiplier != first.rate_multiplier ||
+        now.decay_multiplier != first.decay_multiplier)
+      throw InvalidArgument("train: {} got other multipliers while a fit was running{}",
+                            step_.parameters[i].name, kAdvice);
+  }
+}
+
+// What is trained is laid out when a run begins, and checkpoints are of it.
+void StepProgram::check_trains_the_same() const {
+  if (structure_.parameters != first_structure_.parameters)
+    throw InvalidArgument("train: the net got other parameters while a fit was running{}", kAdvice);
+  for (std::size_t i = 0; i < trained_.size(); ++i) {
+    const bool was_trained = std::ranges::binary_search(step_.trainable, i);
+    if (trained_[i].wants_gradient() == was_trained) continue;
+    throw InvalidArgument("train: {} was {} while a fit was running{}", step_.parameters[i].name,
+                          was_trained ? "frozen" : "unfrozen", kAdvice);
+  }
+}
+
 StepProgram::Plan StepProgram::make_plan(const std::vector<TensorInfo>& fields) {
+  check_trains_the_same();
   const StepGraph step = trace_step(*net_, loss_, fields, roles_);
   check_alike(step, step_, fields);
-  Plan made{fields, {}};
+  Plan made{fields, structure_, {}};
   made.executables.push_back(
       Executable::compile(step.graph, step_options(step_, options_), first()));
   return made;

@@ -9,7 +9,7 @@
 #include "lockstep/base/thread_team.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/kvstore/flat_state.h"
-#include "lockstep/nn/block.h"
+#include "lockstep/nn/structure.h"
 #include "lockstep/train/step_graph.h"
 
 namespace lockstep::train::detail {
@@ -19,8 +19,8 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 // What is compiled of a training step: a shard's graph for each shape of batch, executables for it,
 // where the parameters are. All shapes have the same parameters, in the layouts that the first one
 // chose, and the same memory to compute in, since a step has one shape. Of shapes that were not
-// used for a while, CompileOptions::plans tells how many stay compiled. It knows nothing of who
-// computes which shards.
+// used for a while, CompileOptions::plans tells how many stay compiled. A net whose hooks or modes
+// have changed is traced again. It knows nothing of who computes which shards.
 class StepProgram {
  public:
   StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<TensorInfo>& fields,
@@ -31,8 +31,8 @@ class StepProgram {
   double flops_per_sample() const { return flops_per_sample_; }
   const std::vector<BatchNormSize>& batch_norm_sizes() const { return batch_norm_sizes_; }
 
-  // From now on shards are like `fields`; what is compiled is taken or made. Throws InvalidArgument
-  // when the net trains other parameters on them.
+  // From now on shards are like `fields`, and the net is as it stands; what is compiled is taken or
+  // made. Throws InvalidArgument when other parameters are trained than in the first one.
   void select(const std::vector<TensorInfo>& fields);
   const std::vector<TensorInfo>& fields() const { return plan().fields; }
   // Shapes that are compiled now.
@@ -77,12 +77,16 @@ class StepProgram {
  private:
   struct Plan {
     std::vector<TensorInfo> fields;
+    nn::Structure structure;  // of the net and the loss
     std::deque<Executable> executables;
   };
   const Plan& plan() const { return *plans_.last_used(); }
   Plan& plan() { return *plans_.last_used(); }
   Plan make_plan(const std::vector<TensorInfo>& fields);
   Executable new_clone(std::size_t i) const;
+  void look_at_structure();
+  void check_multipliers() const;
+  void check_trains_the_same() const;
   std::vector<nn::Parameter> parameters_of(const nn::Block& net) const;
   std::size_t input_of(std::size_t parameter) const { return step_.parameter_input(parameter); }
   void pack(const kvstore::FlatParameter& parameter, const Tensor& tensor, float* data) const;
@@ -97,6 +101,9 @@ class StepProgram {
   StepGraph step_;
   double flops_per_sample_ = 0.0;
   std::vector<BatchNormSize> batch_norm_sizes_;
+  std::vector<nn::Parameter> trained_;  // in the order of the step's
+  nn::Structure first_structure_;
+  nn::Structure structure_;  // as it was last looked at
   RecentList<Plan> plans_;
   std::size_t uses_ = 1;                // executables of a plan
   std::vector<std::size_t> number_of_;  // by delivery
