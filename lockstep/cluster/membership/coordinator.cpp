@@ -10,6 +10,7 @@
 #include "lockstep/cluster/detail/heartbeat.h"
 #include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/membership/detail/differences.h"
+#include "lockstep/cluster/membership/detail/registry_service.h"
 #include "lockstep/cluster/membership/detail/roster.h"
 
 namespace lockstep::cluster {
@@ -71,6 +72,7 @@ struct Coordinator::Impl {
   comm::Endpoint endpoint;
   comm::Deadline deadline;
   detail::Roster roster;
+  detail::RegistryService registry;
   std::vector<Complaint> complaints = {};
   std::int64_t generation = 0;  // until all have joined
   std::optional<Failure> over = {};
@@ -81,7 +83,10 @@ struct Coordinator::Impl {
         server(server_options(given)),
         endpoint(server->endpoint()),
         deadline(Clock::now() + given.timeout),
-        roster({given.workers, given.servers}) {}
+        roster({given.workers, given.servers}),
+        registry(roster, [this](const comm::MessageEvent& request, const Message& message) {
+          answer(request, message);
+        }) {}
 
   bool is_complete() const { return generation > 0; }
 
@@ -130,7 +135,7 @@ struct Coordinator::Impl {
     switch (event.kind) {
       case Kind::connected: return;
       case Kind::request: return serve(*one, event);
-      case Kind::left: one->left = true; return;
+      case Kind::left: return leave(*one);
       case Kind::lost: return lose(*one, event.reason);
       case Kind::silent: one->is_late = true; return;
       case Kind::heard: one->is_late = false; return;
@@ -141,8 +146,13 @@ struct Coordinator::Impl {
     roster.participants().push_back(std::make_unique<Participant>(Participant{peer}));
   }
 
-  void lose(Participant& one, const std::string& reason) {
+  void leave(Participant& one) {
     one.left = true;
+    registry.forget(one.peer.id);
+  }
+
+  void lose(Participant& one, const std::string& reason) {
+    leave(one);
     if (!one.joined) return;
     fail_over(one, Failure::Type::lost,
               fmt::format("rendezvous: {} was lost to the coordinator at {}: {}", one.title(),
@@ -198,6 +208,22 @@ struct Coordinator::Impl {
     check_joined(one, missed.kKind);
     take_complaint(one, missed);
     answer(request, detail::Noted{});
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Put& put) {
+    check_joined(one, put.kKind);
+    registry.take(request, put);
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request,
+               const detail::CompareAndSet& compare) {
+    check_joined(one, compare.kKind);
+    registry.take(request, compare);
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Get& get) {
+    check_joined(one, get.kKind);
+    registry.take(request, get);
   }
 
   static void check_joined(const Participant& one, char kind) {
@@ -271,6 +297,7 @@ struct Coordinator::Impl {
 
   [[noreturn]] void fail(const Failure& failure) {
     over = failure;
+    registry.answer_all(failure);
     for (auto& one : roster.participants()) {
       one->refusal = failure;
       if (!one->left) answer_all(*one, failure);
@@ -347,6 +374,7 @@ struct Coordinator::Impl {
   }
 
   void check_deadlines() {
+    registry.check_waiting();
     if (is_complete()) return check_gathers();
     if (Clock::now() < deadline) return;
     std::string text = fmt::format("rendezvous at {}: {} of {} members joined within {:.1f} s",

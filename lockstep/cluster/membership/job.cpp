@@ -71,6 +71,11 @@ struct Job::Impl {
     if (rendezvous && error.rank() >= 0) (*rendezvous)->complain(error.rank(), error.what());
   }
 
+  Rendezvous& coordinator_for(const char* what) {
+    if (rendezvous) return **rendezvous;
+    throw Unsupported("{}: over MPI alone there is no coordinator to be asked", what);
+  }
+
   void connect_by_mpi(const Place& place, const JobOptions& options) {
     if (place.launcher != Place::Launcher::mpi)
       throw InvalidArgument(
@@ -99,8 +104,19 @@ int Job::rank() const { return impl_->communicator->rank(); }
 int Job::size() const { return impl_->communicator->size(); }
 void Job::complain(const comm::CommError& error) noexcept { impl_->complain(error); }
 MembershipStatus Job::query(std::chrono::milliseconds timeout) {
-  if (impl_->rendezvous) return (*impl_->rendezvous)->query(timeout);
-  throw Unsupported("membership: over MPI alone there is no coordinator to be asked");
+  return impl_->coordinator_for("membership").query(timeout);
+}
+std::int64_t Job::put(const std::string& name, const std::string& bytes,
+                      std::chrono::milliseconds timeout) {
+  return impl_->coordinator_for("registry").put(name, bytes, timeout);
+}
+RegistryEntry Job::get(const std::string& name, std::chrono::milliseconds timeout,
+                       const RegistryWait& wait) {
+  return impl_->coordinator_for("registry").get(name, timeout, wait);
+}
+ComparedEntry Job::compare_and_set(const std::string& name, std::int64_t expected_version,
+                                   const std::string& bytes, std::chrono::milliseconds timeout) {
+  return impl_->coordinator_for("registry").compare_and_set(name, expected_version, bytes, timeout);
 }
 comm::Communicator& Job::communicator() { return *impl_->communicator; }
 

@@ -23,11 +23,11 @@ struct JobOptions {
 
 // This process's connection to the other members of its job. A program that `lockstep launch`,
 // mpirun or srun starts makes one of these and trains over its communicator.
-class Job {
+class Job final : public Registry {
  public:
   // Throws Timeout, Refused, PeerLost, NotFound, each naming host, port and reason.
   explicit Job(const Place& place, const JobOptions& options = {});
-  ~Job();
+  ~Job() override;
 
   // Who is in the job, as its coordinator made it, and what this process is there.
   const Membership& membership() const;
@@ -40,6 +40,15 @@ class Job {
   // Asks the coordinator who is there now. Throws as all_gather of a Rendezvous does, Unsupported
   // over MPI alone, where there is none.
   MembershipStatus query(std::chrono::milliseconds timeout);
+  // The coordinator's registry (membership/registry.h), of all members of every role. From any
+  // thread. Unsupported over MPI alone.
+  std::int64_t put(const std::string& name, const std::string& bytes,
+                   std::chrono::milliseconds timeout = kTimeout) override;
+  RegistryEntry get(const std::string& name, std::chrono::milliseconds timeout,
+                    const RegistryWait& wait = {}) override;
+  ComparedEntry compare_and_set(const std::string& name, std::int64_t expected_version,
+                                const std::string& bytes,
+                                std::chrono::milliseconds timeout = kTimeout) override;
   // To be called with the error that ends this member: whoever launched the job names the one that
   // was missed, and not the one that noticed.
   void complain(const comm::CommError& error) noexcept;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/membership.h"
+#include "lockstep/cluster/membership/registry.h"
 #include "lockstep/comm/bootstrap.h"
 #include "lockstep/comm/socket.h"
 
@@ -31,14 +32,15 @@ struct MembershipStatus {
 };
 
 // A member's connection to the coordinator for the life of the job: it proves the secret, hears who
-// is there, and says all the time that it lives. For one thread at a time.
-class Rendezvous {
+// is there, and says all the time that it lives. Its registry is the coordinator's. From any
+// thread, but for all_gather: the members' calls meet in their order.
+class Rendezvous final : public Registry {
  public:
   // Returns when all members are there. Throws Timeout, Refused, PeerLost, Corrupt, NotFound (no
   // such interface), each with the coordinator's host and port and the reason.
   explicit Rendezvous(const RendezvousOptions& options);
   // Says goodbye.
-  ~Rendezvous();
+  ~Rendezvous() override;
 
   // As the coordinator made it.
   const Membership& membership() const;
@@ -55,6 +57,15 @@ class Rendezvous {
 
   // Asks the coordinator. Errors as of all_gather.
   MembershipStatus query(std::chrono::milliseconds timeout);
+
+  // A call that fails breaks nothing, as long as the coordinator is there.
+  std::int64_t put(const std::string& name, const std::string& bytes,
+                   std::chrono::milliseconds timeout = kTimeout) override;
+  RegistryEntry get(const std::string& name, std::chrono::milliseconds timeout,
+                    const RegistryWait& wait = {}) override;
+  ComparedEntry compare_and_set(const std::string& name, std::int64_t expected_version,
+                                const std::string& bytes,
+                                std::chrono::milliseconds timeout = kTimeout) override;
 
   // Tells the coordinator, if it is there to hear it, that this member ends since it missed the
   // one of this rank, among those of its own role.

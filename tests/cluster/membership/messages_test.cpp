@@ -22,7 +22,12 @@ std::vector<Message> one_of_each() {
           MembershipQuery{},
           MembershipReply{membership, {9, 7}},
           Failure{Failure::Type::timeout, Role::server, 1, "b", "late"},
-          Missed{8, "gone"}};
+          Missed{8, "gone"},
+          Put{"a/b", std::string("x\0", 2)},
+          CompareAndSet{"view", 4, "bytes"},
+          Get{"view", std::chrono::milliseconds(5), 3, 2},
+          Entry{false, 7, "held"},
+          Denied{Denied::Type::lost, Role::server, 1, "b", "gone"}};
 }
 
 TEST(Messages, OneOfEachKindComesBackAsItWasSent) {

@@ -40,6 +40,12 @@ std::vector<Participant*> Roster::members(Role role) const {
   return found;
 }
 
+const Participant* Roster::member(std::int64_t id) const {
+  for (const auto& one : participants_)
+    if (one->joined && one->id == id && id >= 0) return one.get();
+  return nullptr;
+}
+
 void Roster::complete() {
   deal_ranks(Role::worker);
   deal_ranks(Role::server);

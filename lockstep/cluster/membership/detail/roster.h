@@ -63,6 +63,8 @@ class Roster {
   // Those that have joined, in order of their ids once these are dealt.
   std::vector<Participant*> members() const;
   std::vector<Participant*> members(Role role) const;
+  // By its id, once these are dealt; null when there is none.
+  const Participant* member(std::int64_t id) const;
   int count_joined() const { return static_cast<int>(members().size()); }
   // Ranks, ids and hosts, when all have joined.
   void complete();
