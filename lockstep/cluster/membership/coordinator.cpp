@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -75,6 +76,7 @@ struct Coordinator::Impl {
   detail::RegistryService registry;
   std::vector<Complaint> complaints = {};
   std::int64_t generation = 0;  // until all have joined
+  std::atomic<bool> tolerates_lost_servers = false;
   std::optional<Failure> over = {};
   std::stop_token stop = {};
 
@@ -110,6 +112,7 @@ struct Coordinator::Impl {
   void answer_all(Participant& one, const Failure& failure) {
     if (one.hello) answer(*std::exchange(one.hello, {}), failure);
     if (one.joining) answer(*std::exchange(one.joining, {}), failure);
+    if (one.awaits_leave) answer(*std::exchange(one.awaits_leave, {}), failure);
     for (const Participant::Gift& gift : std::exchange(one.given, {}))
       answer(gift.request, failure);
   }
@@ -154,9 +157,21 @@ struct Coordinator::Impl {
   void lose(Participant& one, const std::string& reason) {
     leave(one);
     if (!one.joined) return;
-    fail_over(one, Failure::Type::lost,
-              fmt::format("rendezvous: {} was lost to the coordinator at {}: {}", one.title(),
-                          to_string(endpoint), reason));
+    const std::string text = fmt::format("rendezvous: {} was lost to the coordinator at {}: {}",
+                                         one.title(), to_string(endpoint), reason);
+    if (one.join.role == Role::worker || !tolerates_lost_servers)
+      fail_over(one, Failure::Type::lost, text);
+    deny_gathers(one, text);
+  }
+
+  // The other servers' gathers can never be whole again.
+  void deny_gathers(const Participant& lost, const std::string& text) {
+    const Failure failure{Failure::Type::lost, lost.join.role, lost.rank, lost.host, text};
+    for (Participant* one : roster.members(lost.join.role)) {
+      one->gather_deadline = comm::Deadline::max();
+      for (const Participant::Gift& gift : std::exchange(one->given, {}))
+        if (!one->left) answer(gift.request, failure);
+    }
   }
 
   // Requests that wait for their answer are kept without their bytes.
@@ -201,7 +216,25 @@ struct Coordinator::Impl {
     check_joined(one, gather.kKind);
     one.gather_deadline = Clock::now() + gather.timeout;
     one.given.push_back({request, gather.bytes});
+    for (const Participant* other : roster.members(one.join.role))
+      if (is_complete() && other->left)
+        return deny_gathers(*other, fmt::format("rendezvous: {} has left the job", other->title()));
     pass_on(one.join.role);
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request,
+               const detail::AwaitLeave& wait) {
+    check_joined(one, wait.kKind);
+    if (one.awaits_leave) throw Corrupt("a message of kind '{}' out of turn", wait.kKind);
+    one.awaits_leave = request;
+    check_leave();
+  }
+
+  void check_leave() {
+    if (!is_complete() || !roster.have_workers_left()) return;
+    for (Participant* one : roster.members())
+      if (one->awaits_leave && !one->left)
+        answer(*std::exchange(one->awaits_leave, {}), detail::AllLeft{});
   }
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Missed& missed) {
@@ -339,8 +372,11 @@ struct Coordinator::Impl {
   void welcome() {
     roster.complete();
     generation = kFirstGeneration;
+    const std::vector<Participant*> all = roster.members();
+    tolerates_lost_servers = std::all_of(
+        all.begin(), all.end(), [](auto* one) { return one->join.tolerates_lost_servers; });
     const Membership membership = roster.membership(generation);
-    for (Participant* member : roster.members())
+    for (Participant* member : all)
       answer(*std::exchange(member->joining, {}), detail::Welcome{member->id, membership});
     pass_on(Role::worker);
     pass_on(Role::server);
@@ -405,6 +441,7 @@ struct Coordinator::Impl {
     log_refusals();
     std::erase_if(roster.participants(), [](auto& one) { return one->left && !one->joined; });
     if (!is_complete() && roster.count_joined() == roster.size().members()) welcome();
+    check_leave();
     check_deadlines();
   }
 
@@ -450,6 +487,8 @@ void Coordinator::run(const std::stop_token& stop) {
   }
   impl_->close();
 }
+
+bool Coordinator::tolerates_lost_servers() const { return impl_->tolerates_lost_servers; }
 
 std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }
 

@@ -48,7 +48,8 @@ struct Job::Impl {
   void connect(const Place& place, const JobOptions& options, const std::string& transport) {
     const comm::TransportType& type = comm::find_transport(transport);
     if (options.on_phase) options.on_phase("meet");
-    rendezvous.emplace(place, std::string(version()), options.configuration, options.timeout);
+    rendezvous.emplace(place, RendezvousTerms{std::string(version()), options.configuration,
+                                              options.timeout, options.tolerates_lost_servers});
     membership = (*rendezvous)->membership();
     id = (*rendezvous)->id();
     if (options.on_phase) options.on_phase("connect");
@@ -71,7 +72,7 @@ struct Job::Impl {
     if (rendezvous && error.rank() >= 0) (*rendezvous)->complain(error.rank(), error.what());
   }
 
-  Rendezvous& coordinator_for(const char* what) {
+  Rendezvous& coordinator_for(const char* what) const {
     if (rendezvous) return **rendezvous;
     throw Unsupported("{}: over MPI alone there is no coordinator to be asked", what);
   }
@@ -102,10 +103,16 @@ std::int64_t Job::id() const { return impl_->id; }
 Role Job::role() const { return impl_->role; }
 int Job::rank() const { return impl_->communicator->rank(); }
 int Job::size() const { return impl_->communicator->size(); }
+const std::string& Job::secret() const {
+  impl_->coordinator_for("secret");
+  return impl_->rendezvous->secret();
+}
+const std::string& Job::address() const { return impl_->coordinator_for("address").address(); }
 void Job::complain(const comm::CommError& error) noexcept { impl_->complain(error); }
 MembershipStatus Job::query(std::chrono::milliseconds timeout) {
   return impl_->coordinator_for("membership").query(timeout);
 }
+bool Job::have_workers_left() { return impl_->coordinator_for("membership").have_workers_left(); }
 std::int64_t Job::put(const std::string& name, const std::string& bytes,
                       std::chrono::milliseconds timeout) {
   return impl_->coordinator_for("registry").put(name, bytes, timeout);

@@ -17,6 +17,8 @@ struct JobOptions {
   std::string interface = {};                 // a name or an address; empty: the place's
   std::string configuration = {};             // what all members must agree on, or its hash
   std::chrono::milliseconds timeout{60'000};  // until all have come
+  // The loss of a server is none of the job: others have what it had. All members say the same.
+  bool tolerates_lost_servers = false;
   // Called before the members meet and before they are connected, with "meet" and "connect".
   std::function<void(std::string_view)> on_phase = {};
 };
@@ -35,11 +37,18 @@ class Job final : public Registry {
   Role role() const;
   int rank() const;  // among the members of this role
   int size() const;  // how many these are
+  // What the members prove to each other, for connections of their own. Unsupported over MPI alone,
+  // and so is this machine's address on the interface that reaches the coordinator.
+  const std::string& secret() const;
+  const std::string& address() const;
   // Between the members of this role: workers with workers, servers with servers.
   comm::Communicator& communicator();
   // Asks the coordinator who is there now. Throws as all_gather of a Rendezvous does, Unsupported
   // over MPI alone, where there is none.
   MembershipStatus query(std::chrono::milliseconds timeout);
+  // Whether every worker has said goodbye: a server asks this all the time, and ends then. Throws
+  // what ended the job otherwise.
+  bool have_workers_left();
   // The coordinator's registry (membership/registry.h), of all members of every role. From any
   // thread. Unsupported over MPI alone.
   std::int64_t put(const std::string& name, const std::string& bytes,

@@ -45,8 +45,9 @@ detail::Hello hello_of(const RendezvousOptions& options) {
 }
 
 detail::Join join_of(const RendezvousOptions& options) {
-  return {options.version, options.configuration, options.role,      options.rank,
-          options.workers, options.servers,       machine_identity()};
+  return {
+      options.version, options.configuration, options.role,       options.rank,
+      options.workers, options.servers,       machine_identity(), options.tolerates_lost_servers};
 }
 
 // A rank is one of those that this member's role counts.
@@ -173,6 +174,17 @@ class Conversation {
     }
   }
 
+  // Whether the answer to what is asked once has come.
+  bool have_workers_left() {
+    raise_failure();
+    const std::lock_guard lock(mutex_);
+    if (have_workers_left_) return true;
+    if (!leave_) leave_ = request(detail::AwaitLeave{}, kWholeJob);
+    if (!leave_->is_done()) return false;
+    read(std::exchange(leave_, {})->wait().payload);
+    return have_workers_left_ = true;
+  }
+
  private:
   // To each that asks.
   void raise_failure() {
@@ -210,9 +222,11 @@ class Conversation {
   comm::Endpoint coordinator_;
   Role role_;
   std::unique_ptr<comm::MessageClient> client_;
-  std::mutex mutex_;                           // of the two that follow
+  std::mutex mutex_;                           // of the four that follow
   std::optional<comm::PendingReply> failure_;  // the answer to our greeting
   std::optional<comm::Payload> said_ = {};     // once it has come
+  std::optional<comm::PendingReply> leave_ = {};
+  bool have_workers_left_ = false;
   bool leaves_ = false;
 };
 
@@ -270,6 +284,16 @@ struct Rendezvous::Impl {
     throw Corrupt("registry: {}: a message out of turn", to_string(options.coordinator));
   }
 
+  bool have_workers_left() {
+    check_whole();
+    try {
+      return conversation.have_workers_left();
+    } catch (...) {
+      broken = true;
+      throw;
+    }
+  }
+
   void check_whole() const {
     if (broken)
       throw comm::PeerLost("rendezvous: broken by an earlier error", -1, options.coordinator.host,
@@ -306,6 +330,8 @@ MembershipStatus Rendezvous::query(std::chrono::milliseconds timeout) {
       impl_->ask<detail::MembershipReply>(detail::MembershipQuery{}, timeout, "the membership");
   return {std::move(reply.membership), std::move(reply.absent)};
 }
+
+bool Rendezvous::have_workers_left() { return impl_->have_workers_left(); }
 
 std::int64_t Rendezvous::put(const std::string& name, const std::string& bytes,
                              std::chrono::milliseconds timeout) {

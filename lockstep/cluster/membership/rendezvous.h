@@ -20,8 +20,9 @@ struct RendezvousOptions {
   int workers = 1, servers = 0;
   std::string interface = {};  // a name or an address; empty: the one that reaches the coordinator
   std::string version = {};    // of the program; the same for all members
-  std::string configuration = {};  // a hash of what all members must agree on
-  std::string host = {};           // this machine's name; empty: the system's
+  std::string configuration = {};       // a hash of what all members must agree on
+  std::string host = {};                // this machine's name; empty: the system's
+  bool tolerates_lost_servers = false;  // where all say so, a server's end does not end the job
   std::chrono::milliseconds timeout{30'000};
 };
 
@@ -57,6 +58,10 @@ class Rendezvous final : public Registry {
 
   // Asks the coordinator. Errors as of all_gather.
   MembershipStatus query(std::chrono::milliseconds timeout);
+
+  // Whether every worker has said goodbye: servers end then. Costs next to nothing: the coordinator
+  // is asked once, and answers when it is so. Throws what ended the job otherwise.
+  bool have_workers_left();
 
   // A call that fails breaks nothing, as long as the coordinator is there.
   std::int64_t put(const std::string& name, const std::string& bytes,

@@ -6,59 +6,17 @@
 #include <atomic>
 #include <thread>
 
-#include "lockstep/cluster/membership/coordinator.h"
 #include "lockstep/cluster/membership/detail/registry_table.h"
 #include "lockstep/cluster/membership/local_registry.h"
-#include "lockstep/cluster/membership/rendezvous.h"
+#include "tests/cluster/membership/job_here.h"
 #include "tests/message.h"
 
 namespace lockstep::cluster {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::JobHere;
 using testing::message_of;
-
-// A coordinator and all members of its job, in this process: the workers, then the servers.
-class JobHere {
- public:
-  JobHere(int workers, int servers) : coordinator_(options_of(workers, servers)) {
-    thread_ = std::jthread([this](const std::stop_token& stop) {
-      try {
-        coordinator_.run(stop);
-      } catch (const Error&) {
-        return;
-      }
-    });
-    members.resize(static_cast<std::size_t>(workers + servers));
-    std::vector<std::jthread> joining;
-    for (int id = 0; id < workers + servers; ++id)
-      joining.emplace_back([=, this] {
-        RendezvousOptions own;
-        own.coordinator = coordinator_.endpoint();
-        own.secret = "open sesame";
-        own.workers = workers;
-        own.servers = servers;
-        own.role = id < workers ? Role::worker : Role::server;
-        own.rank = id < workers ? id : id - workers;
-        own.host = "here";
-        members[static_cast<std::size_t>(id)] = std::make_unique<Rendezvous>(own);
-      });
-  }
-
-  std::vector<std::unique_ptr<Rendezvous>> members;
-
- private:
-  static CoordinatorOptions options_of(int workers, int servers) {
-    CoordinatorOptions options;
-    options.secret = "open sesame";
-    options.workers = workers;
-    options.servers = servers;
-    return options;
-  }
-
-  Coordinator coordinator_;
-  std::jthread thread_;
-};
 
 // Of many threads that all try to be next at the same version exactly one wins, so a counter that
 // each raises as often as it wins counts every win once.

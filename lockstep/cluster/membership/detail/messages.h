@@ -38,7 +38,11 @@ struct Join {
   int rank = -1;  // among the members of this role; -1: the coordinator deals one
   int workers = 1, servers = 0;
   std::string machine = {};  // equal for processes that can share memory
-  auto fields() { return std::tie(version, configuration, role, rank, workers, servers, machine); }
+  bool tolerates_lost_servers = false;
+  auto fields() {
+    return std::tie(version, configuration, role, rank, workers, servers, machine,
+                    tolerates_lost_servers);
+  }
 };
 
 struct Welcome {
@@ -74,6 +78,17 @@ struct MembershipReply {
   Membership membership = {};
   std::vector<std::int64_t> absent = {};  // ids of those that have left, or are not heard
   auto fields() { return std::tie(membership, absent); }
+};
+
+// Of members: AllLeft, when every worker has said goodbye.
+struct AwaitLeave {
+  static constexpr char kKind = 'L';
+  auto fields() { return std::tie(); }
+};
+
+struct AllLeft {
+  static constexpr char kKind = 'B';
+  auto fields() { return std::tie(); }
 };
 
 // Why the job is over for whoever receives it.
@@ -145,7 +160,7 @@ struct Denied {
 
 using Message =
     std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery, MembershipReply,
-                 Failure, Missed, Put, CompareAndSet, Get, Entry, Denied>;
+                 AwaitLeave, AllLeft, Failure, Missed, Put, CompareAndSet, Get, Entry, Denied>;
 
 // Its kind and its fields.
 std::string encode(const Message& message);

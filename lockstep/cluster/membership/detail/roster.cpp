@@ -91,6 +91,11 @@ std::vector<std::int64_t> Roster::absent() const {
   return ids;
 }
 
+bool Roster::have_workers_left() const {
+  const std::vector<Participant*> workers = members(Role::worker);
+  return std::all_of(workers.begin(), workers.end(), [](auto* one) { return one->left; });
+}
+
 std::vector<std::int64_t> Roster::missing() const {
   std::set<std::int64_t> ids;
   for (int id = 0; id < size_.members(); ++id) ids.insert(id);

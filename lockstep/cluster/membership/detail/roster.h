@@ -22,7 +22,7 @@ struct Participant {
 
   comm::MessagePeer peer;
   bool joined = false, left = false, is_late = false;
-  std::optional<comm::MessageEvent> hello = {}, joining = {};  // until they are answered
+  std::optional<comm::MessageEvent> hello = {}, joining = {}, awaits_leave = {};  // unanswered
   std::deque<Gift> given = {};
   std::optional<Failure> refusal = {};  // the answer to whatever it asks
 
@@ -71,6 +71,8 @@ class Roster {
   Membership membership(std::int64_t generation) const;
   // Ids of those that have left, or whose heartbeat is late.
   std::vector<std::int64_t> absent() const;
+  // Whether every worker has said goodbye.
+  bool have_workers_left() const;
   // Ids that nobody has asked for; none where members leave it to us to deal ranks.
   std::vector<std::int64_t> missing() const;
   // "rank 1, 2, server 0"
