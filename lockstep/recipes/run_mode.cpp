@@ -5,7 +5,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/kvstore/allreduce.h"
+#include "lockstep/kvstore/served_type.h"
 #include "lockstep/kvstore/store_type.h"
+#include "lockstep/train/parameter_server.h"
 
 namespace lockstep::recipes {
 namespace {
@@ -24,16 +26,24 @@ const kvstore::StoreType& store_between_workers(const RunConfig& config) {
 
 }  // namespace
 
+bool has_servers(const RunConfig& config) {
+  return !kvstore::find_served_type(config.kvstore, config.servers > 0).empty();
+}
+
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
+  if (has_servers(config)) return config.kvstore;
   return std::string((workers > 1 ? store_between_workers(config) : own_store(config)).name);
 }
 
 bool is_invariant(const RunConfig& config) {
+  if (has_servers(config) && config.kvstore != "ps_sync") return false;
   return !compresses(config) && kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
 }
 
 std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since) {
   if (is_invariant(config)) return "the same bits on any number of threads and workers";
+  if (has_servers(config) && config.kvstore != "ps_sync")
+    return fmt::format("with {} the bits depend on which worker was faster", config.kvstore);
   const std::string& how = compresses(config) ? config.compression : config.algorithm;
   const std::string count = fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
   if (since == 0)
@@ -45,10 +55,25 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
       how, since, count);
 }
 
+RunMode::RunMode(cluster::Job* job, const RunConfig& config, std::chrono::milliseconds timeout) {
+  if (has_servers(config)) {
+    check(job != nullptr, "a store with servers belongs to a job");
+    mode_ = train::served_mode(*job, {.type = config.kvstore,
+                                      .replicas = config.replicas,
+                                      .staleness = config.staleness,
+                                      .compression = kvstore::parse_compression(config.compression),
+                                      .timeout = timeout});
+    return;
+  }
+  const bool is_alone = job == nullptr || job->size() == 1;
+  add_up(is_alone ? nullptr : &job->communicator(), is_alone ? alone() : job->membership(), config,
+         timeout);
+}
+
 // One worker compresses too, and has a ring of its own, so that its run can go on with more of
 // them. A transport's own sum is nothing that one worker can have.
-RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
-                 const RunConfig& config, std::chrono::milliseconds timeout) {
+void RunMode::add_up(comm::Communicator* communicator, const Membership& membership,
+                     const RunConfig& config, std::chrono::milliseconds timeout) {
   if (communicator == nullptr && (is_invariant(config) || config.algorithm == "native")) {
     mode_ = kvstore::local_mode();
     return;

@@ -3,14 +3,16 @@
 
 #include <memory>
 
-#include "lockstep/comm/communicator.h"
+#include "lockstep/cluster/membership/job.h"
 #include "lockstep/comm/transports/in_process.h"
 #include "lockstep/kvstore/synchronizer.h"
 #include "lockstep/recipes/run_config.h"
 
 namespace lockstep::recipes {
 
-// The name of its store: "local", "allreduce".
+// Whether its store is kept by servers.
+bool has_servers(const RunConfig& config);
+// The name of its store: "local", "allreduce", "ps_sync".
 std::string kvstore_of(const RunConfig& config, std::int64_t workers);
 // Whether another number of workers would give the same bits.
 bool is_invariant(const RunConfig& config);
@@ -21,12 +23,14 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 // How the gradients of a run become weights.
 class RunMode {
  public:
-  // `communicator`, of the membership's workers, is null for the only one. It outlives the mode.
-  RunMode(comm::Communicator* communicator, const Membership& membership, const RunConfig& config,
-          std::chrono::milliseconds timeout);
+  // `job`, which outlives the mode, is null for a process alone.
+  RunMode(cluster::Job* job, const RunConfig& config, std::chrono::milliseconds timeout);
   kvstore::Mode& get() const { return *mode_; }
 
  private:
+  void add_up(comm::Communicator* communicator, const Membership& membership,
+              const RunConfig& config, std::chrono::milliseconds timeout);
+
   std::unique_ptr<comm::InProcessGroup> group_;  // of one
   std::unique_ptr<comm::Communicator> alone_;
   std::unique_ptr<kvstore::Mode> mode_;

@@ -1,20 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/join_job.h"
 
+#include <cstdlib>
+
+#include "lockstep/cluster/membership/scheduler.h"
 #include "lockstep/kvstore/allreduce.h"
+#include "lockstep/train/parameter_server.h"
 #include "lockstep/train/same_bits.h"
 
 namespace lockstep::train {
+namespace {
+
+// As a process that is no worker: until the job is over.
+void be_useful(const cluster::Place& place, const cluster::JobOptions& options) {
+  if (place.is_scheduler) return cluster::run_scheduler(place, {.timeout = options.timeout});
+  cluster::Job job(place, options);
+  run_parameter_server(job, {.timeout = options.timeout});
+}
+
+std::unique_ptr<kvstore::Mode> mode_of(cluster::Job& job, const cluster::JobOptions& options) {
+  const auto group = job.size() > 1
+                         ? kvstore::group_of(job.communicator(), job.membership(), options.timeout)
+                         : kvstore::group_of_one();
+  agree_on_instruction_set(*group);
+  if (job.membership().count(Role::server) > 0)
+    return served_mode(job, {.timeout = options.timeout});
+  return kvstore::allreduce_mode(job.communicator(), job.membership());
+}
+
+}  // namespace
 
 OwnJob join_job(const cluster::JobOptions& options) {
   OwnJob own;
-  if (const std::optional<cluster::Place> place = cluster::find_place()) {
+  const std::optional<cluster::Place> place = cluster::find_place();
+  if (place && (place->is_scheduler || place->role == Role::server)) {
+    be_useful(*place, options);
+    std::exit(0);
+  }
+  if (place) {
     own.job = std::make_unique<cluster::Job>(*place, options);
-    own.mode = kvstore::allreduce_mode(own.job->communicator(), own.job->membership());
+    own.mode = mode_of(*own.job, options);
   } else {
     own.mode = kvstore::local_mode();
+    agree_on_instruction_set(own.mode->group());
   }
-  agree_on_instruction_set(own.mode->group());
   return own;
 }
 

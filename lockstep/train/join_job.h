@@ -18,7 +18,9 @@ struct OwnJob {
 
 // For a program of one's own, before anything is computed: a worker of the job that `lockstep
 // launch`, mpirun or srun has started, or a process alone. The members agree on an instruction set.
-// Throws as cluster::Job does.
+// Where the job has servers they keep the parameters, in step (ps_sync). A server, or a scheduler
+// of MXNet's launcher, does its part in here and ends the program with status 0 when the job is
+// over: only workers come back. Throws as cluster::Job does.
 OwnJob join_job(const cluster::JobOptions& options = {});
 
 }  // namespace lockstep::train

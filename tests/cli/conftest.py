@@ -12,6 +12,8 @@ PROGRAM = os.environ.get("LOCKSTEP", "build/bin/lockstep")
 # A user's program (tests/roles/), and what it says as each of two workers and a server.
 SHOW_ROLE = os.environ.get("LOCKSTEP_SHOW_ROLE",
                            os.path.join(os.path.dirname(os.path.abspath(PROGRAM)), "show_role"))
+LOSE_MEMBER = os.environ.get("LOCKSTEP_LOSE_MEMBER",
+                             os.path.join(os.path.dirname(SHOW_ROLE), "lose_member"))
 EVERYBODY = "generation 1: worker 0 worker 1 server 0"
 ROLES = [f"server 0 of 1, sum 1, {EVERYBODY}", f"worker 0 of 2, sum 3, {EVERYBODY}",
          f"worker 1 of 2, sum 3, {EVERYBODY}"]

@@ -121,13 +121,6 @@ def test_a_server_that_fails_is_named(lockstep):
     assert re.search(r"lockstep: server [01] ended with status 3; the job is over", outcome.err)
 
 
-def test_training_without_a_mode_for_servers_says_so(lockstep):
-    outcome = lockstep.run("launch", "--workers", 2, "--servers", 1, "--", PROGRAM, "train",
-                           "mnist-mlp", *FEW, status=2)
-    assert outcome.complaint.startswith("lockstep: train: --servers 1 (LOCKSTEP_SERVERS): no mode")
-    assert outcome.complaint == outcome.err.strip()  # nothing was started
-
-
 def test_the_first_worker_reads_our_standard_input(lockstep):
     outcome = lockstep.run("launch", "--workers", 2, "--", "cat", status=0, input="words\n")
     assert outcome.out == "words\n"

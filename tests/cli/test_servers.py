@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs with servers: how they are started, found and ended, and what training makes of them."""
+import json
+import os
+import re
+import socket
+import subprocess
+
+import pytest
+from conftest import LOSE_MEMBER, PROGRAM, Lockstep
+
+FEW = ["--steps", 3, "--global-batch", 16, "--shards", 8]
+
+
+def lose(lockstep, *words, status=0):
+    return lockstep.run("launch", "-n", 2, "-s", 2, "--grace", 3, "--", LOSE_MEMBER, *words,
+                        status=status, timeout=60)
+
+
+def pid_of_server(outcome, number):
+    return re.search(rf"server {number} has pid (\d+)", outcome.err).group(1)
+
+
+def nothing_is_left(outcome):
+    """No process of the job lives on."""
+    for pid in re.findall(r"has pid (\d+)", outcome.out + outcome.err):
+        assert not os.path.exists(f"/proc/{pid}"), pid
+
+
+def test_servers_end_when_the_workers_have(lockstep):
+    outcome = lose(lockstep)
+    assert outcome.err.count("the workers have left") == 2 and "lockstep:" not in outcome.err
+    nothing_is_left(outcome)
+
+
+@pytest.mark.parametrize("way,how", [
+    ("killed", r"was ended by signal 9 \(Killed\)"), ("failing", "ended with status 1")])
+def test_a_server_that_others_can_do_without_is_told_and_the_job_goes_on(lockstep, way, how):
+    outcome = lose(lockstep, way, "tolerant")
+    pid = pid_of_server(outcome, 1)
+    lines = [line for line in outcome.err.splitlines() if line.startswith("lockstep: ")]
+    assert len(lines) == 1, outcome.err
+    assert re.fullmatch(rf"lockstep: server 1 on {re.escape(socket.gethostname())} \(pid {pid}\) "
+                        rf"{how}; its backup takes over", lines[0])
+    assert "member 3 is absent" in outcome.out and "[1] member 3 is absent" in outcome.err
+    nothing_is_left(outcome)
+
+
+def test_a_server_that_others_need_ends_the_job(lockstep):
+    outcome = lose(lockstep, "killed", status=1)
+    assert "lockstep: server 1 was ended by signal 9 (Killed); the job is over" in outcome.err
+    nothing_is_left(outcome)
+
+
+def test_a_worker_that_fails_ends_the_servers_too(lockstep):
+    outcome = lose(lockstep, "failing-worker", "tolerant", status=1)
+    assert "lockstep: worker 0 ended with status 1; the job is over" in outcome.err
+    assert "takes over" not in outcome.err
+    nothing_is_left(outcome)
+
+
+def test_a_server_that_does_not_end_is_killed_and_the_workers_have_the_status(lockstep):
+    outcome = lose(lockstep, "hanging")
+    assert len(re.findall(r"lockstep: server [01] on .* did not end by itself after the workers, "
+                          "and was killed", outcome.err)) == 2
+    nothing_is_left(outcome)
+
+
+@pytest.mark.parametrize("words,complaint", [
+    (["--servers", 2], "--servers 2 without --kvstore: expected --kvstore ps_sync"),
+    (["--servers", 2, "--kvstore", "allreduce"], "--servers 2 with --kvstore allreduce: it has non"),
+    (["--kvstore", "ps_sync", "--staleness", 2], "--staleness 2 without --kvstore ps_ssp"),
+    (["--staleness", 2], "--staleness 2 without --kvstore ps_ssp"),
+    (["--kvstore", "ps_sync", "--servers", 2, "--replicas", 3],
+     "--replicas 3 with --servers 2: each has a server of its own"),
+    (["--kvstore", "ps_sync", "--replicas", 2], "--replicas 2 with --servers 1"),
+    (["--kvstore", "ps_sync", "--servers", 4, "--replicas", 3], "--replicas 3: expected 1 or 2"),
+    (["--replicas", 2], "--replicas 2 without servers"),
+    (["--kvstore", "ps_sync", "--algorithm", "ring"], "--algorithm ring with --kvstore ps_sync"),
+])
+def test_what_does_not_fit_together_is_one_line(lockstep, words, complaint):
+    outcome = lockstep.run("train", "mnist-mlp", "--workers", 2, *FEW, *words, status=2)
+    assert outcome.complaint.startswith("lockstep: " + complaint)
+    assert outcome.err == outcome.complaint + "\n"
+
+
+def test_what_does_not_fit_a_launched_job_is_told_before_it_starts(lockstep):
+    train = ["--", PROGRAM, "train", "mnist-mlp", *FEW]
+    outcome = lockstep.run("launch", "-n", 2, "-s", 1, *train, status=2)
+    assert outcome.complaint.startswith("lockstep: --servers 1 without --kvstore: expected")
+    assert outcome.complaint == outcome.err.strip()
+    outcome = lockstep.run("launch", "-n", 2, *train, "--kvstore", "ps_sync", status=2)
+    assert outcome.complaint.startswith("lockstep: --kvstore ps_sync: this job has no servers")
+    outcome = lockstep.run("launch", "-n", 2, "-s", 2, *train, "--kvstore", "ps_sync",
+                           "--servers", 3, status=2)
+    assert outcome.complaint == "lockstep: --servers 3: this job has 2; leave it out"
+
+
+def train(lockstep, *words):
+    return lockstep.train("mnist-mlp", *FEW, *words, timeout=120).json
+
+
+@pytest.fixture(scope="module")
+def bits(tmp_path_factory):
+    """Of one process."""
+    return train(Lockstep(tmp_path_factory.mktemp("alone")))["params_sha256"]
+
+
+@pytest.mark.parametrize("workers,servers", [(2, 2), (1, 1), (3, 2)])
+def test_servers_in_step_have_the_bits_of_one_process(lockstep, bits, workers, servers):
+    result = train(lockstep, "--workers", workers, "--servers", servers, "--kvstore", "ps_sync")
+    assert result["params_sha256"] == bits and result["invariant"]
+    assert (result["kvstore"], result["servers"], result["replicas"]) == ("ps_sync", servers, 1)
+    config = json.loads((lockstep.folder / result["run"] / "config.json").read_text())
+    assert (config["kvstore"], config["servers"]) == ("ps_sync", servers)
+
+
+def test_mxnets_name_means_servers_where_there_are_some(lockstep, bits):
+    result = train(lockstep, "--workers", 2, "--servers", 1, "--kvstore", "dist_sync")
+    assert (result["kvstore"], result["params_sha256"]) == ("ps_sync", bits)
+    result = train(lockstep, "--workers", 2, "--kvstore", "dist_sync")
+    assert (result["kvstore"], result["servers"], result["params_sha256"]) == ("allreduce", 0, bits)
+
+
+def test_a_run_goes_on_with_the_servers_it_had_or_with_none(lockstep, bits):
+    first = ["--workers", 2, "--servers", 2, "--kvstore", "ps_sync", "--checkpoint-every", 1]
+    few = ["--global-batch", 16, "--shards", 8]
+    for name, words in (("same", ["--workers", 2]), ("none", ["--kvstore", "local"])):
+        lockstep.train("mnist-mlp", *few, "--steps", 2, *first, "--out", name, status=0)
+        result = lockstep.train("mnist-mlp", "--resume", "--steps", 3, "--out", name, *words).json
+        assert result["resumed_from_step"] == 2 and result["params_sha256"] == bits
+        assert result["servers"] == (2 if name == "same" else 0)
+
+
+def test_a_launched_job_trains_with_its_servers(lockstep, bits):
+    outcome = lockstep.run("launch", "-n", 2, "-s", 2, "--", PROGRAM, "train", "mnist-mlp", "--data",
+                           "synthetic", "--quiet", "--no-report", "--json", *FEW, "--kvstore",
+                           "ps_sync", status=0)
+    assert outcome.json["params_sha256"] == bits
+    assert "lockstep:" not in outcome.err
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def test_processes_of_mxnets_launcher_train(lockstep, bits):
+    words = [PROGRAM, "train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
+             "--json", *map(str, FEW), "--kvstore", "dist_sync", "--out", "run"]
+    common = {**os.environ, "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(free_port()),
+              "DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "2"}
+    processes = [subprocess.Popen(words, cwd=lockstep.folder, text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, env={**common, "DMLC_ROLE": role})
+                 for role in ("worker", "server", "scheduler", "server", "worker")]
+    ends = [(process.communicate(timeout=120), process.returncode) for process in processes]
+    assert [status for _, status in ends] == [0] * 5, ends
+    results = [out for (out, _), _ in ends if out]
+    assert len(results) == 1 and json.loads(results[0])["params_sha256"] == bits
