@@ -133,8 +133,9 @@ recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::R
 }
 
 // Throws when the workers' links cannot do what is asked for.
-void make_mode(Run& run, const Workers& workers) {
-  run.mode.emplace(workers.job.get(), run.config, run.options.patience());
+void make_mode(Run& run, Workers& workers) {
+  run.mode.emplace(workers.communicator(), workers.group->membership(), run.config,
+                   run.options.patience(), workers.servers(run.options));
 }
 
 // Of several workers the first makes the folder, when all have their data.
@@ -145,10 +146,10 @@ void make_run(Run& run) {
   run.folder->write_config(to_json(run.config));  // last: with it the folder is a run
 }
 
-Run start_run(const TrainOptions& options, const recipes::RunConfig& config,
-              const Workers& workers) {
+Run start_run(const TrainOptions& options, const recipes::RunConfig& config, Workers& workers) {
   Run run{options, config, recipes::find_recipe(config.recipe), thread_count(options), {}, {}, {}};
-  run.config.isa = to_string(train::agree_on_instruction_set(*workers.group));
+  run.config.isa =
+      to_string(train::agree_on_instruction_set(*workers.group, workers.servers_set(options)));
   options.stop_point.pass("folder");
   kvstore::first_does(*workers.group, [&] { return check_out(options.out), std::string(); });
   open_data_together(run, workers, {});
@@ -218,10 +219,14 @@ recipes::RunConfig checked_config(const TrainOptions& options, const recipes::Ru
 }
 
 // With the instructions that the run began with where all workers have them: it keeps its bits.
-void agree_again(const recipes::RunConfig& config, const Workers& workers) {
-  std::optional<InstructionSet> recorded;
-  if (!config.isa.empty()) recorded = parse_instruction_set(config.isa);
-  train::agree_on_instruction_set(*workers.group, recorded);
+void agree_again(const TrainOptions& options, const recipes::RunConfig& config,
+                 const Workers& workers) {
+  std::optional<InstructionSet> most = workers.servers_set(options);
+  if (!config.isa.empty()) {
+    const InstructionSet recorded = parse_instruction_set(config.isa);
+    most = std::min(recorded, most.value_or(recorded));
+  }
+  train::agree_on_instruction_set(*workers.group, most);
 }
 
 // A run that goes on may end elsewhere than it was to end: --epochs 6 makes a finished run longer.
@@ -245,13 +250,13 @@ void change_length(const Run& run) {
   run.folder->write_config(to_json(run.config));
 }
 
-Run resume_run(const TrainOptions& options, const Workers& workers) {
+Run resume_run(const TrainOptions& options, Workers& workers) {
   check_resume(options);
   options.stop_point.pass("folder");
   std::optional<RunFolder> folder;
   const BeginOfRun begin = BeginOfRun::from_text(
       kvstore::first_does(*workers.group, [&] { return open_run(options, folder).to_text(); }));
-  agree_again(begin.config, workers);
+  agree_again(options, begin.config, workers);
   const recipes::Recipe recipe = recipes::run_recipe(begin.config, begin.classes);
   Run run{options, begin.config, recipe, thread_count(options), {}, std::move(folder), {}};
   open_data_together(run, workers, codec_from(begin.vocabulary, recipe));
@@ -428,7 +433,7 @@ int report_run(const Run& run, const train::FitResult& result, nn::Block& net,
   return end_together(run, signals);
 }
 
-int train_with(TrainOptions& options, const recipes::RunConfig& config, const Workers& workers,
+int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers& workers,
                StopSignals& signals) {
   options.stop_point.pass("connected");
   options.fair_threads = workers.fair_threads();
@@ -458,7 +463,7 @@ int train(TrainOptions options) {
   }
   if (place && place->role == Role::server) return be_server(options, *place, config);
   StopSignals signals(place.has_value());
-  const Workers workers = connect_workers(options, place, config);
+  Workers workers = connect_workers(options, place, config);
   if (place && place->rank < 0) take_rank(options, workers.job->rank());
   try {
     return train_with(options, config, workers, signals);

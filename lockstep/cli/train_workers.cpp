@@ -150,6 +150,17 @@ int Workers::fair_threads() const {
   return usable_threads();
 }
 
+std::optional<InstructionSet> Workers::servers_set(const TrainOptions& options) const {
+  if (!job || job->membership().count(Role::server) == 0) return {};
+  return train::servers_instruction_set(*job, options.patience());
+}
+
+const kvstore::ServedJob* Workers::servers(const TrainOptions& options) {
+  if (!job || job->membership().count(Role::server) == 0) return nullptr;
+  served = train::servers_of(*job, options.patience());
+  return &*served;
+}
+
 comm::Communicator* Workers::communicator() const {
   return group->workers() > 1 ? &job->communicator() : nullptr;
 }
@@ -177,7 +188,7 @@ int be_server(const TrainOptions& options, const cluster::Place& place,
   StopSignals signals(true);
   const std::unique_ptr<cluster::Job> job = join(options, place, config);
   signals.hold();
-  train::run_parameter_server(*job, {.replicas = config.replicas, .timeout = options.patience()});
+  train::run_parameter_server(*job, {.timeout = options.patience()});
   return 0;
 }
 

@@ -4,9 +4,11 @@
 #include <memory>
 #include <optional>
 
+#include "lockstep/base/processor.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/group.h"
+#include "lockstep/kvstore/servers/served_job.h"
 #include "lockstep/recipes/recipe_data.h"
 
 namespace lockstep::cli {
@@ -39,6 +41,11 @@ struct Workers {
   comm::Communicator* communicator() const;
   // This worker's share of its host's cores, by what each there may use. All workers call it.
   int fair_threads() const;
+  // The best instruction set that all servers have; none where there are none.
+  std::optional<InstructionSet> servers_set(const TrainOptions& options) const;
+  // The job's servers, once the workers have agreed on an instruction set; null: there are none.
+  const kvstore::ServedJob* servers(const TrainOptions& options);
+  std::optional<kvstore::ServedJob> served = {};
 };
 // Every host opens the data by itself. Throws InvalidArgument on all when some have other files.
 void compare_data(const Workers& workers, const recipes::RecipeData& data,

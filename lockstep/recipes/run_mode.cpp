@@ -7,7 +7,6 @@
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/kvstore/served_type.h"
 #include "lockstep/kvstore/store_type.h"
-#include "lockstep/train/parameter_server.h"
 
 namespace lockstep::recipes {
 namespace {
@@ -36,14 +35,11 @@ std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
 }
 
 bool is_invariant(const RunConfig& config) {
-  if (has_servers(config) && config.kvstore != "ps_sync") return false;
   return !compresses(config) && kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
 }
 
 std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since) {
   if (is_invariant(config)) return "the same bits on any number of threads and workers";
-  if (has_servers(config) && config.kvstore != "ps_sync")
-    return fmt::format("with {} the bits depend on which worker was faster", config.kvstore);
   const std::string& how = compresses(config) ? config.compression : config.algorithm;
   const std::string count = fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
   if (since == 0)
@@ -55,25 +51,13 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
       how, since, count);
 }
 
-RunMode::RunMode(cluster::Job* job, const RunConfig& config, std::chrono::milliseconds timeout) {
-  if (has_servers(config)) {
-    check(job != nullptr, "a store with servers belongs to a job");
-    mode_ = train::served_mode(*job, {.type = config.kvstore,
-                                      .replicas = config.replicas,
-                                      .staleness = config.staleness,
-                                      .compression = kvstore::parse_compression(config.compression),
-                                      .timeout = timeout});
-    return;
-  }
-  const bool is_alone = job == nullptr || job->size() == 1;
-  add_up(is_alone ? nullptr : &job->communicator(), is_alone ? alone() : job->membership(), config,
-         timeout);
-}
-
 // One worker compresses too, and has a ring of its own, so that its run can go on with more of
 // them. A transport's own sum is nothing that one worker can have.
-void RunMode::add_up(comm::Communicator* communicator, const Membership& membership,
-                     const RunConfig& config, std::chrono::milliseconds timeout) {
+RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
+                 const RunConfig& config, std::chrono::milliseconds timeout,
+                 const kvstore::ServedJob* /*servers*/) {
+  if (has_servers(config))
+    throw Unsupported("kvstore '{}': there are no parameter servers yet", config.kvstore);
   if (communicator == nullptr && (is_invariant(config) || config.algorithm == "native")) {
     mode_ = kvstore::local_mode();
     return;

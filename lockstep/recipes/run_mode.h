@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "lockstep/cluster/membership/job.h"
+#include "lockstep/comm/communicator.h"
 #include "lockstep/comm/transports/in_process.h"
-#include "lockstep/kvstore/synchronizer.h"
+#include "lockstep/kvstore/servers/served_job.h"
 #include "lockstep/recipes/run_config.h"
 
 namespace lockstep::recipes {
@@ -23,14 +23,13 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 // How the gradients of a run become weights.
 class RunMode {
  public:
-  // `job`, which outlives the mode, is null for a process alone.
-  RunMode(cluster::Job* job, const RunConfig& config, std::chrono::milliseconds timeout);
+  // `communicator`, of the membership's workers, is null for the only one. It outlives the mode.
+  // Throws InvalidArgument when the store needs servers and the job has none.
+  RunMode(comm::Communicator* communicator, const Membership& membership, const RunConfig& config,
+          std::chrono::milliseconds timeout, const kvstore::ServedJob* servers = nullptr);
   kvstore::Mode& get() const { return *mode_; }
 
  private:
-  void add_up(comm::Communicator* communicator, const Membership& membership,
-              const RunConfig& config, std::chrono::milliseconds timeout);
-
   std::unique_ptr<comm::InProcessGroup> group_;  // of one
   std::unique_ptr<comm::Communicator> alone_;
   std::unique_ptr<kvstore::Mode> mode_;

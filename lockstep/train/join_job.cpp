@@ -22,9 +22,9 @@ std::unique_ptr<kvstore::Mode> mode_of(cluster::Job& job, const cluster::JobOpti
   const auto group = job.size() > 1
                          ? kvstore::group_of(job.communicator(), job.membership(), options.timeout)
                          : kvstore::group_of_one();
-  agree_on_instruction_set(*group);
+  agree_on_instruction_set(*group, servers_instruction_set(job, options.timeout));
   if (job.membership().count(Role::server) > 0)
-    return served_mode(job, {.timeout = options.timeout});
+    throw Unsupported("kvstore: there are no parameter servers yet");
   return kvstore::allreduce_mode(job.communicator(), job.membership());
 }
 

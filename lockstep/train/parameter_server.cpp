@@ -1,16 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/parameter_server.h"
 
-#include "lockstep/base/error.h"
+#include <algorithm>
+
+#include "lockstep/ops/instruction_set.h"
 
 namespace lockstep::train {
+namespace {
 
-std::unique_ptr<kvstore::Mode> served_mode(cluster::Job& /*job*/,
-                                           const ServedModeOptions& options) {
-  throw Unsupported("kvstore '{}': there are no parameter servers yet", options.type);
+using comm::Clock;
+
+constexpr const char* kInstructionSet = "instruction_set";
+// Of this server, by its number.
+std::string own_set_name(int server) { return fmt::format("instruction_set/server/{}", server); }
+
+constexpr auto kLook = std::chrono::milliseconds(500);
+
+std::chrono::milliseconds time_until(comm::Deadline deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  return std::max(left, std::chrono::milliseconds(0));
 }
 
-void run_parameter_server(cluster::Job& /*job*/, const ParameterServerOptions& /*options*/) {
+// Gradients of a job on several machines are not for others on the way.
+bool has_several_machines(const Membership& membership) {
+  return std::any_of(membership.members.begin(), membership.members.end(),
+                     [&](const Member& one) { return one.host != membership.members[0].host; });
+}
+
+kvstore::ServedJob served_job(cluster::Job& job, std::chrono::milliseconds timeout) {
+  kvstore::ServedJob served;
+  served.servers = job.membership().count(Role::server);
+  served.workers = job.membership().count(Role::worker);
+  served.secret = job.secret();
+  served.encrypted = has_several_machines(job.membership());
+  served.registry.put = [&job](const std::string& name, const std::string& text) {
+    job.put(name, text);
+  };
+  served.registry.get = [&job](const std::string& name, comm::Deadline deadline) {
+    return job.get(name, time_until(deadline)).bytes;
+  };
+  served.timeout = timeout;
+  return served;
+}
+
+// The workers may take their time before they say it: they fetch data. Empty: they have left.
+std::string await_instruction_set(cluster::Job& job) {
+  while (!job.have_workers_left()) try {
+      return job.get(kInstructionSet, kLook).bytes;
+    } catch (const comm::Timeout&) {
+      continue;
+    }
+  return {};
+}
+
+void take_instruction_set(const std::string& name, int server) {
+  const InstructionSet wanted = parse_instruction_set(name), own = best_instruction_set();
+  if (own < wanted)
+    throw comm::Refused(fmt::format(
+        "server {}: its processor has {}, the workers compute with {}: set LOCKSTEP_ISA={} for all "
+        "members of the job",
+        server, to_string(own), name, to_string(own)));
+  limit_instruction_set(wanted);
+}
+
+}  // namespace
+
+std::optional<InstructionSet> servers_instruction_set(cluster::Job& job,
+                                                      std::chrono::milliseconds timeout) {
+  std::optional<InstructionSet> least;
+  for (const Member& one : job.membership().members) {
+    if (one.role != Role::server) continue;
+    const std::string name = own_set_name(job.membership().rank_of(one.id));
+    const auto its = parse_instruction_set(job.get(name, timeout, {.from = one.id}).bytes);
+    least = std::min(its, least.value_or(its));
+  }
+  return least;
+}
+
+kvstore::ServedJob servers_of(cluster::Job& job, std::chrono::milliseconds timeout) {
+  if (job.rank() == 0) job.put(kInstructionSet, instruction_set_in_use());
+  return served_job(job, timeout);
+}
+
+void run_parameter_server(cluster::Job& job, const ParameterServerOptions& options) {
+  job.put(own_set_name(job.rank()), std::string(to_string(best_instruction_set())));
+  const std::string instructions = await_instruction_set(job);
+  if (instructions.empty()) return;
+  take_instruction_set(instructions, job.rank());
+  kvstore::ServerOptions own;
+  own.number = job.rank();
+  own.listen = {job.address(), 0};
+  own.threads = options.threads;
+  own.stops = [&job] { return job.have_workers_left(); };
   throw Unsupported("kvstore: there are no parameter servers yet");
 }
 

@@ -1,29 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
+#include <optional>
 
+#include "lockstep/base/processor.h"
 #include "lockstep/cluster/membership/job.h"
-#include "lockstep/kvstore/compression.h"
-#include "lockstep/kvstore/synchronizer.h"
+#include "lockstep/kvstore/servers/served_job.h"
 
 namespace lockstep::train {
 
-struct ServedModeOptions {
-  std::string_view type = "ps_sync";  // of kvstore/served_type.h
-  std::int64_t replicas = 1, staleness = 0;
-  kvstore::Compression compression = {};
-  std::chrono::milliseconds timeout{60'000};  // of one member for another
-};
+// The best instruction set that all servers of the job have, for the workers to agree on no better
+// one; none where there are no servers.
+std::optional<InstructionSet> servers_instruction_set(cluster::Job& job,
+                                                      std::chrono::milliseconds timeout);
 
-// A worker's way to the servers of its job. All workers call it, after they have agreed on an
-// instruction set, which the servers take too. The job outlives the mode.
-std::unique_ptr<kvstore::Mode> served_mode(cluster::Job& job,
-                                           const ServedModeOptions& options = {});
+// A job's servers as its members find them, which each of its workers asks for once, after they
+// have agreed on an instruction set: the servers take that one too. `timeout` is that of one member
+// for another. The job outlives what is made of it.
+kvstore::ServedJob servers_of(cluster::Job& job, std::chrono::milliseconds timeout);
 
 struct ParameterServerOptions {
   int threads = 1;
-  std::int64_t replicas = 1;
   std::chrono::milliseconds timeout{60'000};  // of one member for another
 };
 
