@@ -240,6 +240,16 @@ def test_servers_are_a_set_of_their_own(lockstep):
     assert variables_of(servers)["LOCKSTEP_ROLE"] == "server"
 
 
+def test_a_server_that_others_can_do_without_may_fail(lockstep):
+    train = [PROGRAM, "train", "mnist-mlp", "--kvstore", "ps_sync", "--replicas"]
+    for replicas, limit in ((1, "backoffLimit"), (2, "backoffLimitPerIndex")):
+        out = lockstep.run("launch", "--kubernetes", "--name", "digits", "--image", "i", "-n", 2,
+                           "-s", 2, "--", *train, replicas, status=0).out
+        _, workers, servers = json.loads(out)["items"]
+        assert workers["spec"]["backoffLimit"] == servers["spec"][limit] == 0
+        assert ("backoffLimit" in servers["spec"]) == (replicas == 1)
+
+
 def test_processes_with_the_environment_of_servers_pods_are_servers(lockstep):
     _, workers, servers = with_a_server(lockstep)
     at = dict(LOCKSTEP_COORDINATOR=free_endpoint(), LOCKSTEP_SECRET="hush")
