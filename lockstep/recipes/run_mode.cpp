@@ -16,6 +16,8 @@ const kvstore::StoreType& own_store(const RunConfig& config) {
   return kvstore::find_store_type(config.kvstore.empty() ? "local" : config.kvstore);
 }
 
+bool needs_servers(const RunConfig& config) { return own_store(config).needs_servers; }
+
 // What is within one process for one worker is an all-reduce for several.
 const kvstore::StoreType& store_between_workers(const RunConfig& config) {
   const kvstore::StoreType& own = own_store(config);
@@ -48,12 +50,14 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 // One worker compresses too, and has a ring of its own, so that its run can go on with more of
 // them. A transport's own sum is nothing that one worker can have.
 RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
-                 const RunConfig& config, std::chrono::milliseconds timeout) {
-  if (communicator == nullptr && (is_invariant(config) || config.algorithm == "native")) {
+                 const RunConfig& config, std::chrono::milliseconds timeout,
+                 const kvstore::ServedJob* servers) {
+  const bool alone = communicator == nullptr && !needs_servers(config);
+  if (alone && (is_invariant(config) || config.algorithm == "native")) {
     mode_ = kvstore::local_mode();
     return;
   }
-  if (communicator == nullptr) {
+  if (alone) {
     group_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
     alone_ = std::make_unique<comm::Communicator>(group_->connect(0));
     communicator = alone_.get();
@@ -62,7 +66,8 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
   options.algorithm = kvstore::parse_algorithm(config.algorithm);
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
-  mode_ = store_between_workers(config).make(*communicator, membership, options);
+  mode_ = store_between_workers(config).make(
+      {.communicator = communicator, .membership = membership, .servers = servers}, options);
 }
 
 }  // namespace lockstep::recipes
