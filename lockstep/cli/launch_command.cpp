@@ -10,6 +10,7 @@
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/options.h"
 #include "lockstep/cluster/launch/agent.h"
+#include "lockstep/recipes/run_mode.h"
 
 namespace lockstep::cli {
 namespace {
@@ -148,8 +149,9 @@ int launch(const Options& o) {
   } catch (const InvalidArgument& error) {
     throw WrongUsage(error.what());
   }
-  check_train_command(options.command, worker_count(options), options.servers,
-                      first_folder(options));
+  if (const auto config = check_train_command(options.command, worker_count(options),
+                                              options.servers, first_folder(options)))
+    recipes::check_supported(*config);
   return report_launch(cluster::launch(options));
 }
 

@@ -457,6 +457,7 @@ int train(TrainOptions options) {
   take_place(options, place);
   take_model(options);
   const recipes::RunConfig config = asked_config(options);
+  check_supported(config);
   if (!place) {
     const recipes::RunConfig whole = checked_config(options, config);
     if (options.worker_count() > 1 || whole.servers > 0) return launch_workers(options, whole);

@@ -8,7 +8,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/kvstore/allreduce.h"
-#include "lockstep/kvstore/served_type.h"
 #include "lockstep/kvstore/store_type.h"
 #include "lockstep/recipes/run_mode.h"
 
@@ -30,9 +29,8 @@ auto parsed(const char* option, const Parse& parse) {
 
 // By our names.
 std::string store_name(const std::string& given, bool has_servers) {
-  const std::string_view served = kvstore::find_served_type(given, has_servers);
-  if (!served.empty()) return std::string(served);
-  return parsed("--kvstore", [&] { return std::string(kvstore::find_store_type(given).name); });
+  return parsed("--kvstore",
+                [&] { return std::string(kvstore::find_store_type(given, has_servers).name); });
 }
 
 // How many the job has, or is to have, before its store is known.

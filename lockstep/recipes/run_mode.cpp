@@ -5,7 +5,6 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/kvstore/allreduce.h"
-#include "lockstep/kvstore/served_type.h"
 #include "lockstep/kvstore/store_type.h"
 
 namespace lockstep::recipes {
@@ -25,17 +24,26 @@ const kvstore::StoreType& store_between_workers(const RunConfig& config) {
 
 }  // namespace
 
-bool has_servers(const RunConfig& config) {
-  return !kvstore::find_served_type(config.kvstore, config.servers > 0).empty();
+bool has_servers(const RunConfig& config) { return own_store(config).needs_servers; }
+
+void check_supported(const RunConfig& config) {
+  if (!own_store(config).in_step)
+    throw Unsupported(
+        "kvstore '{}': the workers of a run are in step, expected ps_sync, allreduce or local; "
+        "ps_async and ps_ssp are for stores of a program",
+        config.kvstore);
+  if (config.replicas > 1)
+    throw Unsupported("replicas: servers keep each value once, expected 1; {} is to come",
+                      config.replicas);
 }
 
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
-  if (has_servers(config)) return config.kvstore;
   return std::string((workers > 1 ? store_between_workers(config) : own_store(config)).name);
 }
 
 bool is_invariant(const RunConfig& config) {
-  return !compresses(config) && kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
+  return own_store(config).in_step && !compresses(config) &&
+         kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
 }
 
 std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since) {
@@ -55,14 +63,13 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 // them. A transport's own sum is nothing that one worker can have.
 RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
                  const RunConfig& config, std::chrono::milliseconds timeout,
-                 const kvstore::ServedJob* /*servers*/) {
-  if (has_servers(config))
-    throw Unsupported("kvstore '{}': there are no parameter servers yet", config.kvstore);
-  if (communicator == nullptr && (is_invariant(config) || config.algorithm == "native")) {
+                 const kvstore::ServedJob* servers) {
+  const bool alone = communicator == nullptr && !has_servers(config);
+  if (alone && (is_invariant(config) || config.algorithm == "native")) {
     mode_ = kvstore::local_mode();
     return;
   }
-  if (communicator == nullptr) {
+  if (alone) {
     group_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
     alone_ = std::make_unique<comm::Communicator>(group_->connect(0));
     communicator = alone_.get();
@@ -71,7 +78,8 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
   options.algorithm = kvstore::parse_algorithm(config.algorithm);
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
-  mode_ = store_between_workers(config).make(*communicator, membership, options);
+  mode_ = store_between_workers(config).make(
+      {.communicator = communicator, .membership = membership, .servers = servers}, options);
 }
 
 }  // namespace lockstep::recipes

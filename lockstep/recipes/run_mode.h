@@ -12,6 +12,8 @@ namespace lockstep::recipes {
 
 // Whether its store is kept by servers.
 bool has_servers(const RunConfig& config);
+// Throws Unsupported for what a run may ask for, but cannot have yet.
+void check_supported(const RunConfig& config);
 // The name of its store: "local", "allreduce", "ps_sync".
 std::string kvstore_of(const RunConfig& config, std::int64_t workers);
 // Whether another number of workers would give the same bits.

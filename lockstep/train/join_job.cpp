@@ -23,9 +23,10 @@ std::unique_ptr<kvstore::Mode> mode_of(cluster::Job& job, const cluster::JobOpti
                          ? kvstore::group_of(job.communicator(), job.membership(), options.timeout)
                          : kvstore::group_of_one();
   agree_on_instruction_set(*group, servers_instruction_set(job, options.timeout));
-  if (job.membership().count(Role::server) > 0)
-    throw Unsupported("kvstore: there are no parameter servers yet");
-  return kvstore::allreduce_mode(job.communicator(), job.membership());
+  if (job.membership().count(Role::server) == 0)
+    return kvstore::allreduce_mode(job.communicator(), job.membership());
+  return kvstore::ps_mode(servers_of(job, options.timeout),
+                          job.size() > 1 ? &job.communicator() : nullptr, job.membership());
 }
 
 }  // namespace

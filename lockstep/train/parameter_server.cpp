@@ -92,7 +92,7 @@ void run_parameter_server(cluster::Job& job, const ParameterServerOptions& optio
   own.listen = {job.address(), 0};
   own.threads = options.threads;
   own.stops = [&job] { return job.have_workers_left(); };
-  throw Unsupported("kvstore: there are no parameter servers yet");
+  kvstore::serve(served_job(job, options.timeout), own);
 }
 
 }  // namespace lockstep::train

@@ -41,9 +41,12 @@ struct ServerOptions {
   std::size_t most_bytes = std::size_t{64} << 30;
   // Asked every now and then.
   std::function<bool()> stops = {};
+  // For workers that have left to come back: one may use a store, and then train.
+  std::chrono::milliseconds grace{5'000};
 };
 
-// What a server's process does: answers until every worker of the job has left, or `stops` says so.
+// What a server's process does: answers until every worker of the job has been there and left, or
+// `stops` says so.
 void serve(const ServedJob& job, const ServerOptions& options);
 
 struct ServedOptions {
