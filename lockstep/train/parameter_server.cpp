@@ -15,6 +15,7 @@ constexpr const char* kInstructionSet = "instruction_set";
 std::string own_set_name(int server) { return fmt::format("instruction_set/server/{}", server); }
 
 constexpr auto kLook = std::chrono::milliseconds(500);
+constexpr auto kWholeJob = std::chrono::hours(10 * 365 * 24);
 
 std::chrono::milliseconds time_until(comm::Deadline deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -92,6 +93,7 @@ void run_parameter_server(cluster::Job& job, const ParameterServerOptions& optio
   own.listen = {job.address(), 0};
   own.threads = options.threads;
   own.stops = [&job] { return job.have_workers_left(); };
+  own.grace = kWholeJob;  // the coordinator knows who is still there
   kvstore::serve(served_job(job, options.timeout), own);
 }
 
