@@ -316,7 +316,8 @@ train::FitOptions fit_options(const Run& run, const StopSignals& signals, bool& 
           .resume = options.resume,
           .configuration = to_json(run.config),
           .older_configuration = recipes::older_defaults(),
-          .may_differ = {"epochs", "steps", "schedule"},  // as the run folder's may
+          .may_differ = {"epochs", "steps", "schedule", "kvstore", "servers", "replicas",
+                         "staleness"},  // as the run folder's may
           .stop = &signals.asked(),
           .skip_bad = run.config.skip_bad || options.skip_bad};
 }

@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 
 import pytest
 from conftest import LOSE_MEMBER, PROGRAM, Lockstep
+from jobs import checkpoints_of, descendants, environment, is_running, wait_until
 
 FEW = ["--steps", 3, "--global-batch", 16, "--shards", 8]
 
@@ -24,7 +26,7 @@ def pid_of_server(outcome, number):
 def nothing_is_left(outcome):
     """No process of the job lives on."""
     for pid in re.findall(r"has pid (\d+)", outcome.out + outcome.err):
-        assert not os.path.exists(f"/proc/{pid}"), pid
+        assert not is_running(int(pid)), pid
 
 
 def test_servers_end_when_the_workers_have(lockstep):
@@ -122,14 +124,14 @@ def test_mxnets_name_means_servers_where_there_are_some(lockstep, bits):
     assert (result["kvstore"], result["servers"], result["params_sha256"]) == ("allreduce", 0, bits)
 
 
-def test_a_run_goes_on_with_the_servers_it_had_or_with_none(lockstep, bits):
-    first = ["--workers", 2, "--servers", 2, "--kvstore", "ps_sync", "--checkpoint-every", 1]
-    few = ["--global-batch", 16, "--shards", 8]
-    for name, words in (("same", ["--workers", 2]), ("none", ["--kvstore", "local"])):
-        lockstep.train("mnist-mlp", *few, "--steps", 2, *first, "--out", name, status=0)
-        result = lockstep.train("mnist-mlp", "--resume", "--steps", 3, "--out", name, *words).json
-        assert result["resumed_from_step"] == 2 and result["params_sha256"] == bits
-        assert result["servers"] == (2 if name == "same" else 0)
+@pytest.mark.parametrize("words,servers", [(["--workers", 2], 2), (["--kvstore", "local"], 0)])
+def test_a_run_goes_on_with_the_servers_it_had_or_with_none(lockstep, bits, words, servers):
+    train(lockstep, "--workers", 2, "--servers", 2, "--kvstore", "ps_sync", "--checkpoint-every", 1,
+          "--out", "run")
+    sorted((lockstep.folder / "run/checkpoints").iterdir())[-1].unlink()  # as if killed after step 2
+    result = lockstep.train("mnist-mlp", "--resume", "--out", "run", *words).json
+    assert result["resumed_from_step"] == 2 and result["params_sha256"] == bits
+    assert result["servers"] == servers
 
 
 def test_a_launched_job_trains_with_its_servers(lockstep, bits):
@@ -158,3 +160,40 @@ def test_processes_of_mxnets_launcher_train(lockstep, bits):
     assert [status for _, status in ends] == [0] * 5, ends
     results = [out for (out, _), _ in ends if out]
     assert len(results) == 1 and json.loads(results[0])["params_sha256"] == bits
+
+
+LONG = ["--steps", 5000, "--global-batch", 16, "--shards", 8, "--checkpoint-every", 20]
+
+
+def long_run(lockstep):
+    """A job that has made some steps, and the ids of its processes by role and rank."""
+    process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
+                             "--json", "--workers", 2, "--servers", 2, "--kvstore", "ps_sync",
+                             "--out", "run", *LONG)
+    wait_until(lambda: checkpoints_of(lockstep.folder / "run") or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    settings = {pid: environment(pid) for pid in descendants(process)}
+    return process, {f"{one['LOCKSTEP_ROLE']} {one['LOCKSTEP_RANK']}": pid
+                     for pid, one in settings.items() if "LOCKSTEP_RANK" in one}
+
+
+def test_a_stopped_run_is_saved_and_its_servers_end(lockstep):
+    process, members = long_run(lockstep)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert re.search(r"stopped after step \d+; to go on: .* --resume --out run --workers 2", err)
+    assert not any(is_running(pid) for pid in members.values())
+
+
+@pytest.mark.parametrize("victim", ["server 1", "worker 1"])
+def test_a_member_that_is_killed_is_named_and_the_job_is_over(lockstep, victim):
+    process, members = long_run(lockstep)
+    assert sorted(members) == ["server 0", "server 1", "worker 0", "worker 1"]
+    os.kill(members[victim], signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    last = err.splitlines()[-1]
+    assert last.startswith(f"lockstep: {victim} was ended by signal 9 (Killed); the job is over; "
+                           "to go on: "), err
+    assert not any(is_running(pid) for pid in members.values())
