@@ -36,6 +36,10 @@ struct Job::Impl {
   Role role;
 
   Impl(Place place, JobOptions options) : role(place.role) {
+    if (place.is_scheduler)
+      throw InvalidArgument(
+          "job: this process is to be its scheduler (DMLC_ROLE), which is no member; expected "
+          "cluster::run_scheduler, or train::join_job for all roles");
     if (place.timeout.count() > 0) options.timeout = place.timeout;
     place.interface = first_given(options.interface, place.interface);
     const std::string& transport = first_given(options.transport, place.transport);

@@ -118,6 +118,16 @@ TEST(DmlcJob, MeetsAtItsSchedulerWhichEndsWithIt) {
   EXPECT_EQ(processes["scheduler"][0].result(), "the job is over");
 }
 
+TEST(DmlcJob, HasItsSchedulerForNoMember) {
+  const auto be_member = [] {
+    Job job(find_place().value());
+    return std::string("a member");
+  };
+  EXPECT_EQ(process_with(variables_of("scheduler"), be_member).result(),
+            "InvalidArgument: job: this process is to be its scheduler (DMLC_ROLE), which is no "
+            "member; expected cluster::run_scheduler, or train::join_job for all roles");
+}
+
 TEST(DmlcJob, WithAnotherSecretIsRefused) {
   const int port = free_port();
   Variables scheduler = variables_of("scheduler", port), wrong = variables_of("worker", port);
