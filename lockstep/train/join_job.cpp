@@ -18,18 +18,29 @@ void be_useful(const cluster::Place& place, const cluster::JobOptions& options) 
   run_parameter_server(job, {.timeout = options.timeout});
 }
 
-std::unique_ptr<kvstore::Mode> mode_of(cluster::Job& job, const cluster::JobOptions& options) {
+void agree(cluster::Job& job, const cluster::JobOptions& options) {
   const auto group = job.size() > 1
                          ? kvstore::group_of(job.communicator(), job.membership(), options.timeout)
                          : kvstore::group_of_one();
   agree_on_instruction_set(*group, servers_instruction_set(job, options.timeout));
-  if (job.membership().count(Role::server) == 0)
-    return kvstore::allreduce_mode(job.communicator(), job.membership());
-  return kvstore::ps_mode(servers_of(job, options.timeout),
-                          job.size() > 1 ? &job.communicator() : nullptr, job.membership());
+}
+
+std::unique_ptr<kvstore::Mode> mode_of(const OwnJob& own) {
+  const kvstore::JobParts parts = own.parts();
+  if (own.servers) return kvstore::ps_mode(*own.servers, parts.communicator, parts.membership);
+  return kvstore::allreduce_mode(own.job->communicator(), parts.membership);
 }
 
 }  // namespace
+
+kvstore::JobParts OwnJob::parts() const {
+  kvstore::JobParts parts;
+  if (!job) return parts;
+  parts.communicator = job->size() > 1 ? &job->communicator() : nullptr;
+  parts.membership = job->membership();
+  parts.servers = servers.get();
+  return parts;
+}
 
 OwnJob join_job(const cluster::JobOptions& options) {
   OwnJob own;
@@ -40,7 +51,10 @@ OwnJob join_job(const cluster::JobOptions& options) {
   }
   if (place) {
     own.job = std::make_unique<cluster::Job>(*place, options);
-    own.mode = mode_of(*own.job, options);
+    agree(*own.job, options);
+    if (place->servers > 0)
+      own.servers = std::make_unique<kvstore::ServedJob>(servers_of(*own.job, options.timeout));
+    own.mode = mode_of(own);
   } else {
     own.mode = kvstore::local_mode();
     agree_on_instruction_set(own.mode->group());

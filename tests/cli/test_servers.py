@@ -8,7 +8,7 @@ import socket
 import subprocess
 
 import pytest
-from conftest import LOSE_MEMBER, PROGRAM, Lockstep
+from conftest import LOSE_MEMBER, PROGRAM, PUSH_PULL, Lockstep
 from jobs import checkpoints_of, descendants, environment, is_running, wait_until
 
 FEW = ["--steps", 3, "--global-batch", 16, "--shards", 8]
@@ -142,24 +142,41 @@ def test_a_launched_job_trains_with_its_servers(lockstep, bits):
     assert "lockstep:" not in outcome.err
 
 
+@pytest.mark.parametrize("name,meant", [("dist_sync", "ps_sync"), ("dist_async", "ps_async")])
+def test_a_programs_store_is_kept_by_its_servers(lockstep, name, meant):
+    outcome = lockstep.run("launch", "-n", 2, "-s", 2, "--", PUSH_PULL, name, status=0, timeout=60)
+    assert outcome.out == f"{meant} worker 0 of 2: 10\n"
+    assert outcome.err == f"[1] {meant} worker 1 of 2: 10\n"
+
+
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
 
 
-def test_processes_of_mxnets_launcher_train(lockstep, bits):
-    words = [PROGRAM, "train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
-             "--json", *map(str, FEW), "--kvstore", "dist_sync", "--out", "run"]
+def run_as_mxnet(lockstep, *words):
+    """What the processes of a job print that MXNet's launcher has started."""
     common = {**os.environ, "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(free_port()),
               "DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "2"}
-    processes = [subprocess.Popen(words, cwd=lockstep.folder, text=True, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, env={**common, "DMLC_ROLE": role})
+    processes = [subprocess.Popen(list(map(str, words)), cwd=lockstep.folder, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env={**common, "DMLC_ROLE": role})
                  for role in ("worker", "server", "scheduler", "server", "worker")]
     ends = [(process.communicate(timeout=120), process.returncode) for process in processes]
     assert [status for _, status in ends] == [0] * 5, ends
-    results = [out for (out, _), _ in ends if out]
+    return sorted(out for (out, _), _ in ends if out)
+
+
+def test_processes_of_mxnets_launcher_train(lockstep, bits):
+    results = run_as_mxnet(lockstep, PROGRAM, "train", "mnist-mlp", "--data", "synthetic", "--quiet",
+                           "--no-report", "--json", *FEW, "--kvstore", "dist_sync", "--out", "run")
     assert len(results) == 1 and json.loads(results[0])["params_sha256"] == bits
+
+
+def test_a_programs_store_is_kept_by_the_servers_of_mxnets_launcher(lockstep):
+    assert run_as_mxnet(lockstep, PUSH_PULL, "dist_sync") == [
+        f"ps_sync worker {rank} of 2: 10\n" for rank in (0, 1)]
 
 
 LONG = ["--steps", 5000, "--global-batch", 16, "--shards", 8, "--checkpoint-every", 20]
