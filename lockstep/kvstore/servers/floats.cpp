@@ -59,6 +59,11 @@ void check_floats(const comm::Payload& payload, std::size_t part, std::size_t co
     throw Corrupt("message: {} bytes, expected {} floats", payload.size(part), count);
 }
 
+void add_copy(comm::Payload& payload, std::span<const float> floats) {
+  const auto copy = std::make_shared<std::vector<float>>(floats.begin(), floats.end());
+  add_floats(payload, *copy, copy);
+}
+
 void copy_floats(const comm::Payload& payload, std::size_t part, std::span<float> to) {
   check_floats(payload, part, to.size());
   payload.copy_to(part, std::as_writable_bytes(to));

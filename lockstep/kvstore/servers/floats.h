@@ -19,6 +19,20 @@ void check_parts(const comm::Payload& payload, std::size_t parts);
 
 void copy_floats(const comm::Payload& payload, std::size_t part, std::span<float> to);
 
+// Takes the floats of a message part by part, from part 1 on.
+class FloatParts {
+ public:
+  explicit FloatParts(const comm::Payload& payload) : payload_(payload) {}
+  // Throws Corrupt when the next part is not as long.
+  void take(std::span<float> to) { copy_floats(payload_, next_++, to); }
+
+ private:
+  const comm::Payload& payload_;
+  std::size_t next_ = 1;
+};
+
+// A copy of them.
+void add_copy(comm::Payload& payload, std::span<const float> floats);
 // Floats that are sent where they lie; the owner keeps them.
 inline comm::Payload& add_floats(comm::Payload& payload, std::span<const float> floats,
                                  comm::Payload::Owner owner) {

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "lockstep/comm/messages/message_server.h"
-#include "lockstep/kvstore/servers/served_job.h"
-#include "lockstep/kvstore/servers/server_state.h"
+#include "lockstep/kvstore/servers/replica.h"
+#include "lockstep/kvstore/servers/view.h"
 
 namespace lockstep::kvstore {
 
@@ -34,14 +34,36 @@ class ParameterServer {
     std::string name_;
   };
 
+  bool has_replicas() const { return job_.replicas > 1; }
   void note_peer(const comm::MessageEvent& event);
   bool is_over() const;
 
-  int workers_;
+  void take(const comm::MessageEvent& event);
+  void follow(const comm::MessageEvent& event, int range);
+  Replica* primary_of(int range);
+  void add(int range, Replica::Role role);
+
+  // The view may have changed: this server's parts in it do so too.
+  void begin_view();
+  void adopt(const View& view);
+  void look_after_backups();
+  void lose_backup(int range, Replica& replica);
+  void find_backup(int range, Replica& replica);
+  void name_backup(int range, BackupLink& link);
+  bool waits_for_first_backup();
+  comm::MessageClientOptions link_options(int server) const;
+
+  const ServedJob job_;
   ServerOptions options_;
   comm::MessageServer messages_;
   Replies answers_;
-  ServerState state_;
+  SharedView shared_;
+  View view_;
+  std::map<int, Replica> replicas_;  // by range
+  comm::Deadline next_try_ = {};     // to find a backup
+  comm::Deadline started_ = comm::Clock::now();
+  bool is_starting_;
+  std::vector<comm::MessageEvent> early_;               // requests that came before there was one
   std::map<int, std::set<std::uint64_t>> connections_;  // by worker
   std::set<int> left_;                                  // workers that had some, and have none
   comm::Deadline last_left_ = {};

@@ -17,11 +17,22 @@ struct Registry {
   std::function<void(const std::string& name, const std::string& text)> put = {};
   // Waits until it is there. Throws comm::Timeout.
   std::function<std::string(const std::string& name, comm::Deadline deadline)> get = {};
+  // What a name holds; versions count from 1, and nothing has version 0.
+  struct Entry {
+    std::int64_t version = 0;
+    std::string text = {};
+  };
+  // Puts the text where the version is the expected one, and tells what is there then. Of several
+  // who expect the same version one wins. Needed where there are replicas.
+  std::function<Entry(const std::string& name, std::int64_t expected, const std::string& text)>
+      compare_and_set = {};
 };
 
 // A job that has parameter servers, as each of its members knows it.
 struct ServedJob {
   int servers = 1, workers = 1;
+  // On how many servers everything is kept: 1, or 2, so that one of them may be lost.
+  int replicas = 1;
   std::string secret = {};
   bool encrypted = false;
   Registry registry = {};  // servers put "server/0" there: host:port

@@ -204,7 +204,7 @@ void ServedStore::apply_codes(Entry& entry, const std::vector<const Pushing*>& p
 // The slowest worker may have come on.
 void ServedStore::try_again(Entry& entry, Answers& answers) {
   for (const comm::MessageEvent& event : std::exchange(entry.waiting, {})) try {
-      switch (static_cast<wire::Topic>(event.topic)) {
+      switch (wire::to_subject(event.topic).topic) {
         case wire::Topic::push: push(event, answers); break;
         case wire::Topic::push_rows: push_rows(event, answers); break;
         case wire::Topic::pull: pull(event, answers); break;

@@ -6,7 +6,7 @@
 
 #include "lockstep/kvstore/compression.h"
 #include "lockstep/kvstore/servers/answers.h"
-#include "lockstep/kvstore/servers/key_messages.h"
+#include "lockstep/kvstore/servers/image_messages.h"
 #include "lockstep/kvstore/servers/served_value.h"
 
 namespace lockstep::kvstore {
@@ -17,6 +17,9 @@ namespace lockstep::kvstore {
 class ServedStore {
  public:
   explicit ServedStore(int workers) : workers_(static_cast<std::size_t>(workers)) {}
+  // As it was when it was saved, but for what waits: it comes again. Throws Corrupt.
+  ServedStore(int workers, const wire::StoreImage& image, FloatParts& floats);
+  wire::StoreImage save(comm::Payload& floats) const;
 
   void join(std::uint32_t worker);
   // False when nobody is left. Whoever waits for the worker does not any more.

@@ -71,7 +71,7 @@ void ServedSynchronizer::make_tables(std::uint64_t epoch) {
                           .shards = shards_,
                           .rule = wire::Rule::of(state_.rule()),
                           .compression = to_string(compression_)};
-  std::vector<comm::PendingReply> replies;
+  std::vector<ServerReply> replies;
   for (int server = 0; server < servers_.servers(); ++server) {
     if (!is_used(server)) continue;
     request.parameters.clear();
@@ -83,7 +83,7 @@ void ServedSynchronizer::make_tables(std::uint64_t epoch) {
     replies.push_back(
         servers_.request(server, Topic::make_table, request, "kvstore: making the table"));
   }
-  for (comm::PendingReply& reply : replies) reply.wait();
+  for (ServerReply& reply : replies) reply.wait();
 }
 
 std::span<float> ServedSynchronizer::memory() {
@@ -257,7 +257,7 @@ void ServedSynchronizer::finish_step() {
 }
 
 void ServedSynchronizer::measure(double scale) {
-  std::vector<std::pair<int, comm::PendingReply>> replies;
+  std::vector<std::pair<int, ServerReply>> replies;
   for (int server = 0; server < servers_.servers(); ++server)
     if (is_used(server))
       replies.emplace_back(
@@ -294,12 +294,12 @@ void ServedSynchronizer::finish(const optim::UpdateContext& context,
 
 void ServedSynchronizer::settle(std::chrono::milliseconds timeout) {
   if (is_settled_) return;
-  std::vector<comm::PendingReply> replies;
+  std::vector<ServerReply> replies;
   for (int server = 0; server < servers_.servers(); ++server)
     if (is_used(server))
       replies.push_back(
           servers_.request(server, Topic::settle, wire::Settle{step_}, what(), {}, 0, timeout));
-  for (comm::PendingReply& reply : replies) reply.wait();
+  for (ServerReply& reply : replies) reply.wait();
   is_settled_ = true;
 }
 

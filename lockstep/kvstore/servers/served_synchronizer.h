@@ -42,7 +42,7 @@ class ServedSynchronizer final : public Synchronizer {
   };
   struct Pending {
     Part part;
-    comm::PendingReply reply;
+    ServerReply reply;
   };
 
   const FlatLayout& layout() const { return state_.layout(); }

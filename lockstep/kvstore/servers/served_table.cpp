@@ -93,6 +93,7 @@ void ServedTable::open(const wire::Step& step, Answers& answers) {
   end_round(step.committed, answers);
   round_ = step.round;
   number_ = step.number;
+  rate_ = step.rate;
   is_open_ = true;
   is_measured_ = false;
   scale_.reset();

@@ -8,6 +8,8 @@
 #include "lockstep/kvstore/flat_state.h"
 #include "lockstep/kvstore/servers/answers.h"
 #include "lockstep/kvstore/servers/chunk.h"
+#include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/image_messages.h"
 
 namespace lockstep::kvstore {
 
@@ -23,6 +25,10 @@ class ServedTable {
  public:
   // Throws InvalidArgument, and NotFound for a rule that there is not.
   explicit ServedTable(const wire::MakeTable& request);
+  // As it was when it was saved, but for chunks that not everybody had given: they come again.
+  // Throws Corrupt too.
+  ServedTable(const wire::TableImage& image, FloatParts& floats);
+  wire::TableImage save(comm::Payload& floats) const;
   // Of a table that such a request makes.
   static std::size_t bytes(const wire::MakeTable& request);
   std::size_t bytes() const { return bytes(made_); }
@@ -66,6 +72,7 @@ class ServedTable {
   wire::Given outcome(std::size_t offset, const Chunk& chunk) const;
   void add_weights(std::size_t offset, std::size_t count, comm::Payload& payload) const;
   std::span<float> numbers(const wire::Access& request) const;
+  std::vector<std::span<float>> all_numbers() const;
   void use_scale(double scale);
 
   std::string name_;
@@ -79,6 +86,7 @@ class ServedTable {
 
   std::uint64_t epoch_ = 0, round_ = 0;
   bool is_open_ = false, is_aligned_ = true;
+  double rate_ = 0.0;
   std::int64_t number_ = 0;            // of the open step
   std::optional<std::int64_t> steps_;  // that the numbers have seen, if that is known
   bool can_revert_ = false;

@@ -35,6 +35,11 @@ ServedValue::ServedValue(std::size_t rows, std::size_t width, const comm::Payloa
   copy_floats(payload, 1, {data_->data(), floats()});
 }
 
+ServedValue::ServedValue(std::size_t rows, std::size_t width, FloatParts& parts)
+    : rows_(rows), width_(width), data_(std::make_shared<FlatBuffer>(rows * width)) {
+  parts.take({data_->data(), floats()});
+}
+
 bool ServedValue::is(const comm::Payload& payload) const {
   if (payload.parts() < 2 || payload.size(1) != floats() * sizeof(float)) return false;
   std::vector<float> scratch;

@@ -7,6 +7,7 @@
 
 #include "lockstep/comm/messages/payload.h"
 #include "lockstep/kvstore/flat_layout.h"
+#include "lockstep/kvstore/servers/floats.h"
 #include "lockstep/kvstore/store_update.h"
 
 namespace lockstep::kvstore {
@@ -35,11 +36,13 @@ class ServedValue {
  public:
   // Takes part 1.
   ServedValue(std::size_t rows, std::size_t width, const comm::Payload& payload);
+  ServedValue(std::size_t rows, std::size_t width, FloatParts& floats);
 
   std::size_t rows() const { return rows_; }
   std::size_t width() const { return width_; }
   std::size_t floats() const { return rows_ * width_; }
   bool is(const comm::Payload& payload) const;
+  std::span<const float> data() const { return {data_->data(), floats()}; }
 
   // Adds them up in the canonical tree's order, and applies the sum.
   void apply(const std::vector<SentFloats>& values, const PushRule& rule);
@@ -53,6 +56,7 @@ class ServedValue {
   void add_rows_to(comm::Payload& payload, const std::vector<std::uint64_t>& ids) const;
 
   StoreUpdate& update() { return update_; }
+  const StoreUpdate& update() const { return update_; }
   void forget_update() { update_ = {}; }
 
  private:

@@ -35,10 +35,10 @@ void ServerState::worker_left(std::uint32_t worker) {
 }
 
 void ServerState::dispatch(const comm::MessageEvent& event) {
-  const auto topic = static_cast<Topic>(event.topic);
+  const Topic topic = wire::to_subject(event.topic).topic;
   if (topic >= Topic::make_table && topic <= Topic::write_table) return handle_table(event, topic);
   if (topic >= Topic::join_store && topic <= Topic::write_state) return handle_store(event, topic);
-  throw Corrupt("message: there is no request of kind {}", event.topic);
+  throw Corrupt("message: there is no request of kind {}", static_cast<std::uint32_t>(topic));
 }
 
 void ServerState::handle_table(const comm::MessageEvent& event, Topic topic) {
@@ -117,6 +117,31 @@ void ServerState::make_table(const comm::MessageEvent& event) {
   }
   tables_.emplace(request.table, std::move(made));
   answers_.reply(event, {}, 0);
+}
+
+comm::Payload ServerState::save() const {
+  wire::StateImage image;
+  comm::Payload floats;
+  for (const auto& [name, table] : tables_) image.tables.push_back(table.save(floats));
+  for (const auto& [number, store] : stores_) {
+    image.stores.push_back(store.save(floats));
+    image.stores.back().store = number;
+  }
+  comm::Payload payload(wire::encode(std::move(image)));
+  for (std::size_t part = 0; part < floats.parts(); ++part)
+    for (const auto& [bytes, owner] : floats.segments(part)) payload.add(bytes, owner);
+  return payload;
+}
+
+void ServerState::load(const comm::Payload& payload) {
+  const auto image = wire::decode<wire::StateImage>(payload.text(0));
+  FloatParts floats(payload);
+  tables_.clear();
+  stores_.clear();
+  for (const wire::TableImage& table : image.tables)
+    tables_.try_emplace(table.made.table, table, floats);
+  for (const wire::StoreImage& store : image.stores)
+    stores_.try_emplace(store.store, workers_, store, floats);
 }
 
 void ServerState::all_left() { tables_.clear(); }

@@ -19,6 +19,10 @@ class ServerState {
   void handle(const comm::MessageEvent& event);
   // The worker's end: nobody waits for it.
   void worker_left(std::uint32_t worker);
+  // All of it, as one message, and what such a message says in place of what is here. Throws
+  // Corrupt.
+  comm::Payload save() const;
+  void load(const comm::Payload& image);
   // What nobody trains any more is given up.
   void all_left();
 

@@ -31,7 +31,7 @@ std::uint32_t random_number() {
 struct Place {
   KeyRange range;
   std::uint64_t clock = 0, version = 0;
-  std::optional<comm::PendingReply> push = {};
+  std::optional<ServerReply> push = {};
 };
 
 struct Value {
@@ -117,7 +117,7 @@ class StoreOnServers final : public KVStore {
   Tensor pull(const Key& key) const override {
     Value& value = find("pull", key);
     wait_for_push(value);
-    std::vector<comm::PendingReply> replies;
+    std::vector<ServerReply> replies;
     for (const Place& its : value.places)
       replies.push_back(servers_.request(its.range.server, Topic::pull,
                                          wire::Pull{clock_of(key, its)},
@@ -163,7 +163,7 @@ class StoreOnServers final : public KVStore {
     check_rows("row_sparse_pull", key, value.info.shape, row_ids);
     wait_for_push(value);
     RowSparse result{sorted_ids(row_ids), {}};
-    std::vector<std::pair<Place*, comm::PendingReply>> replies;
+    std::vector<std::pair<Place*, ServerReply>> replies;
     for (Place& its : value.places) {
       wire::PullRows request{.clock = clock_of(key, its)};
       for (const std::int64_t id : result.ids)
@@ -267,10 +267,10 @@ class StoreOnServers final : public KVStore {
   template <class Message>
   void for_all_servers(Topic topic, const Message& message, const std::string& what,
                        std::chrono::milliseconds timeout = {}) {
-    std::vector<comm::PendingReply> replies;
+    std::vector<ServerReply> replies;
     for (int server = 0; server < servers_.servers(); ++server)
       replies.push_back(servers_.request(server, topic, message, what, {}, 0, timeout));
-    for (comm::PendingReply& reply : replies) reply.wait();
+    for (ServerReply& reply : replies) reply.wait();
   }
 
   Value& find(const char* what, const Key& key) const {
@@ -339,7 +339,7 @@ class StoreOnServers final : public KVStore {
     std::exception_ptr error;
     for (Place& its : value.places) {
       if (!its.push) continue;
-      comm::PendingReply reply = *std::exchange(its.push, {});
+      ServerReply reply = *std::exchange(its.push, {});
       try {
         note_pushed(message_in<wire::Pushed>(reply.wait().payload));
       } catch (const comm::RequestFailed&) {

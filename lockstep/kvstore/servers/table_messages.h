@@ -29,7 +29,28 @@ enum class Topic : std::uint32_t {
   set_rule = 23,
   read_state = 24,
   write_state = 25,
+  load_image = 32,  // to a backup: all that the primary has
 };
+
+// A message's number for its topic says what it is about, whether a primary forwards it to its
+// backup, and which range it concerns.
+struct Subject {
+  Topic topic = {};
+  bool is_forwarded = false;
+  int range = 0;
+};
+constexpr std::uint32_t to_number(const Subject& subject) {
+  return static_cast<std::uint32_t>(subject.topic) | (subject.is_forwarded ? 0x80U : 0U) |
+         static_cast<std::uint32_t>(subject.range) << 8;
+}
+constexpr Subject to_subject(std::uint32_t number) {
+  return {static_cast<Topic>(number & 0x7f), (number & 0x80) != 0, static_cast<int>(number >> 8)};
+}
+// Whether it leaves everything as it is.
+constexpr bool only_reads(Topic topic) {
+  return topic == Topic::pull || topic == Topic::pull_rows || topic == Topic::read_table ||
+         topic == Topic::read_state;
+}
 
 struct Argument {
   std::string name = {};

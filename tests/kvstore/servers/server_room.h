@@ -29,6 +29,12 @@ class ProcessRegistry {
               if (!changed_.wait_until(lock, deadline, [&] { return texts_.contains(name); }))
                 throw comm::Timeout("registry: nobody has put " + name, -1, "", "get");
               return texts_[name];
+            },
+            [this](const std::string& name, std::int64_t expected, const std::string& text) {
+              const std::lock_guard lock(mutex_);
+              kvstore::Registry::Entry& entry = entries_[name];
+              if (entry.version == expected) entry = {expected + 1, text};
+              return entry;
             }};
   }
 
@@ -36,15 +42,19 @@ class ProcessRegistry {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string> texts_;
+  std::map<std::string, kvstore::Registry::Entry> entries_;
 };
 
 // Servers that live in threads of this process, in memory or on loopback.
 class ServerRoom {
  public:
   enum class Links { memory, network };
-  ServerRoom(int servers, int workers, Links links = Links::memory, int threads = 1) {
+  ServerRoom(int servers, int workers, Links links = Links::memory, int threads = 1,
+             int replicas = 1)
+      : stops_(static_cast<std::size_t>(servers)) {
     job_.servers = servers;
     job_.workers = workers;
+    job_.replicas = replicas;
     job_.secret = "secret";
     job_.timeout = std::chrono::seconds(30);
     job_.registry = registry_.functions();
@@ -54,14 +64,21 @@ class ServerRoom {
         kvstore::ServerOptions options;
         options.number = number;
         options.threads = threads;
-        options.stops = [this] { return stops_.load(); };
+        options.stops = [this, number] { return stops_[static_cast<std::size_t>(number)].load(); };
         options.grace = std::chrono::hours(1);
         kvstore::serve(job_, options);
       });
   }
-  ~ServerRoom() { stops_ = true; }
+  ~ServerRoom() {
+    for (auto& stop : stops_) stop = true;
+  }
 
   const kvstore::ServedJob& job() const { return job_; }
+  // From then on it is not there any more.
+  void end(int server) {
+    stops_[static_cast<std::size_t>(server)] = true;
+    threads_[static_cast<std::size_t>(server)].join();
+  }
 
   // Runs `work` as each of the workers, all at once, with its mode.
   template <class Work>
@@ -76,7 +93,7 @@ class ServerRoom {
  private:
   ProcessRegistry registry_;
   kvstore::ServedJob job_;
-  std::atomic<bool> stops_ = false;
+  std::vector<std::atomic<bool>> stops_;  // by server
   std::vector<std::jthread> threads_;
 };
 
