@@ -135,7 +135,7 @@ recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::R
 // Throws when the workers' links cannot do what is asked for.
 void make_mode(Run& run, Workers& workers) {
   run.mode.emplace(workers.communicator(), workers.group->membership(), run.config,
-                   run.options.patience(), workers.servers(run.options));
+                   run.options.patience(), workers.servers(run.options, run.config));
 }
 
 // Of several workers the first makes the folder, when all have their data.

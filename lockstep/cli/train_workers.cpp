@@ -93,6 +93,11 @@ void add_store_words(std::vector<std::string>& command, const TrainOptions& opti
     add(options.staleness.has_value(), "--staleness", std::to_string(config.staleness));
 }
 
+train::ServersOptions servers_options(const TrainOptions& options,
+                                      const recipes::RunConfig& config) {
+  return {.replicas = static_cast<int>(config.replicas), .timeout = options.patience()};
+}
+
 }  // namespace
 
 std::optional<cluster::Place> find_train_place() {
@@ -155,9 +160,10 @@ std::optional<InstructionSet> Workers::servers_set(const TrainOptions& options) 
   return train::servers_instruction_set(*job, options.patience());
 }
 
-const kvstore::ServedJob* Workers::servers(const TrainOptions& options) {
+const kvstore::ServedJob* Workers::servers(const TrainOptions& options,
+                                           const recipes::RunConfig& config) {
   if (!job || job->membership().count(Role::server) == 0) return nullptr;
-  served = train::servers_of(*job, options.patience());
+  served = train::servers_of(*job, servers_options(options, config));
   return &*served;
 }
 
@@ -188,7 +194,7 @@ int be_server(const TrainOptions& options, const cluster::Place& place,
   StopSignals signals(true);
   const std::unique_ptr<cluster::Job> job = join(options, place, config);
   signals.hold();
-  train::run_parameter_server(*job, {.timeout = options.patience()});
+  train::run_parameter_server(*job, servers_options(options, config));
   return 0;
 }
 

@@ -44,7 +44,7 @@ struct Workers {
   // The best instruction set that all servers have; none where there are none.
   std::optional<InstructionSet> servers_set(const TrainOptions& options) const;
   // The job's servers, once the workers have agreed on an instruction set; null: there are none.
-  const kvstore::ServedJob* servers(const TrainOptions& options);
+  const kvstore::ServedJob* servers(const TrainOptions& options, const recipes::RunConfig& config);
   std::optional<kvstore::ServedJob> served = {};
 };
 // Every host opens the data by itself. Throws InvalidArgument on all when some have other files.

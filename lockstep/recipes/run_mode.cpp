@@ -32,9 +32,6 @@ void check_supported(const RunConfig& config) {
         "kvstore '{}': the workers of a run are in step, expected ps_sync, allreduce or local; "
         "ps_async and ps_ssp are for stores of a program",
         config.kvstore);
-  if (config.replicas > 1)
-    throw Unsupported("replicas: servers keep each value once, expected 1; {} is to come",
-                      config.replicas);
 }
 
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {

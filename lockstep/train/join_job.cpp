@@ -11,11 +11,15 @@
 namespace lockstep::train {
 namespace {
 
+ServersOptions servers_options(const cluster::JobOptions& options) {
+  return {.replicas = options.tolerates_lost_servers ? 2 : 1, .timeout = options.timeout};
+}
+
 // As a process that is no worker: until the job is over.
 void be_useful(const cluster::Place& place, const cluster::JobOptions& options) {
   if (place.is_scheduler) return cluster::run_scheduler(place, {.timeout = options.timeout});
   cluster::Job job(place, options);
-  run_parameter_server(job, {.timeout = options.timeout});
+  run_parameter_server(job, servers_options(options));
 }
 
 void agree(cluster::Job& job, const cluster::JobOptions& options) {
@@ -53,7 +57,8 @@ OwnJob join_job(const cluster::JobOptions& options) {
     own.job = std::make_unique<cluster::Job>(*place, options);
     agree(*own.job, options);
     if (place->servers > 0)
-      own.servers = std::make_unique<kvstore::ServedJob>(servers_of(*own.job, options.timeout));
+      own.servers =
+          std::make_unique<kvstore::ServedJob>(servers_of(*own.job, servers_options(options)));
     own.mode = mode_of(own);
   } else {
     own.mode = kvstore::local_mode();

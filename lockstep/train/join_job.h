@@ -21,7 +21,8 @@ struct OwnJob {
 
 // For a program of one's own, before anything is computed: a worker of the job that `lockstep
 // launch`, mpirun or srun has started, or a process alone. The members agree on an instruction set.
-// Where the job has servers they keep the parameters, in step (ps_sync). A server, or a scheduler
+// Where the job has servers they keep the parameters, in step (ps_sync), each value on two of them
+// where the options tolerate lost servers. A server, or a scheduler
 // of MXNet's launcher, does its part in here and ends the program with status 0 when the job is
 // over: only workers come back. Throws as cluster::Job does.
 OwnJob join_job(const cluster::JobOptions& options = {});

@@ -28,10 +28,11 @@ bool has_several_machines(const Membership& membership) {
                      [&](const Member& one) { return one.host != membership.members[0].host; });
 }
 
-kvstore::ServedJob served_job(cluster::Job& job, std::chrono::milliseconds timeout) {
+kvstore::ServedJob served_job(cluster::Job& job, const ServersOptions& options) {
   kvstore::ServedJob served;
   served.servers = job.membership().count(Role::server);
   served.workers = job.membership().count(Role::worker);
+  served.replicas = options.replicas;
   served.secret = job.secret();
   served.encrypted = has_several_machines(job.membership());
   served.registry.put = [&job](const std::string& name, const std::string& text) {
@@ -40,7 +41,12 @@ kvstore::ServedJob served_job(cluster::Job& job, std::chrono::milliseconds timeo
   served.registry.get = [&job](const std::string& name, comm::Deadline deadline) {
     return job.get(name, time_until(deadline)).bytes;
   };
-  served.timeout = timeout;
+  served.registry.compare_and_set = [&job](const std::string& name, std::int64_t expected,
+                                           const std::string& text) {
+    cluster::ComparedEntry now = job.compare_and_set(name, expected, text);
+    return kvstore::Registry::Entry{now.version, std::move(now.bytes)};
+  };
+  served.timeout = options.timeout;
   return served;
 }
 
@@ -78,12 +84,12 @@ std::optional<InstructionSet> servers_instruction_set(cluster::Job& job,
   return least;
 }
 
-kvstore::ServedJob servers_of(cluster::Job& job, std::chrono::milliseconds timeout) {
+kvstore::ServedJob servers_of(cluster::Job& job, const ServersOptions& options) {
   if (job.rank() == 0) job.put(kInstructionSet, instruction_set_in_use());
-  return served_job(job, timeout);
+  return served_job(job, options);
 }
 
-void run_parameter_server(cluster::Job& job, const ParameterServerOptions& options) {
+void run_parameter_server(cluster::Job& job, const ServersOptions& options, int threads) {
   job.put(own_set_name(job.rank()), std::string(to_string(best_instruction_set())));
   const std::string instructions = await_instruction_set(job);
   if (instructions.empty()) return;
@@ -91,10 +97,10 @@ void run_parameter_server(cluster::Job& job, const ParameterServerOptions& optio
   kvstore::ServerOptions own;
   own.number = job.rank();
   own.listen = {job.address(), 0};
-  own.threads = options.threads;
+  own.threads = threads;
   own.stops = [&job] { return job.have_workers_left(); };
   own.grace = kWholeJob;  // the coordinator knows who is still there
-  kvstore::serve(served_job(job, options.timeout), own);
+  kvstore::serve(served_job(job, options), own);
 }
 
 }  // namespace lockstep::train

@@ -182,11 +182,11 @@ def test_a_programs_store_is_kept_by_the_servers_of_mxnets_launcher(lockstep):
 LONG = ["--steps", 5000, "--global-batch", 16, "--shards", 8, "--checkpoint-every", 20]
 
 
-def long_run(lockstep):
+def long_run(lockstep, *words, steps=tuple(LONG)):
     """A job that has made some steps, and the ids of its processes by role and rank."""
     process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
                              "--json", "--workers", 2, "--servers", 2, "--kvstore", "ps_sync",
-                             "--out", "run", *LONG)
+                             "--out", "run", *steps, *words)
     wait_until(lambda: checkpoints_of(lockstep.folder / "run") or process.poll() is not None)
     assert process.poll() is None, process.communicate()
     settings = {pid: environment(pid) for pid in descendants(process)}
@@ -213,4 +213,18 @@ def test_a_member_that_is_killed_is_named_and_the_job_is_over(lockstep, victim):
     last = err.splitlines()[-1]
     assert last.startswith(f"lockstep: {victim} was ended by signal 9 (Killed); the job is over; "
                            "to go on: "), err
+    assert not any(is_running(pid) for pid in members.values())
+
+
+def test_a_server_that_is_killed_is_replaced_by_its_backup_and_no_bit_is_lost(lockstep):
+    some = ["--steps", 300, "--global-batch", 16, "--shards", 8, "--checkpoint-every", 20]
+    undisturbed = lockstep.train("mnist-mlp", *some, "--out", "alone").json["params_sha256"]
+    process, members = long_run(lockstep, "--replicas", 2, steps=some)
+    os.kill(members["server 1"], signal.SIGKILL)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    result = json.loads(out.strip().splitlines()[-1])
+    assert result["params_sha256"] == undisturbed and result["replicas"] == 2
+    assert re.fullmatch(rf"lockstep: server 1 on \S+ \(pid {members['server 1']}\) was ended by "
+                        r"signal 9 \(Killed\); its backup takes over\n", err)
     assert not any(is_running(pid) for pid in members.values())
