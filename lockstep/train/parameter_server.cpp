@@ -2,6 +2,7 @@
 #include "lockstep/train/parameter_server.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "lockstep/ops/instruction_set.h"
 
@@ -28,6 +29,17 @@ bool has_several_machines(const Membership& membership) {
                      [&](const Member& one) { return one.host != membership.members[0].host; });
 }
 
+// The server whose address it is, so that nobody waits for one that is gone; -1: it is none.
+std::int64_t putter_of(const std::string& name, const Membership& membership) {
+  constexpr std::string_view kServer = "server/";
+  int number = -1;
+  if (name.starts_with(kServer))
+    std::from_chars(name.data() + kServer.size(), name.data() + name.size(), number);
+  for (const Member& one : membership.members)
+    if (one.role == Role::server && membership.rank_of(one.id) == number) return one.id;
+  return -1;
+}
+
 kvstore::ServedJob served_job(cluster::Job& job, const ServersOptions& options) {
   kvstore::ServedJob served;
   served.servers = job.membership().count(Role::server);
@@ -39,7 +51,7 @@ kvstore::ServedJob served_job(cluster::Job& job, const ServersOptions& options) 
     job.put(name, text);
   };
   served.registry.get = [&job](const std::string& name, comm::Deadline deadline) {
-    return job.get(name, time_until(deadline)).bytes;
+    return job.get(name, time_until(deadline), {.from = putter_of(name, job.membership())}).bytes;
   };
   served.registry.compare_and_set = [&job](const std::string& name, std::int64_t expected,
                                            const std::string& text) {
