@@ -45,6 +45,8 @@ bool is_invariant(const RunConfig& config) {
 
 std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since) {
   if (is_invariant(config)) return "the same bits on any number of threads and workers";
+  if (!own_store(config).in_step)
+    return fmt::format("with {} the bits depend on which worker was faster", config.kvstore);
   const std::string& how = compresses(config) ? config.compression : config.algorithm;
   const std::string count = fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
   if (since == 0)
@@ -76,7 +78,11 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
   mode_ = store_between_workers(config).make(
-      {.communicator = communicator, .membership = membership, .servers = servers}, options);
+      {.communicator = communicator,
+       .membership = membership,
+       .servers = servers,
+       .staleness = static_cast<std::uint64_t>(config.staleness)},
+      options);
 }
 
 }  // namespace lockstep::recipes
