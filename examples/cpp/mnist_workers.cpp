@@ -4,6 +4,7 @@
 //   mnist_workers [FOLDER|synthetic] [STEPS]
 //   lockstep launch --workers 2 -- mnist_workers
 //   lockstep launch --hosts a:2,b:2 -- mnist_workers
+//   lockstep launch --workers 2 --servers 2 -- mnist_workers    servers keep the parameters
 #include <fmt/core.h>
 
 #include <cstdlib>

@@ -126,7 +126,7 @@ bool is_one_of_many() {
   using Launcher = cluster::Place::Launcher;
   try {
     const auto place = cluster::find_place();
-    if (!place || place->rank == 0) return false;
+    if (!place || place->id() == 0) return false;
     if (place->launcher != Launcher::mpi && place->launcher != Launcher::slurm) return false;
   } catch (const Error&) {
     return false;

@@ -18,6 +18,7 @@ struct KubernetesJob {
   std::string name = {}, image = {}, name_space = {}, cpus = {}, memory = {};
   std::string volume_claim = {};  // NAME, NAME:/WHERE
   int workers = 0, servers = 0;
+  bool tolerates_lost_servers = false;
   std::string transport = {}, interface = {};
   std::string folder = {};                    // where the program runs; empty: the image's own
   std::int64_t timeout = 0;                   // seconds until all pods have met; 0: the usual

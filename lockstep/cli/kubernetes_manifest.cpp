@@ -136,9 +136,11 @@ Json pod(const KubernetesJob& job, Role role) {
             {"volumes", volumes(job)}}}};
 }
 
-// A pod that fails ends the job: nothing is started again by Kubernetes.
+// A pod that fails ends the job: nothing is started again by Kubernetes. Where the others can do
+// without a server, Kubernetes leaves them alone.
 Json indexed_job(const KubernetesJob& job, Role role) {
   const int pods = role == Role::worker ? job.workers : job.servers;
+  const bool may_fail = role == Role::server && job.tolerates_lost_servers;
   return {{"apiVersion", "batch/v1"},
           {"kind", "Job"},
           {"metadata", metadata(job, role)},
@@ -146,7 +148,7 @@ Json indexed_job(const KubernetesJob& job, Role role) {
            {{"completionMode", "Indexed"},
             {"completions", pods},
             {"parallelism", pods},
-            {"backoffLimit", 0},
+            {may_fail ? "backoffLimitPerIndex" : "backoffLimit", 0},
             {"template", pod(job, role)}}}};
 }
 

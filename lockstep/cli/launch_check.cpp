@@ -10,7 +10,6 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/train_options.h"
-#include "lockstep/cli/train_workers.h"
 
 namespace lockstep::cli {
 namespace {
@@ -56,13 +55,15 @@ int worker_count(const cluster::LaunchOptions& options) {
                          [](int sum, const cluster::HostSlots& host) { return sum + host.slots; });
 }
 
-void check_train_command(const std::vector<std::string>& command, int workers, int servers,
-                         const std::string& folder) {
+std::optional<recipes::RunConfig> check_train_command(const std::vector<std::string>& command,
+                                                      int workers, int servers,
+                                                      const std::string& folder) {
   std::optional<TrainOptions> options = parse_train(command);
-  if (options) check_servers(servers);
-  if (!options || options->workers) return;
+  if (!options || options->workers) return {};
   options->workers = workers;
-  if (const auto before = config_before(*options, folder)) apply_options(*before, *options);
+  options->job_servers = servers;
+  if (const auto before = config_before(*options, folder)) return apply_options(*before, *options);
+  return {};
 }
 
 }  // namespace lockstep::cli

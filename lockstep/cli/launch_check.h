@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/cluster/launch/launch.h"
+#include "lockstep/recipes/run_config.h"
 
 namespace lockstep::cli {
 
@@ -12,10 +14,11 @@ namespace lockstep::cli {
 int worker_count(const cluster::LaunchOptions& options);
 
 // What can be known to be wrong with a program before any worker runs it, when it is `lockstep
-// train`: more workers than shards, servers. `folder`: where the first worker runs, when that is
-// this machine; else empty. Throws WrongUsage. What is wrong with the words themselves the program
-// says.
-void check_train_command(const std::vector<std::string>& command, int workers, int servers,
-                         const std::string& folder);
+// train`: more workers than shards, servers that its store has no use for. `folder`: where the
+// first worker runs, when that is this machine; else empty. Throws WrongUsage. What is wrong with
+// the words themselves the program says. Returns what it is to train, where that is known.
+std::optional<recipes::RunConfig> check_train_command(const std::vector<std::string>& command,
+                                                      int workers, int servers,
+                                                      const std::string& folder);
 
 }  // namespace lockstep::cli

@@ -10,6 +10,7 @@
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/options.h"
 #include "lockstep/cluster/launch/agent.h"
+#include "lockstep/recipes/run_mode.h"
 
 namespace lockstep::cli {
 namespace {
@@ -33,7 +34,7 @@ std::chrono::milliseconds grace_of(const Options& o) {
 
 void add_options(CLI::App& c, Options& o) {
   add_host_options(c, o.hosts);
-  add_count(c, kWhere, "--servers", o.servers, "N",
+  add_count(c, kWhere, "-s,--servers", o.servers, "N",
             "Processes of the role server beside the workers, one host after the other", 0, 1 << 20)
       ->default_str("0");
   add_real(c, kHow, "--grace", o.grace, "SECONDS",
@@ -115,9 +116,10 @@ int print_manifest(const Options& o) {
     job.timeout = std::chrono::ceil<std::chrono::seconds>(o.hosts.patience()).count();
   job.environment = o.hosts.settings();
   job.command = o.command;
-  const std::string manifest = kubernetes_manifest(job);
-  check_train_command(job.command, job.workers, job.servers, "");
-  fmt::print("{}", manifest);
+  check_kubernetes(job);
+  const auto config = check_train_command(job.command, job.workers, job.servers, "");
+  job.tolerates_lost_servers = config && config->replicas > 1;
+  fmt::print("{}", kubernetes_manifest(job));
   fmt::print(stderr, "{}", kubernetes_advice(job));
   return 0;
 }
@@ -147,8 +149,9 @@ int launch(const Options& o) {
   } catch (const InvalidArgument& error) {
     throw WrongUsage(error.what());
   }
-  check_train_command(options.command, worker_count(options), options.servers,
-                      first_folder(options));
+  if (const auto config = check_train_command(options.command, worker_count(options),
+                                              options.servers, first_folder(options)))
+    recipes::check_supported(*config);
   return report_launch(cluster::launch(options));
 }
 
@@ -164,7 +167,7 @@ void add_launch_command(CLI::App& app, Action& action) {
   lockstep launch --workers 4 -- lockstep train cifar-cnn
   lockstep launch --hosts a:2,b:2 -- lockstep train cifar-cnn --out run
   lockstep launch --hosts-file hosts --secure -- ./my_program
-  lockstep launch --workers 4 --servers 1 -- ./my_program
+  lockstep launch -n 4 -s 2 -- lockstep train cifar-cnn --kvstore ps_sync
   lockstep launch --kubernetes --name digits --image registry/lockstep:1 --workers 4 \
     -- lockstep train mnist-lenet | kubectl apply -f -
 

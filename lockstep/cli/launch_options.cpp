@@ -88,7 +88,7 @@ void add_host_options(CLI::App& c, HostOptions& o, const char* workers) {
   add(c, kWhere, "--hosts-file", o.hosts_file, "FILE",
       "The same, one 'host', 'host:N' or 'host slots=N' a line")
       ->excludes(hosts);
-  add_count(c, kWhere, "--workers", o.workers, "N",
+  add_count(c, kWhere, "-n,--workers", o.workers, "N",
             "How many in all; without hosts, on this machine", 1, 1 << 20)
       ->default_str(workers);
   add(c, kWhere, "--folder", o.folder, "DIR", "Where workers run; this folder by default");

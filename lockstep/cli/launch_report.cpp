@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "lockstep/base/print_error.h"
@@ -33,10 +32,7 @@ int report_stop(const cluster::LaunchResult& result, const std::string& how_to_g
 
 int report_launch(const cluster::LaunchResult& result, const std::string& how_to_go_on) {
   const cluster::MemberEnd* culprit = result.culprit();
-  const bool all_good =
-      !result.ends.empty() && std::all_of(result.ends.begin(), result.ends.end(),
-                                          [](const auto& end) { return end.is_good(); });
-  if (culprit == nullptr) return all_good ? 0 : report_stop(result, how_to_go_on);
+  if (culprit == nullptr) return result.is_good() ? 0 : report_stop(result, how_to_go_on);
   if (!culprit->last_lines.empty())
     print_error("{} said last:\n{}", culprit->name(), culprit->last_lines);
   const bool is_cut_off =

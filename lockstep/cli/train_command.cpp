@@ -14,6 +14,7 @@
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/data_cache.h"
 #include "lockstep/cli/stop_signals.h"
+#include "lockstep/cli/train_mode.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cli/train_workers.h"
@@ -132,9 +133,9 @@ recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::R
 }
 
 // Throws when the workers' links cannot do what is asked for.
-void make_mode(Run& run, const Workers& workers) {
+void make_mode(Run& run, Workers& workers) {
   run.mode.emplace(workers.communicator(), workers.group->membership(), run.config,
-                   run.options.patience());
+                   run.options.patience(), workers.servers(run.options, run.config));
 }
 
 // Of several workers the first makes the folder, when all have their data.
@@ -145,10 +146,10 @@ void make_run(Run& run) {
   run.folder->write_config(to_json(run.config));  // last: with it the folder is a run
 }
 
-Run start_run(const TrainOptions& options, const recipes::RunConfig& config,
-              const Workers& workers) {
+Run start_run(const TrainOptions& options, const recipes::RunConfig& config, Workers& workers) {
   Run run{options, config, recipes::find_recipe(config.recipe), thread_count(options), {}, {}, {}};
-  run.config.isa = to_string(train::agree_on_instruction_set(*workers.group));
+  run.config.isa =
+      to_string(train::agree_on_instruction_set(*workers.group, workers.servers_set(options)));
   options.stop_point.pass("folder");
   kvstore::first_does(*workers.group, [&] { return check_out(options.out), std::string(); });
   open_data_together(run, workers, {});
@@ -187,8 +188,8 @@ BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& folde
   folder.emplace(RunFolder::resume(options.out));
   const recipes::RunConfig before =
       recipes::config_from_json(folder->read_config(), folder->config_path());
-  std::vector<std::string> ignored{"version",      "kvstore", "skip_bad",
-                                   "max_inflated", "epochs",  "steps"};
+  std::vector<std::string> ignored{"version",  "kvstore",      "servers", "replicas", "staleness",
+                                   "skip_bad", "max_inflated", "epochs",  "steps"};
   if (!before.skip_bad) ignored.emplace_back("max_pixels");  // else it decides what is left out
   recipes::RunConfig now = apply_options(before, options);
   observe::check_same_config(*folder, to_json(now), ignored, recipes::older_defaults());
@@ -198,6 +199,10 @@ BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& folde
   recipes::RunConfig longer = before;  // or shorter
   longer.epochs = now.epochs;
   longer.steps = now.steps;
+  longer.kvstore = now.kvstore;
+  longer.servers = now.servers;
+  longer.replicas = now.replicas;
+  longer.staleness = now.staleness;
   return {longer, classes, codec ? codec->vocabulary().format() : ""};
 }
 
@@ -206,20 +211,22 @@ void check_resume(const TrainOptions& options) {
 }
 
 // What is wrong is told once, before there are workers.
-int launch(const TrainOptions& options) {
-  if (options.resume) {
-    check_resume(options);
-    std::optional<RunFolder> folder;
-    open_run(options, folder);
-  }
-  return launch_workers(options);
+recipes::RunConfig checked_config(const TrainOptions& options, const recipes::RunConfig& asked) {
+  if (!options.resume) return asked;
+  check_resume(options);
+  std::optional<RunFolder> folder;
+  return open_run(options, folder).config;
 }
 
 // With the instructions that the run began with where all workers have them: it keeps its bits.
-void agree_again(const recipes::RunConfig& config, const Workers& workers) {
-  std::optional<InstructionSet> recorded;
-  if (!config.isa.empty()) recorded = parse_instruction_set(config.isa);
-  train::agree_on_instruction_set(*workers.group, recorded);
+void agree_again(const TrainOptions& options, const recipes::RunConfig& config,
+                 const Workers& workers) {
+  std::optional<InstructionSet> most = workers.servers_set(options);
+  if (!config.isa.empty()) {
+    const InstructionSet recorded = parse_instruction_set(config.isa);
+    most = std::min(recorded, most.value_or(recorded));
+  }
+  train::agree_on_instruction_set(*workers.group, most);
 }
 
 // A run that goes on may end elsewhere than it was to end: --epochs 6 makes a finished run longer.
@@ -243,13 +250,13 @@ void change_length(const Run& run) {
   run.folder->write_config(to_json(run.config));
 }
 
-Run resume_run(const TrainOptions& options, const Workers& workers) {
+Run resume_run(const TrainOptions& options, Workers& workers) {
   check_resume(options);
   options.stop_point.pass("folder");
   std::optional<RunFolder> folder;
   const BeginOfRun begin = BeginOfRun::from_text(
       kvstore::first_does(*workers.group, [&] { return open_run(options, folder).to_text(); }));
-  agree_again(begin.config, workers);
+  agree_again(options, begin.config, workers);
   const recipes::Recipe recipe = recipes::run_recipe(begin.config, begin.classes);
   Run run{options, begin.config, recipe, thread_count(options), {}, std::move(folder), {}};
   open_data_together(run, workers, codec_from(begin.vocabulary, recipe));
@@ -309,7 +316,8 @@ train::FitOptions fit_options(const Run& run, const StopSignals& signals, bool& 
           .resume = options.resume,
           .configuration = to_json(run.config),
           .older_configuration = recipes::older_defaults(),
-          .may_differ = {"epochs", "steps", "schedule"},  // as the run folder's may
+          .may_differ = {"epochs", "steps", "schedule", "kvstore", "servers", "replicas",
+                         "staleness"},  // as the run folder's may
           .stop = &signals.asked(),
           .skip_bad = run.config.skip_bad || options.skip_bad};
 }
@@ -372,8 +380,10 @@ std::string describe(const Run& run) {
   const std::string workers = run.options.worker_count() > 1
                                   ? fmt::format("{} workers of ", run.options.worker_count())
                                   : "";
-  return fmt::format("{}: {}{}, {} of {}, run folder {}", run.config.recipe, workers,
-                     observe::format_things(used_threads(run), "thread"),
+  const std::string servers =
+      run.config.servers > 0 ? ", " + observe::format_things(run.config.servers, "server") : "";
+  return fmt::format("{}: {}{}{}, {} of {}, run folder {}", run.config.recipe, workers,
+                     observe::format_things(used_threads(run), "thread"), servers,
                      observe::format_things(run.config.shards, "shard"),
                      run.config.global_batch / run.config.shards,
                      run.folder ? run.folder->path() : "");
@@ -382,7 +392,11 @@ std::string describe(const Run& run) {
 // What the command line asks for. The rest of a run that goes on is in its folder.
 recipes::RunConfig asked_config(const TrainOptions& options) {
   const recipes::RunConfig usual = recipes::default_config(recipes::find_recipe(options.recipe));
-  return options.resume ? usual : apply_options(usual, options);
+  if (!options.resume) return apply_options(usual, options);
+  recipes::RunConfig config = usual;
+  if (options.job_servers.value_or(0) > 0)
+    apply_mode_options(config, options, options.worker_count());
+  return config;
 }
 
 // Of a run that was stopped: the exit status, by the worker's own signal, else by that of another.
@@ -420,7 +434,7 @@ int report_run(const Run& run, const train::FitResult& result, nn::Block& net,
   return end_together(run, signals);
 }
 
-int train_with(TrainOptions& options, const recipes::RunConfig& config, const Workers& workers,
+int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers& workers,
                StopSignals& signals) {
   options.stop_point.pass("connected");
   options.fair_threads = workers.fair_threads();
@@ -440,12 +454,19 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, const Wo
 
 int train(TrainOptions options) {
   const std::optional<cluster::Place> place = find_train_place();
+  if (place && place->is_scheduler) return be_scheduler(options, *place);
   take_place(options, place);
   take_model(options);
   const recipes::RunConfig config = asked_config(options);
-  if (!place && options.worker_count() > 1) return launch(options);
+  check_supported(config);
+  if (!place) {
+    const recipes::RunConfig whole = checked_config(options, config);
+    if (options.worker_count() > 1 || whole.servers > 0) return launch_workers(options, whole);
+  }
+  if (place && place->role == Role::server) return be_server(options, *place, config);
   StopSignals signals(place.has_value());
-  const Workers workers = connect_workers(options, place, config);
+  Workers workers = connect_workers(options, place, config);
+  if (place && place->rank < 0) take_rank(options, workers.job->rank());
   try {
     return train_with(options, config, workers, signals);
   } catch (const comm::CommError& error) {
@@ -469,6 +490,7 @@ void add_train_command(CLI::App& app, Action& action) {
   lockstep train cifar-cnn --resume --epochs 30 --out run    makes a finished run longer
   lockstep train --model resnet50_v1 --data photos     a folder of images for each class
   lockstep train char-gpt --data synthetic --steps 20 --json
+  lockstep train cifar-cnn --workers 4 --servers 2 --kvstore ps_sync --replicas 2
 
 Ctrl-C finishes the step, writes a checkpoint and says how to go on (exit status 130; 143 after
 SIGTERM). A second Ctrl-C ends the program at once.)");

@@ -3,13 +3,19 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/kvstore/store_type.h"
+#include "lockstep/recipes/run_mode.h"
 
 namespace lockstep::cli {
 namespace {
+
+constexpr std::int64_t kMostReplicas = 2;  // a primary and its backup
+constexpr std::int64_t kUsualStaleness = 3;
 
 // A name that is not known is wrong usage; one that is to come is not.
 template <class Parse>
@@ -19,6 +25,77 @@ auto parsed(const char* option, const Parse& parse) {
   } catch (const InvalidArgument& error) {
     throw WrongUsage(fmt::format("{}: {}", option, error.what()));
   }
+}
+
+// By our names.
+std::string store_name(const std::string& given, bool has_servers) {
+  return parsed("--kvstore",
+                [&] { return std::string(kvstore::find_store_type(given, has_servers).name); });
+}
+
+// How many the job has, or is to have, before its store is known.
+std::int64_t wanted_servers(const recipes::RunConfig& config, const TrainOptions& options) {
+  if (options.job_servers && options.servers && *options.servers != *options.job_servers)
+    throw WrongUsage(fmt::format("--servers {}: this job has {}; leave it out", *options.servers,
+                                 *options.job_servers));
+  if (options.job_servers) return *options.job_servers;
+  if (options.servers) return *options.servers;
+  return options.kvstore ? 0 : config.servers;
+}
+
+[[noreturn]] void refuse_servers(const recipes::RunConfig& config, std::int64_t servers) {
+  if (config.kvstore.empty())
+    throw WrongUsage(fmt::format(
+        "--servers {} without --kvstore: expected --kvstore ps_sync, ps_async or ps_ssp", servers));
+  throw WrongUsage(
+      fmt::format("--servers {} with --kvstore {}: it has none; expected ps_sync, ps_async or "
+                  "ps_ssp, or no servers",
+                  servers, config.kvstore));
+}
+
+void take_servers(recipes::RunConfig& config, const TrainOptions& options, std::int64_t servers) {
+  const bool is_served = recipes::has_servers(config);
+  if (!is_served && servers > 0) refuse_servers(config, servers);
+  if (is_served && options.job_servers && servers == 0)
+    throw WrongUsage(
+        fmt::format("--kvstore {}: this job has no servers; expected some from whoever started it: "
+                    "lockstep launch --servers N, or LOCKSTEP_SERVERS",
+                    config.kvstore));
+  config.servers = is_served ? std::max<std::int64_t>(servers, 1) : 0;
+}
+
+void take_replicas(recipes::RunConfig& config, const TrainOptions& options) {
+  if (options.kvstore && config.servers == 0) config.replicas = 1;
+  if (options.replicas) config.replicas = *options.replicas;
+  if (config.replicas == 1) return;
+  if (config.servers == 0)
+    throw WrongUsage(
+        fmt::format("--replicas {} without servers: expected --kvstore ps_sync, "
+                    "ps_async or ps_ssp",
+                    config.replicas));
+  if (config.replicas > config.servers)
+    throw WrongUsage(fmt::format("--replicas {} with --servers {}: each has a server of its own",
+                                 config.replicas, config.servers));
+  if (config.replicas > kMostReplicas)
+    throw WrongUsage(
+        fmt::format("--replicas {}: expected 1 or {}", config.replicas, kMostReplicas));
+}
+
+void take_staleness(recipes::RunConfig& config, const TrainOptions& options) {
+  const bool is_bounded = config.kvstore == "ps_ssp";
+  if (options.staleness && !is_bounded)
+    throw WrongUsage(fmt::format("--staleness {} without --kvstore ps_ssp: it bounds that one",
+                                 *options.staleness));
+  const std::int64_t before = config.staleness > 0 ? config.staleness : kUsualStaleness;
+  config.staleness = is_bounded ? options.staleness.value_or(before) : 0;
+}
+
+void check_served(const recipes::RunConfig& config) {
+  if (config.servers > 0 && config.algorithm != "tree")
+    throw WrongUsage(
+        fmt::format("--algorithm {} with --kvstore {}: servers add in the order of the tree; leave "
+                    "it out",
+                    config.algorithm, config.kvstore));
 }
 
 void check_together(const recipes::RunConfig& config, std::int64_t workers,
@@ -43,9 +120,11 @@ void check_together(const recipes::RunConfig& config, std::int64_t workers,
 
 void apply_mode_options(recipes::RunConfig& config, const TrainOptions& options,
                         std::int64_t workers) {
-  if (options.kvstore)
-    config.kvstore = parsed(
-        "--kvstore", [&] { return std::string(kvstore::find_store_type(*options.kvstore).name); });
+  const std::int64_t servers = wanted_servers(config, options);
+  if (options.kvstore) config.kvstore = store_name(*options.kvstore, servers > 0);
+  take_servers(config, options, servers);
+  take_replicas(config, options);
+  take_staleness(config, options);
   if (options.algorithm) {
     parsed("--algorithm", [&] { return kvstore::parse_algorithm(*options.algorithm); });
     config.algorithm = *options.algorithm;
@@ -54,6 +133,7 @@ void apply_mode_options(recipes::RunConfig& config, const TrainOptions& options,
     config.compression = parsed("--compression", [&] {
       return kvstore::to_string(kvstore::parse_compression(*options.compression));
     });
+  check_served(config);
   check_together(config, workers, options.connect.transport_name());
 }
 

@@ -5,7 +5,8 @@
 
 namespace lockstep::cli {
 
-// Takes --kvstore, --algorithm and --compression into the configuration. Throws WrongUsage.
+// Takes --kvstore, --servers, --replicas, --staleness, --algorithm and --compression into the
+// configuration. Throws WrongUsage.
 void apply_mode_options(recipes::RunConfig& config, const TrainOptions& options,
                         std::int64_t workers);
 

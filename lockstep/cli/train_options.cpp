@@ -90,9 +90,20 @@ void add_run(CLI::App& c, TrainOptions& o) {
 void add_cluster(CLI::App& c, TrainOptions& o) {
   add_count(c, kCluster, "--workers", o.workers, "W", "Processes on this machine", 1, 1 << 20)
       ->default_str("1");
+  add_count(c, kCluster, "--servers", o.servers, "S",
+            "Processes beside the workers that keep the parameters, with --kvstore ps_*", 1,
+            1 << 20)
+      ->default_str("1 with --kvstore ps_*");
   add(c, kCluster, "--kvstore", o.kvstore, "MODE", "How gradients become parameters")
-      ->check(known_names("local,allreduce,device,dist_sync,dist_device_sync,horovod"))
+      ->check(known_names("local,allreduce,ps_sync,ps_async,ps_ssp,device,dist_sync,dist_async,"
+                          "dist_device_sync,horovod"))
       ->default_str("local, allreduce with several workers");
+  add_count(c, kCluster, "--replicas", o.replicas, "N",
+            "Servers that have each value, 2 for a job that survives the loss of one", 1, 1 << 20)
+      ->default_str("1");
+  add_count(c, kCluster, "--staleness", o.staleness, "N",
+            "With --kvstore ps_ssp: steps that a worker may be ahead of the slowest", 0)
+      ->default_str("3");
   add(c, kCluster, "--algorithm", o.algorithm, "A", "How workers add gradients")
       ->check(known_names("tree,hierarchical,central,ring,multi_ring,native"))
       ->default_str("tree");

@@ -41,10 +41,11 @@ struct TrainOptions {
   bool json = false;
   bool quiet = false;
 
-  std::optional<std::int64_t> workers;
-  int rank = 0;             // of a worker that was launched
-  std::string launched_by;  // "mpirun -n 4"; empty: by --workers, or not at all
-  int fair_threads = 1;     // a worker's share of its host
+  std::optional<std::int64_t> workers, servers, replicas, staleness;
+  std::optional<std::int64_t> job_servers;  // of a job that somebody launched
+  int rank = 0;                             // of a worker that was launched
+  std::string launched_by;                  // "mpirun -n 4"; empty: by --workers, or not at all
+  int fair_threads = 1;                     // a worker's share of its host
   ConnectOptions connect;
   bool launcher_connects = false;  // the transport is what the launcher says
   std::optional<std::string> kvstore, algorithm, compression;

@@ -76,6 +76,9 @@ std::string train_words(const recipes::RunConfig& config, std::int64_t workers) 
   add("--max-pixels", config.max_pixels, usual.max_pixels);
   add("--max-inflated", config.max_inflated / kMegabyte, usual.max_inflated / kMegabyte);
   add("--kvstore", config.kvstore, usual.kvstore);
+  if (config.servers > 1) line += fmt::format(" --servers {}", config.servers);
+  add("--replicas", config.replicas, usual.replicas);
+  if (config.kvstore == "ps_ssp") line += fmt::format(" --staleness {}", config.staleness);
   add("--algorithm", config.algorithm, usual.algorithm);
   add("--compression", config.compression, usual.compression);
   add_learning(line, config.learning, usual.learning);
@@ -170,6 +173,16 @@ std::string connect_words(const TrainOptions& options) {
   return line;
 }
 
+// Servers do not see the run's folder.
+std::string store_words(const TrainOptions& options) {
+  if (options.job_servers.value_or(0) == 0) return {};
+  std::string line;
+  if (options.kvstore) line += " --kvstore " + *options.kvstore;
+  if (options.replicas) line += fmt::format(" --replicas {}", *options.replicas);
+  if (options.staleness) line += fmt::format(" --staleness {}", *options.staleness);
+  return line;
+}
+
 }  // namespace
 
 // All that is not in the run's folder.
@@ -179,6 +192,7 @@ std::string resume_command(const TrainOptions& options, const std::string& folde
   if (!options.launched_by.empty()) line = options.launched_by + " " + line;
   if (options.worker_count() > 1 && options.launched_by.empty())
     line += fmt::format(" --workers {}", options.worker_count());
+  if (!options.launched_by.empty()) line += store_words(options);
   if (options.skip_bad) line += " --skip-bad";
   if (options.limits.max_pixels)
     line += fmt::format(" --max-pixels {}", *options.limits.max_pixels);

@@ -11,11 +11,15 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/machine_limits.h"
+#include "lockstep/base/print_error.h"
 #include "lockstep/base/process.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/launch_report.h"
+#include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/train_report.h"
+#include "lockstep/cluster/membership/scheduler.h"
 #include "lockstep/comm/agreement.h"
+#include "lockstep/train/parameter_server.h"
 
 namespace lockstep::cli {
 namespace {
@@ -31,8 +35,13 @@ std::vector<std::string> own_command() {
 // What the user types before the program to have such a job again.
 std::string launched_by(const cluster::Place& place) {
   using Launcher = cluster::Place::Launcher;
-  if (place.launcher == Launcher::mpi) return fmt::format("mpirun -n {}", place.members());
-  if (place.launcher == Launcher::slurm) return fmt::format("srun -n {}", place.members());
+  const std::string servers = std::to_string(place.servers);
+  if (place.launcher == Launcher::mpi)
+    return fmt::format("mpirun{} -n {}", place.servers > 0 ? " -x LOCKSTEP_SERVERS=" + servers : "",
+                       place.members());
+  if (place.launcher == Launcher::slurm)
+    return fmt::format("{}srun -n {}", place.servers > 0 ? "LOCKSTEP_SERVERS=" + servers + " " : "",
+                       place.members());
   return place.launched_by;
 }
 
@@ -71,6 +80,24 @@ bool has_checkpoint(const std::string& run) {
   return false;
 }
 
+// What the run's folder says of its store is said to members that do not see it.
+void add_store_words(std::vector<std::string>& command, const TrainOptions& options,
+                     const recipes::RunConfig& config) {
+  if (config.servers == 0) return;
+  const auto add = [&](bool is_given, const char* name, const std::string& value) {
+    if (!is_given) command.insert(command.end(), {name, value});
+  };
+  add(options.kvstore.has_value(), "--kvstore", config.kvstore);
+  add(options.replicas.has_value(), "--replicas", std::to_string(config.replicas));
+  if (config.kvstore == "ps_ssp")
+    add(options.staleness.has_value(), "--staleness", std::to_string(config.staleness));
+}
+
+train::ServersOptions servers_options(const TrainOptions& options,
+                                      const recipes::RunConfig& config) {
+  return {.replicas = static_cast<int>(config.replicas), .timeout = options.patience()};
+}
+
 }  // namespace
 
 std::optional<cluster::Place> find_train_place() {
@@ -80,31 +107,31 @@ std::optional<cluster::Place> find_train_place() {
   return place;
 }
 
-void check_servers(int servers) {
-  if (servers > 0)
-    throw WrongUsage(
-        fmt::format("train: --servers {} (LOCKSTEP_SERVERS): no mode of training has servers; "
-                    "leave them out",
-                    servers));
+void take_rank(TrainOptions& options, int rank) {
+  options.rank = rank;
+  options.stop_point = StopPoint::from_environment(rank);
 }
 
 void take_place(TrainOptions& options, const std::optional<cluster::Place>& place) {
   if (!place) return;
-  check_servers(place->servers);
   if (options.workers && *options.workers != place->workers)
-    throw WrongUsage(fmt::format("--workers {}: this is worker {} of a job of {}; leave it out",
-                                 *options.workers, place->rank, place->workers));
+    throw WrongUsage(fmt::format("--workers {}: this is {} {} of a job of {}; leave it out",
+                                 *options.workers, to_string(place->role),
+                                 place->rank < 0 ? "one" : std::to_string(place->rank),
+                                 place->workers));
   options.workers = place->workers;
-  options.rank = place->rank;
-  options.stop_point = StopPoint::from_environment(place->rank);
+  options.job_servers = place->servers;
+  take_rank(options, place->rank);
   options.launched_by = launched_by(*place);
   options.launcher_connects = options.connect.transport_name().empty();
   if (options.launcher_connects) options.connect.transport = place->transport;
 }
 
-int launch_workers(const TrainOptions& options) {
+int launch_workers(const TrainOptions& options, const recipes::RunConfig& config) {
   cluster::LaunchOptions launch;
   launch.command = own_command();
+  add_store_words(launch.command, options, config);
+  launch.servers = static_cast<int>(config.servers);
   launch.workers = static_cast<int>(options.worker_count());
   launch.timeout = options.patience();
   launch.grace = std::chrono::milliseconds(static_cast<std::int64_t>(options.grace * 1000));
@@ -128,8 +155,55 @@ int Workers::fair_threads() const {
   return usable_threads();
 }
 
+std::optional<InstructionSet> Workers::servers_set(const TrainOptions& options) const {
+  if (!job || job->membership().count(Role::server) == 0) return {};
+  return train::servers_instruction_set(*job, options.patience());
+}
+
+const kvstore::ServedJob* Workers::servers(const TrainOptions& options,
+                                           const recipes::RunConfig& config) {
+  if (!job || job->membership().count(Role::server) == 0) return nullptr;
+  served = train::servers_of(*job, servers_options(options, config));
+  return &*served;
+}
+
 comm::Communicator* Workers::communicator() const {
   return group->workers() > 1 ? &job->communicator() : nullptr;
+}
+
+namespace {
+
+std::unique_ptr<cluster::Job> join(const TrainOptions& options, const cluster::Place& place,
+                                   const recipes::RunConfig& config) {
+  cluster::JobOptions job;
+  job.transport = options.connect.transport_name();
+  job.interface = options.connect.interface;
+  job.configuration = to_json(config);
+  job.timeout = options.patience();
+  job.on_phase = [&options](std::string_view phase) { options.stop_point.pass(phase); };
+  job.tolerates_lost_servers = config.replicas > 1;
+  return std::make_unique<cluster::Job>(place, job);
+}
+
+}  // namespace
+
+// A signal that stops the job stops the workers, who still need the servers to save what these
+// have.
+int be_server(const TrainOptions& options, const cluster::Place& place,
+              const recipes::RunConfig& config) {
+  StopSignals signals(true);
+  const std::unique_ptr<cluster::Job> job = join(options, place, config);
+  signals.hold();
+  train::run_parameter_server(*job, servers_options(options, config));
+  return 0;
+}
+
+int be_scheduler(const TrainOptions& options, const cluster::Place& place) {
+  cluster::SchedulerOptions own;
+  own.timeout = options.patience();
+  own.log = [](const std::string& line) { print_error("lockstep: {}\n", line); };
+  cluster::run_scheduler(place, own);
+  return 0;
 }
 
 Workers connect_workers(const TrainOptions& options, const std::optional<cluster::Place>& place,
@@ -137,13 +211,7 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
   Workers workers;
   workers.group = kvstore::group_of_one();
   if (!place) return workers;
-  cluster::JobOptions job;
-  job.transport = options.connect.transport_name();
-  job.interface = options.connect.interface;
-  job.configuration = to_json(config);
-  job.timeout = options.patience();
-  job.on_phase = [&options](std::string_view phase) { options.stop_point.pass(phase); };
-  workers.job = std::make_unique<cluster::Job>(*place, job);
+  workers.job = join(options, *place, config);
   if (place->workers > 1)
     workers.group = kvstore::group_of(workers.job->communicator(), workers.job->membership(),
                                       options.patience());

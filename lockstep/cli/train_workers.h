@@ -4,9 +4,11 @@
 #include <memory>
 #include <optional>
 
+#include "lockstep/base/processor.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/group.h"
+#include "lockstep/kvstore/servers/served_job.h"
 #include "lockstep/recipes/recipe_data.h"
 
 namespace lockstep::cli {
@@ -14,16 +16,22 @@ namespace lockstep::cli {
 // One process of mpirun or srun alone is no job: it may start workers of its own.
 std::optional<cluster::Place> find_train_place();
 
-// Throws WrongUsage where a job that trains has servers: no mode uses them.
-void check_servers(int servers);
-
 // A worker knows from whoever launched it how many there are, and its rank. Throws WrongUsage when
 // --workers says something else.
 void take_place(TrainOptions& options, const std::optional<cluster::Place>& place);
 
-// `--workers W` of a process that nobody launched: starts this command W times on this machine and
-// waits. Returns the job's exit status.
-int launch_workers(const TrainOptions& options);
+// The rank of a worker whom the coordinator deals one.
+void take_rank(TrainOptions& options, int rank);
+
+// `--workers W` of a process that nobody launched: starts this command W times on this machine, and
+// so often again for the configuration's servers, and waits. Returns the job's exit status.
+int launch_workers(const TrainOptions& options, const recipes::RunConfig& config);
+
+// What the other processes of a job do: a server keeps parameters until the workers have left, a
+// scheduler coordinates the members. Return the exit status.
+int be_server(const TrainOptions& options, const cluster::Place& place,
+              const recipes::RunConfig& config);
+int be_scheduler(const TrainOptions& options, const cluster::Place& place);
 
 // A launched worker's connection to the others. `config` is what they must agree on.
 struct Workers {
@@ -33,6 +41,11 @@ struct Workers {
   comm::Communicator* communicator() const;
   // This worker's share of its host's cores, by what each there may use. All workers call it.
   int fair_threads() const;
+  // The best instruction set that all servers have; none where there are none.
+  std::optional<InstructionSet> servers_set(const TrainOptions& options) const;
+  // The job's servers, once the workers have agreed on an instruction set; null: there are none.
+  const kvstore::ServedJob* servers(const TrainOptions& options, const recipes::RunConfig& config);
+  std::optional<kvstore::ServedJob> served = {};
 };
 // Every host opens the data by itself. Throws InvalidArgument on all when some have other files.
 void compare_data(const Workers& workers, const recipes::RecipeData& data,

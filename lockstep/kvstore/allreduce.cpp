@@ -2,13 +2,12 @@
 #include "lockstep/kvstore/allreduce.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/membership/workers_of.h"
-#include "lockstep/comm/fold.h"
 #include "lockstep/kvstore/compressed_sum.h"
+#include "lockstep/kvstore/node_sum.h"
 #include "lockstep/kvstore/tree_sum.h"
 
 namespace lockstep::kvstore {
@@ -29,20 +28,6 @@ std::string_view name_of(comm::Algorithm algorithm) {
   for (const Name& entry : kNames)
     if (entry.algorithm == algorithm) return entry.name;
   return "tree";
-}
-
-// The worker's own nodes, first to last.
-void add_nodes(std::span<const Synchronizer::Node> nodes, std::span<float> result) {
-  std::fill(result.begin(), result.end(), 0.0F);
-  const auto bytes = std::as_writable_bytes(result);
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    const auto node = std::as_bytes(nodes[n].sum);
-    if (n == 0)
-      std::memcpy(bytes.data(), node.data(), bytes.size());
-    else
-      comm::combine(comm::Element::float32, comm::Reduction::sum, bytes.data(), node.data(),
-                    bytes.data(), result.size());
-  }
 }
 
 class AllReduceSynchronizer final : public Synchronizer {

@@ -25,9 +25,10 @@ std::vector<optim::RuleParameter> FlatState::parameters(const FlatLayout& layout
   return result;
 }
 
-FlatState::FlatState(FlatLayout layout, optim::OptimizerPtr rule)
+FlatState::FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slots)
     : layout_(std::move(layout)),
-      numbers_{Numbers(layout_, rule->slots()), Numbers(layout_, rule->slots())},
+      numbers_{Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0),
+               Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0)},
       driver_(std::move(rule), parameters(layout_, numbers_[0], numbers_[1])) {}
 
 void FlatState::begin(std::int64_t step, double rate, std::int64_t shards) {

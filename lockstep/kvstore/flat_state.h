@@ -8,18 +8,29 @@
 
 namespace lockstep::kvstore {
 
+// Where the numbers are that a rule keeps for weights: beside them, or with somebody else who runs
+// the rule.
+enum class SlotPlace { here, elsewhere };
+
 // The weights that learn and what their rule keeps for them, twice: as the last committed step left
 // them, and as the step under way makes them. Nothing of a step shows before commit().
 class FlatState {
  public:
-  FlatState(FlatLayout layout, optim::OptimizerPtr rule);
+  FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slots = SlotPlace::here);
 
   const FlatLayout& layout() const { return layout_; }
   const optim::Optimizer& rule() const { return driver_.rule(); }
   bool is_local() const { return driver_.is_local(); }
+  // For who runs the phases of a step one by one; pieces are those of the layout.
+  const optim::RuleDriver& driver() const { return driver_; }
 
   // Of the last committed step. Between steps they may be changed.
   std::span<float> weights() const { return {now().weights.data(), layout_.floats}; }
+  // As the step under way makes them.
+  std::span<float> next_weights() const {
+    return {numbers_[1 - current_].weights.data(), layout_.floats};
+  }
+  // Those that are here.
   std::size_t slots() const { return now().slots.size(); }
   std::span<float> slot(std::size_t number) const {
     return {now().slots[number].data(), layout_.floats};
@@ -28,6 +39,7 @@ class FlatState {
   // Step number `step`, from 0, whose gradients are sums over `shards`. One that was begun before
   // and never committed counts for nothing.
   void begin(std::int64_t step, double rate, std::int64_t shards);
+  const optim::UpdateContext& context() const { return context_; }
   // By a local rule: the pieces that begin in [offset, offset + count), in any order, by any
   // thread.
   void update(std::size_t offset, std::size_t count, const float* gradient) const;
@@ -36,6 +48,8 @@ class FlatState {
   void update_all(ThreadTeam& team, const Gradient& gradient) const;
   // Every piece has been updated: the new numbers are the numbers.
   void commit() noexcept;
+  // Back to the step before the last committed one, of which nothing has been overwritten yet.
+  void revert() noexcept { commit(); }
 
   std::size_t buffers() const { return 2 * (1 + slots()); }
 

@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "lockstep/kvstore/group_sum.h"
+#include "lockstep/kvstore/servers/store_on_servers.h"
+#include "lockstep/kvstore/store_checks.h"
 #include "lockstep/kvstore/store_type.h"
 #include "lockstep/kvstore/store_update.h"
 
@@ -18,30 +20,6 @@ struct Value {
   StoreUpdate update = {};
   std::unique_ptr<CompressedSum> compressed = {};
 };
-
-std::span<float> floats(const Tensor& tensor) {
-  return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())};
-}
-
-Tensor as_float32(const Tensor& tensor) {
-  Tensor result = Tensor::empty(tensor.shape());
-  result.assign(tensor);
-  return result;
-}
-
-void check_type(const char* what, const Key& key, const Tensor& tensor) {
-  const DType type = tensor.dtype();
-  if (type != DType::float32 && type != DType::float16 && type != DType::bfloat16)
-    throw InvalidArgument("{}: key {}: got {}, expected float32, float16 or bfloat16", what,
-                          key.str(), tensor.info().str());
-}
-
-void check_shape(const char* what, const Key& key, const Tensor& tensor, const Shape& expected) {
-  check_type(what, key, tensor);
-  if (!(tensor.shape() == expected))
-    throw InvalidArgument("{}: key {}: got shape {}, expected {}", what, key.str(),
-                          tensor.shape().str(), expected.str());
-}
 
 class Store final : public KVStore {
  public:
@@ -88,7 +66,7 @@ class Store final : public KVStore {
     checked([&] { check_pushed_rows(key, given); });
     Value& value = find("row_sparse_push", key);
     group_.agree("row_sparse_push", "key " + key.str());
-    const std::size_t width = row_width(value);
+    const std::size_t width = row_width(value.info.shape);
     const auto sums = group_.sum_rows(given.ids, floats(as_float32(given.rows)), width);
     pushed_ = true;
     const std::span<float> data = floats(value.data);
@@ -106,13 +84,11 @@ class Store final : public KVStore {
   RowSparse row_sparse_pull(const Key& key,
                             const std::vector<std::int64_t>& row_ids) const override {
     const Value& value = find("row_sparse_pull", key);
-    check_rows("row_sparse_pull", key, value, row_ids);
-    RowSparse result{row_ids, {}};
-    std::sort(result.ids.begin(), result.ids.end());
-    result.ids.erase(std::unique(result.ids.begin(), result.ids.end()), result.ids.end());
+    check_rows("row_sparse_pull", key, value.info.shape, row_ids);
+    RowSparse result{sorted_ids(row_ids), {}};
     const Tensor rows =
-        Tensor::empty(rows_shape(value, static_cast<std::int64_t>(result.ids.size())));
-    const std::size_t width = row_width(value);
+        Tensor::empty(rows_shape(value.info.shape, static_cast<std::int64_t>(result.ids.size())));
+    const std::size_t width = row_width(value.info.shape);
     float* to = rows.data<float>();
     for (const std::int64_t id : result.ids)
       to = std::copy_n(value.data.data<float>() + static_cast<std::size_t>(id) * width, width, to);
@@ -122,14 +98,28 @@ class Store final : public KVStore {
   }
 
   void set_optimizer(optim::OptimizerPtr rule, double rescale) override {
-    if (rule == nullptr)
-      throw InvalidArgument("set_optimizer: no rule, expected one such as sgd()");
-    if (rule->options().clip_norm > 0.0)
-      throw Unsupported(
-          "set_optimizer: clip_norm needs all gradients together, and a push has one; expected 0");
+    check_rule(rule);
     rule_ = std::move(rule);
     rescale_ = rescale;
     for (auto& [key, value] : values_) value.update = {};
+  }
+
+  void load_optimizer_states(const std::string& path) override {
+    check_has_rule("load_optimizer_states");
+    OptimizerStates states = OptimizerStates::load(path, rule_->name());
+    std::vector<std::pair<Value*, OptimizerStates::OfKey*>> found;
+    for (auto& [name, state] : states.keys) {
+      const auto place = std::find_if(values_.begin(), values_.end(),
+                                      [&](const auto& one) { return one.first.str() == name; });
+      if (place == values_.end()) throw NotFound("{}: there is no key {}", path, name);
+      const std::size_t count = floats(place->second.data).size();
+      for (const std::vector<float>& slot : state.slots)
+        if (slot.size() != count)
+          throw InvalidArgument("{}: key {} has {} elements, expected {}", path, name, slot.size(),
+                                count);
+      found.emplace_back(&place->second, &state);
+    }
+    for (auto& [value, state] : found) value->update.restore(state->steps, std::move(state->slots));
   }
 
   void set_gradient_compression(const Compression& compression) override {
@@ -141,7 +131,20 @@ class Store final : public KVStore {
     compression_ = compression;
   }
 
+ protected:
+  OptimizerStates optimizer_states() const override {
+    check_has_rule("save_optimizer_states");
+    OptimizerStates states{std::string(rule_->name())};
+    for (const auto& [key, value] : values_)
+      states.keys[key.str()] = {value.update.steps(), value.update.slots()};
+    return states;
+  }
+
  private:
+  void check_has_rule(const char* what) const {
+    if (!rule_) throw InvalidArgument("{}: no optimizer, expected set_optimizer() before", what);
+  }
+
   // What is wrong with a call of this worker is told to the others, which wait for it in theirs.
   template <class Check>
   void checked(const Check& check) {
@@ -166,9 +169,9 @@ class Store final : public KVStore {
 
   void check_pushed_rows(const Key& key, const RowSparse& given) {
     const Value& value = find("row_sparse_push", key);
-    check_rows("row_sparse_push", key, value, given.ids);
+    check_rows("row_sparse_push", key, value.info.shape, given.ids);
     check_shape("row_sparse_push", key, given.rows,
-                rows_shape(value, static_cast<std::int64_t>(given.ids.size())));
+                rows_shape(value.info.shape, static_cast<std::int64_t>(given.ids.size())));
   }
 
   Value& find(const char* what, const Key& key) {
@@ -191,27 +194,6 @@ class Store final : public KVStore {
     value.compressed->begin(floats(sum).size());
     value.compressed->run(0, floats(sum));
     value.compressed->commit();
-  }
-
-  static void check_rows(const char* what, const Key& key, const Value& value,
-                         const std::vector<std::int64_t>& ids) {
-    if (value.info.shape.rank() < 1)
-      throw InvalidArgument("{}: key {} has no rows: its shape is []", what, key.str());
-    for (const std::int64_t id : ids)
-      if (id < 0 || id >= value.info.shape[0])
-        throw InvalidArgument("{}: key {}: there is no row {}, the value has {}", what, key.str(),
-                              id, value.info.shape[0]);
-  }
-  static Shape rows_shape(const Value& value, std::int64_t rows) {
-    Shape shape = value.info.shape;
-    shape[0] = rows;
-    return shape;
-  }
-  static std::size_t row_width(const Value& value) {
-    std::size_t width = 1;
-    for (int axis = 1; axis < value.info.shape.rank(); ++axis)
-      width *= static_cast<std::size_t>(value.info.shape[axis]);
-    return width;
   }
 
   const StoreType& type_;
@@ -247,11 +229,20 @@ Tensor KVStore::broadcast(const Key& key, const Tensor& value) {
 }
 
 std::unique_ptr<KVStore> create(std::string_view type, comm::Communicator* communicator) {
-  const StoreType& known = find_store_type(type);
-  if (known.is_local() && communicator != nullptr && communicator->size() > 1)
+  return create(type, JobParts{.communicator = communicator});
+}
+
+std::unique_ptr<KVStore> create(std::string_view type, const JobParts& job) {
+  const StoreType& known = find_store_type(type, job.servers != nullptr);
+  if (known.needs_servers) {
+    Pace pace{.type = known.name, .in_step = known.in_step};
+    if (known.is_bounded) pace.bound = job.staleness;
+    return store_on_servers(servers_of(job, type), job.communicator, pace);
+  }
+  if (known.is_local() && job.communicator != nullptr && job.communicator->size() > 1)
     throw InvalidArgument("kvstore '{}': is within one process, got {} workers; expected allreduce",
-                          type, communicator->size());
-  return std::make_unique<Store>(known, communicator);
+                          type, job.communicator->size());
+  return std::make_unique<Store>(known, job.communicator);
 }
 
 }  // namespace lockstep::kvstore

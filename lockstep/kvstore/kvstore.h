@@ -9,6 +9,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/kvstore/compression.h"
+#include "lockstep/kvstore/optimizer_states.h"
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/tensor/tensor.h"
 
@@ -42,7 +43,8 @@ struct RowSparse {
 class KVStore {
  public:
   virtual ~KVStore() = default;
-  virtual std::string_view type() const = 0;  // "local" or "allreduce"
+  // "local", "allreduce", "ps_sync", "ps_async" or "ps_ssp".
+  virtual std::string_view type() const = 0;
   virtual int rank() const = 0;
   virtual int num_workers() const = 0;
   virtual void barrier() = 0;
@@ -78,10 +80,35 @@ class KVStore {
   virtual void set_optimizer(optim::OptimizerPtr rule, double rescale = 1.0) = 0;
   // Of dense pushes, before the first one. Then sums are in the order of ranks.
   virtual void set_gradient_compression(const Compression& compression) = 0;
+
+  // What the optimizer keeps, in a file; one worker is enough. Throws InvalidArgument without an
+  // optimizer.
+  void save_optimizer_states(const std::string& path) const { optimizer_states().save(path); }
+  // Every worker calls it, and reads the same. Throws as OptimizerStates::load does, and NotFound
+  // and InvalidArgument for keys that are not here as they were, before anything has changed.
+  virtual void load_optimizer_states(const std::string& path) = 0;
+
+  // Of stores whose workers are not in step: by how many pushes of others the value that a worker
+  // had pulled was older than the one that its push met, and how far it was ahead of the slowest.
+  struct Staleness {
+    std::uint64_t pushes = 0, most = 0, total = 0;
+    std::uint64_t most_ahead = 0;
+    double mean() const {
+      return pushes == 0 ? 0.0 : static_cast<double>(total) / static_cast<double>(pushes);
+    }
+  };
+  virtual Staleness staleness() const { return {}; }
+
+ protected:
+  virtual OptimizerStates optimizer_states() const = 0;
 };
 
 // By our names or MXNet's (store_type.h). The communicator outlives the store; null: one worker.
 // Throws InvalidArgument when "local" is to have several workers.
 std::unique_ptr<KVStore> create(std::string_view type, comm::Communicator* communicator = nullptr);
+// Of a job that may have servers (store_type.h). Throws InvalidArgument when it has none and the
+// type needs them.
+struct JobParts;
+std::unique_ptr<KVStore> create(std::string_view type, const JobParts& job);
 
 }  // namespace lockstep::kvstore

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <limits>
 
 #include "lockstep/base/error.h"
@@ -61,6 +62,10 @@ class LocalMode final : public Mode {
 };
 
 }  // namespace
+
+void Synchronizer::set_slot(std::size_t number, std::span<const float> values) {
+  std::copy(values.begin(), values.end(), state().slot(number).begin());
+}
 
 double Mode::largest_sent() const { return std::numeric_limits<float>::max(); }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/kvstore/store_type.h"
 
-#include <algorithm>
 #include <array>
 
 #include "lockstep/base/error.h"
@@ -9,34 +8,67 @@
 namespace lockstep::kvstore {
 namespace {
 
-constexpr std::array kTypes{StoreType{"local", nullptr}, StoreType{"allreduce", allreduce_mode}};
+std::unique_ptr<Mode> make_allreduce(const JobParts& job, const AllReduceOptions& options) {
+  check(job.communicator != nullptr, "an all-reduce without a communicator");
+  return allreduce_mode(*job.communicator, job.membership, options);
+}
 
+std::unique_ptr<Mode> make_in_step(const JobParts& job, const AllReduceOptions& options) {
+  return ps_mode(servers_of(job, "ps_sync"), job.communicator, job.membership,
+                 {.compression = options.compression});
+}
+
+std::unique_ptr<Mode> make_out_of_step(const JobParts&, const AllReduceOptions&) {
+  throw Unsupported(
+      "kvstore: the workers of a Trainer are in step, expected ps_sync, allreduce or local; "
+      "ps_async and ps_ssp are for stores");
+}
+
+constexpr std::array kTypes{
+    StoreType{.name = "local", .make = nullptr},
+    StoreType{.name = "allreduce", .make = make_allreduce},
+    StoreType{.name = "ps_sync", .make = make_in_step, .needs_servers = true},
+    StoreType{
+        .name = "ps_async", .make = make_out_of_step, .needs_servers = true, .in_step = false},
+    StoreType{.name = "ps_ssp",
+              .make = make_out_of_step,
+              .needs_servers = true,
+              .in_step = false,
+              .is_bounded = true}};
+
+// What MXNet calls them: with servers, and without.
 struct Alias {
-  std::string_view name, means;
+  std::string_view name, with_servers, without;
 };
-constexpr std::array kAliases{Alias{"device", "local"},
-                              Alias{"dist_sync", "allreduce"},
-                              Alias{"dist", "allreduce"},
-                              Alias{"dist_device_sync", "allreduce"},
-                              Alias{"dist_sync_device", "allreduce"},
-                              Alias{"horovod", "allreduce"}};
-
-constexpr std::array<std::string_view, 7> kToCome{
-    "ps_sync", "ps_async", "ps_ssp", "dist_async", "dist_device_async", "p3store_dist", "byteps"};
+constexpr std::array kAliases{Alias{"device", "local", "local"},
+                              Alias{"horovod", "allreduce", "allreduce"},
+                              Alias{"byteps", "ps_sync", "allreduce"},
+                              Alias{"dist", "ps_sync", "allreduce"},
+                              Alias{"dist_sync", "ps_sync", "allreduce"},
+                              Alias{"dist_device_sync", "ps_sync", "allreduce"},
+                              Alias{"dist_sync_device", "ps_sync", "allreduce"},
+                              Alias{"p3store_dist", "ps_sync", "allreduce"},
+                              Alias{"dist_async", "ps_async", "ps_async"},
+                              Alias{"dist_device_async", "ps_async", "ps_async"},
+                              Alias{"dist_async_device", "ps_async", "ps_async"}};
 
 }  // namespace
 
-const StoreType& find_store_type(std::string_view name) {
+const ServedJob& servers_of(const JobParts& job, std::string_view type) {
+  if (job.servers == nullptr)
+    throw InvalidArgument("kvstore '{}': needs servers, and the job has none", type);
+  return *job.servers;
+}
+
+const StoreType& find_store_type(std::string_view name, bool has_servers) {
   for (const Alias& alias : kAliases)
-    if (alias.name == name) return find_store_type(alias.means);
+    if (alias.name == name)
+      return find_store_type(has_servers ? alias.with_servers : alias.without, has_servers);
   for (const StoreType& type : kTypes)
     if (type.name == name) return type;
-  if (std::find(kToCome.begin(), kToCome.end(), name) != kToCome.end())
-    throw Unsupported(
-        "kvstore '{}': there are no parameter servers yet; expected local or allreduce", name);
   throw InvalidArgument(
-      "kvstore '{}': expected local or allreduce, or MXNet's device, dist_sync, dist_device_sync "
-      "or horovod",
+      "kvstore '{}': expected local, allreduce, ps_sync, ps_async or ps_ssp, or MXNet's device, "
+      "dist_sync, dist_device_sync, dist_async or horovod",
       name);
 }
 

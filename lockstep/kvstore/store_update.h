@@ -18,6 +18,14 @@ class StoreUpdate {
   void begin(const optim::OptimizerPtr& rule, double rescale, std::size_t size);
   void run_part(std::size_t offset, std::span<const float> gradient, std::span<float> value);
 
+  // What a saved state has: how many updates there were, and the slots, none before the first one.
+  std::int64_t steps() const { return steps_; }
+  const std::vector<std::vector<float>>& slots() const { return slots_; }
+  void restore(std::int64_t steps, std::vector<std::vector<float>> slots) {
+    steps_ = steps;
+    slots_ = std::move(slots);
+  }
+
  private:
   optim::OptimizerPtr rule_;
   double rescale_ = 1.0;

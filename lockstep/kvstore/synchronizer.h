@@ -23,7 +23,7 @@ class Synchronizer {
   virtual bool takes_pieces() const = 0;
   // Whether bytes go over a network, so that there is time for something else meanwhile.
   virtual bool waits_for_links() const { return false; }
-  // Memory for a worker's only node (below), in which the sum over all workers takes its place;
+  // Memory for a worker's only node (below), in which the sum over all workers may take its place;
   // empty where nothing is gained.
   virtual std::span<float> memory() { return {}; }
 
@@ -33,8 +33,8 @@ class Synchronizer {
     ShardRange shards;
     std::span<const float> sum;
   };
-  // Sums of the floats from `offset` on. They stay where they are until commit(), unless the rule
-  // is local.
+  // Sums of the floats from `offset` on. They stay where they are until commit(), unless pieces may
+  // be given and the rule is local.
   virtual void give(std::size_t offset, std::span<const Node> nodes) = 0;
   // Everything is given. `rows` has a row for each shard, of which this worker has filled in its
   // own. Where all votes say so, the new weights are the weights; and all workers have all rows.
@@ -45,6 +45,13 @@ class Synchronizer {
   // Of this worker: what was not sent yet of each float. Empty where everything is sent. Between
   // steps it may be changed.
   virtual std::span<float> residual() { return {}; }
+  // What the rule keeps for each float, after the last committed step; valid until the next call.
+  // One worker may call it while the others do not.
+  virtual std::span<const float> slot(std::size_t number) { return state().slot(number); }
+  // Between steps, by every worker, with the same numbers.
+  virtual void set_slot(std::size_t number, std::span<const float> values);
+  // The state's weights were changed between steps, on every worker alike.
+  virtual void weights_changed() {}
   // Flat buffers besides those of the state.
   virtual std::size_t buffers() const { return 0; }
 };
@@ -62,6 +69,8 @@ class Mode {
   virtual bool is_invariant() const { return true; }
   // What the bits depend on: "canonical", "ring", "2bit:0.01".
   virtual std::string description() const { return "canonical"; }
+  // Whether workers have the numbers that the rule keeps.
+  virtual SlotPlace slot_place() const { return SlotPlace::here; }
   // Whether its synchronizers keep what they have not sent.
   virtual bool keeps_residuals() const { return false; }
   // The largest number that a gradient can have on its way.

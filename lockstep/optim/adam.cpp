@@ -60,6 +60,26 @@ struct Nadam {
 }  // namespace
 }  // namespace rules
 
+template <class To>
+void list_arguments(To& to, AdamOptions& options) {
+  to.take_common(options).take_moments(options).take("amsgrad", options.amsgrad);
+}
+
+template <class To>
+void list_arguments(To& to, AdamWOptions& options) {
+  to.take_common(options).take_moments(options).take("amsgrad", options.amsgrad);
+}
+
+template <class To>
+void list_arguments(To& to, AdamaxOptions& options) {
+  to.take_common(options).take_moments(options);
+}
+
+template <class To>
+void list_arguments(To& to, NadamOptions& options) {
+  to.take_common(options).take_moments(options).take("schedule_decay", options.schedule_decay);
+}
+
 namespace {
 
 template <class Options>
@@ -88,6 +108,7 @@ class AdamRule final : public Optimizer {
   }
   std::string_view name() const override { return name_; }
   int slots() const override { return own_.amsgrad ? 3 : 2; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override {
     return describe_moments(own_) + (own_.amsgrad ? ", amsgrad=true" : "");
   }
@@ -119,6 +140,7 @@ class AdamaxRule final : public Optimizer {
   }
   std::string_view name() const override { return "adamax"; }
   int slots() const override { return 2; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override { return describe_moments(own_); }
 
   void update(const UpdateContext& context, const Piece& piece) const override {
@@ -145,6 +167,7 @@ class NadamRule final : public Optimizer {
   }
   std::string_view name() const override { return "nadam"; }
   int slots() const override { return 2; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override {
     return fmt::format("{}, schedule_decay={}", describe_moments(own_), own_.schedule_decay);
   }
@@ -216,29 +239,32 @@ OptimizerPtr nadam(const NadamOptions& options) { return std::make_shared<NadamR
 template <>
 OptimizerPtr make_rule<"adam">(Arguments& arguments) {
   AdamOptions options;
-  arguments.take_common(options).take_moments(options).take("amsgrad", options.amsgrad).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return adam(options);
 }
 
 template <>
 OptimizerPtr make_rule<"adamw">(Arguments& arguments) {
   AdamWOptions options;
-  arguments.take_common(options).take_moments(options).take("amsgrad", options.amsgrad).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return adamw(options);
 }
 
 template <>
 OptimizerPtr make_rule<"adamax">(Arguments& arguments) {
   AdamaxOptions options;
-  arguments.take_common(options).take_moments(options).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return adamax(options);
 }
 
 template <>
 OptimizerPtr make_rule<"nadam">(Arguments& arguments) {
   NadamOptions options;
-  arguments.take_common(options).take_moments(options);
-  arguments.take("schedule_decay", options.schedule_decay).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return nadam(options);
 }
 

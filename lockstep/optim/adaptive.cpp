@@ -91,6 +91,27 @@ struct Ftrl {
 }  // namespace
 }  // namespace rules
 
+template <class To>
+void list_arguments(To& to, AdaGradOptions& options) {
+  to.take_common(options).take("epsilon", options.epsilon);
+}
+
+template <class To>
+void list_arguments(To& to, AdaDeltaOptions& options) {
+  to.take_common(options).take("rho", options.rho).take("epsilon", options.epsilon);
+}
+
+template <class To>
+void list_arguments(To& to, RmsPropOptions& options) {
+  to.take_common(options).take("gamma1", options.rho).take("gamma2", options.momentum);
+  to.take("epsilon", options.epsilon).take("centered", options.centered);
+}
+
+template <class To>
+void list_arguments(To& to, FtrlOptions& options) {
+  to.take_common(options).take("lamda1", options.lambda1).take("beta", options.beta);
+}
+
 namespace {
 
 class AdaGradRule final : public Optimizer {
@@ -101,6 +122,7 @@ class AdaGradRule final : public Optimizer {
   }
   std::string_view name() const override { return "adagrad"; }
   int slots() const override { return 1; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override { return fmt::format("epsilon={}", own_.epsilon); }
 
   void update(const UpdateContext& context, const Piece& piece) const override {
@@ -123,6 +145,7 @@ class AdaDeltaRule final : public Optimizer {
   }
   std::string_view name() const override { return "adadelta"; }
   int slots() const override { return 2; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override {
     return fmt::format("rho={}, epsilon={}", own_.rho, own_.epsilon);
   }
@@ -151,6 +174,7 @@ class RmsPropRule final : public Optimizer {
   }
   std::string_view name() const override { return "rmsprop"; }
   int slots() const override { return 1 + int{own_.centered} + int{has_momentum()}; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override {
     return fmt::format("rho={}, momentum={}, epsilon={}, centered={}", own_.rho, own_.momentum,
                        own_.epsilon, own_.centered);
@@ -185,6 +209,7 @@ class FtrlRule final : public Optimizer {
   }
   std::string_view name() const override { return "ftrl"; }
   int slots() const override { return 2; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override {
     return fmt::format("lambda1={}, beta={}", own_.lambda1, own_.beta);
   }
@@ -219,31 +244,32 @@ OptimizerPtr ftrl(const FtrlOptions& options) { return std::make_shared<FtrlRule
 template <>
 OptimizerPtr make_rule<"adagrad">(Arguments& arguments) {
   AdaGradOptions options;
-  arguments.take_common(options).take("epsilon", options.epsilon).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return adagrad(options);
 }
 
 template <>
 OptimizerPtr make_rule<"adadelta">(Arguments& arguments) {
   AdaDeltaOptions options;
-  arguments.take_common(options).take("rho", options.rho);
-  arguments.take("epsilon", options.epsilon).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return adadelta(options);
 }
 
 template <>
 OptimizerPtr make_rule<"rmsprop">(Arguments& arguments) {
   RmsPropOptions options;
-  arguments.take_common(options).take("gamma1", options.rho).take("gamma2", options.momentum);
-  arguments.take("epsilon", options.epsilon).take("centered", options.centered).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return rmsprop(options);
 }
 
 template <>
 OptimizerPtr make_rule<"ftrl">(Arguments& arguments) {
   FtrlOptions options;
-  arguments.take_common(options).take("lamda1", options.lambda1);
-  arguments.take("beta", options.beta).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return ftrl(options);
 }
 

@@ -44,6 +44,19 @@ struct Lamb {
 }  // namespace
 }  // namespace rules
 
+template <class To>
+void list_arguments(To& to, LarsOptions& options) {
+  to.take_common(options).take("momentum", options.momentum).take("eta", options.eta);
+  to.take("epsilon", options.epsilon);
+}
+
+template <class To>
+void list_arguments(To& to, LambOptions& options) {
+  to.take_common(options).take_moments(options);
+  to.take("lower_bound", options.lower_bound).take("upper_bound", options.upper_bound);
+  to.take("bias_correction", options.bias_correction);
+}
+
 namespace {
 
 class LarsRule final : public Optimizer {
@@ -58,6 +71,7 @@ class LarsRule final : public Optimizer {
   std::string_view name() const override { return "lars"; }
   int slots() const override { return 1; }
   bool measures() const override { return true; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override {
     return fmt::format("momentum={}, eta={}, epsilon={}", own_.momentum, own_.eta, own_.epsilon);
   }
@@ -100,6 +114,7 @@ class LambRule final : public Optimizer {
   std::string_view name() const override { return "lamb"; }
   int slots() const override { return 2; }
   bool measures() const override { return true; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override {
     return fmt::format("beta1={}, beta2={}, epsilon={}, bounds=[{}, {}], bias_correction={}",
                        own_.beta1, own_.beta2, own_.epsilon, own_.lower_bound, own_.upper_bound,
@@ -146,17 +161,16 @@ OptimizerPtr lamb(const LambOptions& options) { return std::make_shared<LambRule
 template <>
 OptimizerPtr make_rule<"lars">(Arguments& arguments) {
   LarsOptions options;
-  arguments.take_common(options).take("momentum", options.momentum).take("eta", options.eta);
-  arguments.take("epsilon", options.epsilon).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return lars(options);
 }
 
 template <>
 OptimizerPtr make_rule<"lamb">(Arguments& arguments) {
   LambOptions options;
-  arguments.take_common(options).take_moments(options);
-  arguments.take("lower_bound", options.lower_bound).take("upper_bound", options.upper_bound);
-  arguments.take("bias_correction", options.bias_correction).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return lamb(options);
 }
 

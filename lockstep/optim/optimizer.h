@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,6 +58,9 @@ class Optimizer {
   virtual PieceNorms measure(const UpdateContext& context, const Piece& piece) const;
   // The rule's own numbers, for run folders: "momentum=0.9, nesterov=false".
   virtual std::string description() const = 0;
+  // What make_optimizer() makes the same rule of, with its name. Throws Unsupported for a rule that
+  // it does not know.
+  virtual std::map<std::string, double> arguments() const;
   const CommonOptions& options() const { return options_; }
 
  private:

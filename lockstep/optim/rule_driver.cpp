@@ -80,64 +80,68 @@ void RuleDriver::for_each_part(ThreadTeam& team, const Gradient& gradient, const
 }
 
 void RuleDriver::run_all(ThreadTeam& team, UpdateContext context, const Gradient& gradient) const {
-  if (rule_->options().clip_norm > 0.0)
-    context.gradient_scale *= clip_factor(team, gradient, context.gradient_scale);
-  if (!rule_->measures())
-    return for_each_part(team, gradient, [&](std::size_t i, const float* g) {
-      run(context, parts_[i].parameter, parts_[i].range, g);
-    });
-  const std::vector<PieceNorms> norms = measure(team, gradient, context);
-  for_each_part(team, gradient, [&](std::size_t i, const float* g) {
-    UpdateContext measured = context;
-    measured.weight_norm = std::sqrt(norms[parts_[i].parameter].weight);
-    measured.direction_norm = std::sqrt(norms[parts_[i].parameter].direction);
-    finish_part(measured, parts_[i], g);
-  });
+  if (clips()) {
+    std::vector<double> by_piece(pieces());
+    for_each_part(team, gradient,
+                  [&](std::size_t i, const float* g) { by_piece[i] = squares(i, g); });
+    context = clip(context, by_piece);
+  }
+  std::vector<PieceNorms> of_parameters;
+  if (measures()) {
+    std::vector<PieceNorms> by_piece(pieces());
+    for_each_part(team, gradient,
+                  [&](std::size_t i, const float* g) { by_piece[i] = measure(context, i, g); });
+    of_parameters = totals(by_piece);
+  }
+  for_each_part(team, gradient,
+                [&](std::size_t i, const float* g) { finish(context, of_parameters, i, g); });
 }
 
-double RuleDriver::clip_factor(ThreadTeam& team, const Gradient& gradient, double scale) const {
-  std::vector<double> sums(parts_.size());
-  for_each_part(team, gradient, [&](std::size_t i, const float* g) {
-    sums[i] = piece_sum_of_squares({g, parts_[i].range.size()});
-  });
-  const double norm = std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0)) * scale;
-  return optim::clip_factor(norm, rule_->options().clip_norm);
+double RuleDriver::squares(std::size_t piece, const float* gradient) const {
+  return piece_sum_of_squares({gradient, parts_[piece].range.size()});
 }
 
-std::vector<PieceNorms> RuleDriver::measure(ThreadTeam& team, const Gradient& gradient,
-                                            const UpdateContext& context) const {
-  std::vector<PieceNorms> by_part(parts_.size()), by_parameter(parameters_.size());
-  for_each_part(team, gradient, [&](std::size_t i, const float* g) {
-    by_part[i] = measure_part(context, parts_[i], g);
-  });
+UpdateContext RuleDriver::clip(UpdateContext context, std::span<const double> squares) const {
+  const double norm =
+      std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) * context.gradient_scale;
+  context.gradient_scale *= clip_factor(norm, rule_->options().clip_norm);
+  return context;
+}
+
+// Measuring may change the slots: it has them where the new ones will be.
+PieceNorms RuleDriver::measure(const UpdateContext& context, std::size_t piece,
+                               const float* gradient) const {
+  const auto& [parameter, range] = parts_[piece];
+  const RuleParameter& own = parameters_[parameter];
+  copy_slots(own, range.begin, range.size());
+  const std::vector<float*> slots = slots_at(own.to, range.begin);
+  return rule_->measure(
+      context_of(own, context),
+      {{own.from.weight + range.begin, range.size()}, {gradient, range.size()}, slots});
+}
+
+std::vector<PieceNorms> RuleDriver::totals(std::span<const PieceNorms> by_piece) const {
+  std::vector<PieceNorms> by_parameter(parameters_.size());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    by_parameter[parts_[i].parameter].weight += by_part[i].weight;
-    by_parameter[parts_[i].parameter].direction += by_part[i].direction;
+    by_parameter[parts_[i].parameter].weight += by_piece[i].weight;
+    by_parameter[parts_[i].parameter].direction += by_piece[i].direction;
   }
   return by_parameter;
 }
 
-// Measuring may change the slots: it has them where the new ones will be.
-PieceNorms RuleDriver::measure_part(const UpdateContext& context, const Part& part,
-                                    const float* gradient) const {
-  const RuleParameter& own = parameters_[part.parameter];
-  copy_slots(own, part.range.begin, part.range.size());
-  const std::vector<float*> slots = slots_at(own.to, part.range.begin);
-  return rule_->measure(context_of(own, context),
-                        {{own.from.weight + part.range.begin, part.range.size()},
-                         {gradient, part.range.size()},
-                         slots});
-}
-
-// The slots are where they belong already.
-void RuleDriver::finish_part(const UpdateContext& context, const Part& part,
-                             const float* gradient) const {
-  const RuleParameter& own = parameters_[part.parameter];
-  const std::size_t begin = part.range.begin, count = part.range.size();
-  copy(own.from.weight + begin, own.to.weight + begin, count);
-  const std::vector<float*> slots = slots_at(own.to, begin);
-  rule_->update(context_of(own, context),
-                {{own.to.weight + begin, count}, {gradient, count}, slots});
+// After measuring the slots are where they belong already.
+void RuleDriver::finish(const UpdateContext& context, std::span<const PieceNorms> totals,
+                        std::size_t piece, const float* gradient) const {
+  const auto& [parameter, range] = parts_[piece];
+  if (totals.empty()) return run(context, parameter, range, gradient);
+  const RuleParameter& own = parameters_[parameter];
+  UpdateContext measured = context_of(own, context);
+  measured.weight_norm = std::sqrt(totals[parameter].weight);
+  measured.direction_norm = std::sqrt(totals[parameter].direction);
+  copy(own.from.weight + range.begin, own.to.weight + range.begin, range.size());
+  const std::vector<float*> slots = slots_at(own.to, range.begin);
+  rule_->update(measured,
+                {{own.to.weight + range.begin, range.size()}, {gradient, range.size()}, slots});
 }
 
 void RuleDriver::swap_memory() noexcept {

@@ -25,18 +25,40 @@ struct RuleParameter {
 
 // Runs an update rule over parameters, piece by piece: the one place that does. What it computes
 // for a piece is a function of that piece, and of norms that are summed in the order of the pieces.
+//
+// A step has up to three phases, and between them sums over pieces, wherever those were computed:
+// where gradients are clipped by their norm, clip() of every piece's squares; where the rule
+// measures, totals() of every piece's norms; then finish() of every piece.
 class RuleDriver {
  public:
   RuleDriver(OptimizerPtr rule, std::vector<RuleParameter> parameters);
 
   const Optimizer& rule() const { return *rule_; }
   const std::vector<RuleParameter>& parameters() const { return parameters_; }
+  // Parameter after parameter.
+  std::size_t pieces() const { return parts_.size(); }
+  bool clips() const { return rule_->options().clip_norm > 0.0; }
+  bool measures() const { return rule_->measures(); }
   // Whether a piece can be updated without having seen the others' gradients.
-  bool is_local() const { return !rule_->measures() && rule_->options().clip_norm <= 0.0; }
+  bool is_local() const { return !measures() && !clips(); }
   // Of step number `step`, from 1, with gradients that are multiplied by `scale`.
   UpdateContext context(std::int64_t step, double rate, double scale) const;
 
-  // One piece, by a local rule. Threads may run different pieces at once.
+  // The sum of squares of a piece's gradient.
+  double squares(std::size_t piece, const float* gradient) const;
+  // The context with gradients scaled so that the norm of all of them is at most the rule's limit,
+  // given the squares of every piece, in order.
+  UpdateContext clip(UpdateContext context, std::span<const double> squares) const;
+  // Of a rule that measures.
+  PieceNorms measure(const UpdateContext& context, std::size_t piece, const float* gradient) const;
+  // Of each parameter, given the norms of every piece, in order.
+  std::vector<PieceNorms> totals(std::span<const PieceNorms> by_piece) const;
+  // The update of a piece. Without totals the rule does not measure. Threads may run different
+  // pieces at once, in this phase and in the others.
+  void finish(const UpdateContext& context, std::span<const PieceNorms> totals, std::size_t piece,
+              const float* gradient) const;
+
+  // One piece, by a local rule.
   void run(const UpdateContext& context, std::size_t parameter, PieceRange range,
            const float* gradient) const;
   // Gives a piece's gradient to a thread of the team.
@@ -54,12 +76,6 @@ class RuleDriver {
   };
   template <class Work>
   void for_each_part(ThreadTeam& team, const Gradient& gradient, const Work& work) const;
-  double clip_factor(ThreadTeam& team, const Gradient& gradient, double scale) const;
-  std::vector<PieceNorms> measure(ThreadTeam& team, const Gradient& gradient,
-                                  const UpdateContext& context) const;
-  PieceNorms measure_part(const UpdateContext& context, const Part& part,
-                          const float* gradient) const;
-  void finish_part(const UpdateContext& context, const Part& part, const float* gradient) const;
 
   OptimizerPtr rule_;
   std::vector<RuleParameter> parameters_;

@@ -56,6 +56,18 @@ struct Signum {
 }  // namespace
 }  // namespace rules
 
+template <class To>
+void list_arguments(To& to, SgdOptions& options) {
+  to.take_common(options).take("momentum", options.momentum);
+  to.take("nesterov", options.nesterov).take("dampening", options.dampening);
+}
+
+template <class To>
+void list_arguments(To& to, SignumOptions& options) {
+  to.take_common(options).take("momentum", options.momentum);
+  to.take("wd_lh", options.decoupled_decay);
+}
+
 namespace {
 
 class SgdRule final : public Optimizer {
@@ -72,6 +84,7 @@ class SgdRule final : public Optimizer {
   }
   std::string_view name() const override { return "sgd"; }
   int slots() const override { return own_.momentum == 0.0 ? 0 : 1; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override {
     const std::string damped =
         own_.dampening == 0.0 ? "" : fmt::format(", dampening={}", own_.dampening);
@@ -101,6 +114,7 @@ class SignumRule final : public Optimizer {
   }
   std::string_view name() const override { return "signum"; }
   int slots() const override { return own_.momentum == 0.0 ? 0 : 1; }
+  std::map<std::string, double> arguments() const override { return arguments_of(own_); }
   std::string description() const override {
     return fmt::format("momentum={}, decoupled_decay={}", own_.momentum, own_.decoupled_decay);
   }
@@ -130,8 +144,8 @@ OptimizerPtr signum(const SignumOptions& options) { return std::make_shared<Sign
 template <>
 OptimizerPtr make_rule<"sgd">(Arguments& arguments) {
   SgdOptions options;
-  arguments.take_common(options).take("momentum", options.momentum);
-  arguments.take("nesterov", options.nesterov).take("dampening", options.dampening).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return sgd(options);
 }
 
@@ -145,8 +159,8 @@ OptimizerPtr make_rule<"nag">(Arguments& arguments) {
 template <>
 OptimizerPtr make_rule<"signum">(Arguments& arguments) {
   SignumOptions options;
-  arguments.take_common(options).take("momentum", options.momentum);
-  arguments.take("wd_lh", options.decoupled_decay).finish();
+  list_arguments(arguments, options);
+  arguments.finish();
   return signum(options);
 }
 

@@ -41,6 +41,9 @@ void visit_config(C& config, const Visit& visit) {
   visit("image_size", config.image_size);
   visit("image", config.image);
   visit("kvstore", config.kvstore);
+  visit("servers", config.servers);
+  visit("replicas", config.replicas);
+  visit("staleness", config.staleness);
   visit("algorithm", config.algorithm);
   visit("compression", config.compression);
   visit("isa", config.isa);
@@ -53,6 +56,9 @@ Json first_defaults() {
           {"image_size", 0},
           {"image", ""},
           {"kvstore", ""},
+          {"servers", 0},
+          {"replicas", 1},
+          {"staleness", 0},
           {"algorithm", "tree"},
           {"compression", "none"},
           {"max_pixels", RunConfig().max_pixels},

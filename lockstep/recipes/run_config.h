@@ -27,7 +27,11 @@ struct RunConfig {
   double dropout = 0.0;
   std::int64_t image_size = 0;  // as asked for: a square's side; 0: the data's
   std::string image = {};       // of a library model: what its net reads, "3x32x32"
-  std::string kvstore = {};     // "local", "allreduce", or "" for what fits the workers
+  // "local", "allreduce", "ps_sync", "ps_async", "ps_ssp", or "" for what fits the workers.
+  std::string kvstore = {};
+  std::int64_t servers = 0;    // of the stores that have some
+  std::int64_t replicas = 1;   // of each value, on as many servers
+  std::int64_t staleness = 0;  // of ps_ssp: steps that a worker may be ahead of the slowest
   std::string algorithm = "tree";
   std::string compression = "none";
   std::string isa = {};  // the instruction set that all workers had; empty: an older run's

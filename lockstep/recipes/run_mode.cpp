@@ -24,16 +24,29 @@ const kvstore::StoreType& store_between_workers(const RunConfig& config) {
 
 }  // namespace
 
+bool has_servers(const RunConfig& config) { return own_store(config).needs_servers; }
+
+void check_supported(const RunConfig& config) {
+  if (!own_store(config).in_step)
+    throw Unsupported(
+        "kvstore '{}': the workers of a run are in step, expected ps_sync, allreduce or local; "
+        "ps_async and ps_ssp are for stores of a program",
+        config.kvstore);
+}
+
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
   return std::string((workers > 1 ? store_between_workers(config) : own_store(config)).name);
 }
 
 bool is_invariant(const RunConfig& config) {
-  return !compresses(config) && kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
+  return own_store(config).in_step && !compresses(config) &&
+         kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
 }
 
 std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since) {
   if (is_invariant(config)) return "the same bits on any number of threads and workers";
+  if (!own_store(config).in_step)
+    return fmt::format("with {} the bits depend on which worker was faster", config.kvstore);
   const std::string& how = compresses(config) ? config.compression : config.algorithm;
   const std::string count = fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
   if (since == 0)
@@ -48,12 +61,14 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 // One worker compresses too, and has a ring of its own, so that its run can go on with more of
 // them. A transport's own sum is nothing that one worker can have.
 RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
-                 const RunConfig& config, std::chrono::milliseconds timeout) {
-  if (communicator == nullptr && (is_invariant(config) || config.algorithm == "native")) {
+                 const RunConfig& config, std::chrono::milliseconds timeout,
+                 const kvstore::ServedJob* servers) {
+  const bool alone = communicator == nullptr && !has_servers(config);
+  if (alone && (is_invariant(config) || config.algorithm == "native")) {
     mode_ = kvstore::local_mode();
     return;
   }
-  if (communicator == nullptr) {
+  if (alone) {
     group_ = std::make_unique<comm::InProcessGroup>(std::vector<std::string>{"localhost"});
     alone_ = std::make_unique<comm::Communicator>(group_->connect(0));
     communicator = alone_.get();
@@ -62,7 +77,12 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
   options.algorithm = kvstore::parse_algorithm(config.algorithm);
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
-  mode_ = store_between_workers(config).make(*communicator, membership, options);
+  mode_ = store_between_workers(config).make(
+      {.communicator = communicator,
+       .membership = membership,
+       .servers = servers,
+       .staleness = static_cast<std::uint64_t>(config.staleness)},
+      options);
 }
 
 }  // namespace lockstep::recipes

@@ -5,12 +5,16 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/transports/in_process.h"
-#include "lockstep/kvstore/synchronizer.h"
+#include "lockstep/kvstore/servers/served_job.h"
 #include "lockstep/recipes/run_config.h"
 
 namespace lockstep::recipes {
 
-// The name of its store: "local", "allreduce".
+// Whether its store is kept by servers.
+bool has_servers(const RunConfig& config);
+// Throws Unsupported for what a run may ask for, but cannot have yet.
+void check_supported(const RunConfig& config);
+// The name of its store: "local", "allreduce", "ps_sync".
 std::string kvstore_of(const RunConfig& config, std::int64_t workers);
 // Whether another number of workers would give the same bits.
 bool is_invariant(const RunConfig& config);
@@ -22,8 +26,9 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 class RunMode {
  public:
   // `communicator`, of the membership's workers, is null for the only one. It outlives the mode.
+  // Throws InvalidArgument when the store needs servers and the job has none.
   RunMode(comm::Communicator* communicator, const Membership& membership, const RunConfig& config,
-          std::chrono::milliseconds timeout);
+          std::chrono::milliseconds timeout, const kvstore::ServedJob* servers = nullptr);
   kvstore::Mode& get() const { return *mode_; }
 
  private:

@@ -1,20 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/join_job.h"
 
+#include <cstdlib>
+
+#include "lockstep/cluster/membership/scheduler.h"
 #include "lockstep/kvstore/allreduce.h"
+#include "lockstep/train/parameter_server.h"
 #include "lockstep/train/same_bits.h"
 
 namespace lockstep::train {
+namespace {
+
+ServersOptions servers_options(const cluster::JobOptions& options) {
+  return {.replicas = options.tolerates_lost_servers ? 2 : 1, .timeout = options.timeout};
+}
+
+// As a process that is no worker: until the job is over.
+void be_useful(const cluster::Place& place, const cluster::JobOptions& options) {
+  if (place.is_scheduler) return cluster::run_scheduler(place, {.timeout = options.timeout});
+  cluster::Job job(place, options);
+  run_parameter_server(job, servers_options(options));
+}
+
+void agree(cluster::Job& job, const cluster::JobOptions& options) {
+  const auto group = job.size() > 1
+                         ? kvstore::group_of(job.communicator(), job.membership(), options.timeout)
+                         : kvstore::group_of_one();
+  agree_on_instruction_set(*group, servers_instruction_set(job, options.timeout));
+}
+
+std::unique_ptr<kvstore::Mode> mode_of(const OwnJob& own) {
+  const kvstore::JobParts parts = own.parts();
+  if (own.servers) return kvstore::ps_mode(*own.servers, parts.communicator, parts.membership);
+  return kvstore::allreduce_mode(own.job->communicator(), parts.membership);
+}
+
+}  // namespace
+
+kvstore::JobParts OwnJob::parts() const {
+  kvstore::JobParts parts;
+  if (!job) return parts;
+  parts.communicator = job->size() > 1 ? &job->communicator() : nullptr;
+  parts.membership = job->membership();
+  parts.servers = servers.get();
+  return parts;
+}
 
 OwnJob join_job(const cluster::JobOptions& options) {
   OwnJob own;
-  if (const std::optional<cluster::Place> place = cluster::find_place()) {
+  const std::optional<cluster::Place> place = cluster::find_place();
+  if (place && (place->is_scheduler || place->role == Role::server)) {
+    be_useful(*place, options);
+    std::exit(0);
+  }
+  if (place) {
     own.job = std::make_unique<cluster::Job>(*place, options);
-    own.mode = kvstore::allreduce_mode(own.job->communicator(), own.job->membership());
+    agree(*own.job, options);
+    if (place->servers > 0)
+      own.servers =
+          std::make_unique<kvstore::ServedJob>(servers_of(*own.job, servers_options(options)));
+    own.mode = mode_of(own);
   } else {
     own.mode = kvstore::local_mode();
+    agree_on_instruction_set(own.mode->group());
   }
-  agree_on_instruction_set(own.mode->group());
   return own;
 }
 

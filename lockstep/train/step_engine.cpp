@@ -75,10 +75,15 @@ struct StepEngine::Impl {
         alone(given.mode == nullptr ? kvstore::local_mode() : nullptr),
         mode(alone ? alone.get() : given.mode),
         program(net, std::move(loss), fields, compile_options(given), given.fields),
-        state(program.make_layout(mode->keeps_residuals()), std::move(rule)) {
+        state(program.make_layout(mode->keeps_residuals()), std::move(rule), mode->slot_place()) {
     program.use_weights(state);
     make_plan();
-    program.load(*net);
+    load(*net);
+  }
+
+  void load(const nn::Block& net) {
+    program.load(net);
+    if (synchronizer) synchronizer->weights_changed();
   }
 
   void make_plan() {
@@ -112,6 +117,21 @@ struct StepEngine::Impl {
   }
 
   const kvstore::FlatLayout& layout() const { return state.layout(); }
+  std::size_t slots() const { return static_cast<std::size_t>(state.rule().slots()); }
+  // Where a replan has failed, they are here or nowhere.
+  std::span<const float> slot(std::size_t number) const {
+    if (synchronizer) return synchronizer->slot(number);
+    check_slots_are_here();
+    return state.slot(number);
+  }
+  void set_slot(std::size_t number, std::span<const float> values) {
+    if (synchronizer) return synchronizer->set_slot(number, values);
+    check_slots_are_here();
+    std::copy(values.begin(), values.end(), state.slot(number).begin());
+  }
+  void check_slots_are_here() const {
+    check(state.slots() == slots(), "slots of an engine without a plan: the last replan failed");
+  }
 
   // The step counts: its weights, statistics and what is made of them are the engine's from now on.
   void take_over(const std::vector<Tensor>& statistics) {
@@ -194,7 +214,7 @@ const std::vector<BatchNormSize>& StepEngine::batch_norm_sizes() const {
 }
 
 void StepEngine::store(nn::Block& net) const { impl_->program.store(net); }
-void StepEngine::load(const nn::Block& net) { impl_->program.load(net); }
+void StepEngine::load(const nn::Block& net) { impl_->load(net); }
 std::string StepEngine::params_sha256() const { return impl_->program.params_sha256(); }
 
 Snapshot StepEngine::snapshot() const {
@@ -205,17 +225,18 @@ Snapshot StepEngine::snapshot() const {
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
-  const kvstore::FlatState& state = impl_->state;
   NamedTensors result;
-  for (std::size_t k = 0; k < state.slots(); ++k)
-    impl_->program.append_flat(state.layout(), slot_prefix(k), state.slot(k), result);
+  for (std::size_t k = 0; k < impl_->slots(); ++k)
+    impl_->program.append_flat(impl_->layout(), slot_prefix(k), impl_->slot(k), result);
   return result;
 }
 
 void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& slots) {
-  const kvstore::FlatState& state = impl_->state;
-  for (std::size_t k = 0; k < state.slots(); ++k)
-    impl_->program.set_flat(state.layout(), slot_prefix(k), slots, state.slot(k));
+  std::vector<float> values(impl_->layout().floats);
+  for (std::size_t k = 0; k < impl_->slots(); ++k) {
+    impl_->program.set_flat(impl_->layout(), slot_prefix(k), slots, values);
+    impl_->set_slot(k, values);
+  }
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {

@@ -9,9 +9,10 @@ import subprocess
 import pytest
 
 PROGRAM = os.environ.get("LOCKSTEP", "build/bin/lockstep")
-# A user's program (tests/roles/), and what it says as each of two workers and a server.
-SHOW_ROLE = os.environ.get("LOCKSTEP_SHOW_ROLE",
-                           os.path.join(os.path.dirname(os.path.abspath(PROGRAM)), "show_role"))
+# Users' programs (tests/roles/), and what the first says as each of two workers and a server.
+PROGRAMS = os.environ.get("LOCKSTEP_PROGRAMS", os.path.dirname(os.path.abspath(PROGRAM)))
+SHOW_ROLE, LOSE_MEMBER, PUSH_PULL = (os.path.join(PROGRAMS, name)
+                                     for name in ("show_role", "lose_member", "push_pull"))
 EVERYBODY = "generation 1: worker 0 worker 1 server 0"
 ROLES = [f"server 0 of 1, sum 1, {EVERYBODY}", f"worker 0 of 2, sum 3, {EVERYBODY}",
          f"worker 1 of 2, sum 3, {EVERYBODY}"]

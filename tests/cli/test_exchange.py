@@ -60,13 +60,12 @@ def test_a_report_has_the_command_that_gives_its_bits_again(lockstep, words, inv
     assert again["params_sha256"] == result["params_sha256"]
 
 
-def test_mxnet_names_are_taken_and_servers_are_to_come(lockstep):
+def test_mxnet_names_are_taken(lockstep):
     assert train(lockstep, "--kvstore", "device")["kvstore"] == "local"
     for name in ("dist_sync", "dist_device_sync", "horovod"):
         assert train(lockstep, "--workers", 2, "--kvstore", name)["kvstore"] == "allreduce"
     outcome = lockstep.run("train", "mnist-mlp", "--kvstore", "dist_async", status=1)
-    assert ("kvstore 'dist_async': there are no parameter servers yet; expected local or allreduce"
-            in outcome.complaint)
+    assert "kvstore 'ps_async': the workers of a run are in step, expected" in outcome.complaint
 
 
 @pytest.mark.parametrize("compression", ["1bit", "2bit:0.05"])

@@ -240,16 +240,56 @@ def test_servers_are_a_set_of_their_own(lockstep):
     assert variables_of(servers)["LOCKSTEP_ROLE"] == "server"
 
 
-def test_processes_with_the_environment_of_servers_pods_are_servers(lockstep):
+def test_a_server_that_others_can_do_without_may_fail(lockstep):
+    train = [PROGRAM, "train", "mnist-mlp", "--kvstore", "ps_sync", "--replicas"]
+    for replicas, limit in ((1, "backoffLimit"), (2, "backoffLimitPerIndex")):
+        out = lockstep.run("launch", "--kubernetes", "--name", "digits", "--image", "i", "-n", 2,
+                           "-s", 2, "--", *train, replicas, status=0).out
+        _, workers, servers = json.loads(out)["items"]
+        assert workers["spec"]["backoffLimit"] == servers["spec"][limit] == 0
+        assert ("backoffLimit" in servers["spec"]) == (replicas == 1)
+
+
+def start_pods_with_a_server(lockstep, *command):
+    """The server's, the second worker's, the first worker's."""
     _, workers, servers = with_a_server(lockstep)
     at = dict(LOCKSTEP_COORDINATOR=free_endpoint(), LOCKSTEP_SECRET="hush")
     pods = []
     for job, index in ((servers, 0), (workers, 1), (workers, 0)):
         own = {key: value for key, value in variables_of(job).items() if isinstance(value, str)}
-        pods.append(subprocess.Popen([SHOW_ROLE], text=True, stdout=subprocess.PIPE,
+        pods.append(subprocess.Popen(list(map(str, command)), text=True, stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, cwd=lockstep.folder,
                                      env={**os.environ, **own, **at,
                                           "JOB_COMPLETION_INDEX": str(index)}))
+    return pods
+
+
+def test_processes_with_the_environment_of_servers_pods_are_servers(lockstep):
+    pods = start_pods_with_a_server(lockstep, SHOW_ROLE)
     assert sorted(pod.communicate(timeout=120)[0].strip() for pod in pods) == ROLES
+
+
+def test_a_server_in_a_pod_keeps_the_parameters_and_ends_with_the_workers(lockstep):
+    alone = lockstep.run(*TRAIN, "--steps", 3, "--out", "alone").json
+    pods = start_pods_with_a_server(lockstep, PROGRAM, *TRAIN, "--steps", 3, "--kvstore", "ps_sync",
+                                    "--out", "pods")
+    ends = [pod.communicate(timeout=120) for pod in pods]
+    assert [pod.returncode for pod in pods] == [0] * 3, ends
+    result = json.loads(ends[2][0].strip().splitlines()[-1])
+    assert (result["servers"], result["params_sha256"]) == (1, alone["params_sha256"])
+
+
+def test_pods_with_a_server_that_are_stopped_save_what_it_keeps(lockstep):
+    pods = start_pods_with_a_server(lockstep, PROGRAM, *TRAIN, "--steps", 100000, "--kvstore",
+                                    "ps_sync", "--out", "pods")
+    run = lockstep.folder / "pods"
+    wait_until(lambda: steps_done(run) >= 3 or any(pod.poll() is not None for pod in pods))
+    for pod in pods:
+        pod.send_signal(signal.SIGTERM)
+    ends = [pod.communicate(timeout=60) for pod in pods]
+    assert [pod.returncode for pod in pods] == [0, 143, 143], ends
+    result = json.loads(ends[2][0].strip().splitlines()[-1])
+    assert result["stopped"] is True and checkpoints_of(run)[-1:] == [result["steps"]]
 
 
 @pytest.mark.parametrize("asked, how, status", [

@@ -114,18 +114,19 @@ def test_servers_stand_beside_the_workers_of_hosts(hosts):
     assert "[server 0 node-a] server 0 of 1" in outcome.err
 
 
+def test_servers_of_several_hosts_keep_the_parameters(hosts, lockstep):
+    train = [PROGRAM, "train", "mnist-mlp", *map(str, FEW), "--out"]
+    alone = lockstep.run(*train[1:], "alone", status=0).json
+    words = [*train, "run", "--kvstore", "ps_sync"]
+    result = hosts.run("node-a:1,node-b:1", words, "--servers", 2, status=0).json
+    assert (result["servers"], result["params_sha256"]) == (2, alone["params_sha256"])
+
+
 def test_a_server_that_fails_is_named(lockstep):
     fails = shell("[ $LOCKSTEP_ROLE = worker ] || { echo broken >&2; exit 3; }; exec sleep 60")
     outcome = lockstep.run("launch", "--workers", 2, "--servers", 2, "--grace", 1, "--", *fails,
                            status=1)
     assert re.search(r"lockstep: server [01] ended with status 3; the job is over", outcome.err)
-
-
-def test_training_without_a_mode_for_servers_says_so(lockstep):
-    outcome = lockstep.run("launch", "--workers", 2, "--servers", 1, "--", PROGRAM, "train",
-                           "mnist-mlp", *FEW, status=2)
-    assert outcome.complaint.startswith("lockstep: train: --servers 1 (LOCKSTEP_SERVERS): no mode")
-    assert outcome.complaint == outcome.err.strip()  # nothing was started
 
 
 def test_the_first_worker_reads_our_standard_input(lockstep):

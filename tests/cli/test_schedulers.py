@@ -101,6 +101,16 @@ def test_the_last_tasks_are_servers_where_a_job_has_some(launcher):
     assert sorted(process.stdout.splitlines()) == ROLES
 
 
+def test_tasks_that_are_servers_keep_the_parameters_of_the_others(launcher, lockstep):
+    alone = lockstep.run(*TRAIN, *FEW, "--out", "alone").json
+    launcher.environment = {**launcher.environment, "LOCKSTEP_SERVERS": "2"}
+    status, out, err = launcher.run(4, *TRAIN, *FEW, "--kvstore", "ps_sync", "--out", "out")
+    assert status == 0, err
+    result = json.loads(out.strip().splitlines()[-1])
+    assert (result["workers"], result["servers"], result["kvstore"]) == (2, 2, "ps_sync")
+    assert result["params_sha256"] == alone["params_sha256"]
+
+
 def test_a_task_that_is_killed_ends_the_job_and_leaves_nothing(launcher):
     process = launcher.start(3, *TRAIN, *LONG, "--out", "run")
     wait_until(lambda: steps_done(launcher.folder / "run") >= 3 or process.poll() is not None)

@@ -148,7 +148,7 @@ def test_help_is_grouped_and_shows_examples(lockstep):
                  "--timeout SECONDS "):
         assert word in launch
     train = " ".join(lockstep.run("train", "--help", status=0).out.split())
-    for word in ("--kvstore MODE How gradients become parameters: local, allreduce, device",
+    for word in ("--kvstore MODE How gradients become parameters: local, allreduce, ps_sync",
                  "--optimizer NAME The update rule: adadelta", "hierarchical, central, ring",
                  "none, fp16, bf16, 1bit, 2bit, topk (default none)"):
         assert word in train

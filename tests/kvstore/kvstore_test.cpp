@@ -216,12 +216,16 @@ TEST(KVStore, TypesHaveOurNamesAndThoseOfMxnet) {
   EXPECT_EQ(create("local")->type(), "local");
   for (const char* name : {"dist_sync", "dist_device_sync", "horovod", "allreduce"})
     EXPECT_EQ(create(name)->type(), "allreduce");
-  EXPECT_EQ(
-      message_of<Unsupported>([] { create("dist_async"); }),
-      "kvstore 'dist_async': there are no parameter servers yet; expected local or allreduce");
+  for (const char* name : {"dist_async", "ps_sync", "ps_ssp"})
+    EXPECT_EQ(message_of([&] { create(name); }),
+              fmt::format("kvstore '{}': needs servers, and the job has none", name));
+  EXPECT_EQ(find_store_type("dist_sync", true).name, "ps_sync");
+  EXPECT_EQ(find_store_type("dist_device_sync", true).name, "ps_sync");
+  EXPECT_EQ(find_store_type("dist_async", true).name, "ps_async");
+  EXPECT_EQ(find_store_type("horovod", true).name, "allreduce");
   EXPECT_EQ(message_of([] { create("redis"); }),
-            "kvstore 'redis': expected local or allreduce, or MXNet's device, dist_sync, "
-            "dist_device_sync or horovod");
+            "kvstore 'redis': expected local, allreduce, ps_sync, ps_async or ps_ssp, or MXNet's "
+            "device, dist_sync, dist_device_sync, dist_async or horovod");
 }
 
 TEST(KVStore, WorksBetweenProcesses) {

@@ -42,6 +42,21 @@ TEST(MakeOptimizer, KeepsARulesOwnDefaults) {
   EXPECT_EQ(make_optimizer("adadelta")->options().learning_rate, 1.0);
 }
 
+TEST(MakeOptimizer, MakesARuleAgainOfItsNameAndArguments) {
+  for (const std::string& name : optimizer_names()) {
+    std::map<std::string, double> given = make_optimizer(name)->arguments();
+    ASSERT_FALSE(given.empty()) << name;
+    given["wd"] = 0.25;
+    given["learning_rate"] = 0.1 + 0.2;
+    const auto rule = make_optimizer(name == "nag" ? "sgd" : name, given);
+    const auto again = make_optimizer(rule->name(), rule->arguments());
+    EXPECT_EQ(again->name(), rule->name());
+    EXPECT_EQ(again->description(), rule->description());
+    EXPECT_EQ(again->arguments(), given) << name;
+    EXPECT_EQ(again->options().learning_rate, 0.1 + 0.2);
+  }
+}
+
 TEST(MakeOptimizer, AnUnknownNameIsAnErrorThatListsTheNames) {
   EXPECT_EQ(
       message_of<NotFound>([] { make_optimizer("adm"); }),

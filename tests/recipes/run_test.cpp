@@ -23,7 +23,11 @@ RunConfig two_steps() {
 }
 
 TEST(RunConfig, ComesBackFromItsJson) {
-  const RunConfig config = two_steps();
+  RunConfig config = two_steps();
+  config.kvstore = "ps_ssp";
+  config.servers = 3;
+  config.replicas = 2;
+  config.staleness = 4;
   EXPECT_EQ(to_json(config_from_json(to_json(config), "config.json")), to_json(config));
   EXPECT_EQ(message_of<Corrupt>([] { config_from_json("{}", "config.json"); }),
             "config.json: is not a run's configuration: no 'version'");
@@ -37,6 +41,29 @@ TEST(RunMode, OfSeveralWorkersIsAnAllReduceUnlessAnotherIsNamed) {
   EXPECT_EQ(kvstore_of(config, 1), "allreduce");
   config.kvstore = "local";
   EXPECT_EQ(kvstore_of(config, 2), "allreduce");
+}
+
+TEST(RunConfig, OfAnOlderRunHasNoServers) {
+  std::string text = to_json(two_steps());
+  for (const char* line : {"\"servers\": 0,", "\"replicas\": 1,", "\"staleness\": 0,"}) {
+    ASSERT_NE(text.find(line), std::string::npos) << line;
+    text.erase(text.find(line), std::string_view(line).size());
+  }
+  EXPECT_EQ(to_json(config_from_json(text, "config.json")), to_json(two_steps()));
+}
+
+TEST(RunMode, OfServersNeedsThemAndPromisesBitsWhereWorkersAreInStep) {
+  RunConfig config = two_steps();
+  config.kvstore = "ps_sync";
+  config.servers = 2;
+  EXPECT_TRUE(has_servers(config) && is_invariant(config));
+  EXPECT_EQ(kvstore_of(config, 2), "ps_sync");
+  EXPECT_EQ(message_of<InvalidArgument>(
+                [&] { RunMode(nullptr, alone(), config, std::chrono::seconds(60)); }),
+            "kvstore 'ps_sync': needs servers, and the job has none");
+  config.kvstore = "ps_async";
+  EXPECT_FALSE(is_invariant(config));
+  EXPECT_EQ(promise_of(config, 2), "with ps_async the bits depend on which worker was faster");
 }
 
 TEST(RunMode, OfOneWorkerCompressesAsItsConfigurationSays) {

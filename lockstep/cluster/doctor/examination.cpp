@@ -67,7 +67,7 @@ class Examiner {
       : options_(options),
         own_(own),
         transport_(place.transport),
-        rendezvous_(place, "doctor", "", options.timeout) {
+        rendezvous_(place, {.version = "doctor", .timeout = options.timeout}) {
     result_.rank = rendezvous_->rank();
   }
 

@@ -58,8 +58,9 @@ class Agent {
         children_({[this](std::int64_t id, int stream, std::string_view bytes) {
                      say(detail::ProcessOutput{id, stream, std::string(bytes)});
                    },
-                   [this](std::int64_t id, int status, int signal, const detail::WhyEnded& why) {
-                     say(detail::ProcessEnd{id, status, signal, why.by_us, why.by_kernel});
+                   [this](const detail::ChildEnd& end) {
+                     say(detail::ProcessEnd{end.id, end.pid, end.status, end.signal, end.by_us,
+                                            end.by_kernel});
                    }},
                   detail::heartbeat_deadline(options.timeout)) {
     ::fcntl(options.output, F_SETFL, O_NONBLOCK);

@@ -382,6 +382,7 @@ class Launcher {
 
   void take_end(Host& host, const detail::ProcessEnd& its) {
     MemberEnd end = end_of(its.id);
+    end.pid = its.pid;
     end.status = its.status;
     end.signal = its.signal;
     end.lost = its.by_agent;
@@ -416,13 +417,50 @@ class Launcher {
     end.last_lines = output.last_lines();
     end.host = is_one_machine_ ? "" : host.link.host();
     std::erase(host.ids, end.id);
+    end.tolerated = is_tolerated(end);
     const int signal = end.stopped_by();
-    const bool is_good = end.is_good();
+    const bool is_good = end.is_good(), is_tolerated = end.tolerated;
+    if (is_tolerated) say_tolerated(end, host.link.host());
     result_.ends.push_back(std::move(end));
+    if (is_tolerated) return;
     if (signal != 0)
       stop_with_worker(signal);
     else if (!is_good)
       end_others();
+    else if (have_workers_ended())
+      end_servers();
+  }
+
+  // Whether the job goes on as if nothing had happened. A server that must be ended when all is
+  // done takes nothing from the result.
+  bool is_tolerated(const MemberEnd& end) const {
+    if (end.role != Role::server || end.is_good() || result_.stopped_by != 0) return false;
+    return workers_done_ || (!deadline_ && coordinator_->tolerates_lost_servers());
+  }
+
+  void say_tolerated(const MemberEnd& end, const std::string& host) const {
+    const std::string whose = fmt::format("server {} on {}{}", end.rank,
+                                          is_this_machine(host) ? detail::own_host_name() : host,
+                                          end.pid > 0 ? fmt::format(" (pid {})", end.pid) : "");
+    const std::string what = end.by_launcher
+                                 ? "did not end by itself after the workers, and was killed"
+                             : workers_done_ ? end.how() + " after the workers"
+                                             : end.how() + "; its backup takes over";
+    writer_.write(STDERR_FILENO, fmt::format("lockstep: {} {}\n", whose, what));
+  }
+
+  bool have_workers_ended() const {
+    return std::none_of(hosts_.begin(), hosts_.end(), [this](const Host& host) {
+      return std::any_of(host.ids.begin(), host.ids.end(),
+                         [this](std::int64_t id) { return id < workers_; });
+    });
+  }
+
+  // The coordinator tells them that all workers have left.
+  void end_servers() {
+    if (deadline_ || running() == 0) return;
+    workers_done_ = true;
+    deadline_ = Clock::now() + options_.grace;
   }
 
   // Somebody asked a worker to stop, and so the job. Those who failed since it is gone did not fail
@@ -516,6 +554,7 @@ class Launcher {
   std::map<std::int64_t, detail::WorkerOutput> outputs_;
   LaunchResult result_;
   bool was_asked_ = false, killed_ = false;
+  bool workers_done_ = false;  // all of them, well
   int last_signal_ = 0;
   std::optional<Clock::time_point> deadline_, read_until_;
 };

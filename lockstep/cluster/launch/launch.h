@@ -37,11 +37,13 @@ struct MemberEnd {
   Role role = Role::worker;
   int rank = 0;           // among the processes of its role
   std::string host = {};  // empty in a job on this machine alone
+  std::int64_t pid = 0;   // there; 0: not known
   int status = 0;
   int signal = 0;
   std::string lost = {};
   std::string by_kernel = {};  // why it sent SIGKILL: "memory ran out; ..."
   bool by_launcher = false;    // a signal that we sent: it did not end by itself in time
+  bool tolerated = false;      // a server that the job could do without
   std::string missed = {};     // who says so, where others blame it
   std::string last_lines =
       {};  // what it said last; rank 0's may have gone straight to the terminal
@@ -49,6 +51,7 @@ struct MemberEnd {
   // SIGINT, SIGTERM or SIGHUP that somebody sent to it, and that it ended by; 0: none.
   int stopped_by() const;
   std::string name() const;  // "worker 1 (b)"
+  std::string how() const;   // "was ended by signal 9 (Killed)"
   // "worker 1 (b) was ended by signal 9 (Killed)"
   std::string str() const;
 };
@@ -64,6 +67,8 @@ struct LaunchResult {
   // The one to blame; null when all ended well, or were asked to stop before any failed. Whoever
   // was missed by the others is to blame, and not the one who noticed.
   const MemberEnd* culprit() const;
+  // Every process ended well, or the job could do without it.
+  bool is_good() const;
   // Of a job that was stopped: the first that did not end as asked; null: none.
   const MemberEnd* first_unruly() const;
   // Null: it never ran.
@@ -76,10 +81,12 @@ struct LaunchResult {
 // launch --agent` there. Workers find their place in the environment (membership/place.h). Rank 0's
 // output is ours; lines of the others go to standard error with rank and host before them. SIGINT,
 // SIGTERM and SIGHUP, whichever process of the job gets them first, go on to all, who have the
-// grace period to end; a second one to us kills. When one worker fails, the others are ended; none
-// outlives this process, however it ends. To be called before there are threads. Throws
-// InvalidArgument, or IoError, NotFound, Refused, Timeout when a host, a port or a program is not
-// to be had: then no worker runs.
+// grace period to end; a second one to us kills. When one worker fails, the others are ended, and
+// so are servers that still run a grace period after all workers have ended well; none outlives
+// this process, however it ends. A server's end is told and the job goes on where its members
+// tolerate that (JobOptions). To be called before there are threads. Throws InvalidArgument, or
+// IoError, NotFound, Refused, Timeout when a host, a port or a program is not to be had: then no
+// worker runs.
 LaunchResult launch(const LaunchOptions& options);
 
 }  // namespace lockstep::cluster

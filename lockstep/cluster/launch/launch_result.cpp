@@ -11,11 +11,15 @@
 namespace lockstep::cluster {
 namespace {
 
-bool is_failure(const MemberEnd& end) { return end.status != 0 && end.stopped_by() == 0; }
+bool is_failure(const MemberEnd& end) {
+  return end.status != 0 && end.stopped_by() == 0 && !end.tolerated;
+}
 
 bool is_killed(const MemberEnd& end) {
-  return end.signal != 0 && !end.by_launcher && end.stopped_by() == 0;
+  return end.signal != 0 && !end.by_launcher && end.stopped_by() == 0 && !end.tolerated;
 }
+
+bool is_lost(const MemberEnd& end) { return !end.lost.empty() && !end.tolerated; }
 
 const MemberEnd* first_of(std::span<const MemberEnd> ends, bool (*condition)(const MemberEnd&)) {
   const auto found = std::find_if(ends.begin(), ends.end(), condition);
@@ -74,14 +78,15 @@ std::string MemberEnd::name() const {
                       : fmt::format("{} {} ({})", what, rank, host);
 }
 
-std::string MemberEnd::str() const {
-  if (!lost.empty()) return fmt::format("{} was lost: {}", name(), lost);
-  if (!by_kernel.empty()) return fmt::format("{} was ended by the kernel: {}", name(), by_kernel);
-  if (!missed.empty()) return fmt::format("{} is missed by {}", name(), missed);
-  if (signal != 0)
-    return fmt::format("{} was ended by signal {} ({})", name(), signal, strsignal(signal));
-  return fmt::format("{} ended with status {}", name(), status);
+std::string MemberEnd::how() const {
+  if (!lost.empty()) return fmt::format("was lost: {}", lost);
+  if (!by_kernel.empty()) return fmt::format("was ended by the kernel: {}", by_kernel);
+  if (!missed.empty()) return fmt::format("is missed by {}", missed);
+  if (signal != 0) return fmt::format("was ended by signal {} ({})", signal, strsignal(signal));
+  return fmt::format("ended with status {}", status);
 }
+
+std::string MemberEnd::str() const { return name() + " " + how(); }
 
 const MemberEnd* LaunchResult::end_of(std::int64_t id) const {
   const auto found =
@@ -93,20 +98,26 @@ const MemberEnd* LaunchResult::end_of(std::int64_t id) const {
 // it; else it is who failed first, or who that one missed.
 const MemberEnd* LaunchResult::culprit() const {
   const auto known = std::span(ends).first(stopped_by == 0 ? ends.size() : ended_before_stop);
-  if (const MemberEnd* end = first_of(known, [](auto& one) { return !one.lost.empty(); }))
-    return end;
+  if (const MemberEnd* end = first_of(known, is_lost)) return end;
   if (const MemberEnd* end = first_of(known, is_killed)) return end;
   const MemberEnd* first = first_of(known, is_failure);
   if (first == nullptr) return nullptr;
   const MemberEnd* blamed = end_of(Blame(complaints).follow(first->id));
   if (blamed == nullptr) return first;
+  if (blamed->tolerated) return first;
   return blamed->stopped_by() != 0 ? nullptr : blamed;
 }
 
+bool LaunchResult::is_good() const {
+  return !ends.empty() && std::all_of(ends.begin(), ends.end(), [](const MemberEnd& end) {
+    return end.is_good() || end.tolerated;
+  });
+}
+
 const MemberEnd* LaunchResult::first_unruly() const {
-  if (const MemberEnd* end = first_of(ends, [](auto& one) { return !one.lost.empty(); }))
-    return end;
-  return first_of(ends, [](auto& one) { return !one.is_good() && one.stopped_by() == 0; });
+  if (const MemberEnd* end = first_of(ends, is_lost)) return end;
+  return first_of(
+      ends, [](auto& one) { return !one.is_good() && one.stopped_by() == 0 && !one.tolerated; });
 }
 
 // What the others say of it matters where its own end says nothing: it hung until we ended it, or

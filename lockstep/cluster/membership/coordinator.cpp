@@ -4,12 +4,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "lockstep/cluster/detail/heartbeat.h"
 #include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/membership/detail/differences.h"
+#include "lockstep/cluster/membership/detail/registry_service.h"
 #include "lockstep/cluster/membership/detail/roster.h"
 
 namespace lockstep::cluster {
@@ -71,8 +73,10 @@ struct Coordinator::Impl {
   comm::Endpoint endpoint;
   comm::Deadline deadline;
   detail::Roster roster;
+  detail::RegistryService registry;
   std::vector<Complaint> complaints = {};
   std::int64_t generation = 0;  // until all have joined
+  std::atomic<bool> tolerates_lost_servers = false;
   std::optional<Failure> over = {};
   std::stop_token stop = {};
 
@@ -81,7 +85,10 @@ struct Coordinator::Impl {
         server(server_options(given)),
         endpoint(server->endpoint()),
         deadline(Clock::now() + given.timeout),
-        roster({given.workers, given.servers}) {}
+        roster({given.workers, given.servers}),
+        registry(roster, [this](const comm::MessageEvent& request, const Message& message) {
+          answer(request, message);
+        }) {}
 
   bool is_complete() const { return generation > 0; }
 
@@ -105,6 +112,7 @@ struct Coordinator::Impl {
   void answer_all(Participant& one, const Failure& failure) {
     if (one.hello) answer(*std::exchange(one.hello, {}), failure);
     if (one.joining) answer(*std::exchange(one.joining, {}), failure);
+    if (one.awaits_leave) answer(*std::exchange(one.awaits_leave, {}), failure);
     for (const Participant::Gift& gift : std::exchange(one.given, {}))
       answer(gift.request, failure);
   }
@@ -130,7 +138,7 @@ struct Coordinator::Impl {
     switch (event.kind) {
       case Kind::connected: return;
       case Kind::request: return serve(*one, event);
-      case Kind::left: one->left = true; return;
+      case Kind::left: return leave(*one);
       case Kind::lost: return lose(*one, event.reason);
       case Kind::silent: one->is_late = true; return;
       case Kind::heard: one->is_late = false; return;
@@ -141,12 +149,29 @@ struct Coordinator::Impl {
     roster.participants().push_back(std::make_unique<Participant>(Participant{peer}));
   }
 
-  void lose(Participant& one, const std::string& reason) {
+  void leave(Participant& one) {
     one.left = true;
+    registry.forget(one.peer.id);
+  }
+
+  void lose(Participant& one, const std::string& reason) {
+    leave(one);
     if (!one.joined) return;
-    fail_over(one, Failure::Type::lost,
-              fmt::format("rendezvous: {} was lost to the coordinator at {}: {}", one.title(),
-                          to_string(endpoint), reason));
+    const std::string text = fmt::format("rendezvous: {} was lost to the coordinator at {}: {}",
+                                         one.title(), to_string(endpoint), reason);
+    if (one.join.role == Role::worker || !tolerates_lost_servers)
+      fail_over(one, Failure::Type::lost, text);
+    deny_gathers(one, text);
+  }
+
+  // The other servers' gathers can never be whole again.
+  void deny_gathers(const Participant& lost, const std::string& text) {
+    const Failure failure{Failure::Type::lost, lost.join.role, lost.rank, lost.host, text};
+    for (Participant* one : roster.members(lost.join.role)) {
+      one->gather_deadline = comm::Deadline::max();
+      for (const Participant::Gift& gift : std::exchange(one->given, {}))
+        if (!one->left) answer(gift.request, failure);
+    }
   }
 
   // In whatever version of the protocol: its first byte is its kind.
@@ -207,13 +232,47 @@ struct Coordinator::Impl {
     check_joined(one, gather.kKind);
     one.gather_deadline = Clock::now() + gather.timeout;
     one.given.push_back({request, gather.bytes});
+    for (const Participant* other : roster.members(one.join.role))
+      if (is_complete() && other->left)
+        return deny_gathers(*other, fmt::format("rendezvous: {} has left the job", other->title()));
     pass_on(one.join.role);
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request,
+               const detail::AwaitLeave& wait) {
+    check_joined(one, wait.kKind);
+    if (one.awaits_leave) throw Corrupt("a message of kind '{}' out of turn", wait.kKind);
+    one.awaits_leave = request;
+    check_leave();
+  }
+
+  void check_leave() {
+    if (!is_complete() || !roster.have_workers_left()) return;
+    for (Participant* one : roster.members())
+      if (one->awaits_leave && !one->left)
+        answer(*std::exchange(one->awaits_leave, {}), detail::AllLeft{});
   }
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Missed& missed) {
     check_joined(one, missed.kKind);
     take_complaint(one, missed);
     answer(request, detail::Noted{});
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Put& put) {
+    check_joined(one, put.kKind);
+    registry.take(request, put);
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request,
+               const detail::CompareAndSet& compare) {
+    check_joined(one, compare.kKind);
+    registry.take(request, compare);
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Get& get) {
+    check_joined(one, get.kKind);
+    registry.take(request, get);
   }
 
   static void check_joined(const Participant& one, char kind) {
@@ -287,6 +346,7 @@ struct Coordinator::Impl {
 
   [[noreturn]] void fail(const Failure& failure) {
     over = failure;
+    registry.answer_all(failure);
     for (auto& one : roster.participants()) {
       one->refusal = failure;
       if (!one->left) answer_all(*one, failure);
@@ -328,8 +388,11 @@ struct Coordinator::Impl {
   void welcome() {
     roster.complete();
     generation = kFirstGeneration;
+    const std::vector<Participant*> all = roster.members();
+    tolerates_lost_servers = std::all_of(
+        all.begin(), all.end(), [](auto* one) { return one->join.tolerates_lost_servers; });
     const Membership membership = roster.membership(generation);
-    for (Participant* member : roster.members())
+    for (Participant* member : all)
       answer(*std::exchange(member->joining, {}), detail::Welcome{member->id, membership});
     pass_on(Role::worker);
     pass_on(Role::server);
@@ -370,6 +433,7 @@ struct Coordinator::Impl {
   }
 
   void check_deadlines() {
+    registry.check_waiting();
     if (is_complete()) return check_gathers();
     if (Clock::now() < deadline) return;
     std::string text = fmt::format("rendezvous at {}: {} of {} members joined within {:.1f} s",
@@ -400,6 +464,7 @@ struct Coordinator::Impl {
     log_refusals();
     std::erase_if(roster.participants(), [](auto& one) { return one->left && !one->joined; });
     if (!is_complete() && roster.count_joined() == roster.size().members()) welcome();
+    check_leave();
     check_deadlines();
   }
 
@@ -445,6 +510,8 @@ void Coordinator::run(const std::stop_token& stop) {
   }
   impl_->close();
 }
+
+bool Coordinator::tolerates_lost_servers() const { return impl_->tolerates_lost_servers; }
 
 std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }
 

@@ -37,8 +37,13 @@ class Coordinator {
 
   // Serves until every member has said goodbye, or `stop` is asked. Throws Timeout when not all
   // join in time, Refused when members do not fit together, PeerLost when one goes without a
-  // goodbye; all members are told why first.
+  // goodbye; all members are told why first. Where all members tolerate it (JobOptions), a server
+  // that goes is absent, and the job goes on.
   void run(const std::stop_token& stop = {});
+
+  // Whether the loss of a server leaves the job as it is: known when all have joined. From any
+  // thread.
+  bool tolerates_lost_servers() const;
 
   // After run(): which members were missed, and by whom. Those that were not heard at the end are
   // missed by the coordinator.

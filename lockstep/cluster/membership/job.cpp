@@ -36,6 +36,10 @@ struct Job::Impl {
   Role role;
 
   Impl(Place place, JobOptions options) : role(place.role) {
+    if (place.is_scheduler)
+      throw InvalidArgument(
+          "job: this process is to be its scheduler (DMLC_ROLE), which is no member; expected "
+          "cluster::run_scheduler, or train::join_job for all roles");
     if (place.timeout.count() > 0) options.timeout = place.timeout;
     place.interface = first_given(options.interface, place.interface);
     const std::string& transport = first_given(options.transport, place.transport);
@@ -48,7 +52,8 @@ struct Job::Impl {
   void connect(const Place& place, const JobOptions& options, const std::string& transport) {
     const comm::TransportType& type = comm::find_transport(transport);
     if (options.on_phase) options.on_phase("meet");
-    rendezvous.emplace(place, std::string(version()), options.configuration, options.timeout);
+    rendezvous.emplace(place, RendezvousTerms{std::string(version()), options.configuration,
+                                              options.timeout, options.tolerates_lost_servers});
     membership = (*rendezvous)->membership();
     id = (*rendezvous)->id();
     if (options.on_phase) options.on_phase("connect");
@@ -69,6 +74,11 @@ struct Job::Impl {
 
   void complain(const comm::CommError& error) const noexcept {
     if (rendezvous && error.rank() >= 0) (*rendezvous)->complain(error.rank(), error.what());
+  }
+
+  Rendezvous& coordinator_for(const char* what) const {
+    if (rendezvous) return **rendezvous;
+    throw Unsupported("{}: over MPI alone there is no coordinator to be asked", what);
   }
 
   void connect_by_mpi(const Place& place, const JobOptions& options) {
@@ -97,10 +107,27 @@ std::int64_t Job::id() const { return impl_->id; }
 Role Job::role() const { return impl_->role; }
 int Job::rank() const { return impl_->communicator->rank(); }
 int Job::size() const { return impl_->communicator->size(); }
+const std::string& Job::secret() const {
+  impl_->coordinator_for("secret");
+  return impl_->rendezvous->secret();
+}
+const std::string& Job::address() const { return impl_->coordinator_for("address").address(); }
 void Job::complain(const comm::CommError& error) noexcept { impl_->complain(error); }
 MembershipStatus Job::query(std::chrono::milliseconds timeout) {
-  if (impl_->rendezvous) return (*impl_->rendezvous)->query(timeout);
-  throw Unsupported("membership: over MPI alone there is no coordinator to be asked");
+  return impl_->coordinator_for("membership").query(timeout);
+}
+bool Job::have_workers_left() { return impl_->coordinator_for("membership").have_workers_left(); }
+std::int64_t Job::put(const std::string& name, const std::string& bytes,
+                      std::chrono::milliseconds timeout) {
+  return impl_->coordinator_for("registry").put(name, bytes, timeout);
+}
+RegistryEntry Job::get(const std::string& name, std::chrono::milliseconds timeout,
+                       const RegistryWait& wait) {
+  return impl_->coordinator_for("registry").get(name, timeout, wait);
+}
+ComparedEntry Job::compare_and_set(const std::string& name, std::int64_t expected_version,
+                                   const std::string& bytes, std::chrono::milliseconds timeout) {
+  return impl_->coordinator_for("registry").compare_and_set(name, expected_version, bytes, timeout);
 }
 comm::Communicator& Job::communicator() { return *impl_->communicator; }
 

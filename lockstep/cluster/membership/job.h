@@ -17,17 +17,19 @@ struct JobOptions {
   std::string interface = {};                 // a name or an address; empty: the place's
   std::string configuration = {};             // what all members must agree on, or its hash
   std::chrono::milliseconds timeout{60'000};  // until all have come
+  // The loss of a server is none of the job: others have what it had. All members say the same.
+  bool tolerates_lost_servers = false;
   // Called before the members meet and before they are connected, with "meet" and "connect".
   std::function<void(std::string_view)> on_phase = {};
 };
 
 // This process's connection to the other members of its job. A program that `lockstep launch`,
 // mpirun or srun starts makes one of these and trains over its communicator.
-class Job {
+class Job final : public Registry {
  public:
   // Throws Timeout, Refused, PeerLost, NotFound, each naming host, port and reason.
   explicit Job(const Place& place, const JobOptions& options = {});
-  ~Job();
+  ~Job() override;
 
   // Who is in the job, as its coordinator made it, and what this process is there.
   const Membership& membership() const;
@@ -35,11 +37,27 @@ class Job {
   Role role() const;
   int rank() const;  // among the members of this role
   int size() const;  // how many these are
+  // What the members prove to each other, for connections of their own. Unsupported over MPI alone,
+  // and so is this machine's address on the interface that reaches the coordinator.
+  const std::string& secret() const;
+  const std::string& address() const;
   // Between the members of this role: workers with workers, servers with servers.
   comm::Communicator& communicator();
   // Asks the coordinator who is there now. Throws as all_gather of a Rendezvous does, Unsupported
   // over MPI alone, where there is none.
   MembershipStatus query(std::chrono::milliseconds timeout);
+  // Whether every worker has said goodbye: a server asks this all the time, and ends then. Throws
+  // what ended the job otherwise.
+  bool have_workers_left();
+  // The coordinator's registry (membership/registry.h), of all members of every role. From any
+  // thread. Unsupported over MPI alone.
+  std::int64_t put(const std::string& name, const std::string& bytes,
+                   std::chrono::milliseconds timeout = kTimeout) override;
+  RegistryEntry get(const std::string& name, std::chrono::milliseconds timeout,
+                    const RegistryWait& wait = {}) override;
+  ComparedEntry compare_and_set(const std::string& name, std::int64_t expected_version,
+                                const std::string& bytes,
+                                std::chrono::milliseconds timeout = kTimeout) override;
   // To be called with the error that ends this member: whoever launched the job names the one that
   // was missed, and not the one that noticed.
   void complain(const comm::CommError& error) noexcept;

@@ -43,10 +43,12 @@ std::optional<Place> lockstep_place() {
 }  // namespace
 
 // Whoever is nearest to the process comes first: lockstep launch may run inside a step of Slurm,
-// and so may OpenMPI's mpirun. MPICH's variables are Slurm's own too.
+// and so may OpenMPI's mpirun. MXNet's launcher may have started the processes of each role by
+// mpirun. MPICH's variables are Slurm's own too.
 std::optional<Place> find_place() {
-  for (const auto find : {lockstep_place, detail::find_kubernetes_place, detail::find_openmpi_place,
-                          detail::find_slurm_place, detail::find_mpich_place})
+  for (const auto find :
+       {lockstep_place, detail::find_kubernetes_place, detail::find_dmlc_place,
+        detail::find_openmpi_place, detail::find_slurm_place, detail::find_mpich_place})
     if (auto place = find()) {
       if (const auto seconds = variable("LOCKSTEP_TIMEOUT"))
         place->timeout =

@@ -17,13 +17,16 @@ struct Place {
   // _SCRATCH, _LAUNCHED_BY. mpi, slurm: mpirun's and srun's own variables, and LOCKSTEP_SERVERS: so
   // many processes, the last ones, are servers; where the members meet is found out by MPI, or by a
   // file in a folder that all of them see. kubernetes: as lockstep's, but the rank is
-  // JOB_COMPLETION_INDEX and the coordinator is run by the first worker.
-  enum class Launcher { lockstep, mpi, slurm, kubernetes };
+  // JOB_COMPLETION_INDEX and the coordinator is run by the first worker. dmlc: MXNet's variables
+  // DMLC_ROLE, _PS_ROOT_URI, _PS_ROOT_PORT, _NUM_WORKER, _NUM_SERVER, and LOCKSTEP_SECRET.
+  enum class Launcher { lockstep, mpi, slurm, kubernetes, dmlc };
   Launcher launcher = Launcher::lockstep;
   Role role = Role::worker;
-  int rank = 0;  // among the members of this role
+  int rank = 0;  // among the members of this role; -1: the coordinator deals one
+  // Of dmlc's jobs: this process is no member, but coordinates them (membership/scheduler.h).
+  bool is_scheduler = false;
   int workers = 1, servers = 0;
-  comm::Endpoint coordinator = {};  // of lockstep's and kubernetes' jobs; so is the secret
+  comm::Endpoint coordinator = {};  // of lockstep's, kubernetes' and dmlc's jobs; so is the secret
   std::string secret = {}, host = {}, interface = {}, transport = {};
   // A folder of the workers of this host in /dev/shm, which goes with them; made by whoever needs
   // it.

@@ -28,13 +28,12 @@ struct PlacedRendezvous::Impl {
   std::unique_ptr<Rendezvous> rendezvous = {};  // says goodbye before the coordinator goes
 };
 
-PlacedRendezvous::PlacedRendezvous(const Place& place, const std::string& version,
-                                   const std::string& configuration,
-                                   std::chrono::milliseconds timeout)
-    : impl_(std::make_unique<Impl>(Impl{detail::find_rendezvous(place, timeout)})) {
-  RendezvousOptions options = options_of(impl_->point.place, timeout);
-  options.version = version;
-  options.configuration = configuration;
+PlacedRendezvous::PlacedRendezvous(const Place& place, const RendezvousTerms& terms)
+    : impl_(std::make_unique<Impl>(Impl{detail::find_rendezvous(place, terms.timeout)})) {
+  RendezvousOptions options = options_of(impl_->point.place, terms.timeout);
+  options.version = terms.version;
+  options.configuration = terms.configuration;
+  options.tolerates_lost_servers = terms.tolerates_lost_servers;
   impl_->rendezvous = std::make_unique<Rendezvous>(options);
   impl_->point.file.reset();
 }

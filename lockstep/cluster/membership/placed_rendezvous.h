@@ -9,14 +9,20 @@
 
 namespace lockstep::cluster {
 
+// What the members of a job have in common.
+struct RendezvousTerms {
+  std::string version = {}, configuration = {};
+  std::chrono::milliseconds timeout{60'000};  // until all have come
+  bool tolerates_lost_servers = false;
+};
+
 // The rendezvous of a process that knows its place, whoever started it: where nobody else does, the
 // first worker runs the coordinator, for as long as this object lives.
 class PlacedRendezvous {
  public:
-  // `version` and `configuration` are the same for all members. Throws as Rendezvous does, and
-  // IoError, NotFound, naming the file or the hosts by which members look for each other.
-  PlacedRendezvous(const Place& place, const std::string& version, const std::string& configuration,
-                   std::chrono::milliseconds timeout);
+  // Throws as Rendezvous does, and IoError, NotFound, naming the file or the hosts by which members
+  // look for each other.
+  PlacedRendezvous(const Place& place, const RendezvousTerms& terms);
   ~PlacedRendezvous();
 
   Rendezvous& operator*() const;

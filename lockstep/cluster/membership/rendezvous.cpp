@@ -4,12 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
+#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/membership/detail/messages.h"
+#include "lockstep/cluster/membership/detail/registry_table.h"
 #include "lockstep/comm/interfaces.h"
 #include "lockstep/comm/messages/message_client.h"
 
@@ -42,8 +45,9 @@ detail::Hello hello_of(const RendezvousOptions& options) {
 }
 
 detail::Join join_of(const RendezvousOptions& options) {
-  return {options.version, options.configuration, options.role,      options.rank,
-          options.workers, options.servers,       machine_identity()};
+  return {
+      options.version, options.configuration, options.role,       options.rank,
+      options.workers, options.servers,       machine_identity(), options.tolerates_lost_servers};
 }
 
 // A rank is one of those that this member's role counts.
@@ -54,6 +58,15 @@ detail::Join join_of(const RendezvousOptions& options) {
   if (failure.type == detail::Failure::Type::timeout)
     throw comm::Timeout(failure.text, rank, failure.host, "rendezvous");
   throw comm::Refused(failure.text);
+}
+
+[[noreturn]] void raise(const detail::Denied& denied, Role own) {
+  const int rank = denied.role == own ? denied.rank : -1;
+  if (denied.type == detail::Denied::Type::lost)
+    throw comm::PeerLost(denied.text, rank, denied.host, "registry");
+  if (denied.type == detail::Denied::Type::timeout)
+    throw comm::Timeout(denied.text, rank, denied.host, "registry");
+  throw InvalidArgument("{}", denied.text);
 }
 
 std::vector<comm::Interface> usable_interfaces(const RendezvousOptions& options) {
@@ -117,7 +130,7 @@ std::chrono::milliseconds time_left(comm::Deadline deadline) {
   return std::max(left, std::chrono::milliseconds(1));
 }
 
-// What is asked of the coordinator, and answered.
+// What is asked of the coordinator, and answered. From any thread.
 class Conversation {
  public:
   explicit Conversation(const RendezvousOptions& options)
@@ -145,19 +158,42 @@ class Conversation {
   template <class T>
   T ask(const detail::Message& message, std::chrono::milliseconds timeout,
         const std::string& what) {
+    const detail::Message answer = ask_any(message, timeout, what);
+    if (const auto* wanted = std::get_if<T>(&answer)) return *wanted;
+    throw Corrupt("rendezvous: {}: a message out of turn", to_string(coordinator_));
+  }
+
+  detail::Message ask_any(const detail::Message& message, std::chrono::milliseconds timeout,
+                          const std::string& what) {
     raise_failure();
     try {
-      return read<T>(await(request(message, timeout), timeout, what));
+      return read(await(request(message, timeout), timeout, what));
     } catch (const comm::PeerLost&) {
       raise_failure();  // it said why before it went
       throw;
     }
   }
 
+  // Whether the answer to what is asked once has come.
+  bool have_workers_left() {
+    raise_failure();
+    const std::lock_guard lock(mutex_);
+    if (have_workers_left_) return true;
+    if (!leave_) leave_ = request(detail::AwaitLeave{}, kWholeJob);
+    if (!leave_->is_done()) return false;
+    read(std::exchange(leave_, {})->wait().payload);
+    return have_workers_left_ = true;
+  }
+
  private:
+  // To each that asks.
   void raise_failure() {
-    if (failure_ && failure_->is_done())
-      read<detail::Failure>(std::exchange(failure_, {})->wait().payload);
+    const std::lock_guard lock(mutex_);
+    if (!said_ && failure_ && failure_->is_done())
+      said_ = std::exchange(failure_, {})->wait().payload;
+    if (!said_) return;
+    read(*said_);
+    throw Corrupt("rendezvous: {}: a message out of turn", to_string(coordinator_));
   }
 
   comm::PendingReply request(const detail::Message& message, std::chrono::milliseconds timeout) {
@@ -177,18 +213,20 @@ class Conversation {
     }
   }
 
-  template <class T>
-  T read(const comm::Payload& payload) const {
-    const detail::Message message = detail::decode(payload.parts() == 0 ? "" : payload.text());
+  detail::Message read(const comm::Payload& payload) const {
+    detail::Message message = detail::decode(payload.parts() == 0 ? "" : payload.text());
     if (const auto* failure = std::get_if<detail::Failure>(&message)) raise(*failure, role_);
-    if (const auto* wanted = std::get_if<T>(&message)) return *wanted;
-    throw Corrupt("rendezvous: {}: a message out of turn", to_string(coordinator_));
+    return message;
   }
 
   comm::Endpoint coordinator_;
   Role role_;
   std::unique_ptr<comm::MessageClient> client_;
+  std::mutex mutex_;                           // of the four that follow
   std::optional<comm::PendingReply> failure_;  // the answer to our greeting
+  std::optional<comm::Payload> said_ = {};     // once it has come
+  std::optional<comm::PendingReply> leave_ = {};
+  bool have_workers_left_ = false;
   bool leaves_ = false;
 };
 
@@ -202,7 +240,7 @@ struct Rendezvous::Impl {
   detail::Welcome welcome = {};
   int rank = -1;
   std::vector<std::string> hosts = {};
-  bool broken = false;
+  std::atomic<bool> broken = false;
 
   explicit Impl(const RendezvousOptions& given)
       : options(given),
@@ -215,15 +253,51 @@ struct Rendezvous::Impl {
     hosts = welcome.membership.hosts_of(options.role);
   }
 
+  // The first error breaks it, since nobody knows what the coordinator has heard.
   template <class T>
-  T ask(const detail::Message& message, std::chrono::milliseconds timeout, const char* what) {
+  T ask(const detail::Message& message, std::chrono::milliseconds timeout,
+        const std::string& what) {
+    check_whole();
+    try {
+      return conversation.ask<T>(message, timeout + kCoordinatorsWord, what);
+    } catch (...) {
+      broken = true;
+      throw;
+    }
+  }
+
+  // Of the registry: what it denies breaks nothing.
+  detail::Entry ask_registry(const detail::Message& message, std::chrono::milliseconds timeout,
+                             const std::string& name) {
+    check_whole();
+    const auto wait = std::clamp<std::chrono::milliseconds>(timeout, {}, kWholeJob);
+    detail::Message answer;
+    try {
+      answer = conversation.ask_any(message, wait + kCoordinatorsWord,
+                                    fmt::format("the registry's '{}'", name));
+    } catch (...) {
+      broken = true;
+      throw;
+    }
+    if (const auto* denied = std::get_if<detail::Denied>(&answer)) raise(*denied, options.role);
+    if (auto* entry = std::get_if<detail::Entry>(&answer)) return std::move(*entry);
+    throw Corrupt("registry: {}: a message out of turn", to_string(options.coordinator));
+  }
+
+  bool have_workers_left() {
+    check_whole();
+    try {
+      return conversation.have_workers_left();
+    } catch (...) {
+      broken = true;
+      throw;
+    }
+  }
+
+  void check_whole() const {
     if (broken)
       throw comm::PeerLost("rendezvous: broken by an earlier error", -1, options.coordinator.host,
                            "rendezvous");
-    broken = true;
-    T answer = conversation.ask<T>(message, timeout + kCoordinatorsWord, what);
-    broken = false;
-    return answer;
   }
 };
 
@@ -255,6 +329,31 @@ MembershipStatus Rendezvous::query(std::chrono::milliseconds timeout) {
   auto reply =
       impl_->ask<detail::MembershipReply>(detail::MembershipQuery{}, timeout, "the membership");
   return {std::move(reply.membership), std::move(reply.absent)};
+}
+
+bool Rendezvous::have_workers_left() { return impl_->have_workers_left(); }
+
+std::int64_t Rendezvous::put(const std::string& name, const std::string& bytes,
+                             std::chrono::milliseconds timeout) {
+  detail::RegistryTable::check_entry(name, bytes);
+  return impl_->ask_registry(detail::Put{name, bytes}, timeout, name).version;
+}
+
+RegistryEntry Rendezvous::get(const std::string& name, std::chrono::milliseconds timeout,
+                              const RegistryWait& wait) {
+  detail::RegistryTable::check_entry(name, "");
+  detail::Entry entry =
+      impl_->ask_registry(detail::Get{name, timeout, wait.newer_than, wait.from}, timeout, name);
+  return {entry.version, std::move(entry.bytes)};
+}
+
+ComparedEntry Rendezvous::compare_and_set(const std::string& name, std::int64_t expected_version,
+                                          const std::string& bytes,
+                                          std::chrono::milliseconds timeout) {
+  detail::RegistryTable::check_entry(name, bytes);
+  detail::Entry entry =
+      impl_->ask_registry(detail::CompareAndSet{name, expected_version, bytes}, timeout, name);
+  return {entry.won, entry.version, std::move(entry.bytes)};
 }
 
 void Rendezvous::complain(int rank, const std::string& text) noexcept {

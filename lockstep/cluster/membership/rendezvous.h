@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/membership.h"
+#include "lockstep/cluster/membership/registry.h"
 #include "lockstep/comm/bootstrap.h"
 #include "lockstep/comm/socket.h"
 
@@ -19,8 +20,9 @@ struct RendezvousOptions {
   int workers = 1, servers = 0;
   std::string interface = {};  // a name or an address; empty: the one that reaches the coordinator
   std::string version = {};    // of the program; the same for all members
-  std::string configuration = {};  // a hash of what all members must agree on
-  std::string host = {};           // this machine's name; empty: the system's
+  std::string configuration = {};       // a hash of what all members must agree on
+  std::string host = {};                // this machine's name; empty: the system's
+  bool tolerates_lost_servers = false;  // where all say so, a server's end does not end the job
   std::chrono::milliseconds timeout{30'000};
 };
 
@@ -31,14 +33,15 @@ struct MembershipStatus {
 };
 
 // A member's connection to the coordinator for the life of the job: it proves the secret, hears who
-// is there, and says all the time that it lives. For one thread at a time.
-class Rendezvous {
+// is there, and says all the time that it lives. Its registry is the coordinator's. From any
+// thread, but for all_gather: the members' calls meet in their order.
+class Rendezvous final : public Registry {
  public:
   // Returns when all members are there. Throws Timeout, Refused, PeerLost, Corrupt, NotFound (no
   // such interface), each with the coordinator's host and port and the reason.
   explicit Rendezvous(const RendezvousOptions& options);
   // Says goodbye.
-  ~Rendezvous();
+  ~Rendezvous() override;
 
   // As the coordinator made it.
   const Membership& membership() const;
@@ -55,6 +58,19 @@ class Rendezvous {
 
   // Asks the coordinator. Errors as of all_gather.
   MembershipStatus query(std::chrono::milliseconds timeout);
+
+  // Whether every worker has said goodbye: servers end then. Costs next to nothing: the coordinator
+  // is asked once, and answers when it is so. Throws what ended the job otherwise.
+  bool have_workers_left();
+
+  // A call that fails breaks nothing, as long as the coordinator is there.
+  std::int64_t put(const std::string& name, const std::string& bytes,
+                   std::chrono::milliseconds timeout = kTimeout) override;
+  RegistryEntry get(const std::string& name, std::chrono::milliseconds timeout,
+                    const RegistryWait& wait = {}) override;
+  ComparedEntry compare_and_set(const std::string& name, std::int64_t expected_version,
+                                const std::string& bytes,
+                                std::chrono::milliseconds timeout = kTimeout) override;
 
   // Tells the coordinator, if it is there to hear it, that this member ends since it missed the
   // one of this rank, among those of its own role.

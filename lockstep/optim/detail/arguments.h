@@ -14,8 +14,33 @@
 
 namespace lockstep::optim {
 
+// The parameters that several rules have, under MXNet's names.
+template <class Own>
+class ArgumentNames {
+ public:
+  template <class Options>
+  Own& take_common(Options& options) {
+    return own()
+        .take("learning_rate", options.learning_rate)
+        .take("wd", options.weight_decay)
+        .take("clip_gradient", options.clip_value)
+        .take("clip_norm", options.clip_norm);
+  }
+
+  template <class Options>
+  Own& take_moments(Options& options) {
+    return own()
+        .take("beta1", options.beta1)
+        .take("beta2", options.beta2)
+        .take("epsilon", options.epsilon);
+  }
+
+ private:
+  Own& own() { return static_cast<Own&>(*this); }
+};
+
 // Takes parameters out of a map by name and remembers which names it was asked for.
-class Arguments {
+class Arguments : public ArgumentNames<Arguments> {
  public:
   Arguments(std::string_view rule, const std::map<std::string, double>& given)
       : rule_(rule), left_(given) {}
@@ -38,21 +63,6 @@ class Arguments {
     return *this;
   }
 
-  template <class Options>
-  Arguments& take_common(Options& options) {
-    return take("learning_rate", options.learning_rate)
-        .take("wd", options.weight_decay)
-        .take("clip_gradient", options.clip_value)
-        .take("clip_norm", options.clip_norm);
-  }
-
-  template <class Options>
-  Arguments& take_moments(Options& options) {
-    return take("beta1", options.beta1)
-        .take("beta2", options.beta2)
-        .take("epsilon", options.epsilon);
-  }
-
   void finish() const {
     if (left_.empty()) return;
     throw InvalidArgument("{}: no parameter '{}', expected some of {}", rule_, left_.begin()->first,
@@ -64,6 +74,24 @@ class Arguments {
   std::map<std::string, double> left_;
   std::vector<std::string> known_;
 };
+
+// The other way: what it is asked to take, it writes down.
+class ArgumentRecord : public ArgumentNames<ArgumentRecord> {
+ public:
+  ArgumentRecord& take(const char* name, double value) {
+    values.emplace(name, value);
+    return *this;
+  }
+  std::map<std::string, double> values;
+};
+
+// What list_arguments() of these options takes from the arguments.
+template <class Options>
+std::map<std::string, double> arguments_of(Options options) {
+  ArgumentRecord record;
+  list_arguments(record, options);
+  return std::move(record.values);
+}
 
 // A rule's name, as an argument of templates.
 struct RuleName {

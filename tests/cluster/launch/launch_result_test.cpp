@@ -81,5 +81,25 @@ TEST(LaunchResult, WhoFailsSinceAnotherWasAskedToStopIsNotToBlame) {
   EXPECT_EQ(culprit_of(result), "nobody");
 }
 
+// A server that the job could do without.
+MemberEnd lost_server(int id, int signal) {
+  MemberEnd end = with_signal(id, signal);
+  end.role = Role::server;
+  end.tolerated = true;
+  return end;
+}
+
+TEST(LaunchResult, IsThatOfTheWorkersWhereAServerCouldBeSpared) {
+  const auto good = result_of({lost_server(3, SIGKILL), with_status(0, 0), with_status(1, 0)});
+  EXPECT_TRUE(good.is_good());
+  EXPECT_EQ(culprit_of(good), "nobody");
+  const auto failed = result_of({lost_server(3, SIGTERM), with_status(1, 1), with_status(0, 1)});
+  EXPECT_FALSE(failed.is_good());
+  EXPECT_EQ(culprit_of(failed), "worker 1 ended with status 1");
+  EXPECT_EQ(culprit_of(result_of({lost_server(3, SIGKILL), with_status(0, 1)},
+                                 {{0, 3, "server 3 is gone"}})),
+            "worker 0 ended with status 1");
+}
+
 }  // namespace
 }  // namespace lockstep::cluster

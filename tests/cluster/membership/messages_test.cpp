@@ -15,14 +15,21 @@ std::vector<Message> one_of_each() {
   const Membership membership{3, {{7, "a", Role::worker}, {9, "b", Role::server}}};
   return {Noted{},
           Hello{4, "here"},
-          Join{"1.0", "{}", Role::server, 2, 5, 3, "boot"},
+          Join{"1.0", "{}", Role::server, 2, 5, 3, "boot", true},
           Welcome{9, membership},
           Gather{std::chrono::milliseconds(77), std::string("a\0b", 3)},
           Gathered{{"x", "", "yz"}},
           MembershipQuery{},
           MembershipReply{membership, {9, 7}},
+          AwaitLeave{},
+          AllLeft{},
           Failure{Failure::Type::timeout, Role::server, 1, "b", "late"},
-          Missed{8, "gone"}};
+          Missed{8, "gone"},
+          Put{"a/b", std::string("x\0", 2)},
+          CompareAndSet{"view", 4, "bytes"},
+          Get{"view", std::chrono::milliseconds(5), 3, 2},
+          Entry{false, 7, "held"},
+          Denied{Denied::Type::lost, Role::server, 1, "b", "gone"}};
 }
 
 TEST(Messages, OneOfEachKindComesBackAsItWasSent) {

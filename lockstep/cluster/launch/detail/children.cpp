@@ -155,8 +155,12 @@ void Children::reap(Child& child) {
   read_pipes(child);
   for (comm::Socket& pipe : child.pipes) pipe.close();
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  listener_.end(child.id, WIFEXITED(status) ? WEXITSTATUS(status) : 0, signal,
-                {child.why, child.why.empty() ? why_killed(signal) : ""});
+  listener_.end({.id = child.id,
+                 .pid = child.pid,
+                 .status = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+                 .signal = signal,
+                 .by_us = child.why,
+                 .by_kernel = child.why.empty() ? why_killed(signal) : ""});
 }
 
 // The kernel counts before it kills. Each count explains one end.

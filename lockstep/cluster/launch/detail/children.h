@@ -28,10 +28,13 @@ struct ChildOptions {
   sigset_t mask = {};
 };
 
-// Why a worker that did not end by itself ended; empty where it did.
-struct WhyEnded {
-  std::string by_us;
-  std::string by_kernel;  // memory ran out
+// How a worker ended, and why where it did not do so by itself.
+struct ChildEnd {
+  std::int64_t id = 0;
+  pid_t pid = 0;
+  int status = 0, signal = 0;
+  std::string by_us = {};
+  std::string by_kernel = {};  // memory ran out
 };
 
 // Worker processes of this machine. Each has a process group of its own, which goes with it; none
@@ -42,7 +45,7 @@ class Children {
   struct Listener {
     std::function<void(std::int64_t id, int stream, std::string_view bytes)>
         output;  // stream: 1 or 2
-    std::function<void(std::int64_t id, int status, int signal, const WhyEnded& why)> end;
+    std::function<void(const ChildEnd& end)> end;
   };
   // When beat() is not called for longer than `deadline`, this process is taken for dead.
   Children(Listener listener, std::chrono::milliseconds deadline)

@@ -62,9 +62,10 @@ struct ProcessOutput {
 struct ProcessEnd {
   static constexpr char kKind = 'E';
   std::int64_t id = 0;
+  std::int64_t pid = 0;  // as its host counts
   int status = 0, signal = 0;
   std::string by_agent = {}, by_kernel = {};  // why it did not end by itself
-  auto fields() { return std::tie(id, status, signal, by_agent, by_kernel); }
+  auto fields() { return std::tie(id, pid, status, signal, by_agent, by_kernel); }
 };
 
 // The processes could not be started.

@@ -15,6 +15,8 @@ namespace {
 // One address must not use up the time of the others.
 constexpr auto kConnectTimeout = std::chrono::milliseconds(2000),
                kPause = std::chrono::milliseconds(20);
+// Of servers, once the workers are done.
+constexpr auto kFarewell = std::chrono::seconds(10);
 
 bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
@@ -54,13 +56,21 @@ Invitation parse_invitation(const std::string& text) {
 }
 
 CoordinatorThread::CoordinatorThread(const CoordinatorOptions& options)
-    : coordinator_(options), thread_([this](const std::stop_token& stop) {
+    : coordinator_(options),
+      has_servers_(options.servers > 0),
+      thread_([this](const std::stop_token& stop) {
         try {
           coordinator_.run(stop);
         } catch (const std::exception&) {
-          return;
+          // The members have heard it.
         }
+        done_.release();
       }) {}
+
+CoordinatorThread::~CoordinatorThread() {
+  if (has_servers_) [[maybe_unused]]
+    const bool all_left = done_.try_acquire_for(kFarewell);
+}
 
 std::vector<std::string> reachable_addresses(const std::string& interface,
                                              const std::string& other) {

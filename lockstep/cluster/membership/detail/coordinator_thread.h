@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,11 +27,15 @@ class CoordinatorThread {
  public:
   // Serves from now on. Throws as Coordinator does.
   explicit CoordinatorThread(const CoordinatorOptions& options);
+  // In a job with servers, the others may leave first: a server stays until all workers have left.
+  ~CoordinatorThread();
 
   std::uint16_t port() const { return coordinator_.endpoint().port; }
 
  private:
   Coordinator coordinator_;
+  bool has_servers_;
+  std::binary_semaphore done_{0};
   std::jthread thread_;  // what it throws, the members have heard
 };
 

@@ -14,7 +14,7 @@ namespace lockstep::cluster::detail {
 
 // Of what the coordinator and the members of a job say to each other. It grows when a message
 // changes its form or its meaning.
-inline constexpr int kProtocol = 2;
+inline constexpr int kProtocol = 3;
 inline constexpr std::size_t kLongestMessage = 64 << 20;
 
 // Whoever connects asks, and the coordinator answers: what each request is answered by stands at
@@ -38,7 +38,11 @@ struct Join {
   int rank = -1;  // among the members of this role; -1: the coordinator deals one
   int workers = 1, servers = 0;
   std::string machine = {};  // equal for processes that can share memory
-  auto fields() { return std::tie(version, configuration, role, rank, workers, servers, machine); }
+  bool tolerates_lost_servers = false;
+  auto fields() {
+    return std::tie(version, configuration, role, rank, workers, servers, machine,
+                    tolerates_lost_servers);
+  }
 };
 
 struct Welcome {
@@ -76,6 +80,17 @@ struct MembershipReply {
   auto fields() { return std::tie(membership, absent); }
 };
 
+// Of members: AllLeft, when every worker has said goodbye.
+struct AwaitLeave {
+  static constexpr char kKind = 'L';
+  auto fields() { return std::tie(); }
+};
+
+struct AllLeft {
+  static constexpr char kKind = 'B';
+  auto fields() { return std::tie(); }
+};
+
 // Why the job is over for whoever receives it.
 struct Failure {
   static constexpr char kKind = 'E';
@@ -100,8 +115,52 @@ struct Noted {
   auto fields() { return std::tie(); }
 };
 
-using Message = std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery,
-                             MembershipReply, Failure, Missed>;
+// Of members, to the registry (membership/registry.h): Entry or Denied.
+struct Put {
+  static constexpr char kKind = 'P';
+  std::string name = {}, bytes = {};
+  auto fields() { return std::tie(name, bytes); }
+};
+
+struct CompareAndSet {
+  static constexpr char kKind = 'S';
+  std::string name = {};
+  std::int64_t expected = 0;  // version
+  std::string bytes = {};
+  auto fields() { return std::tie(name, expected, bytes); }
+};
+
+struct Get {
+  static constexpr char kKind = 'R';
+  std::string name = {};
+  std::chrono::milliseconds timeout{0};
+  std::int64_t newer_than = 0, from = -1;
+  auto fields() { return std::tie(name, timeout, newer_than, from); }
+};
+
+// What a name holds now; of a Put without the bytes.
+struct Entry {
+  static constexpr char kKind = 'V';
+  bool won = true;  // of a CompareAndSet
+  std::int64_t version = 0;
+  std::string bytes = {};
+  auto fields() { return std::tie(won, version, bytes); }
+};
+
+// Why a request to the registry has no other answer. The job goes on.
+struct Denied {
+  static constexpr char kKind = 'D';
+  enum class Type : std::int64_t { invalid, lost, timeout };
+  Type type = Type::invalid;
+  Role role = Role::worker;
+  int rank = -1;  // whose fault it is; -1: nobody's in particular
+  std::string host = {}, text = {};
+  auto fields() { return std::tie(type, role, rank, host, text); }
+};
+
+using Message =
+    std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery, MembershipReply,
+                 AwaitLeave, AllLeft, Failure, Missed, Put, CompareAndSet, Get, Entry, Denied>;
 
 // Its kind and its fields.
 std::string encode(const Message& message);

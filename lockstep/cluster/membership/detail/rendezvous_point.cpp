@@ -35,7 +35,8 @@ void take_task(Place& place, int task, int tasks) {
 
 RendezvousPoint find_rendezvous(const Place& place, std::chrono::milliseconds timeout) {
   switch (place.launcher) {
-    case Place::Launcher::lockstep: break;
+    case Place::Launcher::lockstep:
+    case Place::Launcher::dmlc: break;
     case Place::Launcher::mpi: return rendezvous_by_mpi(place, timeout);
     case Place::Launcher::slurm: return rendezvous_by_slurm(place, timeout);
     case Place::Launcher::kubernetes: return rendezvous_by_kubernetes(place, timeout);

@@ -39,11 +39,12 @@ void take_role(Place& place, const char* name, const std::string& rank);
 // Of one of so many processes that are all started alike: the last LOCKSTEP_SERVERS are servers.
 void take_task(Place& place, int task, int tasks);
 
-// The environments of mpirun (OpenMPI's, MPICH's), of a step of srun, of an Indexed Job's pod. None
-// when this process has not been started so, or alone.
+// The environments of mpirun (OpenMPI's, MPICH's), of a step of srun, of an Indexed Job's pod, of
+// MXNet's launcher. None when this process has not been started so, or alone.
 std::optional<Place> find_openmpi_place();
 std::optional<Place> find_mpich_place();
 std::optional<Place> find_slurm_place();
 std::optional<Place> find_kubernetes_place();
+std::optional<Place> find_dmlc_place();
 
 }  // namespace lockstep::cluster::detail

@@ -40,6 +40,12 @@ std::vector<Participant*> Roster::members(Role role) const {
   return found;
 }
 
+const Participant* Roster::member(std::int64_t id) const {
+  for (const auto& one : participants_)
+    if (one->joined && one->id == id && id >= 0) return one.get();
+  return nullptr;
+}
+
 void Roster::complete() {
   deal_ranks(Role::worker);
   deal_ranks(Role::server);
@@ -83,6 +89,11 @@ std::vector<std::int64_t> Roster::absent() const {
   for (const Participant* one : members())
     if (one->left || one->is_late) ids.push_back(one->id);
   return ids;
+}
+
+bool Roster::have_workers_left() const {
+  const std::vector<Participant*> workers = members(Role::worker);
+  return std::all_of(workers.begin(), workers.end(), [](auto* one) { return one->left; });
 }
 
 std::vector<std::int64_t> Roster::missing() const {

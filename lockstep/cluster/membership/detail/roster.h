@@ -22,7 +22,7 @@ struct Participant {
 
   comm::MessagePeer peer;
   bool joined = false, left = false, is_late = false;
-  std::optional<comm::MessageEvent> hello = {}, joining = {};  // until they are answered
+  std::optional<comm::MessageEvent> hello = {}, joining = {}, awaits_leave = {};  // unanswered
   std::deque<Gift> given = {};
   std::optional<Failure> refusal = {};  // the answer to whatever it asks
   std::string other_protocol = {};      // what differs; empty: nothing
@@ -64,12 +64,16 @@ class Roster {
   // Those that have joined, in order of their ids once these are dealt.
   std::vector<Participant*> members() const;
   std::vector<Participant*> members(Role role) const;
+  // By its id, once these are dealt; null when there is none.
+  const Participant* member(std::int64_t id) const;
   int count_joined() const { return static_cast<int>(members().size()); }
   // Ranks, ids and hosts, when all have joined.
   void complete();
   Membership membership(std::int64_t generation) const;
   // Ids of those that have left, or whose heartbeat is late.
   std::vector<std::int64_t> absent() const;
+  // Whether every worker has said goodbye.
+  bool have_workers_left() const;
   // Ids that nobody has asked for; none where members leave it to us to deal ranks.
   std::vector<std::int64_t> missing() const;
   // "rank 1, 2, server 0"

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/kvstore/servers/connections.h"
+
+#include "lockstep/kvstore/servers/parameter_server.h"
+
+namespace lockstep::kvstore {
+namespace {
+
+constexpr auto kReconnect = std::chrono::milliseconds(500);
+
+bool is_near(const comm::Endpoint& endpoint) {
+  return endpoint.host == "localhost" || endpoint.host.starts_with("127.") ||
+         endpoint.host == "::1";
+}
+
+}  // namespace
+
+ServerConnections::ServerConnections(const ServedJob& job, int rank)
+    : job_(job), rank_(rank), shared_(job_), clients_(static_cast<std::size_t>(job.servers)) {
+  if (has_replicas()) view_ = shared_.current();
+  if (!has_replicas()) view_.ranges.resize(clients_.size());
+  for (int range = 0; range < job.servers; ++range) {
+    if (!has_replicas()) view_.of(range) = {range, -1};
+    const auto server = static_cast<std::size_t>(view_.of(range).primary);
+    if (!clients_[server]) clients_[server] = connect(view_.of(range).primary, job.timeout);
+  }
+}
+
+ServerConnections::Client ServerConnections::connect(int server,
+                                                     std::chrono::milliseconds timeout) {
+  comm::MessageClientOptions options;
+  options.secret = job_.secret;
+  options.encrypted = job_.encrypted;
+  options.hub = job_.hub;
+  options.generation = comm::kAnyGeneration;
+  options.server = comm::parse_endpoint(
+      job_.registry.get(fmt::format("server/{}", server), comm::Clock::now() + timeout));
+  options.what = fmt::format("kvstore: {}", server_name(server));
+  options.name = worker_name(rank_);
+  options.connect_timeout = timeout;
+  options.reconnects = !has_replicas();
+  are_near_ = are_near_ && (job_.hub != nullptr || is_near(options.server));
+  return std::make_shared<comm::MessageClient>(options);
+}
+
+ServerReply ServerConnections::send(int range, wire::Topic topic, std::string message,
+                                    const std::string& what, const comm::Payload& floats,
+                                    int priority, std::chrono::milliseconds timeout) {
+  auto request = std::make_shared<ServerReply::Request>();
+  request->range = range;
+  request->payload.add(std::move(message));
+  for (std::size_t part = 0; part < floats.parts(); ++part)
+    for (const auto& [bytes, owner] : floats.segments(part)) request->payload.add(bytes, owner);
+  comm::RequestOptions& options = request->options;
+  options.what = fmt::format("{} at {}", what, server_name(range));
+  options.topic = wire::to_number({.topic = topic, .range = range});
+  options.priority = priority;
+  options.timeout = timeout.count() == 0 ? job_.timeout : timeout;
+  options.generation = comm::kAnyGeneration;
+  request->deadline = comm::Clock::now() + options.timeout;
+  ServerReply reply;
+  reply.connections_ = this;
+  reply.request_ = std::move(request);
+  start(reply);
+  return reply;
+}
+
+// A server that was lost before has no client any more, nor one that was no primary.
+ServerConnections::Client ServerConnections::client_of(int range) {
+  const std::lock_guard lock(mutex_);
+  for (;;) {
+    const int server = view_.of(range).primary;
+    Client& client = clients_[static_cast<std::size_t>(server)];
+    if (client) return client;
+    try {
+      client = connect(server, has_replicas() ? kReconnect : job_.timeout);
+    } catch (const Error& error) {
+      if (!has_replicas()) throw;
+      remove(server, error.what());
+    }
+  }
+}
+
+// Others may change the view at the same time.
+void ServerConnections::remove(int server, const std::string& why) {
+  for (view_ = shared_.current();;) {
+    View next = view_;
+    if (!next.remove(server))
+      throw comm::PeerLost(
+          fmt::format("{}; what {} kept is on no other server", why, server_name(server)), server,
+          "", "kvstore");
+    if (next.ranges == view_.ranges) return;
+    view_ = shared_.propose(next);
+  }
+}
+
+void ServerConnections::start(ServerReply& reply) {
+  const ServerReply::Request& request = *reply.request_;
+  for (;;) {
+    reply.client_ = client_of(request.range);
+    try {
+      reply.reply_ = reply.client_->request(request.payload, request.options);
+      return;
+    } catch (const comm::PeerLost& error) {
+      repair(request.range, reply.client_, error);
+    }
+  }
+}
+
+// Somebody else may have found another server meanwhile, or the same one again.
+void ServerConnections::repair(int range, const Client& lost, const comm::PeerLost& error) {
+  if (!has_replicas()) throw error;
+  const std::lock_guard lock(mutex_);
+  Client& client = clients_[static_cast<std::size_t>(view_.of(range).primary)];
+  if (client != lost) return;
+  client = nullptr;
+  view_ = shared_.current();
+}
+
+comm::Reply ServerReply::wait() {
+  for (;;) try {
+      return reply_.wait();
+    } catch (const comm::PeerLost& error) {
+      if (comm::Clock::now() > request_->deadline) throw;
+      connections_->repair(request_->range, client_, error);
+      connections_->start(*this);
+    }
+}
+
+}  // namespace lockstep::kvstore

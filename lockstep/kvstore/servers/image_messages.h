@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/kvstore/servers/key_messages.h"
+
+// All that a server keeps, for another that is to keep it too. Floats are further parts, in order.
+namespace lockstep::kvstore::wire {
+
+// A chunk whose sum was made.
+struct ChunkImage {
+  std::uint64_t offset = 0, count = 0;
+  bool finite = true, is_updated = false;
+  void visit(auto&& fields) { fields(offset, count, finite, is_updated); }
+};
+
+// Floats: weights and slots, those of the last committed step and those of the step under way; then
+// the sums, of a table that has them.
+struct TableImage {
+  MakeTable made = {};
+  std::uint64_t round = 0;
+  bool is_open = false, is_aligned = true, is_measured = false, can_revert = false;
+  std::int64_t number = 0;
+  double rate = 0.0;
+  std::vector<std::int64_t> steps = {};  // one, or none where it is not known
+  std::vector<double> scale = {};        // as well
+  std::vector<ChunkImage> chunks = {};
+  std::vector<double> squares = {};
+  std::vector<Norms> norms = {};
+  void visit(auto&& fields) {
+    fields(made, round, is_open, is_aligned, is_measured, can_revert, number, rate, steps, scale,
+           chunks, squares, norms);
+  }
+};
+
+// Floats: the value, then the slots.
+struct EntryImage {
+  std::string key = {};
+  std::uint64_t rows = 0, width = 0, version = 0;
+  std::vector<std::uint64_t> clocks = {};
+  std::int64_t steps = 0;
+  std::uint32_t slots = 0;
+  void visit(auto&& fields) { fields(key, rows, width, version, clocks, steps, slots); }
+};
+
+struct StoreImage {
+  std::uint64_t store = 0;
+  std::vector<std::uint32_t> present = {}, gone = {};
+  std::vector<Rule> rule = {};  // one or none
+  double rescale = 1.0;
+  std::vector<EntryImage> entries = {};
+  void visit(auto&& fields) { fields(store, present, gone, rule, rescale, entries); }
+};
+
+struct StateImage {
+  std::vector<TableImage> tables = {};
+  std::vector<StoreImage> stores = {};
+  void visit(auto&& fields) { fields(tables, stores); }
+};
+
+}  // namespace lockstep::kvstore::wire

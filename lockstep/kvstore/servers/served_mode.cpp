@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "lockstep/kvstore/servers/served_job.h"
+#include "lockstep/kvstore/servers/served_synchronizer.h"
+
+namespace lockstep::kvstore {
+namespace {
+
+class ServedMode final : public Mode {
+ public:
+  ServedMode(const ServedJob& job, comm::Communicator* communicator, const Membership& membership,
+             const ServedOptions& options)
+      : options_(options),
+        group_(communicator == nullptr ? group_of_one()
+                                       : group_of(*communicator, membership, job.timeout)),
+        servers_(job, group_->rank()) {
+    if (const auto codec = make_codec(options.compression)) {
+      keeps_residuals_ = codec->keeps_residual();
+      largest_ = codec->largest();
+    }
+  }
+
+  Group& group() override { return *group_; }
+  std::unique_ptr<Synchronizer> synchronize(FlatState& state, std::int64_t shards) override {
+    return std::make_unique<ServedSynchronizer>(servers_, *group_, table_of(state),
+                                                options_.compression, state, shards);
+  }
+  bool is_invariant() const override { return options_.compression.is_none(); }
+  std::string description() const override {
+    return is_invariant() ? "canonical" : to_string(options_.compression);
+  }
+  SlotPlace slot_place() const override { return SlotPlace::elsewhere; }
+  bool keeps_residuals() const override { return keeps_residuals_; }
+  double largest_sent() const override { return largest_; }
+
+ private:
+  // Workers make the same calls in the same order: a state has the same number with all of them.
+  std::string table_of(const FlatState& state) {
+    const auto found = std::find(states_.begin(), states_.end(), &state);
+    const auto number = found - states_.begin();
+    if (found == states_.end()) states_.push_back(&state);
+    return fmt::format("weights/{}", number);
+  }
+
+  ServedOptions options_;
+  std::unique_ptr<Group> group_;
+  ServerConnections servers_;
+  std::vector<const FlatState*> states_;
+  bool keeps_residuals_ = false;
+  double largest_ = Mode::largest_sent();
+};
+
+}  // namespace
+
+std::unique_ptr<Mode> ps_mode(const ServedJob& job, comm::Communicator* communicator,
+                              const Membership& membership, const ServedOptions& options) {
+  return std::make_unique<ServedMode>(job, communicator, membership, options);
+}
+
+}  // namespace lockstep::kvstore

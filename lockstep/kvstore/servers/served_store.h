@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "lockstep/kvstore/compression.h"
+#include "lockstep/kvstore/servers/answers.h"
+#include "lockstep/kvstore/servers/image_messages.h"
+#include "lockstep/kvstore/servers/served_value.h"
+
+namespace lockstep::kvstore {
+
+// What a server has of a store: values by key, their rule, and how far each worker has come with
+// each of them. As ServedTable a state machine: requests in the same order give the same bits, and
+// one that comes again counts once. One thread at a time.
+class ServedStore {
+ public:
+  explicit ServedStore(int workers) : workers_(static_cast<std::size_t>(workers)) {}
+  // As it was when it was saved, but for what waits: it comes again. Throws Corrupt.
+  ServedStore(int workers, const wire::StoreImage& image, FloatParts& floats);
+  wire::StoreImage save(comm::Payload& floats) const;
+
+  void join(std::uint32_t worker);
+  // False when nobody is left. Whoever waits for the worker does not any more.
+  bool leave(std::uint32_t worker, Answers& answers);
+  // Of all values, and what the rule keeps for them.
+  std::size_t bytes() const;
+  std::size_t bytes_with(const wire::InitKey& request) const;
+
+  // Each throws NotFound, InvalidArgument or Corrupt for a request that does not fit, before
+  // anything has changed. `event` is the request; it has an answer now, or gets it from a later
+  // call.
+  void init(const comm::MessageEvent& event, const wire::InitKey& request, Answers& answers);
+  void push(const comm::MessageEvent& event, Answers& answers);
+  void push_rows(const comm::MessageEvent& event, Answers& answers);
+  void pull(const comm::MessageEvent& event, Answers& answers);
+  void pull_rows(const comm::MessageEvent& event, Answers& answers);
+  void set_rule(const comm::MessageEvent& event, const wire::SetRule& request, Answers& answers);
+  void read_state(const comm::MessageEvent& event, const wire::KeyState& request, Answers& answers);
+  void write_state(const comm::MessageEvent& event, const wire::KeyState& request,
+                   Answers& answers);
+
+ private:
+  // A worker's push that waits for those of the others.
+  struct Pushing {
+    comm::MessageEvent event;
+    bool has_rows = false;
+    std::string compression = {};
+    std::size_t values = 0;
+    std::vector<std::uint64_t> rows = {};
+  };
+  struct Entry {
+    ServedValue value;
+    std::vector<std::uint64_t> clocks;             // by worker: pushes that were applied
+    std::uint64_t version = 0;                     // of all workers
+    std::map<std::uint32_t, Pushing> round = {};   // by worker, of those in step
+    std::vector<comm::MessageEvent> waiting = {};  // for slower workers
+  };
+
+  Entry& find(const std::string& key);
+  Entry& find(const wire::Clock& clock);
+  std::uint64_t slowest(const Entry& entry) const;
+  bool must_wait(const Entry& entry, const wire::Clock& clock, std::uint64_t done) const;
+  void take(const comm::MessageEvent& event, const wire::Clock& clock, bool in_step,
+            std::uint64_t seen, Pushing pushing, Answers& answers);
+  void finish_round(Entry& entry, Answers& answers);
+  void apply(Entry& entry, const std::vector<const Pushing*>& pushes);
+  void apply_codes(Entry& entry, const std::vector<const Pushing*>& pushes);
+  void try_again(Entry& entry, Answers& answers);
+  void reply_pulled(const comm::MessageEvent& event, const Entry& entry, comm::Payload floats,
+                    Answers& answers) const;
+  void check_pushes_agree(const std::string& key, const Entry& entry, const Pushing& own) const;
+
+  std::size_t workers_;
+  std::set<std::uint32_t> present_, gone_;
+  PushRule rule_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace lockstep::kvstore

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/kvstore/servers/served_value.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "lockstep/base/shard_tree.h"
+#include "lockstep/comm/fold.h"
+#include "lockstep/kvstore/group_sum.h"
+#include "lockstep/kvstore/servers/floats.h"
+
+namespace lockstep::kvstore {
+namespace {
+
+// In the canonical tree's order, a block at a time that stays in the cache.
+void sum_values(const std::vector<SentFloats>& values, std::span<float> result) {
+  constexpr std::size_t kBlock = optim::kPieceElements;
+  std::vector<std::vector<float>> scratch(values.size());
+  std::vector<std::span<const float>> sources(values.size());
+  for (std::size_t begin = 0; begin < result.size(); begin += kBlock) {
+    const std::size_t count = std::min(kBlock, result.size() - begin);
+    for (std::size_t v = 0; v < values.size(); ++v)
+      sources[v] = {floats_at(values[v].payload, values[v].part, begin, count, scratch[v]), count};
+    sum_in_tree(sources, result.subspan(begin, count));
+  }
+}
+
+}  // namespace
+
+ServedValue::ServedValue(std::size_t rows, std::size_t width, const comm::Payload& payload)
+    : rows_(rows), width_(width) {
+  check_floats(payload, 1, floats());
+  data_ = std::make_shared<FlatBuffer>(floats());
+  copy_floats(payload, 1, {data_->data(), floats()});
+}
+
+ServedValue::ServedValue(std::size_t rows, std::size_t width, FloatParts& parts)
+    : rows_(rows), width_(width), data_(std::make_shared<FlatBuffer>(rows * width)) {
+  parts.take({data_->data(), floats()});
+}
+
+bool ServedValue::is(const comm::Payload& payload) const {
+  if (payload.parts() < 2 || payload.size(1) != floats() * sizeof(float)) return false;
+  std::vector<float> scratch;
+  const float* other = floats_at(payload, 1, 0, floats(), scratch);
+  return floats() == 0 || std::memcmp(other, data_->data(), floats() * sizeof(float)) == 0;
+}
+
+std::span<float> ServedValue::own(bool keep) {
+  const auto one_more = data_;  // in order after whoever has let go of it
+  if (one_more.use_count() > 2) {
+    const auto fresh = std::make_shared<FlatBuffer>(floats());
+    if (keep) std::copy_n(data_->data(), floats(), fresh->data());
+    data_ = fresh;
+  }
+  return {data_->data(), floats()};
+}
+
+void ServedValue::apply(const std::vector<SentFloats>& values, const PushRule& rule) {
+  if (!rule.rule) return sum_values(values, own(false));
+  std::vector<float> sum(floats());
+  sum_values(values, sum);
+  apply_sum(sum, rule);
+}
+
+void ServedValue::apply_sum(std::span<const float> sum, const PushRule& rule) {
+  if (rule.rule) return update_.run(rule.rule, rule.rescale, sum, own(true));
+  std::copy(sum.begin(), sum.end(), own(false).begin());
+}
+
+void ServedValue::apply_rows(const std::vector<SentRows>& pushes, const PushRule& rule) {
+  std::vector<std::vector<float>> scratch(pushes.size());
+  std::map<std::uint64_t, std::vector<std::span<const float>>> found;
+  for (std::size_t p = 0; p < pushes.size(); ++p) {
+    const auto& [ids, sent] = pushes[p];
+    const float* row = floats_at(sent.payload, sent.part, 0, ids.size() * width_, scratch[p]);
+    for (const std::uint64_t id : ids) {
+      found[id].push_back({row, width_});
+      row += width_;
+    }
+  }
+  const std::span<float> data = own(rule.rule != nullptr);
+  if (!rule.rule) std::fill(data.begin(), data.end(), 0.0F);
+  if (rule.rule) update_.begin(rule.rule, rule.rescale, data.size());
+  std::vector<float> sum(width_);
+  for (const auto& [id, parts] : found) {
+    const std::span<float> to = data.subspan(id * width_, width_);
+    sum_in_tree(parts, rule.rule ? std::span(sum) : to);
+    if (rule.rule) update_.run_part(id * width_, sum, to);
+  }
+}
+
+void ServedValue::add_to(comm::Payload& payload) const {
+  add_floats(payload, {data_->data(), floats()}, data_);
+}
+
+void ServedValue::add_rows_to(comm::Payload& payload, const std::vector<std::uint64_t>& ids) const {
+  const auto rows = std::make_shared<std::vector<float>>(ids.size() * width_);
+  float* to = rows->data();
+  for (const std::uint64_t id : ids) to = std::copy_n(data_->data() + id * width_, width_, to);
+  add_floats(payload, *rows, rows);
+}
+
+}  // namespace lockstep::kvstore

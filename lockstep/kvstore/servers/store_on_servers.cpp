@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/kvstore/servers/store_on_servers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/hmac.h"
+#include "lockstep/kvstore/group_sum.h"
+#include "lockstep/kvstore/servers/connections.h"
+#include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/key_messages.h"
+#include "lockstep/kvstore/servers/placement.h"
+#include "lockstep/kvstore/store_checks.h"
+
+namespace lockstep::kvstore {
+namespace {
+
+using wire::Topic;
+
+constexpr auto kLastWords = std::chrono::seconds(2);
+
+std::uint32_t random_number() {
+  std::uint32_t number = 0;
+  std::memcpy(&number, random_bytes(sizeof number).data(), sizeof number);
+  return number;
+}
+
+// A key's rows on one server, and how far this worker has come with them.
+struct Place {
+  KeyRange range;
+  std::uint64_t clock = 0, version = 0;
+  std::optional<ServerReply> push = {};
+};
+
+struct Value {
+  TensorInfo info;  // as given to init
+  std::size_t rows = 1, width = 1;
+  std::vector<Place> places = {};
+  std::vector<float> residual = {};  // of a compressed one
+};
+
+// A part of a tensor's floats, which it keeps.
+comm::Payload& add_part(comm::Payload& payload, const Tensor& tensor, std::size_t begin,
+                        std::size_t count) {
+  return add_floats(payload, floats(tensor).subspan(begin, count),
+                    std::make_shared<Tensor>(tensor));
+}
+
+class StoreOnServers final : public KVStore {
+ public:
+  StoreOnServers(const ServedJob& job, comm::Communicator* communicator, const Pace& pace)
+      : pace_(pace), group_(communicator), servers_(job, group_.rank()) {
+    store_ = group_.agree("create", std::string(pace.type), random_number())[0];
+    for_all_servers(Topic::join_store, wire::JoinStore{store_, worker()}, "create");
+  }
+
+  ~StoreOnServers() override {
+    try {
+      for_all_servers(Topic::leave_store, wire::JoinStore{store_, worker()}, "leave", kLastWords);
+    } catch (const std::exception&) {
+      // A server that is gone has no store either.
+    }
+  }
+
+  std::string_view type() const override { return pace_.type; }
+  int rank() const override { return group_.rank(); }
+  int num_workers() const override { return group_.size(); }
+
+  void barrier() override {
+    for (auto& [key, value] : values_) wait_for_push(value);
+    group_.barrier();
+  }
+
+  void init(const Key& key, const Tensor& given) override {
+    checked([&] {
+      check_type("init", key, given);
+      if (values_.contains(key)) throw InvalidArgument("init: key {} is there already", key.str());
+    });
+    group_.agree("init", fmt::format("key {} {}", key.str(), given.info().str()));
+    Value value = place(key, given);
+    checked([&] {
+      if (rank() == 0) send_value(key, value, as_float32(given));
+    });
+    group_.agree("init", fmt::format("key {}", key.str()));
+    values_.emplace(key, std::move(value));
+  }
+
+  void push(const Key& key, const std::vector<Tensor>& given) override {
+    Value& value = find("push", key);
+    if (given.empty()) throw InvalidArgument("push: key {}: no value", key.str());
+    std::vector<Tensor> tensors;
+    for (const Tensor& tensor : given) {
+      check_shape("push", key, tensor, value.info.shape);
+      tensors.push_back(as_float32(tensor));
+    }
+    wait_for_push(value);
+    pushed_ = true;
+    const Tensor sum = compression_.is_none() ? Tensor() : sum_of(tensors);
+    for (Place& its : value.places) {
+      wire::Push request{.clock = next_clock(key, its),
+                         .in_step = pace_.in_step,
+                         .seen = its.version,
+                         .compression = to_string(compression_)};
+      const auto [begin, count] = floats_at_place(value, its);
+      comm::Payload payload;
+      if (sum.defined())
+        payload.add(code_of(value, sum, begin, count));
+      else
+        for (const Tensor& tensor : tensors) add_part(payload, tensor, begin, count);
+      send_push(its, Topic::push, request, "push of key " + key.str(), payload);
+    }
+  }
+
+  using KVStore::pull;
+  Tensor pull(const Key& key) const override {
+    Value& value = find("pull", key);
+    wait_for_push(value);
+    std::vector<ServerReply> replies;
+    for (const Place& its : value.places)
+      replies.push_back(servers_.request(its.range.server, Topic::pull,
+                                         wire::Pull{clock_of(key, its)},
+                                         "pull of key " + key.str()));
+    const Tensor data = Tensor::empty(value.info.shape);
+    for (std::size_t p = 0; p < replies.size(); ++p) {
+      const comm::Payload reply = replies[p].wait().payload;
+      note_pulled(value.places[p], message_in<wire::Pulled>(reply));
+      const auto [begin, count] = floats_at_place(value, value.places[p]);
+      copy_floats(reply, 1, floats(data).subspan(begin, count));
+    }
+    return as_given(data, value);
+  }
+
+  void row_sparse_push(const Key& key, const RowSparse& given) override {
+    Value& value = find("row_sparse_push", key);
+    check_rows("row_sparse_push", key, value.info.shape, given.ids);
+    check_shape("row_sparse_push", key, given.rows,
+                rows_shape(value.info.shape, static_cast<std::int64_t>(given.ids.size())));
+    wait_for_push(value);
+    pushed_ = true;
+    const Tensor rows = as_float32(given.rows);
+    for (Place& its : value.places) {
+      wire::PushRows request{
+          .clock = next_clock(key, its), .in_step = pace_.in_step, .seen = its.version};
+      const auto part = std::make_shared<std::vector<float>>();
+      for (std::size_t i = 0; i < given.ids.size(); ++i) {
+        const auto local = local_row(its, given.ids[i]);
+        if (!local) continue;
+        request.rows.push_back(*local);
+        const auto row = floats(rows).subspan(i * value.width, value.width);
+        part->insert(part->end(), row.begin(), row.end());
+      }
+      comm::Payload payload;
+      add_floats(payload, *part, part);
+      send_push(its, Topic::push_rows, request, "row_sparse_push of key " + key.str(), payload);
+    }
+  }
+
+  RowSparse row_sparse_pull(const Key& key,
+                            const std::vector<std::int64_t>& row_ids) const override {
+    Value& value = find("row_sparse_pull", key);
+    check_rows("row_sparse_pull", key, value.info.shape, row_ids);
+    wait_for_push(value);
+    RowSparse result{sorted_ids(row_ids), {}};
+    std::vector<std::pair<Place*, ServerReply>> replies;
+    for (Place& its : value.places) {
+      wire::PullRows request{.clock = clock_of(key, its)};
+      for (const std::int64_t id : result.ids)
+        if (const auto local = local_row(its, id)) request.rows.push_back(*local);
+      if (!request.rows.empty())
+        replies.emplace_back(&its, servers_.request(its.range.server, Topic::pull_rows, request,
+                                                    "row_sparse_pull of key " + key.str()));
+    }
+    const Tensor rows =
+        Tensor::empty(rows_shape(value.info.shape, static_cast<std::int64_t>(result.ids.size())));
+    std::span<float> rest = floats(rows);
+    for (auto& [its, pending] : replies) {
+      const comm::Payload reply = pending.wait().payload;
+      note_pulled(*its, message_in<wire::Pulled>(reply));
+      if (reply.parts() != 2 || reply.size(1) > rest.size_bytes())
+        throw Corrupt("row_sparse_pull: key {}: an answer that is no rows", key.str());
+      const std::size_t count = reply.size(1) / sizeof(float);
+      copy_floats(reply, 1, rest.first(count));
+      rest = rest.subspan(count);
+    }
+    result.rows = as_given(rows, value);
+    return result;
+  }
+
+  void set_optimizer(optim::OptimizerPtr rule, double rescale) override {
+    checked([&] {
+      check_rule(rule);
+      for (const auto& [key, value] : values_)
+        if (rule->measures() && value.places.size() > 1)
+          throw Unsupported(
+              "set_optimizer: {} needs the norm of a whole value, and key {} lies on {} servers; "
+              "expected set_optimizer before init",
+              rule->name(), key.str(), value.places.size());
+    });
+    group_.agree("set_optimizer", fmt::format("{} ({})", rule->name(), rule->description()));
+    checked([&] {
+      for (auto& [key, value] : values_) wait_for_push(value);
+      if (rank() == 0)
+        for_all_servers(Topic::set_rule, wire::SetRule{store_, wire::Rule::of(*rule), rescale},
+                        "set_optimizer");
+    });
+    group_.agree("set_optimizer", "done");
+    rule_ = std::move(rule);
+  }
+
+  void set_gradient_compression(const Compression& compression) override {
+    if (pushed_)
+      throw InvalidArgument(
+          "set_gradient_compression: something was pushed already, expected it before");
+    codec_ = make_codec(compression);  // or InvalidArgument
+    compression_ = compression;
+  }
+
+  void load_optimizer_states(const std::string& path) override {
+    checked([&] {
+      check_has_rule("load_optimizer_states");
+      if (rank() == 0) send_states(path, OptimizerStates::load(path, rule_->name()));
+    });
+    group_.agree("load_optimizer_states", path);
+  }
+
+  Staleness staleness() const override { return staleness_; }
+
+ protected:
+  OptimizerStates optimizer_states() const override {
+    check_has_rule("save_optimizer_states");
+    OptimizerStates states{std::string(rule_->name())};
+    for (auto& [key, value] : values_) {
+      wait_for_push(value);
+      OptimizerStates::OfKey& whole = states.keys[key.str()];
+      for (const Place& its : value.places) {
+        const comm::Payload reply =
+            servers_.ask(its.range.server, Topic::read_state, wire::KeyState{store_, key.str()},
+                         "save_optimizer_states of key " + key.str());
+        whole.steps = message_in<wire::KeyState>(reply).steps;
+        whole.slots.resize(reply.parts() - 1);
+        const auto [begin, count] = floats_at_place(value, its);
+        for (std::size_t k = 0; k < whole.slots.size(); ++k) {
+          whole.slots[k].resize(value.rows * value.width);
+          copy_floats(reply, k + 1, std::span(whole.slots[k]).subspan(begin, count));
+        }
+      }
+    }
+    return states;
+  }
+
+ private:
+  std::uint32_t worker() const { return static_cast<std::uint32_t>(group_.rank()); }
+
+  // What is wrong with a call that all workers make is told to the others.
+  template <class Check>
+  void checked(const Check& check) {
+    try {
+      check();
+    } catch (const std::exception& error) {
+      group_.refuse(error.what());
+      throw;
+    }
+  }
+
+  template <class Message>
+  void for_all_servers(Topic topic, const Message& message, const std::string& what,
+                       std::chrono::milliseconds timeout = {}) {
+    std::vector<ServerReply> replies;
+    for (int server = 0; server < servers_.servers(); ++server)
+      replies.push_back(servers_.request(server, topic, message, what, {}, 0, timeout));
+    for (ServerReply& reply : replies) reply.wait();
+  }
+
+  Value& find(const char* what, const Key& key) const {
+    const auto found = values_.find(key);
+    if (found == values_.end())
+      throw NotFound("{}: there is no key {}, expected init() before", what, key.str());
+    return found->second;
+  }
+
+  Value place(const Key& key, const Tensor& given) const {
+    Value value{.info = given.info()};
+    const Shape& shape = value.info.shape;
+    value.rows = shape.rank() == 0 ? 1 : static_cast<std::size_t>(shape[0]);
+    value.width = row_width(shape);
+    const bool may_split = rule_ == nullptr || !rule_->measures();
+    for (const KeyRange& range :
+         place_key(key.str(), value.rows, value.width, servers_.servers(), may_split))
+      value.places.push_back({range});
+    return value;
+  }
+
+  static std::pair<std::size_t, std::size_t> floats_at_place(const Value& value, const Place& its) {
+    return {its.range.row * value.width, its.range.rows * value.width};
+  }
+  static std::optional<std::uint64_t> local_row(const Place& its, std::int64_t id) {
+    const auto row = static_cast<std::size_t>(id);
+    if (row < its.range.row || row >= its.range.row + its.range.rows) return {};
+    return row - its.range.row;
+  }
+  static Tensor as_given(const Tensor& data, const Value& value) {
+    Tensor result = Tensor::empty(data.shape(), value.info.dtype);
+    result.assign(data);
+    return result;
+  }
+
+  void send_value(const Key& key, const Value& value, const Tensor& data) {
+    for (const Place& its : value.places) {
+      const auto [begin, count] = floats_at_place(value, its);
+      comm::Payload payload;
+      add_part(payload, data, begin, count);
+      servers_.ask(its.range.server, Topic::init_key,
+                   wire::InitKey{store_, key.str(), its.range.rows, value.width},
+                   "init of key " + key.str(), payload);
+    }
+  }
+
+  wire::Clock clock_of(const Key& key, const Place& its) const {
+    return {store_, key.str(), worker(), its.clock, pace_.bound};
+  }
+  wire::Clock next_clock(const Key& key, const Place& its) const {
+    wire::Clock clock = clock_of(key, its);
+    ++clock.count;
+    return clock;
+  }
+
+  template <class Message>
+  void send_push(Place& its, Topic topic, const Message& request, const std::string& what,
+                 const comm::Payload& payload) {
+    its.push = servers_.request(its.range.server, topic, request, what, payload);
+    ++its.clock;
+  }
+
+  // A push that the server refused did not count. All are waited for before the first error is
+  // thrown.
+  void wait_for_push(Value& value) const {
+    std::exception_ptr error;
+    for (Place& its : value.places) {
+      if (!its.push) continue;
+      ServerReply reply = *std::exchange(its.push, {});
+      try {
+        note_pushed(message_in<wire::Pushed>(reply.wait().payload));
+      } catch (const comm::RequestFailed&) {
+        --its.clock;
+        if (!error) error = std::current_exception();
+      } catch (const Error&) {
+        if (!error) error = std::current_exception();
+      }
+    }
+    if (error) std::rethrow_exception(error);
+  }
+
+  void note_pushed(const wire::Pushed& pushed) const {
+    ++staleness_.pushes;
+    staleness_.total += pushed.staleness;
+    staleness_.most = std::max(staleness_.most, pushed.staleness);
+  }
+  void note_pulled(Place& its, const wire::Pulled& pulled) const {
+    its.version = pulled.version;
+    if (its.clock > pulled.slowest)
+      staleness_.most_ahead = std::max(staleness_.most_ahead, its.clock - pulled.slowest);
+  }
+
+  static Tensor sum_of(const std::vector<Tensor>& tensors) {
+    std::vector<std::span<const float>> values;
+    for (const Tensor& tensor : tensors) values.emplace_back(floats(tensor));
+    Tensor sum = Tensor::empty(tensors[0].shape());
+    sum_in_tree(values, floats(sum));
+    return sum;
+  }
+
+  std::vector<std::byte> code_of(Value& value, const Tensor& sum, std::size_t begin,
+                                 std::size_t count) const {
+    std::span<float> kept;
+    if (codec_->keeps_residual()) {
+      value.residual.resize(value.rows * value.width);
+      kept = std::span(value.residual).subspan(begin, count);
+    }
+    std::vector<std::byte> code(codec_->payload_bytes(count));
+    codec_->encode(floats(sum).subspan(begin, count), kept, code);
+    return code;
+  }
+
+  void check_has_rule(const char* what) const {
+    if (!rule_) throw InvalidArgument("{}: no optimizer, expected set_optimizer() before", what);
+  }
+
+  void send_states(const std::string& path, const OptimizerStates& states) {
+    std::map<std::string, Value*> by_name;
+    for (auto& [key, value] : values_) by_name[key.str()] = &value;
+    for (const auto& [name, state] : states.keys) {
+      if (!by_name.contains(name)) throw NotFound("{}: there is no key {}", path, name);
+      const std::size_t count = by_name[name]->rows * by_name[name]->width;
+      for (const std::vector<float>& slot : state.slots)
+        if (slot.size() != count)
+          throw InvalidArgument("{}: key {} has {} elements, expected {}", path, name, slot.size(),
+                                count);
+    }
+    for (const auto& [name, state] : states.keys)
+      for (const Place& its : by_name[name]->places) {
+        const auto [begin, count] = floats_at_place(*by_name[name], its);
+        comm::Payload payload;
+        for (const std::vector<float>& slot : state.slots) {
+          const auto part = std::make_shared<std::vector<float>>(
+              slot.begin() + static_cast<std::ptrdiff_t>(begin),
+              slot.begin() + static_cast<std::ptrdiff_t>(begin + count));
+          add_floats(payload, *part, part);
+        }
+        servers_.ask(its.range.server, Topic::write_state,
+                     wire::KeyState{store_, name, state.steps},
+                     "load_optimizer_states of key " + name, payload);
+      }
+  }
+
+  Pace pace_;
+  mutable GroupSum group_;
+  mutable ServerConnections servers_;
+  std::uint64_t store_ = 0;
+  mutable std::map<Key, Value> values_;
+  optim::OptimizerPtr rule_;
+  Compression compression_;
+  std::unique_ptr<Codec> codec_;
+  bool pushed_ = false;
+  mutable Staleness staleness_;
+};
+
+}  // namespace
+
+std::unique_ptr<KVStore> store_on_servers(const ServedJob& job, comm::Communicator* communicator,
+                                          const Pace& pace) {
+  return std::make_unique<StoreOnServers>(job, communicator, pace);
+}
+
+}  // namespace lockstep::kvstore

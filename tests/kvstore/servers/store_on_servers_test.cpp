@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/kvstore/servers/store_on_servers.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <filesystem>
+
+#include "lockstep/kvstore/servers/connections.h"
+#include "lockstep/kvstore/servers/key_messages.h"
+#include "lockstep/optim/optimizers.h"
+#include "tests/kvstore/servers/server_room.h"
+#include "tests/message.h"
+
+namespace lockstep::kvstore {
+namespace {
+
+using testing::message_of, testing::ServerRoom;
+
+constexpr Pace kAsync{.type = "ps_async", .in_step = false};
+
+// Runs `work` as each worker of the room, with its store.
+template <class Work>
+void as_workers(ServerRoom& room, const Work& work, const Pace& pace = {}) {
+  testing::as_ranks(room.job().workers, [&](comm::Communicator& communicator) {
+    work(*store_on_servers(room.job(), &communicator, pace));
+  });
+}
+
+std::vector<float> of(const Tensor& tensor) { return tensor.to_vector<float>(); }
+
+Tensor some(std::int64_t seed, std::vector<std::int64_t> shape = {7, 3}) {
+  Tensor tensor = Tensor::empty(Shape(shape));
+  for (std::int64_t i = 0; i < tensor.numel(); ++i)
+    tensor.data<float>()[i] = 1.0F / static_cast<float>(1 + (seed * 37 + i * 11) % 101);
+  return tensor;
+}
+
+// MXNet's own check of dist_sync: after i + 1 rounds (n + 1) n rate / 2 (i + 1) + 1, of small and
+// of large values.
+TEST(StoreOnServers, PushesAreSummedAndUpdateTheValue) {
+  constexpr int kRounds = 3;
+  for (int servers : {1, 2, 3})
+    for (int workers : {1, 4}) {
+      ServerRoom room(servers, workers);
+      as_workers(room, [&](KVStore& store) {
+        const std::vector<std::pair<Key, std::vector<std::int64_t>>> keys{
+            {3, {2, 3}}, {"fc1.weight", {5}}, {99, {1200, 1100}}};
+        for (const auto& [key, shape] : keys) store.init(key, Tensor::full(Shape(shape), 1.0));
+        store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -2.0);
+        for (int i = 0; i < kRounds; ++i)
+          for (const auto& [key, shape] : keys)
+            store.push(key, Tensor::full(Shape(shape), store.rank() + 1.0));
+        for (const auto& [key, shape] : keys) {
+          const std::vector<float> value = of(store.pull(key));
+          EXPECT_EQ(value,
+                    std::vector<float>(value.size(), (workers + 1) * workers * kRounds + 1.0F));
+        }
+        EXPECT_EQ(store.type(), "ps_sync");
+        EXPECT_EQ(store.num_workers(), workers);
+        store.barrier();
+      });
+    }
+}
+
+// Whatever a store between workers does with these calls, bit by bit.
+std::vector<std::vector<float>> use(KVStore& store, const optim::OptimizerPtr& rule) {
+  store.init("w", some(0));
+  store.init(1, some(1, {40, 5}));
+  if (rule) store.set_optimizer(rule, 0.5);
+  const auto own = static_cast<std::int64_t>(store.rank());
+  for (std::int64_t round = 0; round < 3; ++round) {
+    store.push("w", {some(round + own), some(2 * own + 1)});
+    store.row_sparse_push(1, {{7, own, 39, 7}, some(own + round, {4, 5})});
+  }
+  return {of(store.pull("w")), of(store.pull(1)),
+          of(store.row_sparse_pull(1, {39, 0, 7, 39}).rows)};
+}
+
+TEST(StoreOnServers, DoesBitByBitWhatAStoreBetweenWorkersDoes) {
+  for (const optim::OptimizerPtr& rule :
+       {optim::OptimizerPtr(), optim::sgd({.momentum = 0.9}), optim::adam({}), optim::lamb({})}) {
+    std::vector<std::vector<float>> expected;
+    testing::as_ranks(3, [&](comm::Communicator& communicator) {
+      const auto store = create("allreduce", &communicator);
+      auto result = use(*store, rule);
+      if (communicator.rank() == 0) expected = std::move(result);
+    });
+    ServerRoom room(2, 3);
+    as_workers(room, [&](KVStore& store) { EXPECT_EQ(use(store, rule), expected); });
+  }
+}
+
+TEST(StoreOnServers, ValuesAreThoseOfRankZeroAndShorterTypesAreGivenBackShort) {
+  ServerRoom room(2, 2, ServerRoom::Links::network);
+  as_workers(room, [](KVStore& store) {
+    const Tensor value =
+        store.broadcast("h", Tensor::full({3}, store.rank() + 1.0, DType::float16));
+    EXPECT_EQ(value.dtype(), DType::float16);
+    EXPECT_EQ(of(value), std::vector<float>(3, 1.0F));
+    EXPECT_EQ(of(store.pushpull("h", Tensor::full({3}, 2.0, DType::bfloat16))),
+              std::vector<float>(3, 4.0F));
+    store.init("scalar", Tensor::full({}, 3.0));
+    EXPECT_EQ(of(store.pull("scalar")), std::vector<float>(1, 3.0F));
+  });
+}
+
+// Whole numbers pushed, and their sum known.
+TEST(StoreOnServers, PushesThatCountAsTheyComeAreAllAppliedOnce) {
+  constexpr int kWorkers = 4, kPushes = 25;
+  ServerRoom room(2, kWorkers, ServerRoom::Links::network);
+  as_workers(
+      room,
+      [](KVStore& store) {
+        store.init(1, Tensor::zeros({10}));
+        store.init("rows", Tensor::zeros({6, 2}));
+        store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -1.0);
+        for (int i = 0; i < kPushes; ++i) {
+          store.push(1, Tensor::full({10}, store.rank() + 1.0));
+          store.row_sparse_push("rows", {{store.rank(), 5}, Tensor::full({2, 2}, 1.0)});
+          if (i % 5 == 0) store.pull(1);
+        }
+        store.barrier();
+        EXPECT_EQ(of(store.pull(1)), std::vector<float>(10, (1 + 2 + 3 + 4) * kPushes));
+        const RowSparse rows = store.row_sparse_pull("rows", {0, 4, 5});
+        EXPECT_EQ(of(rows.rows), (std::vector<float>{kPushes, kPushes, 0, 0, kWorkers * kPushes,
+                                                     kWorkers * kPushes}));
+        EXPECT_EQ(store.staleness().pushes, 2U * kPushes);
+        EXPECT_EQ(store.type(), "ps_async");
+      },
+      kAsync);
+}
+
+// A worker pushes on the value that it pulled while the other pushes thrice.
+TEST(StoreOnServers, TellsHowOldTheValueWasThatAPushWasMadeOf) {
+  ServerRoom room(1, 2);
+  std::barrier both(2);
+  as_workers(
+      room,
+      [&](KVStore& store) {
+        store.init(1, Tensor::zeros({2}));
+        store.pull(1);
+        both.arrive_and_wait();
+        for (int i = 0; store.rank() == 1 && i < 3; ++i) store.pushpull(1, Tensor::zeros({2}));
+        both.arrive_and_wait();
+        if (store.rank() == 0) store.pushpull(1, Tensor::zeros({2}));
+        EXPECT_EQ(store.staleness().most, store.rank() == 0 ? 3U : 0U);
+        store.barrier();
+      },
+      kAsync);
+}
+
+TEST(StoreOnServers, NoWorkerRunsFurtherAheadThanItsBound) {
+  constexpr std::uint64_t kBound = 2;
+  ServerRoom room(2, 3);
+  std::atomic<std::uint64_t> steps[3] = {};
+  as_workers(room,
+             [&](KVStore& store) {
+               store.init(1, Tensor::zeros({4}));
+               store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -1.0);
+               const auto own = static_cast<std::size_t>(store.rank());
+               for (std::uint64_t step = 0; step < 40; ++step) {
+                 store.pull(1);
+                 // Whoever computes now has passed the wait: the others' pushes were applied
+                 // before.
+                 for (const auto& of_other : steps) EXPECT_LE(step, of_other + kBound + 1);
+                 for (int i = 0; own == 0 && i < 5; ++i) store.pull(1);  // a slow one
+                 store.push(1, Tensor::full({4}, 1.0));
+                 ++steps[own];
+               }
+               EXPECT_LE(store.staleness().most_ahead, kBound);
+               store.barrier();
+               EXPECT_EQ(of(store.pull(1)), std::vector<float>(4, 120.0F));
+             },
+             {.type = "ps_ssp", .in_step = false, .bound = kBound});
+}
+
+TEST(StoreOnServers, AWorkerThatIsTooFarAheadWaitsUntilTheDeadlineAndIsTold) {
+  ServerRoom room(1, 2);
+  ServedJob job = room.job();
+  job.timeout = std::chrono::milliseconds(200);
+  testing::as_ranks(2, [&](comm::Communicator& communicator) {
+    const auto store = store_on_servers(communicator.rank() == 0 ? job : room.job(), &communicator,
+                                        {.type = "ps_ssp", .in_step = false, .bound = 1});
+    store->init(1, Tensor::zeros({4}));
+    if (communicator.rank() == 0) {
+      for (int step = 0; step < 2; ++step) store->push(1, Tensor::zeros({4}));
+      const std::string message = message_of<comm::Timeout>([&] { store->pull(1); });
+      EXPECT_TRUE(message.starts_with("pull of key 1 at server 0: ")) << message;
+    }
+    communicator.barrier();
+    if (communicator.rank() == 1) store->push(1, Tensor::zeros({4}));
+    store->barrier();
+    if (communicator.rank() == 0) store->pull(1);
+    communicator.barrier();
+  });
+}
+
+TEST(StoreOnServers, AWorkerThatHasLeftIsNotWaitedFor) {
+  ServerRoom room(1, 2);
+  testing::as_ranks(2, [&](comm::Communicator& communicator) {
+    auto store = store_on_servers(room.job(), &communicator,
+                                  {.type = "ps_ssp", .in_step = false, .bound = 1});
+    store->init(1, Tensor::zeros({4}));
+    if (communicator.rank() == 1) return;
+    for (int step = 0; step < 5; ++step) store->pushpull(1, Tensor::zeros({4}));
+  });
+}
+
+TEST(StoreOnServers, CompressedPushesKeepWhatTheyDoNotSay) {
+  ServerRoom room(2, 2);
+  as_workers(room, [](KVStore& store) {
+    store.set_gradient_compression(parse_compression("2bit:0.5"));
+    store.init(1, Tensor::zeros({3}));
+    const Tensor gradient = Tensor::full({3}, 0.3);
+    EXPECT_EQ(of(store.pushpull(1, gradient)), std::vector<float>(3, 0.0F));
+    EXPECT_EQ(of(store.pushpull(1, gradient)), std::vector<float>(3, 1.0F));
+    EXPECT_EQ(message_of([&] { store.set_gradient_compression({}); }),
+              "set_gradient_compression: something was pushed already, expected it before");
+  });
+}
+
+TEST(StoreOnServers, StatesOfTheOptimizerAreSavedAndLoaded) {
+  const std::string path =
+      (std::filesystem::path(::testing::TempDir()) / "store_on_servers.states").string();
+  const auto train = [](KVStore& store) {
+    store.push("w", some(3));
+    store.push("large", Tensor::full({1200, 1000}, 0.5));
+    return std::vector{of(store.pull("w")), of(store.pull("large"))};
+  };
+  std::vector<std::vector<float>> kept, expected;
+  ServerRoom room(3, 2);
+  as_workers(room, [&](KVStore& store) {
+    store.init("w", some(5));
+    store.init("large", Tensor::zeros({1200, 1000}));
+    store.set_optimizer(optim::adam({}));
+    const auto values = train(store);
+    if (store.rank() == 0) store.save_optimizer_states(path);
+    store.barrier();
+    const auto next = train(store);
+    if (store.rank() != 0) return;
+    kept = values;
+    expected = next;
+  });
+  // Stores with the values of then, with and without the states.
+  for (const bool loads : {true, false})
+    as_workers(room, [&](KVStore& store) {
+      store.init("w", Tensor::from(kept[0], {7, 3}));
+      store.init("large", Tensor::from(kept[1], {1200, 1000}));
+      store.set_optimizer(optim::adam({}));
+      if (loads) store.load_optimizer_states(path);
+      EXPECT_EQ(train(store) == expected, loads);
+    });
+  const auto local = create("local");
+  local->init("w", Tensor::from(kept[0], {7, 3}));
+  local->set_optimizer(optim::adam({}));
+  EXPECT_EQ(message_of<NotFound>([&] { local->load_optimizer_states(path); }),
+            path + ": there is no key 'large'");
+  local->init("large", Tensor::zeros({1200, 1000}));
+  local->load_optimizer_states(path);
+  local->push("w", {some(3), some(3)});
+  EXPECT_EQ(of(local->pull("w")), expected[0]);
+  local->set_optimizer(optim::sgd({}));
+  EXPECT_EQ(message_of([&] { local->load_optimizer_states(path); }),
+            path + ": states of the rule adam, expected sgd");
+  std::filesystem::remove(path);
+}
+
+TEST(StoreOnServers, BadCallsNameTheKeyAndTheServerLivesOn) {
+  ServerRoom room(2, 1);
+  as_workers(room, [&](KVStore& store) {
+    store.init(3, Tensor::zeros({2}));
+    EXPECT_EQ(message_of([&] { store.init(3, Tensor::zeros({2})); }),
+              "init: key 3 is there already");
+    EXPECT_EQ(message_of<NotFound>([&] { store.push("3", Tensor::zeros({2})); }),
+              "push: there is no key '3', expected init() before");
+    EXPECT_EQ(message_of<NotFound>([&] { store.pull(4); }),
+              "pull: there is no key 4, expected init() before");
+    EXPECT_EQ(message_of([&] { store.push(3, Tensor::zeros({3})); }),
+              "push: key 3: got shape [3], expected [2]");
+    EXPECT_EQ(message_of([&] { store.push(3, Tensor::zeros({2}, DType::int64)); }),
+              "push: key 3: got int64[2], expected float32, float16 or bfloat16");
+    EXPECT_EQ(message_of([&] { store.row_sparse_pull(3, {2}); }),
+              "row_sparse_pull: key 3: there is no row 2, the value has 2");
+    store.init("large", Tensor::zeros({1000, 1000}));
+    EXPECT_EQ(message_of<Unsupported>([&] { store.set_optimizer(optim::lamb({})); }),
+              "set_optimizer: lamb needs the norm of a whole value, and key 'large' lies on 2 "
+              "servers; expected set_optimizer before init");
+    EXPECT_EQ(message_of([&] { store.save_optimizer_states("nowhere"); }),
+              "save_optimizer_states: no optimizer, expected set_optimizer() before");
+    EXPECT_EQ(of(store.pushpull(3, Tensor::full({2}, 5.0))), std::vector<float>(2, 5.0F));
+  });
+}
+
+// What no store sends.
+TEST(StoreOnServers, MessagesThatAreNotOursAreRefusedAndTheServerLivesOn) {
+  ServerRoom room(1, 1, ServerRoom::Links::network);
+  as_workers(room, [&](KVStore& store) {
+    store.init(3, Tensor::zeros({2}));
+    ServerConnections stranger(room.job(), 7);
+    const auto refused = [&](wire::Topic topic, const auto& message) {
+      return message_of<comm::RequestFailed>([&] { stranger.ask(0, topic, message, "try"); });
+    };
+    const auto ends_with = [](const std::string& text, const std::string& end) {
+      EXPECT_TRUE(text.starts_with("try at server 0: ") && text.ends_with(end)) << text;
+    };
+    ends_with(refused(static_cast<wire::Topic>(99), wire::JoinStore{}),
+              "server 0: message: there is no request of kind 99");
+    ends_with(refused(wire::Topic::push, wire::JoinStore{}),
+              "server 0: message: 0 bytes are left, expected 4");
+    ends_with(refused(wire::Topic::pull, wire::Pull{{5, "3", 0, 0, 0}}),
+              "server 0: there is no store 5");
+    ends_with(refused(wire::Topic::join_store, wire::JoinStore{5, 9}),
+              "server 0: worker 9, the job has 1 of them");
+    ends_with(refused(wire::Topic::give, wire::Give{}), "server 0: there is no table ''");
+    EXPECT_EQ(of(store.pushpull(3, Tensor::full({2}, 5.0))), std::vector<float>(2, 5.0F));
+  });
+}
+
+}  // namespace
+}  // namespace lockstep::kvstore
