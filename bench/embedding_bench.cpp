@@ -42,8 +42,8 @@ struct Side {
 
 // By a rule that keeps nothing, so that lazy and whole updates are the same.
 Side measure(const Size& size, bool sparse, int steps) {
-  const nn::BlockPtr net = nn::sequential(
-      nn::embedding(size.rows, kWidth, {.sparse_grad = sparse}), nn::dense(kClasses));
+  const nn::BlockPtr net = nn::sequential(nn::embedding(size.rows, kWidth, {.sparse_grad = sparse}),
+                                          nn::dense(kClasses));
   net->initialize(nn::init::normal(0.1), 1);
   train::StepEngine engine(net, nn::SoftmaxCrossEntropyLoss(), optim::sgd(),
                            data::infos_of(batch(size, 0)[0]), {.shards = kShards});

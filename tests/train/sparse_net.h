@@ -39,8 +39,7 @@ inline data::Fields lookup_batch(std::int64_t step, std::int64_t shard, std::int
   const RandomScope draws(
       random_key(5, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(shard)));
   const std::int64_t first = (step * 5) % (kRows - 8);
-  return {randint(first, first + 8, {kBatchOfShard, length}),
-          randint(0, kLabels, {kBatchOfShard})};
+  return {randint(first, first + 8, {kBatchOfShard, length}), randint(0, kLabels, {kBatchOfShard})};
 }
 
 // Of the engine's own shards.

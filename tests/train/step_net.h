@@ -42,7 +42,8 @@ class StepNet final : public nn::Block {
   static constexpr std::int64_t kRows = 24;
   static Tensor row_ids(const Tensor& x) {
     const Tensor pixels = reshape(slice_axis(x, 1, 0, 1), {x.shape(0), -1});
-    return cast(minimum(abs(slice_axis(pixels, 1, 0, 5)) * 12.0, kRows - 1.0), DType::int64);
+    return lockstep::cast(minimum(abs(slice_axis(pixels, 1, 0, 5)) * 12.0, kRows - 1.0),
+                          DType::int64);
   }
 
   Between between_;
