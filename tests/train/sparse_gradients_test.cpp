@@ -160,6 +160,21 @@ TEST(SparseGradients, UpdateTheRowsOfAStepAndWhatTheRuleKeepsForThem) {
   }
 }
 
+// Rows are gathered whole, and added in the canonical order, however other gradients travel.
+TEST(SparseGradients, TravelAsTheyAreWhateverBecomesOfOthers) {
+  const auto rule = optim::adam({});
+  const std::string alone = train(frozen_head(), rule);
+  const kvstore::AllReduceOptions options[] = {
+      {},
+      {.algorithm = comm::Algorithm::ring},
+      {.compression = kvstore::parse_compression("2bit:0.5")}};
+  for (const kvstore::AllReduceOptions& travelling : options)
+    as_ranks({"a", "b", "b"}, [&](comm::Communicator& communicator) {
+      const auto mode = kvstore::allreduce_mode(communicator, travelling);
+      EXPECT_EQ(train(frozen_head(), rule, 1, mode.get()), alone);
+    });
+}
+
 Floats row(const Floats& table, std::int64_t id) {
   return {table.begin() + id * kWidth, table.begin() + (id + 1) * kWidth};
 }
