@@ -89,6 +89,10 @@ void check_parameters(const std::vector<nn::NamedParameter>& parameters) {
           "train: parameter {} adds up gradients (GradMode::add); a step starts from none: use "
           "GradMode::write, and more shards to accumulate",
           name);
+    if (parameter.options().sparse_grad && parameter.shape().rank() != 2)
+      throw InvalidArgument(
+          "train: parameter {} has sparse gradients and shape {}, expected a table [rows, width]",
+          name, parameter.shape().str());
   }
 }
 

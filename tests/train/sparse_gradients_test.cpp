@@ -282,6 +282,32 @@ TEST(SparseGradients, AddWhatSeveralLookupsOfATableGive) {
   EXPECT_EQ(run(true), run(false));
 }
 
+// Ids that are no data, and are looked up anew when their table has changed; two tables that have
+// the same ones.
+class Positions final : public nn::Block {
+ public:
+  explicit Positions(bool sparse)
+      : words_(add_child("words", nn::embedding(kRows, kLabels, {.sparse_grad = sparse}))),
+        others_(add_child("others", nn::embedding(kRows, kLabels, {.sparse_grad = sparse}))),
+        places_(add_child("places", nn::embedding(9, kLabels, {.sparse_grad = sparse}))) {}
+  Tensor forward(const Tensor& ids) override {
+    const Tensor places = arange(0.0, static_cast<double>(ids.shape(1)), 1.0, DType::int64);
+    return mean((*words_)(ids) * (*others_)(ids) + (*places_)(places), {1});
+  }
+
+ private:
+  nn::BlockPtr words_, others_, places_;
+};
+
+TEST(SparseGradients, OfSeveralTablesAreEachsOwn) {
+  const auto run = [](bool sparse, int threads) {
+    const auto net = std::make_shared<Positions>(sparse);
+    net->initialize(nn::init::normal(0.5), 3);
+    return train(net, optim::sgd({}), threads);
+  };
+  for (int threads : {1, 2}) EXPECT_EQ(run(true, threads), run(false, 1));
+}
+
 TEST(SparseGradients, OfAStepThatIsNotFiniteChangeNothing) {
   const auto rule = optim::adam({});
   StepEngine engine = lookup_engine(two_towers({.sparse_grad = true}), rule, 2);
@@ -343,6 +369,26 @@ TEST(SparseGradients, AreRefusedForATableThatIsUsedOtherwise) {
   EXPECT_EQ(message_of([&] { lookup_engine(net, optim::sgd({})); }),
             "train: parameter words.weight of block words has sparse gradients, and dense uses it: "
             "expected embedding() alone to read it, or sparse_grad = false");
+}
+
+TEST(SparseGradients, AreThoseOfATable) {
+  class Row final : public nn::Block {
+   public:
+    Row() : weight_(add_parameter("weight", {kLabels}, {.sparse_grad = true})) {}
+    Tensor forward(const Tensor& ids) override {
+      return weight_.data() * mean(lockstep::cast(ids, DType::float32), {1}, true);
+    }
+
+   private:
+    nn::Parameter weight_;
+  };
+  const auto net = std::make_shared<Row>();
+  net->initialize(nn::init::normal(0.1), 3);
+  EXPECT_EQ(message_of([&] { lookup_engine(net, optim::sgd({})); }),
+            "train: parameter weight has sparse gradients and shape [3], expected a table [rows, "
+            "width]");
+  EXPECT_EQ(nn::embedding(3, 2, {.sparse_grad = true})->description(),
+            "Embedding(3, 2, sparse gradients)");
 }
 
 data::DatasetPtr samples(std::int64_t count = 72) {
