@@ -222,7 +222,7 @@ class UnusedTable final : public nn::Block {
 
 TEST(SparseGradients, OfATableThatTheLossDoesNotDependOnAreNone) {
   const auto net = std::make_shared<UnusedTable>();
-  net->initialize(nn::init::normal(0.1), 3);
+  net->initialize(nn::init::uniform(0.1), 3);
   const Floats before = net->parameter("words.weight").data().to_vector<float>();
   StepEngine engine = lookup_engine(net, optim::adam({.weight_decay = 0.1}));
   EXPECT_TRUE(engine.run(0, 0.01, lookups(engine, 0)).finite);
@@ -273,7 +273,7 @@ class ByColumn final : public nn::Block {
 TEST(SparseGradients, AddWhatSeveralLookupsOfATableGive) {
   const auto run = [](bool sparse) {
     const auto net = std::make_shared<ByColumn>(sparse);
-    net->initialize(nn::init::normal(0.1), 3);
+    net->initialize(nn::init::uniform(0.1), 3);
     StepEngine engine = lookup_engine(net, optim::sgd({}), 2);
     for (int step = 0; step < kSteps; ++step)
       engine.run(step, 0.3, lookups(engine, step, 2 + step % 4));
@@ -302,7 +302,7 @@ class Positions final : public nn::Block {
 TEST(SparseGradients, OfSeveralTablesAreEachsOwn) {
   const auto run = [](bool sparse, int threads) {
     const auto net = std::make_shared<Positions>(sparse);
-    net->initialize(nn::init::normal(0.5), 3);
+    net->initialize(nn::init::uniform(0.5), 3);
     return train(net, optim::sgd({}), threads);
   };
   for (int threads : {1, 2}) EXPECT_EQ(run(true, threads), run(false, 1));
@@ -365,7 +365,7 @@ class Tied final : public nn::Block {
 
 TEST(SparseGradients, AreRefusedForATableThatIsUsedOtherwise) {
   const auto net = std::make_shared<Tied>();
-  net->initialize(nn::init::normal(0.1), 3);
+  net->initialize(nn::init::uniform(0.1), 3);
   EXPECT_EQ(message_of([&] { lookup_engine(net, optim::sgd({})); }),
             "train: parameter words.weight of block words has sparse gradients, and dense uses it: "
             "expected embedding() alone to read it, or sparse_grad = false");
@@ -383,7 +383,7 @@ TEST(SparseGradients, AreThoseOfATable) {
     nn::Parameter weight_;
   };
   const auto net = std::make_shared<Row>();
-  net->initialize(nn::init::normal(0.1), 3);
+  net->initialize(nn::init::uniform(0.1), 3);
   EXPECT_EQ(message_of([&] { lookup_engine(net, optim::sgd({})); }),
             "train: parameter weight has sparse gradients and shape [3], expected a table [rows, "
             "width]");

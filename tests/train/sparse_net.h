@@ -28,7 +28,7 @@ class TwoTowers final : public nn::Block {
 
 inline nn::BlockPtr two_towers(const nn::EmbeddingOptions& options) {
   const auto net = std::make_shared<TwoTowers>(options);
-  net->initialize(nn::init::normal(0.5), 3);
+  net->initialize(nn::init::uniform(0.5), 3);
   return net;
 }
 
