@@ -21,5 +21,8 @@ void run_ops(const BenchOptions& options);
 void run_eager(const BenchOptions& options);
 // Nets of 1 to 3,200 layers: calls, and building and storing a training step.
 void run_deep(const BenchOptions& options);
+// Steps with tables of up to 1,000,000 rows of which 2,000 are looked up, with whole gradients and
+// with sparse ones.
+void run_embedding(const BenchOptions& options);
 
 }  // namespace lockstep::bench

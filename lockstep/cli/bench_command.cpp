@@ -149,6 +149,9 @@ void add_bench_command(CLI::App& app, Action& action) {
             bench::run_eager);
   add_bench(*command, action, options, "deep",
             "Nets of up to 3,200 layers: calls, and building and storing a step", bench::run_deep);
+  add_bench(*command, action, options, "embedding",
+            "Steps that look up 2,000 rows of large tables: whole gradients and sparse ones",
+            bench::run_embedding);
   add_scale(*command, action);
   add_comm(*command, action);
   add_comm_side(*command, action);

@@ -70,9 +70,27 @@ class AllReduceSynchronizer final : public Synchronizer {
     }
   }
 
+  // Whatever the algorithm, rows are gathered and added in the canonical order, uncompressed.
+  void give_rows(std::vector<std::vector<RowNode>> tables) override {
+    std::string own;
+    for (const std::vector<RowNode>& nodes : tables)
+      for (const RowNode& node : nodes) append_bytes(node.sum, own);
+    const std::vector<std::string> shared = group_.share(own);
+    std::vector<std::string_view> left(shared.begin(), shared.end());
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      const RowTable& table = layout().tables[t];
+      std::vector<RowNode> all;
+      for (std::size_t rank = 0; rank < left.size(); ++rank)
+        for (const ShardRange& node : subtrees_in(shards_, ranges_[rank]))
+          all.push_back({node, take_rows(left[rank], table.width, table.rows)});
+      state_.tables().set_gradient(t, sum_row_nodes({0, shards_}, std::move(all), table.width));
+    }
+  }
+
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override {
     Vote mine = own;
-    mine.finite = own.finite && finite_;
+    mine.finite = own.finite && finite_ && state_.tables().is_finite();
+    if (mine.finite && state_.is_local()) state_.update_tables(team);
     const Vote vote = group_.gather(mine, shards_, rows);
     if (!vote.counts()) return vote;
     if (!state_.is_local())

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,6 +46,14 @@ struct FlatPiece {
   std::size_t size() const { return range.size(); }
 };
 
+// A parameter that learns by rows (kvstore/row_tables.h): it has no place in flat buffers.
+struct RowTable {
+  std::size_t number = 0;  // as a FlatParameter's
+  std::size_t rows = 0, width = 0;
+  std::optional<std::int64_t> padding_row = {};  // the one that has no gradient
+  double rate_multiplier = 1.0, decay_multiplier = 1.0;
+};
+
 // How flat buffers are divided. Parameters stand in the order in which their gradients are made.
 struct FlatLayout {
   std::vector<FlatParameter> parameters = {};
@@ -52,6 +61,7 @@ struct FlatLayout {
   std::size_t floats = 0;
   // Places that belong to no parameter, in order: needed where sums may say something there.
   std::vector<std::size_t> unused = {};
+  std::vector<RowTable> tables = {};  // besides
 
   void add(FlatParameter parameter);
   // The pieces that begin in [offset, offset + count).

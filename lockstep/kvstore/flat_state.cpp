@@ -29,10 +29,13 @@ FlatState::FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slot
     : layout_(std::move(layout)),
       numbers_{Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0),
                Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0)},
-      driver_(std::move(rule), parameters(layout_, numbers_[0], numbers_[1])) {}
+      tables_(layout_.tables, rule->slots()),
+      rule_(std::move(rule)),
+      driver_(rule_, parameters(layout_, numbers_[0], numbers_[1])) {}
 
 void FlatState::begin(std::int64_t step, double rate, std::int64_t shards) {
   context_ = driver_.context(step + 1, rate, 1.0 / static_cast<double>(shards));
+  tables_.begin();
 }
 
 void FlatState::update(std::size_t offset, std::size_t count, const float* gradient) const {
@@ -40,16 +43,31 @@ void FlatState::update(std::size_t offset, std::size_t count, const float* gradi
     driver_.run(context_, piece.parameter, piece.range, gradient + (piece.offset - offset));
 }
 
-void FlatState::update_all(ThreadTeam& team, const Gradient& gradient) const {
-  driver_.run_all(team, context_,
-                  [&](int thread, std::size_t parameter, const optim::PieceRange& range) {
-                    return gradient(thread, layout_.parameters[parameter].offset + range.begin);
-                  });
+// What is updated together is measured together.
+void FlatState::update_all(ThreadTeam& team, const Gradient& gradient) {
+  const std::size_t flat = layout_.parameters.size();
+  const auto find = [&](int thread, std::size_t parameter, const optim::PieceRange& range) {
+    if (parameter >= flat) return tables_.gradient(parameter - flat).rows.data() + range.begin;
+    return gradient(thread, layout_.parameters[parameter].offset + range.begin);
+  };
+  if (tables_.size() == 0) return driver_.run_all(team, context_, find);
+  std::vector<optim::RuleParameter> all = driver_.parameters();
+  for (optim::RuleParameter& rows : tables_.rows_of_step()) all.push_back(std::move(rows));
+  optim::RuleDriver(rule_, std::move(all)).run_all(team, context_, find);
+}
+
+void FlatState::update_tables(ThreadTeam& team) {
+  if (tables_.size() == 0) return;
+  optim::RuleDriver(rule_, tables_.rows_of_step())
+      .run_all(team, context_, [&](int, std::size_t table, const optim::PieceRange& range) {
+        return tables_.gradient(table).rows.data() + range.begin;
+      });
 }
 
 void FlatState::commit() noexcept {
   current_ = 1 - current_;
   driver_.swap_memory();
+  tables_.commit();
 }
 
 }  // namespace lockstep::kvstore

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lockstep/kvstore/flat_layout.h"
+#include "lockstep/kvstore/row_tables.h"
 #include "lockstep/optim/rule_driver.h"
 
 namespace lockstep::kvstore {
@@ -13,7 +14,8 @@ namespace lockstep::kvstore {
 enum class SlotPlace { here, elsewhere };
 
 // The weights that learn and what their rule keeps for them, twice: as the last committed step left
-// them, and as the step under way makes them. Nothing of a step shows before commit().
+// them, and as the step under way makes them. Of tables that learn by rows, only the step's rows
+// are there twice. Nothing of a step shows before commit().
 class FlatState {
  public:
   FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slots = SlotPlace::here);
@@ -36,6 +38,9 @@ class FlatState {
     return {now().slots[number].data(), layout_.floats};
   }
 
+  RowTables& tables() { return tables_; }
+  const RowTables& tables() const { return tables_; }
+
   // Step number `step`, from 0, whose gradients are sums over `shards`. One that was begun before
   // and never committed counts for nothing.
   void begin(std::int64_t step, double rate, std::int64_t shards);
@@ -44,9 +49,12 @@ class FlatState {
   // thread.
   void update(std::size_t offset, std::size_t count, const float* gradient) const;
   using Gradient = std::function<const float*(int thread, std::size_t offset)>;
-  // By any rule, all pieces; `gradient` gives the place of the one at that offset.
-  void update_all(ThreadTeam& team, const Gradient& gradient) const;
-  // Every piece has been updated: the new numbers are the numbers.
+  // By any rule, all pieces and the rows that tables have gradients of; `gradient` gives the place
+  // of the piece at that offset. A rule's norms of a table are those of its rows of the step.
+  void update_all(ThreadTeam& team, const Gradient& gradient);
+  // By a local rule, the rows that tables have gradients of.
+  void update_tables(ThreadTeam& team);
+  // Every piece and row has been updated: the new numbers are the numbers.
   void commit() noexcept;
   // Back to the step before the last committed one, of which nothing has been overwritten yet.
   void revert() noexcept { commit(); }
@@ -67,6 +75,8 @@ class FlatState {
   FlatLayout layout_;
   std::vector<Numbers> numbers_;  // two
   std::size_t current_ = 0;
+  RowTables tables_;
+  optim::OptimizerPtr rule_;
   optim::RuleDriver driver_;
   optim::UpdateContext context_;
 };

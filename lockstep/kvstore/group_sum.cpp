@@ -28,14 +28,6 @@ void sum_node(const std::vector<std::span<const float>>& values, std::int64_t fi
   fold.run(sources, std::as_writable_bytes(result).data(), result.size());
 }
 
-std::string to_bytes(const std::vector<std::int64_t>& ids, std::span<const float> rows) {
-  std::string bytes(ids.size() * sizeof(std::int64_t) + rows.size_bytes(), '\0');
-  if (!ids.empty()) std::memcpy(bytes.data(), ids.data(), ids.size() * sizeof(std::int64_t));
-  if (!rows.empty())
-    std::memcpy(bytes.data() + ids.size() * sizeof(std::int64_t), rows.data(), rows.size_bytes());
-  return bytes;
-}
-
 // What a worker is about to do, or why it cannot.
 struct Intent {
   bool refuses = false;
@@ -131,26 +123,17 @@ void GroupSum::sum(const std::vector<std::span<const float>>& own,
   communicator_->tree_sum(nodes, all, std::as_writable_bytes(result));
 }
 
-std::map<std::int64_t, std::vector<float>> GroupSum::sum_rows(const std::vector<std::int64_t>& ids,
-                                                              std::span<const float> rows,
-                                                              std::size_t width) {
-  std::map<std::int64_t, std::vector<std::vector<float>>> found;
-  for (const std::string& bytes : group_->share(to_bytes(ids, rows))) {
-    const std::size_t count = bytes.size() / (sizeof(std::int64_t) + width * sizeof(float));
-    for (std::size_t i = 0; i < count; ++i) {
-      std::int64_t id = 0;
-      std::memcpy(&id, bytes.data() + i * sizeof id, sizeof id);
-      std::vector<float>& row = found[id].emplace_back(width);
-      std::memcpy(row.data(), bytes.data() + count * sizeof id + i * width * sizeof(float),
-                  width * sizeof(float));
-    }
+RowSums GroupSum::sum_rows(const std::vector<std::int64_t>& ids, std::span<const float> rows,
+                           std::size_t width, std::size_t value_rows) {
+  std::string own;
+  append_bytes(sum_by_id(ids, rows, width), own);
+  std::vector<RowNode> workers;
+  for (const std::string& bytes : group_->share(own)) {
+    const auto worker = static_cast<std::int64_t>(workers.size());
+    std::string_view left = bytes;
+    workers.push_back({{worker, worker + 1}, take_rows(left, width, value_rows)});
   }
-  std::map<std::int64_t, std::vector<float>> sums;
-  for (const auto& [id, parts] : found) {
-    sums[id].resize(width);
-    sum_in_tree({parts.begin(), parts.end()}, sums[id]);
-  }
-  return sums;
+  return sum_row_nodes({0, size()}, std::move(workers), width);
 }
 
 std::unique_ptr<CompressedSum> GroupSum::compressed(const Compression& compression) {

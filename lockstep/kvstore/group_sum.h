@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "lockstep/kvstore/compressed_sum.h"
 #include "lockstep/kvstore/group.h"
+#include "lockstep/kvstore/row_sums.h"
 
 namespace lockstep::comm {
 class InProcessGroup;
@@ -37,10 +37,10 @@ class GroupSum {
   // Of all workers' values in the canonical tree's order; `counts` says how many each has.
   void sum(const std::vector<std::span<const float>>& own, const std::vector<std::size_t>& counts,
            std::span<float> result);
-  // By id: the rows that some worker has, added in the canonical order of those that have it.
-  std::map<std::int64_t, std::vector<float>> sum_rows(const std::vector<std::int64_t>& ids,
-                                                      std::span<const float> rows,
-                                                      std::size_t width);
+  // Of the rows that some worker has of a value with `value_rows`: each worker's in order of
+  // position, then the workers' in the canonical tree's order, of those that have it.
+  RowSums sum_rows(const std::vector<std::int64_t>& ids, std::span<const float> rows,
+                   std::size_t width, std::size_t value_rows);
   std::unique_ptr<CompressedSum> compressed(const Compression& compression);
 
  private:

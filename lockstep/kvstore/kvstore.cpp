@@ -67,17 +67,20 @@ class Store final : public KVStore {
     Value& value = find("row_sparse_push", key);
     group_.agree("row_sparse_push", "key " + key.str());
     const std::size_t width = row_width(value.info.shape);
-    const auto sums = group_.sum_rows(given.ids, floats(as_float32(given.rows)), width);
+    const Tensor own = as_float32(given.rows);
+    const RowSums sums = group_.sum_rows(given.ids, floats(own), width,
+                                         static_cast<std::size_t>(value.info.shape[0]));
     pushed_ = true;
     const std::span<float> data = floats(value.data);
     if (!rule_) std::fill(data.begin(), data.end(), 0.0F);
     if (rule_) value.update.begin(rule_, rescale_, data.size());
-    for (const auto& [id, row] : sums) {
-      const std::size_t offset = static_cast<std::size_t>(id) * width;
+    for (std::size_t i = 0; i < sums.ids.size(); ++i) {
+      const std::span<const float> row(sums.rows.data() + i * width, width);
+      const std::size_t offset = static_cast<std::size_t>(sums.ids[i]) * width;
       if (rule_)
         value.update.run_part(offset, row, data.subspan(offset, width));
       else
-        std::copy(row.begin(), row.end(), data.begin() + static_cast<std::ptrdiff_t>(offset));
+        for (std::size_t column = 0; column < width; ++column) data[offset + column] = row[column];
     }
   }
 

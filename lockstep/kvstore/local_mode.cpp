@@ -28,8 +28,18 @@ class LocalSynchronizer final : public Synchronizer {
       sums_[number_of(piece)] = sum.data() + (piece.offset - offset);
   }
 
+  void give_rows(std::vector<std::vector<RowNode>> tables) override {
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      check(tables[t].size() == 1, "one process has the sum over all shards");
+      state_.tables().set_gradient(t, std::move(tables[t][0].sum));
+    }
+  }
+
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override {
-    const Vote vote = group_.gather(own, shards_, rows);
+    Vote mine = own;
+    mine.finite = own.finite && state_.tables().is_finite();
+    if (mine.finite && state_.is_local()) state_.update_tables(team);
+    const Vote vote = group_.gather(mine, shards_, rows);
     if (!vote.counts()) return vote;
     if (!state_.is_local())
       state_.update_all(team, [&](int, std::size_t offset) {
@@ -65,6 +75,12 @@ class LocalMode final : public Mode {
 
 void Synchronizer::set_slot(std::size_t number, std::span<const float> values) {
   std::copy(values.begin(), values.end(), state().slot(number).begin());
+}
+
+void Synchronizer::give_rows(std::vector<std::vector<RowNode>>) {
+  throw Unsupported(
+      "kvstore: parameters with sparse gradients are trained by local and allreduce, not by this "
+      "mode");
 }
 
 double Mode::largest_sent() const { return std::numeric_limits<float>::max(); }

@@ -36,6 +36,10 @@ class Synchronizer {
   // Sums of the floats from `offset` on. They stay where they are until commit(), unless pieces may
   // be given and the rule is local.
   virtual void give(std::size_t offset, std::span<const Node> nodes) = 0;
+  // Of each of the state's tables in turn, the sums of this worker's subtrees. Called once in a
+  // step, after all else was given, where there are tables. Throws Unsupported where the mode
+  // cannot train them.
+  virtual void give_rows(std::vector<std::vector<RowNode>> tables);
   // Everything is given. `rows` has a row for each shard, of which this worker has filled in its
   // own. Where all votes say so, the new weights are the weights; and all workers have all rows.
   virtual Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) = 0;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lockstep/autograd/autograd.h"
@@ -21,6 +22,11 @@ struct ParameterOptions {
   double decay_multiplier = 1.0;
   // Changes the contents that the initialiser made (an embedding's row of zeros).
   std::function<Tensor(const Tensor&)> after_init = {};
+  // A table [rows, width] that forward only looks up (embedding): a training step has gradients of
+  // the rows that were looked up, and changes no others.
+  bool sparse_grad = false;
+  // Of such a table, the row that no lookup gives a gradient (padding's).
+  std::optional<std::int64_t> padding_row = {};
 };
 
 // A named tensor of a block: a handle, cheap to copy; copies are the same parameter, which is how

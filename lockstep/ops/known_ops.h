@@ -23,7 +23,10 @@ struct KnownOps {
   const OpDef& dense_backward_data = get_op("dense_backward_data");
   const OpDef& dense_backward_weights = get_op("dense_backward_weights");
   const OpDef& divide = get_op("divide");
+  const OpDef& embedding = get_op("embedding");
+  const OpDef& embedding_backward = get_op("embedding_backward");
   const OpDef& expand = get_op("expand");
+  const OpDef& full = get_op("full");
   const OpDef& layer_norm = get_op("layer_norm");
   const OpDef& matmul = get_op("matmul");
   const OpDef& multiply = get_op("multiply");

@@ -228,6 +228,8 @@ std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
   NamedTensors result;
   for (std::size_t k = 0; k < impl_->slots(); ++k)
     impl_->program.append_flat(impl_->layout(), slot_prefix(k), impl_->slot(k), result);
+  for (std::size_t k = 0; k < impl_->slots(); ++k)
+    impl_->program.append_tables(impl_->state.tables(), k, slot_prefix(k), result);
   return result;
 }
 
@@ -237,6 +239,8 @@ void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& sl
     impl_->program.set_flat(impl_->layout(), slot_prefix(k), slots, values);
     impl_->set_slot(k, values);
   }
+  for (std::size_t k = 0; k < impl_->slots(); ++k)
+    impl_->program.set_tables(impl_->state.tables(), k, slot_prefix(k), slots);
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {
@@ -314,6 +318,11 @@ std::string StepEngine::find_bad_sum() const {
       continue;
     return impl_->plan->is_finite_here(parameter) ? impl_->program.name_of(parameter) : "";
   }
+  const kvstore::RowTables& tables = impl_->state.tables();
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    if (kvstore::all_finite(tables.gradient(t).rows)) continue;
+    return impl_->plan->is_finite_here(t) ? impl_->program.name_of(tables.layout(t)) : "";
+  }
   return {};
 }
 
@@ -344,7 +353,8 @@ const Executable& StepEngine::executable() const { return impl_->program.first()
 std::size_t StepEngine::step_bytes() const {
   const std::size_t buffers =
       impl_->state.buffers() + impl_->synchronizer->buffers() + impl_->plan->buffers();
-  return impl_->program.bytes() + buffers * impl_->layout().floats * sizeof(float);
+  return impl_->program.bytes() + buffers * impl_->layout().floats * sizeof(float) +
+         impl_->state.tables().bytes();
 }
 
 }  // namespace lockstep::train

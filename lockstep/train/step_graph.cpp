@@ -12,6 +12,7 @@
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/unary.h"
+#include "lockstep/train/detail/lookups.h"
 
 namespace lockstep::train {
 namespace {
@@ -88,6 +89,10 @@ void check_parameters(const std::vector<nn::NamedParameter>& parameters) {
           "train: parameter {} adds up gradients (GradMode::add); a step starts from none: use "
           "GradMode::write, and more shards to accumulate",
           name);
+    if (parameter.options().sparse_grad && parameter.shape().rank() != 2)
+      throw InvalidArgument(
+          "train: parameter {} has sparse gradients and shape {}, expected a table [rows, width]",
+          name, parameter.shape().str());
   }
 }
 
@@ -115,6 +120,18 @@ std::string layer_of(const Graph& graph, const Node& norm) {
     if (source.is_input() && dot != std::string::npos) return source.name.substr(0, dot);
   }
   return "of the net";
+}
+
+// Outputs for the lookups that make the gradient of a table.
+void add_lookups(StepGraph& step, std::size_t table, ValueId gradient) {
+  const std::size_t place = step.tables[table];
+  const std::string& name = step.parameters[place].name;
+  const ValueId input = step.graph.inputs()[step.parameter_input(place)];
+  for (const detail::Lookup& lookup : detail::find_lookups(step.graph, name, input, gradient)) {
+    step.lookups.push_back(table);
+    step.graph.add_output(lookup.ids, "ids:" + name);
+    step.graph.add_output(lookup.rows, "rows:" + name);
+  }
 }
 
 void go_back(const Tensor& loss, const LossFunction& function) {
@@ -178,7 +195,8 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   step.graph.add_output(tracer.value(accuracy_of(classes, mean_loss.device())), "accuracy");
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
     const Tensor update = traced.updated(parameters[i].parameter);
-    if (parameters[i].parameter.wants_gradient()) step.trainable.push_back(i);
+    if (parameters[i].parameter.wants_gradient())
+      (step.parameters[i].options.sparse_grad ? step.tables : step.trainable).push_back(i);
     if (!update.defined()) continue;
     step.updated.push_back(i);
     step.graph.add_output(tracer.value(update), step.parameters[i].name);
@@ -187,6 +205,8 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   for (const std::size_t i : step.trainable)
     step.graph.add_output(tracer.value(traced.gradient(parameters[i].parameter)),
                           "grad:" + step.parameters[i].name);
+  for (std::size_t t = 0; t < step.tables.size(); ++t)
+    add_lookups(step, t, tracer.value(traced.gradient(parameters[step.tables[t]].parameter)));
   return step;
 }
 

@@ -14,7 +14,7 @@ namespace lockstep::train {
 // A shard's work as a graph: forward in train mode, mean loss, gradients. Inputs are the fields of
 // a batch, the random key, the parameters (the loss's after the net's); outputs are the loss, the
 // accuracy (0 where there is none), new values of what no gradient makes (running statistics), the
-// gradients.
+// gradients; of tables with sparse gradients, ids and rows of each lookup instead.
 struct StepGraph {
   struct Parameter {  // no handle: the contents belong to the net, or to the loss
     std::string name;
@@ -26,13 +26,20 @@ struct StepGraph {
   FieldRoles roles;  // of the fields, with their names
   bool has_accuracy = false;
   std::vector<Parameter> parameters;
-  std::vector<std::size_t> trainable;  // places in `parameters` that have a gradient
+  std::vector<std::size_t> trainable;  // places in `parameters` that have a gradient, whole
+  std::vector<std::size_t> tables;     // places that have gradients of rows
+  std::vector<std::size_t> lookups;    // of which of the tables each is, in their order
   std::vector<std::size_t> updated;    // places that have a new value
 
   static constexpr std::size_t kLoss = 0, kAccuracy = 1, kFirstUpdate = 2;
   std::size_t key_input() const { return fields; }
   std::size_t parameter_input(std::size_t place) const { return fields + 1 + place; }
   std::size_t gradient_output(std::size_t i) const { return kFirstUpdate + updated.size() + i; }
+  // Among the outputs of a run, which has no whole gradients: they are delivered.
+  std::size_t ids_output(std::size_t lookup) const {
+    return kFirstUpdate + updated.size() + 2 * lookup;
+  }
+  std::size_t rows_output(std::size_t lookup) const { return ids_output(lookup) + 1; }
 };
 
 // What a batch norm in train mode takes its statistics from.

@@ -130,6 +130,10 @@ class BreakingSynchronizer final : public kvstore::Synchronizer {
     inner_->give(offset, nodes);
     fuse_.burn(Place::give);
   }
+  void give_rows(std::vector<std::vector<kvstore::RowNode>> tables) override {
+    inner_->give_rows(std::move(tables));
+    fuse_.burn(Place::give);
+  }
   kvstore::Vote commit(const kvstore::Vote& own, std::span<float> rows, ThreadTeam& team) override {
     return inner_->commit(own, rows, team);
   }
@@ -318,10 +322,10 @@ class Job {
 // The last event that a step of these settings may reach, more or less.
 int most_events(Place place) {
   switch (place) {
-    case Place::op: return 36;
-    case Place::give: return 7;
-    case Place::rule: return 8;
-    case Place::transfer: return 40;
+    case Place::op: return 48;
+    case Place::give: return 8;
+    case Place::rule: return 9;
+    case Place::transfer: return 46;
   }
   return 1;
 }

@@ -9,8 +9,9 @@
 
 namespace lockstep::testing {
 
-// Several buckets' worth of parameters, slots, running statistics and draws: all that a step could
-// leave half done. What passes between its layers goes through `between`.
+// Several buckets' worth of parameters, a table with gradients of rows, slots, running statistics
+// and draws: all that a step could leave half done. What passes between its layers goes through
+// `between`.
 class StepNet final : public nn::Block {
  public:
   using Between = std::function<Tensor(const Tensor&)>;
@@ -22,7 +23,8 @@ class StepNet final : public nn::Block {
         mean_(add_parameter("mean", {8}, {.init = nn::init::zero(), .trainable = false})),
         var_(add_parameter("var", {8}, {.init = nn::init::one(), .trainable = false})),
         hidden_(add_parameter("hidden", {64, 8 * 6 * 6})),
-        output_(add_parameter("output", {5, 64})) {}
+        table_(add_parameter("table", {kRows, 8}, {.sparse_grad = true})),
+        output_(add_parameter("output", {5, 64 + 8})) {}
 
   Tensor forward(const Tensor& x) override {
     const auto normed =
@@ -31,12 +33,21 @@ class StepNet final : public nn::Block {
     mean_.update(normed.mean);
     var_.update(normed.var);
     const Tensor y = lockstep::dense(between_(relu(normed.y)), hidden_.data());
-    return between_(lockstep::dense(nn::dropout(relu(y), 0.25), output_.data()));
+    const Tensor rows = between_(mean(embedding(row_ids(x), table_.data()), {1}));
+    const Tensor all = concat({nn::dropout(relu(y), 0.25), rows}, 1);
+    return between_(lockstep::dense(all, output_.data()));
   }
 
  private:
+  static constexpr std::int64_t kRows = 24;
+  static Tensor row_ids(const Tensor& x) {
+    const Tensor pixels = reshape(slice_axis(x, 1, 0, 1), {x.shape(0), -1});
+    return lockstep::cast(minimum(abs(slice_axis(pixels, 1, 0, 5)) * 12.0, kRows - 1.0),
+                          DType::int64);
+  }
+
   Between between_;
-  nn::Parameter conv_, gamma_, beta_, mean_, var_, hidden_, output_;
+  nn::Parameter conv_, gamma_, beta_, mean_, var_, hidden_, table_, output_;
 };
 
 inline constexpr std::int64_t kShardBatch = 2;

@@ -31,11 +31,13 @@ std::function<Tensor(const Tensor&)> zero_row(std::optional<std::int64_t> index)
 
 Embedding::Embedding(std::int64_t rows, std::int64_t width, const EmbeddingOptions& options)
     : padding_index_(checked_index(options.padding_index, rows)),
-      weight_(
-          add_parameter("weight",
-                        {detail::positive("embedding", "rows", rows),
-                         detail::positive("embedding", "width", width)},
-                        {.init = options.weight_init, .after_init = zero_row(padding_index_)})) {}
+      weight_(add_parameter("weight",
+                            {detail::positive("embedding", "rows", rows),
+                             detail::positive("embedding", "width", width)},
+                            {.init = options.weight_init,
+                             .after_init = zero_row(padding_index_),
+                             .sparse_grad = options.sparse_grad,
+                             .padding_row = padding_index_})) {}
 
 Tensor Embedding::forward(const Tensor& indices) {
   const Tensor y = lockstep::embedding(indices, weight_.data());
@@ -46,7 +48,9 @@ Tensor Embedding::forward(const Tensor& indices) {
 
 std::string Embedding::description() const {
   const std::string padding = padding_index_ ? fmt::format(", padding {}", *padding_index_) : "";
-  return fmt::format("Embedding({}, {}{})", weight_.shape()[0], weight_.shape()[1], padding);
+  const char* sparse = weight_.options().sparse_grad ? ", sparse gradients" : "";
+  return fmt::format("Embedding({}, {}{}{})", weight_.shape()[0], weight_.shape()[1], padding,
+                     sparse);
 }
 
 std::shared_ptr<Embedding> embedding(std::int64_t rows, std::int64_t width,

@@ -45,6 +45,13 @@ std::string frozen_of(const Parameters& parameters) {
   return names.empty() ? "none" : text_of(names);
 }
 
+std::string sparse_of(const Parameters& parameters) {
+  Names names;
+  for (const auto& [name, parameter] : parameters)
+    if (parameter.wants_gradient() && parameter.options().sparse_grad) names.push_back(name);
+  return names.empty() ? "" : text_of(names);
+}
+
 }  // namespace
 
 std::string with_part_settings(const std::string& configuration, const nn::Block& net,
@@ -53,6 +60,8 @@ std::string with_part_settings(const std::string& configuration, const nn::Block
   nlohmann::json value = nlohmann::json::parse(configuration);
   value["multipliers"] = multipliers_of(parameters);
   value["frozen"] = frozen_of(parameters);
+  if (const std::string sparse = sparse_of(parameters); !sparse.empty())
+    value["sparse_gradients"] = sparse;
   return value.dump();
 }
 

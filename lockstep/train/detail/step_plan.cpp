@@ -34,6 +34,7 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
       options_(options),
       sums_(synchronizer.state().layout(), options.shards, options.range, options.threads,
             !streams(), synchronizer.memory()),
+      row_gradients_(synchronizer.state().layout(), options.shards, options.range),
       team_(options.threads, "compute") {
   if (!synchronizer.takes_pieces())
     buckets_ = std::make_unique<Buckets>(synchronizer.state().layout(), sums_, options.threads,
@@ -57,10 +58,22 @@ void StepPlan::make_outputs() {
     outputs_.push_back(std::move(room));
     keys_.push_back(random_key(options_.seed, 0, static_cast<std::uint32_t>(shard)));
   }
-  for (const Tensor& output : outputs_[0]) row_size_ += static_cast<std::size_t>(output.numel());
+  for (std::size_t i = 0; i < first_ids(); ++i)
+    row_size_ += static_cast<std::size_t>(outputs_[0][i].numel());
   rows_.resize(row_size_ * static_cast<std::size_t>(options_.shards));
   for (const std::size_t place : program_.step().updated)
     statistics_.push_back(Tensor::zeros(program_.step().parameters[place].shape));
+}
+
+// Lookups are as large as the shard's batch, which may have another shape than the one before.
+void StepPlan::fit_outputs() {
+  const Infos& infos = program_.first().output_infos();
+  for (std::vector<Tensor>& of_shard : outputs_) {
+    of_shard.resize(infos.size());
+    for (std::size_t i = first_ids(); i < infos.size(); ++i)
+      if (!of_shard[i].defined() || !(of_shard[i].info() == infos[i]))
+        of_shard[i] = Tensor::zeros(infos[i].shape, infos[i].dtype, infos[i].device);
+  }
 }
 
 // One thread has all shards, and what it gives is taken at once: the last leaf's gradient makes the
@@ -80,6 +93,14 @@ Executable& StepPlan::second(int thread) {
 
 void StepPlan::compute(std::int64_t step, std::span<const data::Fields> shards) {
   set_keys(step);
+  fit_outputs();
+  row_gradients_.begin();
+  compute_dense(shards);
+  if (synchronizer_.state().tables().size() > 0)
+    synchronizer_.give_rows(row_gradients_.nodes(team_));
+}
+
+void StepPlan::compute_dense(std::span<const data::Fields> shards) {
   const auto own = [&] { team_.run([&](int thread) { run_thread(thread, shards); }); };
   if (!buckets_) {
     own();
@@ -96,6 +117,7 @@ void StepPlan::compute(std::int64_t step, std::span<const data::Fields> shards) 
 void StepPlan::run_thread(int thread, std::span<const data::Fields> shards) {
   try {
     run_shards(thread, shards);
+    take_lookups(thread);
   } catch (...) {
     if (buckets_) buckets_->give_up();
     throw;
@@ -116,6 +138,14 @@ void StepPlan::run_shards(int thread, std::span<const data::Fields> shards) {
   begin_shard(first, pair, shards);
   begin_shard(second(thread), pair + 1, shards);
   run_in_turns(first, receiver(thread, pair), second(thread), receiver(thread, pair + 1));
+}
+
+void StepPlan::take_lookups(int thread) {
+  const ShardRange own = sums_.range_of(thread);
+  for (std::int64_t shard = own.lo; shard < own.hi; ++shard)
+    row_gradients_.take(
+        shard, program_.lookups(),
+        std::span(outputs_[static_cast<std::size_t>(shard - range().lo)]).subspan(first_ids()));
 }
 
 std::vector<Tensor> StepPlan::inputs(std::size_t own, std::span<const data::Fields> shards) const {
@@ -177,7 +207,9 @@ bool StepPlan::losses_are_finite() const {
   });
 }
 
-bool StepPlan::is_finite() const { return losses_are_finite() && sums_.is_finite(); }
+bool StepPlan::is_finite() const {
+  return losses_are_finite() && sums_.is_finite() && row_gradients_.is_finite();
+}
 
 bool StepPlan::is_finite_here(const kvstore::FlatParameter& parameter) {
   for (std::size_t n = 0; n < sums_.nodes().size(); ++n)
@@ -189,8 +221,8 @@ bool StepPlan::is_finite_here(const kvstore::FlatParameter& parameter) {
 void StepPlan::fill_rows() {
   float* row = rows_.data() + static_cast<std::size_t>(range().lo) * row_size_;
   for (const std::vector<Tensor>& of_shard : outputs_)
-    for (const Tensor& output : of_shard)
-      row = std::copy_n(output.to(cpu()).data<float>(), output.numel(), row);
+    for (std::size_t i = 0; i < first_ids(); ++i)
+      row = std::copy_n(of_shard[i].to(cpu()).data<float>(), of_shard[i].numel(), row);
 }
 
 double StepPlan::mean_of(std::size_t column) const {

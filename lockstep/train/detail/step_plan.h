@@ -9,6 +9,7 @@
 #include "lockstep/kvstore/synchronizer.h"
 #include "lockstep/train/detail/buckets.h"
 #include "lockstep/train/detail/gradient_sums.h"
+#include "lockstep/train/detail/row_gradients.h"
 #include "lockstep/train/detail/step_program.h"
 
 namespace lockstep::train::detail {
@@ -47,16 +48,24 @@ class StepPlan {
   // A shard's inputs of its executable: the fields and the key of its draws.
   std::vector<Tensor> inputs(std::size_t own, std::span<const data::Fields> shards) const;
   void set_keys(std::int64_t step);
-  std::vector<Tensor>& outputs(std::size_t own) { return outputs_[own]; }
-  // Whether this worker's own sums of the parameter are finite.
+  std::vector<Tensor>& outputs(std::size_t own) {
+    fit_outputs();
+    return outputs_[own];
+  }
+  // Whether this worker's own sums of the parameter, or of the table, are finite.
   bool is_finite_here(const kvstore::FlatParameter& parameter);
+  bool is_finite_here(std::size_t table) const { return row_gradients_.is_finite(table); }
 
  private:
   void make_outputs();
+  void fit_outputs();
+  std::size_t first_ids() const { return program_.step().ids_output(0); }
   bool streams() const;
   bool takes_turns(int thread) const;
+  void compute_dense(std::span<const data::Fields> shards);
   void run_thread(int thread, std::span<const data::Fields> shards);
   void run_shards(int thread, std::span<const data::Fields> shards);
+  void take_lookups(int thread);
   void begin_shard(Executable& executable, std::int64_t shard,
                    std::span<const data::Fields> shards);
   Executable::Receiver receiver(int thread, std::int64_t shard);
@@ -69,12 +78,14 @@ class StepPlan {
   kvstore::Synchronizer& synchronizer_;
   PlanOptions options_;
   GradientSums sums_;
+  RowGradients row_gradients_;
   std::unique_ptr<Buckets> buckets_;    // null: pieces are given
   ThreadTeam team_;                     // the computing threads
   std::unique_ptr<ThreadTeam> beside_;  // the caller's, and one that gives buckets
 
-  std::vector<std::vector<Tensor>> outputs_;  // by shard of our own: loss, accuracy, updates
-  std::vector<Tensor> keys_;                  // by shard of our own
+  // By shard of our own: loss, accuracy, updates, lookups.
+  std::vector<std::vector<Tensor>> outputs_;
+  std::vector<Tensor> keys_;  // by shard of our own
   std::vector<float> rows_;
   std::size_t row_size_ = 0;
   std::vector<Tensor> statistics_;

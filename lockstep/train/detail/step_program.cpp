@@ -50,6 +50,7 @@ void check_alike(const StepGraph& step, const StepGraph& first,
     return a.name == b.name && a.shape == b.shape;
   };
   const bool alike = step.fields == first.fields && step.trainable == first.trainable &&
+                     step.tables == first.tables && step.updated == first.updated &&
                      step.has_accuracy == first.has_accuracy &&
                      std::equal(step.parameters.begin(), step.parameters.end(),
                                 first.parameters.begin(), first.parameters.end(), same);
@@ -95,7 +96,7 @@ StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<
     trained_.push_back(parameter);
   look_at_structure();
   first_structure_ = structure_;
-  plans_.add({fields, structure_, {}});
+  plans_.add({fields, structure_, {}, step_.lookups});
   plan().executables.push_back(Executable::compile(step_.graph, step_options(step_, options_)));
   step_.graph = {};
   number_of_.resize(step_.trainable.size());
@@ -145,7 +146,7 @@ StepProgram::Plan StepProgram::make_plan(const std::vector<TensorInfo>& fields) 
   check_trains_the_same();
   const StepGraph step = trace_step(*net_, loss_, fields, roles_);
   check_alike(step, step_, fields);
-  Plan made{fields, structure_, {}};
+  Plan made{fields, structure_, {}, step.lookups};
   made.executables.push_back(
       Executable::compile(step.graph, step_options(step_, options_), first()));
   return made;
@@ -181,6 +182,15 @@ FlatLayout StepProgram::make_layout(bool find_unused) const {
                 .rate_multiplier = options.rate_multiplier,
                 .decay_multiplier = options.decay_multiplier});
   }
+  for (const std::size_t parameter : step_.tables) {
+    const auto& [name, shape, options] = step_.parameters[parameter];
+    layout.tables.push_back({.number = parameter,
+                             .rows = static_cast<std::size_t>(shape[0]),
+                             .width = static_cast<std::size_t>(shape[1]),
+                             .padding_row = options.padding_row,
+                             .rate_multiplier = options.rate_multiplier,
+                             .decay_multiplier = options.decay_multiplier});
+  }
   if (!find_unused) return layout;
   // The gaps between parameters, and the padding inside them: what packing ones leaves zero.
   std::vector<float> used(layout.floats);
@@ -197,6 +207,9 @@ void StepProgram::use_weights(const kvstore::FlatState& state) noexcept {
     plan().executables[0].set_state_memory(
         input_of(parameter.number),
         bytes_of(state.weights().data() + parameter.offset, parameter.count));
+  for (std::size_t t = 0; t < state.tables().size(); ++t)
+    plan().executables[0].set_state_memory(input_of(state.tables().layout(t).number),
+                                           std::as_writable_bytes(state.tables().weights(t)));
 }
 
 void StepProgram::set_statistics(const std::vector<Tensor>& values) {
@@ -261,11 +274,16 @@ Tensor StepProgram::unpack(const FlatParameter& parameter, const float* data) co
                         std::as_bytes(std::span(data, parameter.count)));
 }
 
-void StepProgram::check_fits(const std::string& name, const Tensor& tensor,
-                             const FlatParameter& parameter) const {
-  const Shape& shape = step_.parameters[parameter.number].shape;
+// Of the shape of the parameter with that number.
+const Tensor& StepProgram::find(const TensorsByName& tensors, const std::string& name,
+                                std::size_t parameter) const {
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) throw Corrupt("train: the checkpoint has no {}", name);
+  const Tensor& tensor = found->second;
+  const Shape& shape = step_.parameters[parameter].shape;
   if (!(tensor.shape() == shape) || tensor.dtype() != DType::float32)
     throw Corrupt("train: {} is {}, the parameter is {}", name, tensor.info().str(), shape.str());
+  return tensor;
 }
 
 void StepProgram::append_flat(const FlatLayout& layout, const std::string& prefix,
@@ -277,18 +295,34 @@ void StepProgram::append_flat(const FlatLayout& layout, const std::string& prefi
 
 void StepProgram::set_flat(const FlatLayout& layout, const std::string& prefix,
                            const NamedTensors& tensors, std::span<float> flat) const {
-  std::unordered_map<std::string, const Tensor*> by_name;
-  for (const auto& [name, tensor] : tensors) by_name.emplace(name, &tensor);
-  for (const FlatParameter& parameter : by_number(layout.parameters)) {
-    const std::string name = prefix + "/" + name_of(parameter);
-    const auto found = by_name.find(name);
-    if (found == by_name.end()) throw Corrupt("train: the checkpoint has no {}", name);
-    check_fits(name, *found->second, parameter);
-    pack(parameter, *found->second, flat.data() + parameter.offset);
+  const TensorsByName by_name(tensors.begin(), tensors.end());
+  for (const FlatParameter& parameter : by_number(layout.parameters))
+    pack(parameter, find(by_name, prefix + "/" + name_of(parameter), parameter.number),
+         flat.data() + parameter.offset);
+}
+
+void StepProgram::append_tables(const kvstore::RowTables& tables, std::size_t slot,
+                                const std::string& prefix, NamedTensors& tensors) const {
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    const kvstore::RowTable& table = tables.layout(t);
+    const Tensor copy = Tensor::empty(step_.parameters[table.number].shape);
+    std::ranges::copy(tables.slot(slot, t), copy.data<float>());
+    tensors.emplace_back(prefix + "/" + name_of(table), copy);
   }
 }
 
-// Of each parameter in turn its place, and each element's number where the element lies.
+void StepProgram::set_tables(const kvstore::RowTables& tables, std::size_t slot,
+                             const std::string& prefix, const NamedTensors& tensors) const {
+  const TensorsByName by_name(tensors.begin(), tensors.end());
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    const kvstore::RowTable& table = tables.layout(t);
+    const Tensor given = find(by_name, prefix + "/" + name_of(table), table.number).contiguous();
+    std::copy_n(given.data<float>(), given.numel(), tables.slot(slot, t).data());
+  }
+}
+
+// Of each parameter in turn its place, and each element's number where the element lies: in order
+// in a table.
 std::string StepProgram::layouts_sha256(const FlatLayout& layout) const {
   Sha256 sum;
   for (const FlatParameter& parameter : layout.parameters) {
@@ -300,6 +334,10 @@ std::string StepProgram::layouts_sha256(const FlatLayout& layout) const {
       pack(parameter, element_numbers(shape, part), placed.data());
       sum.update(std::as_bytes(std::span(placed)));
     }
+  }
+  for (const kvstore::RowTable& table : layout.tables) {
+    const std::uint64_t place[] = {table.number, table.rows, table.width};
+    sum.update(std::as_bytes(std::span(place)));
   }
   return sum.hex();
 }

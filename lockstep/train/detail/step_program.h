@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "lockstep/base/recent_list.h"
@@ -35,6 +36,8 @@ class StepProgram {
   // made. Throws InvalidArgument when other parameters are trained than in the first one.
   void select(const std::vector<TensorInfo>& fields);
   const std::vector<TensorInfo>& fields() const { return plan().fields; }
+  // Of shards like them: of which table each lookup is, in the order of the outputs.
+  const std::vector<std::size_t>& lookups() const { return plan().lookups; }
   // Shapes that are compiled now.
   std::size_t plans() const { return plans_.size(); }
   // Number `i` of as many as there are uses for at once, all over the same parameters.
@@ -49,6 +52,9 @@ class StepProgram {
   std::size_t number_of(std::size_t i) const { return number_of_[i]; }
   const std::string& name_of(const kvstore::FlatParameter& parameter) const {
     return step_.parameters[parameter.number].name;
+  }
+  const std::string& name_of(const kvstore::RowTable& table) const {
+    return step_.parameters[table.number].name;
   }
 
   // From now on the weights that learn are those of the state.
@@ -65,11 +71,16 @@ class StepProgram {
   std::string params_sha256() const;
 
   // Tensors in plain layout from and to a flat buffer: "prefix/fc1.weight", by the order of the
-  // net's parameters. set_flat() throws Corrupt when a name is missing or a shape differs.
+  // net's parameters. set_flat() throws Corrupt when a name is missing or a shape differs. The
+  // others do so for one slot of all tables.
   void append_flat(const kvstore::FlatLayout& layout, const std::string& prefix,
                    std::span<const float> flat, NamedTensors& tensors) const;
   void set_flat(const kvstore::FlatLayout& layout, const std::string& prefix,
                 const NamedTensors& tensors, std::span<float> flat) const;
+  void append_tables(const kvstore::RowTables& tables, std::size_t slot, const std::string& prefix,
+                     NamedTensors& tensors) const;
+  void set_tables(const kvstore::RowTables& tables, std::size_t slot, const std::string& prefix,
+                  const NamedTensors& tensors) const;
 
   // Of where each element of each parameter lies.
   std::string layouts_sha256(const kvstore::FlatLayout& layout) const;
@@ -79,6 +90,7 @@ class StepProgram {
     std::vector<TensorInfo> fields;
     nn::Structure structure;  // of the net and the loss
     std::deque<Executable> executables;
+    std::vector<std::size_t> lookups;
   };
   const Plan& plan() const { return *plans_.last_used(); }
   Plan& plan() { return *plans_.last_used(); }
@@ -91,8 +103,9 @@ class StepProgram {
   std::size_t input_of(std::size_t parameter) const { return step_.parameter_input(parameter); }
   void pack(const kvstore::FlatParameter& parameter, const Tensor& tensor, float* data) const;
   Tensor unpack(const kvstore::FlatParameter& parameter, const float* data) const;
-  void check_fits(const std::string& name, const Tensor& tensor,
-                  const kvstore::FlatParameter& parameter) const;
+  using TensorsByName = std::unordered_map<std::string, Tensor>;
+  const Tensor& find(const TensorsByName& tensors, const std::string& name,
+                     std::size_t parameter) const;
 
   nn::BlockPtr net_;
   LossFunction loss_;  // it may have parameters too
