@@ -27,6 +27,7 @@ struct RunConfig {
   double dropout = 0.0;
   std::int64_t image_size = 0;  // as asked for: a square's side; 0: the data's
   std::string image = {};       // of a library model: what its net reads, "3x32x32"
+  std::string split = "pairs";  // of ratings: how a tenth is held out
   std::string kvstore = {};     // "local", "allreduce", or "" for what fits the workers
   std::string algorithm = "tree";
   std::string compression = "none";
