@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "lockstep/base/error.h"
+#include "lockstep/nn/metric_auc.h"
 #include "lockstep/ops/shape_ops.h"
 
 namespace lockstep::nn {

@@ -12,7 +12,6 @@ namespace lockstep::observe {
 //   config.json      what was asked for; written last of what a run begins with
 //   classes.json     the classes' names
 //   vocabulary.txt   words or characters of text recipes
-//   ratings.table    users, items and their ratings of recommenders
 //   metrics.jsonl    one line a step
 //   events/          the same for TensorBoard
 //   checkpoints/     what --resume starts from; history.jsonl has a long run's old evaluations
@@ -39,7 +38,6 @@ class RunFolder {
   std::string config_path() const { return path_ + "/config.json"; }
   std::string classes_path() const { return path_ + "/classes.json"; }
   std::string vocabulary_path() const { return path_ + "/vocabulary.txt"; }
-  std::string ratings_path() const { return path_ + "/ratings.table"; }
   std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
   std::string events_path() const { return path_ + "/events"; }
   std::string checkpoints_path() const { return path_ + "/checkpoints"; }

@@ -20,6 +20,8 @@ using observe::RunFolder;
 
 using Warn = std::function<void(const std::string&)>;
 
+std::string ratings_path(const RunFolder& run) { return run.path() + "/ratings.table"; }
+
 train::Checkpoint newest_checkpoint(const RunFolder& run, const Warn& warn) {
   train::CheckpointStore store(run.checkpoints_path(), {.warn = warn});
   std::optional<train::Checkpoint> checkpoint = store.load_newest();
@@ -57,12 +59,12 @@ TextCodecPtr read_codec(const RunFolder& run, const Recipe& recipe) {
 }
 
 void write_ratings(const RunFolder& run, const RatingTable& table) {
-  save_rating_table(table, run.ratings_path());
+  save_rating_table(table, ratings_path(run));
 }
 
 RatingTablePtr read_ratings(const RunFolder& run, const Recipe& recipe) {
   if (!recipe.is_recommender()) return {};
-  return std::make_shared<RatingTable>(load_rating_table(run.ratings_path()));
+  return std::make_shared<RatingTable>(load_rating_table(ratings_path(run)));
 }
 
 void check_ratings(const RunConfig& config, const RatingTable& table, const RatingTable& of_run) {

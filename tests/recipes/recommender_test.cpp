@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "lockstep/base/file.h"
-#include "lockstep/nn/metric.h"
+#include "lockstep/nn/metric_auc.h"
 #include "lockstep/recipes/rating_data.h"
 #include "lockstep/recipes/recommend.h"
 #include "lockstep/recipes/synthetic_ratings.h"

@@ -2,7 +2,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/nn/layers/dense.h"
 #include "lockstep/nn/layers/embedding.h"
-#include "lockstep/nn/models/models.h"
+#include "lockstep/nn/models/recommenders.h"
 #include "lockstep/ops/matmul.h"
 #include "lockstep/ops/shape_ops.h"
 

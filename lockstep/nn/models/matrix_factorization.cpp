@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.h"
 #include "lockstep/nn/layers/embedding.h"
-#include "lockstep/nn/models/models.h"
+#include "lockstep/nn/models/recommenders.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/nn/models/models.h"
+#include "lockstep/nn/models/recommenders.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/unary.h"
 #include "lockstep/recipes/recipe.h"

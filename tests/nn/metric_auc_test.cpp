@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "lockstep/nn/metric_auc.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "lockstep/nn/metric.h"
 #include "lockstep/tensor/philox.h"
 #include "tests/message.h"
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+
+#include "lockstep/nn/metric_auc.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "lockstep/base/error.h"
-#include "lockstep/nn/metric.h"
 
 namespace lockstep::nn {
 namespace {
