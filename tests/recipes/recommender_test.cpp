@@ -132,7 +132,7 @@ TEST_F(RecommendTest, ItemsThatTheUserLikesAndHasNotRatedComeFirst) {
     EXPECT_EQ((3 * 7 + item * 3) % 5, 0) << best[i].item << " was rated";
     EXPECT_EQ(item % 2, 1) << best[i].item;
     EXPECT_GT(best[i].value, 3.5);
-    if (i > 0) EXPECT_GE(best[i - 1].value, best[i].value);
+    EXPECT_GE(best[i == 0 ? 0 : i - 1].value, best[i].value);
   }
   EXPECT_EQ(recommend(trained_->model, "u3", {.top = 1000}).size(), 6U);
   EXPECT_EQ(recommend(trained_->model, "u3", {.top = 1000, .all = true}).size(), 30U);

@@ -9,7 +9,10 @@ namespace lockstep::recipes {
 namespace {
 
 nn::BlockPtr dlrm(const RatingSizes& sizes) {
-  return nn::models::dlrm({.rows = {sizes.users, sizes.items, kWeekdays, kHours}});
+  return nn::models::dlrm({.rows = {sizes.users, sizes.items, kWeekdays, kHours},
+                           .width = 8,
+                           .bottom = {32},
+                           .top = {32, 16}});
 }
 
 train::LossFunction click_loss() {
@@ -27,7 +30,10 @@ Recipe recsys_dlrm() {
           .global_batch = 512,
           .epochs = 5,
           .bench_batch = 512,
-          .learning = {.optimizer = "adam", .learning_rate = 2e-3, .warm_up = 0.02},
+          .learning = {.optimizer = "adam",
+                       .learning_rate = 1e-2,
+                       .parameters = {{"wd", 3e-5}},
+                       .warm_up = 0.02},
           .loss = click_loss,
           .metric = {"auc", true},
           .sample_fields = {{train::input("features"), {kRatingFeatures}},
