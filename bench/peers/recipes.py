@@ -172,9 +172,9 @@ class MatrixFactorization(nn.Module):
 
 
 class Dlrm(nn.Module):
-    def __init__(self, features=5, rows=(1000, 500, 8, 25), width=16):
+    def __init__(self, features=5, rows=(1000, 500, 8, 25), width=8):
         super().__init__()
-        self.bottom = nn.ModuleList([nn.Linear(features, 64), nn.Linear(64, width)])
+        self.bottom = nn.ModuleList([nn.Linear(features, 32), nn.Linear(32, width)])
         self.embeddings = nn.ModuleList(nn.Embedding(count, width) for count in rows)
         for embedding in self.embeddings:
             nn.init.normal_(embedding.weight, std=0.1)
@@ -182,7 +182,7 @@ class Dlrm(nn.Module):
         pairs = torch.tril_indices(vectors, vectors, offset=-1)
         self.row, self.column = pairs[0], pairs[1]
         self.top = nn.ModuleList(
-            [nn.Linear(width + len(self.column), 64), nn.Linear(64, 32), nn.Linear(32, 1)]
+            [nn.Linear(width + len(self.column), 32), nn.Linear(32, 16), nn.Linear(16, 1)]
         )
 
     def forward(self, features, *categories):

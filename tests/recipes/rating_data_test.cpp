@@ -158,7 +158,7 @@ TEST(RatingData, AFolderHasMovieLensFiles) {
 }
 
 TEST(RatingTable, ComesBackFromItsFile) {
-  const TemporaryFolder folder("ratings");
+  const TemporaryFolder folder("rating_table");
   const std::string path = folder.path() + "/ratings.table";
   const RecipeData data = open_small("recsys-dlrm");
   const RatingTable& table = *data.ratings;

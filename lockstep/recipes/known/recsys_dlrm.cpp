@@ -32,7 +32,7 @@ Recipe recsys_dlrm() {
           .bench_batch = 512,
           .learning = {.optimizer = "adam",
                        .learning_rate = 1e-2,
-                       .parameters = {{"wd", 3e-5}},
+                       .parameters = {{"wd", 5e-5}},
                        .warm_up = 0.02},
           .loss = click_loss,
           .metric = {"auc", true},
