@@ -5,11 +5,9 @@
 
 #include "bench/responder.h"
 #include "bench/train_bench.h"
-#include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/optim/optimizers.h"
-#include "lockstep/recipes/recipe.h"
-#include "lockstep/tensor/philox.h"
+#include "lockstep/recipes/random_batch.h"
 #include "lockstep/train/step_engine.h"
 
 namespace lockstep::bench {
@@ -20,16 +18,14 @@ constexpr double kRate = 0.01;
 
 // The shards' batches: one global batch of generated samples, cut where the shards are.
 std::vector<data::Fields> generate(const recipes::Recipe& recipe, const TrainSide& side) {
-  const RandomScope scope(random_key(1));
-  const auto whole = recipe.fields(side.batch);
-  const Tensor data = recipe.input_range > 0 ? randint(0, recipe.input_range, whole[0].shape)
-                                             : uniform(whole[0].shape);
-  const Tensor labels = randint(0, recipe.classes, whole[1].shape);
+  const data::Fields whole = recipes::random_batch(recipe, side.batch);
   const std::int64_t part = side.batch / side.shards;
   std::vector<data::Fields> shards;
-  for (std::int64_t i = 0; i < side.shards; ++i)
-    shards.push_back({slice_axis(data, 0, i * part, (i + 1) * part).contiguous(),
-                      slice_axis(labels, 0, i * part, (i + 1) * part).contiguous()});
+  for (std::int64_t i = 0; i < side.shards; ++i) {
+    data::Fields& shard = shards.emplace_back();
+    for (const Tensor& field : whole)
+      shard.push_back(slice_axis(field, 0, i * part, (i + 1) * part).contiguous());
+  }
   return shards;
 }
 
@@ -41,9 +37,10 @@ class Trained {
     const nn::BlockPtr net = recipe_.net_without_dropout();
     net->initialize(nn::init::fan_in(), 1);
     engine_ = std::make_unique<train::StepEngine>(
-        net, recipes::recipe_loss(), optim::sgd({.learning_rate = kRate, .momentum = 0.9}),
+        net, recipe_.loss(), optim::sgd({.learning_rate = kRate, .momentum = 0.9}),
         recipe_.fields(side.batch / side.shards),
-        train::EngineOptions{.shards = side.shards, .threads = side.threads, .seed = 1});
+        train::EngineOptions{
+            .shards = side.shards, .threads = side.threads, .seed = 1, .fields = recipe_.roles()});
   }
 
   double step() { return engine_->run(steps_++, kRate, shards_).loss; }

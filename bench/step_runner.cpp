@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/step_bench.h"
 #include "lockstep/base/error.h"
-#include "lockstep/ops/random_ops.h"
 #include "lockstep/optim/optimizers.h"
-#include "lockstep/recipes/recipe.h"
+#include "lockstep/recipes/random_batch.h"
 #include "lockstep/train/step_engine.h"
 
 namespace lockstep::bench {
@@ -11,25 +10,19 @@ namespace {
 
 constexpr double kLearningRate = 0.01;
 
-data::Fields random_batch(const recipes::Recipe& recipe) {
-  const std::vector<TensorInfo> infos = recipe.fields(recipe.bench_batch);
-  const RandomScope scope(random_key(1));
-  const Shape& shape = infos[0].shape;
-  return {recipe.input_range > 0 ? randint(0, recipe.input_range, shape) : uniform(shape),
-          randint(0, recipe.classes, infos[1].shape)};
-}
-
 // The whole batch as one shard, on one thread.
 class RecipeRunner final : public StepRunner {
  public:
-  RecipeRunner(const recipes::Recipe& recipe, DType compute) : batch_{random_batch(recipe)} {
+  RecipeRunner(const recipes::Recipe& recipe, DType compute)
+      : batch_{recipes::random_batch(recipe, recipe.bench_batch)} {
     const nn::BlockPtr net = recipe.net_without_dropout();
     net->initialize();
     train::EngineOptions options;
     options.shards = 1;
     options.compile.compute = compute;
+    options.fields = recipe.roles();
     const auto rule = optim::sgd({.learning_rate = kLearningRate, .momentum = 0.9});
-    engine_ = std::make_unique<train::StepEngine>(net, recipes::recipe_loss(), rule,
+    engine_ = std::make_unique<train::StepEngine>(net, recipe.loss(), rule,
                                                   recipe.fields(recipe.bench_batch), options);
     batch = recipe.bench_batch;
     flops_per_sample = engine_->flops_per_sample();

@@ -155,13 +155,62 @@ class CharGpt(nn.Module):
         return self.head(self.ln(x))
 
 
+class MatrixFactorization(nn.Module):
+    def __init__(self, users=1000, items=500, width=16):
+        super().__init__()
+        self.user = nn.Embedding(users, width)
+        self.item = nn.Embedding(items, width)
+        self.user_bias = nn.Embedding(users, 1)
+        self.item_bias = nn.Embedding(items, 1)
+        self.mean = nn.Parameter(torch.zeros(1))
+        for vectors in (self.user, self.item):
+            nn.init.normal_(vectors.weight, std=0.1)
+
+    def forward(self, user, item):
+        product = (self.user(user) * self.item(item)).sum(-1)
+        return product + (self.user_bias(user) + self.item_bias(item)).squeeze(-1) + self.mean
+
+
+class Dlrm(nn.Module):
+    def __init__(self, features=5, rows=(1000, 500, 8, 25), width=8):
+        super().__init__()
+        self.bottom = nn.ModuleList([nn.Linear(features, 32), nn.Linear(32, width)])
+        self.embeddings = nn.ModuleList(nn.Embedding(count, width) for count in rows)
+        for embedding in self.embeddings:
+            nn.init.normal_(embedding.weight, std=0.1)
+        vectors = len(rows) + 1
+        pairs = torch.tril_indices(vectors, vectors, offset=-1)
+        self.row, self.column = pairs[0], pairs[1]
+        self.top = nn.ModuleList(
+            [nn.Linear(width + len(self.column), 32), nn.Linear(32, 16), nn.Linear(16, 1)]
+        )
+
+    def forward(self, features, *categories):
+        x = features
+        for layer in self.bottom:
+            x = F.relu(layer(x))
+        embedded = [embedding(c) for embedding, c in zip(self.embeddings, categories)]
+        vectors = torch.stack([x, *embedded], 1)
+        products = torch.bmm(vectors, vectors.transpose(1, 2))[:, self.row, self.column]
+        x = torch.cat([x, products], 1)
+        for layer in self.top[:-1]:
+            x = F.relu(layer(x))
+        return self.top[-1](x).squeeze(1)
+
+
+def cross_entropy(output, labels):
+    """The mean over samples, and over positions where there are several a sample."""
+    return F.cross_entropy(output.flatten(0, -2), labels.flatten())
+
+
 @dataclass
 class Recipe:
     model: Callable[[], nn.Module]
     batch: int
-    inputs: Callable[[int], torch.Tensor]
+    inputs: Callable[[int], torch.Tensor]  # or several of them
     labels: Callable[[int], torch.Tensor]
     image: bool = False
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = cross_entropy
 
 
 def classes(count):
@@ -170,6 +219,19 @@ def classes(count):
 
 def sequences(vocabulary, length):
     return lambda batch: torch.randint(0, vocabulary, (batch, length))
+
+
+def numbers(*ranges):
+    """One input for each range."""
+    return lambda batch: tuple(torch.randint(0, count, (batch,)) for count in ranges)
+
+
+def features_and_numbers(features, *ranges):
+    return lambda batch: (torch.rand(batch, features), *numbers(*ranges)(batch))
+
+
+def clicks(batch):
+    return torch.randint(0, 2, (batch,)).to(torch.float32)
 
 
 RECIPES = {
@@ -183,9 +245,14 @@ RECIPES = {
     "cifar-resnet18": Recipe(ResNet18, 32, lambda n: torch.rand(n, 3, 32, 32), classes(10), True),
     "text-lstm": Recipe(TextLstm, 32, sequences(10000, 100), classes(2)),
     "char-gpt": Recipe(CharGpt, 8, sequences(96, 128), sequences(96, 128)),
+    "recsys-mf": Recipe(
+        MatrixFactorization, 512, numbers(1000, 500), torch.rand, loss=F.mse_loss
+    ),
+    "recsys-dlrm": Recipe(
+        Dlrm,
+        512,
+        features_and_numbers(5, 1000, 500, 8, 25),
+        clicks,
+        loss=F.binary_cross_entropy_with_logits,
+    ),
 }
-
-
-def loss_of(output, labels):
-    """Mean cross-entropy over samples, and over positions where there are several a sample."""
-    return F.cross_entropy(output.flatten(0, -2), labels.flatten())

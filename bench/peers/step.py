@@ -5,7 +5,7 @@ import time
 
 import torch
 
-from recipes import RECIPES, loss_of
+from recipes import RECIPES
 
 
 def memory(field):
@@ -38,15 +38,17 @@ class Step:
         self.model = wrap(model)
         reset_peak()
         self.idle = memory("VmRSS")
-        self.inputs = recipe.inputs(self.batch)
+        self.loss = recipe.loss
+        inputs = recipe.inputs(self.batch)
+        self.inputs = inputs if isinstance(inputs, tuple) else (inputs,)
         self.labels = recipe.labels(self.batch)
         if recipe.image:
-            self.inputs = self.inputs.contiguous(memory_format=self.layout)
+            self.inputs = tuple(x.contiguous(memory_format=self.layout) for x in self.inputs)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
 
     def run(self):
         self.optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(self.model(self.inputs), self.labels)
+        loss = self.loss(self.model(*self.inputs), self.labels)
         loss.backward()
         self.optimizer.step()
         return loss

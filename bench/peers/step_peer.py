@@ -24,7 +24,7 @@ except ImportError as error:
     print(json.dumps({"error": f"{sys.executable}: {error}"}), flush=True)
     sys.exit(77)  # for ctest: skipped
 
-from recipes import RECIPES, loss_of  # noqa: E402
+from recipes import RECIPES  # noqa: E402
 from step import Step  # noqa: E402
 
 WARM_UP_STEPS = 3
@@ -81,13 +81,16 @@ def dump(name, folder, batch, seed):
     def save(key, tensor):
         np.save(os.path.join(folder, key + ".npy"), tensor.detach().contiguous().numpy())
 
-    inputs, labels = step.inputs[:batch], step.labels[:batch]
-    save("input", inputs)
-    save("label", labels)
+    def as_double(tensor):
+        return tensor.double() if tensor.is_floating_point() else tensor
+
+    inputs, labels = [x[:batch] for x in step.inputs], step.labels[:batch]
+    for number, field in enumerate([*inputs, labels]):
+        save(f"field{number}", field)
     for key, parameter in step.model.named_parameters():
         save("weight." + key, parameter)
     model = step.model.double()
-    loss = loss_of(model(inputs.double() if inputs.is_floating_point() else inputs), labels)
+    loss = step.loss(model(*map(as_double, inputs)), as_double(labels))
     loss.backward()
     for key, parameter in model.named_parameters():
         save("gradient." + key, parameter.grad)
@@ -95,6 +98,7 @@ def dump(name, folder, batch, seed):
         "model": name,
         "batch": batch,
         "seed": seed,
+        "fields": len(inputs) + 1,
         "loss": loss.item(),
         "parameters": {key: list(value.shape) for key, value in model.named_parameters()},
     }

@@ -31,14 +31,16 @@ train::Evaluation evaluate(const recipes::TrainedModel& model, const EvalOptions
   if (!options.data.empty()) config.data = options.data;
   apply_limits(config, options.limits);
   observe::Progress progress(observe::standard_error());
-  const recipes::RecipeData data =
-      recipes::open_run_data(config, {.cache = data_cache(), .codec = model.codec}, progress);
+  const recipes::RecipeData data = recipes::open_run_data(
+      config, {.cache = data_cache(), .codec = model.codec, .ratings = model.ratings}, progress);
   recipes::check_classes(config, *data.test, model.classes);
-  train::EvaluateOptions how{.threads = options.threads > 0 ? options.threads : usable_threads()};
+  train::EvaluateOptions how{.threads = options.threads > 0 ? options.threads : usable_threads(),
+                             .metrics = model.recipe.metrics()};
   if (model.recipe.test_transform != nullptr) how.transform = model.recipe.test_transform();
   CompileOptions compile;
   compile.compute = dtype_from_name(config.dtype);
-  return train::Evaluator(model.net, recipes::recipe_loss(), compile).run(*data.test, how);
+  return train::Evaluator(model.net, model.recipe.loss(), compile, model.recipe.roles())
+      .run(*data.test, how);
 }
 
 int eval(const EvalOptions& options) {
@@ -47,18 +49,22 @@ int eval(const EvalOptions& options) {
   if (options.json) {
     const nlohmann::ordered_json accuracy =
         result.has_accuracy ? nlohmann::ordered_json(result.accuracy) : nlohmann::ordered_json();
-    const nlohmann::ordered_json json{{"run", options.run},
-                                      {"recipe", model.recipe.name},
-                                      {"step", model.step},
-                                      {"samples", result.samples},
-                                      {"test_loss", result.loss},
-                                      {"test_accuracy", accuracy},
-                                      {"params_sha256", model.params_sha256}};
+    nlohmann::ordered_json json{{"run", options.run},
+                                {"recipe", model.recipe.name},
+                                {"step", model.step},
+                                {"samples", result.samples},
+                                {"test_loss", result.loss},
+                                {"test_accuracy", accuracy},
+                                {"params_sha256", model.params_sha256}};
+    for (const auto& [name, value] : result.metrics) json["test_" + name] = value;
     fmt::print("{}\n", json.dump());
   } else {
-    fmt::print("{}: {} samples, loss {:.4f}, accuracy {:.4f} (step {}, params_sha256 {})\n",
-               model.recipe.name, result.samples, result.loss, result.accuracy, model.step,
-               model.params_sha256);
+    std::string figures = fmt::format("loss {:.4f}", result.loss);
+    if (result.has_accuracy) figures += fmt::format(", accuracy {:.4f}", result.accuracy);
+    for (const auto& [name, value] : result.metrics)
+      figures += fmt::format(", {} {:.4f}", name, value);
+    fmt::print("{}: {} samples, {} (step {}, params_sha256 {})\n", model.recipe.name,
+               result.samples, figures, model.step, model.params_sha256);
   }
   return 0;
 }
@@ -71,7 +77,7 @@ void add_eval_command(CLI::App& app, Action& action) {
   command->group(kModelGroup);
   command->add_option("run", options->run, "The run's folder")->type_name("RUNDIR")->required();
   command->add_option("--data", options->data, "Other data than the run's")
-      ->type_name("DIR|synthetic");
+      ->type_name("DIR|FILE|synthetic");
   add_count(*command, "Options", "--threads", options->threads, "T",
             "As many as cores that this process may use by default; never change the result", 1,
             kMostThreads);

@@ -25,7 +25,7 @@ int summarize(const std::string& name) {
   const recipes::Recipe& recipe = recipes::find_recipe(name);
   const nn::BlockPtr net = recipe.net();
   net->initialize();
-  fmt::print("{}\n", net->summary({recipe.fields(1).front()}));
+  fmt::print("{}\n", net->summary(recipe.inputs(1)));
   return 0;
 }
 

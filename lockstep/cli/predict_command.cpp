@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
@@ -12,6 +13,7 @@
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/data_limits.h"
 #include "lockstep/cli/options.h"
+#include "lockstep/cli/recommend.h"
 #include "lockstep/nn/generate.h"
 #include "lockstep/ops/softmax.h"
 #include "lockstep/recipes/model_input.h"
@@ -23,11 +25,12 @@ namespace {
 struct PredictOptions {
   std::string run;
   std::vector<std::string> files;
-  std::int64_t top = 1;
+  std::optional<std::int64_t> top;  // 1 class, 10 recommendations
   bool json = false;
   DataLimits limits;
   std::string prompt;
   nn::GenerateOptions generate;
+  Recommendations recommend;
 };
 
 struct Guess {
@@ -77,9 +80,10 @@ int classify(const recipes::TrainedModel& model, const PredictOptions& options) 
   for (const std::string& file : options.files)
     for (const recipes::ModelInput& input : recipes::read_inputs(model, file)) {
       const Tensor probabilities = softmax((*model.net)(input.batch));
-      print_guesses(input.name,
-                    best_guesses(probabilities.to_vector<float>(), model.classes, options.top),
-                    options.json);
+      print_guesses(
+          input.name,
+          best_guesses(probabilities.to_vector<float>(), model.classes, options.top.value_or(1)),
+          options.json);
     }
   return 0;
 }
@@ -112,10 +116,21 @@ int write_text(const recipes::TrainedModel& model, PredictOptions options) {
   return 0;
 }
 
+void check_kind(const recipes::Recipe& recipe, const PredictOptions& options) {
+  const bool asks_for_items = !options.recommend.user.empty() || options.recommend.all;
+  if (asks_for_items && !recipe.is_recommender())
+    throw WrongUsage(fmt::format("predict: --user and --all: {} does not recommend", recipe.name));
+  if (!options.prompt.empty() && recipe.is_recommender())
+    throw WrongUsage(fmt::format("predict: --prompt: {} does not write text", recipe.name));
+}
+
 int predict(const PredictOptions& options) {
   recipes::TrainedModel model = recipes::load_model(options.run, print_warning);
+  check_kind(model.recipe, options);
   apply_limits(model.config, options.limits);
   model.net->hybridize();
+  if (model.recipe.is_recommender())
+    return recommend(model, options.recommend, options.files, options.top, options.json);
   return model.recipe.task == recipes::Task::characters ? write_text(model, options)
                                                         : classify(model, options);
 }
@@ -143,18 +158,21 @@ void add_predict_command(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("predict", "Ask a trained model about files of yours");
   command->group(kModelGroup);
   command->add_option("run", options->run, "The run's folder")->type_name("RUNDIR")->required();
-  command->add_option("files", options->files, "PNG, JPEG or idx images; text files")
+  command
+      ->add_option("files", options->files, "PNG, JPEG or idx images; text files; users and items")
       ->type_name("FILE...");
-  add_count(*command, "Options", "--top", options->top, "N", "How many classes to show", 1,
-            1'000'000)
-      ->default_str("1");
+  add_count(*command, "Options", "--top", options->top, "N", "How many classes to show, or items",
+            1, 1'000'000)
+      ->default_str("1, 10 items");
   add_limits(*command, options->limits, "Options");
   command->add_flag("--json", options->json, "One JSON object a line");
   add_writing(*command, *options);
+  add_recommending(*command, options->recommend);
   command->footer(R"(Examples:
   lockstep predict runs/mnist-lenet-1 digit.png --top 3
   lockstep predict runs/text-lstm-1 mail.txt
-  lockstep predict runs/char-gpt-1 --prompt "Call me " --length 500 --temperature 0.7)");
+  lockstep predict runs/char-gpt-1 --prompt "Call me " --length 500 --temperature 0.7
+  lockstep predict runs/recsys-mf-1 --user 42 --top 10)");
   command->callback([&action, options] { action = [options] { return predict(*options); }; });
 }
 

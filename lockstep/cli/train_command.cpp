@@ -143,6 +143,7 @@ void make_run(Run& run) {
   run.folder.emplace(new_run(run.options));
   recipes::write_classes(*run.folder, run.data.test->class_names());
   if (run.data.codec) recipes::write_codec(*run.folder, *run.data.codec);
+  if (run.data.ratings) recipes::write_ratings(*run.folder, *run.data.ratings);
   run.folder->write_config(to_json(run.config));  // last: with it the folder is a run
 }
 
@@ -154,7 +155,8 @@ Run start_run(const TrainOptions& options, const recipes::RunConfig& config, Wor
   kvstore::first_does(*workers.group, [&] { return check_out(options.out), std::string(); });
   open_data_together(run, workers, {});
   if (run.recipe.from_data) run.config.image = recipes::text_of_shape(run.data.image);
-  run.recipe = recipes::run_recipe(run.config, run.data.test->class_names());
+  run.recipe = recipes::with_ratings(recipes::run_recipe(run.config, run.data.test->class_names()),
+                                     run.data.ratings);
   check_size(run);
   schedule_of(run);  // what is wrong with it is told before there is a folder
   check_data(run, workers);
@@ -250,6 +252,12 @@ void change_length(const Run& run) {
   run.folder->write_config(to_json(run.config));
 }
 
+// The first worker alone sees the folder; the others' data is compared with its own.
+void check_ratings(const Run& run) {
+  const recipes::RatingTablePtr of_run = recipes::read_ratings(*run.folder, run.recipe);
+  if (of_run) recipes::check_ratings(run.config, *run.data.ratings, *of_run);
+}
+
 Run resume_run(const TrainOptions& options, Workers& workers) {
   check_resume(options);
   options.stop_point.pass("folder");
@@ -261,8 +269,10 @@ Run resume_run(const TrainOptions& options, Workers& workers) {
   Run run{options, begin.config, recipe, thread_count(options), {}, std::move(folder), {}};
   open_data_together(run, workers, codec_from(begin.vocabulary, recipe));
   recipes::check_classes(begin.config, *run.data.test, begin.classes);
+  run.recipe = recipes::with_ratings(recipe, run.data.ratings);
   check_size(run);
   check_data(run, workers);
+  kvstore::first_does(*workers.group, [&] { return check_ratings(run), std::string(); });
   make_mode(run, workers);
   kvstore::first_does(*workers.group, [&] { return change_length(run), std::string(); });
   return run;
@@ -273,6 +283,7 @@ train::TrainerOptions trainer_options(const Run& run) {
                                 .shards = run.config.shards,
                                 .threads = run.threads,
                                 .seed = run.config.seed};
+  options.fields = run.recipe.roles();
   options.compile.compute = dtype_from_name(run.config.dtype);
   options.mode = &run.mode->get();
   options.allow_different_bits = run.options.allow_different_bits;
@@ -293,6 +304,12 @@ bool wants_predictions(const Run& run) {
   return run.options.report && run.recipe.task != recipes::Task::characters;
 }
 
+// The best checkpoint is the best in the recipe's own figure where it has one.
+std::optional<train::Monitor> monitor_of(const recipes::Recipe& recipe) {
+  if (recipe.metric.name.empty()) return std::nullopt;
+  return train::Monitor{.metric = recipe.metric.name, .maximize = recipe.metric.maximize};
+}
+
 train::FitOptions fit_options(const Run& run, const StopSignals& signals, bool& begun) {
   const TrainOptions& options = run.options;
   std::vector<train::CallbackPtr> callbacks{train::show_progress(progress_target(options))};
@@ -309,10 +326,12 @@ train::FitOptions fit_options(const Run& run, const StopSignals& signals, bool& 
           .callbacks = std::move(callbacks),
           .validation = run.data.test,
           .validation_transform = transform_of(run.recipe.test_transform),
+          .metrics = run.recipe.metrics(),
           .evaluate_every = run.config.eval_every,
           .checkpoints = run.folder ? run.folder->checkpoints_path() : "",
           .checkpoint_every = options.checkpoint_every,
           .keep_last = options.keep,
+          .monitor = monitor_of(run.recipe),
           .resume = options.resume,
           .configuration = to_json(run.config),
           .older_configuration = recipes::older_defaults(),
@@ -327,7 +346,8 @@ void say_if_slower(const Run& run) {
   if (run.config.dtype != "bfloat16" || run.options.quiet || !is_first(run.options)) return;
   const nn::BlockPtr net = run.recipe.net();
   const train::StepGraph step = train::trace_step(
-      *net, recipes::recipe_loss(), run.recipe.fields(run.config.global_batch / run.config.shards));
+      *net, run.recipe.loss(), run.recipe.fields(run.config.global_batch / run.config.shards),
+      run.recipe.roles());
   const std::string notice =
       bfloat16_notice(train::bfloat16_speedup(step.graph), instruction_set_in_use());
   if (!notice.empty()) say(run.options, notice);
@@ -352,7 +372,8 @@ train::FitResult fit(const Run& run, train::Trainer& trainer, const StopSignals&
     result.validation =
         trainer.evaluate(*run.data.test, {.threads = 0,
                                           .transform = transform_of(run.recipe.test_transform),
-                                          .keep_predictions = wants_predictions(run)});
+                                          .keep_predictions = wants_predictions(run),
+                                          .metrics = run.recipe.metrics()});
   return result;
 }
 
@@ -445,7 +466,7 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers&
   say_if_slower(run);
   signals.hold();
   options.stop_point.pass("fit");
-  train::Trainer trainer(run.recipe.net(), recipes::recipe_loss(),
+  train::Trainer trainer(run.recipe.net(), run.recipe.loss(),
                          recipes::make_optimizer(run.config.learning), trainer_options(run));
   const train::FitResult result = fit(run, trainer, signals);
   if (is_first(options)) return report_run(run, result, trainer.net(), signals);
@@ -491,6 +512,7 @@ void add_train_command(CLI::App& app, Action& action) {
   lockstep train --model resnet50_v1 --data photos     a folder of images for each class
   lockstep train char-gpt --data synthetic --steps 20 --json
   lockstep train cifar-cnn --workers 4 --servers 2 --kvstore ps_sync --replicas 2
+  lockstep train recsys-mf --data ml-100k/u.data       ratings: user item rating [time]
 
 Ctrl-C finishes the step, writes a checkpoint and says how to go on (exit status 130; 143 after
 SIGTERM). A second Ctrl-C ends the program at once.)");

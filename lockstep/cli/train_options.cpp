@@ -12,6 +12,7 @@
 #include "lockstep/observe/run_folder.h"
 #include "lockstep/optim/optimizers.h"
 #include "lockstep/recipes/model_recipes.h"
+#include "lockstep/recipes/rating_data.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::cli {
@@ -34,8 +35,9 @@ void add_training(CLI::App& c, TrainOptions& o) {
   add(c, kTraining, "--model", o.model, "NAME",
       "Instead of a recipe: a model of images from the library, on --data (see lockstep models)")
       ->check(CLI::IsMember(recipes::model_recipe_names()));
-  add(c, kTraining, "--data", o.data, "DIR|synthetic",
-      "A folder with the data set's files, or generated data; fetched by default");
+  add(c, kTraining, "--data", o.data, "DIR|FILE|synthetic",
+      "A folder with the data set's files, a file of ratings, or generated data; fetched by "
+      "default");
   CLI::Option* epochs =
       add_count(c, kTraining, "--epochs", o.epochs, "N", "How often each sample is seen");
   add_count(c, kTraining, "--steps", o.steps, "N", "How many global batches instead")
@@ -49,9 +51,14 @@ void add_training(CLI::App& c, TrainOptions& o) {
   add_count(c, kTraining, "--seed", o.seed, "K", "Of everything that is drawn", 0);
   add_count(c, kTraining, "--image-size", o.image_size, "N",
             "With --model: images are made N x N; their own size by default", 1, 4096);
+  add(c, kTraining, "--split", o.split, "HOW",
+      "Which tenth of the ratings is held out: pairs by their hash, or the latest")
+      ->check(CLI::IsMember(recipes::rating_splits()))
+      ->default_str("pairs");
   c.add_flag("--bf16", o.bf16, "Compute products in bfloat16, keep parameters in float32")
       ->group(kTraining);
-  c.add_flag("--skip-bad", o.skip_bad, "Leave out images that do not decode")->group(kTraining);
+  c.add_flag("--skip-bad", o.skip_bad, "Leave out images that do not decode and bad ratings")
+      ->group(kTraining);
   add_limits(c, o.limits, kTraining);
 }
 
@@ -193,6 +200,8 @@ void take_model(TrainOptions& options) {
   }
   if (options.recipe.empty())
     throw WrongUsage("train: recipe is required, or --model NAME; `lockstep models` lists both");
+  if (options.split && !recipes::find_recipe(options.recipe).is_recommender())
+    throw WrongUsage(fmt::format("--split {}: {} has no ratings", *options.split, options.recipe));
   if (options.image_size && !recipes::find_recipe(options.recipe).from_data)
     throw WrongUsage(fmt::format("--image-size {}: {} reads images of one size",
                                  *options.image_size, options.recipe));
@@ -215,6 +224,7 @@ recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& 
   if (config.data.empty() && recipes::find_recipe(config.recipe).from_data)
     throw WrongUsage(fmt::format("--model {}: needs --data DIR|synthetic", config.recipe));
   take(config.image_size, options.image_size);
+  take(config.split, options.split);
   take(config.global_batch, options.global_batch);
   take(config.shards, options.shards);
   take(config.seed, options.seed);

@@ -19,7 +19,7 @@ namespace lockstep::cli {
 struct TrainOptions {
   std::string recipe;  // or a library model
   std::string model;   // as --model has it; take_model makes it the recipe
-  std::optional<std::string> data;
+  std::optional<std::string> data, split;
   std::optional<std::int64_t> epochs, steps, global_batch, shards, eval_every, image_size;
   std::optional<std::uint64_t> seed;
   int threads = 0;  // 0: as many as cores

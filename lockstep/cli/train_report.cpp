@@ -66,6 +66,7 @@ std::string train_words(const recipes::RunConfig& config, std::int64_t workers) 
   else
     add("--epochs", config.epochs, usual.epochs);
   add("--image-size", config.image_size, usual.image_size);
+  add("--split", config.split, usual.split);
   add("--global-batch", config.global_batch, usual.global_batch);
   add("--shards", config.shards, usual.shards);
   add("--seed", config.seed, usual.seed);
@@ -90,9 +91,17 @@ std::string train_words(const recipes::RunConfig& config, std::int64_t workers) 
 std::string predict_words(const recipes::RunOutcome& outcome) {
   if (outcome.recipe.task == recipes::Task::characters) return "--prompt \"Call me \"";
   if (outcome.recipe.task == recipes::Task::texts) return "MAIL.txt";
+  if (outcome.recipe.is_recommender())
+    return outcome.config.data == "synthetic" ? "--user 1" : "--user USER";
   if (!outcome.config.data.empty() || outcome.recipe.sample_shape[0] != 1) return "PICTURE.png";
   return fmt::format("$({} data get {})/t10k-images-idx3-ubyte* | head", program_name(),
                      outcome.recipe.dataset);
+}
+
+// Instead of generated data: what there is to fetch, or one's own.
+std::string own_data(const recipes::Recipe& recipe) {
+  if (recipe.is_recommender()) return "RATINGS.csv";
+  return recipe.from_data ? "DIR" : "";
 }
 
 std::string next_steps(const recipes::RunOutcome& outcome) {
@@ -100,10 +109,10 @@ std::string next_steps(const recipes::RunOutcome& outcome) {
   const std::string& data = outcome.config.data;
   const bool generated = data == "synthetic";
   std::string text = "try next:\n";
-  if (outcome.recipe.task == recipes::Task::images || !generated)
+  if (outcome.recipe.task == recipes::Task::images || outcome.recipe.is_recommender() || !generated)
     text += fmt::format("  {} predict {} {}\n", program_name(), run, predict_words(outcome));
   recipes::RunConfig longer = outcome.config;
-  if (generated) longer.data = outcome.recipe.from_data ? "DIR" : "";
+  if (generated) longer.data = own_data(outcome.recipe);
   longer.epochs = 2 * std::max(longer.epochs, outcome.recipe.epochs);
   longer.steps = 0;
   text += fmt::format("  {0} eval {1}\n  {0} {2}\n", program_name(), run,
@@ -135,6 +144,9 @@ std::string outcome_text(const recipes::RunOutcome& outcome, const observe::RunF
                       observe::format_value(result.validation.loss));
   if (result.validation.has_accuracy)
     text += fmt::format("test accuracy {:.4f} ({})\n", result.validation.accuracy,
+                        observe::format_things(result.validation.samples, "sample"));
+  for (const auto& [name, value] : result.validation.metrics)
+    text += fmt::format("test {} {:.4f} ({})\n", name, value,
                         observe::format_things(result.validation.samples, "sample"));
   text += fmt::format("{}: params_sha256 {}\n", kept_promise(outcome), result.params_sha256);
   if (!report.empty()) text += fmt::format("report: {}\n", report);

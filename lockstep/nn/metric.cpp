@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "lockstep/base/error.h"
+#include "lockstep/nn/metric_auc.h"
 #include "lockstep/ops/shape_ops.h"
 
 namespace lockstep::nn {
@@ -285,6 +286,7 @@ constexpr Maker kMakers[] = {{"accuracy",
                               }},
                              {"f1", plain<F1>},
                              {"mcc", plain<MCC>},
+                             {"auc", plain<AUC>},
                              {"mae", plain<MAE>},
                              {"mse", plain<MSE>},
                              {"rmse", plain<RMSE>},

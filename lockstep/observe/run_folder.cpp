@@ -45,7 +45,7 @@ bool make_folder(const std::string& path) {
 bool is_beginning(const std::string& name) {
   const std::string stem = name.substr(0, name.find(".tmp"));
   return stem == kLockName || stem == "classes.json" || stem == "vocabulary.txt" ||
-         (stem == "config.json" && stem != name);
+         stem == "ratings.table" || (stem == "config.json" && stem != name);
 }
 
 // Nothing in it but what a run leaves that ended before it began.

@@ -19,8 +19,29 @@ Shape with_batch(std::int64_t batch, Shape sample) {
 }  // namespace
 
 std::vector<TensorInfo> Recipe::fields(std::int64_t batch) const {
-  return {{with_batch(batch, sample_shape), input_dtype, {}},
-          {with_batch(batch, label_shape), DType::int64, {}}};
+  if (sample_fields.empty())
+    return {{with_batch(batch, sample_shape), input_dtype, {}},
+            {with_batch(batch, label_shape), DType::int64, {}}};
+  std::vector<TensorInfo> infos;
+  for (const SampleField& field : sample_fields)
+    infos.push_back({with_batch(batch, field.shape), field.dtype, {}});
+  return infos;
+}
+
+std::vector<TensorInfo> Recipe::inputs(std::int64_t batch) const {
+  const std::vector<TensorInfo> infos = fields(batch);
+  return train::inputs_of(train::resolve_fields(roles(), infos.size()), infos);
+}
+
+train::FieldRoles Recipe::roles() const {
+  train::FieldRoles roles;
+  for (const SampleField& field : sample_fields) roles.push_back(field.use);
+  return roles;
+}
+
+std::vector<std::shared_ptr<nn::Metric>> Recipe::metrics() const {
+  if (metric.name.empty()) return {};
+  return {nn::metric(metric.name)};
 }
 
 std::vector<std::string> recipe_names() {

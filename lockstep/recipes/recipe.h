@@ -9,12 +9,38 @@
 #include "lockstep/data/dataset.h"
 #include "lockstep/data/transform.h"
 #include "lockstep/nn/block.h"
+#include "lockstep/nn/metric.h"
 #include "lockstep/recipes/learning.h"
+#include "lockstep/train/fields.h"
 #include "lockstep/train/loss_function.h"
 
 namespace lockstep::recipes {
 
-enum class Task { images, texts, characters };
+// Ratings are numbers to be told; clicks are those that are high, or not.
+enum class Task { images, texts, characters, ratings, clicks };
+
+// Cross-entropy of each sample, or of each position where a sample has several labels.
+train::LossFunction recipe_loss();
+
+// A field of a sample that has others than an input and a label.
+struct SampleField {
+  train::Field use;
+  Shape shape = {};
+  DType dtype = DType::float32;
+  std::int64_t range = 0;  // of generated numbers, 0 to range - 1; 0: any from 0 to 1
+};
+
+// What a recommender's net is made for: the ratings say it.
+struct RatingSizes {
+  std::int64_t users = 0, items = 0;
+  double mean = 0.0;  // of the ratings that are trained on
+};
+
+// A figure of merit besides the loss: RMSE, AUC.
+struct RecipeMetric {
+  std::string name = {};  // as nn::metric knows it; empty: none
+  bool maximize = true;   // whether more is better
+};
 
 // The usual files of a set of images.
 struct ImageFiles {
@@ -50,13 +76,27 @@ struct Recipe {
   std::function<data::Transform()> train_transform = {};
   std::function<data::Transform()> test_transform = {};
   Shape own_image = {};  // what the model was made for, where the data decides
+  std::function<train::LossFunction()> loss = recipe_loss;
+  RecipeMetric metric = {};
+  std::vector<SampleField> sample_fields = {};  // none: an input and a label
+  // Recommenders: their model, instead of the one above, and its sizes.
+  std::function<nn::BlockPtr(const RatingSizes&)> recommender = {};
+  RatingSizes sizes = {};
 
+  bool is_recommender() const { return recommender != nullptr; }
   // The net that the recipe trains, without contents.
-  nn::BlockPtr net() const { return model(dropout, classes); }
+  nn::BlockPtr net() const { return recommender ? recommender(sizes) : model(dropout, classes); }
   // What benchmarks run, as their peers do.
-  nn::BlockPtr net_without_dropout() const { return model(0.0, classes); }
-  // Infos of a batch: the net's input, then the label.
+  nn::BlockPtr net_without_dropout() const {
+    return recommender ? recommender(sizes) : model(0.0, classes);
+  }
+  // Infos of a batch: the net's inputs, then the label.
   std::vector<TensorInfo> fields(std::int64_t batch) const;
+  std::vector<TensorInfo> inputs(std::int64_t batch) const;
+  // What the fields are for; empty: an input and a label.
+  train::FieldRoles roles() const;
+  // What evaluations compute besides loss and accuracy.
+  std::vector<std::shared_ptr<nn::Metric>> metrics() const;
 };
 
 const std::vector<Recipe>& all_recipes();
@@ -64,8 +104,5 @@ const std::vector<Recipe>& all_recipes();
 // the recipes.
 const Recipe& find_recipe(std::string_view name);
 std::vector<std::string> recipe_names();
-
-// Cross-entropy of each sample, or of each position where a sample has several labels.
-train::LossFunction recipe_loss();
 
 }  // namespace lockstep::recipes

@@ -16,6 +16,7 @@
 #include "lockstep/recipes/held_out.h"
 #include "lockstep/recipes/image_fit.h"
 #include "lockstep/recipes/model_recipes.h"
+#include "lockstep/recipes/rating_data.h"
 #include "lockstep/recipes/synthetic.h"
 
 namespace lockstep::recipes {
@@ -219,6 +220,9 @@ std::string data_sha256(const RecipeData& data) {
   add_set(sum, *data.train);
   add_set(sum, *data.test);
   if (data.codec) sum.update(data.codec->vocabulary().format());
+  if (data.ratings)
+    sum.update(fmt::format("{}\n{}\n", fmt::join(data.ratings->users.names(), "\n"),
+                           fmt::join(data.ratings->items.names(), "\n")));
   return sum.hex();
 }
 
@@ -230,15 +234,15 @@ static RecipeData generate(const Recipe& given, const DataSource& source) {
 }
 
 RecipeData open_data(const Recipe& recipe, const DataSource& source) {
+  if (recipe.is_recommender()) return rating_data(recipe, source);
   if (source.place == "synthetic") return generate(recipe, source);
   if (!fs::exists(source.place))
     throw NotFound("{}: there is no such folder with {}'s data", source.place, recipe.dataset);
   switch (recipe.task) {
-    case Task::images: return image_data(recipe, source);
     case Task::texts: return text_data(recipe, source);
     case Task::characters: return character_data(recipe, source);
+    default: return image_data(recipe, source);
   }
-  return {};
 }
 
 }  // namespace lockstep::recipes

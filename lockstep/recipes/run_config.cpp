@@ -40,6 +40,7 @@ void visit_config(C& config, const Visit& visit) {
   visit("dropout", config.dropout);
   visit("image_size", config.image_size);
   visit("image", config.image);
+  visit("split", config.split);
   visit("kvstore", config.kvstore);
   visit("servers", config.servers);
   visit("replicas", config.replicas);
@@ -55,6 +56,7 @@ Json first_defaults() {
   return {{"dropout", 0.0},
           {"image_size", 0},
           {"image", ""},
+          {"split", "pairs"},
           {"kvstore", ""},
           {"servers", 0},
           {"replicas", 1},
@@ -89,7 +91,7 @@ void check_isa(const std::string& isa, const std::string& name) try {
 RunConfig default_config(const Recipe& recipe) {
   return {.version = version(),
           .recipe = recipe.name,
-          .data = "",
+          .data = recipe.dataset == "synthetic" ? "synthetic" : "",
           .epochs = recipe.epochs,
           .global_batch = recipe.global_batch,
           .shards = recipe.shards,

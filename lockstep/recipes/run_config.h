@@ -27,6 +27,7 @@ struct RunConfig {
   double dropout = 0.0;
   std::int64_t image_size = 0;  // as asked for: a square's side; 0: the data's
   std::string image = {};       // of a library model: what its net reads, "3x32x32"
+  std::string split = "pairs";  // of ratings: how a tenth is held out
   // "local", "allreduce", "ps_sync", "ps_async", "ps_ssp", or "" for what fits the workers.
   std::string kvstore = {};
   std::int64_t servers = 0;    // of the stores that have some

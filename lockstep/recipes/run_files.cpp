@@ -20,6 +20,8 @@ using observe::RunFolder;
 
 using Warn = std::function<void(const std::string&)>;
 
+std::string ratings_path(const RunFolder& run) { return run.path() + "/ratings.table"; }
+
 train::Checkpoint newest_checkpoint(const RunFolder& run, const Warn& warn) {
   train::CheckpointStore store(run.checkpoints_path(), {.warn = warn});
   std::optional<train::Checkpoint> checkpoint = store.load_newest();
@@ -42,7 +44,9 @@ RecipeData open_run_data(const RunConfig& config, const RunDataOptions& options,
                             .warn = [&](const std::string& line) { progress.message(line); },
                             .codec = options.codec,
                             .image_is_set = !config.image.empty(),
-                            .image_size = config.image_size});
+                            .image_size = config.image_size,
+                            .split = config.split,
+                            .ratings = options.ratings});
 }
 
 void write_codec(const RunFolder& run, const TextCodec& codec) {
@@ -52,6 +56,31 @@ void write_codec(const RunFolder& run, const TextCodec& codec) {
 TextCodecPtr read_codec(const RunFolder& run, const Recipe& recipe) {
   if (!std::filesystem::exists(run.vocabulary_path())) return {};
   return std::make_shared<TextCodec>(recipe, data::Vocabulary::load(run.vocabulary_path()));
+}
+
+void write_ratings(const RunFolder& run, const RatingTable& table) {
+  save_rating_table(table, ratings_path(run));
+}
+
+RatingTablePtr read_ratings(const RunFolder& run, const Recipe& recipe) {
+  if (!recipe.is_recommender()) return {};
+  return std::make_shared<RatingTable>(load_rating_table(ratings_path(run)));
+}
+
+void check_ratings(const RunConfig& config, const RatingTable& table, const RatingTable& of_run) {
+  if (table.users.names() == of_run.users.names() && table.items.names() == of_run.items.names() &&
+      table.rated == of_run.rated && table.mean == of_run.mean)
+    return;
+  throw InvalidArgument(
+      "{}: has other ratings than the run ({} of {} users and {} items; {} of {} "
+      "and {})",
+      config.data, table.rated.size(), table.users.size(), table.items.size(), of_run.rated.size(),
+      of_run.users.size(), of_run.items.size());
+}
+
+Recipe with_ratings(Recipe recipe, const RatingTablePtr& table) {
+  if (table) recipe.sizes = table->sizes();
+  return recipe;
 }
 
 void write_classes(const RunFolder& run, const std::vector<std::string>& names) {
@@ -86,17 +115,14 @@ TrainedModel load_model(const std::string& run_folder, const Warn& warn) {
   const RunFolder run = RunFolder::open(run_folder);
   const RunConfig config = config_from_json(run.read_config(), run.config_path());
   const std::vector<std::string> classes = read_classes(run);
-  const Recipe recipe = run_recipe(config, classes);
+  const Recipe plain = run_recipe(config, classes);
+  const RatingTablePtr ratings = read_ratings(run, plain);
+  const Recipe recipe = with_ratings(plain, ratings);
   const train::Checkpoint checkpoint = newest_checkpoint(run, warn);
-  TrainedModel model{config,
-                     recipe,
-                     recipe.net(),
-                     read_codec(run, recipe),
-                     classes,
-                     checkpoint.step,
-                     checkpoint.params_sha256};
+  TrainedModel model{config,  recipe,  recipe.net(),    read_codec(run, recipe),
+                     ratings, classes, checkpoint.step, checkpoint.params_sha256};
   model.net->initialize();
-  model.net->complete_shapes({recipe.fields(1).front()});
+  model.net->complete_shapes(recipe.inputs(1));
   nn::set_parameters(*model.net, checkpoint.parameters, run.checkpoints_path());
   return model;
 }

@@ -16,6 +16,7 @@ struct RunDataOptions {
   std::string cache;        // of fetched sets: data::cache_dir
   TextCodecPtr codec = {};  // of a text recipe's run; made from the training texts otherwise
   bool skip_bad_tests = false;
+  RatingTablePtr ratings = {};  // of a recommender's run; the data's own otherwise
 };
 RecipeData open_run_data(const RunConfig& config, const RunDataOptions& options,
                          observe::Progress& progress);
@@ -24,6 +25,15 @@ RecipeData open_run_data(const RunConfig& config, const RunDataOptions& options,
 // generated data.
 void write_codec(const observe::RunFolder& run, const TextCodec& codec);
 TextCodecPtr read_codec(const observe::RunFolder& run, const Recipe& recipe);
+
+// Recommenders keep their users and items, and what is known of them.
+void write_ratings(const observe::RunFolder& run, const RatingTable& table);
+// Null for other recipes. Throws NotFound or Corrupt.
+RatingTablePtr read_ratings(const observe::RunFolder& run, const Recipe& recipe);
+// A number means the same user only where the ratings are the same. Throws InvalidArgument.
+void check_ratings(const RunConfig& config, const RatingTable& table, const RatingTable& of_run);
+// A recommender with an embedding for each of them; other recipes as they are.
+Recipe with_ratings(Recipe recipe, const RatingTablePtr& table);
 
 // The classes' names, in the order of their numbers.
 void write_classes(const observe::RunFolder& run, const std::vector<std::string>& names);
@@ -43,6 +53,7 @@ struct TrainedModel {
   Recipe recipe;
   nn::BlockPtr net;
   TextCodecPtr codec;
+  RatingTablePtr ratings;  // of recommenders
   std::vector<std::string> classes;
   std::int64_t step = 0;
   std::string params_sha256;

@@ -45,6 +45,10 @@ std::vector<observe::ReportTile> tiles(const RunOutcome& outcome, double seconds
     tiles.push_back({.label = "test accuracy",
                      .value = fmt::format("{:.2f}%", 100 * result.validation.accuracy),
                      .note = observe::format_things(result.validation.samples, "sample")});
+  for (const auto& [name, value] : result.validation.metrics)
+    tiles.push_back({.label = "test " + name,
+                     .value = fmt::format("{:.4f}", value),
+                     .note = observe::format_things(result.validation.samples, "sample")});
   tiles.push_back({.label = "test loss", .value = observe::format_value(result.validation.loss)});
   tiles.push_back({.label = "train loss", .value = observe::format_value(result.train_loss)});
   tiles.push_back({.label = "samples/s",

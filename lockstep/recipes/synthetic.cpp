@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 
+#include "lockstep/recipes/rating_data.h"
 #include "lockstep/tensor/philox.h"
 
 namespace lockstep::recipes {
@@ -112,6 +113,8 @@ data::Fields draw(const Recipe& recipe, std::int64_t count, bool train) {
     case Task::images: return draw_images(recipe, count, train);
     case Task::texts: return draw_texts(recipe, count, train);
     case Task::characters: return draw_characters(recipe, count, train);
+    case Task::ratings:
+    case Task::clicks: break;  // recipes/synthetic_ratings.h
   }
   return {};
 }
@@ -126,6 +129,10 @@ std::vector<std::string> class_numbers(const Recipe& recipe) {
 }  // namespace
 
 data::DatasetPtr synthetic_data(const Recipe& recipe, bool train) {
+  if (recipe.is_recommender()) {
+    const RecipeData data = rating_data(recipe, {});
+    return train ? data.train : data.test;
+  }
   const std::int64_t most = std::max(kTestSamples, kMostPixels / recipe.sample_shape.numel());
   const std::int64_t count = train ? std::min(kTrainSamples, most) : kTestSamples;
   return std::make_shared<data::ArrayDataset>(draw(recipe, count, train), class_numbers(recipe));

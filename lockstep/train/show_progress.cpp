@@ -34,6 +34,8 @@ class ProgressCallback final : public Callback {
     std::string line = fmt::format("step {}: test loss {}", observe::format_count(run.step()),
                                    observe::format_value(evaluation.loss));
     if (evaluation.has_accuracy) line += fmt::format(", accuracy {:.4f}", evaluation.accuracy);
+    for (const auto& [name, value] : evaluation.metrics)
+      line += fmt::format(", {} {:.4f}", name, value);
     progress_.message(line);
   }
 

@@ -35,7 +35,7 @@ NAN_GRADIENTS = {"max", "min", "prod", "kl_div"}
 # the sum, which is infinite.
 SPREADING_GRADIENTS = {"attention", "logsumexp"}
 # Which of several NaN is the largest is not said.
-POOLS = {"max_pool", "global_max_pool"}
+POOLS = {"max_pool", "global_max_pool", "adaptive_max_pool"}
 
 
 @dataclasses.dataclass

@@ -15,7 +15,7 @@ SECTIONS = [
     ("Losses", "nn/loss*.h", None, r"\w*Loss\w*"),
     ("Metrics", "nn/metric*.h", None, r"\w*Metric\w*|MSE|CrossEntropy"),
     ("Initialisers", "nn/initializer.h", r"Initializer", None),
-    ("Models", "nn/models/models.h", r"BlockPtr", None),
+    ("Models", "nn/models/*.h", r"BlockPtr", None),
     ("Optimisers", "optim/optimizers.h", r"OptimizerPtr", None),
     ("Schedules", "optim/schedule.h", r"Schedule", None),
     ("Transforms", "data/transform.h", r"Transform", None),

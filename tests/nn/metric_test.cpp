@@ -37,9 +37,10 @@ TEST(Metric, HasNoValueBeforeTheFirstUpdateAndAfterAReset) {
     const nn::MetricPtr metric = nn::metric(name);
     EXPECT_TRUE(std::isnan(metric->get().second)) << name;
     const Tensor label = labels({0, 1, 1});
-    metric->update(label, name[0] == 'm' || name[0] == 'r' || name[0] == 'p' || name[0] == 'f'
-                              ? (name == "perplexity" ? kScores : numbers({0.2, 0.7, 0.6}))
-                              : kScores);
+    metric->update(
+        label, name[0] == 'm' || name[0] == 'r' || name[0] == 'p' || name[0] == 'f' || name == "auc"
+                   ? (name == "perplexity" ? kScores : numbers({0.2, 0.7, 0.6}))
+                   : kScores);
     EXPECT_FALSE(std::isnan(metric->get().second)) << name;
     metric->reset();
     EXPECT_TRUE(std::isnan(metric->get().second)) << name;
@@ -159,9 +160,10 @@ TEST(Metric, ACompositeUpdatesAllOfThem) {
 }
 
 TEST(Metric, BadInputsAreNamed) {
-  EXPECT_EQ(message_of<NotFound>([] { nn::metric("recall"); }),
-            "metric: there is no 'recall' (there are: accuracy, top_k_accuracy, f1, mcc, mae, mse, "
-            "rmse, cross_entropy, perplexity, pearson_correlation, loss)");
+  EXPECT_EQ(
+      message_of<NotFound>([] { nn::metric("recall"); }),
+      "metric: there is no 'recall' (there are: accuracy, top_k_accuracy, f1, mcc, auc, mae, mse, "
+      "rmse, cross_entropy, perplexity, pearson_correlation, loss)");
   EXPECT_EQ(message_of([] {
               nn::Accuracy().update(labels({1, 2}), kScores);
             }),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loss and gradients of the recipes against PyTorch's from the same weights and data, which
 // bench/peers/step_peer.py --dump has left in the folder LOCKSTEP_RECIPES.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,18 +73,19 @@ class Recipes : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (!dump_.there()) GTEST_SKIP() << "PyTorch left nothing in " << dump_.folder;
-    data_ = dump_.read("input");
-    label_ = dump_.read("label");
-    net_ = recipes::find_recipe(GetParam()).net_without_dropout();
+    for (int i = 0; i < dump_.manifest["fields"].get<int>(); ++i)
+      fields_.push_back(dump_.read(fmt::format("field{}", i)));
+    net_ = recipe_.net_without_dropout();
     net_->initialize();
-    step_ = train::trace_step(*net_, recipes::recipe_loss(), {data_.info(), label_.info()});
+    step_ = train::trace_step(*net_, recipe_.loss(), data::infos_of(fields_), recipe_.roles());
     for (const auto& [name, parameter] : net_->parameters())
       if (parameter.options().trainable)
         parameter.set_data(dump_.read("weight." + pytorch_name(name)));
   }
 
   std::vector<Tensor> inputs() const {
-    std::vector<Tensor> result{data_, label_, random_key(1)};
+    std::vector<Tensor> result = fields_;
+    result.push_back(random_key(1));
     for (const auto& [name, parameter] : net_->parameters()) result.push_back(parameter.data());
     return result;
   }
@@ -105,10 +107,11 @@ class Recipes : public ::testing::TestWithParam<std::string> {
     EXPECT_LT(relative_difference(got, want), tolerance) << name;
   }
 
+  const recipes::Recipe& recipe_ = recipes::find_recipe(GetParam());
   Dump dump_{GetParam()};
   nn::BlockPtr net_;
   train::StepGraph step_;
-  Tensor data_, label_;
+  data::Fields fields_;  // inputs, then the label
 };
 
 TEST_P(Recipes, HaveTheParametersThatPyTorchsModelHas) {
@@ -130,12 +133,15 @@ TEST_P(Recipes, GivePyTorchsLossAndGradientsCompiled) {
 
 TEST_P(Recipes, GivePyTorchsLossAndGradientsOnTheTapeInFloat64) {
   net_->cast(DType::float64);
-  const bool images = data_.dtype() == DType::float32;
-  const Tensor data = images ? cast(data_, DType::float64) : data_;
+  data::Fields inputs;
+  for (const Tensor& field : fields_)
+    inputs.push_back(field.dtype() == DType::float32 ? cast(field, DType::float64) : field);
+  const Tensor label = inputs.back();
+  inputs.pop_back();
   Tensor loss;
   {
     const autograd::RecordScope record;
-    loss = mean(recipes::recipe_loss()((*net_)(data), label_));
+    loss = mean(recipe_.loss()((*net_)(inputs), {label}));
   }
   autograd::backward(loss);
   expect_loss(loss, kDoubleTolerance);

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/nn/generate.h"
+#include "lockstep/ops/shape_ops.h"
 #include "lockstep/recipes/synthetic.h"
 #include "tests/message.h"
 
@@ -16,9 +17,9 @@ namespace {
 using lockstep::testing::message_of;
 
 TEST(Recipe, EveryNameOfTheDesignIsThere) {
-  EXPECT_EQ(recipe_names(),
-            (std::vector<std::string>{"mnist-mlp", "mnist-lenet", "fashion-lenet", "cifar-cnn",
-                                      "cifar-resnet18", "text-lstm", "char-gpt"}));
+  EXPECT_EQ(recipe_names(), (std::vector<std::string>{"mnist-mlp", "mnist-lenet", "fashion-lenet",
+                                                      "cifar-cnn", "cifar-resnet18", "text-lstm",
+                                                      "char-gpt", "recsys-mf", "recsys-dlrm"}));
   EXPECT_EQ(find_recipe("char-gpt").dataset, "moby-dick");
   EXPECT_THROW(find_recipe("vgg"), NotFound);
 }
@@ -47,9 +48,9 @@ TEST(Synthetic, SamplesFitTheNetAndItsLabels) {
     const data::DatasetPtr set = synthetic_data(recipe, false);
     data::Fields sample = set->sample(3);
     if (recipe.test_transform != nullptr) sample[0] = recipe.test_transform().apply(sample[0], {});
-    EXPECT_EQ(sample[0].shape(), recipe.sample_shape) << recipe.name;
-    EXPECT_EQ(sample[0].dtype(), recipe.input_dtype) << recipe.name;
-    EXPECT_EQ(sample[1].shape(), recipe.label_shape) << recipe.name;
+    for (Tensor& field : sample) field = expand_dims(field, 0);
+    EXPECT_EQ(data::infos_of(sample), recipe.fields(1)) << recipe.name;
+    if (recipe.is_recommender()) continue;  // rating_data_test.cpp
     for (const auto label : sample[1].to_vector<std::int64_t>()) {
       EXPECT_GE(label, 0);
       EXPECT_LT(label, recipe.classes);

@@ -81,7 +81,7 @@ TEST(BatchNormShards, RecipesAndDefaultsHaveEnough) {
     const nn::BlockPtr net = recipe.net();
     net->initialize();
     for (const BatchNormSize& norm :
-         batch_norm_sizes(trace_step(*net, recipes::recipe_loss(), fields))) {
+         batch_norm_sizes(trace_step(*net, recipe.loss(), fields, recipe.roles()))) {
       EXPECT_GE(norm.samples, 8) << recipe.name << " " << norm.layer;
       EXPECT_GE(norm.values, 16) << recipe.name << " " << norm.layer;
     }

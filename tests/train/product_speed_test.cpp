@@ -23,7 +23,7 @@ TEST(ProductSpeed, OfAGraphWithoutProductsIsThatOfFloat32) {
 TEST(ProductSpeed, IsMeasuredForEveryRecipe) {
   for (const recipes::Recipe& recipe : recipes::all_recipes()) {
     const nn::BlockPtr net = recipe.net();
-    const StepGraph step = trace_step(*net, recipes::recipe_loss(), recipe.fields(4));
+    const StepGraph step = trace_step(*net, recipe.loss(), recipe.fields(4), recipe.roles());
     const double speedup = bfloat16_speedup(step.graph, 0.001);
     EXPECT_TRUE(std::isfinite(speedup) && speedup > 0.0) << recipe.name;
   }

@@ -11,11 +11,13 @@ Recipe cifar_cnn();
 Recipe cifar_resnet18();
 Recipe text_lstm();
 Recipe char_gpt();
+Recipe recsys_mf();
+Recipe recsys_dlrm();
 
 const std::vector<Recipe>& all_recipes() {
   static const std::vector<Recipe> all{mnist_mlp(), mnist_lenet(),    fashion_lenet(),
                                        cifar_cnn(), cifar_resnet18(), text_lstm(),
-                                       char_gpt()};
+                                       char_gpt(),  recsys_mf(),      recsys_dlrm()};
   return all;
 }
 
