@@ -6,6 +6,7 @@
 
 #include "bench/bench.h"
 #include "bench/comm_bench.h"
+#include "bench/messages_bench.h"
 #include "bench/op_table.h"
 #include "bench/scale_bench.h"
 #include "bench/step_bench.h"
@@ -128,6 +129,17 @@ void add_comm_side(CLI::App& app, Action& action) {
   });
 }
 
+void add_messages(CLI::App& app, Action& action) {
+  add_bench(app, action, std::make_shared<bench::MessagesBenchOptions>(), "messages",
+            "Requests and replies between a server and a client of this host, through shared "
+            "memory and over TCP",
+            bench::run_messages, "memcpy");
+  const auto side = std::make_shared<bench::MessagesSide>();
+  CLI::App* command = app.add_subcommand("messages-side", "The server of bench messages");
+  command->group("")->add_option("--shared-memory", side->shared_memory);
+  command->callback([&action, side] { action = [side] { return bench::serve_messages(*side); }; });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& action) {
@@ -151,6 +163,7 @@ void add_bench_command(CLI::App& app, Action& action) {
             "Nets of up to 3,200 layers: calls, and building and storing a step", bench::run_deep);
   add_scale(*command, action);
   add_comm(*command, action);
+  add_messages(*command, action);
   add_comm_side(*command, action);
   add_step_side(*command, action);
   add_train_side(*command, action);

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "lockstep/comm/detail/control_link.h"
+#include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
 #include "lockstep/comm/detail/zmq_message_socket.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 // What the server sent before it closed its control link has come by then.
 constexpr auto kLastFrames = std::chrono::milliseconds(200);
+constexpr auto kSharing = std::chrono::seconds(2);  // for the server to show its memory
 constexpr auto kPause = std::chrono::milliseconds(50);  // between attempts to connect
 constexpr const char* kMonitor = "inproc://monitor";
 
@@ -28,7 +30,11 @@ class ZmqClientWire final : public MessageWire {
 
   std::optional<WireEvent> next(bool wants_frames) override;
   bool send(std::uint64_t /*link*/, const Frame& frame) override {
-    return send_frame(dealer_, {}, frame);
+    return local_ ? local_->send(frame) : send_frame(dealer_, {}, frame);
+  }
+  bool send_now(std::uint64_t link, const Frame& frame) override;
+  std::shared_ptr<MessageMemory> memory(std::uint64_t /*link*/) const override {
+    return local_ ? local_->memory() : nullptr;
   }
   void close(std::uint64_t /*link*/) override {}
   void sleep(Deadline until, bool wants_frames, bool is_blocked) override;
@@ -40,17 +46,21 @@ class ZmqClientWire final : public MessageWire {
   void connect(Deadline deadline);
   MessageWelcome welcome_from(std::string_view bytes) const;
   MessageWelcome await_welcome(Deadline deadline);
+  void share_memory(const MessageWelcome& welcome, Deadline deadline);
   void connect_data(const MessageWelcome& welcome);
   void await_hello(Deadline deadline);
   ControlLink::State look();
   void check_open(ControlLink::State state, Deadline deadline, const std::string& waits_for) const;
   bool has_lost_data();
+  void look_at_link();
+  std::optional<Frame> take_frame();
 
   MessageClientOptions options_;
   const Waker& waker_;
   ControlLink control_;
   zmq::context_t context_;
   zmq::socket_t dealer_, monitor_;
+  std::unique_ptr<LocalLink> local_;  // in place of the dealer, where the server is on this host
   ControlLink::State state_ = ControlLink::State::open;
   std::string reason_;
   Deadline closed_at_ = {}, next_look_ = {};
@@ -64,8 +74,17 @@ void ZmqClientWire::connect(Deadline deadline) {
                               options_.what, to_string(options_.server),
                               welcome.encrypted ? "" : "not ",
                               options_.encrypted ? "are" : "are not"));
+  share_memory(welcome, deadline);
   connect_data(welcome);
   await_hello(deadline);
+}
+
+void ZmqClientWire::share_memory(const MessageWelcome& welcome, Deadline deadline) {
+  const std::size_t bytes = std::min<std::uint64_t>(welcome.local_bytes, options_.shared_memory);
+  if (bytes == 0) return;
+  local_ = connect_locally(welcome.local_name, welcome.ticket,
+                           {control_.proof(kClientMemory), control_.proof(kServerMemory)}, bytes,
+                           std::min<Deadline>(deadline, Clock::now() + kSharing));
 }
 
 void ZmqClientWire::check_open(ControlLink::State state, Deadline deadline,
@@ -108,7 +127,8 @@ void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
   const std::string host = control_.remote().host;
   dealer_ = make_message_socket(context_, zmq::socket_type::dealer, host, options_);
   dealer_.set(zmq::sockopt::routing_id, welcome.ticket);
-  MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects};
+  MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects,
+                       local_ != nullptr};
   if (welcome.encrypted) {
     const CurveKeys keys;
     dealer_.set(zmq::sockopt::curve_serverkey, welcome.server_key);
@@ -152,40 +172,66 @@ bool ZmqClientWire::has_lost_data() {
   return lost;
 }
 
-std::optional<WireEvent> ZmqClientWire::next(bool wants_frames) {
-  if (state_ == ControlLink::State::open && Clock::now() >= next_look_) {
-    next_look_ = control_.next_look();
-    state_ = has_lost_data() ? ControlLink::State::lost : look();
-    if (state_ != ControlLink::State::open) {
-      reason_ = control_.reason(state_);
-      closed_at_ = Clock::now();
-    }
+void ZmqClientWire::look_at_link() {
+  next_look_ = control_.next_look();
+  state_ = has_lost_data() ? ControlLink::State::lost : look();
+  const bool is_cut = local_ && local_->is_closed();
+  if (state_ == ControlLink::State::open && is_cut) state_ = ControlLink::State::lost;
+  if (state_ == ControlLink::State::open) return;
+  reason_ = control_.reason(state_);
+  closed_at_ = Clock::now();
+}
+
+std::optional<Frame> ZmqClientWire::take_frame() {
+  if (local_) {
+    if (local_->has_rest()) local_->send_rest();
+    auto frame = local_->receive();
+    if (local_->is_closed()) next_look_ = {};
+    return frame;
   }
   zmq::message_t header;
-  if (wants_frames && dealer_.recv(header, zmq::recv_flags::dontwait)) {
-    WireEvent event;
-    event.frame = receive_frame(dealer_, header);
-    return event;
-  }
-  const bool is_over =
-      state_ != ControlLink::State::open && Clock::now() - closed_at_ > kLastFrames;
+  if (!dealer_.recv(header, zmq::recv_flags::dontwait)) return std::nullopt;
+  return receive_frame(dealer_, header);
+}
+
+std::optional<WireEvent> ZmqClientWire::next(bool wants_frames) {
+  if (state_ == ControlLink::State::open && Clock::now() >= next_look_) look_at_link();
+  if (wants_frames)
+    if (auto frame = take_frame()) {
+      WireEvent event;
+      event.frame = std::move(*frame);
+      return event;
+    }
+  const bool has_all = (local_ && local_->is_closed()) || Clock::now() - closed_at_ > kLastFrames;
+  const bool is_over = state_ != ControlLink::State::open && has_all;
   if (!is_over || std::exchange(said_, true)) return std::nullopt;
   WireEvent lost{WireEvent::Kind::lost};
   lost.reason = reason_;
   return lost;
 }
 
+bool ZmqClientWire::send_now(std::uint64_t /*link*/, const Frame& frame) {
+  if (!local_ || !local_->send(frame)) return false;
+  if (local_->has_rest()) waker_.wake();
+  return true;
+}
+
 void ZmqClientWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
   const bool is_open = state_ == ControlLink::State::open;
   short events = static_cast<short>(wants_frames ? ZMQ_POLLIN : 0);
-  if (is_blocked) events = static_cast<short>(events | ZMQ_POLLOUT);
-  std::vector<zmq::pollitem_t> watched{{nullptr, waker_.fd(), ZMQ_POLLIN, 0},
-                                       {dealer_.handle(), 0, events, 0}};
+  if (local_ ? local_->has_rest() : is_blocked)
+    events = static_cast<short>(events | ZMQ_POLLOUT);
+  std::vector<zmq::pollitem_t> watched{{nullptr, waker_.fd(), ZMQ_POLLIN, 0}};
+  if (!local_)
+    watched.push_back({dealer_.handle(), 0, events, 0});
+  else
+    watched.push_back({nullptr, local_->is_closed() ? -1 : local_->fd(), events, 0});
   if (is_open) watched.push_back({monitor_.handle(), 0, ZMQ_POLLIN, 0});
   if (is_open) watched.push_back({nullptr, control_.fd(), ZMQ_POLLIN, 0});
   until = std::min(until, is_open ? next_look_ : closed_at_ + kLastFrames);
   zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(until)));
   if (watched[0].revents != 0) waker_.clear();
+  if (local_ && watched[1].revents != 0) local_->set_readable();
   for (std::size_t i = 2; i < watched.size(); ++i)
     if (watched[i].revents != 0) next_look_ = {};
 }

@@ -48,7 +48,7 @@ struct MessageServer::Impl {
   struct Link {
     std::uint64_t client;
     detail::Assembler assembler;
-    detail::SendQueue out = {};
+    detail::SendQueue out;
   };
 
   explicit Impl(const MessageServerOptions& given)
@@ -78,6 +78,8 @@ struct MessageServer::Impl {
   void abort(const std::string& reason);
   bool take_events();
   bool send_replies();
+  bool send_at_once(std::uint64_t number, Link& link);
+  std::shared_ptr<detail::MessageMemory> memory_for(std::uint64_t peer) const;
   bool has_room() const {
     return waiting_bytes < options.most_waiting_bytes && waiting < options.most_waiting;
   }
@@ -194,7 +196,8 @@ void MessageServer::Impl::open(const WireEvent& event) {
   client.peer = event.peer;
   client.reconnects = event.reconnects;
   client.link = event.link;
-  links.emplace(event.link, Link{event.peer.id, detail::Assembler(options.longest_message)});
+  links.emplace(event.link, Link{event.peer.id, detail::Assembler(options.longest_message),
+                                 detail::SendQueue(wire->memory(event.link))});
   put({MessageEvent::Kind::connected, event.peer});
 }
 
@@ -280,6 +283,8 @@ void MessageServer::Impl::answer(const MessageEvent& request, FrameHeader::Kind 
   if (payload.size() > options.longest_message)
     throw InvalidArgument("reply: {} bytes, expected at most {}", payload.size(),
                           options.longest_message);
+  // Here, where it holds up nobody else.
+  Payload shared = detail::share(payload, memory_for(request.peer.id).get());
   const std::lock_guard lock(mutex);
   const auto client = clients.find(request.peer.id);
   if (client == clients.end()) return;
@@ -294,9 +299,22 @@ void MessageServer::Impl::answer(const MessageEvent& request, FrameHeader::Kind 
   } else {
     client->second.requests.erase(place);
   }
-  if (const auto link = links.find(client->second.link); link != links.end())
-    send(link->second, kind, request.request, std::move(payload), priority);
-  waker.wake();
+  const auto link = links.find(client->second.link);
+  if (link == links.end()) return;
+  send(link->second, kind, request.request, std::move(shared), priority);
+  if (!send_at_once(link->first, link->second)) waker.wake();
+}
+
+std::shared_ptr<detail::MessageMemory> MessageServer::Impl::memory_for(std::uint64_t peer) const {
+  const std::lock_guard lock(mutex);
+  const auto client = clients.find(peer);
+  return client == clients.end() ? nullptr : wire->memory(client->second.link);
+}
+
+// Where the wire can, without a turn of its thread. False when there is more than that took.
+bool MessageServer::Impl::send_at_once(std::uint64_t number, Link& link) {
+  while (!link.out.is_empty() && wire->send_now(number, link.out.front())) link.out.pop();
+  return link.out.is_empty();
 }
 
 // True when there is more to send than there is room for.
@@ -338,6 +356,10 @@ void MessageServer::reply(const MessageEvent& request, Payload payload, int prio
 
 void MessageServer::fail(const MessageEvent& request, const std::string& text) {
   impl_->answer(request, FrameHeader::Kind::failed, Payload(text), 0);
+}
+
+MessageBuffer MessageServer::allocate(std::uint64_t peer, std::size_t bytes) {
+  return detail::allocate_in(impl_->memory_for(peer).get(), bytes);
 }
 
 void MessageServer::set_generation(std::uint64_t generation) {
