@@ -127,7 +127,8 @@ class MessagesBench {
     std::map<Key, Micros> times;
     Micros copies;
     for (int round = 0; round < kRounds; ++round) {
-      for (const auto& path : paths_) measure(Trial(*path, values, own), path->name(), calls, times);
+      for (const auto& path : paths_)
+        measure(Trial(*path, values, own), path->name(), calls, times);
       time_calls(copies, calls, [&] {
         std::memcpy(own.data(), values.data(), bytes);
         asm volatile("" : : "r"(own.data()) : "memory");  // the copy is wanted
@@ -154,9 +155,8 @@ class MessagesBench {
   void print(const Key& key, std::size_t bytes, Micros& micros, double copy) const {
     const double moved = static_cast<double>(bytes) * crossings(key.second) / 1e3;
     const double p50 = quantile(micros, 50), memcpy_gbs = static_cast<double>(bytes) / copy / 1e3;
-    Json row{{"bench", "messages"}, {"what", key.second},
-             {"path", key.first},   {"bytes", bytes},
-             {"us_p50", p50},       {"us_p99", quantile(micros, 99)},
+    Json row{{"bench", "messages"}, {"what", key.second}, {"path", key.first},
+             {"bytes", bytes},      {"us_p50", p50},      {"us_p99", quantile(micros, 99)},
              {"gbs", moved / p50},  {"verified", true}};
     if (options_.peer) {
       row["memcpy_gbs"] = memcpy_gbs;

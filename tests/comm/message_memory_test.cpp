@@ -142,7 +142,8 @@ TEST(LocalLink, FramesArriveAsTheyWereSent) {
       if (!waiting) {
         const bool is_long = random() % 4 == 0;
         auto bytes = message_bytes(random() % (is_long ? Payload::kLongestSegment : 400), random());
-        Payload payload = share(Payload().add(bytes), random() % 2 == 0 ? links.ends.one.get() : nullptr);
+        Payload payload =
+            share(Payload().add(bytes), random() % 2 == 0 ? links.ends.one.get() : nullptr);
         lent += links.ends.one->contains(payload.segments(0)[0].bytes) ? 1 : 0;
         waiting = Frame{{}, payload.segments(0)[0]};
         waiting->header.message = sent;
@@ -176,13 +177,16 @@ TEST(LocalLink, ALyingPeerIsFoundOut) {
     put_number(text, offset, 8);
     return text;
   };
-  const std::string lies[] = {head(kBytes, 0, 64), head(64, kMostLent, 0), head(64, 0, kBytes),
+  const std::string lies[] = {head(kBytes, 0, 64),
+                              head(64, kMostLent, 0),
+                              head(64, 0, kBytes),
                               head(~std::uint64_t{0}, 0, 64),
                               head(Payload::kLongestSegment + 1, 0xffffffff, 0),
                               std::string(200, '\x7f')};
   for (const std::string& lie : lies) {
     const Links links;
-    ASSERT_EQ(::send(links.sockets[0], lie.data(), lie.size(), 0), static_cast<ssize_t>(lie.size()));
+    ASSERT_EQ(::send(links.sockets[0], lie.data(), lie.size(), 0),
+              static_cast<ssize_t>(lie.size()));
     EXPECT_THROW(receive(*links.two), Corrupt);
   }
 }

@@ -65,8 +65,7 @@ bool LocalLink::send(const Frame& frame) {
   if (is_lent && !has_way_for(bytes.size())) return false;
   const LentPlace place = is_lent ? own_->lend(bytes) : LentPlace{kNoBlock, 0};
   if (is_lent) lent_bytes_ += bytes.size();
-  keep_rest(head_of(frame.header, bytes.size(), place),
-            is_lent ? Payload::Segment{} : frame.body);
+  keep_rest(head_of(frame.header, bytes.size(), place), is_lent ? Payload::Segment{} : frame.body);
   send_rest();
   return true;
 }
@@ -98,9 +97,9 @@ void LocalLink::keep_rest(std::string_view head, Payload::Segment body) {
 // Whoever is not there any more is noticed on the control link.
 bool LocalLink::send_rest() {
   while (!rest_of_head_.empty() || !rest_of_body_.bytes.empty()) {
-    iovec parts[] = {{rest_of_head_.data(), rest_of_head_.size()},
-                     {const_cast<std::byte*>(rest_of_body_.bytes.data()),
-                      rest_of_body_.bytes.size()}};
+    iovec parts[] = {
+        {rest_of_head_.data(), rest_of_head_.size()},
+        {const_cast<std::byte*>(rest_of_body_.bytes.data()), rest_of_body_.bytes.size()}};
     msghdr message{};
     message.msg_iov = parts;
     message.msg_iovlen = 2;

@@ -46,7 +46,7 @@ class LocalLink {
   std::shared_ptr<MessageMemory> own_;
   std::shared_ptr<const PeerMemory> peer_;
   bool is_readable_ = false, is_closed_ = false, waits_ = false;
-  bool owes_word_ = false;       // to the peer, which waits: that something was taken
+  bool owes_word_ = false;        // to the peer, which waits: that something was taken
   std::uint64_t lent_bytes_ = 0;  // of all frames
   std::vector<std::byte> received_;
   std::size_t begin_ = 0, end_ = 0;  // of what has been received and not taken

@@ -27,8 +27,7 @@ std::shared_ptr<const PeerMemory> PeerMemory::map(int file, std::size_t most) {
   struct stat facts {};
   if (::fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode)) return nullptr;
   const auto size = static_cast<std::size_t>(facts.st_size);
-  if (facts.st_size < 0 || size < kHead || size - kHead > rounded(most, kAlignment))
-    return nullptr;
+  if (facts.st_size < 0 || size < kHead || size - kHead > rounded(most, kAlignment)) return nullptr;
   const int seals = ::fcntl(file, F_GET_SEALS);
   if (seals < 0 || (seals & kNoResizing) != kNoResizing) return nullptr;
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
@@ -78,9 +77,8 @@ std::optional<MessageBuffer> MessageMemory::allocate(std::size_t bytes) {
   blocks_[*offset] = {whole, unused_.back()};
   unused_.pop_back();
   std::byte* begin = base_ + kHead + *offset;
-  Payload::Owner owner(begin, [memory = shared_from_this(), at = *offset](const void*) {
-    memory->let_go(at);
-  });
+  Payload::Owner owner(
+      begin, [memory = shared_from_this(), at = *offset](const void*) { memory->let_go(at); });
   return MessageBuffer{{begin, bytes}, std::move(owner)};
 }
 
@@ -93,11 +91,9 @@ void MessageMemory::let_go(std::size_t offset) {
 void MessageMemory::reclaim() {
   std::erase_if(blocks_, [this](const auto& one) {
     const Block& block = one.second;
-    const bool is_free =
-        !block.is_held &&
-        (lent_[block.number] == 0 ||
-         reader_->head().given_back[block.number].load(std::memory_order_acquire) ==
-             lent_[block.number]);
+    const bool is_free = !block.is_held && (lent_[block.number] == 0 ||
+                                            reader_->head().given_back[block.number].load(
+                                                std::memory_order_acquire) == lent_[block.number]);
     if (is_free) unused_.push_back(block.number);
     return is_free;
   });

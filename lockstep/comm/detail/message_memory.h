@@ -102,10 +102,10 @@ class MessageMemory : public std::enable_shared_from_this<MessageMemory> {
   int process_;
   std::shared_ptr<const PeerMemory> reader_;
   mutable std::mutex mutex_;
-  Blocks blocks_;                             // guarded by the mutex, as all below
-  std::vector<std::uint64_t> lent_;           // so often, by number
-  std::vector<std::uint32_t> unused_;         // numbers
-  std::size_t grown_ = 0;                     // bytes that the system has given
+  Blocks blocks_;                      // guarded by the mutex, as all below
+  std::vector<std::uint64_t> lent_;    // so often, by number
+  std::vector<std::uint32_t> unused_;  // numbers
+  std::size_t grown_ = 0;              // bytes that the system has given
 };
 
 // In the memory, or anywhere else where there is no room. `memory` may be null.

@@ -12,7 +12,7 @@ namespace {
 
 // What the server sent before it closed its control link has come by then.
 constexpr auto kLastFrames = std::chrono::milliseconds(200);
-constexpr auto kSharing = std::chrono::seconds(2);  // for the server to show its memory
+constexpr auto kSharing = std::chrono::seconds(2);      // for the server to show its memory
 constexpr auto kPause = std::chrono::milliseconds(50);  // between attempts to connect
 constexpr const char* kMonitor = "inproc://monitor";
 
@@ -53,6 +53,7 @@ class ZmqClientWire final : public MessageWire {
   void check_open(ControlLink::State state, Deadline deadline, const std::string& waits_for) const;
   bool has_lost_data();
   void look_at_link();
+  void sleep_locally(Deadline until);
   std::optional<Frame> take_frame();
 
   MessageClientOptions options_;
@@ -75,7 +76,12 @@ void ZmqClientWire::connect(Deadline deadline) {
                               welcome.encrypted ? "" : "not ",
                               options_.encrypted ? "are" : "are not"));
   share_memory(welcome, deadline);
-  connect_data(welcome);
+  if (local_)
+    control_.send_signed(to_bytes(
+        MessageAnswer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects, true}));
+  else
+    connect_data(welcome);
+  control_.start_heartbeats(welcome.heartbeat);
   await_hello(deadline);
 }
 
@@ -127,8 +133,7 @@ void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
   const std::string host = control_.remote().host;
   dealer_ = make_message_socket(context_, zmq::socket_type::dealer, host, options_);
   dealer_.set(zmq::sockopt::routing_id, welcome.ticket);
-  MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects,
-                       local_ != nullptr};
+  MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects};
   if (welcome.encrypted) {
     const CurveKeys keys;
     dealer_.set(zmq::sockopt::curve_serverkey, welcome.server_key);
@@ -144,7 +149,6 @@ void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
   monitor_ = zmq::socket_t(context_, zmq::socket_type::pair);
   monitor_.connect(kMonitor);
   control_.send_signed(to_bytes(answer));
-  control_.start_heartbeats(welcome.heartbeat);
   const std::string source =
       options_.source.empty() ? "" : to_string(Endpoint{options_.source, 0}) + ";";
   dealer_.connect("tcp://" + source + to_string(Endpoint{host, welcome.port}));
@@ -152,20 +156,19 @@ void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
 
 void ZmqClientWire::await_hello(Deadline deadline) {
   while (true) {
-    zmq::pollitem_t watched[] = {{dealer_.handle(), 0, ZMQ_POLLIN, 0},
-                                 {nullptr, control_.fd(), ZMQ_POLLIN, 0}};
+    zmq::pollitem_t watched[] = {{nullptr, control_.fd(), ZMQ_POLLIN, 0},
+                                 {nullptr, local_ ? local_->fd() : -1, ZMQ_POLLIN, 0}};
+    if (!local_) watched[1] = {dealer_.handle(), 0, ZMQ_POLLIN, 0};
     zmq::poll(watched, 2, std::chrono::milliseconds(poll_milliseconds(deadline, 100)));
-    zmq::message_t header;
-    if (dealer_.recv(header, zmq::recv_flags::dontwait)) {
-      receive_frame(dealer_, header);
-      return;
-    }
+    if (local_) local_->set_readable();
+    if (take_frame()) return;
     check_open(look(), deadline, "the first message");
     if (has_lost_data()) check_open(ControlLink::State::lost, deadline, "");
   }
 }
 
 bool ZmqClientWire::has_lost_data() {
+  if (local_) return local_->is_closed();
   zmq::message_t event;
   const bool lost = monitor_.recv(event, zmq::recv_flags::dontwait).has_value();
   while (lost && monitor_.get(zmq::sockopt::rcvmore)) static_cast<void>(monitor_.recv(event));
@@ -174,9 +177,8 @@ bool ZmqClientWire::has_lost_data() {
 
 void ZmqClientWire::look_at_link() {
   next_look_ = control_.next_look();
-  state_ = has_lost_data() ? ControlLink::State::lost : look();
-  const bool is_cut = local_ && local_->is_closed();
-  if (state_ == ControlLink::State::open && is_cut) state_ = ControlLink::State::lost;
+  state_ = look();
+  if (state_ == ControlLink::State::open && has_lost_data()) state_ = ControlLink::State::lost;
   if (state_ == ControlLink::State::open) return;
   reason_ = control_.reason(state_);
   closed_at_ = Clock::now();
@@ -216,22 +218,32 @@ bool ZmqClientWire::send_now(std::uint64_t /*link*/, const Frame& frame) {
   return true;
 }
 
+// Without ZeroMQ, which looks twice. A blocked link has a rest, or waits for the other end's word.
+void ZmqClientWire::sleep_locally(Deadline until) {
+  const bool is_open = state_ == ControlLink::State::open;
+  const auto events = static_cast<short>(POLLIN | (local_->has_rest() ? POLLOUT : 0));
+  pollfd watched[] = {{waker_.fd(), POLLIN, 0},
+                      {local_->is_closed() ? -1 : local_->fd(), events, 0},
+                      {is_open ? control_.fd() : -1, POLLIN, 0}};
+  until = std::min(until, is_open ? next_look_ : closed_at_ + kLastFrames);
+  ::poll(watched, 3, poll_milliseconds(until));
+  if (watched[0].revents != 0) waker_.clear();
+  if (watched[1].revents != 0) local_->set_readable();
+  if (watched[2].revents != 0) next_look_ = {};
+}
+
 void ZmqClientWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
+  if (local_) return sleep_locally(until);
   const bool is_open = state_ == ControlLink::State::open;
   short events = static_cast<short>(wants_frames ? ZMQ_POLLIN : 0);
-  if (local_ ? local_->has_rest() : is_blocked)
-    events = static_cast<short>(events | ZMQ_POLLOUT);
-  std::vector<zmq::pollitem_t> watched{{nullptr, waker_.fd(), ZMQ_POLLIN, 0}};
-  if (!local_)
-    watched.push_back({dealer_.handle(), 0, events, 0});
-  else
-    watched.push_back({nullptr, local_->is_closed() ? -1 : local_->fd(), events, 0});
+  if (is_blocked) events = static_cast<short>(events | ZMQ_POLLOUT);
+  std::vector<zmq::pollitem_t> watched{{nullptr, waker_.fd(), ZMQ_POLLIN, 0},
+                                       {dealer_.handle(), 0, events, 0}};
   if (is_open) watched.push_back({monitor_.handle(), 0, ZMQ_POLLIN, 0});
   if (is_open) watched.push_back({nullptr, control_.fd(), ZMQ_POLLIN, 0});
   until = std::min(until, is_open ? next_look_ : closed_at_ + kLastFrames);
   zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(until)));
   if (watched[0].revents != 0) waker_.clear();
-  if (local_ && watched[1].revents != 0) local_->set_readable();
   for (std::size_t i = 2; i < watched.size(); ++i)
     if (watched[i].revents != 0) next_look_ = {};
 }

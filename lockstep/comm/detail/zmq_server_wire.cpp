@@ -166,7 +166,9 @@ bool ZmqServerWire::open(std::uint64_t number, Link& link) {
   if (answer.is_local && !link.local) throw Corrupt("it shares no memory, and says that it does");
   if (!answer.is_local) link.local.reset();
   link.client_key = answer.client_key;
-  if (options_.encrypted)
+  if (link.local)
+    link.is_greeted = link.local->send(Frame{});
+  else if (options_.encrypted)
     authenticator_.admit_key(link.client_key);
   else
     authenticator_.admit_user(link.ticket);
@@ -392,7 +394,8 @@ void ZmqServerWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
   const std::size_t links_from = watched.size();
   watch_links(watched, wants_frames);
   until = std::min(until, next_look_);
-  if (is_blocked && (std::exchange(is_router_full_, false) || !wants_frames)) until = std::min<Deadline>(until, Clock::now() + kRetry);
+  if (is_blocked && (std::exchange(is_router_full_, false) || !wants_frames))
+    until = std::min<Deadline>(until, Clock::now() + kRetry);
   if (!events_.empty()) until = Clock::now();
   zmq::poll(watched, std::chrono::milliseconds(poll_milliseconds(until)));
   if (watched[0].revents != 0) waker_.clear();
