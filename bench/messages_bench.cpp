@@ -18,6 +18,7 @@ namespace {
 using comm::Payload;
 
 constexpr int kRounds = 3;
+constexpr const char* kSharedMemory = "shared_memory";
 constexpr std::size_t kShared = std::size_t{256} << 20;
 
 // A server in a process of its own, and a client here.
@@ -106,16 +107,18 @@ int crossings(const std::string& what) { return what.starts_with("push_pull") ? 
 class MessagesBench {
  public:
   explicit MessagesBench(const MessagesBenchOptions& options) : options_(options) {
-    paths_.push_back(std::make_unique<Path>("shared memory", kShared));
-    paths_.push_back(std::make_unique<Path>("tcp", 0));
+    for (const std::string& name : options.paths.empty() ? message_paths() : options.paths)
+      paths_.push_back(std::make_unique<Path>(name, name == kSharedMemory ? kShared : 0));
   }
 
   void run() {
     if (!options_.json)
       fmt::print("{:<16} {:<14} {:>9} {:>10} {:>10} {:>7} {:>7} {:>6}   (GB/s)\n", "what", "path",
                  "bytes", "p50 us", "p99 us", "rate", "memcpy", "ratio");
-    for (std::size_t bytes = 1 << 10; bytes <= kLongestPush; bytes *= bytes < 1 << 20 ? 4 : 2)
-      measure(bytes);
+    if (options_.kilobytes.empty())
+      for (std::size_t bytes = 1 << 10; bytes <= kLongestPush; bytes *= bytes < 1 << 20 ? 4 : 2)
+        measure(bytes);
+    for (const int size : options_.kilobytes) measure(static_cast<std::size_t>(size) << 10);
   }
 
  private:
@@ -178,6 +181,8 @@ class MessagesBench {
 };
 
 }  // namespace
+
+std::vector<std::string> message_paths() { return {kSharedMemory, "tcp"}; }
 
 void run_messages(const MessagesBenchOptions& options) { MessagesBench(options).run(); }
 

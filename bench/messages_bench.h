@@ -33,7 +33,10 @@ struct MessagesBenchOptions {
   bool json = false;
   bool quick = false;
   bool peer = true;  // memcpy
+  std::vector<std::string> paths = {};  // none: all
+  std::vector<int> kilobytes = {};      // none: from 1 KB to 32 MB
 };
+std::vector<std::string> message_paths();
 void run_messages(const MessagesBenchOptions& options);
 
 }  // namespace lockstep::bench

@@ -130,10 +130,15 @@ void add_comm_side(CLI::App& app, Action& action) {
 }
 
 void add_messages(CLI::App& app, Action& action) {
-  add_bench(app, action, std::make_shared<bench::MessagesBenchOptions>(), "messages",
-            "Requests and replies between a server and a client of this host, through shared "
-            "memory and over TCP",
-            bench::run_messages, "memcpy");
+  const auto options = std::make_shared<bench::MessagesBenchOptions>();
+  CLI::App* bench = add_bench(app, action, options, "messages",
+                              "Requests and replies between a server and a client of this host, "
+                              "through shared memory and over TCP",
+                              bench::run_messages, "memcpy");
+  add_names(*bench, "--paths", options->paths, bench::message_paths());
+  add_count(*bench, "Options", "--kilobytes", options->kilobytes, "N,N,...",
+            "Of a push and a pull; 1 to 32768 by default", 1, bench::kLongestPush >> 10)
+      ->delimiter(',');
   const auto side = std::make_shared<bench::MessagesSide>();
   CLI::App* command = app.add_subcommand("messages-side", "The server of bench messages");
   command->group("")->add_option("--shared-memory", side->shared_memory);

@@ -137,7 +137,8 @@ struct MessageClient::Impl {
   std::set<std::pair<Deadline, std::uint64_t>> deadlines;
   detail::Assembler assembler;
   std::uint64_t next_number = 1;
-  bool is_over = false;  // it will not be connected again
+  bool is_over = false;   // it will not be connected again
+  bool has_news = false;  // for those who wait for an answer, or for room
   detail::Waker waker;
   // The thread's; it comes and goes under the mutex.
   std::unique_ptr<detail::MessageWire> wire;
@@ -156,7 +157,7 @@ void MessageClient::Impl::end(std::uint64_t number, std::exception_ptr error) {
   one.payload = {};
   deadlines.erase({one.deadline, number});
   pending.erase(found);
-  shared->changed.notify_all();
+  has_news = true;
 }
 
 void MessageClient::Impl::end_all(
@@ -241,15 +242,21 @@ void MessageClient::Impl::run(const std::stop_token& stop) {
 }
 
 void MessageClient::Impl::move_on() {
-  bool is_blocked = false, is_idle = true;
+  bool is_blocked = false, is_idle = true, tells = false;
   Deadline until;
   {
     const std::lock_guard lock(shared->mutex);
     is_idle = !take_events();
-    if (!shared->is_connected) return wire.reset();
+    if (!shared->is_connected) {
+      wire.reset();
+      return shared->changed.notify_all();
+    }
     until = expire(Clock::now());
     is_blocked = send_requests();
+    tells = std::exchange(has_news, false);
   }
+  // Not before: whoever wakes up wants the mutex.
+  if (tells) shared->changed.notify_all();
   wire->sleep(is_idle ? until : Clock::now(), true, is_blocked);
 }
 
@@ -263,6 +270,7 @@ void MessageClient::Impl::reconnect(const std::stop_token& stop) {
   {
     std::unique_lock lock(shared->mutex);
     expire(Clock::now());
+    shared->changed.notify_all();
     if (is_over) {
       const auto stopped = [&] { return stop.stop_requested(); };
       shared->changed.wait_for(lock, options.heartbeat, stopped);
@@ -349,9 +357,7 @@ void MessageClient::Impl::finish(const detail::Message& message) {
 
 // True when there is more to send than there is room for.
 bool MessageClient::Impl::send_requests() {
-  bool has_more_room = false;
-  while (!out.is_empty() && wire->send(0, out.front())) has_more_room |= out.pop().has_value();
-  if (has_more_room) shared->changed.notify_all();
+  while (!out.is_empty() && wire->send(0, out.front())) has_news |= out.pop().has_value();
   return !out.is_empty();
 }
 

@@ -101,6 +101,7 @@ struct MessageServer::Impl {
   std::condition_variable changed;
   std::uint64_t generation;  // all below is guarded by the mutex, but for the wire
   std::deque<MessageEvent> events;
+  int untold = 0;                              // events of which nobody has been woken yet
   std::size_t waiting = 0, waiting_bytes = 0;  // requests
   std::map<std::uint64_t, Link> links;
   std::map<std::uint64_t, Client> clients;
@@ -133,13 +134,17 @@ void MessageServer::Impl::send_the_last() {
 
 void MessageServer::Impl::move_on() {
   bool takes = false, is_blocked = false, is_idle = true;
+  int news = 0;
   {
     const std::lock_guard lock(mutex);
     is_idle = !take_events();
     is_blocked = send_replies();
     takes = has_room();
     forget_the_gone(Clock::now());
+    news = std::exchange(untold, 0);
   }
+  // Not before: whoever wakes up wants the mutex.
+  for (; news > 0; --news) changed.notify_one();
   wire->sleep(is_idle ? Clock::now() + options.heartbeat : Clock::now(), takes, is_blocked);
 }
 
@@ -265,7 +270,7 @@ void MessageServer::Impl::put(MessageEvent event) {
   if (event.kind == MessageEvent::Kind::request) ++waiting;
   waiting_bytes += event.payload.size();
   events.push_back(std::move(event));
-  changed.notify_one();
+  ++untold;
 }
 
 void MessageServer::Impl::send(Link& link, FrameHeader::Kind kind, std::uint64_t request,
