@@ -63,12 +63,13 @@ class Trial {
       throw InternalError(fmt::format("bench messages: {} bytes over {}: they arrived otherwise",
                                       values_.size(), path_.name()));
   }
+  void ask() const { path_.ask(MessageTopic::push, Payload("?")); }
   void push() const { path_.ask(MessageTopic::push, to_push()); }
   Payload pull() const {
     return path_.ask(MessageTopic::pull, Payload(std::to_string(values_.size()))).payload;
   }
   // Into memory of this side's own; pull() leaves them where they came.
-  void pull_copy() const { pull().copy_to(0, own_); }
+  void pull_out() const { pull().copy_to(0, own_); }
 
  private:
   Payload to_push() const { return Payload().add(values_, nullptr); }
@@ -113,8 +114,9 @@ class MessagesBench {
 
   void run() {
     if (!options_.json)
-      fmt::print("{:<16} {:<14} {:>9} {:>10} {:>10} {:>7} {:>7} {:>6}   (GB/s)\n", "what", "path",
+      fmt::print("{:<18} {:<13} {:>9} {:>10} {:>10} {:>7} {:>7} {:>6}   (GB/s)\n", "what", "path",
                  "bytes", "p50 us", "p99 us", "rate", "memcpy", "ratio");
+    measure_round_trips();
     if (options_.kilobytes.empty())
       for (std::size_t bytes = 1 << 10; bytes <= kLongestPush; bytes *= bytes < 1 << 20 ? 4 : 2)
         measure(bytes);
@@ -122,6 +124,15 @@ class MessagesBench {
   }
 
  private:
+  void measure_round_trips() const {
+    for (const auto& path : paths_) {
+      const Trial trial(*path, {}, {});
+      Micros micros;
+      time_calls(micros, calls_for(1, options_.quick), [&] { trial.ask(); });
+      print({path->name(), "round_trip"}, 0, micros, 0);
+    }
+  }
+
   // The paths take turns, so that what the machine does meanwhile meets them all.
   void measure(std::size_t bytes) {
     const std::span values = std::span<const std::byte>(values_).first(bytes);
@@ -144,33 +155,35 @@ class MessagesBench {
                       std::map<Key, Micros>& times) {
     trial.verify();
     time_calls(times[{path, "push"}], calls, [&] { trial.push(); });
-    time_calls(times[{path, "pull"}], calls, [&] { trial.pull(); });
+    time_calls(times[{path, "pull"}], calls, [&] { trial.pull_out(); });
     time_calls(times[{path, "push_pull"}], calls, [&] {
       trial.push();
-      trial.pull();
+      trial.pull_out();
     });
-    time_calls(times[{path, "push_pull_copy"}], calls, [&] {
+    time_calls(times[{path, "push_pull_in_place"}], calls, [&] {
       trial.push();
-      trial.pull_copy();
+      trial.pull();
     });
   }
 
   void print(const Key& key, std::size_t bytes, Micros& micros, double copy) const {
     const double moved = static_cast<double>(bytes) * crossings(key.second) / 1e3;
-    const double p50 = quantile(micros, 50), memcpy_gbs = static_cast<double>(bytes) / copy / 1e3;
-    Json row{{"bench", "messages"}, {"what", key.second}, {"path", key.first},
-             {"bytes", bytes},      {"us_p50", p50},      {"us_p99", quantile(micros, 99)},
-             {"gbs", moved / p50},  {"verified", true}};
-    if (options_.peer) {
+    const double p50 = quantile(micros, 50), p99 = quantile(micros, 99);
+    Json row{{"bench", "messages"}, {"what", key.second}, {"path", key.first}, {"bytes", bytes},
+             {"us_p50", p50},       {"us_p99", p99},      {"verified", true}};
+    std::string line = fmt::format("{:<18} {:<13} {:>9} {:>10.1f} {:>10.1f}", key.second, key.first,
+                                   bytes, p50, p99);
+    if (bytes > 0) {
+      row["gbs"] = moved / p50;
+      line += fmt::format(" {:>7.2f}", moved / p50);
+    }
+    if (bytes > 0 && options_.peer) {
+      const double memcpy_gbs = static_cast<double>(bytes) / copy / 1e3;
       row["memcpy_gbs"] = memcpy_gbs;
       row["memcpy_ratio"] = moved / p50 / memcpy_gbs;
+      line += fmt::format(" {:>7.2f} {:>6.2f}", memcpy_gbs, moved / p50 / memcpy_gbs);
     }
-    if (options_.json) return fmt::print("{}\n", row.dump());
-    fmt::print("{:<16} {:<14} {:>9} {:>10.1f} {:>10.1f} {:>7.2f}", key.second, key.first, bytes,
-               p50, row["us_p99"].get<double>(), moved / p50);
-    if (options_.peer)
-      fmt::print(" {:>7.2f} {:>6.2f}", memcpy_gbs, row["memcpy_ratio"].get<double>());
-    fmt::print("\n");
+    fmt::print("{}\n", options_.json ? row.dump() : line);
     std::fflush(stdout);
   }
 

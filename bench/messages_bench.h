@@ -32,7 +32,7 @@ int serve_messages(const MessagesSide& side);
 struct MessagesBenchOptions {
   bool json = false;
   bool quick = false;
-  bool peer = true;  // memcpy
+  bool peer = true;                     // memcpy
   std::vector<std::string> paths = {};  // none: all
   std::vector<int> kilobytes = {};      // none: from 1 KB to 32 MB
 };
