@@ -9,8 +9,10 @@
 #include <set>
 #include <sstream>
 
+#include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/unix_socket.h"
+#include "lockstep/comm/detail/zmq_message_socket.h"
 #include "tests/cluster/child.h"
 #include "tests/comm/message_worlds.h"
 #include "tests/seed.h"
@@ -20,7 +22,8 @@ namespace {
 
 using lockstep::testing::Child;
 
-constexpr std::size_t kLong = 3'000'000;  // more than a socket takes in one segment
+constexpr std::size_t kLong = 3'000'000;       // more than a socket takes in one segment
+constexpr std::size_t kVeryLong = 21'000'001;  // and more than is on the way at a time
 
 MessageServerOptions shared_options(std::size_t bytes = std::size_t{64} << 20) {
   return server_options({"shared", false, false, bytes});
@@ -73,6 +76,25 @@ TEST(SharedMessages, LongPartsComeInOnePieceBothWays) {
   const Reply answer = reply.wait();
   EXPECT_TRUE(came_through_memory(answer.payload));
   EXPECT_EQ(bytes_of(answer.payload), message_bytes(kLong, 2));
+}
+
+TEST(SharedMessages, PartsOfManyFramesComeInOnePieceBesideOthers) {
+  MessageServer server(shared_options(128 << 20));
+  MessageClient client(client_options(shared_options(128 << 20), server.endpoint()));
+  const Answerer echo(server, [&](const MessageEvent& one) {
+    EXPECT_TRUE(one.payload.size() < kVeryLong || came_through_memory(one.payload));
+    server.reply(one, one.payload);
+  });
+  std::vector<PendingReply> replies;
+  for (const std::uint64_t seed : {1, 2})
+    replies.push_back(client.request(Payload().add(message_bytes(kVeryLong, seed))));
+  replies.push_back(client.request(Payload("urgent"), {.priority = 5}));
+  EXPECT_EQ(replies[2].wait().payload.text(), "urgent");
+  for (const std::uint64_t seed : {1, 2}) {
+    const Payload answer = replies[seed - 1].wait().payload;
+    EXPECT_TRUE(came_through_memory(answer));
+    EXPECT_EQ(bytes_of(answer), message_bytes(kVeryLong, seed));
+  }
 }
 
 TEST(SharedMessages, EitherSideCanDoWithoutThem) {
@@ -282,6 +304,42 @@ TEST(SharedMessages, StrangersAtTheLocalSocketGetNothing) {
   char block[16];
   EXPECT_LE(::recv(rude.fd(), block, sizeof block, 0), 0);
   PendingReply reply = client.request(long_payload(1));
+  EXPECT_TRUE(came_through_memory(next_request(server).payload));
+}
+
+// As a client does it that then says where a part lies, and lies.
+TEST(SharedMessages, AClientThatLiesAboutItsMemoryIsDropped) {
+  const auto options = shared_options();
+  MessageServer server(options);
+  MessageClient honest(client_options(options, server.endpoint()));
+  detail::ControlLink control(
+      connect_authenticated(server.endpoint(), "", options.secret, 5, Clock::now() + 20s, "test"),
+      options.heartbeat, options.silence);
+  std::optional<std::string> bytes;
+  for (const Deadline end = Clock::now() + 20s; !bytes && Clock::now() < end;)
+    bytes = control.take_signed(detail::kWelcomeBytes);
+  ASSERT_TRUE(bytes);
+  const detail::MessageWelcome welcome = detail::to_welcome(*bytes);
+  const auto liar = detail::connect_locally(
+      welcome.local_name, welcome.ticket,
+      {control.proof(detail::kClientMemory), control.proof(detail::kServerMemory)}, 1 << 20,
+      Clock::now() + 20s);
+  ASSERT_TRUE(liar);
+  control.send_signed(detail::to_bytes(detail::MessageAnswer{"", "liar", false, true}));
+  detail::FrameHeader header;
+  header.kind = detail::FrameHeader::Kind::request;
+  header.begins_part = true;
+  header.parts = 1;
+  std::string lie = detail::to_bytes(header);
+  detail::put_number(lie, 1 << 20, 8);
+  detail::put_number(lie, 0, 4);
+  detail::put_number(lie, 1, 8);  // the last byte is behind the end
+  ASSERT_EQ(::send(liar->fd(), lie.data(), lie.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(lie.size()));
+  const MessageEvent end = next_end(server);
+  EXPECT_EQ(end.peer.name, "liar");
+  EXPECT_EQ(end.reason, "a message's part lies outside of the memory that its sender shows");
+  PendingReply reply = honest.request(long_payload(1));
   EXPECT_TRUE(came_through_memory(next_request(server).payload));
 }
 

@@ -19,22 +19,6 @@ constexpr std::uint32_t kNoBlock = 0xffffffff, kWord = 0xfffffffe;
 constexpr std::size_t kHead = kHeaderBytes + 8 + 4 + 8;
 constexpr std::size_t kReadAtOnce = 64 << 10;
 
-// A body that the other process sees where it lies. It goes back when nobody holds it any more.
-class Borrowed {
- public:
-  Borrowed(std::shared_ptr<MessageMemory> own, std::shared_ptr<const PeerMemory> peer,
-           std::uint32_t block)
-      : own_(std::move(own)), peer_(std::move(peer)), block_(block) {}
-  ~Borrowed() { own_->give_back(block_); }
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
-
- private:
-  std::shared_ptr<MessageMemory> own_;
-  std::shared_ptr<const PeerMemory> peer_;
-  std::uint32_t block_;
-};
-
 std::string head_of(const FrameHeader& header, std::size_t bytes, const LentPlace& place) {
   std::string head = to_bytes(header);
   put_number(head, bytes, 8);
@@ -50,6 +34,25 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 bool is_only_full(int error) { return error == EAGAIN || error == EINTR || error == ENOBUFS; }
 
 }  // namespace
+
+// A part that lies in the other process's memory. It goes back when nobody holds it any more.
+class LocalLink::Borrowed {
+ public:
+  Borrowed(std::shared_ptr<MessageMemory> own, std::shared_ptr<const PeerMemory> peer,
+           std::uint32_t block)
+      : own_(std::move(own)), peer_(std::move(peer)), block_(block) {}
+  ~Borrowed() { own_->give_back(block_, frames_); }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  // Another frame of it has come.
+  void add_frame() { ++frames_; }
+
+ private:
+  std::shared_ptr<MessageMemory> own_;
+  std::shared_ptr<const PeerMemory> peer_;
+  std::uint32_t block_;
+  std::uint64_t frames_ = 1;
+};
 
 LocalLink::LocalLink(Socket socket, std::shared_ptr<MessageMemory> own,
                      std::shared_ptr<const PeerMemory> peer)
@@ -168,7 +171,13 @@ std::optional<Frame> LocalLink::take_frame() {
 
 Frame LocalLink::borrow(const FrameHeader& header, const LentPlace& place, std::uint64_t bytes) {
   const std::span<const std::byte> body = peer_->at(place, bytes);
-  Frame frame{header, {body, std::make_shared<Borrowed>(own_, peer_, place.block)}};
+  std::weak_ptr<Borrowed>& last = borrowed_[place.block];
+  std::shared_ptr<Borrowed> owner = header.begins_part ? nullptr : last.lock();
+  if (owner)
+    owner->add_frame();
+  else
+    last = owner = std::make_shared<Borrowed>(own_, peer_, place.block);
+  Frame frame{header, {body, std::move(owner)}};
   own_->head().taken.fetch_add(bytes, std::memory_order_seq_cst);
   if (peer_->head().waits.load(std::memory_order_seq_cst)) {
     owes_word_ = true;

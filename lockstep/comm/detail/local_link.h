@@ -40,6 +40,7 @@ class LocalLink {
   void keep_rest(std::string_view head, Payload::Segment body);
   bool has_way_for(std::size_t bytes);
   std::uint64_t untaken() const;
+  class Borrowed;
   Frame borrow(const FrameHeader& header, const LentPlace& place, std::uint64_t bytes);
 
   Socket socket_;
@@ -48,6 +49,7 @@ class LocalLink {
   bool is_readable_ = false, is_closed_ = false, waits_ = false;
   bool owes_word_ = false;        // to the peer, which waits: that something was taken
   std::uint64_t lent_bytes_ = 0;  // of all frames
+  std::map<std::uint32_t, std::weak_ptr<Borrowed>> borrowed_;  // by block
   std::vector<std::byte> received_;
   std::size_t begin_ = 0, end_ = 0;  // of what has been received and not taken
   // The frame whose body has begun to come.

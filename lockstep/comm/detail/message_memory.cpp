@@ -146,10 +146,10 @@ LentPlace MessageMemory::lend(std::span<const std::byte> bytes) {
   return {block->second.number, static_cast<std::uint64_t>(bytes.data() - base_) - kHead};
 }
 
-void MessageMemory::give_back(std::uint32_t block) {
+void MessageMemory::give_back(std::uint32_t block, std::uint64_t times) {
   if (::getpid() != process_) return;  // a fork's copy of what it belongs to
   // What was read there has been read before the other process sees this.
-  head().given_back[block].fetch_add(1, std::memory_order_release);
+  head().given_back[block].fetch_add(times, std::memory_order_release);
 }
 
 MessageBuffer allocate_in(MessageMemory* memory, std::size_t bytes) {

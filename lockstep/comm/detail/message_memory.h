@@ -78,8 +78,8 @@ class MessageMemory : public std::enable_shared_from_this<MessageMemory> {
   bool contains(std::span<const std::byte> bytes) const;
   // What it contains, for the other process. The block stays until that has given it back.
   LentPlace lend(std::span<const std::byte> bytes);
-  // A block of the other process.
-  void give_back(std::uint32_t block);
+  // A block of the other process that was lent so often.
+  void give_back(std::uint32_t block, std::uint64_t times = 1);
   MemoryHead& head() const { return *reinterpret_cast<MemoryHead*>(base_); }
 
  private:

@@ -67,12 +67,10 @@ void Payload::append(Segment segment, bool begins_part) {
   if (begins_part) parts_.emplace_back();
   check(!parts_.empty(), "a payload's bytes begin no part");
   std::vector<Segment>& part = parts_.back();
-  const bool goes_on = !part.empty() && !segment.bytes.empty() &&
+  const bool goes_on = !part.empty() && segment.owner && part.back().owner == segment.owner &&
                        part.back().bytes.data() + part.back().bytes.size() == segment.bytes.data();
   if (!goes_on) return part.push_back(std::move(segment));
-  Segment& last = part.back();
-  last.bytes = {last.bytes.data(), last.bytes.size() + segment.bytes.size()};
-  last.owner = std::make_shared<std::pair<Owner, Owner>>(last.owner, segment.owner);
+  part.back().bytes = {part.back().bytes.data(), part.back().bytes.size() + segment.bytes.size()};
 }
 
 }  // namespace lockstep::comm

@@ -47,7 +47,7 @@ class Payload {
   std::string text(std::size_t part = 0) const;
 
   // For those who receive: the part's next bytes, or a new part. Bytes that lie behind the last
-  // ones lengthen their segment.
+  // ones and have the same owner lengthen their segment.
   void append(Segment segment, bool begins_part);
 
  private:
