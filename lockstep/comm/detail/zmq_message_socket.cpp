@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/detail/zmq_message_socket.h"
 
+#include <malloc.h>
+
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 namespace lockstep::comm::detail {
@@ -9,6 +12,7 @@ namespace {
 
 constexpr std::uint8_t kVersion = 3;
 constexpr std::size_t kTicket = 32, kKey = 40, kName = 64, kLocalName = 32;
+constexpr std::size_t kLong = 64 << 20;
 constexpr int kHighWater = 32;            // frames that wait on each side of a connection
 constexpr int kHandshakeTime = 5000;      // milliseconds; then a silent stranger is hung up on
 constexpr int kNever = 1 << 30;           // milliseconds, of 12 days
@@ -40,6 +44,18 @@ void release(void* /*bytes*/, void* sent) {
   auto* own = static_cast<Sent*>(sent);
   own->is_handed_over.wait(false, std::memory_order_acquire);
   delete own;
+}
+
+// ZeroMQ takes every frame from malloc, which by default returns what is freed to the system as
+// soon as it is more than a few frames: then each page of the next message is a new one, which
+// takes half of the time of a long message. This is where malloc itself ends up after it has freed
+// a block of 32 MB. For the whole process, so only where messages may be long.
+void keep_freed_frames() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    ::mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  });
 }
 
 zmq::message_t to_message(const Payload::Segment& body) {
@@ -92,6 +108,7 @@ MessageAnswer to_answer(std::string_view bytes) {
 
 zmq::socket_t make_message_socket(zmq::context_t& context, zmq::socket_type type,
                                   const std::string& address, const MessageOptions& options) {
+  if (options.longest_message > kLong) keep_freed_frames();
   zmq::socket_t socket(context, type);
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, kHighWater);
