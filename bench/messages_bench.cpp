@@ -19,6 +19,7 @@ using comm::Payload;
 
 constexpr int kRounds = 3;
 constexpr const char* kSharedMemory = "shared_memory";
+constexpr std::size_t kPiece = 1 << 20;
 constexpr std::size_t kShared = std::size_t{256} << 20;
 
 // A server in a process of its own, and a client here.
@@ -31,8 +32,11 @@ class Path {
         client_(connect(shared_memory)) {}
 
   const std::string& name() const { return name_; }
+  comm::PendingReply request(MessageTopic topic, Payload payload) {
+    return client_->request(std::move(payload), {.topic = static_cast<std::uint32_t>(topic)});
+  }
   comm::Reply ask(MessageTopic topic, Payload payload) {
-    return client_->ask(std::move(payload), {.topic = static_cast<std::uint32_t>(topic)});
+    return request(topic, std::move(payload)).wait();
   }
 
  private:
@@ -65,13 +69,37 @@ class Trial {
   }
   void ask() const { path_.ask(MessageTopic::push, Payload("?")); }
   void push() const { path_.ask(MessageTopic::push, to_push()); }
-  Payload pull() const {
-    return path_.ask(MessageTopic::pull, Payload(std::to_string(values_.size()))).payload;
-  }
+  Payload pull() const { return path_.ask(MessageTopic::pull, to_pull(0, values_.size())).payload; }
   // Into memory of this side's own; pull() leaves them where they came.
   void pull_out() const { pull().copy_to(0, own_); }
+  // All under way at once.
+  void push_pieces() const {
+    std::vector<comm::PendingReply> replies;
+    for (std::size_t at = 0; at < values_.size(); at += kPiece)
+      replies.push_back(
+          path_.request(MessageTopic::push, Payload().add(values_.subspan(at, kPiece), nullptr)));
+    for (comm::PendingReply& reply : replies) reply.wait();
+  }
+  void pull_pieces() const {
+    std::vector<comm::PendingReply> replies;
+    for (std::size_t at = 0; at < own_.size(); at += kPiece)
+      replies.push_back(path_.request(MessageTopic::pull, to_pull(at, kPiece)));
+    for (std::size_t i = 0; i < replies.size(); ++i)
+      replies[i].wait().payload.copy_to(0, own_.subspan(i * kPiece, kPiece));
+  }
+  bool has_pieces() const { return values_.size() > kPiece && values_.size() % kPiece == 0; }
+  void verify_pieces() const {
+    std::fill(own_.begin(), own_.end(), std::byte{0});
+    pull_pieces();
+    if (!std::equal(own_.begin(), own_.end(), values_.begin()))
+      throw InternalError(fmt::format("bench messages: {} bytes over {}: pieces arrived otherwise",
+                                      values_.size(), path_.name()));
+  }
 
  private:
+  static Payload to_pull(std::size_t offset, std::size_t bytes) {
+    return Payload(fmt::format("{} {}", offset, bytes));
+  }
   Payload to_push() const { return Payload().add(values_, nullptr); }
 
   Path& path_;
@@ -163,6 +191,12 @@ class MessagesBench {
     time_calls(times[{path, "push_pull_in_place"}], calls, [&] {
       trial.push();
       trial.pull();
+    });
+    if (!trial.has_pieces()) return;
+    trial.verify_pieces();
+    time_calls(times[{path, "push_pull_pieces"}], calls, [&] {
+      trial.push_pieces();
+      trial.pull_pieces();
     });
   }
 

@@ -15,7 +15,7 @@ inline constexpr std::size_t kLongestPush = 32 << 20;
 enum class MessageTopic : std::uint32_t {
   push,   // bytes come, a word goes
   check,  // the same; the word says whether they are message_values()
-  pull,   // a number comes, so many message_values() go
+  pull,   // "OFFSET BYTES" come, those of message_values() go
 };
 inline constexpr const char* kRight = "right";
 

@@ -19,11 +19,16 @@ constexpr auto kLook = std::chrono::milliseconds(100);  // whether this is over
 
 std::byte value(std::size_t i) { return static_cast<std::byte>(i * 31 + i / 251); }
 
-std::size_t number_in(const comm::Payload& payload) {
+// Of the values: "OFFSET BYTES", as far as there are any.
+std::span<const std::byte> asked_for(const comm::Payload& payload,
+                                     std::span<const std::byte> values) {
   const std::string text = payload.text();
-  std::size_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return std::min(number, kLongestPush);
+  const char* end = text.data() + text.size();
+  std::size_t offset = 0, bytes = 0;
+  const char* next = std::from_chars(text.data(), end, offset).ptr;
+  std::from_chars(std::min(next + 1, end), end, bytes);
+  offset = std::min(offset, values.size());
+  return values.subspan(offset, std::min(bytes, values.size() - offset));
 }
 
 void serve(comm::MessageServer& server, const std::stop_token& stop) {
@@ -36,10 +41,8 @@ void serve(comm::MessageServer& server, const std::stop_token& stop) {
       case MessageTopic::check:
         server.reply(*event, comm::Payload(are_message_values(event->payload) ? kRight : "wrong"));
         break;
-      case MessageTopic::pull: {
-        const std::span all(values);
-        server.reply(*event, comm::Payload().add(all.first(number_in(event->payload)), nullptr));
-      }
+      case MessageTopic::pull:
+        server.reply(*event, comm::Payload().add(asked_for(event->payload, values), nullptr));
     }
   }
 }
