@@ -85,6 +85,7 @@ bench:
 	@$(BUILD)/bin/lockstep bench eager --json
 	@$(BUILD)/bin/lockstep bench train --json
 	@$(BUILD)/bin/lockstep bench comm --json
+	@$(BUILD)/bin/lockstep bench messages --json
 	@$(BUILD)/bin/lockstep bench scale --json
 
 format:

@@ -6,6 +6,7 @@
 
 #include "bench/bench.h"
 #include "bench/comm_bench.h"
+#include "bench/messages_bench.h"
 #include "bench/op_table.h"
 #include "bench/scale_bench.h"
 #include "bench/step_bench.h"
@@ -128,6 +129,22 @@ void add_comm_side(CLI::App& app, Action& action) {
   });
 }
 
+void add_messages(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<bench::MessagesBenchOptions>();
+  CLI::App* bench = add_bench(app, action, options, "messages",
+                              "Requests and replies between a server and a client of this host, "
+                              "through shared memory and over TCP",
+                              bench::run_messages, "memcpy");
+  add_names(*bench, "--paths", options->paths, bench::message_paths());
+  add_count(*bench, "Options", "--kilobytes", options->kilobytes, "N,N,...",
+            "Of a push and a pull; 1 to 32768 by default", 1, bench::kLongestPush >> 10)
+      ->delimiter(',');
+  const auto side = std::make_shared<bench::MessagesSide>();
+  CLI::App* command = app.add_subcommand("messages-side", "The server of bench messages");
+  command->group("")->add_option("--shared-memory", side->shared_memory);
+  command->callback([&action, side] { action = [side] { return bench::serve_messages(*side); }; });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, Action& action) {
@@ -154,6 +171,7 @@ void add_bench_command(CLI::App& app, Action& action) {
             bench::run_embedding);
   add_scale(*command, action);
   add_comm(*command, action);
+  add_messages(*command, action);
   add_comm_side(*command, action);
   add_step_side(*command, action);
   add_train_side(*command, action);

@@ -230,6 +230,21 @@ def test_bench_scale_compares_workers_and_checks_their_bits(lockstep):
     assert "9 workers, expected at most 8" in complaint
 
 
+def test_messages_are_measured_over_each_path(lockstep):
+    words = ["bench", "messages", "--quick", "--json", "--kilobytes", "1,1024"]
+    rows = [json.loads(line) for line in lockstep.run(*words, status=0).out.splitlines()]
+    for path in ("shared_memory", "tcp"):
+        found = [r for r in rows if r["path"] == path]
+        assert [r["bytes"] for r in found if r["what"] == "round_trip"] == [0]
+        for what in ("push", "pull", "push_pull", "push_pull_in_place"):
+            assert [r["bytes"] for r in found if r["what"] == what] == [1024, 1 << 20]
+        for row in found:
+            assert row["verified"] and 0 < row["us_p50"] <= row["us_p99"]
+            assert row["bytes"] == 0 or 0 < row["memcpy_ratio"]
+    one = lockstep.run(*words, "--no-peer", "--paths", "tcp", status=0).out.splitlines()
+    assert len(one) == 9 and "memcpy" not in "".join(one)
+
+
 def test_the_collectives_are_measured_at_every_size(lockstep):
     words = ["bench", "comm", "--quick", "--no-peer", "--json"]
     names = "all_reduce,all_reduce_shared,barrier"

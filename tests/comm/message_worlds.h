@@ -18,16 +18,23 @@ using namespace std::chrono_literals;
 struct MessageWorld {
   std::string name;
   bool encrypted = false, in_memory = false;
+  std::size_t shared_memory = 0;
 };
 
 inline std::vector<MessageWorld> message_worlds() {
-  return {{"memory", false, true}, {"zmq"}, {"curve", true}};
+  const std::size_t shared = MessageOptions().shared_memory;
+  return {{"memory", false, true},
+          {"zmq"},
+          {"curve", true},
+          {"shared", false, false, shared},
+          {"shared_curve", true, false, shared}};
 }
 
 inline MessageServerOptions server_options(const MessageWorld& world) {
   MessageServerOptions options;
   options.secret = "secret";
   options.encrypted = world.encrypted;
+  options.shared_memory = world.shared_memory;
   if (world.in_memory) options.hub = std::make_shared<MessageHub>();
   return options;
 }

@@ -54,6 +54,7 @@ comm::MessageServerOptions server_options(const CoordinatorOptions& options) {
   result.serves_at_once = false;
   result.handshake_timeout = options.handshake_timeout;
   result.longest_message = detail::kLongestMessage;
+  result.shared_memory = 0;  // nothing of this is long
   return result;
 }
 

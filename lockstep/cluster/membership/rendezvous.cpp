@@ -91,6 +91,7 @@ comm::MessageClientOptions client_options(const RendezvousOptions& options) {
   result.drops_silent = false;
   result.reconnects = false;
   result.longest_message = detail::kLongestMessage;
+  result.shared_memory = 0;
   return result;
 }
 

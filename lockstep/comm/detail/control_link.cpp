@@ -48,9 +48,11 @@ void ControlLink::start_heartbeats(std::chrono::milliseconds at_least) {
   take_heartbeats();
 }
 
-std::string ControlLink::goodbye() const {
-  return kGoodbye + hmac_sha256(connection_.session_key, "goodbye");
+std::string ControlLink::proof(std::string_view text) const {
+  return hmac_sha256(connection_.session_key, text);
 }
+
+std::string ControlLink::goodbye() const { return kGoodbye + proof("goodbye"); }
 
 void ControlLink::say_goodbye() {
   const std::string bytes = goodbye();

@@ -25,6 +25,8 @@ class ControlLink {
   // From now on heartbeats are sent, so often at least, and expected.
   void start_heartbeats(std::chrono::milliseconds at_least);
   void say_goodbye();
+  // What only the two ends of this connection can say, of a text.
+  std::string proof(std::string_view text) const;
 
   // Reads what has come and sends the heartbeat that is due.
   State look();

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "lockstep/comm/detail/message_frame.h"
+#include "lockstep/comm/detail/message_memory.h"
 #include "lockstep/comm/messages/message_client.h"
 #include "lockstep/comm/messages/message_server.h"
 
@@ -41,6 +42,11 @@ class MessageWire {
   virtual std::optional<WireEvent> next(bool wants_frames) = 0;
   // False when there is no room on the link now. A link that is gone takes everything.
   virtual bool send(std::uint64_t link, const Frame& frame) = 0;
+  // The same, also from another thread while this one sleeps, but not while it does anything else.
+  // False where the link has no such way.
+  virtual bool send_now(std::uint64_t /*link*/, const Frame& /*frame*/) { return false; }
+  // What the link's other end sees too; null where it sees nothing. From any thread, as send_now.
+  virtual std::shared_ptr<MessageMemory> memory(std::uint64_t /*link*/) const { return nullptr; }
   virtual void close(std::uint64_t link) = 0;
   // Until next() has something, the waker is woken or there may be room for frames of
   // `blocked` links.

@@ -14,14 +14,22 @@ SendQueue::Place SendQueue::push(const FrameHeader& header, Payload payload, int
   return place;
 }
 
+// Of the next frame's body.
+std::size_t SendQueue::next_bytes(const Message& message) const {
+  const auto bytes = message.payload.segments(message.part)[message.segment].bytes;
+  const std::size_t left = bytes.size() - message.offset;
+  if (left <= Payload::kLongestSegment) return left;
+  const bool is_lent = memory_ && memory_->contains(bytes);
+  return std::min(left, is_lent ? kLentAtOnce : Payload::kLongestSegment);
+}
+
 Frame SendQueue::front() const {
   const Message& message = messages_.begin()->second;
   Frame frame{message.header, {}};
   if (message.header.parts == 0) return frame;
   const auto segments = message.payload.segments(message.part);
   const Payload::Segment& segment = segments[message.segment];
-  const std::size_t count =
-      std::min(Payload::kLongestSegment, segment.bytes.size() - message.offset);
+  const std::size_t count = next_bytes(message);
   frame.header.begins_part = message.segment == 0 && message.offset == 0;
   frame.header.left_in_part = segment.bytes.size() - message.offset - count;
   for (std::size_t i = message.segment + 1; i < segments.size(); ++i)
@@ -36,7 +44,7 @@ std::optional<SendQueue::Place> SendQueue::pop() {
   if (message.header.parts > 0) {
     const auto segments = message.payload.segments(message.part);
     const std::size_t size = segments[message.segment].bytes.size();
-    message.offset = std::min(message.offset + Payload::kLongestSegment, size);
+    message.offset += next_bytes(message);
     if (message.offset < size) return std::nullopt;
     message.offset = 0;
     if (++message.segment < segments.size()) return std::nullopt;

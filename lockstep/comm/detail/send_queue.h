@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/comm/detail/message_frame.h"
+#include "lockstep/comm/detail/message_memory.h"
 
 namespace lockstep::comm::detail {
 
@@ -13,6 +14,10 @@ namespace lockstep::comm::detail {
 class SendQueue {
  public:
   using Place = std::pair<int, std::uint64_t>;
+
+  // What lies in this memory goes in frames of kLentAtOnce bytes. Null: nothing does.
+  explicit SendQueue(std::shared_ptr<const MessageMemory> memory = nullptr)
+      : memory_(std::move(memory)) {}
 
   Place push(const FrameHeader& header, Payload payload, int priority);
   bool is_empty() const { return messages_.empty(); }
@@ -36,7 +41,9 @@ class SendQueue {
     std::size_t part = 0, segment = 0, offset = 0;  // the next frame's
   };
   void erase(std::map<Place, Message>::iterator place);
+  std::size_t next_bytes(const Message& message) const;
 
+  std::shared_ptr<const MessageMemory> memory_;
   std::map<Place, Message> messages_;
   std::uint64_t next_ = 0;
   std::size_t bytes_ = 0;

@@ -2,14 +2,13 @@
 #include "lockstep/comm/detail/shm_rendezvous.h"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <thread>
+
+#include "lockstep/comm/detail/unix_socket.h"
 
 namespace lockstep::comm::detail {
 namespace {
@@ -24,29 +23,12 @@ constexpr std::size_t kLongest = 1000;  // of a packet
 constexpr char kFile = 'f', kMapped = 'm', kGo = 'g';
 constexpr char kLost = 'l', kTimeout = 't', kInvalid = 'i', kError = 'x';
 
-struct Address {
-  sockaddr_un name{};
-  socklen_t length;
-  explicit Address(const std::string& group) {
-    name.sun_family = AF_UNIX;
-    const std::string text = "lockstep-" + group;  // after a zero: no file
-    std::memcpy(name.sun_path + 1, text.data(), text.size());
-    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&name); }
-};
+std::string name_of_group(const std::string& group) { return "lockstep-" + group; }
 
 Socket make_socket() {
-  Socket socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Socket socket = make_unix_socket(SOCK_SEQPACKET);
   if (!socket) throw IoError("shm: socket: {}", std::strerror(errno));
   return socket;
-}
-
-bool is_ours(const Socket& socket) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  return ::getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-         (peer.uid == ::geteuid() || peer.uid == 0);
 }
 
 // Whoever is not there any more is noticed by whoever reads.
@@ -54,33 +36,7 @@ void say(const Socket& socket, const void* bytes, std::size_t count) {
   static_cast<void>(::send(socket.fd(), bytes, count, MSG_NOSIGNAL));
 }
 
-// False, and errno, where it could not be said.
-bool say_with_file(const Socket& socket, int file) {
-  char kind = kFile;
-  iovec data{&kind, 1};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof space;
-  cmsghdr* head = CMSG_FIRSTHDR(&message);
-  head->cmsg_level = SOL_SOCKET;
-  head->cmsg_type = SCM_RIGHTS;
-  head->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(head), &file, sizeof file);
-  return ::sendmsg(socket.fd(), &message, MSG_NOSIGNAL) >= 0;
-}
-
 bool is_gone(int error) { return error == EPIPE || error == ECONNRESET; }
-
-int file_in(msghdr& message) {
-  int file = -1;
-  const cmsghdr* head = CMSG_FIRSTHDR(&message);
-  if (head != nullptr && head->cmsg_type == SCM_RIGHTS)
-    std::memcpy(&file, CMSG_DATA(head), sizeof file);
-  return file;
-}
 
 int name_of(const ShmOptions& options, int rank) {
   return options.names.empty() ? rank : options.names[static_cast<std::size_t>(rank)];
@@ -128,7 +84,7 @@ void raise_error_in(std::string_view packet, const std::string& host) {
 
 ShmRendezvousServer::ShmRendezvousServer(const ShmOptions& options, Deadline deadline)
     : options_(options), deadline_(deadline), listener_(make_socket()), spare_(make_socket()) {
-  const Address address(options.group);
+  const UnixAddress address(name_of_group(options.group));
   if (::bind(listener_.fd(), address.get(), address.length) != 0 ||
       ::listen(listener_.fd(), options.size) != 0)
     throw IoError("shm: group '{}': cannot be met: {}", options.group, std::strerror(errno));
@@ -208,7 +164,7 @@ void ShmRendezvousServer::receive_from(Peer& peer, int file) {
 void ShmRendezvousServer::send_file(Peer& peer, int rank, int file) {
   if (rank < 1 || rank >= options_.size || find(rank) != nullptr) return peer.socket.close();
   peer.rank = rank;
-  if (!say_with_file(peer.socket, file) && !is_gone(errno))
+  if (!send_with_file(peer.socket, {&kFile, 1}, file) && !is_gone(errno))
     throw IoError("shm: rank {}: the group's file cannot be handed to rank {}: {}",
                   name_of(options_, 0), name_of(options_, rank), std::strerror(errno));
 }
@@ -235,7 +191,7 @@ ShmRendezvousClient::ShmRendezvousClient(const ShmOptions& options, Deadline dea
 }
 
 void ShmRendezvousClient::connect() {
-  const Address address(options_.group);
+  const UnixAddress address(name_of_group(options_.group));
   while (true) {
     socket_.close();
     socket_ = make_socket();

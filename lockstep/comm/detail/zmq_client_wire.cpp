@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "lockstep/comm/detail/control_link.h"
+#include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
 #include "lockstep/comm/detail/zmq_interrupts.h"
 #include "lockstep/comm/detail/zmq_message_socket.h"
@@ -12,6 +13,7 @@ namespace {
 
 // What the server sent before it closed its control link has come by then.
 constexpr auto kLastFrames = std::chrono::milliseconds(200);
+constexpr auto kSharing = std::chrono::seconds(2);      // for the server to show its memory
 constexpr auto kPause = std::chrono::milliseconds(50);  // between attempts to connect
 constexpr const char* kMonitor = "inproc://monitor";
 
@@ -29,7 +31,11 @@ class ZmqClientWire final : public MessageWire {
 
   std::optional<WireEvent> next(bool wants_frames) override;
   bool send(std::uint64_t /*link*/, const Frame& frame) override {
-    return send_frame(dealer_, {}, frame);
+    return local_ ? local_->send(frame) : send_frame(dealer_, {}, frame);
+  }
+  bool send_now(std::uint64_t link, const Frame& frame) override;
+  std::shared_ptr<MessageMemory> memory(std::uint64_t /*link*/) const override {
+    return local_ ? local_->memory() : nullptr;
   }
   void close(std::uint64_t /*link*/) override {}
   void sleep(Deadline until, bool wants_frames, bool is_blocked) override;
@@ -41,17 +47,22 @@ class ZmqClientWire final : public MessageWire {
   void connect(Deadline deadline);
   MessageWelcome welcome_from(std::string_view bytes) const;
   MessageWelcome await_welcome(Deadline deadline);
+  void share_memory(const MessageWelcome& welcome, Deadline deadline);
   void connect_data(const MessageWelcome& welcome);
   void await_hello(Deadline deadline);
   ControlLink::State look();
   void check_open(ControlLink::State state, Deadline deadline, const std::string& waits_for) const;
   bool has_lost_data();
+  void look_at_link();
+  void sleep_locally(Deadline until);
+  std::optional<Frame> take_frame();
 
   MessageClientOptions options_;
   const Waker& waker_;
   ControlLink control_;
   zmq::context_t context_;
   zmq::socket_t dealer_, monitor_;
+  std::unique_ptr<LocalLink> local_;  // in place of the dealer, where the server is on this host
   ControlLink::State state_ = ControlLink::State::open;
   std::string reason_;
   Deadline closed_at_ = {}, next_look_ = {};
@@ -65,8 +76,22 @@ void ZmqClientWire::connect(Deadline deadline) {
                               options_.what, to_string(options_.server),
                               welcome.encrypted ? "" : "not ",
                               options_.encrypted ? "are" : "are not"));
-  connect_data(welcome);
+  share_memory(welcome, deadline);
+  if (local_)
+    control_.send_signed(to_bytes(
+        MessageAnswer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects, true}));
+  else
+    connect_data(welcome);
+  control_.start_heartbeats(welcome.heartbeat);
   await_hello(deadline);
+}
+
+void ZmqClientWire::share_memory(const MessageWelcome& welcome, Deadline deadline) {
+  const std::size_t bytes = std::min<std::uint64_t>(welcome.local_bytes, options_.shared_memory);
+  if (bytes == 0) return;
+  local_ = connect_locally(welcome.local_name, welcome.ticket,
+                           {control_.proof(kClientMemory), control_.proof(kServerMemory)}, bytes,
+                           std::min<Deadline>(deadline, Clock::now() + kSharing));
 }
 
 void ZmqClientWire::check_open(ControlLink::State state, Deadline deadline,
@@ -125,7 +150,6 @@ void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
   monitor_ = zmq::socket_t(context_, zmq::socket_type::pair);
   monitor_.connect(kMonitor);
   control_.send_signed(to_bytes(answer));
-  control_.start_heartbeats(welcome.heartbeat);
   const std::string source =
       options_.source.empty() ? "" : to_string(Endpoint{options_.source, 0}) + ";";
   dealer_.connect("tcp://" + source + to_string(Endpoint{host, welcome.port}));
@@ -133,12 +157,13 @@ void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
 
 void ZmqClientWire::await_hello(Deadline deadline) {
   while (true) {
-    std::vector<zmq::pollitem_t> watched{{dealer_.handle(), 0, ZMQ_POLLIN, 0},
-                                         {nullptr, control_.fd(), ZMQ_POLLIN, 0}};
+    std::vector<zmq::pollitem_t> watched{{nullptr, control_.fd(), ZMQ_POLLIN, 0},
+                                         {nullptr, local_ ? local_->fd() : -1, ZMQ_POLLIN, 0}};
+    if (!local_) watched[1] = {dealer_.handle(), 0, ZMQ_POLLIN, 0};
     poll_sockets(watched, poll_milliseconds(deadline, 100));
-    zmq::message_t header;
-    if (uninterrupted([&] { return dealer_.recv(header, zmq::recv_flags::dontwait); })) {
-      if (receive_frame(dealer_, header).header.kind == FrameHeader::Kind::hello) return;
+    if (local_) local_->set_readable();
+    if (const std::optional<Frame> frame = take_frame()) {
+      if (frame->header.kind == FrameHeader::Kind::hello) return;
       throw Corrupt("{}: {}: its first message is no greeting", options_.what,
                     to_string(options_.server));
     }
@@ -148,6 +173,7 @@ void ZmqClientWire::await_hello(Deadline deadline) {
 }
 
 bool ZmqClientWire::has_lost_data() {
+  if (local_) return local_->is_closed();
   zmq::message_t event;
   const bool lost =
       uninterrupted([&] { return monitor_.recv(event, zmq::recv_flags::dontwait).has_value(); });
@@ -155,30 +181,66 @@ bool ZmqClientWire::has_lost_data() {
   return lost;
 }
 
-std::optional<WireEvent> ZmqClientWire::next(bool wants_frames) {
-  if (state_ == ControlLink::State::open && Clock::now() >= next_look_) {
-    next_look_ = control_.next_look();
-    state_ = has_lost_data() ? ControlLink::State::lost : look();
-    if (state_ != ControlLink::State::open) {
-      reason_ = control_.reason(state_);
-      closed_at_ = Clock::now();
-    }
+void ZmqClientWire::look_at_link() {
+  next_look_ = control_.next_look();
+  state_ = look();
+  if (state_ == ControlLink::State::open && has_lost_data()) state_ = ControlLink::State::lost;
+  if (state_ == ControlLink::State::open) return;
+  reason_ = control_.reason(state_);
+  closed_at_ = Clock::now();
+}
+
+std::optional<Frame> ZmqClientWire::take_frame() {
+  if (local_) {
+    if (local_->has_rest()) local_->send_rest();
+    auto frame = local_->receive();
+    if (local_->is_closed()) next_look_ = {};
+    return frame;
   }
   zmq::message_t header;
-  if (wants_frames && dealer_.recv(header, zmq::recv_flags::dontwait)) {
-    WireEvent event;
-    event.frame = receive_frame(dealer_, header);
-    return event;
-  }
-  const bool is_over =
-      state_ != ControlLink::State::open && Clock::now() - closed_at_ > kLastFrames;
+  if (!uninterrupted([&] { return dealer_.recv(header, zmq::recv_flags::dontwait); }))
+    return std::nullopt;
+  return receive_frame(dealer_, header);
+}
+
+std::optional<WireEvent> ZmqClientWire::next(bool wants_frames) {
+  if (state_ == ControlLink::State::open && Clock::now() >= next_look_) look_at_link();
+  if (wants_frames)
+    if (auto frame = take_frame()) {
+      WireEvent event;
+      event.frame = std::move(*frame);
+      return event;
+    }
+  const bool has_all = (local_ && local_->is_closed()) || Clock::now() - closed_at_ > kLastFrames;
+  const bool is_over = state_ != ControlLink::State::open && has_all;
   if (!is_over || std::exchange(said_, true)) return std::nullopt;
   WireEvent lost{WireEvent::Kind::lost};
   lost.reason = reason_;
   return lost;
 }
 
+bool ZmqClientWire::send_now(std::uint64_t /*link*/, const Frame& frame) {
+  if (!local_ || !local_->send(frame)) return false;
+  if (local_->has_rest()) waker_.wake();
+  return true;
+}
+
+// Without ZeroMQ, which looks twice. A blocked link has a rest, or waits for the other end's word.
+void ZmqClientWire::sleep_locally(Deadline until) {
+  const bool is_open = state_ == ControlLink::State::open;
+  const auto events = static_cast<short>(POLLIN | (local_->has_rest() ? POLLOUT : 0));
+  pollfd watched[] = {{waker_.fd(), POLLIN, 0},
+                      {local_->is_closed() ? -1 : local_->fd(), events, 0},
+                      {is_open ? control_.fd() : -1, POLLIN, 0}};
+  until = std::min(until, is_open ? next_look_ : closed_at_ + kLastFrames);
+  ::poll(watched, 3, poll_milliseconds(until));
+  if (watched[0].revents != 0) waker_.clear();
+  if (watched[1].revents != 0) local_->set_readable();
+  if (watched[2].revents != 0) next_look_ = {};
+}
+
 void ZmqClientWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
+  if (local_) return sleep_locally(until);
   const bool is_open = state_ == ControlLink::State::open;
   short events = static_cast<short>(wants_frames ? ZMQ_POLLIN : 0);
   if (is_blocked) events = static_cast<short>(events | ZMQ_POLLOUT);

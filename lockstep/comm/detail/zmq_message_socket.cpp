@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/detail/zmq_message_socket.h"
 
+#include <malloc.h>
+
 #include <atomic>
+#include <mutex>
 #include <utility>
 
 namespace lockstep::comm::detail {
 namespace {
 
-constexpr std::uint8_t kVersion = 2;
-constexpr std::size_t kTicket = 32, kKey = 40, kName = 64;
+constexpr std::uint8_t kVersion = 3;
+constexpr std::size_t kTicket = 32, kKey = 40, kName = 64, kLocalName = 32;
+constexpr std::size_t kLong = 64 << 20;
 constexpr int kHighWater = 32;            // frames that wait on each side of a connection
 constexpr int kHandshakeTime = 5000;      // milliseconds; then a silent stranger is hung up on
 constexpr int kNever = 1 << 30;           // milliseconds, of 12 days
@@ -42,6 +46,18 @@ void release(void* /*bytes*/, void* sent) {
   delete own;
 }
 
+// ZeroMQ takes every frame from malloc, which by default returns what is freed to the system as
+// soon as it is more than a few frames: then each page of the next message is a new one, which
+// takes half of the time of a long message. This is where malloc itself ends up after it has freed
+// a block of 32 MB. For the whole process, so only where messages may be long.
+void keep_freed_frames() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    ::mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  });
+}
+
 zmq::message_t to_message(const Payload::Segment& body) {
   if (body.bytes.empty()) return {};
   auto* sent = new Sent{body.owner};
@@ -57,7 +73,9 @@ std::string to_bytes(const MessageWelcome& welcome) {
   put_number(bytes, welcome.port, 2);
   put_number(bytes, welcome.encrypted ? 1 : 0, 1);
   put_number(bytes, static_cast<std::uint64_t>(welcome.heartbeat.count()), 4);
-  return bytes + padded(welcome.ticket, kTicket) + padded(welcome.server_key, kKey);
+  put_number(bytes, welcome.local_bytes, 8);
+  return bytes + padded(welcome.ticket, kTicket) + padded(welcome.server_key, kKey) +
+         padded(welcome.local_name, kLocalName);
 }
 
 MessageWelcome to_welcome(std::string_view bytes) {
@@ -69,24 +87,28 @@ MessageWelcome to_welcome(std::string_view bytes) {
   welcome.port = static_cast<std::uint16_t>(take_number(bytes, 2));
   welcome.encrypted = take_number(bytes, 1) != 0;
   welcome.heartbeat = std::chrono::milliseconds(take_number(bytes, 4));
+  welcome.local_bytes = take_number(bytes, 8);
   welcome.ticket = take_text(bytes, kTicket);
   welcome.server_key = take_text(bytes, kKey);
+  welcome.local_name = take_text(bytes, kLocalName);
   return welcome;
 }
 
 std::string to_bytes(const MessageAnswer& answer) {
   return padded(answer.client_key, kKey) + padded(answer.name, kName) +
-         (answer.reconnects ? '\1' : '\0');
+         (answer.reconnects ? '\1' : '\0') + (answer.is_local ? '\1' : '\0');
 }
 
 MessageAnswer to_answer(std::string_view bytes) {
-  MessageAnswer answer{take_text(bytes, kKey), take_text(bytes, kName), take_number(bytes, 1) != 0};
+  MessageAnswer answer{take_text(bytes, kKey), take_text(bytes, kName), take_number(bytes, 1) != 0,
+                       take_number(bytes, 1) != 0};
   answer.name.resize(std::min(answer.name.find('\0'), kName));
   return answer;
 }
 
 zmq::socket_t make_message_socket(zmq::context_t& context, zmq::socket_type type,
                                   const std::string& address, const MessageOptions& options) {
+  if (options.longest_message > kLong) keep_freed_frames();
   zmq::socket_t socket(context, type);
   socket.set(zmq::sockopt::linger, 0);
   socket.set(zmq::sockopt::sndhwm, kHighWater);

@@ -14,13 +14,17 @@ struct MessageWelcome {
   std::string ticket;                      // lets one data connection in, once; also its routing id
   std::string server_key;                  // of CURVE, as text; of zeros where nothing is encrypted
   std::chrono::milliseconds heartbeat{0};  // a client is heard so often at least
+  // Where clients of the same host come, and how large a memory they may show; 0: they do not.
+  std::string local_name = {};
+  std::uint64_t local_bytes = 0;
 };
 struct MessageAnswer {
   std::string client_key;
   std::string name;
   bool reconnects = true;
+  bool is_local = false;  // it has come, and shares its memory with the server
 };
-inline constexpr std::size_t kWelcomeBytes = 80, kAnswerBytes = 105;
+inline constexpr std::size_t kWelcomeBytes = 120, kAnswerBytes = 106;
 
 std::string to_bytes(const MessageWelcome& welcome);
 // Throws Refused when the other side speaks another version.

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/comm/detail/control_link.h"
+#include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
 #include "lockstep/comm/detail/zmq_interrupts.h"
 #include "lockstep/comm/detail/zmq_message_socket.h"
@@ -14,7 +15,7 @@ namespace lockstep::comm::detail {
 namespace {
 
 constexpr int kLinger = 1000;  // milliseconds for the last replies to leave
-// A ROUTER does not say which of its peers has room again.
+// A ROUTER does not say which of its peers has room again; a local link does, to one who reads.
 constexpr auto kRetry = std::chrono::milliseconds(2);
 
 // Tickets are text: ZeroMQ takes them as user names.
@@ -36,9 +37,11 @@ class ZmqServerWire final : public MessageWire {
     router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(options.handshake_timeout.count()));
     secure();
     bind();
+    if (options.shared_memory > 0) local_listener_.emplace(options.handshake_timeout);
   }
   // The replies leave before the clients hear that the server does.
   ~ZmqServerWire() override {
+    send_rests();
     authenticator_.socket().close();
     refusals_.close();
     router_.close();
@@ -48,6 +51,8 @@ class ZmqServerWire final : public MessageWire {
 
   std::optional<WireEvent> next(bool wants_frames) override;
   bool send(std::uint64_t link, const Frame& frame) override;
+  bool send_now(std::uint64_t link, const Frame& frame) override;
+  std::shared_ptr<MessageMemory> memory(std::uint64_t link) const override;
   void close(std::uint64_t link) override { forget(link); }
   void sleep(Deadline until, bool wants_frames, bool is_blocked) override;
   Endpoint endpoint() const override { return endpoint_; }
@@ -61,10 +66,13 @@ class ZmqServerWire final : public MessageWire {
     Deadline greeted_by;  // or it is forgotten, and nobody can come in its name
     std::string client_key = {};
     bool is_open = false, is_greeted = false, is_silent = false, has_spoken = false;
+    std::unique_ptr<LocalLink> local = nullptr;  // in place of the router, for one of this host
+    bool is_listed = false;                      // among the readable ones
   };
   void secure();
   void bind();
   void accept();
+  void accept_local();
   void look_at_links();
   void read_controls();
   void look_at(std::uint64_t number, Link& link);
@@ -74,6 +82,11 @@ class ZmqServerWire final : public MessageWire {
   void end(std::uint64_t number, WireEvent::Kind kind, const std::string& reason);
   void forget(std::uint64_t number);
   std::optional<WireEvent> take_frame();
+  std::optional<WireEvent> take_local_frame();
+  std::optional<Frame> receive_locally(std::uint64_t number, Link& link);
+  WireEvent lose(std::uint64_t number, const std::string& reason);
+  void send_rests();
+  void watch_links(std::vector<zmq::pollitem_t>& watched, bool wants_frames) const;
 
   MessageServerOptions options_;
   const Waker& waker_;
@@ -87,6 +100,10 @@ class ZmqServerWire final : public MessageWire {
   std::uint16_t data_port_ = 0;
   std::map<std::uint64_t, Link> links_;
   std::map<std::string, std::uint64_t> by_ticket_;
+  std::optional<LocalListener> local_listener_;
+  std::deque<std::uint64_t> readable_;  // links whose local connections have something
+  bool has_writable_ = false;           // a local link has room for the rest of a frame
+  bool is_router_full_ = false;
   std::deque<WireEvent> events_;
   std::uint64_t last_link_ = 0;
   Deadline next_look_ = {};
@@ -117,10 +134,29 @@ void ZmqServerWire::accept() {
     Link link{{std::move(connection), options_.heartbeat, options_.silence},
               make_ticket(),
               Clock::now() + options_.handshake_timeout};
-    link.control.send_signed(to_bytes(MessageWelcome{data_port_, options_.encrypted, link.ticket,
-                                                     public_key_, options_.heartbeat}));
+    MessageWelcome welcome{data_port_, options_.encrypted, link.ticket, public_key_,
+                           options_.heartbeat};
+    if (local_listener_ && !local_listener_->name().empty()) {
+      welcome.local_name = local_listener_->name();
+      welcome.local_bytes = options_.shared_memory;
+    }
+    link.control.send_signed(to_bytes(welcome));
     links_.emplace(++last_link_, std::move(link));
   }
+}
+
+// A client of this host, before it says that it shares its memory. Whoever has no proof that it is
+// one is sent away, and nothing of it is looked at.
+void ZmqServerWire::accept_local() {
+  if (!local_listener_) return;
+  for (LocalVisitor& visitor : local_listener_->accept())
+    for (auto& [number, link] : links_)
+      if (!link.is_open && !link.local && same_secret(visitor.ticket, link.ticket) &&
+          same_secret(visitor.proof, link.control.proof(kClientMemory))) {
+        link.local = welcome_locally(std::move(visitor), link.control.proof(kServerMemory),
+                                     options_.shared_memory);
+        break;
+      }
 }
 
 // True when the client has said what it has to.
@@ -128,8 +164,12 @@ bool ZmqServerWire::open(std::uint64_t number, Link& link) {
   const auto bytes = link.control.take_signed(kAnswerBytes);
   if (!bytes) return false;
   const MessageAnswer answer = to_answer(*bytes);
+  if (answer.is_local && !link.local) throw Corrupt("it shares no memory, and says that it does");
+  if (!answer.is_local) link.local.reset();
   link.client_key = answer.client_key;
-  if (options_.encrypted)
+  if (link.local)
+    link.is_greeted = link.local->send(Frame{});
+  else if (options_.encrypted)
     authenticator_.admit_key(link.client_key);
   else
     authenticator_.admit_user(link.ticket);
@@ -149,7 +189,9 @@ void ZmqServerWire::look_at(std::uint64_t number, Link& link) {
   } catch (const Corrupt& error) {
     return end(number, WireEvent::Kind::lost, error.what());
   }
-  const ControlLink::State state = link.control.look();
+  ControlLink::State state = link.control.look();
+  if (state == ControlLink::State::open && link.local && link.local->is_closed())
+    state = ControlLink::State::lost;
   if (!link.is_greeted && Clock::now() >= link.greeted_by)
     return end(number, WireEvent::Kind::lost, "its data connection did not come in time");
   const bool is_silent = state == ControlLink::State::silent;
@@ -193,7 +235,9 @@ void ZmqServerWire::read_controls() {
 
 void ZmqServerWire::look_at_links() {
   accept();
+  accept_local();
   next_look_ = std::min<Deadline>(Clock::now() + options_.heartbeat, listener_.next_deadline());
+  if (local_listener_) next_look_ = std::min(next_look_, local_listener_->next_deadline());
   read_controls();
   authenticator_.answer([this] { read_controls(); });
   refusals_.look();
@@ -211,7 +255,47 @@ std::optional<WireEvent> ZmqServerWire::next(bool wants_frames) {
     events_.pop_front();
     return event;
   }
-  return wants_frames ? take_frame() : std::nullopt;
+  if (std::exchange(has_writable_, false))
+    for (auto& [number, link] : links_)
+      if (link.local && link.local->has_rest()) link.local->send_rest();
+  if (!wants_frames) return std::nullopt;
+  auto event = take_local_frame();
+  return event ? std::move(event) : take_frame();
+}
+
+WireEvent ZmqServerWire::lose(std::uint64_t number, const std::string& reason) {
+  forget(number);
+  WireEvent lost{WireEvent::Kind::lost, number};
+  lost.reason = reason;
+  return lost;
+}
+
+// The links take turns, frame by frame.
+std::optional<WireEvent> ZmqServerWire::take_local_frame() {
+  while (!readable_.empty()) {
+    const std::uint64_t number = readable_.front();
+    readable_.pop_front();
+    const auto link = links_.find(number);
+    if (link == links_.end() || !link->second.is_open) continue;
+    WireEvent event{WireEvent::Kind::frame, number};
+    try {
+      auto frame = receive_locally(number, link->second);
+      if (!frame) continue;
+      event.frame = std::move(*frame);
+    } catch (const Corrupt& error) {
+      return lose(number, error.what());
+    }
+    return event;
+  }
+  return std::nullopt;
+}
+
+std::optional<Frame> ZmqServerWire::receive_locally(std::uint64_t number, Link& link) {
+  auto frame = link.local->receive();
+  link.is_listed = frame.has_value();
+  if (frame) readable_.push_back(number);
+  if (link.local->is_closed()) next_look_ = {};
+  return frame;
 }
 
 // What comes of a link that is gone is dropped.
@@ -226,11 +310,7 @@ std::optional<WireEvent> ZmqServerWire::take_frame() {
       event.frame = receive_frame(router_, header);
     } catch (const Corrupt& error) {
       if (link == by_ticket_.end()) continue;
-      const std::uint64_t number = link->second;
-      forget(number);
-      WireEvent lost{WireEvent::Kind::lost, number};
-      lost.reason = error.what();
-      return lost;
+      return lose(link->second, error.what());
     }
     if (link == by_ticket_.end()) continue;
     event.link = link->second;
@@ -255,32 +335,84 @@ bool ZmqServerWire::send(std::uint64_t number, const Frame& frame) {
   const auto link = links_.find(number);
   if (link == links_.end()) return true;
   if (!link->second.is_greeted) return false;  // the greeting is the first frame
+  if (link->second.local) return link->second.local->send(frame);
   try {
-    return send_frame(router_, link->second.ticket, frame);
+    const bool is_sent = send_frame(router_, link->second.ticket, frame);
+    is_router_full_ = is_router_full_ || !is_sent;
+    return is_sent;
   } catch (const zmq::error_t& error) {
     if (error.num() == EHOSTUNREACH) return true;  // its end is noticed on the control link
     throw;
   }
 }
 
+bool ZmqServerWire::send_now(std::uint64_t number, const Frame& frame) {
+  const auto link = links_.find(number);
+  if (link == links_.end() || !link->second.is_greeted) return false;
+  LocalLink* local = link->second.local.get();
+  if (local == nullptr || !local->send(frame)) return false;
+  if (local->has_rest()) waker_.wake();
+  return true;
+}
+
+std::shared_ptr<MessageMemory> ZmqServerWire::memory(std::uint64_t number) const {
+  const auto link = links_.find(number);
+  if (link == links_.end() || !link->second.local) return nullptr;
+  return link->second.local->memory();
+}
+
+// The last words to those of this host.
+void ZmqServerWire::send_rests() {
+  const Deadline end = Clock::now() + std::chrono::milliseconds(kLinger);
+  for (auto& [number, link] : links_)
+    while (link.local && !link.local->send_rest() && Clock::now() < end) {
+      pollfd room{link.local->fd(), POLLOUT, 0};
+      ::poll(&room, 1, poll_milliseconds(end));
+    }
+}
+
+// Two for each link: its control connection, and the local one, or none.
+void ZmqServerWire::watch_links(std::vector<zmq::pollitem_t>& watched, bool wants_frames) const {
+  for (const auto& [number, link] : links_) {
+    watched.push_back({nullptr, link.control.fd(), ZMQ_POLLIN, 0});
+    short events = 0;
+    if (link.local && link.is_open && !link.local->is_closed()) {
+      if (wants_frames) events = ZMQ_POLLIN;
+      if (link.local->has_rest()) events = static_cast<short>(events | ZMQ_POLLOUT);
+    }
+    watched.push_back({nullptr, events == 0 ? -1 : link.local->fd(), events, 0});
+  }
+}
+
 void ZmqServerWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
   std::vector<pollfd> listening;
   listener_.watch(listening);
+  if (local_listener_) local_listener_->watch(listening);
   std::vector<zmq::pollitem_t> watched{
       {nullptr, waker_.fd(), ZMQ_POLLIN, 0},
       {authenticator_.socket().handle(), 0, ZMQ_POLLIN, 0},
       {router_.handle(), 0, static_cast<short>(wants_frames ? ZMQ_POLLIN : 0), 0},
       {refusals_.socket().handle(), 0, ZMQ_POLLIN, 0}};
   for (const pollfd& one : listening) watched.push_back({nullptr, one.fd, ZMQ_POLLIN, 0});
-  for (const auto& [number, link] : links_)
-    watched.push_back({nullptr, link.control.fd(), ZMQ_POLLIN, 0});
+  const std::size_t links_from = watched.size();
+  watch_links(watched, wants_frames);
   until = std::min(until, next_look_);
-  if (is_blocked) until = std::min<Deadline>(until, Clock::now() + kRetry);
+  if (is_blocked && (std::exchange(is_router_full_, false) || !wants_frames))
+    until = std::min<Deadline>(until, Clock::now() + kRetry);
   if (!events_.empty()) until = Clock::now();
   poll_sockets(watched, poll_milliseconds(until));
   if (watched[0].revents != 0) waker_.clear();
-  for (std::size_t i = 1; i < watched.size(); ++i)
+  for (std::size_t i = 1; i < links_from; ++i)
     if (i != 2 && watched[i].revents != 0) next_look_ = {};
+  for (std::size_t i = links_from; auto& [number, link] : links_) {
+    if (watched[i++].revents != 0) next_look_ = {};
+    const short local = watched[i++].revents;
+    if (local == 0) continue;
+    has_writable_ = has_writable_ || (local & ZMQ_POLLOUT) != 0;
+    if ((local & ~ZMQ_POLLOUT) == 0) continue;
+    link.local->set_readable();
+    if (!std::exchange(link.is_listed, true)) readable_.push_back(number);
+  }
 }
 
 }  // namespace

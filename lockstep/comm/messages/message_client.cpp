@@ -95,6 +95,7 @@ struct MessageClient::Impl {
         generation(given.generation),
         assembler(given.longest_message),
         wire(connect(options, id, waker, Clock::now() + given.connect_timeout)),
+        out(wire->memory(0)),
         local(wire->local()),
         thread(detail::start_message_thread("message client",
                                             [this](const std::stop_token& stop) { run(stop); })) {}
@@ -109,6 +110,7 @@ struct MessageClient::Impl {
   // False when this is the first time.
   bool abort(const std::string& reason);
   PendingReply request(Payload payload, const RequestOptions& request);
+  std::shared_ptr<detail::MessageMemory> memory() const;
   bool has_room(std::size_t bytes) const;
 
   void run(const std::stop_token& stop);
@@ -120,6 +122,7 @@ struct MessageClient::Impl {
   void take_frame(detail::Frame frame);
   void finish(const detail::Message& message);
   bool send_requests();
+  bool send_at_once();
   Deadline expire(Deadline now);
   void lose(const std::string& reason);
   void push(PendingRequest& one);
@@ -133,12 +136,14 @@ struct MessageClient::Impl {
   std::uint64_t generation;  // guarded by the shared mutex, as all below, but for the wire
   std::map<std::uint64_t, std::shared_ptr<PendingRequest>> pending;
   std::set<std::pair<Deadline, std::uint64_t>> deadlines;
-  detail::SendQueue out;
   detail::Assembler assembler;
   std::uint64_t next_number = 1;
-  bool is_over = false;  // it will not be connected again
+  bool is_over = false;   // it will not be connected again
+  bool has_news = false;  // for those who wait for an answer, or for room
   detail::Waker waker;
-  std::unique_ptr<detail::MessageWire> wire;  // the thread's
+  // The thread's; it comes and goes under the mutex.
+  std::unique_ptr<detail::MessageWire> wire;
+  detail::SendQueue out;
   Endpoint local;
   std::atomic<bool> leaves = false;  // and says so
   std::jthread thread;
@@ -153,7 +158,7 @@ void MessageClient::Impl::end(std::uint64_t number, std::exception_ptr error) {
   one.payload = {};
   deadlines.erase({one.deadline, number});
   pending.erase(found);
-  shared->changed.notify_all();
+  has_news = true;
 }
 
 void MessageClient::Impl::end_all(
@@ -195,7 +200,8 @@ PendingReply MessageClient::Impl::request(Payload payload, const RequestOptions&
   one->options = request;
   one->begin = Clock::now();
   one->deadline = one->begin + request.timeout;
-  one->payload = std::move(payload);
+  // Here, where it holds up nobody else.
+  one->payload = detail::share(std::move(payload), memory().get());
   std::unique_lock lock(shared->mutex);
   const auto goes_on = [&] { return shared->aborted || is_over || has_room(bytes); };
   const bool in_time = shared->changed.wait_until(lock, one->deadline, goes_on);
@@ -207,11 +213,22 @@ PendingReply MessageClient::Impl::request(Payload payload, const RequestOptions&
   pending.emplace(one->number, one);
   deadlines.emplace(one->deadline, one->number);
   push(*one);
-  waker.wake();
+  if (!send_at_once()) waker.wake();
   PendingReply reply;
   reply.shared_ = shared;
   reply.request_ = std::move(one);
   return reply;
+}
+
+std::shared_ptr<detail::MessageMemory> MessageClient::Impl::memory() const {
+  const std::lock_guard lock(shared->mutex);
+  return wire ? wire->memory(0) : nullptr;
+}
+
+// Where the wire can, without a turn of its thread. False when there is more than that took.
+bool MessageClient::Impl::send_at_once() {
+  while (wire && !out.is_empty() && wire->send_now(0, out.front())) out.pop();
+  return out.is_empty();
 }
 
 void MessageClient::Impl::run(const std::stop_token& stop) {
@@ -226,15 +243,21 @@ void MessageClient::Impl::run(const std::stop_token& stop) {
 }
 
 void MessageClient::Impl::move_on() {
-  bool is_blocked = false, is_idle = true;
+  bool is_blocked = false, is_idle = true, tells = false;
   Deadline until;
   {
     const std::lock_guard lock(shared->mutex);
     is_idle = !take_events();
-    if (!shared->is_connected) return wire.reset();
+    if (!shared->is_connected) {
+      wire.reset();
+      return shared->changed.notify_all();
+    }
     until = expire(Clock::now());
     is_blocked = send_requests();
+    tells = std::exchange(has_news, false);
   }
+  // Not before: whoever wakes up wants the mutex.
+  if (tells) shared->changed.notify_all();
   wire->sleep(is_idle ? until : Clock::now(), true, is_blocked);
 }
 
@@ -248,6 +271,7 @@ void MessageClient::Impl::reconnect(const std::stop_token& stop) {
   {
     std::unique_lock lock(shared->mutex);
     expire(Clock::now());
+    shared->changed.notify_all();
     if (is_over) {
       const auto stopped = [&] { return stop.stop_requested(); };
       shared->changed.wait_for(lock, options.heartbeat, stopped);
@@ -278,8 +302,11 @@ void MessageClient::Impl::resume(std::unique_ptr<detail::MessageWire> fresh) {
   shared->is_connected = true;
   shared->trouble.clear();
   assembler = detail::Assembler(options.longest_message);
-  out.clear();
-  for (auto& [number, one] : pending) push(*one);
+  out = detail::SendQueue(wire->memory(0));
+  for (auto& [number, one] : pending) {
+    one->payload = detail::share(std::move(one->payload), wire->memory(0).get());
+    push(*one);
+  }
 }
 
 void MessageClient::Impl::lose(const std::string& reason) {
@@ -331,9 +358,7 @@ void MessageClient::Impl::finish(const detail::Message& message) {
 
 // True when there is more to send than there is room for.
 bool MessageClient::Impl::send_requests() {
-  bool has_more_room = false;
-  while (!out.is_empty() && wire->send(0, out.front())) has_more_room |= out.pop().has_value();
-  if (has_more_room) shared->changed.notify_all();
+  while (!out.is_empty() && wire->send(0, out.front())) has_news |= out.pop().has_value();
   return !out.is_empty();
 }
 
@@ -379,6 +404,10 @@ PendingReply MessageClient::request(Payload payload, const RequestOptions& optio
 
 Reply MessageClient::ask(Payload payload, const RequestOptions& options) {
   return request(std::move(payload), options).wait();
+}
+
+MessageBuffer MessageClient::allocate(std::size_t bytes) {
+  return detail::allocate_in(impl_->memory().get(), bytes);
 }
 
 void MessageClient::set_generation(std::uint64_t generation) {

@@ -73,6 +73,10 @@ class MessageClient {
   // The same, and waits.
   Reply ask(Payload payload, const RequestOptions& options = {});
 
+  // Memory for a part of a request: what is written there the server reads where it lies, if it is
+  // on this host. Anybody's memory otherwise, or when that is full. Each message has its own.
+  MessageBuffer allocate(std::size_t bytes);
+
   void set_generation(std::uint64_t generation);
   bool is_connected() const;
   // This side's address and port of the first connection.

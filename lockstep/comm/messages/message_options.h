@@ -28,6 +28,10 @@ struct MessageOptions {
   // The longest message, after authentication. Before it nobody is listened to for more than a
   // handshake, or a frame of Payload::kLongestSegment bytes.
   std::size_t longest_message = std::size_t{1} << 30;
+  // Where a server and a client turn out to be on one host, long parts go through memory that both
+  // see, of at most so many bytes each way (the less of what the two say; taken as it is used).
+  // What finds no room in it goes through a socket. 0: none.
+  std::size_t shared_memory = std::size_t{256} << 20;
   // In place of the network: for servers and clients of one process.
   std::shared_ptr<MessageHub> hub = nullptr;
 };

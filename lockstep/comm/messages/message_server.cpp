@@ -59,7 +59,7 @@ struct MessageServer::Impl {
   struct Link {
     std::uint64_t client;
     detail::Assembler assembler;
-    detail::SendQueue out = {};
+    detail::SendQueue out;
   };
 
   explicit Impl(const MessageServerOptions& given)
@@ -89,6 +89,8 @@ struct MessageServer::Impl {
   void abort(const std::string& reason);
   bool take_events();
   bool send_replies();
+  bool send_at_once(std::uint64_t number, Link& link);
+  std::shared_ptr<detail::MessageMemory> memory_for(std::uint64_t peer) const;
   bool has_room() const {
     return waiting_bytes < options.most_waiting_bytes && waiting < options.most_waiting;
   }
@@ -116,6 +118,7 @@ struct MessageServer::Impl {
   std::condition_variable changed;
   std::uint64_t generation;  // all below is guarded by the mutex, but for the wire
   std::deque<MessageEvent> events;
+  int untold = 0;                              // events of which nobody has been woken yet
   std::size_t waiting = 0, waiting_bytes = 0;  // requests
   std::map<std::uint64_t, Link> links;
   std::map<std::uint64_t, Client> clients;
@@ -149,13 +152,17 @@ void MessageServer::Impl::send_the_last() {
 
 void MessageServer::Impl::move_on() {
   bool takes = false, is_blocked = false, is_idle = true;
+  int news = 0;
   {
     const std::lock_guard lock(mutex);
     is_idle = !take_events();
     is_blocked = send_replies();
     takes = has_room();
     forget_the_gone(Clock::now());
+    news = std::exchange(untold, 0);
   }
+  // Not before: whoever wakes up wants the mutex.
+  for (; news > 0; --news) changed.notify_one();
   wire->sleep(is_idle ? Clock::now() + options.heartbeat : Clock::now(), takes, is_blocked);
 }
 
@@ -216,7 +223,8 @@ void MessageServer::Impl::open(const WireEvent& event) {
   client.peer = event.peer;
   client.reconnects = event.reconnects;
   client.link = event.link;
-  links.emplace(event.link, Link{event.peer.id, detail::Assembler(options.longest_message)});
+  links.emplace(event.link, Link{event.peer.id, detail::Assembler(options.longest_message),
+                                 detail::SendQueue(wire->memory(event.link))});
   put({MessageEvent::Kind::connected, event.peer});
 }
 
@@ -301,7 +309,7 @@ void MessageServer::Impl::put(MessageEvent event) {
   if (event.kind == MessageEvent::Kind::request) ++waiting;
   waiting_bytes += event.payload.size();
   events.push_back(std::move(event));
-  changed.notify_one();
+  ++untold;
 }
 
 MessageEvent MessageServer::Impl::take_first() {
@@ -339,6 +347,8 @@ void MessageServer::Impl::answer(const MessageEvent& request, FrameHeader::Kind 
   if (payload.size() > options.longest_message)
     throw InvalidArgument("reply: {} bytes, expected at most {}", payload.size(),
                           options.longest_message);
+  // Here, where it holds up nobody else.
+  Payload shared = detail::share(payload, memory_for(request.peer.id).get());
   const std::lock_guard lock(mutex);
   const auto client = clients.find(request.peer.id);
   if (client == clients.end()) return;
@@ -354,9 +364,22 @@ void MessageServer::Impl::answer(const MessageEvent& request, FrameHeader::Kind 
   } else {
     client->second.requests.erase(place);
   }
-  if (const auto link = links.find(client->second.link); link != links.end())
-    send(link->second, kind, request.request, std::move(payload), priority);
-  waker.wake();
+  const auto link = links.find(client->second.link);
+  if (link == links.end()) return;
+  send(link->second, kind, request.request, std::move(shared), priority);
+  if (!send_at_once(link->first, link->second)) waker.wake();
+}
+
+std::shared_ptr<detail::MessageMemory> MessageServer::Impl::memory_for(std::uint64_t peer) const {
+  const std::lock_guard lock(mutex);
+  const auto client = clients.find(peer);
+  return client == clients.end() ? nullptr : wire->memory(client->second.link);
+}
+
+// Where the wire can, without a turn of its thread. False when there is more than that took.
+bool MessageServer::Impl::send_at_once(std::uint64_t number, Link& link) {
+  while (!link.out.is_empty() && wire->send_now(number, link.out.front())) link.out.pop();
+  return link.out.is_empty();
 }
 
 // True when there is more to send than there is room for.
@@ -397,6 +420,10 @@ void MessageServer::reply(const MessageEvent& request, Payload payload, int prio
 
 void MessageServer::fail(const MessageEvent& request, const std::string& text) {
   impl_->answer(request, FrameHeader::Kind::failed, Payload(text), 0);
+}
+
+MessageBuffer MessageServer::allocate(std::uint64_t peer, std::size_t bytes) {
+  return detail::allocate_in(impl_->memory_for(peer).get(), bytes);
 }
 
 void MessageServer::set_generation(std::uint64_t generation) {

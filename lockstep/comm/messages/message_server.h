@@ -80,6 +80,9 @@ class MessageServer {
   // The client's request throws RequestFailed with this text.
   void fail(const MessageEvent& request, const std::string& text);
 
+  // Memory for a part of a reply to this peer, as MessageClient::allocate.
+  MessageBuffer allocate(std::uint64_t peer, std::size_t bytes);
+
   // Requests of another generation are refused from now on.
   void set_generation(std::uint64_t generation);
   std::uint64_t generation() const;

@@ -25,6 +25,8 @@ Payload& Payload::add(std::string bytes) {
   return add(view, std::move(kept));
 }
 
+Payload& Payload::add(const MessageBuffer& buffer) { return add(buffer.bytes, buffer.owner); }
+
 std::size_t Payload::size() const {
   std::size_t bytes = 0;
   for (std::size_t part = 0; part < parts(); ++part) bytes += size(part);
@@ -64,7 +66,11 @@ std::string Payload::text(std::size_t part) const {
 void Payload::append(Segment segment, bool begins_part) {
   if (begins_part) parts_.emplace_back();
   check(!parts_.empty(), "a payload's bytes begin no part");
-  parts_.back().push_back(std::move(segment));
+  std::vector<Segment>& part = parts_.back();
+  const bool goes_on = !part.empty() && segment.owner && part.back().owner == segment.owner &&
+                       part.back().bytes.data() + part.back().bytes.size() == segment.bytes.data();
+  if (!goes_on) return part.push_back(std::move(segment));
+  part.back().bytes = {part.back().bytes.data(), part.back().bytes.size() + segment.bytes.size()};
 }
 
 }  // namespace lockstep::comm

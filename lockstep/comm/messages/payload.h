@@ -10,6 +10,8 @@
 
 namespace lockstep::comm {
 
+struct MessageBuffer;
+
 // The bytes of a message, in parts. Nothing is copied on the way: what is added is read where it
 // lies, and what has come lies where it was received. A payload is a handle, cheap to copy.
 class Payload {
@@ -29,13 +31,14 @@ class Payload {
   Payload& add(std::span<const std::byte> bytes, Owner owner);
   Payload& add(std::vector<std::byte> bytes);
   Payload& add(std::string bytes);
+  Payload& add(const MessageBuffer& buffer);
 
   std::size_t parts() const { return parts_.size(); }
   // Of all parts, or of one.
   std::size_t size() const;
   std::size_t size(std::size_t part) const;
   // A part that came over a network lies in segments of Payload::kLongestSegment bytes (the last
-  // is shorter); one that was added lies in one.
+  // is shorter); one that was added, or came through memory that both ends share, lies in one.
   std::span<const Segment> segments(std::size_t part) const;
   static constexpr std::size_t kLongestSegment = 256 << 10;
 
@@ -43,11 +46,18 @@ class Payload {
   void copy_to(std::size_t part, std::span<std::byte> to) const;
   std::string text(std::size_t part = 0) const;
 
-  // For those who receive: the part's next bytes, or a new part.
+  // For those who receive: the part's next bytes, or a new part. Bytes that lie behind the last
+  // ones and have the same owner lengthen their segment.
   void append(Segment segment, bool begins_part);
 
  private:
   std::vector<std::vector<Segment>> parts_;
+};
+
+// Memory to write a part into. It is written before it is added, and not after.
+struct MessageBuffer {
+  std::span<std::byte> bytes;
+  Payload::Owner owner;
 };
 
 }  // namespace lockstep::comm
