@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/kvstore/compressed_sum.h"
+#include "lockstep/kvstore/share_rows.h"
 #include "lockstep/kvstore/node_sum.h"
 #include "lockstep/kvstore/tree_sum.h"
 
@@ -72,19 +73,7 @@ class AllReduceSynchronizer final : public Synchronizer {
 
   // Whatever the algorithm, rows are gathered and added in the canonical order, uncompressed.
   void give_rows(std::vector<std::vector<RowNode>> tables) override {
-    std::string own;
-    for (const std::vector<RowNode>& nodes : tables)
-      for (const RowNode& node : nodes) append_bytes(node.sum, own);
-    const std::vector<std::string> shared = group_.share(own);
-    std::vector<std::string_view> left(shared.begin(), shared.end());
-    for (std::size_t t = 0; t < tables.size(); ++t) {
-      const RowTable& table = layout().tables[t];
-      std::vector<RowNode> all;
-      for (std::size_t rank = 0; rank < left.size(); ++rank)
-        for (const ShardRange& node : subtrees_in(shards_, ranges_[rank]))
-          all.push_back({node, take_rows(left[rank], table.width, table.rows)});
-      state_.tables().set_gradient(t, sum_row_nodes({0, shards_}, std::move(all), table.width));
-    }
+    share_rows(group_, shards_, tables, state_);
   }
 
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override {

@@ -17,8 +17,9 @@ using testing::batches, testing::kShardBatch, testing::ServerRoom, testing::Step
 constexpr std::int64_t kShards = 8;
 constexpr int kSteps = 3;
 
-StepEngine make_engine(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  const auto net = std::make_shared<StepNet>();
+StepEngine make_engine(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads,
+                       bool sparse) {
+  const auto net = std::make_shared<StepNet>([](const Tensor& x) { return x; }, sparse);
   net->initialize(nn::init::fan_in(), 3);
   const std::vector<TensorInfo> fields{{{kShardBatch, 3, 6, 6}, DType::float32, {}},
                                        {{kShardBatch}, DType::int64, {}}};
@@ -30,7 +31,7 @@ StepEngine make_engine(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int
 
 // Parameters and slots.
 std::string train(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  StepEngine engine = make_engine(rule, mode, threads);
+  StepEngine engine = make_engine(rule, mode, threads, rule->options().clip_norm <= 0.0);
   for (int step = 0; step < kSteps; ++step) engine.run(step, 0.05, batches(engine, step));
   return engine.params_sha256() + io::tensors_sha256(engine.slots());
 }
@@ -49,6 +50,16 @@ TEST(ServedRun, StepsGiveTheBitsOfOneProcess) {
         });
       }
   }
+}
+
+TEST(ServedRun, ANormOfAllGradientsIsNotClippedWhereSomeAreSparse) {
+  ServerRoom room(1, 1);
+  room.as_workers([&](kvstore::Mode& mode) {
+    EXPECT_EQ(testing::message_of<Unsupported>(
+                  [&] { make_engine(optim::adamw({.clip_norm = 0.5}), &mode, 1, true); }),
+              "kvstore: the norm of all gradients is clipped, and some are sparse: expected "
+              "allreduce or local, not servers");
+  });
 }
 
 // The result of so many epochs, in one go or from the folder's checkpoint on.

@@ -15,7 +15,7 @@ namespace lockstep::testing {
 class StepNet final : public nn::Block {
  public:
   using Between = std::function<Tensor(const Tensor&)>;
-  explicit StepNet(Between between = [](const Tensor& x) { return x; })
+  explicit StepNet(Between between = [](const Tensor& x) { return x; }, bool sparse = true)
       : between_(std::move(between)),
         conv_(add_parameter("conv", {8, 3, 3, 3})),
         gamma_(add_parameter("gamma", {8}, {.init = nn::init::one()})),
@@ -23,7 +23,7 @@ class StepNet final : public nn::Block {
         mean_(add_parameter("mean", {8}, {.init = nn::init::zero(), .trainable = false})),
         var_(add_parameter("var", {8}, {.init = nn::init::one(), .trainable = false})),
         hidden_(add_parameter("hidden", {64, 8 * 6 * 6})),
-        table_(add_parameter("table", {kRows, 8}, {.sparse_grad = true})),
+        table_(add_parameter("table", {kRows, 8}, {.sparse_grad = sparse})),
         output_(add_parameter("output", {5, 64 + 8})) {}
 
   Tensor forward(const Tensor& x) override {

@@ -7,6 +7,7 @@
 #include "lockstep/base/hmac.h"
 #include "lockstep/kvstore/node_sum.h"
 #include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/share_rows.h"
 
 namespace lockstep::kvstore {
 namespace {
@@ -39,6 +40,10 @@ ServedSynchronizer::ServedSynchronizer(ServerConnections& servers, Group& group,
       shards_(shards),
       own_range_(group.range(shards)),
       ranges_(split_layout(state.layout(), servers.servers())) {
+  if (!layout().tables.empty() && state_.driver().clips())
+    throw Unsupported(
+        "kvstore: the norm of all gradients is clipped, and some are sparse: expected allreduce or "
+        "local, not servers");
   if (codec_ && codec_->keeps_residual()) residual_.resize(layout().floats);
   if (!codec_ && subtrees_in(shards, own_range_).size() == 1)
     memory_ = std::make_shared<FlatBuffer>(layout().floats);
@@ -231,11 +236,17 @@ void ServedSynchronizer::take_weights(const Part& part, const comm::Payload& rep
   copy_floats(reply, 1, state_.next_weights().subspan(part.offset, part.count));
 }
 
-Vote ServedSynchronizer::commit(const Vote& own, std::span<float> rows, ThreadTeam&) {
+// Tables that learn by rows are whole on every worker, and so are their slots.
+void ServedSynchronizer::give_rows(std::vector<std::vector<RowNode>> tables) {
+  share_rows(group_, shards_, tables, state_);
+}
+
+Vote ServedSynchronizer::commit(const Vote& own, std::span<float> rows, ThreadTeam& team) {
   while (!pending_.empty()) take(pending_.size() - 1);
   if (finite_ && !state_.is_local()) finish_step();
   Vote mine = own;
-  mine.finite = own.finite && finite_;
+  mine.finite = own.finite && finite_ && state_.tables().is_finite();
+  if (mine.finite) state_.update_tables(team);
   is_voting_ = true;
   const Vote vote = group_.gather(mine, shards_, rows);
   is_voting_ = false;

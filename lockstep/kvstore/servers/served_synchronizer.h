@@ -25,6 +25,7 @@ class ServedSynchronizer final : public Synchronizer {
 
   void begin(std::int64_t step, double rate) override;
   void give(std::size_t offset, std::span<const Node> nodes) override;
+  void give_rows(std::vector<std::vector<RowNode>> tables) override;
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override;
 
   std::span<float> residual() override { return residual_; }

@@ -50,7 +50,7 @@ void check_alike(const StepGraph& step, const StepGraph& first,
     return a.name == b.name && a.shape == b.shape;
   };
   const bool alike = step.fields == first.fields && step.trainable == first.trainable &&
-                     step.tables == first.tables && step.updated == first.updated &&
+                     step.tables == first.tables &&
                      step.has_accuracy == first.has_accuracy &&
                      std::equal(step.parameters.begin(), step.parameters.end(),
                                 first.parameters.begin(), first.parameters.end(), same);
@@ -135,7 +135,8 @@ void StepProgram::check_trains_the_same() const {
   if (structure_.parameters != first_structure_.parameters)
     throw InvalidArgument("train: the net got other parameters while a fit was running{}", kAdvice);
   for (std::size_t i = 0; i < trained_.size(); ++i) {
-    const bool was_trained = std::ranges::binary_search(step_.trainable, i);
+    const bool was_trained = std::ranges::binary_search(step_.trainable, i) ||
+                             std::ranges::binary_search(step_.tables, i);
     if (trained_[i].wants_gradient() == was_trained) continue;
     throw InvalidArgument("train: {} was {} while a fit was running{}", step_.parameters[i].name,
                           was_trained ? "frozen" : "unfrozen", kAdvice);
