@@ -22,8 +22,8 @@ namespace {
 
 using lockstep::testing::Child;
 
-constexpr std::size_t kLong = 3'000'000;       // more than a socket takes in one segment
-constexpr std::size_t kVeryLong = 21'000'001;  // and more than is on the way at a time
+constexpr std::size_t kLong = 3'000'000;           // more than a socket takes in one segment
+constexpr std::size_t kVeryLong = (20 << 20) + 1;  // and more than is on the way at a time
 
 MessageServerOptions shared_options(std::size_t bytes = std::size_t{64} << 20) {
   return server_options({"shared", false, false, bytes});
