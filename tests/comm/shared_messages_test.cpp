@@ -22,8 +22,8 @@ namespace {
 
 using lockstep::testing::Child;
 
-constexpr std::size_t kLong = 3'000'000;       // more than a socket takes in one segment
-constexpr std::size_t kVeryLong = 21'000'001;  // and more than is on the way at a time
+constexpr std::size_t kLong = 3'000'000;           // more than a socket takes in one segment
+constexpr std::size_t kVeryLong = (20 << 20) + 1;  // and more than is on the way at a time
 
 MessageServerOptions shared_options(std::size_t bytes = std::size_t{64} << 20) {
   return server_options({"shared", false, false, bytes});
@@ -347,15 +347,16 @@ TEST(SharedMessages, AClientThatLiesAboutItsMemoryIsDropped) {
 TEST(SharedMessages, AReceiverThatIsStoppedCostsNoMoreThanIsSaid) {
   auto options = shared_options(4 * kLong);
   options.silence = 60s;
-  MessageServer server(options);
+  options.listen = local_endpoint(listen_on({"127.0.0.1", 0}));
   Child stopped([&] {
-    MessageClient client(client_options(options, server.endpoint()));
+    MessageClient client(client_options(options, options.listen));
     std::vector<PendingReply> replies;
     for (int i = 0; i < 12; ++i) replies.push_back(client.request(Payload("?"), {.timeout = 60s}));
     for (PendingReply& reply : replies)
       if (bytes_of(reply.wait().payload) != message_bytes(kLong, 1)) return std::string("wrong");
     return std::string("right");
   });
+  MessageServer server(options);
   std::vector<MessageEvent> requests;
   for (int i = 0; i < 12; ++i) requests.push_back(next_request(server));
   stopped.signal(SIGSTOP);

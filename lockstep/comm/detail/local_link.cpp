@@ -64,7 +64,7 @@ LocalLink::LocalLink(Socket socket, std::shared_ptr<MessageMemory> own,
 bool LocalLink::send(const Frame& frame) {
   if (!send_rest()) return false;
   const std::span<const std::byte> bytes = frame.body.bytes;
-  const bool is_lent = bytes.size() >= kShareFrom && own_->contains(bytes);
+  const bool is_lent = !bytes.empty() && own_->contains(bytes);
   if (is_lent && !has_way_for(bytes.size())) return false;
   const LentPlace place = is_lent ? own_->lend(bytes) : LentPlace{kNoBlock, 0};
   if (is_lent) lent_bytes_ += bytes.size();

@@ -69,6 +69,7 @@ MessageMemory::MessageMemory(Socket file, std::byte* base, std::size_t size)
 MessageMemory::~MessageMemory() { ::munmap(base_, size_); }
 
 std::optional<MessageBuffer> MessageMemory::allocate(std::size_t bytes) {
+  if (bytes > size_ - kHead) return std::nullopt;
   const std::size_t whole = rounded(std::max<std::size_t>(bytes, 1), kAlignment);
   const std::lock_guard lock(mutex_);
   reclaim();
@@ -124,7 +125,7 @@ bool MessageMemory::grow(std::size_t end) {
 
 MessageMemory::Blocks::const_iterator MessageMemory::find(std::span<const std::byte> bytes) const {
   const std::byte* first = base_ + kHead;
-  if (bytes.data() < first || bytes.data() >= base_ + size_) return blocks_.end();
+  if (bytes.data() < first) return blocks_.end();
   const auto offset = static_cast<std::size_t>(bytes.data() - first);
   auto block = blocks_.upper_bound(offset);
   if (block == blocks_.begin()) return blocks_.end();
@@ -134,6 +135,7 @@ MessageMemory::Blocks::const_iterator MessageMemory::find(std::span<const std::b
 }
 
 bool MessageMemory::contains(std::span<const std::byte> bytes) const {
+  if (bytes.data() < base_ || bytes.data() >= base_ + size_) return false;
   const std::lock_guard lock(mutex_);
   return find(bytes) != blocks_.end();
 }

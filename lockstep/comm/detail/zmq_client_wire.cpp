@@ -60,7 +60,7 @@ class ZmqClientWire final : public MessageWire {
   MessageClientOptions options_;
   const Waker& waker_;
   ControlLink control_;
-  zmq::context_t context_;
+  std::optional<zmq::context_t> context_;  // none where the server is on this host
   zmq::socket_t dealer_, monitor_;
   std::unique_ptr<LocalLink> local_;  // in place of the dealer, where the server is on this host
   ControlLink::State state_ = ControlLink::State::open;
@@ -132,7 +132,7 @@ MessageWelcome ZmqClientWire::await_welcome(Deadline deadline) {
 
 void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
   const std::string host = control_.remote().host;
-  dealer_ = make_message_socket(context_, zmq::socket_type::dealer, host, options_);
+  dealer_ = make_message_socket(context_.emplace(), zmq::socket_type::dealer, host, options_);
   dealer_.set(zmq::sockopt::routing_id, welcome.ticket);
   MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects};
   if (welcome.encrypted) {
@@ -147,7 +147,7 @@ void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
   }
   if (::zmq_socket_monitor(dealer_.handle(), kMonitor, ZMQ_EVENT_DISCONNECTED) != 0)
     throw IoError("messages: {}", ::zmq_strerror(errno));
-  monitor_ = zmq::socket_t(context_, zmq::socket_type::pair);
+  monitor_ = zmq::socket_t(*context_, zmq::socket_type::pair);
   monitor_.connect(kMonitor);
   control_.send_signed(to_bytes(answer));
   const std::string source =
