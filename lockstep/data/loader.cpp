@@ -26,6 +26,8 @@ struct ShardBatch {
 
 // A step in the making: shards are begun in order and end in any.
 struct StepBatches {
+  std::int64_t step = 0;
+  std::int64_t first_shard = 0;
   std::vector<ShardBatch> shards;
   std::size_t begun = 0;
   std::size_t ended = 0;
@@ -35,7 +37,6 @@ struct StepBatches {
 // A shard to make. It holds its step's place, which a restart may have taken out of the queue.
 struct Task {
   std::shared_ptr<StepBatches> batches;
-  std::int64_t step = 0;
   std::size_t place = 0;
   std::vector<std::int64_t> indices;
   std::uint64_t run = 0;
@@ -84,18 +85,36 @@ struct Loader::Impl {
   }
 
   std::vector<Fields> step(std::int64_t step) {
+    check(!options_.told, "a loader that is told has no next step");
     if (step < 0) throw InvalidArgument("loader: step is {}, expected 0 or more", step);
     std::unique_lock lock(mutex_);
     if (step != next_) restart(step);
     if (queue_.empty()) extend();
-    const std::shared_ptr<StepBatches> batches = queue_.front();
-    help(*batches, lock);
-    wake_caller_.wait(lock, [&] { return batches->done(); });
-    queue_.pop_front();
-    ++next_;
-    lock.unlock();
+    return take_first(lock);
+  }
+
+  void expect(std::int64_t step, std::int64_t first_shard) {
+    check(options_.told, "a loader that is not told makes one step after the other");
+    if (step < 0) throw InvalidArgument("loader: step is {}, expected 0 or more", step);
+    if (first_shard < 0 || first_shard > sampler_.shards() - options_.shards)
+      throw InvalidArgument("loader: asked for {} shards from {} on, there are {}", options_.shards,
+                            first_shard, sampler_.shards());
+    {
+      const std::lock_guard lock(mutex_);
+      add(step, first_shard);
+    }
     wake_workers_.notify_all();
-    return taken(*batches);
+  }
+
+  std::vector<Fields> take() {
+    std::unique_lock lock(mutex_);
+    check(options_.told && !queue_.empty(), "a loader was not told what to make");
+    return take_first(lock);
+  }
+
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    restart(next_);
   }
 
   std::int64_t steps_per_epoch() const { return sampler_.steps_per_epoch(); }
@@ -108,9 +127,24 @@ struct Loader::Impl {
     wake_workers_.notify_all();
   }
 
-  void extend() {
+  void extend() { add(next_ + static_cast<std::int64_t>(queue_.size()), options_.first_shard); }
+
+  void add(std::int64_t step, std::int64_t first_shard) {
     queue_.push_back(std::make_shared<StepBatches>());
+    queue_.back()->step = step;
+    queue_.back()->first_shard = first_shard;
     queue_.back()->shards.resize(static_cast<std::size_t>(options_.shards));
+  }
+
+  std::vector<Fields> take_first(std::unique_lock<std::mutex>& lock) {
+    const std::shared_ptr<StepBatches> batches = queue_.front();
+    help(*batches, lock);
+    wake_caller_.wait(lock, [&] { return batches->done(); });
+    queue_.pop_front();
+    ++next_;
+    lock.unlock();
+    wake_workers_.notify_all();
+    return taken(*batches);
   }
 
   // The caller makes what nobody has begun yet instead of waiting for it.
@@ -126,22 +160,23 @@ struct Loader::Impl {
   }
 
   bool has_work() const {
-    return unbegun() < queue_.size() ||
-           static_cast<std::int64_t>(queue_.size()) < options_.prefetch;
+    const bool makes_ahead =
+        !options_.told && static_cast<std::int64_t>(queue_.size()) < options_.prefetch;
+    return unbegun() < queue_.size() || makes_ahead;
   }
 
   Task begin(std::size_t at) {
-    Task task{queue_[at], next_ + static_cast<std::int64_t>(at), queue_[at]->begun++, {}, run_};
+    Task task{queue_[at], queue_[at]->begun++, {}, run_};
     try {
-      task.indices = sampler_.samples(task.step, shard_of(task));
+      task.indices = sampler_.samples(task.batches->step, shard_of(task));
     } catch (...) {
       task.batches->shards[task.place].error = std::current_exception();
     }
     return task;
   }
 
-  std::int64_t shard_of(const Task& task) const {
-    return options_.first_shard + static_cast<std::int64_t>(task.place);
+  static std::int64_t shard_of(const Task& task) {
+    return task.batches->first_shard + static_cast<std::int64_t>(task.place);
   }
 
   // Called with the lock and returns with it.
@@ -155,7 +190,7 @@ struct Loader::Impl {
 
   void fill(const Task& task, ShardBatch& batch) const {
     const RandomKey key{options_.seed ^ detail::kTransformStream,
-                        static_cast<std::uint32_t>(task.step),
+                        static_cast<std::uint32_t>(task.batches->step),
                         static_cast<std::uint32_t>(shard_of(task)), 0};
     const auto given_up = [this, &task] { return run_ != task.run; };
     try {
@@ -211,6 +246,12 @@ Loader::Loader(DatasetPtr dataset, ShardSampler sampler, LoaderOptions options)
 Loader::~Loader() = default;
 
 std::vector<Fields> Loader::step(std::int64_t step) { return impl_->step(step); }
+
+void Loader::expect(std::int64_t step, std::int64_t first_shard) {
+  impl_->expect(step, first_shard);
+}
+std::vector<Fields> Loader::take() { return impl_->take(); }
+void Loader::forget() { impl_->forget(); }
 
 std::int64_t Loader::steps_per_epoch() const { return impl_->steps_per_epoch(); }
 

@@ -20,6 +20,7 @@ struct LoaderOptions {
   std::int64_t prefetch = 4;     // steps made ahead
   std::int64_t first_shard = 0;  // the shards that this process wants ...
   std::int64_t shards = -1;      // ... and how many; -1: all
+  bool told = false;             // makes what expect() says, instead of one step after the other
   // A sample that is Corrupt is replaced by the next good one of the set, and on_bad told why: by
   // the thread that calls step(), in the batch's order. Else step() throws it.
   bool skip_bad = false;
@@ -39,6 +40,13 @@ class Loader {
   // one than the next throws away what was made ahead. Rethrows what making a sample threw.
   std::vector<Fields> step(std::int64_t step);
   std::int64_t steps_per_epoch() const;
+
+  // Of a loader that is told: take() will want the shards of step `step` from `first_shard` on.
+  // They are made from now on, in the order of telling, and taken in that order.
+  void expect(std::int64_t step, std::int64_t first_shard);
+  std::vector<Fields> take();
+  // What was expected is not wanted any more.
+  void forget();
 
  private:
   struct Impl;

@@ -18,20 +18,30 @@ std::unique_ptr<Mode> make_in_step(const JobParts& job, const AllReduceOptions& 
                  {.compression = options.compression});
 }
 
-std::unique_ptr<Mode> make_out_of_step(const JobParts&, const AllReduceOptions&) {
-  throw Unsupported(
-      "kvstore: the workers of a Trainer are in step, expected ps_sync, allreduce or local; "
-      "ps_async and ps_ssp are for stores");
+std::unique_ptr<Mode> make_out_of_step(const JobParts& job, const AllReduceOptions& options,
+                                       std::string_view type, const OutOfStepOptions& pace) {
+  if (!options.compression.is_none())
+    throw Unsupported(
+        "kvstore '{}': gradients are not compressed, expected compression none, got {}", type,
+        to_string(options.compression));
+  return out_of_step_mode(servers_of(job, type), job.communicator, job.membership, pace);
+}
+
+std::unique_ptr<Mode> make_async(const JobParts& job, const AllReduceOptions& options) {
+  return make_out_of_step(job, options, "ps_async", {});
+}
+
+std::unique_ptr<Mode> make_bounded(const JobParts& job, const AllReduceOptions& options) {
+  return make_out_of_step(job, options, "ps_ssp", {.bound = job.staleness});
 }
 
 constexpr std::array kTypes{
     StoreType{.name = "local", .make = nullptr},
     StoreType{.name = "allreduce", .make = make_allreduce},
     StoreType{.name = "ps_sync", .make = make_in_step, .needs_servers = true},
-    StoreType{
-        .name = "ps_async", .make = make_out_of_step, .needs_servers = true, .in_step = false},
+    StoreType{.name = "ps_async", .make = make_async, .needs_servers = true, .in_step = false},
     StoreType{.name = "ps_ssp",
-              .make = make_out_of_step,
+              .make = make_bounded,
               .needs_servers = true,
               .in_step = false,
               .is_bounded = true}};

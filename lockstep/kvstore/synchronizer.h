@@ -6,6 +6,7 @@
 
 #include "lockstep/kvstore/flat_state.h"
 #include "lockstep/kvstore/group.h"
+#include "lockstep/kvstore/out_of_step.h"
 
 namespace lockstep::kvstore {
 
@@ -56,6 +57,8 @@ class Synchronizer {
   virtual void set_slot(std::size_t number, std::span<const float> values);
   // The state's weights were changed between steps, on every worker alike.
   virtual void weights_changed() {}
+  // Between steps: the newest weights become the state's, where others may have changed them.
+  virtual void pull() {}
   // Flat buffers besides those of the state.
   virtual std::size_t buffers() const { return 0; }
 };
@@ -69,9 +72,12 @@ class Mode {
   // Every worker calls it, with the same layout. The state outlives the synchronizer, so that a
   // synchronizer of another membership can go on with it, also when making one has failed.
   virtual std::unique_ptr<Synchronizer> synchronize(FlatState& state, std::int64_t shards) = 0;
+  // Of workers that are not in step: they compute with its alone(), and synchronize() throws
+  // Unsupported. Null: they are in step.
+  virtual OutOfStep* out_of_step() { return nullptr; }
   // Whether the bits are the same for any number of workers.
   virtual bool is_invariant() const { return true; }
-  // What the bits depend on: "canonical", "ring", "2bit:0.01".
+  // What the bits depend on: "canonical", "ring", "2bit:0.01", "as they come".
   virtual std::string description() const { return "canonical"; }
   // Whether workers have the numbers that the rule keeps.
   virtual SlotPlace slot_place() const { return SlotPlace::here; }

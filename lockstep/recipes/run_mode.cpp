@@ -27,11 +27,13 @@ const kvstore::StoreType& store_between_workers(const RunConfig& config) {
 bool has_servers(const RunConfig& config) { return own_store(config).needs_servers; }
 
 void check_supported(const RunConfig& config) {
-  if (!own_store(config).in_step)
+  if (!own_store(config).in_step && compresses(config))
     throw Unsupported(
-        "kvstore '{}': the workers of a run are in step, expected ps_sync, allreduce or local; "
-        "ps_async and ps_ssp are for stores of a program",
-        config.kvstore);
+        "kvstore '{}': gradients are not compressed, expected compression none, got {}",
+        config.kvstore, config.compression);
+  if (!own_store(config).in_step && config.replicas > 1)
+    throw Unsupported("kvstore '{}': servers keep each value once, expected 1 replica, got {}",
+                      config.kvstore, config.replicas);
 }
 
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {

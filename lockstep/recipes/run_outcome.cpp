@@ -25,6 +25,14 @@ Json loss_of(const train::FitResult& result) {
   return result.history.empty() ? Json() : Json(result.validation.loss);
 }
 
+// What workers that are not in step have seen of each other.
+Json json_of(const kvstore::PushesSeen& pushes) {
+  return {{"count", pushes.pushes},
+          {"staleness_max", pushes.most_stale},
+          {"staleness_mean", pushes.mean_stale()},
+          {"steps_ahead_max", pushes.most_ahead}};
+}
+
 }  // namespace
 
 double peak_memory() {
@@ -66,6 +74,7 @@ std::string outcome_json(const RunOutcome& outcome) {
             {"resumed_from_step", result.resumed_from},
             {"step_bytes", result.step_bytes},
             {"peak_memory_mb", outcome.peak_memory_mb}};
+  if (result.pushes) json["pushes"] = json_of(*result.pushes);
   for (const auto& [name, value] : result.validation.metrics) json["test_" + name] = value;
   return json.dump();
 }

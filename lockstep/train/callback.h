@@ -22,6 +22,9 @@ struct StepEvent {
   double learning_rate = 0.0;
   double samples_per_s = 0.0;  // steady rate so far; 0 in the first two steps
   double seconds = 0.0;        // of training so far, what was before a resume not included
+  // Of a worker that is not in step with the others, which tells of the tickets it has computed: by
+  // how many pushes of others its weights were older than those that its gradients met, on average.
+  std::optional<double> staleness = {};
 };
 
 struct EpochEvent {

@@ -77,12 +77,14 @@ class Recorder final : public Callback {
     if (event.has_accuracy) row.values.emplace_back("accuracy", event.accuracy);
     row.values.emplace_back("learning_rate", event.learning_rate);
     row.values.emplace_back("samples_per_s", event.samples_per_s);
+    if (event.staleness) row.values.emplace_back("staleness", *event.staleness);
     log_->append(row);
     if (event.step % every_ != 0 && event.step != run.total_steps()) return;
     events_->scalar("loss/train", event.step, event.loss);
     if (event.has_accuracy) events_->scalar("accuracy/train", event.step, event.accuracy);
     events_->scalar("learning_rate", event.step, event.learning_rate);
     events_->scalar("samples_per_s", event.step, event.samples_per_s);
+    if (event.staleness) events_->scalar("staleness", event.step, *event.staleness);
   }
 
   void write_evaluation(FitContext& run, const Evaluation& evaluation) {

@@ -205,6 +205,33 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
           .stop = vote.stop};
 }
 
+void StepEngine::pull() {
+  impl_->check_plan();
+  impl_->synchronizer->pull();
+  impl_->program.use_weights(impl_->state);
+}
+
+std::vector<float> StepEngine::statistics() const {
+  std::vector<float> values;
+  for (const Tensor& one : impl_->program.statistics())
+    values.insert(values.end(), one.data<float>(), one.data<float>() + one.numel());
+  return values;
+}
+
+void StepEngine::set_statistics(std::span<const float> values) {
+  std::vector<Tensor> all = impl_->program.statistics();
+  std::size_t next = 0;
+  for (Tensor& one : all) {
+    const auto count = static_cast<std::size_t>(one.numel());
+    check(next + count <= values.size(), "statistics of another net");
+    one = one.copy();
+    std::copy_n(values.data() + next, count, one.data<float>());
+    next += count;
+  }
+  check(next == values.size(), "statistics of another net");
+  impl_->program.set_statistics(all);
+}
+
 const FieldRoles& StepEngine::fields() const { return impl_->program.step().roles; }
 
 bool StepEngine::has_accuracy() const { return impl_->program.step().has_accuracy; }

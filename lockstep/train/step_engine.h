@@ -73,6 +73,12 @@ class StepEngine {
   // the engine waits for another membership. The mode outlives the engine.
   void replan(kvstore::Mode& mode);
 
+  // Takes the newest weights that servers have, where this worker is not in step with the others.
+  void pull();
+  // The running statistics, one after the other, which servers know nothing of.
+  std::vector<float> statistics() const;
+  void set_statistics(std::span<const float> values);
+
   // Parameters and running statistics live in the engine between steps; these copy them into the
   // net and back.
   void store(nn::Block& net) const;

@@ -38,8 +38,9 @@ struct TrainerOptions {
   // `compute = DType::bfloat16` is mixed precision; parameters stay float32.
   CompileOptions compile = {};
   // Of a job of several workers, each with a trainer of the same options: it computes its range of
-  // the shards. Only rank 0 writes checkpoints; callbacks are each worker's own, and those that ask
-  // to stop must do so on all. Null: one process.
+  // the shards, or, where the mode's workers are not in step, tickets: equal parts of steps, each
+  // of which whoever is free computes. Only rank 0 writes checkpoints; callbacks are each worker's
+  // own, and those that ask to stop must do so on all. Null: one process.
   kvstore::Mode* mode = nullptr;
   // Let in workers that compute other bits from the same input; FitResult::same_bits tells.
   bool allow_different_bits = false;
@@ -108,9 +109,11 @@ struct FitResult {
   double samples_per_s = 0.0;
   std::size_t step_bytes = 0;
   std::string params_sha256 = {};
-  bool same_bits = true;                   // all workers compute the same from the same input
-  std::string isa = {};                    // the instruction set of the last steps: "avx512"
-  bool same_isa = true;                    // and of those before a checkpoint too
+  bool same_bits = true;  // all workers compute the same from the same input
+  std::string isa = {};   // the instruction set of the last steps: "avx512"
+  bool same_isa = true;   // and of those before a checkpoint too
+  // Of all workers' pushes, where they are not in step; none before a resume.
+  std::optional<kvstore::PushesSeen> pushes = {};
   std::string checkpoint = {};             // the newest file
   bool saved = false;                      // it has the parameters of the last step
   std::vector<std::string> warnings = {};  // the first and the last of them where they are many

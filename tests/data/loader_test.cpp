@@ -148,6 +148,29 @@ TEST(Loader, APartOfTheShardsIsTheSameAsThatPartOfAll) {
   }
 }
 
+TEST(Loader, OneThatIsToldMakesWhatItIsToldInThatOrder) {
+  const auto dataset = std::make_shared<TestDataset>();
+  Loader all(dataset, sampler_of(*dataset), {.transform = augmentation(), .seed = 2});
+  const auto expected = [&](std::int64_t step, std::int64_t shard) {
+    return flat({all.step(step).at(static_cast<std::size_t>(shard))});
+  };
+  for (int threads : {0, 2}) {
+    LoaderOptions options{.transform = augmentation(), .seed = 2, .threads = threads, .shards = 1};
+    options.told = true;
+    Loader told(dataset, sampler_of(*dataset), options);
+    told.expect(4, 2);
+    told.expect(0, 1);
+    EXPECT_EQ(flat(told.take()), expected(4, 2));
+    told.expect(1, 0);
+    EXPECT_EQ(flat(told.take()), expected(0, 1));
+    told.forget();
+    told.expect(4, 0);
+    EXPECT_EQ(flat(told.take()), expected(4, 0));
+    EXPECT_EQ(message_of([&] { told.expect(0, 3); }),
+              "loader: asked for 1 shards from 3 on, there are 3");
+  }
+}
+
 TEST(Loader, AnotherSeedStepsShardsAndPlacesDrawDifferently) {
   const auto dataset = std::make_shared<TestDataset>();
   dataset->samples = 1;

@@ -55,6 +55,7 @@ void ParameterServer::run() {
   while (!is_over() && !(options_.stops && options_.stops())) {
     const auto event =
         messages_.receive(comm::Clock::now() + (has_replicas() ? kShortTurn : kTurn));
+    for (auto& [range, replica] : replicas_) replica.look_at_clock();
     if (has_replicas()) look_after_backups();
     if (!early_.empty() && !waits_for_first_backup())
       for (const comm::MessageEvent& early : std::exchange(early_, {})) take(early);

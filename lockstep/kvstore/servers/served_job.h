@@ -71,4 +71,15 @@ struct ServedOptions {
 std::unique_ptr<Mode> ps_mode(const ServedJob& job, comm::Communicator* communicator,
                               const Membership& membership, const ServedOptions& options = {});
 
+struct OutOfStepOptions {
+  // No ticket is dealt whose step is so many ahead of the oldest one under way.
+  std::uint64_t bound = ~std::uint64_t{0};
+};
+
+// The same with workers that are not in step (Mode::out_of_step): servers apply the gradient of
+// each ticket as it comes.
+std::unique_ptr<Mode> out_of_step_mode(const ServedJob& job, comm::Communicator* communicator,
+                                       const Membership& membership,
+                                       const OutOfStepOptions& options = {});
+
 }  // namespace lockstep::kvstore

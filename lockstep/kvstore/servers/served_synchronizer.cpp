@@ -2,11 +2,10 @@
 #include "lockstep/kvstore/servers/served_synchronizer.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "lockstep/base/hmac.h"
 #include "lockstep/kvstore/node_sum.h"
 #include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/table_access.h"
 #include "lockstep/kvstore/share_rows.h"
 
 namespace lockstep::kvstore {
@@ -16,14 +15,7 @@ using wire::Topic;
 
 // 1 MiB: some floats are on their way while others are added.
 constexpr std::size_t kPartPieces = 16;
-constexpr std::size_t kAccessFloats = std::size_t{4} << 20;
 constexpr auto kLastWords = std::chrono::seconds(2);
-
-std::uint64_t random_number() {
-  std::uint64_t number = 0;
-  std::memcpy(&number, random_bytes(sizeof number).data(), sizeof number);
-  return number;
-}
 
 wire::Norms norms_of(const optim::PieceNorms& norms) { return {norms.weight, norms.direction}; }
 
@@ -53,8 +45,13 @@ ServedSynchronizer::ServedSynchronizer(ServerConnections& servers, Group& group,
   step_.worker = static_cast<std::uint32_t>(group_.rank());
   group_.share("");  // whoever had a synchronizer before has settled its last step
   const std::string epoch = first_does(group_, [&] {
-    const std::uint64_t number = random_number();
-    make_tables(number);
+    const std::uint64_t number = new_epoch();
+    make_tables(servers_, ranges_, Topic::make_table,
+                {.table = table,
+                 .epoch = number,
+                 .shards = shards_,
+                 .rule = wire::Rule::of(state_.rule()),
+                 .compression = to_string(compression_)});
     return std::to_string(number);
   });
   step_.epoch = std::stoull(epoch);
@@ -68,27 +65,6 @@ ServedSynchronizer::~ServedSynchronizer() {
   } catch (const std::exception&) {
     // They find out from whoever comes next.
   }
-}
-
-void ServedSynchronizer::make_tables(std::uint64_t epoch) {
-  wire::MakeTable request{.table = step_.table,
-                          .epoch = epoch,
-                          .shards = shards_,
-                          .rule = wire::Rule::of(state_.rule()),
-                          .compression = to_string(compression_)};
-  std::vector<ServerReply> replies;
-  for (int server = 0; server < servers_.servers(); ++server) {
-    if (!is_used(server)) continue;
-    request.parameters.clear();
-    for (const FlatParameter& parameter : range(server).layout.parameters)
-      request.parameters.push_back(
-          {parameter.count, parameter.rate_multiplier, parameter.decay_multiplier});
-    const std::vector<std::size_t>& unused = range(server).layout.unused;
-    request.unused.assign(unused.begin(), unused.end());
-    replies.push_back(
-        servers_.request(server, Topic::make_table, request, "kvstore: making the table"));
-  }
-  for (ServerReply& reply : replies) reply.wait();
 }
 
 std::span<float> ServedSynchronizer::memory() {
@@ -331,44 +307,19 @@ void ServedSynchronizer::weights_changed() {
 
 void ServedSynchronizer::read(std::int32_t slot, std::span<float> to) {
   settle();
-  for (int server = 0; server < servers_.servers(); ++server) {
-    const TableRange& its = range(server);
-    for (std::size_t begin = 0; begin < its.layout.floats; begin += kAccessFloats) {
-      const std::size_t count = std::min(kAccessFloats, its.layout.floats - begin);
-      const wire::Access request{.table = step_.table,
-                                 .epoch = step_.epoch,
-                                 .slot = slot,
-                                 .offset = begin,
-                                 .count = count};
-      const std::string reading = fmt::format("kvstore: reading table '{}'", step_.table);
-      copy_floats(servers_.ask(server, Topic::read_table, request, reading), 1,
-                  to.subspan(its.offset + begin, count));
-    }
-  }
+  read_tables(servers_, ranges_, {.table = step_.table, .epoch = step_.epoch, .slot = slot}, to);
 }
 
 // All workers have the same numbers; the servers need them once, before the first one's gradients.
 void ServedSynchronizer::write(std::int32_t slot, std::span<const float> from, OldSlots old) {
   settle();
   if (!group_.is_first()) return;
-  for (int server = 0; server < servers_.servers(); ++server) {
-    const TableRange& its = range(server);
-    for (std::size_t begin = 0; begin < its.layout.floats; begin += kAccessFloats) {
-      const std::size_t count = std::min(kAccessFloats, its.layout.floats - begin);
-      const wire::Access request{.table = step_.table,
-                                 .epoch = step_.epoch,
-                                 .slot = slot,
-                                 .offset = begin,
-                                 .count = count,
-                                 .clears_slots = old == OldSlots::cleared};
-      const auto part = from.subspan(its.offset + begin, count);
-      auto copy = std::make_shared<std::vector<float>>(part.begin(), part.end());
-      comm::Payload floats;
-      add_floats(floats, *copy, copy);
-      servers_.ask(server, Topic::write_table, request,
-                   fmt::format("kvstore: writing table '{}'", step_.table), floats);
-    }
-  }
+  write_tables(servers_, ranges_,
+               {.table = step_.table,
+                .epoch = step_.epoch,
+                .slot = slot,
+                .clears_slots = old == OldSlots::cleared},
+               from);
 }
 
 std::size_t ServedSynchronizer::buffers() const {

@@ -47,7 +47,6 @@ class ServedSynchronizer final : public Synchronizer {
   };
 
   const FlatLayout& layout() const { return state_.layout(); }
-  void make_tables(std::uint64_t epoch);
   const TableRange& range(int server) const { return ranges_[static_cast<std::size_t>(server)]; }
   bool is_used(int server) const { return range(server).layout.floats > 0; }
   std::string what() const;
@@ -66,7 +65,6 @@ class ServedSynchronizer final : public Synchronizer {
   void finish(const optim::UpdateContext& context, const std::vector<Part>& parts);
   void drop_failed_step();
   void settle(std::chrono::milliseconds timeout = {});
-  // Each server's floats of a flat buffer, in messages of a moderate length.
   void read(std::int32_t slot, std::span<float> to);
   enum class OldSlots { kept, cleared };
   void write(std::int32_t slot, std::span<const float> from, OldSlots old = OldSlots::kept);

@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "lockstep/base/error.h"
+#include "lockstep/kvstore/servers/each_piece.h"
 #include "lockstep/kvstore/servers/floats.h"
 #include "lockstep/kvstore/tree_sum.h"
 
@@ -12,28 +13,6 @@ namespace lockstep::kvstore {
 namespace {
 
 constexpr std::int64_t kMostShards = 1 << 20;
-
-FlatLayout layout_of(const wire::MakeTable& request) {
-  FlatLayout layout;
-  for (const wire::Parameter& parameter : request.parameters)
-    layout.add({.number = layout.parameters.size(),
-                .count = parameter.count,
-                .rate_multiplier = parameter.rate_multiplier,
-                .decay_multiplier = parameter.decay_multiplier});
-  layout.unused.assign(request.unused.begin(), request.unused.end());
-  for (const std::size_t place : layout.unused)
-    if (place >= layout.floats) throw InvalidArgument("float {} is not in it", place);
-  return layout;
-}
-
-// Any thread may take any piece.
-template <class Work>
-void for_each(ThreadTeam& team, std::span<const FlatPiece> pieces, const Work& work) {
-  std::atomic<std::size_t> next = 0;
-  team.run([&](int) {
-    for (std::size_t i = next++; i < pieces.size(); i = next++) work(pieces[i]);
-  });
-}
 
 }  // namespace
 
@@ -48,7 +27,7 @@ std::size_t ServedTable::bytes(const wire::MakeTable& request) {
 ServedTable::ServedTable(const wire::MakeTable& request)
     : name_(request.table),
       made_(request),
-      state_(std::make_shared<FlatState>(layout_of(request), request.rule.make())),
+      state_(std::make_shared<FlatState>(wire::layout_of(request), request.rule.make())),
       codec_(make_codec(parse_compression(request.compression))),
       squares_(layout().pieces.size()),
       norms_(layout().pieces.size()),
@@ -314,7 +293,7 @@ void ServedTable::measure(const comm::MessageEvent& event, const wire::Measure& 
   if (!is_measured_) {
     optim::UpdateContext context = state_->context();
     context.gradient_scale = request.scale;
-    for_each(team, layout().pieces, [&](const FlatPiece& piece) {
+    each_piece(team, layout().pieces, [&](const FlatPiece& piece) {
       const auto number = static_cast<std::size_t>(&piece - layout().pieces.data());
       norms_[number] = driver.measure(context, number, sums_->data() + piece.offset);
     });
@@ -348,10 +327,11 @@ void ServedTable::finish(const comm::MessageEvent& event, const wire::Finish& re
       totals.push_back({norms.weight, norms.direction});
     optim::UpdateContext context = state_->context();
     context.gradient_scale = request.scale;
-    for_each(team, layout().pieces_in(request.offset, request.count), [&](const FlatPiece& piece) {
-      driver.finish(context, totals, static_cast<std::size_t>(&piece - layout().pieces.data()),
-                    sums_->data() + piece.offset);
-    });
+    each_piece(
+        team, layout().pieces_in(request.offset, request.count), [&](const FlatPiece& piece) {
+          driver.finish(context, totals, static_cast<std::size_t>(&piece - layout().pieces.data()),
+                        sums_->data() + piece.offset);
+        });
     chunk.is_updated = true;
     updated_ += chunk.pieces;
   }

@@ -7,6 +7,7 @@ namespace lockstep::kvstore {
 namespace {
 
 constexpr std::size_t kMostStores = 1024;
+constexpr std::size_t kMostBooks = 1024;
 
 template <class Message>
 Message message_of(const comm::MessageEvent& event) {
@@ -30,13 +31,20 @@ void ServerState::handle(const comm::MessageEvent& event) {
 }
 
 void ServerState::worker_left(std::uint32_t worker) {
+  for (auto& [name, table] : pushed_) table.worker_left(worker);
+  for (auto& [name, book] : books_) book.worker_left(worker, answers_);
   for (auto place = stores_.begin(); place != stores_.end();)
     place = place->second.leave(worker, answers_) ? std::next(place) : stores_.erase(place);
+}
+
+void ServerState::look_at_clock() {
+  for (auto& [name, book] : books_) book.look_at_clock(comm::Clock::now(), answers_);
 }
 
 void ServerState::dispatch(const comm::MessageEvent& event) {
   const Topic topic = wire::to_subject(event.topic).topic;
   if (topic >= Topic::make_table && topic <= Topic::write_table) return handle_table(event, topic);
+  if (topic >= Topic::make_pushed && topic <= Topic::end_ticket) return handle_pushed(event, topic);
   if (topic >= Topic::join_store && topic <= Topic::write_state) return handle_store(event, topic);
   throw Corrupt("message: there is no request of kind {}", static_cast<std::uint32_t>(topic));
 }
@@ -49,6 +57,13 @@ void ServerState::handle_table(const comm::MessageEvent& event, Topic topic) {
     const auto request = message_of<wire::Access>(event);
     (table(request.table).*method)(event, request, answers_);
   };
+  if (topic == Topic::read_table || topic == Topic::write_table) {
+    const auto request = message_of<wire::Access>(event);
+    const auto place = pushed_.find(request.table);
+    if (place != pushed_.end())
+      return topic == Topic::read_table ? place->second.read(event, request, answers_)
+                                        : place->second.write(event, request, answers_);
+  }
   switch (topic) {
     case Topic::give: return in_step(message_of<wire::Give>(event), &ServedTable::give);
     case Topic::measure: return in_step(message_of<wire::Measure>(event), &ServedTable::measure);
@@ -60,6 +75,30 @@ void ServerState::handle_table(const comm::MessageEvent& event, Topic topic) {
       return table(request.step.table).settle(event, request, answers_);
     }
     default: return make_table(event);
+  }
+}
+
+void ServerState::handle_pushed(const comm::MessageEvent& event, Topic topic) {
+  const auto now = comm::Clock::now();
+  switch (topic) {
+    case Topic::make_pushed: return make_pushed(event);
+    case Topic::push_gradient: {
+      const auto request = message_of<wire::PushGradient>(event);
+      return pushed(request.table).push(event, request, team_, answers_);
+    }
+    case Topic::finish_gradient: {
+      const auto request = message_of<wire::FinishGradient>(event);
+      return pushed(request.push.table).finish(event, request, team_, answers_);
+    }
+    case Topic::open_tickets: return open_tickets(event);
+    case Topic::take_ticket: {
+      const auto request = message_of<wire::TakeTicket>(event);
+      return book(request.table, request.epoch).take(event, request, answers_, now);
+    }
+    default: {
+      const auto request = message_of<wire::EndTicket>(event);
+      return book(request.table, request.epoch).end(event, request, answers_, now);
+    }
   }
 }
 
@@ -90,6 +129,7 @@ void ServerState::handle_store(const comm::MessageEvent& event, Topic topic) {
 std::size_t ServerState::bytes() const {
   std::size_t bytes = 0;
   for (const auto& [name, table] : tables_) bytes += table.bytes();
+  for (const auto& [name, table] : pushed_) bytes += table.bytes();
   for (const auto& [number, store] : stores_) bytes += store.bytes();
   return bytes;
 }
@@ -144,7 +184,55 @@ void ServerState::load(const comm::Payload& payload) {
     stores_.try_emplace(store.store, workers_, store, floats);
 }
 
-void ServerState::all_left() { tables_.clear(); }
+// Each is that of a new run.
+void ServerState::make_pushed(const comm::MessageEvent& event) {
+  const auto request = message_of<wire::MakeTable>(event);
+  const auto found = pushed_.find(request.table);
+  const std::size_t before = found == pushed_.end() ? 0 : found->second.bytes();
+  check_room(fmt::format("table '{}'", request.table), PushedTable::bytes(request),
+             bytes() - before);
+  PushedTable made(request);
+  pushed_.erase(request.table);
+  pushed_.emplace(request.table, std::move(made));
+  answers_.reply(event, {}, 0);
+}
+
+// A book of another epoch has had its day.
+void ServerState::open_tickets(const comm::MessageEvent& event) {
+  const auto request = message_of<wire::OpenTickets>(event);
+  const auto now = comm::Clock::now();
+  const auto found = books_.find(request.table);
+  if (found != books_.end() && found->second.epoch() == request.epoch)
+    return found->second.open(event, request, answers_, now);
+  if (found == books_.end() && books_.size() >= kMostBooks)
+    throw InvalidArgument("tickets of {} tables are dealt already", books_.size());
+  TicketBook made(request.epoch, now);
+  made.open(event, request, answers_, now);
+  if (found != books_.end()) found->second.drop("another run has begun", answers_);
+  books_.insert_or_assign(request.table, std::move(made));
+}
+
+void ServerState::all_left() {
+  tables_.clear();
+  pushed_.clear();
+  books_.clear();
+}
+
+PushedTable& ServerState::pushed(const std::string& name) {
+  const auto found = pushed_.find(name);
+  if (found == pushed_.end()) throw NotFound("there is no table '{}'", name);
+  return found->second;
+}
+
+TicketBook& ServerState::book(const std::string& name, std::uint64_t epoch) {
+  const auto found = books_.find(name);
+  if (found == books_.end()) throw NotFound("there are no tickets of table '{}'", name);
+  if (found->second.epoch() != epoch)
+    throw InvalidArgument(
+        "a request of another membership: its epoch is {}, that of the tickets {}", epoch,
+        found->second.epoch());
+  return found->second;
+}
 
 ServedTable& ServerState::table(const std::string& name) {
   const auto found = tables_.find(name);

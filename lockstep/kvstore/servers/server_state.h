@@ -3,8 +3,10 @@
 
 #include <map>
 
+#include "lockstep/kvstore/servers/pushed_table.h"
 #include "lockstep/kvstore/servers/served_store.h"
 #include "lockstep/kvstore/servers/served_table.h"
+#include "lockstep/kvstore/servers/ticket_book.h"
 
 namespace lockstep::kvstore {
 
@@ -23,6 +25,8 @@ class ServerState {
   // Corrupt.
   comm::Payload save() const;
   void load(const comm::Payload& image);
+  // Every now and then: who waits for too long is told so.
+  void look_at_clock();
   // What nobody trains any more is given up.
   void all_left();
 
@@ -31,12 +35,17 @@ class ServerState {
   void dispatch(const comm::MessageEvent& event);
   void handle_table(const comm::MessageEvent& event, Topic topic);
   void handle_store(const comm::MessageEvent& event, Topic topic);
+  void handle_pushed(const comm::MessageEvent& event, Topic topic);
   void make_table(const comm::MessageEvent& event);
+  void make_pushed(const comm::MessageEvent& event);
+  void open_tickets(const comm::MessageEvent& event);
   void join_store(const comm::MessageEvent& event);
   void leave_store(const comm::MessageEvent& event);
   void init_key(const comm::MessageEvent& event);
   void check_room(const std::string& what, std::size_t bytes, std::size_t taken) const;
   ServedTable& table(const std::string& name);
+  PushedTable& pushed(const std::string& name);
+  TicketBook& book(const std::string& name, std::uint64_t epoch);
   ServedStore& store(std::uint64_t number);
   std::size_t bytes() const;
 
@@ -45,6 +54,8 @@ class ServerState {
   Answers& answers_;
   ThreadTeam team_;
   std::map<std::string, ServedTable> tables_;
+  std::map<std::string, PushedTable> pushed_;
+  std::map<std::string, TicketBook> books_;  // by table
   std::map<std::uint64_t, ServedStore> stores_;
 };
 

@@ -17,4 +17,17 @@ optim::OptimizerPtr Rule::make() const {
   return optim::make_optimizer(name, given);
 }
 
+FlatLayout layout_of(const MakeTable& request) {
+  FlatLayout layout;
+  for (const Parameter& parameter : request.parameters)
+    layout.add({.number = layout.parameters.size(),
+                .count = parameter.count,
+                .rate_multiplier = parameter.rate_multiplier,
+                .decay_multiplier = parameter.decay_multiplier});
+  layout.unused.assign(request.unused.begin(), request.unused.end());
+  for (const std::size_t place : layout.unused)
+    if (place >= layout.floats) throw InvalidArgument("float {} is not in it", place);
+  return layout;
+}
+
 }  // namespace lockstep::kvstore::wire

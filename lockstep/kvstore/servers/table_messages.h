@@ -19,6 +19,12 @@ enum class Topic : std::uint32_t {
   settle = 5,
   read_table = 6,
   write_table = 7,
+  make_pushed = 8,
+  push_gradient = 9,
+  finish_gradient = 10,
+  open_tickets = 11,
+  take_ticket = 12,
+  end_ticket = 13,
   join_store = 16,
   leave_store = 17,
   init_key = 18,
@@ -85,6 +91,9 @@ struct MakeTable {
   std::vector<std::uint64_t> unused = {};  // FlatLayout::unused, where gradients are compressed
   void visit(auto&& fields) { fields(table, epoch, shards, parameters, rule, compression, unused); }
 };
+
+// Of a table that such a request makes. Throws InvalidArgument.
+FlatLayout layout_of(const MakeTable& request);
 
 // Which step a request belongs to. Rounds count the steps of an epoch that were begun, from 1; the
 // last one that counts is named too, so that a server that has it open knows how it ended.

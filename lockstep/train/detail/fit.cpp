@@ -18,6 +18,11 @@
 #include "lockstep/train/detail/same_shapes.h"
 
 namespace lockstep::train::detail {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 namespace {
 
 constexpr int kUnsteadySteps = 2;
@@ -29,10 +34,6 @@ constexpr std::int64_t kFewValues = 16;
 
 // That a result keeps: the first half of them and the last. Callbacks hear all.
 constexpr std::ptrdiff_t kMostWarnings = 1000;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::int64_t steps_of(const FitOptions& options, std::int64_t steps_per_epoch) {
   if (options.steps < 0 || options.epochs < 0)
@@ -103,13 +104,19 @@ data::ShardSampler Fit::make_sampler() const {
 }
 
 data::LoaderOptions Fit::loader_options() {
-  const ShardRange range = group().range(parts_.options.shards);
+  ShardRange range = group().range(parts_.options.shards);
+  const bool told = out_of_step() != nullptr;
+  if (told) {
+    tickets_ = TicketPlan::of(parts_.options.shards, group().workers());
+    range = {0, tickets_.shards};
+  }
   return {.transform = options_.transform,
           .seed = parts_.options.seed,
           .threads = options_.loader_threads,
           .prefetch = options_.prefetch,
           .first_shard = range.lo,
           .shards = range.hi - range.lo,
+          .told = told,
           .skip_bad = options_.skip_bad,
           .on_bad = [this](const std::string& message) { warn(message); }};
 }
@@ -210,18 +217,13 @@ void Fit::agree_on_parameters() {
 void Fit::make_engine() {
   for (const auto& [name, parameter] : trained_parameters(*parts_.net, parts_.loss))
     parameter.initialize(name, nn::init::fan_in(), parts_.options.seed);
-  first_batches_ = loader_.step(step_);
+  first_batches_ = load_first_batches();
   const std::vector<TensorInfo> fields = data::infos_of(first_batches_->at(0));
   check_same_shapes(group(), fields);
   if (state_.fields.empty()) state_.fields = fields;
-  engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, state_.fields,
-                  EngineOptions{.shards = parts_.options.shards,
-                                .threads = parts_.options.threads,
-                                .seed = parts_.options.seed,
-                                .compile = parts_.options.compile,
-                                .mode = parts_.options.mode,
-                                .fields = parts_.options.fields});
+  engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, state_.fields, engine_options());
   result_.step_bytes = engine_->step_bytes();
+  if (out_of_step() != nullptr) loop_.emplace(*parts_.options.mode, *engine_, loader_, tickets_);
 }
 
 void Fit::restore(const Checkpoint& checkpoint) {
@@ -256,7 +258,7 @@ FitResult Fit::run() {
   check_outputs();
   catch_up();
   while (should_go_on()) {
-    one_step();
+    loop_ ? one_stretch() : one_step();
     after_step();
   }
   finish();
@@ -331,7 +333,7 @@ void Fit::one_step() {
   std::vector<data::Fields> batches =
       first_batches_ ? std::move(*first_batches_) : loader_.step(step_);
   first_batches_.reset();
-  const double rate = learning_rate();
+  const double rate = learning_rate(step_);
   const bool wish = group().workers() > 1 && is_asked_to_stop();
   const StepResult step = run_step(rate, batches, wish);
   if (step.stop) request_stop(kInterrupted);
@@ -339,24 +341,27 @@ void Fit::one_step() {
   net_is_current_ = false;
   state_.loss_sum += step.loss;
   state_.accuracy_sum += step.accuracy;
-  const StepEvent event{.step = ++step_,
-                        .epoch = (step_ - 1) / steps_per_epoch(),
-                        .loss = step.loss,
-                        .accuracy = step.accuracy,
-                        .has_accuracy = engine_->has_accuracy(),
-                        .learning_rate = rate,
-                        .samples_per_s = rate_.samples_per_s(),
-                        .seconds = seconds()};
-  for (const CallbackPtr& callback : options_.callbacks) callback->on_step_end(*this, event);
+  ++step_;
+  tell_step({.loss = step.loss, .accuracy = step.accuracy, .learning_rate = rate});
   rate_.add(now() - begin, global_batch());
+}
+
+// The rest of the event is known.
+void Fit::tell_step(StepEvent event) {
+  event.step = step_;
+  event.epoch = (step_ - 1) / steps_per_epoch();
+  event.has_accuracy = engine_->has_accuracy();
+  event.samples_per_s = rate_.samples_per_s();
+  event.seconds = seconds();
+  for (const CallbackPtr& callback : options_.callbacks) callback->on_step_end(*this, event);
 }
 
 // What only values tell, such as a label that is no class, is an op's error: it names the sample.
 StepResult Fit::run_step(double rate, const std::vector<data::Fields>& batches, bool stop) {
   try {
-    return engine_->run(step_, rate, batches, stop);
+    return engine_->run(share().number, rate, batches, stop);
   } catch (const InvalidArgument&) {
-    const auto refused = engine_->find_refused_sample(step_, batches);
+    const auto refused = engine_->find_refused_sample(share().number, batches);
     if (!refused) throw;
     throw InvalidArgument("train: sample {} of the data set: {}", number_of(*refused),
                           refused->reason);
@@ -365,12 +370,12 @@ StepResult Fit::run_step(double rate, const std::vector<data::Fields>& batches, 
 
 std::int64_t Fit::number_of(const BadSample& sample) const {
   data::ShardSampler sampler = make_sampler();
-  return sampler.samples(step_, engine_->range().lo + sample.shard)
+  return sampler.samples(share().step, share().first_shard + sample.shard)
       .at(static_cast<std::size_t>(sample.row));
 }
 
-double Fit::learning_rate() const {
-  const double rate = options_.schedule.rate ? options_.schedule.rate(step_)
+double Fit::learning_rate(std::int64_t step) const {
+  const double rate = options_.schedule.rate ? options_.schedule.rate(step)
                                              : parts_.optimizer->options().learning_rate;
   if (!options_.schedule.plateau || reductions_ == 0) return rate;
   const optim::Plateau& plateau = *options_.schedule.plateau;
@@ -422,7 +427,8 @@ void Fit::check_data(const std::vector<data::Fields>& batches) {
 void Fit::fail_diverged(double loss, const std::vector<data::Fields>& batches) {
   check_data(batches);
   check_sent();
-  const std::string culprit = first_finding(engine_->find_bad_op(step_, batches));
+  const std::string culprit =
+      first_finding(batches.empty() ? "" : engine_->find_bad_op(share().number, batches));
   const std::string first = culprit.empty() ? "" : fmt::format(": {} is not finite first", culprit);
   const double shown = std::isnan(loss) ? std::abs(loss) : loss;  // a NaN's sign means nothing
   const std::string what =

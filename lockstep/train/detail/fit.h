@@ -10,6 +10,7 @@
 #include "lockstep/train/checkpoint.h"
 #include "lockstep/train/detail/fit_state.h"
 #include "lockstep/train/detail/history_file.h"
+#include "lockstep/train/detail/ticket_loop.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::train::detail {
@@ -26,6 +27,9 @@ class SteadyRate {
   double seconds_ = 0.0;
   double samples_ = 0.0;
 };
+
+// Seconds, of a clock that only goes on.
+double now();
 
 // What a trainer lends to a run.
 struct Parts {
@@ -57,7 +61,10 @@ class Fit final : public FitContext {
  private:
   std::string agreed_configuration() const;
   data::ShardSampler make_sampler() const;
+  kvstore::OutOfStep* out_of_step() const { return parts_.options.mode->out_of_step(); }
   data::LoaderOptions loader_options();
+  std::vector<data::Fields> load_first_batches();
+  EngineOptions engine_options() const;
   void open_store();
   std::optional<Checkpoint> find_checkpoint();
   std::optional<Checkpoint> read_checkpoint_to_resume();
@@ -73,11 +80,29 @@ class Fit final : public FitContext {
   void write_older_history();
   void catch_up();
 
+  // What this worker computes at a time: its shards of a step, or a ticket.
+  struct Share {
+    std::int64_t number = 0;  // keys what is drawn
+    std::int64_t step = 0;
+    std::int64_t first_shard = 0;
+  };
+  Share share() const;
   void one_step();
   StepResult run_step(double rate, const std::vector<data::Fields>& batches, bool stop);
+  void tell_step(StepEvent event);
+
+  // Of workers that are not in step: everything up to the next point at which they meet.
+  void one_stretch();
+  std::int64_t next_meeting() const;
+  void end_ticket(const TicketResult& result);
+  void tell_own_tickets();
+  void tell_steps_until(std::int64_t step, const Stretch& stretch);
+  std::int64_t samples_of_ticket() const;
+  std::string wish_to_stop() const;
+
   std::int64_t number_of(const BadSample& sample) const;
   void end_epoch();
-  double learning_rate() const;
+  double learning_rate(std::int64_t step) const;
   std::string first_finding(const std::string& own);
   void check_data(const std::vector<data::Fields>& batches);
   void check_sent();
@@ -106,6 +131,7 @@ class Fit final : public FitContext {
   data::DatasetPtr dataset_;
   const FitOptions& options_;
   std::string configuration_;
+  TicketPlan tickets_;  // of workers that are not in step
   data::Loader loader_;
   std::int64_t total_steps_ = 0;
   std::int64_t first_step_ = 0;
@@ -120,6 +146,12 @@ class Fit final : public FitContext {
   SteadyRate rate_;
   double begin_ = 0.0;
   std::optional<StepEngine> engine_;
+  std::optional<TicketLoop> loop_;  // so are they
+  std::optional<Share> ticket_;     // under way
+  TicketResult since_told_;         // sums, of this worker's tickets; the last ticket
+  std::int64_t count_since_told_ = 0;
+  kvstore::PushesSeen seen_before_;                         // when the last step was told
+  double ticket_end_ = 0.0;                                 // the last one's
   std::optional<std::vector<data::Fields>> first_batches_;  // made to know their shapes
   std::optional<CheckpointStore> store_;
   std::optional<HistoryFile> older_history_;  // where there is a store

@@ -89,17 +89,18 @@ std::string FitState::to_json() const {
     records.push_back(json_of(history[i]));
   json shapes = json::array();
   for (const TensorInfo& info : fields) shapes.push_back(json_of(info));
-  return json{{"fields", shapes},
-              {"loss_sum", json_of(loss_sum)},
-              {"accuracy_sum", json_of(accuracy_sum)},
-              {"last_loss", json_of(last_loss)},
-              {"last_accuracy", json_of(last_accuracy)},
-              {"history_before", history_before()},
-              {"history", records},
-              {"same_bits", same_bits},
-              {"isa", isa},
-              {"same_isa", same_isa}}
-      .dump();
+  json value{{"fields", shapes},
+             {"loss_sum", json_of(loss_sum)},
+             {"accuracy_sum", json_of(accuracy_sum)},
+             {"last_loss", json_of(last_loss)},
+             {"last_accuracy", json_of(last_accuracy)},
+             {"history_before", history_before()},
+             {"history", records},
+             {"same_bits", same_bits},
+             {"isa", isa},
+             {"same_isa", same_isa}};
+  if (consistent_cut) value["consistent_cut"] = true;
+  return value.dump();
 }
 
 FitState FitState::from_json(const std::string& text, const std::string& place) {
@@ -118,6 +119,7 @@ FitState FitState::from_json(const std::string& text, const std::string& place) 
     state.same_bits = value.value("same_bits", true);
     state.isa = value.value("isa", "");
     state.same_isa = value.value("same_isa", true);
+    state.consistent_cut = value.value("consistent_cut", false);
     return state;
   } catch (const json::exception&) {
     throw Corrupt("{}: the checkpoint has no sums and history of a training run", place);

@@ -26,6 +26,9 @@ struct FitState {
   bool same_bits = true;                // of all workers that the run has had
   std::string isa = {};                 // the instruction set of the steps so far; empty: not told
   bool same_isa = true;                 // all steps had the same
+  // Workers were not in step, and have met here: all gradients before it are applied, none after it
+  // is begun. False: they are in step at every point.
+  bool consistent_cut = false;
 
   std::size_t missing_before = 0;  // evaluations before `history`, of a checkpoint just read
 

@@ -218,6 +218,13 @@ void StepProgram::set_statistics(const std::vector<Tensor>& values) {
     plan().executables[0].set_state(input_of(step_.updated[u]), values[u]);
 }
 
+std::vector<Tensor> StepProgram::statistics() const {
+  std::vector<Tensor> values;
+  for (const std::size_t place : step_.updated)
+    values.push_back(first().state(input_of(place)).to(cpu()));
+  return values;
+}
+
 void StepProgram::refresh(ThreadTeam& team) {
   if (first().is_fresh()) return;
   const std::size_t parts = first().refresh_parts();

@@ -61,6 +61,7 @@ class StepProgram {
   void use_weights(const kvstore::FlatState& state) noexcept;
   // New running statistics: the values of StepGraph::updated, in order.
   void set_statistics(const std::vector<Tensor>& values);
+  std::vector<Tensor> statistics() const;  // on the host
   // What executables keep of the weights in other layouts is made anew, where weights have changed;
   // the threads share the work.
   void refresh(ThreadTeam& team);

@@ -5,25 +5,15 @@
 
 #include "lockstep/kvstore/servers/floats.h"
 #include "lockstep/optim/optimizers.h"
+#include "tests/kvstore/servers/kept_answers.h"
 #include "tests/message.h"
 
 namespace lockstep::kvstore {
 namespace {
 
-using testing::message_of;
+using testing::KeptAnswers, testing::message_of;
 
 constexpr std::size_t kCount = 20'000;  // two pieces
-
-struct KeptAnswers final : Answers {
-  void reply(const comm::MessageEvent& request, comm::Payload payload, int) override {
-    replies.emplace_back(request.request, std::move(payload));
-  }
-  void fail(const comm::MessageEvent& request, const std::string& why) override {
-    failures.emplace_back(request.request, why);
-  }
-  std::vector<std::pair<std::uint64_t, comm::Payload>> replies;
-  std::vector<std::pair<std::uint64_t, std::string>> failures;
-};
 
 wire::MakeTable table_of(const optim::OptimizerPtr& rule) {
   wire::MakeTable request;

@@ -90,6 +90,16 @@ class ServerRoom {
     });
   }
 
+  // The same with workers that are not in step.
+  template <class Work>
+  void as_workers_out_of_step(const Work& work, const kvstore::OutOfStepOptions& options = {}) {
+    as_ranks(job_.workers, [&](comm::Communicator& communicator) {
+      const auto mode = kvstore::out_of_step_mode(job_, &communicator,
+                                                  cluster::workers_of(communicator), options);
+      work(*mode);
+    });
+  }
+
  private:
   ProcessRegistry registry_;
   kvstore::ServedJob job_;

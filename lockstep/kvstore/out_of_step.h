@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace lockstep::kvstore {
+
+class Mode;
+
+// What workers that are not in step have seen of each other.
+struct PushesSeen {
+  std::uint64_t pushes = 0;
+  // By how many pushes of others the weights that a gradient was computed with were older than
+  // those that it met.
+  std::uint64_t most_stale = 0, total_stale = 0;
+  // Steps that a worker was ahead of the oldest one under way.
+  std::uint64_t most_ahead = 0;
+
+  double mean_stale() const {
+    return pushes == 0 ? 0.0 : static_cast<double>(total_stale) / static_cast<double>(pushes);
+  }
+  void add(const PushesSeen& other);
+};
+
+// Workers that are not in step share the work by tickets: equal parts of the steps' batches,
+// numbered through, each of which one worker computes alone. They are dealt in order to whoever
+// asks; the gradient of a ticket is applied as it comes.
+class OutOfStep {
+ public:
+  virtual ~OutOfStep() = default;
+
+  // What one worker computes a ticket with: a group of one, whose steps are pushed to the servers
+  // and bring the newest weights. Every worker makes its synchronizer, all at once.
+  virtual Mode& alone() = 0;
+  // Whether a worker must wait that is too far ahead.
+  virtual bool is_bounded() const = 0;
+
+  // Tickets [first, end) can be had, `per_step` of them being a step. Every worker calls it, when
+  // those before are done.
+  virtual void open(std::int64_t first, std::int64_t end, std::int64_t per_step) = 0;
+  // Asks for a ticket; next() tells which, in the order of asking. `stop` is a wish: no step is
+  // begun any more.
+  virtual void ask(bool stop) = 0;
+  struct Dealt {
+    std::optional<std::int64_t> ticket = {};  // none: there are no more
+    std::int64_t end = 0;                     // of the tickets that are dealt
+    bool stop = false;                        // some worker wishes to
+  };
+  virtual bool is_ready() const = 0;  // next() does not wait
+  // Throws comm::Timeout and RequestFailed; where a worker is waited for, it is named.
+  virtual Dealt next() = 0;
+  // A ticket that was dealt is applied.
+  virtual void end(std::int64_t ticket) = 0;
+  // It cannot be done: nobody gets another one.
+  virtual void give_up(std::int64_t ticket) = 0;
+
+  // Of this worker, since alone()'s synchronizer was made.
+  virtual const PushesSeen& seen() const = 0;
+};
+
+}  // namespace lockstep::kvstore

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <deque>
+
+#include "lockstep/base/error.h"
+#include "lockstep/kvstore/servers/pushing_synchronizer.h"
+#include "lockstep/kvstore/servers/served_job.h"
+
+namespace lockstep::kvstore {
+namespace {
+
+constexpr int kDealer = 0;               // the server that deals tickets
+constexpr std::size_t kMostEnding = 16;  // messages on their way
+
+class OutOfStepMode final : public Mode, public OutOfStep {
+ public:
+  OutOfStepMode(const ServedJob& job, comm::Communicator* communicator,
+                const Membership& membership, const OutOfStepOptions& options)
+      : options_(options),
+        timeout_(job.timeout),
+        group_(communicator == nullptr ? group_of_one()
+                                       : group_of(*communicator, membership, job.timeout)),
+        servers_(job, group_->rank()),
+        alone_(*this) {
+    target_.worker = static_cast<std::uint32_t>(group_->rank());
+  }
+
+  Group& group() override { return *group_; }
+  std::unique_ptr<Synchronizer> synchronize(FlatState&, std::int64_t) override {
+    throw Unsupported("kvstore: the workers are not in step, and have no steps in common");
+  }
+  bool is_invariant() const override { return false; }
+  std::string description() const override { return "as they come"; }
+  SlotPlace slot_place() const override { return SlotPlace::elsewhere; }
+  OutOfStep* out_of_step() override { return this; }
+
+  Mode& alone() override { return alone_; }
+  bool is_bounded() const override { return options_.bound != wire::kAnySteps; }
+
+  void open(std::int64_t first, std::int64_t end, std::int64_t per_step) override {
+    for (ServerReply& reply : std::exchange(ending_, {})) reply.wait();
+    group_->share("");  // everybody has ended its tickets, and pulled what they made
+    if (!is_open_) target_.before = first;
+    is_open_ = true;
+    first_does(*group_, [&] {
+      const wire::OpenTickets request{.table = target_.table,
+                                      .epoch = target_.epoch,
+                                      .first = first,
+                                      .end = end,
+                                      .per_step = per_step,
+                                      .bound = options_.bound};
+      servers_.ask(kDealer, wire::Topic::open_tickets, request,
+                   fmt::format("kvstore: opening tickets {} to {}", first, end));
+      return std::string();
+    });
+  }
+
+  void ask(bool stop) override {
+    const wire::TakeTicket request{.table = target_.table,
+                                   .epoch = target_.epoch,
+                                   .worker = target_.worker,
+                                   .sequence = ++sequence_,
+                                   .stop = stop,
+                                   .patience = static_cast<std::uint64_t>(timeout_.count())};
+    asked_.push_back(servers_.request(kDealer, wire::Topic::take_ticket, request,
+                                      "kvstore: asking for a ticket"));
+  }
+
+  bool is_ready() const override { return !asked_.empty() && asked_.front().is_done(); }
+
+  Dealt next() override {
+    while (true) {
+      check(!asked_.empty(), "a ticket that nobody has asked for");
+      ServerReply reply = std::move(asked_.front());
+      asked_.pop_front();
+      const auto given = message_in<wire::GivenTicket>(reply.wait().payload);
+      if (given.kind == wire::GivenTicket::again) {
+        ask(false);
+        continue;
+      }
+      Dealt dealt{.end = given.end, .stop = given.stop};
+      if (given.kind == wire::GivenTicket::ticket) {
+        dealt.ticket = given.number;
+        target_.seen.most_ahead = std::max(target_.seen.most_ahead, given.ahead);
+      }
+      return dealt;
+    }
+  }
+
+  void end(std::int64_t ticket) override { end_ticket(ticket, true); }
+  void give_up(std::int64_t ticket) override { end_ticket(ticket, false); }
+  const PushesSeen& seen() const override { return target_.seen; }
+
+ private:
+  // What one worker computes with.
+  class Alone final : public Mode {
+   public:
+    explicit Alone(OutOfStepMode& job) : job_(job) {}
+    Group& group() override { return *group_; }
+    std::unique_ptr<Synchronizer> synchronize(FlatState& state, std::int64_t shards) override {
+      return job_.synchronize_alone(state, shards);
+    }
+    bool is_invariant() const override { return false; }
+    std::string description() const override { return job_.description(); }
+    SlotPlace slot_place() const override { return SlotPlace::elsewhere; }
+
+   private:
+    OutOfStepMode& job_;
+    std::unique_ptr<Group> group_ = group_of_one();
+  };
+
+  std::unique_ptr<Synchronizer> synchronize_alone(FlatState& state, std::int64_t shards) {
+    asked_.clear();
+    ending_.clear();
+    sequence_ = 0;
+    is_open_ = false;
+    target_.table = "pushed";
+    target_.seen = {};
+    return std::make_unique<PushingSynchronizer>(servers_, *group_, target_, state, shards);
+  }
+
+  // On its way while the next one is computed.
+  void end_ticket(std::int64_t ticket, bool done) {
+    const wire::EndTicket request{.table = target_.table,
+                                  .epoch = target_.epoch,
+                                  .worker = target_.worker,
+                                  .ticket = ticket,
+                                  .done = done};
+    ending_.push_back(servers_.request(kDealer, wire::Topic::end_ticket, request,
+                                       fmt::format("kvstore: ending ticket {}", ticket)));
+    while (!ending_.empty() && (ending_.front().is_done() || ending_.size() > kMostEnding)) {
+      ServerReply reply = std::move(ending_.front());
+      ending_.pop_front();
+      reply.wait();
+    }
+  }
+
+  OutOfStepOptions options_;
+  std::chrono::milliseconds timeout_;
+  std::unique_ptr<Group> group_;
+  ServerConnections servers_;
+  Alone alone_;
+  PushTarget target_;
+  bool is_open_ = false;
+  std::uint64_t sequence_ = 0;
+  std::deque<ServerReply> asked_, ending_;
+};
+
+}  // namespace
+
+void PushesSeen::add(const PushesSeen& other) {
+  pushes += other.pushes;
+  most_stale = std::max(most_stale, other.most_stale);
+  total_stale += other.total_stale;
+  most_ahead = std::max(most_ahead, other.most_ahead);
+}
+
+std::unique_ptr<Mode> out_of_step_mode(const ServedJob& job, comm::Communicator* communicator,
+                                       const Membership& membership,
+                                       const OutOfStepOptions& options) {
+  return std::make_unique<OutOfStepMode>(job, communicator, membership, options);
+}
+
+}  // namespace lockstep::kvstore

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/kvstore/servers/pushed_table.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "lockstep/base/error.h"
+#include "lockstep/kvstore/servers/each_piece.h"
+#include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/served_table.h"
+#include "lockstep/kvstore/tree_sum.h"
+
+namespace lockstep::kvstore {
+
+std::size_t PushedTable::bytes(const wire::MakeTable& request) {
+  return ServedTable::bytes(request);
+}
+
+PushedTable::PushedTable(const wire::MakeTable& request)
+    : bytes_(bytes(request)),
+      epoch_(request.epoch),
+      state_(std::make_unique<FlatState>(wire::layout_of(request), request.rule.make())) {}
+
+void PushedTable::check_push(const wire::PushGradient& request) const {
+  if (request.epoch != epoch_)
+    throw InvalidArgument("a request of another membership: its epoch is {}, the table's {}",
+                          request.epoch, epoch_);
+  if (request.seen > version_)
+    throw InvalidArgument("worker {} has seen version {} of the weights, there are {}",
+                          request.worker, request.seen, version_);
+}
+
+// Pushes are counted as steps are: what the rule makes of their number does not depend on who comes
+// first.
+void PushedTable::begin(const wire::PushGradient& request) {
+  state_->begin(request.before + static_cast<std::int64_t>(version_), request.rate, 1);
+}
+
+// Pieces of the gradient, by any thread.
+template <class Work>
+void PushedTable::with_gradients(const comm::Payload& payload, ThreadTeam& team,
+                                 const Work& work) const {
+  each_piece(team, layout().pieces, [&](const FlatPiece& piece) {
+    std::vector<float> scratch;
+    work(static_cast<std::size_t>(&piece - layout().pieces.data()), piece,
+         floats_at(payload, 1, piece.offset, piece.size(), scratch));
+  });
+}
+
+void PushedTable::push(const comm::MessageEvent& event, const wire::PushGradient& request,
+                       ThreadTeam& team, Answers& answers) {
+  check_push(request);
+  Worker& worker = workers_[request.worker];
+  if (request.ticket <= worker.ticket) return answer(event, worker, answers);
+  check_parts(event.payload, 2);
+  check_floats(event.payload, 1, layout().floats);
+  std::atomic<bool> finite = true;
+  with_gradients(event.payload, team,
+                 [&](std::size_t, const FlatPiece& piece, const float* gradient) {
+                   if (!all_finite({gradient, piece.size()})) finite = false;
+                 });
+  if (!finite)
+    throw InvalidArgument("the gradient of ticket {} of worker {} is not finite", request.ticket,
+                          request.worker);
+  if (!state_->driver().measures()) {
+    apply(request, event.payload, {}, team);
+    return answer(event, worker, answers);
+  }
+  worker.kept = event.payload;
+  worker.kept_ticket = request.ticket;
+  begin(request);
+  optim::UpdateContext context = state_->context();
+  context.gradient_scale = request.scale;
+  wire::PushedGradient pushed{.version = version_};
+  pushed.norms.resize(layout().pieces.size());
+  with_gradients(event.payload, team,
+                 [&](std::size_t number, const FlatPiece&, const float* gradient) {
+                   const auto norms = state_->driver().measure(context, number, gradient);
+                   pushed.norms[number] = {norms.weight, norms.direction};
+                 });
+  answers.reply(event, comm::Payload(wire::encode(pushed)), 0);
+}
+
+// Others may have pushed since it was measured: what measuring leaves in the slots is made anew.
+void PushedTable::apply(const wire::PushGradient& request, const comm::Payload& gradient,
+                        std::span<const optim::PieceNorms> totals, ThreadTeam& team) {
+  begin(request);
+  optim::UpdateContext context = state_->context();
+  context.gradient_scale = request.scale;
+  const optim::RuleDriver& driver = state_->driver();
+  with_gradients(gradient, team, [&](std::size_t number, const FlatPiece&, const float* values) {
+    if (!totals.empty()) driver.measure(context, number, values);
+    driver.finish(context, totals, number, values);
+  });
+  state_->commit();
+  Worker& worker = workers_[request.worker];
+  worker.ticket = request.ticket;
+  worker.staleness = version_ - request.seen;
+  ++version_;
+}
+
+void PushedTable::finish(const comm::MessageEvent& event, const wire::FinishGradient& request,
+                         ThreadTeam& team, Answers& answers) {
+  check_push(request.push);
+  Worker& worker = workers_[request.push.worker];
+  if (request.push.ticket <= worker.ticket) return answer(event, worker, answers);
+  if (worker.kept_ticket != request.push.ticket)
+    throw InvalidArgument("ticket {} of worker {} has no gradient here", request.push.ticket,
+                          request.push.worker);
+  if (request.totals.size() != layout().parameters.size())
+    throw InvalidArgument("norms of {} parameters, the table has {} here", request.totals.size(),
+                          layout().parameters.size());
+  std::vector<optim::PieceNorms> totals;
+  for (const wire::Norms& norms : request.totals) totals.push_back({norms.weight, norms.direction});
+  apply(request.push, worker.kept, totals, team);
+  worker.kept = {};
+  worker.kept_ticket = -1;
+  answer(event, worker, answers);
+}
+
+// A copy: the next push may be applied before it is sent.
+void PushedTable::answer(const comm::MessageEvent& event, const Worker& worker,
+                         Answers& answers) const {
+  const wire::PushedGradient pushed{.version = version_, .staleness = worker.staleness};
+  const std::span<const float> weights = state_->weights();
+  const auto copy = std::make_shared<std::vector<float>>(weights.begin(), weights.end());
+  comm::Payload payload(wire::encode(pushed));
+  add_floats(payload, *copy, copy);
+  answers.reply(event, std::move(payload), 0);
+}
+
+void PushedTable::worker_left(std::uint32_t worker) {
+  const auto place = workers_.find(worker);
+  if (place == workers_.end()) return;
+  place->second.kept = {};
+  place->second.kept_ticket = -1;
+}
+
+std::span<float> PushedTable::numbers(const wire::Access& request) const {
+  if (request.epoch != epoch_)
+    throw InvalidArgument("a request of another membership: its epoch is {}, the table's {}",
+                          request.epoch, epoch_);
+  if (request.slot < -1 || request.slot >= static_cast<std::int32_t>(state_->slots()))
+    throw InvalidArgument("slot {}, the rule has {}", request.slot, state_->slots());
+  if (request.count > layout().floats || request.offset > layout().floats - request.count)
+    throw InvalidArgument("floats {} to {}, the table has {} here", request.offset,
+                          request.offset + request.count, layout().floats);
+  const std::span<float> all =
+      request.slot < 0 ? state_->weights() : state_->slot(static_cast<std::size_t>(request.slot));
+  return all.subspan(request.offset, request.count);
+}
+
+// Answered by PushedGradient, which tells the version, and the floats.
+void PushedTable::read(const comm::MessageEvent& event, const wire::Access& request,
+                       Answers& answers) {
+  const std::span<const float> values = numbers(request);
+  const auto copy = std::make_shared<std::vector<float>>(values.begin(), values.end());
+  comm::Payload payload(wire::encode(wire::PushedGradient{.version = version_}));
+  add_floats(payload, *copy, copy);
+  answers.reply(event, std::move(payload), 0);
+}
+
+void PushedTable::write(const comm::MessageEvent& event, const wire::Access& request,
+                        Answers& answers) {
+  const std::span<float> to = numbers(request);
+  check_parts(event.payload, 2);
+  check_floats(event.payload, 1, to.size());
+  copy_floats(event.payload, 1, to);
+  for (std::size_t k = 0; request.clears_slots && k < state_->slots(); ++k)
+    std::fill(state_->slot(k).begin(), state_->slot(k).end(), 0.0F);
+  answers.reply(event, {}, 0);
+}
+
+}  // namespace lockstep::kvstore

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <list>
+#include <map>
+#include <optional>
+
+#include "lockstep/kvstore/servers/answers.h"
+#include "lockstep/kvstore/servers/ticket_messages.h"
+
+namespace lockstep::kvstore {
+
+// Deals tickets, each once and in order, to whoever asks, and knows which of them are under way. A
+// request waits while its ticket's step would be too far ahead of the oldest one under way. One
+// thread at a time.
+class TicketBook {
+ public:
+  using Time = comm::Deadline;
+
+  TicketBook(std::uint64_t epoch, Time now) : epoch_(epoch), progress_(now) {}
+  std::uint64_t epoch() const { return epoch_; }
+
+  // Each throws InvalidArgument for a request that does not fit, before anything has changed.
+  void open(const comm::MessageEvent& event, const wire::OpenTickets& request, Answers& answers,
+            Time now);
+  void take(const comm::MessageEvent& event, const wire::TakeTicket& request, Answers& answers,
+            Time now);
+  void end(const comm::MessageEvent& event, const wire::EndTicket& request, Answers& answers,
+           Time now);
+  // Nobody gets a ticket any more: what the worker had under way will not be applied.
+  void worker_left(std::uint32_t worker, Answers& answers);
+  // Who has waited for long is told so: to ask again, or, where nothing goes on, whom for.
+  void look_at_clock(Time now, Answers& answers);
+  // Whoever waits is told so.
+  void drop(const std::string& why, Answers& answers);
+
+ private:
+  struct Waiting {
+    comm::MessageEvent event;
+    wire::TakeTicket request;
+    Time since;
+  };
+
+  std::int64_t step_of(std::int64_t ticket) const { return ticket / range_.per_step; }
+  std::uint64_t ahead() const;
+  bool may_deal() const;
+  void stop_after_step();
+  void deal(Answers& answers, Time now);
+  void give(const Waiting& to, const wire::GivenTicket& ticket, Answers& answers);
+  std::string held_by() const;
+
+  std::uint64_t epoch_;
+  wire::OpenTickets range_;
+  std::int64_t next_ = 0;
+  bool stop_ = false;
+  std::map<std::int64_t, std::uint32_t> under_way_;  // ticket to worker
+  std::list<Waiting> waiting_;
+  // The last ones, by worker and sequence.
+  std::map<std::uint32_t, std::map<std::uint64_t, wire::GivenTicket>> given_;
+  std::optional<std::string> broken_;
+  Time progress_;  // when a ticket was dealt or done
+};
+
+}  // namespace lockstep::kvstore

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/detail/ticket_loop.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "lockstep/kvstore/servers/wire.h"
+
+namespace lockstep::train::detail {
+namespace {
+
+namespace wire = kvstore::wire;
+
+// Tickets that a worker has besides the one it computes, so that their batches are made meanwhile.
+// Where others may have to wait for them it has fewer.
+constexpr std::size_t kAhead = 2, kAheadIfBounded = 1;
+
+std::int64_t least_divisor(std::int64_t number, std::int64_t from) {
+  while (number % from != 0) ++from;
+  return from;
+}
+
+}  // namespace
+
+TicketPlan TicketPlan::of(std::int64_t shards_of_step, int workers) {
+  const std::int64_t per_step = least_divisor(shards_of_step, workers);
+  return {per_step, shards_of_step / per_step};
+}
+
+// What a worker tells the others where they meet.
+struct TicketLoop::Own {
+  std::int64_t end = 0, tickets = 0;
+  double loss = 0.0, accuracy = 0.0;
+  bool stop = false;
+  std::string reason = {};
+  std::int64_t bad_ticket = -1;
+  double bad_loss = 0.0;
+  std::uint64_t pushes = 0, most_stale = 0, total_stale = 0, most_ahead = 0;
+  std::vector<float> statistics = {};
+  void visit(auto&& fields) {
+    fields(end, tickets, loss, accuracy, stop, reason, bad_ticket, bad_loss, pushes, most_stale,
+           total_stale, most_ahead, statistics);
+  }
+  std::vector<data::Fields> bad_batches = {};  // stay here
+};
+
+TicketLoop::TicketLoop(kvstore::Mode& mode, StepEngine& engine, data::Loader& loader,
+                       const TicketPlan& plan)
+    : group_(mode.group()),
+      office_(*mode.out_of_step()),
+      engine_(engine),
+      loader_(loader),
+      plan_(plan) {}
+
+Stretch TicketLoop::run(std::int64_t first, std::int64_t end, const TicketHooks& hooks) {
+  office_.open(first, end, plan_.per_step);
+  Own own;
+  own.end = end;
+  work(own, hooks);
+  own.reason = hooks.wish();
+  own.stop = own.stop || !own.reason.empty();
+  const kvstore::PushesSeen& seen = office_.seen();
+  own.pushes = seen.pushes;
+  own.most_stale = seen.most_stale;
+  own.total_stale = seen.total_stale;
+  own.most_ahead = seen.most_ahead;
+  own.statistics = engine_.statistics();
+  return meet(own);
+}
+
+// Asks ahead, and computes what it is dealt in that order.
+void TicketLoop::work(Own& own, const TicketHooks& hooks) {
+  const std::size_t ahead = office_.is_bounded() ? kAheadIfBounded : kAhead;
+  std::deque<std::int64_t> dealt;
+  std::size_t asked = 0;
+  bool is_over = false;
+  while (true) {
+    for (; !is_over && dealt.size() + asked < 1 + ahead; ++asked)
+      office_.ask(!hooks.wish().empty());
+    for (; asked > 0 && (dealt.empty() || office_.is_ready()); --asked) {
+      const kvstore::OutOfStep::Dealt next = office_.next();
+      own.end = next.end;
+      own.stop = own.stop || next.stop;
+      is_over = is_over || !next.ticket;
+      if (!next.ticket) continue;
+      dealt.push_back(*next.ticket);
+      loader_.expect(plan_.step_of(*next.ticket), plan_.first_shard_of(*next.ticket));
+    }
+    if (dealt.empty() && is_over) return;
+    if (dealt.empty()) continue;
+    const std::int64_t ticket = dealt.front();
+    dealt.pop_front();
+    if (!compute(ticket, own, hooks)) return loader_.forget();
+  }
+}
+
+// Whatever goes wrong here, nobody waits for the ticket.
+bool TicketLoop::compute(std::int64_t ticket, Own& own, const TicketHooks& hooks) {
+  try {
+    std::vector<data::Fields> batches = loader_.take();
+    const StepResult result = hooks.run(ticket, hooks.rate(plan_.step_of(ticket)), batches);
+    if (!result.finite) {
+      own.bad_ticket = ticket;
+      own.bad_loss = result.loss;
+      own.bad_batches = std::move(batches);
+      office_.give_up(ticket);
+      return false;
+    }
+    office_.end(ticket);
+    own.loss += result.loss;
+    own.accuracy += result.accuracy;
+    ++own.tickets;
+    hooks.on_end({ticket, result.loss, result.accuracy});
+    return true;
+  } catch (...) {
+    try {
+      office_.give_up(ticket);
+    } catch (const std::exception&) {
+      // The first error is the one to tell.
+    }
+    loader_.forget();
+    throw;
+  }
+}
+
+// Who is here has ended its tickets.
+Stretch TicketLoop::meet(const Own& own) {
+  std::vector<Own> all;
+  for (const std::string& text : group_.share(wire::encode(own)))
+    all.push_back(wire::decode<Own>(text));
+  Stretch stretch;
+  stretch.end = own.end;
+  for (const Own& one : all) {
+    stretch.end = std::min(stretch.end, one.end);
+    stretch.loss += one.loss;
+    stretch.accuracy += one.accuracy;
+    stretch.tickets += one.tickets;
+    stretch.seen.add({one.pushes, one.most_stale, one.total_stale, one.most_ahead});
+    if (one.stop && stretch.stop.value_or("").empty()) stretch.stop = one.reason;
+    if (one.bad_ticket >= 0 && (!stretch.bad || one.bad_ticket < stretch.bad->ticket))
+      stretch.bad = {one.bad_ticket, one.bad_loss, {}};
+  }
+  if (stretch.bad && stretch.bad->ticket == own.bad_ticket) stretch.bad->batches = own.bad_batches;
+  engine_.pull();
+  take_statistics(all);
+  return stretch;
+}
+
+void TicketLoop::take_statistics(const std::vector<Own>& all) {
+  std::vector<double> sums(all[0].statistics.size());
+  double tickets = 0.0;
+  for (const Own& one : all) {
+    if (one.tickets == 0) continue;
+    check(one.statistics.size() == sums.size(), "workers with other statistics");
+    const auto weight = static_cast<double>(one.tickets);
+    tickets += weight;
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] += weight * static_cast<double>(one.statistics[i]);
+  }
+  if (sums.empty() || tickets == 0.0) return;
+  std::vector<float> mean(sums.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) mean[i] = static_cast<float>(sums[i] / tickets);
+  engine_.set_statistics(mean);
+}
+
+}  // namespace lockstep::train::detail

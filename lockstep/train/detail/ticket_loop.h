@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/loader.h"
+#include "lockstep/kvstore/out_of_step.h"
+#include "lockstep/kvstore/synchronizer.h"
+#include "lockstep/train/step_engine.h"
+
+namespace lockstep::train::detail {
+
+// How the steps of a run are cut into tickets: each is some whole shards of one step.
+struct TicketPlan {
+  std::int64_t per_step = 1;
+  std::int64_t shards = 1;  // of a ticket
+
+  // As many as there are workers, or some more so that all are of the same length.
+  static TicketPlan of(std::int64_t shards_of_step, int workers);
+
+  std::int64_t step_of(std::int64_t ticket) const { return ticket / per_step; }
+  std::int64_t first_shard_of(std::int64_t ticket) const { return ticket % per_step * shards; }
+};
+
+// What this worker has computed.
+struct TicketResult {
+  std::int64_t ticket = 0;
+  double loss = 0.0, accuracy = 0.0;
+};
+
+// A gradient that is not finite, or whose loss is not.
+struct BadTicket {
+  std::int64_t ticket = 0;
+  double loss = 0.0;
+  std::vector<data::Fields> batches = {};  // empty: it is another worker's
+};
+
+// All workers' tickets between two points at which they meet.
+struct Stretch {
+  std::int64_t end = 0;               // the ticket after the last one that is applied
+  double loss = 0.0, accuracy = 0.0;  // sums over tickets
+  std::int64_t tickets = 0;
+  std::optional<std::string> stop = {};  // why, if somebody wishes to
+  std::optional<BadTicket> bad = {};     // the first
+  kvstore::PushesSeen seen = {};         // since the run began
+};
+
+struct TicketHooks {
+  std::function<double(std::int64_t step)> rate;
+  // Why this worker wishes to stop; empty: it does not.
+  std::function<std::string()> wish;
+  std::function<StepResult(std::int64_t ticket, double rate, const std::vector<data::Fields>&)> run;
+  std::function<void(const TicketResult&)> on_end;
+};
+
+// The work of workers that are not in step, from one point at which all meet to the next. There all
+// tickets before it are applied, none after it is begun, and everybody has the same weights and
+// running statistics, those being the mean over the workers, by the tickets that each has done.
+class TicketLoop {
+ public:
+  TicketLoop(kvstore::Mode& mode, StepEngine& engine, data::Loader& loader, const TicketPlan& plan);
+
+  // Every worker calls it.
+  Stretch run(std::int64_t first, std::int64_t end, const TicketHooks& hooks);
+
+ private:
+  struct Own;
+  void work(Own& own, const TicketHooks& hooks);
+  bool compute(std::int64_t ticket, Own& own, const TicketHooks& hooks);
+  Stretch meet(const Own& own);
+  void take_statistics(const std::vector<Own>& all);
+
+  kvstore::Group& group_;
+  kvstore::OutOfStep& office_;
+  StepEngine& engine_;
+  data::Loader& loader_;
+  TicketPlan plan_;
+};
+
+}  // namespace lockstep::train::detail

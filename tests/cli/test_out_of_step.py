@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ps_async and ps_ssp: workers that are not in step, with real processes."""
+import json
+import os
+import signal
+
+import pytest
+from jobs import checkpoints_of, steps_done, wait_until, workers_of
+
+MODES = [["--kvstore", "ps_async"], ["--kvstore", "ps_ssp", "--staleness", 1]]
+JOB = ["--workers", 3, "--servers", 2]
+SIZE = ["--global-batch", 32, "--shards", 8]
+TICKETS = 4  # of a step, for three workers
+
+
+def metrics_of(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=["async", "ssp"])
+def test_it_learns_and_says_what_it_does_not_promise(lockstep, mode):
+    outcome = lockstep.run("train", "mnist-mlp", "--data", "synthetic", "--no-report", "--json",
+                           "--steps", 60, *SIZE, *JOB, *mode, "--out", "run", status=0, timeout=120)
+    result = outcome.json
+    assert result["kvstore"] == mode[1] and not result["invariant"]
+    assert f"no promise of the same bits: {mode[1]} applies gradients as they come" in outcome.err
+    assert result["steps"] == 60 and result["test_accuracy"] > 0.5
+    pushes = result["pushes"]
+    assert pushes["count"] == 60 * TICKETS
+    assert pushes["staleness_max"] >= pushes["staleness_mean"] >= 0
+    assert mode[1] == "ps_async" or pushes["steps_ahead_max"] <= 1
+    rows = [row for row in metrics_of(lockstep.folder / "run") if "loss" in row]
+    assert rows[-1]["step"] == 60 and all(row["staleness"] >= 0 for row in rows)
+
+
+def test_a_run_that_is_stopped_goes_on_with_other_workers(lockstep):
+    process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
+                             "--json", "--steps", 100000, *SIZE, *JOB, *MODES[0], "--out", "run")
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= 10 or process.poll() is not None)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+    assert "stopped after step" in errors, errors
+    step = json.loads((lockstep.folder / "run" / "result.json").read_text())["steps"]
+    assert step >= 10 and len(checkpoints_of(lockstep.folder / "run")) >= 1
+    result = lockstep.train("mnist-mlp", "--resume", "--out", "run", "--steps", step + 20,
+                            "--workers", 2, "--servers", 1, *MODES[1], timeout=120).json
+    assert result["resumed_from_step"] == step and result["steps"] == step + 20
+    assert result["pushes"]["count"] == 20 * 2
+
+
+def test_a_worker_that_dies_is_named(lockstep):
+    process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
+                             "--json", "--steps", 100000, *SIZE, *JOB, *MODES[1], "--out", "run")
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= 10 or process.poll() is not None)
+    os.kill(workers_of(process)[1], signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0 and "worker 1" in errors, errors
+
+
+def test_compression_is_refused_in_one_line(lockstep):
+    outcome = lockstep.run("train", "mnist-mlp", "--data", "synthetic", *SIZE, *JOB, *MODES[0],
+                           "--compression", "2bit:0.1", status=1)
+    assert outcome.complaint == ("lockstep: kvstore 'ps_async': gradients are not compressed, "
+                                 "expected compression none, got 2bit:0.1")

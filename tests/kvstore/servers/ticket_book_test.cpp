@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/kvstore/servers/ticket_book.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "tests/kvstore/servers/kept_answers.h"
+#include "tests/message.h"
+#include "tests/seed.h"
+
+namespace lockstep::kvstore {
+namespace {
+
+using testing::KeptAnswers, testing::message_of;
+
+constexpr std::uint64_t kEpoch = 7;
+
+class TicketBookTest : public ::testing::Test {
+ protected:
+  comm::MessageEvent event() {
+    comm::MessageEvent event;
+    event.request = ++requests;
+    return event;
+  }
+
+  void open(std::int64_t first, std::int64_t end, std::int64_t per_step,
+            std::uint64_t bound = wire::kAnySteps) {
+    book.open(event(), {"weights", kEpoch, first, end, per_step, bound}, answers, now);
+  }
+  // The number of the request.
+  std::uint64_t take(std::uint32_t worker, bool stop = false) {
+    return take_again(worker, ++sequences[worker], stop);
+  }
+  std::uint64_t take_again(std::uint32_t worker, std::uint64_t sequence, bool stop = false) {
+    const comm::MessageEvent request = event();
+    book.take(request, {"weights", kEpoch, worker, sequence, stop, 1000}, answers, now);
+    return request.request;
+  }
+  void end(std::uint32_t worker, std::int64_t ticket, bool done = true) {
+    book.end(event(), {"weights", kEpoch, worker, ticket, done}, answers, now);
+  }
+
+  std::optional<wire::GivenTicket> answer_to(std::uint64_t request) {
+    for (const auto& [number, payload] : answers.replies)
+      if (number == request) return wire::decode<wire::GivenTicket>(payload.text(0));
+    return {};
+  }
+  // -1: no more of them.
+  std::int64_t ticket_of(std::uint64_t request) {
+    const auto given = answer_to(request);
+    if (!given) return -2;
+    return given->kind == wire::GivenTicket::ticket ? given->number : -1;
+  }
+  std::string failure_of(std::uint64_t request) {
+    for (const auto& [number, why] : answers.failures)
+      if (number == request) return why;
+    return {};
+  }
+
+  std::int64_t most_steps_ahead(std::uint64_t bound, std::mt19937_64& random);
+
+  TicketBook::Time now{};
+  TicketBook book{kEpoch, now};
+  KeptAnswers answers;
+  std::uint64_t requests = 0;
+  std::map<std::uint32_t, std::uint64_t> sequences;
+};
+
+TEST_F(TicketBookTest, DealsEachTicketOnceInOrderAndThenNone) {
+  open(10, 13, 3);
+  EXPECT_EQ(ticket_of(take(0)), 10);
+  EXPECT_EQ(ticket_of(take(1)), 11);
+  EXPECT_EQ(ticket_of(take(0)), 12);
+  const auto none = answer_to(take(1));
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->kind, wire::GivenTicket::none);
+  EXPECT_EQ(none->end, 13);
+}
+
+TEST_F(TicketBookTest, ARequestThatComesAgainHasTheSameAnswer) {
+  open(0, 9, 3);
+  take(0);
+  take(0);
+  EXPECT_EQ(ticket_of(take_again(0, 1)), 0);
+  EXPECT_EQ(ticket_of(take_again(0, 2)), 1);
+  EXPECT_EQ(ticket_of(take(0)), 2);
+}
+
+TEST_F(TicketBookTest, ATicketTooFarAheadWaitsForTheOldestStep) {
+  open(0, 20, 2, 1);
+  EXPECT_EQ(ticket_of(take(0)), 0);
+  for (std::int64_t ticket = 1; ticket < 4; ++ticket) {
+    EXPECT_EQ(ticket_of(take(1)), ticket);
+    end(1, ticket);
+  }
+  const std::uint64_t waiting = take(1);  // of step 2, while step 0 is under way
+  EXPECT_FALSE(answer_to(waiting));
+  end(0, 0);
+  EXPECT_EQ(ticket_of(waiting), 4);
+  EXPECT_EQ(answer_to(waiting)->ahead, 0U);
+}
+
+// Four workers, the last one slow, ahead of the tickets that a plain list says are not applied.
+std::int64_t TicketBookTest::most_steps_ahead(std::uint64_t bound, std::mt19937_64& random) {
+  constexpr std::int64_t kPerStep = 3, kFirst = 6, kLast = kFirst + 300;
+  book = TicketBook(kEpoch, now);
+  sequences.clear();
+  open(kFirst, kLast, kPerStep, bound);
+  std::set<std::int64_t> unapplied;
+  for (std::int64_t ticket = kFirst; ticket < kLast; ++ticket) unapplied.insert(ticket);
+  std::map<std::uint32_t, std::uint64_t> asked;
+  std::map<std::uint32_t, std::int64_t> has;
+  std::int64_t most = 0;
+  const auto look_at_answers = [&] {
+    std::erase_if(asked, [&](const auto& one) {
+      const std::int64_t ticket = ticket_of(one.second);
+      if (ticket < 0) return ticket == -1;
+      has[one.first] = ticket;
+      most = std::max(most, ticket / kPerStep - *unapplied.begin() / kPerStep);
+      return true;
+    });
+    answers.replies.clear();
+  };
+  while (!unapplied.empty()) {
+    const auto worker = static_cast<std::uint32_t>(random() % 4);
+    if (!asked.contains(worker) && !has.contains(worker)) asked[worker] = take(worker);
+    look_at_answers();
+    if (!has.contains(worker) || (worker == 3 && random() % 32 != 0)) continue;
+    unapplied.erase(has[worker]);
+    end(worker, has[worker]);
+    has.erase(worker);
+    look_at_answers();
+  }
+  return most;
+}
+
+TEST_F(TicketBookTest, TheBoundIsReachedAndNeverExceededWhoeverIsSlow) {
+  std::mt19937_64 random(testing::seed_of_this_run());
+  for (const std::uint64_t bound : {0, 1, 3})
+    EXPECT_EQ(most_steps_ahead(bound, random), static_cast<std::int64_t>(bound));
+}
+
+TEST_F(TicketBookTest, AWishToStopEndsWithTheStepThatWasBegun) {
+  open(0, 30, 3);
+  for (int i = 0; i < 4; ++i) take(0);
+  EXPECT_EQ(ticket_of(take(1, true)), 4);
+  EXPECT_EQ(ticket_of(take(0)), 5);
+  const auto none = answer_to(take(0));
+  EXPECT_EQ(none->kind, wire::GivenTicket::none);
+  EXPECT_EQ(none->end, 6);
+  EXPECT_TRUE(none->stop);
+}
+
+TEST_F(TicketBookTest, ATicketThatCannotBeDoneEndsTheDealingAndNobodyWaitsForIt) {
+  open(0, 30, 2, 0);
+  take(0);
+  take(1);
+  const std::uint64_t waiting = take(1);
+  EXPECT_FALSE(answer_to(waiting));
+  end(0, 0, false);
+  EXPECT_EQ(ticket_of(waiting), -1);
+}
+
+TEST_F(TicketBookTest, AWorkerThatLeavesWithATicketIsNamedToThoseWhoWaitAndWhoAsk) {
+  open(0, 30, 2, 0);
+  take(0);
+  take(1);
+  const std::uint64_t waiting = take(1);
+  book.worker_left(0, answers);
+  EXPECT_EQ(failure_of(waiting), "worker 0 has left with ticket 0, of step 0");
+  EXPECT_EQ(message_of([&] { take(1); }), "worker 0 has left with ticket 0, of step 0");
+}
+
+TEST_F(TicketBookTest, WhoWaitsAsksAgainWhileOthersGoOnAndIsToldWhomForWhereNobodyDoes) {
+  open(0, 30, 2, 0);
+  take(0);
+  take(1);
+  const std::uint64_t first = take(1);
+  now += std::chrono::milliseconds(600);
+  book.look_at_clock(now, answers);
+  EXPECT_EQ(answer_to(first)->kind, wire::GivenTicket::again);
+  const std::uint64_t second = take(1);
+  now += std::chrono::milliseconds(401);
+  book.look_at_clock(now, answers);
+  EXPECT_EQ(failure_of(second), "no ticket was done for 1000 ms: worker 0 has ticket 0, of step 0");
+}
+
+TEST_F(TicketBookTest, WhatDoesNotFitIsRefused) {
+  EXPECT_EQ(message_of([&] { open(5, 4, 1); }), "tickets 5 to 4, 1 of them a step");
+  open(0, 4, 2);
+  take(0);
+  EXPECT_EQ(message_of([&] { end(1, 0); }), "worker 1 ends ticket 0, which worker 0 has");
+  EXPECT_EQ(message_of([&] { open(4, 8, 2); }),
+            "1 tickets are under way: worker 0 has ticket 0, of step 0");
+}
+
+}  // namespace
+}  // namespace lockstep::kvstore
