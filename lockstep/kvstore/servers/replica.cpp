@@ -43,6 +43,12 @@ void Replica::worker_left(std::uint32_t worker, bool was_last) {
     kept_.take();
 }
 
+void Replica::look_at_clock() {
+  if (role_ != Role::primary) return;
+  state_.look_at_clock();
+  send(kept_.take());
+}
+
 void Replica::fill(int server, const comm::MessageClientOptions& options) {
   link_ = std::make_unique<BackupLink>(server, options, answers_);
   link_->forward(

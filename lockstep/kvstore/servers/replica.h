@@ -23,7 +23,8 @@ class Replica {
   // What the primary forwards, at the backup. Throws Corrupt.
   void follow(const comm::MessageEvent& event);
   void worker_left(std::uint32_t worker, bool was_last);
-  void look_at_clock() { state_.look_at_clock(); }
+  // Every now and then: who waits for too long is told so.
+  void look_at_clock();
 
   // Sends all that is here to another server, and what is done from now on.
   void fill(int server, const comm::MessageClientOptions& options);
