@@ -87,6 +87,8 @@ bench:
 	@$(BUILD)/bin/lockstep bench comm --json
 	@$(BUILD)/bin/lockstep bench messages --json
 	@$(BUILD)/bin/lockstep bench scale --json
+	@$(BUILD)/bin/lockstep bench ps --json
+	@$(BUILD)/bin/lockstep bench ps --train --json
 
 format:
 	@scripts/setup test

@@ -2,88 +2,29 @@
 #include "bench/scale_bench.h"
 
 #include <fmt/core.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "bench/peer.h"
+#include "bench/train_command.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/machine_limits.h"
-#include "lockstep/base/process.h"
 #include "lockstep/observe/progress.h"
 
 namespace lockstep::bench {
 namespace {
 
+constexpr const char* kBench = "bench scale";
 constexpr int kShards = 8;
 constexpr int kPeerProcesses = 2;
-constexpr std::int64_t kFewestSteps = 6;  // two of them do not count
-constexpr std::chrono::minutes kDeadline{30};
-
-// A run's folder, which nobody looks at.
-class PassingFolder {
- public:
-  PassingFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw IoError("{}: cannot be made", pattern);
-    path_ = pattern;
-  }
-  ~PassingFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-  }
-  PassingFolder(const PassingFolder&) = delete;
-  PassingFolder& operator=(const PassingFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-std::string last_line(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
-}
 
 std::string name_of(const ScaleSetup& setup) {
   return fmt::format("--workers {} --threads {}", setup.workers, setup.threads);
 }
 
-// What a user's command prints. Checkpoints and evaluations come once, after the last step.
-Json train_once(const TrainCase& what, const ScaleSetup& setup, std::int64_t steps) {
-  const PassingFolder folder;
-  const std::string count = std::to_string(steps);
-  const ProcessResult result = run_process({program_path(),
-                                            "train",
-                                            what.model,
-                                            "--data",
-                                            "synthetic",
-                                            "--steps",
-                                            count,
-                                            "--global-batch",
-                                            std::to_string(what.batch),
-                                            "--shards",
-                                            std::to_string(kShards),
-                                            "--workers",
-                                            std::to_string(setup.workers),
-                                            "--threads",
-                                            std::to_string(setup.threads),
-                                            "--eval-every",
-                                            count,
-                                            "--checkpoint-every",
-                                            count,
-                                            "--out",
-                                            folder.path(),
-                                            "--no-report",
-                                            "--quiet",
-                                            "--json"},
-                                           {.deadline = kDeadline});
-  const Json row = Json::parse(last_line(result.output), nullptr, false);
-  if (result.status != 0 || !row.is_object())
-    throw IoError("bench scale: {} {}: ended with status {}: {}", what.model, name_of(setup),
-                  result.status, last_line(result.errors));
-  return row;
+std::vector<std::string> words_of(const ScaleSetup& setup) {
+  return {"--shards",  std::to_string(kShards),      "--workers", std::to_string(setup.workers),
+          "--threads", std::to_string(setup.threads)};
 }
 
 // All sides of one recipe.
@@ -115,17 +56,8 @@ Contest gather(const TrainCase& what, const ScaleOptions& options) {
   return contest;
 }
 
-// As many steps as take so long with the first setup: the same for all, so that all end with the
-// same parameters.
-std::int64_t steps_for(double seconds, const Contest& contest) {
-  const Json probe = train_once(contest.what, contest.setups.front(), kFewestSteps);
-  const double rate = probe["samples_per_s"].get<double>();
-  const double steps = std::ceil(seconds * rate / static_cast<double>(contest.what.batch));
-  return std::max(kFewestSteps, static_cast<std::int64_t>(steps));
-}
-
 void train_round(Contest& contest, ScaleSetup& setup) {
-  const Json row = train_once(contest.what, setup, contest.steps);
+  const Json row = train_once(kBench, contest.what, contest.steps, words_of(setup));
   setup.rates.push_back(row["samples_per_s"]);
   setup.params_sha256 = row["params_sha256"];
 }
@@ -134,7 +66,8 @@ void train_round(Contest& contest, ScaleSetup& setup) {
 void run_rounds(Contest& contest, const ScaleOptions& options) {
   const double seconds = options.quick ? 0.5 : 5.0;
   const int rounds = options.quick ? 1 : 3;
-  contest.steps = steps_for(seconds, contest);
+  // The same for all setups, so that all end with the same parameters.
+  contest.steps = steps_for(seconds, kBench, contest.what, words_of(contest.setups.front()));
   std::vector<std::function<void()>> turns;
   for (ScaleSetup& setup : contest.setups) turns.emplace_back([&] { train_round(contest, setup); });
   for (std::vector<Side>* sides : {&contest.peers_one, &contest.peers})

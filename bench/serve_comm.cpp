@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "bench/call_times.h"
 #include "bench/comm_bench.h"
 #include "lockstep/base/hex.h"
 #include "lockstep/base/hmac.h"
@@ -137,27 +138,6 @@ void verify(const Collective& collective, Trial& trial) {
   }
 }
 
-// Sorted times of single calls, in microseconds, each after a call to `prepare`.
-template <class P, class F>
-std::vector<double> time_calls(std::size_t calls, const P& prepare, const F& call) {
-  for (std::size_t i = 0; i < calls / 10 + 1; ++i) call();
-  std::vector<double> micros;
-  for (std::size_t i = 0; i < calls; ++i) {
-    prepare();
-    const auto begin = comm::Clock::now();
-    call();
-    const std::chrono::duration<double, std::micro> spent = comm::Clock::now() - begin;
-    micros.push_back(spent.count());
-  }
-  std::sort(micros.begin(), micros.end());
-  return micros;
-}
-
-std::size_t calls_for(std::size_t bytes, bool quick) {
-  const std::size_t most = quick ? 100 : 1000, least = quick ? 4 : 12;
-  return std::clamp<std::size_t>((quick ? 16u : 256u) * 1024 * 1024 / bytes, least, most);
-}
-
 void print_line(const char* name, std::size_t bytes, const std::vector<double>& micros) {
   fmt::print("{{\"collective\": \"{}\", \"bytes\": {}, \"us_p50\": {:.3f}, \"us_p99\": {:.3f}}}\n",
              name, bytes, micros[micros.size() / 2], micros[micros.size() * 99 / 100]);
@@ -196,16 +176,8 @@ void measure(const Collective& collective, Communicator& comm, const CommSide& s
 
 // What a copy takes on one core while the other ranks wait.
 void measure_memcpy(Communicator& comm, const CommSide& side) {
-  for (std::size_t bytes = 8; bytes <= kMostBytes && comm.rank() == 0; bytes *= 2) {
-    std::vector<float> from(bytes / sizeof(float), 1.f), to(from.size());
-    const auto micros = time_calls(
-        calls_for(bytes, side.quick), [] {},
-        [&] {
-          std::memcpy(to.data(), from.data(), bytes);
-          asm volatile("" : : "r"(to.data()) : "memory");  // the copy is wanted
-        });
-    print_line("memcpy", bytes, micros);
-  }
+  for (std::size_t bytes = 8; bytes <= kMostBytes && comm.rank() == 0; bytes *= 2)
+    print_line("memcpy", bytes, time_memcpy(bytes, side.quick));
   comm.barrier();
 }
 

@@ -8,6 +8,7 @@
 #include "bench/comm_bench.h"
 #include "bench/messages_bench.h"
 #include "bench/op_table.h"
+#include "bench/ps_bench.h"
 #include "bench/scale_bench.h"
 #include "bench/step_bench.h"
 #include "bench/train_bench.h"
@@ -33,8 +34,9 @@ CLI::App* add_bench(CLI::App& app, Action& action, const std::shared_ptr<O>& opt
   CLI::App* command = app.add_subcommand(name, what);
   command->add_flag("--json", options->json, "One JSON object a line");
   command->add_flag("--quick", options->quick, "Little of each: a look, not a measurement");
-  command->add_flag_callback(
-      "--no-peer", [options] { options->peer = false; }, fmt::format("Leave {} out", peers));
+  if constexpr (requires { options->peer; })
+    command->add_flag_callback(
+        "--no-peer", [options] { options->peer = false; }, fmt::format("Leave {} out", peers));
   command->callback([&action, options, run] {
     action = [options, run] {
       run(*options);
@@ -94,6 +96,12 @@ void add_comm(CLI::App& app, Action& action) {
       ->needs(namespaces);
 }
 
+// Numbers, with commas between.
+CLI::Option* add_counts(CLI::App& command, const char* name, std::vector<int>& values,
+                        const char* what, int most) {
+  return add_count(command, "Options", name, values, "N,N,...", what, 1, most)->delimiter(',');
+}
+
 void add_scale(CLI::App& app, Action& action) {
   const auto options = std::make_shared<bench::ScaleOptions>();
   CLI::App* command =
@@ -101,14 +109,9 @@ void add_scale(CLI::App& app, Action& action) {
                 "Training over workers and threads, beside PyTorch DDP where it is installed",
                 bench::run_scale);
   add_names(*command, "--recipes", options->recipes, bench::train_case_names());
-  const auto add_counts = [&](const char* name, std::vector<int>& values, const char* usual) {
-    add_count(*command, "Options", name, values, "N,N,...",
-              "Each with each of the other; speed-up is over the first", 1, 64)
-        ->delimiter(',')
-        ->default_str(usual);
-  };
-  add_counts("--workers", options->workers, "1,2,4");
-  add_counts("--threads", options->threads, "1,2");
+  const char* what = "Each with each of the other; speed-up is over the first";
+  add_counts(*command, "--workers", options->workers, what, 64)->default_str("1,2,4");
+  add_counts(*command, "--threads", options->threads, what, 64)->default_str("1,2");
 }
 
 // Our side of bench comm.
@@ -136,13 +139,44 @@ void add_messages(CLI::App& app, Action& action) {
                               "through shared memory and over TCP",
                               bench::run_messages, "memcpy");
   add_names(*bench, "--paths", options->paths, bench::message_paths());
-  add_count(*bench, "Options", "--kilobytes", options->kilobytes, "N,N,...",
-            "Of a push and a pull; 1 to 32768 by default", 1, bench::kLongestPush >> 10)
-      ->delimiter(',');
+  add_counts(*bench, "--kilobytes", options->kilobytes,
+             "Of a push and a pull; 1 to 32768 by default", bench::kLongestPush >> 10);
   const auto side = std::make_shared<bench::MessagesSide>();
   CLI::App* command = app.add_subcommand("messages-side", "The server of bench messages");
   command->group("")->add_option("--shared-memory", side->shared_memory);
   command->callback([&action, side] { action = [side] { return bench::serve_messages(*side); }; });
+}
+
+void add_ps(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<bench::PsBenchOptions>();
+  CLI::App* command = add_bench(app, action, options, "ps",
+                                "Parameter servers: push and pull by size, keys and servers, rows "
+                                "of a table, and training with every kvstore",
+                                bench::run_ps);
+  add_count(*command, "Options", "--workers", options->workers, "N", "That push and pull", 1, 64);
+  add_counts(*command, "--servers", options->servers, "Jobs of so many servers", 64)
+      ->default_str("1,2");
+  add_counts(*command, "--keys", options->keys, "Over which the bytes are dealt", 256)
+      ->default_str("1,16");
+  add_counts(*command, "--kilobytes", options->kilobytes,
+             "Of all keys together; 1 to 32768 by default", bench::kMostPushedKilobytes);
+  command
+      ->add_option("--train", options->train,
+                   "Train a recipe with every kvstore, side by side, instead (mnist-lenet)")
+      ->type_name("[RECIPE]")
+      ->expected(0, 1)
+      ->default_str("mnist-lenet")
+      ->check(CLI::IsMember(bench::train_case_names()));
+}
+
+// A member of bench ps's job.
+void add_ps_side(CLI::App& app, Action& action) {
+  const auto side = std::make_shared<bench::PsSide>();
+  CLI::App* command = app.add_subcommand("ps-side", "A member of bench ps")->group("");
+  add_counts(*command, "--keys", side->keys, "", 256)->required();
+  add_counts(*command, "--kilobytes", side->kilobytes, "", bench::kMostPushedKilobytes)->required();
+  command->add_flag("--quick", side->quick);
+  command->callback([&action, side] { action = [side] { return bench::serve_ps(*side); }; });
 }
 
 }  // namespace
@@ -172,7 +206,9 @@ void add_bench_command(CLI::App& app, Action& action) {
   add_scale(*command, action);
   add_comm(*command, action);
   add_messages(*command, action);
+  add_ps(*command, action);
   add_comm_side(*command, action);
+  add_ps_side(*command, action);
   add_step_side(*command, action);
   add_train_side(*command, action);
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/op_table.h"
+#include "bench/ps_bench.h"
 #include "bench/responder.h"
 #include "bench/scale_bench.h"
 #include "bench/side.h"
@@ -48,6 +49,16 @@ TEST(Bench, RunsThatEndWithOtherParametersAreNoMeasurement) {
   EXPECT_EQ(testing::message_of<Corrupt>([&] { check_same_parameters("mnist-mlp", setups); }),
             "bench scale: mnist-mlp: --workers 2 --threads 3 gives other parameters than --workers "
             "1 --threads 1");
+}
+
+TEST(Bench, StoresInStepThatEndWithOtherParametersAreNoMeasurement) {
+  std::vector<StoreRuns> all{{"local", true, {}, {{"params_sha256", "aa"}}},
+                             {"ps_async", false, {}, {{"params_sha256", "bb"}}},
+                             {"ps_sync", true, {}, {{"params_sha256", "aa"}}}};
+  EXPECT_NO_THROW(check_same_parameters("mnist-mlp", all));
+  all[2].last["params_sha256"] = "cc";
+  EXPECT_EQ(testing::message_of<Corrupt>([&] { check_same_parameters("mnist-mlp", all); }),
+            "bench ps: mnist-mlp: ps_sync gives other parameters than local");
 }
 
 TEST(Bench, CasesAreChosenByNameInTheirOwnOrder) {

@@ -11,8 +11,9 @@ import pytest
 PROGRAM = os.environ.get("LOCKSTEP", "build/bin/lockstep")
 # Users' programs (tests/roles/), and what the first says as each of two workers and a server.
 PROGRAMS = os.environ.get("LOCKSTEP_PROGRAMS", os.path.dirname(os.path.abspath(PROGRAM)))
-SHOW_ROLE, LOSE_MEMBER, PUSH_PULL = (os.path.join(PROGRAMS, name)
-                                     for name in ("show_role", "lose_member", "push_pull"))
+SHOW_ROLE, LOSE_MEMBER, PUSH_PULL, BAD_REQUESTS = (
+    os.path.join(PROGRAMS, name)
+    for name in ("show_role", "lose_member", "push_pull", "bad_requests"))
 EVERYBODY = "generation 1: worker 0 worker 1 server 0"
 ROLES = [f"server 0 of 1, sum 1, {EVERYBODY}", f"worker 0 of 2, sum 3, {EVERYBODY}",
          f"worker 1 of 2, sum 3, {EVERYBODY}"]

@@ -17,7 +17,8 @@ from conftest import PROGRAM
 FAR = "99999999999999999999"
 NUMBERS = {"N", "B", "S", "T", "K", "W", "X", "MB", "SECONDS", "N,N,..."}
 WORDS = {"train": ["mnist-mlp"], "eval": ["run"], "predict": ["run"], "launch": [], "doctor": [],
-         "bench comm": [], "bench messages": [], "bench scale": []}
+         "bench comm": [], "bench messages": [], "bench ps": [],
+         "bench scale": []}
 
 
 def number_options(lockstep):
