@@ -17,6 +17,7 @@ bool is_near(const comm::Endpoint& endpoint) {
 
 ServerConnections::ServerConnections(const ServedJob& job, int rank)
     : job_(job), rank_(rank), shared_(job_), clients_(static_cast<std::size_t>(job.servers)) {
+  check_replicas(job_);
   if (has_replicas()) view_ = shared_.current();
   if (!has_replicas()) view_.ranges.resize(clients_.size());
   for (int range = 0; range < job.servers; ++range) {

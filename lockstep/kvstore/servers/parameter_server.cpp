@@ -10,6 +10,8 @@ namespace lockstep::kvstore {
 namespace {
 
 constexpr auto kTurn = std::chrono::milliseconds(100);      // to ask whether to stop
+constexpr auto kReturn = std::chrono::seconds(3);           // for a worker whose connection was cut
+constexpr auto kLook = std::chrono::seconds(1);             // from one look at the view to the next
 constexpr auto kShortTurn = std::chrono::milliseconds(10);  // and to look after backups
 
 comm::MessageServerOptions message_options(const ServedJob& job, const ServerOptions& options) {
@@ -56,6 +58,7 @@ void ParameterServer::run() {
     const auto event =
         messages_.receive(comm::Clock::now() + (has_replicas() ? kShortTurn : kTurn));
     for (auto& [range, replica] : replicas_) replica.look_at_clock();
+    if (!lost_.empty()) give_up_the_lost();
     if (has_replicas()) look_after_backups();
     if (!early_.empty() && !waits_for_first_backup())
       for (const comm::MessageEvent& early : std::exchange(early_, {})) take(early);
@@ -73,20 +76,40 @@ bool ParameterServer::is_over() const {
 }
 
 void ParameterServer::note_peer(const comm::MessageEvent& event) {
+  using Kind = comm::MessageEvent::Kind;
   for (int rank = 0; rank < job_.workers; ++rank) {
     if (event.peer.name != worker_name(rank)) continue;
-    if (event.kind == comm::MessageEvent::Kind::connected) {
-      connections_[rank].insert(event.peer.id);
+    std::set<std::uint64_t>& own = connections_[rank];
+    if (event.kind == Kind::connected) {
+      own.insert(event.peer.id);
       left_.erase(rank);
+      lost_.erase(rank);
     }
-    if (event.kind != comm::MessageEvent::Kind::left) continue;
-    connections_[rank].erase(event.peer.id);
-    if (!connections_[rank].empty()) continue;
+    if (event.kind != Kind::left && event.kind != Kind::lost && event.kind != Kind::silent) return;
+    own.erase(event.peer.id);
+    if (!own.empty()) return;
+    if (event.kind != Kind::left) {
+      lost_.emplace(rank, comm::Clock::now());
+      return;
+    }
     left_.insert(rank);
     last_left_ = comm::Clock::now();
     const bool was_last = static_cast<int>(left_.size()) == job_.workers;
     for (auto& [range, replica] : replicas_)
       replica.worker_left(static_cast<std::uint32_t>(rank), was_last);
+  }
+}
+
+// A connection that was cut may be made again.
+void ParameterServer::give_up_the_lost() {
+  for (auto place = lost_.begin(); place != lost_.end();) {
+    if (comm::Clock::now() < place->second + kReturn) {
+      ++place;
+      continue;
+    }
+    for (auto& [range, replica] : replicas_)
+      replica.worker_lost(static_cast<std::uint32_t>(place->first));
+    place = lost_.erase(place);
   }
 }
 
@@ -177,7 +200,18 @@ void ParameterServer::adopt(const View& view) {
   for (const comm::MessagePeer& peer : messages_.peers()) messages_.drop(peer.id);
 }
 
+// Somebody may have taken a backup for lost that is not.
+void ParameterServer::look_at_view() {
+  if (comm::Clock::now() < next_look_) return;
+  next_look_ = comm::Clock::now() + kLook;
+  adopt(shared_.current());
+  for (auto& [range, replica] : replicas_)
+    if (BackupLink* link = replica.link(); link != nullptr && link->holds_answers)
+      link->holds_answers = view_.of(range).backup == link->server();
+}
+
 void ParameterServer::look_after_backups() {
+  look_at_view();
   std::vector<int> ranges;
   for (const auto& [range, replica] : replicas_)
     if (replica.role() == Replica::Role::primary) ranges.push_back(range);
@@ -253,9 +287,7 @@ void serve(const ServedJob& job, const ServerOptions& options) {
   if (options.number < 0 || options.number >= job.servers)
     throw InvalidArgument("serve: server {} of {}, expected 0 to {}", options.number, job.servers,
                           job.servers - 1);
-  if (job.replicas < 1 || job.replicas > 2 || job.replicas > job.servers)
-    throw InvalidArgument("serve: {} replicas on {} servers, expected 1 or 2 and no more than them",
-                          job.replicas, job.servers);
+  check_replicas(job);
   ParameterServer server(job, options);
   comm::Endpoint place = server.endpoint();
   if (!options.host.empty()) place.host = options.host;

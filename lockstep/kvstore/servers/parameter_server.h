@@ -36,6 +36,7 @@ class ParameterServer {
 
   bool has_replicas() const { return job_.replicas > 1; }
   void note_peer(const comm::MessageEvent& event);
+  void give_up_the_lost();
   bool is_over() const;
 
   void take(const comm::MessageEvent& event);
@@ -46,6 +47,7 @@ class ParameterServer {
   // The view may have changed: this server's parts in it do so too.
   void begin_view();
   void adopt(const View& view);
+  void look_at_view();
   void look_after_backups();
   void lose_backup(int range, Replica& replica);
   void find_backup(int range, Replica& replica);
@@ -61,11 +63,13 @@ class ParameterServer {
   View view_;
   std::map<int, Replica> replicas_;  // by range
   comm::Deadline next_try_ = {};     // to find a backup
+  comm::Deadline next_look_ = {};    // at the view
   comm::Deadline started_ = comm::Clock::now();
   bool is_starting_;
   std::vector<comm::MessageEvent> early_;               // requests that came before there was one
   std::map<int, std::set<std::uint64_t>> connections_;  // by worker
   std::set<int> left_;                                  // workers that had some, and have none
+  std::map<int, comm::Deadline> lost_;                  // workers whose last one was cut, and when
   comm::Deadline last_left_ = {};
 };
 

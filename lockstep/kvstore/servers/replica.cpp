@@ -37,10 +37,17 @@ void Replica::follow(const comm::MessageEvent& event) {
 void Replica::worker_left(std::uint32_t worker, bool was_last) {
   state_.worker_left(worker);
   if (was_last) state_.all_left();
-  if (role_ == Role::primary)
-    send(kept_.take());
-  else
-    kept_.take();
+  send_kept();
+}
+
+void Replica::worker_lost(std::uint32_t worker) {
+  state_.worker_lost(worker);
+  send_kept();
+}
+
+void Replica::send_kept() {
+  std::vector<HeldAnswer> answers = kept_.take();
+  if (role_ == Role::primary) send(std::move(answers));
 }
 
 void Replica::look_at_clock() {

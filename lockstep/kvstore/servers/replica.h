@@ -25,6 +25,7 @@ class Replica {
   void worker_left(std::uint32_t worker, bool was_last);
   // Every now and then: who waits for too long is told so.
   void look_at_clock();
+  void worker_lost(std::uint32_t worker);
 
   // Sends all that is here to another server, and what is done from now on.
   void fill(int server, const comm::MessageClientOptions& options);
@@ -35,6 +36,7 @@ class Replica {
 
  private:
   void send(std::vector<HeldAnswer> answers);
+  void send_kept();
 
   int range_;
   Role role_;

@@ -41,6 +41,14 @@ bool ServedStore::leave(std::uint32_t worker, Answers& answers) {
   return !present_.empty();
 }
 
+void ServedStore::lose(std::uint32_t worker, Answers& answers) {
+  for (auto& [key, entry] : entries_) {
+    if (entry.round.contains(worker)) continue;
+    for (const auto& [other, push] : std::exchange(entry.round, {}))
+      answers.fail(push.event, fmt::format("key {}: worker {} was lost", key, worker));
+  }
+}
+
 std::size_t ServedStore::bytes() const {
   std::size_t floats = 0;
   for (const auto& [key, entry] : entries_) floats += entry.value.floats();

@@ -24,6 +24,8 @@ class ServedStore {
   void join(std::uint32_t worker);
   // False when nobody is left. Whoever waits for the worker does not any more.
   bool leave(std::uint32_t worker, Answers& answers);
+  // Whoever waits for its push, of those in step, is told that it will not come.
+  void lose(std::uint32_t worker, Answers& answers);
   // Of all values, and what the rule keeps for them.
   std::size_t bytes() const;
   std::size_t bytes_with(const wire::InitKey& request) const;

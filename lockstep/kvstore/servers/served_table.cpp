@@ -55,6 +55,7 @@ void ServedTable::begin_epoch(const wire::MakeTable& request, Answers& answers) 
   epoch_ = request.epoch;
   round_ = 0;
   is_aligned_ = false;
+  lost_.clear();
 }
 
 void ServedTable::check_epoch(std::uint64_t epoch) const {
@@ -177,8 +178,25 @@ void ServedTable::give(const comm::MessageEvent& event, const wire::Give& reques
     chunk.add(request.step.worker, request.nodes, made_.shards,
               codec_ ? Chunk::Order::any : Chunk::Order::tree, event.payload);
   chunk.waiting.push_back(without_payload(event));
-  if (!chunk.is_complete(made_.shards)) return;
+  lost_.erase(request.step.worker);
+  if (!chunk.is_complete(made_.shards)) return give_up_chunk(chunk, answers);
   complete(offset, chunk, team, answers);
+}
+
+void ServedTable::lose(std::uint32_t worker, Answers& answers) {
+  lost_.insert(worker);
+  for (auto& [offset, chunk] : chunks_)
+    if (!chunk.is_summed) give_up_chunk(chunk, answers);
+}
+
+// Where somebody is lost who has not given it.
+void ServedTable::give_up_chunk(Chunk& chunk, Answers& answers) const {
+  for (const std::uint32_t worker : lost_) {
+    if (chunk.has(worker)) continue;
+    for (const comm::MessageEvent& event : std::exchange(chunk.waiting, {}))
+      answers.fail(
+          event, fmt::format("table '{}': worker {} was lost in step {}", name_, worker, number_));
+  }
 }
 
 // Now that all workers are here, what one of them has written is here, too.

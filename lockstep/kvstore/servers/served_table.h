@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
 #include "lockstep/kvstore/compression.h"
 #include "lockstep/kvstore/flat_state.h"
@@ -49,6 +50,8 @@ class ServedTable {
   void finish(const comm::MessageEvent& event, const wire::Finish& request, ThreadTeam& team,
               Answers& answers);
   void settle(const comm::MessageEvent& event, const wire::Settle& request, Answers& answers);
+  // It will not give what the others wait for: they are told, until it is heard of again.
+  void lose(std::uint32_t worker, Answers& answers);
   void read(const comm::MessageEvent& event, const wire::Access& request, Answers& answers);
   void write(const comm::MessageEvent& event, const wire::Access& request, Answers& answers);
 
@@ -65,6 +68,7 @@ class ServedTable {
   Chunks::iterator find_chunk(const wire::Give& request);
   void check_given(const comm::MessageEvent& event, const wire::Give& request) const;
   void complete(std::size_t offset, Chunk& chunk, ThreadTeam& team, Answers& answers);
+  void give_up_chunk(Chunk& chunk, Answers& answers) const;
   void add_up(std::size_t offset, Chunk& chunk, ThreadTeam& team);
   void decode(std::size_t offset, const Chunk& chunk);
   void answer(std::size_t offset, const Chunk& chunk, const comm::MessageEvent& event,
@@ -93,6 +97,7 @@ class ServedTable {
   std::optional<double> scale_;  // of this round's gradients, once a worker has told
   std::size_t updated_ = 0;      // pieces of this round
   Chunks chunks_;
+  std::set<std::uint32_t> lost_;  // workers
 };
 
 }  // namespace lockstep::kvstore

@@ -41,6 +41,11 @@ void ServerState::look_at_clock() {
   for (auto& [name, book] : books_) book.look_at_clock(comm::Clock::now(), answers_);
 }
 
+void ServerState::worker_lost(std::uint32_t worker) {
+  for (auto& [name, table] : tables_) table.lose(worker, answers_);
+  for (auto& [number, store] : stores_) store.lose(worker, answers_);
+}
+
 void ServerState::dispatch(const comm::MessageEvent& event) {
   const Topic topic = wire::to_subject(event.topic).topic;
   if (topic >= Topic::make_table && topic <= Topic::write_table) return handle_table(event, topic);

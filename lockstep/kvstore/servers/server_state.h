@@ -21,6 +21,8 @@ class ServerState {
   void handle(const comm::MessageEvent& event);
   // The worker's end: nobody waits for it.
   void worker_left(std::uint32_t worker);
+  // Without a word: who waits for it is told.
+  void worker_lost(std::uint32_t worker);
   // All of it, as one message, and what such a message says in place of what is here. Throws
   // Corrupt.
   comm::Payload save() const;

@@ -24,6 +24,16 @@ View first_view(const ServedJob& job) {
 
 }  // namespace
 
+void check_replicas(const ServedJob& job) {
+  if (job.replicas < 1 || job.replicas > 2 || job.replicas > job.servers)
+    throw InvalidArgument(
+        "kvstore: {} replicas on {} servers, expected 1 or 2 and no more than them", job.replicas,
+        job.servers);
+  if (job.replicas > 1 && !job.registry.compare_and_set)
+    throw InvalidArgument("kvstore: {} replicas need a registry that compares and sets",
+                          job.replicas);
+}
+
 bool View::remove(int server) {
   bool complete = true;
   for (Range& range : ranges) {

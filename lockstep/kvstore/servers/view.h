@@ -26,6 +26,9 @@ struct View {
   bool remove(int server);
 };
 
+// Throws InvalidArgument for a job that cannot have them.
+void check_replicas(const ServedJob& job);
+
 // The view of a job, at its registry. It changes by compare-and-set alone, so that there are never
 // two primaries of a range.
 class SharedView {

@@ -182,7 +182,11 @@ TEST(Replicas, AreOneOrTwo) {
   testing::ProcessRegistry registry;
   ServedJob job{.servers = 1, .workers = 1, .replicas = 2, .registry = registry.functions()};
   EXPECT_EQ(message_of([&] { serve(job, {}); }),
-            "serve: 2 replicas on 1 servers, expected 1 or 2 and no more than them");
+            "kvstore: 2 replicas on 1 servers, expected 1 or 2 and no more than them");
+  job.servers = 2;
+  job.registry.compare_and_set = {};
+  EXPECT_EQ(message_of([&] { ps_mode(job, nullptr, alone()); }),
+            "kvstore: 2 replicas need a registry that compares and sets");
 }
 
 TEST(View, ALostServersRangesGoToTheirBackups) {

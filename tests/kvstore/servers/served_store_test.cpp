@@ -82,6 +82,15 @@ TEST_F(ServedStoreTest, WorkersInStepWaitForEachOtherAndARepeatedPushCountsOnce)
   EXPECT_EQ(value(), 3.0F);
 }
 
+TEST_F(ServedStoreTest, WhoWaitsForALostWorkersPushIsTold) {
+  push(0, 1, 1.0F, true);
+  state.worker_lost(1);
+  EXPECT_EQ(answers.failures, std::vector<std::string>{"key k: worker 1 was lost"});
+  push(0, 1, 1.0F, true);
+  push(1, 1, 2.0F, true);
+  EXPECT_EQ(value(), 3.0F);
+}
+
 TEST_F(ServedStoreTest, APushBeyondTheBoundWaitsForTheSlowest) {
   push(0, 1, 1.0F, false, 1);
   push(0, 2, 1.0F, false, 1);

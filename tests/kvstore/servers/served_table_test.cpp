@@ -136,6 +136,19 @@ TEST_F(TableTest, AStepThatWorkersDoAgainInANewEpochIsTakenBack) {
   EXPECT_EQ(one[0], -4.0F);
 }
 
+TEST_F(TableTest, WhoWaitsForALostWorkerIsToldUntilItComesBack) {
+  give(0, 1.0F, 1, 0);
+  table.lose(1, answers);
+  ASSERT_EQ(answers.failures.size(), 1U);
+  EXPECT_EQ(answers.failures[0].second, "table 'weights': worker 1 was lost in step 0");
+  give(0, 1.0F, 2, 0);
+  EXPECT_EQ(answers.failures.size(), 2U);
+  give(1, 3.0F, 3, 0);
+  give(0, 1.0F, 3, 0);
+  EXPECT_EQ(answers.failures.size(), 2U);
+  EXPECT_EQ(answers.replies.size(), 2U);
+}
+
 TEST_F(TableTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   give(0, 1.0F, 1, 0);
   const auto refused = [&](const wire::Give& request, std::size_t floats) {
