@@ -98,7 +98,8 @@ void TicketLoop::work(Own& own, const TicketHooks& hooks) {
 bool TicketLoop::compute(std::int64_t ticket, Own& own, const TicketHooks& hooks) {
   try {
     std::vector<data::Fields> batches = loader_.take();
-    const StepResult result = hooks.run(ticket, hooks.rate(plan_.step_of(ticket)), batches);
+    const double rate = hooks.rate(plan_.step_of(ticket)) / static_cast<double>(plan_.per_step);
+    const StepResult result = hooks.run(ticket, rate, batches);
     if (!result.finite) {
       own.bad_ticket = ticket;
       own.bad_loss = result.loss;

@@ -49,6 +49,7 @@ struct Stretch {
 };
 
 struct TicketHooks {
+  // A ticket's is its part of it, so that a step's updates go as far as one of a run in step does.
   std::function<double(std::int64_t step)> rate;
   // Why this worker wishes to stop; empty: it does not.
   std::function<std::string()> wish;
