@@ -76,12 +76,17 @@ class Trial {
   std::vector<Key> keys_;
 };
 
+// A message, however short, takes as long as so many bytes do.
+constexpr std::size_t kMessage = 64 << 10;
+
 void measure_values(KVStore& store, std::size_t bytes, int keys, bool quick) {
+  const std::size_t calls =
+      calls_for(std::max(bytes, static_cast<std::size_t>(keys) * kMessage), quick);
   Trial trial(store, bytes, keys);
   trial.verify();
   const auto measure = [&](const char* name, auto method) {
     say(store, {{"op", name}, {"bytes", bytes}, {"keys", keys}},
-        time_calls(calls_for(bytes, quick), [&] { (trial.*method)(); }));
+        time_calls(calls, [&] { (trial.*method)(); }));
     store.barrier();
   };
   measure("push", &Trial::push);
