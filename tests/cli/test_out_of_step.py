@@ -5,7 +5,7 @@ import os
 import signal
 
 import pytest
-from jobs import checkpoints_of, steps_done, wait_until, workers_of
+from jobs import checkpoints_of, descendants, environment, steps_done, wait_until
 
 MODES = [["--kvstore", "ps_async"], ["--kvstore", "ps_ssp", "--staleness", 1]]
 JOB = ["--workers", 3, "--servers", 2]
@@ -20,7 +20,8 @@ def metrics_of(folder):
 @pytest.mark.parametrize("mode", MODES, ids=["async", "ssp"])
 def test_it_learns_and_says_what_it_does_not_promise(lockstep, mode):
     outcome = lockstep.run("train", "mnist-mlp", "--data", "synthetic", "--no-report", "--json",
-                           "--steps", 200, *SIZE, *JOB, *mode, "--out", "run", status=0, timeout=120)
+                           "--steps", 200, "--momentum", 0.5, *SIZE, *JOB, *mode, "--out", "run", status=0,
+                           timeout=120)
     result = outcome.json
     assert result["kvstore"] == mode[1] and not result["invariant"]
     assert f"with {mode[1]} the bits depend on which worker was faster" in outcome.err
@@ -52,7 +53,9 @@ def test_a_worker_that_dies_is_named(lockstep):
     process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
                              "--json", "--steps", 100000, *SIZE, *JOB, *MODES[1], "--out", "run")
     wait_until(lambda: steps_done(lockstep.folder / "run") >= 10 or process.poll() is not None)
-    os.kill(workers_of(process)[1], signal.SIGKILL)
+    worker = next(pid for pid in descendants(process) if environment(pid).get("LOCKSTEP_RANK") == "1"
+                  and environment(pid).get("LOCKSTEP_ROLE") != "server")
+    os.kill(worker, signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0 and "worker 1" in errors, errors
 
