@@ -7,8 +7,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/kvstore/compressed_sum.h"
-#include "lockstep/kvstore/share_rows.h"
 #include "lockstep/kvstore/node_sum.h"
+#include "lockstep/kvstore/share_rows.h"
 #include "lockstep/kvstore/tree_sum.h"
 
 namespace lockstep::kvstore {

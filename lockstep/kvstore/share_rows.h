@@ -9,8 +9,8 @@
 
 namespace lockstep::kvstore {
 
-// Every worker gives the rows that its shards have gradients of, table by table. Their sums over all
-// shards, in the canonical order, are the gradients of the state's tables on every worker.
+// Every worker gives the rows that its shards have gradients of, table by table. Their sums over
+// all shards, in the canonical order, are the gradients of the state's tables on every worker.
 void share_rows(Group& group, std::int64_t shards, const std::vector<std::vector<RowNode>>& tables,
                 FlatState& state);
 

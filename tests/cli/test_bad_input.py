@@ -22,8 +22,8 @@ from conftest import PROGRAM
     (["train", "mnist-mlp", "--workers", "2", "--kvstore", "local"],
      "--kvstore local with --workers 2: it is within one process; expected allreduce"),
     (["train", "mnist-mlp", "--kvstore", "redis"],
-     "--kvstore: kvstore 'redis': expected local or allreduce, or MXNet's device, dist_sync, "
-     "dist_device_sync or horovod"),
+     "--kvstore: kvstore 'redis': expected local, allreduce, ps_sync, ps_async or ps_ssp, or "
+     "MXNet's device, dist_sync, dist_device_sync, dist_async or horovod"),
     (["train", "mnist-mlp", "--workers", "2", "--algorithm", "star"],
      "--algorithm: algorithm 'star': expected tree, ring, multi_ring, hierarchical, central or "
      "native"),

@@ -15,7 +15,8 @@ namespace lockstep::testing {
 class StepNet final : public nn::Block {
  public:
   using Between = std::function<Tensor(const Tensor&)>;
-  explicit StepNet(Between between = [](const Tensor& x) { return x; }, bool sparse = true)
+  explicit StepNet(
+      Between between = [](const Tensor& x) { return x; }, bool sparse = true)
       : between_(std::move(between)),
         conv_(add_parameter("conv", {8, 3, 3, 3})),
         gamma_(add_parameter("gamma", {8}, {.init = nn::init::one()})),

@@ -50,8 +50,7 @@ void check_alike(const StepGraph& step, const StepGraph& first,
     return a.name == b.name && a.shape == b.shape;
   };
   const bool alike = step.fields == first.fields && step.trainable == first.trainable &&
-                     step.tables == first.tables &&
-                     step.has_accuracy == first.has_accuracy &&
+                     step.tables == first.tables && step.has_accuracy == first.has_accuracy &&
                      std::equal(step.parameters.begin(), step.parameters.end(),
                                 first.parameters.begin(), first.parameters.end(), same);
   if (!alike)
