@@ -8,6 +8,7 @@
 #include "lockstep/kvstore/servers/each_piece.h"
 #include "lockstep/kvstore/servers/floats.h"
 #include "lockstep/kvstore/servers/served_table.h"
+#include "lockstep/kvstore/servers/table_numbers.h"
 #include "lockstep/kvstore/tree_sum.h"
 
 namespace lockstep::kvstore {
@@ -140,14 +141,7 @@ std::span<float> PushedTable::numbers(const wire::Access& request) const {
   if (request.epoch != epoch_)
     throw InvalidArgument("a request of another membership: its epoch is {}, the table's {}",
                           request.epoch, epoch_);
-  if (request.slot < -1 || request.slot >= static_cast<std::int32_t>(state_->slots()))
-    throw InvalidArgument("slot {}, the rule has {}", request.slot, state_->slots());
-  if (request.count > layout().floats || request.offset > layout().floats - request.count)
-    throw InvalidArgument("floats {} to {}, the table has {} here", request.offset,
-                          request.offset + request.count, layout().floats);
-  const std::span<float> all =
-      request.slot < 0 ? state_->weights() : state_->slot(static_cast<std::size_t>(request.slot));
-  return all.subspan(request.offset, request.count);
+  return numbers_of(*state_, request);
 }
 
 // Answered by PushedGradient, which tells the version, and the floats.

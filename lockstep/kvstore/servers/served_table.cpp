@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/kvstore/servers/each_piece.h"
 #include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/table_numbers.h"
 #include "lockstep/kvstore/tree_sum.h"
 
 namespace lockstep::kvstore {
@@ -368,14 +369,7 @@ void ServedTable::settle(const comm::MessageEvent& event, const wire::Settle& re
 
 std::span<float> ServedTable::numbers(const wire::Access& request) const {
   check_epoch(request.epoch);
-  if (request.slot < -1 || request.slot >= static_cast<std::int32_t>(state_->slots()))
-    throw InvalidArgument("slot {}, the rule has {}", request.slot, state_->slots());
-  if (request.count > layout().floats || request.offset > layout().floats - request.count)
-    throw InvalidArgument("floats {} to {}, the table has {} here", request.offset,
-                          request.offset + request.count, layout().floats);
-  const std::span<float> all =
-      request.slot < 0 ? state_->weights() : state_->slot(static_cast<std::size_t>(request.slot));
-  return all.subspan(request.offset, request.count);
+  return numbers_of(*state_, request);
 }
 
 void ServedTable::read(const comm::MessageEvent& event, const wire::Access& request,

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "lockstep/kvstore/flat_state.h"
+#include "lockstep/kvstore/servers/table_messages.h"
+
+namespace lockstep::kvstore {
+
+// The floats of a table that a worker asks for. Throws InvalidArgument when it has not so many.
+std::span<float> numbers_of(const FlatState& state, const wire::Access& request);
+
+}  // namespace lockstep::kvstore
