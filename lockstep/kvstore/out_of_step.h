@@ -47,7 +47,7 @@ class OutOfStep {
     std::int64_t end = 0;                     // of the tickets that are dealt
     bool stop = false;                        // some worker wishes to
   };
-  virtual bool is_ready() const = 0;  // next() does not wait
+  virtual bool is_ready() = 0;  // next() does not wait
   // Throws comm::Timeout and RequestFailed; where a worker is waited for, it is named.
   virtual Dealt next() = 0;
   // A ticket that was dealt is applied.

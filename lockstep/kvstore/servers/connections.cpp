@@ -118,13 +118,30 @@ void ServerConnections::repair(int range, const Client& lost, const comm::PeerLo
   view_ = shared_.current();
 }
 
+void ServerReply::start_again(const comm::PeerLost& error) {
+  if (comm::Clock::now() > request_->deadline) throw error;
+  connections_->repair(request_->range, client_, error);
+  connections_->start(*this);
+}
+
+bool ServerReply::is_done() {
+  if (answer_) return true;
+  if (!reply_.is_done()) return false;
+  try {
+    answer_ = reply_.wait();
+    return true;
+  } catch (const comm::PeerLost& error) {
+    start_again(error);
+    return false;
+  }
+}
+
 comm::Reply ServerReply::wait() {
+  if (answer_) return *std::exchange(answer_, {});
   for (;;) try {
       return reply_.wait();
     } catch (const comm::PeerLost& error) {
-      if (comm::Clock::now() > request_->deadline) throw;
-      connections_->repair(request_->range, client_, error);
-      connections_->start(*this);
+      start_again(error);
     }
 }
 

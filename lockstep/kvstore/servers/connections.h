@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "lockstep/comm/messages/message_client.h"
@@ -17,7 +18,9 @@ class ServerConnections;
 // again, to the server that has taken over; servers count it once.
 class ServerReply {
  public:
-  bool is_done() const { return reply_.is_done(); }
+  // Whether wait() returns, or throws, at once. One that was lost goes again here, too: what others
+  // wait for is not held up by what this side waits for.
+  bool is_done();
   // As comm::PendingReply.
   comm::Reply wait();
 
@@ -33,6 +36,9 @@ class ServerReply {
   std::shared_ptr<const Request> request_;
   std::shared_ptr<comm::MessageClient> client_;
   comm::PendingReply reply_;
+  std::optional<comm::Reply> answer_;
+
+  void start_again(const comm::PeerLost& error);
 };
 
 // A worker's connections to the servers of its job, by what they keep: range r is server r's, until

@@ -71,7 +71,7 @@ class OutOfStepMode final : public Mode, public OutOfStep {
                                       "kvstore: asking for a ticket"));
   }
 
-  bool is_ready() const override { return !asked_.empty() && asked_.front().is_done(); }
+  bool is_ready() override { return !asked_.empty() && asked_.front().is_done(); }
 
   Dealt next() override {
     while (true) {

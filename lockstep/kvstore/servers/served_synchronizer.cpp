@@ -188,8 +188,7 @@ void ServedSynchronizer::take_done() {
 
 void ServedSynchronizer::take(std::size_t number) {
   Pending one = std::move(pending_[number]);
-  pending_[number] = std::move(pending_.back());
-  pending_.pop_back();
+  pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(number));
   const comm::Payload reply = one.reply.wait().payload;
   const auto given = message_in<wire::Given>(reply);
   finite_ = finite_ && given.finite;
@@ -218,7 +217,9 @@ void ServedSynchronizer::give_rows(std::vector<std::vector<RowNode>> tables) {
 }
 
 Vote ServedSynchronizer::commit(const Vote& own, std::span<float> rows, ThreadTeam& team) {
-  while (!pending_.empty()) take(pending_.size() - 1);
+  // In the order of giving, on every worker: nobody waits for what another one, who waits for this
+  // one, has to send again.
+  while (!pending_.empty()) take(0);
   if (finite_ && !state_.is_local()) finish_step();
   Vote mine = own;
   mine.finite = own.finite && finite_ && state_.tables().is_finite();
