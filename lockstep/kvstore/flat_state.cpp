@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/kvstore/flat_state.h"
 
+#include <atomic>
+
 namespace lockstep::kvstore {
+namespace {
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> count = 0;
+  return ++count;
+}
+
+}  // namespace
 
 FlatState::Numbers::Numbers(const FlatLayout& layout, int slot_count) : weights(layout.floats) {
   for (int i = 0; i < slot_count; ++i) slots.emplace_back(layout.floats);
@@ -26,7 +36,8 @@ std::vector<optim::RuleParameter> FlatState::parameters(const FlatLayout& layout
 }
 
 FlatState::FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slots)
-    : layout_(std::move(layout)),
+    : id_(next_id()),
+      layout_(std::move(layout)),
       numbers_{Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0),
                Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0)},
       tables_(layout_.tables, rule->slots()),

@@ -20,6 +20,8 @@ class FlatState {
  public:
   FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slots = SlotPlace::here);
 
+  // No other state of this process has it, or ever had.
+  std::uint64_t id() const { return id_; }
   const FlatLayout& layout() const { return layout_; }
   const optim::Optimizer& rule() const { return driver_.rule(); }
   bool is_local() const { return driver_.is_local(); }
@@ -72,6 +74,7 @@ class FlatState {
   static std::vector<optim::RuleParameter> parameters(const FlatLayout& layout, const Numbers& from,
                                                       const Numbers& to);
 
+  std::uint64_t id_;
   FlatLayout layout_;
   std::vector<Numbers> numbers_;  // two
   std::size_t current_ = 0;

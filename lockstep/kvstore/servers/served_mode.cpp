@@ -37,16 +37,16 @@ class ServedMode final : public Mode {
  private:
   // Workers make the same calls in the same order: a state has the same number with all of them.
   std::string table_of(const FlatState& state) {
-    const auto found = std::find(states_.begin(), states_.end(), &state);
+    const auto found = std::find(states_.begin(), states_.end(), state.id());
     const auto number = found - states_.begin();
-    if (found == states_.end()) states_.push_back(&state);
+    if (found == states_.end()) states_.push_back(state.id());
     return fmt::format("weights/{}", number);
   }
 
   ServedOptions options_;
   std::unique_ptr<Group> group_;
   ServerConnections servers_;
-  std::vector<const FlatState*> states_;
+  std::vector<std::uint64_t> states_;  // their ids
   bool keeps_residuals_ = false;
   double largest_ = Mode::largest_sent();
 };
