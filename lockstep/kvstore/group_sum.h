@@ -34,6 +34,16 @@ class GroupSum {
                                  std::size_t number = 0);
   // Instead of agree(), by a worker that cannot do what the others do.
   void refuse(const std::string& why) noexcept;
+  // What is wrong with a call of this worker is told to the others, which wait for it in theirs.
+  template <class Check>
+  void checked(const Check& check) {
+    try {
+      check();
+    } catch (const std::exception& error) {
+      refuse(error.what());
+      throw;
+    }
+  }
   // Of all workers' values in the canonical tree's order; `counts` says how many each has.
   void sum(const std::vector<std::span<const float>>& own, const std::vector<std::size_t>& counts,
            std::span<float> result);

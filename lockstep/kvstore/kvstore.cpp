@@ -32,7 +32,7 @@ class Store final : public KVStore {
   void barrier() override { group_.barrier(); }
 
   void init(const Key& key, const Tensor& value) override {
-    checked([&] {
+    group_.checked([&] {
       check_type("init", key, value);
       if (values_.contains(key)) throw InvalidArgument("init: key {} is there already", key.str());
     });
@@ -44,7 +44,7 @@ class Store final : public KVStore {
 
   void push(const Key& key, const std::vector<Tensor>& given) override {
     std::vector<Tensor> tensors;
-    checked([&] { tensors = pushed_tensors(key, given); });
+    group_.checked([&] { tensors = pushed_tensors(key, given); });
     Value& value = find("push", key);
     const auto counts = group_.agree("push", "key " + key.str(), given.size());
     const Tensor sum = Tensor::empty(value.info.shape);
@@ -63,7 +63,7 @@ class Store final : public KVStore {
   }
 
   void row_sparse_push(const Key& key, const RowSparse& given) override {
-    checked([&] { check_pushed_rows(key, given); });
+    group_.checked([&] { check_pushed_rows(key, given); });
     Value& value = find("row_sparse_push", key);
     group_.agree("row_sparse_push", "key " + key.str());
     const std::size_t width = row_width(value.info.shape);
@@ -146,17 +146,6 @@ class Store final : public KVStore {
  private:
   void check_has_rule(const char* what) const {
     if (!rule_) throw InvalidArgument("{}: no optimizer, expected set_optimizer() before", what);
-  }
-
-  // What is wrong with a call of this worker is told to the others, which wait for it in theirs.
-  template <class Check>
-  void checked(const Check& check) {
-    try {
-      check();
-    } catch (const std::exception& error) {
-      group_.refuse(error.what());
-      throw;
-    }
   }
 
   std::vector<Tensor> pushed_tensors(const Key& key, const std::vector<Tensor>& given) {

@@ -78,14 +78,4 @@ struct TopkAttrs {
   }
 };
 
-struct MedianAttrs {
-  int axis = -1;
-  bool keepdims = false;
-  template <class F>
-  void visit(F&& f) {
-    f("axis", axis, "the axis to search along");
-    f("keepdims", keepdims, "the searched axis stays, with size 1");
-  }
-};
-
 }  // namespace lockstep

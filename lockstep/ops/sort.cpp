@@ -7,6 +7,7 @@
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/index_attrs.h"
 #include "lockstep/ops/index_ops.h"
+#include "lockstep/ops/reduce_attrs.h"
 #include "lockstep/ops/shape_ops.h"
 
 namespace lockstep {
@@ -91,7 +92,7 @@ const OpDef& topk_op() {
 }
 
 Infos infer_median(const InferArgs& args) {
-  const auto& a = args.attrs.as<MedianAttrs>();
+  const auto& a = args.attrs.as<ArgAttrs>();
   const TensorInfo& x = args.inputs[0];
   const int axis = normalize_axis(args.op, a.axis, x.shape.rank());
   if (x.shape[axis] == 0)
@@ -104,7 +105,7 @@ Infos infer_median(const InferArgs& args) {
 
 std::vector<Tensor> median_gradient(const GradientArgs& args) {
   if (!args.grad()) return {{}};
-  const auto& a = args.attrs.as<MedianAttrs>();
+  const auto& a = args.attrs.as<ArgAttrs>();
   const Tensor& x = args.inputs[0];
   const int axis = normalize_axis("median", a.axis, x.rank());
   const auto along_axis = [&](const Tensor& y) { return a.keepdims ? y : expand_dims(y, axis); };
@@ -114,7 +115,7 @@ std::vector<Tensor> median_gradient(const GradientArgs& args) {
 const OpDef& median_op() {
   static const OpDef op{.name = "median",
                         .docs = kMedianDocs,
-                        .schema = attr_schema<MedianAttrs>(),
+                        .schema = attr_schema<ArgAttrs>(),
                         .infer = infer_median,
                         .gradient = median_gradient,
                         .cpu = kernels::median()};
@@ -137,7 +138,7 @@ std::pair<Tensor, Tensor> topk(const Tensor& x, std::int64_t k, int axis, bool l
 }
 
 std::pair<Tensor, Tensor> median(const Tensor& x, int axis, bool keepdims) {
-  const auto found = apply(median_op(), std::span(&x, 1), Attrs::of(MedianAttrs{axis, keepdims}));
+  const auto found = apply(median_op(), std::span(&x, 1), Attrs::of(ArgAttrs{axis, keepdims}));
   return {found[0], found[1]};
 }
 

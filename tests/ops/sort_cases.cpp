@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "lockstep/ops/index_attrs.h"
+#include "lockstep/ops/reduce_attrs.h"
 #include "tests/ops/coordinates.h"
 #include "tests/ops/op_cases.h"
 
@@ -118,7 +119,7 @@ void add_median(Cases& cases, const std::string& label, const Tensor& x, int axi
         {.op = "median",
          .label = label,
          .inputs = {x},
-         .attrs = Attrs::of(MedianAttrs{axis, keepdims}),
+         .attrs = Attrs::of(ArgAttrs{axis, keepdims}),
          .reference = [=](const Tensors& in) { return middles(in[0], place, keepdims); },
          .check_gradient = smooth});
 }

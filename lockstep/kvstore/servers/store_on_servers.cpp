@@ -74,13 +74,13 @@ class StoreOnServers final : public KVStore {
   }
 
   void init(const Key& key, const Tensor& given) override {
-    checked([&] {
+    group_.checked([&] {
       check_type("init", key, given);
       if (values_.contains(key)) throw InvalidArgument("init: key {} is there already", key.str());
     });
     group_.agree("init", fmt::format("key {} {}", key.str(), given.info().str()));
     Value value = place(key, given);
-    checked([&] {
+    group_.checked([&] {
       if (rank() == 0) send_value(key, value, as_float32(given));
     });
     group_.agree("init", fmt::format("key {}", key.str()));
@@ -189,7 +189,7 @@ class StoreOnServers final : public KVStore {
   }
 
   void set_optimizer(optim::OptimizerPtr rule, double rescale) override {
-    checked([&] {
+    group_.checked([&] {
       check_rule(rule);
       for (const auto& [key, value] : values_)
         if (rule->measures() && value.places.size() > 1)
@@ -199,7 +199,7 @@ class StoreOnServers final : public KVStore {
               rule->name(), key.str(), value.places.size());
     });
     group_.agree("set_optimizer", fmt::format("{} ({})", rule->name(), rule->description()));
-    checked([&] {
+    group_.checked([&] {
       for (auto& [key, value] : values_) wait_for_push(value);
       if (rank() == 0)
         for_all_servers(Topic::set_rule, wire::SetRule{store_, wire::Rule::of(*rule), rescale},
@@ -218,7 +218,7 @@ class StoreOnServers final : public KVStore {
   }
 
   void load_optimizer_states(const std::string& path) override {
-    checked([&] {
+    group_.checked([&] {
       check_has_rule("load_optimizer_states");
       if (rank() == 0) send_states(path, OptimizerStates::load(path, rule_->name()));
     });
@@ -252,17 +252,6 @@ class StoreOnServers final : public KVStore {
 
  private:
   std::uint32_t worker() const { return static_cast<std::uint32_t>(group_.rank()); }
-
-  // What is wrong with a call that all workers make is told to the others.
-  template <class Check>
-  void checked(const Check& check) {
-    try {
-      check();
-    } catch (const std::exception& error) {
-      group_.refuse(error.what());
-      throw;
-    }
-  }
 
   template <class Message>
   void for_all_servers(Topic topic, const Message& message, const std::string& what,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/ops/index_attrs.h"
+#include "lockstep/ops/reduce_attrs.h"
 
 namespace lockstep::kernels {
 namespace {
@@ -185,7 +186,7 @@ void run_topk(const KernelCall& call) {
 
 void run_median(const KernelCall& call) {
   const TensorView& x = call.inputs[0];
-  const int axis = normalize_axis("median", call.attrs.as<MedianAttrs>().axis, x.shape.rank());
+  const int axis = normalize_axis("median", call.attrs.as<ArgAttrs>().axis, x.shape.rank());
   with_sorter(x, axis, false, [&](auto tag, auto&& sorter) {
     using T = typename decltype(tag)::type;
     sorter.medians(call.outputs[0].as<T>(), call.outputs[1].as<std::int64_t>());

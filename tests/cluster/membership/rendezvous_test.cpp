@@ -13,6 +13,7 @@
 #include "lockstep/comm/interfaces.h"
 #include "lockstep/comm/messages/message_client.h"
 #include "tests/cluster/child.h"
+#include "tests/cluster/membership/end_of.h"
 #include "tests/event.h"
 #include "tests/message.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::Child;
+using testing::end_of;
 using testing::message_of;
 
 bool contains(const std::string& text, const std::string& part) {
@@ -54,15 +56,6 @@ std::string report(const RendezvousOptions& options) {
   for (const std::string& one : member.all_gather(std::to_string(member.rank() * 10), 5s))
     text += " " + one;
   return text;
-}
-
-std::string run(Coordinator& coordinator) {
-  try {
-    coordinator.run();
-    return "done";
-  } catch (const Error& error) {
-    return std::string(error.kind()) + ": " + error.what();
-  }
 }
 
 comm::Socket connect_raw(const Coordinator& coordinator) {
@@ -99,7 +92,7 @@ void expect_members_meet(const std::string& address) {
       own.host = fmt::format("host{}", wish);
       return report(own);
     });
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   EXPECT_EQ(members[0].result(), "2/3 host0 host-1 host2 0 10 20");
   EXPECT_EQ(members[1].result(), "1/3 host0 host-1 host2 0 10 20");
   EXPECT_EQ(members[2].result(), "0/3 host0 host-1 host2 0 10 20");
@@ -124,7 +117,7 @@ TEST(Rendezvous, AMemberMayComeBeforeTheCoordinator) {
   Child late([&] {
     std::this_thread::sleep_for(300ms);
     Coordinator coordinator(options);
-    return run(coordinator);
+    return end_of(coordinator);
   });
   EXPECT_EQ(report(own), "0/1 here 0");
   EXPECT_EQ(late.result(), "done");
@@ -138,7 +131,7 @@ TEST(Rendezvous, AWrongSecretIsRefusedAtOnceAndTheOthersHearOfItAtTheDeadline) {
     own.secret = "open barley";
     return report(own);
   });
-  const std::string port = to_string(coordinator.endpoint()), outcome = run(coordinator);
+  const std::string port = to_string(coordinator.endpoint()), outcome = end_of(coordinator);
   EXPECT_EQ(bad.result(), "Refused: rendezvous: " + port +
                               ": refused: the job's secret is not the one given here");
   EXPECT_PRED2(contains, outcome,
@@ -174,7 +167,7 @@ TEST(Rendezvous, GarbageSilenceAndSlownessOnThePortDoNotDisturbTheMembers) {
   std::vector<Child> members;
   for (int i = 0; i < 2; ++i)
     members.emplace_back([&] { return report(member_of(coordinator, 2)).substr(1, 2); });
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   for (Child& member : members) EXPECT_EQ(member.result(), "/2");
   EXPECT_EQ(stranger.result(), "sent");
 }
@@ -189,7 +182,7 @@ TEST(Rendezvous, TheCoordinatorSaysWhomItTurnedAway) {
     await_end(silent);
     return std::string();
   });
-  const std::string outcome = run(coordinator);
+  const std::string outcome = end_of(coordinator);
   EXPECT_PRED2(contains, outcome, "it does not speak Lockstep's protocol");
   EXPECT_PRED2(contains, outcome, "it sent 0 of 84 bytes of its proof in 200 ms");
 }
@@ -275,7 +268,7 @@ TEST(Rendezvous, AnInterfaceCanBeChosenByNameOrAddress) {
       own.interface = interface;
       return Rendezvous(own).address();
     });
-    EXPECT_EQ(run(coordinator), "done");
+    EXPECT_EQ(end_of(coordinator), "done");
     EXPECT_EQ(member.result(), "127.0.0.1");
   }
 }
@@ -293,7 +286,7 @@ std::string clash(const std::function<void(RendezvousOptions&)>& change) {
     });
   };
   Child one = start("alpha", false), other = start("beta", true);
-  const std::string outcome = run(coordinator);
+  const std::string outcome = end_of(coordinator);
   EXPECT_EQ(one.result(), outcome);
   EXPECT_EQ(other.result(), outcome);
   return outcome;
@@ -324,7 +317,7 @@ TEST(Rendezvous, OfConfigurationsThatDifferEachItemIsNamed) {
     std::this_thread::sleep_for(200ms);
     return report(second);
   });
-  const std::string outcome = run(coordinator);
+  const std::string outcome = end_of(coordinator);
   const bool in_order = outcome.find("batch is 32, not 64; seed is 2, not 1") != std::string::npos;
   EXPECT_TRUE(in_order ||
               outcome.find("batch is 64, not 32; seed is 1, not 2") != std::string::npos)
@@ -343,7 +336,7 @@ TEST(Rendezvous, ARankIsGivenOnce) {
       own.host = "alpha";
       return report(own);
     });
-  const std::string outcome = run(coordinator);
+  const std::string outcome = end_of(coordinator);
   EXPECT_PRED2(contains, outcome,
                "Refused: rendezvous at " + to_string(coordinator.endpoint()) +
                    ": rank 1 (alpha) at 127.0.0.1:");
@@ -364,7 +357,7 @@ void expect_survivors_report(int signal, const std::string& text) {
       if (rank == 2) ::raise(signal);
       return std::to_string(member.all_gather("x", 500ms).size());
     });
-  const std::string outcome = run(coordinator);
+  const std::string outcome = end_of(coordinator);
   EXPECT_PRED2(contains, outcome, text);
   EXPECT_EQ(members[0].result(), outcome);
   EXPECT_EQ(members[1].result(), outcome);
@@ -392,7 +385,7 @@ TEST(Rendezvous, AMemberHearsLaterWhyTheJobFailedWhileItAskedNothing) {
     });
   };
   Child stopped = start(0, SIGSTOP), killed = start(1, SIGKILL);
-  const std::string outcome = run(coordinator);
+  const std::string outcome = end_of(coordinator);
   EXPECT_PRED2(contains, outcome, "PeerLost: rendezvous: rank 1 (host1) was lost");
   stopped.signal(SIGCONT);
   EXPECT_EQ(stopped.result(), outcome);
@@ -405,7 +398,7 @@ TEST(Rendezvous, AMemberTooManyIsRefused) {
     RendezvousOptions own = member_of(coordinator, 1);
     return message_of<comm::Refused>([&] { Rendezvous second(own); });
   });
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   EXPECT_EQ(member.result(), "rendezvous: " + to_string(coordinator.endpoint()) +
                                  ": the job's 1 members are all there");
 }
@@ -441,7 +434,7 @@ TEST(Rendezvous, AllMembersGetOneMembershipAndRanksAmongTheirRole) {
           text += " " + one;
         return text + "; " + text_of(member.membership());
       });
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   const std::string all = "; 1 0:worker0 1:worker1 2:server0 3:server1";
   EXPECT_EQ(members[0].result(), "3 1/2 2 3" + all);
   EXPECT_EQ(members[1].result(), "2 0/2 2 3" + all);
@@ -454,7 +447,7 @@ TEST(Rendezvous, AServerThatNeverComesIsNamed) {
   options.servers = 2;
   Coordinator coordinator(options);
   Child member([&] { return report(member_of(coordinator, Role::worker, 0, 1, 2)); });
-  const std::string outcome = run(coordinator);
+  const std::string outcome = end_of(coordinator);
   EXPECT_PRED2(contains, outcome, "1 of 3 members joined within 0.5 s; there: rank 0 (worker0); ");
   EXPECT_PRED2(contains, outcome, "missing: server 0, 1");
   EXPECT_EQ(member.result(), outcome);
@@ -489,7 +482,7 @@ const std::string kQuery = detail::encode(detail::MembershipQuery{});
 TEST(Rendezvous, AnotherVersionOfTheProtocolIsRefusedNamingBothAndTheirHosts) {
   Coordinator coordinator(coordinator_options(2));
   Child other([&] { return greet(coordinator, detail::kProtocol + 41, "J of the future"); });
-  const std::string outcome = run(coordinator);
+  const std::string outcome = end_of(coordinator);
   EXPECT_EQ(outcome, "Refused: " + other.result());
   EXPECT_PRED2(contains, outcome,
                fmt::format("beta speaks version {} of the protocol, the coordinator at {} on {} "
@@ -505,7 +498,7 @@ TEST(Rendezvous, AnotherVersionOfTheProtocolDoesNotEndAJobThatRuns) {
     const std::string said = greet(coordinator, detail::kProtocol + 1, kQuery);
     return said.substr(0, 24) + "; " + std::to_string(own.all_gather("x", 5s).size());
   });
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   EXPECT_EQ(member.result(), "rendezvous: beta speaks ; 1");
 }
 
@@ -515,7 +508,7 @@ TEST(Rendezvous, WhoAsksByAnotherVersionDoesNotEndAJobThatHasNotBegun) {
     const std::string said = greet(coordinator, detail::kProtocol + 1, kQuery);
     return said.substr(0, 24) + "; " + report(member_of(coordinator, 1)).substr(0, 3);
   });
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   EXPECT_EQ(member.result(), "rendezvous: beta speaks ; 0/1");
 }
 
@@ -526,7 +519,7 @@ TEST(Rendezvous, GarbageOfOneWhoIsNoMemberDoesNotEndAJob) {
     const std::string said = greet(coordinator, detail::kProtocol, "?!");
     return fmt::format("{}; {}", contains(said, "rendezvous: "), own.all_gather("x", 5s).size());
   });
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   EXPECT_EQ(member.result(), "true; 1");
 }
 
@@ -540,7 +533,7 @@ TEST(Rendezvous, MoreThanAMessageCanHoldIsSaidToThoseWhoGather) {
     });
   };
   Child first = give(), second = give();
-  const std::string outcome = run(coordinator);
+  const std::string outcome = end_of(coordinator);
   EXPECT_PRED2(contains, outcome, "Refused: rendezvous at " + to_string(coordinator.endpoint()));
   EXPECT_PRED2(contains, outcome, "the workers gave 692");
   EXPECT_EQ(first.result(), outcome);
@@ -560,7 +553,7 @@ TEST(Rendezvous, TheCoordinatorIsAskedByMembersAndByOthersWhoIsThere) {
     });
   };
   Child first = member(0), second = member(1);
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   EXPECT_EQ(first.result(), "1 0:worker0 1:worker1 true 0");
   EXPECT_EQ(second.result(), "1 0:worker0 1:worker1 true 0");
 }
@@ -592,7 +585,7 @@ TEST(Rendezvous, OnlyAMemberWhoseHeartbeatsDoNotComeIsAbsent) {
   });
   // After the forks: the child of a process with threads cannot start its own under
   // ThreadSanitizer.
-  std::jthread server([&] { EXPECT_EQ(run(coordinator), "done"); });
+  std::jthread server([&] { EXPECT_EQ(end_of(coordinator), "done"); });
   {
     Rendezvous first(member_of(coordinator, Role::worker, 0, 3, 0));
     EXPECT_EQ(await_absent(first, 1), std::vector<std::int64_t>{1});

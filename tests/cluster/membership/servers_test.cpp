@@ -7,6 +7,7 @@
 #include "lockstep/cluster/membership/coordinator.h"
 #include "lockstep/cluster/membership/rendezvous.h"
 #include "tests/cluster/child.h"
+#include "tests/cluster/membership/end_of.h"
 #include "tests/cluster/membership/job_here.h"
 #include "tests/message.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::Child;
+using testing::end_of;
 using testing::JobHere;
 using testing::message_of;
 
@@ -45,15 +47,6 @@ RendezvousOptions member_of(const Coordinator& coordinator, Role role, int rank,
   options.timeout = 10s;
   options.tolerates_lost_servers = tolerates;
   return options;
-}
-
-std::string run(Coordinator& coordinator) {
-  try {
-    coordinator.run();
-    return "done";
-  } catch (const Error& error) {
-    return std::string(error.kind()) + ": " + error.what();
-  }
 }
 
 // A server that stays until the workers have left, or says why the job ended otherwise.
@@ -97,7 +90,7 @@ TEST(Servers, OneThatIsKilledIsAbsentAndTheJobGoesOnWhereAllTolerateIt) {
     ::raise(SIGKILL);
     return "lives";
   });
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   EXPECT_TRUE(coordinator.tolerates_lost_servers());
   for (Child& one : workers)
     EXPECT_EQ(one.result(),
@@ -127,7 +120,7 @@ TEST(Servers, WhatServersGatherIsPeerLostOnceOneOfThemIsGone) {
     ::raise(SIGKILL);
     return "lives";
   });
-  EXPECT_EQ(run(coordinator), "done");
+  EXPECT_EQ(end_of(coordinator), "done");
   EXPECT_EQ(gathers.result(), "rendezvous: server 1 (here)");
   for (Child& one : workers) EXPECT_EQ(one.result(), "0");
 }
@@ -147,7 +140,7 @@ std::string outcome_of_killing(Role role, int rank, bool tolerates, std::string&
         own.get("never", 20s);
         return std::string("got it");
       });
-  std::string outcome = run(coordinator);
+  std::string outcome = end_of(coordinator);
   servers_word = members[2].result();
   return outcome.substr(0, outcome.find(" was"));
 }
