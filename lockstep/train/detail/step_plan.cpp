@@ -43,10 +43,10 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
   // for what waits for a link, or for other threads of this worker.
   if (buckets_ && buckets_->size() > 1 && (options.threads > 1 || synchronizer.waits_for_links()))
     beside_ = std::make_unique<ThreadTeam>(2, "exchange", ThreadTeam::Waiting::sleeps);
-  for (int thread = 0; thread < options.threads; ++thread) {
-    program.executable(static_cast<std::size_t>(thread));
-    if (takes_turns(thread)) second(thread);
-  }
+  int uses = options.threads;
+  for (int thread = 0; thread < options.threads; ++thread)
+    if (takes_turns(thread)) uses = options.threads + thread + 1;
+  program.make_executables(static_cast<std::size_t>(uses));
   make_outputs();
 }
 

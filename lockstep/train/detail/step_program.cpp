@@ -116,7 +116,7 @@ void StepProgram::select(const std::vector<TensorInfo>& fields) {
     return known.fields == fields && known.structure == structure_;
   };
   if (plans_.find(is_it) == nullptr) plans_.add(make_plan(fields));
-  executable(uses_ - 1);
+  make_executables(uses_);
 }
 
 void StepProgram::check_multipliers() const {
@@ -152,11 +152,10 @@ StepProgram::Plan StepProgram::make_plan(const std::vector<TensorInfo>& fields) 
   return made;
 }
 
-Executable& StepProgram::executable(std::size_t i) {
-  uses_ = std::max(uses_, i + 1);
-  while (plan().executables.size() <= i)
+void StepProgram::make_executables(std::size_t uses) {
+  uses_ = std::max(uses_, uses);
+  while (plan().executables.size() < uses_)
     plan().executables.push_back(new_clone(plan().executables.size()));
-  return plan().executables[i];
 }
 
 // Computes where those with its number do in other shapes.

@@ -40,8 +40,10 @@ class StepProgram {
   const std::vector<std::size_t>& lookups() const { return plan().lookups; }
   // Shapes that are compiled now.
   std::size_t plans() const { return plans_.size(); }
-  // Number `i` of as many as there are uses for at once, all over the same parameters.
-  Executable& executable(std::size_t i);
+  // As many as there are uses for at once, all over the same parameters, in every shape.
+  void make_executables(std::size_t uses);
+  // Number `i` of them. Threads may ask for theirs at once.
+  Executable& executable(std::size_t i) { return plan().executables[i]; }
   const Executable& first() const { return plan().executables.front(); }
   std::size_t bytes() const;
 
