@@ -172,6 +172,7 @@ TEST(MeasureLinks, SixtyFourHostsMeetAsPlanned) {
     for (MeasureRound& round : plan.rounds)
       round.stream_seconds = std::min(round.stream_seconds, 1e-6);
     plan.again_seconds = 1e-6;
+    plan.most_seconds = 600;  // a busy machine takes its time
     const std::vector<Link> links = detail::measure_links(group, plan);
     ASSERT_EQ(links.size(), 64u * 63 / 2);
     std::vector<int> rated(64);
