@@ -54,4 +54,41 @@ const bool registered = [] {
 
 }  // namespace
 
+#elif defined(__SANITIZE_ADDRESS__)
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+// AddressSanitizer's allocator has locks that are not free in the child where another thread held
+// them: its threads would wait for ever. So a fork waits until all other threads wait for
+// something.
+namespace {
+
+bool others_wait() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(::gettid())) continue;
+    std::string line;
+    std::getline(std::ifstream(task.path() / "stat"), line);
+    const std::size_t name_end = line.rfind(')');  // "12 (a name) S ..."
+    if (name_end != std::string::npos && line[name_end + 2] != 'S') return false;
+  }
+  return true;
+}
+
+void wait_for_others() {
+  using std::chrono::steady_clock;
+  const auto deadline = steady_clock::now() + std::chrono::seconds(1);
+  while (!others_wait() && steady_clock::now() < deadline) std::this_thread::yield();
+}
+
+const bool registered = ::pthread_atfork(wait_for_others, nullptr, nullptr) == 0;
+
+}  // namespace
+
 #endif
