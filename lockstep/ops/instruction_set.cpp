@@ -98,11 +98,16 @@ void settle_instruction_set() {
   }();
 }
 
-std::string instruction_set_in_use() {
+InstructionSet settled_instruction_set() {
   settle_instruction_set();
   const std::lock_guard lock(limit().mutex);
-  const Level& used = level(*limit().set);
-  std::string text(to_string(*limit().set));
+  return *limit().set;
+}
+
+std::string instruction_set_in_use() {
+  const InstructionSet set = settled_instruction_set();
+  const Level& used = level(set);
+  std::string text(to_string(set));
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
   if (!covers(isa, used.of_dnnl)) text += fmt::format(", oneDNN {}", name_of(isa));
   const std::int64_t targets = HWY_SUPPORTED_TARGETS & HWY_TARGETS;

@@ -18,8 +18,10 @@ void limit_instruction_set(InstructionSet set);
 // Whoever is about to make a kernel calls it: nothing runs that LOCKSTEP_ISA excludes or that the
 // processor shows and does not have. Throws InvalidArgument for a LOCKSTEP_ISA that is no set.
 void settle_instruction_set();
+// What kernels are limited to.
+InstructionSet settled_instruction_set();
 
-// The set that kernels use: "avx512". Where a library was told otherwise behind our back, its own
+// The same for people: "avx512". Where a library was told otherwise behind our back, its own
 // is named: "avx512, oneDNN sse41". Libraries cannot be limited any more after it.
 std::string instruction_set_in_use();
 

@@ -97,7 +97,7 @@ std::optional<InstructionSet> servers_instruction_set(cluster::Job& job,
 }
 
 kvstore::ServedJob servers_of(cluster::Job& job, const ServersOptions& options) {
-  if (job.rank() == 0) job.put(kInstructionSet, instruction_set_in_use());
+  if (job.rank() == 0) job.put(kInstructionSet, std::string(to_string(settled_instruction_set())));
   return served_job(job, options);
 }
 
