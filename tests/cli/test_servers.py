@@ -228,3 +228,11 @@ def test_a_server_that_is_killed_is_replaced_by_its_backup_and_no_bit_is_lost(lo
     assert re.fullmatch(rf"lockstep: server 1 on \S+ \(pid {members['server 1']}\) was ended by "
                         r"signal 9 \(Killed\); its backup takes over\n", err)
     assert not any(is_running(pid) for pid in members.values())
+
+
+def test_servers_join_workers_whose_libraries_were_told_to_use_less(lockstep):
+    less = {**os.environ, "ONEDNN_MAX_CPU_ISA": "SSE41"}
+    outcome = lockstep.train("mnist-mlp", *FEW, "--workers", 2, "--servers", 1, "--kvstore",
+                             "ps_sync", env=less, status=0)
+    alone = lockstep.train("mnist-mlp", *FEW, env=less, status=0)
+    assert outcome.json["params_sha256"] == alone.json["params_sha256"]
