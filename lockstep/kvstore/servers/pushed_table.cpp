@@ -33,8 +33,19 @@ void PushedTable::check_push(const wire::PushGradient& request) const {
 
 // Pushes are counted as steps are: what the rule makes of their number does not depend on who comes
 // first.
-void PushedTable::begin(const wire::PushGradient& request) {
+optim::UpdateContext PushedTable::begin(const wire::PushGradient& request) {
   state_->begin(request.before + static_cast<std::int64_t>(version_), request.rate, 1);
+  optim::UpdateContext context = state_->context();
+  context.gradient_scale = request.scale * weight_of(request);
+  return context;
+}
+
+// A gradient of weights that are older than usual is worth less: a worker that was stopped for long
+// must not throw back what the others have learnt meanwhile, nor stay in the rule's momentum.
+double PushedTable::weight_of(const wire::PushGradient& request) const {
+  const std::uint64_t staleness = version_ - request.seen;
+  if (staleness <= request.fresh) return 1.0;
+  return static_cast<double>(1 + request.fresh) / static_cast<double>(1 + staleness);
 }
 
 // Pieces of the gradient, by any thread.
@@ -69,9 +80,7 @@ void PushedTable::push(const comm::MessageEvent& event, const wire::PushGradient
   }
   worker.kept = event.payload;
   worker.kept_ticket = request.ticket;
-  begin(request);
-  optim::UpdateContext context = state_->context();
-  context.gradient_scale = request.scale;
+  const optim::UpdateContext context = begin(request);
   wire::PushedGradient pushed{.version = version_};
   pushed.norms.resize(layout().pieces.size());
   with_gradients(event.payload, team,
@@ -85,9 +94,7 @@ void PushedTable::push(const comm::MessageEvent& event, const wire::PushGradient
 // Others may have pushed since it was measured: what measuring leaves in the slots is made anew.
 void PushedTable::apply(const wire::PushGradient& request, const comm::Payload& gradient,
                         std::span<const optim::PieceNorms> totals, ThreadTeam& team) {
-  begin(request);
-  optim::UpdateContext context = state_->context();
-  context.gradient_scale = request.scale;
+  const optim::UpdateContext context = begin(request);
   const optim::RuleDriver& driver = state_->driver();
   with_gradients(gradient, team, [&](std::size_t number, const FlatPiece&, const float* values) {
     if (!totals.empty()) driver.measure(context, number, values);

@@ -42,7 +42,8 @@ class PushedTable {
 
   const FlatLayout& layout() const { return state_->layout(); }
   void check_push(const wire::PushGradient& request) const;
-  void begin(const wire::PushGradient& request);
+  optim::UpdateContext begin(const wire::PushGradient& request);
+  double weight_of(const wire::PushGradient& request) const;
   void apply(const wire::PushGradient& request, const comm::Payload& gradient,
              std::span<const optim::PieceNorms> totals, ThreadTeam& team);
   template <class Work>

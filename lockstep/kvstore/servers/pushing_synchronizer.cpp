@@ -41,10 +41,15 @@ PushingSynchronizer::PushingSynchronizer(ServerConnections& servers, Group& job,
   target_.epoch = std::stoull(epoch);
 }
 
+// Between two pushes of a worker there is, on average, one of each other.
+std::uint64_t PushingSynchronizer::others() const {
+  return static_cast<std::uint64_t>(job_.workers() - 1);
+}
+
 void PushingSynchronizer::begin(std::int64_t step, double rate) {
   ticket_ = step;
-  rate_ = rate;
-  state_.begin(step, rate, shards_);
+  rate_ = target_.damps_stale ? rate / static_cast<double>(1 + others()) : rate;
+  state_.begin(step, rate_, shards_);
 }
 
 // One process has the sum over all shards of its ticket, which lies where it is sent from.
@@ -90,7 +95,8 @@ wire::PushGradient PushingSynchronizer::message_for(std::size_t server) const {
           .before = target_.before,
           .seen = versions_[server],
           .rate = rate_,
-          .scale = scale_};
+          .scale = scale_,
+          .fresh = target_.damps_stale ? others() : ~std::uint64_t{0}};
 }
 
 void PushingSynchronizer::push() {

@@ -15,6 +15,7 @@ struct PushTarget {
   std::uint64_t epoch = 0;
   std::uint32_t worker = 0;
   std::int64_t before = 0;  // pushes before the epoch: tickets of a run that goes on
+  bool damps_stale = true;
   PushesSeen seen = {};
 };
 
@@ -47,6 +48,7 @@ class PushingSynchronizer final : public Synchronizer {
   wire::Access access(std::int32_t slot) const;
   void write(std::int32_t slot, std::span<const float> values);
   double scale() const;
+  std::uint64_t others() const;
   wire::PushGradient message_for(std::size_t server) const;
   void push();
   void finish();
