@@ -190,9 +190,9 @@ BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& folde
   folder.emplace(RunFolder::resume(options.out));
   const recipes::RunConfig before =
       recipes::config_from_json(folder->read_config(), folder->config_path());
-  std::vector<std::string> ignored{"version",  "kvstore",      "servers", "replicas", "staleness",
-                                   "stale_gradients",
-                                   "skip_bad", "max_inflated", "epochs",  "steps"};
+  std::vector<std::string> ignored{
+      "version",         "kvstore",  "servers",      "replicas", "staleness",
+      "stale_gradients", "skip_bad", "max_inflated", "epochs",   "steps"};
   if (!before.skip_bad) ignored.emplace_back("max_pixels");  // else it decides what is left out
   recipes::RunConfig now = apply_options(before, options);
   observe::check_same_config(*folder, to_json(now), ignored, recipes::older_defaults());

@@ -81,13 +81,13 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
   options.algorithm = kvstore::parse_algorithm(config.algorithm);
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
-  mode_ = store_between_workers(config).make(
-      {.communicator = communicator,
-       .membership = membership,
-       .servers = servers,
-       .staleness = static_cast<std::uint64_t>(config.staleness),
-       .damps_stale = config.stale_gradients != "whole"},
-      options);
+  mode_ =
+      store_between_workers(config).make({.communicator = communicator,
+                                          .membership = membership,
+                                          .servers = servers,
+                                          .staleness = static_cast<std::uint64_t>(config.staleness),
+                                          .damps_stale = config.stale_gradients != "whole"},
+                                         options);
 }
 
 }  // namespace lockstep::recipes
