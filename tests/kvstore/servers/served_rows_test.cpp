@@ -54,9 +54,7 @@ class ServedRowsTest : public ::testing::Test {
     request.nodes = {{worker, worker + 1}};
     table.give_rows(event, request, team, answers);
   }
-  void settle(std::uint64_t epoch = 9) {
-    table.settle({}, {step(epoch, 1, 1, 0)}, answers);
-  }
+  void settle(std::uint64_t epoch = 9) { table.settle({}, {step(epoch, 1, 1, 0)}, answers); }
 
   // The first float of each row, after the last committed step.
   std::vector<float> weights(std::uint64_t epoch = 9) {
@@ -80,8 +78,7 @@ TEST_F(ServedRowsTest, RowsOfAllWorkersAreAddedAndEverybodyGetsWhatHasChanged) {
   ASSERT_EQ(answers.replies.size(), 2U);
   const comm::Payload answer = answers.replies[0].second;
   EXPECT_EQ(answer.text(1), answers.replies[1].second.text(1));
-  const RowSums rows =
-      rows_in(answer.text(1), {{.rows = kRows, .width = kWidth}})[0];
+  const RowSums rows = rows_in(answer.text(1), {{.rows = kRows, .width = kWidth}})[0];
   EXPECT_EQ(rows.ids, (std::vector<std::int64_t>{1, 4, 9}));
   EXPECT_EQ(rows.rows, (std::vector<float>{-1, -1, -3, -3, -2, -2}));
   EXPECT_EQ(weights(), std::vector<float>(kRows));
