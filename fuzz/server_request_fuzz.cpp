@@ -32,7 +32,8 @@ void prepare(ServerState& state) {
                               .shards = 2,
                               .parameters = {{20'000, 1.0, 1.0}},
                               .rule = wire::Rule::of(*optim::lamb({.clip_norm = 1.0})),
-                              .compression = "none"};
+                              .compression = "none",
+                              .tables = {{6, 2, 1.0, 1.0}}};
   state.handle(event_of(wire::Topic::make_table, wire::encode(table)));
   state.handle(event_of(wire::Topic::join_store, wire::encode(wire::JoinStore{1, 0})));
   comm::MessageEvent init =

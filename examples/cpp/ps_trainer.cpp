@@ -2,8 +2,9 @@
 // Parameter servers and the Trainer: the program of ps_by_hand, without its loop. Where the job has
 // servers they keep the parameters and update them; the bits are those of one process.
 //
-//   ps_trainer [FOLDER|synthetic] [STEPS]
+//   ps_trainer [FOLDER|synthetic] [STEPS] [KVSTORE]
 //   lockstep launch -n 2 -s 2 -- ps_trainer
+//   lockstep launch -n 2 -s 1 -- ps_trainer synthetic 500 ps_async   (bits of their own, each time)
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -13,8 +14,9 @@
 
 using namespace lockstep;
 
-void train_digits(const std::string& place, std::int64_t steps) {
-  const train::OwnJob own = train::join_job();  // a server stays in here while there are workers
+void train_digits(const std::string& place, std::int64_t steps, const std::string& kvstore) {
+  // A server stays in here while there are workers.
+  const train::OwnJob own = train::join_job({}, {.name = kvstore});
   const recipes::RecipeData digits =
       recipes::open_data(recipes::find_recipe("mnist-mlp"), {.place = place});
   const nn::BlockPtr net =
@@ -30,5 +32,6 @@ void train_digits(const std::string& place, std::int64_t steps) {
 }
 
 int main(int argc, char** argv) {
-  train_digits(argc > 1 ? argv[1] : "synthetic", argc > 2 ? std::atoll(argv[2]) : 500);
+  train_digits(argc > 1 ? argv[1] : "synthetic", argc > 2 ? std::atoll(argv[2]) : 500,
+               argc > 3 ? argv[3] : "dist_sync");
 }

@@ -190,8 +190,9 @@ BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& folde
   folder.emplace(RunFolder::resume(options.out));
   const recipes::RunConfig before =
       recipes::config_from_json(folder->read_config(), folder->config_path());
-  std::vector<std::string> ignored{"version",  "kvstore",      "servers", "replicas", "staleness",
-                                   "skip_bad", "max_inflated", "epochs",  "steps"};
+  std::vector<std::string> ignored{
+      "version",         "kvstore",  "servers",      "replicas", "staleness",
+      "stale_gradients", "skip_bad", "max_inflated", "epochs",   "steps"};
   if (!before.skip_bad) ignored.emplace_back("max_pixels");  // else it decides what is left out
   recipes::RunConfig now = apply_options(before, options);
   observe::check_same_config(*folder, to_json(now), ignored, recipes::older_defaults());
@@ -205,6 +206,7 @@ BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& folde
   longer.servers = now.servers;
   longer.replicas = now.replicas;
   longer.staleness = now.staleness;
+  longer.stale_gradients = now.stale_gradients;
   return {longer, classes, codec ? codec->vocabulary().format() : ""};
 }
 
@@ -336,7 +338,7 @@ train::FitOptions fit_options(const Run& run, const StopSignals& signals, bool& 
           .configuration = to_json(run.config),
           .older_configuration = recipes::older_defaults(),
           .may_differ = {"epochs", "steps", "schedule", "kvstore", "servers", "replicas",
-                         "staleness"},  // as the run folder's may
+                         "staleness", "stale_gradients"},  // as the run folder's may
           .stop = &signals.asked(),
           .skip_bad = run.config.skip_bad || options.skip_bad};
 }

@@ -90,6 +90,16 @@ void take_staleness(recipes::RunConfig& config, const TrainOptions& options) {
   config.staleness = is_bounded ? options.staleness.value_or(before) : 0;
 }
 
+void take_stale_gradients(recipes::RunConfig& config, const TrainOptions& options) {
+  const bool is_in_step = recipes::is_in_step(config);
+  if (options.stale_gradients && is_in_step)
+    throw WrongUsage(fmt::format(
+        "--stale-gradients {} without --kvstore ps_async or ps_ssp: workers in step have none",
+        *options.stale_gradients));
+  const std::string before = config.stale_gradients.empty() ? "damped" : config.stale_gradients;
+  config.stale_gradients = is_in_step ? "" : options.stale_gradients.value_or(before);
+}
+
 void check_served(const recipes::RunConfig& config) {
   if (config.servers > 0 && config.algorithm != "tree")
     throw WrongUsage(
@@ -125,6 +135,7 @@ void apply_mode_options(recipes::RunConfig& config, const TrainOptions& options,
   take_servers(config, options, servers);
   take_replicas(config, options);
   take_staleness(config, options);
+  take_stale_gradients(config, options);
   if (options.algorithm) {
     parsed("--algorithm", [&] { return kvstore::parse_algorithm(*options.algorithm); });
     config.algorithm = *options.algorithm;

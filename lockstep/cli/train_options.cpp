@@ -111,6 +111,10 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
   add_count(c, kCluster, "--staleness", o.staleness, "N",
             "With --kvstore ps_ssp: steps that a worker may be ahead of the slowest", 0)
       ->default_str("3");
+  add(c, kCluster, "--stale-gradients", o.stale_gradients, "HOW",
+      "With --kvstore ps_async and ps_ssp: what those of older weights count for")
+      ->check(known_names("damped,whole"))
+      ->default_str("damped");
   add(c, kCluster, "--algorithm", o.algorithm, "A", "How workers add gradients")
       ->check(known_names("tree,hierarchical,central,ring,multi_ring,native"))
       ->default_str("tree");

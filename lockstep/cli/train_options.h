@@ -42,6 +42,7 @@ struct TrainOptions {
   bool quiet = false;
 
   std::optional<std::int64_t> workers, servers, replicas, staleness;
+  std::optional<std::string> stale_gradients;
   std::optional<std::int64_t> job_servers;  // of a job that somebody launched
   int rank = 0;                             // of a worker that was launched
   std::string launched_by;                  // "mpirun -n 4"; empty: by --workers, or not at all

@@ -80,6 +80,7 @@ std::string train_words(const recipes::RunConfig& config, std::int64_t workers) 
   if (config.servers > 1) line += fmt::format(" --servers {}", config.servers);
   add("--replicas", config.replicas, usual.replicas);
   if (config.kvstore == "ps_ssp") line += fmt::format(" --staleness {}", config.staleness);
+  if (config.stale_gradients == "whole") line += " --stale-gradients whole";
   add("--algorithm", config.algorithm, usual.algorithm);
   add("--compression", config.compression, usual.compression);
   add_learning(line, config.learning, usual.learning);
@@ -192,6 +193,7 @@ std::string store_words(const TrainOptions& options) {
   if (options.kvstore) line += " --kvstore " + *options.kvstore;
   if (options.replicas) line += fmt::format(" --replicas {}", *options.replicas);
   if (options.staleness) line += fmt::format(" --staleness {}", *options.staleness);
+  if (options.stale_gradients) line += " --stale-gradients " + *options.stale_gradients;
   return line;
 }
 

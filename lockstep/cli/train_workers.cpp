@@ -91,6 +91,8 @@ void add_store_words(std::vector<std::string>& command, const TrainOptions& opti
   add(options.replicas.has_value(), "--replicas", std::to_string(config.replicas));
   if (config.kvstore == "ps_ssp")
     add(options.staleness.has_value(), "--staleness", std::to_string(config.staleness));
+  if (!config.stale_gradients.empty())
+    add(options.stale_gradients.has_value(), "--stale-gradients", config.stale_gradients);
 }
 
 train::ServersOptions servers_options(const TrainOptions& options,

@@ -79,7 +79,8 @@ class AllReduceSynchronizer final : public Synchronizer {
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override {
     Vote mine = own;
     mine.finite = own.finite && finite_ && state_.tables().is_finite();
-    if (mine.finite && state_.is_local()) state_.update_tables(team);
+    if (mine.finite && state_.is_local())
+      state_.update_tables(team, state_.context().gradient_scale);
     const Vote vote = group_.gather(mine, shards_, rows);
     if (!vote.counts()) return vote;
     if (!state_.is_local())

@@ -40,7 +40,7 @@ FlatState::FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slot
       layout_(std::move(layout)),
       numbers_{Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0),
                Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0)},
-      tables_(layout_.tables, rule->slots()),
+      tables_(layout_.tables, slots == SlotPlace::here ? rule->slots() : 0),
       rule_(std::move(rule)),
       driver_(rule_, parameters(layout_, numbers_[0], numbers_[1])) {}
 
@@ -67,18 +67,44 @@ void FlatState::update_all(ThreadTeam& team, const Gradient& gradient) {
   optim::RuleDriver(rule_, std::move(all)).run_all(team, context_, find);
 }
 
-void FlatState::update_tables(ThreadTeam& team) {
-  if (tables_.size() == 0) return;
-  optim::RuleDriver(rule_, tables_.rows_of_step())
-      .run_all(team, context_, [&](int, std::size_t table, const optim::PieceRange& range) {
-        return tables_.gradient(table).rows.data() + range.begin;
-      });
+void FlatState::update_tables(ThreadTeam& team, double scale) {
+  const optim::RuleDriver driver(rule_, tables_.rows_of_step());
+  optim::UpdateContext context = context_;
+  context.gradient_scale = scale;
+  driver.run_scaled(team, context, [&](int, std::size_t table, const optim::PieceRange& range) {
+    return tables_.gradient(table).rows.data() + range.begin;
+  });
+}
+
+std::vector<std::vector<double>> FlatState::squares_of_tables(ThreadTeam& team) {
+  std::vector<std::vector<double>> squares(tables_.size());
+  team.run([&](int thread) {
+    for (auto t = static_cast<std::size_t>(thread); t < squares.size();
+         t += static_cast<std::size_t>(team.size())) {
+      const std::vector<float>& rows = tables_.gradient(t).rows;
+      for (std::size_t i = 0; i < optim::count_pieces(rows.size()); ++i) {
+        const optim::PieceRange range = optim::piece_range(rows.size(), i);
+        squares[t].push_back(
+            optim::piece_sum_of_squares({rows.data() + range.begin, range.size()}));
+      }
+    }
+  });
+  return squares;
+}
+
+void FlatState::swap_numbers() noexcept {
+  current_ = 1 - current_;
+  driver_.swap_memory();
 }
 
 void FlatState::commit() noexcept {
-  current_ = 1 - current_;
-  driver_.swap_memory();
+  swap_numbers();
   tables_.commit();
+}
+
+void FlatState::revert() noexcept {
+  swap_numbers();
+  tables_.revert();
 }
 
 }  // namespace lockstep::kvstore

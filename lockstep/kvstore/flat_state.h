@@ -54,12 +54,15 @@ class FlatState {
   // By any rule, all pieces and the rows that tables have gradients of; `gradient` gives the place
   // of the piece at that offset. A rule's norms of a table are those of its rows of the step.
   void update_all(ThreadTeam& team, const Gradient& gradient);
-  // By a local rule, the rows that tables have gradients of.
-  void update_tables(ThreadTeam& team);
+  // The rows that tables have gradients of, apart from all else: by a rule that clips gradients by
+  // their norm, `scale` is that of the clipped ones.
+  void update_tables(ThreadTeam& team, double scale);
+  // Sums of squares of those gradients, table by table, by piece of its rows.
+  std::vector<std::vector<double>> squares_of_tables(ThreadTeam& team);
   // Every piece and row has been updated: the new numbers are the numbers.
   void commit() noexcept;
   // Back to the step before the last committed one, of which nothing has been overwritten yet.
-  void revert() noexcept { commit(); }
+  void revert() noexcept;
 
   std::size_t buffers() const { return 2 * (1 + slots()); }
 
@@ -71,6 +74,7 @@ class FlatState {
     std::vector<FlatBuffer> slots;
   };
   const Numbers& now() const { return numbers_[current_]; }
+  void swap_numbers() noexcept;
   static std::vector<optim::RuleParameter> parameters(const FlatLayout& layout, const Numbers& from,
                                                       const Numbers& to);
 

@@ -38,7 +38,8 @@ class LocalSynchronizer final : public Synchronizer {
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override {
     Vote mine = own;
     mine.finite = own.finite && state_.tables().is_finite();
-    if (mine.finite && state_.is_local()) state_.update_tables(team);
+    if (mine.finite && state_.is_local())
+      state_.update_tables(team, state_.context().gradient_scale);
     const Vote vote = group_.gather(mine, shards_, rows);
     if (!vote.counts()) return vote;
     if (!state_.is_local())
@@ -75,6 +76,11 @@ class LocalMode final : public Mode {
 
 void Synchronizer::set_slot(std::size_t number, std::span<const float> values) {
   std::copy(values.begin(), values.end(), state().slot(number).begin());
+}
+
+void Synchronizer::set_table_slot(std::size_t number, std::size_t table,
+                                  std::span<const float> values) {
+  std::ranges::copy(values, state().tables().slot(number, table).begin());
 }
 
 void Synchronizer::give_rows(std::vector<std::vector<RowNode>>) {

@@ -46,6 +46,7 @@ class OutOfStep {
     std::optional<std::int64_t> ticket = {};  // none: there are no more
     std::int64_t end = 0;                     // of the tickets that are dealt
     bool stop = false;                        // some worker wishes to
+    std::uint64_t ahead = 0;                  // steps of the ticket's, of the oldest one under way
   };
   virtual bool is_ready() = 0;  // next() does not wait
   // Throws comm::Timeout and RequestFailed; where a worker is waited for, it is named.

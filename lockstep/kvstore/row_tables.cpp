@@ -11,6 +11,7 @@ RowTables::RowTables(std::vector<RowTable> layout, int slots) {
     Table table{its, FlatBuffer(floats), {}};
     for (int i = 0; i < slots; ++i) table.slots.emplace_back(floats);
     table.next.resize(static_cast<std::size_t>(slots) + 1);
+    table.last.resize(table.next.size());
     tables_.push_back(std::move(table));
   }
 }
@@ -62,16 +63,49 @@ std::vector<optim::RuleParameter> RowTables::rows_of_step() {
   return parameters;
 }
 
-void RowTables::commit() noexcept {
-  for (const Table& table : tables_) {
-    const std::size_t width = table.layout.width;
-    for (std::size_t k = 0; k < table.next.size(); ++k) {
-      const float* from = table.next[k].data();
-      for (const std::int64_t id : table.gradient.ids) {
-        std::copy_n(from, width, table.memory(k) + static_cast<std::size_t>(id) * width);
-        from += width;
-      }
+void RowTables::set_next(std::size_t number, RowSums rows) {
+  Table& table = tables_[number];
+  const std::size_t width = table.layout.width;
+  for (std::size_t k = 1; k < table.next.size(); ++k) {
+    table.next[k].resize(rows.rows.size());
+    float* to = table.next[k].data();
+    for (const std::int64_t id : rows.ids)
+      to = std::copy_n(table.memory(k) + static_cast<std::size_t>(id) * width, width, to);
+  }
+  table.next[0] = std::move(rows.rows);
+  table.gradient = {.ids = std::move(rows.ids)};
+}
+
+RowSums RowTables::next_rows(std::size_t table) const {
+  return {tables_[table].gradient.ids, tables_[table].next[0]};
+}
+
+void RowTables::swap_rows(const Table& table, const std::vector<std::int64_t>& ids,
+                          std::vector<std::vector<float>>& rows) noexcept {
+  const std::size_t width = table.layout.width;
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    float* other = rows[k].data();
+    for (const std::int64_t id : ids) {
+      float* row = table.memory(k) + static_cast<std::size_t>(id) * width;
+      other = std::swap_ranges(row, row + width, other);
     }
+  }
+}
+
+void RowTables::commit() noexcept {
+  for (Table& table : tables_) {
+    swap_rows(table, table.gradient.ids, table.next);
+    table.last_ids.swap(table.gradient.ids);
+    table.last.swap(table.next);
+    table.gradient.ids.clear();
+    table.gradient.rows.clear();
+  }
+}
+
+void RowTables::revert() noexcept {
+  for (Table& table : tables_) {
+    swap_rows(table, table.last_ids, table.last);
+    table.last_ids.clear();
   }
 }
 

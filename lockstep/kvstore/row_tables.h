@@ -34,8 +34,15 @@ class RowTables {
   bool is_finite() const;
   // For each table, its rows of the step, one after the other: a rule changes them in place.
   std::vector<optim::RuleParameter> rows_of_step();
+  // What the step makes of a table, where somebody else runs the rule: rows that are new, in place
+  // of a gradient. The slots, if any are here, stay as they are.
+  void set_next(std::size_t table, RowSums rows);
+  // The rows of the step, with their new weights.
+  RowSums next_rows(std::size_t table) const;
   // The rows of the step are the tables'.
   void commit() noexcept;
+  // Back to what was before the last commit(), once.
+  void revert() noexcept;
 
  private:
   struct Table {
@@ -44,10 +51,16 @@ class RowTables {
     std::vector<FlatBuffer> slots;
     RowSums gradient = {};
     std::vector<std::vector<float>> next = {};  // of the gradient's rows: weights, then each slot
+    // What the last commit has replaced.
+    std::vector<std::int64_t> last_ids = {};
+    std::vector<std::vector<float>> last = {};
     float* memory(std::size_t number) const {
       return number == 0 ? weights.data() : slots[number - 1].data();
     }
   };
+  // Row by row, what is in the table and what is in `rows`.
+  static void swap_rows(const Table& table, const std::vector<std::int64_t>& ids,
+                        std::vector<std::vector<float>>& rows) noexcept;
   std::span<float> all(std::size_t table, const FlatBuffer& buffer) const {
     return {buffer.data(), tables_[table].layout.rows * tables_[table].layout.width};
   }

@@ -28,11 +28,12 @@ std::unique_ptr<Mode> make_out_of_step(const JobParts& job, const AllReduceOptio
 }
 
 std::unique_ptr<Mode> make_async(const JobParts& job, const AllReduceOptions& options) {
-  return make_out_of_step(job, options, "ps_async", {});
+  return make_out_of_step(job, options, "ps_async", {.damps_stale = job.damps_stale});
 }
 
 std::unique_ptr<Mode> make_bounded(const JobParts& job, const AllReduceOptions& options) {
-  return make_out_of_step(job, options, "ps_ssp", {.bound = job.staleness});
+  return make_out_of_step(job, options, "ps_ssp",
+                          {.bound = job.staleness, .damps_stale = job.damps_stale});
 }
 
 constexpr std::array kTypes{

@@ -17,6 +17,8 @@ struct JobParts {
   const ServedJob* servers = nullptr;          // null: there are none
   // Of ps_ssp: by how many steps a worker may be ahead of the slowest.
   std::uint64_t staleness = 3;
+  // Of ps_ssp and ps_async: as OutOfStepOptions has it.
+  bool damps_stale = true;
 };
 
 // How gradients become parameters, by name.

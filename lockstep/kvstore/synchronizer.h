@@ -55,6 +55,11 @@ class Synchronizer {
   virtual std::span<const float> slot(std::size_t number) { return state().slot(number); }
   // Between steps, by every worker, with the same numbers.
   virtual void set_slot(std::size_t number, std::span<const float> values);
+  // The same of one of the tables.
+  virtual std::span<const float> table_slot(std::size_t number, std::size_t table) {
+    return state().tables().slot(number, table);
+  }
+  virtual void set_table_slot(std::size_t number, std::size_t table, std::span<const float> values);
   // The state's weights were changed between steps, on every worker alike.
   virtual void weights_changed() {}
   // Between steps: the newest weights become the state's, where others may have changed them.

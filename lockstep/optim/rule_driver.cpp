@@ -86,6 +86,11 @@ void RuleDriver::run_all(ThreadTeam& team, UpdateContext context, const Gradient
                   [&](std::size_t i, const float* g) { by_piece[i] = squares(i, g); });
     context = clip(context, by_piece);
   }
+  run_scaled(team, context, gradient);
+}
+
+void RuleDriver::run_scaled(ThreadTeam& team, const UpdateContext& context,
+                            const Gradient& gradient) const {
   std::vector<PieceNorms> of_parameters;
   if (measures()) {
     std::vector<PieceNorms> by_piece(pieces());

@@ -63,6 +63,8 @@ class RuleDriver {
            const float* gradient) const;
   // Gives a piece's gradient to a thread of the team.
   using Gradient = std::function<const float*(int thread, std::size_t parameter, PieceRange range)>;
+  // All pieces, by any rule; the gradients' scale is known, and none is clipped by its norm.
+  void run_scaled(ThreadTeam& team, const UpdateContext& context, const Gradient& gradient) const;
   // All pieces, by any rule.
   void run_all(ThreadTeam& team, UpdateContext context, const Gradient& gradient) const;
 

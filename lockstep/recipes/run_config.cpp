@@ -45,6 +45,7 @@ void visit_config(C& config, const Visit& visit) {
   visit("servers", config.servers);
   visit("replicas", config.replicas);
   visit("staleness", config.staleness);
+  visit("stale_gradients", config.stale_gradients);
   visit("algorithm", config.algorithm);
   visit("compression", config.compression);
   visit("isa", config.isa);
@@ -61,6 +62,7 @@ Json first_defaults() {
           {"servers", 0},
           {"replicas", 1},
           {"staleness", 0},
+          {"stale_gradients", ""},
           {"algorithm", "tree"},
           {"compression", "none"},
           {"max_pixels", RunConfig().max_pixels},

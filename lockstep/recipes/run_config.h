@@ -33,6 +33,8 @@ struct RunConfig {
   std::int64_t servers = 0;    // of the stores that have some
   std::int64_t replicas = 1;   // of each value, on as many servers
   std::int64_t staleness = 0;  // of ps_ssp: steps that a worker may be ahead of the slowest
+  // Of ps_async and ps_ssp: "damped" or "whole"; else "".
+  std::string stale_gradients = {};
   std::string algorithm = "tree";
   std::string compression = "none";
   std::string isa = {};  // the instruction set that all workers had; empty: an older run's

@@ -26,12 +26,14 @@ const kvstore::StoreType& store_between_workers(const RunConfig& config) {
 
 bool has_servers(const RunConfig& config) { return own_store(config).needs_servers; }
 
+bool is_in_step(const RunConfig& config) { return own_store(config).in_step; }
+
 void check_supported(const RunConfig& config) {
-  if (!own_store(config).in_step && compresses(config))
+  if (!is_in_step(config) && compresses(config))
     throw Unsupported(
         "kvstore '{}': gradients are not compressed, expected compression none, got {}",
         config.kvstore, config.compression);
-  if (!own_store(config).in_step && config.replicas > 1)
+  if (!is_in_step(config) && config.replicas > 1)
     throw Unsupported("kvstore '{}': servers keep each value once, expected 1 replica, got {}",
                       config.kvstore, config.replicas);
 }
@@ -41,13 +43,13 @@ std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
 }
 
 bool is_invariant(const RunConfig& config) {
-  return own_store(config).in_step && !compresses(config) &&
+  return is_in_step(config) && !compresses(config) &&
          kvstore::is_canonical(kvstore::parse_algorithm(config.algorithm));
 }
 
 std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64_t since) {
   if (is_invariant(config)) return "the same bits on any number of threads and workers";
-  if (!own_store(config).in_step)
+  if (!is_in_step(config))
     return fmt::format("with {} the bits depend on which worker was faster", config.kvstore);
   const std::string& how = compresses(config) ? config.compression : config.algorithm;
   const std::string count = fmt::format("{} worker{}", workers, workers == 1 ? "" : "s");
@@ -79,12 +81,13 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
   options.algorithm = kvstore::parse_algorithm(config.algorithm);
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
-  mode_ = store_between_workers(config).make(
-      {.communicator = communicator,
-       .membership = membership,
-       .servers = servers,
-       .staleness = static_cast<std::uint64_t>(config.staleness)},
-      options);
+  mode_ =
+      store_between_workers(config).make({.communicator = communicator,
+                                          .membership = membership,
+                                          .servers = servers,
+                                          .staleness = static_cast<std::uint64_t>(config.staleness),
+                                          .damps_stale = config.stale_gradients != "whole"},
+                                         options);
 }
 
 }  // namespace lockstep::recipes

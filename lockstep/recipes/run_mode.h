@@ -12,6 +12,8 @@ namespace lockstep::recipes {
 
 // Whether its store is kept by servers.
 bool has_servers(const RunConfig& config);
+// Whether a step of its store is that of all workers.
+bool is_in_step(const RunConfig& config);
 // Throws Unsupported for what a run may ask for, but cannot have yet.
 void check_supported(const RunConfig& config);
 // The name of its store: "local", "allreduce", "ps_sync".

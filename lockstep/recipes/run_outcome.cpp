@@ -64,6 +64,7 @@ std::string outcome_json(const RunOutcome& outcome) {
             {"servers", config.servers},
             {"replicas", config.replicas},
             {"staleness", config.staleness},
+            {"stale_gradients", config.stale_gradients},
             {"algorithm", config.algorithm},
             {"compression", config.compression},
             {"seed", config.seed},

@@ -25,6 +25,9 @@ struct StepEvent {
   // Of a worker that is not in step with the others, which tells of the tickets it has computed: by
   // how many pushes of others its weights were older than those that its gradients met, on average.
   std::optional<double> staleness = {};
+  // And by how many steps those tickets were ahead of the oldest one under way, at most: what
+  // ps_ssp bounds.
+  std::optional<std::uint64_t> steps_ahead = {};
 };
 
 struct EpochEvent {

@@ -29,9 +29,14 @@ void agree(cluster::Job& job, const cluster::JobOptions& options) {
   agree_on_instruction_set(*group, servers_instruction_set(job, options.timeout));
 }
 
-std::unique_ptr<kvstore::Mode> mode_of(const OwnJob& own) {
-  const kvstore::JobParts parts = own.parts();
-  if (own.servers) return kvstore::ps_mode(*own.servers, parts.communicator, parts.membership);
+// What a process alone does within itself, and workers by an all-reduce.
+std::unique_ptr<kvstore::Mode> mode_of(const OwnJob& own, const JobStore& store) {
+  const kvstore::StoreType& type = kvstore::find_store_type(store.name, own.servers != nullptr);
+  kvstore::JobParts parts = own.parts();
+  parts.staleness = store.staleness;
+  parts.damps_stale = store.damps_stale;
+  if (type.needs_servers) return type.make(parts, {});
+  if (!own.job) return kvstore::local_mode();
   return kvstore::allreduce_mode(own.job->communicator(), parts.membership);
 }
 
@@ -46,7 +51,7 @@ kvstore::JobParts OwnJob::parts() const {
   return parts;
 }
 
-OwnJob join_job(const cluster::JobOptions& options) {
+OwnJob join_job(const cluster::JobOptions& options, const JobStore& store) {
   OwnJob own;
   const std::optional<cluster::Place> place = cluster::find_place();
   if (place && (place->is_scheduler || place->role == Role::server)) {
@@ -59,11 +64,10 @@ OwnJob join_job(const cluster::JobOptions& options) {
     if (place->servers > 0)
       own.servers =
           std::make_unique<kvstore::ServedJob>(servers_of(*own.job, servers_options(options)));
-    own.mode = mode_of(own);
   } else {
-    own.mode = kvstore::local_mode();
-    agree_on_instruction_set(own.mode->group());
+    agree_on_instruction_set(*kvstore::group_of_one());
   }
+  own.mode = mode_of(own, store);
   return own;
 }
 

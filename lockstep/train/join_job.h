@@ -19,12 +19,23 @@ struct OwnJob {
   kvstore::JobParts parts() const;
 };
 
+// How gradients are to become parameters.
+struct JobStore {
+  // As kvstore::find_store_type knows it, MXNet's names too. "dist_sync" is ps_sync where the job
+  // has servers, allreduce where it has none, and local for a process alone; "ps_async" and
+  // "ps_ssp" need servers.
+  std::string name = "dist_sync";
+  std::uint64_t staleness = 3;  // of ps_ssp: steps that a worker may be ahead of the slowest
+  bool damps_stale = true;      // of ps_async and ps_ssp, as kvstore::OutOfStepOptions has it
+};
+
 // For a program of one's own, before anything is computed: a worker of the job that `lockstep
 // launch`, mpirun or srun has started, or a process alone. The members agree on an instruction set.
-// Where the job has servers they keep the parameters, in step (ps_sync), each value on two of them
-// where the options tolerate lost servers. A server, or a scheduler
-// of MXNet's launcher, does its part in here and ends the program with status 0 when the job is
-// over: only workers come back. Throws as cluster::Job does.
-OwnJob join_job(const cluster::JobOptions& options = {});
+// Where the job has servers they keep the parameters, in step (ps_sync) unless `store` says
+// otherwise, each value on two of them where the options tolerate lost servers. A server, or a
+// scheduler of MXNet's launcher, does its part in here and ends the program with status 0 when the
+// job is over: only workers come back. Throws as cluster::Job does, InvalidArgument for a store
+// that there is not or whose servers the job lacks, and Unsupported for one that cannot be so.
+OwnJob join_job(const cluster::JobOptions& options = {}, const JobStore& store = {});
 
 }  // namespace lockstep::train

@@ -78,6 +78,8 @@ class Recorder final : public Callback {
     row.values.emplace_back("learning_rate", event.learning_rate);
     row.values.emplace_back("samples_per_s", event.samples_per_s);
     if (event.staleness) row.values.emplace_back("staleness", *event.staleness);
+    if (event.steps_ahead)
+      row.values.emplace_back("steps_ahead", static_cast<double>(*event.steps_ahead));
     log_->append(row);
     if (event.step % every_ != 0 && event.step != run.total_steps()) return;
     events_->scalar("loss/train", event.step, event.loss);

@@ -129,6 +129,16 @@ struct StepEngine::Impl {
     check_slots_are_here();
     std::copy(values.begin(), values.end(), state.slot(number).begin());
   }
+  std::span<const float> table_slot(std::size_t number, std::size_t table) const {
+    if (synchronizer) return synchronizer->table_slot(number, table);
+    check_slots_are_here();
+    return state.tables().slot(number, table);
+  }
+  void set_table_slot(std::size_t number, std::size_t table, std::span<const float> values) {
+    if (synchronizer) return synchronizer->set_table_slot(number, table, values);
+    check_slots_are_here();
+    std::ranges::copy(values, state.tables().slot(number, table).begin());
+  }
   void check_slots_are_here() const {
     check(state.slots() == slots(), "slots of an engine without a plan: the last replan failed");
   }
@@ -256,7 +266,9 @@ std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
   for (std::size_t k = 0; k < impl_->slots(); ++k)
     impl_->program.append_flat(impl_->layout(), slot_prefix(k), impl_->slot(k), result);
   for (std::size_t k = 0; k < impl_->slots(); ++k)
-    impl_->program.append_tables(impl_->state.tables(), k, slot_prefix(k), result);
+    impl_->program.append_tables(
+        impl_->layout(), slot_prefix(k),
+        [&](std::size_t table) { return impl_->table_slot(k, table); }, result);
   return result;
 }
 
@@ -267,7 +279,10 @@ void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& sl
     impl_->set_slot(k, values);
   }
   for (std::size_t k = 0; k < impl_->slots(); ++k)
-    impl_->program.set_tables(impl_->state.tables(), k, slot_prefix(k), slots);
+    impl_->program.set_tables(impl_->layout(), slot_prefix(k), slots,
+                              [&](std::size_t table, std::span<const float> numbers) {
+                                impl_->set_table_slot(k, table, numbers);
+                              });
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::residuals() {

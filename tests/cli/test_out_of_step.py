@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 from jobs import checkpoints_of, descendants, environment, steps_done, wait_until
@@ -20,7 +21,7 @@ def metrics_of(folder):
 @pytest.mark.parametrize("mode", MODES, ids=["async", "ssp"])
 def test_it_learns_and_says_what_it_does_not_promise(lockstep, mode):
     outcome = lockstep.run("train", "mnist-mlp", "--data", "synthetic", "--no-report", "--json",
-                           "--steps", 200, "--momentum", 0.5, *SIZE, *JOB, *mode, "--out", "run", status=0,
+                           "--steps", 200, *SIZE, *JOB, *mode, "--out", "run", status=0,
                            timeout=120)
     result = outcome.json
     assert result["kvstore"] == mode[1] and not result["invariant"]
@@ -30,8 +31,10 @@ def test_it_learns_and_says_what_it_does_not_promise(lockstep, mode):
     assert pushes["count"] == 200 * TICKETS
     assert pushes["staleness_max"] >= pushes["staleness_mean"] >= 0
     assert mode[1] == "ps_async" or pushes["steps_ahead_max"] <= 1
+    assert result["stale_gradients"] == "damped"
     rows = [row for row in metrics_of(lockstep.folder / "run") if "loss" in row]
     assert rows[-1]["step"] == 200 and all(row["staleness"] >= 0 for row in rows)
+    assert mode[1] == "ps_async" or all(row["steps_ahead"] <= 1 for row in rows)
 
 
 def test_a_run_that_is_stopped_goes_on_with_other_workers(lockstep):
@@ -49,13 +52,37 @@ def test_a_run_that_is_stopped_goes_on_with_other_workers(lockstep):
     assert result["pushes"]["count"] == 20 * 2
 
 
+def worker_of(process, rank):
+    return next(pid for pid in descendants(process)
+                if environment(pid).get("LOCKSTEP_RANK") == str(rank)
+                and environment(pid).get("LOCKSTEP_ROLE") != "server")
+
+
+def test_the_bound_holds_while_a_worker_is_stopped_again_and_again(lockstep):
+    process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
+                             "--json", "--steps", 100000, *SIZE, *JOB, *MODES[1], "--out", "run")
+    folder = lockstep.folder / "run"
+    wait_until(lambda: steps_done(folder) >= 10 or process.poll() is not None)
+    slow = worker_of(process, 2)
+    for _ in range(5):
+        before, resume_at = steps_done(folder), time.monotonic() + 0.3
+        os.kill(slow, signal.SIGSTOP)
+        wait_until(lambda: time.monotonic() >= resume_at)
+        os.kill(slow, signal.SIGCONT)
+        wait_until(lambda: steps_done(folder) > before + 3 or process.poll() is not None)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=120)
+    assert "stopped after step" in errors, errors
+    assert json.loads(out.splitlines()[-1])["pushes"]["steps_ahead_max"] == 1
+    rows = [row for row in metrics_of(folder) if "loss" in row]
+    assert rows and all(row["steps_ahead"] <= 1 for row in rows)
+
+
 def test_a_worker_that_dies_is_named(lockstep):
     process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
                              "--json", "--steps", 100000, *SIZE, *JOB, *MODES[1], "--out", "run")
     wait_until(lambda: steps_done(lockstep.folder / "run") >= 10 or process.poll() is not None)
-    worker = next(pid for pid in descendants(process) if environment(pid).get("LOCKSTEP_RANK") == "1"
-                  and environment(pid).get("LOCKSTEP_ROLE") != "server")
-    os.kill(worker, signal.SIGKILL)
+    os.kill(worker_of(process, 1), signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0 and "worker 1" in errors, errors
 

@@ -73,6 +73,8 @@ def test_a_server_that_does_not_end_is_killed_and_the_workers_have_the_status(lo
     (["--servers", 2, "--kvstore", "allreduce"], "--servers 2 with --kvstore allreduce: it has non"),
     (["--kvstore", "ps_sync", "--staleness", 2], "--staleness 2 without --kvstore ps_ssp"),
     (["--staleness", 2], "--staleness 2 without --kvstore ps_ssp"),
+    (["--kvstore", "ps_sync", "--stale-gradients", "whole"],
+     "--stale-gradients whole without --kvstore ps_async or ps_ssp"),
     (["--kvstore", "ps_sync", "--servers", 2, "--replicas", 3],
      "--replicas 3 with --servers 2: each has a server of its own"),
     (["--kvstore", "ps_sync", "--replicas", 2], "--replicas 2 with --servers 1"),

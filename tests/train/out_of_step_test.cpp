@@ -110,8 +110,13 @@ TEST(OutOfStep, EverySampleOfAnEpochIsUsedOnceAndTheNetLearns) {
       ServerRoom room(2, workers);
       room.as_workers_out_of_step(
           [&](kvstore::Mode& mode) {
-            const auto rule = optim::sgd({.learning_rate = 0.02, .momentum = 0.5});
-            const FitResult result = make_trainer(&mode, rule).fit(dataset, fit_options(kEpochs));
+            const auto rule = optim::sgd({.learning_rate = 0.02, .momentum = 0.9});
+            FitOptions options = fit_options(kEpochs);
+            options.callbacks = {on_step([&](FitContext&, const StepEvent& event) {
+              ASSERT_TRUE(event.steps_ahead);
+              EXPECT_LE(*event.steps_ahead, bound);
+            })};
+            const FitResult result = make_trainer(&mode, rule).fit(dataset, options);
             EXPECT_EQ(result.steps, kEpochs * kSteps);
             EXPECT_EQ(result.history.size(), static_cast<std::size_t>(kEpochs));
             EXPECT_LT(result.train_loss, 0.5 * result.history[0].metric("loss"));

@@ -5,7 +5,6 @@
 
 #include "lockstep/optim/optimizers.h"
 #include "tests/kvstore/servers/server_room.h"
-#include "tests/message.h"
 #include "tests/train/small_run.h"
 #include "tests/train/step_net.h"
 
@@ -17,9 +16,9 @@ using testing::batches, testing::kShardBatch, testing::ServerRoom, testing::Step
 constexpr std::int64_t kShards = 8;
 constexpr int kSteps = 3;
 
-StepEngine make_engine(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads,
-                       bool sparse) {
-  const auto net = std::make_shared<StepNet>([](const Tensor& x) { return x; }, sparse);
+// A net with a table whose gradients are of rows.
+StepEngine make_engine(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
+  const auto net = std::make_shared<StepNet>();
   net->initialize(nn::init::fan_in(), 3);
   const std::vector<TensorInfo> fields{{{kShardBatch, 3, 6, 6}, DType::float32, {}},
                                        {{kShardBatch}, DType::int64, {}}};
@@ -30,35 +29,70 @@ StepEngine make_engine(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int
 }
 
 // Parameters and slots.
-std::string train(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  StepEngine engine = make_engine(rule, mode, threads, rule->options().clip_norm <= 0.0);
-  for (int step = 0; step < kSteps; ++step) engine.run(step, 0.05, batches(engine, step));
+std::string numbers_of(const StepEngine& engine) {
   return engine.params_sha256() + io::tensors_sha256(engine.slots());
 }
 
+std::string train(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
+  StepEngine engine = make_engine(rule, mode, threads);
+  for (int step = 0; step < kSteps; ++step) engine.run(step, 0.05, batches(engine, step));
+  return numbers_of(engine);
+}
+
+const std::vector<optim::OptimizerPtr>& rules() {
+  static const std::vector<optim::OptimizerPtr> all{
+      optim::sgd({.momentum = 0.9}), optim::adamw({.clip_norm = 0.5}), optim::lamb({}),
+      optim::lamb({.clip_norm = 0.5})};
+  return all;
+}
+
 TEST(ServedRun, StepsGiveTheBitsOfOneProcess) {
-  const optim::OptimizerPtr rules[] = {optim::sgd({.momentum = 0.9}),
-                                       optim::adamw({.clip_norm = 0.5}), optim::lamb({})};
-  for (const optim::OptimizerPtr& rule : rules) {
+  for (const optim::OptimizerPtr& rule : rules()) {
     const std::string alone = train(rule, nullptr, 1);
     for (int workers : {1, 2, 3})
-      for (int threads : {1, 2}) {
-        ServerRoom room(2, workers);
+      for (int servers : {1, 2, 3}) {
+        const int threads = 1 + (workers + servers) % 2;
+        ServerRoom room(servers, workers);
         room.as_workers([&](kvstore::Mode& mode) {
           EXPECT_EQ(train(rule, &mode, threads), alone)
-              << rule->name() << ", " << workers << " x " << threads;
+              << rule->name() << ", " << servers << " servers, " << workers << " x " << threads;
         });
       }
   }
 }
 
-TEST(ServedRun, ANormOfAllGradientsIsNotClippedWhereSomeAreSparse) {
-  ServerRoom room(1, 1);
+TEST(ServedRun, OneWorkerThatIsNotInStepHasTheBitsOfAProcessAloneWithSparseGradientsToo) {
+  for (const optim::OptimizerPtr& rule : rules()) {
+    const std::string alone = train(rule, nullptr, 1);
+    for (int servers : {1, 3}) {
+      ServerRoom room(servers, 1);
+      room.as_workers_out_of_step([&](kvstore::Mode& mode) {
+        EXPECT_EQ(train(rule, &mode.out_of_step()->alone(), 1), alone)
+            << rule->name() << ", " << servers << " servers";
+      });
+    }
+  }
+}
+
+// Slots that were set come to the rows' server, and weights that were loaded.
+TEST(ServedRun, GoesOnWithTheSlotsOfTablesThatWereSet) {
+  const optim::OptimizerPtr rule = optim::adam({});
+  StepEngine alone = make_engine(rule, nullptr, 1);
+  for (int step = 0; step < kSteps; ++step) alone.run(step, 0.05, batches(alone, step));
+  const auto slots = alone.slots();
+  const auto net = std::make_shared<StepNet>();
+  net->initialize(nn::init::fan_in(), 3);
+  alone.store(*net);
+  alone.run(kSteps, 0.05, batches(alone, kSteps));
+  const std::string expected = numbers_of(alone);
+  ServerRoom room(2, 2);
   room.as_workers([&](kvstore::Mode& mode) {
-    EXPECT_EQ(testing::message_of<Unsupported>(
-                  [&] { make_engine(optim::adamw({.clip_norm = 0.5}), &mode, 1, true); }),
-              "kvstore: the norm of all gradients is clipped, and some are sparse: expected "
-              "allreduce or local, not servers");
+    StepEngine engine = make_engine(rule, &mode, 1);
+    engine.run(0, 0.05, batches(engine, 0));
+    engine.load(*net);
+    engine.set_slots(slots);
+    engine.run(kSteps, 0.05, batches(engine, kSteps));
+    EXPECT_EQ(numbers_of(engine), expected);
   });
 }
 

@@ -13,8 +13,21 @@ struct ChunkImage {
   void visit(auto&& fields) { fields(offset, count, finite, is_updated); }
 };
 
+struct Ids {
+  std::vector<std::int64_t> numbers = {};
+  void visit(auto&& fields) { fields(numbers); }
+};
+
+// The rows of tables of the step under way, by table.
+struct RowsImage {
+  bool is_summed = false, finite = true, is_updated = false;
+  std::vector<Ids> ids = {};
+  void visit(auto&& fields) { fields(is_summed, finite, is_updated, ids); }
+};
+
 // Floats: weights and slots, those of the last committed step and those of the step under way; then
-// the sums, of a table that has them.
+// the sums, of a table that has them; of each table that learns by rows weights and slots; then the
+// sums of the rows of the step under way.
 struct TableImage {
   MakeTable made = {};
   std::uint64_t round = 0;
@@ -26,9 +39,10 @@ struct TableImage {
   std::vector<ChunkImage> chunks = {};
   std::vector<double> squares = {};
   std::vector<Norms> norms = {};
+  RowsImage rows = {};
   void visit(auto&& fields) {
     fields(made, round, is_open, is_aligned, is_measured, can_revert, number, rate, steps, scale,
-           chunks, squares, norms);
+           chunks, squares, norms, rows);
   }
 };
 

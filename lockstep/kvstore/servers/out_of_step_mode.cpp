@@ -28,6 +28,7 @@ class OutOfStepMode final : public Mode, public OutOfStep {
           "replica, got {}",
           job.replicas);
     target_.worker = static_cast<std::uint32_t>(group_->rank());
+    target_.damps_stale = options.damps_stale;
   }
 
   Group& group() override { return *group_; }
@@ -86,6 +87,7 @@ class OutOfStepMode final : public Mode, public OutOfStep {
       Dealt dealt{.end = given.end, .stop = given.stop};
       if (given.kind == wire::GivenTicket::ticket) {
         dealt.ticket = given.number;
+        dealt.ahead = given.ahead;
         target_.seen.most_ahead = std::max(target_.seen.most_ahead, given.ahead);
       }
       return dealt;

@@ -33,6 +33,27 @@ TableRange range_of(const FlatLayout& layout, std::size_t begin, std::size_t end
   return range;
 }
 
+void add_rows_of(TableRange& range, const RowTable& table, std::size_t number, ShardRange rows) {
+  if (rows.lo == rows.hi) return;
+  RowTable part = table;
+  part.rows = static_cast<std::size_t>(rows.hi - rows.lo);
+  range.layout.tables.push_back(part);
+  range.rows.push_back({number, static_cast<std::size_t>(rows.lo)});
+}
+
+void split_tables(const FlatLayout& layout, bool by_rows, std::vector<TableRange>& ranges) {
+  for (std::size_t t = 0; t < layout.tables.size(); ++t) {
+    const auto rows = static_cast<std::int64_t>(layout.tables[t].rows);
+    if (!by_rows) {
+      add_rows_of(ranges[t % ranges.size()], layout.tables[t], t, {0, rows});
+      continue;
+    }
+    const std::vector<ShardRange> parts = deal_shards(rows, static_cast<int>(ranges.size()));
+    for (std::size_t s = 0; s < ranges.size(); ++s)
+      add_rows_of(ranges[s], layout.tables[t], t, parts[s]);
+  }
+}
+
 // FNV-1a.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 14695981039346656037ULL;
@@ -42,7 +63,7 @@ std::uint64_t hash_of(const std::string& text) {
 
 }  // namespace
 
-std::vector<TableRange> split_layout(const FlatLayout& layout, int servers) {
+std::vector<TableRange> split_layout(const FlatLayout& layout, int servers, bool by_rows) {
   std::vector<TableRange> ranges;
   const auto count = static_cast<std::size_t>(servers);
   std::size_t begin = 0;
@@ -54,6 +75,7 @@ std::vector<TableRange> split_layout(const FlatLayout& layout, int servers) {
     ranges.push_back(range_of(layout, begin, end));
     begin = end;
   }
+  split_tables(layout, by_rows, ranges);
   return ranges;
 }
 

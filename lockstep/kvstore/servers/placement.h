@@ -14,11 +14,20 @@ struct TableRange {
   std::size_t first_parameter = 0;  // the first that has pieces here, perhaps not all of them
   std::size_t offset = 0;           // its own floats begin here
   FlatLayout layout = {};           // the parts of parameters that are here, as parameters
+  // Of each of its tables, which one of the whole layout it is, and from which row on.
+  struct Rows {
+    std::size_t table = 0, first = 0;
+  };
+  std::vector<Rows> rows = {};
+
+  bool is_empty() const { return layout.floats == 0 && layout.tables.empty(); }
 };
 
 // Contiguous ranges of about the same number of floats, in the order of the servers; some are empty
-// where there are fewer pieces than servers.
-std::vector<TableRange> split_layout(const FlatLayout& layout, int servers);
+// where there are fewer pieces than servers. Tables that learn by rows are cut into ranges of rows
+// where that changes nothing of what the rule makes of them (`by_rows`: it is local), and are dealt
+// whole otherwise.
+std::vector<TableRange> split_layout(const FlatLayout& layout, int servers, bool by_rows = true);
 
 // Some rows of a value, on a server.
 struct KeyRange {

@@ -7,6 +7,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/kvstore/servers/each_piece.h"
 #include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/rows_of_tables.h"
 #include "lockstep/kvstore/servers/served_table.h"
 #include "lockstep/kvstore/servers/table_numbers.h"
 #include "lockstep/kvstore/tree_sum.h"
@@ -14,13 +15,17 @@
 namespace lockstep::kvstore {
 
 std::size_t PushedTable::bytes(const wire::MakeTable& request) {
-  return ServedTable::bytes(request);
+  std::size_t bytes = ServedTable::bytes(request);
+  for (const wire::RowsOf& its : request.tables) bytes += its.rows * sizeof(std::uint64_t);
+  return bytes;
 }
 
 PushedTable::PushedTable(const wire::MakeTable& request)
     : bytes_(bytes(request)),
       epoch_(request.epoch),
-      state_(std::make_unique<FlatState>(wire::layout_of(request), request.rule.make())) {}
+      state_(std::make_unique<FlatState>(wire::layout_of(request), request.rule.make())) {
+  for (const RowTable& table : layout().tables) changed_.emplace_back(table.rows);
+}
 
 void PushedTable::check_push(const wire::PushGradient& request) const {
   if (request.epoch != epoch_)
@@ -33,8 +38,19 @@ void PushedTable::check_push(const wire::PushGradient& request) const {
 
 // Pushes are counted as steps are: what the rule makes of their number does not depend on who comes
 // first.
-void PushedTable::begin(const wire::PushGradient& request) {
+optim::UpdateContext PushedTable::begin(const wire::PushGradient& request) {
   state_->begin(request.before + static_cast<std::int64_t>(version_), request.rate, 1);
+  optim::UpdateContext context = state_->context();
+  context.gradient_scale = request.scale * weight_of(request);
+  return context;
+}
+
+// A gradient of weights that are older than usual is worth less: a worker that was stopped for long
+// must not throw back what the others have learnt meanwhile, nor stay in the rule's momentum.
+double PushedTable::weight_of(const wire::PushGradient& request) const {
+  const std::uint64_t staleness = version_ - request.seen;
+  if (staleness <= request.fresh) return 1.0;
+  return static_cast<double>(1 + request.fresh) / static_cast<double>(1 + staleness);
 }
 
 // Pieces of the gradient, by any thread.
@@ -48,30 +64,36 @@ void PushedTable::with_gradients(const comm::Payload& payload, ThreadTeam& team,
   });
 }
 
+// Rows of tables, where there are any, are a part more.
+void PushedTable::check_gradient(const wire::PushGradient& request, const comm::Payload& payload,
+                                 ThreadTeam& team) const {
+  check_parts(payload, layout().tables.empty() ? 2 : 3);
+  check_floats(payload, 1, layout().floats);
+  std::atomic<bool> finite = true;
+  with_gradients(payload, team, [&](std::size_t, const FlatPiece& piece, const float* gradient) {
+    if (!all_finite({gradient, piece.size()})) finite = false;
+  });
+  if (!layout().tables.empty())
+    for (const RowSums& sums : rows_in(payload.text(2), layout().tables))
+      if (!all_finite(sums.rows)) finite = false;
+  if (!finite)
+    throw InvalidArgument("the gradient of ticket {} of worker {} is not finite", request.ticket,
+                          request.worker);
+}
+
 void PushedTable::push(const comm::MessageEvent& event, const wire::PushGradient& request,
                        ThreadTeam& team, Answers& answers) {
   check_push(request);
   Worker& worker = workers_[request.worker];
-  if (request.ticket <= worker.ticket) return answer(event, worker, answers);
-  check_parts(event.payload, 2);
-  check_floats(event.payload, 1, layout().floats);
-  std::atomic<bool> finite = true;
-  with_gradients(event.payload, team,
-                 [&](std::size_t, const FlatPiece& piece, const float* gradient) {
-                   if (!all_finite({gradient, piece.size()})) finite = false;
-                 });
-  if (!finite)
-    throw InvalidArgument("the gradient of ticket {} of worker {} is not finite", request.ticket,
-                          request.worker);
+  if (request.ticket <= worker.ticket) return answer(event, request, answers);
+  check_gradient(request, event.payload, team);
   if (!state_->driver().measures()) {
     apply(request, event.payload, {}, team);
-    return answer(event, worker, answers);
+    return answer(event, request, answers);
   }
   worker.kept = event.payload;
   worker.kept_ticket = request.ticket;
-  begin(request);
-  optim::UpdateContext context = state_->context();
-  context.gradient_scale = request.scale;
+  const optim::UpdateContext context = begin(request);
   wire::PushedGradient pushed{.version = version_};
   pushed.norms.resize(layout().pieces.size());
   with_gradients(event.payload, team,
@@ -85,14 +107,13 @@ void PushedTable::push(const comm::MessageEvent& event, const wire::PushGradient
 // Others may have pushed since it was measured: what measuring leaves in the slots is made anew.
 void PushedTable::apply(const wire::PushGradient& request, const comm::Payload& gradient,
                         std::span<const optim::PieceNorms> totals, ThreadTeam& team) {
-  begin(request);
-  optim::UpdateContext context = state_->context();
-  context.gradient_scale = request.scale;
+  const optim::UpdateContext context = begin(request);
   const optim::RuleDriver& driver = state_->driver();
   with_gradients(gradient, team, [&](std::size_t number, const FlatPiece&, const float* values) {
     if (!totals.empty()) driver.measure(context, number, values);
     driver.finish(context, totals, number, values);
   });
+  if (!layout().tables.empty()) apply_rows(gradient, context.gradient_scale, team);
   state_->commit();
   Worker& worker = workers_[request.worker];
   worker.ticket = request.ticket;
@@ -100,11 +121,22 @@ void PushedTable::apply(const wire::PushGradient& request, const comm::Payload& 
   ++version_;
 }
 
+// A rule's norms of a table are those of its rows of the ticket, all of which are here.
+void PushedTable::apply_rows(const comm::Payload& gradient, double scale, ThreadTeam& team) {
+  std::vector<RowSums> sums = rows_in(gradient.text(2), layout().tables);
+  for (std::size_t t = 0; t < sums.size(); ++t) {
+    for (const std::int64_t id : sums[t].ids)
+      changed_[t][static_cast<std::size_t>(id)] = version_ + 1;
+    state_->tables().set_gradient(t, std::move(sums[t]));
+  }
+  state_->update_tables(team, scale);
+}
+
 void PushedTable::finish(const comm::MessageEvent& event, const wire::FinishGradient& request,
                          ThreadTeam& team, Answers& answers) {
   check_push(request.push);
   Worker& worker = workers_[request.push.worker];
-  if (request.push.ticket <= worker.ticket) return answer(event, worker, answers);
+  if (request.push.ticket <= worker.ticket) return answer(event, request.push, answers);
   if (worker.kept_ticket != request.push.ticket)
     throw InvalidArgument("ticket {} of worker {} has no gradient here", request.push.ticket,
                           request.push.worker);
@@ -116,17 +148,36 @@ void PushedTable::finish(const comm::MessageEvent& event, const wire::FinishGrad
   apply(request.push, worker.kept, totals, team);
   worker.kept = {};
   worker.kept_ticket = -1;
-  answer(event, worker, answers);
+  answer(event, request.push, answers);
+}
+
+// What the worker has not seen yet.
+RowSums PushedTable::rows_since(std::uint64_t version, std::size_t table) const {
+  const std::size_t width = layout().tables[table].width;
+  const std::span<const float> weights = state_->tables().weights(table);
+  RowSums rows;
+  for (std::size_t id = 0; id < changed_[table].size(); ++id) {
+    if (changed_[table][id] <= version) continue;
+    rows.ids.push_back(static_cast<std::int64_t>(id));
+    const auto row = weights.subspan(id * width, width);
+    rows.rows.insert(rows.rows.end(), row.begin(), row.end());
+  }
+  return rows;
 }
 
 // A copy: the next push may be applied before it is sent.
-void PushedTable::answer(const comm::MessageEvent& event, const Worker& worker,
-                         Answers& answers) const {
-  const wire::PushedGradient pushed{.version = version_, .staleness = worker.staleness};
+void PushedTable::answer(const comm::MessageEvent& event, const wire::PushGradient& request,
+                         Answers& answers) {
+  const wire::PushedGradient pushed{.version = version_,
+                                    .staleness = workers_[request.worker].staleness};
   const std::span<const float> weights = state_->weights();
   const auto copy = std::make_shared<std::vector<float>>(weights.begin(), weights.end());
   comm::Payload payload(wire::encode(pushed));
   add_floats(payload, *copy, copy);
+  std::string rows;
+  for (std::size_t t = 0; t < layout().tables.size(); ++t)
+    append_bytes(rows_since(request.seen, t), rows);
+  if (!layout().tables.empty()) payload.add(std::move(rows));
   answers.reply(event, std::move(payload), 0);
 }
 
@@ -160,8 +211,7 @@ void PushedTable::write(const comm::MessageEvent& event, const wire::Access& req
   check_parts(event.payload, 2);
   check_floats(event.payload, 1, to.size());
   copy_floats(event.payload, 1, to);
-  for (std::size_t k = 0; request.clears_slots && k < state_->slots(); ++k)
-    std::fill(state_->slot(k).begin(), state_->slot(k).end(), 0.0F);
+  for (std::size_t k = 0; request.clears_slots && k < state_->slots(); ++k) clear_slot(*state_, k);
   answers.reply(event, {}, 0);
 }
 

@@ -36,24 +36,30 @@ class PushedTable {
   struct Worker {
     std::int64_t ticket = -1;  // the last one that was applied
     std::uint64_t staleness = 0;
-    comm::Payload kept = {};  // the gradient of one that is not finished
+    comm::Payload kept = {};  // the gradient of one that is not finished, and its rows
     std::int64_t kept_ticket = -1;
   };
 
   const FlatLayout& layout() const { return state_->layout(); }
   void check_push(const wire::PushGradient& request) const;
-  void begin(const wire::PushGradient& request);
+  optim::UpdateContext begin(const wire::PushGradient& request);
+  double weight_of(const wire::PushGradient& request) const;
   void apply(const wire::PushGradient& request, const comm::Payload& gradient,
              std::span<const optim::PieceNorms> totals, ThreadTeam& team);
   template <class Work>
   void with_gradients(const comm::Payload& payload, ThreadTeam& team, const Work& work) const;
-  void answer(const comm::MessageEvent& event, const Worker& worker, Answers& answers) const;
+  void check_gradient(const wire::PushGradient& request, const comm::Payload& payload,
+                      ThreadTeam& team) const;
+  void apply_rows(const comm::Payload& gradient, double scale, ThreadTeam& team);
+  void answer(const comm::MessageEvent& event, const wire::PushGradient& request, Answers& answers);
+  RowSums rows_since(std::uint64_t version, std::size_t table) const;
   std::span<float> numbers(const wire::Access& request) const;
 
   std::size_t bytes_;
   std::uint64_t epoch_;
   std::unique_ptr<FlatState> state_;
   std::uint64_t version_ = 0;
+  std::vector<std::vector<std::uint64_t>> changed_;  // by table and row: the version that it is of
   std::map<std::uint32_t, Worker> workers_;
 };
 

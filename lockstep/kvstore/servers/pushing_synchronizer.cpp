@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/rows_of_tables.h"
 #include "lockstep/kvstore/servers/table_access.h"
 #include "lockstep/kvstore/tree_sum.h"
 
@@ -19,14 +20,10 @@ PushingSynchronizer::PushingSynchronizer(ServerConnections& servers, Group& job,
       target_(target),
       state_(state),
       shards_(shards),
-      ranges_(split_layout(state.layout(), servers.servers())),
+      ranges_(split_layout(state.layout(), servers.servers(), !state.driver().measures())),
       versions_(ranges_.size()),
       memory_(std::make_shared<FlatBuffer>(layout().floats)),
       norms_(state.driver().measures() ? layout().pieces.size() : 0) {
-  if (state.tables().size() > 0)
-    throw Unsupported(
-        "kvstore: parameters with sparse gradients are trained by local and allreduce, not by "
-        "workers that are not in step");
   job_.share("");  // nobody uses an older one any more
   const std::string epoch = first_does(job_, [&] {
     const std::uint64_t number = new_epoch();
@@ -41,10 +38,15 @@ PushingSynchronizer::PushingSynchronizer(ServerConnections& servers, Group& job,
   target_.epoch = std::stoull(epoch);
 }
 
+// Between two pushes of a worker there is, on average, one of each other.
+std::uint64_t PushingSynchronizer::others() const {
+  return static_cast<std::uint64_t>(job_.workers() - 1);
+}
+
 void PushingSynchronizer::begin(std::int64_t step, double rate) {
   ticket_ = step;
-  rate_ = rate;
-  state_.begin(step, rate, shards_);
+  rate_ = target_.damps_stale ? rate / static_cast<double>(1 + others()) : rate;
+  state_.begin(step, rate_, shards_);
 }
 
 // One process has the sum over all shards of its ticket, which lies where it is sent from.
@@ -55,16 +57,27 @@ void PushingSynchronizer::give(std::size_t offset, std::span<const Node> nodes) 
     std::copy(sum.begin(), sum.end(), memory_->data() + offset);
 }
 
+void PushingSynchronizer::give_rows(std::vector<std::vector<RowNode>> tables) {
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    check(tables[t].size() == 1, "a ticket is computed by one worker");
+    state_.tables().set_gradient(t, std::move(tables[t][0].sum));
+  }
+}
+
 // A gradient that is not finite is nothing to push: nothing has changed.
-Vote PushingSynchronizer::commit(const Vote& own, std::span<float>, ThreadTeam&) {
+Vote PushingSynchronizer::commit(const Vote& own, std::span<float>, ThreadTeam& team) {
   Vote vote = own;
+  vote.finite = vote.finite && state_.tables().is_finite();
   for (const FlatPiece& piece : layout().pieces)
     vote.finite = vote.finite && all_finite({memory_->data() + piece.offset, piece.size()});
   if (!vote.finite) return vote;
-  scale_ = scale();
+  scale_ = scale(team);
   staleness_ = 0;
+  new_rows_.assign(layout().tables.size(), {});
   push();
   if (state_.driver().measures()) finish();
+  for (std::size_t t = 0; t < new_rows_.size(); ++t)
+    state_.tables().set_next(t, std::move(new_rows_[t]));
   state_.commit();
   ++target_.seen.pushes;
   target_.seen.total_stale += staleness_;
@@ -73,12 +86,14 @@ Vote PushingSynchronizer::commit(const Vote& own, std::span<float>, ThreadTeam&)
 }
 
 // This worker has the whole gradient, so that its norm is known here.
-double PushingSynchronizer::scale() const {
+double PushingSynchronizer::scale(ThreadTeam& team) {
   const optim::RuleDriver& driver = state_.driver();
   if (!driver.clips()) return state_.context().gradient_scale;
   std::vector<double> squares(layout().pieces.size());
   for (std::size_t i = 0; i < squares.size(); ++i)
     squares[i] = driver.squares(i, memory_->data() + layout().pieces[i].offset);
+  for (const std::vector<double>& its : state_.squares_of_tables(team))
+    squares.insert(squares.end(), its.begin(), its.end());
   return driver.clip(state_.context(), squares).gradient_scale;
 }
 
@@ -90,18 +105,23 @@ wire::PushGradient PushingSynchronizer::message_for(std::size_t server) const {
           .before = target_.before,
           .seen = versions_[server],
           .rate = rate_,
-          .scale = scale_};
+          .scale = scale_,
+          .fresh = target_.damps_stale ? others() : ~std::uint64_t{0}};
 }
 
 void PushingSynchronizer::push() {
   const std::string what =
       fmt::format("kvstore: pushing ticket {} to table '{}'", ticket_, target_.table);
+  std::vector<const RowSums*> rows;
+  for (std::size_t t = 0; t < layout().tables.size(); ++t)
+    rows.push_back(&state_.tables().gradient(t));
   std::vector<std::pair<std::size_t, ServerReply>> replies;
   for (std::size_t server = 0; server < ranges_.size(); ++server) {
     if (!is_used(server)) continue;
     const TableRange& its = ranges_[server];
     comm::Payload floats;
     add_floats(floats, {memory_->data() + its.offset, its.layout.floats}, memory_);
+    if (!its.rows.empty()) floats.add(bytes_for(its, rows));
     replies.emplace_back(server, servers_.request(static_cast<int>(server), Topic::push_gradient,
                                                   message_for(server), what, std::move(floats)));
   }
@@ -145,6 +165,10 @@ void PushingSynchronizer::take_weights(std::size_t server, const comm::Payload& 
   const TableRange& its = ranges_[server];
   check_floats(reply, 1, its.layout.floats);
   copy_floats(reply, 1, state_.next_weights().subspan(its.offset, its.layout.floats));
+  if (!its.rows.empty()) {
+    check_parts(reply, 3);
+    append_from(its, rows_in(reply.text(2), its.layout.tables), new_rows_);
+  }
   versions_[server] = pushed.version;
   staleness_ = std::max(staleness_, pushed.staleness);
 }
@@ -155,11 +179,25 @@ wire::Access PushingSynchronizer::access(std::int32_t slot) const {
 
 // Where everybody has met there is one version, whoever reads.
 void PushingSynchronizer::pull() {
-  read_tables(servers_, ranges_, access(-1), state_.weights(),
-              [&](int server, const comm::Payload& answer) {
-                versions_[static_cast<std::size_t>(server)] =
-                    message_in<wire::PushedGradient>(answer).version;
-              });
+  const auto look = [&](int server, const comm::Payload& answer) {
+    versions_[static_cast<std::size_t>(server)] = message_in<wire::PushedGradient>(answer).version;
+  };
+  read_tables(servers_, ranges_, access(-1), state_.weights(), look);
+  for (std::size_t t = 0; t < layout().tables.size(); ++t)
+    read_rows(servers_, ranges_, access(-1), t, state_.tables().weights(t), look);
+}
+
+std::span<const float> PushingSynchronizer::table_slot(std::size_t number, std::size_t table) {
+  const RowTable& its = layout().tables[table];
+  slot_.resize(its.rows * its.width);
+  read_rows(servers_, ranges_, access(static_cast<std::int32_t>(number)), table, slot_);
+  return slot_;
+}
+
+void PushingSynchronizer::set_table_slot(std::size_t number, std::size_t table,
+                                         std::span<const float> values) {
+  if (job_.is_first())
+    write_rows(servers_, ranges_, access(static_cast<std::int32_t>(number)), table, values);
 }
 
 std::span<const float> PushingSynchronizer::slot(std::size_t number) {
@@ -172,7 +210,11 @@ void PushingSynchronizer::set_slot(std::size_t number, std::span<const float> va
   write(static_cast<std::int32_t>(number), values);
 }
 
-void PushingSynchronizer::weights_changed() { write(-1, state_.weights()); }
+void PushingSynchronizer::weights_changed() {
+  write(-1, state_.weights());
+  for (std::size_t t = 0; job_.is_first() && t < layout().tables.size(); ++t)
+    write_rows(servers_, ranges_, access(-1), t, state_.tables().weights(t));
+}
 
 // All workers have the same numbers; the servers need them once, before tickets are dealt.
 void PushingSynchronizer::write(std::int32_t slot, std::span<const float> values) {

@@ -15,6 +15,7 @@ struct PushTarget {
   std::uint64_t epoch = 0;
   std::uint32_t worker = 0;
   std::int64_t before = 0;  // pushes before the epoch: tickets of a run that goes on
+  bool damps_stale = true;
   PushesSeen seen = {};
 };
 
@@ -33,20 +34,25 @@ class PushingSynchronizer final : public Synchronizer {
 
   void begin(std::int64_t step, double rate) override;
   void give(std::size_t offset, std::span<const Node> nodes) override;
+  void give_rows(std::vector<std::vector<RowNode>> tables) override;
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override;
 
   std::span<const float> slot(std::size_t number) override;
   void set_slot(std::size_t number, std::span<const float> values) override;
+  std::span<const float> table_slot(std::size_t number, std::size_t table) override;
+  void set_table_slot(std::size_t number, std::size_t table,
+                      std::span<const float> values) override;
   void weights_changed() override;
   void pull() override;
   std::size_t buffers() const override { return 1; }
 
  private:
   const FlatLayout& layout() const { return state_.layout(); }
-  bool is_used(std::size_t server) const { return ranges_[server].layout.floats > 0; }
+  bool is_used(std::size_t server) const { return !ranges_[server].is_empty(); }
   wire::Access access(std::int32_t slot) const;
   void write(std::int32_t slot, std::span<const float> values);
-  double scale() const;
+  double scale(ThreadTeam& team);
+  std::uint64_t others() const;
   wire::PushGradient message_for(std::size_t server) const;
   void push();
   void finish();
@@ -61,6 +67,7 @@ class PushingSynchronizer final : public Synchronizer {
   std::vector<std::uint64_t> versions_;   // of the weights that are here, by server
   std::shared_ptr<FlatBuffer> memory_;    // the gradient; sent from where it lies
   std::vector<optim::PieceNorms> norms_;  // by piece, of a rule that measures
+  std::vector<RowSums> new_rows_;         // by table
   std::vector<float> slot_;
   std::int64_t ticket_ = 0;
   double rate_ = 0.0, scale_ = 1.0;

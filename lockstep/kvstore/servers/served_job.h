@@ -74,6 +74,11 @@ std::unique_ptr<Mode> ps_mode(const ServedJob& job, comm::Communicator* communic
 struct OutOfStepOptions {
   // No ticket is dealt whose step is so many ahead of the oldest one under way.
   std::uint64_t bound = ~std::uint64_t{0};
+  // Whether gradients count for less the older their weights are: the learning rate is divided by
+  // the number of workers, which is how old they are on average, and one that is older still counts
+  // for as much less. Late gradients act like momentum that nobody asked for; at the whole rate,
+  // with a rule that has momentum, the loss may leap.
+  bool damps_stale = true;
 };
 
 // The same with workers that are not in step (Mode::out_of_step): servers apply the gradient of

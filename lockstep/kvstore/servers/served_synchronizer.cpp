@@ -5,8 +5,8 @@
 
 #include "lockstep/kvstore/node_sum.h"
 #include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/rows_of_tables.h"
 #include "lockstep/kvstore/servers/table_access.h"
-#include "lockstep/kvstore/share_rows.h"
 
 namespace lockstep::kvstore {
 namespace {
@@ -31,11 +31,7 @@ ServedSynchronizer::ServedSynchronizer(ServerConnections& servers, Group& group,
       state_(state),
       shards_(shards),
       own_range_(group.range(shards)),
-      ranges_(split_layout(state.layout(), servers.servers())) {
-  if (!layout().tables.empty() && state_.driver().clips())
-    throw Unsupported(
-        "kvstore: the norm of all gradients is clipped, and some are sparse: expected allreduce or "
-        "local, not servers");
+      ranges_(split_layout(state.layout(), servers.servers(), state.is_local())) {
   if (codec_ && codec_->keeps_residual()) residual_.resize(layout().floats);
   if (!codec_ && subtrees_in(shards, own_range_).size() == 1)
     memory_ = std::make_shared<FlatBuffer>(layout().floats);
@@ -90,11 +86,13 @@ void ServedSynchronizer::begin(std::int64_t step, double rate) {
 
 // What it gave may be read until the servers have said that they do not need it.
 void ServedSynchronizer::drop_failed_step() {
-  if (pending_.empty()) return;
-  std::vector<Pending> failed = std::exchange(pending_, {});
+  if (pending_.empty() && pending_rows_.empty()) return;
+  std::vector<ServerReply> failed;
+  for (Pending& one : std::exchange(pending_, {})) failed.push_back(std::move(one.reply));
+  for (auto& [server, reply] : std::exchange(pending_rows_, {})) failed.push_back(std::move(reply));
   settle();
-  for (Pending& one : failed) try {
-      one.reply.wait();
+  for (ServerReply& reply : failed) try {
+      reply.wait();
     } catch (const comm::CommError&) {
     }
   sent_.clear();
@@ -211,19 +209,71 @@ void ServedSynchronizer::take_weights(const Part& part, const comm::Payload& rep
   copy_floats(reply, 1, state_.next_weights().subspan(part.offset, part.count));
 }
 
-// Tables that learn by rows are whole on every worker, and so are their slots.
+// One message for each server that has some of the tables, whatever rows there are: what others
+// give has to be answered.
 void ServedSynchronizer::give_rows(std::vector<std::vector<RowNode>> tables) {
-  share_rows(group_, shards_, tables, state_);
+  const std::size_t nodes = tables.empty() ? 0 : tables[0].size();
+  for (int server = 0; server < servers_.servers(); ++server) {
+    if (range(server).rows.empty()) continue;
+    wire::GiveRows request{.step = step_};
+    comm::Payload rows;
+    for (std::size_t n = 0; n < nodes; ++n) {
+      std::vector<const RowSums*> sums;
+      for (const std::vector<RowNode>& table : tables) sums.push_back(&table[n].sum);
+      request.nodes.push_back({tables[0][n].shards.lo, tables[0][n].shards.hi});
+      rows.add(bytes_for(range(server), sums));
+    }
+    pending_rows_.emplace_back(
+        server, servers_.request(server, Topic::give_rows, request, what(), std::move(rows)));
+  }
 }
 
-Vote ServedSynchronizer::commit(const Vote& own, std::span<float> rows, ThreadTeam& team) {
+// All workers have all rows that a step changes, before the next one.
+void ServedSynchronizer::take_rows() {
+  new_rows_.assign(layout().tables.size(), {});
+  row_squares_.assign(layout().tables.size(), {});
+  for (auto& [server, reply] : std::exchange(pending_rows_, {})) {
+    const comm::Payload payload = reply.wait().payload;
+    const auto given = message_in<wire::GivenRows>(payload);
+    finite_ = finite_ && given.finite;
+    if (!given.finite) continue;
+    if (!state_.driver().clips()) {
+      take_new_rows(server, payload);
+      continue;
+    }
+    const std::vector<TableRange::Rows>& its = range(server).rows;
+    if (given.squares.size() != its.size())
+      throw Corrupt("{}: squares of {} tables, expected {}", what(), given.squares.size(),
+                    its.size());
+    for (std::size_t i = 0; i < its.size(); ++i)
+      row_squares_[its[i].table] = given.squares[i].by_piece;
+  }
+}
+
+void ServedSynchronizer::take_new_rows(int server, const comm::Payload& reply) {
+  check_parts(reply, 2);
+  append_from(range(server), rows_in(reply.text(1), range(server).layout.tables), new_rows_);
+}
+
+void ServedSynchronizer::finish_rows(double scale) {
+  std::vector<std::pair<int, ServerReply>> replies;
+  for (int server = 0; server < servers_.servers(); ++server)
+    if (!range(server).rows.empty())
+      replies.emplace_back(server, servers_.request(server, Topic::finish_rows,
+                                                    wire::FinishRows{step_, scale}, what()));
+  for (auto& [server, reply] : replies) take_new_rows(server, reply.wait().payload);
+}
+
+Vote ServedSynchronizer::commit(const Vote& own, std::span<float> rows, ThreadTeam&) {
   // In the order of giving, on every worker: nobody waits for what another one, who waits for this
   // one, has to send again.
   while (!pending_.empty()) take(0);
+  take_rows();
   if (finite_ && !state_.is_local()) finish_step();
   Vote mine = own;
-  mine.finite = own.finite && finite_ && state_.tables().is_finite();
-  if (mine.finite) state_.update_tables(team);
+  mine.finite = own.finite && finite_;
+  for (std::size_t t = 0; finite_ && t < new_rows_.size(); ++t)
+    state_.tables().set_next(t, std::move(new_rows_[t]));
   is_voting_ = true;
   const Vote vote = group_.gather(mine, shards_, rows);
   is_voting_ = false;
@@ -238,7 +288,11 @@ Vote ServedSynchronizer::commit(const Vote& own, std::span<float> rows, ThreadTe
 void ServedSynchronizer::finish_step() {
   optim::UpdateContext context = state_.context();
   if (state_.driver().clips()) {
-    context = state_.driver().clip(context, squares_);
+    std::vector<double> squares = squares_;  // tables come after all else, as in one process
+    for (const std::vector<double>& its : row_squares_)
+      squares.insert(squares.end(), its.begin(), its.end());
+    context = state_.driver().clip(context, squares);
+    finish_rows(context.gradient_scale);
     if (state_.driver().measures()) measure(context.gradient_scale);
   }
   finish(context, parts_);
@@ -301,26 +355,47 @@ void ServedSynchronizer::set_slot(std::size_t number, std::span<const float> val
   write(static_cast<std::int32_t>(number), values);
 }
 
+std::span<const float> ServedSynchronizer::table_slot(std::size_t number, std::size_t table) {
+  const RowTable& its = layout().tables[table];
+  slot_.resize(its.rows * its.width);
+  settle();
+  read_rows(servers_, ranges_, access(static_cast<std::int32_t>(number)), table, slot_);
+  return slot_;
+}
+
+void ServedSynchronizer::set_table_slot(std::size_t number, std::size_t table,
+                                        std::span<const float> values) {
+  settle();
+  if (group_.is_first())
+    write_rows(servers_, ranges_, access(static_cast<std::int32_t>(number)), table, values);
+}
+
 // Before the first step they are those of a new run, which knows nothing of an older one's slots.
 void ServedSynchronizer::weights_changed() {
   write(-1, state_.weights(), step_.round == 0 ? OldSlots::cleared : OldSlots::kept);
+  for (std::size_t t = 0; group_.is_first() && t < layout().tables.size(); ++t) {
+    wire::Access request = access(-1);
+    request.clears_slots = step_.round == 0;
+    write_rows(servers_, ranges_, request, t, state_.tables().weights(t));
+  }
+}
+
+wire::Access ServedSynchronizer::access(std::int32_t slot) const {
+  return {.table = step_.table, .epoch = step_.epoch, .slot = slot};
 }
 
 void ServedSynchronizer::read(std::int32_t slot, std::span<float> to) {
   settle();
-  read_tables(servers_, ranges_, {.table = step_.table, .epoch = step_.epoch, .slot = slot}, to);
+  read_tables(servers_, ranges_, access(slot), to);
 }
 
 // All workers have the same numbers; the servers need them once, before the first one's gradients.
 void ServedSynchronizer::write(std::int32_t slot, std::span<const float> from, OldSlots old) {
   settle();
   if (!group_.is_first()) return;
-  write_tables(servers_, ranges_,
-               {.table = step_.table,
-                .epoch = step_.epoch,
-                .slot = slot,
-                .clears_slots = old == OldSlots::cleared},
-               from);
+  wire::Access request = access(slot);
+  request.clears_slots = old == OldSlots::cleared;
+  write_tables(servers_, ranges_, request, from);
 }
 
 std::size_t ServedSynchronizer::buffers() const {

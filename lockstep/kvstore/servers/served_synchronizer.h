@@ -31,6 +31,9 @@ class ServedSynchronizer final : public Synchronizer {
   std::span<float> residual() override { return residual_; }
   std::span<const float> slot(std::size_t number) override;
   void set_slot(std::size_t number, std::span<const float> values) override;
+  std::span<const float> table_slot(std::size_t number, std::size_t table) override;
+  void set_table_slot(std::size_t number, std::size_t table,
+                      std::span<const float> values) override;
   void weights_changed() override;
   std::size_t buffers() const override;
 
@@ -48,7 +51,7 @@ class ServedSynchronizer final : public Synchronizer {
 
   const FlatLayout& layout() const { return state_.layout(); }
   const TableRange& range(int server) const { return ranges_[static_cast<std::size_t>(server)]; }
-  bool is_used(int server) const { return range(server).layout.floats > 0; }
+  bool is_used(int server) const { return !range(server).is_empty(); }
   std::string what() const;
 
   std::vector<Part> parts_in(std::size_t offset, std::size_t count) const;
@@ -60,11 +63,15 @@ class ServedSynchronizer final : public Synchronizer {
   void take(std::size_t number);
   void take_weights(const Part& part, const comm::Payload& reply);
 
+  void take_rows();
+  void take_new_rows(int server, const comm::Payload& reply);
+  void finish_rows(double scale);
   void finish_step();
   void measure(double scale);
   void finish(const optim::UpdateContext& context, const std::vector<Part>& parts);
   void drop_failed_step();
   void settle(std::chrono::milliseconds timeout = {});
+  wire::Access access(std::int32_t slot) const;
   void read(std::int32_t slot, std::span<float> to);
   enum class OldSlots { kept, cleared };
   void write(std::int32_t slot, std::span<const float> from, OldSlots old = OldSlots::kept);
@@ -83,7 +90,10 @@ class ServedSynchronizer final : public Synchronizer {
   bool is_settled_ = true, is_voting_ = false;
   bool finite_ = true;
   std::vector<Pending> pending_;
-  std::vector<Part> parts_;  // of this step
+  std::vector<std::pair<int, ServerReply>> pending_rows_;
+  std::vector<RowSums> new_rows_;                 // by table
+  std::vector<std::vector<double>> row_squares_;  // by table and piece
+  std::vector<Part> parts_;                       // of this step
   std::vector<double> squares_;
   std::vector<optim::PieceNorms> norms_;
   std::vector<std::shared_ptr<std::vector<float>>> sent_;  // of this step and earlier ones

@@ -21,7 +21,11 @@ std::size_t ServedTable::bytes(const wire::MakeTable& request) {
   double floats = 0.0;  // cannot overflow
   for (const wire::Parameter& parameter : request.parameters)
     floats += static_cast<double>(parameter.count) + 16.0;
-  const double all = floats * sizeof(float) * (3.0 + 2.0 * request.rule.make()->slots());
+  const int slots = request.rule.make()->slots();
+  double all = floats * sizeof(float) * (3.0 + 2.0 * slots);
+  for (const wire::RowsOf& its : request.tables)
+    all += static_cast<double>(its.rows) * static_cast<double>(its.width) * sizeof(float) *
+           (1.0 + slots);
   return all < 1e18 ? static_cast<std::size_t>(all) : std::size_t{1} << 60;
 }
 
@@ -88,10 +92,16 @@ void ServedTable::end_round(std::uint64_t committed, Answers& answers) {
   if (counts && updated_ != layout().pieces.size())
     throw InvalidArgument("step {} was committed, and {} of {} pieces are updated", number_,
                           updated_, layout().pieces.size());
-  for (const auto& [offset, chunk] : chunks_)
+  if (counts && !layout().tables.empty() && !rows_.is_updated)
+    throw InvalidArgument("step {} was committed, and the rows of tables are not updated", number_);
+  const auto fail = [&](const Chunk& chunk) {
     for (const comm::MessageEvent& event : chunk.waiting)
       answers.fail(event, fmt::format("table '{}': step {} was dropped", name_, number_));
+  };
+  for (const auto& [offset, chunk] : chunks_) fail(chunk);
+  fail(rows_);
   chunks_.clear();
+  rows_ = Chunk();
   is_open_ = false;
   if (!counts) return;
   state_->commit();
@@ -188,6 +198,7 @@ void ServedTable::lose(std::uint32_t worker, Answers& answers) {
   lost_.insert(worker);
   for (auto& [offset, chunk] : chunks_)
     if (!chunk.is_summed) give_up_chunk(chunk, answers);
+  if (!rows_.is_summed) give_up_chunk(rows_, answers);
 }
 
 // Where somebody is lost who has not given it.
@@ -382,11 +393,11 @@ void ServedTable::read(const comm::MessageEvent& event, const wire::Access& requ
 void ServedTable::write(const comm::MessageEvent& event, const wire::Access& request,
                         Answers& answers) {
   const std::span<float> to = numbers(request);
-  for (const auto& [offset, chunk] : chunks_)
-    if (chunk.is_summed) throw InvalidArgument("step {} is under way", number_);
+  const bool has_sums = std::any_of(chunks_.begin(), chunks_.end(),
+                                    [](const auto& one) { return one.second.is_summed; });
+  if (has_sums || rows_.is_summed) throw InvalidArgument("step {} is under way", number_);
   copy_floats(event.payload, 1, to);
-  for (std::size_t k = 0; request.clears_slots && k < state_->slots(); ++k)
-    std::fill(state_->slot(k).begin(), state_->slot(k).end(), 0.0F);
+  for (std::size_t k = 0; request.clears_slots && k < state_->slots(); ++k) clear_slot(*state_, k);
   steps_.reset();
   can_revert_ = false;
   answers.reply(event, {}, 0);

@@ -20,8 +20,9 @@ namespace lockstep::kvstore {
 //
 // A round is a step of an epoch that somebody has begun. Gradients come in chunks; when all workers
 // have given a chunk, its sum is made in the canonical tree's order and, by a local rule, its new
-// weights, which everybody gets who gave. Other rules have two more phases, as RuleDriver has. New
-// numbers count when a later request says that the round was committed, and are dropped otherwise.
+// weights, which everybody gets who gave. Other rules have two more phases, as RuleDriver has. Rows
+// of tables come together, at once: what is updated of them everybody gets, too. New numbers count
+// when a later request says that the round was committed, and are dropped otherwise.
 class ServedTable {
  public:
   // Throws InvalidArgument, and NotFound for a rule that there is not.
@@ -49,6 +50,10 @@ class ServedTable {
                Answers& answers);
   void finish(const comm::MessageEvent& event, const wire::Finish& request, ThreadTeam& team,
               Answers& answers);
+  void give_rows(const comm::MessageEvent& event, const wire::GiveRows& request, ThreadTeam& team,
+                 Answers& answers);
+  void finish_rows(const comm::MessageEvent& event, const wire::FinishRows& request,
+                   ThreadTeam& team, Answers& answers);
   void settle(const comm::MessageEvent& event, const wire::Settle& request, Answers& answers);
   // It will not give what the others wait for: they are told, until it is heard of again.
   void lose(std::uint32_t worker, Answers& answers);
@@ -70,6 +75,10 @@ class ServedTable {
   void complete(std::size_t offset, Chunk& chunk, ThreadTeam& team, Answers& answers);
   void give_up_chunk(Chunk& chunk, Answers& answers) const;
   void add_up(std::size_t offset, Chunk& chunk, ThreadTeam& team);
+  void check_given_rows(const comm::MessageEvent& event, const wire::GiveRows& request) const;
+  void add_up_rows(ThreadTeam& team);
+  void update_rows(ThreadTeam& team);
+  void answer_rows(const comm::MessageEvent& event, Answers& answers) const;
   void decode(std::size_t offset, const Chunk& chunk);
   void answer(std::size_t offset, const Chunk& chunk, const comm::MessageEvent& event,
               Answers& answers) const;
@@ -77,6 +86,7 @@ class ServedTable {
   void add_weights(std::size_t offset, std::size_t count, comm::Payload& payload) const;
   std::span<float> numbers(const wire::Access& request) const;
   std::vector<std::span<float>> all_numbers() const;
+  void load_rows(const wire::TableImage& image, FloatParts& floats);
   void use_scale(double scale);
 
   std::string name_;
@@ -97,7 +107,9 @@ class ServedTable {
   std::optional<double> scale_;  // of this round's gradients, once a worker has told
   std::size_t updated_ = 0;      // pieces of this round
   Chunks chunks_;
-  std::set<std::uint32_t> lost_;  // workers
+  Chunk rows_;                                     // of tables: all of them together
+  std::vector<std::vector<double>> rows_squares_;  // by table and piece, of a rule that clips
+  std::set<std::uint32_t> lost_;                   // workers
 };
 
 }  // namespace lockstep::kvstore

@@ -13,6 +13,11 @@ std::vector<std::span<float>> ServedTable::all_numbers() const {
     all.push_back({state_->driver().parameters()[0].to.slots[k], floats});
   }
   if (sums_) all.push_back({sums_->data(), floats});
+  const RowTables& tables = state_->tables();
+  for (std::size_t t = 0; t < tables.size(); ++t) {
+    all.push_back(tables.weights(t));
+    for (std::size_t k = 0; k < state_->slots(); ++k) all.push_back(tables.slot(k, t));
+  }
   return all;
 }
 
@@ -35,6 +40,15 @@ wire::TableImage ServedTable::save(comm::Payload& floats) const {
   for (const optim::PieceNorms& norms : norms_)
     image.norms.push_back({norms.weight, norms.direction});
   for (const std::span<float> numbers : all_numbers()) add_copy(floats, numbers);
+  if (layout().tables.empty()) return image;
+  // What the last step has replaced is not told: it cannot be taken back there.
+  image.can_revert = false;
+  image.rows = {rows_.is_summed, rows_.finite, rows_.is_updated, {}};
+  for (std::size_t t = 0; rows_.is_summed && t < layout().tables.size(); ++t) {
+    const RowSums& sums = state_->tables().gradient(t);
+    image.rows.ids.push_back({sums.ids});
+    add_copy(floats, sums.rows);
+  }
   return image;
 }
 
@@ -64,6 +78,28 @@ ServedTable::ServedTable(const wire::TableImage& image, FloatParts& floats)
     chunk.is_updated = one.is_updated;
     updated_ += one.is_updated ? chunk.pieces : 0;
   }
+  if (image.rows.is_summed) load_rows(image, floats);
+}
+
+// What the rule makes of the sums is made anew.
+void ServedTable::load_rows(const wire::TableImage& image, FloatParts& floats) {
+  if (image.rows.ids.size() != layout().tables.size())
+    throw Corrupt("table '{}': the image of another one", name_);
+  rows_.is_summed = true;
+  rows_.finite = image.rows.finite;
+  for (std::size_t t = 0; t < layout().tables.size(); ++t) {
+    const RowTable& table = layout().tables[t];
+    RowSums sums{.ids = image.rows.ids[t].numbers};
+    for (const std::int64_t id : sums.ids)
+      if (id < 0 || id >= static_cast<std::int64_t>(table.rows))
+        throw Corrupt("table '{}': the image of another one", name_);
+    sums.rows.resize(sums.ids.size() * table.width);
+    floats.take(sums.rows);
+    state_->tables().set_gradient(t, std::move(sums));
+  }
+  ThreadTeam team(1);
+  if (rows_.finite && state_->driver().clips()) rows_squares_ = state_->squares_of_tables(team);
+  if (image.rows.is_updated) update_rows(team);
 }
 
 }  // namespace lockstep::kvstore

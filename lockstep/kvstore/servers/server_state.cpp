@@ -49,6 +49,7 @@ void ServerState::worker_lost(std::uint32_t worker) {
 void ServerState::dispatch(const comm::MessageEvent& event) {
   const Topic topic = wire::to_subject(event.topic).topic;
   if (topic >= Topic::make_table && topic <= Topic::write_table) return handle_table(event, topic);
+  if (topic == Topic::give_rows || topic == Topic::finish_rows) return handle_table(event, topic);
   if (topic >= Topic::make_pushed && topic <= Topic::end_ticket) return handle_pushed(event, topic);
   if (topic >= Topic::join_store && topic <= Topic::write_state) return handle_store(event, topic);
   throw Corrupt("message: there is no request of kind {}", static_cast<std::uint32_t>(topic));
@@ -73,6 +74,10 @@ void ServerState::handle_table(const comm::MessageEvent& event, Topic topic) {
     case Topic::give: return in_step(message_of<wire::Give>(event), &ServedTable::give);
     case Topic::measure: return in_step(message_of<wire::Measure>(event), &ServedTable::measure);
     case Topic::finish: return in_step(message_of<wire::Finish>(event), &ServedTable::finish);
+    case Topic::give_rows:
+      return in_step(message_of<wire::GiveRows>(event), &ServedTable::give_rows);
+    case Topic::finish_rows:
+      return in_step(message_of<wire::FinishRows>(event), &ServedTable::finish_rows);
     case Topic::read_table: return between_steps(&ServedTable::read);
     case Topic::write_table: return between_steps(&ServedTable::write);
     case Topic::settle: {

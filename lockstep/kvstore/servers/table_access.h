@@ -20,6 +20,13 @@ void read_tables(ServerConnections& servers, const std::vector<TableRange>& rang
 void write_tables(ServerConnections& servers, const std::vector<TableRange>& ranges,
                   wire::Access request, std::span<const float> from);
 
+// The same of a table that learns by rows, whose weights or slot these are.
+void read_rows(ServerConnections& servers, const std::vector<TableRange>& ranges,
+               wire::Access request, std::size_t table, std::span<float> to,
+               const LookAtAnswer& look = {});
+void write_rows(ServerConnections& servers, const std::vector<TableRange>& ranges,
+                wire::Access request, std::size_t table, std::span<const float> from);
+
 // An epoch of a table that nobody else has.
 std::uint64_t new_epoch();
 

@@ -27,6 +27,16 @@ FlatLayout layout_of(const MakeTable& request) {
   layout.unused.assign(request.unused.begin(), request.unused.end());
   for (const std::size_t place : layout.unused)
     if (place >= layout.floats) throw InvalidArgument("float {} is not in it", place);
+  for (const RowsOf& its : request.tables) {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
+    if (its.rows == 0 || its.width == 0 || its.rows > kMost || its.width > kMost / its.rows)
+      throw InvalidArgument("{} rows of {} floats", its.rows, its.width);
+    layout.tables.push_back({.number = layout.tables.size(),
+                             .rows = its.rows,
+                             .width = its.width,
+                             .rate_multiplier = its.rate_multiplier,
+                             .decay_multiplier = its.decay_multiplier});
+  }
   return layout;
 }
 

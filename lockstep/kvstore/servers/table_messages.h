@@ -25,6 +25,8 @@ enum class Topic : std::uint32_t {
   open_tickets = 11,
   take_ticket = 12,
   end_ticket = 13,
+  give_rows = 14,
+  finish_rows = 15,
   join_store = 16,
   leave_store = 17,
   init_key = 18,
@@ -79,6 +81,13 @@ struct Parameter {
   void visit(auto&& fields) { fields(count, rate_multiplier, decay_multiplier); }
 };
 
+// Rows of a parameter that learns by rows (kvstore/row_tables.h), one after the other.
+struct RowsOf {
+  std::uint64_t rows = 0, width = 0;
+  double rate_multiplier = 1.0, decay_multiplier = 1.0;
+  void visit(auto&& fields) { fields(rows, width, rate_multiplier, decay_multiplier); }
+};
+
 // A worker that begins: the table is made, or goes on in a new epoch if it is there. Steps of older
 // epochs are refused.
 struct MakeTable {
@@ -89,7 +98,10 @@ struct MakeTable {
   Rule rule = {};
   std::string compression = {};            // "none"
   std::vector<std::uint64_t> unused = {};  // FlatLayout::unused, where gradients are compressed
-  void visit(auto&& fields) { fields(table, epoch, shards, parameters, rule, compression, unused); }
+  std::vector<RowsOf> tables = {};         // besides, what is here of them
+  void visit(auto&& fields) {
+    fields(table, epoch, shards, parameters, rule, compression, unused, tables);
+  }
 };
 
 // Of a table that such a request makes. Throws InvalidArgument.
@@ -117,6 +129,34 @@ struct Give {
   std::uint64_t offset = 0, count = 0;
   std::vector<Shards> nodes = {};
   void visit(auto&& fields) { fields(step, offset, count, nodes); }
+};
+
+// Sums over shards of the rows of tables that have a gradient: a part for each, which has those of
+// all tables that are here, in turn, as append_bytes (kvstore/row_sums.h) writes them.
+struct GiveRows {
+  Step step = {};
+  std::vector<Shards> nodes = {};
+  void visit(auto&& fields) { fields(step, nodes); }
+};
+
+struct Squares {
+  std::vector<double> by_piece = {};
+  void visit(auto&& fields) { fields(by_piece); }
+};
+
+// Whether the sums of all workers are finite, and by a rule that clips the squares of each table's.
+// By another the rows are updated: part 1 has them, as GiveRows has sums.
+struct GivenRows {
+  bool finite = true;
+  std::vector<Squares> squares = {};
+  void visit(auto&& fields) { fields(finite, squares); }
+};
+
+// The gradients' scale is known. Answered by GivenRows with the new rows.
+struct FinishRows {
+  Step step = {};
+  double scale = 1.0;
+  void visit(auto&& fields) { fields(step, scale); }
 };
 
 struct Norms {
@@ -166,7 +206,8 @@ struct Access {
   std::int32_t slot = -1;
   std::uint64_t offset = 0, count = 0;
   bool clears_slots = false;  // all of them, when something is written
-  void visit(auto&& fields) { fields(table, epoch, slot, offset, count, clears_slots); }
+  std::int32_t rows = -1;     // of this one of the tables that learn by rows; -1: of none
+  void visit(auto&& fields) { fields(table, epoch, slot, offset, count, clears_slots, rows); }
 };
 
 }  // namespace lockstep::kvstore::wire

@@ -11,4 +11,7 @@ namespace lockstep::kvstore {
 // The floats of a table that a worker asks for. Throws InvalidArgument when it has not so many.
 std::span<float> numbers_of(const FlatState& state, const wire::Access& request);
 
+// Of everything that is here.
+void clear_slot(const FlatState& state, std::size_t number);
+
 }  // namespace lockstep::kvstore

@@ -17,7 +17,11 @@ struct PushGradient {
   std::int64_t before = 0;  // updates that were made before the epoch began
   std::uint64_t seen = 0;   // the version of the weights that it was computed with
   double rate = 0.0, scale = 1.0;
-  void visit(auto&& fields) { fields(table, epoch, worker, ticket, before, seen, rate, scale); }
+  // By how many pushes its weights may be older than those that it meets before it counts for less.
+  std::uint64_t fresh = ~std::uint64_t{0};
+  void visit(auto&& fields) {
+    fields(table, epoch, worker, ticket, before, seen, rate, scale, fresh);
+  }
 };
 
 struct PushedGradient {

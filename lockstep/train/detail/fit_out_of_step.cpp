@@ -88,6 +88,7 @@ void Fit::end_ticket(const TicketResult& result) {
   since_told_.ticket = result.ticket;
   since_told_.loss += result.loss;
   since_told_.accuracy += result.accuracy;
+  since_told_.ahead = std::max(since_told_.ahead, result.ahead);
   ++count_since_told_;
   const std::int64_t steps = tickets_.step_of(result.ticket) + 1;
   if (steps <= step_) return;  // told by an earlier ticket of that step
@@ -105,10 +106,12 @@ void Fit::tell_own_tickets() {
       {.loss = since_told_.loss / count,
        .accuracy = since_told_.accuracy / count,
        .learning_rate = learning_rate(step_ - 1),
-       .staleness = pushes == 0 ? 0.0 : static_cast<double>(stale) / static_cast<double>(pushes)});
+       .staleness = pushes == 0 ? 0.0 : static_cast<double>(stale) / static_cast<double>(pushes),
+       .steps_ahead = since_told_.ahead});
   seen_before_ = seen;
   count_since_told_ = 0;
   since_told_.loss = since_told_.accuracy = 0.0;
+  since_told_.ahead = 0;
 }
 
 // The last step may have been others' alone: then it tells of all their tickets since they met.
@@ -120,7 +123,8 @@ void Fit::tell_steps_until(std::int64_t step, const Stretch& stretch) {
   tell_step({.loss = stretch.loss / count,
              .accuracy = stretch.accuracy / count,
              .learning_rate = learning_rate(step_ - 1),
-             .staleness = stretch.seen.mean_stale()});
+             .staleness = stretch.seen.mean_stale(),
+             .steps_ahead = stretch.seen.most_ahead});
 }
 
 }  // namespace lockstep::train::detail

@@ -307,23 +307,23 @@ void StepProgram::set_flat(const FlatLayout& layout, const std::string& prefix,
          flat.data() + parameter.offset);
 }
 
-void StepProgram::append_tables(const kvstore::RowTables& tables, std::size_t slot,
-                                const std::string& prefix, NamedTensors& tensors) const {
-  for (std::size_t t = 0; t < tables.size(); ++t) {
-    const kvstore::RowTable& table = tables.layout(t);
+void StepProgram::append_tables(const FlatLayout& layout, const std::string& prefix,
+                                const TableNumbers& numbers, NamedTensors& tensors) const {
+  for (std::size_t t = 0; t < layout.tables.size(); ++t) {
+    const kvstore::RowTable& table = layout.tables[t];
     const Tensor copy = Tensor::empty(step_.parameters[table.number].shape);
-    std::ranges::copy(tables.slot(slot, t), copy.data<float>());
+    std::ranges::copy(numbers(t), copy.data<float>());
     tensors.emplace_back(prefix + "/" + name_of(table), copy);
   }
 }
 
-void StepProgram::set_tables(const kvstore::RowTables& tables, std::size_t slot,
-                             const std::string& prefix, const NamedTensors& tensors) const {
+void StepProgram::set_tables(const FlatLayout& layout, const std::string& prefix,
+                             const NamedTensors& tensors, const SetTable& set) const {
   const TensorsByName by_name(tensors.begin(), tensors.end());
-  for (std::size_t t = 0; t < tables.size(); ++t) {
-    const kvstore::RowTable& table = tables.layout(t);
+  for (std::size_t t = 0; t < layout.tables.size(); ++t) {
+    const kvstore::RowTable& table = layout.tables[t];
     const Tensor given = find(by_name, prefix + "/" + name_of(table), table.number).contiguous();
-    std::copy_n(given.data<float>(), given.numel(), tables.slot(slot, t).data());
+    set(t, {given.data<float>(), static_cast<std::size_t>(given.numel())});
   }
 }
 

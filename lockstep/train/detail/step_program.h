@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -75,15 +76,17 @@ class StepProgram {
 
   // Tensors in plain layout from and to a flat buffer: "prefix/fc1.weight", by the order of the
   // net's parameters. set_flat() throws Corrupt when a name is missing or a shape differs. The
-  // others do so for one slot of all tables.
+  // others do so for numbers of all tables, one after the other.
   void append_flat(const kvstore::FlatLayout& layout, const std::string& prefix,
                    std::span<const float> flat, NamedTensors& tensors) const;
   void set_flat(const kvstore::FlatLayout& layout, const std::string& prefix,
                 const NamedTensors& tensors, std::span<float> flat) const;
-  void append_tables(const kvstore::RowTables& tables, std::size_t slot, const std::string& prefix,
-                     NamedTensors& tensors) const;
-  void set_tables(const kvstore::RowTables& tables, std::size_t slot, const std::string& prefix,
-                  const NamedTensors& tensors) const;
+  using TableNumbers = std::function<std::span<const float>(std::size_t table)>;
+  void append_tables(const kvstore::FlatLayout& layout, const std::string& prefix,
+                     const TableNumbers& numbers, NamedTensors& tensors) const;
+  using SetTable = std::function<void(std::size_t table, std::span<const float> numbers)>;
+  void set_tables(const kvstore::FlatLayout& layout, const std::string& prefix,
+                  const NamedTensors& tensors, const SetTable& set) const;
 
   // Of where each element of each parameter lies.
   std::string layouts_sha256(const kvstore::FlatLayout& layout) const;

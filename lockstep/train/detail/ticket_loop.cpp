@@ -71,7 +71,7 @@ Stretch TicketLoop::run(std::int64_t first, std::int64_t end, const TicketHooks&
 // Asks ahead, and computes what it is dealt in that order.
 void TicketLoop::work(Own& own, const TicketHooks& hooks) {
   const std::size_t ahead = office_.is_bounded() ? kAheadIfBounded : kAhead;
-  std::deque<std::int64_t> dealt;
+  std::deque<kvstore::OutOfStep::Dealt> dealt;
   std::size_t asked = 0;
   bool is_over = false;
   while (true) {
@@ -83,19 +83,21 @@ void TicketLoop::work(Own& own, const TicketHooks& hooks) {
       own.stop = own.stop || next.stop;
       is_over = is_over || !next.ticket;
       if (!next.ticket) continue;
-      dealt.push_back(*next.ticket);
+      dealt.push_back(next);
       loader_.expect(plan_.step_of(*next.ticket), plan_.first_shard_of(*next.ticket));
     }
     if (dealt.empty() && is_over) return;
     if (dealt.empty()) continue;
-    const std::int64_t ticket = dealt.front();
+    const kvstore::OutOfStep::Dealt first = dealt.front();
     dealt.pop_front();
-    if (!compute(ticket, own, hooks)) return loader_.forget();
+    if (!compute(first, own, hooks)) return loader_.forget();
   }
 }
 
 // Whatever goes wrong here, nobody waits for the ticket.
-bool TicketLoop::compute(std::int64_t ticket, Own& own, const TicketHooks& hooks) {
+bool TicketLoop::compute(const kvstore::OutOfStep::Dealt& dealt, Own& own,
+                         const TicketHooks& hooks) {
+  const std::int64_t ticket = *dealt.ticket;
   try {
     std::vector<data::Fields> batches = loader_.take();
     const double rate = hooks.rate(plan_.step_of(ticket)) / static_cast<double>(plan_.per_step);
@@ -111,7 +113,7 @@ bool TicketLoop::compute(std::int64_t ticket, Own& own, const TicketHooks& hooks
     own.loss += result.loss;
     own.accuracy += result.accuracy;
     ++own.tickets;
-    hooks.on_end({ticket, result.loss, result.accuracy});
+    hooks.on_end({ticket, result.loss, result.accuracy, dealt.ahead});
     return true;
   } catch (...) {
     try {

@@ -29,6 +29,7 @@ struct TicketPlan {
 struct TicketResult {
   std::int64_t ticket = 0;
   double loss = 0.0, accuracy = 0.0;
+  std::uint64_t ahead = 0;  // steps, of the oldest ticket under way when it was dealt
 };
 
 // A gradient that is not finite, or whose loss is not.
@@ -70,7 +71,7 @@ class TicketLoop {
  private:
   struct Own;
   void work(Own& own, const TicketHooks& hooks);
-  bool compute(std::int64_t ticket, Own& own, const TicketHooks& hooks);
+  bool compute(const kvstore::OutOfStep::Dealt& dealt, Own& own, const TicketHooks& hooks);
   Stretch meet(const Own& own);
   void take_statistics(const std::vector<Own>& all);
 

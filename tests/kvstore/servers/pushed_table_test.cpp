@@ -45,6 +45,14 @@ class PushedTableTest : public ::testing::Test {
             .scale = 0.5};
   }
 
+  // As many older pushes as `fresh` count for nothing.
+  void push_damped(PushedTable& table, std::uint32_t worker, std::int64_t ticket,
+                   std::uint64_t seen, std::uint64_t fresh) {
+    wire::PushGradient request = message(worker, ticket, seen);
+    request.fresh = fresh;
+    table.push(event(2.0F), request, team, answers);
+  }
+
   wire::PushedGradient push(PushedTable& table, std::uint32_t worker, std::int64_t ticket,
                             std::uint64_t seen, float value) {
     table.push(event(value), message(worker, ticket, seen), team, answers);
@@ -71,6 +79,18 @@ TEST_F(PushedTableTest, EachPushIsAppliedAsItComesAndToldHowStaleItWas) {
   EXPECT_EQ(second.staleness, 1U);
   EXPECT_EQ(second.version, 2U);
   EXPECT_EQ(weight(), -3.0F);
+}
+
+TEST_F(PushedTableTest, AGradientOfOlderWeightsThanUsualCountsForLess) {
+  PushedTable table = table_of(optim::sgd({}));
+  push_damped(table, 0, 0, 0, 1);
+  push_damped(table, 1, 1, 0, 1);  // one push older: usual with two workers
+  EXPECT_EQ(weight(), -2.0F);
+  push_damped(table, 0, 2, 2, 1);
+  push_damped(table, 0, 3, 3, 1);
+  EXPECT_EQ(weight(), -4.0F);
+  push_damped(table, 2, 4, 1, 1);  // three older
+  EXPECT_EQ(weight(), -4.5F);
 }
 
 TEST_F(PushedTableTest, APushThatComesAgainIsAppliedOnce) {

@@ -92,7 +92,24 @@ FlatLayout layout() {
   layout.add({.count = 5});
   layout.add({.count = 3 * optim::kPieceElements + 100});
   layout.add({.count = 2 * optim::kPieceElements + 1});
+  layout.tables.push_back({.rows = 50, .width = 3});
+  layout.tables.push_back({.rows = 7, .width = 1});
   return layout;
+}
+
+// The same for every shard: some rows of each table.
+std::vector<std::vector<RowNode>> row_nodes(const FlatLayout& layout, ShardRange own, int step) {
+  std::vector<std::vector<RowNode>> tables;
+  for (const RowTable& table : layout.tables) {
+    std::vector<RowNode>& nodes = tables.emplace_back();
+    for (const ShardRange& range : subtrees_in(kShards, own)) {
+      const auto first = static_cast<std::int64_t>(step) % 4;
+      RowSums sums{.ids = {first, first + 2}};
+      sums.rows.assign(2 * table.width, static_cast<float>(range.hi - range.lo));
+      nodes.push_back({range, sums});
+    }
+  }
+  return tables;
 }
 
 // Weights after some steps, and the slots; `at_step` is called by the first worker.
@@ -120,6 +137,7 @@ std::vector<std::vector<float>> train(Mode& mode, const optim::OptimizerPtr& rul
         nodes[n].sum = std::span(sums[n]).subspan(parameter.offset, parameter.count);
       synchronizer->give(parameter.offset, nodes);
     }
+    synchronizer->give_rows(row_nodes(state.layout(), mode.group().range(kShards), step));
     std::vector<float> rows(kShards);
     EXPECT_TRUE(synchronizer->commit({}, rows, caller).counts());
   }
@@ -130,6 +148,14 @@ std::vector<std::vector<float>> train(Mode& mode, const optim::OptimizerPtr& rul
     for (int k = 0; k < rule->slots(); ++k) {
       const auto slot = synchronizer->slot(static_cast<std::size_t>(k))
                             .subspan(parameter.offset, parameter.count);
+      numbers.emplace_back(slot.begin(), slot.end());
+    }
+  }
+  for (std::size_t t = 0; t < state.tables().size(); ++t) {
+    const auto weights = state.tables().weights(t);
+    numbers.emplace_back(weights.begin(), weights.end());
+    for (int k = 0; k < rule->slots(); ++k) {
+      const auto slot = synchronizer->table_slot(static_cast<std::size_t>(k), t);
       numbers.emplace_back(slot.begin(), slot.end());
     }
   }
