@@ -14,6 +14,7 @@ inline constexpr int kMostPushedKilobytes = 32 * 1024;
 // operation, size and number of keys.
 struct PsSide {
   bool quick = false;
+  bool values_only = false;         // and no rows of a table
   std::vector<int> kilobytes = {};  // of all keys together
   std::vector<int> keys = {};
 };

@@ -46,19 +46,15 @@ class Trial {
     for (int k = 0; k < keys; ++k)
       store.init(keys_.emplace_back(fmt::format("{} of {} in {} bytes", k, keys, bytes)),
                  Tensor::zeros(values_.shape()));
+    all_values_.assign(keys_.size(), values_);
   }
 
   void push() {
-    for (const Key& key : keys_) store_.push(key, values_);
+    store_.push(keys_, all_values_);
     store_.barrier();
   }
-  void pull() {
-    for (const Key& key : keys_) pulled_ = store_.pull(key);
-  }
-  void push_pull() {
-    for (const Key& key : keys_) store_.push(key, values_);
-    pull();
-  }
+  void pull() { pulled_ = store_.pull(keys_); }
+  void push_pull() { pulled_ = store_.pushpull(keys_, all_values_); }
 
   void verify() {
     push();
@@ -72,7 +68,8 @@ class Trial {
 
  private:
   KVStore& store_;
-  Tensor values_, pulled_;
+  Tensor values_;
+  std::vector<Tensor> all_values_, pulled_;
   std::vector<Key> keys_;
 };
 
@@ -194,7 +191,7 @@ int serve_ps(const PsSide& side) try {
     for (const int keys : side.keys)
       measure_values(*values, static_cast<std::size_t>(size) * 1024, keys, side.quick);
   measure_memcpy(*values, side);
-  measure_table(*kvstore::create("ps_sync", own.parts()), side.quick);
+  if (!side.values_only) measure_table(*kvstore::create("ps_sync", own.parts()), side.quick);
   return std::fflush(stdout) == 0 ? 0 : 1;
 } catch (const std::exception& error) {
   print_error("bench ps: {}\n", error.what());

@@ -176,6 +176,7 @@ void add_ps_side(CLI::App& app, Action& action) {
   add_counts(*command, "--keys", side->keys, "", 256)->required();
   add_counts(*command, "--kilobytes", side->kilobytes, "", bench::kMostPushedKilobytes)->required();
   command->add_flag("--quick", side->quick);
+  command->add_flag("--values-only", side->values_only);
   command->callback([&action, side] { action = [side] { return bench::serve_ps(*side); }; });
 }
 

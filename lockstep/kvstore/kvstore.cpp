@@ -215,6 +215,36 @@ Tensor KVStore::pushpull(const Key& key, const std::vector<Tensor>& values) {
   return pull(key);
 }
 
+void KVStore::push(const std::vector<Key>& keys, const std::vector<Tensor>& values) {
+  if (keys.size() != values.size())
+    throw InvalidArgument("push: {} keys and {} values, expected as many", keys.size(),
+                          values.size());
+  std::vector<PushedValues> pushes;
+  std::map<Key, std::size_t> places;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto [place, is_new] = places.emplace(keys[i], pushes.size());
+    if (is_new) pushes.push_back({keys[i], {}});
+    pushes[place->second].values.push_back(values[i]);
+  }
+  push_all(pushes);
+}
+
+std::vector<Tensor> KVStore::pushpull(const std::vector<Key>& keys,
+                                      const std::vector<Tensor>& values) {
+  push(keys, values);
+  return pull_all(keys);
+}
+
+void KVStore::push_all(const std::vector<PushedValues>& pushes) {
+  for (const auto& [key, values] : pushes) push(key, values);
+}
+
+std::vector<Tensor> KVStore::pull_all(const std::vector<Key>& keys) const {
+  std::vector<Tensor> values;
+  for (const Key& key : keys) values.push_back(pull(key));
+  return values;
+}
+
 Tensor KVStore::broadcast(const Key& key, const Tensor& value) {
   init(key, value);
   return pull(key);

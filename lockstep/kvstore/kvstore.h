@@ -65,6 +65,11 @@ class KVStore {
   Tensor pushpull(const Key& key, const Tensor& value) {
     return pushpull(key, std::vector<Tensor>{value});
   }
+  // Of many keys at once, which is faster than one after the other where they are small and the
+  // store is on servers. Values of a key that is named twice are added, as those of a list.
+  void push(const std::vector<Key>& keys, const std::vector<Tensor>& values);
+  std::vector<Tensor> pull(const std::vector<Key>& keys) const { return pull_all(keys); }
+  std::vector<Tensor> pushpull(const std::vector<Key>& keys, const std::vector<Tensor>& values);
   // init and pull.
   Tensor broadcast(const Key& key, const Tensor& value);
 
@@ -100,6 +105,13 @@ class KVStore {
   virtual Staleness staleness() const { return {}; }
 
  protected:
+  struct PushedValues {
+    Key key;
+    std::vector<Tensor> values;
+  };
+  // Each key once.
+  virtual void push_all(const std::vector<PushedValues>& pushes);
+  virtual std::vector<Tensor> pull_all(const std::vector<Key>& keys) const;
   virtual OptimizerStates optimizer_states() const = 0;
 };
 

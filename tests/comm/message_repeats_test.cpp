@@ -21,12 +21,16 @@ bool happens(const F& look) {
 // A client frame by frame; it is lost when it goes.
 class FrameClient {
  public:
-  FrameClient(const MessageServerOptions& options, const Endpoint& at, std::uint64_t id = 7)
-      : wire_(detail::connect_in_memory(client_options(options, at), id, waker_,
-                                        Clock::now() + 20s)) {}
+  FrameClient(const MessageServerOptions& options, const Endpoint& at, std::uint64_t id = 7,
+              bool reconnects = true) {
+    MessageClientOptions own = client_options(options, at);
+    own.reconnects = reconnects;
+    wire_ = detail::connect_in_memory(own, id, waker_, Clock::now() + 20s);
+  }
 
-  void ask(std::uint64_t number, std::uint64_t generation = 0) {
+  void ask(std::uint64_t number, std::uint64_t generation = 0, std::uint64_t first_open = 0) {
     Frame frame;
+    frame.header.first_open = first_open;
     frame.header.kind = FrameHeader::Kind::request;
     frame.header.message = number;
     frame.header.generation = generation;
@@ -132,6 +136,27 @@ TEST_F(MessageRepeats, WhatAForgottenClientAsksAgainFailsAndWhatIsNewDoesNot) {
   EXPECT_EQ(failed.payload.text(),
             "it was asked before, and whether it was done is not known any more: this client was "
             "gone for longer than 0.0 s");
+}
+
+// Something on the way has doubled it.
+TEST_F(MessageRepeats, ALateCopyOfARequestIsNotSeenAgain) {
+  MessageServer server(options_);
+  FrameClient client(options_, server.endpoint());
+  answer_first(server, client);
+  client.ask(2, 0, 2);  // the answer to the first has come
+  EXPECT_EQ(next_request(server).request, 2u);
+  client.ask(1);
+  client.ask(3, 0, 2);
+  EXPECT_EQ(next_request(server).request, 3u);
+}
+
+TEST_F(MessageRepeats, ACopyIsNotSeenAgainWhereTheClientNeverComesBack) {
+  MessageServer server(options_);
+  FrameClient client(options_, server.endpoint(), 7, false);
+  answer_first(server, client);
+  client.ask(1);
+  client.ask(2);
+  EXPECT_EQ(next_request(server).request, 2u);
 }
 
 // A long one of low priority, of which the link has taken a part.

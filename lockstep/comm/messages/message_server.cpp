@@ -54,6 +54,7 @@ struct MessageServer::Impl {
     Deadline gone = {};
     std::uint64_t last_request = 0;  // the highest number
     std::uint64_t forgotten = 0;     // requests up to this one may have been done; nobody knows
+    std::uint64_t first_open = 0;    // it has the answers to those before
     std::map<std::uint64_t, Answer> requests = {};
   };
   struct Link {
@@ -277,10 +278,13 @@ void MessageServer::Impl::take_frame(std::uint64_t number, detail::Frame frame) 
 void MessageServer::Impl::take_request(Link& link, detail::Message message) {
   const FrameHeader& header = message.header;
   Client& client = clients.at(link.client);
-  client.requests.erase(client.requests.begin(), client.requests.lower_bound(header.first_open));
+  client.first_open = std::max(client.first_open, header.first_open);
+  client.requests.erase(client.requests.begin(), client.requests.lower_bound(client.first_open));
+  if (header.message < client.first_open) return;  // a late copy of it
   const auto known = client.requests.find(header.message);
   const bool is_new = known == client.requests.end();
-  if (!is_new && answer_again(link, header, known->second)) return;
+  // What one that does not come back has asked twice, something on the way has doubled.
+  if (!is_new && (!client.reconnects || answer_again(link, header, known->second))) return;
   if (is_new && header.message <= client.forgotten)
     return send(link, FrameHeader::Kind::failed, header.message, Payload(forgotten_text(options)),
                 0);
@@ -357,13 +361,9 @@ void MessageServer::Impl::answer(const MessageEvent& request, FrameHeader::Kind 
   if (place == client->second.requests.end() || place->second.kind != FrameHeader::Kind::request)
     return;
   if (client->second.link == 0) client->second.gone = Clock::now();
-  if (client->second.reconnects) {
-    place->second.kind = kind;
-    place->second.is_kept = payload.size() <= kLongestKept;
-    if (place->second.is_kept) place->second.payload = payload;
-  } else {
-    client->second.requests.erase(place);
-  }
+  place->second.kind = kind;
+  place->second.is_kept = client->second.reconnects && payload.size() <= kLongestKept;
+  if (place->second.is_kept) place->second.payload = payload;
   const auto link = links.find(client->second.link);
   if (link == links.end()) return;
   send(link->second, kind, request.request, std::move(shared), priority);

@@ -7,6 +7,8 @@ namespace lockstep::kvstore {
 namespace {
 
 constexpr auto kReconnect = std::chrono::milliseconds(500);
+// To a server that has said where it is, before it is taken for lost.
+constexpr auto kConnect = std::chrono::seconds(3);
 
 bool is_near(const comm::Endpoint& endpoint) {
   return endpoint.host == "localhost" || endpoint.host.starts_with("127.") ||
@@ -22,23 +24,34 @@ ServerConnections::ServerConnections(const ServedJob& job, int rank)
   if (!has_replicas()) view_.ranges.resize(clients_.size());
   for (int range = 0; range < job.servers; ++range) {
     if (!has_replicas()) view_.of(range) = {range, -1};
-    const auto server = static_cast<std::size_t>(view_.of(range).primary);
-    if (!clients_[server]) clients_[server] = connect(view_.of(range).primary, job.timeout);
+    await_client(range, comm::Clock::now() + job.timeout);
   }
 }
 
-ServerConnections::Client ServerConnections::connect(int server,
-                                                     std::chrono::milliseconds timeout) {
+// One that has said where it is and does not answer may have died: its backup is asked. While there
+// is none it may still come.
+void ServerConnections::await_client(int range, comm::Deadline deadline) {
+  for (;;) try {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - comm::Clock::now());
+      find_client(range, left, has_replicas() ? kConnect : left);
+      return;
+    } catch (const comm::PeerLost&) {
+      if (!has_replicas() || comm::Clock::now() >= deadline) throw;
+    }
+}
+
+ServerConnections::Client ServerConnections::connect(int server, std::chrono::milliseconds to_find,
+                                                     std::chrono::milliseconds to_connect) {
   comm::MessageClientOptions options;
   options.secret = job_.secret;
   options.encrypted = job_.encrypted;
   options.hub = job_.hub;
   options.generation = comm::kAnyGeneration;
   options.server = comm::parse_endpoint(
-      job_.registry.get(fmt::format("server/{}", server), comm::Clock::now() + timeout));
+      job_.registry.get(fmt::format("server/{}", server), comm::Clock::now() + to_find));
   options.what = fmt::format("kvstore: {}", server_name(server));
   options.name = worker_name(rank_);
-  options.connect_timeout = timeout;
+  options.connect_timeout = to_connect;
   options.reconnects = !has_replicas();
   are_near_ = are_near_ && (job_.hub != nullptr || is_near(options.server));
   return std::make_shared<comm::MessageClient>(options);
@@ -69,12 +82,21 @@ ServerReply ServerConnections::send(int range, wire::Topic topic, std::string me
 // A server that was lost before has no client any more, nor one that was no primary.
 ServerConnections::Client ServerConnections::client_of(int range) {
   const std::lock_guard lock(mutex_);
+  const auto timeout = has_replicas() ? kReconnect : job_.timeout;
+  return find_client(range, timeout, timeout);
+}
+
+ServerConnections::Client ServerConnections::find_client(int range,
+                                                         std::chrono::milliseconds to_find,
+                                                         std::chrono::milliseconds to_connect) {
   for (;;) {
     const int server = view_.of(range).primary;
     Client& client = clients_[static_cast<std::size_t>(server)];
     if (client) return client;
     try {
-      client = connect(server, has_replicas() ? kReconnect : job_.timeout);
+      client = connect(server, to_find, to_connect);
+    } catch (const comm::Refused&) {
+      throw;
     } catch (const Error& error) {
       if (!has_replicas()) throw;
       remove(server, error.what());

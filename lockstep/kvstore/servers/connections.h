@@ -52,6 +52,12 @@ class ServerConnections {
   // Whether all of them are on this host.
   bool are_near() const { return are_near_; }
 
+  // Memory for floats of a request, which whoever keeps the range reads where they are written, if
+  // it is on this host.
+  comm::MessageBuffer allocate(int range, std::size_t bytes) {
+    return client_of(range)->allocate(bytes);
+  }
+
   // Part 0 is the message; floats follow it. `what` begins the messages of errors, which name the
   // server. A timeout of 0 is the job's.
   template <class Message>
@@ -75,8 +81,12 @@ class ServerConnections {
                    const comm::Payload& floats, int priority, std::chrono::milliseconds timeout);
   void start(ServerReply& reply);
   Client client_of(int range);
+  void await_client(int range, comm::Deadline deadline);
+  Client find_client(int range, std::chrono::milliseconds to_find,
+                     std::chrono::milliseconds to_connect);
   void remove(int server, const std::string& why);
-  Client connect(int server, std::chrono::milliseconds timeout);
+  Client connect(int server, std::chrono::milliseconds to_find,
+                 std::chrono::milliseconds to_connect);
   void repair(int range, const Client& lost, const comm::PeerLost& error);
 
   const ServedJob job_;

@@ -59,6 +59,19 @@ void check_floats(const comm::Payload& payload, std::size_t part, std::size_t co
     throw Corrupt("message: {} bytes, expected {} floats", payload.size(part), count);
 }
 
+void add_slice(comm::Payload& to, const comm::Payload& from, std::size_t begin, std::size_t count) {
+  std::vector<float> copy;
+  const float* floats = floats_at(from, 1, begin, count, copy);
+  const auto* first = reinterpret_cast<const std::byte*>(floats);
+  if (copy.empty())
+    for (const auto& [bytes, owner] : from.segments(1))
+      if (first >= bytes.data() && first < bytes.data() + bytes.size()) {
+        add_floats(to, {floats, count}, owner);
+        return;
+      }
+  add_copy(to, copy);
+}
+
 void add_copy(comm::Payload& payload, std::span<const float> floats) {
   const auto copy = std::make_shared<std::vector<float>>(floats.begin(), floats.end());
   add_floats(payload, *copy, copy);

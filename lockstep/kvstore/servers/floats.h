@@ -31,6 +31,9 @@ class FloatParts {
   std::size_t next_ = 1;
 };
 
+// The floats [begin, begin + count) of part 1 as a part of another payload: where they lie, or a
+// copy as above.
+void add_slice(comm::Payload& to, const comm::Payload& from, std::size_t begin, std::size_t count);
 // A copy of them.
 void add_copy(comm::Payload& payload, std::span<const float> floats);
 // Floats that are sent where they lie; the owner keeps them.

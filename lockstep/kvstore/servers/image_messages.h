@@ -46,14 +46,15 @@ struct TableImage {
   }
 };
 
-// Floats: the value, then the slots.
+// Floats: the value, then the slots, then the sums of the round under way, if some are made.
 struct EntryImage {
   std::string key = {};
   std::uint64_t rows = 0, width = 0, version = 0;
   std::vector<std::uint64_t> clocks = {};
   std::int64_t steps = 0;
   std::uint32_t slots = 0;
-  void visit(auto&& fields) { fields(key, rows, width, version, clocks, steps, slots); }
+  std::vector<std::uint64_t> added = {};  // where parts begin whose sums are made
+  void visit(auto&& fields) { fields(key, rows, width, version, clocks, steps, slots, added); }
 };
 
 struct StoreImage {

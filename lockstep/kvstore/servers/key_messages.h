@@ -34,14 +34,19 @@ struct Clock {
 };
 inline constexpr std::uint64_t kNoBound = ~std::uint64_t{0};
 
+// A long value is pushed and pulled by parts of so many floats (the last is shorter), so that one
+// side is busy with a part while the other is with the next.
+inline constexpr std::uint64_t kFloatsAtOnce = std::uint64_t{1} << 18;
+
 // Values, a part each, that are added to those of the other workers' pushes of that number; or that
 // are applied as they come.
 struct Push {
   Clock clock = {};
   bool in_step = true;
-  std::uint64_t seen = 0;        // the version that the worker knew
-  std::string compression = {};  // "none"; else part 1 is the code of their sum
-  void visit(auto&& fields) { fields(clock, in_step, seen, compression); }
+  std::uint64_t seen = 0;               // the version that the worker knew
+  std::string compression = {};         // "none"; else part 1 is the code of their sum
+  std::uint64_t offset = 0, count = 0;  // floats of the value; a count of 0: all of them
+  void visit(auto&& fields) { fields(clock, in_step, seen, compression, offset, count); }
 };
 
 // Rows of part 1, which are those of these numbers.
@@ -58,10 +63,11 @@ struct Pushed {
   void visit(auto&& fields) { fields(staleness); }
 };
 
-// Answered by Pulled, and the floats.
+// Answered by Pulled, and the floats, when the worker's pushes up to its clock are applied.
 struct Pull {
   Clock clock = {};
-  void visit(auto&& fields) { fields(clock); }
+  std::uint64_t offset = 0, count = 0;  // as above
+  void visit(auto&& fields) { fields(clock, offset, count); }
 };
 struct PullRows {
   Clock clock = {};

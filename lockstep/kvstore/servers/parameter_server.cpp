@@ -12,6 +12,7 @@ namespace {
 constexpr auto kTurn = std::chrono::milliseconds(100);      // to ask whether to stop
 constexpr auto kReturn = std::chrono::seconds(3);           // for a worker whose connection was cut
 constexpr auto kLook = std::chrono::seconds(1);             // from one look at the view to the next
+constexpr std::size_t kMostEarly = 65'536;                  // requests that overtook another
 constexpr auto kShortTurn = std::chrono::milliseconds(10);  // and to look after backups
 
 comm::MessageServerOptions message_options(const ServedJob& job, const ServerOptions& options) {
@@ -77,6 +78,8 @@ bool ParameterServer::is_over() const {
 
 void ParameterServer::note_peer(const comm::MessageEvent& event) {
   using Kind = comm::MessageEvent::Kind;
+  if (event.kind == Kind::left || event.kind == Kind::lost || event.kind == Kind::silent)
+    followed_.erase(event.peer.id);
   for (int rank = 0; rank < job_.workers; ++rank) {
     if (event.peer.name != worker_name(rank)) continue;
     std::set<std::uint64_t>& own = connections_[rank];
@@ -115,7 +118,7 @@ void ParameterServer::give_up_the_lost() {
 
 void ParameterServer::take(const comm::MessageEvent& event) {
   const wire::Subject subject = wire::to_subject(event.topic);
-  if (subject.is_forwarded) return follow(event, subject.range);
+  if (subject.is_forwarded) return follow(event);
   if (waits_for_first_backup()) return early_.push_back(event);
   if (Replica* replica = primary_of(subject.range)) return replica->handle(event);
   if (!has_replicas())
@@ -145,7 +148,22 @@ Replica* ParameterServer::primary_of(int range) {
   return is_primary() ? &replicas_.at(range) : nullptr;
 }
 
-void ParameterServer::follow(const comm::MessageEvent& event, int range) {
+// In the primary's order, whatever order they come in.
+void ParameterServer::follow(const comm::MessageEvent& event) {
+  Followed& followed = followed_[event.peer.id];
+  if (followed.early.size() >= kMostEarly)
+    return answers_.fail(event, fmt::format("request {} has not come", followed.next));
+  followed.early.emplace(event.request, event);
+  while (!followed.early.empty() && followed.early.begin()->first <= followed.next) {
+    const comm::MessageEvent next = std::move(followed.early.begin()->second);
+    followed.early.erase(followed.early.begin());
+    if (next.request < followed.next) continue;
+    ++followed.next;
+    follow_next(next, wire::to_subject(next.topic).range);
+  }
+}
+
+void ParameterServer::follow_next(const comm::MessageEvent& event, int range) {
   try {
     if (!has_replicas() || range >= job_.servers)
       throw InvalidArgument("nothing is forwarded to this server");

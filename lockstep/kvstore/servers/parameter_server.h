@@ -40,7 +40,8 @@ class ParameterServer {
   bool is_over() const;
 
   void take(const comm::MessageEvent& event);
-  void follow(const comm::MessageEvent& event, int range);
+  void follow(const comm::MessageEvent& event);
+  void follow_next(const comm::MessageEvent& event, int range);
   Replica* primary_of(int range);
   void add(int range, Replica::Role role);
 
@@ -62,8 +63,14 @@ class ParameterServer {
   SharedView shared_;
   View view_;
   std::map<int, Replica> replicas_;  // by range
-  comm::Deadline next_try_ = {};     // to find a backup
-  comm::Deadline next_look_ = {};    // at the view
+  // Of a primary that this server follows: its next request's number, and those that overtook it.
+  struct Followed {
+    std::uint64_t next = 1;
+    std::map<std::uint64_t, comm::MessageEvent> early = {};
+  };
+  std::map<std::uint64_t, Followed> followed_;  // by connection
+  comm::Deadline next_try_ = {};                // to find a backup
+  comm::Deadline next_look_ = {};               // at the view
   comm::Deadline started_ = comm::Clock::now();
   bool is_starting_;
   std::vector<comm::MessageEvent> early_;               // requests that came before there was one

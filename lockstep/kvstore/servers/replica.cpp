@@ -61,6 +61,11 @@ void Replica::fill(int server, const comm::MessageClientOptions& options) {
   link_->forward(
       wire::to_number({.topic = wire::Topic::load_image, .is_forwarded = true, .range = range_}),
       state_.save(), timeout_);
+  for (const comm::MessageEvent& event : state_.waiting())
+    link_->forward(
+        wire::to_number(
+            {.topic = wire::to_subject(event.topic).topic, .is_forwarded = true, .range = range_}),
+        event.payload, timeout_);
 }
 
 void Replica::release_link() {

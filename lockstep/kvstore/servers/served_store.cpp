@@ -21,6 +21,28 @@ void check_rows(const std::string& key, const ServedValue& value,
       throw InvalidArgument("key {}: there is no row {}, {} are here", key, id, value.rows());
 }
 
+// The floats of a value that a request is about.
+template <class Message>
+std::pair<std::size_t, std::size_t> range_of(const Message& request, const ServedValue& value) {
+  const std::size_t all = value.floats();
+  if (request.count == 0 && request.offset == 0) return {0, all};
+  if (request.count == 0 || request.count > all || request.offset > all - request.count)
+    throw InvalidArgument("key {}: floats {} to {}, the value has {} here", request.clock.key,
+                          request.offset, request.offset + request.count, all);
+  return {request.offset, request.count};
+}
+
+// All workers in step cut a value the same way.
+void check_part(const wire::Push& request, std::size_t offset, std::size_t count,
+                std::size_t floats) {
+  const bool is_whole = count == floats;
+  const bool is_part = request.in_step && offset % wire::kFloatsAtOnce == 0 &&
+                       count == std::min<std::size_t>(wire::kFloatsAtOnce, floats - offset);
+  if (!is_whole && !is_part)
+    throw InvalidArgument("key {}: floats {} to {} of {} are not pushed by themselves",
+                          request.clock.key, offset, offset + count, floats);
+}
+
 double floats_of(const wire::InitKey& request) {
   return static_cast<double>(request.rows) * static_cast<double>(request.width);
 }
@@ -43,9 +65,19 @@ bool ServedStore::leave(std::uint32_t worker, Answers& answers) {
 
 void ServedStore::lose(std::uint32_t worker, Answers& answers) {
   for (auto& [key, entry] : entries_) {
-    if (entry.round.contains(worker)) continue;
-    for (const auto& [other, push] : std::exchange(entry.round, {}))
-      answers.fail(push.event, fmt::format("key {}: worker {} was lost", key, worker));
+    if (has_all_of(entry, worker)) continue;
+    const std::string why = fmt::format("key {}: worker {} was lost", key, worker);
+    for (const auto& [offset, part] : std::exchange(entry.round, {}))
+      for (const auto& [other, push] : part.pushes) answers.fail(push.event, why);
+  }
+}
+
+void ServedStore::add_waiting(std::vector<comm::MessageEvent>& events) const {
+  for (const auto& [key, entry] : entries_) {
+    for (const auto& [offset, part] : entry.round)
+      for (const auto& [worker, push] : part.pushes) events.push_back(push.event);
+    for (const comm::MessageEvent& event : entry.waiting)
+      if (!wire::only_reads(wire::to_subject(event.topic).topic)) events.push_back(event);
   }
 }
 
@@ -102,10 +134,14 @@ std::uint64_t ServedStore::slowest(const Entry& entry) const {
 }
 
 // Of a worker that has done so many steps.
-bool ServedStore::must_wait(const Entry& entry, const wire::Clock& clock,
-                            std::uint64_t done) const {
+bool ServedStore::is_ahead(const Entry& entry, const wire::Clock& clock, std::uint64_t done) const {
   const std::uint64_t least = slowest(entry);
   return least < done && done - least > clock.bound;
+}
+
+// A pull may overtake the push that it comes after.
+bool ServedStore::must_wait(const Entry& entry, const wire::Clock& pulled) const {
+  return entry.clocks[pulled.worker] < pulled.count || is_ahead(entry, pulled, pulled.count);
 }
 
 void ServedStore::push(const comm::MessageEvent& event, Answers& answers) {
@@ -115,14 +151,23 @@ void ServedStore::push(const comm::MessageEvent& event, Answers& answers) {
   const std::size_t values = event.payload.parts() - 1;
   if (values == 0 || (codec && values != 1))
     throw Corrupt("key {}: {} values", request.clock.key, values);
+  const auto [offset, count] = range_of(request, entry.value);
+  if (codec && count != entry.value.floats())
+    throw Corrupt("key {}: a part of a code", request.clock.key);
+  check_part(request, offset, count, entry.value.floats());
   for (std::size_t part = 1; part <= values; ++part)
     if (!codec)
-      check_floats(event.payload, part, entry.value.floats());
-    else if (event.payload.size(part) != codec->payload_bytes(entry.value.floats()))
+      check_floats(event.payload, part, count);
+    else if (event.payload.size(part) != codec->payload_bytes(count))
       throw Corrupt("key {}: {} bytes of code, expected {}", request.clock.key,
-                    event.payload.size(part), codec->payload_bytes(entry.value.floats()));
+                    event.payload.size(part), codec->payload_bytes(count));
   take(event, request.clock, request.in_step, request.seen,
-       {.event = event, .compression = request.compression, .values = values}, answers);
+       {.event = event,
+        .compression = request.compression,
+        .values = values,
+        .offset = offset,
+        .count = count},
+       answers);
 }
 
 void ServedStore::push_rows(const comm::MessageEvent& event, Answers& answers) {
@@ -132,16 +177,27 @@ void ServedStore::push_rows(const comm::MessageEvent& event, Answers& answers) {
   check_parts(event.payload, 2);
   check_floats(event.payload, 1, request.rows.size() * entry.value.width());
   take(event, request.clock, request.in_step, request.seen,
-       {.event = event, .has_rows = true, .values = 1, .rows = std::move(request.rows)}, answers);
+       {.event = event,
+        .has_rows = true,
+        .values = 1,
+        .rows = std::move(request.rows),
+        .count = entry.value.floats()},
+       answers);
 }
 
 void ServedStore::check_pushes_agree(const std::string& key, const Entry& entry,
                                      const Pushing& own) const {
-  for (const auto& [worker, other] : entry.round)
-    if (other.has_rows != own.has_rows || other.compression != own.compression)
-      throw InvalidArgument("key {}: worker {} pushes {}{}, and not all do", key, worker,
-                            other.has_rows ? "rows" : "whole values",
-                            other.compression.empty() ? "" : " as " + other.compression);
+  for (const auto& [offset, part] : entry.round) {
+    if (part.is_added && (own.has_rows || own.count == entry.value.floats()) &&
+        part.count != own.count)
+      throw InvalidArgument("key {}: others push it in parts", key);
+    for (const auto& [worker, other] : part.pushes)
+      if (other.has_rows != own.has_rows || other.compression != own.compression ||
+          (other.count != own.count && other.offset == own.offset))
+        throw InvalidArgument("key {}: worker {} pushes {}{}, and not all do", key, worker,
+                              other.has_rows ? "rows" : "whole values",
+                              other.compression.empty() ? "" : " as " + other.compression);
+  }
 }
 
 // A push that was applied is answered again; the worker's next one is applied when its turn comes.
@@ -154,13 +210,8 @@ void ServedStore::take(const comm::MessageEvent& event, const wire::Clock& clock
   if (clock.count != done + 1)
     throw InvalidArgument("key {}: push {} of worker {}, expected {}", clock.key, clock.count,
                           clock.worker, done + 1);
-  if (in_step) {
-    check_pushes_agree(clock.key, entry, pushing);
-    entry.round.insert_or_assign(clock.worker, std::move(pushing));
-    if (entry.round.size() == workers_) finish_round(entry, answers);
-    return;
-  }
-  if (must_wait(entry, clock, done)) return entry.waiting.push_back(event);
+  if (in_step) return take_in_step(entry, clock, std::move(pushing), answers);
+  if (is_ahead(entry, clock, done)) return entry.waiting.push_back(event);
   const wire::Pushed pushed{entry.version > seen ? entry.version - seen : 0};
   apply(entry, {&pushing});
   ++done;
@@ -169,18 +220,56 @@ void ServedStore::take(const comm::MessageEvent& event, const wire::Clock& clock
   try_again(entry, answers);
 }
 
-// Everybody's is here.
-void ServedStore::finish_round(Entry& entry, Answers& answers) {
+// A part is added up when everybody's is here, and answered: what was sent is not kept for longer.
+void ServedStore::take_in_step(Entry& entry, const wire::Clock& clock, Pushing pushing,
+                               Answers& answers) {
+  check_pushes_agree(clock.key, entry, pushing);
+  const std::size_t offset = pushing.offset;
+  Part& part = entry.round[offset];
+  part.count = pushing.count;
+  const comm::Payload done(wire::encode(wire::Pushed{}));
+  if (part.is_added) return answers.reply(pushing.event, done, 0);
+  part.pushes.insert_or_assign(clock.worker, std::move(pushing));
+  if (part.pushes.size() < workers_) return;
+  const std::vector<comm::MessageEvent> added = add_up(entry, offset, part);
+  if (is_whole(entry)) finish_round(entry);
+  for (const comm::MessageEvent& event : added) answers.reply(event, done, 0);
+  if (entry.round.empty()) try_again(entry, answers);
+}
+
+std::vector<comm::MessageEvent> ServedStore::add_up(Entry& entry, std::uint64_t offset,
+                                                    Part& part) {
   std::vector<const Pushing*> pushes;
-  for (const auto& [worker, one] : entry.round) pushes.push_back(&one);
-  apply(entry, pushes);
+  for (const auto& [worker, one] : part.pushes) pushes.push_back(&one);
+  if (part.count == entry.value.floats())
+    apply(entry, pushes);
+  else
+    entry.value.add_part(offset, part.count, values_of(pushes));
+  std::vector<comm::MessageEvent> events;
+  for (const auto& [worker, one] : std::exchange(part.pushes, {}))
+    events.push_back(without_payload(one.event));
+  part.is_added = true;
+  return events;
+}
+
+bool ServedStore::is_whole(const Entry& entry) {
+  std::size_t added = 0;
+  for (const auto& [offset, part] : entry.round) added += part.is_added ? part.count : 0;
+  return added == entry.value.floats();
+}
+
+bool ServedStore::has_all_of(const Entry& entry, std::uint32_t worker) {
+  std::size_t count = 0;
+  for (const auto& [offset, part] : entry.round)
+    count += part.is_added || part.pushes.contains(worker) ? part.count : 0;
+  return count == entry.value.floats();
+}
+
+void ServedStore::finish_round(Entry& entry) {
+  if (entry.round.size() > 1) entry.value.apply_parts(rule_);
+  entry.round.clear();
   ++entry.version;
-  const std::map<std::uint32_t, Pushing> done = std::exchange(entry.round, {});
-  for (const auto& [worker, one] : done) {
-    ++entry.clocks[worker];
-    answers.reply(one.event, comm::Payload(wire::encode(wire::Pushed{})), 0);
-  }
-  try_again(entry, answers);
+  for (std::uint64_t& clock : entry.clocks) ++clock;
 }
 
 void ServedStore::apply(Entry& entry, const std::vector<const Pushing*>& pushes) {
@@ -190,11 +279,15 @@ void ServedStore::apply(Entry& entry, const std::vector<const Pushing*>& pushes)
     return entry.value.apply_rows(rows, rule_);
   }
   if (!parse_compression(pushes[0]->compression).is_none()) return apply_codes(entry, pushes);
+  entry.value.apply(values_of(pushes), rule_);
+}
+
+std::vector<SentFloats> ServedStore::values_of(const std::vector<const Pushing*>& pushes) {
   std::vector<SentFloats> values;
   for (const Pushing* one : pushes)
     for (std::size_t part = 1; part <= one->values; ++part)
       values.push_back({one->event.payload, part});
-  entry.value.apply(values, rule_);
+  return values;
 }
 
 // In the order of workers.
@@ -226,9 +319,10 @@ void ServedStore::try_again(Entry& entry, Answers& answers) {
 void ServedStore::pull(const comm::MessageEvent& event, Answers& answers) {
   const auto request = message_of<wire::Pull>(event);
   Entry& entry = find(request.clock);
-  if (must_wait(entry, request.clock, request.clock.count)) return entry.waiting.push_back(event);
+  const auto [offset, count] = range_of(request, entry.value);
+  if (must_wait(entry, request.clock)) return entry.waiting.push_back(event);
   comm::Payload floats;
-  entry.value.add_to(floats);
+  entry.value.add_to(floats, offset, count);
   reply_pulled(event, entry, std::move(floats), answers);
 }
 
@@ -236,7 +330,7 @@ void ServedStore::pull_rows(const comm::MessageEvent& event, Answers& answers) {
   const auto request = message_of<wire::PullRows>(event);
   Entry& entry = find(request.clock);
   check_rows(request.clock.key, entry.value, request.rows);
-  if (must_wait(entry, request.clock, request.clock.count)) return entry.waiting.push_back(event);
+  if (must_wait(entry, request.clock)) return entry.waiting.push_back(event);
   comm::Payload floats;
   entry.value.add_rows_to(floats, request.rows);
   reply_pulled(event, entry, std::move(floats), answers);

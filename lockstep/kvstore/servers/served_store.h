@@ -17,9 +17,11 @@ namespace lockstep::kvstore {
 class ServedStore {
  public:
   explicit ServedStore(int workers) : workers_(static_cast<std::size_t>(workers)) {}
-  // As it was when it was saved, but for what waits: it comes again. Throws Corrupt.
+  // As it was when it was saved, but for what waits. Throws Corrupt.
   ServedStore(int workers, const wire::StoreImage& image, FloatParts& floats);
-  wire::StoreImage save(comm::Payload& floats) const;
+  wire::StoreImage save(comm::Payload& floats);
+  // Requests that change something and wait, as they came.
+  void add_waiting(std::vector<comm::MessageEvent>& events) const;
 
   void join(std::uint32_t worker);
   // False when nobody is left. Whoever waits for the worker does not any more.
@@ -44,29 +46,42 @@ class ServedStore {
                    Answers& answers);
 
  private:
-  // A worker's push that waits for those of the others.
+  // A worker's push, or a part of it.
   struct Pushing {
     comm::MessageEvent event;
     bool has_rows = false;
     std::string compression = {};
     std::size_t values = 0;
     std::vector<std::uint64_t> rows = {};
+    std::size_t offset = 0, count = 0;  // floats
+  };
+  // Some floats, or all, of the pushes of workers in step.
+  struct Part {
+    std::size_t count = 0;
+    std::map<std::uint32_t, Pushing> pushes = {};  // by worker, until all are here
+    bool is_added = false;
   };
   struct Entry {
     ServedValue value;
     std::vector<std::uint64_t> clocks;             // by worker: pushes that were applied
     std::uint64_t version = 0;                     // of all workers
-    std::map<std::uint32_t, Pushing> round = {};   // by worker, of those in step
-    std::vector<comm::MessageEvent> waiting = {};  // for slower workers
+    std::map<std::uint64_t, Part> round = {};      // of workers in step, by offset
+    std::vector<comm::MessageEvent> waiting = {};  // for pushes, of this worker or slower ones
   };
 
   Entry& find(const std::string& key);
   Entry& find(const wire::Clock& clock);
   std::uint64_t slowest(const Entry& entry) const;
-  bool must_wait(const Entry& entry, const wire::Clock& clock, std::uint64_t done) const;
+  bool is_ahead(const Entry& entry, const wire::Clock& clock, std::uint64_t done) const;
+  bool must_wait(const Entry& entry, const wire::Clock& pulled) const;
+  static std::vector<SentFloats> values_of(const std::vector<const Pushing*>& pushes);
   void take(const comm::MessageEvent& event, const wire::Clock& clock, bool in_step,
             std::uint64_t seen, Pushing pushing, Answers& answers);
-  void finish_round(Entry& entry, Answers& answers);
+  void take_in_step(Entry& entry, const wire::Clock& clock, Pushing pushing, Answers& answers);
+  std::vector<comm::MessageEvent> add_up(Entry& entry, std::uint64_t offset, Part& part);
+  static bool is_whole(const Entry& entry);
+  static bool has_all_of(const Entry& entry, std::uint32_t worker);
+  void finish_round(Entry& entry);
   void apply(Entry& entry, const std::vector<const Pushing*>& pushes);
   void apply_codes(Entry& entry, const std::vector<const Pushing*>& pushes);
   void try_again(Entry& entry, Answers& answers);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "lockstep/base/error.h"
 #include "lockstep/kvstore/servers/served_store.h"
 
 namespace lockstep::kvstore {
 
-wire::StoreImage ServedStore::save(comm::Payload& floats) const {
+wire::StoreImage ServedStore::save(comm::Payload& floats) {
   wire::StoreImage image{.present = {present_.begin(), present_.end()},
                          .gone = {gone_.begin(), gone_.end()},
                          .rescale = rule_.rescale};
   if (rule_.rule) image.rule.push_back(wire::Rule::of(*rule_.rule));
-  for (const auto& [key, entry] : entries_) {
+  for (auto& [key, entry] : entries_) {
     const StoreUpdate& update = entry.value.update();
     image.entries.push_back({.key = key,
                              .rows = entry.value.rows(),
@@ -20,6 +22,9 @@ wire::StoreImage ServedStore::save(comm::Payload& floats) const {
                              .slots = static_cast<std::uint32_t>(update.slots().size())});
     add_copy(floats, entry.value.data());
     for (const std::vector<float>& slot : update.slots()) add_copy(floats, slot);
+    for (const auto& [offset, part] : entry.round)
+      if (part.is_added) image.entries.back().added.push_back(offset);
+    if (!image.entries.back().added.empty()) add_copy(floats, entry.value.parts());
   }
   return image;
 }
@@ -36,6 +41,12 @@ ServedStore::ServedStore(int workers, const wire::StoreImage& image, FloatParts&
     std::vector<std::vector<float>> slots(one.slots, std::vector<float>(entry.value.floats()));
     for (std::vector<float>& slot : slots) floats.take(slot);
     entry.value.update().restore(one.steps, std::move(slots));
+    if (!one.added.empty()) floats.take(entry.value.parts());
+    for (const std::uint64_t offset : one.added) {
+      const std::size_t left = entry.value.floats() - std::min(offset, entry.value.floats());
+      entry.round[offset] = {.count = std::min<std::size_t>(wire::kFloatsAtOnce, left),
+                             .is_added = true};
+    }
     entries_.emplace(one.key, std::move(entry));
   }
 }

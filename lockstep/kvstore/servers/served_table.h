@@ -27,10 +27,11 @@ class ServedTable {
  public:
   // Throws InvalidArgument, and NotFound for a rule that there is not.
   explicit ServedTable(const wire::MakeTable& request);
-  // As it was when it was saved, but for chunks that not everybody had given: they come again.
-  // Throws Corrupt too.
+  // As it was when it was saved, but for chunks that not everybody had given. Throws Corrupt too.
   ServedTable(const wire::TableImage& image, FloatParts& floats);
   wire::TableImage save(comm::Payload& floats) const;
+  // Requests that gave those chunks, as they came.
+  void add_waiting(std::vector<comm::MessageEvent>& events) const;
   // Of a table that such a request makes.
   static std::size_t bytes(const wire::MakeTable& request);
   std::size_t bytes() const { return bytes(made_); }

@@ -21,6 +21,19 @@ std::vector<std::span<float>> ServedTable::all_numbers() const {
   return all;
 }
 
+// A worker's sums of a chunk came in one request.
+void ServedTable::add_waiting(std::vector<comm::MessageEvent>& events) const {
+  for (const auto& [offset, chunk] : chunks_) {
+    std::set<std::uint32_t> workers;
+    for (const Chunk::Node& node : chunk.nodes()) {
+      if (!workers.insert(node.worker).second) continue;
+      comm::MessageEvent& event = events.emplace_back();
+      event.topic = static_cast<std::uint32_t>(wire::Topic::give);
+      event.payload = node.payload;
+    }
+  }
+}
+
 wire::TableImage ServedTable::save(comm::Payload& floats) const {
   wire::TableImage image{.made = made_,
                          .round = round_,

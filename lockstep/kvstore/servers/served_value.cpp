@@ -15,6 +15,7 @@ namespace {
 
 // In the canonical tree's order, a block at a time that stays in the cache.
 void sum_values(const std::vector<SentFloats>& values, std::span<float> result) {
+  if (values.size() == 1) return copy_floats(values[0].payload, values[0].part, result);
   constexpr std::size_t kBlock = optim::kPieceElements;
   std::vector<std::vector<float>> scratch(values.size());
   std::vector<std::span<const float>> sources(values.size());
@@ -64,6 +65,23 @@ void ServedValue::apply(const std::vector<SentFloats>& values, const PushRule& r
   apply_sum(sum, rule);
 }
 
+std::span<float> ServedValue::parts() {
+  const auto one_more = parts_;  // as in own()
+  if (one_more.use_count() != 2) parts_ = std::make_shared<FlatBuffer>(floats());
+  return {parts_->data(), floats()};
+}
+
+void ServedValue::add_part(std::size_t offset, std::size_t count,
+                           const std::vector<SentFloats>& values) {
+  sum_values(values, parts().subspan(offset, count));
+}
+
+// What was the value is the room for the next one's parts, if nobody reads it.
+void ServedValue::apply_parts(const PushRule& rule) {
+  if (rule.rule) return apply_sum(parts(), rule);
+  std::swap(data_, parts_);
+}
+
 void ServedValue::apply_sum(std::span<const float> sum, const PushRule& rule) {
   if (rule.rule) return update_.run(rule.rule, rule.rescale, sum, own(true));
   std::copy(sum.begin(), sum.end(), own(false).begin());
@@ -91,8 +109,8 @@ void ServedValue::apply_rows(const std::vector<SentRows>& pushes, const PushRule
   }
 }
 
-void ServedValue::add_to(comm::Payload& payload) const {
-  add_floats(payload, {data_->data(), floats()}, data_);
+void ServedValue::add_to(comm::Payload& payload, std::size_t offset, std::size_t count) const {
+  add_floats(payload, {data_->data() + offset, count}, data_);
 }
 
 void ServedValue::add_rows_to(comm::Payload& payload, const std::vector<std::uint64_t>& ids) const {

@@ -46,13 +46,18 @@ class ServedValue {
 
   // Adds them up in the canonical tree's order, and applies the sum.
   void apply(const std::vector<SentFloats>& values, const PushRule& rule);
+  // The same part by part: floats from `offset` on, each part once, and then all of them.
+  void add_part(std::size_t offset, std::size_t count, const std::vector<SentFloats>& values);
+  void apply_parts(const PushRule& rule);
+  // What was added so far.
+  std::span<float> parts();
   void apply_sum(std::span<const float> sum, const PushRule& rule);
   // The sum of each row that somebody has; those that nobody has become zero, or with a rule stay
   // as they are.
   void apply_rows(const std::vector<SentRows>& pushes, const PushRule& rule);
 
   // As further parts.
-  void add_to(comm::Payload& payload) const;
+  void add_to(comm::Payload& payload, std::size_t offset, std::size_t count) const;
   void add_rows_to(comm::Payload& payload, const std::vector<std::uint64_t>& ids) const;
 
   StoreUpdate& update() { return update_; }
@@ -65,6 +70,7 @@ class ServedValue {
 
   std::size_t rows_, width_;
   std::shared_ptr<FlatBuffer> data_;
+  std::shared_ptr<FlatBuffer> parts_;  // of a value that has come so
   StoreUpdate update_;
 };
 

@@ -21,6 +21,19 @@ ServerState::ServerState(int workers, std::size_t most_bytes, int threads, Answe
     : workers_(workers), most_bytes_(most_bytes), answers_(answers), team_(threads, "server") {}
 
 void ServerState::handle(const comm::MessageEvent& event) {
+  const Topic topic = wire::to_subject(event.topic).topic;
+  if (!BatchedAnswers::is_single(event)) return;  // nobody's requests have such numbers
+  if (topic != Topic::batch && topic != Topic::read_batch) return handle_single(event);
+  std::vector<comm::MessageEvent> requests;
+  try {
+    requests = answers_.open(event);
+  } catch (const Error& error) {
+    return answers_.fail(event, error.what());
+  }
+  for (const comm::MessageEvent& request : requests) handle_single(request);
+}
+
+void ServerState::handle_single(const comm::MessageEvent& event) {
   try {
     dispatch(event);
   } catch (const Error& error) {
@@ -169,11 +182,18 @@ void ServerState::make_table(const comm::MessageEvent& event) {
   answers_.reply(event, {}, 0);
 }
 
-comm::Payload ServerState::save() const {
+std::vector<comm::MessageEvent> ServerState::waiting() const {
+  std::vector<comm::MessageEvent> events;
+  for (const auto& [name, table] : tables_) table.add_waiting(events);
+  for (const auto& [number, store] : stores_) store.add_waiting(events);
+  return events;
+}
+
+comm::Payload ServerState::save() {
   wire::StateImage image;
   comm::Payload floats;
   for (const auto& [name, table] : tables_) image.tables.push_back(table.save(floats));
-  for (const auto& [number, store] : stores_) {
+  for (auto& [number, store] : stores_) {
     image.stores.push_back(store.save(floats));
     image.stores.back().store = number;
   }

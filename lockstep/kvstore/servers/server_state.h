@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "lockstep/kvstore/servers/batched_answers.h"
 #include "lockstep/kvstore/servers/pushed_table.h"
 #include "lockstep/kvstore/servers/served_store.h"
 #include "lockstep/kvstore/servers/served_table.h"
@@ -25,7 +26,9 @@ class ServerState {
   void worker_lost(std::uint32_t worker);
   // All of it, as one message, and what such a message says in place of what is here. Throws
   // Corrupt.
-  comm::Payload save() const;
+  comm::Payload save();
+  // What waits for other requests is not in there: those, as they came.
+  std::vector<comm::MessageEvent> waiting() const;
   void load(const comm::Payload& image);
   // Every now and then: who waits for too long is told so.
   void look_at_clock();
@@ -34,6 +37,7 @@ class ServerState {
 
  private:
   using Topic = wire::Topic;
+  void handle_single(const comm::MessageEvent& event);
   void dispatch(const comm::MessageEvent& event);
   void handle_table(const comm::MessageEvent& event, Topic topic);
   void handle_store(const comm::MessageEvent& event, Topic topic);
@@ -53,7 +57,7 @@ class ServerState {
 
   int workers_;
   std::size_t most_bytes_;
-  Answers& answers_;
+  BatchedAnswers answers_;
   ThreadTeam team_;
   std::map<std::string, ServedTable> tables_;
   std::map<std::string, PushedTable> pushed_;

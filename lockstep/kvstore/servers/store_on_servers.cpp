@@ -12,6 +12,7 @@
 #include "lockstep/kvstore/servers/floats.h"
 #include "lockstep/kvstore/servers/key_messages.h"
 #include "lockstep/kvstore/servers/placement.h"
+#include "lockstep/kvstore/servers/request_batch.h"
 #include "lockstep/kvstore/store_checks.h"
 
 namespace lockstep::kvstore {
@@ -31,7 +32,7 @@ std::uint32_t random_number() {
 struct Place {
   KeyRange range;
   std::uint64_t clock = 0, version = 0;
-  std::optional<ServerReply> push = {};
+  std::vector<PendingAnswer> pushes = {};  // of one push, its parts
 };
 
 struct Value {
@@ -40,6 +41,20 @@ struct Value {
   std::vector<Place> places = {};
   std::vector<float> residual = {};  // of a compressed one
 };
+
+// Floats of a place that come in one answer.
+struct Pulling {
+  Place* place;
+  std::size_t begin, count;  // of the value's floats
+  PendingAnswer answer;
+};
+
+// The tensor itself, where its floats lie in a row here.
+Tensor as_dense_float32(const Tensor& tensor) {
+  const bool is_dense =
+      tensor.dtype() == DType::float32 && tensor.is_contiguous() && tensor.device().is_host();
+  return is_dense ? tensor : as_float32(tensor);
+}
 
 // A part of a tensor's floats, which it keeps.
 comm::Payload& add_part(comm::Payload& payload, const Tensor& tensor, std::size_t begin,
@@ -88,48 +103,25 @@ class StoreOnServers final : public KVStore {
   }
 
   void push(const Key& key, const std::vector<Tensor>& given) override {
+    check_pushed(key, given);
     Value& value = find("push", key);
-    if (given.empty()) throw InvalidArgument("push: key {}: no value", key.str());
-    std::vector<Tensor> tensors;
-    for (const Tensor& tensor : given) {
-      check_shape("push", key, tensor, value.info.shape);
-      tensors.push_back(as_float32(tensor));
-    }
     wait_for_push(value);
     pushed_ = true;
-    const Tensor sum = compression_.is_none() ? Tensor() : sum_of(tensors);
-    for (Place& its : value.places) {
-      wire::Push request{.clock = next_clock(key, its),
-                         .in_step = pace_.in_step,
-                         .seen = its.version,
-                         .compression = to_string(compression_)};
-      const auto [begin, count] = floats_at_place(value, its);
-      comm::Payload payload;
-      if (sum.defined())
-        payload.add(code_of(value, sum, begin, count));
-      else
-        for (const Tensor& tensor : tensors) add_part(payload, tensor, begin, count);
-      send_push(its, Topic::push, request, "push of key " + key.str(), payload);
-    }
+    std::vector<Tensor> tensors;
+    for (const Tensor& tensor : given) tensors.push_back(as_dense_float32(tensor));
+    if (compression_.is_none())
+      for (Place& its : value.places) send_floats(key, value, its, tensors);
+    else
+      send_code(key, value, sum_of(tensors));
   }
 
   using KVStore::pull;
   Tensor pull(const Key& key) const override {
     Value& value = find("pull", key);
+    if (!pace_.in_step) wait_for_push(value);
+    std::vector<Pulling> pulls = ask_for(key, value);
     wait_for_push(value);
-    std::vector<ServerReply> replies;
-    for (const Place& its : value.places)
-      replies.push_back(servers_.request(its.range.server, Topic::pull,
-                                         wire::Pull{clock_of(key, its)},
-                                         "pull of key " + key.str()));
-    const Tensor data = Tensor::empty(value.info.shape);
-    for (std::size_t p = 0; p < replies.size(); ++p) {
-      const comm::Payload reply = replies[p].wait().payload;
-      note_pulled(value.places[p], message_in<wire::Pulled>(reply));
-      const auto [begin, count] = floats_at_place(value, value.places[p]);
-      copy_floats(reply, 1, floats(data).subspan(begin, count));
-    }
-    return as_given(data, value);
+    return take(value, pulls);
   }
 
   void row_sparse_push(const Key& key, const RowSparse& given) override {
@@ -161,7 +153,7 @@ class StoreOnServers final : public KVStore {
                             const std::vector<std::int64_t>& row_ids) const override {
     Value& value = find("row_sparse_pull", key);
     check_rows("row_sparse_pull", key, value.info.shape, row_ids);
-    wait_for_push(value);
+    if (!pace_.in_step) wait_for_push(value);
     RowSparse result{sorted_ids(row_ids), {}};
     std::vector<std::pair<Place*, ServerReply>> replies;
     for (Place& its : value.places) {
@@ -172,6 +164,7 @@ class StoreOnServers final : public KVStore {
         replies.emplace_back(&its, servers_.request(its.range.server, Topic::pull_rows, request,
                                                     "row_sparse_pull of key " + key.str()));
     }
+    wait_for_push(value);
     const Tensor rows =
         Tensor::empty(rows_shape(value.info.shape, static_cast<std::int64_t>(result.ids.size())));
     std::span<float> rest = floats(rows);
@@ -228,6 +221,52 @@ class StoreOnServers final : public KVStore {
   Staleness staleness() const override { return staleness_; }
 
  protected:
+  // What is small goes in one message to each server.
+  void push_all(const std::vector<PushedValues>& pushes) override {
+    for (const auto& [key, values] : pushes) check_pushed(key, values);
+    RequestBatches batches(servers_, Topic::batch, "push");
+    for (const auto& [key, values] : pushes) {
+      Value& value = find("push", key);
+      if (!is_small(value) || values.size() > 1 || !compression_.is_none()) {
+        push(key, values);
+        continue;
+      }
+      wait_for_push(value);
+      pushed_ = true;
+      Place& its = value.places[0];
+      batches.add(its.range.server, Topic::push, push_of(key, its), "push of key " + key.str(),
+                  floats(as_dense_float32(values[0])), [&its](PendingAnswer answer) {
+                    its.pushes.push_back(std::move(answer));
+                    ++its.clock;
+                  });
+    }
+    batches.send();
+  }
+
+  std::vector<Tensor> pull_all(const std::vector<Key>& keys) const override {
+    std::vector<Value*> values;
+    for (const Key& key : keys) values.push_back(&find("pull", key));
+    std::vector<std::vector<Pulling>> pulls(keys.size());
+    RequestBatches batches(servers_, Topic::read_batch, "pull");
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (!pace_.in_step) wait_for_push(*values[i]);
+      if (!is_small(*values[i])) {
+        pulls[i] = ask_for(keys[i], *values[i]);
+        continue;
+      }
+      Place& its = values[i]->places[0];
+      batches.add(its.range.server, Topic::pull, wire::Pull{clock_of(keys[i], its)},
+                  "pull of key " + keys[i].str(), {}, [&, i](PendingAnswer answer) {
+                    pulls[i].push_back({&values[i]->places[0], 0, count_of(*values[i]), answer});
+                  });
+    }
+    batches.send();
+    for (Value* value : values) wait_for_push(*value);
+    std::vector<Tensor> results;
+    for (std::size_t i = 0; i < keys.size(); ++i) results.push_back(take(*values[i], pulls[i]));
+    return results;
+  }
+
   OptimizerStates optimizer_states() const override {
     check_has_rule("save_optimizer_states");
     OptimizerStates states{std::string(rule_->name())};
@@ -318,8 +357,99 @@ class StoreOnServers final : public KVStore {
   template <class Message>
   void send_push(Place& its, Topic topic, const Message& request, const std::string& what,
                  const comm::Payload& payload) {
-    its.push = servers_.request(its.range.server, topic, request, what, payload);
+    its.pushes.emplace_back(servers_.request(its.range.server, topic, request, what, payload));
     ++its.clock;
+  }
+
+  void check_pushed(const Key& key, const std::vector<Tensor>& given) const {
+    const Value& value = find("push", key);
+    if (given.empty()) throw InvalidArgument("push: key {}: no value", key.str());
+    for (const Tensor& tensor : given) check_shape("push", key, tensor, value.info.shape);
+  }
+
+  wire::Push push_of(const Key& key, const Place& its) const {
+    return {.clock = next_clock(key, its),
+            .in_step = pace_.in_step,
+            .seen = its.version,
+            .compression = to_string(compression_)};
+  }
+
+  static std::size_t count_of(const Value& value) { return value.rows * value.width; }
+  static bool is_small(const Value& value) {
+    return value.places.size() == 1 && RequestBatches::takes(count_of(value));
+  }
+
+  // How the floats of a place are cut, where each worker has them in step: offsets and counts.
+  std::vector<std::pair<std::size_t, std::size_t>> parts_of(std::size_t count) const {
+    if (!pace_.in_step || count <= wire::kFloatsAtOnce) return {{0, count}};
+    std::vector<std::pair<std::size_t, std::size_t>> parts;
+    for (std::size_t offset = 0; offset < count; offset += wire::kFloatsAtOnce)
+      parts.emplace_back(offset, std::min<std::size_t>(wire::kFloatsAtOnce, count - offset));
+    return parts;
+  }
+
+  // While the server is busy with a part, the next one is copied to where it will read it.
+  void send_floats(const Key& key, const Value& value, Place& its,
+                   const std::vector<Tensor>& tensors) {
+    const std::size_t begin = its.range.row * value.width;
+    wire::Push request = push_of(key, its);
+    const auto parts = parts_of(its.range.rows * value.width);
+    for (const auto& [offset, count] : parts) {
+      if (parts.size() > 1) {
+        request.offset = offset;
+        request.count = count;
+      }
+      comm::Payload payload;
+      for (const Tensor& tensor : tensors) {
+        const comm::MessageBuffer buffer =
+            servers_.allocate(its.range.server, count * sizeof(float));
+        const std::span<const float> own = floats(tensor).subspan(begin + offset, count);
+        if (count > 0) std::memcpy(buffer.bytes.data(), own.data(), own.size_bytes());
+        payload.add(buffer);
+      }
+      its.pushes.emplace_back(servers_.request(its.range.server, Topic::push, request,
+                                               "push of key " + key.str(), payload));
+    }
+    ++its.clock;
+  }
+
+  void send_code(const Key& key, Value& value, const Tensor& sum) {
+    for (Place& its : value.places) {
+      const auto [begin, count] = floats_at_place(value, its);
+      comm::Payload payload;
+      payload.add(code_of(value, sum, begin, count));
+      send_push(its, Topic::push, push_of(key, its), "push of key " + key.str(), payload);
+    }
+  }
+
+  std::vector<Pulling> ask_for(const Key& key, Value& value) const {
+    std::vector<Pulling> pulls;
+    for (Place& its : value.places) {
+      const std::size_t begin = its.range.row * value.width;
+      wire::Pull request{clock_of(key, its)};
+      const auto parts = parts_of(its.range.rows * value.width);
+      for (const auto& [offset, count] : parts) {
+        if (parts.size() > 1) {
+          request.offset = offset;
+          request.count = count;
+        }
+        pulls.push_back(
+            {&its, begin + offset, count,
+             servers_.request(its.range.server, Topic::pull, request, "pull of key " + key.str())});
+      }
+    }
+    return pulls;
+  }
+
+  // The next parts come while one is copied.
+  Tensor take(const Value& value, std::vector<Pulling>& pulls) const {
+    const Tensor data = Tensor::empty(value.info.shape);
+    for (Pulling& one : pulls) {
+      const comm::Payload reply = one.answer.wait();
+      note_pulled(*one.place, message_in<wire::Pulled>(reply));
+      if (one.count > 0) copy_floats(reply, 1, floats(data).subspan(one.begin, one.count));
+    }
+    return value.info.dtype == DType::float32 ? data : as_given(data, value);
   }
 
   // A push that the server refused did not count. All are waited for before the first error is
@@ -327,16 +457,17 @@ class StoreOnServers final : public KVStore {
   void wait_for_push(Value& value) const {
     std::exception_ptr error;
     for (Place& its : value.places) {
-      if (!its.push) continue;
-      ServerReply reply = *std::exchange(its.push, {});
-      try {
-        note_pushed(message_in<wire::Pushed>(reply.wait().payload));
-      } catch (const comm::RequestFailed&) {
-        --its.clock;
-        if (!error) error = std::current_exception();
-      } catch (const Error&) {
-        if (!error) error = std::current_exception();
-      }
+      wire::Pushed pushed;
+      bool is_done = !its.pushes.empty(), is_refused = false;
+      for (PendingAnswer& answer : std::exchange(its.pushes, {})) try {
+          pushed = message_in<wire::Pushed>(answer.wait());
+        } catch (const Error& failure) {
+          is_done = false;
+          is_refused |= dynamic_cast<const comm::RequestFailed*>(&failure) != nullptr;
+          if (!error) error = std::current_exception();
+        }
+      if (is_refused) --its.clock;
+      if (is_done) note_pushed(pushed);
     }
     if (error) std::rethrow_exception(error);
   }

@@ -37,6 +37,8 @@ enum class Topic : std::uint32_t {
   set_rule = 23,
   read_state = 24,
   write_state = 25,
+  batch = 26,       // several requests that came together
+  read_batch = 27,  // the same, which leave everything as it is
   load_image = 32,  // to a backup: all that the primary has
 };
 
@@ -57,7 +59,7 @@ constexpr Subject to_subject(std::uint32_t number) {
 // Whether it leaves everything as it is.
 constexpr bool only_reads(Topic topic) {
   return topic == Topic::pull || topic == Topic::pull_rows || topic == Topic::read_table ||
-         topic == Topic::read_state;
+         topic == Topic::read_state || topic == Topic::read_batch;
 }
 
 struct Argument {

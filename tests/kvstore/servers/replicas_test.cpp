@@ -8,17 +8,17 @@
 #include "lockstep/kvstore/servers/view.h"
 #include "lockstep/optim/optimizers.h"
 #include "tests/kvstore/servers/server_room.h"
+#include "tests/kvstore/servers/train_in_step.h"
 #include "tests/message.h"
 #include "tests/seed.h"
 
 namespace lockstep::kvstore {
 namespace {
 
-using testing::message_of, testing::ServerRoom;
+using testing::message_of, testing::ServerRoom, testing::train_in_step;
 using namespace std::chrono_literals;
 
 constexpr int kServers = 3, kWorkers = 3;
-constexpr std::int64_t kShards = 8;
 
 std::vector<float> of(const Tensor& tensor) { return tensor.to_vector<float>(); }
 
@@ -87,100 +87,32 @@ TEST(Replicas, ANewBackupIsFilledWhileTheWorkGoesOnSoThatAnotherServerMayEnd) {
   count_while(room, [&] { room.end(2); });
 }
 
-FlatLayout layout() {
-  FlatLayout layout;
-  layout.add({.count = 5});
-  layout.add({.count = 3 * optim::kPieceElements + 100});
-  layout.add({.count = 2 * optim::kPieceElements + 1});
-  layout.tables.push_back({.rows = 50, .width = 3});
-  layout.tables.push_back({.rows = 7, .width = 1});
-  return layout;
-}
-
-// The same for every shard: some rows of each table.
-std::vector<std::vector<RowNode>> row_nodes(const FlatLayout& layout, ShardRange own, int step) {
-  std::vector<std::vector<RowNode>> tables;
-  for (const RowTable& table : layout.tables) {
-    std::vector<RowNode>& nodes = tables.emplace_back();
-    for (const ShardRange& range : subtrees_in(kShards, own)) {
-      const auto first = static_cast<std::int64_t>(step) % 4;
-      RowSums sums{.ids = {first, first + 2}};
-      sums.rows.assign(2 * table.width, static_cast<float>(range.hi - range.lo));
-      nodes.push_back({range, sums});
-    }
-  }
-  return tables;
-}
-
-// Weights after some steps, and the slots; `at_step` is called by the first worker.
-std::vector<std::vector<float>> train(Mode& mode, const optim::OptimizerPtr& rule,
-                                      const std::function<void(int)>& at_step) {
-  FlatState state(layout(), rule, mode.slot_place());
-  const auto synchronizer = mode.synchronize(state, kShards);
-  for (std::size_t i = 0; i < state.layout().floats; ++i)
-    state.weights()[i] = 0.001F * static_cast<float>(i % 1000);
-  synchronizer->weights_changed();
-  ThreadTeam caller(1);
-  for (int step = 0; step < 8; ++step) {
-    if (mode.group().is_first()) at_step(step);
-    std::vector<std::vector<float>> sums;
-    std::vector<Synchronizer::Node> nodes;
-    // Whole numbers: their sums are the same in any order.
-    for (const ShardRange& range : subtrees_in(kShards, mode.group().range(kShards))) {
-      sums.emplace_back(state.layout().floats,
-                        static_cast<float>((range.hi - range.lo) * (step + 1)));
-      nodes.push_back({range, {}});
-    }
-    synchronizer->begin(step, 0.01);
-    for (const FlatParameter& parameter : state.layout().parameters) {
-      for (std::size_t n = 0; n < nodes.size(); ++n)
-        nodes[n].sum = std::span(sums[n]).subspan(parameter.offset, parameter.count);
-      synchronizer->give(parameter.offset, nodes);
-    }
-    synchronizer->give_rows(row_nodes(state.layout(), mode.group().range(kShards), step));
-    std::vector<float> rows(kShards);
-    EXPECT_TRUE(synchronizer->commit({}, rows, caller).counts());
-  }
-  std::vector<std::vector<float>> numbers;
-  for (const FlatParameter& parameter : state.layout().parameters) {
-    const auto weights = state.weights().subspan(parameter.offset, parameter.count);
-    numbers.emplace_back(weights.begin(), weights.end());
-    for (int k = 0; k < rule->slots(); ++k) {
-      const auto slot = synchronizer->slot(static_cast<std::size_t>(k))
-                            .subspan(parameter.offset, parameter.count);
-      numbers.emplace_back(slot.begin(), slot.end());
-    }
-  }
-  for (std::size_t t = 0; t < state.tables().size(); ++t) {
-    const auto weights = state.tables().weights(t);
-    numbers.emplace_back(weights.begin(), weights.end());
-    for (int k = 0; k < rule->slots(); ++k) {
-      const auto slot = synchronizer->table_slot(static_cast<std::size_t>(k), t);
-      numbers.emplace_back(slot.begin(), slot.end());
-    }
-  }
-  return numbers;
+TEST(Replicas, AServerThatEndsBeforeAnyWorkerHasFoundItIsReplacedByItsBackup) {
+  ServerRoom room(kServers, kWorkers, ServerRoom::Links::network, 1, 2);
+  await_backups(room, {});
+  room.end(1);
+  count_while(room, [] {});
 }
 
 TEST(Replicas, TrainingInStepHasTheBitsOfAnUndisturbedRun) {
   std::mt19937_64 random(testing::seed_of_this_run());
   for (const optim::OptimizerPtr& rule : {optim::adam({}), optim::lamb({.clip_norm = 0.1})}) {
-    const auto expected = train(*local_mode(), rule, [](int) {});
+    const auto expected = train_in_step(*local_mode(), rule);
     for (int lost = 0; lost < kServers; ++lost) {
       ServerRoom room(kServers, kWorkers, ServerRoom::Links::network, 1, 2);
       const std::chrono::microseconds when(random() % 3000);
       std::jthread disturber;
       room.as_workers([&](Mode& mode) {
-        EXPECT_TRUE(train(mode, rule,
-                          [&](int step) {
-                            if (step == 3)
-                              disturber = std::jthread([&] {
-                                for (const auto end = comm::Clock::now() + when;
-                                     comm::Clock::now() < end;)
-                                  std::this_thread::yield();
-                                room.end(lost);
-                              });
-                          }) == expected)
+        EXPECT_TRUE(train_in_step(mode, rule,
+                                  [&](int step) {
+                                    if (step == 3)
+                                      disturber = std::jthread([&] {
+                                        for (const auto end = comm::Clock::now() + when;
+                                             comm::Clock::now() < end;)
+                                          std::this_thread::yield();
+                                        room.end(lost);
+                                      });
+                                  }) == expected)
             << rule->name() << ", server " << lost;
       });
     }

@@ -49,8 +49,10 @@ class ProcessRegistry {
 class ServerRoom {
  public:
   enum class Links { memory, network };
+  // Where others are to look for a server, of its own place; empty: there.
+  using Route = std::function<std::string(const kvstore::ServedJob& job, const std::string& place)>;
   ServerRoom(int servers, int workers, Links links = Links::memory, int threads = 1,
-             int replicas = 1)
+             int replicas = 1, const Route& route = {})
       : stops_(static_cast<std::size_t>(servers)) {
     job_.servers = servers;
     job_.workers = workers;
@@ -59,6 +61,11 @@ class ServerRoom {
     job_.timeout = std::chrono::seconds(30);
     job_.registry = registry_.functions();
     if (links == Links::memory) job_.hub = std::make_shared<comm::MessageHub>();
+    if (route)
+      job_.registry.put = [this, route, put = job_.registry.put](const std::string& name,
+                                                                 const std::string& place) {
+        put(name, route(job_, place));
+      };
     for (int number = 0; number < servers; ++number)
       threads_.emplace_back([this, number, threads] {
         kvstore::ServerOptions options;

@@ -105,6 +105,63 @@ TEST(StoreOnServers, ValuesAreThoseOfRankZeroAndShorterTypesAreGivenBackShort) {
   });
 }
 
+// Small keys, which go together, and long ones, which go in parts.
+TEST(StoreOnServers, ManyKeysAtOnceAreAsOneAfterTheOther) {
+  for (const auto links : {ServerRoom::Links::memory, ServerRoom::Links::network}) {
+    ServerRoom room(2, 2, links);
+    as_workers(room, [](KVStore& store) {
+      std::vector<Key> keys;
+      std::vector<Tensor> values;
+      for (int key = 0; key < 1500; ++key) keys.emplace_back(key);
+      keys.emplace_back("long");
+      keys.emplace_back("empty");
+      for (const Key& key : keys) {
+        const std::int64_t size = key == Key("long") ? 700'001 : key == Key("empty") ? 0 : 3;
+        values.push_back(Tensor::full({size}, store.rank() + 1.0));
+        store.init(key, Tensor::zeros({size}));
+      }
+      for (int round = 0; round < 2; ++round) {
+        const std::vector<Tensor> pulled = store.pushpull(keys, values);
+        for (std::size_t i = 0; i < keys.size(); ++i)
+          EXPECT_EQ(of(pulled[i]),
+                    std::vector<float>(static_cast<std::size_t>(values[i].numel()), 3.0F));
+      }
+      // Of a key that is named twice the values are added.
+      store.push({keys[0], keys[1], keys[0]}, {values[0], values[0], values[0]});
+      const std::vector<Tensor> pulled = store.pull({keys[0], keys[1], keys[0]});
+      EXPECT_EQ(of(pulled[0]), std::vector<float>(3, 6.0F));
+      EXPECT_EQ(of(pulled[1]), std::vector<float>(3, 3.0F));
+      EXPECT_EQ(of(pulled[2]), std::vector<float>(3, 6.0F));
+      EXPECT_EQ(message_of([&] { store.push(keys, {}); }),
+                "push: 1502 keys and 0 values, expected as many");
+      EXPECT_EQ(message_of<NotFound>([&] {
+                  store.pull({keys[0], "x"});
+                }),
+                "pull: there is no key 'x', expected init() before");
+      EXPECT_EQ(message_of([&] {
+                  store.push({keys[0], keys[1]}, {values[0], values[1500]});
+                }),
+                "push: key 1: got shape [700001], expected [3]");
+      store.barrier();
+    });
+  }
+}
+
+// The caller may write into what it pushed as soon as push() has returned.
+TEST(StoreOnServers, WhatIsPushedIsWhatWasThereThen) {
+  ServerRoom room(1, 1, ServerRoom::Links::network);
+  as_workers(room, [](KVStore& store) {
+    for (const std::int64_t size : {std::int64_t{3}, std::int64_t{700'001}}) {
+      const Key key(size);
+      store.init(key, Tensor::zeros({size}));
+      Tensor values = Tensor::full({size}, 1.0);
+      store.push(key, values);
+      values.assign(Tensor::scalar(2.0));
+      EXPECT_EQ(of(store.pull(key)), std::vector<float>(static_cast<std::size_t>(size), 1.0F));
+    }
+  });
+}
+
 // Whole numbers pushed, and their sum known.
 TEST(StoreOnServers, PushesThatCountAsTheyComeAreAllAppliedOnce) {
   constexpr int kWorkers = 4, kPushes = 25;
