@@ -67,7 +67,8 @@ py::object call_engine_block(nn::Block& block, const py::args& args) {
     }
     return py::cast(y);
   }
-  const auto inputs = py::cast<std::vector<Tensor>>(listed ? py::object(args[0]) : args);
+  const auto inputs =
+      py::cast<std::vector<Tensor>>(listed ? py::object(args[0]) : py::object(args));
   std::vector<Tensor> outputs;
   {
     const py::gil_scoped_release released;
@@ -122,6 +123,10 @@ std::vector<Tensor> hook_result(const py::object& result) {
 }
 
 py::tuple tuple_of(const std::vector<Tensor>& tensors) { return py::tuple(py::cast(tensors)); }
+
+py::object by_reference(nn::Block& block) {
+  return py::cast(&block, py::return_value_policy::reference);
+}
 
 using BlockClass = py::class_<nn::Block, PythonBlock, std::shared_ptr<nn::Block>>;
 
@@ -215,7 +220,7 @@ void bind_hooks(py::module_& m, BlockClass& block) {
              return self.register_forward_pre_hook(
                  [call = PythonCall(std::move(hook))](nn::Block& of, const std::vector<Tensor>& x) {
                    const py::gil_scoped_acquire locked;
-                   return hook_result(call.get()(py::cast(&of), tuple_of(x)));
+                   return hook_result(call.get()(by_reference(of), tuple_of(x)));
                  });
            })
       .def("register_forward_hook", [](nn::Block& self, py::object hook) {
@@ -223,7 +228,7 @@ void bind_hooks(py::module_& m, BlockClass& block) {
             [call = PythonCall(std::move(hook))](nn::Block& of, const std::vector<Tensor>& x,
                                                  const std::vector<Tensor>& y) {
               const py::gil_scoped_acquire locked;
-              return hook_result(call.get()(py::cast(&of), tuple_of(x), tuple_of(y)));
+              return hook_result(call.get()(by_reference(of), tuple_of(x), tuple_of(y)));
             });
       });
 }

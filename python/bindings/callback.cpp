@@ -64,7 +64,10 @@ void bind_context(py::module_& m) {
       .def_property_readonly("total_steps", &train::FitContext::total_steps)
       .def_property_readonly("steps_per_epoch", &train::FitContext::steps_per_epoch)
       .def_property_readonly("global_batch", &train::FitContext::global_batch)
-      .def_property_readonly("history", &train::FitContext::history)
+      .def_property_readonly("history",
+                             [](const train::FitContext& self) {
+                               return std::vector<train::EvaluationRecord>(self.history());
+                             })
       .def_property_readonly(
           "net", [](train::FitContext& self) { return &self.net(); },
           py::return_value_policy::reference)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep.ops: every op of the catalogue as a Python function, made of its definition.
+#include <Python.h>
 #include <structmember.h>
 
 #include "bindings/bindings.h"

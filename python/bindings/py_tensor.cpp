@@ -176,8 +176,8 @@ double number_value(PyObject* number) {
 Tensor number_tensor(PyObject* number, const Tensor* beside) {
   const double value = number_value(number);
   if (PyLong_Check(number) && std::abs(value) > 0x1p53) {
-    const Tensor whole =
-        Tensor::from<std::int64_t>({py::cast<std::int64_t>(py::handle(number))}, {});
+    const Tensor whole = Tensor::from(
+        std::vector<std::int64_t>{py::cast<std::int64_t>(py::handle(number))}, Shape());
     return beside == nullptr ? whole : cast(whole, number_dtype(beside->dtype(), value));
   }
   if (beside != nullptr && beside->defined())

@@ -6,7 +6,7 @@
 #include "bindings/loss.h"
 #include "bindings/optim.h"
 #include "lockstep/nn/generate.h"
-#include "lockstep/ops/softmax.h"
+#include "lockstep/ops/shape_ops.h"
 #include "lockstep/recipes/learning.h"
 #include "lockstep/recipes/model_input.h"
 #include "lockstep/recipes/recipe_data.h"
@@ -80,10 +80,7 @@ void bind_recipes(py::module_& m) {
 Tensor to_input(const recipes::TrainedModel& model, const Tensor& x) {
   if (x.dtype() != DType::uint8 || model.recipe.test_transform == nullptr) return x;
   const data::Transform transform = model.recipe.test_transform();
-  const Tensor one = transform.apply(x, RandomKey());
-  Shape shape = one.shape();
-  shape.insert(0, 1);
-  return one.window(shape, contiguous_strides(shape), one.offset());
+  return expand_dims(transform.apply(x, RandomKey()), 0);
 }
 
 struct HeldModel {

@@ -159,7 +159,6 @@ constexpr auto kAdd = static_cast<Pair>(add);
 constexpr auto kSubtract = static_cast<Pair>(subtract);
 constexpr auto kMultiply = static_cast<Pair>(multiply);
 constexpr auto kDivide = static_cast<Pair>(divide);
-constexpr auto kPower = static_cast<Pair>(power);
 constexpr auto kAddNumber = static_cast<WithNumber>(add);
 constexpr auto kSubtractNumber = static_cast<WithNumber>(subtract);
 constexpr auto kMultiplyNumber = static_cast<WithNumber>(multiply);

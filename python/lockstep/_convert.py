@@ -108,7 +108,7 @@ def to_numpy(x):
         raise _symbolic()
     if as_dtype(x.dtype).name == "bfloat16":
         x = x.detach().cast("float32")
-    return np.asarray(memoryview(x)) if x.ndim else np.frombuffer(x, dtype=x.dtype.name).reshape(())
+    return np.asarray(memoryview(x))
 
 
 def _symbolic():
