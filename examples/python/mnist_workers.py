@@ -3,7 +3,7 @@
 """Handwritten digits on any number of workers, with the same bits on every number:
 
 python3 mnist_workers.py [--synthetic] [--steps N]
-lockstep launch -n 4 python3 mnist_workers.py [--synthetic] [--steps N]
+lockstep launch -n 4 -- python3 mnist_workers.py [--synthetic] [--steps N]
 """
 
 import argparse

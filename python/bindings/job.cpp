@@ -99,8 +99,10 @@ void bind_store(py::module_& m) {
 }  // namespace
 
 void bind_job(py::module_& m) {
-  py::class_<HeldJob>(m, "Job", "The job that this process is a worker of, or a process alone.")
-      .def_property_readonly("rank", [](const HeldJob& j) { return j.own.mode->group().rank(); })
+  py::class_<HeldJob> job(m, "Job",
+                          "The job that this process is a worker of, or a process alone.");
+  bind_collectives(job);
+  job.def_property_readonly("rank", [](const HeldJob& j) { return j.own.mode->group().rank(); })
       .def_property_readonly("workers",
                              [](const HeldJob& j) { return j.own.mode->group().workers(); })
       .def_property_readonly("is_first", [](const HeldJob& j) { return j.own.is_first(); })

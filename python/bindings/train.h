@@ -17,6 +17,8 @@ struct HeldJob {
   train::OwnJob own;
 };
 
+void bind_collectives(py::class_<HeldJob>& job);
+
 // Looks for Ctrl-C between steps: the run is asked to stop, and what Python's handler raised comes
 // out of fit() after the last checkpoint is written.
 class SignalWatch final : public train::Callback {

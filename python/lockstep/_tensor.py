@@ -2,7 +2,7 @@
 """What a Tensor has besides memory, indexing and operators: the ops as methods, and Python's
 protocols."""
 
-from lockstep import _core, ops
+from lockstep import _core, functions, ops
 from lockstep._convert import to_numpy
 from lockstep.dtypes import as_dtype
 
@@ -138,7 +138,8 @@ def _flatten(self, start_axis=0):
     return _core.flatten(self, start_axis)
 
 
-_METHODS.update(numpy=_numpy, astype=_astype, flatten=_flatten)
+_METHODS.update(numpy=_numpy, astype=_astype, flatten=_flatten, split=functions.split,
+                max_pool=functions.max_pool, batch_norm=functions.batch_norm)
 _NO_METHODS = ("Update rules", "Fused chains", "Creation")
 
 

@@ -90,7 +90,18 @@ def functional_dropout(x, p):
     return _mode_dropout(x, p)
 
 
+_engine_init = Block.__init__
+
+
+def _init(self):
+    _engine_init(self)
+    object.__setattr__(self, "_has_begun", True)
+
+
 def _setattr(self, name, value):
+    if isinstance(value, (Block, Parameter)) and "_has_begun" not in self.__dict__:
+        raise TypeError(f"{type(self).__name__}: super().__init__() comes before blocks and "
+                        "parameters are assigned")
     if isinstance(value, Block):
         if name in self.children():
             self._replace_child(name, value)
@@ -150,6 +161,7 @@ def _iterate(self):
     return iter(list(self.children().values()))
 
 
+Block.__init__ = _init
 Block.__setattr__ = _setattr
 Block.__repr__ = _repr
 Block.register_child = _register_child

@@ -32,7 +32,7 @@ def test_errors_are_of_pythons_kinds(tmp_path):
 def test_every_kind_of_the_engine_has_a_class(root):
     names = {line.split('"')[1] for path in (root / "lockstep").rglob("*.h")
              for line in path.read_text().splitlines()
-             if "kName = " in line or "kind() const noexcept override { return" in line}
+             if 'kName = "' in line or 'kind() const noexcept override { return "' in line}
     assert {"PeerLost", "InvalidArgument", "Diverged"} <= names
     for name in names:
         assert issubclass(getattr(ls, name), ls.Error), name

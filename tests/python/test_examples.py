@@ -26,7 +26,7 @@ def test_an_example_runs(root, name, tmp_path):
 def test_an_example_runs_on_two_workers(root, program, tmp_path):
     script = str(root / "examples" / "python" / "mnist_workers.py")
     sums = []
-    for command in ([], [program, "launch", "-n", "2"]):
+    for command in ([], [program, "launch", "-n", "2", "--"]):
         out = subprocess.run([*command, sys.executable, script, *RUNS["mnist_workers.py"]],
                              capture_output=True, text=True, cwd=tmp_path, timeout=600)
         assert out.returncode == 0, out.stderr

@@ -208,8 +208,8 @@ def test_a_python_lenet_has_the_recipes_bits_on_any_number_of_workers(program, t
     steps = 6
     recipe = recipe_sum(program, tmp_path, steps, "run")
     assert run_lenet([], steps) == recipe
-    assert run_lenet([program, "launch", "-n", "2"], steps) == recipe
-    assert run_lenet([program, "launch", "-n", "4"], steps) == recipe
+    assert run_lenet([program, "launch", "-n", "2", "--"], steps) == recipe
+    assert run_lenet([program, "launch", "-n", "4", "--"], steps) == recipe
 
 
 def test_a_run_folder_is_loaded(program, tmp_path):
