@@ -101,10 +101,12 @@ py::dict parameters_of(const std::vector<nn::NamedParameter>& list) {
 std::vector<TensorInfo> infos_of(const py::args& inputs) {
   std::vector<TensorInfo> infos;
   for (const py::handle& input : inputs) {
-    if (PyTuple_Check(input.ptr()) || PyList_Check(input.ptr()))
-      infos.push_back({py::cast<Shape>(input)});
+    TensorInfo info;
+    if (is_sequence(input))
+      info.shape = py::cast<Shape>(input);
     else
-      infos.push_back(to_tensor(input).info());
+      info = to_tensor(input).info();
+    infos.push_back(info);
   }
   return infos;
 }

@@ -14,6 +14,7 @@
 True
 """
 
+from lockstep._html import run_html
 from lockstep._core.train import (EpochEvent, Evaluation, EvaluationRecord, FitContext, FitResult,
                                   StepEvent, Trainer, best_model, early_stopping, show_progress)
 
@@ -68,3 +69,4 @@ def _fit(self, dataset, *, epochs=1, steps=0, transform=None, sampler=None, sche
 
 
 Trainer.fit = _fit
+FitResult._repr_html_ = lambda self: run_html(self)

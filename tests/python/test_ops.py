@@ -36,6 +36,11 @@ def test_stubs_name_every_op():
     functions = {node.name for node in ast.parse(stubs).body if isinstance(node, ast.FunctionDef)}
     assert functions == {op.__name__ for op in OPS} | {"families"}
     assert (pathlib.Path(ls.__file__).parent / "py.typed").exists()
+    core = ast.parse((pathlib.Path(ls.__file__).parent / "_core.pyi").read_text())
+    (tensor,) = [n for n in core.body if isinstance(n, ast.ClassDef) and n.name == "Tensor"]
+    methods = {node.name for node in tensor.body if isinstance(node, ast.FunctionDef)}
+    assert {"softmax", "sum", "reshape", "__add__"} <= methods
+    assert all(hasattr(ls.Tensor, name) for name in methods)
 
 
 def test_arguments_by_place_and_by_name():

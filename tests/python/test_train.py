@@ -152,6 +152,13 @@ def test_predictions_evaluations_and_metrics():
     assert "accuracy" in repr(seen)
 
 
+def test_notebooks_show_a_runs_curves():
+    result = trainer().fit(samples(), epochs=3, validation=samples(32, 1))
+    assert len(result.history) == 3
+    page = result._repr_html_()
+    assert page.count("<svg") == 2 and "accuracy" in page and "loss" in page
+
+
 def test_mistakes_are_told():
     with pytest.raises(TypeError, match="unexpected|no option"):
         trainer().fit(samples(), epoch=3)
