@@ -51,7 +51,7 @@ def _metadata():
     lines = ["Metadata-Version: 2.1", "Name: lockstep", f"Version: {version()}",
              "Summary: Deep learning on one machine or many, with the same bits on any number of "
              "workers",
-             "License: Apache-2.0", "Requires-Python: >=3.9", "Requires-Dist: numpy",
+             "License: Apache-2.0", "Requires-Python: >=3.10", "Requires-Dist: numpy",
              "Description-Content-Type: text/markdown", "", (ROOT / "README.md").read_text()]
     return "\n".join(lines)
 
