@@ -74,6 +74,31 @@ TEST(ServedRun, OneWorkerThatIsNotInStepHasTheBitsOfAProcessAloneWithSparseGradi
   }
 }
 
+TEST(ServedRun, WorkersThatAreNotInStepHaveTheSameTablesWhereTheyMeet) {
+  constexpr int kWorkers = 3;
+  for (const optim::OptimizerPtr& rule : rules()) {
+    ServerRoom room(2, kWorkers);
+    room.as_workers_out_of_step([&](kvstore::Mode& mode) {
+      StepEngine engine = make_engine(rule, &mode.out_of_step()->alone(), 1);
+      const std::string before = engine.params_sha256();
+      for (int i = 0; i < 4; ++i) {
+        const int ticket = i * kWorkers + mode.group().rank();
+        EXPECT_TRUE(engine.run(ticket, 0.01, batches(engine, ticket)).finite);
+      }
+      mode.group().share("");  // all are done
+      engine.pull();
+      const auto table_of = [&] {
+        for (const auto& [name, values] : engine.snapshot().parameters)
+          if (name == "table") return io::tensors_sha256({{name, values}});
+        return std::string("no table");
+      };
+      for (const std::string& other : mode.group().share(table_of()))
+        EXPECT_EQ(other, table_of()) << rule->name();
+      EXPECT_NE(engine.params_sha256(), before);
+    });
+  }
+}
+
 // Slots that were set come to the rows' server, and weights that were loaded.
 TEST(ServedRun, GoesOnWithTheSlotsOfTablesThatWereSet) {
   const optim::OptimizerPtr rule = optim::adam({});
