@@ -19,13 +19,14 @@ BUILD := build-$(PRESET)
 endif
 CONFIGURE := cmake --preset $(PRESET) --log-level=WARNING
 
-.PHONY: help setup build examples test docs train bench format lint asan tsan coverage fuzz chaos \
+.PHONY: help setup build examples python test docs train bench format lint asan tsan coverage fuzz chaos \
         differential soak install clean
 
 help:
 	@echo 'make setup     install the Debian packages that are missing (scripts/packages.txt)'
 	@echo 'make build     build/bin/lockstep, after what set-up it needs'
 	@echo 'make examples  build/examples/...: the programs of examples/cpp'
+	@echo 'make python    build/python: the Python package (PYTHONPATH=build/python)'
 	@echo 'make test      build, then every test'
 	@echo 'make docs      writes docs/ops.md and docs/reference.md from the code'
 	@echo 'make train     build, fetch MNIST, train a net on it and say what to try next'
@@ -53,8 +54,14 @@ examples:
 	@$(CONFIGURE) -DLOCKSTEP_TESTS=OFF >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target lockstep_program examples
 
+python:
+	@scripts/setup build python
+	@$(CONFIGURE) >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target python lockstep_program
+	@echo 'PYTHONPATH=$(BUILD)/python $(PYTHON) -c "import lockstep"; pip install . installs it'
+
 test:
-	@scripts/setup build test peers
+	@scripts/setup build python test peers
 	@$(CONFIGURE) -DLOCKSTEP_TESTS=ON $(if $(WERROR),-DLOCKSTEP_WERROR=$(WERROR)) >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --preset $(PRESET) -j $(JOBS) --progress

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/bindings.h"
+#include "bindings/block.h"
+#include "lockstep/graph/compiled_function.h"
+
+namespace lockstep::python {
+namespace {
+
+// A Python function that is traced and compiled for each combination of shapes and dtypes.
+class HeldFunction {
+ public:
+  HeldFunction(const py::object& function, DType compute, std::size_t plans)
+      : call_(function), compiled_(traced(), options(compute, plans)) {}
+
+  py::object operator()(const py::args& args) {
+    const auto inputs = py::cast<std::vector<Tensor>>(args);
+    std::vector<Tensor> outputs;
+    {
+      const py::gil_scoped_release released;
+      outputs = compiled_(inputs);
+    }
+    if (outputs.size() == 1 && !several_) return py::cast(outputs[0]);
+    return py::tuple(py::cast(outputs));
+  }
+  std::size_t compiled_count() const { return compiled_.compiled_count(); }
+  void clear() { compiled_.clear(); }
+
+ private:
+  static CompileOptions options(DType compute, std::size_t plans) {
+    CompileOptions made;
+    made.compute = compute;
+    made.plans = plans;
+    return made;
+  }
+
+  TensorFunction traced() {
+    return [this](const std::vector<Tensor>& inputs) {
+      const py::gil_scoped_acquire locked;
+      const py::object result = call_.get()(*py::tuple(py::cast(inputs)));
+      several_ = py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result);
+      if (!several_) return std::vector<Tensor>{to_tensor(result)};
+      return py::cast<std::vector<Tensor>>(result);
+    };
+  }
+
+  PythonCall call_;
+  bool several_ = false;
+  CompiledFunction compiled_;
+};
+
+}  // namespace
+
+void bind_graph(py::module_& m) {
+  py::class_<HeldFunction>(m, "CompiledFunction")
+      .def("__call__", &HeldFunction::operator())
+      .def_property_readonly("compiled_count", &HeldFunction::compiled_count)
+      .def("clear", &HeldFunction::clear);
+  m.def(
+      "compile",
+      [](const py::object& function, DType compute, std::size_t plans) {
+        return std::make_unique<HeldFunction>(function, compute, plans);
+      },
+      py::arg("function"), py::arg("compute") = DType::float32, py::arg("plans") = 32,
+      "A function of tensors that is traced and compiled when it first meets a combination of\n"
+      "shapes and dtypes, and runs compiled from then on.");
+}
+
+}  // namespace lockstep::python

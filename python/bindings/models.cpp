@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/nn/models/models.h"
+
+#include "bindings/bindings.h"
+#include "bindings/block.h"
+#include "lockstep/nn/models/recommenders.h"
+
+namespace lockstep::python {
+namespace {
+
+using nn::BlockPtr;
+namespace models = nn::models;
+
+void bind_small_models(py::module_& m) {
+  m.def(
+      "mlp",
+      [](const std::vector<std::int64_t>& hidden, std::int64_t classes, double dropout) {
+        return models::mlp({hidden, classes, dropout});
+      },
+      py::arg("hidden") = std::vector<std::int64_t>{128}, py::arg("classes") = 10,
+      py::arg("dropout") = 0.0, "Dense layers with relu between them.");
+  m.def(
+      "lenet",
+      [](std::int64_t width, std::int64_t hidden, std::int64_t classes, double dropout) {
+        return models::lenet({width, hidden, classes, dropout});
+      },
+      py::arg("width") = 32, py::arg("hidden") = 128, py::arg("classes") = 10,
+      py::arg("dropout") = 0.0, "Two of convolution, relu, pool; then two dense layers.");
+  m.def(
+      "cifar_cnn",
+      [](std::int64_t width, std::int64_t hidden, std::int64_t classes, double dropout) {
+        return models::cifar_cnn({width, hidden, classes, dropout});
+      },
+      py::arg("width") = 64, py::arg("hidden") = 128, py::arg("classes") = 10,
+      py::arg("dropout") = 0.0);
+  m.def("cifar_resnet18", &models::cifar_resnet18, py::arg("classes") = 10);
+}
+
+void bind_text_models(py::module_& m) {
+  m.def(
+      "lstm_classifier",
+      [](std::int64_t vocabulary, std::int64_t width, std::int64_t hidden, int layers,
+         bool bidirectional, std::int64_t classes, double dropout) {
+        return models::lstm_classifier(
+            {vocabulary, width, hidden, layers, bidirectional, classes, dropout});
+      },
+      py::arg("vocabulary") = 10000, py::arg("width") = 128, py::arg("hidden") = 256,
+      py::arg("layers") = 1, py::arg("bidirectional") = false, py::arg("classes") = 2,
+      py::arg("dropout") = 0.0);
+  m.def(
+      "gpt",
+      [](std::int64_t vocabulary, std::int64_t context, std::int64_t width, std::int64_t heads,
+         int blocks, double dropout, double attention_dropout) {
+        return models::gpt({vocabulary, context, width, heads, blocks, dropout, attention_dropout});
+      },
+      py::arg("vocabulary") = 96, py::arg("context") = 128, py::arg("width") = 256,
+      py::arg("heads") = 8, py::arg("blocks") = 4, py::arg("dropout") = 0.0,
+      py::arg("attention_dropout") = 0.0);
+}
+
+void bind_recommenders(py::module_& m) {
+  m.def(
+      "matrix_factorization",
+      [](std::int64_t users, std::int64_t items, std::int64_t width, double mean) {
+        return models::matrix_factorization({users, items, width, mean});
+      },
+      py::arg("users"), py::arg("items"), py::arg("width") = 16, py::arg("mean") = 0.0);
+  m.def(
+      "dlrm",
+      [](const std::vector<std::int64_t>& rows, std::int64_t width,
+         const std::vector<std::int64_t>& bottom, const std::vector<std::int64_t>& top) {
+        return models::dlrm({rows, width, bottom, top});
+      },
+      py::arg("rows"), py::arg("width") = 16, py::arg("bottom") = std::vector<std::int64_t>{64},
+      py::arg("top") = std::vector<std::int64_t>{64, 32});
+}
+
+}  // namespace
+
+void bind_models(py::module_& core) {
+  py::module_ m = core.def_submodule("models", "Nets that are known by name.");
+  bind_small_models(m);
+  bind_text_models(m);
+  bind_recommenders(m);
+  m.def(
+      "make",
+      [](const std::string& name, std::optional<std::int64_t> classes,
+         std::optional<std::int64_t> vocabulary, std::optional<double> dropout) {
+        return models::make_model(name, {classes, vocabulary, dropout});
+      },
+      py::arg("name"), py::arg("classes") = py::none(), py::arg("vocabulary") = py::none(),
+      py::arg("dropout") = py::none(), "A library model by name: make('resnet50_v1').");
+  m.def("names", &models::model_names);
+}
+
+}  // namespace lockstep::python

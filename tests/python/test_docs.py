@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+import doctest
+import importlib
+import pathlib
+import pkgutil
+import re
+import subprocess
+import sys
+
+import pytest
+
+import lockstep as ls
+
+MODULES = ["lockstep"] + [f"lockstep.{m.name}" for m in pkgutil.iter_modules(ls.__path__)
+                          if m.name not in ("_core", "__main__")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_are_true(name):
+    result = doctest.testmod(importlib.import_module(name),
+                             optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0
+
+
+def test_there_are_examples():
+    assert sum(len(doctest.DocTestFinder().find(importlib.import_module(name)))
+               for name in MODULES) > 20
+    assert "lockstep.ops" in MODULES and "lockstep.train" in MODULES
+
+
+def test_the_pages_python_is_true(root, tmp_path):
+    page = (root / "docs" / "python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.S)
+    assert len(blocks) > 5
+    program = tmp_path / "page.py"
+    program.write_text("\n".join(blocks))
+    out = subprocess.run([sys.executable, str(program)], capture_output=True, text=True,
+                         cwd=tmp_path, timeout=600)
+    assert out.returncode == 0, out.stderr
+    expected = re.findall(r"#>\s?(.*)", "\n".join(blocks))
+    assert out.stdout.splitlines() == expected
+
+
+def test_public_functions_say_what_they_are():
+    for name in MODULES:
+        module = importlib.import_module(name)
+        for key, value in vars(module).items():
+            if callable(value) and not key.startswith("_") and getattr(
+                    value, "__module__", "") == name:
+                assert value.__doc__, f"{name}.{key}"
+    assert pathlib.Path(ls.__file__).parent.name == "lockstep"
