@@ -66,8 +66,8 @@ def tensor(data, dtype=None):
 
     >>> import lockstep
     >>> lockstep.tensor([[1.0, 2.0], [3.0, 4.0]])
-    [[1, 2],
-     [3, 4]]
+    [[1. 2.]
+     [3. 4.]]
     float32[2, 2] cpu(0)
     """
     return _core.Tensor(data, dtype)

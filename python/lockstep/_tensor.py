@@ -92,7 +92,7 @@ def _attach_grad(self, mode="write"):
     ...     y = (x * x).sum()
     >>> y.backward()
     >>> x.grad
-    [2, 4]
+    [2. 4.]
     float32[2] cpu(0)
     """
     _core.attach_grad(self, mode)

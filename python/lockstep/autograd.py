@@ -85,7 +85,7 @@ class Function:
     ...     y = Double()(x)
     >>> y.backward()
     >>> x.grad
-    [10, 10]
+    [10. 10.]
     float32[2] cpu(0)
     """
 

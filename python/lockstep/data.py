@@ -21,6 +21,7 @@ import os
 from lockstep._core import data as _data
 from lockstep._core.data import *  # noqa: F401,F403
 from lockstep._core.data import Samples, Transform, as_dataset
+from lockstep.errors import InvalidArgument
 
 
 class Dataset:
@@ -54,7 +55,9 @@ class Loader:
     def __init__(self, dataset, batch, shuffle=False, seed=0, transform=None, sampler=None,
                  threads=1, prefetch=4, last="discard"):
         if last not in ("discard", "keep"):
-            raise ValueError(f"loader: last is '{last}', expected 'discard' or 'keep'")
+            raise InvalidArgument(f"loader: last is '{last}', expected 'discard' or 'keep'")
+        if batch < 1:
+            raise InvalidArgument(f"loader: batch is {batch}, expected 1 or more")
         self._dataset = as_dataset(dataset)
         if sampler is None:
             size = len(self._dataset)

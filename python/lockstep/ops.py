@@ -6,7 +6,7 @@ An op with several outputs returns a tuple. `help(lockstep.ops.conv)` tells abou
 
 >>> import lockstep
 >>> lockstep.ops.clip(lockstep.tensor([-1.0, 0.5, 2.0]), 0, 1)
-[0, 0.5, 1]
+[0.  0.5 1. ]
 float32[3] cpu(0)
 """
 

@@ -27,9 +27,9 @@ def test_a_loader_stacks_samples_of_python():
     assert [y.tolist() for _, y in batches] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert batches[1][0].shape == (4, 2, 3) and batches[1][0][3, 0, 0].item() == 7
     assert batches[0][1].dtype == "int64"
+    assert threading.get_ident() not in pairs.threads
     kept = list(data.Loader(pairs, batch=4, last="keep"))
     assert [len(y) for _, y in kept] == [4, 4, 2] and len(data.Loader(pairs, 4, last="keep")) == 3
-    assert threading.get_ident() not in pairs.threads
 
 
 def test_what_a_loader_gives_depends_on_no_thread():
@@ -90,8 +90,8 @@ def test_errors_of_samples_come_to_whoever_asks():
         list(data.Loader(Broken(), 2))
     with pytest.raises(TypeError, match="__len__"):
         data.Loader(3, 2)
-    with pytest.raises(ValueError):
-        list(data.Loader(Pairs(), 0))
+    with pytest.raises(ValueError, match="batch"):
+        data.Loader(Pairs(), 0)
 
 
 def test_sets_are_cut_and_drawn():

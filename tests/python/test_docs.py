@@ -28,14 +28,6 @@ def test_there_are_examples():
     assert "lockstep.ops" in MODULES and "lockstep.train" in MODULES
 
 
-def test_examples_of_tensor_methods_are_true():
-    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner(
-        optionflags=doctest.NORMALIZE_WHITESPACE)
-    for test in finder.find(importlib.import_module("lockstep._tensor"), "lockstep._tensor"):
-        runner.run(test)
-    assert runner.failures == 0
-
-
 def test_the_pages_python_is_true(root, tmp_path):
     page = (root / "docs" / "python.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)

@@ -91,14 +91,9 @@ def test_ctrl_c_ends_a_run_after_its_checkpoint(tmp_path):
 
 
 def test_import_is_quick_and_starts_no_thread():
-    code = ("import time, threading, os; b = time.perf_counter(); import lockstep; "
-            "print(time.perf_counter() - b, len(os.listdir('/proc/self/task')))")
-    times = []
-    for _ in range(5):
-        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                             check=True).stdout.split()
-        assert out[1] == "1"
-        times.append(float(out[0]))
-        if times[-1] < 0.5:
-            break
-    assert min(times) < 0.5
+    # The processor's time: others may be using it.
+    code = ("import time, threading, os; b = time.process_time(); import lockstep; "
+            "print(time.process_time() - b, len(os.listdir('/proc/self/task')))")
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                         check=True).stdout.split()
+    assert float(out[0]) < 0.5 and out[1] == "1"

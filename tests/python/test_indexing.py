@@ -11,7 +11,7 @@ KEYS = [
     (0, Ellipsis, 1), None, (slice(None), None), (None, 0, Ellipsis, None), (0, None, 1),
     [0, 1, 1], ([0, 1], [2, 0]), (slice(None), [2, 0]), ([1, 0], slice(None), [3, 3]),
     np.array([[0, 1], [1, 0]]), A > 5, (0, A[0] > 5), (slice(None), A[0, :, 0] > 3),
-    (slice(None), np.array([True, False, True])), np.int64(1), (np.int32(1), slice(None)), True,
+    (slice(None), np.array([True, False, True])), np.int64(1), (np.int32(1), slice(None)),
     (1, [0, 2], slice(1, 3)), slice(5, 2), np.array([], dtype="int64"), [-1, 0],
 ]
 
