@@ -10,6 +10,7 @@
 
 #include "lockstep/nn/block.h"
 #include "lockstep/train/evaluate.h"
+#include "lockstep/train/step_cost.h"
 
 namespace lockstep::train {
 
@@ -25,6 +26,7 @@ struct StepEvent {
   // Of a worker that is not in step with the others, which tells of the tickets it has computed: by
   // how many pushes of others its weights were older than those that its gradients met, on average.
   std::optional<double> staleness = {};
+  std::optional<StepCost> cost = {};  // of several workers that are in step
 };
 
 struct EpochEvent {

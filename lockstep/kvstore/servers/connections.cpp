@@ -33,6 +33,7 @@ ServerConnections::Client ServerConnections::connect(int server,
   options.secret = job_.secret;
   options.encrypted = job_.encrypted;
   options.hub = job_.hub;
+  options.meter = job_.meter;
   options.generation = comm::kAnyGeneration;
   options.server = comm::parse_endpoint(
       job_.registry.get(fmt::format("server/{}", server), comm::Clock::now() + timeout));
