@@ -47,4 +47,5 @@
 #include "lockstep/train/observers.h"
 #include "lockstep/train/predict.h"
 #include "lockstep/train/same_bits.h"
+#include "lockstep/train/status_reporter.h"
 #include "lockstep/train/trainer.h"

@@ -23,6 +23,7 @@
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/help.h"
+#include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/membership/place.h"
 
 namespace lockstep::cli {
@@ -43,6 +44,9 @@ lockstep COMMAND --help shows a command's options.)";
 void add_commands(CLI::App& app, Action& action) {
   add_train_command(app, action);
   add_launch_command(app, action);
+  add_status_command(app, action);
+  add_jobs_command(app, action);
+  add_stop_command(app, action);
   add_eval_command(app, action);
   add_predict_command(app, action);
   add_data_command(app, action);
@@ -177,7 +181,11 @@ int report_no_memory(const CLI::App& command) {
 
 int parse_and_run(CLI::App& app, Action& action, int argc, const char* const* argv) {
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words(argv + 1, argv + argc);
+    if (!words.empty() && words[0] == "train") words = join_resume_auto(std::move(words));
+    // As CLI11 wants them: the last one first.
+    std::reverse(words.begin(), words.end());
+    app.parse(words);
     return action();
   } catch (const CLI::ParseError& error) {
     return report(app, error);
@@ -218,6 +226,17 @@ std::string shell_word(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+  std::string line, before;
+  for (std::string word : words) {
+    const std::size_t begin = word.starts_with("--env=") ? 6 : 0;
+    if (before == "--env" || begin > 0) word.resize(std::min(word.size(), word.find('=', begin)));
+    line += (line.empty() ? "" : " ") + shell_word(word);
+    before = word;
+  }
+  return line;
 }
 
 int run(int argc, const char* const* argv) {

@@ -28,11 +28,15 @@ class WrongUsage : public std::runtime_error {
 
 // The headings of `lockstep --help`.
 constexpr const char* kModelGroup = "Train and use a model";
+constexpr const char* kJobGroup = "Jobs";
 constexpr const char* kToolGroup = "Data, models and tools";
 
 // Each adds its commands to the program.
 void add_train_command(CLI::App& app, Action& action);
 void add_launch_command(CLI::App& app, Action& action);
+void add_status_command(CLI::App& app, Action& action);
+void add_jobs_command(CLI::App& app, Action& action);
+void add_stop_command(CLI::App& app, Action& action);
 void add_eval_command(CLI::App& app, Action& action);
 void add_predict_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
@@ -48,6 +52,9 @@ std::vector<std::string> own_words();
 // `word` as a shell reads it back: in quotes where it has anything but letters, digits and
 // -_./=:@%+,
 std::string shell_word(const std::string& word);
+
+// A command line of such words. What --env sets may be a secret: its value is left out.
+std::string shell_line(const std::vector<std::string>& words);
 
 // A script for the shell, made from the program's own commands and options. Throws NotFound for
 // another shell than bash, zsh and fish.

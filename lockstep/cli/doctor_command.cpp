@@ -49,6 +49,7 @@ int examine_as_member(const Options& o, const cluster::Place& place) {
   cluster::JobOptions job;
   job.transport = o.connect.transport_name();
   job.interface = o.connect.interface;
+  job.ports = o.connect.ports;
   job.timeout = o.hosts.patience();
   cluster::HostFacts facts = cluster::look_at_host();
   add_trials(facts, try_kernels(best_instruction_set()));
@@ -89,6 +90,7 @@ cluster::LaunchOptions launch_options(const Options& o,
   if (launch.workers == 0 && hosts.empty()) launch.workers = 2;
   launch.interface = o.connect.interface;
   launch.transport = o.connect.transport_name();
+  launch.ports = o.connect.ports;
   return launch;
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/options.h"
 
 namespace lockstep::cli {
 namespace {
@@ -20,6 +21,9 @@ constexpr const char* kGroup = "A manifest for Kubernetes";
 constexpr std::size_t kLongestLabel = 63;  // of a pod's host name: NAME-INDEX
 constexpr std::size_t kLongestName = 253;
 constexpr std::size_t kLongestValue = 1024;
+constexpr std::int64_t kLargestUser = 2147483647;
+constexpr std::int64_t kLongestJob = 10LL * 365 * 24 * 3600;
+constexpr const char* kQuantity = R"([0-9]+(\.[0-9]+)?([KMGTPE]i?|k|m)?)";
 
 // Before a regular expression sees it, which takes stack for each character.
 void check_length(const char* option, std::size_t length, std::size_t longest) {
@@ -61,10 +65,15 @@ void check_claim(const KubernetesJob& job) {
         "--volume-claim: '{}' is the pod's own, expected another folder, such as /data", path));
 }
 
+std::string text_of(const std::optional<std::int64_t>& number) {
+  return number ? std::to_string(*number) : "";
+}
+
 // The manifest sets these by itself.
 constexpr std::array kOwnVariables{
-    "LOCKSTEP_ROLE",      "LOCKSTEP_WORKERS",   "LOCKSTEP_SERVERS", "LOCKSTEP_COORDINATOR",
-    "LOCKSTEP_TRANSPORT", "LOCKSTEP_INTERFACE", "LOCKSTEP_TIMEOUT", "LOCKSTEP_SECRET"};
+    "LOCKSTEP_ROLE",        "LOCKSTEP_WORKERS",   "LOCKSTEP_SERVERS",
+    "LOCKSTEP_COORDINATOR", "LOCKSTEP_TRANSPORT", "LOCKSTEP_INTERFACE",
+    "LOCKSTEP_TIMEOUT",     "LOCKSTEP_SECRET",    "LOCKSTEP_PORTS"};
 
 void check_variable(const std::string& setting) {
   const std::string name = setting.substr(0, setting.find('='));
@@ -89,8 +98,25 @@ void add_kubernetes_options(CLI::App& command, KubernetesJob& job) {
   add("--name", job.name, "NAME", "Of the job");
   add("--image", job.image, "IMAGE", "The container's image, with the program in it");
   add("--namespace", job.name_space, "NAME", "Where the job lives");
-  add("--cpus", job.cpus, "N", "Of each worker");
-  add("--memory", job.memory, "SIZE", "Of each worker, such as 8Gi");
+  add("--cpus", job.cpus, "N", "Of each worker; 2 by default");
+  add("--memory", job.memory, "SIZE", "Of each worker, such as 8Gi; 4Gi by default");
+  add("--shm-size", job.shared_memory, "SIZE",
+      "Of a pod's /dev/shm, a part of its memory; 1Gi by default");
+  add_count(command, kGroup, "--user", job.user, "UID",
+            "Who runs the program, and owns what it writes; 10001 by default", 1, kLargestUser);
+  add_count(command, kGroup, "--ttl", job.ttl, "SECONDS",
+            "Until a job that has ended is removed; a day by default", 0, kMostSeconds);
+  add_count(command, kGroup, "--deadline", job.deadline, "SECONDS",
+            "Until the job is ended; seven days by default", 1, kLongestJob);
+  add_count(command, kGroup, "--retries", job.retries, "N",
+            "How often the job starts again when a pod fails: with --resume auto", 0, 1000)
+      ->default_str("0");
+  command
+      .add_option("--toleration", job.tolerations,
+                  "A taint of nodes that pods may run on all the same")
+      ->type_name("KEY[=VALUE][:EFFECT]")
+      ->allow_extra_args(false)
+      ->group(kGroup);
   add("--volume-claim", job.volume_claim, "NAME[:PATH]",
       "A claim that all pods mount, for data and the run folder; at /data by default. "
       "ReadWriteMany, when they run on several nodes");
@@ -106,9 +132,14 @@ void check_kubernetes(const KubernetesJob& job) {
   if (!job.name_space.empty()) check_label("--namespace", job.name_space, kLongestLabel);
   if (!job.cpus.empty())
     check_form("--cpus", job.cpus, R"([0-9]+(\.[0-9]+|m)?)", "a quantity such as 4, 0.5 or 500m");
-  if (!job.memory.empty())
-    check_form("--memory", job.memory, R"([0-9]+(\.[0-9]+)?([KMGTPE]i?|k|m)?)",
-               "a quantity such as 8Gi");
+  for (const auto& [option, value] :
+       {std::pair{"--memory", job.memory}, std::pair{"--shm-size", job.shared_memory}})
+    if (!value.empty()) check_form(option, value, kQuantity, "a quantity such as 8Gi");
+  for (const std::string& one : job.tolerations)
+    check_form("--toleration", one,
+               "[a-zA-Z0-9]([-a-zA-Z0-9._/]*[a-zA-Z0-9])?(=[-a-zA-Z0-9._]*)?"
+               "(:(NoSchedule|PreferNoSchedule|NoExecute))?",
+               "KEY[=VALUE][:NoSchedule|PreferNoSchedule|NoExecute]");
   if (!job.volume_claim.empty()) check_claim(job);
   for (const auto& [option, value] :
        {std::pair{"--image", job.image}, std::pair{"--volume-claim", job.volume_claim},
@@ -133,7 +164,12 @@ void check_not_kubernetes(const KubernetesJob& job) {
   for (const auto& [option, value] :
        {std::pair{"--name", job.name}, std::pair{"--image", job.image},
         std::pair{"--namespace", job.name_space}, std::pair{"--cpus", job.cpus},
-        std::pair{"--memory", job.memory}, std::pair{"--volume-claim", job.volume_claim}})
+        std::pair{"--memory", job.memory}, std::pair{"--shm-size", job.shared_memory},
+        std::pair{"--user", text_of(job.user)}, std::pair{"--ttl", text_of(job.ttl)},
+        std::pair{"--deadline", text_of(job.deadline)},
+        std::pair{"--retries", job.retries > 0 ? std::to_string(job.retries) : ""},
+        std::pair{"--toleration", job.tolerations.empty() ? "" : job.tolerations[0]},
+        std::pair{"--volume-claim", job.volume_claim}})
     if (!value.empty())
       throw WrongUsage(
           fmt::format("{} {}: is for --kubernetes, which is not there", option, value));

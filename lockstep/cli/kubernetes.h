@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,11 +16,15 @@ namespace lockstep::cli {
 // What `lockstep launch --kubernetes` is told.
 struct KubernetesJob {
   bool wanted = false;
-  std::string name = {}, image = {}, name_space = {}, cpus = {}, memory = {};
-  std::string volume_claim = {};  // NAME, NAME:/WHERE
+  std::string name = {}, image = {}, name_space = {};
+  std::string cpus = {}, memory = {}, shared_memory = {};          // empty: the usual
+  std::optional<std::int64_t> user = {}, ttl = {}, deadline = {};  // none: the usual
+  int retries = 0;
+  std::vector<std::string> tolerations = {};  // KEY[=VALUE][:EFFECT]
+  std::string volume_claim = {};              // NAME, NAME:/WHERE
   int workers = 0, servers = 0;
   bool tolerates_lost_servers = false;
-  std::string transport = {}, interface = {};
+  std::string transport = {}, interface = {}, ports = {};
   std::string folder = {};                    // where the program runs; empty: the image's own
   std::int64_t timeout = 0;                   // seconds until all pods have met; 0: the usual
   std::vector<std::string> environment = {};  // NAME=VALUE

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/membership.h"
@@ -11,7 +12,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kPort = 29400;
+constexpr int kPort = 29400;  // and the next one: of the coordinator
+constexpr int kOtherPorts = 98;
+constexpr const char *kCpus = "2", *kMemory = "4Gi", *kSharedMemory = "1Gi";
+constexpr std::int64_t kUser = 10001;
+constexpr std::int64_t kDay = 24 * 3600;
+constexpr int kGraceSeconds = 60;  // to finish a step and write a checkpoint
+
+std::string given(const std::string& value, const std::string& usual) {
+  return value.empty() ? usual : value;
+}
 
 Json labels(const KubernetesJob& job) { return {{"lockstep-job", job.name}}; }
 
@@ -30,6 +40,7 @@ Json metadata(const KubernetesJob& job, Role role = Role::worker) {
 // A pod is in the names from its first moment, ready or not: they wait for the first one.
 Json service(const KubernetesJob& job) {
   const Json port{{"name", "coordinator"}, {"port", kPort}};
+  const Json data{{"name", "coordinator-data"}, {"port", kPort + 1}};
   return {{"apiVersion", "v1"},
           {"kind", "Service"},
           {"metadata", metadata(job)},
@@ -37,7 +48,7 @@ Json service(const KubernetesJob& job) {
            {{"clusterIP", "None"},
             {"publishNotReadyAddresses", true},
             {"selector", labels(job)},
-            {"ports", Json::array({port})}}}};
+            {"ports", Json::array({port, data})}}}};
 }
 
 // Kubernetes puts variables for $(NAME) in commands and values, and makes one $ of two.
@@ -65,8 +76,22 @@ Json secret_variable(const KubernetesJob& job) {
   return {{"name", "LOCKSTEP_SECRET"}, {"valueFrom", {{"secretKeyRef", key}}}};
 }
 
+// Where policies of the network let through what is named: beside the coordinator's, so many as the
+// members of a job may listen at.
+std::string ports_of(const KubernetesJob& job) {
+  const int more = std::max(kOtherPorts, job.workers + job.servers + 16);
+  return given(job.ports, fmt::format("{}-{}", kPort + 2, kPort + 1 + more));
+}
+
+bool has_variable(const KubernetesJob& job, const std::string& name) {
+  return std::any_of(job.environment.begin(), job.environment.end(),
+                     [&](const std::string& one) { return one.starts_with(name + "="); });
+}
+
 Json environment(const KubernetesJob& job, Role role) {
   Json list = users_variables(job);
+  // The user may be none of the image's own.
+  if (!has_variable(job, "HOME")) list.push_back(variable("HOME", "/tmp"));
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) list.push_back(variable(name, value));
   };
@@ -76,6 +101,7 @@ Json environment(const KubernetesJob& job, Role role) {
   add("LOCKSTEP_COORDINATOR", fmt::format("{0}-0.{0}:{1}", job.name, kPort));
   add("LOCKSTEP_TRANSPORT", job.transport);
   add("LOCKSTEP_INTERFACE", job.interface);
+  add("LOCKSTEP_PORTS", ports_of(job));
   add("LOCKSTEP_TIMEOUT", job.timeout > 0 ? std::to_string(job.timeout) : "");
   list.push_back(secret_variable(job));
   return list;
@@ -83,9 +109,7 @@ Json environment(const KubernetesJob& job, Role role) {
 
 // What is asked for is also the limit: a worker that is slowed down slows all.
 Json resources(const KubernetesJob& job) {
-  Json amounts = Json::object();
-  if (!job.cpus.empty()) amounts["cpu"] = job.cpus;
-  if (!job.memory.empty()) amounts["memory"] = job.memory;
+  const Json amounts{{"cpu", given(job.cpus, kCpus)}, {"memory", given(job.memory, kMemory)}};
   return {{"requests", amounts}, {"limits", amounts}};
 }
 
@@ -93,7 +117,10 @@ Json resources(const KubernetesJob& job) {
 // as its memory.
 Json volumes(const KubernetesJob& job) {
   Json list = Json::array();
-  list.push_back({{"name", "shared-memory"}, {"emptyDir", {{"medium", "Memory"}}}});
+  const std::string size = given(job.shared_memory, kSharedMemory);
+  list.push_back(
+      {{"name", "shared-memory"}, {"emptyDir", {{"medium", "Memory"}, {"sizeLimit", size}}}});
+  list.push_back({{"name", "tmp"}, {"emptyDir", Json::object()}});
   if (job.volume_claim.empty()) return list;
   const std::string claim = mounted_claim(job).first;
   list.push_back({{"name", "data"}, {"persistentVolumeClaim", {{"claimName", claim}}}});
@@ -103,6 +130,7 @@ Json volumes(const KubernetesJob& job) {
 Json mounts(const KubernetesJob& job) {
   Json list = Json::array();
   list.push_back({{"name", "shared-memory"}, {"mountPath", "/dev/shm"}});
+  list.push_back({{"name", "tmp"}, {"mountPath", "/tmp"}});
   if (!job.volume_claim.empty())
     list.push_back({{"name", "data"}, {"mountPath", mounted_claim(job).second}});
   return list;
@@ -118,26 +146,68 @@ Json container(const KubernetesJob& job, Role role) {
   Json json{{"name", to_string(role)}, {"image", job.image}, {"command", command(job)}};
   if (!job.folder.empty()) json["workingDir"] = job.folder;
   json["env"] = environment(job, role);
-  if (!job.cpus.empty() || !job.memory.empty()) json["resources"] = resources(job);
-  const Json port{{"containerPort", kPort}};
-  json["ports"] = Json::array({port});
+  json["resources"] = resources(job);
+  json["securityContext"] = {{"allowPrivilegeEscalation", false},
+                             {"capabilities", {{"drop", Json::array({"ALL"})}}}};
+  const Json port{{"name", "coordinator"}, {"containerPort", kPort}};
+  const Json data{{"name", "coordinator-data"}, {"containerPort", kPort + 1}};
+  json["ports"] = Json::array({port, data});
   json["volumeMounts"] = mounts(job);
   return json;
+}
+
+// As the restricted profile of Kubernetes' pod security standards wants it.
+Json pod_security(const KubernetesJob& job) {
+  const std::int64_t user = job.user.value_or(kUser);
+  return {{"runAsNonRoot", true},
+          {"runAsUser", user},
+          {"runAsGroup", user},
+          {"fsGroup", user},
+          {"fsGroupChangePolicy", "OnRootMismatch"},
+          {"seccompProfile", {{"type", "RuntimeDefault"}}}};
+}
+
+// Over the nodes as far as there are some: a node that is lost takes few pods with it.
+Json spread(const KubernetesJob& job) {
+  const Json over{{"maxSkew", 1},
+                  {"topologyKey", "kubernetes.io/hostname"},
+                  {"whenUnsatisfiable", "ScheduleAnyway"},
+                  {"labelSelector", {{"matchLabels", labels(job)}}}};
+  return Json::array({over});
+}
+
+// KEY[=VALUE][:EFFECT]
+Json toleration(const std::string& text) {
+  const std::size_t colon = text.find(':'), equals = text.substr(0, colon).find('=');
+  Json json{{"key", text.substr(0, std::min(colon, equals))}};
+  json["operator"] = equals == std::string::npos ? "Exists" : "Equal";
+  if (equals != std::string::npos) json["value"] = text.substr(0, colon).substr(equals + 1);
+  if (colon != std::string::npos) json["effect"] = text.substr(colon + 1);
+  return json;
+}
+
+Json pod_spec(const KubernetesJob& job, Role role) {
+  Json spec{{"subdomain", job.name},
+            {"restartPolicy", "Never"},
+            {"terminationGracePeriodSeconds", kGraceSeconds},
+            {"automountServiceAccountToken", false},
+            {"enableServiceLinks", false},
+            {"securityContext", pod_security(job)},
+            {"topologySpreadConstraints", spread(job)}};
+  for (const std::string& one : job.tolerations) spec["tolerations"].push_back(toleration(one));
+  spec["containers"] = Json::array({container(job, role)});
+  spec["volumes"] = volumes(job);
+  return spec;
 }
 
 Json pod(const KubernetesJob& job, Role role) {
   Json own = labels(job);
   own["lockstep-role"] = to_string(role);
-  return {{"metadata", {{"labels", own}}},
-          {"spec",
-           {{"subdomain", job.name},
-            {"restartPolicy", "Never"},
-            {"containers", Json::array({container(job, role)})},
-            {"volumes", volumes(job)}}}};
+  return {{"metadata", {{"labels", own}}}, {"spec", pod_spec(job, role)}};
 }
 
-// A pod that fails ends the job: nothing is started again by Kubernetes. Where the others can do
-// without a server, Kubernetes leaves them alone.
+// A pod that fails ends the job, and with it all pods: so many failures are one try. Where the
+// others can do without a server, Kubernetes leaves them alone.
 Json indexed_job(const KubernetesJob& job, Role role) {
   const int pods = role == Role::worker ? job.workers : job.servers;
   const bool may_fail = role == Role::server && job.tolerates_lost_servers;
@@ -148,7 +218,10 @@ Json indexed_job(const KubernetesJob& job, Role role) {
            {{"completionMode", "Indexed"},
             {"completions", pods},
             {"parallelism", pods},
-            {may_fail ? "backoffLimitPerIndex" : "backoffLimit", 0},
+            {may_fail ? "backoffLimitPerIndex" : "backoffLimit",
+             may_fail ? job.retries : job.retries * pods},
+            {"ttlSecondsAfterFinished", job.ttl.value_or(kDay)},
+            {"activeDeadlineSeconds", job.deadline.value_or(7 * kDay)},
             {"template", pod(job, role)}}}};
 }
 

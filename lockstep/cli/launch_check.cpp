@@ -22,7 +22,7 @@ std::optional<TrainOptions> parse_train(const std::vector<std::string>& command)
   CLI::App app;
   TrainOptions options;
   add_train_options(app, options);
-  std::vector<std::string> words(command.begin() + 2, command.end());
+  std::vector<std::string> words = join_resume_auto({command.begin() + 2, command.end()});
   std::reverse(words.begin(), words.end());  // as CLI11 wants them
   try {
     app.parse(words);
@@ -37,7 +37,10 @@ std::optional<TrainOptions> parse_train(const std::vector<std::string>& command)
 // The configuration that the options are to change; none when it is not to be seen from here.
 std::optional<recipes::RunConfig> config_before(const TrainOptions& options,
                                                 const std::string& folder) {
-  if (!options.resume) return recipes::default_config(recipes::find_recipe(options.recipe));
+  const bool is_new = options.resume_auto && !folder.empty() &&
+                      !has_run(std::filesystem::path(folder) / options.out);
+  if (is_new || (!options.resume && !options.resume_auto))
+    return recipes::default_config(recipes::find_recipe(options.recipe));
   if (folder.empty() || options.out.empty()) return std::nullopt;
   const std::string path = std::filesystem::path(folder) / options.out / "config.json";
   try {
@@ -48,6 +51,11 @@ std::optional<recipes::RunConfig> config_before(const TrainOptions& options,
 }
 
 }  // namespace
+
+bool starts_anew(const std::vector<std::string>& command) {
+  const std::optional<TrainOptions> options = parse_train(command);
+  return options && !options->resume && !options->resume_auto;
+}
 
 int worker_count(const cluster::LaunchOptions& options) {
   if (options.hosts.empty()) return std::max(options.workers, 1);

@@ -10,6 +10,9 @@
 
 namespace lockstep::cli {
 
+// Whether these words are `lockstep train` that starts a run at any time anew, and does not go on.
+bool starts_anew(const std::vector<std::string>& command);
+
 // How many a job has.
 int worker_count(const cluster::LaunchOptions& options);
 

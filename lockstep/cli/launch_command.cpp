@@ -4,6 +4,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/job_registry.h"
 #include "lockstep/cli/kubernetes.h"
 #include "lockstep/cli/launch_check.h"
 #include "lockstep/cli/launch_options.h"
@@ -22,6 +23,7 @@ struct Options {
   HostOptions hosts;
   std::vector<std::string> command;
   ConnectOptions connect;
+  CareOptions care;
   int servers = 0;
   KubernetesJob kubernetes;
   double grace = 10;  // seconds
@@ -40,6 +42,7 @@ void add_options(CLI::App& c, Options& o) {
   add_real(c, kHow, "--grace", o.grace, "SECONDS",
            "How long workers may take to end after Ctrl-C, SIGTERM or another's failure", seconds())
       ->default_str("10");
+  add_care_options(c, o.care, kHow);
   add_connect_options(c, o.connect, kHow);
   add_kubernetes_options(c, o.kubernetes);
   c.add_flag("--agent", o.agent)->group("");
@@ -66,16 +69,11 @@ std::vector<std::string> own_part(const Options& o) {
   return words;
 }
 
-// How to have this job again. A variable's value may be a secret: it is not repeated.
+// How to have this job again.
 std::string to_launch_again(const Options& o) {
-  std::string line, before;
-  for (std::string word : own_part(o)) {
-    const std::size_t begin = word.starts_with("--env=") ? 6 : 0;
-    if (before == "--env" || begin > 0) word.resize(std::min(word.size(), word.find('=', begin)));
-    line += (line.empty() ? "" : " ") + shell_word(word);
-    before = word;
-  }
-  if (before != "--") line += " --";
+  std::vector<std::string> words = own_part(o);
+  if (words.empty() || words.back() != "--") words.emplace_back("--");
+  const std::string line = shell_line(words);
   return line.size() > kLongestLine ? "" : line;
 }
 
@@ -89,6 +87,8 @@ cluster::LaunchOptions launch_options(const Options& o) {
   options.servers = o.servers;
   options.interface = o.connect.interface;
   options.transport = o.connect.transport_name();
+  options.ports = o.connect.ports;
+  o.care.apply(options);
   return options;
 }
 
@@ -111,12 +111,18 @@ int print_manifest(const Options& o) {
   job.servers = o.servers;
   job.transport = o.connect.transport_name();
   job.interface = o.connect.interface;
+  job.ports = to_string(o.connect.ports);
   job.folder = o.hosts.folder;
   if (o.hosts.timeout != HostOptions().timeout)
     job.timeout = std::chrono::ceil<std::chrono::seconds>(o.hosts.patience()).count();
   job.environment = o.hosts.settings();
   job.command = o.command;
   check_kubernetes(job);
+  if (job.retries > 0 && starts_anew(job.command))
+    throw WrongUsage(
+        fmt::format("--retries {}: expected lockstep train --resume auto --out DIR, "
+                    "which goes on where it was",
+                    job.retries));
   const auto config = check_train_command(job.command, job.workers, job.servers, "");
   job.tolerates_lost_servers = config && config->replicas > 1;
   fmt::print("{}", kubernetes_manifest(job));
@@ -152,6 +158,7 @@ int launch(const Options& o) {
   if (const auto config = check_train_command(options.command, worker_count(options),
                                               options.servers, first_folder(options)))
     recipes::check_supported(*config);
+  const observe::ListedJob listed = list_launcher(options);
   return report_launch(cluster::launch(options));
 }
 

@@ -105,6 +105,20 @@ void add_host_options(CLI::App& c, HostOptions& o, const char* workers) {
       ->default_str(fmt::format("{}", o.timeout));
 }
 
+void CareOptions::apply(cluster::LaunchOptions& options) const {
+  options.log_folder = log_folder;
+  options.binding = parse_binding(binding);
+}
+
+void add_care_options(CLI::App& command, CareOptions& options, const char* group) {
+  add(command, group, "--log-dir", options.log_folder, "DIR",
+      "Keep what each process says in a file of its own there, too");
+  add(command, group, "--bind", options.binding, "TO",
+      "Bind each worker to its share of its host's cores, or to a memory node")
+      ->check(CLI::IsMember({"none", "core", "numa"}))
+      ->default_str("none");
+}
+
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group) {
   std::vector<std::string> transports = comm::transport_names();
   transports.emplace_back("mpi");  // by which a job of mpirun connects itself
@@ -115,6 +129,20 @@ void add_connect_options(CLI::App& command, ConnectOptions& options, const char*
           ->type_name("NAME")
           ->check(CLI::IsMember(transports))
           ->group(group);
+  command
+      .add_option_function<std::string>(
+          "--ports",
+          [&options](const std::string& text) {
+            try {
+              if (text.empty()) throw InvalidArgument("ports: none are given, expected A-B");
+              options.ports = comm::parse_ports(text);
+            } catch (const InvalidArgument& error) {
+              throw CLI::ValidationError("--ports", error.what());
+            }
+          },
+          "The ports that the job's processes may listen at; any that are free by default")
+      ->type_name("A-B")
+      ->group(group);
   command.add_flag("--secure", options.secure, "Encrypted between all workers: --transport zmq")
       ->excludes(transport)
       ->group(group);

@@ -13,11 +13,23 @@ namespace lockstep::cli {
 // How the members of a job are connected: of `lockstep launch` and `lockstep train`.
 struct ConnectOptions {
   std::string transport, interface;
+  comm::PortRange ports;
   bool secure = false;
 
   // Empty: what fits.
   std::string transport_name() const { return secure ? "zmq" : transport; }
 };
+
+// What a launcher does for its processes beside starting them: of `lockstep launch` and `lockstep
+// train --workers`.
+struct CareOptions {
+  std::string log_folder;
+  std::string binding = "none";
+
+  void apply(cluster::LaunchOptions& options) const;
+};
+
+void add_care_options(CLI::App& command, CareOptions& options, const char* group);
 
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group);
 

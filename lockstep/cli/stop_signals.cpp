@@ -51,9 +51,13 @@ void StopSignals::watch(const std::stop_token& end) {
     if (!holds_) _exit(128 + signal);
     // A session that ends may say so after SIGTERM or before it.
     if (asked_ && !is_launched_ && signal != SIGHUP && signal_ != SIGHUP) _exit(128 + signal);
-    if (!asked_) signal_ = signal;
-    asked_ = true;
+    ask(signal);
   }
+}
+
+void StopSignals::ask(int signal) {
+  if (!asked_) signal_ = signal;
+  asked_ = true;
 }
 
 void end_on_stop_signals() {

@@ -22,6 +22,8 @@ class StopSignals {
 
   void hold() { holds_ = true; }
   const std::atomic<bool>& asked() const { return asked_; }
+  // As if that signal had come. From any thread.
+  void ask(int signal);
   // The one that asked; 0: none did.
   int signal() const { return signal_; }
 

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -13,6 +14,7 @@
 #include "lockstep/base/print_error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/data_cache.h"
+#include "lockstep/cli/job_registry.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/train_mode.h"
 #include "lockstep/cli/train_options.h"
@@ -28,6 +30,7 @@
 #include "lockstep/train/observers.h"
 #include "lockstep/train/product_speed.h"
 #include "lockstep/train/same_bits.h"
+#include "lockstep/train/status_reporter.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::cli {
@@ -357,19 +360,23 @@ void say_if_slower(const Run& run) {
 
 // A run that fails before its first step leaves no folder.
 train::FitResult fit_or_clean_up(const Run& run, train::Trainer& trainer,
-                                 const StopSignals& signals) {
+                                 const StopSignals& signals, train::StatusReporter& status) {
   bool begun = run.options.resume;
   try {
-    return trainer.fit(run.data.train, fit_options(run, signals, begun));
+    train::FitOptions options = fit_options(run, signals, begun);
+    options.callbacks.push_back(status.callback());
+    return trainer.fit(run.data.train, options);
   } catch (const std::exception&) {
+    if (!begun) status.discard();
     if (!begun && run.folder) run.folder->remove();
     throw;
   }
 }
 
 // A run that had nothing left to do knows its figures, but not which samples were taken for what.
-train::FitResult fit(const Run& run, train::Trainer& trainer, const StopSignals& signals) {
-  train::FitResult result = fit_or_clean_up(run, trainer, signals);
+train::FitResult fit(const Run& run, train::Trainer& trainer, const StopSignals& signals,
+                     train::StatusReporter& status) {
+  train::FitResult result = fit_or_clean_up(run, trainer, signals, status);
   if (is_first(run.options) && !result.stopped && result.validation.samples == 0)
     result.validation =
         trainer.evaluate(*run.data.test, {.threads = 0,
@@ -457,10 +464,48 @@ int report_run(const Run& run, const train::FitResult& result, nn::Block& net,
   return end_together(run, signals);
 }
 
+train::StatusOptions status_options(const Run& run, const Workers& workers, StopSignals& signals) {
+  train::StatusOptions options{.job = workers.job.get(), .shards = run.config.shards};
+  options.about.recipe = run.config.recipe;
+  options.about.workers = run.options.worker_count();
+  options.about.launcher = launcher_mark();
+  options.on_stop = [&signals] { signals.ask(SIGTERM); };
+  if (!run.folder) return options;
+  options.folder = run.folder->path();
+  options.about.run = std::filesystem::absolute(run.folder->path()).lexically_normal().string();
+  return options;
+}
+
+// How the run ended, for those who look at it from elsewhere.
+void end_status(train::StatusReporter& status, const Run& run, const train::FitResult& result) {
+  using State = observe::JobStatus::State;
+  if (!result.stopped) return status.end(State::finished);
+  const std::string folder = run.folder ? run.folder->path() : "";
+  status.end(State::stopped,
+             folder.empty() ? "" : "to go on: " + resume_command(run.options, folder));
+}
+
+int fit_and_report(const Run& run, StopSignals& signals, train::StatusReporter& status) {
+  train::Trainer trainer(run.recipe.net(), run.recipe.loss(),
+                         recipes::make_optimizer(run.config.learning), trainer_options(run));
+  const train::FitResult result = fit(run, trainer, signals, status);
+  end_status(status, run, result);
+  if (is_first(run.options)) return report_run(run, result, trainer.net(), signals);
+  return result.stopped ? end_together(run, signals) : 0;
+}
+
+// Of several workers the first alone may see the folder.
+void decide_to_resume(TrainOptions& options, kvstore::Group& group) {
+  if (!options.resume_auto) return;
+  options.resume =
+      kvstore::first_does(group, [&] { return has_run(options.out) ? "yes" : "no"; }) == "yes";
+}
+
 int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers& workers,
                StopSignals& signals) {
   options.stop_point.pass("connected");
   options.fair_threads = workers.fair_threads();
+  decide_to_resume(options, *workers.group);
   Run run = options.resume ? resume_run(options, workers) : start_run(options, config, workers);
   say(options, describe(run));
   if (!recipes::is_invariant(run.config))
@@ -468,17 +513,22 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers&
   say_if_slower(run);
   signals.hold();
   options.stop_point.pass("fit");
-  train::Trainer trainer(run.recipe.net(), run.recipe.loss(),
-                         recipes::make_optimizer(run.config.learning), trainer_options(run));
-  const train::FitResult result = fit(run, trainer, signals);
-  if (is_first(options)) return report_run(run, result, trainer.net(), signals);
-  return result.stopped ? end_together(run, signals) : 0;
+  train::StatusReporter status(status_options(run, workers, signals));
+  const auto listed = run.folder ? list_run(run.folder->path(), options.launcher) : nullptr;
+  try {
+    return fit_and_report(run, signals, status);
+  } catch (const std::exception& error) {
+    status.end(observe::JobStatus::State::failed, error.what());
+    throw;
+  }
 }
 
 int train(TrainOptions options) {
   const std::optional<cluster::Place> place = find_train_place();
   if (place && place->is_scheduler) return be_scheduler(options, *place);
   take_place(options, place);
+  if (options.resume_auto) check_resume(options);
+  if (options.resume_auto && !place) options.resume = has_run(options.out);
   take_model(options);
   const recipes::RunConfig config = asked_config(options);
   check_supported(config);
@@ -510,6 +560,7 @@ void add_train_command(CLI::App& app, Action& action) {
   lockstep train mnist-lenet
   lockstep train cifar-cnn --epochs 20 --optimizer adamw --learning-rate 0.002 --out run
   lockstep train cifar-cnn --resume --out run          after Ctrl-C, a crash or a power cut
+  lockstep train cifar-cnn --resume auto --out run     starts it, or goes on: for schedulers
   lockstep train cifar-cnn --resume --epochs 30 --out run    makes a finished run longer
   lockstep train --model resnet50_v1 --data photos     a folder of images for each class
   lockstep train char-gpt --data synthetic --steps 20 --json

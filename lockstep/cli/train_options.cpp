@@ -23,6 +23,8 @@ constexpr const char* kLearning = "Learning (the recipe's own by default)";
 constexpr const char* kRun = "The run";
 constexpr const char* kCluster = "Several processes";
 
+constexpr const char* kResumeAuto = "--resume-auto";
+
 // Names that help and completion show; whether one is good is found out later.
 CLI::Validator known_names(const std::string& names) {
   return CLI::Validator([](const std::string&) { return std::string(); }, "{" + names + "}");
@@ -79,8 +81,13 @@ void add_learning(CLI::App& c, TrainOptions& o) {
 
 void add_run(CLI::App& c, TrainOptions& o) {
   add(c, kRun, "--out", o.out, "RUNDIR", "The run's folder; runs/RECIPE-N by default");
-  c.add_flag("--resume", o.resume, "Go on with the run in --out, from its newest checkpoint")
-      ->group(kRun);
+  CLI::Option* resume =
+      c.add_flag(
+           "--resume", o.resume,
+           "Go on with the run in --out, from its newest checkpoint; --resume auto starts one "
+           "where there is none")
+          ->group(kRun);
+  c.add_flag(kResumeAuto, o.resume_auto)->group("")->excludes(resume);
   add_count(c, kRun, "--checkpoint-every", o.checkpoint_every, "N",
             "Steps between checkpoints; an epoch by default");
   add_count(c, kRun, "--keep", o.keep, "N", "Checkpoints that stay, and the best one")
@@ -131,6 +138,7 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
   add_real(c, kCluster, "--grace", o.grace, "SECONDS",
            "How long workers may take to stop before they are killed", seconds())
       ->default_str("10");
+  add_care_options(c, o.care, kCluster);
   add_connect_options(c, o.connect, kCluster);
 }
 
@@ -193,12 +201,28 @@ void apply_length(recipes::RunConfig& config, const TrainOptions& options) {
 
 }  // namespace
 
+std::vector<std::string> join_resume_auto(std::vector<std::string> words) {
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (words[i] == "--resume=auto") words[i] = kResumeAuto;
+    if (words[i] != "--resume" || i + 1 == words.size() || words[i + 1] != "auto") continue;
+    words[i] = kResumeAuto;
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+  return words;
+}
+
+bool has_run(const std::string& folder) {
+  std::error_code error;
+  return !folder.empty() && std::filesystem::exists(folder + "/config.json", error);
+}
+
 void take_model(TrainOptions& options) {
   if (!options.model.empty() && !options.recipe.empty())
     throw WrongUsage(
         fmt::format("train: {} and --model {}: choose one", options.recipe, options.model));
   if (!options.model.empty()) options.recipe = options.model;
-  if (options.recipe.empty() && options.resume && !options.out.empty()) {
+  const bool goes_on = options.resume || (options.resume_auto && has_run(options.out));
+  if (options.recipe.empty() && goes_on && !options.out.empty()) {
     const observe::RunFolder run = observe::RunFolder::open(options.out);  // without its lock
     options.recipe = recipes::config_from_json(run.read_config(), run.config_path()).recipe;
   }

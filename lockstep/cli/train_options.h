@@ -11,6 +11,7 @@
 #include "lockstep/cli/data_limits.h"
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/stop_point.h"
+#include "lockstep/cluster/membership/place.h"
 #include "lockstep/recipes/run_config.h"
 
 namespace lockstep::cli {
@@ -35,6 +36,7 @@ struct TrainOptions {
 
   std::string out;
   bool resume = false;
+  bool resume_auto = false;  // where there is a run to go on with; else a new one
   std::int64_t checkpoint_every = 0;
   std::int64_t keep = 3;
   bool report = true;
@@ -43,11 +45,13 @@ struct TrainOptions {
 
   std::optional<std::int64_t> workers, servers, replicas, staleness;
   std::optional<std::string> stale_gradients;
-  std::optional<std::int64_t> job_servers;  // of a job that somebody launched
-  int rank = 0;                             // of a worker that was launched
-  std::string launched_by;                  // "mpirun -n 4"; empty: by --workers, or not at all
-  int fair_threads = 1;                     // a worker's share of its host
+  std::optional<std::int64_t> job_servers;           // of a job that somebody launched
+  int rank = 0;                                      // of a worker that was launched
+  std::optional<cluster::Place::Launcher> launcher;  // none: nobody launched this process
+  std::string launched_by;  // "mpirun -n 4"; empty: by --workers, or not at all
+  int fair_threads = 1;     // a worker's share of its host
   ConnectOptions connect;
+  CareOptions care;
   bool launcher_connects = false;  // the transport is what the launcher says
   std::optional<std::string> kvstore, algorithm, compression;
   StopPoint stop_point;  // for tests
@@ -59,6 +63,12 @@ struct TrainOptions {
 };
 
 void add_train_options(CLI::App& command, TrainOptions& options);
+
+// `--resume auto` is one of two options to CLI11, whose flags take no word behind them.
+std::vector<std::string> join_resume_auto(std::vector<std::string> words);
+
+// Whether the folder has a run to go on with.
+bool has_run(const std::string& folder);
 
 // The one that is given of RECIPE and --model. A run that goes on may have neither: its folder says
 // what it trains. Throws WrongUsage.

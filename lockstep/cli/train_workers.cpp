@@ -14,12 +14,14 @@
 #include "lockstep/base/print_error.h"
 #include "lockstep/base/process.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/job_registry.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cluster/membership/scheduler.h"
 #include "lockstep/comm/agreement.h"
 #include "lockstep/train/parameter_server.h"
+#include "lockstep/train/status_reporter.h"
 
 namespace lockstep::cli {
 namespace {
@@ -123,6 +125,7 @@ void take_place(TrainOptions& options, const std::optional<cluster::Place>& plac
                                  place->workers));
   options.workers = place->workers;
   options.job_servers = place->servers;
+  options.launcher = place->launcher;
   take_rank(options, place->rank);
   options.launched_by = launched_by(*place);
   options.launcher_connects = options.connect.transport_name().empty();
@@ -137,7 +140,10 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
   launch.workers = static_cast<int>(options.worker_count());
   launch.timeout = options.patience();
   launch.grace = std::chrono::milliseconds(static_cast<std::int64_t>(options.grace * 1000));
+  launch.ports = options.connect.ports;
+  options.care.apply(launch);
   const std::set<std::string> before = unnamed_runs(options.recipe);
+  const observe::ListedJob listed = list_launcher(launch);
   const cluster::LaunchResult result = cluster::launch(launch);
   const std::string run = find_run(options, before);
   return report_launch(result, has_checkpoint(run) ? resume_command(options, run) : "");
@@ -180,6 +186,7 @@ std::unique_ptr<cluster::Job> join(const TrainOptions& options, const cluster::P
   cluster::JobOptions job;
   job.transport = options.connect.transport_name();
   job.interface = options.connect.interface;
+  job.ports = options.connect.ports;
   job.configuration = to_json(config);
   job.timeout = options.patience();
   job.on_phase = [&options](std::string_view phase) { options.stop_point.pass(phase); };
@@ -196,7 +203,9 @@ int be_server(const TrainOptions& options, const cluster::Place& place,
   StopSignals signals(true);
   const std::unique_ptr<cluster::Job> job = join(options, place, config);
   signals.hold();
+  train::StatusReporter status(train::StatusOptions{.job = job.get()});
   train::run_parameter_server(*job, servers_options(options, config));
+  status.end(observe::JobStatus::State::finished);
   return 0;
 }
 

@@ -80,8 +80,11 @@ AuthenticatedConnection try_connect(const Endpoint& at, const std::string& sourc
 }  // namespace
 
 AuthenticatedListener::AuthenticatedListener(const Endpoint& at, std::string secret,
-                                             std::chrono::milliseconds handshake_timeout)
-    : listener_(listen_on(at)), secret_(std::move(secret)), handshake_timeout_(handshake_timeout) {}
+                                             std::chrono::milliseconds handshake_timeout,
+                                             const PortRange& ports)
+    : listener_(listen_on(at, ports)),
+      secret_(std::move(secret)),
+      handshake_timeout_(handshake_timeout) {}
 
 void AuthenticatedListener::watch(std::vector<pollfd>& watched) const {
   if (!is_full()) watched.push_back({listener_.fd(), POLLIN, 0});

@@ -27,7 +27,8 @@ class AuthenticatedListener {
  public:
   // Throws IoError as listen_on does.
   AuthenticatedListener(const Endpoint& at, std::string secret,
-                        std::chrono::milliseconds handshake_timeout = std::chrono::seconds(5));
+                        std::chrono::milliseconds handshake_timeout = std::chrono::seconds(5),
+                        const PortRange& ports = {});
 
   Endpoint endpoint() const { return local_endpoint(listener_); }
   // Appends what poll() should watch for.

@@ -3,8 +3,12 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "lockstep/comm/meter.h"
+#include "lockstep/comm/socket.h"
 
 namespace lockstep::comm {
 
@@ -22,6 +26,8 @@ struct Bootstrap {
   // A folder in /dev/shm for files that others may see for a moment; whoever started the job
   // removes it, also when this process is killed. It need not be there. Empty: there is none.
   std::string scratch = {};
+  PortRange ports = {};                    // that this rank may listen at
+  std::shared_ptr<Meter> meter = nullptr;  // of this process; null: nothing is measured
 
   // For ranks that are part of a larger group: what it calls them, in messages and errors.
   std::vector<int> names = {};

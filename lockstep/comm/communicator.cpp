@@ -81,8 +81,9 @@ struct Communicator::Impl {
   std::span<std::byte> common = {};
   std::shared_ptr<Groups> groups = std::make_shared<Groups>();
   std::shared_ptr<Groups> siblings = nullptr;  // with this one among them
-  std::exception_ptr broken = nullptr;         // the first error; touched by the running call only
-  CallQueue queue = {};  // the last, so that what it runs to its end finds the rest
+  std::shared_ptr<Meter> meter = nullptr;
+  std::exception_ptr broken = nullptr;  // the first error; touched by the running call only
+  CallQueue queue = {};                 // the last, so that what it runs to its end finds the rest
 
   std::size_t size() const { return static_cast<std::size_t>(transport->size()); }
 
@@ -144,8 +145,10 @@ struct Communicator::Impl {
   }
 };
 
-Communicator::Communicator(std::unique_ptr<Transport> transport)
-    : impl_(std::make_unique<Impl>(std::move(transport))) {}
+Communicator::Communicator(std::unique_ptr<Transport> transport, std::shared_ptr<Meter> meter)
+    : impl_(std::make_unique<Impl>(std::move(transport))) {
+  impl_->meter = std::move(meter);
+}
 
 Communicator::~Communicator() {
   if (!impl_->siblings) return;
@@ -156,6 +159,7 @@ Communicator::~Communicator() {
 int Communicator::rank() const { return impl_->transport->rank(); }
 int Communicator::size() const { return impl_->transport->size(); }
 const std::string& Communicator::host(int rank) const { return impl_->transport->host(rank); }
+const Meter* Communicator::meter() const { return impl_->meter.get(); }
 const std::vector<std::vector<int>>& Communicator::topology() const { return impl_->topology; }
 
 void Communicator::send(std::span<const std::byte> bytes, int to, const CallOptions& options) {

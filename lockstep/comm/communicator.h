@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "lockstep/comm/meter.h"
 #include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
@@ -41,12 +42,16 @@ using WorkPtr = std::unique_ptr<Work>;
 // error names rank, host and operation, and breaks the communicator for good.
 class Communicator {
  public:
-  explicit Communicator(std::unique_ptr<Transport> transport);
+  // `meter`: of what the transport measures; null: nothing.
+  explicit Communicator(std::unique_ptr<Transport> transport,
+                        std::shared_ptr<Meter> meter = nullptr);
   ~Communicator();
 
   int rank() const;
   int size() const;
   const std::string& host(int rank) const;
+  // Null where nothing is measured.
+  const Meter* meter() const;
   // Ranks of each host, in order.
   const std::vector<std::vector<int>>& topology() const;
 

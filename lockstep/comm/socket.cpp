@@ -133,21 +133,74 @@ Endpoint parse_endpoint(std::string_view text) {
   throw InvalidArgument("address '{}': expected host:port or [address]:port", text);
 }
 
+PortRange parse_ports(std::string_view text) {
+  PortRange ports;
+  if (text.empty()) return ports;
+  const std::size_t dash = text.find('-');
+  const auto parse = [](std::string_view number, std::uint16_t& port) {
+    const auto [end, error] = std::from_chars(number.begin(), number.end(), port);
+    return error == std::errc() && end == number.end() && port > 0;
+  };
+  const bool is_good =
+      parse(text.substr(0, dash), ports.first) &&
+      parse(dash == std::string_view::npos ? text : text.substr(dash + 1), ports.last);
+  if (!is_good || ports.first > ports.last)
+    throw InvalidArgument("ports '{}': expected A-B, two numbers from 1 to 65535", text);
+  return ports;
+}
+
+std::string to_string(const PortRange& ports) {
+  return ports.is_any() ? "" : fmt::format("{}-{}", ports.first, ports.last);
+}
+
+std::vector<std::uint16_t> ports_to_try(const PortRange& ports) {
+  if (ports.is_any()) return {0};
+  const auto count = static_cast<std::uint32_t>(ports.last - ports.first) + 1;
+  const std::uint32_t begin = static_cast<std::uint32_t>(::getpid()) * 2654435761U % count;
+  std::vector<std::uint16_t> order;
+  for (std::uint32_t i = 0; i < count; ++i)
+    order.push_back(static_cast<std::uint16_t>(ports.first + (begin + i) % count));
+  return order;
+}
+
 void Socket::close() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
 }
 
-Socket listen_on(const Endpoint& endpoint) {
+namespace {
+
+// 0, or why it cannot.
+int try_listen(const Endpoint& endpoint, Socket& listener) {
   const Addresses list = resolve(endpoint, AI_PASSIVE);
   Socket socket = make_socket(list->ai_family);
   set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
   // "::" is for both kinds of addresses, whatever the system's default.
   if (list->ai_family == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (::bind(socket.fd(), list->ai_addr, list->ai_addrlen) != 0 ||
-      ::listen(socket.fd(), SOMAXCONN) != 0)
-    throw IoError("{}: cannot listen: {}", to_string(endpoint), std::strerror(errno));
-  return socket;
+  if (::bind(socket.fd(), list->ai_addr, list->ai_addrlen) == 0 &&
+      ::listen(socket.fd(), SOMAXCONN) == 0) {
+    listener = std::move(socket);
+    return 0;
+  }
+  return errno;
+}
+
+}  // namespace
+
+Socket listen_on(const Endpoint& endpoint, const PortRange& ports) {
+  const bool is_free_to_choose = endpoint.port == 0 && !ports.is_any();
+  const std::vector<std::uint16_t> tried =
+      is_free_to_choose ? ports_to_try(ports) : std::vector<std::uint16_t>{endpoint.port};
+  for (const std::uint16_t port : tried) {
+    Socket socket;
+    const int error = try_listen({endpoint.host, port}, socket);
+    if (error == 0) return socket;
+    if (is_free_to_choose && (error == EADDRINUSE || error == EACCES)) continue;
+    throw IoError("{}: cannot listen: {}", to_string(Endpoint{endpoint.host, port}),
+                  std::strerror(error));
+  }
+  throw IoError("{}: cannot listen: none of the ports {} is free; give the job more (--ports)",
+                endpoint.host, to_string(ports));
 }
 
 Socket accept_from(const Socket& listener) {

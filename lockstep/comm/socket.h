@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "lockstep/comm/transport.h"
 
@@ -20,6 +21,20 @@ struct Endpoint {
 std::string to_string(const Endpoint& endpoint);
 // Throws InvalidArgument.
 Endpoint parse_endpoint(std::string_view text);
+
+// The ports that listeners of a job may have; first 0: any that is free.
+struct PortRange {
+  std::uint16_t first = 0, last = 0;
+  bool is_any() const { return first == 0; }
+  bool operator==(const PortRange&) const = default;
+};
+
+// "A-B", "A"; empty: any. Throws InvalidArgument.
+PortRange parse_ports(std::string_view text);
+// Empty: any.
+std::string to_string(const PortRange& ports);
+// In which order a process tries them: each begins at another one. 0 where any will do.
+std::vector<std::uint16_t> ports_to_try(const PortRange& ports);
 
 // Owns a file descriptor.
 class Socket {
@@ -41,8 +56,9 @@ class Socket {
 
 // All sockets here are non-blocking TCP, closed on exec, without Nagle's delay.
 
-// Port 0 takes a free one. Throws IoError naming the endpoint: in use, no such address, ...
-Socket listen_on(const Endpoint& endpoint);
+// Port 0 takes a free one of `ports`. Throws IoError naming the endpoint: in use, no such address,
+// none of the ports is free.
+Socket listen_on(const Endpoint& endpoint, const PortRange& ports = {});
 
 // An invalid socket when nobody waits. Throws IoError.
 Socket accept_from(const Socket& listener);

@@ -26,6 +26,7 @@ class CommGroup final : public Group {
 
   const Membership& membership() const override { return membership_; }
   int rank() const override { return communicator_.rank(); }
+  const comm::Meter* meter() const override { return communicator_.meter(); }
 
   std::vector<std::string> share(const std::string& own) override {
     return comm::share_texts(communicator_, own, options_);

@@ -13,7 +13,8 @@
 
 namespace lockstep::comm {
 class Communicator;
-}
+class Meter;
+}  // namespace lockstep::comm
 
 namespace lockstep::kvstore {
 
@@ -55,6 +56,8 @@ class Group {
   // Everybody's floats, as many of each, one worker's after the other: at rank 0, nothing
   // elsewhere.
   virtual std::vector<float> collect(std::span<const float> own) = 0;
+  // What communication costs this worker; null where nothing is measured.
+  virtual const comm::Meter* meter() const { return nullptr; }
 };
 
 std::unique_ptr<Group> group_of_one();

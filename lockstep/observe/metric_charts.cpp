@@ -17,15 +17,25 @@ std::string base_name(std::string_view name) {
   return std::string(is_held_out(name) ? name.substr(kHeldOut.size()) : name);
 }
 
+// Of a job of several workers: where the time of its steps went.
+bool is_time(const std::string& name) { return name == "compute_s" || name == "wait_s"; }
+
+// What is a number in a row, and no curve.
+bool is_left_out(const std::string& name) {
+  return name == "bytes_sent" || name == "slowest_rank" || name == "slowest_s";
+}
+
 // The loss first, then metrics as they come, then what only describes the run.
 int rank(const std::string& name) {
   if (name == "loss") return 0;
   if (name == "learning_rate") return 2;
-  return name == "samples_per_s" ? 3 : 1;
+  return name == "samples_per_s" || is_time(name) ? 3 : 1;
 }
 
 std::string title_of(const std::string& name) {
   if (name == "samples_per_s") return "Throughput, samples/s";
+  if (name == "compute_s") return "Computing in a step, s";
+  if (name == "wait_s") return "Waiting for others in a step, s";
   std::string title = name;
   std::ranges::replace(title, '_', ' ');
   if (!title.empty() && title[0] >= 'a' && title[0] <= 'z')
@@ -83,6 +93,7 @@ bool falls_far(const ReportChart& chart) {
 
 void MetricCharts::add(const MetricsRow& row) {
   for (const auto& [name, value] : row.values) {
+    if (is_left_out(name)) continue;
     auto found = std::ranges::find(curves_, name, &std::pair<std::string, BoundedCurve>::first);
     if (found == curves_.end()) found = curves_.insert(curves_.end(), {name, BoundedCurve()});
     found->second.add({static_cast<double>(row.step), value});

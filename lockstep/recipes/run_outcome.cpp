@@ -33,6 +33,16 @@ Json json_of(const kvstore::PushesSeen& pushes) {
           {"steps_ahead_max", pushes.most_ahead}};
 }
 
+// Of the first worker, but for the slowest.
+Json json_of(const train::RunCost& cost) {
+  return {{"steps", cost.steps},
+          {"compute_s", cost.compute_s},
+          {"wait_s", cost.wait_s},
+          {"bytes_sent", cost.bytes_sent},
+          {"slowest_rank", cost.slowest_rank},
+          {"slowest_steps", cost.slowest_steps}};
+}
+
 }  // namespace
 
 double peak_memory() {
@@ -75,6 +85,7 @@ std::string outcome_json(const RunOutcome& outcome) {
             {"resumed_from_step", result.resumed_from},
             {"step_bytes", result.step_bytes},
             {"peak_memory_mb", outcome.peak_memory_mb}};
+  if (result.cost) json["exchange"] = json_of(*result.cost);
   if (result.pushes) json["pushes"] = json_of(*result.pushes);
   for (const auto& [name, value] : result.validation.metrics) json["test_" + name] = value;
   return json.dump();

@@ -10,6 +10,7 @@
 
 #include "lockstep/nn/block.h"
 #include "lockstep/train/evaluate.h"
+#include "lockstep/train/step_cost.h"
 
 namespace lockstep::train {
 
@@ -28,6 +29,7 @@ struct StepEvent {
   // And by how many steps those tickets were ahead of the oldest one under way, at most: what
   // ps_ssp bounds.
   std::optional<std::uint64_t> steps_ahead = {};
+  std::optional<StepCost> cost = {};  // of several workers that are in step
 };
 
 struct EpochEvent {

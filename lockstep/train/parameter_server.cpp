@@ -59,6 +59,7 @@ kvstore::ServedJob served_job(cluster::Job& job, const ServersOptions& options) 
     return kvstore::Registry::Entry{now.version, std::move(now.bytes)};
   };
   served.timeout = options.timeout;
+  served.meter = job.meter();
   return served;
 }
 
@@ -109,6 +110,7 @@ void run_parameter_server(cluster::Job& job, const ServersOptions& options, int 
   kvstore::ServerOptions own;
   own.number = job.rank();
   own.listen = {job.address(), 0};
+  own.ports = job.ports();
   own.threads = threads;
   own.stops = [&job] { return job.have_workers_left(); };
   own.grace = kWholeJob;  // the coordinator knows who is still there

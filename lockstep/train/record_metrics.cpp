@@ -80,6 +80,7 @@ class Recorder final : public Callback {
     if (event.staleness) row.values.emplace_back("staleness", *event.staleness);
     if (event.steps_ahead)
       row.values.emplace_back("steps_ahead", static_cast<double>(*event.steps_ahead));
+    if (event.cost) add_cost(*event.cost, row);
     log_->append(row);
     if (event.step % every_ != 0 && event.step != run.total_steps()) return;
     events_->scalar("loss/train", event.step, event.loss);
@@ -87,6 +88,14 @@ class Recorder final : public Callback {
     events_->scalar("learning_rate", event.step, event.learning_rate);
     events_->scalar("samples_per_s", event.step, event.samples_per_s);
     if (event.staleness) events_->scalar("staleness", event.step, *event.staleness);
+  }
+
+  static void add_cost(const StepCost& cost, observe::MetricsRow& row) {
+    row.values.emplace_back("compute_s", cost.compute_s);
+    row.values.emplace_back("wait_s", cost.wait_s);
+    row.values.emplace_back("bytes_sent", static_cast<double>(cost.bytes_sent));
+    row.values.emplace_back("slowest_rank", cost.slowest_rank);
+    row.values.emplace_back("slowest_s", cost.slowest_s);
   }
 
   void write_evaluation(FitContext& run, const Evaluation& evaluation) {

@@ -8,6 +8,7 @@
 #include "lockstep/kvstore/tree_sum.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/train/detail/bad_sample.h"
+#include "lockstep/train/detail/cost_meter.h"
 #include "lockstep/train/detail/same_shapes.h"
 #include "lockstep/train/detail/step_plan.h"
 
@@ -164,6 +165,14 @@ struct StepEngine::Impl {
     return fields;
   }
 
+  // Of the step that has just been committed.
+  std::optional<StepCost> cost(const detail::CostMeter& meter) const {
+    const kvstore::Group& group = mode->group();
+    if (group.workers() == 1) return {};
+    return meter.finish(plan->computed_at(),
+                        plan->seconds_of(group.membership().deal(options.shards)), group.rank());
+  }
+
   // Whether the step got as far as to compute these: their shape is refused before.
   bool have_selected_shape(std::span<const data::Fields> shards) const {
     return std::all_of(shards.begin(), shards.end(), [&](const data::Fields& shard) {
@@ -198,6 +207,7 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
     throw InvalidArgument("train: a step needs the batches of {} shards, got {}", expected,
                           shards.size());
   const FlushSubnormals flush;
+  const detail::CostMeter meter(impl_->mode->group().meter());
   impl_->select_shape(shards);
   impl_->synchronizer->begin(step, learning_rate);
   plan.compute(step, shards);
@@ -212,7 +222,8 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
   return {.loss = plan.mean_of(StepGraph::kLoss),
           .accuracy = plan.mean_of(StepGraph::kAccuracy),
           .finite = vote.finite,
-          .stop = vote.stop};
+          .stop = vote.stop,
+          .cost = impl_->cost(meter)};
 }
 
 void StepEngine::pull() {

@@ -14,6 +14,7 @@
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/train/same_bits.h"
 #include "lockstep/train/snapshot.h"
+#include "lockstep/train/step_cost.h"
 #include "lockstep/train/step_graph.h"
 
 namespace lockstep::train {
@@ -36,6 +37,7 @@ struct StepResult {
   double accuracy = 0.0;  // 0 where there is none: see has_accuracy
   bool finite = true;     // false: the loss or a gradient was NaN or infinite; nothing has changed
   bool stop = false;      // some worker wishes to stop after this step
+  std::optional<StepCost> cost = {};  // of several workers
 };
 
 // A sample that cannot be trained on.

@@ -117,6 +117,7 @@ struct FitResult {
   std::string checkpoint = {};             // the newest file
   bool saved = false;                      // it has the parameters of the last step
   std::vector<std::string> warnings = {};  // the first and the last of them where they are many
+  std::optional<RunCost> cost = {};        // of several workers that are in step
 };
 
 // Trains a net: S shards a step, one thread each, gradients summed in the canonical tree order.

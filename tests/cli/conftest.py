@@ -71,6 +71,12 @@ class Lockstep:
                                   preexec_fn=limit, restore_signals=False, timeout=60)
 
 
+@pytest.fixture(autouse=True)
+def list_of_jobs(tmp_path_factory, monkeypatch):
+    """Tests leave nothing in the list of this user's own jobs."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture
 def lockstep(tmp_path):
     return Lockstep(tmp_path)

@@ -57,13 +57,65 @@ def test_pods_mount_a_claim_and_have_enough_shared_memory(lockstep):
         _, job = manifest(lockstep, *GOOD, "--volume-claim", claim)
         pod = job["spec"]["template"]["spec"]
         assert pod["volumes"] == [
-            {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
+            {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+            {"name": "tmp", "emptyDir": {}},
             {"name": "data", "persistentVolumeClaim": {"claimName": "runs"}}]
         (container,) = pod["containers"]
         assert container["volumeMounts"] == [{"name": "shared-memory", "mountPath": "/dev/shm"},
+                                             {"name": "tmp", "mountPath": "/tmp"},
                                              {"name": "data", "mountPath": path}]
     _, job = manifest(lockstep, *GOOD)
-    assert [one["name"] for one in job["spec"]["template"]["spec"]["volumes"]] == ["shared-memory"]
+    assert [one["name"] for one in job["spec"]["template"]["spec"]["volumes"]] == [
+        "shared-memory", "tmp"]
+
+
+def test_an_administrator_accepts_the_pods(lockstep):
+    """The restricted profile of the pod security standards, and what policies ask for besides."""
+    _, job = manifest(lockstep, *GOOD)
+    pod = job["spec"]["template"]["spec"]
+    own = pod["securityContext"]
+    assert own["runAsNonRoot"] is True and own["runAsUser"] == own["fsGroup"] == 10001
+    assert own["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False,
+                                            "capabilities": {"drop": ["ALL"]}}
+    assert pod["automountServiceAccountToken"] is False and pod["enableServiceLinks"] is False
+    usual = {"cpu": "2", "memory": "4Gi"}
+    assert container["resources"] == {"requests": usual, "limits": usual}
+    assert [(one["name"], one["containerPort"]) for one in container["ports"]] == [
+        ("coordinator", 29400), ("coordinator-data", 29401)]
+    (spread,) = pod["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == {"lockstep-job": "digits"}
+    assert "tolerations" not in pod
+    spec = job["spec"]
+    assert (spec["backoffLimit"], spec["ttlSecondsAfterFinished"], spec["activeDeadlineSeconds"]) == (
+        0, 86400, 604800)
+
+
+def test_what_an_administrator_asks_for_is_in_the_manifest(lockstep):
+    train = ["lockstep", "train", "mnist-lenet", "--resume", "auto", "--out", "/data/run"]
+    out = lockstep.run("launch", "--kubernetes", *GOOD, "--user", 2000, "--ttl", 60, "--deadline", 3600,
+                       "--retries", 2, "--shm-size", "256Mi", "--ports", "5000-5100",
+                       "--toleration", "gpu=no:NoSchedule", "--toleration", "spot", "--toleration",
+                       "a/b:NoExecute", "--env", "HOME=/home/me", "--", *train, status=0).out
+    _, job = items_of(out)
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    assert (spec["backoffLimit"], spec["ttlSecondsAfterFinished"], spec["activeDeadlineSeconds"]) == (
+        6, 60, 3600)
+    assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["runAsGroup"] == 2000
+    assert pod["volumes"][0]["emptyDir"]["sizeLimit"] == "256Mi"
+    assert pod["tolerations"] == [
+        {"key": "gpu", "operator": "Equal", "value": "no", "effect": "NoSchedule"},
+        {"key": "spot", "operator": "Exists"},
+        {"key": "a/b", "operator": "Exists", "effect": "NoExecute"}]
+    variables = variables_of(job)
+    assert (variables["LOCKSTEP_PORTS"], variables["HOME"]) == ("5000-5100", "/home/me")
+
+
+def test_a_job_that_would_start_anew_is_not_tried_again(lockstep):
+    train = ["lockstep", "train", "mnist-lenet", "--out", "/data/run"]
+    outcome = lockstep.run("launch", "--kubernetes", *GOOD, "--retries", 2, "--", *train, status=2)
+    assert "--retries 2: expected lockstep train --resume auto" in outcome.complaint
 
 
 def test_a_reader_of_yaml_takes_it_too(lockstep):
@@ -87,6 +139,8 @@ def test_pods_hear_where_the_first_is_but_the_secret_is_only_named(lockstep):
     service, job = manifest(lockstep, *GOOD, "--transport", "zmq")
     port = service["spec"]["ports"][0]["port"]
     assert variables_of(job) == {
+        "HOME": "/tmp",
+        "LOCKSTEP_PORTS": "29402-29499",
         "LOCKSTEP_WORKERS": "3",
         "LOCKSTEP_COORDINATOR": f"digits-0.digits:{port}",
         "LOCKSTEP_TRANSPORT": "zmq",
@@ -134,7 +188,8 @@ def test_folder_and_timeout_are_in_the_manifest(lockstep):
 KUBECTL = shutil.which("kubectl")
 NASTY = ["--env", "A=- {a: [b]} # $(c) \u2028 \x85 \U0001f600", "--env", "B=007", "--env", "C="]
 FULL = [*GOOD, "--namespace", "ml", "--cpus", "2", "--memory", "8Gi", "--volume-claim", "runs",
-        "--folder", "/data/work here", "--timeout", 90, "--transport", "tcp", *NASTY]
+        "--folder", "/data/work here", "--timeout", 90, "--transport", "tcp", "--toleration",
+        "gpu=no:NoSchedule", "--shm-size", "2Gi", *NASTY]
 
 
 def through_kubectl(text, *words):
@@ -326,6 +381,10 @@ def test_a_pod_that_waits_for_others_ends_at_once(lockstep):
     (["--name", "d", "--workers", 2], "--image: '', expected"),
     (["--name", "d", "--image", "x"], "--kubernetes: needs --workers N"),
     ([*GOOD, "--cpus", "many"], "--cpus: 'many', expected a quantity"),
+    ([*GOOD, "--shm-size", "much"], "--shm-size: 'much', expected a quantity"),
+    ([*GOOD, "--toleration", "a b"], "--toleration: 'a b', expected KEY"),
+    ([*GOOD, "--toleration", "a:Never"], "--toleration: 'a:Never', expected KEY"),
+    ([*GOOD, "--user", "0"], "--user"),
     ([*GOOD, "--memory", "8 GB"], "--memory: '8 GB', expected a quantity"),
     ([*GOOD, "--namespace", "a/b"], "--namespace: 'a/b', expected"),
     ([*GOOD, "--volume-claim", "a..b"], "--volume-claim: 'a..b', expected a claim's name"),
@@ -351,6 +410,13 @@ def test_a_pod_that_waits_for_others_ends_at_once(lockstep):
 def test_what_cannot_be_meant_is_wrong_usage(lockstep, words, complaint):
     outcome = lockstep.run("launch", "--kubernetes", *words, "--", "program", status=2)
     assert complaint in outcome.complaint
+
+
+@pytest.mark.parametrize("words", [["--user", 5], ["--ttl", 5], ["--deadline", 5], ["--retries", 1],
+                                   ["--toleration", "a"], ["--shm-size", "1Gi"]])
+def test_what_is_for_a_manifest_alone_is_refused_elsewhere(lockstep, words):
+    outcome = lockstep.run("launch", *words, "--workers", 2, "--", "true", status=2)
+    assert str(words[0]) in outcome.complaint and "--kubernetes" in outcome.complaint
 
 
 def test_options_of_a_manifest_without_kubernetes_are_wrong_usage(lockstep):

@@ -442,9 +442,9 @@ def test_a_hosts_file_is_read_and_its_lines_are_numbered(lockstep):
     outcome = lockstep.run("launch", "--hosts-file", "hosts", "--", *shell("echo $LOCKSTEP_WORKERS"),
                            status=0)
     assert outcome.out == "2\n"
-    (lockstep.folder / "hosts").write_text("localhost slots=2\nb cpus=4\n")
+    (lockstep.folder / "hosts").write_text("localhost slots=2\nb cores=4\n")
     outcome = lockstep.run("launch", "--hosts-file", "hosts", "--", "true", status=2)
-    assert outcome.complaint == ("lockstep: hosts:2: hosts: 'b cpus=4': got 'cpus=4', "
+    assert outcome.complaint == ("lockstep: hosts:2: hosts: 'b cores=4': got 'cores=4', "
                                  "expected host [slots=N]")
 
 

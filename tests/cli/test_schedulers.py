@@ -183,3 +183,46 @@ def test_without_a_common_folder_tasks_name_the_file_that_they_miss(one_machine_
     status, _, err = launcher.run(2, "doctor", "--timeout", "2")
     assert status != 0
     assert "lockstep: /proc/nowhere: cannot be made" in err
+
+
+SCRIPT = os.path.join(os.path.dirname(__file__), "..", "..", "packaging", "train.sbatch")
+
+
+def test_a_batch_job_that_is_requeued_goes_on_where_it_was(one_machine_slurm, lockstep):
+    if slurm.find("sbatch") is None:
+        pytest.skip("sbatch is not installed")
+    run = lockstep.folder / "run"
+    words = ["mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json", "--threads", "1",
+             "--global-batch", "32", "--checkpoint-every", "10", "--steps"]
+    variables = {**one_machine_slurm.environment, "LOCKSTEP": os.path.abspath(PROGRAM),
+                 "LOCKSTEP_RUN": str(run), "LOCKSTEP_MEETING_DIR": str(lockstep.folder)}
+
+    def slurm_does(*command):
+        outcome = subprocess.run(command, env=variables, cwd=lockstep.folder, text=True,
+                                 capture_output=True, timeout=60)
+        assert outcome.returncode == 0, outcome.stderr
+        return outcome.stdout.strip()
+
+    def state():
+        text = slurm_does("scontrol", "show", "job", job)
+        return dict(word.split("=", 1) for word in text.split() if "=" in word)
+
+    job = slurm_does("sbatch", "--parsable", "--ntasks", "2", "--cpus-per-task", "1", SCRIPT, *words,
+                     "1000000")
+    try:
+        wait_until(lambda: steps_done(run) >= 20)
+        slurm_does("scontrol", "requeue", job)
+        wait_until(lambda: state()["JobState"] == "PENDING")
+        done = checkpoints_of(run)[-1]
+        assert done > 0
+        wait_until(lambda: state()["JobState"] == "RUNNING" and steps_done(run) > done + 20, 240)
+        assert state()["Restarts"] == "1"
+    finally:
+        slurm_does("scancel", job)
+    wait_until(lambda: not processes_with("LOCKSTEP_RUN", str(run)))
+    last = checkpoints_of(run)[-1]
+    assert last > done
+    result = lockstep.run("train", *words, last + 3, "--resume", "auto", "--out", run).json
+    alone = lockstep.run("train", *words, last + 3, "--out", "alone").json
+    assert result["resumed_from_step"] == last
+    assert result["params_sha256"] == alone["params_sha256"]

@@ -7,10 +7,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <fstream>
 #include <thread>
 
 #include "lockstep/base/network_pair.h"
+#include "tests/message.h"
 
 namespace lockstep::comm {
 namespace {
@@ -81,6 +83,39 @@ void expect_others_stay() {
 
 TEST(Sockets, KeepWhatTheSystemChoosesWhereThatDoesNotPace) {
   expect_in_network(expect_others_stay);
+}
+
+TEST(Ports, ARangeHasTwoEnds) {
+  EXPECT_EQ(parse_ports("29400-29410"), (PortRange{29400, 29410}));
+  EXPECT_EQ(parse_ports("7"), (PortRange{7, 7}));
+  EXPECT_TRUE(parse_ports("").is_any());
+  EXPECT_EQ(to_string(parse_ports("1-65535")), "1-65535");
+  for (const char* bad : {"-", "1-", "-1", "9-8", "0-1", "1-65536", "a", "1-2-3", " 1-2"})
+    EXPECT_EQ(testing::message_of([&] { parse_ports(bad); }),
+              fmt::format("ports '{}': expected A-B, two numbers from 1 to 65535", bad));
+}
+
+TEST(Ports, EveryPortOfARangeIsTriedOnce) {
+  std::vector<std::uint16_t> order = ports_to_try({100, 109});
+  std::sort(order.begin(), order.end());
+  EXPECT_EQ(order, (std::vector<std::uint16_t>{100, 101, 102, 103, 104, 105, 106, 107, 108, 109}));
+  EXPECT_EQ(ports_to_try({}), std::vector<std::uint16_t>{0});
+}
+
+TEST(Ports, AListenerTakesAFreeOneOfItsRangeAndNoOther) {
+  const Socket taken = listen_on({"127.0.0.1", 0});
+  const std::uint16_t first = local_endpoint(taken).port;
+  const PortRange one{first, first};
+  EXPECT_EQ(testing::message_of<IoError>([&] {
+              listen_on({"127.0.0.1", 0}, one);
+            }),
+            fmt::format("127.0.0.1: cannot listen: none of the ports {0}-{0} is free; give the job "
+                        "more (--ports)",
+                        first));
+  const PortRange more{first, static_cast<std::uint16_t>(std::min(first + 50, 65535))};
+  const std::uint16_t found = local_endpoint(listen_on({"127.0.0.1", 0}, more)).port;
+  EXPECT_GT(found, more.first);
+  EXPECT_LE(found, more.last);
 }
 
 }  // namespace

@@ -18,13 +18,14 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr auto kConnectTimeout = 3000ms;
+constexpr auto kHandshake = 5s;
 constexpr std::size_t kConnectors = 16;
 
 // Lets in whoever knows the secret, and forgets them.
 class ProbeListener {
  public:
-  ProbeListener(const std::string& address, const std::string& secret)
-      : listener_({address, 0}, secret),
+  ProbeListener(const std::string& address, const std::string& secret, const comm::PortRange& ports)
+      : listener_({address, 0}, secret, kHandshake, ports),
         endpoint_(listener_.endpoint()),
         thread_([this](auto stop) {
           while (!stop.stop_requested()) {
@@ -57,6 +58,7 @@ Place place_with(Place place, const JobOptions& options) {
   place.servers = 0;
   if (!options.interface.empty()) place.interface = options.interface;
   if (!options.transport.empty()) place.transport = options.transport;
+  if (!options.ports.is_any()) place.ports = options.ports;
   return place;
 }
 
@@ -67,6 +69,7 @@ class Examiner {
       : options_(options),
         own_(own),
         transport_(place.transport),
+        ports_(place.ports),
         rendezvous_(place, {.version = "doctor", .timeout = options.timeout}) {
     result_.rank = rendezvous_->rank();
   }
@@ -134,7 +137,7 @@ class Examiner {
   }
 
   void connect_everywhere() {
-    const ProbeListener listener(rendezvous_->address(), rendezvous_.secret());
+    const ProbeListener listener(rendezvous_->address(), rendezvous_.secret(), ports_);
     const auto endpoints =
         rendezvous_->all_gather(to_string(listener.endpoint()), options_.timeout);
     const auto timeout =
@@ -152,7 +155,9 @@ class Examiner {
   }
 
   std::unique_ptr<comm::Transport> connect() {
-    return comm::find_transport(transport_).connect(rendezvous_->bootstrap());
+    comm::Bootstrap bootstrap = rendezvous_->bootstrap();
+    bootstrap.ports = ports_;
+    return comm::find_transport(transport_).connect(bootstrap);
   }
 
   void measure() {
@@ -170,6 +175,7 @@ class Examiner {
   const JobOptions& options_;
   const HostFacts& own_;
   std::string transport_;
+  comm::PortRange ports_;
   PlacedRendezvous rendezvous_;
   Examination result_;
 };

@@ -169,7 +169,10 @@ class Agent {
         child.environment.insert(child.environment.end(), process.environment.begin(),
                                  process.environment.end());
         child.environment.push_back("PATH=" + search_path());
-        child.is_ours = options_.has_terminal && process.id == 0;
+        child.is_ours = options_.has_terminal && process.id == 0 && !task.keeps_output;
+        if (process.slot >= 0)
+          child.processors =
+              bound_processors(task.binding, process.slot, task.slots, find_cores(usable_cores()));
         child.mask = options_.mask.value_or(signals_.mask_before());
         children_.start(child);
       }

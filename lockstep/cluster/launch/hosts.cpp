@@ -37,14 +37,26 @@ void check_name(const std::string& name, std::string_view whole) {
     throw InvalidArgument("hosts: '{}': '{}' is no host's name", whole, name);
 }
 
-// `more` is how it has two workers: in a list and in a file they are written otherwise.
-void add_host(std::vector<HostSlots>& hosts, HostSlots host, std::string_view whole,
-              const char* more) {
+void add_host(std::vector<HostSlots>& hosts, HostSlots host, std::string_view whole) {
   check_name(host.name, whole);
   for (const HostSlots& other : hosts)
     if (other.name == host.name)
-      throw InvalidArgument("hosts: {} is named twice; give it more workers instead: {}{}",
-                            host.name, host.name, more);
+      throw InvalidArgument("hosts: {} is named twice; give it more workers instead: {}:2",
+                            host.name, host.name);
+  hosts.push_back(std::move(host));
+}
+
+// Another line of a host adds to its slots.
+void add_line(std::vector<HostSlots>& hosts, HostSlots host, std::string_view line) {
+  check_name(host.name, line);
+  for (HostSlots& other : hosts) {
+    if (other.name != host.name) continue;
+    other.slots += host.slots;
+    if (other.slots > kMostSlots)
+      throw InvalidArgument("hosts: '{}': {} has {} workers by now, expected at most {}", line,
+                            host.name, other.slots, kMostSlots);
+    return;
+  }
   hosts.push_back(std::move(host));
 }
 
@@ -80,16 +92,32 @@ std::string without_blanks_at_equals(const std::string& line) {
   return text;
 }
 
-// How many workers a word of Open MPI's says; 0: it says how many there could be, which is no
-// matter.
-int slots_of(std::string_view word, std::string_view line) {
-  const std::size_t equals = word.find('=');
-  const std::string_view name = word.substr(0, equals);
-  if (equals == std::string_view::npos ||
-      (name != "slots" && name != "max_slots" && name != "max-slots"))
+// NAME=VALUE behind a host's name.
+struct HostSetting {
+  std::string_view name, value;
+  bool is_any_of(std::initializer_list<std::string_view> names) const {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  }
+};
+
+void take_user(HostSlots& host, std::string_view user, const std::string& line) {
+  if (user.empty() || host.name.find('@') != std::string::npos)
+    throw InvalidArgument("hosts: '{}': says twice, or not, which user", line);
+  host.name = std::string(user) + "@" + host.name;
+}
+
+void take_setting(HostSlots& host, std::string_view word, const std::string& line) {
+  const std::size_t equals = std::min(word.find('='), word.size());
+  const HostSetting setting{word.substr(0, equals), word.substr(std::min(equals + 1, word.size()))};
+  if (setting.is_any_of({"user", "username", "user_name", "user-name"}))
+    return take_user(host, setting.value, line);
+  const bool is_most = setting.is_any_of({"max_slots", "max-slots"});
+  if (equals == word.size() || !(is_most || setting.is_any_of({"slots", "cpus", "cpu", "count"})))
     throw InvalidArgument("hosts: '{}': got '{}', expected host [slots=N]", line, word);
-  const int number = parse_slots(word.substr(equals + 1), line);
-  return name == "slots" ? number : 0;
+  const int number = parse_slots(setting.value, line);
+  if (is_most) return;  // how many there could be is no matter
+  if (host.slots > 0) throw InvalidArgument("hosts: '{}': says twice how many workers", line);
+  host.slots = number;
 }
 
 HostSlots parse_line(const std::string& line) {
@@ -97,12 +125,7 @@ HostSlots parse_line(const std::string& line) {
   std::string word;
   words >> word;
   HostSlots host = parse_host(word);
-  while (words >> word) {
-    const int slots = slots_of(word, line);
-    if (slots > 0 && host.slots > 0)
-      throw InvalidArgument("hosts: '{}': says twice how many workers", line);
-    host.slots = std::max(host.slots, slots);
-  }
+  while (words >> word) take_setting(host, word, line);
   host.slots = std::max(host.slots, 1);
   return host;
 }
@@ -115,7 +138,7 @@ std::vector<HostSlots> parse_hosts(std::string_view list) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     HostSlots host = parse_host(trimmed(list.substr(begin, end - begin)));
     host.slots = std::max(host.slots, 1);
-    add_host(hosts, std::move(host), list, ":2");
+    add_host(hosts, std::move(host), list);
     begin = end + 1;
   }
   return hosts;
@@ -132,7 +155,7 @@ std::vector<HostSlots> read_hosts(const std::string& path) {
     line = trimmed(line.substr(0, line.find('#')));
     if (line.empty()) continue;
     try {
-      add_host(hosts, parse_line(line), line, " slots=2");
+      add_line(hosts, parse_line(line), line);
     } catch (const InvalidArgument& error) {
       throw InvalidArgument("{}:{}: {}", path, number, error.what());
     }

@@ -21,8 +21,10 @@ struct HostSlots {
 // InvalidArgument.
 std::vector<HostSlots> parse_hosts(std::string_view list);
 
-// One `host`, `host:N` or `host slots=N` a line, as Open MPI and MPICH write them; # begins a
-// comment. Throws NotFound, IoError, or InvalidArgument with the line's number.
+// One `host`, `host:N` or `host slots=N max-slots=M` a line, as Open MPI, MPICH and Horovod write
+// them; # begins a comment. A host that is there again has more workers by that, as Open MPI counts
+// them; `cpus=` and `count=` are slots, `user=` is who ssh is. Throws NotFound, IoError, or
+// InvalidArgument with the line's number.
 std::vector<HostSlots> read_hosts(const std::string& path);
 
 // The first hosts in order, with `workers` slots in all. Throws InvalidArgument when there are

@@ -23,6 +23,7 @@
 #include "lockstep/cluster/launch/detail/interruptible_writer.h"
 #include "lockstep/cluster/launch/detail/process_limits.h"
 #include "lockstep/cluster/launch/detail/process_title.h"
+#include "lockstep/cluster/launch/detail/rank_log.h"
 #include "lockstep/cluster/launch/detail/signal_queue.h"
 #include "lockstep/cluster/launch/detail/ssh_command.h"
 #include "lockstep/cluster/launch/detail/worker_output.h"
@@ -55,6 +56,12 @@ struct Host {
   std::vector<std::int64_t> ids = {};  // of processes that are not known to have ended
   bool is_there = false;
   std::string our_address = {};  // as seen from there
+  std::int64_t first_worker = 0;
+  int slots = 0;  // workers
+  // Of a worker, among those of this host; -1: a server.
+  int slot_of(std::int64_t id) const {
+    return id < first_worker + slots ? static_cast<int>(id - first_worker) : -1;
+  }
 };
 
 std::vector<HostSlots> hosts_of(const LaunchOptions& options) {
@@ -117,6 +124,7 @@ class Launcher {
         secret_(make_secret()) {
     const std::vector<HostSlots> all = hosts_of(options);
     check_process_limits(all, options.servers);
+    if (!options.log_folder.empty()) detail::make_log_folder(options.log_folder);
     for (const HostSlots& host : all)
       is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
     connect(all);
@@ -164,6 +172,8 @@ class Launcher {
               : HostLink::run_command(slots.name, detail::ssh_command(options_, slots.name), mask),
         local, detail::HeartbeatMonitor(heartbeat_deadline_)};
     for (int i = 0; i < slots.slots; ++i) host.ids.push_back(first_worker + i);
+    host.first_worker = first_worker;
+    host.slots = slots.slots;
     host.ids.insert(host.ids.end(), servers.begin(), servers.end());
     hosts_.push_back(std::move(host));
   }
@@ -250,6 +260,7 @@ class Launcher {
     options.timeout = options_.timeout;
     options.heartbeat = heartbeat_deadline_;
     options.listen.port = options_.coordinator.port;
+    options.ports = options_.ports;
     const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(),
                                     [&](const Host& host) { return may_be_v6(address_for(host)); });
     if (!is_one_machine_)
@@ -285,7 +296,11 @@ class Launcher {
     task.folder =
         options_.folder.empty() ? std::filesystem::current_path().string() : options_.folder;
     task.command = options_.command;
-    for (const std::int64_t id : host.ids) task.processes.push_back({id, place_settings(id)});
+    for (const std::int64_t id : host.ids)
+      task.processes.push_back({id, place_settings(id), host.slot_of(id)});
+    task.slots = host.slots;
+    task.binding = options_.binding;
+    task.keeps_output = !options_.log_folder.empty();
     task.environment = options_.environment;
     const auto set = [&](const char* name, const std::string& value) {
       task.environment.push_back(fmt::format("LOCKSTEP_{}={}", name, value));
@@ -298,6 +313,7 @@ class Launcher {
     set("HOST", is_one_machine_ ? "" : host.link.host());
     set("INTERFACE", options_.interface);
     set("TRANSPORT", options_.transport);
+    set("PORTS", to_string(options_.ports));
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(options_.timeout);
     set("TIMEOUT", std::to_string(std::max<std::int64_t>(1, seconds.count())));
     host.link.send(detail::encode(task));
@@ -479,8 +495,14 @@ class Launcher {
   detail::WorkerOutput& output_for(const Host& host, std::int64_t id) {
     const auto print = [this](int stream, std::string_view bytes) { writer_.write(stream, bytes); };
     const Process process = process_of(id);
+    const auto found = outputs_.find(id);
+    if (found != outputs_.end()) return found->second;
+    detail::RankLog log;
+    if (!options_.log_folder.empty())
+      log = detail::RankLog(options_.log_folder, process.role, process.rank);
     return outputs_
-        .try_emplace(id, process.role, process.rank, is_one_machine_ ? "" : host.link.host(), print)
+        .try_emplace(id, process.role, process.rank, is_one_machine_ ? "" : host.link.host(), print,
+                     std::move(log))
         .first->second;
   }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/base/core_binding.h"
 #include "lockstep/base/membership.h"
 #include "lockstep/cluster/launch/hosts.h"
 #include "lockstep/cluster/membership/complaint.h"
@@ -25,6 +26,10 @@ struct LaunchOptions {
   // Where workers find the launcher. No host: loopback, or the address that ssh came from; port 0:
   // a free one.
   comm::Endpoint coordinator = {};
+  comm::PortRange ports = {};  // of every listener of the job
+  // What each process says is kept here too, in a file of its own; empty: nowhere.
+  std::string log_folder = {};
+  Binding binding = Binding::none;            // of the workers to their hosts' cores
   std::chrono::milliseconds timeout{60'000};  // until all hosts answer, and all workers meet
   // After one worker failed, or all were asked to stop, they have this long to end by themselves.
   std::chrono::milliseconds grace{10'000};

@@ -46,6 +46,7 @@ double seconds(std::chrono::milliseconds time) {
 comm::MessageServerOptions server_options(const CoordinatorOptions& options) {
   comm::MessageServerOptions result;
   result.listen = options.listen;
+  result.ports = options.ports;
   result.secret = options.secret;
   result.encrypted = true;
   result.heartbeat = detail::HeartbeatMonitor::interval(options.heartbeat);
@@ -258,6 +259,15 @@ struct Coordinator::Impl {
     check_joined(one, missed.kKind);
     take_complaint(one, missed);
     answer(request, detail::Noted{});
+  }
+
+  // The first worker hears what all have said.
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Report& report) {
+    check_joined(one, report.kKind);
+    one.report = report.text;
+    one.reported_at = Clock::now();
+    if (one.id != 0) return answer(request, detail::Noted{});
+    answer(request, detail::Reports{roster.reports(Clock::now())});
   }
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Put& put) {

@@ -15,6 +15,7 @@ namespace lockstep::cluster {
 struct CoordinatorOptions {
   // Loopback unless a host says otherwise: "0.0.0.0", "::", or one of its own addresses.
   comm::Endpoint listen{"127.0.0.1", 0};
+  comm::PortRange ports = {};  // of which a free one is taken where `listen` names none
   std::string secret = {};
   int workers = 1, servers = 0;
   std::chrono::milliseconds timeout{30'000};           // until all have joined

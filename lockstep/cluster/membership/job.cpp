@@ -34,6 +34,8 @@ struct Job::Impl {
   Membership membership = {};
   std::int64_t id = 0;
   Role role;
+  std::shared_ptr<comm::Meter> meter = std::make_shared<comm::Meter>();
+  comm::PortRange ports = {};
 
   Impl(Place place, JobOptions options) : role(place.role) {
     if (place.is_scheduler)
@@ -42,6 +44,8 @@ struct Job::Impl {
           "cluster::run_scheduler, or train::join_job for all roles");
     if (place.timeout.count() > 0) options.timeout = place.timeout;
     place.interface = first_given(options.interface, place.interface);
+    if (!options.ports.is_any()) place.ports = options.ports;
+    ports = place.ports;
     const std::string& transport = first_given(options.transport, place.transport);
     if (transport == "mpi")
       connect_by_mpi(place, options);
@@ -68,8 +72,10 @@ struct Job::Impl {
   void connect_members(const Place& place, const comm::TransportType& type) {
     comm::Bootstrap bootstrap = (*rendezvous)->bootstrap();
     bootstrap.scratch = place.scratch;
+    bootstrap.ports = place.ports;
+    bootstrap.meter = meter;
     agree_on_transport(bootstrap, type);
-    communicator = std::make_unique<comm::Communicator>(type.connect(bootstrap));
+    communicator = std::make_unique<comm::Communicator>(type.connect(bootstrap), meter);
   }
 
   void complain(const comm::CommError& error) const noexcept {
@@ -112,6 +118,11 @@ const std::string& Job::secret() const {
   return impl_->rendezvous->secret();
 }
 const std::string& Job::address() const { return impl_->coordinator_for("address").address(); }
+const std::shared_ptr<comm::Meter>& Job::meter() const { return impl_->meter; }
+const comm::PortRange& Job::ports() const { return impl_->ports; }
+std::vector<MemberReport> Job::report(const std::string& text) noexcept {
+  return impl_->rendezvous ? (*impl_->rendezvous)->report(text) : std::vector<MemberReport>();
+}
 void Job::complain(const comm::CommError& error) noexcept { impl_->complain(error); }
 MembershipStatus Job::query(std::chrono::milliseconds timeout) {
   return impl_->coordinator_for("membership").query(timeout);

@@ -15,6 +15,7 @@ namespace lockstep::cluster {
 struct JobOptions {
   std::string transport = {};                 // of comm/group.h, or "mpi"; empty: the place's
   std::string interface = {};                 // a name or an address; empty: the place's
+  comm::PortRange ports = {};                 // to listen at; any: the place's
   std::string configuration = {};             // what all members must agree on, or its hash
   std::chrono::milliseconds timeout{60'000};  // until all have come
   // The loss of a server is none of the job: others have what it had. All members say the same.
@@ -43,6 +44,13 @@ class Job final : public Registry {
   const std::string& address() const;
   // Between the members of this role: workers with workers, servers with servers.
   comm::Communicator& communicator();
+  // What this process's collectives and requests to servers cost it, and for whom it waits.
+  const std::shared_ptr<comm::Meter>& meter() const;
+  // The ports that this process may listen at.
+  const comm::PortRange& ports() const;
+  // Tells the coordinator what this member is doing, without waiting; the first worker gets what
+  // all members have said (Rendezvous::report). Nothing over MPI alone.
+  std::vector<MemberReport> report(const std::string& text) noexcept;
   // Asks the coordinator who is there now. Throws as all_gather of a Rendezvous does, Unsupported
   // over MPI alone, where there is none.
   MembershipStatus query(std::chrono::milliseconds timeout);

@@ -45,6 +45,7 @@ RendezvousPoint rendezvous_by_kubernetes(const Place& place, std::chrono::millis
   RendezvousPoint point{place};
   if (place.id() != 0) return point;
   CoordinatorOptions options;
+  options.ports = place.ports;
   options.listen = {any_address(), place.coordinator.port};
   options.secret = place.secret;
   options.workers = place.workers;

@@ -42,6 +42,7 @@ Invitation host_rendezvous(RendezvousPoint& point, const comm::Communicator& gro
                            std::chrono::milliseconds timeout) {
   const std::vector<std::string> addresses = own_addresses(point.place, group);
   CoordinatorOptions options;
+  options.ports = point.place.ports;
   options.listen = {listen_address(addresses), 0};
   options.secret = make_secret();
   options.workers = point.place.workers;

@@ -23,6 +23,14 @@ comm::Endpoint coordinator_place() {
   }
 }
 
+comm::PortRange ports_variable() {
+  try {
+    return comm::parse_ports(variable("LOCKSTEP_PORTS").value_or(""));
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument("LOCKSTEP_PORTS: {}", error.what());
+  }
+}
+
 std::optional<Place> lockstep_place() {
   const auto rank = variable("LOCKSTEP_RANK");
   if (!rank) return std::nullopt;
@@ -53,6 +61,7 @@ std::optional<Place> find_place() {
       if (const auto seconds = variable("LOCKSTEP_TIMEOUT"))
         place->timeout =
             std::chrono::seconds(number_variable("LOCKSTEP_TIMEOUT", *seconds, 1, kLongestTimeout));
+      place->ports = ports_variable();
       return place;
     }
   return std::nullopt;

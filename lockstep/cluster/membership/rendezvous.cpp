@@ -175,6 +175,16 @@ class Conversation {
     }
   }
 
+  // The answer to the report before this one, if it has come.
+  std::optional<detail::Message> report(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    std::optional<detail::Message> answer;
+    if (report_ && !report_->is_done()) return answer;
+    if (report_) answer = read(std::exchange(report_, {})->wait().payload);
+    report_ = request(detail::Report{text}, kWholeJob);
+    return answer;
+  }
+
   // Whether the answer to what is asked once has come.
   bool have_workers_left() {
     raise_failure();
@@ -223,10 +233,11 @@ class Conversation {
   comm::Endpoint coordinator_;
   Role role_;
   std::unique_ptr<comm::MessageClient> client_;
-  std::mutex mutex_;                           // of the four that follow
+  std::mutex mutex_;                           // of what follows
   std::optional<comm::PendingReply> failure_;  // the answer to our greeting
   std::optional<comm::Payload> said_ = {};     // once it has come
   std::optional<comm::PendingReply> leave_ = {};
+  std::optional<comm::PendingReply> report_ = {};
   bool have_workers_left_ = false;
   bool leaves_ = false;
 };
@@ -242,6 +253,9 @@ struct Rendezvous::Impl {
   int rank = -1;
   std::vector<std::string> hosts = {};
   std::atomic<bool> broken = false;
+  std::mutex reports_mutex;  // of the two that follow
+  std::vector<detail::ReportOf> reports = {};
+  comm::Deadline reports_at = {};
 
   explicit Impl(const RendezvousOptions& given)
       : options(given),
@@ -355,6 +369,24 @@ ComparedEntry Rendezvous::compare_and_set(const std::string& name, std::int64_t 
   detail::Entry entry =
       impl_->ask_registry(detail::CompareAndSet{name, expected_version, bytes}, timeout, name);
   return {entry.won, entry.version, std::move(entry.bytes)};
+}
+
+std::vector<MemberReport> Rendezvous::report(const std::string& text) noexcept try {
+  const std::lock_guard lock(impl_->reports_mutex);
+  if (!impl_->broken)
+    if (const auto answer = impl_->conversation.report(text))
+      if (const auto* reports = std::get_if<detail::Reports>(&*answer)) {
+        impl_->reports = reports->all;
+        impl_->reports_at = Clock::now();
+      }
+  const auto since =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - impl_->reports_at);
+  std::vector<MemberReport> all;
+  for (const detail::ReportOf& one : impl_->reports)
+    all.push_back({one.id, one.text, one.age + since, one.has_left});
+  return all;
+} catch (const std::exception&) {
+  return {};  // the job is over, and others say so
 }
 
 void Rendezvous::complain(int rank, const std::string& text) noexcept {

@@ -32,6 +32,14 @@ struct MembershipStatus {
   std::vector<std::int64_t> absent = {};  // ids
 };
 
+// What a member said last of itself, and how long ago that was.
+struct MemberReport {
+  std::int64_t id = 0;
+  std::string text = {};  // empty: it has said nothing yet
+  std::chrono::milliseconds age{0};
+  bool has_left = false;
+};
+
 // A member's connection to the coordinator for the life of the job: it proves the secret, hears who
 // is there, and says all the time that it lives. Its registry is the coordinator's. From any
 // thread, but for all_gather: the members' calls meet in their order.
@@ -71,6 +79,11 @@ class Rendezvous final : public Registry {
   ComparedEntry compare_and_set(const std::string& name, std::int64_t expected_version,
                                 const std::string& bytes,
                                 std::chrono::milliseconds timeout = kTimeout) override;
+
+  // Tells the coordinator what this member is doing, for whoever asks. Never waits and never fails:
+  // where the last report is not answered yet, this one is left out. The first worker gets what all
+  // members have said, as far as it is known by now.
+  std::vector<MemberReport> report(const std::string& text) noexcept;
 
   // Tells the coordinator, if it is there to hear it, that this member ends since it missed the
   // one of this rank, among those of its own role.

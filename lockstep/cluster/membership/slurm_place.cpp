@@ -55,6 +55,7 @@ RendezvousPoint host_rendezvous(const Place& place, std::chrono::milliseconds ti
   RendezvousPoint point{place};
   point.place.secret = make_secret();
   CoordinatorOptions options;
+  options.ports = place.ports;
   options.listen = {listen_address(addresses), 0};
   options.secret = point.place.secret;
   options.workers = place.workers;

@@ -6,11 +6,14 @@
 namespace lockstep::comm::detail {
 namespace {
 
+constexpr auto kHandshake = std::chrono::seconds(5);
+
 // Higher ranks connect to lower ones; a connection's label is the higher rank and the channel.
 class Mesh {
  public:
   Mesh(const Bootstrap& bootstrap, int channels)
-      : bootstrap_(bootstrap), listener_({bootstrap.address, 0}, bootstrap.secret) {
+      : bootstrap_(bootstrap),
+        listener_({bootstrap.address, 0}, bootstrap.secret, kHandshake, bootstrap.ports) {
     for (int i = 0; i < channels; ++i)
       sockets_.emplace_back(static_cast<std::size_t>(bootstrap.size()));
     missing_ = channels * (bootstrap.size() - 1 - bootstrap.rank);

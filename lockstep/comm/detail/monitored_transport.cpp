@@ -53,24 +53,33 @@ void MonitoredTransport::greet_all(const Bootstrap& bootstrap) {
 void MonitoredTransport::complete(std::span<Transfer> transfers, Deadline deadline,
                                   std::string_view operation) {
   const Deadline begin = Clock::now();
+  const std::size_t sent = bootstrap_.meter ? sent_of(transfers) : 0;
   Deadline moved_at = begin;
   while (true) {
     bool moved = move_on(transfers, operation);
     if (side_ != nullptr && side_->move_on(operation)) moved = true;
     const int peer = unfinished(transfers);
-    if (peer < 0) return;
+    if (peer < 0) break;
     const Deadline now = Clock::now();
     if (now >= deadline) time_out(transfers, operation, begin);
     if (moved) moved_at = now;
     monitor_.wait_for(peer);
     if (monitor_.has_left(peer) && now - moved_at > kLeft)
       monitor_.throw_lost(peer, operation, "it has left");
-    if (now - moved_at > kSpin) rest(transfers, deadline, operation);
+    if (now - moved_at > kSpin) rest(transfers, peer, deadline, operation);
   }
+  if (bootstrap_.meter) bootstrap_.meter->add_sent(sent_of(transfers) - sent);
 }
 
-void MonitoredTransport::rest(std::span<Transfer> transfers, Deadline deadline,
+std::size_t MonitoredTransport::sent_of(std::span<const Transfer> transfers) {
+  std::size_t bytes = 0;
+  for (const Transfer& one : transfers) bytes += one.kind == Transfer::Kind::send ? one.done : 0;
+  return bytes;
+}
+
+void MonitoredTransport::rest(std::span<Transfer> transfers, int peer, Deadline deadline,
                               std::string_view operation) {
+  const Meter::Wait wait(bootstrap_.meter.get(), operation, monitor_.name(peer));
   if (check_) check_();
   if (check_) deadline = std::min<Deadline>(deadline, Clock::now() + kCheckTime);
   if (side_ == nullptr) {

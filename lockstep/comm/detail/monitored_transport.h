@@ -63,7 +63,9 @@ class MonitoredTransport : public Transport {
  private:
   // A peer with which something is not done; -1: all is.
   int unfinished(std::span<const Transfer> transfers) const;
-  void rest(std::span<Transfer> transfers, Deadline deadline, std::string_view operation);
+  // Its bytes that have left by now.
+  static std::size_t sent_of(std::span<const Transfer> transfers);
+  void rest(std::span<Transfer> transfers, int peer, Deadline deadline, std::string_view operation);
   [[noreturn]] void time_out(std::span<const Transfer> transfers, std::string_view operation,
                              Deadline begin);
 

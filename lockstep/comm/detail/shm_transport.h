@@ -43,6 +43,7 @@ class ShmTransport final : public Transport {
   std::size_t room(const Transfer& transfer) const;
   int blocker() const;
   bool move(Transfer& transfer);
+  void send(int peer, const std::byte* from, std::size_t count);
   void write(int peer, const std::byte* from, std::size_t count);
   void read(int peer, std::byte* to, std::size_t count);
 

@@ -36,6 +36,7 @@ ShmWaiter::ShmWaiter(const ShmSegment& segment, const ShmOptions& options)
       names_(options.names),
       on_wait_(options.on_wait),
       wake_elsewhere_(options.wake),
+      meter_(options.meter),
       // With more ranks than cores, whoever spins keeps another rank from running.
       spins_(segment.is_crowded() ? 200 : 2000),
       yields_(segment.is_crowded() ? 8 : 1) {
@@ -129,6 +130,7 @@ void ShmWaiter::publish_to(int peer, std::atomic<std::uint64_t>& counter, std::u
 // and the sleep ends at once.
 void ShmWaiter::wait_long(const std::function<int()>& blocker, Deadline deadline,
                           std::string_view operation) {
+  Meter::Wait wait(meter_.get(), operation);
   leave_crowded_core();
   for (int i = 0; i < yields_; ++i) {
     sched_yield();
@@ -143,6 +145,7 @@ void ShmWaiter::wait_long(const std::function<int()>& blocker, Deadline deadline
     const int peer = blocker();
     own.waiting_on = peer;
     if (peer < 0) break;
+    wait.set_rank(name(peer));
     check_failure(operation);
     // A larger group knows who lives, and why somebody left.
     if (on_wait_)

@@ -70,6 +70,7 @@ class ShmWaiter {
   std::vector<int> names_;
   std::function<void(int, Deadline, std::string_view)> on_wait_;
   std::function<void(int)> wake_elsewhere_;
+  std::shared_ptr<Meter> meter_;
   int spins_;
   int yields_;
   Clock::time_point moved_ = {};

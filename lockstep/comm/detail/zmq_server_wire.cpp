@@ -7,6 +7,7 @@
 #include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
+#include "lockstep/comm/detail/zmq_bind.h"
 #include "lockstep/comm/detail/zmq_interrupts.h"
 #include "lockstep/comm/detail/zmq_message_socket.h"
 #include "lockstep/comm/detail/zmq_refusals.h"
@@ -26,7 +27,7 @@ class ZmqServerWire final : public MessageWire {
   ZmqServerWire(const MessageServerOptions& options, const Waker& waker)
       : options_(options),
         waker_(waker),
-        listener_(options.listen, options.secret, options.handshake_timeout),
+        listener_(options.listen, options.secret, options.handshake_timeout, options.ports),
         endpoint_(listener_.endpoint()),
         authenticator_(context_),
         router_(make_message_socket(context_, zmq::socket_type::router, endpoint_.host, options)),
@@ -124,7 +125,8 @@ void ZmqServerWire::bind() {
     return "tcp://" + to_string(Endpoint{endpoint_.host, static_cast<std::uint16_t>(port)});
   };
   const int next = options_.listen.port == 0 || endpoint_.port == 65535 ? 0 : endpoint_.port + 1;
-  if (::zmq_bind(router_.handle(), at(next).c_str()) != 0) router_.bind(at(0));
+  if (next == 0 || ::zmq_bind(router_.handle(), at(next).c_str()) != 0)
+    bind_in(router_, endpoint_.host, options_.ports);
   const std::string bound = router_.get(zmq::sockopt::last_endpoint);
   data_port_ = parse_endpoint(std::string_view(bound.c_str()).substr(6)).port;
 }

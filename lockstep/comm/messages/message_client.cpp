@@ -14,6 +14,7 @@
 #include "lockstep/comm/detail/assembler.h"
 #include "lockstep/comm/detail/message_thread.h"
 #include "lockstep/comm/detail/send_queue.h"
+#include "lockstep/comm/meter.h"
 
 namespace lockstep::comm {
 namespace detail {
@@ -31,13 +32,15 @@ struct PendingRequest {
 };
 
 struct ClientShared {
-  explicit ClientShared(const Endpoint& server) : host(server.host), at(to_string(server)) {}
+  explicit ClientShared(const MessageClientOptions& options)
+      : host(options.server.host), at(to_string(options.server)), meter(options.meter) {}
 
   std::exception_ptr timeout_of(const PendingRequest& one) const;
   std::exception_ptr lost_error(const std::string& what) const;
   std::exception_ptr aborted_error(const std::string& what) const;
 
   const std::string host, at;
+  const std::shared_ptr<Meter> meter;
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<std::string> aborted;  // guarded by the mutex, as all below
@@ -131,8 +134,7 @@ struct MessageClient::Impl {
 
   MessageClientOptions options;
   std::uint64_t id = random_id();
-  std::shared_ptr<detail::ClientShared> shared =
-      std::make_shared<detail::ClientShared>(options.server);
+  std::shared_ptr<detail::ClientShared> shared = std::make_shared<detail::ClientShared>(options);
   std::uint64_t generation;  // guarded by the shared mutex, as all below, but for the wire
   std::map<std::uint64_t, std::shared_ptr<PendingRequest>> pending;
   std::set<std::pair<Deadline, std::uint64_t>> deadlines;
@@ -213,6 +215,7 @@ PendingReply MessageClient::Impl::request(Payload payload, const RequestOptions&
   pending.emplace(one->number, one);
   deadlines.emplace(one->deadline, one->number);
   push(*one);
+  if (shared->meter) shared->meter->add_sent(bytes);
   if (!send_at_once()) waker.wake();
   PendingReply reply;
   reply.shared_ = shared;
@@ -387,6 +390,8 @@ Reply PendingReply::wait() {
   std::unique_lock lock(shared_->mutex);
   check(request_ != nullptr, "a reply is waited for once");
   const std::shared_ptr<detail::PendingRequest> one = std::exchange(request_, nullptr);
+  std::optional<Meter::Wait> wait;
+  if (!one->is_done) wait.emplace(shared_->meter.get(), one->options.what);
   // The client's own thread may be busy with a new connection.
   if (!shared_->changed.wait_until(lock, one->deadline, [&] { return one->is_done; }))
     std::rethrow_exception(shared_->timeout_of(*one));

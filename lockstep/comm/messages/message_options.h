@@ -10,6 +10,7 @@
 namespace lockstep::comm {
 
 class MessageHub;
+class Meter;
 
 // For a request of one who does not know the generation yet: servers of every generation take it.
 inline constexpr std::uint64_t kAnyGeneration = std::numeric_limits<std::uint64_t>::max();
@@ -32,6 +33,7 @@ struct MessageOptions {
   // see, of at most so many bytes each way (the less of what the two say; taken as it is used).
   // What finds no room in it goes through a socket. 0: none.
   std::size_t shared_memory = std::size_t{256} << 20;
+  std::shared_ptr<Meter> meter = nullptr;  // of a client's process; null: nothing is measured
   // In place of the network: for servers and clients of one process.
   std::shared_ptr<MessageHub> hub = nullptr;
 };

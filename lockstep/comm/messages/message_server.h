@@ -14,6 +14,8 @@ namespace lockstep::comm {
 struct MessageServerOptions : MessageOptions {
   // Port 0 takes a free one. The data has a port beside it: the next one, if that is free.
   Endpoint listen{"127.0.0.1", 0};
+  // Of which a free one is taken, for the data too.
+  PortRange ports = {};
   // For a connection to prove the secret, and for its data connection to come.
   std::chrono::milliseconds handshake_timeout{5'000};
   // Back-pressure: while so many bytes or requests have come that nobody has taken by receive(), no

@@ -122,6 +122,7 @@ void HybridTransport::join_host(const Bootstrap& bootstrap, const std::vector<st
   options.host = host(bootstrap.rank);
   options.timeout = bootstrap.timeout;
   options.check = bootstrap.check;
+  options.meter = bootstrap.meter;
   for (const int rank : *here_) options.names.push_back(bootstrap.name(rank));
   const auto rank_at = [this](int peer) { return (*here_)[static_cast<std::size_t>(peer)]; };
   options.on_wait = [this, rank_at](int peer, Deadline deadline, std::string_view operation) {

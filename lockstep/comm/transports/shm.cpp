@@ -46,6 +46,7 @@ void ShmTransport::exchange(std::span<Transfer> transfers, Deadline deadline,
 bool ShmTransport::tree_reduce(const TreeCall& call, Deadline deadline,
                                std::string_view operation) {
   waiter_.check_failure(operation);
+  if (options_.meter && size() > 1) options_.meter->add_sent(call.result.size());
   shm_tree_reduce(call_of(deadline, operation), call, progress_);
   return true;
 }
@@ -114,6 +115,7 @@ std::unique_ptr<Transport> ShmTransport::subgroup(const std::vector<int>& ranks,
                                                   Deadline deadline) {
   Bootstrap whole;
   whole.names = options_.names;
+  whole.meter = options_.meter;
   return connect_shm_group(
       subgroup_bootstrap(*this, whole, ranks, deadline, [this] { waiter_.check_group("split"); }));
 }
@@ -172,11 +174,16 @@ bool ShmTransport::move(Transfer& transfer) {
   if (count == 0) return false;
   std::byte* bytes = transfer.bytes.data() + transfer.done;
   if (transfer.kind == Transfer::Kind::send)
-    write(transfer.peer, bytes, count);
+    send(transfer.peer, bytes, count);
   else
     read(transfer.peer, bytes, count);
   transfer.done += count;
   return true;
+}
+
+void ShmTransport::send(int peer, const std::byte* from, std::size_t count) {
+  if (options_.meter) options_.meter->add_sent(count);
+  write(peer, from, count);
 }
 
 void ShmTransport::write(int peer, const std::byte* from, std::size_t count) {
@@ -218,6 +225,7 @@ std::unique_ptr<Transport> connect_shm_group(const Bootstrap& bootstrap) {
   options.timeout = bootstrap.timeout;
   options.names = bootstrap.names;
   options.check = bootstrap.check;
+  options.meter = bootstrap.meter;
   return connect_shm(options);
 }
 

@@ -23,6 +23,7 @@ struct ShmOptions {
   std::function<void(int peer, Deadline deadline, std::string_view operation)> on_wait = {};
   // Wakes a peer that lies down (detail/shm_transport.h) and sleeps elsewhere.
   std::function<void(int peer)> wake = {};
+  std::shared_ptr<Meter> meter = nullptr;  // of this process; null: nothing is measured
 };
 
 // A name for a group that no other has.

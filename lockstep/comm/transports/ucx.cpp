@@ -78,12 +78,15 @@ bool has_folder(const std::string& scratch) {
 
 class Context {
  public:
-  Context(const std::string& devices, const std::string& scratch) {
+  Context(const std::string& devices, const std::string& scratch, const PortRange& ports) {
     keep_to_itself();
     // UCX takes this one from the environment alone.
     if (has_folder(scratch)) ::setenv("UCX_POSIX_DIR", scratch.c_str(), 0);
     ucp_config_t* config = nullptr;
     check_status(ucp_config_read(nullptr, nullptr, &config), "cannot read its configuration");
+    if (!ports.is_any() && std::getenv("UCX_TCP_PORT_RANGE") == nullptr)
+      check_status(ucp_config_modify(config, "TCP_PORT_RANGE", to_string(ports).c_str()),
+                   "cannot be told its ports (UCX_TCP_PORT_RANGE)");
     if (std::getenv("UCX_NET_DEVICES") == nullptr)
       ucp_config_modify(config, "NET_DEVICES", devices.c_str());
     ucp_params_t params{};
@@ -161,7 +164,7 @@ class UcxTransport final : public detail::MonitoredTransport {
  public:
   explicit UcxTransport(const Bootstrap& bootstrap)
       : MonitoredTransport(bootstrap, std::move(detail::connect_mesh(bootstrap, 1)[0])),
-        context_(devices_for(bootstrap.address), bootstrap.scratch),
+        context_(devices_for(bootstrap.address), bootstrap.scratch, bootstrap.ports),
         worker_(context_),
         peers_(bootstrap.hosts.size()) {
     connect(bootstrap.all_gather(worker_.address()));

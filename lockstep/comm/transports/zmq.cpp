@@ -9,6 +9,7 @@
 #include "lockstep/comm/detail/mesh.h"
 #include "lockstep/comm/detail/monitored_transport.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
+#include "lockstep/comm/detail/zmq_bind.h"
 #include "lockstep/comm/detail/zmq_interrupts.h"
 
 namespace lockstep::comm {
@@ -76,7 +77,7 @@ class ZmqTransport final : public detail::MonitoredTransport {
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   void connect(const Bootstrap& bootstrap);
   zmq::socket_t make_socket(const detail::CurveKeys& keys, bool v6);
-  Contact listen(const detail::CurveKeys& keys, const std::string& address);
+  Contact listen(const detail::CurveKeys& keys, const Bootstrap& bootstrap);
   void connect_to_lower(const std::vector<std::string>& contacts,
                         detail::ZmqAuthenticator& authenticator);
   void greet(detail::ZmqAuthenticator& authenticator, const Bootstrap& bootstrap);
@@ -110,7 +111,8 @@ zmq::socket_t ZmqTransport::make_socket(const detail::CurveKeys& keys, bool v6) 
 }
 
 // For every higher rank a socket of its own.
-Contact ZmqTransport::listen(const detail::CurveKeys& keys, const std::string& address) {
+Contact ZmqTransport::listen(const detail::CurveKeys& keys, const Bootstrap& bootstrap) {
+  const std::string& address = bootstrap.address;
   Contact contact{keys.open, std::vector<std::string>(peers_.size())};
   const bool v6 = address.find(':') != std::string::npos;
   for (int other = 0; other < size(); ++other) {
@@ -119,7 +121,7 @@ Contact ZmqTransport::listen(const detail::CurveKeys& keys, const std::string& a
     if (other < rank()) continue;
     socket.set(zmq::sockopt::zap_domain, "lockstep");
     socket.set(zmq::sockopt::curve_server, true);
-    detail::uninterrupted([&] { socket.bind("tcp://" + to_string(Endpoint{address, 0})); });
+    detail::uninterrupted([&] { detail::bind_in(socket, address, bootstrap.ports); });
     contact.endpoints[static_cast<std::size_t>(other)] = socket.get(zmq::sockopt::last_endpoint);
   }
   return contact;
@@ -141,7 +143,7 @@ void ZmqTransport::connect(const Bootstrap& bootstrap) {
   try {
     const detail::CurveKeys keys;
     detail::ZmqAuthenticator authenticator(context_);
-    const Contact contact = listen(keys, bootstrap.address);
+    const Contact contact = listen(keys, bootstrap);
     connect_to_lower(bootstrap.all_gather(to_bytes(contact)), authenticator);
     greet(authenticator, bootstrap);
   } catch (const zmq::error_t& error) {

@@ -46,6 +46,7 @@ ServerConnections::Client ServerConnections::connect(int server, std::chrono::mi
   options.secret = job_.secret;
   options.encrypted = job_.encrypted;
   options.hub = job_.hub;
+  options.meter = job_.meter;
   options.generation = comm::kAnyGeneration;
   options.server = comm::parse_endpoint(
       job_.registry.get(fmt::format("server/{}", server), comm::Clock::now() + to_find));

@@ -21,6 +21,7 @@ comm::MessageServerOptions message_options(const ServedJob& job, const ServerOpt
   result.encrypted = job.encrypted;
   result.hub = job.hub;
   result.listen = options.listen;
+  result.ports = options.ports;
   result.longest_message = options.most_bytes;
   return result;
 }

@@ -37,6 +37,7 @@ struct ServedJob {
   bool encrypted = false;
   Registry registry = {};  // servers put "server/0" there: host:port
   std::chrono::milliseconds timeout{60'000};
+  std::shared_ptr<comm::Meter> meter = nullptr;  // of a worker; null: nothing is measured
   // In place of the network: for members of one process.
   std::shared_ptr<comm::MessageHub> hub = nullptr;
 };
@@ -46,6 +47,7 @@ struct ServerOptions {
   // Port 0 takes a free one. What others find in the registry is this host, unless `host` says
   // another.
   comm::Endpoint listen{"127.0.0.1", 0};
+  comm::PortRange ports = {};  // of which a free one is taken
   std::string host = {};
   int threads = 1;
   // The most that workers may have kept here.

@@ -342,7 +342,9 @@ void Fit::one_step() {
   state_.loss_sum += step.loss;
   state_.accuracy_sum += step.accuracy;
   ++step_;
-  tell_step({.loss = step.loss, .accuracy = step.accuracy, .learning_rate = rate});
+  if (step.cost) costs_.add(*step.cost);
+  tell_step(
+      {.loss = step.loss, .accuracy = step.accuracy, .learning_rate = rate, .cost = step.cost});
   rate_.add(now() - begin, global_batch());
 }
 
@@ -563,6 +565,7 @@ void Fit::fill_result() {
   result_.history = state_.history;
   result_.samples_per_s = rate_.samples_per_s();
   result_.params_sha256 = engine_->params_sha256();
+  if (costs_.total().steps > 0) result_.cost = costs_.total();
   agree_on_parameters();
   result_.checkpoint = newest_checkpoint();
   result_.seconds = seconds();

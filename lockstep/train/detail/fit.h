@@ -8,6 +8,7 @@
 
 #include "lockstep/data/loader.h"
 #include "lockstep/train/checkpoint.h"
+#include "lockstep/train/detail/cost_meter.h"
 #include "lockstep/train/detail/fit_state.h"
 #include "lockstep/train/detail/history_file.h"
 #include "lockstep/train/detail/ticket_loop.h"
@@ -144,6 +145,7 @@ class Fit final : public FitContext {
   FitResult result_;
   int reductions_ = 0;  // of the learning rate, on a plateau
   SteadyRate rate_;
+  CostSum costs_;
   double begin_ = 0.0;
   std::optional<StepEngine> engine_;
   std::optional<TicketLoop> loop_;  // so are they

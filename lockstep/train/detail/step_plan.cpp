@@ -60,6 +60,7 @@ void StepPlan::make_outputs() {
   }
   for (std::size_t i = 0; i < first_ids(); ++i)
     row_size_ += static_cast<std::size_t>(outputs_[0][i].numel());
+  ++row_size_;
   rows_.resize(row_size_ * static_cast<std::size_t>(options_.shards));
   for (const std::size_t place : program_.step().updated)
     statistics_.push_back(Tensor::zeros(program_.step().parameters[place].shape));
@@ -101,7 +102,12 @@ void StepPlan::compute(std::int64_t step, std::span<const data::Fields> shards) 
 }
 
 void StepPlan::compute_dense(std::span<const data::Fields> shards) {
-  const auto own = [&] { team_.run([&](int thread) { run_thread(thread, shards); }); };
+  const auto own = [&] {
+    const auto begin = std::chrono::steady_clock::now();
+    team_.run([&](int thread) { run_thread(thread, shards); });
+    computed_at_ = std::chrono::steady_clock::now();
+    compute_seconds_ = std::chrono::duration<float>(computed_at_ - begin).count();
+  };
   if (!buckets_) {
     own();
     if (!streams()) give_pieces();
@@ -220,9 +226,19 @@ bool StepPlan::is_finite_here(const kvstore::FlatParameter& parameter) {
 
 void StepPlan::fill_rows() {
   float* row = rows_.data() + static_cast<std::size_t>(range().lo) * row_size_;
-  for (const std::vector<Tensor>& of_shard : outputs_)
+  for (const std::vector<Tensor>& of_shard : outputs_) {
     for (std::size_t i = 0; i < first_ids(); ++i)
       row = std::copy_n(of_shard[i].to(cpu()).data<float>(), of_shard[i].numel(), row);
+    *row++ = compute_seconds_;
+  }
+}
+
+std::vector<double> StepPlan::seconds_of(std::span<const ShardRange> ranges) const {
+  std::vector<double> seconds;
+  for (const ShardRange& range : ranges)
+    seconds.push_back(
+        range.lo == range.hi ? 0.0 : rows_[static_cast<std::size_t>(range.lo + 1) * row_size_ - 1]);
+  return seconds;
 }
 
 double StepPlan::mean_of(std::size_t column) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <span>
 #include <vector>
@@ -41,6 +42,10 @@ class StepPlan {
   // fill_rows().
   std::span<float> rows() { return rows_; }
   void fill_rows();
+  // How long each worker's passes took; its own range is one of `ranges`, by rank.
+  std::vector<double> seconds_of(std::span<const ShardRange> ranges) const;
+  // When those of this worker were done.
+  std::chrono::steady_clock::time_point computed_at() const { return computed_at_; }
   // Over all shards, by the canonical tree.
   double mean_of(std::size_t column) const;
   const std::vector<Tensor>& mean_statistics();
@@ -87,7 +92,9 @@ class StepPlan {
   std::vector<std::vector<Tensor>> outputs_;
   std::vector<Tensor> keys_;  // by shard of our own
   std::vector<float> rows_;
-  std::size_t row_size_ = 0;
+  std::size_t row_size_ = 0;  // outputs, and the seconds that the worker's passes took
+  std::chrono::steady_clock::time_point computed_at_ = {};
+  float compute_seconds_ = 0.0F;
   std::vector<Tensor> statistics_;
 };
 

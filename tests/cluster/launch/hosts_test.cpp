@@ -74,8 +74,19 @@ TEST(Hosts, AFileThatCannotBeMeantIsRefusedWithTheLine) {
   EXPECT_EQ(hosts_in("n1 cores=2\n"),
             "hosts:1: hosts: 'n1 cores=2': got 'cores=2', expected host [slots=N]");
   EXPECT_EQ(hosts_in("slots=2\n"), "hosts:1: hosts: 'slots=2': 'slots=2' is no host's name");
-  EXPECT_EQ(hosts_in("n1\n\nn1:2\n"),
-            "hosts:3: hosts: n1 is named twice; give it more workers instead: n1 slots=2");
+  EXPECT_EQ(hosts_in("a@n1 user=b\n"),
+            "hosts:1: hosts: 'a@n1 user=b': says twice, or not, which user");
+  EXPECT_EQ(hosts_in("n1:4000\nn1:97\n"),
+            "hosts:2: hosts: 'n1:97': n1 has 4097 workers by now, expected at most 4096");
+}
+
+TEST(Hosts, AFileOfOpenMpiMayNameAHostForEachOfItsWorkers) {
+  EXPECT_EQ(hosts_in("n1\nn2\nn1\nn1:2\n"), "n1=4 n2=1 ");
+  EXPECT_EQ(hosts_in("n1 cpus=4 user=ml\nn2 count=2 max-slots=8\n"), "ml@n1=4 n2=2 ");
+}
+
+TEST(Hosts, AFileHasTheFormOfHorovod) {
+  EXPECT_EQ(hosts_in("# workers\nnode-1 slots=4\nnode-2 slots=4\n"), "node-1=4 node-2=4 ");
 }
 
 TEST(Hosts, AFileHasCommentsAndEmptyLines) {

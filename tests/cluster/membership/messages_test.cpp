@@ -29,7 +29,9 @@ std::vector<Message> one_of_each() {
           CompareAndSet{"view", 4, "bytes"},
           Get{"view", std::chrono::milliseconds(5), 3, 2},
           Entry{false, 7, "held"},
-          Denied{Denied::Type::lost, Role::server, 1, "b", "gone"}};
+          Denied{Denied::Type::lost, Role::server, 1, "b", "gone"},
+          Report{"busy"},
+          Reports{{{3, "idle", std::chrono::milliseconds(40), true}, {4, "", {}, false}}}};
 }
 
 TEST(Messages, OneOfEachKindComesBackAsItWasSent) {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lockstep/base/core_binding.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/process.h"
 
@@ -70,6 +71,7 @@ std::vector<pid_t> Children::own_pids() const {
 void Children::start(ChildOptions options) {
   for (std::string& setting : reaper_.settings()) options.environment.push_back(std::move(setting));
   Pipe out = make_pipe(), err = make_pipe();
+  const AffinityScope bound(options.processors);
   const pid_t pid = Process::start(options.command, start_options(options, out, err)).release();
   reaper_.add(pid);
   if (options.is_ours) out.read.close(), err.read.close();

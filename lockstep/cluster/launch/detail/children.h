@@ -26,6 +26,7 @@ struct ChildOptions {
   std::string folder = {};                    // empty: ours
   bool is_ours = false;  // has our standard input and output; else empty input, and pipes
   sigset_t mask = {};
+  std::vector<int> processors = {};  // that it runs on; empty: ours
 };
 
 // How a worker ended, and why where it did not do so by itself.

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "lockstep/base/core_binding.h"
 #include "lockstep/cluster/detail/fields.h"
 
 namespace lockstep::cluster::detail {
@@ -25,7 +26,8 @@ struct AgentHello {
 struct AgentProcess {
   std::int64_t id = 0;
   std::vector<std::string> environment = {};  // NAME=VALUE, besides the task's
-  auto fields() { return std::tie(id, environment); }
+  int slot = -1;                              // among the workers of this host; -1: it is none
+  auto fields() { return std::tie(id, environment, slot); }
 };
 
 // What an agent is to do on its host.
@@ -35,7 +37,12 @@ struct AgentTask {
   std::vector<std::string> command = {};
   std::vector<std::string> environment = {};  // NAME=VALUE, for all processes
   std::vector<AgentProcess> processes = {};
-  auto fields() { return std::tie(folder, command, environment, processes); }
+  int slots = 0;  // workers of this host, those that other tasks start too
+  Binding binding = Binding::none;
+  bool keeps_output = false;  // of the first worker too: it has not our own streams
+  auto fields() {
+    return std::tie(folder, command, environment, processes, slots, binding, keeps_output);
+  }
 };
 
 // To the agent: for its processes. From it: it was asked to stop by that one.

@@ -13,14 +13,17 @@ constexpr std::size_t kLongestLine = 1 << 16;  // what has no end gets one there
 
 }  // namespace
 
-WorkerOutput::WorkerOutput(Role role, int rank, const std::string& host, Print print)
+WorkerOutput::WorkerOutput(Role role, int rank, const std::string& host, Print print, RankLog log)
     : print_(std::move(print)),
+      log_(std::move(log)),
       is_first_(role == Role::worker && rank == 0),
       prefix_(fmt::format("[{}{}{}{}] ", role == Role::worker ? "" : "server ", rank,
                           host.empty() ? "" : " ", host)) {}
 
 void WorkerOutput::add(int stream, std::string_view bytes) {
   if (is_first_) print_(stream, bytes);
+  if (const std::string problem = log_.write(bytes); !problem.empty())
+    print_(2, fmt::format("lockstep: {}\n", problem));
   std::string& unfinished = unfinished_[stream == 1 ? 0 : 1];
   unfinished += bytes;
   keep_lines(unfinished);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lockstep/base/membership.h"
+#include "lockstep/cluster/launch/detail/rank_log.h"
 
 namespace lockstep::cluster::detail {
 
@@ -15,7 +16,7 @@ namespace lockstep::cluster::detail {
 class WorkerOutput {
  public:
   using Print = std::function<void(int stream, std::string_view bytes)>;  // stream: 1 or 2
-  WorkerOutput(Role role, int rank, const std::string& host, Print print);
+  WorkerOutput(Role role, int rank, const std::string& host, Print print, RankLog log = {});
   void add(int stream, std::string_view bytes);  // stream: 1 or 2
   // A last line without an end gets one.
   void finish();
@@ -24,6 +25,7 @@ class WorkerOutput {
  private:
   void keep_lines(std::string& unfinished);
   Print print_;
+  RankLog log_;
   bool is_first_;
   std::string prefix_;
   std::string unfinished_[2];

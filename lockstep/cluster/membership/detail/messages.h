@@ -14,7 +14,7 @@ namespace lockstep::cluster::detail {
 
 // Of what the coordinator and the members of a job say to each other. It grows when a message
 // changes its form or its meaning.
-inline constexpr int kProtocol = 3;
+inline constexpr int kProtocol = 4;
 inline constexpr std::size_t kLongestMessage = 64 << 20;
 
 // Whoever connects asks, and the coordinator answers: what each request is answered by stands at
@@ -110,6 +110,28 @@ struct Missed {
   auto fields() { return std::tie(id, text); }
 };
 
+// What a member is doing, as often as it likes: Noted, and of the first worker Reports.
+struct Report {
+  static constexpr char kKind = 'T';
+  std::string text = {};
+  auto fields() { return std::tie(text); }
+};
+
+// What a member said last, and how long ago; nothing said: since it joined.
+struct ReportOf {
+  std::int64_t id = 0;
+  std::string text = {};
+  std::chrono::milliseconds age{0};
+  bool has_left = false;
+  auto fields() { return std::tie(id, text, age, has_left); }
+};
+
+struct Reports {
+  static constexpr char kKind = 'U';
+  std::vector<ReportOf> all = {};
+  auto fields() { return std::tie(all); }
+};
+
 struct Noted {
   static constexpr char kKind = 'N';
   auto fields() { return std::tie(); }
@@ -158,9 +180,9 @@ struct Denied {
   auto fields() { return std::tie(type, role, rank, host, text); }
 };
 
-using Message =
-    std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery, MembershipReply,
-                 AwaitLeave, AllLeft, Failure, Missed, Put, CompareAndSet, Get, Entry, Denied>;
+using Message = std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery,
+                             MembershipReply, AwaitLeave, AllLeft, Failure, Missed, Put,
+                             CompareAndSet, Get, Entry, Denied, Report, Reports>;
 
 // Its kind and its fields.
 std::string encode(const Message& message);

@@ -91,6 +91,15 @@ std::vector<std::int64_t> Roster::absent() const {
   return ids;
 }
 
+std::vector<ReportOf> Roster::reports(comm::Deadline now) const {
+  std::vector<ReportOf> all;
+  for (const Participant* one : members())
+    all.push_back({one->id, one->report,
+                   std::chrono::duration_cast<std::chrono::milliseconds>(now - one->reported_at),
+                   one->left});
+  return all;
+}
+
 bool Roster::have_workers_left() const {
   const std::vector<Participant*> workers = members(Role::worker);
   return std::all_of(workers.begin(), workers.end(), [](auto* one) { return one->left; });

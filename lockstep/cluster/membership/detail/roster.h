@@ -33,6 +33,9 @@ struct Participant {
   int rank = -1;
   comm::Deadline gather_deadline = comm::Deadline::max();  // until when it waits for the others
 
+  std::string report = {};  // what it said last of itself, and when
+  comm::Deadline reported_at = comm::Clock::now();
+
   // As far as it is known.
   int known_rank() const { return rank >= 0 ? rank : join.rank; }
   // "rank 1 (b)", "server 0 (b)"
@@ -72,6 +75,8 @@ class Roster {
   Membership membership(std::int64_t generation) const;
   // Ids of those that have left, or whose heartbeat is late.
   std::vector<std::int64_t> absent() const;
+  // What each member said last, once ids are dealt.
+  std::vector<ReportOf> reports(comm::Deadline now) const;
   // Whether every worker has said goodbye.
   bool have_workers_left() const;
   // Ids that nobody has asked for; none where members leave it to us to deal ranks.
