@@ -29,7 +29,10 @@ Alignment align(std::span<const Progress> all) {
   if (furthest == all.end() || !furthest->has_state())
     throw InvalidArgument("membership: none of {} workers has the state of the run", all.size());
   Alignment alignment{.source = static_cast<int>(furthest - all.begin())};
-  for (const Progress& one : all) alignment.receives.push_back(one != *furthest);
+  for (const Progress& one : all) {
+    alignment.receives.push_back(one != *furthest);
+    alignment.has_newcomers = alignment.has_newcomers || !one.has_state();
+  }
   return alignment;
 }
 

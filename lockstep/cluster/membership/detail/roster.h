@@ -24,7 +24,10 @@ struct Participant {
   bool joined = false, left = false, is_late = false;
   std::optional<comm::MessageEvent> hello = {}, joining = {}, awaits_leave = {};  // unanswered
   std::deque<Gift> given = {};
-  std::optional<Failure> refusal = {};  // the answer to whatever it asks
+  std::optional<comm::MessageEvent> awaits_change = {}, reported = {};  // unanswered too
+  std::optional<Change> untold = {};     // a change that it did not wait for yet
+  comm::Deadline late_since = comm::Deadline::max();  // nothing is heard from it
+  std::optional<Failure> refusal = {};   // the answer to whatever it asks
   std::string other_protocol = {};      // what differs; empty: nothing
 
   Join join = {};         // as it asked
