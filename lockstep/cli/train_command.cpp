@@ -48,6 +48,7 @@ struct Run {
   std::optional<RunFolder> folder;  // the first worker's
   std::optional<recipes::RunMode> mode;
   std::string path = {};                           // of the folder, on every worker
+  std::string data_sha256 = {};                    // of several workers
   std::unique_ptr<train::Survival> survival = {};  // of a job that goes on when workers are lost
 };
 
@@ -126,9 +127,9 @@ void open_data_together(Run& run, const Workers& workers, recipes::TextCodecPtr 
   });
 }
 
-void check_data(const Run& run, const Workers& workers) {
+void check_data(Run& run, const Workers& workers) {
   run.options.stop_point.pass("compare");
-  compare_data(workers, run.data, run.config);
+  run.data_sha256 = compare_data(workers, run.data, run.config);
 }
 
 recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::Recipe& recipe) {
@@ -144,8 +145,8 @@ void make_mode(Run& run, Workers& workers) {
 }
 
 // Of several workers the first makes the folder, when all have their data.
-void make_run(Run& run) {
-  run.folder.emplace(new_run(run.options));
+void make_run(Run& run, RunFolder folder) {
+  run.folder.emplace(std::move(folder));
   recipes::write_classes(*run.folder, run.data.test->class_names());
   if (run.data.codec) recipes::write_codec(*run.folder, *run.data.codec);
   if (run.data.ratings) recipes::write_ratings(*run.folder, *run.data.ratings);
@@ -161,7 +162,7 @@ void tell_latecomers(const Run& run, const Workers& workers) {
                          run.data.codec ? run.data.codec->vocabulary().format() : ""};
   workers.job->put(kRunEntry, nlohmann::json{{"begin", begin.to_text()},
                                              {"path", run.path},
-                                             {"data", recipes::data_sha256(run.data)},
+                                             {"data", run.data_sha256},
                                              {"threads", run.options.fair_threads}}
                                   .dump());
 }
@@ -182,15 +183,12 @@ Run start_run(const TrainOptions& options, const recipes::RunConfig& config, Wor
   make_mode(run, workers);
   options.stop_point.pass("run");
   run.path = kvstore::first_does(*workers.group, [&] {
-    make_run(run);
+    make_run(run, new_run(run.options));
     return std::filesystem::absolute(run.folder->path()).lexically_normal().string();
   });
   tell_latecomers(run, workers);
   return run;
 }
-
- }
-};
 
 // What decides no bit may differ from the first time. A run that met a bad image may go on without
 // it: samples keep their numbers, and another one takes its place.
@@ -308,13 +306,15 @@ Run join_run(TrainOptions& options, Workers& workers) {
   return run;
 }
 
-// A worker that becomes the first one has the folder from then on. The one before it may still be
-// there for a moment.
+// A worker that becomes the first one has the folder from then on; where it does not see it, one of
+// its own. The one before it may still be there for a moment.
 const RunFolder& take_folder(Run& run) {
   constexpr auto kPause = std::chrono::milliseconds(50);
   for (int tries = 100; !run.folder; --tries) {
     try {
       run.folder.emplace(RunFolder::resume(run.path));
+    } catch (const NotFound&) {
+      make_run(run, RunFolder::create(run.path));
     } catch (const InvalidArgument&) {
       if (tries == 0) throw;
       std::this_thread::sleep_for(kPause);

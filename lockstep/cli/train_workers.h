@@ -50,9 +50,10 @@ struct Workers {
   bool survive() const { return job && job->survives(); }
   bool is_late() const { return job && job->is_late(); }
 };
-// Every host opens the data by itself. Throws InvalidArgument on all when some have other files.
-void compare_data(const Workers& workers, const recipes::RecipeData& data,
-                  const recipes::RunConfig& config);
+// Every host opens the data by itself. Returns its sum, where there are several workers. Throws
+// InvalidArgument on all when some have other files.
+std::string compare_data(const Workers& workers, const recipes::RecipeData& data,
+                         const recipes::RunConfig& config);
 Workers connect_workers(const TrainOptions& options, const std::optional<cluster::Place>& place,
                         const recipes::RunConfig& config);
 

@@ -338,6 +338,7 @@ class Launcher {
     if (has_failed_) return give_up_survival();
     show_first(coordinator_->first_worker());
     for (const std::size_t host : survivors_.restarts().take_due(time_now())) start_late_worker(hosts_[host]);
+    survived_ = survived_ || coordinator_->survives_lost_workers();
     if (!survives()) end_late_workers();
   }
 
@@ -372,14 +373,16 @@ class Launcher {
     if (std::exchange(gave_up_, true)) return;
     survivors_.restarts().cancel();
     bool any = false;
-    for (MemberEnd& end : result_.ends) any = any || std::exchange(end.tolerated, false);
+    for (MemberEnd& end : result_.ends)
+      if (end.role == Role::worker && std::exchange(end.tolerated, false)) any = true;
     if (any && result_.stopped_by == 0) end_others();
   }
 
   // Those that are not members yet, when the run is done.
   void end_late_workers() {
     survivors_.restarts().cancel();
-    if (coordinator_->survives_lost_workers() || std::exchange(ended_late_, true)) return;
+    if (coordinator_->survives_lost_workers() || !survived_ || std::exchange(ended_late_, true))
+      return;
     for (const Host& host : hosts_)
       for (const std::int64_t id : host.ids)
         if (survivors_.is_late(id)) kill_process(id);
@@ -618,6 +621,7 @@ class Launcher {
   detail::Survivors survivors_{options_.max_restarts};
   std::int64_t first_ = 0;    // the first worker
   std::int64_t next_id_ = 0;
+  bool survived_ = false;  // at some time a loss would not have ended the job
   bool gave_up_ = false, ended_late_ = false;
   int last_signal_ = 0;
   std::optional<Clock::time_point> deadline_, read_until_;

@@ -97,7 +97,13 @@ struct Job::Impl {
     }
   }
 
+  // The only worker of a later generation has nobody to connect to.
   void connect_members() {
+    if (member->generation() > 1 && membership.count(role) == 1) {
+      const std::lock_guard lock(mutex);
+      is_watching = true;
+      return;
+    }
     comm::Bootstrap bootstrap = (*rendezvous)->bootstrap();
     bootstrap.scratch = scratch;
     if (member->generation() > 1)

@@ -32,6 +32,12 @@ KeeperTime GenerationService::now() {
   return std::chrono::duration_cast<KeeperTime>(comm::Clock::now().time_since_epoch());
 }
 
+void GenerationService::answer(std::optional<comm::MessageEvent>& request,
+                               const Message& message) const {
+  calls_.answer(*request, message);
+  request.reset();
+}
+
 void GenerationService::begin(const Membership& membership) {
   keeper_.begin_with(membership);
   next_id_ = static_cast<std::int64_t>(membership.members.size());
@@ -59,7 +65,7 @@ void GenerationService::admit(Participant& one) {
     if (other->join.machine == one.join.machine) one.host = other->host;
   one.joined = true;
   keeper_.add(one.id, one.host);
-  calls_.answer(*std::exchange(one.joining, {}),
+  answer(one.joining,
                 Welcome{one.id, {.members = {{.id = one.id, .host = one.host}}}, events_});
 }
 
@@ -67,7 +73,10 @@ void GenerationService::take(Participant& one, const comm::MessageEvent& request
                              const AwaitChange& await) {
   one.awaits_change = request;
   if (!keeper_.is_current(one.id, await.generation)) one.untold.reset();
-  if (one.untold) calls_.answer(*std::exchange(one.awaits_change, {}), *std::exchange(one.untold, {}));
+  if (one.untold) {
+    answer(one.awaits_change, *one.untold);
+    one.untold.reset();
+  }
   check_active();
 }
 
@@ -130,7 +139,7 @@ void GenerationService::perform(const Interrupt& interrupt) {
   if (interrupt.is_urgent) deny_gathers(interrupt.why);
   const Change change{interrupt.is_urgent, interrupt.why};
   if (one->awaits_change)
-    calls_.answer(*std::exchange(one->awaits_change, {}), change);
+    answer(one->awaits_change, change);
   else
     one->untold = change;
 }
@@ -152,7 +161,7 @@ void GenerationService::perform(const Begin& begin) {
     if (one == nullptr || !one->reported) continue;
     one->given.clear();
     one->untold.reset();
-    calls_.answer(*std::exchange(one->reported, {}), Welcome{one->id, begin.membership, events_});
+    answer(one->reported, Welcome{one->id, begin.membership, events_});
   }
 }
 
@@ -163,7 +172,7 @@ void GenerationService::perform(const Dismiss& dismiss) {
     return calls_.fence(*one, {Failure::Type::refused, Role::worker, one->rank, one->host,
                                "this worker is not in the job any more: " + dismiss.why});
   const Dismissed dismissed{dismiss.kind == Dismiss::Kind::finished, dismiss.why};
-  if (one->reported) calls_.answer(*std::exchange(one->reported, {}), dismissed);
+  if (one->reported) answer(one->reported, dismissed);
 }
 
 void GenerationService::perform(const KeeperNote& note) {

@@ -51,6 +51,8 @@ class GenerationService {
  private:
   static KeeperTime now();
   Participant* find(std::int64_t id) const;
+  // A request that is answered waits no more.
+  void answer(std::optional<comm::MessageEvent>& request, const Message& message) const;
   void act();
   void perform(const Interrupt& interrupt);
   void perform(const Begin& begin);
