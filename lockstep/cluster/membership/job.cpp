@@ -176,7 +176,8 @@ struct Job::Impl {
     member->fail();
     {
       const std::lock_guard lock(mutex);
-      stop_generation("this worker has come out of the generation");
+      is_watching = false;
+      if (standing.is_broken) stop_generation("this worker has come out of the generation");
       if (communicator) retired.push_back(std::move(communicator));
     }
     if (!report(standing)) {

@@ -45,6 +45,9 @@ struct Standing {
   std::int64_t step = -1;    // for people to read
   int missed = -1;           // the rank whose part did not come in time; -1: none
   std::string why = {};
+  // A call between the workers has failed: no other call of the generation counts any more. Else
+  // the others may still be at the end of the last one.
+  bool is_broken = false;
 };
 
 // A generation is to end: after the step, or at once.

@@ -45,7 +45,7 @@ void Fit::until_done() {
                           !stop_requested_;
       standing = {.is_finished = !paused, .why = paused ? "the workers change" : ""};
     } catch (const comm::CommError& error) {
-      standing = {.missed = missed_by(error), .why = error.what()};
+      standing = {.missed = missed_by(error), .why = error.what(), .is_broken = true};
     }
     if (!regroup(standing)) return;
   }
@@ -71,6 +71,7 @@ bool Fit::regroup(cluster::Standing standing) {
       break;
     } catch (const comm::CommError& error) {
       standing.is_finished = false;
+      standing.is_broken = true;
       standing.missed = missed_by(error);
       standing.why = error.what();
     }
