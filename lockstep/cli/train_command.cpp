@@ -288,8 +288,7 @@ Run resume_run(const TrainOptions& options, Workers& workers) {
 
 // Comes to a run that is under way: by itself until the others let it in.
 Run join_run(TrainOptions& options, Workers& workers) {
-  const auto told =
-      nlohmann::json::parse(workers.job->get(kRunEntry, options.patience()).bytes);
+  const auto told = nlohmann::json::parse(workers.job->get(kRunEntry, options.patience()).bytes);
   const BeginOfRun begin = BeginOfRun::from_text(told.at("begin"));
   options.fair_threads = told.at("threads");
   agree_again(options, begin.config, workers);
@@ -392,8 +391,7 @@ train::FitOptions fit_options(Run& run, const StopSignals& signals, bool& begun)
           .validation_transform = transform_of(run.recipe.test_transform),
           .metrics = run.recipe.metrics(),
           .evaluate_every = run.config.eval_every,
-          .checkpoints =
-              run.folder ? run.folder->checkpoints_path() : run.path + "/checkpoints",
+          .checkpoints = run.folder ? run.folder->checkpoints_path() : run.path + "/checkpoints",
           .checkpoint_every = options.checkpoint_every,
           .keep_last = options.keep,
           .monitor = monitor_of(run.recipe),
@@ -419,8 +417,7 @@ void say_if_slower(const Run& run) {
 }
 
 // A run that fails before its first step leaves no folder.
-train::FitResult fit_or_clean_up(Run& run, train::Trainer& trainer,
-                                 const StopSignals& signals) {
+train::FitResult fit_or_clean_up(Run& run, train::Trainer& trainer, const StopSignals& signals) {
   bool begun = run.options.resume;
   try {
     return trainer.fit(run.data.train, fit_options(run, signals, begun));
@@ -493,11 +490,12 @@ int end_together(const Run& run, const StopSignals& signals) {
   run.options.stop_point.pass("end");
   int signal = 0;
   if (!run.survival) try {
-    for (const std::string& other : run.mode->get().group().share(std::to_string(signals.signal())))
-      if (signal == 0) signal = std::stoi(other);
-  } catch (const Error&) {
-    // The model is saved and the user told: a worker that is gone changes nothing.
-  }
+      for (const std::string& other :
+           run.mode->get().group().share(std::to_string(signals.signal())))
+        if (signal == 0) signal = std::stoi(other);
+    } catch (const Error&) {
+      // The model is saved and the user told: a worker that is gone changes nothing.
+    }
   if (signals.signal() != 0) signal = signals.signal();
   return signal == 0 ? kInterrupted : 128 + signal;
 }

@@ -158,8 +158,8 @@ void check_cluster(const TrainOptions& options, const recipes::RunConfig& config
     throw WrongUsage(fmt::format("--max-workers {} with --workers {}: expected as many or more",
                                  most, options.worker_count()));
   if (options.min_workers && *options.min_workers > most)
-    throw WrongUsage(fmt::format("--min-workers {}: at most {} can come", *options.min_workers,
-                                 most));
+    throw WrongUsage(
+        fmt::format("--min-workers {}: at most {} can come", *options.min_workers, most));
 }
 
 void check_config(const recipes::RunConfig& config) {

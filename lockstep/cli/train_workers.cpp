@@ -236,12 +236,12 @@ std::string compare_data(const Workers& workers, const recipes::RecipeData& data
                          const recipes::RunConfig& config) {
   if (workers.communicator() == nullptr) return {};  // reading all of it takes its time
   const std::string own = recipes::data_sha256(data);
-  comm::compare_texts(workers.group->share(own), [&](std::size_t rank, const std::string&,
-                                                     const std::string&) {
-    throw InvalidArgument(
-        "{}: worker {} has other files there than worker 0; they must be the same on all hosts",
-        config.data.empty() ? recipes::find_recipe(config.recipe).dataset : config.data, rank);
-  });
+  comm::compare_texts(
+      workers.group->share(own), [&](std::size_t rank, const std::string&, const std::string&) {
+        throw InvalidArgument(
+            "{}: worker {} has other files there than worker 0; they must be the same on all hosts",
+            config.data.empty() ? recipes::find_recipe(config.recipe).dataset : config.data, rank);
+      });
   return own;
 }
 

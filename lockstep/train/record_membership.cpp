@@ -9,8 +9,8 @@
 namespace lockstep::train {
 namespace {
 
-using nlohmann::ordered_json;
 using cluster::MembershipEvent;
+using nlohmann::ordered_json;
 
 ordered_json json_of(const MembershipEvent& event) {
   ordered_json json{{"time", static_cast<double>(event.unix_ms) / 1000.0},

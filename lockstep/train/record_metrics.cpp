@@ -153,9 +153,9 @@ class Recorder final : public Callback {
   std::optional<observe::EventWriter> events_;
   std::int64_t every_ = 1;
   double seconds_ = 0;
-  bool is_takeover_ = false;     // until the first step after it
-  double before_ = 0;            // seconds of training that the log knows already
-  std::int64_t last_row_ = -1;   // of the worker before this one
+  bool is_takeover_ = false;    // until the first step after it
+  double before_ = 0;           // seconds of training that the log knows already
+  std::int64_t last_row_ = -1;  // of the worker before this one
   bool failed_ = false;
 };
 

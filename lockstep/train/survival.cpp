@@ -10,8 +10,7 @@ namespace {
 
 class JobSurvival final : public Survival {
  public:
-  JobSurvival(cluster::Job& job, MakeMode make_mode)
-      : job_(job), make_mode_(std::move(make_mode)) {
+  JobSurvival(cluster::Job& job, MakeMode make_mode) : job_(job), make_mode_(std::move(make_mode)) {
     if (!job.survives())
       throw InvalidArgument("survival: this job does not survive losses (JobOptions::survives)");
   }

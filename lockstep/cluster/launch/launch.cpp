@@ -103,7 +103,8 @@ class Launcher {
       int first = 0;
       for (std::size_t i = 0; i < all.size(); ++i) {
         if (is_this_machine(all[i].name) == local)
-          add_host(all[i], local, first, detail::servers_of(i, all.size(), workers_, options_.servers));
+          add_host(all[i], local, first,
+                   detail::servers_of(i, all.size(), workers_, options_.servers));
         first += all[i].slots;
       }
     }
@@ -210,8 +211,9 @@ class Launcher {
       happened_.push_back(event);
     };
     options.listen.port = options_.coordinator.port;
-    const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(),
-                                    [&](const Host& host) { return detail::may_be_v6(address_for(host)); });
+    const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& host) {
+      return detail::may_be_v6(address_for(host));
+    });
     if (!is_one_machine_)
       options.listen.host = has_v6 ? "::" : "0.0.0.0";
     else if (!options_.coordinator.host.empty())
@@ -337,7 +339,8 @@ class Launcher {
     for (const MembershipEvent& event : events) take(event);
     if (has_failed_) return give_up_survival();
     show_first(coordinator_->first_worker());
-    for (const std::size_t host : survivors_.restarts().take_due(time_now())) start_late_worker(hosts_[host]);
+    for (const std::size_t host : survivors_.restarts().take_due(time_now()))
+      start_late_worker(hosts_[host]);
     survived_ = survived_ || coordinator_->survives_lost_workers();
     if (!survives()) end_late_workers();
   }
@@ -608,7 +611,7 @@ class Launcher {
   const detail::SignalQueue signals_;
   std::vector<Host> hosts_;
   std::mutex said_mutex_;
-  std::vector<std::string> said_;  // by the coordinator, guarded by said_mutex_
+  std::vector<std::string> said_;         // by the coordinator, guarded by said_mutex_
   std::deque<MembershipEvent> happened_;  // so is it
   std::atomic<bool> has_failed_ = false;  // the coordinator
   std::optional<Coordinator> coordinator_;
@@ -619,7 +622,7 @@ class Launcher {
   bool was_asked_ = false, killed_ = false;
   bool workers_done_ = false;  // all of them, well
   detail::Survivors survivors_{options_.max_restarts};
-  std::int64_t first_ = 0;    // the first worker
+  std::int64_t first_ = 0;  // the first worker
   std::int64_t next_id_ = 0;
   bool survived_ = false;  // at some time a loss would not have ended the job
   bool gave_up_ = false, ended_late_ = false;

@@ -88,9 +88,9 @@ struct LaunchResult {
 // grace period to end; a second one to us kills. When one worker fails, the others are ended, and
 // so are servers that still run a grace period after all workers have ended well; none outlives
 // this process, however it ends. A server's end is told and the job goes on where its members
-// tolerate that (JobOptions); a worker's too, and another one is started in its place. To be called before there are threads. Throws InvalidArgument, or
-// IoError, NotFound, Refused, Timeout when a host, a port or a program is not to be had: then no
-// worker runs.
+// tolerate that (JobOptions); a worker's too, and another one is started in its place. To be called
+// before there are threads. Throws InvalidArgument, or IoError, NotFound, Refused, Timeout when a
+// host, a port or a program is not to be had: then no worker runs.
 LaunchResult launch(const LaunchOptions& options);
 
 }  // namespace lockstep::cluster

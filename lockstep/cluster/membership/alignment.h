@@ -25,7 +25,7 @@ struct Progress {
 
 // How the workers of a new generation come to one state.
 struct Alignment {
-  int source = 0;                  // the first rank of those that are furthest
+  int source = 0;                   // the first rank of those that are furthest
   std::vector<bool> receives = {};  // by rank: it takes the source's state
   bool has_newcomers = false;       // some had none
   bool is_needed() const;

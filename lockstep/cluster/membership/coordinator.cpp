@@ -82,9 +82,8 @@ struct Coordinator::Impl {
         endpoint(server->endpoint()),
         deadline(Clock::now() + given.timeout),
         roster({given.workers, given.servers}),
-        registry(roster, [this](const comm::MessageEvent& request, const Message& message) {
-          answer(request, message);
-        }),
+        registry(roster, [this](const comm::MessageEvent& request,
+                                const Message& message) { answer(request, message); }),
         generations(roster, {given.min_workers, given.max_workers, given.patience},
                     generation_calls()) {}
 
@@ -156,7 +155,10 @@ struct Coordinator::Impl {
       case Kind::request: return serve(*one, event);
       case Kind::left: return take_goodbye(*one);
       case Kind::lost: return lose(*one, event.reason);
-      case Kind::silent: one->is_late = true; one->late_since = Clock::now(); return;
+      case Kind::silent:
+        one->is_late = true;
+        one->late_since = Clock::now();
+        return;
       case Kind::heard: one->is_late = false; return;
     }
   }
@@ -254,9 +256,9 @@ struct Coordinator::Impl {
                const detail::MembershipQuery&) {
     if (!one.hello) throw Corrupt("a question before a greeting");
     const Membership& now = generations.membership();
-    answer(request, detail::MembershipReply{
-                        generations.has_begun() ? now : roster.membership(generation),
-                        roster.absent()});
+    answer(request,
+           detail::MembershipReply{generations.has_begun() ? now : roster.membership(generation),
+                                   roster.absent()});
   }
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Gather& gather) {
@@ -481,9 +483,9 @@ struct Coordinator::Impl {
   }
 
   void miss(Participant& missing, const Participant& waiting) {
-    const std::string text = fmt::format(
-        "rendezvous: {} did not do its part of an all_gather in time; {} waits for it",
-        missing.title(), waiting.title());
+    const std::string text =
+        fmt::format("rendezvous: {} did not do its part of an all_gather in time; {} waits for it",
+                    missing.title(), waiting.title());
     if (is_survivor(missing)) return generations.lose(missing, text);
     fail_over(missing, Failure::Type::timeout, text);
   }
@@ -543,9 +545,8 @@ struct Coordinator::Impl {
   void turn() {
     take_events();
     log_refusals();
-    std::erase_if(roster.participants(), [this](auto& one) {
-      return one->left && (!one->joined || is_forgotten(*one));
-    });
+    std::erase_if(roster.participants(),
+                  [this](auto& one) { return one->left && (!one->joined || is_forgotten(*one)); });
     if (!is_complete() && roster.count_joined() == roster.size().members()) welcome();
     check_leave();
     check_deadlines();

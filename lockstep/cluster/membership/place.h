@@ -14,11 +14,12 @@ namespace lockstep::cluster {
 struct Place {
   // lockstep: LOCKSTEP_ROLE (worker unless it is given), _RANK, _WORKERS, _SERVERS (0 unless it is
   // given), _COORDINATOR (host:port), _SECRET, and where given _HOST, _INTERFACE, _TRANSPORT,
-  // _SCRATCH, _LAUNCHED_BY, _LATE. mpi, slurm: mpirun's and srun's own variables, and LOCKSTEP_SERVERS: so
-  // many processes, the last ones, are servers; where the members meet is found out by MPI, or by a
-  // file in a folder that all of them see. kubernetes: as lockstep's, but the rank is
-  // JOB_COMPLETION_INDEX and the coordinator is run by the first worker. dmlc: MXNet's variables
-  // DMLC_ROLE, _PS_ROOT_URI, _PS_ROOT_PORT, _NUM_WORKER, _NUM_SERVER, and LOCKSTEP_SECRET.
+  // _SCRATCH, _LAUNCHED_BY, _LATE. mpi, slurm: mpirun's and srun's own variables, and
+  // LOCKSTEP_SERVERS: so many processes, the last ones, are servers; where the members meet is
+  // found out by MPI, or by a file in a folder that all of them see. kubernetes: as lockstep's, but
+  // the rank is JOB_COMPLETION_INDEX and the coordinator is run by the first worker. dmlc: MXNet's
+  // variables DMLC_ROLE, _PS_ROOT_URI, _PS_ROOT_PORT, _NUM_WORKER, _NUM_SERVER, and
+  // LOCKSTEP_SECRET.
   enum class Launcher { lockstep, mpi, slurm, kubernetes, dmlc };
   Launcher launcher = Launcher::lockstep;
   Role role = Role::worker;

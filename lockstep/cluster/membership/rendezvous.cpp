@@ -46,8 +46,8 @@ detail::Hello hello_of(const RendezvousOptions& options) {
 
 detail::Join join_of(const RendezvousOptions& options) {
   return {
-      options.version, options.configuration, options.role,       options.rank,
-      options.workers, options.servers,       machine_identity(), options.tolerates_lost_servers,
+      options.version,  options.configuration, options.role,       options.rank,
+      options.workers,  options.servers,       machine_identity(), options.tolerates_lost_servers,
       options.survives, options.is_late};
 }
 
@@ -476,8 +476,8 @@ T ask_once(const comm::Endpoint& coordinator, const std::string& secret,
 
 MembershipStatus query_membership(const comm::Endpoint& coordinator, const std::string& secret,
                                   std::chrono::milliseconds timeout) {
-  auto reply = ask_once<detail::MembershipReply>(coordinator, secret, detail::MembershipQuery{},
-                                                 timeout);
+  auto reply =
+      ask_once<detail::MembershipReply>(coordinator, secret, detail::MembershipQuery{}, timeout);
   return {std::move(reply.membership), std::move(reply.absent)};
 }
 

@@ -348,10 +348,9 @@ void Fit::one_step() {
   first_batches_.reset();
   const double rate = learning_rate(step_);
   const bool survives = parts_.options.survival != nullptr;
-  const StepResult step =
-      run_step(rate, batches,
-               {.stop = group().workers() > 1 && is_asked_to_stop(),
-                .pause = survives && parts_.options.survival->wants_change()});
+  const StepResult step = run_step(rate, batches,
+                                   {.stop = group().workers() > 1 && is_asked_to_stop(),
+                                    .pause = survives && parts_.options.survival->wants_change()});
   if (step.stop) request_stop(kInterrupted);
   pause_requested_ = step.pause;
   if (!step.finite) fail_diverged(step.loss, batches);
@@ -538,9 +537,8 @@ void Fit::fill_result() {
   agree_on_parameters();
   result_.checkpoint = newest_checkpoint();
   result_.seconds = seconds();
-  result_.generation = parts_.options.survival == nullptr
-                           ? group().membership().generation
-                           : parts_.options.survival->generation();
+  result_.generation = parts_.options.survival == nullptr ? group().membership().generation
+                                                          : parts_.options.survival->generation();
   result_.is_first = is_first();
   result_.events = membership_events();
 }

@@ -147,7 +147,7 @@ class Fit final : public FitContext {
   data::DatasetPtr dataset_;
   const FitOptions& options_;
   std::string configuration_;
-  TicketPlan tickets_;  // of workers that are not in step
+  TicketPlan tickets_;                  // of workers that are not in step
   std::optional<data::Loader> loader_;  // of a generation
   std::int64_t total_steps_ = 0;
   std::int64_t first_step_ = 0;
@@ -156,9 +156,9 @@ class Fit final : public FitContext {
   std::int64_t written_step_ = -1;
   bool net_is_current_ = true;
   bool stop_requested_ = false;
-  bool has_state_ = true;         // false: a late worker's, until the others have given it
-  bool pause_requested_ = false;  // the generation is to end
-  bool has_recovered_ = false;    // what is due at this step may be done already
+  bool has_state_ = true;             // false: a late worker's, until the others have given it
+  bool pause_requested_ = false;      // the generation is to end
+  bool has_recovered_ = false;        // what is due at this step may be done already
   std::optional<Recovery> recovery_;  // until the next step is committed
   double failed_at_ = 0.0;
   FitState state_;

@@ -41,8 +41,8 @@ void Fit::until_done() {
   for (cluster::Standing standing;;) {
     try {
       train_to_end();
-      const bool paused = std::exchange(pause_requested_, false) && step_ < total_steps_ &&
-                          !stop_requested_;
+      const bool paused =
+          std::exchange(pause_requested_, false) && step_ < total_steps_ && !stop_requested_;
       standing = {.is_finished = !paused, .why = paused ? "the workers change" : ""};
     } catch (const comm::CommError& error) {
       standing = {.missed = missed_by(error), .why = error.what(), .is_broken = true};

@@ -29,9 +29,8 @@ void append(std::string& bytes, const std::vector<io::NamedTensor>& tensors) {
 std::vector<io::NamedTensor> read(const json& list, const std::string& bytes, std::size_t& place) {
   std::vector<io::NamedTensor> tensors;
   for (const json& one : list) {
-    const Tensor tensor =
-        Tensor::empty(Shape(one.at(2).get<std::vector<std::int64_t>>()),
-                      dtype_from_name(one.at(1).get<std::string>()));
+    const Tensor tensor = Tensor::empty(Shape(one.at(2).get<std::vector<std::int64_t>>()),
+                                        dtype_from_name(one.at(1).get<std::string>()));
     const std::size_t size = tensor.info().bytes();
     if (bytes.size() - place < size) throw Corrupt("state: it ends within {}", one.at(0).dump());
     std::memcpy(tensor.raw(), bytes.data() + place, size);
@@ -44,13 +43,14 @@ std::vector<io::NamedTensor> read(const json& list, const std::string& bytes, st
 }  // namespace
 
 std::string to_bytes(const RunState& state) {
-  const std::string head = json{{"step", state.step},
-                                {"training", state.training},
-                                {"run", state.run},
-                                {"history", state.history},
-                                {"parameters", describe(state.parameters)},
-                                {"slots", describe(state.slots)}}
-                               .dump();
+  const std::string head = json{
+      {"step", state.step},
+      {"training", state.training},
+      {"run", state.run},
+      {"history", state.history},
+      {"parameters", describe(state.parameters)},
+      {"slots",
+       describe(state.slots)}}.dump();
   std::string bytes = std::to_string(head.size()) + "\n" + head;
   append(bytes, state.parameters);
   append(bytes, state.slots);

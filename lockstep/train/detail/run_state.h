@@ -9,7 +9,7 @@ namespace lockstep::train::detail {
 
 // What one worker gives another that is behind, or new: the run's state between two steps.
 struct RunState : Snapshot {
-  std::string run = "{}";  // JSON: what is no part of the snapshot
+  std::string run = "{}";    // JSON: what is no part of the snapshot
   std::string history = {};  // all of it, a line for each evaluation
 };
 

@@ -12,8 +12,8 @@ using Time = Restarts::Time;
 
 MemberEnd failed(std::int64_t id, const std::string& words, int status = 1) {
   MemberEnd end{.id = id, .rank = static_cast<int>(id), .status = status};
-  end.last_lines = "[" + std::to_string(id) + "] something before\n[" + std::to_string(id) + "] " +
-                   words + "\n";
+  end.last_lines =
+      "[" + std::to_string(id) + "] something before\n[" + std::to_string(id) + "] " + words + "\n";
   return end;
 }
 

@@ -63,9 +63,9 @@ struct Worker {
   bool is_alive = true, is_stopped = false, wants_pause = false;
   Progress progress = {};
   std::uint64_t state = 0;
-  ShardRange range = {};                     // of the shards that it computes
-  std::map<std::int64_t, Vote> votes = {};   // by sender, of the step under way
-  std::int64_t computed = -1;                // the step that it has voted for
+  ShardRange range = {};                         // of the shards that it computes
+  std::map<std::int64_t, Vote> votes = {};       // by sender, of the step under way
+  std::int64_t computed = -1;                    // the step that it has voted for
   std::vector<std::function<void()>> held = {};  // what came while it was stopped
 };
 
@@ -176,8 +176,8 @@ class Simulation {
   }
 
   void begin_generation(const Membership& membership) {
-    tell(fmt::format("generation {}: {} workers", membership.generation,
-                     membership.members.size()));
+    tell(
+        fmt::format("generation {}: {} workers", membership.generation, membership.members.size()));
     given_.clear();
     for (const Member& one : membership.members)
       send(-1, one.id, [this, id = one.id, membership] { begin(*workers_.at(id), membership); });
@@ -219,9 +219,8 @@ class Simulation {
       tell(fmt::format("worker {} gets ready", id));
       workers_[id] = std::make_unique<Worker>(GenerationMember(id));
       keeper_.add(id, "localhost");
-      at(now_ + Time(draw(1, 1'000)), [this, id] {
-        deliver(id, [this, id] { report(*workers_.at(id), false); });
-      });
+      at(now_ + Time(draw(1, 1'000)),
+         [this, id] { deliver(id, [this, id] { report(*workers_.at(id), false); }); });
     });
   }
 
@@ -251,9 +250,8 @@ class Simulation {
     worker.votes.clear();
     worker.computed = -1;
     const std::int64_t id = worker.member.id(), generation = membership.generation;
-    send(id, -1, [this, id, generation, progress = worker.progress] {
-      gather(id, generation, progress);
-    });
+    send(id, -1,
+         [this, id, generation, progress = worker.progress] { gather(id, generation, progress); });
   }
 
   // The members' all_gather by the coordinator, by which they connect.
@@ -380,9 +378,8 @@ class Simulation {
       pauses = pauses || vote->second.pauses;
       ++count;
     }
-    const std::size_t needed = bug_ == PlantedBug::half_commit && members.size() > 1
-                                   ? members.size() - 1
-                                   : members.size();
+    const std::size_t needed =
+        bug_ == PlantedBug::half_commit && members.size() > 1 ? members.size() - 1 : members.size();
     if (count < needed || worker.computed < step) return;
     commit(worker, step, sum);
     if (pauses && worker.progress.step < kSteps) return fail(worker);
@@ -402,8 +399,7 @@ class Simulation {
 
   void plan_faults() {
     const std::int64_t count = draw(1, 6);
-    for (std::int64_t i = 0; i < count; ++i)
-      at(Time(draw(0, 3'000)), [this] { do_harm(); });
+    for (std::int64_t i = 0; i < count; ++i) at(Time(draw(0, 3'000)), [this] { do_harm(); });
   }
 
   std::int64_t some_worker() {
@@ -490,8 +486,7 @@ class Simulation {
     return std::all_of(workers_.begin(), workers_.end(), [](const auto& one) {
       const Worker& worker = *one.second;
       return !worker.is_alive || worker.is_stopped ||
-             worker.member.state() == GenerationMember::State::over ||
-             !worker.progress.has_state();
+             worker.member.state() == GenerationMember::State::over || !worker.progress.has_state();
     });
   }
 

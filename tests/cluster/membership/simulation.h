@@ -9,10 +9,10 @@ namespace lockstep::cluster {
 // What a job can be made to do wrong, to see that the simulation notices.
 enum class PlantedBug {
   none,
-  skip_fencing,    // messages of another generation count
-  deal_twice,      // a worker goes on with the shards of the generation before
-  half_commit,     // a step counts when all votes but one are there
-  half_transfer,   // who is behind takes the step's number, and not the state
+  skip_fencing,   // messages of another generation count
+  deal_twice,     // a worker goes on with the shards of the generation before
+  half_commit,    // a step counts when all votes but one are there
+  half_transfer,  // who is behind takes the step's number, and not the state
 };
 
 struct SimulationOptions {

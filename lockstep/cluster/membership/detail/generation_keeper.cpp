@@ -13,8 +13,7 @@ namespace lockstep::cluster::detail {
 void GenerationKeeper::begin_with(const Membership& membership) {
   check(!has_begun(), "a second first generation");
   membership_ = membership;
-  for (const Member& member : membership.members)
-    all_.push_back({.member = member, .is_in = true});
+  for (const Member& member : membership.members) all_.push_back({.member = member, .is_in = true});
 }
 
 const GenerationKeeper::One* GenerationKeeper::find(std::int64_t id) const {
@@ -70,10 +69,8 @@ void GenerationKeeper::lose(std::int64_t id, const std::string& why, KeeperTime 
   const One* one = find(id);
   if (over_ || one == nullptr || one->is_ignored) return;
   const bool was_in = one->is_in;
-  note({.kind = KeeperNote::Kind::lost,
-        .id = id,
-        .why = why,
-        .generation = membership_.generation});
+  note(
+      {.kind = KeeperNote::Kind::lost, .id = id, .why = why, .generation = membership_.generation});
   actions_.emplace_back(Dismiss{.id = id, .why = why});
   remove(id);
   if (was_in) {

@@ -65,8 +65,7 @@ void GenerationService::admit(Participant& one) {
     if (other->join.machine == one.join.machine) one.host = other->host;
   one.joined = true;
   keeper_.add(one.id, one.host);
-  answer(one.joining,
-                Welcome{one.id, {.members = {{.id = one.id, .host = one.host}}}, events_});
+  answer(one.joining, Welcome{one.id, {.members = {{.id = one.id, .host = one.host}}}, events_});
 }
 
 void GenerationService::take(Participant& one, const comm::MessageEvent& request,

@@ -17,8 +17,7 @@ std::string size_difference(const JobSize& its, const JobSize& ours) {
 }
 
 bool want_one_rank(const Participant& one, const Participant& other) {
-  return one.join.role == other.join.role && one.join.rank >= 0 &&
-         one.join.rank == other.join.rank;
+  return one.join.role == other.join.role && one.join.rank >= 0 && one.join.rank == other.join.rank;
 }
 
 }  // namespace

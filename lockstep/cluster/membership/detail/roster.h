@@ -25,10 +25,10 @@ struct Participant {
   std::optional<comm::MessageEvent> hello = {}, joining = {}, awaits_leave = {};  // unanswered
   std::deque<Gift> given = {};
   std::optional<comm::MessageEvent> awaits_change = {}, reported = {};  // unanswered too
-  std::optional<Change> untold = {};     // a change that it did not wait for yet
+  std::optional<Change> untold = {};                  // a change that it did not wait for yet
   comm::Deadline late_since = comm::Deadline::max();  // nothing is heard from it
-  std::optional<Failure> refusal = {};   // the answer to whatever it asks
-  std::string other_protocol = {};      // what differs; empty: nothing
+  std::optional<Failure> refusal = {};                // the answer to whatever it asks
+  std::string other_protocol = {};                    // what differs; empty: nothing
 
   Join join = {};         // as it asked
   std::string host = {};  // as it said, until another machine has the same name
