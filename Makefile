@@ -20,6 +20,7 @@ endif
 CONFIGURE := cmake --preset $(PRESET) --log-level=WARNING
 
 .PHONY: help setup build examples python test docs train bench format lint asan tsan coverage fuzz chaos \
+        chaos-elastic demo-elastic \
         differential soak install clean
 
 help:
@@ -35,6 +36,8 @@ help:
 	@echo 'make format    format the sources; make lint checks them (ALL=1: not only changed ones)'
 	@echo 'make asan | tsan | coverage | fuzz    the tests with instruments (FUZZ_SECONDS=60)'
 	@echo 'make chaos     jobs under random signals, seeds 1 to SEEDS=20; SEED=N: this one again'
+	@echo 'make chaos-elastic   jobs that lose workers and have to end well, likewise'
+	@echo 'make demo-elastic    a job that loses two of four workers ends with the same bits'
 	@echo 'make differential  random programs in every way of running them, beside PyTorch'
 	@echo '               (SECONDS=600; SEED=N and CASE=... repeat what was printed)'
 	@echo 'make soak      trains, computes and drops for MINUTES=20: nothing that is held may grow'
@@ -124,6 +127,14 @@ chaos: build
 	@scripts/setup test
 	@/usr/bin/python3 tests/chaos/chaos.py --program $(BUILD)/bin/lockstep \
 	  $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+chaos-elastic: build
+	@scripts/setup test
+	@/usr/bin/python3 tests/chaos/chaos.py --elastic --program $(BUILD)/bin/lockstep \
+	  $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+demo-elastic: build
+	@/usr/bin/python3 scripts/demo_elastic.py $(BUILD)/bin/lockstep
 
 # Debian's python3 has Debian's torch; another one first in the PATH has not.
 PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)

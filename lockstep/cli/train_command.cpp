@@ -9,9 +9,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/print_error.h"
+#include "lockstep/cli/begin_of_run.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/data_cache.h"
 #include "lockstep/cli/job_registry.h"
@@ -31,6 +33,7 @@
 #include "lockstep/train/product_speed.h"
 #include "lockstep/train/same_bits.h"
 #include "lockstep/train/status_reporter.h"
+#include "lockstep/train/survival.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::cli {
@@ -45,8 +48,11 @@ struct Run {
   recipes::Recipe recipe;
   int threads;  // as asked for
   recipes::RecipeData data;
-  std::optional<RunFolder> folder;
+  std::optional<RunFolder> folder;  // the first worker's
   std::optional<recipes::RunMode> mode;
+  std::string path = {};                           // of the folder, on every worker
+  std::string data_sha256 = {};                    // of several workers
+  std::unique_ptr<train::Survival> survival = {};  // of a job that goes on when workers are lost
 };
 
 int thread_count(const TrainOptions& options) {
@@ -124,9 +130,9 @@ void open_data_together(Run& run, const Workers& workers, recipes::TextCodecPtr 
   });
 }
 
-void check_data(const Run& run, const Workers& workers) {
+void check_data(Run& run, const Workers& workers) {
   run.options.stop_point.pass("compare");
-  compare_data(workers, run.data, run.config);
+  run.data_sha256 = compare_data(workers, run.data, run.config);
 }
 
 recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::Recipe& recipe) {
@@ -142,12 +148,26 @@ void make_mode(Run& run, Workers& workers) {
 }
 
 // Of several workers the first makes the folder, when all have their data.
-void make_run(Run& run) {
-  run.folder.emplace(new_run(run.options));
+void make_run(Run& run, RunFolder folder) {
+  run.folder.emplace(std::move(folder));
   recipes::write_classes(*run.folder, run.data.test->class_names());
   if (run.data.codec) recipes::write_codec(*run.folder, *run.data.codec);
   if (run.data.ratings) recipes::write_ratings(*run.folder, *run.data.ratings);
   run.folder->write_config(to_json(run.config));  // last: with it the folder is a run
+}
+
+constexpr const char* kRunEntry = "train/run";  // in the job's registry
+
+// For workers that come while the run is under way.
+void tell_latecomers(const Run& run, const Workers& workers) {
+  if (!workers.survive() || !is_first(run.options)) return;
+  const BeginOfRun begin{run.config, run.data.test->class_names(),
+                         run.data.codec ? run.data.codec->vocabulary().format() : ""};
+  workers.job->put(kRunEntry, nlohmann::json{{"begin", begin.to_text()},
+                                             {"path", run.path},
+                                             {"data", run.data_sha256},
+                                             {"threads", run.options.fair_threads}}
+                                  .dump());
 }
 
 Run start_run(const TrainOptions& options, const recipes::RunConfig& config, Workers& workers) {
@@ -165,27 +185,13 @@ Run start_run(const TrainOptions& options, const recipes::RunConfig& config, Wor
   check_data(run, workers);
   make_mode(run, workers);
   options.stop_point.pass("run");
-  kvstore::first_does(*workers.group, [&] { return make_run(run), std::string(); });
+  run.path = kvstore::first_does(*workers.group, [&] {
+    make_run(run, new_run(run.options));
+    return std::filesystem::absolute(run.folder->path()).lexically_normal().string();
+  });
+  tell_latecomers(run, workers);
   return run;
 }
-
-// What a run was started with: kept in its folder, which the first worker alone may see.
-struct BeginOfRun {
-  recipes::RunConfig config;
-  std::vector<std::string> classes;
-  std::string vocabulary;  // empty: none
-
-  std::string to_text() const {
-    return nlohmann::json{
-        {"config", to_json(config)}, {"classes", classes}, {"vocabulary", vocabulary}}
-        .dump();
-  }
-  static BeginOfRun from_text(const std::string& text) {
-    const auto json = nlohmann::json::parse(text);
-    return {recipes::config_from_json(json.at("config"), "worker 0"), json.at("classes"),
-            json.at("vocabulary")};
-  }
-};
 
 // What decides no bit may differ from the first time. A run that met a bad image may go on without
 // it: samples keep their numbers, and another one takes its place.
@@ -280,7 +286,54 @@ Run resume_run(const TrainOptions& options, Workers& workers) {
   kvstore::first_does(*workers.group, [&] { return check_ratings(run), std::string(); });
   make_mode(run, workers);
   kvstore::first_does(*workers.group, [&] { return change_length(run), std::string(); });
+  run.path = std::filesystem::absolute(options.out).lexically_normal().string();
+  tell_latecomers(run, workers);
   return run;
+}
+
+// Comes to a run that is under way: by itself until the others let it in.
+Run join_run(TrainOptions& options, Workers& workers) {
+  const auto told = nlohmann::json::parse(workers.job->get(kRunEntry, options.patience()).bytes);
+  const BeginOfRun begin = BeginOfRun::from_text(told.at("begin"));
+  options.fair_threads = told.at("threads");
+  agree_again(options, begin.config, workers);
+  const recipes::Recipe recipe = recipes::run_recipe(begin.config, begin.classes);
+  Run run{options, begin.config, recipe, thread_count(options), {}, {}, {}};
+  run.path = told.at("path");
+  run.data = open_data(run, codec_from(begin.vocabulary, recipe));
+  if (recipes::data_sha256(run.data) != told.at("data"))
+    throw InvalidArgument("{}: this worker has other files there than worker 0",
+                          run.config.data.empty() ? recipe.dataset : run.config.data);
+  recipes::check_classes(begin.config, *run.data.test, begin.classes);
+  run.recipe = recipes::with_ratings(recipe, run.data.ratings);
+  run.mode.emplace(nullptr, alone(), run.config, options.patience());
+  return run;
+}
+
+// A worker that becomes the first one has the folder from then on; where it does not see it, one of
+// its own. The one before it may still be there for a moment.
+const RunFolder& take_folder(Run& run) {
+  constexpr auto kPause = std::chrono::milliseconds(50);
+  for (int tries = 100; !run.folder; --tries) {
+    try {
+      run.folder.emplace(RunFolder::resume(run.path));
+    } catch (const NotFound&) {
+      make_run(run, RunFolder::create(run.path));
+    } catch (const InvalidArgument&) {
+      if (tries == 0) throw;
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+  return *run.folder;
+}
+
+void survive(Run& run, const Workers& workers) {
+  if (!workers.survive()) return;
+  run.survival = train::survive(
+      *workers.job, [config = run.config, wait = run.options.patience()](
+                        comm::Communicator* communicator, const Membership& membership) {
+        return recipes::mode_of_generation(communicator, membership, config, wait);
+      });
 }
 
 train::TrainerOptions trainer_options(const Run& run) {
@@ -291,6 +344,7 @@ train::TrainerOptions trainer_options(const Run& run) {
   options.fields = run.recipe.roles();
   options.compile.compute = dtype_from_name(run.config.dtype);
   options.mode = &run.mode->get();
+  options.survival = run.survival.get();
   options.allow_different_bits = run.options.allow_different_bits;
   return options;
 }
@@ -315,14 +369,23 @@ std::optional<train::Monitor> monitor_of(const recipes::Recipe& recipe) {
   return train::Monitor{.metric = recipe.metric.name, .maximize = recipe.metric.maximize};
 }
 
-train::FitOptions fit_options(const Run& run, const StopSignals& signals, bool& begun) {
+observe::ProgressTarget first_workers_target(const TrainOptions& options) {
+  return options.quiet ? observe::nowhere() : observe::standard_error();
+}
+
+train::FitOptions fit_options(Run& run, const StopSignals& signals, bool& begun) {
   const TrainOptions& options = run.options;
-  std::vector<train::CallbackPtr> callbacks{train::show_progress(progress_target(options))};
+  std::vector<train::CallbackPtr> callbacks{train::on_first_worker(
+      [&options] { return train::show_progress(first_workers_target(options)); })};
   callbacks.push_back(train::on_step([&begun, &options](auto&, auto&) {
     options.stop_point.pass(begun ? "step" : "first step");
     begun = true;
   }));
-  if (is_first(options)) callbacks.push_back(train::record_metrics(*run.folder));
+  callbacks.push_back(
+      train::on_first_worker([&run] { return train::record_metrics(take_folder(run)); }));
+  if (run.survival)
+    callbacks.push_back(
+        train::on_first_worker([&run] { return train::record_membership(take_folder(run)); }));
   if (wants_predictions(run)) callbacks.push_back(std::make_shared<KeepPredictions>());
   return {.epochs = run.config.epochs,
           .steps = run.config.steps,
@@ -333,7 +396,7 @@ train::FitOptions fit_options(const Run& run, const StopSignals& signals, bool& 
           .validation_transform = transform_of(run.recipe.test_transform),
           .metrics = run.recipe.metrics(),
           .evaluate_every = run.config.eval_every,
-          .checkpoints = run.folder ? run.folder->checkpoints_path() : "",
+          .checkpoints = run.folder ? run.folder->checkpoints_path() : run.path + "/checkpoints",
           .checkpoint_every = options.checkpoint_every,
           .keep_last = options.keep,
           .monitor = monitor_of(run.recipe),
@@ -359,8 +422,8 @@ void say_if_slower(const Run& run) {
 }
 
 // A run that fails before its first step leaves no folder.
-train::FitResult fit_or_clean_up(const Run& run, train::Trainer& trainer,
-                                 const StopSignals& signals, train::StatusReporter& status) {
+train::FitResult fit_or_clean_up(Run& run, train::Trainer& trainer, const StopSignals& signals,
+                                 train::StatusReporter& status) {
   bool begun = run.options.resume;
   try {
     train::FitOptions options = fit_options(run, signals, begun);
@@ -374,10 +437,10 @@ train::FitResult fit_or_clean_up(const Run& run, train::Trainer& trainer,
 }
 
 // A run that had nothing left to do knows its figures, but not which samples were taken for what.
-train::FitResult fit(const Run& run, train::Trainer& trainer, const StopSignals& signals,
+train::FitResult fit(Run& run, train::Trainer& trainer, const StopSignals& signals,
                      train::StatusReporter& status) {
   train::FitResult result = fit_or_clean_up(run, trainer, signals, status);
-  if (is_first(run.options) && !result.stopped && result.validation.samples == 0)
+  if (result.is_first && !result.is_dismissed && !result.stopped && result.validation.samples == 0)
     result.validation =
         trainer.evaluate(*run.data.test, {.threads = 0,
                                           .transform = transform_of(run.recipe.test_transform),
@@ -436,12 +499,13 @@ int end_together(const Run& run, const StopSignals& signals) {
   std::fflush(stdout);
   run.options.stop_point.pass("end");
   int signal = 0;
-  try {
-    for (const std::string& other : run.mode->get().group().share(std::to_string(signals.signal())))
-      if (signal == 0) signal = std::stoi(other);
-  } catch (const Error&) {
-    // The model is saved and the user told: a worker that is gone changes nothing.
-  }
+  if (!run.survival) try {
+      for (const std::string& other :
+           run.mode->get().group().share(std::to_string(signals.signal())))
+        if (signal == 0) signal = std::stoi(other);
+    } catch (const Error&) {
+      // The model is saved and the user told: a worker that is gone changes nothing.
+    }
   if (signals.signal() != 0) signal = signals.signal();
   return signal == 0 ? kInterrupted : 128 + signal;
 }
@@ -485,12 +549,13 @@ void end_status(train::StatusReporter& status, const Run& run, const train::FitR
              folder.empty() ? "" : "to go on: " + resume_command(run.options, folder));
 }
 
-int fit_and_report(const Run& run, StopSignals& signals, train::StatusReporter& status) {
+int fit_and_report(Run& run, StopSignals& signals, train::StatusReporter& status) {
   train::Trainer trainer(run.recipe.net(), run.recipe.loss(),
                          recipes::make_optimizer(run.config.learning), trainer_options(run));
   const train::FitResult result = fit(run, trainer, signals, status);
+  if (result.is_dismissed) return 0;
   end_status(status, run, result);
-  if (is_first(run.options)) return report_run(run, result, trainer.net(), signals);
+  if (result.is_first) return report_run(run, result, trainer.net(), signals);
   return result.stopped ? end_together(run, signals) : 0;
 }
 
@@ -501,12 +566,18 @@ void decide_to_resume(TrainOptions& options, kvstore::Group& group) {
       kvstore::first_does(group, [&] { return has_run(options.out) ? "yes" : "no"; }) == "yes";
 }
 
+Run open_or_join(TrainOptions& options, const recipes::RunConfig& config, Workers& workers) {
+  if (workers.is_late()) return join_run(options, workers);
+  options.fair_threads = workers.fair_threads();
+  decide_to_resume(options, *workers.group);
+  return options.resume ? resume_run(options, workers) : start_run(options, config, workers);
+}
+
 int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers& workers,
                StopSignals& signals) {
   options.stop_point.pass("connected");
-  options.fair_threads = workers.fair_threads();
-  decide_to_resume(options, *workers.group);
-  Run run = options.resume ? resume_run(options, workers) : start_run(options, config, workers);
+  Run run = open_or_join(options, config, workers);
+  survive(run, workers);
   say(options, describe(run));
   if (!recipes::is_invariant(run.config))
     say(options, recipes::promise_of(run.config, options.worker_count()));

@@ -101,6 +101,23 @@ void add_run(CLI::App& c, TrainOptions& o) {
   c.add_flag("--quiet", o.quiet, "No progress")->group(kRun);
 }
 
+// Of a job of several workers in step: it goes on when some are lost.
+void add_survival(CLI::App& c, TrainOptions& o) {
+  add_count(c, kCluster, "--min-workers", o.min_workers, "N",
+            "Fewer workers wait until others have come", 1, 1 << 20)
+      ->default_str("1");
+  add_count(c, kCluster, "--max-workers", o.max_workers, "N",
+            "More workers wait for a place; at most one for each shard", 1, 1 << 20)
+      ->default_str("as many as shards");
+  add_count(c, kCluster, "--max-restarts", o.max_restarts, "N",
+            "How many workers are started in the place of lost ones", 0, 1 << 20)
+      ->default_str("20");
+  add_real(c, kCluster, "--heartbeat", o.heartbeat, "SECONDS",
+           "A worker that is not heard for so long is lost", seconds())
+      ->default_str("3");
+  c.add_flag("--fail-fast", o.fail_fast, "The job ends when a worker is lost")->group(kCluster);
+}
+
 void add_cluster(CLI::App& c, TrainOptions& o) {
   add_count(c, kCluster, "--workers", o.workers, "W", "Processes on this machine", 1, 1 << 20)
       ->default_str("1");
@@ -140,6 +157,7 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
       ->default_str("10");
   add_care_options(c, o.care, kCluster);
   add_connect_options(c, o.connect, kCluster);
+  add_survival(c, o);
 }
 
 void check_cluster(const TrainOptions& options, const recipes::RunConfig& config) {
@@ -147,6 +165,13 @@ void check_cluster(const TrainOptions& options, const recipes::RunConfig& config
     throw WrongUsage(
         fmt::format("--workers {} with --shards {}: a worker computes at least one shard",
                     options.worker_count(), config.shards));
+  const std::int64_t most = options.max_workers.value_or(config.shards);
+  if (most < options.worker_count())
+    throw WrongUsage(fmt::format("--max-workers {} with --workers {}: expected as many or more",
+                                 most, options.worker_count()));
+  if (options.min_workers && *options.min_workers > most)
+    throw WrongUsage(
+        fmt::format("--min-workers {}: at most {} can come", *options.min_workers, most));
 }
 
 void check_config(const recipes::RunConfig& config) {

@@ -30,6 +30,11 @@ struct TrainOptions {
   bool allow_different_bits = false;
   double wait = 60;   // seconds, for another worker
   double grace = 10;  // seconds, of workers that are asked to stop
+  // What a job does when workers are lost.
+  bool fail_fast = false;
+  std::optional<std::int64_t> min_workers, max_workers;
+  std::int64_t max_restarts = 20;
+  double heartbeat = 3;  // seconds
 
   std::optional<std::string> optimizer, schedule;
   std::optional<double> learning_rate, momentum, weight_decay, clip_norm, warm_up;

@@ -20,6 +20,7 @@
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cluster/membership/scheduler.h"
 #include "lockstep/comm/agreement.h"
+#include "lockstep/recipes/run_mode.h"
 #include "lockstep/train/parameter_server.h"
 #include "lockstep/train/status_reporter.h"
 
@@ -97,6 +98,11 @@ void add_store_words(std::vector<std::string>& command, const TrainOptions& opti
     add(options.stale_gradients.has_value(), "--stale-gradients", config.stale_gradients);
 }
 
+// Servers' jobs, and workers that are not in step, end with the first worker that is lost.
+bool is_survivor(const TrainOptions& options, const recipes::RunConfig& config) {
+  return !options.fail_fast && !recipes::has_servers(config);
+}
+
 train::ServersOptions servers_options(const TrainOptions& options,
                                       const recipes::RunConfig& config) {
   return {.replicas = static_cast<int>(config.replicas), .timeout = options.patience()};
@@ -142,6 +148,13 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
   launch.grace = std::chrono::milliseconds(static_cast<std::int64_t>(options.grace * 1000));
   launch.ports = options.connect.ports;
   options.care.apply(launch);
+  launch.min_workers = static_cast<int>(options.min_workers.value_or(1));
+  launch.max_workers = static_cast<int>(
+      std::min<std::int64_t>(options.max_workers.value_or(config.shards), config.shards));
+  launch.max_restarts = static_cast<int>(options.max_restarts);
+  if (is_survivor(options, config))
+    launch.heartbeat =
+        std::chrono::milliseconds(static_cast<std::int64_t>(options.heartbeat * 1000));
   const std::set<std::string> before = unnamed_runs(options.recipe);
   const observe::ListedJob listed = list_launcher(launch);
   const cluster::LaunchResult result = cluster::launch(launch);
@@ -191,6 +204,7 @@ std::unique_ptr<cluster::Job> join(const TrainOptions& options, const cluster::P
   job.timeout = options.patience();
   job.on_phase = [&options](std::string_view phase) { options.stop_point.pass(phase); };
   job.tolerates_lost_servers = config.replicas > 1;
+  job.survives = place.workers > 1 && is_survivor(options, config);
   return std::make_unique<cluster::Job>(place, job);
 }
 
@@ -223,22 +237,23 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
   workers.group = kvstore::group_of_one();
   if (!place) return workers;
   workers.job = join(options, *place, config);
-  if (place->workers > 1)
+  if (place->workers > 1 && !place->is_late)
     workers.group = kvstore::group_of(workers.job->communicator(), workers.job->membership(),
                                       options.patience());
   return workers;
 }
 
-void compare_data(const Workers& workers, const recipes::RecipeData& data,
-                  const recipes::RunConfig& config) {
-  if (workers.communicator() == nullptr) return;  // reading all of it takes its time
+std::string compare_data(const Workers& workers, const recipes::RecipeData& data,
+                         const recipes::RunConfig& config) {
+  if (workers.communicator() == nullptr) return {};  // reading all of it takes its time
+  const std::string own = recipes::data_sha256(data);
   comm::compare_texts(
-      workers.group->share(recipes::data_sha256(data)),
-      [&](std::size_t rank, const std::string&, const std::string&) {
+      workers.group->share(own), [&](std::size_t rank, const std::string&, const std::string&) {
         throw InvalidArgument(
             "{}: worker {} has other files there than worker 0; they must be the same on all hosts",
             config.data.empty() ? recipes::find_recipe(config.recipe).dataset : config.data, rank);
       });
+  return own;
 }
 
 }  // namespace lockstep::cli

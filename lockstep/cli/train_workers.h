@@ -46,10 +46,14 @@ struct Workers {
   // The job's servers, once the workers have agreed on an instruction set; null: there are none.
   const kvstore::ServedJob* servers(const TrainOptions& options, const recipes::RunConfig& config);
   std::optional<kvstore::ServedJob> served = {};
+  // Whether the job goes on when workers are lost, and whether this one comes to it later.
+  bool survive() const { return job && job->survives(); }
+  bool is_late() const { return job && job->is_late(); }
 };
-// Every host opens the data by itself. Throws InvalidArgument on all when some have other files.
-void compare_data(const Workers& workers, const recipes::RecipeData& data,
-                  const recipes::RunConfig& config);
+// Every host opens the data by itself. Returns its sum, where there are several workers. Throws
+// InvalidArgument on all when some have other files.
+std::string compare_data(const Workers& workers, const recipes::RecipeData& data,
+                         const recipes::RunConfig& config);
 Workers connect_workers(const TrainOptions& options, const std::optional<cluster::Place>& place,
                         const recipes::RunConfig& config);
 

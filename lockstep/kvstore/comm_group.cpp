@@ -32,20 +32,21 @@ class CommGroup final : public Group {
     return comm::share_texts(communicator_, own, options_);
   }
 
-  std::string from_first(const std::string& own) override {
+  std::string from(int root, const std::string& own) override {
     std::uint64_t length = own.size();
-    communicator_.broadcast(std::as_writable_bytes(std::span(&length, 1)), 0, options_);
+    communicator_.broadcast(std::as_writable_bytes(std::span(&length, 1)), root, options_);
     if (length > kLongest)
       throw comm::PeerLost(
-          fmt::format("from_first: rank 0 on {} says {} bytes, expected at most {}: "
+          fmt::format("from_first: rank {} on {} says {} bytes, expected at most {}: "
                       "the ranks' calls do not match",
-                      communicator_.host(0), length, kLongest),
-          0, communicator_.host(0), "from_first");
+                      root, communicator_.host(root), length, kLongest),
+          root, communicator_.host(root), "from_first");
     std::string bytes = own;
     bytes.resize(length);
     const auto all = std::as_writable_bytes(std::span(bytes));
     for (std::size_t begin = 0; begin < all.size(); begin += kPart)
-      communicator_.broadcast(all.subspan(begin, std::min(kPart, all.size() - begin)), 0, options_);
+      communicator_.broadcast(all.subspan(begin, std::min(kPart, all.size() - begin)), root,
+                              options_);
     return bytes;
   }
 

@@ -14,7 +14,7 @@ class GroupOfOne final : public Group {
   const Membership& membership() const override { return membership_; }
   int rank() const override { return 0; }
   std::vector<std::string> share(const std::string& own) override { return {own}; }
-  std::string from_first(const std::string& own) override { return own; }
+  std::string from(int /*rank*/, const std::string& own) override { return own; }
   Vote gather(const Vote& own, std::int64_t, std::span<float>) override { return own; }
   std::vector<float> collect(std::span<const float> own) override {
     return {own.begin(), own.end()};
@@ -65,6 +65,7 @@ std::string tell(Group& group, const Outcome& outcome) {
 Vote combine(const Vote& a, const Vote& b) {
   return {.finite = a.finite && b.finite,
           .stop = a.stop || b.stop,
+          .pause = a.pause || b.pause,
           .shape = a.shape == b.shape ? a.shape : Vote::kShapesDiffer};
 }
 

@@ -22,6 +22,7 @@ namespace lockstep::kvstore {
 struct Vote {
   bool finite = true;  // every worker's: so is the step
   bool stop = false;   // some worker's: all stop after it
+  bool pause = false;  // some worker's: all come out of their generation after it
   // A number that stands for the shape of the worker's batches; where they differ, the step counts
   // for nothing.
   std::uint64_t shape = 0;
@@ -48,8 +49,9 @@ class Group {
 
   // Each worker's bytes, in the order of ranks.
   virtual std::vector<std::string> share(const std::string& own) = 0;
-  // Rank 0's bytes; those of the others count for nothing.
-  virtual std::string from_first(const std::string& own) = 0;
+  // That rank's bytes; those of the others count for nothing.
+  virtual std::string from(int rank, const std::string& own) = 0;
+  std::string from_first(const std::string& own) { return from(0, own); }
   // A row of floats for each of `parts`, all of one length: this worker's are in place, those of
   // the others are filled in. Votes go with them.
   virtual Vote gather(const Vote& own, std::int64_t parts, std::span<float> rows) = 0;

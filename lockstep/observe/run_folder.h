@@ -14,6 +14,7 @@ namespace lockstep::observe {
 //   vocabulary.txt   words or characters of text recipes
 //   metrics.jsonl    one line a step
 //   events/          the same for TensorBoard
+//   events.jsonl     what happened to the workers of a job, where anything did
 //   checkpoints/     what --resume starts from; history.jsonl has a long run's old evaluations
 //   result.json      what came out, once a start has ended
 //   report.html      one page to look at
@@ -40,6 +41,7 @@ class RunFolder {
   std::string vocabulary_path() const { return path_ + "/vocabulary.txt"; }
   std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
   std::string events_path() const { return path_ + "/events"; }
+  std::string membership_path() const { return path_ + "/events.jsonl"; }
   std::string checkpoints_path() const { return path_ + "/checkpoints"; }
   std::string result_path() const { return path_ + "/result.json"; }
   std::string report_path() const { return path_ + "/report.html"; }

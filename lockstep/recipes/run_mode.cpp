@@ -90,4 +90,12 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
                                          options);
 }
 
+std::shared_ptr<kvstore::Mode> mode_of_generation(comm::Communicator* communicator,
+                                                  const Membership& membership,
+                                                  const RunConfig& config,
+                                                  std::chrono::milliseconds timeout) {
+  const auto made = std::make_shared<RunMode>(communicator, membership, config, timeout);
+  return {made, &made->get()};
+}
+
 }  // namespace lockstep::recipes

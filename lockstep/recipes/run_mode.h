@@ -39,4 +39,10 @@ class RunMode {
   std::unique_ptr<kvstore::Mode> mode_;
 };
 
+// The mode of a generation of a job's workers, for train::survive.
+std::shared_ptr<kvstore::Mode> mode_of_generation(comm::Communicator* communicator,
+                                                  const Membership& membership,
+                                                  const RunConfig& config,
+                                                  std::chrono::milliseconds timeout);
+
 }  // namespace lockstep::recipes

@@ -43,6 +43,31 @@ Json json_of(const train::RunCost& cost) {
           {"slowest_steps", cost.slowest_steps}};
 }
 
+// Why a generation began: what happened to a worker in the one before it.
+const cluster::MembershipEvent* cause_of(const train::FitResult& result, std::int64_t generation) {
+  const cluster::MembershipEvent* cause = nullptr;
+  for (const cluster::MembershipEvent& event : result.events) {
+    if (event.kind == "generation" && event.generation == generation) return cause;
+    if (event.kind == "generation") cause = nullptr;
+    if (event.member >= 0 && cause == nullptr) cause = &event;
+  }
+  return nullptr;
+}
+
+Json recoveries_of(const train::FitResult& result) {
+  Json list = Json::array();
+  for (const train::Recovery& one : result.recoveries) {
+    const cluster::MembershipEvent* cause = cause_of(result, one.generation);
+    list.push_back({{"kind", cause == nullptr ? "changed" : cause->kind},
+                    {"member", cause == nullptr ? -1 : cause->member},
+                    {"generation", one.generation},
+                    {"step", one.step},
+                    {"workers", one.workers},
+                    {"seconds", one.seconds}});
+  }
+  return list;
+}
+
 }  // namespace
 
 double peak_memory() {
@@ -86,6 +111,11 @@ std::string outcome_json(const RunOutcome& outcome) {
             {"step_bytes", result.step_bytes},
             {"peak_memory_mb", outcome.peak_memory_mb}};
   if (result.cost) json["exchange"] = json_of(*result.cost);
+  if (result.generation > 0) {
+    json["generation"] = result.generation;
+    json["recoveries"] = recoveries_of(result);
+    json["steps_lost"] = result.steps_lost;
+  }
   if (result.pushes) json["pushes"] = json_of(*result.pushes);
   for (const auto& [name, value] : result.validation.metrics) json["test_" + name] = value;
   return json.dump();

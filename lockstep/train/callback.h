@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/cluster/membership/membership_event.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/train/evaluate.h"
 #include "lockstep/train/step_cost.h"
@@ -73,6 +74,10 @@ class FitContext {
   virtual const std::vector<EvaluationRecord>& history() const = 0;
   virtual const data::Dataset& train_set() const = 0;
   virtual const data::Dataset* validation_set() const = 0;
+  // Whether this worker is the first, which writes and shows. Another one may become it.
+  virtual bool is_first() const = 0;
+  // What has happened to the workers so far, of a job that survives losses.
+  virtual std::vector<cluster::MembershipEvent> membership_events() const = 0;
   // After this step.
   virtual void request_stop(const std::string& reason) = 0;
   virtual void warn(const std::string& line) = 0;
@@ -90,6 +95,8 @@ class Callback {
   // The record is the last of history(). After the epoch's end where both fall on one step.
   virtual void on_evaluation(FitContext&, const Evaluation&) {}
   virtual void on_warning(FitContext&, const std::string&) {}
+  // The workers have changed; the run goes on from step().
+  virtual void on_generation(FitContext&) {}
   virtual void on_train_end(FitContext&, const FitResult&) {}
   // Whether on_evaluation looks at predictions and labels.
   virtual bool wants_predictions() const { return false; }
@@ -102,6 +109,10 @@ using CallbackPtr = std::shared_ptr<Callback>;
 CallbackPtr early_stopping(const Monitor& monitor, int patience);
 // Saves the net's parameters whenever the metric is the best so far.
 CallbackPtr best_model(const std::string& path, const Monitor& monitor);
+
+// What the first worker alone has: it is made there when the run begins, and by the worker that
+// takes its place, which is told of the last step again.
+CallbackPtr on_first_worker(std::function<CallbackPtr()> make);
 
 // Calls the function after every step.
 CallbackPtr on_step(std::function<void(FitContext&, const StepEvent&)> function);

@@ -14,4 +14,8 @@ CallbackPtr show_progress(observe::ProgressTarget target = observe::standard_err
 // A resumed run goes on where its checkpoint was.
 CallbackPtr record_metrics(const observe::RunFolder& run);
 
+// What happens to the workers of a job that survives losses, in the run folder's events.jsonl: a
+// line for each MembershipEvent that is not there yet.
+CallbackPtr record_membership(const observe::RunFolder& run);
+
 }  // namespace lockstep::train

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "lockstep/data/codec.h"
 #include "lockstep/observe/event_file.h"
@@ -29,7 +30,9 @@ class Recorder final : public Callback {
       : metrics_path_(run.metrics_path()), events_path_(run.events_path()) {}
 
   void on_train_begin(FitContext& run) override {
-    const std::int64_t first = run.first_step();
+    const std::int64_t first = run.step();
+    is_takeover_ = first > run.first_step();
+    if (is_takeover_) find_last_row();
     log_.emplace(first == 0 ? observe::MetricsLog::create(metrics_path_)
                             : observe::MetricsLog::resume(
                                   metrics_path_, first,
@@ -41,7 +44,9 @@ class Recorder final : public Callback {
   }
 
   void on_step_end(FitContext& run, const StepEvent& event) override {
-    seconds_ = log_->time_before() + event.seconds;
+    if (std::exchange(is_takeover_, false)) before_ = event.seconds;
+    if (event.step <= last_row_) return;
+    seconds_ = log_->time_before() + event.seconds - before_;
     guard(run, [&] { write_step(run, event); });
   }
 
@@ -57,6 +62,17 @@ class Recorder final : public Callback {
   }
 
  private:
+  // Another worker has written so far.
+  void find_last_row() {
+    try {
+      observe::each_metrics_row(metrics_path_, [&](const observe::MetricsRow& row) {
+        last_row_ = std::max(last_row_, row.step);
+      });
+    } catch (const Error&) {
+      // There is nothing to read: the row is written again.
+    }
+  }
+
   // A full disk ends the record, not the training: told once.
   template <class Write>
   void guard(FitContext& run, const Write& write) {
@@ -148,6 +164,9 @@ class Recorder final : public Callback {
   std::optional<observe::EventWriter> events_;
   std::int64_t every_ = 1;
   double seconds_ = 0;
+  bool is_takeover_ = false;    // until the first step after it
+  double before_ = 0;           // seconds of training that the log knows already
+  std::int64_t last_row_ = -1;  // of the worker before this one
   bool failed_ = false;
 };
 

@@ -199,7 +199,7 @@ void StepEngine::replan(kvstore::Mode& mode) {
 }
 
 StepResult StepEngine::run(std::int64_t step, double learning_rate,
-                           std::span<const data::Fields> shards, bool stop) {
+                           std::span<const data::Fields> shards, const StepWishes& wishes) {
   impl_->check_plan();
   detail::StepPlan& plan = *impl_->plan;
   const auto expected = static_cast<std::size_t>(plan.range().hi - plan.range().lo);
@@ -213,7 +213,8 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
   plan.compute(step, shards);
   plan.fill_rows();
   const kvstore::Vote own{.finite = plan.is_finite(),
-                          .stop = stop,
+                          .stop = wishes.stop,
+                          .pause = wishes.pause,
                           .shape = detail::number_of_shape(impl_->program.fields())};
   const kvstore::Vote vote = impl_->synchronizer->commit(own, plan.rows(), plan.team());
   if (vote.shape == kvstore::Vote::kShapesDiffer)
@@ -223,6 +224,7 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
           .accuracy = plan.mean_of(StepGraph::kAccuracy),
           .finite = vote.finite,
           .stop = vote.stop,
+          .pause = vote.pause,
           .cost = impl_->cost(meter)};
 }
 

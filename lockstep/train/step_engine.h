@@ -37,7 +37,13 @@ struct StepResult {
   double accuracy = 0.0;  // 0 where there is none: see has_accuracy
   bool finite = true;     // false: the loss or a gradient was NaN or infinite; nothing has changed
   bool stop = false;      // some worker wishes to stop after this step
+  bool pause = false;     // some worker wishes to come out of the generation after this step
   std::optional<StepCost> cost = {};  // of several workers
+};
+
+// What a worker wishes after a step: all workers hear of it in the result.
+struct StepWishes {
+  bool stop = false, pause = false;
 };
 
 // A sample that cannot be trained on.
@@ -66,9 +72,8 @@ class StepEngine {
   // One step on the batches of this worker's shards, which have one shape. It may be another than
   // that of `fields`: the step is compiled for each, over the same weights and in the same memory,
   // and CompileOptions::plans of them stay. `step` counts from 0 and keys what is drawn.
-  // `stop` is this worker's wish to stop after it: all workers hear of it in the result.
   StepResult run(std::int64_t step, double learning_rate, std::span<const data::Fields> shards,
-                 bool stop = false);
+                 const StepWishes& wishes = {});
 
   // Goes on in another membership, with the weights, what the rule keeps and what this worker has
   // not sent as they are. Where that throws (a peer was lost again), the state is as it was, and

@@ -13,6 +13,7 @@
 #include "lockstep/train/evaluate.h"
 #include "lockstep/train/predict.h"
 #include "lockstep/train/step_engine.h"
+#include "lockstep/train/survival.h"
 
 namespace lockstep::train {
 
@@ -42,6 +43,9 @@ struct TrainerOptions {
   // of which whoever is free computes. Only rank 0 writes checkpoints; callbacks are each worker's
   // own, and those that ask to stop must do so on all. Null: one process.
   kvstore::Mode* mode = nullptr;
+  // Of a job that survives the loss of workers, where they are in step: `mode` is that of the first
+  // generation, or, of a worker that comes late, its own alone. Null: a loss ends the run.
+  Survival* survival = nullptr;
   // Let in workers that compute other bits from the same input; FitResult::same_bits tells.
   bool allow_different_bits = false;
 };
@@ -93,6 +97,15 @@ struct FitOptions {
 // The reason to stop of a run whose FitOptions::stop was set.
 inline constexpr const char* kInterrupted = "interrupted";
 
+// How a run went on when its workers had changed.
+struct Recovery {
+  std::int64_t generation = 0;
+  std::int64_t step = 0;  // the last one before it
+  int workers = 0;        // from then on
+  double seconds = 0.0;   // from the failure, or the wish, until the next step was committed
+  std::string why = {};
+};
+
 struct FitResult {
   std::int64_t steps = 0;         // done in all
   std::int64_t resumed_from = 0;  // steps that were done before
@@ -114,6 +127,13 @@ struct FitResult {
   bool same_isa = true;   // and of those before a checkpoint too
   // Of all workers' pushes, where they are not in step; none before a resume.
   std::optional<kvstore::PushesSeen> pushes = {};
+  // Of a job that survives: this worker has left before the end, and has nothing to tell.
+  bool is_dismissed = false;
+  bool is_first = true;         // of the workers at the end
+  std::int64_t generation = 0;  // the last one
+  std::int64_t steps_lost = 0;  // committed somewhere, and computed again
+  std::vector<Recovery> recoveries = {};
+  std::vector<cluster::MembershipEvent> events = {};
   std::string checkpoint = {};             // the newest file
   bool saved = false;                      // it has the parameters of the last step
   std::vector<std::string> warnings = {};  // the first and the last of them where they are many

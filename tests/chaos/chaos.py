@@ -6,6 +6,7 @@ that nobody disturbed.
 
   chaos.py --seeds 200       seeds 1 to 200; --first says where to begin
   chaos.py --seed 17         this one again
+  chaos.py --elastic         workers are lost, and their jobs have to end well
 """
 import argparse
 import ctypes
@@ -21,7 +22,7 @@ import time
 import uuid
 
 from processes import MARK, Family
-from schedule import STEPS, TRAIN, Schedule
+from schedule import STEPS, TRAIN, ElasticSchedule, Schedule
 from jobs import steps_done
 from sshd import Sshd, find_sshd
 
@@ -68,7 +69,7 @@ class Chaos:
         train = [*TRAIN, "--out", "run", "--wait", WAIT]
         if schedule.kind == "train":
             return self.words(*train, "--workers", schedule.workers, "--transport",
-                              schedule.transport, "--grace", GRACE)
+                              schedule.transport, "--grace", GRACE, *getattr(schedule, "more", []))
         how = ["launch", "--grace", GRACE, "--timeout", TIMEOUT[schedule.kind], "--transport", schedule.transport]
         if schedule.kind == "ssh":
             how += ["--hosts", f"node-a:1,node-b:{schedule.workers - 1}", "--ssh", self.sshd.ssh(),
@@ -265,6 +266,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--elastic", action="store_true",
+                        help="lose workers of jobs that have to end well")
     parser.add_argument("--margin", type=float, default=MARGIN,
                         help="seconds that a job has beyond its own deadlines")
     options = parser.parse_args()
@@ -280,7 +283,8 @@ def main():
         bad = []
         try:
             for seed in seeds:
-                schedule = Schedule(seed, sshd is not None)
+                schedule = (ElasticSchedule(seed) if options.elastic
+                            else Schedule(seed, sshd is not None))
                 print(schedule, flush=True)
                 begin = time.monotonic()
                 try:
@@ -288,7 +292,8 @@ def main():
                     print(f"  good ({time.monotonic() - begin:.1f} s)", flush=True)
                 except Wrong as wrong:
                     bad.append(seed)
-                    print(f"  WRONG: {wrong}\n  again: make chaos SEED={seed}", flush=True)
+                    which = "chaos-elastic" if options.elastic else "chaos"
+                    print(f"  WRONG: {wrong}\n  again: make {which} SEED={seed}", flush=True)
         finally:
             if sshd:
                 sshd.stop()

@@ -58,3 +58,42 @@ class Schedule:
             return {137}
         allowed = {0} | {128 + number for number in self.stops}
         return allowed if self.is_gentle() else allowed | {1}
+
+
+class LossOfWorker:
+    """A worker is killed or stopped while the run is under way, maybe for a moment."""
+    target = "worker"
+
+    def __init__(self, draw):
+        self.step = draw.randrange(3, STEPS // 2)
+        self.after = 0
+        self.number = draw.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
+        self.index = draw.randrange(12)
+
+    def __str__(self):
+        return f"{self.number.name} to worker {self.index} at step {self.step}"
+
+
+class ElasticSchedule:
+    """Fewer losses than workers: whoever is hit, one of the first workers is always there, and the
+    job has to end well."""
+    kind = "train"
+    stops = frozenset()
+
+    def __init__(self, seed):
+        draw = random.Random(f"elastic {seed}")
+        self.seed = seed
+        self.workers = draw.choice([2, 3, 4])
+        self.transport = draw.choice(["auto", "auto", "tcp", "zmq"])
+        self.resume_on = draw.choice([1, 2])
+        self.more = ["--heartbeat", 1, "--min-workers", draw.choice([1, self.workers])]
+        count = draw.randrange(1, self.workers)
+        self.events = sorted((LossOfWorker(draw) for _ in range(count)), key=lambda one: one.step)
+
+    def __str__(self):
+        events = "; ".join(map(str, self.events))
+        return (f"seed {self.seed}: {self.workers} workers, {self.transport}, "
+                f"{' '.join(map(str, self.more))}: {events}")
+
+    def allowed(self, launcher_killed):
+        return {0}

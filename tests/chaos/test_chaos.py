@@ -25,6 +25,11 @@ def test_jobs_end_within_their_deadlines_and_leave_nothing_and_go_on_with_the_sa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_jobs_that_lose_workers_end_well_with_the_same_bits():
+    done = run("--program", PROGRAM, "--elastic", "--seeds", 8)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def seed_that(condition):
     return next(seed for seed in range(1, 10000) if condition(Schedule(seed, has_ssh=False)))
 

@@ -59,8 +59,8 @@ class Hosts:
         return {int(environment(pid).get("LOCKSTEP_RANK", -1)): pid for pid in found}
 
     def start_training(self, *options, step=5, **how):
-        process = self.start("node-a:1,node-b:2", [PROGRAM, "train", "mnist-mlp", *LONG], *options,
-                             **how)
+        train = [PROGRAM, "train", "mnist-mlp", *LONG, "--fail-fast"]
+        process = self.start("node-a:1,node-b:2", train, *options, **how)
         run = self.lockstep.folder / "run"
         wait_until(lambda: steps_done(run) >= step or process.poll() is not None)
         assert process.poll() is None, process.communicate()

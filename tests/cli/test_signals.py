@@ -164,7 +164,7 @@ def test_the_status_of_a_stop_is_the_signals_from_the_first_moment_on(lockstep, 
 def test_a_worker_that_hangs_is_named_wherever_it_hangs(lockstep, point, transport):
     environment = dict(os.environ, LOCKSTEP_STOP_AT=f"1:{point}")
     outcome = lockstep.run("train", *TRAIN, "--steps", 100, "--workers", 3, "--wait", 2,
-                           "--transport", transport, status=1, env=environment,
+                           "--transport", transport, "--fail-fast", status=1, env=environment,
                            timeout=LESS_THAN_A_MINUTE)
     last = last_line(outcome.err)
     assert last.startswith("lockstep: worker 1 was lost: somebody stopped it"), outcome.err
@@ -255,8 +255,8 @@ def shared_files_of(pid):
 
 @pytest.mark.parametrize("victims", ["worker", "agent", "launcher"])
 def test_files_of_a_transport_go_with_the_job_whoever_is_killed(lockstep, victims):
-    process = start_training(lockstep, launch=("launch", "--workers", 2, "--transport", "ucx", "--",
-                                               PROGRAM))
+    process = start_training(lockstep, "--fail-fast",
+                             launch=("launch", "--workers", 2, "--transport", "ucx", "--", PROGRAM))
     pid = workers_of(process)[1]
     folder = environment(pid)["LOCKSTEP_SCRATCH"]
     files = [file for file in shared_files_of(pid) if "ucx" in file]

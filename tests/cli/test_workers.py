@@ -68,7 +68,7 @@ def test_a_worker_that_dies_ends_the_job_with_its_rank(lockstep, how):
     seed = random.randrange(1 << 30)
     print("seed", seed)
     rank = random.Random(seed).randrange(3)
-    process = start_and_reach(lockstep, 25)
+    process = start_and_reach(lockstep, 25, "--fail-fast")
     workers = workers_of(process)
     assert sorted(workers) == [0, 1, 2]
     memory = shared_memory_of(workers[rank])
@@ -109,7 +109,7 @@ def test_workers_with_other_files_are_refused(lockstep):
 
 def test_a_worker_that_hangs_is_waited_for_as_long_as_told(lockstep):
     process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
-                             "--out", "run", *LONG, "--workers", 3, "--wait", 2)
+                             "--out", "run", *LONG, "--workers", 3, "--wait", 2, "--fail-fast")
     wait_until(lambda: steps_done(lockstep.folder / "run") >= 5 or process.poll() is not None)
     os.kill(workers_of(process)[1], signal.SIGSTOP)
     _, errors = process.communicate(timeout=50)  # less than the minute that is the default

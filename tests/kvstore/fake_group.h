@@ -14,7 +14,7 @@ class FakeGroup : public kvstore::Group {
   const Membership& membership() const override { return membership_; }
   int rank() const override { return rank_; }
   std::vector<std::string> share(const std::string& own) override { return {own}; }
-  std::string from_first(const std::string& own) override { return own; }
+  std::string from(int /*rank*/, const std::string& own) override { return own; }
   kvstore::Vote gather(const kvstore::Vote& own, std::int64_t, std::span<float>) override {
     return own;
   }

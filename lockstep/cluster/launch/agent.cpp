@@ -147,6 +147,7 @@ class Agent {
     while (const auto frame = reader_.next()) {
       if (frame->is<detail::AgentTask>()) tasks_.push_back(frame->as<detail::AgentTask>());
       if (frame->is<detail::JobOver>()) is_over_ = true;
+      if (frame->is<detail::KillProcess>()) children_.kill(frame->as<detail::KillProcess>().id);
       if (frame->is<detail::SignalFrame>()) pass_on(frame->as<detail::SignalFrame>().number);
     }
   }

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -21,11 +23,12 @@
 #include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/launch/detail/host_link.h"
 #include "lockstep/cluster/launch/detail/interruptible_writer.h"
-#include "lockstep/cluster/launch/detail/process_limits.h"
+#include "lockstep/cluster/launch/detail/launch_hosts.h"
 #include "lockstep/cluster/launch/detail/process_title.h"
 #include "lockstep/cluster/launch/detail/rank_log.h"
 #include "lockstep/cluster/launch/detail/signal_queue.h"
 #include "lockstep/cluster/launch/detail/ssh_command.h"
+#include "lockstep/cluster/launch/detail/survivors.h"
 #include "lockstep/cluster/launch/detail/worker_output.h"
 #include "lockstep/cluster/membership/coordinator.h"
 #include "lockstep/comm/errors.h"
@@ -64,57 +67,6 @@ struct Host {
   }
 };
 
-std::vector<HostSlots> hosts_of(const LaunchOptions& options) {
-  std::vector<HostSlots> hosts = options.hosts;
-  if (hosts.empty()) hosts.push_back({"localhost", std::max(options.workers, 1)});
-  return options.workers > 0 ? take_slots(std::move(hosts), options.workers) : hosts;
-}
-
-// The servers' ids follow those of the workers; each host in turn has one.
-std::vector<std::int64_t> servers_of(std::size_t host, std::size_t hosts, int workers,
-                                     int servers) {
-  std::vector<std::int64_t> ids;
-  for (std::size_t i = host; i < static_cast<std::size_t>(servers); i += hosts)
-    ids.push_back(workers + static_cast<std::int64_t>(i));
-  return ids;
-}
-
-// More than can run would begin, and end with an error of one of them.
-void check_process_limits(const std::vector<HostSlots>& hosts, int servers) {
-  std::int64_t here = 0;
-  for (std::size_t i = 0; i < hosts.size(); ++i)
-    if (is_this_machine(hosts[i].name))
-      here += hosts[i].slots +
-              static_cast<std::int64_t>(servers_of(i, hosts.size(), 0, servers).size());
-  if (here == 0) return;
-  const std::string reason = detail::why_too_many(here, detail::find_process_limits());
-  if (!reason.empty()) throw InvalidArgument("launch: {}", reason);
-}
-
-void check_options(const LaunchOptions& options) {
-  if (options.command.empty()) throw InvalidArgument("launch: no program was named");
-  if (options.workers < 0)
-    throw InvalidArgument("launch: {} workers, expected 1 or more", options.workers);
-  if (options.servers < 0)
-    throw InvalidArgument("launch: {} servers, expected 0 or more", options.servers);
-  for (const std::string& setting : options.environment)
-    if (setting.find('=') == std::string::npos || setting.front() == '=')
-      throw InvalidArgument("launch: environment '{}', expected NAME=VALUE", setting);
-}
-
-// Whether a host with this name or address may come to us by IPv6.
-bool may_be_v6(const std::string& host) {
-  if (host.find(':') != std::string::npos) return true;
-  try {
-    const auto usable = comm::interfaces_of_kind(comm::list_interfaces(), {host, 0});
-    return std::any_of(usable.begin(), usable.end(), [](const comm::Interface& one) {
-      return one.address.find(':') != std::string::npos;
-    });
-  } catch (const IoError&) {
-    return false;  // a name that only the others know
-  }
-}
-
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
@@ -122,12 +74,13 @@ class Launcher {
         heartbeat_deadline_(detail::heartbeat_deadline(options.timeout)),
         is_one_machine_(true),
         secret_(make_secret()) {
-    const std::vector<HostSlots> all = hosts_of(options);
-    check_process_limits(all, options.servers);
+    const std::vector<HostSlots> all = detail::hosts_of(options);
+    detail::check_process_limits(all, options.servers);
     if (!options.log_folder.empty()) detail::make_log_folder(options.log_folder);
     for (const HostSlots& host : all)
       is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
     connect(all);
+    next_id_ = workers_ + options.servers;
     heartbeat_thread_ =
         std::jthread([this](const std::stop_token& stop) { send_heartbeats(stop); });
     pthread_setname_np(heartbeat_thread_.native_handle(), "heartbeat");
@@ -143,7 +96,7 @@ class Launcher {
     if (!await_hosts()) return std::move(result_);
     find_rendezvous();
     for (Host& host : hosts_) start_workers(host);
-    while (running() > 0) turn();
+    while (running() > 0 || survivors_.restarts().are_planned()) turn();
     for (Host& host : hosts_) host.link.hang_up();
     for (Host& host : hosts_) host.link.close();
     hear_coordinator();
@@ -158,7 +111,8 @@ class Launcher {
       int first = 0;
       for (std::size_t i = 0; i < all.size(); ++i) {
         if (is_this_machine(all[i].name) == local)
-          add_host(all[i], local, first, servers_of(i, all.size(), workers_, options_.servers));
+          add_host(all[i], local, first,
+                   detail::servers_of(i, all.size(), workers_, options_.servers));
         first += all[i].slots;
       }
     }
@@ -258,11 +212,19 @@ class Launcher {
     options.workers = workers_;
     options.servers = options_.servers;
     options.timeout = options_.timeout;
-    options.heartbeat = heartbeat_deadline_;
+    options.heartbeat = options_.heartbeat.count() > 0 ? options_.heartbeat : heartbeat_deadline_;
+    options.min_workers = options_.min_workers;
+    options.max_workers = options_.max_workers;
+    options.patience = options_.timeout;
+    options.on_event = [this](const MembershipEvent& event) {
+      const std::lock_guard lock(said_mutex_);
+      happened_.push_back(event);
+    };
     options.listen.port = options_.coordinator.port;
     options.ports = options_.ports;
-    const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(),
-                                    [&](const Host& host) { return may_be_v6(address_for(host)); });
+    const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& host) {
+      return detail::may_be_v6(address_for(host));
+    });
     if (!is_one_machine_)
       options.listen.host = has_v6 ? "::" : "0.0.0.0";
     else if (!options_.coordinator.host.empty())
@@ -277,6 +239,7 @@ class Launcher {
       try {
         coordinator_->run(stop);
       } catch (const std::exception&) {
+        has_failed_ = true;
       }
     });
     pthread_setname_np(coordinator_thread_.native_handle(), "coordinator");
@@ -292,12 +255,31 @@ class Launcher {
   }
 
   void start_workers(Host& host) {
+    detail::AgentTask task = task_for(host);
+    for (const std::int64_t id : host.ids)
+      task.processes.push_back({id, place_settings(id), host.slot_of(id)});
+    host.link.send(detail::encode(task));
+  }
+
+  // In the place of one that is lost.
+  void start_late_worker(Host& host) {
+    if (host.link.is_closed() || !survives()) return;
+    const std::int64_t id = next_id_++;
+    host.ids.push_back(id);
+    survivors_.add_late(id);
+    detail::AgentTask task = task_for(host);
+    task.environment.push_back("LOCKSTEP_LATE=1");
+    task.processes.push_back({id, place_settings(id), host.slot_of(id)});
+    host.link.send(detail::encode(task));
+    say(fmt::format("worker {} is started{}", id,
+                    is_one_machine_ ? "" : " on " + host.link.host()));
+  }
+
+  detail::AgentTask task_for(const Host& host) const {
     detail::AgentTask task;
     task.folder =
         options_.folder.empty() ? std::filesystem::current_path().string() : options_.folder;
     task.command = options_.command;
-    for (const std::int64_t id : host.ids)
-      task.processes.push_back({id, place_settings(id), host.slot_of(id)});
     task.slots = host.slots;
     task.binding = options_.binding;
     task.keeps_output = !options_.log_folder.empty();
@@ -316,11 +298,12 @@ class Launcher {
     set("PORTS", to_string(options_.ports));
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(options_.timeout);
     set("TIMEOUT", std::to_string(std::max<std::int64_t>(1, seconds.count())));
-    host.link.send(detail::encode(task));
+    return task;
   }
 
+  // Late ones there are only where there are no servers.
   Process process_of(std::int64_t id) const {
-    if (id < workers_) return {Role::worker, static_cast<int>(id)};
+    if (id < workers_ || options_.servers == 0) return {Role::worker, static_cast<int>(id)};
     return {Role::server, static_cast<int>(id - workers_)};
   }
 
@@ -341,6 +324,7 @@ class Launcher {
     for (Host& host : hosts_) hear(host);
     while (const auto number = signals_.next()) take_signal(*number);
     say_what_coordinator_said();
+    look_after_members();
     if (deadline_ && Clock::now() > *deadline_) killed_ ? give_up() : kill_late();
   }
 
@@ -350,8 +334,88 @@ class Launcher {
       const std::lock_guard lock(said_mutex_);
       lines.swap(said_);
     }
-    for (const std::string& line : lines)
-      writer_.write(STDERR_FILENO, fmt::format("lockstep: {}\n", line));
+    for (const std::string& line : lines) say(line);
+  }
+
+  void say(const std::string& line) const {
+    writer_.write(STDERR_FILENO, fmt::format("lockstep: {}\n", line));
+  }
+
+  // Of a job that survives the loss of workers.
+  bool survives() const {
+    return !deadline_ && result_.stopped_by == 0 && coordinator_->survives_lost_workers();
+  }
+
+  void look_after_members() {
+    std::deque<MembershipEvent> events;
+    {
+      const std::lock_guard lock(said_mutex_);
+      events.swap(happened_);
+    }
+    for (const MembershipEvent& event : events) take(event);
+    if (has_failed_) return give_up_survival();
+    show_first(coordinator_->first_worker());
+    for (const std::size_t host : survivors_.restarts().take_due(time_now()))
+      start_late_worker(hosts_[host]);
+    survived_ = survived_ || coordinator_->survives_lost_workers();
+    if (!survives()) end_late_workers();
+  }
+
+  static detail::Restarts::Time time_now() {
+    return std::chrono::duration_cast<detail::Restarts::Time>(Clock::now().time_since_epoch());
+  }
+
+  void take(const MembershipEvent& event) {
+    say(to_string(event));
+    if (survivors_.take(event)) kill_process(event.member);
+  }
+
+  void kill_process(std::int64_t id) {
+    for (Host& host : hosts_)
+      if (has(host, id)) host.link.send(detail::encode(detail::KillProcess{id}));
+  }
+
+  static bool has(const Host& host, std::int64_t id) {
+    return std::find(host.ids.begin(), host.ids.end(), id) != host.ids.end();
+  }
+
+  void show_first(std::int64_t id) {
+    if (id == first_) return;
+    if (const auto old = outputs_.find(first_); old != outputs_.end()) old->second.set_first(false);
+    first_ = id;
+    for (Host& host : hosts_)
+      if (has(host, id)) output_for(host, id).set_first(true);
+  }
+
+  // The last worker that had the state is gone: now the losses count.
+  void give_up_survival() {
+    if (std::exchange(gave_up_, true)) return;
+    survivors_.restarts().cancel();
+    bool any = false;
+    for (MemberEnd& end : result_.ends)
+      if (end.role == Role::worker && std::exchange(end.tolerated, false)) any = true;
+    if (any && result_.stopped_by == 0) end_others();
+  }
+
+  // Those that are not members yet, when the run is done.
+  void end_late_workers() {
+    survivors_.restarts().cancel();
+    if (coordinator_->survives_lost_workers() || !survived_ || std::exchange(ended_late_, true))
+      return;
+    for (const Host& host : hosts_)
+      for (const std::int64_t id : host.ids)
+        if (survivors_.is_late(id)) kill_process(id);
+  }
+
+  // What the job can do without; another one takes its place.
+  bool is_replaced(const MemberEnd& end, const Host& host) {
+    if (end.role != Role::worker || !survivors_.can_do_without(end, survives())) return false;
+    if (!survives() || !survivors_.wants_replacement(end)) return true;
+    say(end.str());
+    const auto place = static_cast<std::size_t>(&host - hosts_.data());
+    if (host.link.is_closed() || !survivors_.restarts().plan(place, time_now()))
+      say(fmt::format("nobody takes the place of worker {}", end.rank));
+    return true;
   }
 
   // The workers have gone: all that they had to say is there.
@@ -433,10 +497,10 @@ class Launcher {
     end.last_lines = output.last_lines();
     end.host = is_one_machine_ ? "" : host.link.host();
     std::erase(host.ids, end.id);
-    end.tolerated = is_tolerated(end);
+    end.tolerated = is_tolerated(end) || is_replaced(end, host);
     const int signal = end.stopped_by();
     const bool is_good = end.is_good(), is_tolerated = end.tolerated;
-    if (is_tolerated) say_tolerated(end, host.link.host());
+    if (is_tolerated && end.role == Role::server) say_tolerated(end, host.link.host());
     result_.ends.push_back(std::move(end));
     if (is_tolerated) return;
     if (signal != 0)
@@ -468,7 +532,7 @@ class Launcher {
   bool have_workers_ended() const {
     return std::none_of(hosts_.begin(), hosts_.end(), [this](const Host& host) {
       return std::any_of(host.ids.begin(), host.ids.end(),
-                         [this](std::int64_t id) { return id < workers_; });
+                         [this](std::int64_t id) { return process_of(id).role == Role::worker; });
     });
   }
 
@@ -569,7 +633,9 @@ class Launcher {
   const detail::SignalQueue signals_;
   std::vector<Host> hosts_;
   std::mutex said_mutex_;
-  std::vector<std::string> said_;  // by the coordinator, guarded by said_mutex_
+  std::vector<std::string> said_;         // by the coordinator, guarded by said_mutex_
+  std::deque<MembershipEvent> happened_;  // so is it
+  std::atomic<bool> has_failed_ = false;  // the coordinator
   std::optional<Coordinator> coordinator_;
   std::jthread heartbeat_thread_, coordinator_thread_;  // after what they use
   const detail::InterruptibleWriter writer_{signals_.fd(), [this] { return goes_on_unread(); }};
@@ -577,6 +643,11 @@ class Launcher {
   LaunchResult result_;
   bool was_asked_ = false, killed_ = false;
   bool workers_done_ = false;  // all of them, well
+  detail::Survivors survivors_{options_.max_restarts};
+  std::int64_t first_ = 0;  // the first worker
+  std::int64_t next_id_ = 0;
+  bool survived_ = false;  // at some time a loss would not have ended the job
+  bool gave_up_ = false, ended_late_ = false;
   int last_signal_ = 0;
   std::optional<Clock::time_point> deadline_, read_until_;
 };
@@ -584,7 +655,7 @@ class Launcher {
 }  // namespace
 
 LaunchResult launch(const LaunchOptions& options) {
-  check_options(options);
+  detail::check_options(options);
   return Launcher(options).run();
 }
 

@@ -33,6 +33,10 @@ struct LaunchOptions {
   std::chrono::milliseconds timeout{60'000};  // until all hosts answer, and all workers meet
   // After one worker failed, or all were asked to stop, they have this long to end by themselves.
   std::chrono::milliseconds grace{10'000};
+  // Of a job that survives the loss of workers (JobOptions): the least that go on, and the most;
+  // how many lost ones are replaced in all; how long one may be silent (0: as the timeout says).
+  int min_workers = 1, max_workers = 1 << 20, max_restarts = 20;
+  std::chrono::milliseconds heartbeat{0};
 };
 
 // How a process of the job ended: its exit status, or the signal that ended it, or why nobody
@@ -48,7 +52,7 @@ struct MemberEnd {
   std::string lost = {};
   std::string by_kernel = {};  // why it sent SIGKILL: "memory ran out; ..."
   bool by_launcher = false;    // a signal that we sent: it did not end by itself in time
-  bool tolerated = false;      // a server that the job could do without
+  bool tolerated = false;      // one that the job could do without
   std::string missed = {};     // who says so, where others blame it
   std::string last_lines =
       {};  // what it said last; rank 0's may have gone straight to the terminal
@@ -89,9 +93,9 @@ struct LaunchResult {
 // grace period to end; a second one to us kills. When one worker fails, the others are ended, and
 // so are servers that still run a grace period after all workers have ended well; none outlives
 // this process, however it ends. A server's end is told and the job goes on where its members
-// tolerate that (JobOptions). To be called before there are threads. Throws InvalidArgument, or
-// IoError, NotFound, Refused, Timeout when a host, a port or a program is not to be had: then no
-// worker runs.
+// tolerate that (JobOptions); a worker's too, and another one is started in its place. To be called
+// before there are threads. Throws InvalidArgument, or IoError, NotFound, Refused, Timeout when a
+// host, a port or a program is not to be had: then no worker runs.
 LaunchResult launch(const LaunchOptions& options);
 
 }  // namespace lockstep::cluster

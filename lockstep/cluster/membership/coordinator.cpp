@@ -10,7 +10,8 @@
 
 #include "lockstep/cluster/detail/heartbeat.h"
 #include "lockstep/cluster/detail/host_name.h"
-#include "lockstep/cluster/membership/detail/differences.h"
+#include "lockstep/cluster/membership/detail/generation_service.h"
+#include "lockstep/cluster/membership/detail/join_check.h"
 #include "lockstep/cluster/membership/detail/registry_service.h"
 #include "lockstep/cluster/membership/detail/roster.h"
 
@@ -59,14 +60,6 @@ comm::MessageServerOptions server_options(const CoordinatorOptions& options) {
   return result;
 }
 
-// What differs in how large two members take the job to be.
-std::string size_difference(const detail::JobSize& its, const detail::JobSize& ours) {
-  if (its.servers == 0 && ours.servers == 0)
-    return fmt::format("it expects {} members, this job has {}", its.workers, ours.workers);
-  return fmt::format("it expects {} workers and {} servers, this job has {} and {}", its.workers,
-                     its.servers, ours.workers, ours.servers);
-}
-
 }  // namespace
 
 struct Coordinator::Impl {
@@ -78,7 +71,9 @@ struct Coordinator::Impl {
   detail::RegistryService registry;
   std::vector<Complaint> complaints = {};
   std::int64_t generation = 0;  // until all have joined
-  std::atomic<bool> tolerates_lost_servers = false;
+  detail::GenerationService generations;
+  std::atomic<bool> tolerates_lost_servers = false, survives_lost_workers = false;
+  std::atomic<std::int64_t> first_worker = 0;
   std::optional<Failure> over = {};
   std::stop_token stop = {};
 
@@ -88,9 +83,26 @@ struct Coordinator::Impl {
         endpoint(server->endpoint()),
         deadline(Clock::now() + given.timeout),
         roster({given.workers, given.servers}),
-        registry(roster, [this](const comm::MessageEvent& request, const Message& message) {
-          answer(request, message);
-        }) {}
+        registry(roster, [this](const comm::MessageEvent& request,
+                                const Message& message) { answer(request, message); }),
+        generations(roster, {given.min_workers, given.max_workers, given.patience},
+                    generation_calls()) {}
+
+  detail::GenerationService::Calls generation_calls() {
+    return {[this](const comm::MessageEvent& request, const Message& message) {
+              answer(request, message);
+            },
+            [this](Participant& one, const Failure& failure) {
+              one.refusal = failure;
+              if (!one.left) answer_all(one, failure);
+            },
+            [this](const MembershipEvent& event) {
+              if (options.on_event) options.on_event(event);
+            },
+            [this](const std::string& why) {
+              fail({Failure::Type::lost, Role::worker, -1, endpoint.host, "membership: " + why});
+            }};
+  }
 
   bool is_complete() const { return generation > 0; }
 
@@ -115,6 +127,8 @@ struct Coordinator::Impl {
     if (one.hello) answer(*std::exchange(one.hello, {}), failure);
     if (one.joining) answer(*std::exchange(one.joining, {}), failure);
     if (one.awaits_leave) answer(*std::exchange(one.awaits_leave, {}), failure);
+    if (one.awaits_change) answer(*std::exchange(one.awaits_change, {}), failure);
+    if (one.reported) answer(*std::exchange(one.reported, {}), failure);
     for (const Participant::Gift& gift : std::exchange(one.given, {}))
       answer(gift.request, failure);
   }
@@ -140,9 +154,12 @@ struct Coordinator::Impl {
     switch (event.kind) {
       case Kind::connected: return;
       case Kind::request: return serve(*one, event);
-      case Kind::left: return leave(*one);
+      case Kind::left: return take_goodbye(*one);
       case Kind::lost: return lose(*one, event.reason);
-      case Kind::silent: one->is_late = true; return;
+      case Kind::silent:
+        one->is_late = true;
+        one->late_since = Clock::now();
+        return;
       case Kind::heard: one->is_late = false; return;
     }
   }
@@ -156,9 +173,21 @@ struct Coordinator::Impl {
     registry.forget(one.peer.id);
   }
 
+  // A worker that goes before its run is done is missed, however it goes.
+  void take_goodbye(Participant& one) {
+    leave(one);
+    if (is_survivor(one)) generations.lose(one, "it has ended");
+  }
+
+  // Whether the job goes on without it.
+  bool is_survivor(const Participant& one) const {
+    return one.joined && one.join.role == Role::worker && generations.is_active();
+  }
+
   void lose(Participant& one, const std::string& reason) {
     leave(one);
-    if (!one.joined) return;
+    if (!one.joined || one.refusal) return;
+    if (is_survivor(one)) return generations.lose(one, reason);
     const std::string text = fmt::format("rendezvous: {} was lost to the coordinator at {}: {}",
                                          one.title(), to_string(endpoint), reason);
     if (one.join.role == Role::worker || !tolerates_lost_servers)
@@ -227,14 +256,20 @@ struct Coordinator::Impl {
   void receive(Participant& one, const comm::MessageEvent& request,
                const detail::MembershipQuery&) {
     if (!one.hello) throw Corrupt("a question before a greeting");
-    answer(request, detail::MembershipReply{roster.membership(generation), roster.absent()});
+    const Membership& now = generations.membership();
+    answer(request,
+           detail::MembershipReply{generations.has_begun() ? now : roster.membership(generation),
+                                   roster.absent()});
   }
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Gather& gather) {
     check_joined(one, gather.kKind);
+    if (generations.has_begun() && !generations.is_current(one, gather.generation))
+      return answer(request, detail::Denied{detail::Denied::Type::lost, Role::worker, -1, "",
+                                            "rendezvous: the generation is over"});
     one.gather_deadline = Clock::now() + gather.timeout;
     one.given.push_back({request, gather.bytes});
-    for (const Participant* other : roster.members(one.join.role))
+    for (const Participant* other : group_of(one.join.role))
       if (is_complete() && other->left)
         return deny_gathers(*other, fmt::format("rendezvous: {} has left the job", other->title()));
     pass_on(one.join.role);
@@ -262,12 +297,13 @@ struct Coordinator::Impl {
   }
 
   // The first worker hears what all have said.
-  void receive(Participant& one, const comm::MessageEvent& request, const detail::Report& report) {
-    check_joined(one, report.kKind);
-    one.report = report.text;
+  void receive(Participant& one, const comm::MessageEvent& request,
+               const detail::Activity& activity) {
+    check_joined(one, activity.kKind);
+    one.report = activity.text;
     one.reported_at = Clock::now();
     if (one.id != 0) return answer(request, detail::Noted{});
-    answer(request, detail::Reports{roster.reports(Clock::now())});
+    answer(request, detail::Activities{roster.reports(Clock::now())});
   }
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Put& put) {
@@ -286,6 +322,33 @@ struct Coordinator::Impl {
     registry.take(request, get);
   }
 
+  void receive(Participant& one, const comm::MessageEvent& request,
+               const detail::AwaitChange& await) {
+    check_survives(one, await.kKind);
+    generations.take(one, request, await);
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Report& report) {
+    check_survives(one, report.kKind);
+    generations.take(one, request, report);
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Depart& depart) {
+    check_survives(one, depart.kKind, depart.id >= 0);
+    generations.take(request, depart, one.id);
+  }
+
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Resize& resize) {
+    check_survives(one, resize.kKind, true);
+    generations.take(request, resize);
+  }
+
+  // Some of it anybody may say who has greeted us.
+  void check_survives(const Participant& one, char kind, bool anybody = false) const {
+    if (!generations.has_begun() || !one.hello || !(anybody || one.joined))
+      throw Corrupt("a message of kind '{}' out of turn", kind);
+  }
+
   static void check_joined(const Participant& one, char kind) {
     if (!one.joined) throw Corrupt("a message of kind '{}' out of turn", kind);
   }
@@ -301,45 +364,27 @@ struct Coordinator::Impl {
       throw Corrupt("a message of kind '{}' out of turn", join.kKind);
     one.joining = request;
     one.join = join;
+    if (is_complete() && join.is_late && generations.is_active() && !generations.is_over())
+      return admit(one);
     if (is_complete())
       return turn_away(one, fmt::format("rendezvous: {}: the job's {} members are all there",
                                         to_string(endpoint), roster.size().members()));
-    check_fit(one);
+    if (const std::string why = detail::why_unfit(one, roster); !why.empty()) refuse(one, why);
     one.joined = true;
   }
 
-  void check_fit(const Participant& one) {
-    const detail::JobSize size{one.join.workers, one.join.servers};
-    if (size != roster.size()) refuse(one, size_difference(size, roster.size()));
-    int alike = 0;
-    for (const Participant* other : roster.members()) {
-      compare(one, *other);
-      alike += other->join.role == one.join.role ? 1 : 0;
-    }
-    if (alike >= roster.size().of(one.join.role))
-      refuse(one, fmt::format("this job has all its {}s already", to_string(one.join.role)));
-    if (one.join.rank >= roster.size().of(one.join.role))
-      refuse(one, fmt::format("it asks for {}, this job has {}",
-                              detail::rank_title(one.join.role, one.join.rank),
-                              roster.size().of(one.join.role)));
+  // What does not fit is turned away, and the job goes on.
+  void admit(Participant& one) {
+    for (const Participant* other : generations.workers())
+      if (const std::string why = detail::difference(one, *other); !why.empty())
+        return turn_away(one, fmt::format("rendezvous at {}: {} does not fit: {}",
+                                          to_string(endpoint), one.title(), why));
+    generations.admit(one);
   }
 
   void turn_away(Participant& one, const std::string& text) {
     one.refusal = Failure{Failure::Type::refused, {}, -1, "", text};
     answer_all(one, *one.refusal);
-  }
-
-  void compare(const Participant& one, const Participant& other) {
-    if (one.join.version != other.join.version)
-      refuse(one, fmt::format("its version is {}, that of {} is {}", one.join.version,
-                              other.title(), other.join.version));
-    if (one.join.configuration != other.join.configuration)
-      refuse(one,
-             fmt::format("its configuration differs from that of {}: {}", other.title(),
-                         detail::differences(one.join.configuration, other.join.configuration)));
-    if (one.join.role == other.join.role && one.join.rank >= 0 && one.join.rank == other.join.rank)
-      refuse(one, fmt::format("{} is {}'s already",
-                              detail::rank_title(one.join.role, one.join.rank), other.host));
   }
 
   [[noreturn]] void refuse(const Participant& one, const std::string& why) {
@@ -357,6 +402,7 @@ struct Coordinator::Impl {
 
   [[noreturn]] void fail(const Failure& failure) {
     over = failure;
+    survives_lost_workers = false;
     registry.answer_all(failure);
     for (auto& one : roster.participants()) {
       one->refusal = failure;
@@ -403,14 +449,22 @@ struct Coordinator::Impl {
     tolerates_lost_servers = std::all_of(
         all.begin(), all.end(), [](auto* one) { return one->join.tolerates_lost_servers; });
     const Membership membership = roster.membership(generation);
+    if (roster.size().servers == 0 &&
+        std::all_of(all.begin(), all.end(), [](auto* one) { return one->join.survives; }))
+      generations.begin(membership);
     for (Participant* member : all)
-      answer(*std::exchange(member->joining, {}), detail::Welcome{member->id, membership});
+      answer(*std::exchange(member->joining, {}), detail::Welcome{member->id, membership, {}});
     pass_on(Role::worker);
     pass_on(Role::server);
   }
 
+  // Those who gather together, by rank.
+  std::vector<Participant*> group_of(Role role) const {
+    return generations.has_begun() ? generations.workers() : roster.members(role);
+  }
+
   void pass_on(Role role) {
-    const std::vector<Participant*> all = roster.members(role);
+    const std::vector<Participant*> all = group_of(role);
     const auto has_given = [](auto* one) { return !one->given.empty(); };
     if (!is_complete() || all.empty() || !std::all_of(all.begin(), all.end(), has_given)) return;
     detail::Gathered gathered;
@@ -435,12 +489,34 @@ struct Coordinator::Impl {
     const auto now = Clock::now();
     for (const Participant* waiting : roster.members())
       if (waiting->gather_deadline <= now)
-        for (const Participant* missing : roster.members(waiting->join.role))
-          if (missing->given.empty())
-            fail_over(*missing, Failure::Type::timeout,
-                      fmt::format("rendezvous: {} did not do its part of an all_gather in time; {} "
-                                  "waits for it",
-                                  missing->title(), waiting->title()));
+        for (Participant* missing : group_of(waiting->join.role))
+          if (missing->given.empty()) return miss(*missing, *waiting);
+  }
+
+  void miss(Participant& missing, const Participant& waiting) {
+    const std::string text =
+        fmt::format("rendezvous: {} did not do its part of an all_gather in time; {} waits for it",
+                    missing.title(), waiting.title());
+    if (is_survivor(missing)) return generations.lose(missing, text);
+    fail_over(missing, Failure::Type::timeout, text);
+  }
+
+  // One that was silent for the whole of its time, while we listened.
+  void check_survivors() {
+    if (!generations.is_active()) return;
+    for (const auto& one : roster.participants())
+      if (is_survivor(*one) && one->is_late && !one->left && !one->refusal &&
+          Clock::now() > one->late_since + last_chance())
+        generations.lose(*one, fmt::format("nothing was heard from it for {:.1f} s",
+                                           seconds(options.heartbeat)));
+    generations.tick();
+  }
+
+  std::chrono::milliseconds last_chance() const { return options.heartbeat / 6; }
+
+  void note_survival() {
+    survives_lost_workers = generations.is_active() && !generations.is_over();
+    if (generations.has_begun()) first_worker = generations.membership().members.at(0).id;
   }
 
   void check_deadlines() {
@@ -464,6 +540,13 @@ struct Coordinator::Impl {
          endpoint.host, text + here});
   }
 
+  // Those of earlier generations.
+  bool is_forgotten(const Participant& one) const {
+    if (!generations.is_active() || one.id < roster.size().members()) return false;
+    const auto now = generations.workers();
+    return std::find(now.begin(), now.end(), &one) == now.end();
+  }
+
   bool all_left() const {
     const std::vector<Participant*> all = roster.members();
     return is_complete() &&
@@ -473,10 +556,13 @@ struct Coordinator::Impl {
   void turn() {
     take_events();
     log_refusals();
-    std::erase_if(roster.participants(), [](auto& one) { return one->left && !one->joined; });
+    std::erase_if(roster.participants(),
+                  [this](auto& one) { return one->left && (!one->joined || is_forgotten(*one)); });
     if (!is_complete() && roster.count_joined() == roster.size().members()) welcome();
     check_leave();
     check_deadlines();
+    check_survivors();
+    note_survival();
   }
 
   void close() {
@@ -523,6 +609,8 @@ void Coordinator::run(const std::stop_token& stop) {
 }
 
 bool Coordinator::tolerates_lost_servers() const { return impl_->tolerates_lost_servers; }
+bool Coordinator::survives_lost_workers() const { return impl_->survives_lost_workers; }
+std::int64_t Coordinator::first_worker() const { return impl_->first_worker; }
 
 std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }
 

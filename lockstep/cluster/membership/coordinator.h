@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lockstep/cluster/membership/complaint.h"
+#include "lockstep/cluster/membership/membership_event.h"
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::cluster {
@@ -23,6 +24,11 @@ struct CoordinatorOptions {
   std::chrono::milliseconds heartbeat{30'000};  // a member that is not heard for so long is late
   // A line for each host whose connections are refused, and at the end how many they were.
   std::function<void(const std::string&)> log = {};
+  // Of a job that survives the loss of workers: it waits while there are fewer, has never more, and
+  // waits so long for a member to come out of its step.
+  int min_workers = 1, max_workers = 1 << 20;
+  std::chrono::milliseconds patience{60'000};
+  std::function<void(const MembershipEvent&)> on_event = {};  // by the thread that runs it
 };
 
 // Decides who is in a job, for as long as the job lives. It makes the membership when all have
@@ -45,6 +51,11 @@ class Coordinator {
   // Whether the loss of a server leaves the job as it is: known when all have joined. From any
   // thread.
   bool tolerates_lost_servers() const;
+  // Whether the loss of a worker leaves the job going on: once every worker is ready for that, and
+  // until the first one has finished. From any thread.
+  bool survives_lost_workers() const;
+  // Who is the first of the workers now. From any thread.
+  std::int64_t first_worker() const;
 
   // After run(): which members were missed, and by whom. Those that were not heard at the end are
   // missed by the coordinator.

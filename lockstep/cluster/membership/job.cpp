@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/membership/job.h"
 
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
 #include "lockstep/base/version.h"
 #include "lockstep/cluster/membership/detail/rendezvous_point.h"
 #include "lockstep/cluster/membership/placed_rendezvous.h"
@@ -10,6 +17,8 @@
 
 namespace lockstep::cluster {
 namespace {
+
+constexpr auto kLookForChange = std::chrono::milliseconds(10);
 
 const std::string& first_given(const std::string& own, const std::string& others) {
   return own.empty() ? others : own;
@@ -37,6 +46,18 @@ struct Job::Impl {
   std::shared_ptr<comm::Meter> meter = std::make_shared<comm::Meter>();
   comm::PortRange ports = {};
 
+  // Of a job that survives losses.
+  bool survives = false, is_late = false;
+  const comm::TransportType* type = nullptr;
+  std::string scratch = {};
+  std::chrono::milliseconds timeout{0};
+  std::optional<GenerationMember> member = {};
+  std::vector<std::unique_ptr<comm::Communicator>> retired = {};  // until settle()
+  std::atomic<bool> wants_change = false;
+  std::mutex mutex = {};  // of who aborts the communicator, against who makes another
+  bool is_watching = false;
+  std::jthread watcher = {};
+
   Impl(Place place, JobOptions options) : role(place.role) {
     if (place.is_scheduler)
       throw InvalidArgument(
@@ -54,28 +75,138 @@ struct Job::Impl {
   }
 
   void connect(const Place& place, const JobOptions& options, const std::string& transport) {
-    const comm::TransportType& type = comm::find_transport(transport);
+    type = &comm::find_transport(transport);
+    survives = options.survives && place.launcher == Place::Launcher::lockstep &&
+               place.servers == 0 && role == Role::worker;
+    is_late = place.is_late;
+    scratch = place.scratch;
+    timeout = options.timeout;
     if (options.on_phase) options.on_phase("meet");
-    rendezvous.emplace(place, RendezvousTerms{std::string(version()), options.configuration,
-                                              options.timeout, options.tolerates_lost_servers});
+    rendezvous.emplace(
+        place, RendezvousTerms{std::string(version()), options.configuration, options.timeout,
+                               options.tolerates_lost_servers, survives});
     membership = (*rendezvous)->membership();
     id = (*rendezvous)->id();
+    if (is_late) {
+      member.emplace(id);
+      return;
+    }
+    member.emplace(id, membership);
     if (options.on_phase) options.on_phase("connect");
     try {
-      connect_members(place, type);
+      connect_members();
     } catch (const comm::CommError& error) {
       complain(error);
       throw;
     }
   }
 
-  void connect_members(const Place& place, const comm::TransportType& type) {
+  // The only worker of a later generation has nobody to connect to.
+  void connect_members() {
+    if (member->generation() > 1 && membership.count(role) == 1) {
+      const std::lock_guard lock(mutex);
+      is_watching = true;
+      return;
+    }
     comm::Bootstrap bootstrap = (*rendezvous)->bootstrap();
-    bootstrap.scratch = place.scratch;
-    bootstrap.ports = place.ports;
+    bootstrap.scratch = scratch;
+    bootstrap.ports = ports;
     bootstrap.meter = meter;
-    agree_on_transport(bootstrap, type);
-    communicator = std::make_unique<comm::Communicator>(type.connect(bootstrap), meter);
+    if (member->generation() > 1)
+      bootstrap.check = [this] { check_generation(); };
+    else
+      agree_on_transport(bootstrap, *type);
+    auto made = std::make_unique<comm::Communicator>(type->connect(bootstrap), meter);
+    const std::lock_guard lock(mutex);
+    communicator = std::move(made);
+    is_watching = member->generation() > 1;
+  }
+
+  // While its workers connect.
+  void check_generation() {
+    const auto change = (*rendezvous)->poll_change();
+    if (change && change->is_urgent)
+      throw comm::Aborted("connect: the members change: " + change->why, -1, "", "connect");
+    if (change) wants_change = true;
+  }
+
+  ~Impl() { watcher = {}; }
+
+  void watch() {
+    {
+      const std::lock_guard lock(mutex);
+      is_watching = true;
+    }
+    watcher = std::jthread([this](const std::stop_token& stop) {
+      std::mutex own;
+      std::unique_lock lock(own);
+      std::condition_variable_any never;
+      while (!never.wait_for(lock, stop, kLookForChange, [] { return false; }) &&
+             !stop.stop_requested())
+        look_for_change();
+    });
+    pthread_setname_np(watcher.native_handle(), "membership");
+  }
+
+  // What is wrong with the coordinator, whoever reports next hears too.
+  void look_for_change() {
+    const std::lock_guard lock(mutex);
+    if (!is_watching) return;
+    try {
+      const auto change = (*rendezvous)->poll_change();
+      if (!change) return;
+      wants_change = true;
+      if (change->is_urgent) stop_generation("the members change: " + change->why);
+    } catch (const std::exception& error) {
+      wants_change = true;
+      stop_generation(error.what());
+    }
+  }
+
+  // Of one who holds the mutex.
+  void stop_generation(const std::string& why) {
+    is_watching = false;
+    if (communicator) communicator->abort(why);
+  }
+
+  // Without the coordinator there is no next generation.
+  bool report(const Standing& standing) {
+    try {
+      return (*rendezvous)->report(standing);
+    } catch (const comm::CommError& error) {
+      throw comm::Refused(fmt::format("membership: there is no next generation: {}", error.what()));
+    }
+  }
+
+  bool regroup(const Standing& standing) {
+    member->fail();
+    {
+      const std::lock_guard lock(mutex);
+      is_watching = false;
+      if (standing.is_broken) stop_generation("this worker has come out of the generation");
+      if (communicator) retired.push_back(std::move(communicator));
+    }
+    if (!report(standing)) {
+      member->end();
+      return false;
+    }
+    wants_change = false;
+    membership = (*rendezvous)->membership();
+    member->begin(membership);
+    connect_members();
+    return true;
+  }
+
+  Alignment align(const Progress& own) {
+    std::vector<Progress> all;
+    for (const std::string& text : (*rendezvous)->all_gather(own.to_text(), timeout))
+      all.push_back(Progress::from_text(text));
+    return member->align_with(all);
+  }
+
+  void settle() {
+    member->aligned();
+    retired.clear();
   }
 
   void complain(const comm::CommError& error) const noexcept {
@@ -111,8 +242,8 @@ Job::~Job() = default;
 const Membership& Job::membership() const { return impl_->membership; }
 std::int64_t Job::id() const { return impl_->id; }
 Role Job::role() const { return impl_->role; }
-int Job::rank() const { return impl_->communicator->rank(); }
-int Job::size() const { return impl_->communicator->size(); }
+int Job::rank() const { return impl_->membership.rank_of(impl_->id); }
+int Job::size() const { return impl_->membership.count(impl_->role); }
 const std::string& Job::secret() const {
   impl_->coordinator_for("secret");
   return impl_->rendezvous->secret();
@@ -139,6 +270,19 @@ RegistryEntry Job::get(const std::string& name, std::chrono::milliseconds timeou
 ComparedEntry Job::compare_and_set(const std::string& name, std::int64_t expected_version,
                                    const std::string& bytes, std::chrono::milliseconds timeout) {
   return impl_->coordinator_for("registry").compare_and_set(name, expected_version, bytes, timeout);
+}
+bool Job::survives() const { return impl_->survives; }
+bool Job::is_late() const { return impl_->is_late; }
+void Job::watch_members() { impl_->watch(); }
+bool Job::wants_change() const { return impl_->wants_change; }
+bool Job::regroup(const Standing& standing) { return impl_->regroup(standing); }
+bool Job::is_run_done() const { return (*impl_->rendezvous)->is_run_done(); }
+Alignment Job::align(const Progress& own) { return impl_->align(own); }
+void Job::settle() { impl_->settle(); }
+void Job::depart() { impl_->coordinator_for("membership").depart(); }
+std::vector<MembershipEvent> Job::events() const {
+  if (!impl_->rendezvous) return {};
+  return (*impl_->rendezvous)->events();
 }
 comm::Communicator& Job::communicator() { return *impl_->communicator; }
 

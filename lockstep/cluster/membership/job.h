@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "lockstep/cluster/membership/alignment.h"
 #include "lockstep/cluster/membership/place.h"
 #include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/communicator.h"
@@ -20,6 +21,9 @@ struct JobOptions {
   std::chrono::milliseconds timeout{60'000};  // until all have come
   // The loss of a server is none of the job: others have what it had. All members say the same.
   bool tolerates_lost_servers = false;
+  // A worker that is lost does not end the job: the others go on in another generation. All workers
+  // say the same; the launcher must be lockstep's own, and there are no servers.
+  bool survives = false;
   // Called before the members meet and before they are connected, with "meet" and "connect".
   std::function<void(std::string_view)> on_phase = {};
 };
@@ -33,6 +37,7 @@ class Job final : public Registry {
   ~Job() override;
 
   // Who is in the job, as its coordinator made it, and what this process is there.
+  // Of a job that survives losses it changes in regroup().
   const Membership& membership() const;
   std::int64_t id() const;
   Role role() const;
@@ -42,7 +47,8 @@ class Job final : public Registry {
   // and so is this machine's address on the interface that reaches the coordinator.
   const std::string& secret() const;
   const std::string& address() const;
-  // Between the members of this role: workers with workers, servers with servers.
+  // Between the members of this role: workers with workers, servers with servers. None of a worker
+  // that comes late, before its first generation.
   comm::Communicator& communicator();
   // What this process's collectives and requests to servers cost it, and for whom it waits.
   const std::shared_ptr<comm::Meter>& meter() const;
@@ -66,6 +72,27 @@ class Job final : public Registry {
   ComparedEntry compare_and_set(const std::string& name, std::int64_t expected_version,
                                 const std::string& bytes,
                                 std::chrono::milliseconds timeout = kTimeout) override;
+  // Of a job that survives (JobOptions). From here on a change of the members is heard of: one that
+  // cannot wait aborts the communicator.
+  bool survives() const;
+  bool is_late() const;
+  void watch_members();
+  // Whether the generation is to end after this step.
+  bool wants_change() const;
+  // Comes out of the generation, waits for the next one, and connects its workers. False: this one
+  // is not needed any more, since it was asked to leave or the run is done (is_run_done). Throws
+  // CommError where the new generation is over before it began: then call it again; Refused when
+  // this worker was put out of the job, and when the coordinator has gone.
+  // The communicators of former generations live until settle().
+  bool regroup(const Standing& standing);
+  bool is_run_done() const;
+  // The workers of a new generation say where they are: who gives its state to whom.
+  Alignment align(const Progress& own);
+  void settle();
+  // This worker wishes to leave after its step.
+  void depart();
+  std::vector<MembershipEvent> events() const;
+
   // To be called with the error that ends this member: whoever launched the job names the one that
   // was missed, and not the one that noticed.
   void complain(const comm::CommError& error) noexcept;

@@ -14,8 +14,8 @@ namespace lockstep::cluster {
 struct Place {
   // lockstep: LOCKSTEP_ROLE (worker unless it is given), _RANK, _WORKERS, _SERVERS (0 unless it is
   // given), _COORDINATOR (host:port), _SECRET, and where given _HOST, _INTERFACE, _TRANSPORT,
-  // _SCRATCH, _LAUNCHED_BY. Of all: LOCKSTEP_PORTS, LOCKSTEP_TIMEOUT. mpi, slurm: mpirun's and
-  // srun's own variables, and LOCKSTEP_SERVERS: so many processes, the last ones, are servers;
+  // _SCRATCH, _LAUNCHED_BY, _LATE. Of all: LOCKSTEP_PORTS, LOCKSTEP_TIMEOUT. mpi, slurm: mpirun's
+  // and srun's own variables, and LOCKSTEP_SERVERS: so many processes, the last ones, are servers;
   // where the members meet is found out by MPI, or by a file in a folder that all of them see.
   // kubernetes: as lockstep's, but the rank is JOB_COMPLETION_INDEX and the coordinator is run by
   // the first worker. dmlc: MXNet's variables DMLC_ROLE, _PS_ROOT_URI, _PS_ROOT_PORT, _NUM_WORKER,
@@ -24,6 +24,8 @@ struct Place {
   Launcher launcher = Launcher::lockstep;
   Role role = Role::worker;
   int rank = 0;  // among the members of this role; -1: the coordinator deals one
+  // LOCKSTEP_LATE: it comes to a job that is under way; the rank is the id that it is to have.
+  bool is_late = false;
   // Of dmlc's jobs: this process is no member, but coordinates them (membership/scheduler.h).
   bool is_scheduler = false;
   int workers = 1, servers = 0;

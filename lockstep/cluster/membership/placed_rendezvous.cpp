@@ -17,6 +17,7 @@ RendezvousOptions options_of(const Place& place, std::chrono::milliseconds timeo
   result.servers = place.servers;
   result.interface = place.interface;
   result.host = place.host;
+  result.is_late = place.is_late;
   result.timeout = timeout + std::chrono::seconds(1);
   return result;
 }
@@ -34,6 +35,7 @@ PlacedRendezvous::PlacedRendezvous(const Place& place, const RendezvousTerms& te
   options.version = terms.version;
   options.configuration = terms.configuration;
   options.tolerates_lost_servers = terms.tolerates_lost_servers;
+  options.survives = terms.survives;
   impl_->rendezvous = std::make_unique<Rendezvous>(options);
   impl_->point.file.reset();
 }

@@ -14,6 +14,7 @@ struct RendezvousTerms {
   std::string version = {}, configuration = {};
   std::chrono::milliseconds timeout{60'000};  // until all have come
   bool tolerates_lost_servers = false;
+  bool survives = false;  // the loss of workers
 };
 
 // The rendezvous of a process that knows its place, whoever started it: where nobody else does, the

@@ -46,8 +46,9 @@ detail::Hello hello_of(const RendezvousOptions& options) {
 
 detail::Join join_of(const RendezvousOptions& options) {
   return {
-      options.version, options.configuration, options.role,       options.rank,
-      options.workers, options.servers,       machine_identity(), options.tolerates_lost_servers};
+      options.version,  options.configuration, options.role,       options.rank,
+      options.workers,  options.servers,       machine_identity(), options.tolerates_lost_servers,
+      options.survives, options.is_late};
 }
 
 // A rank is one of those that this member's role counts.
@@ -122,7 +123,7 @@ void check_options(const RendezvousOptions& options) {
         "rendezvous: the job's secret is missing; it comes from whoever started {}",
         to_string(options.coordinator));
   const int size = options.role == Role::worker ? options.workers : options.servers;
-  if (size < 1 || options.rank >= size)
+  if (size < 1 || (options.rank >= size && !options.is_late))
     throw InvalidArgument("rendezvous: rank {} of {} members", options.rank, size);
 }
 
@@ -176,13 +177,27 @@ class Conversation {
   }
 
   // The answer to the report before this one, if it has come.
-  std::optional<detail::Message> report(const std::string& text) {
+  std::optional<detail::Message> tell_activity(const std::string& text) {
     const std::lock_guard lock(mutex_);
     std::optional<detail::Message> answer;
-    if (report_ && !report_->is_done()) return answer;
-    if (report_) answer = read(std::exchange(report_, {})->wait().payload);
-    report_ = request(detail::Report{text}, kWholeJob);
+    if (activity_ && !activity_->is_done()) return answer;
+    if (activity_) answer = read(std::exchange(activity_, {})->wait().payload);
+    activity_ = request(detail::Activity{text}, kWholeJob);
     return answer;
+  }
+
+  // What is asked in each generation, and again when it was answered.
+  std::optional<detail::Change> poll_change(std::int64_t generation) {
+    raise_failure();
+    const std::lock_guard lock(mutex_);
+    if (!change_ || asked_in_ != generation) {
+      change_ = request(detail::AwaitChange{generation}, kWholeJob);
+      asked_in_ = generation;
+    }
+    if (!change_->is_done()) return {};
+    const detail::Message answer = read(std::exchange(change_, {})->wait().payload);
+    if (const auto* change = std::get_if<detail::Change>(&answer)) return *change;
+    throw Corrupt("rendezvous: {}: a message out of turn", to_string(coordinator_));
   }
 
   // Whether the answer to what is asked once has come.
@@ -237,7 +252,9 @@ class Conversation {
   std::optional<comm::PendingReply> failure_;  // the answer to our greeting
   std::optional<comm::Payload> said_ = {};     // once it has come
   std::optional<comm::PendingReply> leave_ = {};
-  std::optional<comm::PendingReply> report_ = {};
+  std::optional<comm::PendingReply> activity_ = {};
+  std::optional<comm::PendingReply> change_ = {};
+  std::int64_t asked_in_ = -1;  // the generation that it is of
   bool have_workers_left_ = false;
   bool leaves_ = false;
 };
@@ -252,9 +269,11 @@ struct Rendezvous::Impl {
   detail::Welcome welcome = {};
   int rank = -1;
   std::vector<std::string> hosts = {};
+  std::atomic<std::int64_t> generation = 0;
+  bool is_run_done = false;
   std::atomic<bool> broken = false;
   std::mutex reports_mutex;  // of the two that follow
-  std::vector<detail::ReportOf> reports = {};
+  std::vector<detail::ActivityOf> reports = {};
   comm::Deadline reports_at = {};
 
   explicit Impl(const RendezvousOptions& given)
@@ -264,8 +283,57 @@ struct Rendezvous::Impl {
         address(conversation.address()) {
     welcome = conversation.ask<detail::Welcome>(join_of(options), time_left(deadline),
                                                 "the other members");
+    take(welcome);
+  }
+
+  void take(const detail::Welcome& news) {
+    welcome = news;
     rank = welcome.membership.rank_of(welcome.id);
     hosts = welcome.membership.hosts_of(options.role);
+    generation = welcome.membership.generation;
+  }
+
+  // Who is missed is known by its rank in the generation that is over.
+  detail::Report report_of(const Standing& standing) const {
+    const auto& members = welcome.membership.members;
+    const auto missed = static_cast<std::size_t>(standing.missed);
+    return {welcome.membership.generation,
+            standing.has_state,
+            standing.is_finished,
+            standing.step,
+            standing.missed >= 0 && missed < members.size() ? members[missed].id : -1,
+            standing.why};
+  }
+
+  bool report(const Standing& standing) {
+    check_whole();
+    try {
+      const detail::Message answer =
+          conversation.ask_any(report_of(standing), kWholeJob, "the next generation");
+      if (const auto* news = std::get_if<detail::Welcome>(&answer)) return take(*news), true;
+      if (const auto* end = std::get_if<detail::Dismissed>(&answer))
+        return is_run_done = end->is_finished, false;
+      throw Corrupt("rendezvous: {}: a message out of turn", to_string(options.coordinator));
+    } catch (...) {
+      broken = true;
+      throw;
+    }
+  }
+
+  // A generation that is over breaks nothing.
+  std::vector<std::string> gather(const std::string& bytes, std::chrono::milliseconds timeout) {
+    check_whole();
+    detail::Message answer;
+    try {
+      answer = conversation.ask_any(detail::Gather{timeout, bytes, generation},
+                                    timeout + kCoordinatorsWord, "the bytes of all members");
+    } catch (...) {
+      broken = true;
+      throw;
+    }
+    if (const auto* denied = std::get_if<detail::Denied>(&answer)) raise(*denied, options.role);
+    if (auto* gathered = std::get_if<detail::Gathered>(&answer)) return std::move(gathered->all);
+    throw Corrupt("rendezvous: {}: a message out of turn", to_string(options.coordinator));
   }
 
   // The first error breaks it, since nobody knows what the coordinator has heard.
@@ -335,10 +403,21 @@ const std::string& Rendezvous::address() const { return impl_->address; }
 
 std::vector<std::string> Rendezvous::all_gather(const std::string& bytes,
                                                 std::chrono::milliseconds timeout) {
-  return impl_
-      ->ask<detail::Gathered>(detail::Gather{timeout, bytes}, timeout, "the bytes of all members")
-      .all;
+  return impl_->gather(bytes, timeout);
 }
+
+std::optional<ChangeWanted> Rendezvous::poll_change() {
+  const auto change = impl_->conversation.poll_change(impl_->generation);
+  if (!change) return {};
+  return ChangeWanted{change->is_urgent, change->why};
+}
+
+bool Rendezvous::report(const Standing& standing) { return impl_->report(standing); }
+bool Rendezvous::is_run_done() const { return impl_->is_run_done; }
+void Rendezvous::depart() {
+  impl_->ask<detail::Noted>(detail::Depart{}, kComplaintTime, "the coordinator's answer");
+}
+const std::vector<MembershipEvent>& Rendezvous::events() const { return impl_->welcome.events; }
 
 MembershipStatus Rendezvous::query(std::chrono::milliseconds timeout) {
   auto reply =
@@ -374,15 +453,15 @@ ComparedEntry Rendezvous::compare_and_set(const std::string& name, std::int64_t 
 std::vector<MemberReport> Rendezvous::report(const std::string& text) noexcept try {
   const std::lock_guard lock(impl_->reports_mutex);
   if (!impl_->broken)
-    if (const auto answer = impl_->conversation.report(text))
-      if (const auto* reports = std::get_if<detail::Reports>(&*answer)) {
+    if (const auto answer = impl_->conversation.tell_activity(text))
+      if (const auto* reports = std::get_if<detail::Activities>(&*answer)) {
         impl_->reports = reports->all;
         impl_->reports_at = Clock::now();
       }
   const auto since =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - impl_->reports_at);
   std::vector<MemberReport> all;
-  for (const detail::ReportOf& one : impl_->reports)
+  for (const detail::ActivityOf& one : impl_->reports)
     all.push_back({one.id, one.text, one.age + since, one.has_left});
   return all;
 } catch (const std::exception&) {
@@ -391,8 +470,11 @@ std::vector<MemberReport> Rendezvous::report(const std::string& text) noexcept t
 
 void Rendezvous::complain(int rank, const std::string& text) noexcept {
   try {
-    const std::int64_t first = impl_->welcome.id - impl_->rank;
-    impl_->conversation.tell(detail::Missed{first + rank, text}, kComplaintTime);
+    std::int64_t id = -1;
+    int place = 0;
+    for (const Member& member : impl_->welcome.membership.members)
+      if (member.role == impl_->options.role && place++ == rank) id = member.id;
+    impl_->conversation.tell(detail::Missed{id, text}, kComplaintTime);
   } catch (const std::exception&) {
     // Nobody hears it any more.
   }
@@ -406,8 +488,12 @@ comm::Bootstrap Rendezvous::bootstrap() {
       timeout,   [this, timeout](const std::string& bytes) { return all_gather(bytes, timeout); }};
 }
 
-MembershipStatus query_membership(const comm::Endpoint& coordinator, const std::string& secret,
-                                  std::chrono::milliseconds timeout) {
+namespace {
+
+// Of one that is no member.
+template <class T>
+T ask_once(const comm::Endpoint& coordinator, const std::string& secret,
+           const detail::Message& message, std::chrono::milliseconds timeout) {
   RendezvousOptions options;
   options.coordinator = coordinator;
   options.secret = secret;
@@ -415,9 +501,26 @@ MembershipStatus query_membership(const comm::Endpoint& coordinator, const std::
   check_options(options);
   const auto deadline = Clock::now() + timeout;
   Conversation conversation(options);
-  auto reply = conversation.ask<detail::MembershipReply>(detail::MembershipQuery{},
-                                                         time_left(deadline), "the membership");
+  return conversation.ask<T>(message, time_left(deadline), "the coordinator's answer");
+}
+
+}  // namespace
+
+MembershipStatus query_membership(const comm::Endpoint& coordinator, const std::string& secret,
+                                  std::chrono::milliseconds timeout) {
+  auto reply =
+      ask_once<detail::MembershipReply>(coordinator, secret, detail::MembershipQuery{}, timeout);
   return {std::move(reply.membership), std::move(reply.absent)};
+}
+
+void resize_job(const comm::Endpoint& coordinator, const std::string& secret, int workers,
+                std::chrono::milliseconds timeout) {
+  ask_once<detail::Noted>(coordinator, secret, detail::Resize{workers}, timeout);
+}
+
+void dismiss_worker(const comm::Endpoint& coordinator, const std::string& secret, std::int64_t id,
+                    std::chrono::milliseconds timeout) {
+  ask_once<detail::Noted>(coordinator, secret, detail::Depart{id}, timeout);
 }
 
 }  // namespace lockstep::cluster

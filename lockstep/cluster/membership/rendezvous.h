@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/membership.h"
+#include "lockstep/cluster/membership/membership_event.h"
 #include "lockstep/cluster/membership/registry.h"
 #include "lockstep/comm/bootstrap.h"
 #include "lockstep/comm/socket.h"
@@ -23,6 +25,10 @@ struct RendezvousOptions {
   std::string configuration = {};       // a hash of what all members must agree on
   std::string host = {};                // this machine's name; empty: the system's
   bool tolerates_lost_servers = false;  // where all say so, a server's end does not end the job
+  bool survives = false;  // where all workers say so, the job goes on without one that is lost
+  // Comes to a job that is under way: it has a generation when it has reported. Its rank is the id
+  // that it wishes to have.
+  bool is_late = false;
   std::chrono::milliseconds timeout{30'000};
 };
 
@@ -40,6 +46,24 @@ struct MemberReport {
   bool has_left = false;
 };
 
+// What a worker says when it has come out of a generation.
+struct Standing {
+  bool has_state = true;
+  bool is_finished = false;  // it has nothing left to do
+  std::int64_t step = -1;    // for people to read
+  int missed = -1;           // the rank whose part did not come in time; -1: none
+  std::string why = {};
+  // A call between the workers has failed: no other call of the generation counts any more. Else
+  // the others may still be at the end of the last one.
+  bool is_broken = false;
+};
+
+// A generation is to end: after the step, or at once.
+struct ChangeWanted {
+  bool is_urgent = false;
+  std::string why = {};
+};
+
 // A member's connection to the coordinator for the life of the job: it proves the secret, hears who
 // is there, and says all the time that it lives. Its registry is the coordinator's. From any
 // thread, but for all_gather: the members' calls meet in their order.
@@ -51,7 +75,7 @@ class Rendezvous final : public Registry {
   // Says goodbye.
   ~Rendezvous() override;
 
-  // As the coordinator made it.
+  // As the coordinator made it, the newest that this member was told of.
   const Membership& membership() const;
   std::int64_t id() const;
   int rank() const;                               // among the members of this one's role
@@ -61,7 +85,7 @@ class Rendezvous final : public Registry {
   const std::string& address() const;
 
   // Every member of this one's role gives bytes, and gets those of all in order of rank. An error
-  // breaks it for good.
+  // breaks it for good, but for that of a generation that is over.
   std::vector<std::string> all_gather(const std::string& bytes, std::chrono::milliseconds timeout);
 
   // Asks the coordinator. Errors as of all_gather.
@@ -70,6 +94,19 @@ class Rendezvous final : public Registry {
   // Whether every worker has said goodbye: servers end then. Costs next to nothing: the coordinator
   // is asked once, and answers when it is so. Throws what ended the job otherwise.
   bool have_workers_left();
+
+  // Of a job that survives the loss of workers. What has been wanted since it was asked last;
+  // nothing: the generation goes on. Costs next to nothing. From another thread than report().
+  std::optional<ChangeWanted> poll_change();
+  // Waits for the next generation, which membership() is then: true. False: this worker is not
+  // needed any more. Throws Refused when it was put out of the job,
+  // PeerLost when the coordinator has gone.
+  bool report(const Standing& standing);
+  bool is_run_done() const;  // after it was dismissed: so is the run
+  // Wishes to leave after the step.
+  void depart();
+  // What has happened to the members, as far as this one was told.
+  const std::vector<MembershipEvent>& events() const;
 
   // A call that fails breaks nothing, as long as the coordinator is there.
   std::int64_t put(const std::string& name, const std::string& bytes,
@@ -100,5 +137,12 @@ class Rendezvous final : public Registry {
 // Asks a job's coordinator without being a member. Throws as Rendezvous does.
 MembershipStatus query_membership(const comm::Endpoint& coordinator, const std::string& secret,
                                   std::chrono::milliseconds timeout);
+
+// Tells it, without being a member: so many workers from now on; this worker is to leave after its
+// step. Of a job that survives losses.
+void resize_job(const comm::Endpoint& coordinator, const std::string& secret, int workers,
+                std::chrono::milliseconds timeout);
+void dismiss_worker(const comm::Endpoint& coordinator, const std::string& secret, std::int64_t id,
+                    std::chrono::milliseconds timeout);
 
 }  // namespace lockstep::cluster

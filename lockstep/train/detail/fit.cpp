@@ -5,10 +5,10 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "lockstep/base/file.h"
 #include "lockstep/comm/agreement.h"
-#include "lockstep/data/subset.h"
 #include "lockstep/nn/complete_shapes.h"
 #include "lockstep/observe/text.h"
 #include "lockstep/train/detail/agreement.h"
@@ -79,8 +79,9 @@ Fit::Fit(Parts parts, const data::DatasetPtr& dataset, const FitOptions& options
       dataset_(dataset),
       options_(options),
       configuration_(agreed_configuration()),
-      loader_(dataset_, make_sampler(), loader_options()),
-      total_steps_(steps_of(options, loader_.steps_per_epoch())),
+      loader_(std::in_place, dataset_, make_sampler(), loader_options()),
+      total_steps_(steps_of(options, loader_->steps_per_epoch())),
+      has_state_(!is_late()),
       begin_(now()) {}
 
 // Before anything else: a worker that has other data or options hears of it, and so do the others,
@@ -201,7 +202,7 @@ std::optional<Checkpoint> Fit::read_checkpoint_to_resume() {
 
 kvstore::Group& Fit::group() const { return parts_.options.mode->group(); }
 
-bool Fit::is_first() const { return group().is_first(); }
+bool Fit::is_first() const { return has_state_ && group().is_first(); }
 
 // Workers that see different things would compute different things.
 void Fit::agree_on_parameters() {
@@ -223,7 +224,7 @@ void Fit::make_engine() {
   if (state_.fields.empty()) state_.fields = fields;
   engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, state_.fields, engine_options());
   result_.step_bytes = engine_->step_bytes();
-  if (out_of_step() != nullptr) loop_.emplace(*parts_.options.mode, *engine_, loader_, tickets_);
+  if (out_of_step() != nullptr) loop_.emplace(*parts_.options.mode, *engine_, *loader_, tickets_);
 }
 
 void Fit::restore(const Checkpoint& checkpoint) {
@@ -233,36 +234,46 @@ void Fit::restore(const Checkpoint& checkpoint) {
   engine_->set_residuals(checkpoint.residuals);
 }
 
-FitResult Fit::run() {
+void Fit::begin_run() {
   open_store();
-  if (const auto checkpoint = find_checkpoint()) {
-    step_ = first_step_ = written_step_ = checkpoint->step;
-    state_ = FitState::from_json(checkpoint->training, options_.checkpoints);
-    read_older_history();
-    drop_evaluation_of_the_end();
-    make_engine();
-    restore(*checkpoint);
-    count_reductions();
-    if (!state_.history.empty()) {
-      evaluated_step_ = state_.history.back().step;
-      result_.validation = evaluation_of(state_.history.back());
-    }
-  } else {
-    make_engine();
-  }
+  const auto checkpoint = find_checkpoint();
+  if (!checkpoint) return make_engine();
+  step_ = first_step_ = written_step_ = checkpoint->step;
+  state_ = FitState::from_json(checkpoint->training, options_.checkpoints);
+  read_older_history();
+  drop_evaluation_of_the_end();
+  make_engine();
+  restore(*checkpoint);
+  count_reductions();
+  if (state_.history.empty()) return;
+  evaluated_step_ = state_.history.back().step;
+  result_.validation = evaluation_of(state_.history.back());
+}
+
+FitResult Fit::run() {
+  is_late() ? make_engine() : begin_run();
   check_watched(options_, engine_->has_accuracy());
-  compare_bits();
+  if (is_late() && !regroup({.has_state = false, .why = "a new worker is ready"}))
+    return std::move(result_);
+  if (!is_late()) compare_bits();
   note_instruction_set();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);
   check_batch_norms();
   check_outputs();
+  until_done();
+  if (!result_.is_dismissed)
+    for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
+  return std::move(result_);
+}
+
+void Fit::train_to_end() {
   catch_up();
   while (should_go_on()) {
     loop_ ? one_stretch() : one_step();
-    after_step();
+    if (pause_requested_ && step_ < total_steps_) return;  // the next generation does what is due
+    do_what_is_due();
   }
   finish();
-  return std::move(result_);
 }
 
 // Statistics of a few samples are rough: the net learns on numbers that differ from the running
@@ -315,7 +326,9 @@ void Fit::note_instruction_set() {
 
 // An evaluation that was interrupted is made now: its checkpoint was written without it.
 void Fit::catch_up() {
-  if (step_ == 0 || !is_due(options_.evaluate_every)) return;
+  if (step_ == 0) return;
+  if (std::exchange(has_recovered_, false)) return do_what_is_due();
+  if (!is_due(options_.evaluate_every)) return;
   evaluate();
   write_checkpoint();
 }
@@ -331,21 +344,26 @@ bool Fit::is_asked_to_stop() const { return options_.stop != nullptr && options_
 void Fit::one_step() {
   const double begin = now();
   std::vector<data::Fields> batches =
-      first_batches_ ? std::move(*first_batches_) : loader_.step(step_);
+      first_batches_ ? std::move(*first_batches_) : loader_->step(step_);
   first_batches_.reset();
   const double rate = learning_rate(step_);
-  const bool wish = group().workers() > 1 && is_asked_to_stop();
-  const StepResult step = run_step(rate, batches, wish);
+  const bool survives = parts_.options.survival != nullptr;
+  const StepResult step = run_step(rate, batches,
+                                   {.stop = group().workers() > 1 && is_asked_to_stop(),
+                                    .pause = survives && parts_.options.survival->wants_change()});
   if (step.stop) request_stop(kInterrupted);
+  pause_requested_ = step.pause;
   if (!step.finite) fail_diverged(step.loss, batches);
   net_is_current_ = false;
   state_.loss_sum += step.loss;
   state_.accuracy_sum += step.accuracy;
   ++step_;
+  if (recovery_) note_recovery();
   if (step.cost) costs_.add(*step.cost);
   tell_step(
       {.loss = step.loss, .accuracy = step.accuracy, .learning_rate = rate, .cost = step.cost});
   rate_.add(now() - begin, global_batch());
+  if (step_ % steps_per_epoch() == 0) end_epoch();
 }
 
 // The rest of the event is known.
@@ -359,9 +377,10 @@ void Fit::tell_step(StepEvent event) {
 }
 
 // What only values tell, such as a label that is no class, is an op's error: it names the sample.
-StepResult Fit::run_step(double rate, const std::vector<data::Fields>& batches, bool stop) {
+StepResult Fit::run_step(double rate, const std::vector<data::Fields>& batches,
+                         const StepWishes& wishes) {
   try {
-    return engine_->run(share().number, rate, batches, stop);
+    return engine_->run(share().number, rate, batches, wishes);
   } catch (const InvalidArgument&) {
     const auto refused = engine_->find_refused_sample(share().number, batches);
     if (!refused) throw;
@@ -443,8 +462,8 @@ bool Fit::is_due(std::int64_t every) const {
   return step_ % (every > 0 ? every : steps_per_epoch()) == 0;
 }
 
-void Fit::after_step() {
-  if (step_ % steps_per_epoch() == 0) end_epoch();
+// Each happens once for a step, however often it is asked for.
+void Fit::do_what_is_due() {
   if (is_due(options_.evaluate_every)) evaluate();
   if (is_due(options_.checkpoint_every)) write_checkpoint();
 }
@@ -462,57 +481,10 @@ void Fit::end_epoch() {
   for (const CallbackPtr& callback : options_.callbacks) callback->on_epoch_end(*this, event);
 }
 
-void Fit::evaluate() {
-  if (options_.validation == nullptr || evaluated_step_ == step_) return;
-  const bool keep = std::any_of(options_.callbacks.begin(), options_.callbacks.end(),
-                                [](const CallbackPtr& c) { return c->wants_predictions(); });
-  net();
-  Evaluation evaluation = evaluate_on(*options_.validation, options_.metrics, keep);
-  if (evaluation.whole) add_train_metrics(evaluation);
-  if (!is_whole_everywhere(evaluation)) return request_stop(kInterrupted);
-  result_.validation = std::move(evaluation);
-  evaluated_step_ = step_;
-  written_step_ = -1;  // what is written knows nothing of it
-  const std::int64_t epoch = (step_ + steps_per_epoch() - 1) / steps_per_epoch();
-  state_.history.push_back(record_of(result_.validation, step_, epoch));
-  count_reductions();
-  for (const CallbackPtr& callback : options_.callbacks)
-    callback->on_evaluation(*this, result_.validation);
-}
-
-Evaluation Fit::evaluate_on(const data::Dataset& dataset,
-                            const std::vector<std::shared_ptr<nn::Metric>>& metrics, bool keep) {
-  return parts_.evaluator->run(dataset, {.group = &group(),
-                                         .batch = options_.validation_batch,
-                                         .threads = parts_.options.threads,
-                                         .transform = options_.validation_transform,
-                                         .keep_predictions = keep,
-                                         .metrics = metrics,
-                                         .stop = options_.stop});
-}
-
-void Fit::add_train_metrics(Evaluation& evaluation) {
-  if (options_.train_metrics.empty()) return;
-  const std::int64_t wanted = options_.train_metric_samples;
-  const bool all = wanted <= 0 || wanted >= dataset_->size();
-  const data::DatasetPtr samples = all ? dataset_ : data::slice(dataset_, 0, wanted);
-  const Evaluation own = evaluate_on(*samples, options_.train_metrics, false);
-  evaluation.whole = own.whole;
-  for (const auto& [name, value] : own.metrics)
-    evaluation.metrics.emplace_back("train_" + name, value);
-}
-
-// Workers that do not share their batches are stopped each by itself.
-bool Fit::is_whole_everywhere(const Evaluation& evaluation) {
-  if (options_.metrics.empty() && options_.train_metrics.empty()) return evaluation.whole;
-  const std::vector<std::string> all = group().share(evaluation.whole ? "whole" : "");
-  return std::find(all.begin(), all.end(), "") == all.end();
-}
-
 void Fit::write_checkpoint() {
   if (!writes_ || written_step_ == step_) return;
-  written_step_ = step_;
   const std::vector<io::NamedTensor> residuals = engine_->residuals();  // by all workers
+  written_step_ = step_;
   if (!store_) return;
   Checkpoint checkpoint{engine_->snapshot()};
   checkpoint.residuals = residuals;
@@ -549,7 +521,6 @@ void Fit::finish() {
   result_.saved = store_ && store_->wait();
   net();
   fill_result();
-  for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
 }
 
 void Fit::fill_result() {
@@ -569,6 +540,10 @@ void Fit::fill_result() {
   agree_on_parameters();
   result_.checkpoint = newest_checkpoint();
   result_.seconds = seconds();
+  result_.generation = parts_.options.survival == nullptr ? group().membership().generation
+                                                          : parts_.options.survival->generation();
+  result_.is_first = is_first();
+  result_.events = membership_events();
 }
 
 nn::Block& Fit::net() {

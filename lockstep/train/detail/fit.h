@@ -51,11 +51,13 @@ class Fit final : public FitContext {
   std::int64_t step() const override { return step_; }
   std::int64_t first_step() const override { return first_step_; }
   std::int64_t total_steps() const override { return total_steps_; }
-  std::int64_t steps_per_epoch() const override { return loader_.steps_per_epoch(); }
+  std::int64_t steps_per_epoch() const override { return loader_->steps_per_epoch(); }
   std::int64_t global_batch() const override { return parts_.options.global_batch; }
   const std::vector<EvaluationRecord>& history() const override { return state_.history; }
   const data::Dataset& train_set() const override { return *dataset_; }
   const data::Dataset* validation_set() const override { return options_.validation.get(); }
+  bool is_first() const override;
+  std::vector<cluster::MembershipEvent> membership_events() const override;
   void request_stop(const std::string& reason) override;
   void warn(const std::string& line) override;
 
@@ -80,6 +82,20 @@ class Fit final : public FitContext {
   void drop_evaluation_of_the_end();
   void write_older_history();
   void catch_up();
+  void begin_run();
+  void train_to_end();
+
+  // Of a job that survives the loss of workers: fit_survival.cpp.
+  bool is_late() const;
+  void until_done();
+  bool regroup(cluster::Standing standing);
+  void enter(kvstore::Mode& mode);
+  void align_states();
+  void take_bits_of_newcomers(int source);
+  void agree_on_writing();
+  std::string state_text() const;
+  void take_state_text(const std::string& text);
+  void note_recovery();
 
   // What this worker computes at a time: its shards of a step, or a ticket.
   struct Share {
@@ -89,7 +105,8 @@ class Fit final : public FitContext {
   };
   Share share() const;
   void one_step();
-  StepResult run_step(double rate, const std::vector<data::Fields>& batches, bool stop);
+  StepResult run_step(double rate, const std::vector<data::Fields>& batches,
+                      const StepWishes& wishes);
   void tell_step(StepEvent event);
 
   // Of workers that are not in step: everything up to the next point at which they meet.
@@ -113,9 +130,8 @@ class Fit final : public FitContext {
   bool should_go_on();
   bool is_asked_to_stop() const;
   kvstore::Group& group() const;
-  bool is_first() const;
   void agree_on_parameters();
-  void after_step();
+  void do_what_is_due();
   void evaluate();
   Evaluation evaluate_on(const data::Dataset& dataset,
                          const std::vector<std::shared_ptr<nn::Metric>>& metrics, bool keep);
@@ -132,8 +148,8 @@ class Fit final : public FitContext {
   data::DatasetPtr dataset_;
   const FitOptions& options_;
   std::string configuration_;
-  TicketPlan tickets_;  // of workers that are not in step
-  data::Loader loader_;
+  TicketPlan tickets_;                  // of workers that are not in step
+  std::optional<data::Loader> loader_;  // of a generation
   std::int64_t total_steps_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t step_ = 0;
@@ -141,6 +157,11 @@ class Fit final : public FitContext {
   std::int64_t written_step_ = -1;
   bool net_is_current_ = true;
   bool stop_requested_ = false;
+  bool has_state_ = true;             // false: a late worker's, until the others have given it
+  bool pause_requested_ = false;      // the generation is to end
+  bool has_recovered_ = false;        // what is due at this step may be done already
+  std::optional<Recovery> recovery_;  // until the next step is committed
+  double failed_at_ = 0.0;
   FitState state_;
   FitResult result_;
   int reductions_ = 0;  // of the learning rate, on a plateau

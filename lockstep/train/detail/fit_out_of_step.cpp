@@ -20,9 +20,9 @@ EngineOptions Fit::engine_options() const {
 
 // Tickets are not dealt yet: everybody looks at the first.
 std::vector<data::Fields> Fit::load_first_batches() {
-  if (out_of_step() == nullptr) return loader_.step(step_);
-  loader_.expect(step_, 0);
-  return loader_.take();
+  if (out_of_step() == nullptr) return loader_->step(step_);
+  loader_->expect(step_, 0);
+  return loader_->take();
 }
 
 Fit::Share Fit::share() const {
@@ -55,7 +55,7 @@ void Fit::one_stretch() {
           [this](std::int64_t ticket, double rate, const std::vector<data::Fields>& batches) {
             ticket_ = Share{ticket, tickets_.step_of(ticket), tickets_.first_shard_of(ticket)};
             net_is_current_ = false;
-            return run_step(rate, batches, false);
+            return run_step(rate, batches, {});
           },
       .on_end = [this](const TicketResult& result) { end_ticket(result); }};
   const Stretch stretch =
@@ -76,6 +76,7 @@ void Fit::one_stretch() {
   rate_.add(now() - ticket_end_, (stretch.end - 1 - since_told_.ticket) * samples_of_ticket());
   tell_steps_until(tickets_.step_of(stretch.end), stretch);
   if (stretch.stop) request_stop(stretch.stop->empty() ? kInterrupted : *stretch.stop);
+  if (step_ % steps_per_epoch() == 0) end_epoch();
 }
 
 std::int64_t Fit::samples_of_ticket() const { return global_batch() / tickets_.per_step; }

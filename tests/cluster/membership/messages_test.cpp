@@ -15,9 +15,9 @@ std::vector<Message> one_of_each() {
   const Membership membership{3, {{7, "a", Role::worker}, {9, "b", Role::server}}};
   return {Noted{},
           Hello{4, "here"},
-          Join{"1.0", "{}", Role::server, 2, 5, 3, "boot", true},
-          Welcome{9, membership},
-          Gather{std::chrono::milliseconds(77), std::string("a\0b", 3)},
+          Join{"1.0", "{}", Role::server, 2, 5, 3, "boot", true, true, true},
+          Welcome{9, membership, {{1, 2, "lost", 3, "a", "why", 4, 5, 6, 7}}},
+          Gather{std::chrono::milliseconds(77), std::string("a\0b", 3), 6},
           Gathered{{"x", "", "yz"}},
           MembershipQuery{},
           MembershipReply{membership, {9, 7}},
@@ -30,8 +30,14 @@ std::vector<Message> one_of_each() {
           Get{"view", std::chrono::milliseconds(5), 3, 2},
           Entry{false, 7, "held"},
           Denied{Denied::Type::lost, Role::server, 1, "b", "gone"},
-          Report{"busy"},
-          Reports{{{3, "idle", std::chrono::milliseconds(40), true}, {4, "", {}, false}}}};
+          AwaitChange{4},
+          Change{true, "lost"},
+          Report{3, true, false, 12, 1, "late"},
+          Dismissed{false, "asked to"},
+          Depart{2},
+          Resize{5},
+          Activity{"busy"},
+          Activities{{{3, "idle", std::chrono::milliseconds(40), true}, {4, "", {}, false}}}};
 }
 
 TEST(Messages, OneOfEachKindComesBackAsItWasSent) {

@@ -90,6 +90,11 @@ void Children::signal(int number) {
       if (child.running) ::kill(-child.pid, each);
 }
 
+void Children::kill(std::int64_t id) const {
+  for (const Child& child : children_)
+    if (child.running && child.id == id) ::kill(-child.pid, SIGKILL);
+}
+
 bool Children::are_running() const {
   return std::any_of(children_.begin(), children_.end(), [](auto& child) { return child.running; });
 }

@@ -61,6 +61,8 @@ class Children {
   void start(ChildOptions options);
   // One that is stopped (SIGSTOP) goes on, so that it hears of it.
   void signal(int number);
+  // Ends one of them, at once.
+  void kill(std::int64_t id) const;
   bool are_running() const;
   // Appends what poll() should watch for.
   void watch(std::vector<pollfd>& watched) const;

@@ -52,6 +52,13 @@ struct SignalFrame {
   auto fields() { return std::tie(number); }
 };
 
+// To the agent: this process is out of the job.
+struct KillProcess {
+  static constexpr char kKind = 'X';
+  std::int64_t id = 0;
+  auto fields() { return std::tie(id); }
+};
+
 // To the agent: a process has failed. The others end by themselves, and who is stopped cannot.
 struct JobOver {
   static constexpr char kKind = 'Z';

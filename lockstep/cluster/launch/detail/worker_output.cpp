@@ -32,6 +32,14 @@ void WorkerOutput::add(int stream, std::string_view bytes) {
   keep_lines(unfinished);
 }
 
+// A line that is not whole yet goes on as the first worker's.
+void WorkerOutput::set_first(bool is_first) {
+  if (is_first && !is_first_)
+    for (int i = 0; i < 2; ++i)
+      if (!unfinished_[i].empty()) print_(i + 1, unfinished_[i]);
+  is_first_ = is_first;
+}
+
 void WorkerOutput::finish() {
   for (std::string& unfinished : unfinished_) {
     if (!unfinished.empty()) unfinished += '\n';

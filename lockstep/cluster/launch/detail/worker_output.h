@@ -18,6 +18,8 @@ class WorkerOutput {
   using Print = std::function<void(int stream, std::string_view bytes)>;  // stream: 1 or 2
   WorkerOutput(Role role, int rank, const std::string& host, Print print, RankLog log = {});
   void add(int stream, std::string_view bytes);  // stream: 1 or 2
+  // Of a job whose first worker is lost, another one becomes it.
+  void set_first(bool is_first);
   // A last line without an end gets one.
   void finish();
   std::string last_lines() const;

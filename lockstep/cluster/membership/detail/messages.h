@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/base/membership.h"
+#include "lockstep/cluster/membership/membership_event.h"
 
 namespace lockstep::cluster::detail {
 
@@ -30,7 +31,8 @@ struct Hello {
   auto fields() { return std::tie(protocol, host); }
 };
 
-// Asks to be a member: Welcome, when all are there.
+// Asks to be a member: Welcome, when all are there; at once, of a job that is under way, where the
+// sender has to report before it is one.
 struct Join {
   static constexpr char kKind = 'J';
   std::string version = {}, configuration = {};  // the same for all members
@@ -39,9 +41,11 @@ struct Join {
   int workers = 1, servers = 0;
   std::string machine = {};  // equal for processes that can share memory
   bool tolerates_lost_servers = false;
+  bool survives = false;  // where all workers say so, the job goes on without one that is lost
+  bool is_late = false;   // it comes to a job that is under way; its rank is its id, if it has one
   auto fields() {
     return std::tie(version, configuration, role, rank, workers, servers, machine,
-                    tolerates_lost_servers);
+                    tolerates_lost_servers, survives, is_late);
   }
 };
 
@@ -49,15 +53,18 @@ struct Welcome {
   static constexpr char kKind = 'W';
   std::int64_t id = 0;  // of the member that it is sent to
   Membership membership = {};
-  auto fields() { return std::tie(id, membership); }
+  std::vector<MembershipEvent> events = {};  // all that has happened to the members so far
+  auto fields() { return std::tie(id, membership, events); }
 };
 
-// Bytes for all members of the sender's role, who wait so long for each other: Gathered.
+// Bytes for all members of the sender's role, who wait so long for each other: Gathered, or Denied
+// when the generation is over.
 struct Gather {
   static constexpr char kKind = 'G';
   std::chrono::milliseconds timeout{0};
   std::string bytes = {};
-  auto fields() { return std::tie(timeout, bytes); }
+  std::int64_t generation = 0;
+  auto fields() { return std::tie(timeout, bytes, generation); }
 };
 
 // What each of them gave, in order of rank.
@@ -110,15 +117,15 @@ struct Missed {
   auto fields() { return std::tie(id, text); }
 };
 
-// What a member is doing, as often as it likes: Noted, and of the first worker Reports.
-struct Report {
-  static constexpr char kKind = 'T';
+// What a member is doing, as often as it likes: Noted, and of the first worker Activities.
+struct Activity {
+  static constexpr char kKind = 'I';
   std::string text = {};
   auto fields() { return std::tie(text); }
 };
 
 // What a member said last, and how long ago; nothing said: since it joined.
-struct ReportOf {
+struct ActivityOf {
   std::int64_t id = 0;
   std::string text = {};
   std::chrono::milliseconds age{0};
@@ -126,9 +133,9 @@ struct ReportOf {
   auto fields() { return std::tie(id, text, age, has_left); }
 };
 
-struct Reports {
-  static constexpr char kKind = 'U';
-  std::vector<ReportOf> all = {};
+struct Activities {
+  static constexpr char kKind = 'O';
+  std::vector<ActivityOf> all = {};
   auto fields() { return std::tie(all); }
 };
 
@@ -180,9 +187,58 @@ struct Denied {
   auto fields() { return std::tie(type, role, rank, host, text); }
 };
 
-using Message = std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery,
-                             MembershipReply, AwaitLeave, AllLeft, Failure, Missed, Put,
-                             CompareAndSet, Get, Entry, Denied, Report, Reports>;
+// Of a worker of this generation: Change, when the generation is to end. Who knows already that it
+// is to end after the step hears when it is to end at once.
+struct AwaitChange {
+  static constexpr char kKind = 'K';
+  std::int64_t generation = 0;
+  auto fields() { return std::tie(generation); }
+};
+
+struct Change {
+  static constexpr char kKind = 'X';
+  bool is_urgent = false;
+  std::string why = {};
+  auto fields() { return std::tie(is_urgent, why); }
+};
+
+// A worker has come out of its generation, or is ready for its first one: Welcome, when there is a
+// next one, or Dismissed.
+struct Report {
+  static constexpr char kKind = 'T';
+  std::int64_t generation = 0;
+  bool has_state = true, is_finished = false;
+  std::int64_t step = -1, missed = -1;
+  std::string why = {};
+  auto fields() { return std::tie(generation, has_state, is_finished, step, missed, why); }
+};
+
+// The sender may end.
+struct Dismissed {
+  static constexpr char kKind = 'Y';
+  bool is_finished = true;  // so is the run; else the sender leaves it
+  std::string why = {};
+  auto fields() { return std::tie(is_finished, why); }
+};
+
+// Of a worker that wishes to leave after its step; of anybody, of the worker with that id: Noted.
+struct Depart {
+  static constexpr char kKind = 'U';
+  std::int64_t id = -1;  // the sender itself
+  auto fields() { return std::tie(id); }
+};
+
+// Of anybody: so many workers from now on: Noted.
+struct Resize {
+  static constexpr char kKind = 'Z';
+  std::int64_t workers = 0;
+  auto fields() { return std::tie(workers); }
+};
+
+using Message =
+    std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery, MembershipReply,
+                 AwaitLeave, AllLeft, Failure, Missed, Put, CompareAndSet, Get, Entry, Denied,
+                 AwaitChange, Change, Report, Dismissed, Depart, Resize, Activity, Activities>;
 
 // Its kind and its fields.
 std::string encode(const Message& message);

@@ -91,8 +91,8 @@ std::vector<std::int64_t> Roster::absent() const {
   return ids;
 }
 
-std::vector<ReportOf> Roster::reports(comm::Deadline now) const {
-  std::vector<ReportOf> all;
+std::vector<ActivityOf> Roster::reports(comm::Deadline now) const {
+  std::vector<ActivityOf> all;
   for (const Participant* one : members())
     all.push_back({one->id, one->report,
                    std::chrono::duration_cast<std::chrono::milliseconds>(now - one->reported_at),

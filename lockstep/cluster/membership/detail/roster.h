@@ -24,8 +24,11 @@ struct Participant {
   bool joined = false, left = false, is_late = false;
   std::optional<comm::MessageEvent> hello = {}, joining = {}, awaits_leave = {};  // unanswered
   std::deque<Gift> given = {};
-  std::optional<Failure> refusal = {};  // the answer to whatever it asks
-  std::string other_protocol = {};      // what differs; empty: nothing
+  std::optional<comm::MessageEvent> awaits_change = {}, reported = {};  // unanswered too
+  std::optional<Change> untold = {};                  // a change that it did not wait for yet
+  comm::Deadline late_since = comm::Deadline::max();  // nothing is heard from it
+  std::optional<Failure> refusal = {};                // the answer to whatever it asks
+  std::string other_protocol = {};                    // what differs; empty: nothing
 
   Join join = {};         // as it asked
   std::string host = {};  // as it said, until another machine has the same name
@@ -76,7 +79,7 @@ class Roster {
   // Ids of those that have left, or whose heartbeat is late.
   std::vector<std::int64_t> absent() const;
   // What each member said last, once ids are dealt.
-  std::vector<ReportOf> reports(comm::Deadline now) const;
+  std::vector<ActivityOf> reports(comm::Deadline now) const;
   // Whether every worker has said goodbye.
   bool have_workers_left() const;
   // Ids that nobody has asked for; none where members leave it to us to deal ranks.

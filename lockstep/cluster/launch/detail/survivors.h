@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <set>
+
+#include "lockstep/cluster/launch/detail/restarts.h"
+#include "lockstep/cluster/membership/membership_event.h"
+
+namespace lockstep::cluster::detail {
+
+// What a launcher knows of the workers of a job that survives losses: who is no member yet, who is
+// one no more, and what the end of each means.
+class Survivors {
+ public:
+  explicit Survivors(int max_restarts) : restarts_(max_restarts) {}
+
+  Restarts& restarts() { return restarts_; }
+  void add_late(std::int64_t id) { late_.insert(id); }
+  bool is_late(std::int64_t id) const { return late_.contains(id); }
+
+  // Whether its process has to be ended: it was put out, and may be stopped.
+  bool take(const MembershipEvent& event);
+
+  // Whether the job can do without a worker that ended like this.
+  bool can_do_without(const MemberEnd& end, bool survives);
+  // Whether another one is to take its place.
+  bool wants_replacement(const MemberEnd& end) const { return !released_.contains(end.id); }
+
+ private:
+  Restarts restarts_;
+  std::set<std::int64_t> late_, expelled_, released_;
+};
+
+}  // namespace lockstep::cluster::detail

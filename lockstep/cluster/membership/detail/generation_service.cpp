@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/membership/detail/generation_service.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::cluster::detail {
+namespace {
+
+constexpr std::size_t kMostEvents = 10'000;
+
+std::string_view name_of(KeeperNote::Kind kind) {
+  switch (kind) {
+    case KeeperNote::Kind::joined: return "joined";
+    case KeeperNote::Kind::lost: return "lost";
+    case KeeperNote::Kind::left: return "left";
+    case KeeperNote::Kind::waiting: return "waiting";
+    case KeeperNote::Kind::generation: break;
+  }
+  return "generation";
+}
+
+std::int64_t unix_milliseconds() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+KeeperTime GenerationService::now() {
+  return std::chrono::duration_cast<KeeperTime>(comm::Clock::now().time_since_epoch());
+}
+
+void GenerationService::answer(std::optional<comm::MessageEvent>& request,
+                               const Message& message) const {
+  calls_.answer(*request, message);
+  request.reset();
+}
+
+void GenerationService::begin(const Membership& membership) {
+  keeper_.begin_with(membership);
+  next_id_ = static_cast<std::int64_t>(membership.members.size());
+}
+
+Participant* GenerationService::find(std::int64_t id) const {
+  for (const auto& one : roster_.participants())
+    if (one->joined && one->id == id && id >= 0) return one.get();
+  return nullptr;
+}
+
+std::vector<Participant*> GenerationService::workers() const {
+  std::vector<Participant*> found;
+  for (const Member& member : keeper_.membership().members)
+    if (Participant* one = find(member.id)) found.push_back(one);
+  return found;
+}
+
+void GenerationService::admit(Participant& one) {
+  const std::int64_t asked = one.join.rank;
+  one.id = std::max(asked, next_id_);
+  next_id_ = one.id + 1;
+  one.rank = static_cast<int>(one.id);  // by which it is called
+  for (const Participant* other : roster_.members())
+    if (other->join.machine == one.join.machine) one.host = other->host;
+  one.joined = true;
+  keeper_.add(one.id, one.host);
+  answer(one.joining, Welcome{one.id, {.members = {{.id = one.id, .host = one.host}}}, events_});
+}
+
+void GenerationService::take(Participant& one, const comm::MessageEvent& request,
+                             const AwaitChange& await) {
+  one.awaits_change = request;
+  if (!keeper_.is_current(one.id, await.generation)) one.untold.reset();
+  if (one.untold) {
+    answer(one.awaits_change, *one.untold);
+    one.untold.reset();
+  }
+  check_active();
+}
+
+// Before that, a loss ends the job as it does in one that does not survive any.
+void GenerationService::check_active() {
+  if (is_active_) return;
+  const std::vector<Participant*> all = workers();
+  is_active_ = std::all_of(all.begin(), all.end(), [](const Participant* one) {
+    return one->awaits_change || one->reported;
+  });
+}
+
+void GenerationService::take(Participant& one, const comm::MessageEvent& request,
+                             const Report& report) {
+  one.reported = request;
+  one.awaits_change.reset();
+  one.untold.reset();
+  keeper_.report(one.id,
+                 {.generation = report.generation,
+                  .has_state = report.has_state,
+                  .is_finished = report.is_finished,
+                  .step = report.step,
+                  .missed = report.missed,
+                  .why = report.why},
+                 now());
+  act();
+}
+
+void GenerationService::take(const comm::MessageEvent& request, const Depart& depart,
+                             std::int64_t sender) {
+  keeper_.release(depart.id >= 0 ? depart.id : sender, "a worker leaves", now());
+  calls_.answer(request, Noted{});
+  act();
+}
+
+void GenerationService::take(const comm::MessageEvent& request, const Resize& resize) {
+  keeper_.resize(static_cast<int>(std::clamp<std::int64_t>(resize.workers, 1, 1 << 20)), now());
+  calls_.answer(request, Noted{});
+  act();
+}
+
+void GenerationService::lose(Participant& one, const std::string& why) {
+  keeper_.lose(one.id, why, now());
+  act();
+}
+
+void GenerationService::tick() {
+  keeper_.tick(now());
+  act();
+}
+
+void GenerationService::act() {
+  for (const KeeperAction& action : keeper_.take_actions())
+    std::visit([this](const auto& one) { perform(one); }, action);
+}
+
+void GenerationService::perform(const Interrupt& interrupt) {
+  Participant* one = find(interrupt.id);
+  if (one == nullptr || one->left) return;
+  if (interrupt.is_urgent) deny_gathers(interrupt.why);
+  const Change change{interrupt.is_urgent, interrupt.why};
+  if (one->awaits_change)
+    answer(one->awaits_change, change);
+  else
+    one->untold = change;
+}
+
+// Of a generation that will never be whole.
+void GenerationService::deny_gathers(const std::string& why) const {
+  const Denied denied{Denied::Type::lost, Role::worker, -1, "",
+                      "rendezvous: the generation is over: " + why};
+  for (Participant* one : workers()) {
+    one->gather_deadline = comm::Deadline::max();
+    for (const Participant::Gift& gift : std::exchange(one->given, {}))
+      if (!one->left) calls_.answer(gift.request, denied);
+  }
+}
+
+void GenerationService::perform(const Begin& begin) {
+  for (const Member& member : begin.membership.members) {
+    Participant* one = find(member.id);
+    if (one == nullptr || !one->reported) continue;
+    one->given.clear();
+    one->untold.reset();
+    answer(one->reported, Welcome{one->id, begin.membership, events_});
+  }
+}
+
+void GenerationService::perform(const Dismiss& dismiss) {
+  Participant* one = find(dismiss.id);
+  if (one == nullptr) return;
+  if (dismiss.kind == Dismiss::Kind::expelled)
+    return calls_.fence(*one, {Failure::Type::refused, Role::worker, one->rank, one->host,
+                               "this worker is not in the job any more: " + dismiss.why});
+  const Dismissed dismissed{dismiss.kind == Dismiss::Kind::finished, dismiss.why};
+  if (one->reported) answer(one->reported, dismissed);
+}
+
+void GenerationService::perform(const KeeperNote& note) {
+  MembershipEvent event;
+  event.number = events_.empty() ? 1 : events_.back().number + 1;
+  event.unix_ms = unix_milliseconds();
+  event.kind = name_of(note.kind);
+  event.member = note.id;
+  if (const Participant* one = find(note.id)) {
+    event.host = one->host;
+    if (note.kind == KeeperNote::Kind::lost && !one->left) event.kind = "expelled";
+  }
+  event.why = note.why;
+  event.generation = note.generation;
+  event.step = note.step;
+  event.workers = note.workers;
+  event.milliseconds = note.took.count();
+  if (events_.size() == kMostEvents) events_.erase(events_.begin());
+  events_.push_back(event);
+  calls_.tell(event);
+}
+
+}  // namespace lockstep::cluster::detail

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "lockstep/cluster/membership/detail/generation_keeper.h"
+#include "lockstep/cluster/membership/detail/roster.h"
+
+namespace lockstep::cluster::detail {
+
+// The coordinator's side of a job that survives the loss of workers: tells the keeper what it
+// hears, and the workers what the keeper decides.
+class GenerationService {
+ public:
+  struct Calls {
+    std::function<void(const comm::MessageEvent& request, const Message& message)> answer;
+    // It is out of the job: whatever it has asked and asks is answered by this.
+    std::function<void(Participant& one, const Failure& failure)> fence;
+    std::function<void(const MembershipEvent& event)> tell;
+    std::function<void(const std::string& why)> fail;  // the job cannot go on
+  };
+  // `roster` outlives it.
+  GenerationService(Roster& roster, const GenerationLimits& limits, Calls calls)
+      : roster_(roster), keeper_(limits), calls_(std::move(calls)) {}
+
+  // All workers have joined and say that they survive.
+  void begin(const Membership& membership);
+  bool has_begun() const { return keeper_.has_begun(); }
+  // Every worker has its state and listens: from now on a loss is none of the job.
+  bool is_active() const { return is_active_; }
+  bool is_over() const { return keeper_.is_over(); }
+  const Membership& membership() const { return keeper_.membership(); }
+  // Those who gather together, by rank.
+  std::vector<Participant*> workers() const;
+  bool is_current(const Participant& one, std::int64_t generation) const {
+    return keeper_.is_current(one.id, generation);
+  }
+
+  // Gives it an id: the one that it asks for, if nobody ever had it.
+  void admit(Participant& one);
+  void take(Participant& one, const comm::MessageEvent& request, const AwaitChange& await);
+  void take(Participant& one, const comm::MessageEvent& request, const Report& report);
+  void take(const comm::MessageEvent& request, const Depart& depart, std::int64_t sender);
+  void take(const comm::MessageEvent& request, const Resize& resize);
+  void lose(Participant& one, const std::string& why);
+  void tick();
+
+  const std::vector<MembershipEvent>& events() const { return events_; }
+
+ private:
+  static KeeperTime now();
+  Participant* find(std::int64_t id) const;
+  // A request that is answered waits no more.
+  void answer(std::optional<comm::MessageEvent>& request, const Message& message) const;
+  void act();
+  void perform(const Interrupt& interrupt);
+  void perform(const Begin& begin);
+  void perform(const Dismiss& dismiss);
+  void perform(const FailJob& failure) const { calls_.fail(failure.why); }
+  void perform(const KeeperNote& note);
+  void deny_gathers(const std::string& why) const;
+  void check_active();
+
+  Roster& roster_;
+  GenerationKeeper keeper_;
+  Calls calls_;
+  bool is_active_ = false;
+  std::int64_t next_id_ = 0;
+  std::vector<MembershipEvent> events_;
+};
+
+}  // namespace lockstep::cluster::detail

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lockstep/cluster/membership/job.h"
+#include "lockstep/kvstore/synchronizer.h"
+
+namespace lockstep::train {
+
+// How a run goes on when the workers of its job change: it comes out of its step, and goes on in
+// the next generation, in which all workers have the state of the one that was furthest.
+class Survival {
+ public:
+  virtual ~Survival() = default;
+  // Whether this worker comes to a run that is under way, and has its state from the others.
+  virtual bool is_late() const = 0;
+  // From here on members may change.
+  virtual void begin() = 0;
+  // Whether the generation is to end after this step. Called in every step.
+  virtual bool wants_change() const = 0;
+  // The next generation's; it outlives what is made of it until settle(). Null: this worker is not
+  // needed any more. Throws CommError where that generation is over already: call it again.
+  virtual kvstore::Mode* next(const cluster::Standing& standing) = 0;
+  // Whether the run is done, of a worker that is not needed any more.
+  virtual bool is_run_done() const = 0;
+  virtual cluster::Alignment align(const cluster::Progress& own) = 0;
+  virtual void settle() = 0;
+  virtual std::int64_t generation() const = 0;
+  // What has happened to the members so far.
+  virtual std::vector<cluster::MembershipEvent> events() const = 0;
+};
+
+// Makes the mode of a generation; the communicator is null for its only worker.
+using MakeMode = std::function<std::shared_ptr<kvstore::Mode>(comm::Communicator* communicator,
+                                                              const Membership& membership)>;
+
+// Of a job that survives (JobOptions::survives); it outlives this.
+std::unique_ptr<Survival> survive(cluster::Job& job, MakeMode make_mode);
+
+}  // namespace lockstep::train

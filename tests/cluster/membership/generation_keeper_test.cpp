@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/cluster/membership/detail/generation_keeper.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lockstep/base/error.h"
+#include "lockstep/cluster/membership/alignment.h"
+
+namespace lockstep::cluster::detail {
+namespace {
+
+using std::chrono::milliseconds;
+
+GenerationKeeper keeper_of(int workers, const GenerationLimits& limits = {}) {
+  GenerationKeeper keeper(limits);
+  Membership first{.generation = 1};
+  for (int id = 0; id < workers; ++id) first.members.push_back({.id = id});
+  keeper.begin_with(first);
+  return keeper;
+}
+
+template <class T>
+std::vector<T> only(const std::vector<KeeperAction>& actions) {
+  std::vector<T> found;
+  for (const KeeperAction& action : actions)
+    if (const auto* one = std::get_if<T>(&action)) found.push_back(*one);
+  return found;
+}
+
+std::vector<std::int64_t> ids_of(const Membership& membership) {
+  std::vector<std::int64_t> ids;
+  for (const Member& member : membership.members) ids.push_back(member.id);
+  return ids;
+}
+
+using Ids = std::vector<std::int64_t>;
+
+TEST(GenerationKeeper, ALossInterruptsTheOthersAtOnceAndTheyGoOnWhenAllHaveReported) {
+  GenerationKeeper keeper = keeper_of(3);
+  keeper.lose(1, "killed", milliseconds(0));
+  const auto interrupts = only<Interrupt>(keeper.take_actions());
+  ASSERT_EQ(interrupts.size(), 2U);
+  EXPECT_TRUE(interrupts[0].is_urgent && interrupts[1].is_urgent);
+  keeper.report(0, {.generation = 1}, milliseconds(5));
+  EXPECT_TRUE(only<Begin>(keeper.take_actions()).empty());
+  keeper.report(2, {.generation = 1}, milliseconds(9));
+  const auto begins = only<Begin>(keeper.take_actions());
+  ASSERT_EQ(begins.size(), 1U);
+  EXPECT_EQ(begins[0].membership.generation, 2);
+  EXPECT_EQ(ids_of(begins[0].membership), (Ids{0, 2}));
+}
+
+TEST(GenerationKeeper, WhoWasPutOutIsRefusedWhateverItSays) {
+  GenerationKeeper keeper = keeper_of(2);
+  keeper.lose(1, "not heard", milliseconds(0));
+  keeper.report(0, {.generation = 1}, milliseconds(1));
+  keeper.take_actions();
+  EXPECT_FALSE(keeper.is_current(1, 1));
+  EXPECT_FALSE(keeper.is_current(0, 1));
+  EXPECT_TRUE(keeper.is_current(0, 2));
+  keeper.report(1, {.generation = 1}, milliseconds(2));
+  const auto dismissed = only<Dismiss>(keeper.take_actions());
+  ASSERT_EQ(dismissed.size(), 1U);
+  EXPECT_EQ(dismissed[0].kind, Dismiss::Kind::expelled);
+  EXPECT_EQ(ids_of(keeper.membership()), (Ids{0}));
+}
+
+TEST(GenerationKeeper, ANewWorkerIsLetInAfterTheStepAndLosesNobodyAnything) {
+  GenerationKeeper keeper = keeper_of(2);
+  keeper.add(5, "localhost");
+  EXPECT_TRUE(keeper.take_actions().empty());
+  keeper.report(5, {.generation = 0, .has_state = false}, milliseconds(0));
+  for (const Interrupt& one : only<Interrupt>(keeper.take_actions())) EXPECT_FALSE(one.is_urgent);
+  keeper.report(0, {.generation = 1}, milliseconds(1));
+  keeper.report(1, {.generation = 1}, milliseconds(2));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0, 1, 5}));
+}
+
+TEST(GenerationKeeper, FewerThanTheMinimumWaitAndSaySo) {
+  GenerationKeeper keeper = keeper_of(2, {.min_workers = 2});
+  keeper.lose(0, "killed", milliseconds(0));
+  keeper.report(1, {.generation = 1}, milliseconds(1));
+  auto actions = keeper.take_actions();
+  EXPECT_TRUE(only<Begin>(actions).empty());
+  const auto notes = only<KeeperNote>(actions);
+  EXPECT_TRUE(std::any_of(notes.begin(), notes.end(), [](const KeeperNote& note) {
+    return note.kind == KeeperNote::Kind::waiting && note.why == "1 of 2 workers are there";
+  }));
+  keeper.add(2, "localhost");
+  keeper.report(2, {.generation = 0, .has_state = false}, milliseconds(2));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{1, 2}));
+}
+
+TEST(GenerationKeeper, OneThatDoesNotComeOutOfItsStepIsPutOut) {
+  GenerationKeeper keeper = keeper_of(3, {.patience = milliseconds(100)});
+  keeper.lose(0, "killed", milliseconds(0));
+  keeper.report(1, {.generation = 1}, milliseconds(10));
+  keeper.tick(milliseconds(99));
+  EXPECT_TRUE(only<Begin>(keeper.take_actions()).empty());
+  keeper.tick(milliseconds(100));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{1}));
+}
+
+TEST(GenerationKeeper, WhereNobodyIsLeftThatHasTheStateTheJobFails) {
+  GenerationKeeper keeper = keeper_of(2);
+  keeper.add(2, "localhost");
+  keeper.report(2, {.generation = 0, .has_state = false}, milliseconds(0));
+  keeper.lose(0, "killed", milliseconds(1));
+  keeper.lose(1, "killed", milliseconds(2));
+  EXPECT_EQ(only<FailJob>(keeper.take_actions()).size(), 1U);
+  EXPECT_TRUE(keeper.is_over());
+}
+
+TEST(GenerationKeeper, TheRunIsDoneWhenAllThatLiveHaveFinished) {
+  GenerationKeeper keeper = keeper_of(3);
+  keeper.report(0, {.generation = 1, .is_finished = true}, milliseconds(0));
+  keeper.report(1, {.generation = 1, .is_finished = true}, milliseconds(1));
+  EXPECT_TRUE(keeper.take_actions().empty());
+  keeper.lose(2, "killed", milliseconds(2));
+  const auto dismissed = only<Dismiss>(keeper.take_actions());
+  ASSERT_EQ(dismissed.size(), 3U);
+  EXPECT_EQ(dismissed[1].kind, Dismiss::Kind::finished);
+  EXPECT_TRUE(keeper.is_over());
+}
+
+TEST(GenerationKeeper, OfWorkersThatDoNotHearEachOtherTheOneMostMissedGoes) {
+  GenerationKeeper keeper = keeper_of(3);
+  keeper.report(0, {.generation = 1, .missed = 1}, milliseconds(0));
+  keeper.report(1, {.generation = 1, .missed = 0}, milliseconds(0));
+  keeper.report(2, {.generation = 1, .missed = 1}, milliseconds(0));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0, 2}));
+}
+
+TEST(GenerationKeeper, TheOnlyOneWithTheStateLeavesWhenAnotherHasTakenIt) {
+  GenerationKeeper keeper = keeper_of(1);
+  keeper.release(0, "asked to", milliseconds(0));
+  keeper.report(0, {.generation = 1}, milliseconds(1));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0}));
+  keeper.add(1, "localhost");
+  keeper.report(1, {.generation = 0, .has_state = false}, milliseconds(2));
+  keeper.report(0, {.generation = 2}, milliseconds(3));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0, 1}));
+  keeper.report(0, {.generation = 3}, milliseconds(4));
+  keeper.report(1, {.generation = 3}, milliseconds(4));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{1}));
+}
+
+TEST(GenerationKeeper, FewerWorkersAreWantedAndTheHighestRanksLeave) {
+  GenerationKeeper keeper = keeper_of(3);
+  keeper.resize(2, milliseconds(0));
+  for (int id = 0; id < 3; ++id) keeper.report(id, {.generation = 1}, milliseconds(1));
+  const auto actions = keeper.take_actions();
+  EXPECT_EQ(only<Dismiss>(actions).at(0).kind, Dismiss::Kind::left);
+  EXPECT_EQ(ids_of(only<Begin>(actions).at(0).membership), (Ids{0, 1}));
+}
+
+TEST(Alignment, WhoIsFurthestGivesItsStateToAllOthers) {
+  const std::vector<Progress> all{{.step = 4}, {.step = 5}, {}, {.step = 5}};
+  const Alignment alignment = align(all);
+  EXPECT_EQ(alignment.source, 1);
+  EXPECT_EQ(alignment.receives, (std::vector<bool>{true, false, true, false}));
+  EXPECT_TRUE(alignment.has_newcomers);
+  EXPECT_FALSE(align(std::vector<Progress>{{.step = 5}, {.step = 5}}).is_needed());
+  EXPECT_THROW(align(std::vector<Progress>{{}, {}}), InvalidArgument);
+  const Progress back = Progress::from_text(Progress{.step = 7, .evaluated = 6}.to_text());
+  EXPECT_EQ(back, (Progress{.step = 7, .evaluated = 6}));
+}
+
+TEST(GenerationMember, RefusesMessagesOfAnyGenerationButItsOwn) {
+  const Membership first{.generation = 1, .members = {{.id = 0}, {.id = 1}}};
+  GenerationMember member(1, first);
+  EXPECT_TRUE(member.accepts(1));
+  member.fail();
+  EXPECT_FALSE(member.accepts(1));
+  EXPECT_THROW(member.begin(first), Corrupt);
+  EXPECT_THROW(member.begin({.generation = 2, .members = {{.id = 0}}}), NotFound);
+  member.begin({.generation = 2, .members = {{.id = 1}}});
+  EXPECT_EQ(member.rank(), 0);
+  EXPECT_FALSE(member.accepts(1));
+  EXPECT_TRUE(member.accepts(2));
+}
+
+}  // namespace
+}  // namespace lockstep::cluster::detail
