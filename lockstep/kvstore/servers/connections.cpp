@@ -15,6 +15,16 @@ bool is_near(const comm::Endpoint& endpoint) {
          endpoint.host == "::1";
 }
 
+// Whether a server has said where it is.
+bool has_come(const ServedJob& job, int server) {
+  try {
+    job.registry.get(fmt::format("server/{}", server), comm::Clock::now());
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 ServerConnections::ServerConnections(const ServedJob& job, int rank)
@@ -29,14 +39,15 @@ ServerConnections::ServerConnections(const ServedJob& job, int rank)
 }
 
 // One that has said where it is and does not answer may have died: its backup is asked. While there
-// is none it may still come.
+// is none it may still answer.
 void ServerConnections::await_client(int range, comm::Deadline deadline) {
   for (;;) try {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - comm::Clock::now());
       find_client(range, left, has_replicas() ? kConnect : left);
       return;
     } catch (const comm::PeerLost&) {
-      if (!has_replicas() || comm::Clock::now() >= deadline) throw;
+      const bool may_answer = has_replicas() && has_come(job_, view_.of(range).primary);
+      if (!may_answer || comm::Clock::now() >= deadline) throw;
     }
 }
 
