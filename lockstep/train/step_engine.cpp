@@ -16,14 +16,16 @@ namespace {
 
 using detail::NamedTensors;
 
-// Draws where a field has floats; the first class or word where it has indices.
-data::Fields fixed_fields(const std::vector<TensorInfo>& infos) {
+// Draws where an input has floats; the first class or word where a field has indices, which labels
+// may have as floats.
+data::Fields fixed_fields(const std::vector<TensorInfo>& infos, const FieldRoles& roles) {
   const RandomScope draws(random_key(0, 0, 0));
   data::Fields fields;
-  for (const TensorInfo& info : infos)
-    fields.push_back(
-        (info.dtype == DType::float32 ? normal(info.shape) : Tensor::zeros(info.shape, info.dtype))
-            .to(info.device));
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    const auto& [shape, dtype, device] = infos[i];
+    const bool is_drawn = dtype == DType::float32 && roles[i].role == FieldRole::input;
+    fields.push_back((is_drawn ? normal(shape) : Tensor::zeros(shape, dtype)).to(device));
+  }
   return fields;
 }
 
@@ -357,7 +359,7 @@ Probe StepEngine::probe() {
   impl_->check_plan();
   const FlushSubnormals flush;
   Sha256 sum;
-  std::vector<Tensor> inputs = fixed_fields(impl_->program.fields());
+  std::vector<Tensor> inputs = fixed_fields(impl_->program.fields(), impl_->program.step().roles);
   inputs.push_back(random_key(0, 0, 0).to(inputs[0].device()));
   std::vector<Tensor>& outputs = impl_->plan->outputs(0);
   impl_->program.executable(0).run_into(
