@@ -234,6 +234,16 @@ void Fit::restore(const Checkpoint& checkpoint) {
 }
 
 FitResult Fit::run() {
+  try {
+    go();
+  } catch (...) {
+    leave_committed_parameters();
+    throw;
+  }
+  return std::move(result_);
+}
+
+void Fit::go() {
   open_store();
   if (const auto checkpoint = find_checkpoint()) {
     step_ = first_step_ = written_step_ = checkpoint->step;
@@ -253,6 +263,7 @@ FitResult Fit::run() {
   check_watched(options_, engine_->has_accuracy());
   compare_bits();
   note_instruction_set();
+  remember_parameters();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);
   check_batch_norms();
   check_outputs();
@@ -262,7 +273,6 @@ FitResult Fit::run() {
     after_step();
   }
   finish();
-  return std::move(result_);
 }
 
 // Statistics of a few samples are rough: the net learns on numbers that differ from the running
@@ -334,11 +344,12 @@ void Fit::one_step() {
       first_batches_ ? std::move(*first_batches_) : loader_.step(step_);
   first_batches_.reset();
   const double rate = learning_rate(step_);
+  take_set_parameters();
   const bool wish = group().workers() > 1 && is_asked_to_stop();
   const StepResult step = run_step(rate, batches, wish);
   if (step.stop) request_stop(kInterrupted);
   if (!step.finite) fail_diverged(step.loss, batches);
-  net_is_current_ = false;
+  leave_net();
   state_.loss_sum += step.loss;
   state_.accuracy_sum += step.accuracy;
   ++step_;
@@ -372,14 +383,6 @@ std::int64_t Fit::number_of(const BadSample& sample) const {
   data::ShardSampler sampler = make_sampler();
   return sampler.samples(share().step, share().first_shard + sample.shard)
       .at(static_cast<std::size_t>(sample.row));
-}
-
-double Fit::learning_rate(std::int64_t step) const {
-  const double rate = options_.schedule.rate ? options_.schedule.rate(step)
-                                             : parts_.optimizer->options().learning_rate;
-  if (!options_.schedule.plateau || reductions_ == 0) return rate;
-  const optim::Plateau& plateau = *options_.schedule.plateau;
-  return std::max(std::min(rate, plateau.min_rate), rate * std::pow(plateau.factor, reductions_));
 }
 
 // Of the whole history, each time: a resumed run has the rate of the uninterrupted one.
@@ -510,6 +513,7 @@ bool Fit::is_whole_everywhere(const Evaluation& evaluation) {
 void Fit::write_checkpoint() {
   if (!writes_ || written_step_ == step_) return;
   written_step_ = step_;
+  take_set_parameters();
   const std::vector<io::NamedTensor> residuals = engine_->residuals();  // by all workers
   if (!store_) return;
   Checkpoint checkpoint{engine_->snapshot()};
@@ -548,6 +552,7 @@ void Fit::finish() {
   net();
   fill_result();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
+  if (take_set_parameters()) result_.params_sha256 = engine_->params_sha256();
 }
 
 void Fit::fill_result() {
@@ -562,16 +567,11 @@ void Fit::fill_result() {
   result_.has_accuracy = engine_->has_accuracy();
   result_.history = state_.history;
   result_.samples_per_s = rate_.samples_per_s();
+  take_set_parameters();
   result_.params_sha256 = engine_->params_sha256();
   agree_on_parameters();
   result_.checkpoint = newest_checkpoint();
   result_.seconds = seconds();
-}
-
-nn::Block& Fit::net() {
-  if (!net_is_current_) engine_->store(*parts_.net);
-  net_is_current_ = true;
-  return *parts_.net;
 }
 
 void Fit::request_stop(const std::string& reason) {
