@@ -326,10 +326,14 @@ std::optional<BadSample> StepEngine::find_refused_sample(std::int64_t step,
   const FlushSubnormals flush;
   impl_->plan->set_keys(step);
   std::vector<data::Fields> tried(shards.begin(), shards.end());
+  std::vector<Tensor> outputs;
+  for (const TensorInfo& info : impl_->program.first().output_infos())
+    outputs.push_back(Tensor::zeros(info.shape, info.dtype, info.device));
   for (std::size_t s = 0; s < shards.size(); ++s) {
     const auto run = [&](const data::Fields& batch) {
       tried[s] = batch;
-      impl_->program.executable(0).find_non_finite(impl_->plan->inputs(s, tried));
+      impl_->program.executable(0).run_into(impl_->plan->inputs(s, tried), outputs,
+                                            [](std::size_t, std::span<const std::byte>) {});
     };
     if (auto refused = detail::find_refused_row(shards[s], run)) {
       refused->shard = static_cast<std::int64_t>(s);
