@@ -28,6 +28,12 @@ std::string infos(const Fields& fields, int skipped_axes) {
 
 }  // namespace
 
+void check_defined(const Fields& sample, std::int64_t index) {
+  for (std::size_t i = 0; i < sample.size(); ++i)
+    if (!sample[i].defined())
+      throw InvalidArgument("batch: field {} of sample {} is undefined", i, index);
+}
+
 Fields empty_batch(const Fields& sample, std::size_t count) {
   Fields batch;
   for (const Tensor& field : sample) {
@@ -39,6 +45,7 @@ Fields empty_batch(const Fields& sample, std::size_t count) {
 }
 
 void put_sample(const Fields& sample, std::int64_t index, const Fields& batch, std::size_t place) {
+  check_defined(sample, index);
   bool same = sample.size() == batch.size();
   for (std::size_t i = 0; same && i < sample.size(); ++i) same = fits(sample[i], batch[i]);
   if (!same)
@@ -86,6 +93,7 @@ Fields BatchMaker::one_by_one(std::span<const std::int64_t> indices, const Rando
     own.use += static_cast<std::uint32_t>(place) * transform.uses;
     const Fields sample = good(indices[place], own, messages);
     if (given_up && given_up()) return {};
+    if (place == 0) check_defined(sample, indices[0]);
     if (place == 0) batch = empty_batch(sample, indices.size());
     put_sample(sample, indices[place], batch, place);
   }
@@ -94,7 +102,9 @@ Fields BatchMaker::one_by_one(std::span<const std::int64_t> indices, const Rando
 
 Fields BatchMaker::make(std::span<const std::int64_t> indices, const RandomKey& key,
                         std::vector<std::string>& messages) const {
-  if (transform.apply && !transform.apply_batch) return one_by_one(indices, key, messages);
+  const bool sample_by_sample =
+      transform.apply_fields || (transform.apply && !transform.apply_batch);
+  if (sample_by_sample) return one_by_one(indices, key, messages);
   try {
     return whole(indices);
   } catch (const Corrupt&) {

@@ -53,6 +53,7 @@ std::vector<TensorInfo> infos_of(const Fields& fields) {
 Fields Dataset::batch(std::span<const std::int64_t> indices) const {
   if (indices.empty()) throw InvalidArgument("batch: no samples were asked for");
   const Fields first = sample(indices[0]);
+  detail::check_defined(first, indices[0]);
   const Fields result = detail::empty_batch(first, indices.size());
   for (std::size_t place = 0; place < indices.size(); ++place)
     detail::put_sample(place == 0 ? first : sample(indices[place]), indices[place], result, place);

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/ctc.h"
+#include "lockstep/ops/detail/class_numbers.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/loss.h"
@@ -59,6 +60,16 @@ Tensor cosine_of(const Tensor& a, const Tensor& b) {
   return where(none, zero, sum(a * b, {-1}) * scale(aa) * scale(bb));
 }
 
+// Whether they differ by axes of 1 alone: others are not to be taken for one another.
+bool are_alike(const Shape& a, const Shape& b) {
+  const auto counting = [](const Shape& shape) {
+    Ints sizes = to_ints(shape);
+    std::erase(sizes, 1);
+    return sizes;
+  };
+  return counting(a) == counting(b);
+}
+
 Shape without(const Shape& shape, int axis) {
   Shape result = shape;
   result.erase(axis);
@@ -95,7 +106,7 @@ Tensor LossBase::like(const Tensor& label, const Tensor& prediction) const {
   if (!label.defined() || !prediction.defined())
     throw InvalidArgument("{}: the {} is undefined", name_,
                           prediction.defined() ? "label" : "prediction");
-  if (label.numel() != prediction.numel())
+  if (!are_alike(label.shape(), prediction.shape()))
     throw InvalidArgument("{}: label has shape {}, expected {} as the prediction", name_,
                           label.shape().str(), prediction.shape().str());
   const Tensor shaped =
@@ -141,8 +152,9 @@ SoftmaxCrossEntropyLoss::SoftmaxCrossEntropyLoss(const SoftmaxCrossEntropyOption
   if (!(s >= 0.0 && s <= 1.0))
     throw InvalidArgument("SoftmaxCrossEntropyLoss: smoothing is {}, expected 0 to 1", s);
   for (const double w : options.class_weights)
-    if (!(w >= 0.0))
-      throw InvalidArgument("SoftmaxCrossEntropyLoss: a class weight is {}, expected 0 or more", w);
+    if (!(w >= 0.0) || !std::isfinite(w))
+      throw InvalidArgument(
+          "SoftmaxCrossEntropyLoss: a class weight is {}, expected 0 or more, and finite", w);
 }
 
 // Undefined where the label holds probabilities. Class numbers may come as floats.
@@ -154,11 +166,11 @@ Tensor SoftmaxCrossEntropyLoss::class_numbers(const Tensor& prediction, const Te
   const bool floating = is_floating(label.dtype());
   if (floating && label.shape() == prediction.shape()) return {};
   const Shape rows = without(prediction.shape(), axis);
-  if (!(label.shape() == rows) && label.numel() != rows.numel())
+  if (!are_alike(label.shape(), rows))
     throw InvalidArgument("{}: label has shape {}, expected {} for a prediction of shape {}",
                           name(), label.shape().str(), rows.str(), prediction.shape().str());
   const Tensor shaped = label.shape() == rows ? label : reshape(label, to_ints(rows));
-  return floating ? cast(shaped, DType::int64) : shaped;
+  return lockstep::detail::class_numbers(shaped);
 }
 
 // Undefined where every label counts.

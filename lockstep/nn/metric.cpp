@@ -39,6 +39,18 @@ struct Scores {
   }
 };
 
+// Class numbers may come as floats.
+std::vector<std::int64_t> class_numbers_of(const std::string& metric, const Tensor& label) {
+  if (is_floating(label.dtype())) {
+    const std::vector<double> values = label.to_vector<double>();
+    for (std::size_t row = 0; row < values.size(); ++row)
+      if (!std::isfinite(values[row]) || values[row] != std::trunc(values[row]))
+        throw InvalidArgument("{}: label {} of row {} is no class number", metric,
+                              std::isnan(values[row]) ? std::abs(values[row]) : values[row], row);
+  }
+  return label.to_vector<std::int64_t>();
+}
+
 Scores scores_of(const std::string& metric, const Tensor& label, const Tensor& prediction,
                  int axis) {
   const int rank = prediction.rank(), at = axis < 0 ? axis + rank : axis;
@@ -51,7 +63,7 @@ Scores scores_of(const std::string& metric, const Tensor& label, const Tensor& p
     if (i != at) order.push_back(i);
   order.push_back(at);
   const Tensor last = at == rank - 1 ? prediction : transpose(prediction, order);
-  return {last.to_vector<double>(), label.to_vector<std::int64_t>(),
+  return {last.to_vector<double>(), class_numbers_of(metric, label),
           static_cast<std::size_t>(prediction.shape(at))};
 }
 

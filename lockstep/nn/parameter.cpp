@@ -206,7 +206,7 @@ void Parameter::update(const Tensor& value) const {
   if (state.frozen) return;
   state.check_fits(value.shape());
   if (const ParameterScope* scope = ParameterScope::current())
-    scope->sink()(*this, value);
+    scope->sink()(*this, lockstep::cast(value, state.options.dtype));
   else
     set_data(value);
 }

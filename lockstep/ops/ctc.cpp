@@ -3,6 +3,7 @@
 
 #include "lockstep/ops/cpu/ctc.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/detail/class_numbers.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
@@ -232,7 +233,7 @@ Tensor ctc_loss(const Tensor& logits, const Tensor& labels, std::int64_t blank,
   if (logits.rank() != 3)
     throw InvalidArgument("ctc_loss: logits have shape {}, expected [T, N, C]",
                           logits.shape().str());
-  const Tensor whole = cast(labels, DType::int64);
+  const Tensor whole = cast(detail::class_numbers(labels), DType::int64);
   const Tensor kept = label_lengths.defined() ? cut(whole, label_lengths) : whole;
   const Tensor steps = input_lengths.defined()
                            ? input_lengths

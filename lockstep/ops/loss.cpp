@@ -3,10 +3,12 @@
 
 #include "lockstep/ops/cpu/loss.h"
 #include "lockstep/ops/create.h"
+#include "lockstep/ops/detail/class_numbers.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
 #include "lockstep/ops/loss_attrs.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/unary.h"
@@ -85,6 +87,14 @@ Infos infer_sigmoid_cross_entropy(const InferArgs& args) {
     throw InvalidArgument("{}: labels are {}, expected {} as the logits", args.op, labels.str(),
                           logits.str());
   return {logits};
+}
+
+Infos infer_class_numbers(const InferArgs& args) {
+  TensorInfo labels = args.inputs[0];
+  if (!is_floating(labels.dtype))
+    throw InvalidArgument("{}: labels are {}, expected a floating dtype", args.op, labels.str());
+  labels.dtype = DType::int64;
+  return {labels};
 }
 
 const OpDef& cross_entropy_backward_op();
@@ -181,6 +191,11 @@ constexpr ArgumentDoc kCrossEntropyGrad[] = {{"grad", "the loss's gradient"},
 constexpr ArgumentDoc kGradLogits[] = {{"grad_logits", "of logits' shape"}};
 constexpr ArgumentDoc kSigmoid[] = {{"logits", "floating"}, {"labels", "of logits' shape, 0 to 1"}};
 constexpr ArgumentDoc kSigmoidOutput[] = {{"loss", "of logits' shape"}};
+constexpr ArgumentDoc kFloatLabels[] = {{"labels", "floating; whole numbers"}};
+constexpr ArgumentDoc kClassNumbers[] = {{"numbers", "int64, of labels' shape"}};
+constexpr OpDocs kClassNumbersDocs{
+    "Class numbers of labels that are floats; refuses those that are no whole number.",
+    kFloatLabels, kClassNumbers};
 constexpr OpDocs kSoftmaxCrossEntropyDocs{
     "-log of the probability that softmax(logits) gives the label, for each row.", kCrossEntropy,
     kCrossEntropyOutputs};
@@ -229,7 +244,20 @@ const OpDef& sigmoid_cross_entropy_op() {
   return op;
 }
 
+const OpDef& class_numbers_op() {
+  static const OpDef op{.name = "class_numbers",
+                        .docs = kClassNumbersDocs,
+                        .infer = infer_class_numbers,
+                        .cpu = kernels::class_numbers_kernels()};
+  return op;
+}
+
 }  // namespace
+
+Tensor detail::class_numbers(const Tensor& labels) {
+  check_defined("class_numbers", labels);
+  return is_floating(labels.dtype()) ? apply_one(class_numbers_op(), {labels}) : labels;
+}
 
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, double smoothing) {
   return apply_one_promoted(cross_entropy_op(), {logits, labels},
@@ -243,7 +271,8 @@ Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels) {
 namespace families {
 
 Family loss() {
-  return {&cross_entropy_op(), &cross_entropy_backward_op(), &sigmoid_cross_entropy_op()};
+  return {&cross_entropy_op(), &cross_entropy_backward_op(), &sigmoid_cross_entropy_op(),
+          &class_numbers_op()};
 }
 
 }  // namespace families

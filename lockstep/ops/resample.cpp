@@ -14,12 +14,38 @@
 
 namespace lockstep {
 
-std::vector<AxisTap> axis_taps(const std::string& mode, bool align_corners, std::int64_t input,
-                               std::int64_t output) {
+namespace {
+
+AxisTap scaled_tap(const std::string& mode, double scale, std::int64_t input, double output) {
+  const auto last = static_cast<double>(input - 1);
+  if (mode != "linear") {
+    const double place = (mode == "nearest" ? output : output + 0.5) / scale;
+    const auto low = static_cast<std::int64_t>(std::min(std::floor(place), last));
+    return {low, low, 0.0};
+  }
+  const double place = std::clamp((output + 0.5) / scale - 0.5, 0.0, last);
+  const auto low = static_cast<std::int64_t>(place);
+  return {low, std::min(low + 1, input - 1), place - static_cast<double>(low)};
+}
+
+}  // namespace
+
+bool uses_scale(bool align_corners, double scale, std::int64_t input, std::int64_t output) {
+  return scale > 0.0 && !align_corners &&
+         static_cast<double>(input) * scale != static_cast<double>(output);
+}
+
+std::vector<AxisTap> axis_taps(const std::string& mode, bool align_corners, double scale,
+                               std::int64_t input, std::int64_t output) {
   std::vector<AxisTap> taps;
+  const bool is_scaled = uses_scale(align_corners, scale, input, output);
   const auto in = static_cast<double>(input), out = static_cast<double>(output);
   for (std::int64_t o = 0; o < output; ++o) {
     const auto at = static_cast<double>(o);
+    if (is_scaled) {
+      taps.push_back(scaled_tap(mode, scale, input, at));
+      continue;
+    }
     if (mode != "linear") {
       // Integers, so that no rounding moves a place to its neighbour.
       const std::int64_t low =
@@ -53,11 +79,13 @@ TensorInfo with_spatial(const TensorInfo& like, const Ints& spatial) {
   return info;
 }
 
-void check_mode(const char* op, const std::string& mode, bool align_corners) {
+void check_mode(const char* op, const std::string& mode, bool align_corners, double scale) {
   if (mode != "nearest" && mode != "nearest_exact" && mode != "linear")
     throw InvalidArgument("{}: mode is '{}', expected nearest, nearest_exact or linear", op, mode);
   if (align_corners && mode != "linear")
     throw InvalidArgument("{}: align_corners with mode '{}', expected linear", op, mode);
+  if (!(scale >= 0.0) || !std::isfinite(scale))
+    throw InvalidArgument("{}: scale is {}, expected more than 0, or 0 for none", op, scale);
 }
 
 Infos infer_sizes(const char* op, const TensorInfo& input, const char* name, const Ints& size) {
@@ -69,28 +97,29 @@ Infos infer_sizes(const char* op, const TensorInfo& input, const char* name, con
 
 Infos infer_interpolate(const InferArgs& args) {
   const auto& attrs = args.attrs.as<InterpolateAttrs>();
-  check_mode(args.op, attrs.mode, attrs.align_corners);
+  check_mode(args.op, attrs.mode, attrs.align_corners, attrs.scale);
   return infer_sizes(args.op, args.inputs[0], "size", attrs.size);
 }
 
 Infos infer_interpolate_backward(const InferArgs& args) {
   const auto& attrs = args.attrs.as<InterpolateBackwardAttrs>();
-  check_mode(args.op, attrs.mode, attrs.align_corners);
+  check_mode(args.op, attrs.mode, attrs.align_corners, attrs.scale);
   return infer_sizes(args.op, args.inputs[0], "input_size", attrs.input_size);
 }
 
 std::vector<Tensor> gradient_interpolate(const GradientArgs& args) {
   const auto& attrs = args.attrs.as<InterpolateAttrs>();
-  return {apply_one(interpolate_backward_op(), {args.grad()},
-                    Attrs::of(InterpolateBackwardAttrs{spatial_of(args.inputs[0].shape()),
-                                                       attrs.mode, attrs.align_corners}))};
+  return {
+      apply_one(interpolate_backward_op(), {args.grad()},
+                Attrs::of(InterpolateBackwardAttrs{spatial_of(args.inputs[0].shape()), attrs.mode,
+                                                   attrs.align_corners, attrs.scale}))};
 }
 
 std::vector<Tensor> gradient_interpolate_backward(const GradientArgs& args) {
   const auto& attrs = args.attrs.as<InterpolateBackwardAttrs>();
   return {apply_one(interpolate_op(), {args.grad()},
                     Attrs::of(InterpolateAttrs{spatial_of(args.inputs[0].shape()), attrs.mode,
-                                               attrs.align_corners}))};
+                                               attrs.align_corners, attrs.scale}))};
 }
 
 TensorInfo check_grid_sample(const char* op, const TensorInfo& x, const TensorInfo& grid,
@@ -214,7 +243,7 @@ void check_image(const char* op, const Tensor& x, int64_t factor) {
 
 Tensor interpolate(const Tensor& x, const Ints& size, const InterpolateOptions& options) {
   return apply_one(interpolate_op(), {x},
-                   Attrs::of(InterpolateAttrs{size, options.mode, options.align_corners}));
+                   Attrs::of(InterpolateAttrs{size, options.mode, options.align_corners, 0.0}));
 }
 
 Tensor interpolate_by(const Tensor& x, double scale, const InterpolateOptions& options) {
@@ -231,7 +260,8 @@ Tensor interpolate_by(const Tensor& x, double scale, const InterpolateOptions& o
                             scale, scaled, kMostSpatial);
     extent = static_cast<int64_t>(scaled);
   }
-  return interpolate(x, size, options);
+  return apply_one(interpolate_op(), {x},
+                   Attrs::of(InterpolateAttrs{size, options.mode, options.align_corners, scale}));
 }
 
 Tensor pixel_shuffle(const Tensor& x, int64_t factor) {

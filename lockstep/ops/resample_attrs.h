@@ -13,12 +13,16 @@ struct InterpolateAttrs {
   Ints size = {};
   std::string mode = "nearest";
   bool align_corners = false;
+  double scale = 0.0;
 
   template <class F>
   void visit(F&& f) {
     f("size", size, "the result's spatial sizes, or one size for all");
     f("mode", mode, "'nearest' (rounded down), 'nearest_exact' (of centres) or 'linear'");
     f("align_corners", align_corners, "linear: the first and last elements stay where they are");
+    f("scale", scale,
+      "the sizes are the input's times this, rounded down, and places follow from it; 0: they "
+      "follow from the sizes");
   }
 };
 
@@ -26,12 +30,14 @@ struct InterpolateBackwardAttrs {
   Ints input_size = {};
   std::string mode = "nearest";
   bool align_corners = false;
+  double scale = 0.0;
 
   template <class F>
   void visit(F&& f) {
     f("input_size", input_size, "the spatial sizes of interpolate's input");
     f("mode", mode, "as in interpolate");
     f("align_corners", align_corners, "as in interpolate");
+    f("scale", scale, "as in interpolate");
   }
 };
 
@@ -55,8 +61,11 @@ struct AxisTap {
   double weight;
 };
 
+// Whether places along an axis follow from the scale, and not from the sizes: those say the same
+// unless the size was rounded.
+bool uses_scale(bool align_corners, double scale, std::int64_t input, std::int64_t output);
 // Of each output. Nearest ones have low alone, with weight 0.
-std::vector<AxisTap> axis_taps(const std::string& mode, bool align_corners, std::int64_t input,
-                               std::int64_t output);
+std::vector<AxisTap> axis_taps(const std::string& mode, bool align_corners, double scale,
+                               std::int64_t input, std::int64_t output);
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/io/archive.h"
 #include "lockstep/ops/elementwise.h"
+#include "lockstep/optim/detail/checked_rate.h"
 #include "lockstep/optim/rule_driver.h"
 
 namespace lockstep::optim {
@@ -95,6 +96,7 @@ std::vector<Updater::Work> Updater::gather() {
 void Updater::step(std::int64_t batch_size) {
   if (batch_size < 1)
     throw InvalidArgument("updater: batch size is {}, expected 1 or more", batch_size);
+  const double rate = detail::checked_rate("updater", schedule_, steps_);
   const std::vector<Work> work = gather();
   std::vector<RuleParameter> parameters;
   for (const Work& item : work)
@@ -102,8 +104,7 @@ void Updater::step(std::int64_t batch_size) {
         rule_parameter(item.entry->parameter.options(), item.weight, item.entry->slots));
   const RuleDriver driver(rule_, std::move(parameters));
   ThreadTeam caller(1);
-  driver.run_all(caller,
-                 driver.context(steps_ + 1, learning_rate(), 1.0 / static_cast<double>(batch_size)),
+  driver.run_all(caller, driver.context(steps_ + 1, rate, 1.0 / static_cast<double>(batch_size)),
                  [&](int, std::size_t parameter, const PieceRange& range) {
                    return work[parameter].gradient.data<float>() + range.begin;
                  });

@@ -17,14 +17,16 @@ namespace {
 
 using detail::NamedTensors;
 
-// Draws where a field has floats; the first class or word where it has indices.
-data::Fields fixed_fields(const std::vector<TensorInfo>& infos) {
+// Draws where an input has floats; the first class or word where a field has indices, which labels
+// may have as floats.
+data::Fields fixed_fields(const std::vector<TensorInfo>& infos, const FieldRoles& roles) {
   const RandomScope draws(random_key(0, 0, 0));
   data::Fields fields;
-  for (const TensorInfo& info : infos)
-    fields.push_back(
-        (info.dtype == DType::float32 ? normal(info.shape) : Tensor::zeros(info.shape, info.dtype))
-            .to(info.device));
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    const auto& [shape, dtype, device] = infos[i];
+    const bool is_drawn = dtype == DType::float32 && roles[i].role == FieldRole::input;
+    fields.push_back((is_drawn ? normal(shape) : Tensor::zeros(shape, dtype)).to(device));
+  }
   return fields;
 }
 
@@ -352,10 +354,14 @@ std::optional<BadSample> StepEngine::find_refused_sample(std::int64_t step,
   const FlushSubnormals flush;
   impl_->plan->set_keys(step);
   std::vector<data::Fields> tried(shards.begin(), shards.end());
+  std::vector<Tensor> outputs;
+  for (const TensorInfo& info : impl_->program.first().output_infos())
+    outputs.push_back(Tensor::zeros(info.shape, info.dtype, info.device));
   for (std::size_t s = 0; s < shards.size(); ++s) {
     const auto run = [&](const data::Fields& batch) {
       tried[s] = batch;
-      impl_->program.executable(0).find_non_finite(impl_->plan->inputs(s, tried));
+      impl_->program.executable(0).run_into(impl_->plan->inputs(s, tried), outputs,
+                                            [](std::size_t, std::span<const std::byte>) {});
     };
     if (auto refused = detail::find_refused_row(shards[s], run)) {
       refused->shard = static_cast<std::int64_t>(s);
@@ -385,7 +391,7 @@ Probe StepEngine::probe() {
   impl_->check_plan();
   const FlushSubnormals flush;
   Sha256 sum;
-  std::vector<Tensor> inputs = fixed_fields(impl_->program.fields());
+  std::vector<Tensor> inputs = fixed_fields(impl_->program.fields(), impl_->program.step().roles);
   inputs.push_back(random_key(0, 0, 0).to(inputs[0].device()));
   std::vector<Tensor>& outputs = impl_->plan->outputs(0);
   impl_->program.executable(0).run_into(

@@ -13,6 +13,7 @@
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/unary.h"
 #include "lockstep/train/detail/lookups.h"
+#include "lockstep/train/detail/no_gradient.h"
 
 namespace lockstep::train {
 namespace {
@@ -56,6 +57,10 @@ class TracedParameters {
   Tensor updated(const nn::Parameter& parameter) const {
     const auto found = updates_.find(parameter.identity());
     return found == updates_.end() ? Tensor() : found->second;
+  }
+
+  bool has_gradient(const nn::Parameter& parameter) const {
+    return autograd::gradient(input(parameter)).defined();
   }
 
   // Zeros where the loss does not depend on it.
@@ -189,7 +194,7 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   const Tensors labels = labels_of(step.roles, given);
   const Tensor mean_loss = loss.mean(outputs, labels);
   const autograd::PauseScope pause(true);
-  step.graph.add_output(tracer.value(mean_loss), "loss");
+  step.graph.add_output(tracer.value(cast(mean_loss, DType::float32)), "loss");
   const nn::Classes classes = loss.classes(outputs, labels);
   step.has_accuracy = classes.predicted.defined();
   step.graph.add_output(tracer.value(accuracy_of(classes, mean_loss.device())), "accuracy");
@@ -202,9 +207,12 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
     step.graph.add_output(tracer.value(update), step.parameters[i].name);
   }
   go_back(mean_loss, loss);
-  for (const std::size_t i : step.trainable)
-    step.graph.add_output(tracer.value(traced.gradient(parameters[i].parameter)),
-                          "grad:" + step.parameters[i].name);
+  for (const std::size_t i : step.trainable) {
+    const nn::Parameter& parameter = parameters[i].parameter;
+    const char* prefix = traced.has_gradient(parameter) ? "grad:" : detail::kNoGradient;
+    step.graph.add_output(tracer.value(traced.gradient(parameter)),
+                          prefix + step.parameters[i].name);
+  }
   for (std::size_t t = 0; t < step.tables.size(); ++t)
     add_lookups(step, t, tracer.value(traced.gradient(parameters[step.tables[t]].parameter)));
   return step;

@@ -95,6 +95,21 @@ TEST(Dataset, StacksItsSamplesByDefault) {
   EXPECT_EQ(batch[1].to_vector<int>(), (std::vector<int>{2, 1}));
 }
 
+// Its second sample lacks what the first has.
+class Lacking final : public Dataset {
+ public:
+  std::int64_t size() const override { return 2; }
+  Fields sample(std::int64_t index) const override {
+    return {index == 0 ? Tensor::zeros({2}) : Tensor()};
+  }
+};
+
+TEST(Dataset, NamesTheSampleThatLacksAField) {
+  for (const std::vector<std::int64_t>& asked : {std::vector<std::int64_t>{0, 1}, {1, 0}})
+    EXPECT_EQ(message_of([&] { Lacking().batch(asked); }),
+              "batch: field 0 of sample 1 is undefined");
+}
+
 TEST(Dataset, RefusesToStackWhatDiffers) {
   const Counting set({2, 2, 5, 2});
   EXPECT_EQ(message_of([&] {

@@ -209,6 +209,31 @@ TEST(Loader, ATransformOfWholeBatchesGivesTheBitsOfOneSampleAfterAnother) {
   EXPECT_EQ(steps_of(dataset, {.transform = transform}, 0, 3), whole);
 }
 
+TEST(Loader, ATransformOfAllFieldsNeedsNoOther) {
+  const auto dataset = std::make_shared<TestDataset>();
+  Transform transform;
+  transform.apply_fields = [](Fields sample, const RandomKey&, std::int64_t number) {
+    return Fields{Tensor::full({2}, static_cast<double>(number)), sample[1]};
+  };
+  Loader loader(dataset, {sequential_sampler(40), 8, 2}, {.transform = transform});
+  const std::vector<Fields> shards = loader.step(1);
+  EXPECT_EQ(shards[1][0].to_vector<int>(), (std::vector<int>{12, 12, 13, 13, 14, 14, 15, 15}));
+}
+
+TEST(Loader, ASampleThatLacksAFieldIsNamed) {
+  const auto dataset = std::make_shared<TestDataset>();
+  Transform transform;
+  for (const std::int64_t bad : {8, 10}) {
+    transform.apply_fields = [bad](Fields sample, const RandomKey&, std::int64_t number) {
+      return number == bad ? Fields{sample[0], Tensor()} : sample;
+    };
+    EXPECT_EQ(message_of([&] {
+                load_batch(*dataset, std::vector<std::int64_t>{8, 9, 10}, transform);
+              }),
+              fmt::format("batch: field 1 of sample {} is undefined", bad));
+  }
+}
+
 TEST(Loader, AnErrorOfASampleComesWithItsOwnStep) {
   for (int threads : {0, 1, 3}) {
     const auto dataset = std::make_shared<TestDataset>();

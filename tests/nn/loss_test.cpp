@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
 
 #include "lockstep/autograd/autograd.h"
@@ -218,6 +219,44 @@ TEST(Loss, SoftmaxCrossEntropyNamesWhatDoesNotFit) {
             "SoftmaxCrossEntropyLoss: axis is 2, the prediction has shape [2, 3]");
   EXPECT_EQ(message_of([] { nn::SoftmaxCrossEntropyLoss({.smoothing = 2.0}); }),
             "SoftmaxCrossEntropyLoss: smoothing is 2, expected 0 to 1");
+  for (const double bad : {std::numeric_limits<double>::infinity(), std::nan(""), -1.0})
+    EXPECT_EQ(message_of([&] {
+                nn::SoftmaxCrossEntropyLoss({.class_weights = {1.0, bad}});
+              }),
+              fmt::format("SoftmaxCrossEntropyLoss: a class weight is {}, expected 0 or more, and "
+                          "finite",
+                          bad));
+}
+
+TEST(Loss, LabelsOfAnotherShapeAreNotReadAsIfTheyHadTheRightOne) {
+  EXPECT_EQ(message_of([] {
+              nn::L2Loss()(zeros({2, 3, 4}), zeros({2, 4, 3}));
+            }),
+            "L2Loss: label has shape [2, 4, 3], expected [2, 3, 4] as the prediction");
+  EXPECT_EQ(message_of([] {
+              nn::SoftmaxCrossEntropyLoss({.axis = 1})(zeros({2, 3, 4, 6}), zeros({2, 6, 4}));
+            }),
+            "SoftmaxCrossEntropyLoss: label has shape [2, 6, 4], expected [2, 4, 6] for a "
+            "prediction of shape [2, 3, 4, 6]");
+  expect_values(nn::L2Loss()(ones({2, 1, 3}), zeros({2, 3, 1})), {0.5, 0.5});
+  EXPECT_EQ(nn::SoftmaxCrossEntropyLoss({.axis = 1})(zeros({2, 3, 4}), zeros({2, 1, 4})).shape(),
+            Shape{2});
+}
+
+TEST(Loss, FloatsThatAreNoClassNumberAreRefused) {
+  for (const double bad : {std::nan(""), 1.5, std::numeric_limits<double>::infinity()})
+    for (const nn::SoftmaxCrossEntropyOptions& options :
+         {nn::SoftmaxCrossEntropyOptions{}, nn::SoftmaxCrossEntropyOptions{.ignore_label = 0},
+          nn::SoftmaxCrossEntropyOptions{.class_weights = {1, 2, 3}}})
+      EXPECT_EQ(message_of([&] {
+                  const nn::SoftmaxCrossEntropyLoss loss(options);
+                  loss(zeros({2, 3}), doubles({0, bad}, {2}));
+                }),
+                fmt::format("class_numbers: label {} of row 1 is no class number", bad));
+  EXPECT_EQ(message_of([] {
+              nn::CTCLoss()(zeros({1, 4, 3}), doubles({1, 0.5}, {1, 2}));
+            }),
+            "class_numbers: label 0.5 of row 1 is no class number");
 }
 
 TEST(Loss, TripletWantsThePositiveNearer) {

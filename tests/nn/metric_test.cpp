@@ -159,6 +159,19 @@ TEST(Metric, ACompositeUpdatesAllOfThem) {
   EXPECT_DOUBLE_EQ(both.get_all()[1].second, 2.0 / 3);
 }
 
+TEST(Metric, FloatsThatAreNoClassNumberAreRefused) {
+  for (const double bad : {std::nan(""), 1.5}) {
+    const Tensor label = Tensor::from(std::vector<double>{0, bad}, {2}),
+                 scores = Tensor::full({2, 3}, 1.0);
+    const std::string reason = fmt::format(": label {} of row 1 is no class number", bad);
+    EXPECT_EQ(message_of([&] { nn::Accuracy().update(label, scores); }), "accuracy" + reason);
+    EXPECT_EQ(message_of([&] { nn::TopKAccuracy(2).update(label, scores); }),
+              "top_2_accuracy" + reason);
+    EXPECT_EQ(message_of([&] { nn::CrossEntropy().update(label, scores); }),
+              "cross_entropy" + reason);
+  }
+}
+
 TEST(Metric, BadInputsAreNamed) {
   EXPECT_EQ(
       message_of<NotFound>([] { nn::metric("recall"); }),

@@ -112,7 +112,7 @@ TEST(WeightedLoss, NamesWhatDoesNotFit) {
   EXPECT_EQ(message_of([] {
               nn::SoftmaxCrossEntropyLoss({.class_weights = {1.0, -1.0}});
             }),
-            "SoftmaxCrossEntropyLoss: a class weight is -1, expected 0 or more");
+            "SoftmaxCrossEntropyLoss: a class weight is -1, expected 0 or more, and finite");
   EXPECT_EQ(message_of([] {
               nn::SoftmaxCrossEntropyLoss({.class_weights = {1.0, 2.0}})(zeros({2, 3}),
                                                                          zeros({2}, DType::int64));

@@ -127,6 +127,12 @@ std::vector<OpCase> loss_cases() {
              random_tensor({4, 19}, 6, 0.0, 0.1), smoothing);
   }
   for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{3, 37}})
+    rows.push_back({"class_numbers",
+                    shape.str(),
+                    {converted(random_indices(shape, 1, -3, 100), DType::float64)},
+                    {},
+                    [](const auto& in) { return std::vector{converted(in[0], DType::int64)}; }});
+  for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{3, 37}})
     rows.push_back({"sigmoid_cross_entropy",
                     "",
                     {random_tensor(shape, 1, -5.0, 5.0), random_tensor(shape, 2, 0.0, 1.0)},

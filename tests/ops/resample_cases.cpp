@@ -18,20 +18,27 @@ std::array<int64_t, 3> three(const Shape& shape) {
 }
 
 // How much input i counts in output o, along one axis: the definition, one pair at a time.
-double share(const std::string& mode, bool align, int64_t o, int64_t i, int64_t in, int64_t out) {
-  const double scale = static_cast<double>(in) / static_cast<double>(out);
+// An input's step is that of `given` where it is not 0, and else that of the sizes.
+double share(const std::string& mode, bool align, double given, int64_t o, int64_t i, int64_t in,
+             int64_t out) {
+  const double scale = given > 0 ? 1 / given : static_cast<double>(in) / static_cast<double>(out);
   const auto at = static_cast<double>(o), here = static_cast<double>(i);
-  if (mode == "nearest") return std::floor(at * scale + 1e-9) == here ? 1.0 : 0.0;
-  if (mode == "nearest_exact") return std::floor((at + 0.5) * scale + 1e-9) == here ? 1.0 : 0.0;
+  const auto last = static_cast<double>(in - 1);
+  const auto is_nearest = [&](double place) {
+    return std::min(std::floor(place + 1e-9), last) == here ? 1.0 : 0.0;
+  };
+  if (mode == "nearest") return is_nearest(at * scale);
+  if (mode == "nearest_exact") return is_nearest((at + 0.5) * scale);
   double place = (at + 0.5) * scale - 0.5;
   if (align) place = out > 1 ? at * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
-  place = std::clamp(place, 0.0, static_cast<double>(in - 1));
+  place = std::clamp(place, 0.0, last);
   return std::max(0.0, 1.0 - std::abs(place - here));
 }
 
 struct Setting {
   std::string label;
   Shape x, y;
+  double scale = 0.0;
 };
 
 Tensor naive(const Setting& s, const std::string& mode, bool align, const Tensor& from,
@@ -45,7 +52,10 @@ Tensor naive(const Setting& s, const std::string& mode, bool align, const Tensor
                                      o % out[2]},
           b{i / (in[1] * in[2]), i / in[2] % in[1], i % in[2]};
       double weight = 1.0;
-      for (std::size_t k = 0; k < 3; ++k) weight *= share(mode, align, a[k], b[k], in[k], out[k]);
+      for (std::size_t k = 0; k < 3; ++k) {
+        const bool is_own = k + static_cast<std::size_t>(s.x.rank()) >= 5;
+        weight *= share(mode, align, is_own ? s.scale : 0.0, a[k], b[k], in[k], out[k]);
+      }
       const int64_t at = o / out_plane * in_plane + i;
       const auto [source, target] = backward ? std::pair(o, at) : std::pair(at, o);
       to.data<double>()[target] += weight * from.data<double>()[source];
@@ -60,13 +70,14 @@ void add_interpolations(std::vector<OpCase>& rows, const Setting& s) {
                                     {"linear", true}}) {
     const std::string label = s.label + ", " + mode + (align ? ", corners aligned" : "");
     OpCase forward{.op = "interpolate", .label = label, .inputs = {random_tensor(s.x, 1)}};
-    forward.attrs = Attrs::of(InterpolateAttrs{{s.y.begin() + 2, s.y.end()}, mode, align});
+    forward.attrs = Attrs::of(InterpolateAttrs{{s.y.begin() + 2, s.y.end()}, mode, align, s.scale});
     forward.reference = [s, mode = mode, align = align](const std::vector<Tensor>& in) {
       return std::vector{naive(s, mode, align, in[0], false)};
     };
     OpCase backward{
         .op = "interpolate_backward", .label = label, .inputs = {random_tensor(s.y, 2)}};
-    backward.attrs = Attrs::of(InterpolateBackwardAttrs{{s.x.begin() + 2, s.x.end()}, mode, align});
+    backward.attrs =
+        Attrs::of(InterpolateBackwardAttrs{{s.x.begin() + 2, s.x.end()}, mode, align, s.scale});
     backward.reference = [s, mode = mode, align = align](const std::vector<Tensor>& in) {
       return std::vector{naive(s, mode, align, in[0], true)};
     };
@@ -181,17 +192,22 @@ void add_samples(std::vector<OpCase>& rows, const std::string& label, const Shap
 
 std::vector<OpCase> resample_cases() {
   std::vector<OpCase> rows;
-  for (const Setting& s : std::vector<Setting>{{"twice as large", {2, 3, 4, 5}, {2, 3, 8, 10}},
-                                               {"uneven", {1, 2, 5, 7}, {1, 2, 8, 3}},
-                                               {"smaller", {1, 2, 9, 8}, {1, 2, 3, 2}},
-                                               {"past a vector", {1, 2, 3, 19}, {1, 2, 5, 37}},
-                                               {"one axis alone", {1, 2, 4, 5}, {1, 2, 4, 9}},
-                                               {"1-d", {2, 3, 5}, {2, 3, 12}},
-                                               {"3-d", {1, 2, 2, 3, 4}, {1, 2, 3, 5, 7}},
-                                               {"of one element", {1, 2, 1, 1}, {1, 2, 3, 4}},
-                                               {"to one element", {1, 2, 4, 3}, {1, 2, 1, 1}},
-                                               {"the same size", {1, 2, 3, 4}, {1, 2, 3, 4}},
-                                               {"batch 0", {0, 2, 3, 4}, {0, 2, 5, 6}}})
+  for (const Setting& s :
+       std::vector<Setting>{{"twice as large", {2, 3, 4, 5}, {2, 3, 8, 10}},
+                            {"uneven", {1, 2, 5, 7}, {1, 2, 8, 3}},
+                            {"smaller", {1, 2, 9, 8}, {1, 2, 3, 2}},
+                            {"past a vector", {1, 2, 3, 19}, {1, 2, 5, 37}},
+                            {"one axis alone", {1, 2, 4, 5}, {1, 2, 4, 9}},
+                            {"1-d", {2, 3, 5}, {2, 3, 12}},
+                            {"3-d", {1, 2, 2, 3, 4}, {1, 2, 3, 5, 7}},
+                            {"of one element", {1, 2, 1, 1}, {1, 2, 3, 4}},
+                            {"to one element", {1, 2, 4, 3}, {1, 2, 1, 1}},
+                            {"the same size", {1, 2, 3, 4}, {1, 2, 3, 4}},
+                            {"batch 0", {0, 2, 3, 4}, {0, 2, 5, 6}},
+                            {"by a scale", {1, 2, 5, 7}, {1, 2, 6, 9}, 1.37},
+                            {"by a small one", {1, 1, 7, 5}, {1, 1, 5, 3}, 0.73},
+                            {"by one that changes no size", {2, 1, 3}, {2, 1, 3}, 1.3},
+                            {"by a round one", {1, 1, 4, 2}, {1, 1, 10, 5}, 2.5}})
     add_interpolations(rows, s);
   add_samples(rows, "small", {2, 3, 4, 5}, {2, 3, 2, 2});
   add_samples(rows, "past a vector", {1, 2, 3, 6}, {1, 1, 21, 2});

@@ -303,7 +303,10 @@ def interpolate(rank):
             "mode": mode,
             "align_corners": mode == "linear" and d.flag(),
         }
-        x = d.tensor(d.shape(2, 2, 4) + [d.size(1, 7) for _ in range(rank)])
+        x = d.tensor(d.shape(2, 2, 4) + [d.size(2, 7) for _ in range(rank)])
+        if d.flag():  # sizes are rounded, and places follow from the scale
+            attrs["scale"] = d.random.choice([0.73, 1.37, 1.93, 2.37])
+            attrs["size"] = [int(size * attrs["scale"]) for size in x.shape[2:]]
         return Call("interpolate", attrs, [x], tolerance=5)
 
     return make

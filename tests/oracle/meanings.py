@@ -205,6 +205,8 @@ def interpolate(a, x):
     linear = ("linear", "bilinear", "trilinear")[x.dim() - 3]
     mode = {"linear": linear, "nearest_exact": "nearest-exact"}.get(a["mode"], a["mode"])
     corners = a["align_corners"] if a["mode"] == "linear" else None
+    if a.get("scale"):
+        return F.interpolate(x, scale_factor=a["scale"], mode=mode, align_corners=corners)
     return F.interpolate(x, a["size"], mode=mode, align_corners=corners)
 
 

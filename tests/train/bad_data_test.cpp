@@ -5,6 +5,7 @@
 
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/nn/layers.h"
+#include "lockstep/nn/loss.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/optim/optimizers.h"
 #include "lockstep/train/trainer.h"
@@ -74,7 +75,7 @@ TEST(BadData, OfOneWorkerIsEverybodysMessage) {
 TEST(BadData, LabelsThatAreNoClassNameTheirSample) {
   Arrays arrays;
   arrays.label.data<std::int64_t>()[21] = 4;
-  const std::string reason = "softmax_cross_entropy: label 4 of row 0 is outside 0..3";
+  const std::string reason = "softmax_cross_entropy: label 4 is outside 0..3";
   for (const int threads : {1, 2}) {
     TrainerOptions with = options();
     with.threads = threads;
@@ -89,6 +90,72 @@ TEST(BadData, LabelsThatAreNoClassNameTheirSample) {
               Evaluator(net, nn::SoftmaxCrossEntropyLoss()).run(*arrays.set(), {.batch = 6});
             }),
             "evaluate: sample 21 of the data set: " + reason);
+}
+
+// A cast would make class 0 of a NaN, and class 1 of 1.5.
+TEST(BadData, FloatsThatAreNoClassNumberNameTheirSample) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), 1.5F}) {
+    Arrays arrays;
+    arrays.label = Tensor::zeros({kSamples});
+    arrays.label.data<float>()[21] = bad;
+    const std::string reason = fmt::format("class_numbers: label {} is no class number", bad);
+    for (const nn::SoftmaxCrossEntropyOptions& how :
+         {nn::SoftmaxCrossEntropyOptions{}, nn::SoftmaxCrossEntropyOptions{.ignore_label = 0}}) {
+      const auto net = nn::sequential(nn::dense(4));
+      Trainer with(net, nn::SoftmaxCrossEntropyLoss(how), optim::sgd({}), options());
+      EXPECT_EQ(message_of([&] {
+                  with.fit(arrays.set(), {.sampler = data::sequential_sampler(kSamples)});
+                }),
+                "train: sample 21 of the data set: " + reason);
+      EXPECT_EQ(message_of([&] { with.evaluate(*arrays.set(), {.batch = 6}); }),
+                "evaluate: sample 21 of the data set: " + reason);
+    }
+  }
+}
+
+TEST(BadData, AFitThatFailsLeavesTheParametersOfItsLastStep) {
+  Arrays arrays;
+  for (std::int64_t i = 0; i < kSamples * 3; ++i)
+    arrays.x.data<float>()[i] = static_cast<float>(i % 7) - 3.0F;
+  const auto after = [&](const data::DatasetPtr& set, std::int64_t steps, const CallbackPtr& with) {
+    const auto net = nn::sequential(nn::dense(4));
+    Trainer one(net, nn::SoftmaxCrossEntropyLoss(), optim::sgd({.learning_rate = 0.1}), options());
+    FitOptions how{.steps = steps, .sampler = data::sequential_sampler(kSamples)};
+    if (with) how.callbacks = {with};
+    try {
+      one.fit(set, how);
+    } catch (const std::exception&) {
+    }
+    return net->parameter("0.weight").data().to_vector<float>();
+  };
+  const std::vector<float> one_step = after(arrays.set(), 1, {}),
+                           two_steps = after(arrays.set(), 2, {});
+  EXPECT_NE(one_step, two_steps);
+  EXPECT_EQ(after(arrays.set(), 5, on_step([](FitContext&, const StepEvent& event) {
+                    if (event.step == 2) throw std::runtime_error("no more");
+                  })),
+            two_steps);
+  arrays.label.data<std::int64_t>()[21] = 4;  // of the second step
+  EXPECT_EQ(after(arrays.set(), 5, {}), one_step);
+  arrays.label.data<std::int64_t>()[21] = 0;
+  arrays.x.data<float>()[21 * 3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(after(arrays.set(), 5, {}), one_step);
+}
+
+TEST(BadData, ASchedulesRateThatIsNoneNamesScheduleAndStep) {
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), -0.5, std::numeric_limits<double>::infinity()}) {
+    std::int64_t steps = 0;
+    const optim::Schedule schedule{"sawtooth",
+                                   [&](std::int64_t step) { return step == 1 ? bad : 0.1; }};
+    FitOptions how{.schedule = schedule};
+    how.callbacks = {on_step([&](FitContext&, const StepEvent& event) { steps = event.step; })};
+    EXPECT_EQ(message_of([&] { trainer().fit(Arrays().set(), how); }),
+              fmt::format("train: the schedule sawtooth gives a learning rate of {} for step 2, "
+                          "expected 0 or more",
+                          bad));
+    EXPECT_EQ(steps, 1);
+  }
 }
 
 TEST(BadData, CallbacksThatWatchEvaluationsNeedAValidationSet) {

@@ -366,6 +366,90 @@ TEST(Losses, OfOneOutputTakeTheFirstAndSaySo) {
   EXPECT_EQ(simple.params_sha256, listed.params_sha256);
 }
 
+TEST(Losses, OfAnyFloatingDtypeAreReportedInFloat32) {
+  const auto set = set_of({drawn({kSamples, 4}, 1), drawn({kSamples, 1}, 2)});
+  const auto fit = [&](DType dtype) {
+    const LossFunction loss([dtype](const Tensor& y, const Tensor& t) {
+      return square(cast(y, dtype) - cast(t, dtype));
+    });
+    Trainer trainer(nn::sequential(nn::dense(1)), loss, optim::sgd({.learning_rate = 0.1}),
+                    {.global_batch = 16, .shards = 2});
+    return trainer.fit(set, {.epochs = 3, .validation = set});
+  };
+  const FitResult wanted = fit(DType::float32);
+  for (const DType dtype : {DType::float64, DType::bfloat16, DType::float16}) {
+    const FitResult result = fit(dtype);
+    EXPECT_NEAR(result.train_loss, wanted.train_loss, 0.02 * wanted.train_loss);
+    EXPECT_NEAR(result.validation.loss, wanted.validation.loss, 0.02 * wanted.validation.loss);
+  }
+}
+
+// Counts samples in an integer, and adds them up in float64.
+class Counting final : public nn::Block {
+ public:
+  Counting()
+      : dense_(add_child("dense", nn::dense(1))),
+        seen_(add_parameter("seen", {}, {.init = nn::init::zero(), .trainable = false})),
+        sum_(add_parameter("sum", {}, {.init = nn::init::zero(), .trainable = false})) {}
+  Tensor forward(const Tensor& x) override {
+    seen_.update(full({}, static_cast<double>(x.shape(0)), DType::int64));
+    sum_.update(lockstep::cast(sum_.data(), DType::float64) + 1.0);
+    return (*dense_)(x);
+  }
+
+ private:
+  nn::BlockPtr dense_;
+  nn::Parameter seen_, sum_;
+};
+
+TEST(Losses, StatisticsOfAnotherDtypeAreConverted) {
+  const auto net = std::make_shared<Counting>();
+  Trainer trainer(net, nn::L2Loss(), optim::sgd({.learning_rate = 0.1}),
+                  {.global_batch = 16, .shards = 2});
+  trainer.fit(set_of({drawn({kSamples, 4}, 1), drawn({kSamples, 1}, 2)}), {.epochs = 1});
+  EXPECT_EQ(net->parameter("seen").data().item(), 8.0);
+  EXPECT_EQ(net->parameter("sum").data().item(), 3.0);
+}
+
+// One of its two layers is no part of what it says.
+class HalfUsed final : public nn::Block {
+ public:
+  HalfUsed() : used_(add_child("used", nn::dense(1))), other_(add_child("other", nn::dense(4))) {}
+  Tensor forward(const Tensor& x) override {
+    const Tensor shapes_alone = (*other_)(x);
+    return (*used_)(x);
+  }
+
+ private:
+  nn::BlockPtr used_, other_;
+};
+
+TEST(Losses, DoNotMoveWhatTheyDoNotDependOn) {
+  const optim::OptimizerPtr rules[] = {
+      optim::sgd({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1}),
+      optim::adam({.learning_rate = 0.1, .weight_decay = 0.1}),
+      optim::adamw({.learning_rate = 0.1, .weight_decay = 0.1}),
+      optim::adamax({.learning_rate = 0.1, .weight_decay = 0.1}),
+      optim::nadam({.learning_rate = 0.1, .weight_decay = 0.1}),
+      optim::adadelta({.weight_decay = 0.1}),
+      optim::signum({.learning_rate = 0.1, .weight_decay = 0.1}),
+      optim::rmsprop({.learning_rate = 0.1, .weight_decay = 0.1}),
+      optim::adagrad({.learning_rate = 0.1, .weight_decay = 0.1}),
+      optim::lamb({.learning_rate = 0.1, .weight_decay = 0.1}),
+      optim::lars({.learning_rate = 0.1, .weight_decay = 0.1})};
+  for (const optim::OptimizerPtr& rule : rules) {
+    const auto net = std::make_shared<HalfUsed>();
+    net->initialize(nn::init::normal(0.5), 3);
+    (*net)(zeros({1, 4}));
+    const auto kept = net->parameter("other.weight").data().to_vector<float>();
+    const auto moved = net->parameter("used.weight").data().to_vector<float>();
+    Trainer trainer(net, nn::L2Loss(), rule, {.global_batch = 16, .shards = 2});
+    trainer.fit(set_of({drawn({kSamples, 4}, 1), drawn({kSamples, 1}, 2)}), {.epochs = 2});
+    EXPECT_EQ(net->parameter("other.weight").data().to_vector<float>(), kept) << rule->name();
+    EXPECT_NE(net->parameter("used.weight").data().to_vector<float>(), moved) << rule->name();
+  }
+}
+
 TEST(Losses, OfABlockDoNotShareNamesWithTheNet) {
   class Named final : public nn::Block {
    public:

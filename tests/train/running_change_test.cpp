@@ -3,7 +3,9 @@
 
 #include <cmath>
 
+#include "lockstep/io/archive.h"
 #include "tests/message.h"
+#include "tests/temporary_folder.h"
 #include "tests/train/small_run.h"
 
 // What a callback changes in the net while a fit runs.
@@ -101,6 +103,61 @@ TEST(RunningChange, AModeThatStopsRunningStatisticsIsRefused) {
             "train: on a batch of float32[3, 1, 8, 8], int64[3] the net leaves 1.running_mean, on "
             "its first one it updated it: what a fit updates stays the same to its end, and so do "
             "the modes of blocks that have running statistics");
+}
+
+float largest(const nn::Block& net, const std::string& name) {
+  float most = 0.0F;
+  for (const float value : net.parameter(name).data().to_vector<float>())
+    most = std::max(most, std::abs(value));
+  return most;
+}
+
+void clip_weight(nn::Block& net, double limit) {
+  const nn::Parameter weight = net.parameter("4.weight");
+  weight.set_data(clip(weight.data(), -limit, limit));
+}
+
+TEST(RunningChange, WhatIsSetIsWhatTheNextStepBeginsWith) {
+  const Course whole = fit([](nn::Block&, std::int64_t) {});
+  Course first;
+  for (const int threads : {1, 2}) {
+    const Course clipped =
+        fit([](nn::Block& net, std::int64_t) { clip_weight(net, 0.01); }, threads);
+    EXPECT_EQ(clipped.losses[0], whole.losses[0]);
+    EXPECT_NE(clipped.losses[1], whole.losses[1]);
+    if (threads == 1) first = clipped;
+    EXPECT_EQ(clipped.params_sha256, first.params_sha256);
+    EXPECT_EQ(clipped.losses, first.losses);
+  }
+}
+
+TEST(RunningChange, WhatIsSetStaysInTheNetAndInTheResult) {
+  const nn::BlockPtr net = testing::small_net();
+  FitOptions options = testing::small_fit(2);
+  options.callbacks.push_back(
+      on_step([](FitContext& context, const StepEvent&) { clip_weight(context.net(), 0.01); }));
+  const FitResult result = testing::small_trainer(net).fit(testing::small_images(100), options);
+  EXPECT_EQ(largest(*net, "4.weight"), 0.01F);
+  std::vector<io::NamedTensor> parameters;
+  for (const auto& [name, parameter] : net->parameters())
+    parameters.emplace_back(name, parameter.data());
+  EXPECT_EQ(io::tensors_sha256(parameters), result.params_sha256);
+}
+
+TEST(RunningChange, WhatIsSetIsResumed) {
+  const testing::TemporaryFolder folder("set_weights");
+  const auto run = [&](std::int64_t epochs, bool resume, const std::string& to) {
+    FitOptions options = testing::small_fit(epochs);
+    options.checkpoints = to;
+    options.resume = resume;
+    options.callbacks.push_back(
+        on_step([](FitContext& context, const StepEvent&) { clip_weight(context.net(), 0.01); }));
+    return testing::small_trainer(testing::small_net())
+        .fit(testing::small_images(100), options)
+        .params_sha256;
+  };
+  run(1, false, folder.path() + "/parts");
+  EXPECT_EQ(run(2, true, folder.path() + "/parts"), run(2, false, folder.path() + "/whole"));
 }
 
 TEST(RunningChange, FreezingAgainWhatIsFrozenChangesNothing) {

@@ -11,6 +11,8 @@
 
 namespace lockstep::data::detail {
 
+// Throws InvalidArgument that names the sample when it lacks a field.
+void check_defined(const Fields& sample, std::int64_t index);
 // Room for so many samples like this one: each field with an axis of samples in front.
 Fields empty_batch(const Fields& sample, std::size_t count);
 // Sample `index` of the data set becomes row `place`. Throws InvalidArgument when it is not like

@@ -152,7 +152,7 @@ template <class T>
 void interpolate_forward(const KernelCall& call) {
   const auto& attrs = call.attrs.as<InterpolateAttrs>();
   const ResampleProblem p(call.inputs[0].shape, call.outputs[0].shape, attrs.mode,
-                          attrs.align_corners);
+                          attrs.align_corners, attrs.scale);
   const Stretch<T> axis(p.axes[2]);
   const int64_t in = p.axes[0].input * p.axes[1].input * p.axes[2].input;
   const int64_t out = p.axes[0].output * p.axes[1].output * p.axes[2].output;
@@ -228,7 +228,7 @@ template <class T>
 void interpolate_backward_rows(const KernelCall& call) {
   const auto& attrs = call.attrs.as<InterpolateBackwardAttrs>();
   const ResampleProblem p(call.outputs[0].shape, call.inputs[0].shape, attrs.mode,
-                          attrs.align_corners);
+                          attrs.align_corners, attrs.scale);
   const TapAxis &deep = p.axes[0], &tall = p.axes[1], &wide = p.axes[2];
   const ShareAxis slices = shares_of(deep, p.linear), rows = shares_of(tall, p.linear);
   const Gathers<T> gathers(shares_of(wide, p.linear));

@@ -6,7 +6,7 @@
 namespace lockstep::kernels {
 
 ResampleProblem::ResampleProblem(const Shape& x, const Shape& y, const std::string& mode,
-                                 bool align_corners)
+                                 bool align_corners, double scale)
     : planes(x[0] * x[1]), linear(mode == "linear") {
   const int skip = 5 - x.rank();
   for (int axis = 0; axis < 3; ++axis) {
@@ -15,8 +15,9 @@ ResampleProblem::ResampleProblem(const Shape& x, const Shape& y, const std::stri
       a.input = x[axis - skip + 2];
       a.output = y[axis - skip + 2];
     }
-    a.taps = axis_taps(mode, align_corners, a.input, a.output);
-    a.same = a.input == a.output;
+    const double own = axis >= skip ? scale : 0.0;
+    a.taps = axis_taps(mode, align_corners, own, a.input, a.output);
+    a.same = a.input == a.output && !uses_scale(align_corners, own, a.input, a.output);
   }
 }
 

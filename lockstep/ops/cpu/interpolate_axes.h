@@ -29,7 +29,8 @@ struct ShareAxis {
 
 // A resampling in three spatial axes, the missing ones first and of size 1.
 struct ResampleProblem {
-  ResampleProblem(const Shape& x, const Shape& y, const std::string& mode, bool align_corners);
+  ResampleProblem(const Shape& x, const Shape& y, const std::string& mode, bool align_corners,
+                  double scale);
 
   std::int64_t planes;
   bool linear;

@@ -13,5 +13,6 @@ std::int64_t label_of(const TensorView& labels, std::int64_t row, std::int64_t c
 std::span<const KernelCandidate> softmax_cross_entropy_kernels();
 std::span<const KernelCandidate> softmax_cross_entropy_backward_kernels();
 std::span<const KernelCandidate> sigmoid_cross_entropy_kernels();
+std::span<const KernelCandidate> class_numbers_kernels();
 
 }  // namespace lockstep::kernels

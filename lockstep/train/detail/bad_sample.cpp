@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <regex>
 
 #include "lockstep/ops/elementwise.h"
 
@@ -42,6 +43,12 @@ Tensor repeated(const Tensor& field, std::int64_t row) {
   return result;
 }
 
+// Rows are those of the batch that was tried, which say nothing: the sample is named.
+std::string without_row(const std::string& message) {
+  static const std::regex row(" of row [0-9]+");
+  return std::regex_replace(message, row, "");
+}
+
 }  // namespace
 
 std::optional<BadSample> find_non_finite(const std::vector<data::Fields>& shards,
@@ -65,7 +72,7 @@ std::optional<BadSample> find_refused_row(const data::Fields& batch,
     try {
       run(alike);
     } catch (const InvalidArgument& error) {
-      return BadSample{.row = row, .reason = error.what()};
+      return BadSample{.row = row, .reason = without_row(error.what())};
     }
   }
   return {};

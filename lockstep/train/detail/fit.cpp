@@ -251,19 +251,29 @@ void Fit::begin_run() {
 }
 
 FitResult Fit::run() {
+  try {
+    go();
+  } catch (...) {
+    leave_committed_parameters();
+    throw;
+  }
+  return std::move(result_);
+}
+
+void Fit::go() {
   is_late() ? make_engine() : begin_run();
   check_watched(options_, engine_->has_accuracy());
-  if (is_late() && !regroup({.has_state = false, .why = "a new worker is ready"}))
-    return std::move(result_);
+  if (is_late() && !regroup({.has_state = false, .why = "a new worker is ready"})) return;
   if (!is_late()) compare_bits();
   note_instruction_set();
+  remember_parameters();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);
   check_batch_norms();
   check_outputs();
   until_done();
-  if (!result_.is_dismissed)
-    for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
-  return std::move(result_);
+  if (result_.is_dismissed) return;
+  for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
+  if (take_set_parameters()) result_.params_sha256 = engine_->params_sha256();
 }
 
 void Fit::train_to_end() {
@@ -347,6 +357,7 @@ void Fit::one_step() {
       first_batches_ ? std::move(*first_batches_) : loader_->step(step_);
   first_batches_.reset();
   const double rate = learning_rate(step_);
+  take_set_parameters();
   const bool survives = parts_.options.survival != nullptr;
   const StepResult step = run_step(rate, batches,
                                    {.stop = group().workers() > 1 && is_asked_to_stop(),
@@ -354,7 +365,7 @@ void Fit::one_step() {
   if (step.stop) request_stop(kInterrupted);
   pause_requested_ = step.pause;
   if (!step.finite) fail_diverged(step.loss, batches);
-  net_is_current_ = false;
+  leave_net();
   state_.loss_sum += step.loss;
   state_.accuracy_sum += step.accuracy;
   ++step_;
@@ -393,14 +404,6 @@ std::int64_t Fit::number_of(const BadSample& sample) const {
   data::ShardSampler sampler = make_sampler();
   return sampler.samples(share().step, share().first_shard + sample.shard)
       .at(static_cast<std::size_t>(sample.row));
-}
-
-double Fit::learning_rate(std::int64_t step) const {
-  const double rate = options_.schedule.rate ? options_.schedule.rate(step)
-                                             : parts_.optimizer->options().learning_rate;
-  if (!options_.schedule.plateau || reductions_ == 0) return rate;
-  const optim::Plateau& plateau = *options_.schedule.plateau;
-  return std::max(std::min(rate, plateau.min_rate), rate * std::pow(plateau.factor, reductions_));
 }
 
 // Of the whole history, each time: a resumed run has the rate of the uninterrupted one.
@@ -483,6 +486,7 @@ void Fit::end_epoch() {
 
 void Fit::write_checkpoint() {
   if (!writes_ || written_step_ == step_) return;
+  take_set_parameters();
   const std::vector<io::NamedTensor> residuals = engine_->residuals();  // by all workers
   written_step_ = step_;
   if (!store_) return;
@@ -535,6 +539,7 @@ void Fit::fill_result() {
   result_.has_accuracy = engine_->has_accuracy();
   result_.history = state_.history;
   result_.samples_per_s = rate_.samples_per_s();
+  take_set_parameters();
   result_.params_sha256 = engine_->params_sha256();
   if (costs_.total().steps > 0) result_.cost = costs_.total();
   agree_on_parameters();
@@ -544,12 +549,6 @@ void Fit::fill_result() {
                                                           : parts_.options.survival->generation();
   result_.is_first = is_first();
   result_.events = membership_events();
-}
-
-nn::Block& Fit::net() {
-  if (!net_is_current_) engine_->store(*parts_.net);
-  net_is_current_ = true;
-  return *parts_.net;
 }
 
 void Fit::request_stop(const std::string& reason) {

@@ -62,6 +62,12 @@ class Fit final : public FitContext {
   void warn(const std::string& line) override;
 
  private:
+  void go();
+  void remember_parameters();
+  bool take_set_parameters();
+  void leave_net();
+  std::string first_set_parameter() const;
+  void leave_committed_parameters() noexcept;
   std::string agreed_configuration() const;
   data::ShardSampler make_sampler() const;
   kvstore::OutOfStep* out_of_step() const { return parts_.options.mode->out_of_step(); }
@@ -156,6 +162,7 @@ class Fit final : public FitContext {
   std::int64_t evaluated_step_ = -1;
   std::int64_t written_step_ = -1;
   bool net_is_current_ = true;
+  std::vector<Tensor> in_net_;  // as the engine gave them, while the net is current
   bool stop_requested_ = false;
   bool has_state_ = true;             // false: a late worker's, until the others have given it
   bool pause_requested_ = false;      // the generation is to end

@@ -54,13 +54,14 @@ void Fit::one_stretch() {
       .run =
           [this](std::int64_t ticket, double rate, const std::vector<data::Fields>& batches) {
             ticket_ = Share{ticket, tickets_.step_of(ticket), tickets_.first_shard_of(ticket)};
-            net_is_current_ = false;
+            take_set_parameters();
+            leave_net();
             return run_step(rate, batches, {});
           },
       .on_end = [this](const TicketResult& result) { end_ticket(result); }};
   const Stretch stretch =
       loop_->run(step_ * tickets_.per_step, next_meeting() * tickets_.per_step, hooks);
-  net_is_current_ = false;
+  leave_net();
   result_.pushes = stretch.seen;
   if (stretch.bad) {
     const std::int64_t ticket = stretch.bad->ticket;

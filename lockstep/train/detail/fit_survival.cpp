@@ -163,6 +163,7 @@ void Fit::take_state_text(const std::string& text) {
   engine_->load(*parts_.net);
   engine_->set_slots(state.slots);
   net_is_current_ = true;
+  remember_parameters();
   state_ = FitState::from_json(state.training, place);
   state_.history = records_from(state.history, place);
   state_.missing_before = 0;

@@ -10,6 +10,7 @@
 #include "lockstep/graph/flops.h"
 #include "lockstep/io/archive.h"
 #include "lockstep/train/detail/element_numbers.h"
+#include "lockstep/train/detail/no_gradient.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -97,6 +98,9 @@ StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<
   first_structure_ = structure_;
   plans_.add({fields, structure_, {}, step_.lookups});
   plan().executables.push_back(Executable::compile(step_.graph, step_options(step_, options_)));
+  for (std::size_t i = 0; i < step_.trainable.size(); ++i)
+    has_gradient_.push_back(
+        !step_.graph.output_names()[step_.gradient_output(i)].starts_with(kNoGradient));
   step_.graph = {};
   number_of_.resize(step_.trainable.size());
   const std::vector<std::size_t> order = first().delivery_order();
@@ -171,6 +175,7 @@ std::size_t StepProgram::bytes() const {
   return bytes;
 }
 
+// What the loss does not depend on stays as it is: it has zeros for a gradient, and does not decay.
 FlatLayout StepProgram::make_layout(bool find_unused) const {
   FlatLayout layout;
   for (const std::size_t delivery : first().delivery_order()) {
@@ -179,7 +184,7 @@ FlatLayout StepProgram::make_layout(bool find_unused) const {
     layout.add({.number = parameter,
                 .count = first().state_memory(input_of(parameter)).size() / sizeof(float),
                 .rate_multiplier = options.rate_multiplier,
-                .decay_multiplier = options.decay_multiplier});
+                .decay_multiplier = has_gradient_[delivery] ? options.decay_multiplier : 0.0});
   }
   for (const std::size_t parameter : step_.tables) {
     const auto& [name, shape, options] = step_.parameters[parameter];

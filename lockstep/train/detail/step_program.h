@@ -126,6 +126,7 @@ class StepProgram {
   RecentList<Plan> plans_;
   std::size_t uses_ = 1;                // executables of a plan
   std::vector<std::size_t> number_of_;  // by delivery
+  std::vector<bool> has_gradient_;      // by delivery; of the first shape
 };
 
 }  // namespace lockstep::train::detail
