@@ -534,9 +534,9 @@ train::StatusOptions status_options(const Run& run, const Workers& workers, Stop
   options.about.workers = run.options.worker_count();
   options.about.launcher = launcher_mark();
   options.on_stop = [&signals] { signals.ask(SIGTERM); };
-  if (!run.folder) return options;
-  options.folder = run.folder->path();
-  options.about.run = std::filesystem::absolute(run.folder->path()).lexically_normal().string();
+  options.is_first = is_first(run.options);
+  options.folder = run.path;
+  options.about.run = run.path;
   return options;
 }
 
@@ -553,7 +553,7 @@ int fit_and_report(Run& run, StopSignals& signals, train::StatusReporter& status
   train::Trainer trainer(run.recipe.net(), run.recipe.loss(),
                          recipes::make_optimizer(run.config.learning), trainer_options(run));
   const train::FitResult result = fit(run, trainer, signals, status);
-  if (result.is_dismissed) return 0;
+  if (result.is_dismissed) return status.discard(), 0;
   end_status(status, run, result);
   if (result.is_first) return report_run(run, result, trainer.net(), signals);
   return result.stopped ? end_together(run, signals) : 0;

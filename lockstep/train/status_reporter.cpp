@@ -28,6 +28,13 @@ double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// -1: of a worker that waits for its first generation.
+int rank_in(const Membership& membership, std::int64_t id) {
+  const bool is_in = std::any_of(membership.members.begin(), membership.members.end(),
+                                 [&](const Member& one) { return one.id == id; });
+  return is_in ? membership.rank_of(id) : -1;
+}
+
 // What the training thread knows of the run; any may read it.
 class Board {
  public:
@@ -36,10 +43,17 @@ class Board {
     std::int64_t step = 0, total_steps = 0, epoch = 0;
     double loss = 0.0, samples_per_s = 0.0;
     double compute_s = 0.0, wait_s = 0.0, bytes_sent = 0.0;
+    bool is_first = false;
+    Membership membership = {};
   };
   Facts facts() const {
     const std::lock_guard lock(mutex_);
     return facts_;
+  }
+  void set_members(bool is_first, const cluster::Job* job) {
+    const std::lock_guard lock(mutex_);
+    facts_.is_first = is_first;
+    if (job != nullptr) facts_.membership = job->membership();
   }
   void begin(std::int64_t step, std::int64_t total_steps) {
     const std::lock_guard lock(mutex_);
@@ -69,12 +83,18 @@ class Board {
 
 class NoteSteps final : public Callback {
  public:
-  explicit NoteSteps(std::shared_ptr<Board> board) : board_(std::move(board)) {}
-  void on_train_begin(FitContext& run) override { board_->begin(run.step(), run.total_steps()); }
+  NoteSteps(std::shared_ptr<Board> board, const cluster::Job* job)
+      : board_(std::move(board)), job_(job) {}
+  void on_train_begin(FitContext& run) override {
+    board_->set_members(run.is_first(), job_);
+    board_->begin(run.step(), run.total_steps());
+  }
+  void on_generation(FitContext& run) override { board_->set_members(run.is_first(), job_); }
   void on_step_end(FitContext&, const StepEvent& event) override { board_->take(event); }
 
  private:
   std::shared_ptr<Board> board_;
+  const cluster::Job* job_;
 };
 
 }  // namespace
@@ -92,7 +112,8 @@ struct StatusReporter::Impl {
   explicit Impl(const StatusOptions& given) : options(given), status(given.about) {
     status.began = unix_seconds();
     status.writer = self;
-    if (writes()) ::unlink(request_path(options.folder).c_str());  // of another start
+    board->set_members(options.is_first, options.job);
+    if (writes(board->facts())) ::unlink(request_path(options.folder).c_str());  // of another start
     tell();
     start();
   }
@@ -104,7 +125,7 @@ struct StatusReporter::Impl {
   } catch (const std::system_error&) {
   }
 
-  bool writes() const { return !options.folder.empty(); }
+  bool writes(const Board::Facts& facts) const { return facts.is_first && !options.folder.empty(); }
 
   void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex);
@@ -116,7 +137,7 @@ struct StatusReporter::Impl {
   }
 
   void look_for_request() const {
-    if (!writes() || ::unlink(request_path(options.folder).c_str()) != 0) return;
+    if (!writes(board->facts()) || ::unlink(request_path(options.folder).c_str()) != 0) return;
     if (options.on_stop) options.on_stop();
   }
 
@@ -126,10 +147,10 @@ struct StatusReporter::Impl {
     const std::vector<cluster::MemberReport> others = options.job != nullptr
                                                           ? options.job->report(to_json(own))
                                                           : std::vector<cluster::MemberReport>();
-    if (!writes()) return;
+    if (!writes(facts)) return;
     status.members = {own};
     for (const cluster::MemberReport& report : others)
-      if (report.id != own.id) add_member(report);
+      if (report.id != own.id) add_member(report, facts.membership);
     take_facts(facts);
     write_status(options.folder, status);
   }
@@ -144,10 +165,9 @@ struct StatusReporter::Impl {
     status.samples_per_s = facts.samples_per_s;
     status.written = unix_seconds();
     if (options.job != nullptr) {
-      const Membership& membership = options.job->membership();
-      status.generation = membership.generation;
-      status.workers = membership.count(Role::worker);
-      status.servers = membership.count(Role::server);
+      status.generation = facts.membership.generation;
+      status.workers = facts.membership.count(Role::worker);
+      status.servers = facts.membership.count(Role::server);
     }
   }
 
@@ -161,30 +181,29 @@ struct StatusReporter::Impl {
     if (options.job == nullptr) return own;
     own.id = options.job->id();
     own.role = to_string(options.job->role());
-    own.rank = options.job->membership().rank_of(own.id);
-    take_shards(own);
+    own.rank = rank_in(facts.membership, own.id);
+    take_shards(own, facts.membership);
     if (const auto waiting = options.job->meter()->waiting())
       own.waiting = MemberStatus::Waiting{waiting->operation, waiting->rank, waiting->seconds};
     return own;
   }
 
-  void take_shards(MemberStatus& own) const {
-    const bool is_worker = options.job->role() == Role::worker && options.shards > 0;
+  void take_shards(MemberStatus& own, const Membership& membership) const {
+    const bool is_worker =
+        options.job->role() == Role::worker && options.shards > 0 && own.rank >= 0;
     const ShardRange range =
-        is_worker
-            ? options.job->membership().deal(options.shards)[static_cast<std::size_t>(own.rank)]
-            : ShardRange{0, 0};
+        is_worker ? membership.deal(options.shards)[static_cast<std::size_t>(own.rank)]
+                  : ShardRange{0, 0};
     own.first_shard = range.lo;
     own.end_shard = range.hi;
   }
 
   // One that has said nothing yet, or not what it should, is there by its name alone.
-  void add_member(const cluster::MemberReport& report) {
+  void add_member(const cluster::MemberReport& report, const Membership& membership) {
     MemberStatus member;
     try {
       member = observe::member_from_json(report.text, "a member");
     } catch (const Corrupt&) {
-      const Membership& membership = options.job->membership();
       const auto found = std::find_if(membership.members.begin(), membership.members.end(),
                                       [&](const Member& one) { return one.id == report.id; });
       if (found == membership.members.end()) return;
@@ -219,7 +238,9 @@ StatusReporter::StatusReporter(const StatusOptions& options)
 
 StatusReporter::~StatusReporter() { impl_->end(JobStatus::State::failed, {}); }
 
-CallbackPtr StatusReporter::callback() const { return std::make_shared<NoteSteps>(impl_->board); }
+CallbackPtr StatusReporter::callback() const {
+  return std::make_shared<NoteSteps>(impl_->board, impl_->options.job);
+}
 
 void StatusReporter::end(JobStatus::State state, const std::string& message) {
   impl_->end(state, message);

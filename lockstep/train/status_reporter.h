@@ -14,7 +14,8 @@ namespace lockstep::train {
 struct StatusOptions {
   cluster::Job* job = nullptr;  // of whose coordinator others hear; null: this process is alone
   std::int64_t shards = 0;      // of a step
-  std::string folder = {};  // where status.json is kept; empty: nowhere, as on all workers but one
+  std::string folder = {};      // where the first worker keeps status.json; empty: nowhere
+  bool is_first = true;         // worker, until the run has begun
   // What is known when the run begins: recipe, run, launcher.
   observe::JobStatus about = {};
   // Somebody has left a request to stop in the folder (request_stop).

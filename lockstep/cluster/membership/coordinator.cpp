@@ -296,13 +296,12 @@ struct Coordinator::Impl {
     answer(request, detail::Noted{});
   }
 
-  // The first worker hears what all have said.
+  // Whoever is the first worker tells others what all have said.
   void receive(Participant& one, const comm::MessageEvent& request,
                const detail::Activity& activity) {
     check_joined(one, activity.kKind);
     one.report = activity.text;
     one.reported_at = Clock::now();
-    if (one.id != 0) return answer(request, detail::Noted{});
     answer(request, detail::Activities{roster.reports(Clock::now())});
   }
 

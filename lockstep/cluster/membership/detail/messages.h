@@ -117,7 +117,7 @@ struct Missed {
   auto fields() { return std::tie(id, text); }
 };
 
-// What a member is doing, as often as it likes: Noted, and of the first worker Activities.
+// What a member is doing, as often as it likes: Activities.
 struct Activity {
   static constexpr char kKind = 'I';
   std::string text = {};
