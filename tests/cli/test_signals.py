@@ -201,7 +201,8 @@ def test_a_worker_whose_file_does_not_answer_is_named(lockstep):
 
 
 def test_workers_that_are_all_stopped_end_the_job(lockstep):
-    process = start_training(lockstep, launch=("launch", "--workers", 2, "--timeout", 5, "--", PROGRAM))
+    process = start_training(lockstep, "--fail-fast",
+                             launch=("launch", "--workers", 2, "--timeout", 5, "--", PROGRAM))
     for pid in workers_of(process).values():
         os.kill(pid, signal.SIGSTOP)
     _, errors = process.communicate(timeout=LESS_THAN_A_MINUTE)

@@ -465,7 +465,7 @@ class Launcher {
     end.pid = its.pid;
     end.status = its.status;
     end.signal = its.signal;
-    end.lost = its.by_agent;
+    end.lost = its.by_agent.empty() ? survivors_.why_expelled(its.id) : its.by_agent;
     end.by_kernel = its.by_kernel;
     end.by_launcher = killed_ && end.signal == SIGKILL && end.lost.empty() && end.by_kernel.empty();
     note(host, std::move(end));

@@ -7,8 +7,13 @@ bool Survivors::take(const MembershipEvent& event) {
   if (event.kind == "joined" && late_.erase(event.member) > 0) restarts_.note_success();
   if (event.kind == "left") released_.insert(event.member);
   if (event.kind != "expelled") return false;
-  expelled_.insert(event.member);
+  expelled_[event.member] = event.why;
   return true;
+}
+
+std::string Survivors::why_expelled(std::int64_t id) const {
+  const auto found = expelled_.find(id);
+  return found == expelled_.end() ? "" : found->second;
 }
 
 bool Survivors::can_do_without(const MemberEnd& end, bool survives) {

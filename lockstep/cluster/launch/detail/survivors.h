@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <set>
+#include <string>
 
 #include "lockstep/cluster/launch/detail/restarts.h"
 #include "lockstep/cluster/membership/membership_event.h"
@@ -21,6 +23,9 @@ class Survivors {
   // Whether its process has to be ended: it was put out, and may be stopped.
   bool take(const MembershipEvent& event);
 
+  // Why it was put out; empty: it was not.
+  std::string why_expelled(std::int64_t id) const;
+
   // Whether the job can do without a worker that ended like this.
   bool can_do_without(const MemberEnd& end, bool survives);
   // Whether another one is to take its place.
@@ -28,7 +33,8 @@ class Survivors {
 
  private:
   Restarts restarts_;
-  std::set<std::int64_t> late_, expelled_, released_;
+  std::set<std::int64_t> late_, released_;
+  std::map<std::int64_t, std::string> expelled_;  // with the reason
 };
 
 }  // namespace lockstep::cluster::detail
