@@ -3,7 +3,7 @@
 
 #include "lockstep/ops/cpu/ctc.h"
 #include "lockstep/ops/create.h"
-#include "lockstep/ops/detail/class_numbers.h"
+#include "lockstep/ops/class_numbers.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"

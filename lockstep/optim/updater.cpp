@@ -8,7 +8,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/io/archive.h"
 #include "lockstep/ops/elementwise.h"
-#include "lockstep/optim/detail/checked_rate.h"
+#include "lockstep/optim/checked_rate.h"
 #include "lockstep/optim/rule_driver.h"
 
 namespace lockstep::optim {

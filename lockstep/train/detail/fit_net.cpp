@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "lockstep/optim/detail/checked_rate.h"
+#include "lockstep/optim/checked_rate.h"
 #include "lockstep/train/detail/fit.h"
 
 // What a run and its callbacks tell one another: the net's parameters, which live in the engine
