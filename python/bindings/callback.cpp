@@ -129,6 +129,12 @@ void bind_callbacks(py::module_& m) {
       py::arg("path"), py::arg("metric") = "accuracy", py::arg("maximize") = true,
       "Saves the parameters whenever a metric is the best so far.");
   m.def(
+      "record_metrics",
+      [](const std::string& folder) {
+        return HeldCallback{train::record_metrics(observe::RunFolder::create(folder))};
+      },
+      py::arg("folder"), "Every step and evaluation in a new run folder: metrics.jsonl, events/.");
+  m.def(
       "show_progress", [] { return HeldCallback{train::show_progress()}; },
       "A bar an epoch on a terminal, plain lines elsewhere.");
 }

@@ -36,7 +36,46 @@ void bind_small_models(py::module_& m) {
   m.def("cifar_resnet18", &models::cifar_resnet18, py::arg("classes") = 10);
 }
 
+void bind_image_models(py::module_& m) {
+  m.def(
+      "resnet",
+      [](int layers, int version, std::int64_t classes, bool small_images) {
+        return models::resnet({layers, version, classes, small_images});
+      },
+      py::arg("layers") = 18, py::arg("version") = 1, py::arg("classes") = 1000,
+      py::arg("small_images") = false, "Residual networks: He et al., 2015 and 2016.");
+  m.def(
+      "vgg",
+      [](int layers, bool batch_norm, std::int64_t hidden, std::int64_t classes, double dropout) {
+        return models::vgg({layers, batch_norm, hidden, classes, dropout});
+      },
+      py::arg("layers") = 16, py::arg("batch_norm") = false, py::arg("hidden") = 4096,
+      py::arg("classes") = 1000, py::arg("dropout") = 0.5);
+  m.def(
+      "mobilenet",
+      [](int version, double width, std::int64_t classes) {
+        return models::mobilenet({version, width, classes});
+      },
+      py::arg("version") = 2, py::arg("width") = 1.0, py::arg("classes") = 1000);
+  m.def(
+      "densenet",
+      [](int layers, std::int64_t classes, double dropout) {
+        return models::densenet({layers, classes, dropout});
+      },
+      py::arg("layers") = 121, py::arg("classes") = 1000, py::arg("dropout") = 0.0);
+}
+
 void bind_text_models(py::module_& m) {
+  m.def(
+      "bert",
+      [](std::int64_t vocabulary, std::int64_t segments, std::int64_t context, std::int64_t width,
+         std::int64_t heads, int blocks, double dropout, bool masked_lm) {
+        return models::bert(
+            {vocabulary, segments, context, width, heads, blocks, dropout, masked_lm});
+      },
+      py::arg("vocabulary") = 30522, py::arg("segments") = 2, py::arg("context") = 512,
+      py::arg("width") = 768, py::arg("heads") = 12, py::arg("blocks") = 12,
+      py::arg("dropout") = 0.1, py::arg("masked_lm") = false, "Devlin et al., 2018.");
   m.def(
       "lstm_classifier",
       [](std::int64_t vocabulary, std::int64_t width, std::int64_t hidden, int layers,
@@ -80,17 +119,18 @@ void bind_recommenders(py::module_& m) {
 void bind_models(py::module_& core) {
   py::module_ m = core.def_submodule("models", "Nets that are known by name.");
   bind_small_models(m);
+  bind_image_models(m);
   bind_text_models(m);
   bind_recommenders(m);
   m.def(
-      "make",
+      "make_model",
       [](const std::string& name, std::optional<std::int64_t> classes,
          std::optional<std::int64_t> vocabulary, std::optional<double> dropout) {
         return models::make_model(name, {classes, vocabulary, dropout});
       },
       py::arg("name"), py::arg("classes") = py::none(), py::arg("vocabulary") = py::none(),
-      py::arg("dropout") = py::none(), "A library model by name: make('resnet50_v1').");
-  m.def("names", &models::model_names);
+      py::arg("dropout") = py::none(), "A library model by name: make_model('resnet50_v1').");
+  m.def("model_names", &models::model_names);
 }
 
 }  // namespace lockstep::python

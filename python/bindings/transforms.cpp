@@ -151,6 +151,13 @@ void bind_transforms(py::module_& m) {
     return held(data::compose(std::move(list)));
   });
   m.def(
+      "joint",
+      [](const py::object& both, const py::object& image, const py::object& mask) {
+        return held(data::joint(to_transform(both), to_transform(image), to_transform(mask)));
+      },
+      py::arg("both"), py::arg("image") = py::none(), py::arg("mask") = py::none(),
+      "For samples of an image and its mask: `both` changes the two with the same draws.");
+  m.def(
       "random_transform", [](const py::object& f) { return held(of_function(f, true)); },
       py::arg("function"),
       "A function of a sample's first field and a numpy Generator, which is another for each\n"

@@ -16,11 +16,12 @@ True
 
 from lockstep._html import run_html
 from lockstep._core.train import (EpochEvent, Evaluation, EvaluationRecord, FitContext, FitResult,
-                                  StepEvent, Trainer, best_model, early_stopping, show_progress)
+                                  StepEvent, Trainer, best_model, early_stopping, record_metrics,
+                                  show_progress)
 
 __all__ = ["Callback", "EpochEvent", "Evaluation", "EvaluationRecord", "FitContext", "FitResult",
            "StepEvent", "Trainer", "best_model", "early_stopping", "on_epoch", "on_evaluation",
-           "on_step", "show_progress"]
+           "on_step", "record_metrics", "show_progress"]
 
 
 class Callback:

@@ -41,6 +41,22 @@ def test_the_pages_python_is_true(root, tmp_path):
     assert out.stdout.splitlines() == expected
 
 
+PLACES = {"Layers": ls.nn, "Losses": ls.nn, "Initialisers": ls.nn.init, "Models": ls.nn.models,
+          "Schedules": ls.optim, "Transforms": ls.data, "Samplers": ls.data, "Callbacks": ls.train}
+
+
+def test_what_the_reference_has_is_here_too(root):
+    sections = re.split(r"^## ", (root / "docs" / "reference.md").read_text(), flags=re.M)
+    seen = 0
+    for section in sections:
+        place = PLACES.get(section.splitlines()[0])
+        for name in re.findall(r"^\| `(\w+)\(", section, re.M) if place else ():
+            assert hasattr(place, {"lambda": "lambda_"}.get(name, name)), name
+            seen += 1
+    assert seen > 100
+    assert {"sgd", "adam", "lamb"} <= set(dir(ls.optim))
+
+
 def test_public_functions_say_what_they_are():
     for name in MODULES:
         module = importlib.import_module(name)

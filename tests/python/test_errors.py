@@ -18,7 +18,7 @@ def test_errors_are_of_pythons_kinds(tmp_path):
     with pytest.raises(FileNotFoundError):
         ls.nn.dense(2).load(str(tmp_path / "none.params"))
     with pytest.raises(LookupError, match="resnet"):
-        ls.nn.models.make("resnet51")
+        ls.nn.models.make_model("resnet51")
     bad = tmp_path / "bad.params"
     bad.write_bytes(b"no archive at all, but long enough to have a prefix" * 4)
     with pytest.raises(ls.Corrupt):

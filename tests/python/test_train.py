@@ -125,6 +125,12 @@ def test_callbacks_are_told_and_may_stop():
         trainer().fit(samples(), callbacks=[ls.train.on_step(fail)])
 
 
+def test_metrics_are_recorded_in_a_folder(tmp_path):
+    trainer().fit(samples(), epochs=1, callbacks=[ls.train.record_metrics(str(tmp_path / "run"))])
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert len(lines) == 4 and json.loads(lines[0])["step"] == 1
+
+
 def test_a_run_goes_on_from_its_checkpoint(tmp_path):
     whole = trainer().fit(samples(), epochs=4)
     folder = str(tmp_path / "checkpoints")
