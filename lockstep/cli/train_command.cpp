@@ -51,6 +51,7 @@ struct Run {
   std::optional<RunFolder> folder;  // the first worker's
   std::optional<recipes::RunMode> mode;
   std::string path = {};                           // of the folder, on every worker
+  cluster::Job* job = nullptr;                     // that survives losses
   std::string data_sha256 = {};                    // of several workers
   std::unique_ptr<train::Survival> survival = {};  // of a job that goes on when workers are lost
 };
@@ -329,6 +330,7 @@ const RunFolder& take_folder(Run& run) {
 
 void survive(Run& run, const Workers& workers) {
   if (!workers.survive()) return;
+  run.job = workers.job.get();
   run.survival = train::survive(
       *workers.job, [config = run.config, wait = run.options.patience()](
                         comm::Communicator* communicator, const Membership& membership) {
@@ -493,20 +495,30 @@ recipes::RunConfig asked_config(const TrainOptions& options) {
 }
 
 // Of a run that was stopped: the exit status, by the worker's own signal, else by that of another.
+// Workers that survive others have left their last generation. One of them was asked to stop.
+int signal_of_job(cluster::Job& job, int own) {
+  constexpr const char* kEntry = "stop signal";
+  constexpr std::chrono::seconds kWait{2};
+  if (own == 0) return std::stoi(job.get(kEntry, kWait).bytes);
+  job.put(kEntry, std::to_string(own));
+  return own;
+}
+
 // Nobody is gone before the first worker has said how to go on: mpirun and srun end a job when one
 // of its tasks ends like that.
 int end_together(const Run& run, const StopSignals& signals) {
   std::fflush(stdout);
   run.options.stop_point.pass("end");
-  int signal = 0;
-  if (!run.survival) try {
-      for (const std::string& other :
-           run.mode->get().group().share(std::to_string(signals.signal())))
+  int signal = signals.signal();
+  try {
+    if (run.job != nullptr)
+      signal = signal_of_job(*run.job, signal);
+    else
+      for (const std::string& other : run.mode->get().group().share(std::to_string(signal)))
         if (signal == 0) signal = std::stoi(other);
-    } catch (const Error&) {
-      // The model is saved and the user told: a worker that is gone changes nothing.
-    }
-  if (signals.signal() != 0) signal = signals.signal();
+  } catch (const Error&) {
+    // The model is saved and the user told: a worker that is gone changes nothing.
+  }
   return signal == 0 ? kInterrupted : 128 + signal;
 }
 

@@ -7,9 +7,9 @@
 #include <numbers>
 
 #include "lockstep/base/error.h"
+#include "lockstep/ops/class_numbers.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/ctc.h"
-#include "lockstep/ops/class_numbers.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/loss.h"

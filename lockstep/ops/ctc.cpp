@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/ctc.h"
 
+#include "lockstep/ops/class_numbers.h"
 #include "lockstep/ops/cpu/ctc.h"
 #include "lockstep/ops/create.h"
-#include "lockstep/ops/class_numbers.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"

@@ -99,7 +99,7 @@ def test_a_process_alone_has_a_status_as_well(lockstep, started):
 
 
 def test_who_is_stopped_is_waited_for_and_named(lockstep, started):
-    process = start_training(lockstep, started, "--workers", 2)
+    process = start_training(lockstep, started, "--workers", 2, "--fail-fast")
     stopped = workers_of(process)[1]
     os.kill(stopped, signal.SIGSTOP)
     try:
@@ -161,7 +161,8 @@ def test_a_job_that_failed_says_why(lockstep):
 
 
 def test_a_run_that_never_began_leaves_no_folder(lockstep):
-    lockstep.run(*TRAIN, "--steps", 50, "--global-batch", 100000, "--shards", 8, "--out", "run", status=1)
+    lockstep.train("mnist-mlp", "--steps", 50, "--global-batch", 100000, "--shards", 8, "--out",
+                   "run", status=1)
     assert not (lockstep.folder / "run").exists()
 
 
