@@ -30,7 +30,9 @@ AxisTap scaled_tap(const std::string& mode, double scale, std::int64_t input, do
 
 }  // namespace
 
-bool uses_scale(bool align_corners, double scale, std::int64_t input, std::int64_t output) {
+bool uses_scale(const std::string& mode, bool align_corners, double scale, std::int64_t input,
+                std::int64_t output) {
+  if (mode == "linear" && input == output) return false;
   return scale > 0.0 && !align_corners &&
          static_cast<double>(input) * scale != static_cast<double>(output);
 }
@@ -38,7 +40,7 @@ bool uses_scale(bool align_corners, double scale, std::int64_t input, std::int64
 std::vector<AxisTap> axis_taps(const std::string& mode, bool align_corners, double scale,
                                std::int64_t input, std::int64_t output) {
   std::vector<AxisTap> taps;
-  const bool is_scaled = uses_scale(align_corners, scale, input, output);
+  const bool is_scaled = uses_scale(mode, align_corners, scale, input, output);
   const auto in = static_cast<double>(input), out = static_cast<double>(output);
   for (std::int64_t o = 0; o < output; ++o) {
     const auto at = static_cast<double>(o);

@@ -63,7 +63,8 @@ struct AxisTap {
 
 // Whether places along an axis follow from the scale, and not from the sizes: those say the same
 // unless the size was rounded.
-bool uses_scale(bool align_corners, double scale, std::int64_t input, std::int64_t output);
+bool uses_scale(const std::string& mode, bool align_corners, double scale, std::int64_t input,
+                std::int64_t output);
 // Of each output. Nearest ones have low alone, with weight 0.
 std::vector<AxisTap> axis_taps(const std::string& mode, bool align_corners, double scale,
                                std::int64_t input, std::int64_t output);

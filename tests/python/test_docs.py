@@ -41,6 +41,14 @@ def test_the_pages_python_is_true(root, tmp_path):
     assert out.stdout.splitlines() == expected
 
 
+def test_the_readmes_python_is_true(root, tmp_path):
+    (block,) = re.findall(r"```python\n(.*?)```", (root / "README.md").read_text(), re.S)
+    out = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True,
+                         cwd=tmp_path, timeout=600)
+    assert out.returncode == 0, out.stderr
+    assert float(re.search(r"accuracy ([0-9.]+),", out.stdout).group(1)) > 0.95
+
+
 PLACES = {"Layers": ls.nn, "Losses": ls.nn, "Initialisers": ls.nn.init, "Models": ls.nn.models,
           "Schedules": ls.optim, "Transforms": ls.data, "Samplers": ls.data, "Callbacks": ls.train}
 

@@ -17,7 +17,7 @@ ResampleProblem::ResampleProblem(const Shape& x, const Shape& y, const std::stri
     }
     const double own = axis >= skip ? scale : 0.0;
     a.taps = axis_taps(mode, align_corners, own, a.input, a.output);
-    a.same = a.input == a.output && !uses_scale(align_corners, own, a.input, a.output);
+    a.same = a.input == a.output && !uses_scale(mode, align_corners, own, a.input, a.output);
   }
 }
 
