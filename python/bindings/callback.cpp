@@ -41,8 +41,13 @@ class PythonCallback final : public train::Callback {
   void tell(const char* method, train::FitContext& context, const A&... what) {
     const py::gil_scoped_acquire locked;
     if (!py::hasattr(callback_.get(), method)) return;
-    callback_.get().attr(method)(py::cast(&context, py::return_value_policy::reference),
-                                 py::cast(what)...);
+    try {
+      callback_.get().attr(method)(py::cast(&context, py::return_value_policy::reference),
+                                   py::cast(what)...);
+    } catch (py::error_already_set& error) {
+      if (SignalWatch::current() == nullptr || !error.matches(PyExc_KeyboardInterrupt)) throw;
+      SignalWatch::current()->take(error);
+    }
   }
 
   PythonCall callback_;
@@ -89,6 +94,16 @@ void bind_context(py::module_& m) {
 }
 
 }  // namespace
+
+SignalWatch*& SignalWatch::current() {
+  thread_local SignalWatch* watch = nullptr;
+  return watch;
+}
+
+void SignalWatch::take(const py::error_already_set& raised) {
+  if (raised_ == nullptr) raised_ = std::make_unique<py::error_already_set>(raised);
+  stop_ = true;
+}
 
 void SignalWatch::look() {
   const auto now = std::chrono::steady_clock::now();

@@ -120,6 +120,18 @@ train::FitOptions to_fit_options(const py::kwargs& given) {
   return options;
 }
 
+// A callback may fit something else.
+class Current {
+ public:
+  explicit Current(SignalWatch& watch) : before_(std::exchange(SignalWatch::current(), &watch)) {}
+  ~Current() { SignalWatch::current() = before_; }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+ private:
+  SignalWatch* before_;
+};
+
 train::FitResult fit(HeldTrainer& trainer, const py::object& dataset, const py::kwargs& keywords) {
   train::FitOptions options = to_fit_options(keywords);
   const data::DatasetPtr set = to_dataset(dataset);
@@ -128,6 +140,7 @@ train::FitResult fit(HeldTrainer& trainer, const py::object& dataset, const py::
   options.stop = watch->stop();
   train::FitResult result;
   {
+    const Current current(*watch);
     const py::gil_scoped_release released;
     result = trainer.get().fit(set, options);
   }

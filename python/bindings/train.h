@@ -27,6 +27,10 @@ class SignalWatch final : public train::Callback {
   void on_evaluation(train::FitContext&, const train::Evaluation&) override { look(); }
 
   const std::atomic<bool>* stop() const { return &stop_; }
+  // Of the fit that this thread runs; null where none does.
+  static SignalWatch*& current();
+  // What a handler has raised inside of a callback, which is asked again and again: the run stops.
+  void take(const py::error_already_set& raised);
   // Throws what a handler has raised. The caller holds the GIL.
   void rethrow();
 

@@ -27,7 +27,9 @@ def test_a_loader_stacks_samples_of_python():
     assert [y.tolist() for _, y in batches] == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert batches[1][0].shape == (4, 2, 3) and batches[1][0][3, 0, 0].item() == 7
     assert batches[0][1].dtype == "int64"
-    assert threading.get_ident() not in pairs.threads
+    many = Pairs(4000)  # those that wait for a batch may make one
+    assert len(list(data.Loader(many, batch=4))) == 1000
+    assert many.threads - {threading.get_ident()}
     kept = list(data.Loader(pairs, batch=4, last="keep"))
     assert [len(y) for _, y in kept] == [4, 4, 2] and len(data.Loader(pairs, 4, last="keep")) == 3
 
