@@ -71,8 +71,10 @@ ViewSpec diagonal_window(const char* op, const Shape& shape, const Strides& stri
     spec.strides.push_back(strides[axis]);
   }
   spec.shape.push_back(length);
-  spec.strides.push_back(strides[rows] + strides[columns]);
-  if (spec.shape.numel() > 0) spec.offset = below * strides[rows] + right * strides[columns];
+  spec.strides.push_back(0);
+  if (spec.shape.numel() == 0) return spec;  // strides of nothing may be as large as they like
+  spec.strides.back() = strides[rows] + strides[columns];
+  spec.offset = below * strides[rows] + right * strides[columns];
   return spec;
 }
 
