@@ -193,7 +193,7 @@ def test_a_batch_job_that_is_requeued_goes_on_where_it_was(one_machine_slurm, lo
         pytest.skip("sbatch is not installed")
     run = lockstep.folder / "run"
     words = ["mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json", "--threads", "1",
-             "--global-batch", "32", "--checkpoint-every", "10", "--steps"]
+             "--global-batch", "32", "--checkpoint-every", "10", "--schedule", "constant", "--steps"]
     variables = {**one_machine_slurm.environment, "LOCKSTEP": os.path.abspath(PROGRAM),
                  "LOCKSTEP_RUN": str(run), "LOCKSTEP_MEETING_DIR": str(lockstep.folder)}
 
@@ -215,6 +215,7 @@ def test_a_batch_job_that_is_requeued_goes_on_where_it_was(one_machine_slurm, lo
         wait_until(lambda: state()["JobState"] == "PENDING")
         done = checkpoints_of(run)[-1]
         assert done > 0
+        slurm_does("scontrol", "update", f"JobId={job}", "StartTime=now")  # else in two minutes
         wait_until(lambda: state()["JobState"] == "RUNNING" and steps_done(run) > done + 20, 240)
         assert state()["Restarts"] == "1"
     finally:

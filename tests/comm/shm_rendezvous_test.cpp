@@ -151,6 +151,9 @@ void expect_poor(int poor, std::size_t files, const std::string& expected) {
 }
 
 TEST(ShmRendezvous, TooManyOpenFilesAreNamedOnAllRanks) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "to look at an error the sanitizer needs a descriptor";
+#endif
   expect_poor(0, 2, "/dev/shm: no file can be made there: Too many open files");
   expect_poor(0, 3, "shm: rank 0: the others cannot be let in: Too many open files");
   expect_poor(1, 1, "shm: rank 1: the group's file cannot be taken: Too many open files");
