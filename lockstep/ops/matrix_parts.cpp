@@ -71,10 +71,9 @@ ViewSpec diagonal_window(const char* op, const Shape& shape, const Strides& stri
     spec.strides.push_back(strides[axis]);
   }
   spec.shape.push_back(length);
-  spec.strides.push_back(0);
-  if (spec.shape.numel() == 0) return spec;  // strides of nothing may be as large as they like
-  spec.strides.back() = strides[rows] + strides[columns];
-  spec.offset = below * strides[rows] + right * strides[columns];
+  const bool is_empty = spec.shape.numel() == 0;  // strides of nothing are as large as they like
+  spec.strides.push_back(is_empty ? 0 : strides[rows] + strides[columns]);
+  if (!is_empty) spec.offset = below * strides[rows] + right * strides[columns];
   return spec;
 }
 

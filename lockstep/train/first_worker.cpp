@@ -23,7 +23,7 @@ class OnFirstWorker final : public Callback {
     if (Callback* own = find(run)) own->on_evaluation(run, evaluation);
   }
   void on_warning(FitContext& run, const std::string& line) override {
-    if (own_) own_->on_warning(run, line);
+    if (own_ || run.is_first()) made().on_warning(run, line);
   }
   void on_generation(FitContext& run) override {
     if (Callback* own = find(run)) own->on_generation(run);
@@ -36,15 +36,22 @@ class OnFirstWorker final : public Callback {
   // The worker before it may have ended between a step and its record.
   Callback* find(FitContext& run) {
     if (!run.is_first()) return nullptr;
-    if (own_) return own_.get();
-    own_ = make_();
-    own_->on_train_begin(run);
+    if (has_begun_) return own_.get();
+    has_begun_ = true;
+    made().on_train_begin(run);
     if (last_ && last_->step == run.step()) own_->on_step_end(run, *last_);
     return own_.get();
   }
 
+  // There are warnings before a run begins.
+  Callback& made() {
+    if (!own_) own_ = make_();
+    return *own_;
+  }
+
   std::function<CallbackPtr()> make_;
   CallbackPtr own_;
+  bool has_begun_ = false;
   std::optional<StepEvent> last_;
 };
 

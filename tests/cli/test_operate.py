@@ -15,7 +15,7 @@ from jobs import checkpoints_of, descendants, steps_done, wait_until, workers_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
-         "--threads", "1", "--global-batch", "32", "--schedule", "constant"]
+         "--threads", "1", "--global-batch", "32", "--schedule", "constant", "--warm-up", "0"]
 
 
 def end(process):

@@ -193,7 +193,8 @@ def test_a_batch_job_that_is_requeued_goes_on_where_it_was(one_machine_slurm, lo
         pytest.skip("sbatch is not installed")
     run = lockstep.folder / "run"
     words = ["mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json", "--threads", "1",
-             "--global-batch", "32", "--checkpoint-every", "10", "--schedule", "constant", "--steps"]
+             "--global-batch", "32", "--checkpoint-every", "10", "--schedule", "constant",
+             "--warm-up", "0", "--steps"]
     variables = {**one_machine_slurm.environment, "LOCKSTEP": os.path.abspath(PROGRAM),
                  "LOCKSTEP_RUN": str(run), "LOCKSTEP_MEETING_DIR": str(lockstep.folder)}
 
