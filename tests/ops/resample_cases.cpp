@@ -21,7 +21,9 @@ std::array<int64_t, 3> three(const Shape& shape) {
 // An input's step is that of `given` where it is not 0, and else that of the sizes.
 double share(const std::string& mode, bool align, double given, int64_t o, int64_t i, int64_t in,
              int64_t out) {
-  const double scale = given > 0 ? 1 / given : static_cast<double>(in) / static_cast<double>(out);
+  const bool is_copied = mode == "linear" && in == out;
+  const double scale =
+      given > 0 && !is_copied ? 1 / given : static_cast<double>(in) / static_cast<double>(out);
   const auto at = static_cast<double>(o), here = static_cast<double>(i);
   const auto last = static_cast<double>(in - 1);
   const auto is_nearest = [&](double place) {
