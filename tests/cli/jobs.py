@@ -2,6 +2,7 @@
 """The processes of a job, found by their own pids and environment."""
 import os
 import re
+import signal
 import time
 
 
@@ -68,3 +69,13 @@ def steps_done(folder):
         return sum("learning_rate" in line for line in open(folder / "metrics.jsonl"))
     except FileNotFoundError:
         return 0
+
+
+def end(process):
+    """A job that a test has started and nobody needs any more, with all of its processes."""
+    for pid in [*descendants(process), process.pid]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    process.communicate(timeout=60)

@@ -11,20 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs import checkpoints_of, descendants, steps_done, wait_until, workers_of
+from jobs import checkpoints_of, descendants, end, steps_done, wait_until, workers_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
          "--threads", "1", "--global-batch", "32", "--schedule", "constant", "--warm-up", "0"]
-
-
-def end(process):
-    for pid in [*descendants(process), process.pid]:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

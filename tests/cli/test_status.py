@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from conftest import PROGRAM
-from jobs import checkpoints_of, descendants, is_running, steps_done, wait_until, workers_of
+from jobs import checkpoints_of, end, is_running, steps_done, wait_until, workers_of
 
 TRAIN = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
          "--threads", "1", "--global-batch", "32"]
@@ -33,12 +33,7 @@ def started(lockstep):
         return processes[-1]
     yield start
     for process in processes:
-        for pid in [*descendants(process), process.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        process.communicate(timeout=60)
+        end(process)
 
 
 def start_training(lockstep, started, *words):
