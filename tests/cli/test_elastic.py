@@ -8,9 +8,9 @@ import signal
 
 import pytest
 
-from jobs import is_running, steps_done, wait_until, workers_of
+from jobs import checkpoints_of, is_running, steps_done, wait_until, workers_of
 
-STEPS = 300
+STEPS = 600
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch", 32, "--threads", 1,
          "--quiet", "--no-report", "--json", "--checkpoint-every", 40, "--eval-every", 60]
 LONG_ENOUGH = 120
@@ -136,6 +136,7 @@ def test_fail_fast_ends_the_job_with_the_first_loss(lockstep):
 def test_all_workers_lost_at_once_end_the_job(lockstep):
     process = start(lockstep, workers=2)
     reach(lockstep, process, 45)
+    wait_until(lambda: checkpoints_of(lockstep.folder / "run"))  # they are written beside the steps
     for pid in workers_of(process).values():
         os.kill(pid, signal.SIGKILL)
     _, errors = process.communicate(timeout=LONG_ENOUGH)
