@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace lockstep::cluster::detail {
+namespace lockstep {
 
 // As the system calls this machine.
 inline std::string own_host_name() {
@@ -14,4 +14,4 @@ inline std::string own_host_name() {
   return name;
 }
 
-}  // namespace lockstep::cluster::detail
+}  // namespace lockstep

@@ -4,8 +4,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <sstream>
+
+#include "lockstep/base/host_name.h"
+#include "lockstep/base/process_stat.h"
 
 namespace lockstep {
 namespace {
@@ -15,14 +17,8 @@ struct Stat {
   std::int64_t start = 0;
 };
 
-// The name of a process may have blanks and brackets: its fields are counted from the last one.
 Stat stat_of(std::int64_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return {};
-  const std::size_t end = line.rfind(')');
-  if (end == std::string::npos) return {};
-  std::istringstream fields(line.substr(end + 1));
+  std::istringstream fields(process_stat(static_cast<pid_t>(pid)));
   Stat stat;
   fields >> stat.state;
   std::string skipped;
@@ -31,15 +27,9 @@ Stat stat_of(std::int64_t pid) {
   return stat;
 }
 
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
-}
-
 }  // namespace
 
-ProcessMark mark_of(std::int64_t pid) { return {host_name(), pid, stat_of(pid).start}; }
+ProcessMark mark_of(std::int64_t pid) { return {own_host_name(), pid, stat_of(pid).start}; }
 
 ProcessMark own_mark() { return mark_of(::getpid()); }
 
@@ -55,7 +45,7 @@ ProcessMark parse_mark(const std::string& text) {
 }
 
 ProcessState look_at_process(const ProcessMark& mark) {
-  if (mark.host != host_name()) return ProcessState::elsewhere;
+  if (mark.host != own_host_name()) return ProcessState::elsewhere;
   const Stat stat = stat_of(mark.pid);
   if (stat.state == 0 || stat.state == 'Z' || stat.state == 'X' || stat.start != mark.start)
     return ProcessState::gone;

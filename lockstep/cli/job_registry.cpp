@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/job_registry.h"
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
+#include "lockstep/base/unix_time.h"
 #include "lockstep/cli/command.h"
 
 namespace lockstep::cli {
@@ -30,13 +30,11 @@ std::string list_folder() {
 
 observe::JobEntry own_entry(observe::JobEntry::Kind kind) {
   std::error_code error;
-  return {
-      .kind = kind,
-      .process = own_mark(),
-      .command = shell_line(own_words()),
-      .folder = fs::current_path(error).string(),
-      .began = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-                   .count()};
+  return {.kind = kind,
+          .process = own_mark(),
+          .command = shell_line(own_words()),
+          .folder = fs::current_path(error).string(),
+          .began = unix_seconds()};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/print_error.h"
+#include "lockstep/base/unix_time.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/job_registry.h"
 #include "lockstep/cli/options.h"
@@ -27,10 +28,6 @@ using observe::JobEntry;
 constexpr auto kLook = std::chrono::milliseconds(50);
 // Between the two signals that mean "at once": one that comes with the first is one wish.
 constexpr auto kSecondSignal = std::chrono::milliseconds(300);
-
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // Nothing where the run says nothing yet.
 std::optional<observe::JobStatus> status_of(const std::string& run) {

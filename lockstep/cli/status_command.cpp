@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/unix_time.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
 #include "lockstep/observe/job_status.h"
@@ -23,10 +24,6 @@ struct Options {
   bool watch = false, json = false;
   double every = 1;  // seconds
 };
-
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 observe::JobStatus find_status(const std::string& run) {
   try {

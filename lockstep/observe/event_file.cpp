@@ -17,6 +17,8 @@
 #include "lockstep/base/crc32c.h"
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/host_name.h"
+#include "lockstep/base/unix_time.h"
 #include "lockstep/observe/detail/append.h"
 #include "lockstep/observe/event.pb.h"
 
@@ -57,14 +59,9 @@ std::string frame(std::string_view record) {
   return framed;
 }
 
-double wall_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 std::string host_name() {
-  std::array<char, 256> name{};
-  const bool known = ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0';
-  return known ? name.data() : "localhost";
+  const std::string name = own_host_name();
+  return name.empty() ? "localhost" : name;
 }
 
 void make_folder(const std::string& folder) {
@@ -111,7 +108,7 @@ events::Summary::Value* add_value(events::Event& event, std::string_view tag) {
 }  // namespace
 
 EventWriter::EventWriter(const std::string& folder, std::int64_t first_step, Clock clock)
-    : clock_(clock ? std::move(clock) : wall_seconds) {
+    : clock_(clock ? std::move(clock) : unix_seconds) {
   make_folder(folder);
   std::tie(path_, descriptor_) = open_new(folder, clock_());
   try {

@@ -2,12 +2,9 @@
 #include "lockstep/observe/job_status.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.h"
@@ -160,14 +157,8 @@ JobStatus status_from_json(const std::string& text, const std::string& place) {
 }
 
 bool write_status(const std::string& folder, const JobStatus& status) noexcept try {
-  const std::string path = path_of(folder);
-  const std::string temporary = fmt::format("{}.tmp{}", path, ::getpid());
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << to_json(status) << '\n';
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return true;
-  ::unlink(temporary.c_str());
-  return false;
+  write_file(path_of(folder), to_json(status) + "\n");
+  return true;
 } catch (const std::exception&) {
   return false;
 }

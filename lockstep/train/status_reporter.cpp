@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lockstep/base/file.h"
+#include "lockstep/base/unix_time.h"
 
 namespace lockstep::train {
 namespace {
@@ -23,10 +24,6 @@ using observe::MemberStatus;
 constexpr double kLastStep = 0.1;
 
 std::string request_path(const std::string& folder) { return folder + "/stop.request"; }
-
-double unix_seconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // -1: of a worker that waits for its first generation.
 int rank_in(const Membership& membership, std::int64_t id) {

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "lockstep/base/process.h"
 
 namespace lockstep {
@@ -32,7 +35,9 @@ TEST(ProcessMark, OneThatIsStoppedIsNotGone) {
   const ProcessMark mark = mark_of(child.pid());
   EXPECT_EQ(look_at_process(mark), ProcessState::running);
   child.signal(SIGSTOP);
-  while (look_at_process(mark) == ProcessState::running) ::usleep(1000);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (look_at_process(mark) == ProcessState::running && std::chrono::steady_clock::now() < end)
+    std::this_thread::yield();
   EXPECT_EQ(look_at_process(mark), ProcessState::stopped);
   child.end();
   EXPECT_EQ(look_at_process(mark), ProcessState::gone);

@@ -10,7 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/cluster/detail/host_name.h"
+#include "lockstep/base/host_name.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -183,7 +183,7 @@ bool is_ipv6_address(std::string_view text) {
 }
 
 bool is_this_machine(const std::string& host) {
-  const std::string own = detail::own_host_name();
+  const std::string own = own_host_name();
   return host == "localhost" || host == own || host == own.substr(0, own.find('.'));
 }
 

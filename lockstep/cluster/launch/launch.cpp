@@ -18,9 +18,9 @@
 #include <utility>
 
 #include "lockstep/base/hmac.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/base/version.h"
 #include "lockstep/cluster/detail/heartbeat.h"
-#include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/launch/detail/host_link.h"
 #include "lockstep/cluster/launch/detail/interruptible_writer.h"
 #include "lockstep/cluster/launch/detail/launch_hosts.h"
@@ -251,7 +251,7 @@ class Launcher {
     if (!host.is_local && !host.our_address.empty()) return host.our_address;
     for (const Host& other : hosts_)  // a worker here must be reached from there
       if (!other.is_local && !other.our_address.empty()) return other.our_address;
-    return detail::own_host_name();
+    return own_host_name();
   }
 
   void start_workers(Host& host) {
@@ -519,9 +519,9 @@ class Launcher {
   }
 
   void say_tolerated(const MemberEnd& end, const std::string& host) const {
-    const std::string whose = fmt::format("server {} on {}{}", end.rank,
-                                          is_this_machine(host) ? detail::own_host_name() : host,
-                                          end.pid > 0 ? fmt::format(" (pid {})", end.pid) : "");
+    const std::string whose =
+        fmt::format("server {} on {}{}", end.rank, is_this_machine(host) ? own_host_name() : host,
+                    end.pid > 0 ? fmt::format(" (pid {})", end.pid) : "");
     const std::string what = end.by_launcher
                                  ? "did not end by itself after the workers, and was killed"
                              : workers_done_ ? end.how() + " after the workers"

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "lockstep/base/host_name.h"
 #include "lockstep/cluster/detail/heartbeat.h"
-#include "lockstep/cluster/detail/host_name.h"
 #include "lockstep/cluster/membership/detail/generation_service.h"
 #include "lockstep/cluster/membership/detail/join_check.h"
 #include "lockstep/cluster/membership/detail/registry_service.h"
@@ -249,8 +249,7 @@ struct Coordinator::Impl {
     one.other_protocol = fmt::format(
         "rendezvous: {} speaks version {} of the protocol, the coordinator at {} on {} version {}: "
         "all hosts need the same lockstep",
-        one.title(), hello.protocol, to_string(endpoint), detail::own_host_name(),
-        detail::kProtocol);
+        one.title(), hello.protocol, to_string(endpoint), own_host_name(), detail::kProtocol);
   }
 
   void receive(Participant& one, const comm::MessageEvent& request,

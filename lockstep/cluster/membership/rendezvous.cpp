@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "lockstep/cluster/detail/host_name.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/cluster/membership/detail/messages.h"
 #include "lockstep/cluster/membership/detail/registry_table.h"
 #include "lockstep/comm/interfaces.h"
@@ -41,7 +41,7 @@ std::string machine_identity() {
 }
 
 detail::Hello hello_of(const RendezvousOptions& options) {
-  return {detail::kProtocol, options.host.empty() ? detail::own_host_name() : options.host};
+  return {detail::kProtocol, options.host.empty() ? own_host_name() : options.host};
 }
 
 detail::Join join_of(const RendezvousOptions& options) {

@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "lockstep/cluster/detail/host_name.h"
+#include "lockstep/base/host_name.h"
 #include "lockstep/cluster/membership/coordinator.h"
 #include "lockstep/cluster/membership/detail/messages.h"
 #include "lockstep/comm/interfaces.h"
@@ -488,7 +488,7 @@ TEST(Rendezvous, AnotherVersionOfTheProtocolIsRefusedNamingBothAndTheirHosts) {
                fmt::format("beta speaks version {} of the protocol, the coordinator at {} on {} "
                            "version {}",
                            detail::kProtocol + 41, to_string(coordinator.endpoint()),
-                           detail::own_host_name(), detail::kProtocol));
+                           own_host_name(), detail::kProtocol));
 }
 
 TEST(Rendezvous, AnotherVersionOfTheProtocolDoesNotEndAJobThatRuns) {

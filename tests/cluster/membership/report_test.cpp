@@ -20,7 +20,7 @@ std::vector<MemberReport> reports_when(JobHere& job, const Condition& is_so) {
   do {
     reports = job.members[0]->report("first");
     if (is_so(reports)) return reports;
-    std::this_thread::sleep_for(1ms);
+    std::this_thread::yield();
   } while (comm::Clock::now() < end);
   ADD_FAILURE() << "it does not happen";
   return reports;

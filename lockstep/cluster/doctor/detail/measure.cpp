@@ -7,6 +7,7 @@
 #include <deque>
 #include <utility>
 
+#include "lockstep/base/unix_time.h"
 #include "lockstep/cluster/doctor/detail/throughput_meter.h"
 
 namespace lockstep::cluster::detail {
@@ -32,10 +33,6 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-double wall_clock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // Whether another word goes after `done` ones: a double, since answers are.
 double wants_more(int done, int most, Clock::time_point begin) {
   return done < kLeastWords || (done < most && seconds_since(begin) < kWordSeconds) ? 1 : 0;
@@ -48,7 +45,7 @@ double ask_clock(comm::Communicator& group, int rank) {
   for (int done = 1; more != 0; ++done) {
     double theirs = 0;
     more = wants_more(done, kClockWords, start);
-    const double asked = wall_clock();
+    const double asked = unix_seconds();
     const auto begin = Clock::now();
     group.send(bytes_of(more), rank);
     group.receive(bytes_of(theirs), rank);
@@ -63,7 +60,7 @@ double ask_clock(comm::Communicator& group, int rank) {
 void tell_clock(comm::Communicator& group) {
   for (double more = 1; more != 0;) {
     group.receive(bytes_of(more), 0);
-    double now = wall_clock();
+    double now = unix_seconds();
     group.send(bytes_of(now), 0);
   }
 }

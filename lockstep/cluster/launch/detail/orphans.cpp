@@ -16,6 +16,7 @@
 #include <iterator>
 #include <thread>
 
+#include "lockstep/base/process_stat.h"
 #include "lockstep/comm/transport.h"
 
 namespace lockstep::cluster::detail {
@@ -34,19 +35,9 @@ std::vector<pid_t> all_processes() {
   return found;
 }
 
-// A letter, a space, the parent's number; empty when it is gone.
-std::string state_and_parent(pid_t process) {
-  std::ifstream file(fmt::format("/proc/{}/stat", process));
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 >= line.size()) return {};
-  return line.substr(name_end + 2);
-}
-
 // 0 when it is gone.
 pid_t parent_of(pid_t process) {
-  const std::string line = state_and_parent(process);
+  const std::string line = process_stat(process);
   return line.empty() ? 0 : static_cast<pid_t>(std::atoi(line.c_str() + 2));
 }
 
@@ -75,10 +66,10 @@ bool kill_marked_once(const std::string& mark) {
 
 void become_subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
-bool is_stopped(pid_t process) { return state_and_parent(process).starts_with('T'); }
+bool is_stopped(pid_t process) { return process_stat(process).starts_with('T'); }
 
 bool is_gone(pid_t process) {
-  const std::string state = state_and_parent(process);
+  const std::string state = process_stat(process);
   return state.empty() || state.starts_with('Z') || state.starts_with('X');
 }
 

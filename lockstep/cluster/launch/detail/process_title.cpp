@@ -2,13 +2,15 @@
 #include "lockstep/cluster/launch/detail/process_title.h"
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <span>
 #include <sstream>
+
+#include "lockstep/base/process_stat.h"
 
 namespace lockstep::cluster::detail {
 namespace {
@@ -17,12 +19,7 @@ constexpr int kBegin = 48, kEnd = 49;  // of the words, among the fields of /pro
 
 // Where the kernel takes the command line from that it shows: in our own memory.
 std::span<char> command_line() {
-  std::ifstream file("/proc/self/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return {};
-  std::istringstream fields(line.substr(name_end + 1));
+  std::istringstream fields(process_stat(::getpid()));
   std::uintptr_t begin = 0, end = 0;
   std::string skipped;
   for (int field = 3; field < kBegin; ++field) fields >> skipped;
