@@ -522,18 +522,32 @@ int end_together(const Run& run, const StopSignals& signals) {
   return signal == 0 ? kInterrupted : 128 + signal;
 }
 
+// What was said cannot be lost any more, if this worker is.
+void let_others_go(const Run& run) {
+  std::fflush(stdout);
+  run.options.stop_point.pass("told");
+  try {
+    if (run.survival) run.survival->conclude();
+  } catch (const Error&) {
+    // Our goodbye says the same.
+  }
+  run.options.stop_point.pass("over");
+}
+
 // Of the first worker, once the run is over.
 int report_run(const Run& run, const train::FitResult& result, nn::Block& net,
                const StopSignals& signals) {
   const TrainOptions& options = run.options;
   const recipes::RunOutcome outcome{run.config,        run.recipe,         options.worker_count(),
                                     used_threads(run), run.folder->path(), result};
+  options.stop_point.pass("report");
   const std::string problem = write_report(run, outcome, net);
   print_outcome(run, outcome, options.report && problem.empty());
   if (!problem.empty()) print_error("lockstep: {}\n", problem);
   if (!result.saved)
     print_error("lockstep: {}: the last step is not saved: {}\n", run.folder->path(),
                 result.warnings.empty() ? "" : result.warnings.back());
+  let_others_go(run);
   if (!result.stopped) return result.saved && problem.empty() ? 0 : kFailure;
   print_error("lockstep: stopped after step {}; to go on: {}\n", result.steps,
               resume_command(options, run.folder->path()));

@@ -26,6 +26,8 @@ class Survival {
   virtual kvstore::Mode* next(const cluster::Standing& standing) = 0;
   // Whether the run is done, of a worker that is not needed any more.
   virtual bool is_run_done() const = 0;
+  // The run is done and its result told, where everybody can find it: the others may go.
+  virtual void conclude() = 0;
   virtual cluster::Alignment align(const cluster::Progress& own) = 0;
   virtual void settle() = 0;
   virtual std::int64_t generation() const = 0;

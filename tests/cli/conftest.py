@@ -53,9 +53,9 @@ class Lockstep:
             assert outcome.status == status, outcome.err + outcome.out
         return outcome
 
-    def start(self, *words, inside=()):
+    def start(self, *words, inside=(), env=None):
         return subprocess.Popen([*inside, PROGRAM, *map(str, words)], cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
 
     def train(self, recipe, *words, **how):
         return self.run("train", recipe, "--data", "synthetic", "--quiet", "--no-report", "--json",

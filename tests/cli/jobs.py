@@ -48,6 +48,11 @@ def processes_with(name, value):
     return [pid for pid in parents() if environment(pid).get(name) == value]
 
 
+def state_of(pid):
+    """One letter, as ps shows it."""
+    return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
+
+
 def is_running(pid):
     return pid in parents()
 

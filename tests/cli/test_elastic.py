@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from jobs import checkpoints_of, is_running, steps_done, wait_until, workers_of
+from jobs import checkpoints_of, is_running, state_of, steps_done, wait_until, workers_of
 
 STEPS = 600
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch", 32, "--threads", 1,
@@ -23,8 +23,8 @@ def undisturbed(tmp_path_factory):
     return Lockstep(folder).run("train", *TRAIN, "--out", "run", status=0).json
 
 
-def start(lockstep, *words, workers=3):
-    return lockstep.start("train", *TRAIN, "--out", "run", "--workers", workers, *words)
+def start(lockstep, *words, workers=3, **settings):
+    return lockstep.start("train", *TRAIN, "--out", "run", "--workers", workers, *words, **settings)
 
 
 def reach(lockstep, process, step):
@@ -115,6 +115,24 @@ def test_a_worker_that_is_stopped_for_a_moment_stays(lockstep, undisturbed):
     os.kill(victim, signal.SIGCONT)
     result, _ = check_end(lockstep, process, undisturbed)
     assert result["recoveries"] == [] and result["generation"] == 1
+
+
+@pytest.mark.parametrize("point", ["report", "told"])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_the_first_worker_may_be_lost_when_all_is_done_but_the_report(lockstep, undisturbed, point,
+                                                                     workers):
+    process = start(lockstep, "--heartbeat", 1, "--min-workers", workers, workers=workers,
+                    env=dict(os.environ, LOCKSTEP_STOP_AT=f"0:{point}"))
+    _, errors = check_end(lockstep, process, undisturbed)
+    assert "nothing was heard from it for 1.0 s" in errors
+
+
+def test_a_worker_that_is_killed_when_the_result_is_told_takes_nothing_from_it(lockstep,
+                                                                              undisturbed):
+    process = start(lockstep, workers=2, env=dict(os.environ, LOCKSTEP_STOP_AT="0:over"))
+    wait_until(lambda: 0 in workers_of(process) and state_of(workers_of(process)[0]) == "T")
+    os.kill(workers_of(process)[0], signal.SIGKILL)
+    check_end(lockstep, process, undisturbed)
 
 
 def test_an_error_of_the_program_ends_the_job_with_its_message(lockstep):

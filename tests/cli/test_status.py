@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from conftest import PROGRAM
-from jobs import checkpoints_of, end, is_running, steps_done, wait_until, workers_of
+from jobs import checkpoints_of, end, is_running, state_of, steps_done, wait_until, workers_of
 
 TRAIN = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
          "--threads", "1", "--global-batch", "32"]
@@ -122,7 +122,7 @@ def test_a_job_whose_first_worker_is_stopped_is_stale(lockstep, started):
     first = workers_of(process)[0]
     os.kill(first, signal.SIGSTOP)
     try:
-        wait_until(lambda: open(f"/proc/{first}/stat").read().rsplit(")", 1)[1].split()[0] == "T")
+        wait_until(lambda: state_of(first) == "T")
         seen = status(lockstep, code=1)
         assert seen["verdict"] == "stale"
         assert f"somebody stopped worker 0 (SIGSTOP, process {first} on " in seen["reason"]

@@ -409,7 +409,10 @@ class Launcher {
 
   // What the job can do without; another one takes its place.
   bool is_replaced(const MemberEnd& end, const Host& host) {
-    if (end.role != Role::worker || !survivors_.can_do_without(end, survives())) return false;
+    if (end.role != Role::worker) return false;
+    if (end.signal == SIGKILL && result_.stopped_by == 0 && coordinator_->is_run_done())
+      return true;
+    if (!survivors_.can_do_without(end, survives())) return false;
     if (!survives() || !survivors_.wants_replacement(end)) return true;
     say(end.str());
     const auto place = static_cast<std::size_t>(&host - hosts_.data());
@@ -454,6 +457,7 @@ class Launcher {
     if (frame.is<detail::SignalFrame>()) return stop(frame.as<detail::SignalFrame>().number);
     if (frame.is<detail::ProcessOutput>()) {
       const auto said = frame.as<detail::ProcessOutput>();
+      show_first(coordinator_->first_worker());  // was known before it could say this
       output_for(host, said.id).add(said.stream, said.bytes);
     } else if (frame.is<detail::ProcessEnd>()) {
       take_end(host, frame.as<detail::ProcessEnd>());

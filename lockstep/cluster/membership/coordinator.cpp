@@ -72,7 +72,8 @@ struct Coordinator::Impl {
   std::vector<Complaint> complaints = {};
   std::int64_t generation = 0;  // until all have joined
   detail::GenerationService generations;
-  std::atomic<bool> tolerates_lost_servers = false, survives_lost_workers = false;
+  std::atomic<bool> tolerates_lost_servers = false, survives_lost_workers = false,
+                    is_run_done = false;
   std::atomic<std::int64_t> first_worker = 0;
   std::optional<Failure> over = {};
   std::stop_token stop = {};
@@ -99,6 +100,7 @@ struct Coordinator::Impl {
             [this](const MembershipEvent& event) {
               if (options.on_event) options.on_event(event);
             },
+            [this] { note_survival(); },
             [this](const std::string& why) {
               fail({Failure::Type::lost, Role::worker, -1, endpoint.host, "membership: " + why});
             }};
@@ -176,7 +178,7 @@ struct Coordinator::Impl {
   // A worker that goes before its run is done is missed, however it goes.
   void take_goodbye(Participant& one) {
     leave(one);
-    if (is_survivor(one)) generations.lose(one, "it has ended");
+    if (is_survivor(one)) generations.end(one);
   }
 
   // Whether the job goes on without it.
@@ -514,6 +516,7 @@ struct Coordinator::Impl {
 
   void note_survival() {
     survives_lost_workers = generations.is_active() && !generations.is_over();
+    is_run_done = generations.is_run_done();
     if (generations.has_begun()) first_worker = generations.membership().members.at(0).id;
   }
 
@@ -608,6 +611,7 @@ void Coordinator::run(const std::stop_token& stop) {
 
 bool Coordinator::tolerates_lost_servers() const { return impl_->tolerates_lost_servers; }
 bool Coordinator::survives_lost_workers() const { return impl_->survives_lost_workers; }
+bool Coordinator::is_run_done() const { return impl_->is_run_done; }
 std::int64_t Coordinator::first_worker() const { return impl_->first_worker; }
 
 std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }

@@ -52,8 +52,10 @@ class Coordinator {
   // thread.
   bool tolerates_lost_servers() const;
   // Whether the loss of a worker leaves the job going on: once every worker is ready for that, and
-  // until the first one has finished. From any thread.
+  // until the run's result is told. From any thread.
   bool survives_lost_workers() const;
+  // It is told: whoever is lost now takes nothing from it. From any thread.
+  bool is_run_done() const;
   // Who is the first of the workers now. From any thread.
   std::int64_t first_worker() const;
 

@@ -89,7 +89,8 @@ class Job final : public Registry {
   // The workers of a new generation say where they are: who gives its state to whom.
   Alignment align(const Progress& own);
   void settle();
-  // This worker wishes to leave after its step.
+  // This worker wishes to leave after its step. Of the first one, when the run is done: the result
+  // is told, and the others may go; until then they are there to tell it in its place.
   void depart();
   std::vector<MembershipEvent> events() const;
 

@@ -119,9 +119,46 @@ TEST(GenerationKeeper, TheRunIsDoneWhenAllThatLiveHaveFinished) {
   keeper.report(1, {.generation = 1, .is_finished = true}, milliseconds(1));
   EXPECT_TRUE(keeper.take_actions().empty());
   keeper.lose(2, "killed", milliseconds(2));
-  const auto dismissed = only<Dismiss>(keeper.take_actions());
-  ASSERT_EQ(dismissed.size(), 3U);
-  EXPECT_EQ(dismissed[1].kind, Dismiss::Kind::finished);
+  const auto lost_and_first = only<Dismiss>(keeper.take_actions());
+  ASSERT_EQ(lost_and_first.size(), 2U);
+  EXPECT_EQ(lost_and_first[1].kind, Dismiss::Kind::finished);
+  EXPECT_EQ(lost_and_first[1].id, 0);
+  EXPECT_FALSE(keeper.is_over());
+  keeper.release(0, "it has told the result", milliseconds(3));
+  const auto other = only<Dismiss>(keeper.take_actions());
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other[0].kind, Dismiss::Kind::finished);
+  EXPECT_EQ(other[0].id, 1);
+  EXPECT_TRUE(keeper.is_over());
+}
+
+TEST(GenerationKeeper, WhereTheFirstIsLostBeforeItHasToldTheResultAnotherTellsIt) {
+  GenerationKeeper keeper = keeper_of(3, {.min_workers = 3});
+  for (int id = 0; id < 3; ++id)
+    keeper.report(id, {.generation = 1, .is_finished = true}, milliseconds(0));
+  keeper.add(3, "localhost");
+  keeper.report(3, {.generation = 0, .has_state = false}, milliseconds(1));
+  keeper.take_actions();
+  keeper.lose(0, "killed", milliseconds(2));
+  const auto begins = only<Begin>(keeper.take_actions());
+  ASSERT_EQ(begins.size(), 1U);
+  EXPECT_EQ(ids_of(begins[0].membership), (Ids{1, 2}));
+  for (int id = 1; id < 3; ++id)
+    keeper.report(id, {.generation = 2, .is_finished = true}, milliseconds(3));
+  EXPECT_EQ(only<Dismiss>(keeper.take_actions()).at(0).id, 1);
+  keeper.end(1, milliseconds(4));
+  EXPECT_TRUE(keeper.is_over());
+}
+
+TEST(GenerationKeeper, OthersThatAreLostWhileTheResultIsToldChangeNothing) {
+  GenerationKeeper keeper = keeper_of(2);
+  for (int id = 0; id < 2; ++id)
+    keeper.report(id, {.generation = 1, .is_finished = true}, milliseconds(0));
+  keeper.take_actions();
+  keeper.lose(1, "killed", milliseconds(1));
+  EXPECT_TRUE(only<Begin>(keeper.take_actions()).empty());
+  EXPECT_FALSE(keeper.is_over());
+  keeper.end(0, milliseconds(2));
   EXPECT_TRUE(keeper.is_over());
 }
 

@@ -60,7 +60,7 @@ struct Vote {
 struct Worker {
   explicit Worker(GenerationMember member) : member(std::move(member)) {}
   GenerationMember member;
-  bool is_alive = true, is_stopped = false, wants_pause = false;
+  bool is_alive = true, is_stopped = false, wants_pause = false, tells = false;
   Progress progress = {};
   std::uint64_t state = 0;
   ShardRange range = {};                         // of the shards that it computes
@@ -197,9 +197,27 @@ class Simulation {
     tell(fmt::format("worker {} is dismissed: {}", dismiss.id, dismiss.why));
     send(-1, dismiss.id, [this, dismiss] {
       workers_.at(dismiss.id)->member.end();
-      if (dismiss.kind == Dismiss::Kind::finished) finished_.insert(dismiss.id);
+      if (dismiss.kind != Dismiss::Kind::finished) return;
+      finished_.insert(dismiss.id);
+      if (!keeper_.is_over()) tell_result(*workers_.at(dismiss.id));
     });
     if (dismiss.kind == Dismiss::Kind::expelled) replace();
+  }
+
+  // Which takes its time: the first worker may be lost before it has.
+  void tell_result(Worker& worker) {
+    worker.tells = true;
+    const std::int64_t id = worker.member.id();
+    at(now_ + Time(draw(1, 500)), [this, id] {
+      deliver(id, [this, id] {
+        tell(fmt::format("worker {} tells the result", id));
+        is_told_ = true;
+        send(id, -1, [this, id] {
+          keeper_.release(id, "it has told the result", now_);
+          act();
+        });
+      });
+    });
   }
 
   void take_failure(const std::string& why) {
@@ -399,13 +417,14 @@ class Simulation {
 
   void plan_faults() {
     const std::int64_t count = draw(1, 6);
-    for (std::int64_t i = 0; i < count; ++i) at(Time(draw(0, 3'000)), [this] { do_harm(); });
+    for (std::int64_t i = 0; i < count; ++i) at(Time(draw(0, 3'500)), [this] { do_harm(); });
   }
 
   std::int64_t some_worker() {
     std::vector<std::int64_t> ids;
     for (const auto& [id, worker] : workers_)
-      if (worker->is_alive && worker->member.state() != GenerationMember::State::over)
+      if (worker->is_alive &&
+          (worker->tells || worker->member.state() != GenerationMember::State::over))
         ids.push_back(id);
     if (ids.empty()) return -1;
     return ids[static_cast<std::size_t>(draw(0, static_cast<std::int64_t>(ids.size()) - 1))];
@@ -492,6 +511,7 @@ class Simulation {
 
   void check_end() {
     if (result_.is_lost) return;
+    if (!is_told_) complain("the run ends and nobody tells its result");
     if (finished_.empty() && !keeper_.is_over()) return complain("nothing happens any more");
     for (const std::int64_t id : finished_) {
       const Worker& worker = *workers_.at(id);
@@ -514,6 +534,7 @@ class Simulation {
   std::map<std::int64_t, std::int64_t> stops_;
   std::set<std::pair<std::int64_t, std::int64_t>> cut_;
   std::set<std::int64_t> finished_;
+  bool is_told_ = false;
   SimulationResult result_;
 };
 

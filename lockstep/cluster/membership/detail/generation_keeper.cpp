@@ -58,6 +58,7 @@ void GenerationKeeper::report(std::int64_t id, const WorkerReport& report, Keepe
   }
   one->report = report;
   one->is_ignored = false;
+  if (teller_) return;
   if (one->is_in && !report.is_finished)
     want_change(true, report.why.empty() ? "a worker has come out of its step" : report.why, now);
   if (!one->is_in && static_cast<int>(next_workers().size()) > membership_.count(Role::worker))
@@ -73,22 +74,34 @@ void GenerationKeeper::lose(std::int64_t id, const std::string& why, KeeperTime 
       {.kind = KeeperNote::Kind::lost, .id = id, .why = why, .generation = membership_.generation});
   actions_.emplace_back(Dismiss{.id = id, .why = why});
   remove(id);
+  const bool was_teller = teller_ == id;
+  if (teller_ && !was_teller) return;
   if (was_in) {
     want_change(true, why, now);
     change_->has_loss = true;
+    change_->tells_again = was_teller;
   }
+  teller_.reset();
   settle(now);
+}
+
+void GenerationKeeper::end(std::int64_t id, KeeperTime now) {
+  if (teller_ == id) return conclude();
+  lose(id, "it has ended", now);
 }
 
 void GenerationKeeper::release(std::int64_t id, const std::string& why, KeeperTime now) {
   One* one = find(id);
   if (over_ || one == nullptr || one->leaves) return;
+  if (teller_ == id) return conclude();
+  if (teller_) return;
   one->leaves = true;
   if (one->is_in) want_change(false, why, now);
   settle(now);
 }
 
 void GenerationKeeper::resize(int workers, KeeperTime now) {
+  if (teller_) return;
   limits_.max_workers = std::max(workers, 1);
   limits_.min_workers = std::min(limits_.min_workers, limits_.max_workers);
   const std::vector<Member>& members = membership_.members;
@@ -173,8 +186,9 @@ bool GenerationKeeper::all_have_finished() const {
 
 // When all that live have reported, the next generation can be made of them.
 void GenerationKeeper::settle(KeeperTime now) {
-  if (over_ || !has_begun() || !all_have_reported()) return;
-  if (all_have_finished()) return finish();
+  if (over_ || teller_ || !has_begun() || !all_have_reported()) return;
+  const bool tells_again = change_ && change_->tells_again;
+  if (all_have_finished() && !tells_again) return finish();
   if (!change_ || expel_missed(now)) return;
   dismiss_leavers();
   const std::vector<const One*> workers = next_workers();
@@ -186,15 +200,27 @@ void GenerationKeeper::settle(KeeperTime now) {
     actions_.emplace_back(FailJob{"no worker is left that has the state of the run"});
     return;
   }
-  if (static_cast<int>(workers.size()) < limits_.min_workers)
+  if (static_cast<int>(workers.size()) < limits_.min_workers && !tells_again)
     return wait_for_more(static_cast<int>(workers.size()));
   begin_next(workers, now);
 }
 
 void GenerationKeeper::finish() {
+  change_.reset();
+  const auto lives = [this](const Member& member) {
+    const One* one = find(member.id);
+    return one != nullptr && one->is_in && !one->is_ignored;
+  };
+  const auto& members = membership_.members;
+  teller_ = std::find_if(members.begin(), members.end(), lives)->id;
+  actions_.emplace_back(Dismiss{*teller_, Dismiss::Kind::finished, "the run is done"});
+}
+
+void GenerationKeeper::conclude() {
   over_ = true;
   for (const One& one : all_)
-    actions_.emplace_back(Dismiss{one.member.id, Dismiss::Kind::finished, "the run is done"});
+    if (one.member.id != teller_)
+      actions_.emplace_back(Dismiss{one.member.id, Dismiss::Kind::finished, "the run is done"});
 }
 
 // Where nobody else has the state, they stay until somebody has taken it.
@@ -224,7 +250,7 @@ std::vector<const GenerationKeeper::One*> GenerationKeeper::next_workers() const
       const bool is_full = static_cast<int>(workers.size()) >= limits_.max_workers;
       const bool is_ready = one.is_in || one.report.has_value();
       if (one.is_in == was_in && is_ready && !one.is_ignored && !(one.leaves && can_leave(one)) &&
-          !is_full)
+          !is_full && (was_in || !(change_ && change_->tells_again)))
         workers.push_back(&one);
     }
   return workers;

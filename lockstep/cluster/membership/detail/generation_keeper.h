@@ -72,6 +72,8 @@ using KeeperAction = std::variant<Interrupt, Begin, Dismiss, FailJob, KeeperNote
 // A generation ends when somebody in it is lost, reports, leaves, or when a new worker is ready.
 // All others are interrupted then, and report. When the last one that lives has, the next
 // generation begins, with those who reported; nobody is in two, and nothing of an older one counts.
+// When all have finished, the first is dismissed alone, to tell the result; the others stay until
+// it has, and one of them is the first if it is lost before.
 class GenerationKeeper {
  public:
   explicit GenerationKeeper(const GenerationLimits& limits) : limits_(limits) {}
@@ -79,8 +81,9 @@ class GenerationKeeper {
   // The first generation, which has met already.
   void begin_with(const Membership& membership);
   bool has_begun() const { return membership_.generation > 0; }
-  // Everybody has finished, or the job has failed.
+  // Everybody has finished and the result is told, or the job has failed.
   bool is_over() const { return over_; }
+  bool is_run_done() const { return over_ && teller_; }
   const Membership& membership() const { return membership_; }
   // Whether what this member says of this generation counts.
   bool is_current(std::int64_t id, std::int64_t generation) const;
@@ -93,7 +96,9 @@ class GenerationKeeper {
   void report(std::int64_t id, const WorkerReport& report, KeeperTime now);
   // Its process has ended, its connection is gone, or nothing was heard from it.
   void lose(std::int64_t id, const std::string& why, KeeperTime now);
-  // It wishes to leave after its step.
+  // It says goodbye.
+  void end(std::int64_t id, KeeperTime now);
+  // It wishes to leave after its step; the one that tells the result has told it.
   void release(std::int64_t id, const std::string& why, KeeperTime now);
   // So many workers at the most from now on: those of the highest ranks leave.
   void resize(int workers, KeeperTime now);
@@ -115,7 +120,8 @@ class GenerationKeeper {
     KeeperTime since{0};
     bool is_urgent = false;
     std::string why = {};
-    bool has_loss = false;  // somebody is gone
+    bool has_loss = false;     // somebody is gone
+    bool tells_again = false;  // all have finished, and the result was not told
   };
 
   const One* find(std::int64_t id) const;
@@ -129,6 +135,7 @@ class GenerationKeeper {
   bool all_have_reported() const;
   bool all_have_finished() const;
   void finish();
+  void conclude();
   bool can_leave(const One& leaver) const;
   void dismiss_leavers();
   std::vector<const One*> next_workers() const;
@@ -140,7 +147,8 @@ class GenerationKeeper {
   Membership membership_ = {};
   std::vector<One> all_ = {};  // in the order of ids
   std::optional<Change> change_ = {};
-  int waits_with_ = -1;  // so many were there when waiting was last said
+  int waits_with_ = -1;                      // so many were there when waiting was last said
+  std::optional<std::int64_t> teller_ = {};  // of the result, since all have finished
   bool over_ = false;
   std::vector<KeeperAction> actions_ = {};
 };

@@ -107,8 +107,8 @@ void GenerationService::take(Participant& one, const comm::MessageEvent& request
 void GenerationService::take(const comm::MessageEvent& request, const Depart& depart,
                              std::int64_t sender) {
   keeper_.release(depart.id >= 0 ? depart.id : sender, "a worker leaves", now());
-  calls_.answer(request, Noted{});
   act();
+  calls_.answer(request, Noted{});
 }
 
 void GenerationService::take(const comm::MessageEvent& request, const Resize& resize) {
@@ -122,12 +122,18 @@ void GenerationService::lose(Participant& one, const std::string& why) {
   act();
 }
 
+void GenerationService::end(const Participant& one) {
+  keeper_.end(one.id, now());
+  act();
+}
+
 void GenerationService::tick() {
   keeper_.tick(now());
   act();
 }
 
 void GenerationService::act() {
+  calls_.changed();
   for (const KeeperAction& action : keeper_.take_actions())
     std::visit([this](const auto& one) { perform(one); }, action);
 }

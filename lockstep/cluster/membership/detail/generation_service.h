@@ -18,6 +18,7 @@ class GenerationService {
     // It is out of the job: whatever it has asked and asks is answered by this.
     std::function<void(Participant& one, const Failure& failure)> fence;
     std::function<void(const MembershipEvent& event)> tell;
+    std::function<void()> changed;                     // before anybody hears of it
     std::function<void(const std::string& why)> fail;  // the job cannot go on
   };
   // `roster` outlives it.
@@ -30,6 +31,7 @@ class GenerationService {
   // Every worker has its state and listens: from now on a loss is none of the job.
   bool is_active() const { return is_active_; }
   bool is_over() const { return keeper_.is_over(); }
+  bool is_run_done() const { return keeper_.is_run_done(); }
   const Membership& membership() const { return keeper_.membership(); }
   // Those who gather together, by rank.
   std::vector<Participant*> workers() const;
@@ -44,6 +46,7 @@ class GenerationService {
   void take(const comm::MessageEvent& request, const Depart& depart, std::int64_t sender);
   void take(const comm::MessageEvent& request, const Resize& resize);
   void lose(Participant& one, const std::string& why);
+  void end(const Participant& one);  // it says goodbye
   void tick();
 
   const std::vector<MembershipEvent>& events() const { return events_; }
