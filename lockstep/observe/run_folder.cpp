@@ -2,6 +2,7 @@
 #include "lockstep/observe/run_folder.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,6 +75,18 @@ int take_lock(const std::string& path) {
                         path);
 }
 
+// What a killed process left half written. Those who only ask something of a run write too.
+void remove_temporaries(const std::string& folder) {
+  const std::string own = fmt::format(".tmp{}-", ::getpid());
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename();
+    const bool is_half = name.find(".tmp") != std::string::npos && entry.is_regular_file(ignored);
+    if (is_half && name.find(own) == std::string::npos && !name.starts_with("stop.request"))
+      fs::remove(entry.path(), ignored);
+  }
+}
+
 void expect_run(const std::string& path) {
   if (!is_folder(path))
     throw NotFound("run: there is no folder '{}'; without --resume a new run starts there", path);
@@ -119,7 +132,9 @@ RunFolder RunFolder::create_next(const std::string& parent, const std::string& r
 RunFolder RunFolder::resume(const std::string& path) {
   const std::string name = without_end_slash(path);
   expect_run(name);
-  return {name, take_lock(name)};
+  const int lock = take_lock(name);
+  remove_temporaries(name);
+  return {name, lock};
 }
 
 RunFolder RunFolder::open(const std::string& path) {

@@ -105,6 +105,18 @@ TEST(RunFolder, ResumingNeedsARun) {
             "run: '" + folder.path() + "' has no config.json, so it is not a run");
 }
 
+TEST(RunFolder, WhatAKilledProcessLeftHalfWrittenIsRemoved) {
+  const TemporaryFolder folder;
+  const std::string path = finished_run(folder, "{}");
+  write_quickly(path + "/status.json.tmp1-00c0ffee", "half");
+  write_quickly(path + "/stop.request.tmp2-00c0ffee", "somebody else's");
+  write_quickly(path + "/notes.txt", "mine");
+  const RunFolder run = RunFolder::resume(path);
+  EXPECT_FALSE(fs::exists(path + "/status.json.tmp1-00c0ffee"));
+  EXPECT_TRUE(fs::exists(path + "/stop.request.tmp2-00c0ffee"));
+  EXPECT_TRUE(fs::exists(path + "/notes.txt"));
+}
+
 TEST(RunFolder, TwoProcessesDoNotTrainInOneFolder) {
   const TemporaryFolder folder;
   const std::string path = finished_run(folder, "{}");

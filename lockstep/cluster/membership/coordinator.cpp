@@ -600,6 +600,7 @@ void Coordinator::run(const std::stop_token& stop) {
   impl_->stop = stop;
   try {
     while (!impl_->all_left() && !stop.stop_requested()) impl_->turn();
+    impl_->survives_lost_workers = false;
     while (const auto event = impl_->server->receive({})) impl_->take_last(*event);
     impl_->note_late_members();
   } catch (...) {

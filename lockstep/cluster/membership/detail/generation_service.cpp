@@ -86,6 +86,9 @@ void GenerationService::check_active() {
   is_active_ = std::all_of(all.begin(), all.end(), [](const Participant* one) {
     return one->awaits_change || one->reported;
   });
+  if (!is_active_) return;
+  for (const Participant* one : all)
+    if (one->left) end(*one);  // since it was ready
 }
 
 void GenerationService::take(Participant& one, const comm::MessageEvent& request,
