@@ -338,6 +338,11 @@ struct Coordinator::Impl {
     generations.take(request, depart, one.id);
   }
 
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Told& told) {
+    check_survives(one, told.kKind);
+    generations.take(one, request, told);
+  }
+
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Resize& resize) {
     check_survives(one, resize.kKind, true);
     generations.take(request, resize);

@@ -279,6 +279,7 @@ bool Job::regroup(const Standing& standing) { return impl_->regroup(standing); }
 bool Job::is_run_done() const { return (*impl_->rendezvous)->is_run_done(); }
 Alignment Job::align(const Progress& own) { return impl_->align(own); }
 void Job::settle() { impl_->settle(); }
+void Job::tell() { impl_->coordinator_for("membership").tell(); }
 void Job::depart() { impl_->coordinator_for("membership").depart(); }
 std::vector<MembershipEvent> Job::events() const {
   if (!impl_->rendezvous) return {};

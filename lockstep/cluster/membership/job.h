@@ -89,9 +89,11 @@ class Job final : public Registry {
   // The workers of a new generation say where they are: who gives its state to whom.
   Alignment align(const Progress& own);
   void settle();
-  // This worker wishes to leave after its step. Of the first one, when the run is done: the result
-  // is told, and the others may go; until then they are there to tell it in its place.
+  // This worker wishes to leave after its step.
   void depart();
+  // Of the first worker, when the run is done: its result is told, and the others may go; until
+  // then they are there to tell it in its place.
+  void tell();
   std::vector<MembershipEvent> events() const;
 
   // To be called with the error that ends this member: whoever launched the job names the one that

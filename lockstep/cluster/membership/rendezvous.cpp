@@ -417,6 +417,9 @@ bool Rendezvous::is_run_done() const { return impl_->is_run_done; }
 void Rendezvous::depart() {
   impl_->ask<detail::Noted>(detail::Depart{}, kComplaintTime, "the coordinator's answer");
 }
+void Rendezvous::tell() {
+  impl_->ask<detail::Noted>(detail::Told{}, kComplaintTime, "the coordinator's answer");
+}
 const std::vector<MembershipEvent>& Rendezvous::events() const { return impl_->welcome.events; }
 
 MembershipStatus Rendezvous::query(std::chrono::milliseconds timeout) {

@@ -105,6 +105,8 @@ class Rendezvous final : public Registry {
   bool is_run_done() const;  // after it was dismissed: so is the run
   // Wishes to leave after the step.
   void depart();
+  // Of the first worker: the result of the run, which is done, is told.
+  void tell();
   // What has happened to the members, as far as this one was told.
   const std::vector<MembershipEvent>& events() const;
 

@@ -35,6 +35,7 @@ std::vector<Message> one_of_each() {
           Report{3, true, false, 12, 1, "late"},
           Dismissed{false, "asked to"},
           Depart{2},
+          Told{},
           Resize{5},
           Activity{"busy"},
           Activities{{{3, "idle", std::chrono::milliseconds(40), true}, {4, "", {}, false}}}};

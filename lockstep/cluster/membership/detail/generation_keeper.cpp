@@ -86,15 +86,16 @@ void GenerationKeeper::lose(std::int64_t id, const std::string& why, KeeperTime 
 }
 
 void GenerationKeeper::end(std::int64_t id, KeeperTime now) {
-  if (teller_ == id) return conclude();
-  lose(id, "it has ended", now);
+  teller_ == id ? tell(id) : lose(id, "it has ended", now);
+}
+
+void GenerationKeeper::tell(std::int64_t id) {
+  if (!over_ && teller_ == id) conclude();
 }
 
 void GenerationKeeper::release(std::int64_t id, const std::string& why, KeeperTime now) {
   One* one = find(id);
-  if (over_ || one == nullptr || one->leaves) return;
-  if (teller_ == id) return conclude();
-  if (teller_) return;
+  if (over_ || teller_ || one == nullptr || one->leaves) return;
   one->leaves = true;
   if (one->is_in) want_change(false, why, now);
   settle(now);

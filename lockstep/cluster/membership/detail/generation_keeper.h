@@ -98,7 +98,9 @@ class GenerationKeeper {
   void lose(std::int64_t id, const std::string& why, KeeperTime now);
   // It says goodbye.
   void end(std::int64_t id, KeeperTime now);
-  // It wishes to leave after its step; the one that tells the result has told it.
+  // The one that tells the result has told it.
+  void tell(std::int64_t id);
+  // It wishes to leave after its step.
   void release(std::int64_t id, const std::string& why, KeeperTime now);
   // So many workers at the most from now on: those of the highest ranks leave.
   void resize(int workers, KeeperTime now);

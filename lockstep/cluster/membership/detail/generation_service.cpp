@@ -110,6 +110,13 @@ void GenerationService::take(Participant& one, const comm::MessageEvent& request
 void GenerationService::take(const comm::MessageEvent& request, const Depart& depart,
                              std::int64_t sender) {
   keeper_.release(depart.id >= 0 ? depart.id : sender, "a worker leaves", now());
+  calls_.answer(request, Noted{});
+  act();
+}
+
+void GenerationService::take(const Participant& one, const comm::MessageEvent& request,
+                             const Told& /*told*/) {
+  keeper_.tell(one.id);
   act();
   calls_.answer(request, Noted{});
 }

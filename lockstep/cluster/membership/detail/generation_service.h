@@ -44,6 +44,7 @@ class GenerationService {
   void take(Participant& one, const comm::MessageEvent& request, const AwaitChange& await);
   void take(Participant& one, const comm::MessageEvent& request, const Report& report);
   void take(const comm::MessageEvent& request, const Depart& depart, std::int64_t sender);
+  void take(const Participant& one, const comm::MessageEvent& request, const Told& told);
   void take(const comm::MessageEvent& request, const Resize& resize);
   void lose(Participant& one, const std::string& why);
   void end(const Participant& one);  // it says goodbye

@@ -228,6 +228,12 @@ struct Depart {
   auto fields() { return std::tie(id); }
 };
 
+// The first worker has told the result of the run: the others may go: Noted.
+struct Told {
+  static constexpr char kKind = 'F';
+  auto fields() { return std::tie(); }
+};
+
 // Of anybody: so many workers from now on: Noted.
 struct Resize {
   static constexpr char kKind = 'Z';
@@ -235,10 +241,10 @@ struct Resize {
   auto fields() { return std::tie(workers); }
 };
 
-using Message =
-    std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery, MembershipReply,
-                 AwaitLeave, AllLeft, Failure, Missed, Put, CompareAndSet, Get, Entry, Denied,
-                 AwaitChange, Change, Report, Dismissed, Depart, Resize, Activity, Activities>;
+using Message = std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery,
+                             MembershipReply, AwaitLeave, AllLeft, Failure, Missed, Put,
+                             CompareAndSet, Get, Entry, Denied, AwaitChange, Change, Report,
+                             Dismissed, Depart, Told, Resize, Activity, Activities>;
 
 // Its kind and its fields.
 std::string encode(const Message& message);
