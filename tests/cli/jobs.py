@@ -48,6 +48,10 @@ def processes_with(name, value):
     return [pid for pid in parents() if environment(pid).get(name) == value]
 
 
+def name_of(pid):
+    return open(f"/proc/{pid}/comm").read().strip()
+
+
 def state_of(pid):
     """One letter, as ps shows it."""
     return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]

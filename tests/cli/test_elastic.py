@@ -8,7 +8,8 @@ import signal
 
 import pytest
 
-from jobs import checkpoints_of, is_running, state_of, steps_done, wait_until, workers_of
+from jobs import (checkpoints_of, descendants, is_running, name_of, state_of, steps_done,
+                  wait_until, workers_of)
 
 STEPS = 600
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch", 32, "--threads", 1,
@@ -160,6 +161,16 @@ def test_all_workers_lost_at_once_end_the_job(lockstep):
     _, errors = process.communicate(timeout=LONG_ENOUGH)
     assert process.returncode == 1
     assert "was ended by signal 9" in errors.splitlines()[-1] and "--resume" in errors, errors
+
+
+def test_all_workers_lost_with_their_agent_are_no_success(lockstep):
+    process = start(lockstep, workers=2)
+    reach(lockstep, process, 20)
+    agent = next(pid for pid in descendants(process) if name_of(pid) == "lockstep-agent")
+    os.kill(agent, signal.SIGKILL)
+    out, errors = process.communicate(timeout=LONG_ENOUGH)
+    assert process.returncode == 1 and out == ""
+    assert "the agent was ended by signal 9" in errors.splitlines()[-1]
 
 
 def test_workers_are_killed_again_and_again(lockstep, undisturbed):

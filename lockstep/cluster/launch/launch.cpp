@@ -100,6 +100,7 @@ class Launcher {
     for (Host& host : hosts_) host.link.hang_up();
     for (Host& host : hosts_) host.link.close();
     hear_coordinator();
+    if (result_.stopped_by == 0 && !has_anybody_finished()) count_losses();
     return std::move(result_);
   }
 
@@ -391,10 +392,22 @@ class Launcher {
   void give_up_survival() {
     if (std::exchange(gave_up_, true)) return;
     survivors_.restarts().cancel();
+    if (count_losses() && result_.stopped_by == 0) end_others();
+  }
+
+  bool count_losses() {
     bool any = false;
     for (MemberEnd& end : result_.ends)
       if (end.role == Role::worker && std::exchange(end.tolerated, false)) any = true;
-    if (any && result_.stopped_by == 0) end_others();
+    return any;
+  }
+
+  // All may have been lost at once, before the coordinator could know.
+  bool has_anybody_finished() const {
+    return coordinator_->is_run_done() ||
+           std::any_of(result_.ends.begin(), result_.ends.end(), [this](const MemberEnd& end) {
+             return end.role == Role::worker && end.is_good() && !survivors_.has_left(end.id);
+           });
   }
 
   // Those that are not members yet, when the run is done.

@@ -25,6 +25,8 @@ class Survivors {
 
   // Why it was put out; empty: it was not.
   std::string why_expelled(std::int64_t id) const;
+  // It was asked to.
+  bool has_left(std::int64_t id) const { return released_.contains(id); }
 
   // Whether the job can do without a worker that ended like this.
   bool can_do_without(const MemberEnd& end, bool survives);
