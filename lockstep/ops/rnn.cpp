@@ -5,11 +5,9 @@
 #include "lockstep/ops/detail/rnn_steps.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/families.h"
-#include "lockstep/ops/index_ops.h"
 #include "lockstep/ops/messages.h"
 #include "lockstep/ops/rnn_attrs.h"
 #include "lockstep/ops/shape_ops.h"
-#include "lockstep/ops/sort.h"
 
 namespace lockstep {
 
@@ -258,21 +256,6 @@ Tensor bias_or_zeros(const Tensor& bias, const Tensor& w_hidden) {
   return Tensor::zeros({w_hidden.shape(0)}, w_hidden.dtype(), w_hidden.device());
 }
 
-// The longest first: then the samples that a step has to look at stand side by side.
-class SortedSequences {
- public:
-  explicit SortedSequences(const Tensor& lengths)
-      : order_(argsort(lengths, 0, true)),
-        back_(argsort(order_, 0)),
-        lengths_(take(lengths, order_, 0)) {}
-  const Tensor& lengths() const { return lengths_; }
-  Tensor sorted(const Tensor& x) const { return x.defined() ? take(x, order_, 1) : x; }
-  Tensor as_given(const Tensor& x) const { return x.defined() ? take(x, back_, 1) : x; }
-
- private:
-  Tensor order_, back_, lengths_;
-};
-
 RnnResult run_layers(const Tensor& x, const std::vector<RnnWeights>& weights,
                      const RnnOptions& options, const Tensor& hidden, const Tensor& cell,
                      const Tensor& lengths) {
@@ -319,13 +302,7 @@ RnnResult rnn(const Tensor& x, const std::vector<RnnWeights>& weights, const Rnn
   check_state("cell", cell, all);
   check_lengths(lengths, x);
   if (cell.defined() && !has_cell) throw InvalidArgument("rnn: {} has no cell", options.mode);
-  if (!lengths.defined()) return run_layers(x, weights, options, hidden, cell, lengths);
-  const SortedSequences sequences(lengths);
-  const RnnResult result =
-      run_layers(sequences.sorted(x), weights, options, sequences.sorted(hidden),
-                 sequences.sorted(cell), sequences.lengths());
-  return {sequences.as_given(result.y), sequences.as_given(result.hidden),
-          sequences.as_given(result.cell)};
+  return run_layers(x, weights, options, hidden, cell, lengths);
 }
 
 namespace families {

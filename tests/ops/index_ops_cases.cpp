@@ -169,6 +169,8 @@ void written(Cases& cases) {
               0, "scatter");
   add_scatter(cases, "columns", numbers({3, 5}), random_indices({2, 9}, 5, -5, 5), numbers({2, 9}),
               -1, 1, "scatter");
+  add_scatter(cases, "columns of every row", numbers({2, 3, 5}),
+              random_indices({2, 3, 9}, 5, -5, 5), numbers({2, 3, 9}), 2, 2, "scatter");
   add_scatter(cases, "a corner", numbers({3, 4, 5}), random_indices({2, 6, 3}, 3, 0, 4),
               numbers({2, 6, 3}), 1, 1, "scatter");
   add_scatter(cases, "nothing", numbers({3, 5}), random_indices({0, 2}, 5, 0, 5), numbers({0, 2}),
@@ -195,6 +197,8 @@ void elements(Cases& cases) {
               0);
   add_scatter(cases, "columns", numbers({3, 5}), random_indices({2, 9}, 5, -5, 5), numbers({2, 9}),
               -1, 1);
+  add_scatter(cases, "columns of every row", numbers({2, 3, 5}),
+              random_indices({2, 3, 9}, 5, -5, 5), numbers({2, 3, 9}), 2, 2);
   add_scatter(cases, "nothing", numbers({3, 5}), random_indices({0, 2}, 5, 0, 5), numbers({0, 2}),
               1, 1);
   for (DType dtype : {DType::int8, DType::uint8, DType::int16, DType::int32, DType::int64})

@@ -141,6 +141,45 @@ TEST(MaxPool, TakesTheFirstOfEquals) {
   }
 }
 
+// Where the first of the largest of each of 3 x 4 windows is in its plane of 7 x 9; a NaN is
+// largest.
+std::vector<std::int64_t> first_largest(const std::vector<double>& x) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t o = 0; o < 12; ++o) {
+    std::int64_t best = -1;
+    for (std::int64_t h = o / 4 * 7 / 3; h < (o / 4 * 7 + 7 + 2) / 3; ++h)
+      for (std::int64_t w = o % 4 * 9 / 4; w < (o % 4 * 9 + 9 + 3) / 4; ++w) {
+        const double value = x[static_cast<std::size_t>(h * 9 + w)];
+        const double most = best < 0 ? 0.0 : x[static_cast<std::size_t>(best)];
+        if (best < 0 || (!std::isnan(most) && !(value <= most))) best = h * 9 + w;
+      }
+    found.push_back(best);
+  }
+  return found;
+}
+
+TEST(AdaptiveMaxPool, TakesTheFirstOfEqualsAndOfNans) {
+  const double values[] = {-std::numeric_limits<double>::infinity(), -0.0, 0.0, 1.0, std::nan("")};
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    std::vector<double> x =
+        random_tensor({63}, seed, 0.0, seed % 2 == 0 ? 4.0 : 5.0).to_vector<double>();
+    for (double& value : x) value = values[static_cast<std::size_t>(value)];
+    const auto places = first_largest(x);
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      const Tensor plane = Tensor::zeros({1, 1, 7, 9}, dtype);
+      plane.assign(Tensor::from(x, {1, 1, 7, 9}));
+      const auto out = apply(get_op("adaptive_max_pool"), std::vector{plane},
+                             Attrs::of(AdaptivePoolAttrs{{3, 4}}));
+      EXPECT_EQ(out[1].to_vector<std::int64_t>(), places) << "seed " << seed;
+      const auto y = out[0].to_vector<double>();
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const double want = x[static_cast<std::size_t>(places[i])];
+        EXPECT_TRUE(y[i] == want || (std::isnan(y[i]) && std::isnan(want))) << i;
+      }
+    }
+  }
+}
+
 TEST(GlobalPool, CoversEverything) {
   const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 6, -1, -2, -3, -2}, {1, 2, 2, 2});
   EXPECT_EQ(global_avg_pool(x).to_vector<float>(), (std::vector<float>{3, -2}));

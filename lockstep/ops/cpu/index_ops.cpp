@@ -38,6 +38,9 @@ struct AxisRange {
   bool from_end = true;
 
   std::int64_t operator()(std::int64_t index, std::int64_t position) const {
+    // One comparison for most: a negative index is a large unsigned one.
+    if (static_cast<std::uint64_t>(index) < static_cast<std::uint64_t>(size)) [[likely]]
+      return index;
     const std::int64_t place = index < 0 && from_end ? index + size : index;
     if (place < 0 || place >= size) [[unlikely]]
       throw InvalidArgument("{}: index {} at position {} is out of range for axis of size {}", op,
@@ -193,28 +196,34 @@ void run_pick(const KernelCall& call) {
   gather_elements({x, shape, axis, {"pick", x.shape[axis]}}, index, call.outputs[0]);
 }
 
-// Along the last axis of a dense array: rows whose elements are side by side.
+// Along the last axis of a dense array: rows whose elements are side by side. Where the index has
+// all rows of x, each is copied just before it is written to.
 template <class T, class I, class F>
-void scatter_rows(const IndexedAxis& at, const I* places, const T* updates, F&& put) {
-  const std::int64_t count = at.shape[at.axis];
+void scatter_rows(const T* x, const IndexedAxis& at, const I* places, const T* updates, F&& put) {
+  const std::int64_t count = at.shape[at.axis], size = at.range.size;
   const AxisRange range = at.range;
   Shape starts = at.shape;
   starts[at.axis] = 1;
+  const bool whole = starts.numel() * size == at.array.numel();
+  if (!whole) std::copy_n(x, at.array.numel(), at.array.as<T>());
   walk(starts, at.array.strides, at.axis,
        [&, to = at.array.as<T>()](std::int64_t row, std::int64_t base) {
+         if (whole) std::copy_n(x + base, size, to + base);
          const std::int64_t first = row * count;
          for (std::int64_t i = first; i < first + count; ++i)
            put(to[base + range(places[i], i)], updates[i]);
        });
 }
 
-// Calls put(element, update) for each update, in their order.
+// Calls put(element, update) for each update, in their order, on a copy of x.
 template <class T, class F>
-void scatter_elements(const IndexedAxis& at, const TensorView& index, const T* updates, F&& put) {
+void scatter_elements(const T* x, const IndexedAxis& at, const TensorView& index, const T* updates,
+                      F&& put) {
   const std::int64_t step = at.array.strides[at.axis];
   visit_index(index.dtype, [&](auto tag) {
     const auto* places = index.as<typename decltype(tag)::type>();
-    if (at.axis == at.shape.rank() - 1) return scatter_rows(at, places, updates, put);
+    if (at.axis == at.shape.rank() - 1) return scatter_rows(x, at, places, updates, put);
+    std::copy_n(x, at.array.numel(), at.array.as<T>());
     walk(at.shape, at.array.strides, at.axis,
          [&, to = at.array.as<T>()](std::int64_t p, std::int64_t base) {
            put(to[base + at.range(places[p], p) * step], updates[p]);
@@ -226,11 +235,13 @@ template <class T, class F>
 void scatter_into_copy(const char* op, const KernelCall& call, F&& put) {
   const TensorView& index = call.inputs[1];
   const TensorView& out = call.outputs[0];
+  const T* x = call.inputs[0].as<T>();
   const int axis = normalize_axis(op, call.attrs.as<AlongAxisAttrs>().axis, out.shape.rank());
-  std::copy_n(call.inputs[0].as<T>(), out.numel(), out.as<T>());
-  if (index.numel() == 0) return;
-  scatter_elements({out, index.shape, axis, {op, out.shape[axis]}}, index, call.inputs[2].as<T>(),
-                   put);
+  if (index.numel() == 0)
+    std::copy_n(x, out.numel(), out.as<T>());
+  else
+    scatter_elements(x, {out, index.shape, axis, {op, out.shape[axis]}}, index,
+                     call.inputs[2].as<T>(), put);
 }
 
 template <class T>

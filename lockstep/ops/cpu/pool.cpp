@@ -218,26 +218,70 @@ void adaptive_backward(const KernelCall& call) {
   average_backward<T>({call.outputs[0].shape, call.inputs[0].shape}, call);
 }
 
-// The first of the largest; a NaN beats everything.
+// Of each column of a plane, over the rows that a window covers: the largest and the first row that
+// has it. A NaN beats everything.
+template <class T>
+struct Columns {
+  explicit Columns(int64_t width)
+      : best(static_cast<std::size_t>(width)), row(static_cast<std::size_t>(width)) {}
+  std::vector<T> best;
+  std::vector<std::int32_t> row;
+};
+
+template <class T>
+void look_down(const PoolProblem& p, const AxisWindow& d, const AxisWindow& h, const T* plane,
+               Columns<T>& columns) {
+  const int64_t width = p.input[2], first = d.first * p.input[1] + h.first;
+  std::copy_n(plane + first * width, width, columns.best.begin());
+  std::fill(columns.row.begin(), columns.row.end(), static_cast<std::int32_t>(first));
+  for (int64_t slice = d.first; slice < d.last; ++slice)
+    for (int64_t i = h.first; i < h.last; ++i) {
+      const int64_t row = slice * p.input[1] + i;
+      if (row != first)
+        take_larger<1>(plane + row * width, 1, width, static_cast<std::int32_t>(row),
+                       columns.best.data(), columns.row.data());
+    }
+}
+
+// Which of the columns has the largest; of equals the one in the first row, then the first of all.
+template <class T>
+int64_t best_column(const Columns<T>& columns, const AxisWindow& w) {
+  int64_t found = w.first;
+  T best = columns.best[static_cast<std::size_t>(found)];
+  std::int32_t row = columns.row[static_cast<std::size_t>(found)];
+  for (int64_t i = w.first + 1; i < w.last; ++i) {
+    const T value = columns.best[static_cast<std::size_t>(i)];
+    const std::int32_t at = columns.row[static_cast<std::size_t>(i)];
+    const bool nan = value != value, best_nan = best != best;
+    const bool larger = (value > best) | (nan & !best_nan);
+    const bool earlier = ((value == best) | (nan & best_nan)) & (at < row);
+    const bool take = larger | earlier;
+    best = take ? value : best;
+    row = take ? at : row;
+    found = take ? i : found;
+  }
+  return found;
+}
+
+// The columns of all windows beside each other are looked down at once, so that the loops are long.
 template <class T>
 void adaptive_max(const KernelCall& call) {
   const PoolProblem p(call.inputs[0].shape, call.outputs[0].shape);
+  const int64_t plane = p.input[0] * p.input[1] * p.input[2];
   const T* x = call.inputs[0].as<T>();
   T* y = call.outputs[0].as<T>();
   int64_t* indices = call.outputs[1].as<int64_t>();
-  for_each_window(p, [&](const Window& win) {
-    int64_t found = win.x + (win.d.first * p.input[1] + win.h.first) * p.input[2] + win.w.first;
-    T best = x[found];
-    for_each_row(p, win, [&](int64_t at, int64_t count) {
-      for (int64_t i = at; i < at + count && best == best; ++i)
-        if (!(x[i] <= best)) {
-          best = x[i];
-          found = i;
+  Columns<T> columns(p.input[2]);
+  for (int64_t i = 0; i < p.planes; ++i, x += plane)
+    for (const AxisWindow& d : p.windows[0])
+      for (const AxisWindow& h : p.windows[1]) {
+        look_down(p, d, h, x, columns);
+        for (const AxisWindow& w : p.windows[2]) {
+          const int64_t found = best_column(columns, w);
+          *y++ = columns.best[static_cast<std::size_t>(found)];
+          *indices++ = columns.row[static_cast<std::size_t>(found)] * p.input[2] + found;
         }
-    });
-    y[win.y] = best;
-    indices[win.y] = found - win.x;
-  });
+      }
 }
 
 constexpr DTypeSet kDnnlTypes{DType::float32, DType::bfloat16};

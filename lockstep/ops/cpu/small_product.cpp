@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "lockstep/ops/cpu/rows-inl.h"
+#include "lockstep/ops/cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lockstep::kernels::HWY_NAMESPACE {
@@ -67,39 +68,16 @@ void SmallProductImpl(const SmallProduct& p) {
   if (i < p.rows) RowStrip<1>(p, i);
 }
 
-// A block of kBlock x kBlock.
-#if HWY_TARGET == HWY_SCALAR
-constexpr std::int64_t kBlock = 1;
-
-HWY_INLINE void TransposeBlock(const float* x, std::int64_t, float* y, std::int64_t) { *y = *x; }
-#else
-constexpr std::int64_t kBlock = 4;
-
-HWY_INLINE void TransposeBlock(const float* x, std::int64_t x_row, float* y, std::int64_t y_row) {
-  const hn::FixedTag<float, 4> d;
-  const hn::Repartition<double, decltype(d)> pairs;
-  const auto a = hn::LoadU(d, x), b = hn::LoadU(d, x + x_row);
-  const auto e = hn::LoadU(d, x + 2 * x_row), f = hn::LoadU(d, x + 3 * x_row);
-  const auto low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b));
-  const auto high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
-  const auto low2 = hn::BitCast(pairs, hn::InterleaveLower(d, e, f));
-  const auto high2 = hn::BitCast(pairs, hn::InterleaveUpper(d, e, f));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low, low2)), d, y);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low, low2)), d, y + y_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high, high2)), d, y + 2 * y_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high, high2)), d, y + 3 * y_row);
-}
-#endif
-
 void TransposeRowsImpl(const float* x, std::int64_t x_row, std::int64_t rows, std::int64_t columns,
                        float* y, std::int64_t y_row) {
-  const std::int64_t whole_rows = rows / kBlock * kBlock;
-  const std::int64_t whole_columns = columns / kBlock * kBlock;
-  for (std::int64_t i = 0; i < whole_rows; i += kBlock) {
-    for (std::int64_t j = 0; j < whole_columns; j += kBlock)
-      TransposeBlock(x + i * x_row + j, x_row, y + j * y_row + i, y_row);
+  const std::int64_t whole_rows = rows / kTransposed * kTransposed;
+  const std::int64_t whole_columns = columns / kTransposed * kTransposed;
+  for (std::int64_t i = 0; i < whole_rows; i += kTransposed) {
+    for (std::int64_t j = 0; j < whole_columns; j += kTransposed)
+      transpose_block([&](std::int64_t r) { return x + (i + r) * x_row + j; }, y + j * y_row + i,
+                      y_row);
     for (std::int64_t j = whole_columns; j < columns; ++j)
-      for (std::int64_t r = i; r < i + kBlock; ++r) y[j * y_row + r] = x[r * x_row + j];
+      for (std::int64_t r = i; r < i + kTransposed; ++r) y[j * y_row + r] = x[r * x_row + j];
   }
   for (std::int64_t j = 0; j < columns; ++j) {
     for (std::int64_t i = whole_rows; i < rows; ++i) y[j * y_row + i] = x[i * x_row + j];
