@@ -27,6 +27,7 @@
 #include "lockstep/graph/symbol.h"
 #include "lockstep/io/archive.h"
 #include "lockstep/io/npy.h"
+#include "lockstep/io/tensor_file.h"
 #include "lockstep/kvstore/allreduce.h"
 #include "lockstep/kvstore/kvstore.h"
 #include "lockstep/nn/feature_extractor.h"

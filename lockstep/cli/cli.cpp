@@ -37,6 +37,7 @@ constexpr const char* kExamples = R"(Examples:
   lockstep eval run                                 the trained model on the test data
   lockstep predict run digit.png                    what does it see?
   lockstep models                                   the recipes, and what is in them
+  lockstep convert run net.safetensors              its parameters for other frameworks
   source <(lockstep completion bash)                let the Tab key help
 
 lockstep COMMAND --help shows a command's options.)";
@@ -51,6 +52,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_predict_command(app, action);
   add_data_command(app, action);
   add_models_command(app, action);
+  add_convert_command(app, action);
   add_bench_command(app, action);
   add_doctor_command(app, action);
   add_completion_command(app, action);

@@ -41,6 +41,7 @@ void add_eval_command(CLI::App& app, Action& action);
 void add_predict_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_models_command(CLI::App& app, Action& action);
+void add_convert_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
 void add_doctor_command(CLI::App& app, Action& action);
 void add_completion_command(CLI::App& app, Action& action);

@@ -1,41 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/io/npy.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <string_view>
+#include <limits>
 
 #include "lockstep/base/file.h"
+#include "lockstep/io/detail/npy_bytes.h"
+#include "lockstep/io/detail/stored_tensor.h"
 
 namespace lockstep {
 namespace {
 
+using io::detail::StoredType;
+
 constexpr std::string_view kMagic = "\x93NUMPY";
+
+// NumPy has no bfloat16: libraries that add it write the two bytes without a meaning, MXNet a name
+// of its own.
+constexpr std::string_view kOpaque = "|V2";
 
 struct Kind {
   std::string_view descr;
-  DType dtype;
+  StoredType type;
 };
-constexpr std::array<Kind, 9> kKinds{{{"<f4", DType::float32},
-                                      {"<f8", DType::float64},
-                                      {"<f2", DType::float16},
-                                      {"|i1", DType::int8},
-                                      {"|u1", DType::uint8},
-                                      {"<i2", DType::int16},
-                                      {"<i4", DType::int32},
-                                      {"<i8", DType::int64},
-                                      {"|b1", DType::boolean}}};
+constexpr std::array<Kind, 15> kKinds{{{"<f4", {DType::float32}},
+                                       {"<f8", {DType::float64}},
+                                       {"<f2", {DType::float16}},
+                                       {kOpaque, {DType::bfloat16}},
+                                       {"<V2", {DType::bfloat16}},
+                                       {"<b2", {DType::bfloat16}},
+                                       {"|i1", {DType::int8}},
+                                       {"|u1", {DType::uint8}},
+                                       {"<i2", {DType::int16}},
+                                       {"<i4", {DType::int32}},
+                                       {"<i8", {DType::int64}},
+                                       {"|b1", {DType::boolean}},
+                                       {"<u2", io::detail::kUint16},
+                                       {"<u4", io::detail::kUint32},
+                                       {"<u8", io::detail::kUint64}}};
 
 // Reads the header's Python dictionary, as far as NumPy writes one.
 class Header {
  public:
   Header(std::string_view text, const std::string& path) : text_(text), path_(path) {}
 
-  DType dtype() const {
+  StoredType type() const {
     const std::string_view descr = quoted(after("'descr'"));
     for (const Kind& kind : kKinds)
-      if (kind.descr == descr) return kind.dtype;
+      if (kind.descr == descr) return kind.type;
     fail(fmt::format("holds '{}', which is not supported", descr));
   }
 
@@ -97,11 +112,26 @@ std::string shape_text(const Shape& shape) {
   return text + ")";
 }
 
+std::string_view descr_of(DType dtype) {
+  for (const Kind& kind : kKinds)
+    if (kind.type.dtype == dtype) return kind.descr;
+  fail_check("a dtype without a name in .npy files");
+}
+
+// A Fortran array is the transposed one, read with its strides.
+Tensor transposed(const Tensor& dense) {
+  Shape shape = dense.shape();
+  Strides strides = dense.strides();
+  std::reverse(shape.begin(), shape.end());
+  std::reverse(strides.begin(), strides.end());
+  return dense.window(shape, strides, 0).contiguous();
+}
+
 }  // namespace
 
-Tensor load_npy(const std::string& path) {
-  const std::string file = read_file(path);
-  const std::string_view bytes = file;
+namespace io::detail {
+
+Tensor npy_from_bytes(std::string_view bytes, const std::string& path) {
   if (!bytes.starts_with(kMagic) || bytes.size() < 12)
     throw Corrupt("{}: is not a .npy file, or ends early", path);
   const std::size_t length_bytes = bytes[6] == 1 ? 2 : 4;
@@ -110,39 +140,47 @@ Tensor load_npy(const std::string& path) {
   if (bytes.size() < start || bytes.size() - start < length)
     throw Corrupt("{}: ends inside its header", path);
   const Header header(bytes.substr(start, length), path);
-  if (header.fortran_order()) throw Corrupt("{}: is in Fortran order, expected C order", path);
-  const TensorInfo info{header.shape(), header.dtype(), {}};
-  std::size_t expected = item_size(info.dtype);
-  bool overflow = false;
-  for (std::int64_t size : info.shape)
-    overflow |= __builtin_mul_overflow(expected, static_cast<std::size_t>(size), &expected);
+  const StoredType type = header.type();
+  Shape shape = header.shape();
   const std::string_view data = bytes.substr(start + length);
-  if (overflow || data.size() != expected)
+  const Place place{path, "the array"};
+  constexpr auto kNoLimit = std::numeric_limits<std::uint64_t>::max();
+  if (bytes_of(place, shape, type.item(), kNoLimit) != data.size())
     throw Corrupt("{}: has {} bytes of data, {} needs another number", path, data.size(),
-                  info.str());
-  Tensor tensor = Tensor::empty(info.shape, info.dtype);
-  if (!data.empty()) std::memcpy(tensor.raw(), data.data(), data.size());
-  return tensor;
+                  TensorInfo{shape, type.dtype, {}}.str());
+  const bool fortran = header.fortran_order();
+  if (fortran) std::reverse(shape.begin(), shape.end());
+  const Tensor tensor = read_stored(place, type, shape, [&](std::span<std::byte> target) {
+    if (!target.empty()) std::memcpy(target.data(), data.data(), target.size());
+  });
+  return fortran ? transposed(tensor) : tensor;
 }
 
-void save_npy(const std::string& path, const Tensor& tensor) {
-  std::string_view descr;
-  for (const Kind& kind : kKinds)
-    if (kind.dtype == tensor.dtype()) descr = kind.descr;
-  if (descr.empty())
-    throw InvalidArgument("{}: a .npy file cannot hold {}", path, name_of(tensor.dtype()));
+std::string npy_header(const TensorInfo& info) {
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
-                                   descr, shape_text(tensor.shape()));
+                                   descr_of(info.dtype), shape_text(info.shape));
   const std::size_t prefix = kMagic.size() + 4;
   header.append((64 - (prefix + header.size() + 1) % 64) % 64, ' ');
   header += '\n';
-  std::string file(kMagic);
-  file += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
-           static_cast<char>(header.size() >> 8)};
-  const Tensor dense = tensor.contiguous();
-  file += header;
-  file.append(reinterpret_cast<const char*>(dense.raw()), dense.info().bytes());
-  write_file(path, file);
+  std::string bytes(kMagic);
+  bytes += {'\x01', '\x00', static_cast<char>(header.size() & 0xff),
+            static_cast<char>(header.size() >> 8)};
+  return bytes + header;
+}
+
+}  // namespace io::detail
+
+Tensor load_npy(const std::string& path) {
+  return io::detail::npy_from_bytes(read_file(path), path);
+}
+
+void save_npy(const std::string& path, const Tensor& tensor) {
+  const Tensor dense = io::detail::to_write(tensor);
+  const std::string header = io::detail::npy_header(dense.info());
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(header)));
+  file.write(io::detail::bytes_of(dense));
+  file.commit();
 }
 
 }  // namespace lockstep

@@ -72,8 +72,10 @@ class Block {
   // Tells shapes that are not known yet by tracing forward on inputs like these.
   void complete_shapes(const std::vector<TensorInfo>& inputs);
 
-  // One archive of named tensors (io/archive.h).
+  // One file of named tensors: safetensors or .npz where the path ends so, else an archive
+  // (io/archive.h).
   void save(const std::string& path) const;
+  // Of any format in io/tensor_file.h, under our names or those that nn/foreign_names.h knows.
   // Throws InvalidArgument, before anything is changed, with a table of what fits and what does
   // not; returns that table where the options allow it.
   LoadReport load(const std::string& path, const LoadOptions& options = {});

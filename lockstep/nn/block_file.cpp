@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "lockstep/base/error.h"
-#include "lockstep/io/archive.h"
+#include "lockstep/io/tensor_file.h"
+#include "lockstep/nn/foreign_names.h"
 #include "lockstep/nn/set_parameters.h"
 
 namespace lockstep::nn {
 namespace {
 
-constexpr const char* kMetadata = R"({"format":"lockstep-parameters"})";
 constexpr std::size_t kRowsOfAnError = 12;  // of each status
 
 using Contents = std::map<std::string, Tensor>;
@@ -59,17 +60,24 @@ void check(const std::string& path, const LoadReport& report, const LoadOptions&
                         report.str(kRowsOfAnError));
 }
 
+// As the ending says, where nobody else has it: .params, which MXNet has too, is ours here.
+io::FileFormat format_to_save(const std::string& path) {
+  const std::optional<io::FileFormat> format = io::format_of_ending(path);
+  const bool is_other = format == io::FileFormat::safetensors || format == io::FileFormat::npz;
+  return is_other ? *format : io::FileFormat::native;
+}
+
 }  // namespace
 
 void Block::save(const std::string& path) const {
-  io::Archive archive{.metadata = kMetadata, .tensors = {}};
+  std::vector<io::NamedTensor> tensors;
   for (const NamedParameter& named : parameters())
-    archive.tensors.emplace_back(named.name, named.parameter.data());
-  io::write_archive(path, archive);
+    tensors.emplace_back(named.name, named.parameter.data());
+  io::save_tensors(path, tensors, format_to_save(path));
 }
 
 LoadReport Block::load(const std::string& path, const LoadOptions& options) {
-  return set_parameters(*this, io::read_archive(path).tensors, path, options);
+  return set_parameters(*this, with_own_names(parameters(), io::load_tensors(path)), path, options);
 }
 
 LoadReport set_parameters(const Block& block,

@@ -3,6 +3,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/io/archive.h"
+#include "lockstep/io/tensor_file.h"
 #include "lockstep/nn/set_parameters.h"
 #include "lockstep/ops/create.h"
 #include "tests/message.h"
@@ -149,6 +150,20 @@ TEST_F(BlockFile, BadFilesAreTypedErrors) {
   flipped[bytes.size() - 100] = static_cast<char>(flipped[bytes.size() - 100] ^ 1);
   write_file(path_, flipped);
   EXPECT_THROW(net()->load(path_), Corrupt);
+}
+
+TEST_F(BlockFile, EveryFormatThatTheEndingNamesIsWrittenAndRead) {
+  for (const auto& [ending, format] :
+       {std::pair(".safetensors", io::FileFormat::safetensors),
+        std::pair(".npz", io::FileFormat::npz), std::pair(".params", io::FileFormat::native),
+        std::pair("", io::FileFormat::native)}) {
+    const std::string path = folder_ / ("other" + std::string(ending));
+    saved_->save(path);
+    EXPECT_EQ(io::format_of_file(path), format);
+    const auto loaded = net();
+    loaded->load(path);
+    EXPECT_EQ((*loaded)(x_).to_vector<float>(), (*saved_)(x_).to_vector<float>()) << ending;
+  }
 }
 
 TEST_F(BlockFile, AnUninitialisedNetCannotBeSaved) {

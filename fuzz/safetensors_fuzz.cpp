@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <string_view>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/file.h"
+#include "lockstep/io/safetensors.h"
+
+// A safetensors file of any bytes gives tensors or a typed error.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const lockstep::MemoryFile file(std::string_view(reinterpret_cast<const char*>(data), size));
+  try {
+    lockstep::io::read_safetensors(file.path());
+  } catch (const lockstep::Error&) {
+  }
+  return 0;
+}
