@@ -232,8 +232,9 @@ TEST(StoreOnServers, RowsThatWereAskedForAheadAreOnTheirWayAtOnce) {
         both.arrive_and_wait();
         if (store.rank() == 1) store.row_sparse_push("rows", {{3}, Tensor::full({1, 2}, 1.0)});
         store.barrier();
-        if (store.rank() == 0)
+        if (store.rank() == 0) {
           EXPECT_EQ(of(store.row_sparse_pull("rows", {1, 3}).rows), std::vector<float>(4, 0.0F));
+        }
         EXPECT_EQ(of(store.row_sparse_pull("rows", {1, 3}).rows), (std::vector<float>{0, 0, 1, 1}));
         store.barrier();
       },
