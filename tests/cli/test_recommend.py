@@ -80,8 +80,8 @@ def test_the_forms_of_movielens_are_one(lockstep):
 
 def test_a_user_gets_what_is_new_and_liked(lockstep):
     write_ratings(lockstep.folder)
-    lockstep.run("train", "recsys-mf", "--data", "ratings.csv", "--epochs", 150, "--global-batch",
-                 64, "--quiet", "--out", "run", status=0)
+    lockstep.run("train", "recsys-mf", "--data", "ratings.csv", "--threads", 1, "--epochs", 150,
+                 "--global-batch", 64, "--quiet", "--out", "run", status=0)
     (lockstep.folder / "ratings.csv").rename(lockstep.folder / "gone.csv")
     answer = lockstep.run("predict", "run", "--user", "u7", "--top", 3, "--json").json
     rated = {line.split(",")[1] for line in open(lockstep.folder / "gone.csv")
