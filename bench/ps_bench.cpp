@@ -16,7 +16,7 @@ namespace lockstep::bench {
 namespace {
 
 constexpr int kRounds = 3;
-constexpr std::string_view kRows = "row_sparse_", kTable = "table_";
+constexpr std::string_view kRows = "row_sparse_", kTable = "table_", kNext = "next_rows";
 
 struct Operation {
   std::string name;
@@ -116,6 +116,21 @@ Json sparse_row(const Operation& operation, const Measured& measured, int server
   return row;
 }
 
+// A push and a pull with other work between them: beside the one that has not asked ahead.
+Json next_row(const Operation& operation, const Measured& measured, int servers, int workers) {
+  const Times& times = measured.at(operation);
+  Json row = common_row(operation, times, servers, workers);
+  row["rows"] = times.line["rows"];
+  row["speedup"] =
+      median_ratio(measured.at({std::string(kNext), operation.bytes, 1}).p50, times.p50);
+  return row;
+}
+
+auto row_maker(const std::string& operation) {
+  if (operation.starts_with(kNext)) return next_row;
+  return operation.starts_with(kRows) ? sparse_row : value_row;
+}
+
 void print_head() {
   fmt::print("{:<20} {:>7} {:>5} {:>9} {:>11} {:>11} {:>7} {:>7} {:>9}   (GB/s)\n", "op", "servers",
              "keys", "bytes", "p50 us", "p99 us", "rate", "memcpy", "of memcpy");
@@ -128,6 +143,8 @@ void print_row(const Json& row) {
   if (row.contains("gbs"))
     fmt::print(" {:>7.2f} {:>7.2f} {:>9.2f}\n", row["gbs"].get<double>(),
                row["memcpy_gbs"].get<double>(), row["memcpy_ratio"].get<double>());
+  else if (!row.contains("dense_us"))
+    fmt::print("   {:.2f}x as fast\n", row["speedup"].get<double>());
   else
     fmt::print("   {:.0f} rows/s, {:.2f}% of the table's bytes, {:.0f}x as fast\n",
                row["rows_per_s"].get<double>(), 100 * row["bytes_ratio"].get<double>(),
@@ -156,7 +173,7 @@ void run_ps(const PsBenchOptions& options) {
   for (const int servers : options.servers)
     for (const Operation& operation : order[servers]) {
       if (operation.name == "memcpy" || operation.name.starts_with(kTable)) continue;
-      const auto make = operation.name.starts_with(kRows) ? sparse_row : value_row;
+      const auto make = row_maker(operation.name);
       const Json row = make(operation, measured[servers], servers, options.workers);
       options.json ? fmt::print("{}\n", row.dump()) : print_row(row);
     }

@@ -122,6 +122,18 @@ class Table {
     store_.row_sparse_push(key_, touched_);
     pull_rows();
   }
+  // Between a push and the pull of the next batch's rows, that batch is made.
+  void next_batch() {
+    store_.row_sparse_push(key_, touched_);
+    make_batch();
+    pull_rows();
+  }
+  void next_batch_ahead() {
+    store_.row_sparse_push(key_, touched_);
+    store_.row_sparse_prefetch(key_, touched_.ids);
+    make_batch();
+    pull_rows();
+  }
   void push_whole() {
     store_.push(key_, ones_);
     store_.barrier();
@@ -153,8 +165,16 @@ class Table {
   std::size_t bytes() const { return static_cast<std::size_t>(ones_.numel()) * sizeof(float); }
 
  private:
+  // Some milliseconds' work of one core.
+  void make_batch() {
+    for (int round = 0; round < 8; ++round)
+      for (float& value : batch_) value = value * 0.5F + 1.0F;
+    asm volatile("" : : "r"(batch_.data()) : "memory");  // it is wanted
+  }
+
   KVStore& store_;
   Key key_ = "table";
+  std::vector<float> batch_ = std::vector<float>(1 << 20);
   Tensor ones_, pulled_;
   RowSparse touched_, pulled_rows_;
 };
@@ -177,6 +197,8 @@ void measure_table(KVStore& store, bool quick) {
   measure("row_sparse_push", rows, many, &Table::push_rows);
   measure("row_sparse_pull", rows, many, &Table::pull_rows);
   measure("row_sparse_pushpull", 2 * rows, many, &Table::step_rows);
+  measure("next_rows", 2 * rows, many, &Table::next_batch);
+  measure("next_rows_ahead", 2 * rows, many, &Table::next_batch_ahead);
   measure("table_push", whole, few, &Table::push_whole);
   measure("table_pull", whole, few, &Table::pull_whole);
   measure("table_pushpull", 2 * whole, few, &Table::step_whole);

@@ -18,7 +18,7 @@ from pathlib import Path
 from same_bits import RECIPES, RULES, STEPS, run
 
 SIZES = {name: RECIPES[name] for name in ("mnist-lenet", "cifar-resnet18", "text-lstm")}
-SIZES["recsys-mf"] = ["--global-batch", "64"]
+SIZES["recsys-mf"] = SIZES["recsys-dlrm"] = ["--global-batch", "64"]
 SERVERS = (0, 1, 2, 3)  # 0: allreduce
 WORKERS = (1, 2, 3, 4, 5)
 THREADS = (1, 2)

@@ -100,6 +100,12 @@ class Store final : public KVStore {
     return result;
   }
 
+  // They are here.
+  void row_sparse_prefetch(const Key& key,
+                           const std::vector<std::int64_t>& row_ids) const override {
+    check_rows("row_sparse_prefetch", key, find("row_sparse_prefetch", key).info.shape, row_ids);
+  }
+
   void set_optimizer(optim::OptimizerPtr rule, double rescale) override {
     check_rule(rule);
     rule_ = std::move(rule);

@@ -79,6 +79,11 @@ class KVStore {
   // Each row once, by increasing id.
   virtual RowSparse row_sparse_pull(const Key& key,
                                     const std::vector<std::int64_t>& row_ids) const = 0;
+  // Asks for rows without waiting for them: the next row_sparse_pull of the same ones takes what
+  // comes, unless this worker has pushed the key since. They are as a pull here would have them:
+  // after this worker's pushes, and in step after those of all. Throws as row_sparse_pull does.
+  virtual void row_sparse_prefetch(const Key& key,
+                                   const std::vector<std::int64_t>& row_ids) const = 0;
 
   // From now on a push updates: gradients are multiplied by `rescale` first. Throws Unsupported for
   // a rule that clips by the norm of all gradients together: a push has one.

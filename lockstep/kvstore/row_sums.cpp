@@ -2,8 +2,8 @@
 #include "lockstep/kvstore/row_sums.h"
 
 #include <algorithm>
+#include <compare>
 #include <cstring>
-#include <numeric>
 
 #include "lockstep/base/error.h"
 
@@ -11,24 +11,55 @@ namespace lockstep::kvstore {
 namespace {
 
 // Positions by id; those of one id stay in order.
-std::vector<std::size_t> order_by_id(std::span<const std::int64_t> ids) {
-  std::vector<std::size_t> order(ids.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return ids[a] != ids[b] ? ids[a] < ids[b] : a < b;
-  });
+struct Position {
+  std::int64_t id;
+  std::size_t place;
+  auto operator<=>(const Position&) const = default;
+};
+
+std::vector<Position> order_by_id(std::span<const std::int64_t> ids) {
+  std::vector<Position> order(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) order[i] = {ids[i], i};
+  std::sort(order.begin(), order.end());
   return order;
 }
 
-void append_row(RowSums& sums, std::int64_t id, const float* row, std::size_t width) {
-  sums.ids.push_back(id);
-  sums.rows.insert(sums.rows.end(), row, row + width);
-}
+// Writes rows one after the other into memory for the most that there can be.
+class RowWriter {
+ public:
+  RowWriter(std::size_t most_rows, std::size_t width) : width_(width) {
+    sums_.ids.resize(most_rows);
+    sums_.rows.resize(most_rows * width);
+    to_ = sums_.rows.data();
+  }
 
-void add_to_last(RowSums& sums, const float* row, std::size_t width) {
-  float* last = sums.rows.data() + sums.rows.size() - width;
-  for (std::size_t i = 0; i < width; ++i) last[i] += row[i];
-}
+  bool ends_with(std::int64_t id) const { return count_ > 0 && sums_.ids[count_ - 1] == id; }
+  void append(std::int64_t id, const float* row) {
+    sums_.ids[count_++] = id;
+    for (std::size_t i = 0; i < width_; ++i) to_[i] = row[i];
+    to_ += width_;
+  }
+  void append_sum(std::int64_t id, const float* left, const float* right) {
+    sums_.ids[count_++] = id;
+    for (std::size_t i = 0; i < width_; ++i) to_[i] = left[i] + right[i];
+    to_ += width_;
+  }
+  void add_to_last(const float* row) {
+    float* last = to_ - width_;
+    for (std::size_t i = 0; i < width_; ++i) last[i] += row[i];
+  }
+  // Once, at the end.
+  RowSums take() {
+    sums_.ids.resize(count_);
+    sums_.rows.resize(count_ * width_);
+    return std::move(sums_);
+  }
+
+ private:
+  std::size_t width_, count_ = 0;
+  RowSums sums_;
+  float* to_ = nullptr;
+};
 
 template <class Values>
 void append_values(const Values& values, std::string& bytes) {
@@ -63,39 +94,35 @@ void check_ids(const std::vector<std::int64_t>& ids, std::size_t table_rows) {
 RowSums sum_by_id(std::span<const std::int64_t> ids, std::span<const float> rows, std::size_t width,
                   std::optional<std::int64_t> skipped) {
   check(rows.size() == ids.size() * width, "there is a row for each id");
-  RowSums sums;
-  sums.rows.reserve(rows.size());
-  for (const std::size_t position : order_by_id(ids)) {
-    const std::int64_t id = ids[position];
+  RowWriter sums(ids.size(), width);
+  for (const auto& [id, position] : order_by_id(ids)) {
     if (id == skipped) continue;
     const float* row = rows.data() + position * width;
-    if (!sums.ids.empty() && sums.ids.back() == id)
-      add_to_last(sums, row, width);
-    else
-      append_row(sums, id, row, width);
+    sums.ends_with(id) ? sums.add_to_last(row) : sums.append(id, row);
   }
-  return sums;
+  return sums.take();
 }
 
 RowSums add_rows(const RowSums& left, const RowSums& right, std::size_t width) {
   if (left.ids.empty()) return right;
   if (right.ids.empty()) return left;
-  RowSums sums;
-  sums.ids.reserve(left.ids.size() + right.ids.size());
-  sums.rows.reserve(left.rows.size() + right.rows.size());
-  const auto row = [width](const RowSums& of, std::size_t i) { return of.rows.data() + i * width; };
-  std::size_t l = 0, r = 0;
-  while (l < left.ids.size() || r < right.ids.size()) {
-    const bool left_is_done = l == left.ids.size(), right_is_done = r == right.ids.size();
-    const bool in_left = !left_is_done && (right_is_done || left.ids[l] <= right.ids[r]);
-    const bool in_right = !right_is_done && (left_is_done || right.ids[r] <= left.ids[l]);
-    if (in_left) append_row(sums, left.ids[l], row(left, l), width);
-    if (in_left && in_right) add_to_last(sums, row(right, r), width);
-    if (!in_left) append_row(sums, right.ids[r], row(right, r), width);
+  RowWriter sums(left.ids.size() + right.ids.size(), width);
+  const float *of_left = left.rows.data(), *of_right = right.rows.data();
+  auto l = left.ids.begin(), r = right.ids.begin();
+  while (l != left.ids.end() && r != right.ids.end()) {
+    const bool in_left = *l <= *r, in_right = *r <= *l;
+    if (in_left && in_right)
+      sums.append_sum(*l, of_left, of_right);
+    else
+      in_left ? sums.append(*l, of_left) : sums.append(*r, of_right);
     l += in_left ? 1 : 0;
+    of_left += in_left ? width : 0;
     r += in_right ? 1 : 0;
+    of_right += in_right ? width : 0;
   }
-  return sums;
+  for (; l != left.ids.end(); ++l, of_left += width) sums.append(*l, of_left);
+  for (; r != right.ids.end(); ++r, of_right += width) sums.append(*r, of_right);
+  return sums.take();
 }
 
 RowSums sum_row_nodes(ShardRange whole, std::vector<RowNode> nodes, std::size_t width) {

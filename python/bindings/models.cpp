@@ -100,18 +100,21 @@ void bind_text_models(py::module_& m) {
 void bind_recommenders(py::module_& m) {
   m.def(
       "matrix_factorization",
-      [](std::int64_t users, std::int64_t items, std::int64_t width, double mean) {
-        return models::matrix_factorization({users, items, width, mean});
+      [](std::int64_t users, std::int64_t items, std::int64_t width, double mean,
+         bool sparse_grad) {
+        return models::matrix_factorization({users, items, width, mean, sparse_grad});
       },
-      py::arg("users"), py::arg("items"), py::arg("width") = 16, py::arg("mean") = 0.0);
+      py::arg("users"), py::arg("items"), py::arg("width") = 16, py::arg("mean") = 0.0,
+      py::arg("sparse_grad") = false);
   m.def(
       "dlrm",
       [](const std::vector<std::int64_t>& rows, std::int64_t width,
-         const std::vector<std::int64_t>& bottom, const std::vector<std::int64_t>& top) {
-        return models::dlrm({rows, width, bottom, top});
+         const std::vector<std::int64_t>& bottom, const std::vector<std::int64_t>& top,
+         bool sparse_grad) {
+        return models::dlrm({rows, width, bottom, top, sparse_grad});
       },
       py::arg("rows"), py::arg("width") = 16, py::arg("bottom") = std::vector<std::int64_t>{64},
-      py::arg("top") = std::vector<std::int64_t>{64, 32});
+      py::arg("top") = std::vector<std::int64_t>{64, 32}, py::arg("sparse_grad") = false);
 }
 
 }  // namespace

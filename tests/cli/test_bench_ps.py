@@ -24,6 +24,9 @@ def test_pushes_and_pulls_are_measured_by_size_keys_and_servers(lockstep):
         assert sparse["row_sparse_push"]["dense_bytes"] == 100_000 * 64 * 4
         assert sparse["row_sparse_pushpull"]["bytes"] == 2 * 2_000 * (64 * 4 + 8)
         assert abs(sparse["row_sparse_pushpull"]["bytes_ratio"] - 0.02 * 264 / 256) < 1e-9
+        ahead = [row for row in own if row["op"].startswith("next_rows")]
+        assert [row["op"] for row in ahead] == ["next_rows", "next_rows_ahead"]
+        assert ahead[0]["speedup"] == 1 and ahead[1]["speedup"] > 0
     for row in rows:
         assert row["verified"] and row["workers"] == 1 and 0 < row["us_p50"] <= row["us_p99"]
     assert "bench ps" in outcome.err, "progress"
@@ -32,8 +35,8 @@ def test_pushes_and_pulls_are_measured_by_size_keys_and_servers(lockstep):
 def test_a_table_for_reading_and_more_workers(lockstep):
     words = ["bench", "ps", "--quick", "--workers", 2, "--servers", 1, "--keys", 1]
     lines = lockstep.run(*words, "--kilobytes", 4, status=0).out.splitlines()
-    assert lines[0].split()[:3] == ["op", "servers", "keys"] and len(lines) == 1 + 3 + 3
-    assert "rows/s" in lines[-1]
+    assert lines[0].split()[:3] == ["op", "servers", "keys"] and len(lines) == 1 + 3 + 3 + 2
+    assert "rows/s" in lines[-3] and "x as fast" in lines[-1]
     complaint = lockstep.run("bench", "ps", "--kilobytes", 99999, status=2).complaint
     assert complaint.startswith("lockstep: --kilobytes: got 99999, expected")
 

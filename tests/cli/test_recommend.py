@@ -40,10 +40,13 @@ def test_generated_ratings_need_no_file(lockstep, recipe, metric):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_threads_and_workers_change_no_bit(lockstep, recipe):
+def test_threads_workers_and_servers_change_no_bit(lockstep, recipe):
     write_ratings(lockstep.folder)
     sums = set()
-    for words in (["--threads", 1], ["--threads", 2], ["--workers", 2, "--threads", 1]):
+    served = ["--kvstore", "ps_sync", "--threads", 1]
+    for words in (["--threads", 1], ["--threads", 2], ["--workers", 2, "--threads", 1],
+                  [*served, "--workers", 1, "--servers", 2],
+                  [*served, "--workers", 3, "--servers", 1]):
         result = lockstep.run("train", recipe, "--data", "ratings.csv", *FEW, *words).json
         sums.add((result["params_sha256"], result[f"test_{RECIPES[recipe]}"]))
     assert len(sums) == 1
@@ -77,8 +80,8 @@ def test_the_forms_of_movielens_are_one(lockstep):
 
 def test_a_user_gets_what_is_new_and_liked(lockstep):
     write_ratings(lockstep.folder)
-    lockstep.run("train", "recsys-mf", "--data", "ratings.csv", "--epochs", 150, "--global-batch",
-                 64, "--quiet", "--out", "run", status=0)
+    lockstep.run("train", "recsys-mf", "--data", "ratings.csv", "--threads", 1, "--epochs", 150,
+                 "--global-batch", 64, "--quiet", "--out", "run", status=0)
     (lockstep.folder / "ratings.csv").rename(lockstep.folder / "gone.csv")
     answer = lockstep.run("predict", "run", "--user", "u7", "--top", 3, "--json").json
     rated = {line.split(",")[1] for line in open(lockstep.folder / "gone.csv")

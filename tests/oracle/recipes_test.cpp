@@ -96,6 +96,24 @@ class Recipes : public ::testing::TestWithParam<std::string> {
     for (std::size_t i = 0; i < step_.trainable.size(); ++i)
       expect_gradient(step_.parameters[step_.trainable[i]].name, outputs[step_.gradient_output(i)],
                       kFloatTolerance);
+    for (std::size_t t = 0; t < step_.tables.size(); ++t)
+      expect_gradient(step_.parameters[step_.tables[t]].name, whole_gradient(t, outputs),
+                      kFloatTolerance);
+  }
+  // Of a table: the rows of its lookups, which come after the gradients that are whole.
+  Tensor whole_gradient(std::size_t table, const std::vector<Tensor>& outputs) const {
+    const Tensor whole = Tensor::zeros(step_.parameters[step_.tables[table]].shape);
+    const std::int64_t width = whole.shape()[1];
+    for (std::size_t l = 0; l < step_.lookups.size(); ++l) {
+      if (step_.lookups[l] != table) continue;
+      const std::size_t ids = step_.gradient_output(step_.trainable.size()) + 2 * l;
+      const std::vector<float> rows = outputs[ids + 1].to_vector<float>();
+      auto from = rows.begin();
+      for (const std::int64_t id : outputs[ids].to_vector<std::int64_t>())
+        for (std::int64_t column = 0; column < width; ++column)
+          whole.data<float>()[id * width + column] += *from++;
+    }
+    return whole;
   }
   void expect_loss(const Tensor& got, double tolerance) {
     const double loss = dump_.manifest["loss"];
@@ -117,7 +135,8 @@ class Recipes : public ::testing::TestWithParam<std::string> {
 TEST_P(Recipes, HaveTheParametersThatPyTorchsModelHas) {
   std::vector<std::string> ours, theirs;
   for (const auto& [name, shape] : dump_.manifest["parameters"].items()) theirs.push_back(name);
-  for (std::size_t i : step_.trainable) ours.push_back(pytorch_name(step_.parameters[i].name));
+  for (const auto& places : {step_.trainable, step_.tables})
+    for (const std::size_t i : places) ours.push_back(pytorch_name(step_.parameters[i].name));
   std::sort(ours.begin(), ours.end());
   std::sort(theirs.begin(), theirs.end());
   EXPECT_EQ(ours, theirs);

@@ -35,11 +35,19 @@ struct Place {
   std::vector<PendingAnswer> pushes = {};  // of one push, its parts
 };
 
+// Rows that a worker has asked for, after so many pushes of its own.
+struct AskedRows {
+  std::vector<std::int64_t> ids = {};
+  std::uint64_t clock = 0;
+  std::vector<std::pair<Place*, ServerReply>> replies = {};
+};
+
 struct Value {
   TensorInfo info;  // as given to init
   std::size_t rows = 1, width = 1;
   std::vector<Place> places = {};
   std::vector<float> residual = {};  // of a compressed one
+  std::optional<AskedRows> prefetched = {};
 };
 
 // Floats of a place that come in one answer.
@@ -153,32 +161,18 @@ class StoreOnServers final : public KVStore {
                             const std::vector<std::int64_t>& row_ids) const override {
     Value& value = find("row_sparse_pull", key);
     check_rows("row_sparse_pull", key, value.info.shape, row_ids);
-    if (!pace_.in_step) wait_for_push(value);
-    RowSparse result{sorted_ids(row_ids), {}};
-    std::vector<std::pair<Place*, ServerReply>> replies;
-    for (Place& its : value.places) {
-      wire::PullRows request{.clock = clock_of(key, its)};
-      for (const std::int64_t id : result.ids)
-        if (const auto local = local_row(its, id)) request.rows.push_back(*local);
-      if (!request.rows.empty())
-        replies.emplace_back(&its, servers_.request(its.range.server, Topic::pull_rows, request,
-                                                    "row_sparse_pull of key " + key.str()));
-    }
+    const std::vector<std::int64_t> ids = sorted_ids(row_ids);
+    AskedRows asked = has_prefetched(value, ids) ? *std::exchange(value.prefetched, {})
+                                                 : ask_for_rows("row_sparse_pull", key, value, ids);
     wait_for_push(value);
-    const Tensor rows =
-        Tensor::empty(rows_shape(value.info.shape, static_cast<std::int64_t>(result.ids.size())));
-    std::span<float> rest = floats(rows);
-    for (auto& [its, pending] : replies) {
-      const comm::Payload reply = pending.wait().payload;
-      note_pulled(*its, message_in<wire::Pulled>(reply));
-      if (reply.parts() != 2 || reply.size(1) > rest.size_bytes())
-        throw Corrupt("row_sparse_pull: key {}: an answer that is no rows", key.str());
-      const std::size_t count = reply.size(1) / sizeof(float);
-      copy_floats(reply, 1, rest.first(count));
-      rest = rest.subspan(count);
-    }
-    result.rows = as_given(rows, value);
-    return result;
+    return take_rows(key, value, asked);
+  }
+
+  void row_sparse_prefetch(const Key& key,
+                           const std::vector<std::int64_t>& row_ids) const override {
+    Value& value = find("row_sparse_prefetch", key);
+    check_rows("row_sparse_prefetch", key, value.info.shape, row_ids);
+    value.prefetched = ask_for_rows("row_sparse_prefetch", key, value, sorted_ids(row_ids));
   }
 
   void set_optimizer(optim::OptimizerPtr rule, double rescale) override {
@@ -452,6 +446,45 @@ class StoreOnServers final : public KVStore {
     return value.info.dtype == DType::float32 ? data : as_given(data, value);
   }
 
+  static bool has_prefetched(const Value& value, const std::vector<std::int64_t>& ids) {
+    return value.prefetched && value.prefetched->ids == ids &&
+           value.prefetched->clock == value.places[0].clock;
+  }
+
+  AskedRows ask_for_rows(const char* what, const Key& key, Value& value,
+                         const std::vector<std::int64_t>& ids) const {
+    if (!pace_.in_step) wait_for_push(value);
+    AskedRows asked{ids, value.places[0].clock};
+    for (Place& its : value.places) {
+      wire::PullRows request{.clock = clock_of(key, its)};
+      for (const std::int64_t id : ids)
+        if (const auto local = local_row(its, id)) request.rows.push_back(*local);
+      if (!request.rows.empty())
+        asked.replies.emplace_back(&its,
+                                   servers_.request(its.range.server, Topic::pull_rows, request,
+                                                    fmt::format("{} of key {}", what, key.str())));
+    }
+    return asked;
+  }
+
+  RowSparse take_rows(const Key& key, const Value& value, AskedRows& asked) const {
+    RowSparse result{std::move(asked.ids), {}};
+    const Tensor rows =
+        Tensor::empty(rows_shape(value.info.shape, static_cast<std::int64_t>(result.ids.size())));
+    std::span<float> rest = floats(rows);
+    for (auto& [its, pending] : asked.replies) {
+      const comm::Payload reply = pending.wait().payload;
+      note_pulled(*its, message_in<wire::Pulled>(reply));
+      if (reply.parts() != 2 || reply.size(1) > rest.size_bytes())
+        throw Corrupt("row_sparse_pull: key {}: an answer that is no rows", key.str());
+      const std::size_t count = reply.size(1) / sizeof(float);
+      copy_floats(reply, 1, rest.first(count));
+      rest = rest.subspan(count);
+    }
+    result.rows = as_given(rows, value);
+    return result;
+  }
+
   // A push that the server refused did not count. All are waited for before the first error is
   // thrown.
   void wait_for_push(Value& value) const {
@@ -466,7 +499,7 @@ class StoreOnServers final : public KVStore {
           is_refused |= dynamic_cast<const comm::RequestFailed*>(&failure) != nullptr;
           if (!error) error = std::current_exception();
         }
-      if (is_refused) --its.clock;
+      if (is_refused) --its.clock, value.prefetched.reset();
       if (is_done) note_pushed(pushed);
     }
     if (error) std::rethrow_exception(error);

@@ -26,7 +26,9 @@ class Dlrm final : public Block {
     bottom_->add(nn::dense(options.width, {.activation = "relu"}));
     top_->add(nn::dense(1));
     for (const std::int64_t rows : options.rows)
-      embeddings_->add(nn::embedding(rows, options.width, {.weight_init = init::normal(kSigma)}));
+      embeddings_->add(
+          nn::embedding(rows, options.width,
+                        {.weight_init = init::normal(kSigma), .sparse_grad = options.sparse_grad}));
   }
 
   std::vector<Tensor> forward_all(const std::vector<Tensor>& inputs) override {

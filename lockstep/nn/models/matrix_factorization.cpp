@@ -14,10 +14,10 @@ constexpr double kSigma = 0.1;
 class MatrixFactorization final : public Block {
  public:
   explicit MatrixFactorization(const MatrixFactorizationOptions& options)
-      : user_(vectors("user", options.users, options.width)),
-        item_(vectors("item", options.items, options.width)),
-        user_bias_(biases("user_bias", options.users)),
-        item_bias_(biases("item_bias", options.items)),
+      : user_(table("user", options.users, options.width, init::normal(kSigma), options)),
+        item_(table("item", options.items, options.width, init::normal(kSigma), options)),
+        user_bias_(table("user_bias", options.users, 1, init::zero(), options)),
+        item_bias_(table("item_bias", options.items, 1, init::zero(), options)),
         mean_(add_parameter("mean", {1},
                             {.init = init::constant(options.mean), .decay_multiplier = 0.0})) {}
 
@@ -32,11 +32,12 @@ class MatrixFactorization final : public Block {
   std::string description() const override { return "MatrixFactorization"; }
 
  private:
-  std::shared_ptr<Embedding> vectors(const char* name, std::int64_t rows, std::int64_t width) {
-    return add_child(name, nn::embedding(rows, width, {.weight_init = init::normal(kSigma)}));
-  }
-  std::shared_ptr<Embedding> biases(const char* name, std::int64_t rows) {
-    return add_child(name, nn::embedding(rows, 1, {.weight_init = init::zero()}));
+  std::shared_ptr<Embedding> table(const char* name, std::int64_t rows, std::int64_t width,
+                                   const Initializer& init,
+                                   const MatrixFactorizationOptions& options) {
+    return add_child(
+        name,
+        nn::embedding(rows, width, {.weight_init = init, .sparse_grad = options.sparse_grad}));
   }
 
   std::shared_ptr<Embedding> user_, item_, user_bias_, item_bias_;

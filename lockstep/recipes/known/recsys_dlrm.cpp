@@ -12,7 +12,8 @@ nn::BlockPtr dlrm(const RatingSizes& sizes) {
   return nn::models::dlrm({.rows = {sizes.users, sizes.items, kWeekdays, kHours},
                            .width = 8,
                            .bottom = {32},
-                           .top = {32, 16}});
+                           .top = {32, 16},
+                           .sparse_grad = true});
 }
 
 train::LossFunction click_loss() {

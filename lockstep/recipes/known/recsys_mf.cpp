@@ -10,7 +10,7 @@ namespace {
 
 nn::BlockPtr factors(const RatingSizes& sizes) {
   return nn::models::matrix_factorization(
-      {.users = sizes.users, .items = sizes.items, .mean = sizes.mean});
+      {.users = sizes.users, .items = sizes.items, .mean = sizes.mean, .sparse_grad = true});
 }
 
 train::LossFunction squared_error() {

@@ -188,6 +188,59 @@ TEST(StoreOnServers, PushesThatCountAsTheyComeAreAllAppliedOnce) {
       kAsync);
 }
 
+// In step a prefetch is a pull that nobody waits for: the rows after the push before it.
+TEST(StoreOnServers, RowsThatWereAskedForAheadAreThoseOfAPull) {
+  constexpr std::int64_t kRows = 2'000, kWidth = 600;  // on both servers
+  ServerRoom room(2, 3);
+  as_workers(room, [](KVStore& store) {
+    store.init("rows", Tensor::zeros({kRows, kWidth}));
+    store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -1.0);
+    const std::vector<std::int64_t> ids{kRows - 1, store.rank(), 5};
+    const auto push = [&] { store.row_sparse_push("rows", {{5}, Tensor::full({1, kWidth}, 1.0)}); };
+    const auto pulled = [&](const std::vector<std::int64_t>& row_ids) {
+      return of(store.row_sparse_pull("rows", row_ids).rows).at(kWidth);  // of the second row
+    };
+    push();
+    store.row_sparse_prefetch("rows", ids);
+    EXPECT_EQ(pulled({4, 5}), 3.0F);
+    EXPECT_EQ(pulled(ids), 3.0F);
+    store.row_sparse_prefetch("rows", ids);
+    push();
+    EXPECT_EQ(pulled(ids), 6.0F) << "what was asked for before the push is older";
+    store.row_sparse_prefetch("rows", ids);
+    store.row_sparse_prefetch("rows", {0, 5});
+    EXPECT_EQ(pulled({5, 0}), 6.0F);
+    EXPECT_EQ(pulled(ids), 6.0F);
+    EXPECT_EQ(message_of([&] { store.row_sparse_prefetch("rows", {kRows}); }),
+              "row_sparse_prefetch: key 'rows': there is no row 2000, the value has 2000");
+    store.barrier();
+  });
+}
+
+// Out of step they are those of the moment when they were asked for.
+TEST(StoreOnServers, RowsThatWereAskedForAheadAreOnTheirWayAtOnce) {
+  ServerRoom room(1, 2);
+  std::barrier both(2);
+  as_workers(
+      room,
+      [&](KVStore& store) {
+        store.init("rows", Tensor::zeros({8, 2}));
+        store.init("other", Tensor::zeros({1}));
+        store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -1.0);
+        if (store.rank() == 0) store.row_sparse_prefetch("rows", {1, 3});
+        store.pull("other");  // the server has answered what it was asked before
+        both.arrive_and_wait();
+        if (store.rank() == 1) store.row_sparse_push("rows", {{3}, Tensor::full({1, 2}, 1.0)});
+        store.barrier();
+        if (store.rank() == 0) {
+          EXPECT_EQ(of(store.row_sparse_pull("rows", {1, 3}).rows), std::vector<float>(4, 0.0F));
+        }
+        EXPECT_EQ(of(store.row_sparse_pull("rows", {1, 3}).rows), (std::vector<float>{0, 0, 1, 1}));
+        store.barrier();
+      },
+      kAsync);
+}
+
 // A worker pushes on the value that it pulled while the other pushes thrice.
 TEST(StoreOnServers, TellsHowOldTheValueWasThatAPushWasMadeOf) {
   ServerRoom room(1, 2);

@@ -49,6 +49,15 @@ StartOptions start_options(const ChildOptions& options, const Pipe& out, const P
   return start;
 }
 
+// Since it was asked last, or it goes on now. The kernel tells of each stop once, so that one that
+// is stopped for a moment whenever we look is not taken for one that stays so.
+bool has_gone_on(pid_t process) {
+  siginfo_t info{};
+  const auto id = static_cast<id_t>(process);
+  const bool is_new = ::waitid(P_PID, id, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid == process;
+  return is_new || !is_stopped(process);
+}
+
 }  // namespace
 
 Children::~Children() {
@@ -102,7 +111,7 @@ bool Children::are_running() const {
 void Children::end_long_stopped() {
   for (Child& child : children_) {
     if (!child.running || !child.stopped.tick()) continue;
-    if (!is_stopped(child.pid)) child.stopped.heard();
+    if (has_gone_on(child.pid)) child.stopped.heard();
     if (child.stopped.is_late())
       kill_for(child,
                fmt::format("somebody stopped it (SIGSTOP), and it did not go on for {:.1f} s",
