@@ -19,11 +19,10 @@ from lockstep.mxnet import _graph, _op_table
 class Run:
     """One pass over a graph: what losses send backward, and what states become."""
 
-    def __init__(self, training):
-        self.training = training
+    def __init__(self, training, keeps_losses=True):
+        self.training, self.keeps_losses = training, keeps_losses
         self.losses = []
         self.states = {}
-        self.is_loss = set()
 
 
 def _table():
@@ -323,7 +322,7 @@ def _call_array_function(node, params, inputs):
 def run_node(run, node, inputs):
     """The outputs of a node."""
     params = node.params()
-    if node.op in _LOSSES:
+    if node.op in _LOSSES and run.keeps_losses:
         return [_LOSSES[node.op](run, params, *inputs)]
     if node.op == "BatchNorm":
         return _batch_norm(run, params, node, *inputs)
@@ -341,10 +340,10 @@ def _where(node, inputs, error):
     return f"{node.name} ({node.op}) of {shapes}: {error}"
 
 
-def run_graph(heads, values, training, seen=None):
+def run_graph(heads, values, training, seen=None, keeps_losses=True):
     """The tensors of the heads, for tensors of the variables by name; and the Run. `seen` is called
-    with each node and its outputs."""
-    run, made = Run(training), {}
+    with each node and its outputs. Without keeps_losses a loss sends its gradient by itself."""
+    run, made = Run(training, keeps_losses), {}
     for node in _graph.topological(heads):
         if node.is_variable:
             if node.name not in values:

@@ -40,6 +40,13 @@ class _PickledArray:
             self.value = _files.array_from_bytes(bytes(handle), "optimizer states")
 
 
+def _rebuilt(kind, contents, dtype, context):
+    """An array that this package pickled."""
+    made = _PickledArray()
+    made.value = (np.asarray(contents), str(dtype))
+    return made
+
+
 class _PickledContext:
     """Stands for a Context, which says where an array was."""
 
@@ -75,7 +82,7 @@ class _Unpickler(pickle.Unpickler):
         if module == "collections" and name in ("OrderedDict", "defaultdict", "deque"):
             return getattr(collections, name)
         if module == "_codecs" and name == "encode":
-            return sys.modules["_codecs"].encode if name == "encode" else None
+            return sys.modules["_codecs"].encode
         if module.split(".")[0] == "numpy" and name in _NUMPY:
             if name in ("_reconstruct", "scalar"):
                 return getattr(np.core.multiarray, name)
@@ -83,6 +90,8 @@ class _Unpickler(pickle.Unpickler):
                 return np.core.numeric._frombuffer
             return getattr(np, name)
         if module.split(".")[0] in ("mxnet", "lockstep"):
+            if name == "_rebuilt":
+                return _rebuilt
             if name in _ARRAYS and module.split(".")[-1] in ("ndarray", "sparse", "multiarray",
                                                              "_array"):
                 return _PickledArray
@@ -109,8 +118,18 @@ def _filled(item, make):
     return item
 
 
-def loads(data, make):
-    """What a pickle of states holds; `make` turns a tensor into an array."""
+def _array(value):
+    from lockstep.mxnet import ndarray as nd
+
+    if isinstance(value, tuple):
+        return nd.array(value[0], dtype=value[1])
+    if isinstance(value, _files.SparseArray):
+        return nd.array(value.dense())
+    return nd.array(value, dtype=value.dtype) if isinstance(value, np.ndarray) else nd.NDArray(value)
+
+
+def loads(data, make=_array):
+    """What a pickle of states holds; `make` turns what a file has of an array into one."""
     try:
         item = _Unpickler(io.BytesIO(data), encoding="latin1").load()
     except Corrupt:
