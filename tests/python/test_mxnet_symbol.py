@@ -364,4 +364,4 @@ def test_symbols_are_drawn_and_summed_up(capsys, tmp_path):
     drawing = mx.viz.plot_network(lenet(), shape={"data": (1, 1, 10, 10)})
     path = drawing.render(str(tmp_path / "net"))
     text = open(path).read()
-    assert text.startswith("<svg") and text.count("<rect") == 8 and "4x8x8" in text
+    assert text.startswith("<svg") and text.count("<rect") == 9 and "4x8x8" in text

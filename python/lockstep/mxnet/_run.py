@@ -189,7 +189,7 @@ def _batch_norm(run, params, node, x, gamma, beta, mean, var):
     axis = int(params.get("axis", 1)) % len(x.shape)
     epsilon, momentum = float(params.get("eps", 1e-3)), float(params.get("momentum", 0.9))
     if params.get("fix_gamma", True):
-        gamma = ls.ones_like(gamma).stop_gradient()
+        gamma = gamma * 0.0 + 1.0  # its gradient is zeros
     moved = x if axis == 1 else x.transpose(_swapped(len(x.shape), axis))
     if run.training and not params.get("use_global_stats", False):
         made = ls.ops.batch_norm(moved, gamma, beta, epsilon=epsilon)

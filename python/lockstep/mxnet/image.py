@@ -638,7 +638,8 @@ class RecordIter(ImageIter):
             changes.append(HorizontalFlipAug(0.5))
         self._mean = np.array(mean[:shape[0]], np.float32).reshape(-1, 1, 1)
         self._factor = (scale / np.array(std[:shape[0]], np.float32)).reshape(-1, 1, 1)
-        _random.seed(seed)
+        if seed:
+            _random.seed(seed)
         super().__init__(batch_size, shape, label_width, path_imgrec=path, path_imgidx=index,
                          shuffle=shuffle, part_index=part_index, num_parts=num_parts,
                          aug_list=changes, data_name=data_name, label_name=label_name, dtype=dtype,
