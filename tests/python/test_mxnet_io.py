@@ -224,7 +224,9 @@ def test_shuffled_batches_hold_every_sample_once():
         orders.append(a.tolist())
     assert orders[0] != orders[1]
     with pytest.raises(errors.InvalidArgument, match="batch_size is 30"):
-        mx.io.NDArrayIter(np.ones((20, 1)), batch_size=30)
+        mx.io.NDArrayIter(np.ones((20, 1)), batch_size=30, last_batch_handle="discard")
+    few = mx.io.NDArrayIter(np.arange(3), batch_size=7).next()
+    assert few.data[0].asnumpy().tolist() == [0, 1, 2, 0, 1, 2, 0] and few.pad == 4
     with pytest.raises(errors.InvalidArgument, match="samples"):
         mx.io.NDArrayIter(np.ones((20, 1)), np.ones(19), batch_size=3)
 

@@ -254,6 +254,29 @@ def test_a_bucketing_module_trains_a_recurrent_net(cell):
     assert len(weights) == 1
 
 
+@pytest.mark.parametrize("mode, ways", [("lstm", False), ("gru", True), ("rnn_tanh", False)])
+def test_a_fused_recurrent_net_is_the_same_as_its_cells(mode, ways):
+    rng = np.random.default_rng(8)
+    fused = mx.rnn.FusedRNNCell(5, num_layers=2, mode=mode, bidirectional=ways, prefix="f_")
+    x = nd.array(rng.normal(size=(3, 4, 6)).astype("float32"))
+    outputs = []
+    args = None
+    for cell in (fused, fused.unfuse()):
+        net, _ = cell.unroll(4, sym.var("data"), layout="NTC", merge_outputs=True)
+        executor = net.simple_bind(mx.cpu(), data=(3, 4, 6))
+        if args is None:
+            whole = rng.normal(size=executor.arg_dict["f_parameters"].shape) * 0.5
+            executor.copy_params_from({"f_parameters": nd.array(whole)})
+            args = {"f_parameters": nd.array(whole)}
+        else:
+            executor.copy_params_from(cell.pack_weights(fused.unpack_weights(args)))
+        outputs.append(executor.forward(data=x)[0].asnumpy())
+    assert outputs[0].shape == (3, 4, 10 if ways else 5)
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-4, atol=1e-5)
+    packed = fused.pack_weights(fused.unpack_weights(args))["f_parameters"]
+    assert (packed.asnumpy() == args["f_parameters"].asnumpy()).all()
+
+
 def test_monitors_see_every_node(caplog):
     seen = mx.mon.Monitor(1, pattern=".*fc.*", sort=True)
     module = mx.mod.Module(mlp())

@@ -121,7 +121,10 @@ def test_attributes_are_text_and_scopes_give_them():
         y = sym.FullyConnected(x, num_hidden=3, name="fc")
     assert x.attr("__ctx_group__") == "dev1" and x.attr("mood") == "so so"
     assert x.attr("__lr_mult__") == "2.0" and x.attr("__shape__") == "(2, 3)"
-    assert y.attr("num_hidden") == "3" and y.attr_dict()["fc_weight"] == {"__ctx_group__": "dev1"}
+    assert y.attr("num_hidden") == "3" and y.attr_dict()["fc_weight"] == {
+        "__ctx_group__": "dev1", "ctx_group": "dev1"}
+    named = sym.FullyConnected(x, num_hidden=3, lr_mult=0.5, attr={"mood": "so so"})
+    assert named.attr("lr_mult") == "0.5" and named.infer_shape()[1] == [(2, 3)]
     assert x.attr("other") is None
     assert sym.var("z").attr("__ctx_group__") is None
 
@@ -166,7 +169,8 @@ def test_json_of_the_oldest_releases_is_brought_up_to_date():
     net = sym.load_json(json.dumps(OLDEST))
     assert net.list_auxiliary_states() == ["bn_moving_mean", "bn_moving_var"]
     attributes = net.attr_dict()
-    assert attributes["conv_weight"] == {"__lr_mult__": "2", "__wd_mult__": "0.5"}
+    assert attributes["conv_weight"] == {"__lr_mult__": "2", "__wd_mult__": "0.5", "lr_mult": "2",
+                                         "wd_mult": "0.5"}
     assert attributes["conv"] == {"kernel": "(1,1)", "num_filter": "2", "no_bias": "True"}
     assert "axis" not in attributes.get("best", {})
     assert net.get_internals()["bn_output"].infer_shape(data=(2, 3, 4, 4))[1] == [(2, 2, 4, 4)]
@@ -345,6 +349,50 @@ def test_a_graph_is_compiled_once_for_each_combination_of_shapes():
     wider = executor.reshape(data=(5, 4))
     assert wider.forward()[0].shape == (5, 3) and function.compiled_count == 2
     assert wider.arg_dict["fc_weight"] is executor.arg_dict["fc_weight"]
+
+
+class Softsign(mx.operator.CustomOp):
+    def __init__(self, scale):
+        self.scale = scale
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], self.scale * in_data[0] / (1 + nd.abs(in_data[0])))
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        slope = self.scale / (1 + nd.abs(in_data[0])) ** 2
+        self.assign(in_grad[0], req[0], out_grad[0] * slope)
+
+
+@mx.operator.register("test_softsign")
+class SoftsignProp(mx.operator.CustomOpProp):
+    def __init__(self, scale="1"):
+        super().__init__(need_top_grad=True)
+        self.scale = float(scale)
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return Softsign(self.scale)
+
+
+def test_an_op_written_in_python_runs_and_has_its_gradient(rng):
+    x = rng.normal(size=(3, 4)).astype("float32")
+    net = sym.sum(sym.Custom(sym.var("data") * 2, op_type="test_softsign", scale=3, name="mine"))
+    assert net.get_internals().list_outputs()[-2] == "mine_output"
+    executor = net.simple_bind(mx.cpu(), data=x.shape)
+    (out,) = executor.forward(is_train=True, data=nd.array(x))
+    executor.backward(nd.ones((1,)))
+    np.testing.assert_allclose(out.asnumpy().reshape(-1)[0], (6 * x / (1 + abs(2 * x))).sum(),
+                               rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(executor.grad_dict["data"].asnumpy(), 6 / (1 + abs(2 * x)) ** 2,
+                               rtol=1e-4)
+    made = nd.Custom(nd.array(x), op_type="test_softsign") if hasattr(nd, "Custom") else None
+    assert made is None or made.shape == (3, 4)
+    with pytest.raises(errors.InvalidArgument, match="no op 'none'"):
+        sym.Custom(sym.var("data"), op_type="none")
+
+
+def test_extents_that_are_open_are_merged():
+    a, b = sym.var("a", shape=(0, 10)), sym.var("b", shape=(12, 0))
+    assert (a + b).infer_shape() == ([(12, 10), (12, 10)], [(12, 10)], [])
 
 
 def test_what_is_not_there_says_so():

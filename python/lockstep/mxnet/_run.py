@@ -297,6 +297,14 @@ def _operator(op, params, inputs):
     return None
 
 
+def _with_whole_states(inputs):
+    """Of an RNN, states of one sample stand for as many as the data has."""
+    count = inputs[0].shape[1]
+    return list(inputs[:2]) + [
+        ls.ops.expand(state, (state.shape[0], count, state.shape[2])) if state.shape[1] != count
+        else state for state in inputs[2:]]
+
+
 def _is_operator(op):
     if op.endswith("_scalar"):
         return op in _REVERSED or op[1:-len("_scalar")] in _BINARY
@@ -308,6 +316,8 @@ def _call_array_function(node, params, inputs):
     """The op as mx.nd has it."""
     from lockstep.mxnet.ndarray import NDArray
 
+    if node.op == "Custom":
+        import lockstep.mxnet.operator  # noqa: F401 - it is in the table from then on
     if node.function is None:
         node.function = function_of(node.op)
     if node.op in _op_table.VARIADIC:
@@ -331,6 +341,8 @@ def run_node(run, node, inputs):
     if node.op in _OWN:
         made = _OWN[node.op](params, *inputs)
         return made if isinstance(made, list) else [made]
+    if node.op == "RNN":
+        inputs = _with_whole_states(inputs)
     made = _operator(node.op, params, inputs)
     return [made] if made is not None else _call_array_function(node, params, inputs)
 

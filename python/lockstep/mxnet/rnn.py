@@ -98,6 +98,11 @@ class BaseRNNCell:
                 args[f"{self._prefix}{group}_{kind}"] = nd.concat(*parts, dim=0)
         return args
 
+    def _get_activation(self, inputs, activation, **kwargs):
+        if isinstance(activation, str):
+            return sym.Activation(inputs, act_type=activation, **kwargs)
+        return activation(inputs, **kwargs)
+
     _gate_names = ()
 
 
@@ -179,7 +184,7 @@ class LSTMCell(_GatedCell):
         new = sym.Activation(gates[2], act_type="tanh", name=f"{name}c")
         out = sym.Activation(gates[3], act_type="sigmoid", name=f"{name}o")
         memory = sym.elemwise_add(forget * states[1], let_in * new, name=f"{name}state")
-        hidden = out * sym.Activation(memory, act_type="tanh")
+        hidden = sym.elemwise_mul(out, sym.Activation(memory, act_type="tanh"), name=f"{name}out")
         return hidden, [hidden, memory]
 
 
@@ -199,7 +204,7 @@ class GRUCell(_GatedCell):
         reset = sym.Activation(i_r + h_r, act_type="sigmoid", name=f"{name}r_act")
         update = sym.Activation(i_z + h_z, act_type="sigmoid", name=f"{name}z_act")
         new = sym.Activation(i_n + reset * h_n, act_type="tanh", name=f"{name}h_act")
-        output = (1.0 - update) * new + update * before
+        output = sym.elemwise_add((1.0 - update) * new, update * before, name=f"{name}out")
         return output, [output]
 
 
@@ -213,6 +218,7 @@ class SequentialRNNCell(BaseRNNCell):
     def add(self, cell):
         """One more on top."""
         self._cells.append(cell)
+        self._params._params.update(cell.params._params)
 
     def reset(self):
         super().reset()
@@ -234,6 +240,18 @@ class SequentialRNNCell(BaseRNNCell):
             at += count
             made += new
         return inputs, made
+
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
+        self.reset()
+        inputs, axis = _steps(length, inputs, layout)
+        states, made, at = begin_state if begin_state is not None else self.begin_state(), [], 0
+        for cell in self._cells:
+            count = len(cell.state_info)
+            own = states[at:at + count]
+            inputs, new = cell.unroll(length, inputs, own, layout, False)
+            at += count
+            made += new
+        return (_merged(inputs, axis) if merge_outputs else inputs), made
 
     def unpack_weights(self, args):
         for cell in self._cells:
@@ -265,6 +283,23 @@ class BidirectionalCell(BaseRNNCell):
     def __init__(self, l_cell, r_cell, params=None, output_prefix="bi_"):
         super().__init__("", params)
         self._cells, self._output_prefix = (l_cell, r_cell), output_prefix
+        for cell in self._cells:
+            self._params._params.update(cell.params._params)
+
+    def reset(self):
+        super().reset()
+        for cell in getattr(self, "_cells", ()):
+            cell.reset()
+
+    def unpack_weights(self, args):
+        for cell in self._cells:
+            args = cell.unpack_weights(args)
+        return args
+
+    def pack_weights(self, args):
+        for cell in self._cells:
+            args = cell.pack_weights(args)
+        return args
 
     @property
     def state_info(self):
@@ -287,6 +322,179 @@ class BidirectionalCell(BaseRNNCell):
         outputs = [sym.Concat(x, y, dim=1, name=f"{self._output_prefix}t{i}")
                    for i, (x, y) in enumerate(zip(there, back[::-1]))]
         return (_merged(outputs, axis) if merge_outputs else outputs), a + b
+
+
+class ModifierCell(BaseRNNCell):
+    """A cell that changes what another one does."""
+
+    def __init__(self, base_cell):
+        super().__init__()
+        base_cell._modified, self.base_cell = True, base_cell
+
+    def reset(self):
+        super().reset()
+        if hasattr(self, "base_cell"):
+            self.base_cell.reset()
+
+    @property
+    def params(self):
+        return self.base_cell.params
+
+    @property
+    def state_info(self):
+        return self.base_cell.state_info
+
+    def begin_state(self, **kwargs):
+        return self.base_cell.begin_state(**kwargs)
+
+    def unpack_weights(self, args):
+        return self.base_cell.unpack_weights(args)
+
+    def pack_weights(self, args):
+        return self.base_cell.pack_weights(args)
+
+
+class ResidualCell(ModifierCell):
+    """What comes in is added to what comes out."""
+
+    def __call__(self, inputs, states):
+        output, states = self.base_cell(inputs, states)
+        return sym.elemwise_add(output, inputs, name=f"{output.name}_plus_residual"), states
+
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
+        self.reset()
+        steps, axis = _steps(length, inputs, layout)
+        outputs, states = self.base_cell.unroll(length, steps, begin_state, layout, False)
+        outputs = [sym.elemwise_add(o, i, name=f"{o.name}_plus_residual")
+                   for o, i in zip(outputs, steps)]
+        return (_merged(outputs, axis) if merge_outputs else outputs), states
+
+
+class ZoneoutCell(ModifierCell):
+    """Some of the outputs and states stay as they were."""
+
+    def __init__(self, base_cell, zoneout_outputs=0.0, zoneout_states=0.0):
+        super().__init__(base_cell)
+        self.zoneout_outputs, self.zoneout_states = zoneout_outputs, zoneout_states
+        self.prev_output = None
+
+    def reset(self):
+        super().reset()
+        self.prev_output = None
+
+    @staticmethod
+    def _mixed(rate, new, old):
+        mask = sym.Dropout(sym.ones_like(new), p=rate)
+        return sym.where(mask, new, old)
+
+    def __call__(self, inputs, states):
+        output, new = self.base_cell(inputs, states)
+        before = self.prev_output if self.prev_output is not None else output * 0
+        if self.zoneout_outputs:
+            output = self._mixed(self.zoneout_outputs, output, before)
+        if self.zoneout_states:
+            new = [self._mixed(self.zoneout_states, n, o + n * 0) for n, o in zip(new, states)]
+        self.prev_output = output
+        return output, new
+
+
+class FusedRNNCell(BaseRNNCell):
+    """All layers and steps in one op."""
+
+    _GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"),
+              "gru": ("_r", "_z", "_o")}
+
+    def __init__(self, num_hidden, num_layers=1, mode="lstm", bidirectional=False, dropout=0.0,
+                 get_next_state=False, forget_bias=1.0, prefix=None, params=None):
+        self._mode, self._num_hidden, self._num_layers = mode, num_hidden, num_layers
+        self._bidirectional, self._dropout = bidirectional, dropout
+        self._get_next_state, self._forget_bias = get_next_state, forget_bias
+        super().__init__(f"{mode}_" if prefix is None else prefix, params)
+        # A vector has no fans: the whole of it is drawn alike.
+        self._parameter = self.params.get("parameters", init='["uniform", {"scale": 0.07}]')
+
+    @property
+    def state_info(self):
+        ways = 2 if self._bidirectional else 1
+        info = {"shape": (self._num_layers * ways, 0, self._num_hidden), "__layout__": "LNC"}
+        return [dict(info) for _ in range(2 if self._mode == "lstm" else 1)]
+
+    def __call__(self, inputs, states):
+        raise NotImplementedError("FusedRNNCell cannot be stepped. Please use unroll")
+
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
+        self.reset()
+        axis = layout.find("T")
+        if isinstance(inputs, (list, tuple)):
+            inputs = _merged(list(inputs), 0)
+        elif axis == 1:
+            inputs = sym.SwapAxis(inputs, dim1=0, dim2=1)
+        states = begin_state if begin_state is not None else self.begin_state()
+        made = sym.RNN(inputs, self._parameter, *states, state_size=self._num_hidden,
+                       num_layers=self._num_layers, bidirectional=self._bidirectional,
+                       p=self._dropout, state_outputs=self._get_next_state, mode=self._mode,
+                       name=f"{self._prefix}rnn")
+        outputs, after = made[0], [made[i] for i in range(1, len(made))]
+        if axis == 1:
+            outputs = sym.SwapAxis(outputs, dim1=0, dim2=1)
+        if merge_outputs is False:
+            outputs = list(sym.SliceChannel(outputs, axis=axis, num_outputs=length, squeeze_axis=1))
+        return outputs, after
+
+    def unfuse(self):
+        """The same as cells one above the other."""
+        make = {"rnn_relu": lambda p: RNNCell(self._num_hidden, "relu", p),
+                "rnn_tanh": lambda p: RNNCell(self._num_hidden, "tanh", p),
+                "lstm": lambda p: LSTMCell(self._num_hidden, p),
+                "gru": lambda p: GRUCell(self._num_hidden, p)}[self._mode]
+        stack = SequentialRNNCell()
+        for layer in range(self._num_layers):
+            if self._bidirectional:
+                stack.add(BidirectionalCell(make(f"{self._prefix}l{layer}_"),
+                                            make(f"{self._prefix}r{layer}_"),
+                                            output_prefix=f"{self._prefix}bi_l{layer}_"))
+            else:
+                stack.add(make(f"{self._prefix}l{layer}_"))
+            if self._dropout > 0 and layer != self._num_layers - 1:
+                stack.add(DropoutCell(self._dropout, prefix=f"{self._prefix}_dropout{layer}_"))
+        return stack
+
+    def _pieces(self, inputs):
+        """(name, shape) of the parts of the vector: all weights, then all biases."""
+        gates, hidden = self._GATES[self._mode], self._num_hidden
+        ways = ("l", "r") if self._bidirectional else ("l",)
+        for kind in ("weight", "bias"):
+            for layer in range(self._num_layers):
+                size = inputs if layer == 0 else hidden * len(ways)
+                for way in ways:
+                    for group, width in (("i2h", size), ("h2h", hidden)):
+                        for gate in gates:
+                            shape = (hidden, width) if kind == "weight" else (hidden,)
+                            yield f"{self._prefix}{way}{layer}_{group}{gate}_{kind}", shape
+
+    def _input_size(self, count):
+        """The data's width, of the length of the vector."""
+        gates, hidden, ways = len(self._GATES[self._mode]), self._num_hidden, (
+            2 if self._bidirectional else 1)
+        later = (self._num_layers - 1) * ways * gates * hidden * (hidden * ways + hidden + 2)
+        return (count - later) // (ways * gates * hidden) - hidden - 2
+
+    def unpack_weights(self, args):
+        args = dict(args)
+        whole = args.pop(f"{self._prefix}parameters").asnumpy()
+        at = 0
+        for name, shape in self._pieces(self._input_size(whole.size)):
+            size = int(np.prod(shape))
+            args[name] = nd.array(whole[at:at + size].reshape(shape))
+            at += size
+        return args
+
+    def pack_weights(self, args):
+        args = dict(args)
+        width = args[f"{self._prefix}l0_i2h{self._GATES[self._mode][0]}_weight"].shape[1]
+        parts = [args.pop(name).asnumpy().reshape(-1) for name, _ in self._pieces(width)]
+        args[f"{self._prefix}parameters"] = nd.array(np.concatenate(parts))
+        return args
 
 
 # Checkpoints.

@@ -10,6 +10,7 @@ import numpy as np
 from lockstep.errors import InvalidArgument
 from lockstep.mxnet import _files, _graph, _op_table
 from lockstep.mxnet.attribute import AttrScope
+from lockstep.mxnet.base import NotImplementedForSymbol
 from lockstep.mxnet.name import NameManager
 
 __all__ = ["Group", "Symbol", "Variable", "arange", "eye", "full", "linspace", "load", "load_json",
@@ -40,24 +41,27 @@ class Symbol:
 
     def attr(self, key):
         """An attribute's text, or None."""
-        return self._node("attr").attrs.get(key)
+        attrs = self._node("attr").attrs
+        return attrs.get(key, attrs.get(f"__{key}__"))
 
     def list_attr(self, recursive=False):
         """The attributes of the node."""
         if recursive:
             raise DeprecationWarning("list_attr: of all nodes attr_dict() tells")
-        return dict(self._node("list_attr").attrs)
+        return _graph.shown(self._node("list_attr").attrs)
 
     def attr_dict(self):
         """The attributes of every node that has some, by its name."""
-        return {node.name: dict(node.attrs) for node in _graph.topological(self._heads)
+        return {node.name: _graph.shown(node.attrs) for node in _graph.topological(self._heads)
                 if node.attrs}
 
     def _set_attr(self, **kwargs):
         for key, value in kwargs.items():
             if not isinstance(value, str):
                 raise ValueError(f"symbol: the attribute {key} is {value!r}, expected a string")
-            self._node("_set_attr").attrs[key] = value
+            node = self._node("_set_attr")
+            node.attrs.update(_graph.hide({key: value}))
+            node.labels.add(key)
 
     def _inputs(self):
         order = _graph.topological(self._heads)
@@ -113,7 +117,7 @@ class Symbol:
         return f"<Symbol {self.name}>"
 
     def __bool__(self):
-        raise NotImplementedError("symbol: whether it is true is not known before it is run")
+        raise NotImplementedForSymbol("symbol: whether it is true is not known before it is run")
 
     def get_internals(self):
         """Every output of every node."""
@@ -354,7 +358,7 @@ def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, ini
     """A variable: an array that is given when the symbol is bound."""
     if not isinstance(name, str):
         raise TypeError(f"Variable: the name is {name!r}, expected a string")
-    attrs = AttrScope.current().get(attr)
+    attrs = _graph.hide(AttrScope.current().get(attr))
     if shape is not None:
         attrs["__shape__"] = str(tuple(shape) if not isinstance(shape, int) else (shape,))
     for key, value in (("lr_mult", lr_mult), ("wd_mult", wd_mult)):
@@ -421,8 +425,10 @@ def _make(op, symbols, params, name=None, attr=None, named=None):
         names = names + tuple(f"arg{i}" for i in range(len(names), len(heads)))
     if len(heads) > len(names):
         raise InvalidArgument(f"{op}: {len(heads)} inputs, expected at most {len(names)}: {names}")
-    node.inputs = _complete(node, names, heads, named or {}, op)
-    node.attrs.update(AttrScope.current().get(attr))
+    own = _graph.hide(AttrScope.current().get(attr))
+    node.inputs = _complete(node, names, heads, named or {}, op, own)
+    node.attrs.update(own)
+    node.labels = set(own)
     return Symbol([(node, at) for at in range(node.count())])
 
 
@@ -434,13 +440,14 @@ def _heads_of(symbol, op):
     return symbol._heads
 
 
-def _complete(node, names, heads, named, op):
+def _complete(node, names, heads, named, op, attrs):
     inputs = list(heads)
     for key in named:
-        if key not in names[len(heads):] and node.op in _op_table.INPUTS:
+        if key not in names[len(heads):] and (node.op in _op_table.INPUTS or node.op == "Custom"):
             raise InvalidArgument(f"{op}: there is no input '{key}' to be given, there are "
                                   f"{list(names)}")
-    if node.op not in _op_table.INPUTS and node.op not in _op_table.NO_INPUTS:
+    listed = node.op in _op_table.INPUTS or node.op == "Custom"
+    if not listed and node.op not in _op_table.NO_INPUTS:
         # An op whose inputs are not listed here takes those it is given, in their order.
         inputs += [symbol._heads[0] for symbol in named.values()]
         if not inputs and names and node.op not in _op_table.VARIADIC:
@@ -450,8 +457,7 @@ def _complete(node, names, heads, named, op):
         if name in named:
             inputs.append(named[name]._heads[0])
         else:
-            inputs.append((_graph.Node(None, f"{node.name}_{name}", AttrScope.current().get(None)),
-                           0))
+            inputs.append((_graph.Node(None, f"{node.name}_{name}", attrs), 0))
     return inputs
 
 
@@ -460,7 +466,9 @@ def _op_function(op):
     from lockstep.mxnet import _run
 
     def make(*args, **kwargs):
-        name, attr = kwargs.pop("name", None), kwargs.pop("attr", None)
+        name, attr = kwargs.pop("name", None), dict(kwargs.pop("attr", None) or {})
+        for key in [key for key in kwargs if _graph.is_hidden(key) or key in _graph._HIDDEN_KEYS]:
+            attr[key] = str(kwargs.pop(key))
         kwargs.pop("out", None)
         if len(args) >= 1 and isinstance(args[0], (list, tuple)) and args[0] and all(
                 isinstance(item, Symbol) for item in args[0]):
@@ -488,7 +496,7 @@ def _exists(name):
 
     op = _op_table.canonical(name)
     return (op in _op_table.INPUTS or op in _op_table.VARIADIC or op in _op_table.NO_INPUTS
-            or _run.function_of(op, required=False) is not None)
+            or op == "Custom" or _run.function_of(op, required=False) is not None)
 
 
 def maximum(left, right):
@@ -566,6 +574,18 @@ def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
     else:
         params["indices"] = (0,) + tuple(indices_or_sections)
     return _make("_split_v2", [ary], params)
+
+
+class _Internal:
+    """Ops whose names begin with an underscore: sym._internal._plus."""
+
+    def __getattr__(self, name):
+        if not _exists(name):
+            raise AttributeError(f"'mxnet.sym._internal.{name}' is not in lockstep.mxnet")
+        return _op_function(name)
+
+
+_internal = _Internal()
 
 
 class _Family:
