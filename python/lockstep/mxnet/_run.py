@@ -341,6 +341,8 @@ def run_node(run, node, inputs):
     if node.op in _OWN:
         made = _OWN[node.op](params, *inputs)
         return made if isinstance(made, list) else [made]
+    if node.op == "FullyConnected" and inputs[0].ndim == 1:
+        inputs = [inputs[0].reshape((-1, 1))] + list(inputs[1:])
     if node.op == "RNN":
         inputs = _with_whole_states(inputs)
     made = _operator(node.op, params, inputs)
