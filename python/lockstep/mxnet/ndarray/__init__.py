@@ -42,6 +42,10 @@ __all__ = ["CSRNDArray", "NDArray", "RowSparseNDArray", "contrib", "linalg", "ra
 
 
 def __getattr__(name):
+    if name in ("np", "npx"):
+        from lockstep.mxnet import numpy, numpy_extension
+
+        return numpy if name == "np" else numpy_extension
     if name.startswith("_") and not name.startswith("__"):
         try:
             return _op(name)
