@@ -43,6 +43,8 @@ _MODULES = {
 _SHORT = {"AttrScope": ("attribute", "AttrScope"), "Symbol": ("symbol", "Symbol"),
           "Executor": ("executor", "Executor"), "Monitor": ("monitor", "Monitor"),
           "rnd": ("random", None), "opt": ("optimizer", None), "lr": ("lr_scheduler", None)}
+_UTIL = ("is_np_array", "is_np_shape", "np_array", "np_shape", "reset_np", "set_np", "set_np_shape",
+         "use_np", "use_np_array", "use_np_shape")
 _HINTS = {
     "num_gpus": "write mx.context.num_gpus()",
     "config_context": "write mx.gpu() if mx.context.num_gpus() > 0 else mx.cpu()",
@@ -68,6 +70,8 @@ def __getattr__(name):
         module, attribute = _SHORT[name]
         found = importlib.import_module(f"{__name__}.{module}")
         return found if attribute is None else getattr(found, attribute)
+    if name in _UTIL:
+        return getattr(importlib.import_module(f"{__name__}.util"), name)
     if name in _MODULES:
         full = f"{__name__}.{_MODULES[name]}"
         try:

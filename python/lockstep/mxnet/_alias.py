@@ -43,8 +43,10 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name == "mxnet" or name.startswith("mxnet."):
             own = _target(name)
-        elif name in ("horovod", "horovod.mxnet"):
-            own = f"{_OWN}.{'_horovod' if name == 'horovod' else '_horovod.mxnet'}"
+        elif name == "horovod":
+            return importlib.machinery.ModuleSpec(name, None, is_package=True)
+        elif name == "horovod.mxnet":
+            own = f"{_OWN}._horovod"
         else:
             return None
         try:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients: MXNet's `autograd` on the engine's tape."""
 
+import weakref
+
 from lockstep import _core
 from lockstep import autograd as _autograd
 from lockstep.mxnet.base import MXNetError, as_list
 from lockstep.mxnet.ndarray.ndarray import NDArray, result_class
 
-__all__ = ["Function", "backward", "grad", "is_recording", "is_training", "mark_variables", "pause",
+__all__ = ["Function", "NDArray", "backward", "get_symbol", "grad", "is_recording", "is_training", "mark_variables", "pause",
            "predict_mode", "record", "set_recording", "set_training", "train_mode"]
 
 is_recording = _core.is_recording
@@ -70,13 +72,28 @@ def set_training(train_mode):  # noqa: A002
                          _core.is_training)
 
 
+# Arrays of the script's that show another one's gradient, by the id of that one.
+_marked = {}
+
+
+def _show_gradients():
+    for key, (variable, gradient) in list(_marked.items()):
+        leaf, shown = variable(), gradient()
+        if leaf is None or shown is None:
+            del _marked[key]
+        elif leaf._tensor.grad is not None:
+            shown._tensor = leaf._tensor.grad
+
+
 def mark_variables(variables, gradients, grad_reqs="write"):
-    """Makes arrays leaves. Their gradients are read from `x.grad`."""
+    """Makes arrays leaves, whose gradients backward leaves in other arrays."""
     variables, gradients = as_list(variables), as_list(gradients)
     reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
     for variable, gradient, req in zip(variables, gradients, reqs):
         variable.attach_grad(req)
-        gradient._follow_gradient_of(variable)
+        gradient._tensor = variable.grad._tensor
+        variable._fresh_grad = False
+        _marked[id(variable)] = (weakref.ref(variable), weakref.ref(gradient))
 
 
 def _tensors(arrays):
@@ -100,6 +117,8 @@ def backward(heads, head_grads=None, retain_graph=False, train_mode=True):  # no
         if len(head_grads) != len(heads):
             raise ValueError(f"backward: {len(heads)} heads, but {len(head_grads)} head_grads")
     _core.backward(heads, head_grads, retain_graph)
+    if _marked:
+        _show_gradients()
 
 
 def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=False,

@@ -115,7 +115,9 @@ class KVStore(KVStoreBase):
             tensor = values[0]._tensor.detach().copy()
             if not self._is_alone():
                 tensor = self._job.broadcast(_host(tensor))
-            self._values[name] = NDArray(tensor)
+            # Its storage is the first value's.
+            kind = type(values[0]) if values[0].stype != "default" else NDArray
+            self._values[name] = kind(tensor)
 
     def _sum(self, key, values):
         total = values[0]._tensor.detach()
@@ -153,6 +155,8 @@ class KVStore(KVStoreBase):
             raise MXNetError("pull: expected out=, the array that the value is copied to")
         for name, outs in _pairs(key, out):
             stored = self._value("pull", name)
+            if ignore_sparse and stored.stype != "default":
+                continue  # row_sparse_pull has those
             for array in outs:
                 stored.copyto(array)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """mx.metric: numbers that tell how well predictions fit labels."""
 
+import json
 import math
 from collections import OrderedDict
 
@@ -43,6 +44,9 @@ def create(metric, *args, **kwargs):
         return made
     if callable(metric) and not isinstance(metric, type):
         return CustomMetric(metric, *args, **kwargs)
+    if isinstance(metric, str) and metric.startswith("{"):
+        config = json.loads(metric)
+        return create(config.pop("metric"), **config)
     found = _REGISTRY.get(str(metric).lower())
     if found is None:
         raise ValueError(f"metric: there is no '{metric}'{nearest(str(metric), _REGISTRY)} (there "
@@ -269,26 +273,29 @@ class _Binary(EvalMetric):
 
     def __init__(self, name, output_names=None, label_names=None, average="macro"):
         self.average = average
-        self._counts = _BinaryCounts()
-        super().__init__(name, output_names, label_names, has_global_stats=True)
+        super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
 
     def reset(self):
-        self._counts = _BinaryCounts()
+        self._counts, self._all_counts = _BinaryCounts(), _BinaryCounts()
         super().reset()
 
-    reset_local = reset
+    def reset_local(self):
+        self._counts = _BinaryCounts()
+        super().reset_local()
 
     def update(self, labels, preds):
         labels, preds = check_label_shapes(labels, preds, True)
         for label, pred in zip(labels, preds):
             self._counts.update(label, pred)
+            self._all_counts.update(label, pred)
         value = getattr(self._counts, self._measure)()
         if self.average == "macro":
             self._add(value, 1)
             self._counts = _BinaryCounts()
-        else:
-            self.sum_metric = self.global_sum_metric = value * self._counts.total
-            self.num_inst = self.global_num_inst = self._counts.total
+            return
+        self.num_inst, self.global_num_inst = self._counts.total, self._all_counts.total
+        self.sum_metric = value * self.num_inst
+        self.global_sum_metric = getattr(self._all_counts, self._measure)() * self.global_num_inst
 
 
 @register

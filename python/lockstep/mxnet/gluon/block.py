@@ -339,7 +339,19 @@ class HybridBlock(Block):
             parameter._finish_deferred_init()
 
     def __call__(self, *args):
+        # A forward of the subclass's own, on arrays alone, is compiled as hybrid_forward is.
+        if self._active and type(self).forward is not HybridBlock.forward and (
+                not self._forward_hooks and not self._forward_pre_hooks
+                and not _tracing.is_active()):
+            made = self._compiled(args)
+            if made is not NotImplemented:
+                return made
         return super().__call__(*args)
+
+    def _compiled(self, args):
+        if self._graph is None:
+            self._graph = _cached.CachedGraph(self)
+        return self._graph(args)
 
     def forward(self, x, *args):
         """Compiled where it is hybridized, else op by op."""
@@ -348,14 +360,17 @@ class HybridBlock(Block):
             if not isinstance(first, NDArray):
                 return self._forward_symbol(x, *args)
         if self._active and not _tracing.is_active():
-            if self._graph is None:
-                self._graph = _cached.CachedGraph(self)
-            made = self._graph((x, *args))
+            made = self._compiled((x, *args))
             if made is not NotImplemented:
                 return made
-        return self._forward_now(x, *args)
+        return self._by_hybrid_forward(x, *args)
 
     def _forward_now(self, x, *args):
+        if type(self).forward is not HybridBlock.forward:
+            return self.forward(x, *args)
+        return self._by_hybrid_forward(x, *args)
+
+    def _by_hybrid_forward(self, x, *args):
         from lockstep.mxnet import ndarray
 
         if not self._reg_params:

@@ -57,6 +57,13 @@ class Parameter:
     def __repr__(self):
         return f"Parameter {self.name} (shape={self.shape}, dtype={np.dtype(self.dtype)})"
 
+    def _set_trainer(self, trainer):
+        if self._stype != "default" and self._trainer and trainer and self._trainer is not trainer:
+            raise RuntimeError(f"Failed to set the trainer for Parameter '{self.name}' because it "
+                               "was already set. More than one trainers for a row_sparse Parameter "
+                               "is not supported.")
+        self._trainer = trainer
+
     # What it is.
     @property
     def shape(self):

@@ -38,7 +38,7 @@ class Trainer:
         self._contexts = None
         self._param2idx = {p.name: i for i, p in enumerate(self._params)}
         for parameter in self._params:
-            parameter._trainer = self
+            parameter._set_trainer(self)
         self._init_optimizer(optimizer, dict(optimizer_params or {}))
         self._scale = self._optimizer.rescale_grad
         self._kvstore_name, self._wants_update_on_kvstore = kvstore, update_on_kvstore

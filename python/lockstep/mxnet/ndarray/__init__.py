@@ -4,7 +4,7 @@
 from lockstep.mxnet.ndarray import registry
 from lockstep.mxnet.ndarray.ndarray import NDArray
 from lockstep.mxnet.ndarray import (ops_elementwise, ops_reduce, ops_shape, ops_nn,  # noqa: F401
-                                    ops_loss)
+                                    ops_loss, ops_update)
 from lockstep.mxnet.ndarray import creation
 from lockstep.mxnet.ndarray.creation import *  # noqa: F401,F403
 from lockstep.mxnet.ndarray import random, linalg, sparse, contrib
@@ -42,6 +42,10 @@ __all__ = ["CSRNDArray", "NDArray", "RowSparseNDArray", "contrib", "linalg", "ra
 
 
 def __getattr__(name):
+    if name in ("np", "npx"):
+        from lockstep.mxnet import numpy, numpy_extension
+
+        return numpy if name == "np" else numpy_extension
     if name.startswith("_") and not name.startswith("__"):
         try:
             return _op(name)

@@ -58,6 +58,15 @@ def isfinite(data):
 isnan, isinf = op("isnan"), op("isinf")
 
 
+def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """1 where all elements are equal up to a tolerance, else 0."""
+    import numpy as np
+
+    from lockstep.mxnet.ndarray.creation import array
+
+    return array([np.allclose(a.asnumpy(), b.asnumpy(), rtol, atol, equal_nan)])
+
+
 def div_sqrt_dim(data):
     """Divided by the root of the last axis's extent."""
     return data / (data.shape[-1] ** 0.5)
@@ -125,6 +134,6 @@ for _name in ("AdaptiveAvgPooling2D", "BilinearResize2D", "SyncBatchNorm", "CTCL
               "gradientmultiplier", "index_copy", "quadratic", "SparseEmbedding"):
     globals()[_name] = op(f"_contrib_{_name}")
 
-__all__ = ["NDArray", "arange_like", "boolean_mask", "cond", "div_sqrt_dim", "foreach", "isfinite",
+__all__ = ["NDArray", "allclose", "arange_like", "boolean_mask", "cond", "div_sqrt_dim", "foreach", "isfinite",
            "isinf", "isnan", "rand_zipfian", "while_loop"]
 __getattr__ = attributes_of(globals())

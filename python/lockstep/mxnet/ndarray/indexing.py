@@ -60,8 +60,11 @@ def assign_item(array, key, value):
     if isinstance(key, slice) and key == slice(None) or key is Ellipsis:
         _assign_all(tensor, value)
         return
+    key, value = _whole(key), _fitted(value, tensor)
     with _core._pause(_core.is_training()):
-        tensor[_whole(key)] = _fitted(value, tensor)
+        if getattr(value, "ndim", 0) > 1:
+            value = _without_leading_ones(value, tensor[key].ndim)
+        tensor[key] = value
 
 
 def _assign_all(tensor, value):
@@ -74,7 +77,16 @@ def _assign_all(tensor, value):
         tensor.assign(value)
 
 
+def _without_leading_ones(value, axes):
+    while value.ndim > axes and value.shape[0] == 1:
+        value = value.reshape(value.shape[1:])
+    return value
+
+
 def _fitted(value, tensor):
+    """The value as elements of the tensor; of one element without axes, which fits anywhere."""
+    if isinstance(value, (np.ndarray, _core.Tensor)) and value.size == 1 and value.ndim:
+        value = value.reshape(())
     if isinstance(value, np.ndarray) and value.dtype.name != tensor.dtype.name:
         return value.astype("float32" if tensor.dtype.name == "bfloat16" else tensor.dtype.name)
     return value

@@ -19,9 +19,22 @@ def _transpose(self, *axes, **kwargs):
     return op("transpose")(self, axes=kwargs.get("axes", axes) or ())
 
 
+def _without_inplace(name):
+    """A method that may be told to work in place, which views do anyway."""
+    function = op(name)
+
+    def call(self, *args, inplace=False, **kwargs):
+        return function(self, *args, **kwargs)
+
+    call.__name__, call.__doc__ = name, function.__doc__
+    return call
+
+
 def complete(cls):
     """Adds them to the class."""
     for name in _METHODS:
         if name not in cls.__dict__:
             setattr(cls, name, op(name))
+    for name in ("flatten", "squeeze", "expand_dims"):
+        setattr(cls, name, _without_inplace(name))
     cls.transpose = _transpose

@@ -390,6 +390,10 @@ class NDArray:
             self._tensor = self._tensor.detach()
         self._grad_req = grad_req
         self._grad = None
+        if not self._tensor.dtype.is_floating:
+            # Nothing flows back to integers.
+            self._grad = self._out(_core.zeros_like(self._tensor))
+            return
         _core.attach_grad(self._tensor, grad_req)
 
     @property
@@ -418,13 +422,14 @@ class NDArray:
 
     @property
     def _fresh_grad(self):
-        return False
+        """Whether backward has written the gradient since this was set to False."""
+        gradient = self._tensor.grad
+        last = getattr(self, "_stale_grad", None)
+        return gradient is not None and (last is None or not gradient.same_as(last))
 
-    def _follow_gradient_of(self, variable):
-        """From now on this array shows another one's gradient (mark_variables)."""
-        gradient = variable.grad
-        self._tensor = gradient._tensor
-        variable._grad = _Followed(gradient, self)
+    @_fresh_grad.setter
+    def _fresh_grad(self, fresh):
+        self._stale_grad = None if fresh else self._tensor.grad
 
     # Operators.
     __add__ = _arithmetic("__add__")
@@ -519,17 +524,6 @@ class GradientArray(NDArray):
     def _tensor(self, value):
         with _core._pause(_core.is_training()):
             self._tensor.assign(value)
-
-
-class _Followed:
-    """A gradient that an array of the script's shows too."""
-
-    def __init__(self, gradient, shown):
-        self._gradient, self._shown = gradient, shown
-
-    def __getattr__(self, name):
-        self._shown._tensor = self._gradient._tensor
-        return getattr(self._shown, name)
 
 
 def _fresh(source, moved):

@@ -133,7 +133,7 @@ _OTHER_NAMES = {
 
 
 def _pair(op):
-    def call(lhs, rhs):
+    def call(lhs, rhs, **unused):
         return op(lhs, rhs)
 
     return call

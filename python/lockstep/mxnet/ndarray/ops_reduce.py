@@ -58,7 +58,7 @@ def norm(data, ord=2, axis=None, keepdims=False, out_dtype=None):  # noqa: A002
         raise MXNetError(f"norm: ord is {ord}, expected 1 or 2")
     if ord == 1:
         return sum_of(ops.abs(data), axis, keepdims)
-    return _reduction(lambda x, *rest: ops.norm(x, 2.0, *rest), data, axis, keepdims, False)
+    return _reduction(lambda x, *rest: ops.norm(x, 2, *rest), data, axis, keepdims, False)
 
 
 @register("moments")

@@ -187,7 +187,7 @@ def array(source_array, ctx=None, dtype=None):
 
 def retain(data, indices, **kwargs):
     """Some rows alone, the others 0."""
-    wanted = ops.cast(indices._tensor, "int64")
+    wanted = ops.reshape(ops.cast(indices._tensor, "int64"), (-1,))
     keep = ops.full((data.shape[0],), 0.0, data._tensor.dtype)
     keep = ops.scatter(keep, wanted, ops.full(wanted.shape, 1.0, keep.dtype), 0)
     keep = ops.reshape(keep, (-1,) + (1,) * (data.ndim - 1))
