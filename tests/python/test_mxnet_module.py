@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import logging
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -332,3 +335,27 @@ def test_a_hybrid_net_is_exported_and_read_by_a_module(tmp_path):
     module.set_params(args, states)
     module.forward(mx.io.DataBatch([x]))
     np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def lines_of(command):
+    script = os.path.join(os.path.dirname(__file__), "mxnet_scripts", "module_workers.py")
+    out = subprocess.run([*command, sys.executable, "-m", "lockstep.mxnet", script],
+                         capture_output=True, text=True, timeout=300)
+    assert out.returncode == 0, out.stderr
+    found = {}
+    for line in out.stdout.splitlines():
+        words = line.split()
+        words = words[1:] if words and words[0].startswith("[") else words
+        if words and words[0] in ("module", "horovod"):
+            found[words[0], int(words[1])] = words[2:]
+    return found
+
+
+def test_workers_of_a_module_and_of_horovod_end_with_the_same_parameters(program):
+    alone = lines_of([])
+    both = lines_of([program, "launch", "-n", "2", "--"])
+    assert len(alone) == 2 and len(both) == 4
+    for kind in ("module", "horovod"):
+        assert both[kind, 0] == both[kind, 1] and both[kind, 0][0] == "2"
+    assert float(both["module", 0][2]) > 0.95 and float(alone["module", 0][2]) > 0.95
+    assert float(both["horovod", 0][2]) < 0.3
