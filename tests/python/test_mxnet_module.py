@@ -343,7 +343,7 @@ def lines_of(command):
                          capture_output=True, text=True, timeout=300)
     assert out.returncode == 0, out.stderr
     found = {}
-    for line in out.stdout.splitlines():
+    for line in (out.stdout + out.stderr).splitlines():
         words = line.split()
         words = words[1:] if words and words[0].startswith("[") else words
         if words and words[0] in ("module", "horovod"):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -413,3 +416,13 @@ def test_symbols_are_drawn_and_summed_up(capsys, tmp_path):
     path = drawing.render(str(tmp_path / "net"))
     text = open(path).read()
     assert text.startswith("<svg") and text.count("<rect") == 9 and "4x8x8" in text
+
+
+def test_the_pages_python_is_true(root, tmp_path):
+    page = (root / "docs" / "mxnet_symbols.md").read_text()
+    blocks = "\n".join(re.findall(r"```python\n(.*?)```", page, re.S))
+    (tmp_path / "page.py").write_text(blocks)
+    out = subprocess.run([sys.executable, "page.py"], capture_output=True, text=True, cwd=tmp_path,
+                         timeout=600)
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.splitlines() == re.findall(r"#>\s?(.*)", blocks)
