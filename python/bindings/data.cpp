@@ -193,6 +193,7 @@ void bind_data(py::module_& core) {
   bind_sets(m);
   bind_samplers(m);
   bind_transforms(m);
+  bind_images(m);
   bind_loader(m);
 }
 

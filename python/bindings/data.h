@@ -18,6 +18,7 @@ data::Transform to_transform(const py::object& transform);
 py::object from_transform(const data::Transform& transform);
 
 void bind_transforms(py::module_& m);
+void bind_images(py::module_& m);
 void bind_loader(py::module_& m);
 
 }  // namespace lockstep::python

@@ -29,7 +29,7 @@ data::Transform of_function(const py::object& function, bool draws) {
   return made;
 }
 
-void bind_images(py::module_& m) {
+void bind_pictures(py::module_& m) {
   m.def(
       "to_tensor",
       [](const std::optional<std::vector<float>>& mean,
@@ -162,7 +162,7 @@ void bind_transforms(py::module_& m) {
       py::arg("function"),
       "A function of a sample's first field and a numpy Generator, which is another for each\n"
       "sample and step and the same on every worker.");
-  bind_images(m);
+  bind_pictures(m);
   bind_random(m);
 }
 

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes `import mxnet` and `from mxnet.gluon import nn` find lockstep.mxnet."""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+
+_OWN = "lockstep.mxnet"
+# MXNet's names of modules whose file has another name here.
+_FILES = {"sym": "symbol", "nd": "ndarray", "init": "initializer", "kv": "kvstore", "viz":
+          "visualization", "mod": "module", "np": "numpy", "npx": "numpy_extension", "img": "image",
+          "mon": "monitor", "rnd": "random"}
+
+
+def _target(name):
+    parts = name.split(".")[1:]
+    if parts and parts[0] in _FILES:
+        parts[0] = _FILES[parts[0]]
+    return ".".join([_OWN, *parts])
+
+
+class _Loader(importlib.abc.Loader):
+    """Gives the module that is there under its own name."""
+
+    def __init__(self, target):
+        self._target = target
+
+    def create_module(self, spec):
+        module = importlib.import_module(self._target)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module):
+        # The import machinery has given it the alias's spec; it keeps its own.
+        module.__spec__ = self._spec
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds mxnet, mxnet.x and, where this package has it, horovod.mxnet."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name == "mxnet" or name.startswith("mxnet."):
+            own = _target(name)
+        elif name == "horovod":
+            return importlib.machinery.ModuleSpec(name, None, is_package=True)
+        elif name == "horovod.mxnet":
+            own = f"{_OWN}._horovod"
+        else:
+            return None
+        try:
+            found = importlib.util.find_spec(own)
+        except ModuleNotFoundError:
+            return None
+        if found is None:
+            return None
+        spec = importlib.machinery.ModuleSpec(name, _Loader(own),
+                                              is_package=found.submodule_search_locations is not None)
+        return spec
+
+
+def install():
+    """From now on `import mxnet` is lockstep.mxnet."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients: MXNet's `autograd` on the engine's tape."""
+
+import weakref
+
+from lockstep import _core
+from lockstep import autograd as _autograd
+from lockstep.mxnet.base import MXNetError, as_list
+from lockstep.mxnet.ndarray.ndarray import NDArray, result_class
+
+__all__ = ["Function", "NDArray", "backward", "get_symbol", "grad", "is_recording", "is_training", "mark_variables", "pause",
+           "predict_mode", "record", "set_recording", "set_training", "train_mode"]
+
+is_recording = _core.is_recording
+is_training = _core.is_training
+
+
+def record(train_mode=True):
+    """While it lasts, ops are recorded; in train mode unless told otherwise."""
+    return _core._record(train_mode)
+
+
+def pause(train_mode=False):
+    """While it lasts, nothing is recorded."""
+    return _core._pause(train_mode)
+
+
+def train_mode():
+    """Train mode alone."""
+    return _core._mode(True)
+
+
+def predict_mode():
+    """Predict mode alone."""
+    return _core._mode(False)
+
+
+class _Switch:
+    """Scopes that a script enters without a `with`: set_recording(True) ... set_recording(False).
+    """
+
+    def __init__(self):
+        self.open = []
+
+    def set(self, scope, wanted, is_on):
+        before = is_on()
+        if wanted == before:
+            return before
+        if self.open:
+            self.open.pop().__exit__(None, None, None)
+            if is_on() == wanted:
+                return before
+        entered = scope()
+        entered.__enter__()
+        self.open.append(entered)
+        return before
+
+
+_recording, _training = _Switch(), _Switch()
+
+
+def set_recording(is_recording):  # noqa: A002 - MXNet's name
+    """Turns recording on or off; returns what it was."""
+    mode = _core.is_training()
+    scope = (lambda: _core._record(mode)) if is_recording else (lambda: _core._pause(mode))
+    return _recording.set(scope, bool(is_recording), _core.is_recording)
+
+
+def set_training(train_mode):  # noqa: A002
+    """Turns train mode on or off; returns what it was."""
+    return _training.set(lambda: _core._mode(bool(train_mode)), bool(train_mode),
+                         _core.is_training)
+
+
+# Arrays of the script's that show another one's gradient, by the id of that one.
+_marked = {}
+
+
+def _show_gradients():
+    for key, (variable, gradient) in list(_marked.items()):
+        leaf, shown = variable(), gradient()
+        if leaf is None or shown is None:
+            del _marked[key]
+        elif leaf._tensor.grad is not None:
+            shown._tensor = leaf._tensor.grad
+
+
+def mark_variables(variables, gradients, grad_reqs="write"):
+    """Makes arrays leaves, whose gradients backward leaves in other arrays."""
+    variables, gradients = as_list(variables), as_list(gradients)
+    reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
+    for variable, gradient, req in zip(variables, gradients, reqs):
+        variable.attach_grad(req)
+        gradient._tensor = variable.grad._tensor
+        variable._fresh_grad = False
+        _marked[id(variable)] = (weakref.ref(variable), weakref.ref(gradient))
+
+
+def _tensors(arrays):
+    return [None if a is None else a._tensor for a in as_list(arrays)]
+
+
+def _check_recorded(heads):
+    for i, head in enumerate(heads):
+        if not head.requires_grad:
+            raise MXNetError(
+                f"backward: head {i} was not computed under autograd.record() from arrays that "
+                "want gradients (attach_grad), or its record was used up: retain_graph=True")
+
+
+def backward(heads, head_grads=None, retain_graph=False, train_mode=True):  # noqa: A002
+    """Sends gradients from the heads to the arrays that want them."""
+    heads = _tensors(heads)
+    _check_recorded(heads)
+    if head_grads is not None:
+        head_grads = _tensors(head_grads)
+        if len(head_grads) != len(heads):
+            raise ValueError(f"backward: {len(heads)} heads, but {len(head_grads)} head_grads")
+    _core.backward(heads, head_grads, retain_graph)
+    if _marked:
+        _show_gradients()
+
+
+def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=False,
+         train_mode=True):  # noqa: A002
+    """Gradients of the heads with respect to the variables, returned."""
+    tensors = _tensors(heads)
+    _check_recorded(tensors)
+    grads = None if head_grads is None else _tensors(head_grads)
+    retain = create_graph if retain_graph is None else retain_graph
+    made = _core.grad(tensors, _tensors(variables), grads, create_graph, retain)
+    kind = result_class(as_list(variables)[0])
+    wrapped = [kind(t) for t in made]
+    return wrapped if isinstance(variables, (list, tuple)) else wrapped[0]
+
+
+class _Bridge(_autograd.Function):
+    """An engine's function that calls one of MXNet's."""
+
+    def __init__(self, function, kind):
+        self._function, self._kind = function, kind
+
+    def _call(self, method, tensors):
+        made = method(*[self._kind(t) for t in tensors])
+        return tuple(None if a is None else a._tensor for a in as_list(made))
+
+    def forward(self, *inputs):
+        return self._call(self._function.forward, inputs)
+
+    def backward(self, *output_grads):
+        return self._call(self._function.backward, output_grads)
+
+
+class Function:
+    """A function with a gradient of its own: `forward` and `backward` on arrays."""
+
+    saved_tensors = ()
+
+    def save_for_backward(self, *args):
+        """Keeps arrays for `backward`."""
+        self.saved_tensors = args
+
+    def forward(self, *inputs):
+        """The outputs."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward")
+
+    def backward(self, *output_grads):
+        """One gradient for each input."""
+        raise NotImplementedError(f"{type(self).__name__} has no backward")
+
+    def __call__(self, *inputs):
+        arrays = [a for a in inputs if isinstance(a, NDArray)]
+        if len(arrays) != len(inputs):
+            raise TypeError(f"{type(self).__name__}: expected arrays, got "
+                            f"{[type(a).__name__ for a in inputs]}")
+        kind = result_class(arrays[0])
+        made = _core._call_function(_Bridge(self, kind), [a._tensor for a in arrays])
+        return kind(made[0]) if len(made) == 1 else [kind(t) for t in made]
+
+
+def get_symbol(x):
+    """Histories are not symbols here."""
+    raise MXNetError("autograd.get_symbol: a history cannot be made a symbol; trace the block with "
+                     "net(mx.sym.var('data'))")

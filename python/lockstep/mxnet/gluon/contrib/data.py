@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""gluon.contrib.data."""
+
+from lockstep.mxnet.gluon.data.sampler import IntervalSampler
+
+__all__ = ["IntervalSampler"]

@@ -1,0 +1,564 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters: named arrays of a block, one copy for each context."""
+
+import re
+import warnings
+from collections import OrderedDict
+
+import numpy as np
+
+from lockstep import _core, ops
+from lockstep._core.nn import Parameter as EngineParameter
+from lockstep.mxnet.base import MXNetError, as_list, dtype_name
+from lockstep.mxnet.context import cpu, current_context, device_for
+from lockstep.mxnet.gluon import _tracing
+from lockstep.mxnet.ndarray.ndarray import NDArray, move
+
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict",
+           "tensor_types"]
+tensor_types = (NDArray,)
+
+
+class DeferredInitializationError(MXNetError):
+    """The shape is told by the first batch."""
+
+
+def _is_known(shape):
+    return shape is not None and all(extent > 0 for extent in shape)
+
+
+class Parameter:
+    """An array that blocks share by name.
+
+    Extents of 0 are not known yet: contents are made when the first batch has told them.
+    """
+
+    def __init__(self, name, grad_req="write", shape=None, dtype=np.float32, lr_mult=1.0,
+                 wd_mult=1.0, init=None, allow_deferred_init=False, differentiable=True,
+                 stype="default", grad_stype="default"):
+        self.name = name
+        self.lr_mult = lr_mult
+        self.wd_mult = wd_mult
+        self.init = init
+        self.dtype = dtype
+        self._shape = (shape,) if isinstance(shape, int) else (
+            None if shape is None else tuple(shape))
+        self._allow_deferred_init = allow_deferred_init
+        self._differentiable = differentiable
+        self._stype, self._grad_stype = stype, grad_stype
+        self._data = None  # {context: array}
+        self._engine = None  # the engine's own parameter, on the host alone
+        self._deferred = None
+        self._var = None
+        self._trainer = None
+        self._grad_req = None
+        self.grad_req = grad_req
+
+    def __repr__(self):
+        return f"Parameter {self.name} (shape={self.shape}, dtype={np.dtype(self.dtype)})"
+
+    def _set_trainer(self, trainer):
+        if self._stype != "default" and self._trainer and trainer and self._trainer is not trainer:
+            raise RuntimeError(f"Failed to set the trainer for Parameter '{self.name}' because it "
+                               "was already set. More than one trainers for a row_sparse Parameter "
+                               "is not supported.")
+        self._trainer = trainer
+
+    # What it is.
+    @property
+    def shape(self):
+        """Its extents, 0 where one is not known yet."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, new_shape):
+        if self._shape is None:
+            self._shape = tuple(new_shape)
+            return
+        fits = len(self._shape) == len(new_shape) and all(
+            own in (0, -1, new) for own, new in zip(self._shape, new_shape))
+        if not fits:
+            raise AssertionError(f"Expected shape {tuple(new_shape)} is incompatible with given "
+                                 f"shape {self._shape} of parameter {self.name}")
+        self._shape = tuple(new_shape)
+
+    @property
+    def stype(self):
+        """How it is stored."""
+        return self._stype
+
+    @property
+    def grad_stype(self):
+        """How its gradient is stored."""
+        return self._grad_stype
+
+    @property
+    def grad_req(self):
+        """'write', 'add' or 'null'."""
+        return self._grad_req
+
+    @grad_req.setter
+    def grad_req(self, req):
+        if req not in ("write", "add", "null"):
+            raise AssertionError(f"grad_req must be one of 'write', 'add', or 'null', got '{req}'")
+        if not self._differentiable:
+            req = "null"
+        if self._grad_req == req:
+            return
+        self._grad_req = req
+        for array in (self._data or {}).values():
+            self._attach(array)
+
+    # Contents.
+    def initialize(self, init=None, ctx=None, default_init=None, force_reinit=False):
+        """Makes contents on the contexts, now or when the shape is known."""
+        from lockstep.mxnet import initializer
+
+        if self._data is not None and not force_reinit:
+            warnings.warn(f"Parameter '{self.name}' is already initialized, ignoring. Set "
+                          "force_reinit=True to re-initialize.", stacklevel=2)
+            return
+        self._data = self._engine = None
+        contexts = as_list(ctx) if ctx is not None else [current_context()]
+        default = default_init if default_init is not None else initializer.Uniform()
+        if init is None:
+            init = default if self.init is None else self.init
+        self._deferred = (init, contexts, default, None)
+        if _is_known(self._shape):
+            self._finish_deferred_init()
+        elif not self._allow_deferred_init:
+            self._deferred = None
+            raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid "
+                             f"shape: {self._shape}.")
+
+    def _finish_deferred_init(self):
+        if self._deferred is None:
+            return
+        from lockstep.mxnet import initializer
+
+        init, contexts, default, data = self._deferred
+        self._deferred = None
+        if not _is_known(self._shape):
+            raise ValueError(f"Cannot initialize Parameter '{self.name}' because it has invalid "
+                             f"shape: {self._shape}. Please specify in_units, in_channels, etc for "
+                             "`Block`s.")
+        with _tracing.outside(), _core._pause(False):
+            if data is None:
+                # Made on the host, so that every context starts from the same numbers.
+                data = NDArray(ops.full(self._shape, 0.0, dtype_name(self.dtype)))
+                initializer.create(default)(
+                    initializer.InitDesc(self.name, {"__init__": initializer.describe(init)}), data)
+            self._set_contents(data._tensor, contexts)
+
+    def _set_contents(self, tensor, contexts):
+        tensor = ops.cast(tensor.detach(), dtype_name(self.dtype))
+        self._data = OrderedDict()
+        if len(contexts) == 1 and device_for(contexts[0]) == 0 and tensor.dtype.is_floating:
+            self._engine = EngineParameter(self._shape, dtype=dtype_name(self.dtype),
+                                           trainable=self._differentiable)
+            self._engine.set_data(tensor if tensor.device.index == 0 else tensor.to(_core.cpu(0)))
+            self._data[contexts[0]] = NDArray(self._engine.data())
+        else:
+            self._engine = None
+            for ctx in contexts:
+                moved = move(tensor, device_for(ctx))
+                self._data[ctx] = NDArray(moved.copy())
+        for array in self._data.values():
+            self._attach(array)
+
+    def _attach(self, array):
+        if self._engine is not None:
+            self._engine.set_grad_mode("off" if self._grad_req == "null" else self._grad_req)
+        elif array._tensor.dtype.is_floating:
+            _core.attach_grad(array._tensor, "off" if self._grad_req == "null" else self._grad_req)
+        array._grad_req = self._grad_req
+        array._grad = None
+
+    def _check_ready(self):
+        if self._data is not None:
+            return
+        if self._deferred is not None:
+            raise DeferredInitializationError(
+                f"Parameter '{self.name}' has not been initialized yet because initialization was "
+                "deferred. Actual initialization happens during the first forward pass. Please "
+                "pass one batch of data through the network before accessing Parameters.")
+        raise RuntimeError(
+            f"Parameter '{self.name}' has not been initialized. Note that you should initialize "
+            "parameters and create Trainer with Block.collect_params() instead of Block.params "
+            "because the later does not include Parameters of nested child Blocks")
+
+    def _on(self, ctx):
+        self._check_ready()
+        data = self._data
+        if ctx is None:
+            if len(data) == 1:
+                return next(iter(data.values()))
+            ctx = current_context()
+        found = data.get(ctx)
+        if found is None:
+            for own, array in data.items():
+                if array.context == ctx or device_for(own) == device_for(ctx):
+                    return array
+            raise RuntimeError(f"Parameter '{self.name}' was not initialized on context {ctx}. It "
+                               f"was only initialized on {list(data)}.")
+        return found
+
+    def data(self, ctx=None):
+        """The array on a context."""
+        traced = _tracing.substitute(self)
+        return self._on(ctx) if traced is None else traced
+
+    def list_data(self):
+        """The arrays on all contexts."""
+        self._check_ready()
+        return list(self._data.values())
+
+    def grad(self, ctx=None):
+        """The gradient on a context."""
+        if self._data is not None and self._grad_req == "null":
+            raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because "
+                               "grad_req='null'")
+        return self._on(ctx).grad
+
+    def list_grad(self):
+        """The gradients on all contexts."""
+        self._check_ready()
+        return [self.grad(ctx) for ctx in self._data]
+
+    def list_ctx(self):
+        """Its contexts."""
+        if self._data is None and self._deferred is not None:
+            return list(self._deferred[1])
+        self._check_ready()
+        return list(self._data)
+
+    def zero_grad(self):
+        """Sets gradients to 0."""
+        if self._grad_req == "null":
+            return
+        for array in self.list_data():
+            if array._tensor.grad is not None:
+                _core.zero_gradient(array._tensor)
+
+    def set_data(self, data):
+        """Writes to the arrays of all contexts."""
+        traced = _tracing.substitute(self)
+        value = data if isinstance(data, NDArray) else NDArray(_core._as_tensor(data))
+        if traced is not None:
+            traced._tensor = ops.cast(value._tensor, traced._tensor.dtype)
+            return
+        self.shape = value.shape
+        if self._data is None:
+            if self._deferred is None:
+                raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
+            init, contexts, default, _ = self._deferred
+            self._deferred = (init, contexts, default, value)
+            self._finish_deferred_init()
+            return
+        for array in self._data.values():
+            value.copyto(array)
+
+    def reset_ctx(self, ctx):
+        """Moves it to other contexts."""
+        contexts = as_list(ctx)
+        if self._data is not None:
+            first = self.list_data()[0]._tensor
+            self._set_contents(first, contexts)
+        elif self._deferred is not None:
+            init, _, default, data = self._deferred
+            self._deferred = (init, contexts, default, data)
+        else:
+            raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not "
+                             "been initialized.")
+
+    reset_device = reset_ctx
+
+    def cast(self, dtype):
+        """Converts contents to another dtype."""
+        self.dtype = np.dtype(dtype_name(dtype)).type if dtype_name(dtype) != "bfloat16" else dtype
+        if self._data is not None:
+            first = self.list_data()[0]._tensor
+            self._set_contents(first, list(self._data))
+
+    def var(self):
+        """The symbol that stands for it."""
+        if self._var is None:
+            from lockstep.mxnet import symbol
+
+            self._var = symbol.var(self.name, shape=self.shape, dtype=self.dtype,
+                                   lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init)
+        return self._var
+
+    def row_sparse_data(self, row_id):
+        """The array; rows that are not named are there too."""
+        return self.data(row_id.context)
+
+    def list_row_sparse_data(self, row_id):
+        """As row_sparse_data, on all contexts."""
+        return self.list_data()
+
+    def __reduce__(self):
+        state = {key: value for key, value in self.__dict__.items()
+                 if key not in ("_engine", "_data", "_var", "_trainer", "_deferred")}
+        contents = None if self._data is None else self.list_data()[0].asnumpy()
+        return _restored, (type(self), state, contents)
+
+    # Loading, as Block.load_parameters does it.
+    def _load_init(self, data, ctx, cast_dtype=False, dtype_source="current"):
+        if cast_dtype and dtype_source == "saved":
+            self.dtype = data.dtype
+        elif not cast_dtype and np.dtype(self.dtype) != np.dtype(data.dtype):
+            raise AssertionError(
+                f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible "
+                f"expected {self.dtype} vs saved {data.dtype}. Set cast_dtype=True to cast the "
+                "dtype of saved params.")
+        if self._shape is not None:
+            fits = len(self._shape) == len(data.shape) and all(
+                own in (0, -1, new) for own, new in zip(self._shape, data.shape))
+            if not fits:
+                raise AssertionError(
+                    f"Failed loading Parameter '{self.name}' from saved params: shape incompatible "
+                    f"expected {self._shape} vs saved {data.shape}")
+        self._shape = tuple(data.shape)
+        if self._data is None:
+            contexts = self._deferred[1] if ctx is None and self._deferred else (
+                as_list(ctx) if ctx is not None else [cpu()])
+            self._deferred = None
+            self._set_contents(data._tensor, contexts)
+        else:
+            if ctx is not None and set(as_list(ctx)) != set(self._data):
+                self.reset_ctx(ctx)
+            self.set_data(data)
+
+
+def _restored(kind, state, contents):
+    made = kind.__new__(kind)
+    made.__dict__.update(state)
+    made._engine = made._data = made._var = made._trainer = made._deferred = None
+    if contents is not None:
+        made._set_contents(_core.Tensor(contents), [cpu()])
+    return made
+
+
+class Constant(Parameter):
+    """A parameter that does not change."""
+
+    def __init__(self, name, value):
+        from lockstep.mxnet import initializer
+        from lockstep.mxnet.ndarray import array
+
+        if not isinstance(value, NDArray):
+            value = array(value)
+        self.value = value
+        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype,
+                         init=initializer.Constant(value.asnumpy()), differentiable=False)
+
+    def __repr__(self):
+        return f"Constant {self.name} (shape={self.shape}, dtype={np.dtype(self.dtype)})"
+
+    @property
+    def grad_req(self):
+        """'null'"""
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req):
+        self._grad_req = "null"
+        if req != "null":
+            warnings.warn("Constant parameter does not support grad_req other than 'null'",
+                          stacklevel=2)
+
+
+class ParameterDict:
+    """Parameters by name, with a prefix."""
+
+    def __init__(self, prefix="", shared=None):
+        self._prefix = prefix
+        self._params = OrderedDict()
+        self._shared = shared
+
+    def __repr__(self):
+        name = self._prefix + " " if self._prefix else ""
+        lines = "\n".join(f"  {value!r}" for value in self.values())
+        return f"{name}(\n{lines}\n)"
+
+    def __getitem__(self, key):
+        return self._params[key]
+
+    def __iter__(self):
+        return iter(self._params)
+
+    def __len__(self):
+        return len(self._params)
+
+    def __contains__(self, key):
+        return key in self._params
+
+    def items(self):
+        """(name, parameter) pairs."""
+        return self._params.items()
+
+    def keys(self):
+        """Names."""
+        return self._params.keys()
+
+    def values(self):
+        """Parameters."""
+        return self._params.values()
+
+    @property
+    def prefix(self):
+        """What names begin with."""
+        return self._prefix
+
+    def _find(self, name):
+        if name in self._params:
+            return self._params[name]
+        if self._shared is not None and name in self._shared._params:
+            self._params[name] = self._shared._params[name]
+            return self._params[name]
+        return None
+
+    def get(self, name, **kwargs):
+        """The parameter of that name, made where there is none."""
+        name = self._prefix + name
+        found = self._find(name)
+        if found is None:
+            self._params[name] = Parameter(name, **kwargs)
+            return self._params[name]
+        self._check_same(found, kwargs)
+        return found
+
+    @staticmethod
+    def _check_same(found, wanted):
+        for key, value in wanted.items():
+            existing = getattr(found, key, None)
+            if existing is None:
+                setattr(found, key, value)
+            elif key == "shape" and value is not None and existing is not None:
+                if isinstance(value, int):
+                    value = (value,)
+                pairs = list(zip(existing, value))
+                if len(value) != len(existing) or any(a and b and a != b for a, b in pairs):
+                    raise AssertionError(
+                        f"Cannot retrieve Parameter '{found.name}' because desired attribute does "
+                        f"not match with stored for attribute 'shape': desired '{value}' vs stored "
+                        f"'{existing}'.")
+                found._shape = tuple(a or b for a, b in pairs)
+            elif key == "dtype" and value is not None and np.dtype(value) != np.dtype(existing):
+                raise AssertionError(
+                    f"Cannot retrieve Parameter '{found.name}' because desired attribute does not "
+                    f"match with stored for attribute 'dtype': desired '{value}' vs stored "
+                    f"'{existing}'.")
+
+    def get_constant(self, name, value=None):
+        """The constant of that name, made where there is none."""
+        name = self._prefix + name
+        found = self._find(name)
+        if found is None:
+            if value is None:
+                raise KeyError(f"No constant named '{name}'. Please specify value if you want to "
+                               "create a new constant.")
+            found = self._params[name] = Constant(name, value)
+        return found
+
+    def update(self, other):
+        """Takes another's parameters."""
+        for name, value in other.items():
+            if name in self._params and self._params[name] is not value:
+                raise AssertionError(f"Cannot update self with other because they have different "
+                                     f"Parameters with the same name '{name}'")
+            self._params[name] = value
+
+    def initialize(self, init=None, ctx=None, verbose=False, force_reinit=False):
+        """Contents for all."""
+        from lockstep.mxnet import initializer
+
+        init = initializer.Uniform() if init is None else init
+        for value in self.values():
+            value.initialize(None, ctx, init, force_reinit=force_reinit)
+
+    def zero_grad(self):
+        """Sets all gradients to 0."""
+        for value in self.values():
+            value.zero_grad()
+
+    def reset_ctx(self, ctx):
+        """Moves all to other contexts."""
+        for value in self.values():
+            value.reset_ctx(ctx)
+
+    reset_device = reset_ctx
+
+    def list_ctx(self):
+        """All contexts."""
+        found = []
+        for value in self.values():
+            found.extend(ctx for ctx in value.list_ctx() if ctx not in found)
+        return found
+
+    def setattr(self, name, value):  # noqa: A003 - MXNet's name
+        """Sets an attribute of all: setattr('grad_req', 'null')."""
+        for parameter in self.values():
+            setattr(parameter, name, value)
+
+    def cast(self, dtype):
+        """Converts all."""
+        for parameter in self.values():
+            parameter.cast(dtype)
+
+    def select(self, pattern):
+        """Those whose names match."""
+        made = ParameterDict(self._prefix)
+        match = re.compile(pattern)
+        made.update({name: value for name, value in self.items() if match.match(name)})
+        return made
+
+    def save(self, filename, strip_prefix=""):
+        """Writes a .params file."""
+        from lockstep.mxnet.ndarray import save
+
+        contents = {}
+        for parameter in self.values():
+            name = parameter.name
+            if not name.startswith(strip_prefix):
+                raise ValueError(f"Prefix '{strip_prefix}' is to be striped before saving, but "
+                                 f"Parameter's name '{name}' does not start with '{strip_prefix}'.")
+            contents[name[len(strip_prefix):]] = _on_host(parameter)
+        save(filename, contents)
+
+    def load(self, filename, ctx=None, allow_missing=False, ignore_extra=False, restore_prefix="",
+             cast_dtype=False, dtype_source="current"):
+        """Reads a .params file."""
+        from lockstep.mxnet.ndarray import load
+
+        loaded = load(filename)
+        if not isinstance(loaded, dict):
+            raise ValueError(f"{filename}: has no names")
+        loaded = {restore_prefix + re.sub("^(arg|aux):", "", name): value
+                  for name, value in loaded.items()}
+        if not allow_missing:
+            for name in self.keys():
+                if name not in loaded:
+                    raise AssertionError(f"Parameter '{name[len(restore_prefix):]}' is missing in "
+                                         f"file '{filename}', which contains parameters: "
+                                         f"{_some(loaded)}.")
+        for name, value in loaded.items():
+            if name not in self._params:
+                if not ignore_extra:
+                    raise AssertionError(
+                        f"Parameter '{name[len(restore_prefix):]}' loaded from file '{filename}' "
+                        f"is not present in ParameterDict, choices are: {_some(self)}.")
+                continue
+            self._params[name]._load_init(value, ctx, cast_dtype, dtype_source)
+
+
+def _some(names):
+    names = list(names)
+    return ", ".join(f"'{n}'" for n in names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _on_host(parameter):
+    tensor = parameter.list_data()[0]._tensor.detach()
+    return NDArray(tensor if tensor.device.index == 0 else tensor.to(_core.cpu(0)))
+

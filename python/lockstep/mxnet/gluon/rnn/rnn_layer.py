@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent layers: all steps in one call of the engine."""
+
+from lockstep import _core, ops
+from lockstep.mxnet.gluon.block import HybridBlock
+from lockstep.mxnet.ndarray.ndarray import NDArray
+from lockstep.mxnet.ndarray.ops_nn import run_rnn
+
+__all__ = ["GRU", "LSTM", "RNN"]
+_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+class _Layer(HybridBlock):
+    """Layers of one or two directions; parameters l0_i2h_weight, r0_i2h_weight, ..."""
+
+    def __init__(self, hidden_size, num_layers, layout, dropout, bidirectional, input_size,
+                 i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                 h2h_bias_initializer, mode, use_sequence_length=False, dtype="float32",
+                 projection_size=None, **kwargs):
+        super().__init__(**kwargs)
+        if layout not in ("TNC", "NTC"):
+            raise AssertionError(f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']")
+        if projection_size:
+            raise NotImplementedError("rnn: projection_size is not in lockstep.mxnet")
+        self._hidden_size, self._num_layers, self._mode = hidden_size, num_layers, mode
+        self._layout, self._dropout = layout, dropout
+        self._dir = 2 if bidirectional else 1
+        self._input_size, self._dtype = input_size, dtype
+        self._use_sequence_length = use_sequence_length
+        rows = _GATES[mode] * hidden_size
+        inits = (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                 h2h_bias_initializer)
+        inputs = input_size
+        for layer in range(num_layers):
+            for side in "lr"[:self._dir]:
+                shapes = ((rows, inputs), (rows, hidden_size), (rows,), (rows,))
+                names = ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias")
+                for name, shape, init in zip(names, shapes, inits):
+                    full = f"{side}{layer}_{name}"
+                    setattr(self, full, self.params.get(full, shape=shape, init=init, dtype=dtype,
+                                                        allow_deferred_init=True))
+            inputs = hidden_size * self._dir
+
+    def __repr__(self):
+        text = f"{type(self).__name__}({self._input_size or None} -> {self._hidden_size}, "
+        text += self._layout
+        if self._num_layers != 1:
+            text += f", num_layers={self._num_layers}"
+        if self._dropout:
+            text += f", dropout={self._dropout}"
+        return text + (", bidirectional)" if self._dir == 2 else ")")
+
+    def infer_shape(self, x, *args):
+        inputs = x.shape[2]
+        rows = _GATES[self._mode] * self._hidden_size
+        for side in "lr"[:self._dir]:
+            getattr(self, f"{side}0_i2h_weight").shape = (rows, inputs)
+
+    def state_info(self, batch_size=0):
+        """The states' shapes."""
+        shape = (self._num_layers * self._dir, batch_size, self._hidden_size)
+        return [{"shape": shape, "__layout__": "LNC", "dtype": self._dtype}] * (
+            2 if self._mode == "lstm" else 1)
+
+    def begin_state(self, batch_size=0, func=None, **kwargs):
+        """States to begin with: zeros, or what func makes."""
+        from lockstep.mxnet import ndarray
+
+        func = ndarray.zeros if func is None else func
+        states = []
+        for info in self.state_info(batch_size):
+            given = {key: value for key, value in info.items() if key != "__layout__"}
+            states.append(func(**{**given, **kwargs}))
+        return states
+
+    def __call__(self, inputs, states=None, sequence_length=None, **kwargs):
+        args = [] if states is None else [states]
+        if self._use_sequence_length:
+            args = [states, sequence_length]
+        if isinstance(states, NDArray):
+            args[0] = [states]
+        return super().__call__(inputs, *args)
+
+    def hybrid_forward(self, F, inputs, states=None, sequence_length=None, **own):  # noqa: N803
+        if not isinstance(inputs, NDArray):
+            return self._symbolic(F, inputs, states, sequence_length, own)
+        gives_states = states is not None
+        x = inputs._tensor
+        if self._layout == "NTC":
+            x = _core.swap_axes(x, 0, 1)
+        hidden = self._start(x, states)
+        weights = [tuple(own[f"{side}{layer}_{name}"]._tensor for name in
+                         ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"))
+                   for layer in range(self._num_layers) for side in "lr"[:self._dir]]
+        lengths = None if sequence_length is None else ops.cast(sequence_length._tensor, "int64")
+        y, last = run_rnn(x, hidden, weights, self._mode, self._num_layers, self._dir,
+                          float(self._dropout), lengths)
+        if self._layout == "NTC":
+            y = _core.swap_axes(y, 0, 1)
+        kind = inputs._out
+        return (kind(y), [kind(s) for s in last]) if gives_states else kind(y)
+
+    def _start(self, x, states):
+        batch, count = x.shape[1], 2 if self._mode == "lstm" else 1
+        if states is None:
+            shape = (self._num_layers * self._dir, batch, self._hidden_size)
+            return [ops.full(shape, 0.0, x.dtype, x.device)] * count
+        states = list(states) if isinstance(states, (list, tuple)) else [states]
+        for state, info in zip(states, self.state_info(batch)):
+            if state.shape != info["shape"]:
+                raise ValueError(f"Invalid recurrent state shape. Expecting {info['shape']}, got "
+                                 f"{state.shape}.")
+        return [s._tensor for s in states]
+
+    def _symbolic(self, F, inputs, states, sequence_length, own):  # noqa: N803
+        if self._layout == "NTC":
+            inputs = F.swapaxes(inputs, dim1=0, dim2=1)
+        parts = [F.reshape(own[f"{side}{layer}_{name}_{kind}"], shape=(-1,))
+                 for kind in ("weight", "bias") for layer in range(self._num_layers)
+                 for side in "lr"[:self._dir] for name in ("i2h", "h2h")]
+        if states is None:
+            states = self.begin_state(0, func=F.zeros)
+        made = F.RNN(inputs, F.concat(*parts, dim=0), *states, state_size=self._hidden_size,
+                     num_layers=self._num_layers, bidirectional=self._dir == 2, p=self._dropout,
+                     mode=self._mode, state_outputs=True)
+        y = made[0]
+        return F.swapaxes(y, dim1=0, dim2=1) if self._layout == "NTC" else y
+
+
+class RNN(_Layer):
+    """Plain recurrent layers with relu or tanh."""
+
+    def __init__(self, hidden_size, num_layers=1, activation="relu", layout="TNC", dropout=0,
+                 bidirectional=False, i2h_weight_initializer=None, h2h_weight_initializer=None,
+                 i2h_bias_initializer="zeros", h2h_bias_initializer="zeros", input_size=0,
+                 **kwargs):
+        super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size,
+                         i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, f"rnn_{activation}", **kwargs)
+
+
+class LSTM(_Layer):
+    """Long short-term memory."""
+
+    def __init__(self, hidden_size, num_layers=1, layout="TNC", dropout=0, bidirectional=False,
+                 input_size=0, i2h_weight_initializer=None, h2h_weight_initializer=None,
+                 i2h_bias_initializer="zeros", h2h_bias_initializer="zeros", **kwargs):
+        super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size,
+                         i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, "lstm", **kwargs)
+
+
+class GRU(_Layer):
+    """Gated recurrent units."""
+
+    def __init__(self, hidden_size, num_layers=1, layout="TNC", dropout=0, bidirectional=False,
+                 input_size=0, i2h_weight_initializer=None, h2h_weight_initializer=None,
+                 i2h_bias_initializer="zeros", h2h_bias_initializer="zeros", **kwargs):
+        super().__init__(hidden_size, num_layers, layout, dropout, bidirectional, input_size,
+                         i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, "gru", **kwargs)

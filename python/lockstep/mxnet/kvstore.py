@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mx.kv: values by key, the same on all workers.
+
+Stores that keep in step add what all workers push, in the engine's order, and every worker applies
+the update: what MXNet's servers would have done, with the same bits on each. 'dist_async' is the
+engine's own store, and needs servers.
+"""
+
+
+import lockstep
+from lockstep import _core, ops
+from lockstep.mxnet import _job
+from lockstep.mxnet import optimizer as _optimizer
+from lockstep.mxnet.base import MXNetError, as_list, nearest
+from lockstep.mxnet.ndarray.ndarray import NDArray
+
+__all__ = ["KVStore", "KVStoreBase", "create"]
+_LOCAL = ("local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu",
+          "local_allreduce_device")
+_SYNC = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device", "horovod", "byteps",
+         "p3store_dist", "p3store_dist_sync")
+
+
+def create(name="local"):
+    """A store by name."""
+    if not isinstance(name, str):
+        raise TypeError("name must be a string")
+    if name in _LOCAL:
+        return KVStore(name, None)
+    if name in _SYNC:
+        return KVStore(name, _job.current())
+    if name in ("dist_async", "dist_device_async"):
+        return AsyncKVStore(name, _job.current())
+    known = (*_LOCAL, *_SYNC, "dist_async")
+    raise MXNetError(f"kvstore: there is no '{name}'{nearest(name, known)} (there are: "
+                     f"{', '.join(known)})")
+
+
+class KVStoreBase:
+    """What stores can do."""
+
+    OPTIMIZER = "optimizer"
+
+    @staticmethod
+    def is_capable(capability):
+        """Whether updates can run in the store."""
+        return capability == KVStoreBase.OPTIMIZER
+
+
+def _pairs(key, value):
+    """(key, list of values) of one key or a list."""
+    if isinstance(key, (list, tuple)):
+        if not isinstance(value, (list, tuple)) or len(value) != len(key):
+            raise MXNetError(f"kvstore: {len(key)} keys, but values of another number")
+        merged = {}
+        for one, values in zip(key, value):
+            merged.setdefault(one, []).extend(as_list(values))
+        return list(merged.items())
+    return [(key, as_list(value))]
+
+
+class _TwoBit:
+    """Sends +threshold or -threshold where what is left over reaches it; keeps the rest."""
+
+    def __init__(self, threshold):
+        self._threshold = float(threshold)
+        self._left = {}
+
+    def __call__(self, key, gradient):
+        total = gradient + self._left[key] if key in self._left else gradient
+        sent = (ops.cast(total >= self._threshold, total.dtype)
+                - ops.cast(total <= -self._threshold, total.dtype)) * self._threshold
+        self._left[key] = total - sent
+        return sent
+
+
+class KVStore(KVStoreBase):
+    """A store that keeps workers in step, or of one process."""
+
+    def __init__(self, name, job):
+        self._type, self._job = name, job
+        self._values = {}
+        self._updater = None
+        self._compress = None
+        self._compression = None
+
+    @property
+    def type(self):  # noqa: A003 - MXNet's name
+        """The name it was made by."""
+        return self._type
+
+    @property
+    def rank(self):
+        """This worker's number."""
+        return 0 if self._job is None else self._job.rank
+
+    @property
+    def num_workers(self):
+        """How many workers there are."""
+        return 1 if self._job is None else self._job.workers
+
+    def _is_alone(self):
+        return self.num_workers == 1
+
+    def _value(self, call, key):
+        if key not in self._values:
+            raise MXNetError(f"{call}: there is no key {key!r}, expected init() before")
+        return self._values[key]
+
+    def init(self, key, value):
+        """First values; those of worker 0 count."""
+        for name, values in _pairs(key, value):
+            if name in self._values:
+                raise MXNetError(f"init: key {name!r} is there already")
+            tensor = values[0]._tensor.detach().copy()
+            if not self._is_alone():
+                tensor = self._job.broadcast(_host(tensor))
+            # Its storage is the first value's.
+            kind = type(values[0]) if values[0].stype != "default" else NDArray
+            self._values[name] = kind(tensor)
+
+    def _sum(self, key, values):
+        total = values[0]._tensor.detach()
+        for other in values[1:]:
+            tensor = other._tensor.detach()
+            total = total + (tensor if tensor.device == total.device else tensor.to(total.device))
+        return total
+
+    def _reduced(self, key, values):
+        """The sum over devices and workers."""
+        total = _host(self._sum(key, values))
+        if self._is_alone():
+            return total.copy() if len(values) == 1 else total
+        if self._compress is not None:
+            total = self._compress(key, total)
+        return self._job.all_reduce(total)
+
+    def push(self, key, value, priority=0):
+        """Adds what all workers push; the sum replaces the value, or updates it."""
+        with _core._pause(_core.is_training()):
+            for name, values in _pairs(key, value):
+                stored = self._value("push", name)
+                if values[0].shape != stored.shape:
+                    raise MXNetError(f"push: key {name!r}: got shape {values[0].shape}, expected "
+                                     f"{stored.shape}")
+                total = NDArray(self._reduced(name, values))
+                if self._updater is not None:
+                    self._updater(_number(name), total, stored)
+                else:
+                    stored._tensor.assign(total._tensor)
+
+    def pull(self, key, out=None, priority=0, ignore_sparse=True):
+        """Copies values to arrays."""
+        if out is None:
+            raise MXNetError("pull: expected out=, the array that the value is copied to")
+        for name, outs in _pairs(key, out):
+            stored = self._value("pull", name)
+            if ignore_sparse and stored.stype != "default":
+                continue  # row_sparse_pull has those
+            for array in outs:
+                stored.copyto(array)
+
+    def pushpull(self, key, value, out=None, priority=0):
+        """push, then pull to `out`, or to the values."""
+        if self._updater is None:
+            with _core._pause(_core.is_training()):
+                for (name, values), (_, outs) in zip(_pairs(key, value),
+                                                     _pairs(key, value if out is None else out)):
+                    total = NDArray(self._reduced(name, values))
+                    if name in self._values:
+                        self._values[name]._tensor.assign(total._tensor)
+                    for array in outs:
+                        total.copyto(array)
+            return
+        self.push(key, value, priority)
+        self.pull(key, value if out is None else out, priority)
+
+    def broadcast(self, key, value, out, priority=0):
+        """init, then pull."""
+        self.init(key, value)
+        self.pull(key, out, priority)
+
+    def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
+        """The rows that are named, each once, by increasing number; the others are 0."""
+        if out is None or row_ids is None:
+            raise MXNetError("row_sparse_pull: expected out= and row_ids=")
+        from lockstep.mxnet.ndarray import sparse
+
+        for name, outs in _pairs(key, out):
+            stored = self._value("row_sparse_pull", name)
+            ids = as_list(row_ids)
+            for i, array in enumerate(outs):
+                rows = sparse.retain(stored, ids[i if len(ids) > 1 else 0])
+                array._tensor.assign(rows._tensor)
+
+    def set_optimizer(self, optimizer):
+        """From now on a push is the gradient of an update."""
+        self._updater = _optimizer.get_updater(optimizer)
+
+    def set_updater(self, updater):
+        """updater(key, pushed, stored) runs at every push."""
+        self._updater = updater
+
+    _set_updater = set_updater
+
+    def set_gradient_compression(self, compression_params):
+        """{'type': '2bit', 'threshold': 0.5}"""
+        kind = compression_params.get("type")
+        if kind in (None, "none"):
+            return
+        if kind != "2bit":
+            raise MXNetError(f"set_gradient_compression: there is no type '{kind}' (there is: "
+                             "2bit)")
+        if self._job is None and self._type in _LOCAL and self._type != "device":
+            raise MXNetError("Gradient compression is not supported for this type of kvstore")
+        self._compression = compression_params
+        self._compress = _TwoBit(compression_params.get("threshold", 0.5))
+
+    def barrier(self):
+        """Waits until all workers have come."""
+        if not self._is_alone():
+            self._job.barrier()
+
+    _barrier = barrier
+
+    def save_optimizer_states(self, fname, dump_optimizer=False):
+        """Writes what the updater keeps."""
+        if not isinstance(self._updater, _optimizer.Updater):
+            raise AssertionError("Cannot save states for distributed training")
+        with open(fname, "wb") as file:
+            file.write(self._updater.get_states(dump_optimizer))
+
+    def load_optimizer_states(self, fname):
+        """Reads what save_optimizer_states() wrote."""
+        if not isinstance(self._updater, _optimizer.Updater):
+            raise AssertionError("Cannot load states for distributed training")
+        with open(fname, "rb") as file:
+            self._updater.set_states(file.read())
+
+    def _send_command_to_servers(self, head, body):
+        raise MXNetError("kvstore: servers take no commands of scripts here")
+
+
+class AsyncKVStore(KVStore):
+    """The engine's store on servers; workers do not wait for each other."""
+
+    def __init__(self, name, job):
+        super().__init__(name, job)
+        self._store = lockstep.kvstore.create("dist_async", job)
+
+    def init(self, key, value):
+        for name, values in _pairs(key, value):
+            self._store.init(name, _host(values[0]._tensor.detach()))
+
+    def push(self, key, value, priority=0):
+        for name, values in _pairs(key, value):
+            self._store.push(name, _host(self._sum(name, values)))
+
+    def pull(self, key, out=None, priority=0, ignore_sparse=True):
+        for name, outs in _pairs(key, out):
+            pulled = NDArray(self._store.pull(name))
+            for array in outs:
+                pulled.copyto(array)
+
+    def pushpull(self, key, value, out=None, priority=0):
+        self.push(key, value, priority)
+        self.pull(key, value if out is None else out, priority)
+
+    def set_optimizer(self, optimizer):
+        rule = optimizer._rule()
+        if rule is None:
+            raise MXNetError(f"kvstore: servers do not know the rule {type(optimizer).__name__}; "
+                             "sgd and adam run there")
+        name, parameters = rule
+        clip = {"clip_gradient": optimizer.clip_gradient} if optimizer.clip_gradient else {}
+        made = lockstep.optim.make_optimizer(name, learning_rate=optimizer.learning_rate,
+                                             weight_decay=optimizer.wd, **parameters, **clip)
+        self._store.set_optimizer(made, float(optimizer.rescale_grad))
+
+    def barrier(self):
+        self._store.barrier()
+
+
+def _host(tensor):
+    return tensor if tensor.device.index == 0 else tensor.to(_core.cpu(0))
+
+
+def _number(key):
+    return int(key) if isinstance(key, str) and key.isdigit() else key
+
+

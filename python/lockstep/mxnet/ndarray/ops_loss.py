@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs whose gradient is that of a loss, and losses."""
+
+from lockstep import _core, ops
+from lockstep.mxnet.base import MXNetError
+from lockstep.mxnet.ndarray.registry import register
+
+
+class _Output:
+    """Its result as it is; for gradient what `slope` says, whatever comes from above."""
+
+    def __init__(self, result, slope):
+        self._result, self._slope = result, slope
+
+    def forward(self, data, label):
+        self._data, self._label = data, label
+        self._made = self._result(data)
+        return self._made
+
+    def backward(self, above):
+        return self._slope(self._made, self._label, above), None
+
+
+def _with_slope(result, slope, data, label):
+    return _core._call_function(_Output(result, slope), [data, label])[0]
+
+
+def _softmax_slope(axis, grad_scale, ignore_label, use_ignore, normalization, smooth_alpha,
+                   out_grad):
+    def slope(made, label, above):
+        classes = made.shape[axis]
+        if label.shape == made.shape:
+            difference = made - label
+        else:
+            numbers = ops.cast(ops.reshape(label, _label_shape(made, axis)), "int64")
+            hot = _hot(numbers, classes, made.dtype)
+            if smooth_alpha:
+                hot = hot * (1 - smooth_alpha - smooth_alpha / (classes - 1)) + (
+                    smooth_alpha / (classes - 1))
+            if axis != made.ndim - 1:
+                hot = ops.transpose(hot, (0, made.ndim - 1, *range(1, made.ndim - 1)))
+            difference = made - hot
+            if use_ignore:
+                keep = ops.cast(ops.not_equal(numbers, int(ignore_label)), made.dtype)
+                difference = difference * ops.expand_dims(keep, axis)
+        scale = float(grad_scale)
+        if normalization == "batch":
+            scale = scale / made.shape[0]
+        elif normalization == "valid":
+            if use_ignore:
+                return difference * (scale / ops.maximum(ops.sum(keep), 1.0))
+            scale = scale / (made.size // classes)
+        difference = difference * scale
+        return difference * above if out_grad else difference
+
+    return slope
+
+
+def _label_shape(made, axis):
+    shape = list(made.shape)
+    del shape[axis]
+    return tuple(shape)
+
+
+def _hot(numbers, classes, dtype):
+    return ops.cast(ops.equal(ops.expand_dims(numbers, -1), ops.arange(0, classes, 1, "int64")),
+                    dtype)
+
+
+@register("SoftmaxOutput", "Softmax")
+def softmax_output(data, label, grad_scale=1.0, ignore_label=-1.0, multi_output=False,
+                   use_ignore=False, preserve_shape=False, normalization="null", out_grad=False,
+                   smooth_alpha=0.0):
+    """softmax, with the gradient of the cross entropy to the label."""
+    axis = 1 if multi_output else -1
+    shape = data.shape
+    if not multi_output and not preserve_shape and data.ndim > 2:
+        data = ops.reshape(data, (shape[0], -1))
+    axis = axis % data.ndim
+    slope = _softmax_slope(axis, grad_scale, ignore_label, use_ignore, normalization, smooth_alpha,
+                           out_grad)
+    return ops.reshape(_with_slope(lambda x: ops.softmax(x, axis), slope, data, label), shape)
+
+
+def _regression(result, difference):
+    def call(data, label, grad_scale=1.0):
+        def slope(made, wanted, above):
+            outputs = made.size // made.shape[0]
+            return difference(made, ops.reshape(wanted, made.shape)) * (float(grad_scale) / outputs)
+
+        return _with_slope(result, slope, data, label)
+
+    return call
+
+
+register("LinearRegressionOutput")(_regression(lambda x: x + 0, lambda y, t: y - t))
+register("LogisticRegressionOutput")(_regression(ops.sigmoid, lambda y, t: y - t))
+register("MAERegressionOutput")(_regression(lambda x: x + 0, lambda y, t: ops.sign(y - t)))
+
+
+@register("SVMOutput")
+def svm_output(data, label, margin=1.0, regularization_coefficient=1.0, use_linear=False):
+    """The scores, with the gradient of the hinge loss."""
+    def slope(made, wanted, above):
+        sign = _hot(ops.cast(wanted, "int64"), made.shape[1], made.dtype) * 2.0 - 1.0
+        below = float(margin) - sign * made
+        if use_linear:
+            size = ops.cast(below > 0, made.dtype)
+        else:
+            size = 2.0 * ops.relu(below)
+        return -sign * size * float(regularization_coefficient)
+
+    return _with_slope(lambda x: x + 0, slope, data, label)
+
+
+class _MakeLoss:
+    """Its input; the gradient is a constant."""
+
+    def __init__(self, scale):
+        self._scale = scale
+
+    def forward(self, data):
+        self._like = data
+        return data + 0
+
+    def backward(self, above):
+        return _core.ones_like(self._like) * self._scale
+
+
+@register("MakeLoss", "make_loss")
+def make_loss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null"):
+    """A loss as it is: its gradient is 1, times a scale."""
+    scale = float(grad_scale)
+    if normalization == "batch":
+        scale /= data.shape[0]
+    return _core._call_function(_MakeLoss(scale), [data])[0]
+
+
+@register("IdentityAttachKLSparseReg")
+def identity_attach(data, sparseness_target=0.1, penalty=0.001, momentum=0.9):
+    """Not here."""
+    raise MXNetError("IdentityAttachKLSparseReg is not in lockstep.mxnet; add the penalty to the "
+                     "loss")
+
+
+@register("CTCLoss", "ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss")
+def ctc_loss(data, label, data_lengths=None, label_lengths=None, use_data_lengths=False,
+             use_label_lengths=False, blank_label="first"):
+    """-log of the probability of the labels; data is [T, N, C] before softmax.
+
+    With blank_label 'first' class 0 is the blank and 0 pads labels; with 'last' the last class is
+    the blank and -1 pads.
+    """
+    time, batch, classes = data.shape
+    labels = ops.cast(label, "int64")
+    if blank_label == "first":
+        blank = 0
+        if not use_label_lengths:
+            labels = ops.where(labels <= 0, -1, labels)
+    else:
+        blank = classes - 1
+    if use_label_lengths:
+        places = ops.reshape(ops.arange(0, labels.shape[1], 1, "int64"), (1, -1))
+        ends = ops.reshape(ops.cast(label_lengths, "int64"), (-1, 1))
+        labels = ops.where(places < ends, labels, -1)
+    if use_data_lengths:
+        lengths = ops.cast(data_lengths, "int64")
+    else:
+        lengths = ops.full((batch,), float(time), "int64")
+    return ops.ctc_loss(data, labels, lengths, blank)
+
+
+@register("_contrib_gradientmultiplier", "gradientmultiplier")
+def gradient_multiplier(data, scalar=1.0):
+    """Its input; the gradient is multiplied."""
+    return data * float(scalar) + data.detach() * (1.0 - float(scalar))

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse arrays: MXNet's row_sparse and csr.
+
+Their memory is dense; what tells them apart is which rows or elements are named. Training on them
+gives MXNet's numbers, not MXNet's memory.
+"""
+
+import numpy as np
+
+from lockstep import ops
+from lockstep.mxnet.base import as_shape, dtype_name
+from lockstep.mxnet.context import device_for
+from lockstep.mxnet.ndarray.ndarray import NDArray, _tensor_of
+from lockstep.mxnet.ndarray.registry import op
+
+__all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "array", "cast_storage",
+           "csr_matrix", "dot", "empty", "retain", "row_sparse_array", "zeros"]
+
+
+class BaseSparseNDArray(NDArray):
+    """What both have."""
+
+    __slots__ = ()
+
+    def tostype(self, stype):
+        """With another storage."""
+        return cast_storage(self, stype)
+
+    def copy(self):
+        """A copy with the same storage."""
+        return type(self)(self._tensor.copy())
+
+    def astype(self, dtype, copy=True):
+        """Another dtype, the same storage."""
+        return type(self)(ops.cast(self._tensor, dtype_name(dtype)))
+
+    def todense(self):
+        """A dense array."""
+        return NDArray(self._tensor)
+
+
+class CSRNDArray(BaseSparseNDArray):
+    """A matrix by its rows' elements."""
+
+    __slots__ = ()
+
+    @property
+    def stype(self):
+        """'csr'"""
+        return "csr"
+
+    def _places(self):
+        return np.nonzero(self.asnumpy())
+
+    @property
+    def data(self):
+        """The elements that are not 0."""
+        contents = self.asnumpy()
+        return NDArray(_tensor_of(contents[np.nonzero(contents)], self._tensor.dtype.name))
+
+    @property
+    def indices(self):
+        """Their columns."""
+        return NDArray(_tensor_of(self._places()[1], "int64"))
+
+    @property
+    def indptr(self):
+        """Where each row begins among them."""
+        rows = np.bincount(self._places()[0], minlength=self.shape[0])
+        return NDArray(_tensor_of(np.concatenate([[0], np.cumsum(rows)]), "int64"))
+
+    def asscipy(self):
+        """SciPy's matrix."""
+        from scipy.sparse import csr_matrix as scipy_matrix
+
+        return scipy_matrix(self.asnumpy())
+
+    def __getitem__(self, key):
+        if isinstance(key, int):
+            key = slice(key, key + 1 or None)
+        return CSRNDArray(self._tensor[key])
+
+
+class RowSparseNDArray(BaseSparseNDArray):
+    """An array by those of its rows that are not all 0."""
+
+    __slots__ = ()
+
+    @property
+    def stype(self):
+        """'row_sparse'"""
+        return "row_sparse"
+
+    def _rows(self):
+        contents = self.asnumpy().reshape(self.shape[0], -1)
+        return np.nonzero(contents.any(axis=1))[0]
+
+    @property
+    def indices(self):
+        """The rows' numbers."""
+        return NDArray(_tensor_of(self._rows(), "int64"))
+
+    @property
+    def data(self):
+        """Those rows."""
+        return NDArray(_tensor_of(self.asnumpy()[self._rows()], self._tensor.dtype.name))
+
+    def retain(self, *args, **kwargs):
+        """Some rows alone."""
+        return retain(self, *args, **kwargs)
+
+
+_CLASSES = {"default": NDArray, "csr": CSRNDArray, "row_sparse": RowSparseNDArray}
+
+
+def cast_storage(arr, stype):
+    """An array with another storage."""
+    if stype not in _CLASSES:
+        raise ValueError(f"tostype: there is no storage '{stype}' (there are: "
+                         f"{', '.join(_CLASSES)})")
+    return _CLASSES[stype](arr._tensor)
+
+
+def _finish(kind, contents, ctx, dtype):
+    return kind(_tensor_of(contents, dtype_name(dtype), device_for(ctx)))
+
+
+def _numbers(value, dtype=None):
+    return value.asnumpy() if isinstance(value, NDArray) else np.asarray(value, dtype=dtype)
+
+
+def csr_matrix(arg1, shape=None, ctx=None, dtype=None):
+    """Of (data, indices, indptr), of (data, (row, column)), of a shape, or of an array."""
+    if isinstance(arg1, tuple) and len(arg1) == 3:
+        data, indices, indptr = (_numbers(part) for part in arg1)
+        indices, indptr = indices.astype("int64"), indptr.astype("int64")
+        if shape is None:
+            shape = (len(indptr) - 1, int(indices.max()) + 1 if len(indices) else 0)
+        rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        return _of_places(data, rows, indices, shape, ctx, dtype)
+    if isinstance(arg1, tuple) and len(arg1) == 2 and isinstance(arg1[1], tuple):
+        data, (rows, columns) = _numbers(arg1[0]), map(_numbers, arg1[1])
+        if shape is None:
+            shape = (int(rows.max()) + 1, int(columns.max()) + 1)
+        return _of_places(data, rows.astype("int64"), columns.astype("int64"), shape, ctx, dtype)
+    if isinstance(arg1, tuple):
+        return zeros("csr", arg1, ctx, dtype)
+    if hasattr(arg1, "toarray"):
+        return _finish(CSRNDArray, arg1.toarray(), ctx, dtype or arg1.dtype)
+    return _finish(CSRNDArray, _numbers(arg1), ctx, dtype)
+
+
+def _of_places(data, rows, columns, shape, ctx, dtype):
+    dense = np.zeros(shape, dtype=dtype_name(dtype) if dtype else "float32")
+    np.add.at(dense, (rows, columns), data)
+    return _finish(CSRNDArray, dense, ctx, dense.dtype)
+
+
+def row_sparse_array(arg1, shape=None, ctx=None, dtype=None):
+    """Of (data, indices), of a shape, or of an array."""
+    if isinstance(arg1, tuple) and len(arg1) == 2 and not isinstance(arg1[0], int):
+        data, indices = _numbers(arg1[0]), _numbers(arg1[1]).astype("int64")
+        if shape is None:
+            shape = (int(indices.max()) + 1,) + data.shape[1:]
+        dense = np.zeros(shape, dtype=dtype_name(dtype) if dtype else "float32")
+        dense[indices] = data
+        return _finish(RowSparseNDArray, dense, ctx, dense.dtype)
+    if isinstance(arg1, tuple):
+        return zeros("row_sparse", arg1, ctx, dtype)
+    return _finish(RowSparseNDArray, _numbers(arg1), ctx, dtype)
+
+
+def zeros(stype, shape, ctx=None, dtype=None, **kwargs):
+    """All 0."""
+    return _CLASSES[stype](ops.full(as_shape(shape), 0.0, dtype_name(dtype), device_for(ctx)))
+
+
+empty = zeros
+
+
+def array(source_array, ctx=None, dtype=None):
+    """Of a sparse array, or SciPy's matrix."""
+    if hasattr(source_array, "toarray"):
+        return csr_matrix(source_array, ctx=ctx, dtype=dtype)
+    return type(source_array)(source_array._tensor.copy())
+
+
+def retain(data, indices, **kwargs):
+    """Some rows alone, the others 0."""
+    wanted = ops.reshape(ops.cast(indices._tensor, "int64"), (-1,))
+    keep = ops.full((data.shape[0],), 0.0, data._tensor.dtype)
+    keep = ops.scatter(keep, wanted, ops.full(wanted.shape, 1.0, keep.dtype), 0)
+    keep = ops.reshape(keep, (-1,) + (1,) * (data.ndim - 1))
+    return RowSparseNDArray(data._tensor * keep)
+
+
+def dot(lhs, rhs, transpose_a=False, transpose_b=False, forward_stype=None):
+    """A product of matrices."""
+    return NDArray(op("dot").impl(lhs._tensor, rhs._tensor, transpose_a, transpose_b))
+
+
+def _with_op(name):
+    def call(*args, **kwargs):
+        made = op(name)(*args, **kwargs)
+        return type(args[0])(made._tensor) if isinstance(args[0], BaseSparseNDArray) else made
+
+    return call
+
+
+for _name in ("add", "subtract", "multiply", "divide", "square", "sqrt", "abs", "sign", "relu",
+              "sum", "mean", "norm", "clip", "elemwise_add", "elemwise_mul", "add_n", "where"):
+    globals()[_name] = _with_op(_name)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What update rules have in common, and the Updater that a kvstore runs."""
+
+import pickle
+
+import numpy as np
+
+from lockstep import _core, ops
+from lockstep.mxnet.base import nearest
+from lockstep.mxnet.ndarray.ndarray import NDArray
+
+_REGISTRY = {}
+
+
+def register(klass):
+    """Makes a rule known by its class's name."""
+    _REGISTRY[klass.__name__.lower()] = klass
+    return klass
+
+
+def create(name, **kwargs):
+    """A rule by name, whatever the case."""
+    if isinstance(name, Optimizer):
+        return name
+    if not isinstance(name, str):
+        raise TypeError(f"optimizer: expected a name such as 'sgd', got {name!r}")
+    found = _REGISTRY.get(name.lower())
+    if found is None:
+        raise ValueError(f"Cannot find optimizer {name}{nearest(name, _REGISTRY)} (there are: "
+                         f"{', '.join(sorted(_REGISTRY))})")
+    return found(**kwargs)
+
+
+class Optimizer:
+    """A rule: `update` changes a weight in place, by its gradient and what `create_state` made."""
+
+    opt_registry = _REGISTRY
+    register = staticmethod(register)
+    create_optimizer = staticmethod(create)
+
+    def __init__(self, rescale_grad=1.0, param_idx2name=None, wd=0.0, clip_gradient=None,
+                 learning_rate=None, lr_scheduler=None, sym=None, begin_num_update=0,
+                 multi_precision=False, param_dict=None, aggregate_num=0, use_fused_step=None):
+        self.rescale_grad = rescale_grad
+        self.lr_scheduler = lr_scheduler
+        self.lr = 0.01 if learning_rate is None else learning_rate
+        if lr_scheduler is not None and learning_rate is not None:
+            lr_scheduler.base_lr = learning_rate
+            if hasattr(lr_scheduler, "base_lr_orig"):
+                lr_scheduler.base_lr_orig = learning_rate
+        self.wd = wd
+        self.lr_mult, self.wd_mult = {}, {}
+        self.begin_num_update = self.num_update = begin_num_update
+        self._index_update_count = {}
+        self.clip_gradient = clip_gradient
+        self.multi_precision = multi_precision
+        self.aggregate_num = aggregate_num
+        self.idx2name = dict(param_idx2name or {})
+        self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        self.param_dict = param_dict or {}
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    # What a rule has of its own.
+    def create_state(self, index, weight):
+        """What is kept for a weight: None, an array, or a tuple of them."""
+        return None
+
+    def create_state_multi_precision(self, index, weight):
+        """With a float32 copy of a float16 weight."""
+        if self.multi_precision and weight.dtype == np.float16:
+            copy = weight.astype("float32")
+            return copy, self.create_state(index, copy)
+        return self.create_state(index, weight)
+
+    def _step(self, w, g, state, lr, wd, t):
+        """The weight's new value; writes to the state. `g` is rescaled, not clipped."""
+        raise NotImplementedError(f"{type(self).__name__} has neither update nor _step")
+
+    def _rule(self):
+        """(name, parameters) of the engine's rule that computes the same, or None."""
+        return None
+
+    # Updates.
+    def update(self, index, weight, grad, state):
+        """Changes the weight in place."""
+        if isinstance(index, (list, tuple)):
+            for one in zip(index, weight, grad, state):
+                self.update(*one)
+            return
+        self._update_count(index)
+        lr, wd = self._get_lr(index), self._get_wd(index)
+        with _core._pause(_core.is_training()):
+            g = grad._tensor.detach()
+            if self.rescale_grad != 1.0:
+                g = g * float(self.rescale_grad)
+            w = weight._tensor
+            w.assign(self._step(w.detach(), g, state, lr, wd, self._index_update_count[index]))
+
+    def update_multi_precision(self, index, weight, grad, state):
+        """Through the float32 copy, where there is one."""
+        if isinstance(index, (list, tuple)):
+            for one in zip(index, weight, grad, state):
+                self.update_multi_precision(*one)
+            return
+        if self.multi_precision and weight.dtype == np.float16:
+            copy, own = state
+            self.update(index, copy, grad.astype("float32"), own)
+            weight._tensor.assign(ops.cast(copy._tensor, "float16"))
+        else:
+            self.update(index, weight, grad, state)
+
+    def _clipped(self, g):
+        if not self.clip_gradient or self.clip_gradient < 0:
+            return g
+        return ops.clip(g, -float(self.clip_gradient), float(self.clip_gradient))
+
+    # Rates.
+    @property
+    def learning_rate(self):
+        """The rate of the next update."""
+        return self.lr if self.lr_scheduler is None else self.lr_scheduler(self.num_update)
+
+    def set_learning_rate(self, lr):
+        """Another rate, where there is no schedule."""
+        if self.lr_scheduler is not None:
+            raise UserWarning("LRScheduler of the optimizer has already been defined. Note that "
+                              "set_learning_rate can mutate the value of the learning rate of the "
+                              "optimizer only when the LRScheduler of the optimizer is undefined.")
+        self.lr = lr
+
+    def set_lr_mult(self, args_lr_mult):
+        """Factors of the rate by a parameter's name or number."""
+        self.lr_mult = {**self._symbol_factors("__lr_mult__"), **args_lr_mult}
+
+    def set_wd_mult(self, args_wd_mult):
+        """Factors of the decay; of what is neither weight nor gamma 0."""
+        names = self.idx2name.values()
+        self.wd_mult = {name: 0.0 for name in names if not name.endswith(("_weight", "_gamma"))}
+        self.wd_mult.update(self._symbol_factors("__wd_mult__"))
+        self.wd_mult.update(args_wd_mult)
+
+    def _symbol_factors(self, key):
+        if not self.sym_info:
+            return {}
+        attrs, names = self.sym_info
+        return {name: float(attrs[name][key]) for name in names
+                if name in attrs and key in attrs[name]}
+
+    def _set_current_context(self, device_id):
+        """Counts updates apart for each device; one count serves here."""
+
+    def _update_count(self, index):
+        for one in index if isinstance(index, (list, tuple)) else [index]:
+            count = self._index_update_count.get(one, self.begin_num_update) + 1
+            self._index_update_count[one] = count
+            self.num_update = max(count, self.num_update)
+
+    def _factor(self, index, attribute, factors):
+        if index in self.param_dict:
+            return getattr(self.param_dict[index], attribute)
+        if index in factors:
+            return factors[index]
+        return factors.get(self.idx2name.get(index), 1.0)
+
+    def _get_lr(self, index):
+        return self.learning_rate * self._factor(index, "lr_mult", self.lr_mult)
+
+    def _get_lrs(self, indices):
+        return [self._get_lr(index) for index in indices]
+
+    def _get_wd(self, index):
+        return self.wd * self._factor(index, "wd_mult", self.wd_mult)
+
+    def _get_wds(self, indices):
+        return [self._get_wd(index) for index in indices]
+
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        state["param_dict"] = {}
+        state["sym_info"] = ()
+        return state
+
+
+def zeros_like(weight, dtype=None):
+    """An array of zeros, as large as a weight."""
+    tensor = weight._tensor
+    return NDArray(ops.full(tensor.shape, 0.0, dtype or tensor.dtype, tensor.device))
+
+
+class Updater:
+    """Applies a rule to weights by number: updater(index, grad, weight)."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.states = {}
+        self.states_synced = {}
+
+    def __call__(self, index, grad, weight):
+        if isinstance(index, (list, tuple)):
+            for one in zip(index, grad, weight):
+                self(*one)
+            return
+        if index not in self.states:
+            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
+        self.optimizer.update_multi_precision(index, weight, grad, self.states[index])
+
+    def get_states(self, dump_optimizer=False):
+        """The states as bytes."""
+        return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+
+    def set_states(self, states):
+        """Takes what get_states() gave, of a file that is trusted."""
+        loaded = _read_states(states)
+        if isinstance(loaded, tuple) and len(loaded) == 2:
+            self.states, optimizer = loaded
+            if isinstance(optimizer, Optimizer):
+                optimizer.param_dict = self.optimizer.param_dict
+                self.optimizer = optimizer
+        else:
+            self.states = loaded
+
+
+def _read_states(contents):
+    try:
+        from lockstep.mxnet import _states
+    except ImportError:
+        return pickle.loads(contents)
+    return _states.loads(contents)
+
+
+def get_updater(optimizer):
+    """An Updater."""
+    return Updater(optimizer)
+
+

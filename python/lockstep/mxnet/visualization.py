@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A symbol as a table, and as a drawing."""
+
+from lockstep.mxnet import _files, _graph, _infer
+from lockstep.mxnet.symbol import Symbol
+
+_COLOURS = {
+    "Convolution": "#fb8072", "Deconvolution": "#fb8072", "FullyConnected": "#fb8072",
+    "BatchNorm": "#bebada", "Activation": "#ffffb3", "LeakyReLU": "#ffffb3", "Pooling": "#80b1d3",
+    "Concat": "#fdb462", "Flatten": "#fdb462", "Reshape": "#fdb462", "SoftmaxOutput": "#b3de69",
+}
+_STATES = ("_moving_var", "_moving_mean", "_running_var", "_running_mean")
+_WEIGHTS = ("_weight", "_bias", "_beta", "_gamma") + _STATES
+
+
+def _is_weight(node):
+    return node.is_variable and node.name.endswith(_WEIGHTS)
+
+
+def _check(symbol, what):
+    if not isinstance(symbol, Symbol):
+        raise TypeError(f"{what}: expected a Symbol, got {type(symbol).__name__}")
+
+
+def _shapes(symbol, shape):
+    if shape is None:
+        return {}
+    known = _infer.complete(symbol, {name: tuple(extents) for name, extents in shape.items()})
+    missing = [name for name, s in zip(symbol.list_arguments(), symbol.infer_shape_partial(
+        **shape)[0]) if s == ()]
+    if missing:
+        raise ValueError(f"Input shape is incomplete: {missing}")
+    return known
+
+
+def print_summary(symbol, shape=None, line_length=120, positions=(.44, .64, .74, 1.)):
+    """Prints a table of layers, their output shapes, parameters, and what comes before them."""
+    _check(symbol, "print_summary")
+    known = _shapes(symbol, shape)
+    places = [int(line_length * p) for p in positions] if positions[-1] <= 1 else list(positions)
+
+    def row(fields):
+        line = ""
+        for field, place in zip(fields, places):
+            line = (line + str(field))[:place - 1].ljust(place)
+        print(line)
+
+    print("_" * line_length)
+    row(["Layer (type)", "Output Shape", "Param #", "Previous Layer"])
+    print("=" * line_length)
+    nodes = [node for node in _graph.topological(symbol._heads) if not _is_weight(node)
+             and not (node.is_variable and node.name.endswith("label"))]
+    total, drawn = 0, set()
+    for node in nodes:
+        count, drawn_now = _parameters(node, known, drawn)
+        drawn |= drawn_now
+        total += count
+        before = [child.name for child, _ in node.inputs if not _is_weight(child)]
+        extents = known.get((id(node), 0))
+        out = "x".join(str(e) for e in extents[1:]) if extents else ""
+        row([f"{node.name}({node.op or 'null'})", out, count, before[0] if before else ""])
+        for name in before[1:]:
+            row(["", "", "", name])
+        print("_" * line_length)
+    print(f"Total params: {total}")
+    print("_" * line_length)
+
+
+def _parameters(node, known, drawn):
+    count, now = 0, set()
+    for child, _ in node.inputs:
+        # What moves by itself is no parameter.
+        if _is_weight(child) and id(child) not in drawn and not child.name.endswith(_STATES):
+            size = 1
+            for extent in known.get((id(child), 0), (0,)):
+                size *= extent
+            count += size
+            now.add(id(child))
+    return count, now
+
+
+class Drawing:
+    """A drawing of a symbol. `render` writes it as SVG; notebooks show it."""
+
+    def __init__(self, title, svg, source):
+        self.name, self.svg, self.source = title, svg, source
+
+    def _repr_svg_(self):
+        return self.svg
+
+    _repr_image_svg_xml = _repr_svg_
+
+    def render(self, filename=None, directory=None, view=False, cleanup=False, format=None):  # noqa: A002
+        """Writes FILENAME.svg and returns its path."""
+        import os
+
+        path = os.path.join(directory or "", (filename or self.name) + ".svg")
+        _files.write_atomically(path, self.svg.encode())
+        return path
+
+    save = render
+
+    def view(self, *args, **kwargs):
+        """Writes the file; a browser shows it."""
+        return self.render()
+
+    def __str__(self):
+        return self.source
+
+
+def _label(node):
+    p = {key: str(value) for key, value in node.attrs.items()}
+    if node.is_variable:
+        return [node.name]
+    if node.op in ("Convolution", "Deconvolution"):
+        return [node.op, f"{p.get('kernel', '')}/{p.get('stride', '1')}, {p.get('num_filter', '')}"]
+    if node.op == "FullyConnected":
+        return [node.op, p.get("num_hidden", "")]
+    if node.op in ("Activation", "LeakyReLU"):
+        return [node.op, p.get("act_type", "leaky")]
+    if node.op == "Pooling":
+        return [node.op, f"{p.get('pool_type', 'max')}, {p.get('kernel', '')}/{p.get('stride', '1')}"]
+    return [node.op, node.name]
+
+
+def _layers(nodes, edges):
+    """Rows from below: a node stands above all of its inputs."""
+    rank = {}
+    for node in nodes:
+        rank[id(node)] = 1 + max((rank[id(child)] for child in edges[id(node)]), default=-1)
+    rows = {}
+    for node in nodes:
+        rows.setdefault(rank[id(node)], []).append(node)
+    return [rows[key] for key in sorted(rows)]
+
+
+_WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 160, 44, 24, 40
+
+
+def _escaped(text):
+    return str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def plot_network(symbol, title="plot", save_format="svg", shape=None, dtype=None, node_attrs=None,
+                 hide_weights=True):
+    """A drawing of the nodes, data below, outputs above; with the shapes that pass along the edges
+    where those of the inputs are given."""
+    _check(symbol, "plot_network")
+    known = _shapes(symbol, shape)
+    order = _graph.topological(symbol._heads)
+    nodes = [node for node in order if not (hide_weights and _is_weight(node))]
+    shown = {id(node) for node in nodes}
+    edges = {id(node): [child for child, _ in node.inputs if id(child) in shown] for node in nodes}
+    rows = _layers(nodes, edges)
+    width = max(len(row) for row in rows) * (_WIDTH + _GAP_X) + _GAP_X
+    height = len(rows) * (_HEIGHT + _GAP_Y) + _GAP_Y
+    place = {}
+    for level, row in enumerate(rows):
+        left = (width - len(row) * (_WIDTH + _GAP_X) + _GAP_X) / 2
+        for column, node in enumerate(row):
+            place[id(node)] = (left + column * (_WIDTH + _GAP_X),
+                               height - (level + 1) * (_HEIGHT + _GAP_Y))
+    svg = _svg(nodes, edges, place, known, width, height, title)
+    return Drawing(title, svg, _dot(nodes, edges, title))
+
+
+def _svg(nodes, edges, place, known, width, height, title):
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
+             f'font-family="sans-serif" font-size="11"><title>{_escaped(title)}</title>']
+    for node in nodes:
+        x, y = place[id(node)]
+        for child in edges[id(node)]:
+            cx, cy = place[id(child)]
+            x1, y1, x2, y2 = cx + _WIDTH / 2, cy, x + _WIDTH / 2, y + _HEIGHT
+            parts.append(f'<path d="M{x1:g},{y1:g} C{x1:g},{(y1 + y2) / 2:g} {x2:g},'
+                         f'{(y1 + y2) / 2:g} {x2:g},{y2:g}" fill="none" stroke="#888"/>')
+            extents = known.get((id(child), 0))
+            if extents:
+                text = "x".join(str(e) for e in extents[1:])
+                parts.append(f'<text x="{(x1 + x2) / 2 + 4:g}" y="{(y1 + y2) / 2:g}" '
+                             f'fill="#666">{text}</text>')
+    for node in nodes:
+        x, y = place[id(node)]
+        colour = _COLOURS.get(node.op, "#8dd3c7" if node.is_variable else "#fccde5")
+        parts.append(f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" '
+                     f'fill="{colour}" stroke="#333"/>')
+        for i, line in enumerate(_label(node)[:2]):
+            parts.append(f'<text x="{x + _WIDTH / 2:g}" y="{y + 18 + 15 * i:g}" '
+                         f'text-anchor="middle">{_escaped(line)}</text>')
+    return "\n".join(parts + ["</svg>"])
+
+
+def _dot(nodes, edges, title):
+    lines = [f'digraph "{title}" {{']
+    for node in nodes:
+        label = "\\n".join(_label(node)).replace('"', "'")
+        lines.append(f'  "{node.name}" [label="{label}"];')
+        lines += [f'  "{node.name}" -> "{child.name}" [dir=back];' for child in edges[id(node)]]
+    return "\n".join(lines + ["}"])
