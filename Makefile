@@ -20,7 +20,7 @@ endif
 CONFIGURE := cmake --preset $(PRESET) --log-level=WARNING
 
 .PHONY: help setup build examples python test docs train bench format lint asan tsan coverage fuzz chaos \
-        chaos-elastic demo-elastic \
+        chaos-elastic demo-elastic simulate \
         differential soak install clean
 
 help:
@@ -37,6 +37,7 @@ help:
 	@echo 'make asan | tsan | coverage | fuzz    the tests with instruments (FUZZ_SECONDS=60)'
 	@echo 'make chaos     jobs under random signals, seeds 1 to SEEDS=20; SEED=N: this one again'
 	@echo 'make chaos-elastic   jobs that lose workers and have to end well, likewise'
+	@echo 'make simulate  SCHEDULES=100000 of membership in virtual time: losses, joins, changes of size'
 	@echo 'make demo-elastic    a job that loses two of four workers ends with the same bits'
 	@echo 'make differential  random programs in every way of running them, beside PyTorch'
 	@echo '               (SECONDS=600; SEED=N and CASE=... repeat what was printed)'
@@ -132,6 +133,14 @@ chaos-elastic: build
 	@scripts/setup test
 	@/usr/bin/python3 tests/chaos/chaos.py --elastic --program $(BUILD)/bin/lockstep \
 	  $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+SCHEDULES ?= 100000
+simulate:
+	@scripts/setup build test
+	@$(CONFIGURE) -DLOCKSTEP_TESTS=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target lockstep_tests
+	@LOCKSTEP_SCHEDULES=$(SCHEDULES) $(BUILD)/bin/lockstep_tests \
+	  --gtest_filter='MembershipSimulation.*'
 
 demo-elastic: build
 	@/usr/bin/python3 scripts/demo_elastic.py $(BUILD)/bin/lockstep

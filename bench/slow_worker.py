@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The same training job in several modes while one of its workers is slow: it is stopped (SIGSTOP)
-for some of every second. Prints a line of JSON for each mode, and how many times faster than the
+for some of the time. Prints a line of JSON for each mode, and how many times faster than the
 first it was.
 
     bench/slow_worker.py --program build/bin/lockstep --workers 4 --servers 1 --steps 400
+    bench/slow_worker.py --stopped 0.75 --every 0.1 \\
+        --modes "allreduce --deal even" "allreduce --deal speed"
 """
 import argparse
 import json
@@ -48,16 +50,16 @@ def send(pid, number):
         pass
 
 
-def slow_down(process, rank, stopped):
+def slow_down(process, rank, stopped, every):
     """Until the job has ended."""
     while process.poll() is None:
         worker = find_worker(process.pid, rank)
         if worker:
             send(worker, signal.SIGSTOP)
-        time.sleep(stopped)
+        time.sleep(stopped * every)
         if worker:
             send(worker, signal.SIGCONT)
-        time.sleep(1.0 - stopped)
+        time.sleep((1.0 - stopped) * every)
 
 
 def train(options, mode):
@@ -69,7 +71,7 @@ def train(options, mode):
         if mode.startswith("ps_"):
             words += ["--servers", str(options.servers)]
         process = subprocess.Popen(words + options.rest, stdout=subprocess.PIPE, text=True)
-        slow_down(process, options.workers - 1, options.stopped)
+        slow_down(process, options.workers - 1, options.stopped, options.every)
         out = process.communicate()[0]
         if process.returncode != 0:
             sys.exit(f"slow_worker: {mode} ended with status {process.returncode}")
@@ -84,7 +86,8 @@ def main():
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--stopped", type=float, default=0.3, help="seconds of every second")
+    parser.add_argument("--stopped", type=float, default=0.3, help="part of the time")
+    parser.add_argument("--every", type=float, default=1.0, help="seconds of a turn")
     parser.add_argument("--modes", nargs="+",
                         default=["ps_sync", "ps_async", "ps_ssp --staleness 3"])
     parser.add_argument("rest", nargs="*", help="more words for lockstep train, after --")
@@ -98,6 +101,8 @@ def main():
                           "samples_per_s": round(result["samples_per_s"], 1),
                           "train_loss": result["train_loss"],
                           "test_accuracy": result["test_accuracy"],
+                          "params_sha256": result["params_sha256"],
+                          "deal": result.get("deal"),
                           "pushes": result.get("pushes")}), flush=True)
 
 

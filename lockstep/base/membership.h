@@ -27,6 +27,8 @@ struct Member {
 struct Membership {
   std::int64_t generation = 0;
   std::vector<Member> members = {};
+  // Of the workers, by rank: parts are dealt in this proportion. Empty: evenly.
+  std::vector<std::int64_t> weights = {};
   bool operator==(const Membership&) const = default;
 
   int count(Role role) const;
@@ -37,6 +39,8 @@ struct Membership {
   // Which of `parts` (shards of a step, batches of an evaluation) each worker computes: contiguous
   // ranges in the order of the workers. Whoever needs a range has it from here.
   std::vector<ShardRange> deal(std::int64_t parts) const;
+  // The same members with these weights, one for each worker. Throws InvalidArgument.
+  Membership weighted(std::vector<std::int64_t> weights) const;
 };
 
 // One worker on this host.

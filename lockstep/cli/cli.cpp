@@ -22,6 +22,7 @@
 #include "lockstep/base/print_error.h"
 #include "lockstep/base/version.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/elastic_commands.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/membership/place.h"
@@ -48,6 +49,9 @@ void add_commands(CLI::App& app, Action& action) {
   add_status_command(app, action);
   add_jobs_command(app, action);
   add_stop_command(app, action);
+  add_scale_command(app, action);
+  add_leave_command(app, action);
+  add_join_command(app, action);
   add_eval_command(app, action);
   add_predict_command(app, action);
   add_data_command(app, action);

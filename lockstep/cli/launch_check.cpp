@@ -57,6 +57,11 @@ bool starts_anew(const std::vector<std::string>& command) {
   return options && !options->resume && !options->resume_auto;
 }
 
+std::string run_of(const std::vector<std::string>& command) {
+  const std::optional<TrainOptions> options = parse_train(command);
+  return options ? options->out : "";
+}
+
 int worker_count(const cluster::LaunchOptions& options) {
   if (options.hosts.empty()) return std::max(options.workers, 1);
   return std::accumulate(options.hosts.begin(), options.hosts.end(), 0,

@@ -13,6 +13,9 @@ namespace lockstep::cli {
 // Whether these words are `lockstep train` that starts a run at any time anew, and does not go on.
 bool starts_anew(const std::vector<std::string>& command);
 
+// The run folder that these words of `lockstep train` name; empty: none, or they are no training.
+std::string run_of(const std::vector<std::string>& command);
+
 // How many a job has.
 int worker_count(const cluster::LaunchOptions& options);
 

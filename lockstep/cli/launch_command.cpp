@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/job_registry.h"
 #include "lockstep/cli/kubernetes.h"
+#include "lockstep/cli/launch_again.h"
 #include "lockstep/cli/launch_check.h"
 #include "lockstep/cli/launch_options.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/options.h"
+#include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/launch/agent.h"
 #include "lockstep/recipes/run_mode.h"
 
 namespace lockstep::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Of a variable for the workers: all of them together have a limit.
 constexpr std::size_t kLongestLine = 16384;
@@ -155,11 +160,19 @@ int launch(const Options& o) {
   } catch (const InvalidArgument& error) {
     throw WrongUsage(error.what());
   }
-  if (const auto config = check_train_command(options.command, worker_count(options),
-                                              options.servers, first_folder(options)))
+  const std::string folder = first_folder(options);
+  if (const auto config =
+          check_train_command(options.command, worker_count(options), options.servers, folder)) {
     recipes::check_supported(*config);
+    options.max_workers = static_cast<int>(config->shards);
+  }
   const observe::ListedJob listed = list_launcher(options);
-  return report_launch(cluster::launch(options));
+  const auto go_on = [&, words = options.command]() -> std::vector<std::string> {
+    const std::string run = run_of(words);
+    const bool is_there = !run.empty() && !folder.empty() && has_run(fs::path(folder) / run);
+    return is_there ? resuming(words, run) : std::vector<std::string>();
+  };
+  return report_launch(launch_until_done(options, go_on));
 }
 
 }  // namespace

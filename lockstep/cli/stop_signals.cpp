@@ -5,10 +5,24 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <ctime>
+#include <optional>
 
 namespace lockstep::cli {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How long the launcher may take to pass on what came to it too.
+constexpr auto kLaunchersWord = std::chrono::milliseconds(300);
+
+// Of the process that started this one for a launcher; -1: none did.
+pid_t agent() {
+  const char* value = std::getenv("LOCKSTEP_AGENT");
+  return value == nullptr ? -1 : static_cast<pid_t>(std::atoi(value));
+}
 
 bool is_ignored(int signal) {
   struct sigaction now {};
@@ -45,14 +59,27 @@ StopSignals::~StopSignals() {
 void StopSignals::watch(const std::stop_token& end) {
   const sigset_t set = stop_set();
   const timespec pause{0, 50'000'000};
+  std::optional<Clock::time_point> leaves_at;
   while (!end.stop_requested()) {
-    const int signal = sigtimedwait(&set, nullptr, &pause);
+    siginfo_t info{};
+    const int signal = sigtimedwait(&set, &info, &pause);
+    if (leaves_at && Clock::now() > *leaves_at && !asked_) asked_to_leave_ = true;
     if (signal <= 0) continue;
     if (!holds_) _exit(128 + signal);
-    // A session that ends may say so after SIGTERM or before it.
-    if (asked_ && !is_launched_ && signal != SIGHUP && signal_ != SIGHUP) _exit(128 + signal);
-    ask(signal);
+    const bool is_own = may_leave_ && (leaves_on_any_ || signal == SIGTERM);
+    if (!is_own || asked_ || info.si_pid == agent())
+      take(signal);
+    else if (leaves_on_any_ && leaves_at && signal == SIGINT)
+      _exit(128 + signal);  // whoever presses Ctrl-C twice is in a hurry
+    else
+      leaves_at = leaves_at.value_or(Clock::now() + kLaunchersWord);
   }
+}
+
+void StopSignals::take(int signal) {
+  // A session that ends may say so after SIGTERM or before it.
+  if (asked_ && !is_launched_ && signal != SIGHUP && signal_ != SIGHUP) _exit(128 + signal);
+  ask(signal);
 }
 
 void StopSignals::ask(int signal) {

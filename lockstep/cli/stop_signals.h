@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 namespace lockstep::cli {
@@ -22,16 +23,25 @@ class StopSignals {
 
   void hold() { holds_ = true; }
   const std::atomic<bool>& asked() const { return asked_; }
+  // From now on SIGTERM from anybody but the agent that started this process is for this worker
+  // alone: it is to leave. Whoever ends a whole session or service sends it to the launcher too,
+  // which says so to all soon: then the job is to stop.
+  void let_leave() { may_leave_ = true; }
+  // Any of these signals is for this worker alone: nobody launched it.
+  void leave_on_any() { leaves_on_any_ = true; }
+  const std::atomic<bool>& asked_to_leave() const { return asked_to_leave_; }
   // As if that signal had come. From any thread.
   void ask(int signal);
   // The one that asked; 0: none did.
-  int signal() const { return signal_; }
+  int signal() const { return signal_ == 0 && asked_to_leave_ ? SIGTERM : signal_.load(); }
 
  private:
   void watch(const std::stop_token& end);
+  void take(int signal);
   bool is_launched_;
   std::atomic<bool> holds_ = false;
   std::atomic<bool> asked_ = false;
+  std::atomic<bool> may_leave_ = false, leaves_on_any_ = false, asked_to_leave_ = false;
   std::atomic<int> signal_ = 0;
   std::jthread watcher_;
 };

@@ -4,339 +4,33 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/print_error.h"
-#include "lockstep/cli/begin_of_run.h"
 #include "lockstep/cli/command.h"
-#include "lockstep/cli/data_cache.h"
+#include "lockstep/cli/elastic_commands.h"
+#include "lockstep/cli/job_control.h"
 #include "lockstep/cli/job_registry.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/train_mode.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cli/train_report.h"
+#include "lockstep/cli/train_run.h"
 #include "lockstep/cli/train_workers.h"
-#include "lockstep/kvstore/long_work.h"
 #include "lockstep/observe/text.h"
 #include "lockstep/recipes/model_recipes.h"
-#include "lockstep/recipes/run_files.h"
 #include "lockstep/recipes/run_mode.h"
 #include "lockstep/recipes/run_report.h"
-#include "lockstep/train/checkpoint.h"
 #include "lockstep/train/observers.h"
 #include "lockstep/train/product_speed.h"
-#include "lockstep/train/same_bits.h"
 #include "lockstep/train/status_reporter.h"
 #include "lockstep/train/survival.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::cli {
 namespace {
-
-using observe::RunFolder;
-
-// Everything of a run that the command line and the run's folder decide.
-struct Run {
-  const TrainOptions& options;
-  recipes::RunConfig config;
-  recipes::Recipe recipe;
-  int threads;  // as asked for
-  recipes::RecipeData data;
-  std::optional<RunFolder> folder;  // the first worker's
-  std::optional<recipes::RunMode> mode;
-  std::string path = {};                           // of the folder, on every worker
-  cluster::Job* job = nullptr;                     // that survives losses
-  std::string data_sha256 = {};                    // of several workers
-  std::unique_ptr<train::Survival> survival = {};  // of a job that goes on when workers are lost
-};
-
-int thread_count(const TrainOptions& options) {
-  return options.threads > 0 ? options.threads : options.fair_threads;
-}
-
-// More threads than a worker has shards have nothing to do.
-int used_threads(const Run& run) {
-  std::int64_t most = 1;
-  for (const ShardRange& range : run.mode->get().group().membership().deal(run.config.shards))
-    most = std::max(most, range.hi - range.lo);
-  return static_cast<int>(std::min<std::int64_t>(run.threads, most));
-}
-
-// Of several workers, the first shows, writes and reports.
-bool is_first(const TrainOptions& options) { return options.rank == 0; }
-
-observe::ProgressTarget progress_target(const TrainOptions& options) {
-  const bool silent = options.quiet || !is_first(options);
-  return silent ? observe::nowhere() : observe::standard_error();
-}
-
-void say(const TrainOptions& options, const std::string& line) {
-  if (!options.quiet && is_first(options)) print_error("{}\n", line);
-}
-
-// A folder that is in use is refused before any data is fetched; it is made afterwards, so that
-// missing data leaves nothing behind.
-void check_out(const std::string& out) {
-  if (!out.empty() && std::filesystem::exists(out) && !std::filesystem::is_empty(out))
-    RunFolder::create(out);
-}
-
-RunFolder new_run(const TrainOptions& options) {
-  return options.out.empty() ? RunFolder::create_next("runs", options.recipe)
-                             : RunFolder::create(options.out);
-}
-
-recipes::RecipeData open_data(const Run& run, recipes::TextCodecPtr codec) {
-  observe::Progress progress(progress_target(run.options));
-  recipes::RunConfig config = run.config;
-  apply_limits(config, run.options.limits);
-  return recipes::open_run_data(config, {data_cache(), std::move(codec), run.options.skip_bad},
-                                progress);
-}
-
-void check_size(const Run& run) {
-  const std::int64_t samples = run.data.train->size(), shards = run.config.shards;
-  if (samples >= run.config.global_batch) return;
-  throw InvalidArgument(
-      "{}: has {} samples for training, fewer than a global batch of {}; choose {}",
-      run.config.data.empty() ? run.recipe.dataset : run.config.data, samples,
-      run.config.global_batch,
-      samples < shards ? "a smaller --global-batch and fewer --shards"
-                       : fmt::format("--global-batch {} or less", samples - samples % shards));
-}
-
-std::int64_t total_steps(const Run& run) {
-  if (run.config.steps > 0) return run.config.steps;
-  const std::int64_t of_epoch = run.data.train->size() / run.config.global_batch;
-  if (run.config.epochs > std::numeric_limits<std::int64_t>::max() / of_epoch)
-    throw WrongUsage(fmt::format("--epochs {}: too many to count their steps", run.config.epochs));
-  return run.config.epochs * of_epoch;
-}
-
-optim::Schedule schedule_of(const Run& run) {
-  return recipes::make_schedule(run.config.learning, total_steps(run));
-}
-
-// Fetching a data set takes a host its time, and others wait for it.
-void open_data_together(Run& run, const Workers& workers, recipes::TextCodecPtr codec) {
-  kvstore::work_together(*workers.group, run.options.patience(), "open data", [&] {
-    run.options.stop_point.pass("data");
-    run.data = open_data(run, std::move(codec));
-  });
-}
-
-void check_data(Run& run, const Workers& workers) {
-  run.options.stop_point.pass("compare");
-  run.data_sha256 = compare_data(workers, run.data, run.config);
-}
-
-recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::Recipe& recipe) {
-  if (vocabulary.empty()) return {};
-  return std::make_shared<recipes::TextCodec>(recipe,
-                                              data::Vocabulary::parse(vocabulary, "worker 0"));
-}
-
-// Throws when the workers' links cannot do what is asked for.
-void make_mode(Run& run, Workers& workers) {
-  run.mode.emplace(workers.communicator(), workers.group->membership(), run.config,
-                   run.options.patience(), workers.servers(run.options, run.config));
-}
-
-// Of several workers the first makes the folder, when all have their data.
-void make_run(Run& run, RunFolder folder) {
-  run.folder.emplace(std::move(folder));
-  recipes::write_classes(*run.folder, run.data.test->class_names());
-  if (run.data.codec) recipes::write_codec(*run.folder, *run.data.codec);
-  if (run.data.ratings) recipes::write_ratings(*run.folder, *run.data.ratings);
-  run.folder->write_config(to_json(run.config));  // last: with it the folder is a run
-}
-
-constexpr const char* kRunEntry = "train/run";  // in the job's registry
-
-// For workers that come while the run is under way.
-void tell_latecomers(const Run& run, const Workers& workers) {
-  if (!workers.survive() || !is_first(run.options)) return;
-  const BeginOfRun begin{run.config, run.data.test->class_names(),
-                         run.data.codec ? run.data.codec->vocabulary().format() : ""};
-  workers.job->put(kRunEntry, nlohmann::json{{"begin", begin.to_text()},
-                                             {"path", run.path},
-                                             {"data", run.data_sha256},
-                                             {"threads", run.options.fair_threads}}
-                                  .dump());
-}
-
-Run start_run(const TrainOptions& options, const recipes::RunConfig& config, Workers& workers) {
-  Run run{options, config, recipes::find_recipe(config.recipe), thread_count(options), {}, {}, {}};
-  run.config.isa =
-      to_string(train::agree_on_instruction_set(*workers.group, workers.servers_set(options)));
-  options.stop_point.pass("folder");
-  kvstore::first_does(*workers.group, [&] { return check_out(options.out), std::string(); });
-  open_data_together(run, workers, {});
-  if (run.recipe.from_data) run.config.image = recipes::text_of_shape(run.data.image);
-  run.recipe = recipes::with_ratings(recipes::run_recipe(run.config, run.data.test->class_names()),
-                                     run.data.ratings);
-  check_size(run);
-  schedule_of(run);  // what is wrong with it is told before there is a folder
-  check_data(run, workers);
-  make_mode(run, workers);
-  options.stop_point.pass("run");
-  run.path = kvstore::first_does(*workers.group, [&] {
-    make_run(run, new_run(run.options));
-    return std::filesystem::absolute(run.folder->path()).lexically_normal().string();
-  });
-  tell_latecomers(run, workers);
-  return run;
-}
-
-// What decides no bit may differ from the first time. A run that met a bad image may go on without
-// it: samples keep their numbers, and another one takes its place.
-BeginOfRun open_run(const TrainOptions& options, std::optional<RunFolder>& folder) {
-  folder.emplace(RunFolder::resume(options.out));
-  const recipes::RunConfig before =
-      recipes::config_from_json(folder->read_config(), folder->config_path());
-  std::vector<std::string> ignored{
-      "version",         "kvstore",  "servers",      "replicas", "staleness",
-      "stale_gradients", "skip_bad", "max_inflated", "epochs",   "steps"};
-  if (!before.skip_bad) ignored.emplace_back("max_pixels");  // else it decides what is left out
-  recipes::RunConfig now = apply_options(before, options);
-  observe::check_same_config(*folder, to_json(now), ignored, recipes::older_defaults());
-  const std::vector<std::string> classes = recipes::read_classes(*folder);
-  const recipes::TextCodecPtr codec =
-      recipes::read_codec(*folder, recipes::run_recipe(before, classes));
-  recipes::RunConfig longer = before;  // or shorter
-  longer.epochs = now.epochs;
-  longer.steps = now.steps;
-  longer.kvstore = now.kvstore;
-  longer.servers = now.servers;
-  longer.replicas = now.replicas;
-  longer.staleness = now.staleness;
-  longer.stale_gradients = now.stale_gradients;
-  return {longer, classes, codec ? codec->vocabulary().format() : ""};
-}
-
-void check_resume(const TrainOptions& options) {
-  if (options.out.empty()) throw WrongUsage("--resume: needs --out RUNDIR, the run to go on with");
-}
-
-// What is wrong is told once, before there are workers.
-recipes::RunConfig checked_config(const TrainOptions& options, const recipes::RunConfig& asked) {
-  if (!options.resume) return asked;
-  check_resume(options);
-  std::optional<RunFolder> folder;
-  return open_run(options, folder).config;
-}
-
-// With the instructions that the run began with where all workers have them: it keeps its bits.
-void agree_again(const TrainOptions& options, const recipes::RunConfig& config,
-                 const Workers& workers) {
-  std::optional<InstructionSet> most = workers.servers_set(options);
-  if (!config.isa.empty()) {
-    const InstructionSet recorded = parse_instruction_set(config.isa);
-    most = std::min(recorded, most.value_or(recorded));
-  }
-  train::agree_on_instruction_set(*workers.group, most);
-}
-
-// A run that goes on may end elsewhere than it was to end: --epochs 6 makes a finished run longer.
-// Its schedule is then the longer run's from here on.
-void change_length(const Run& run) {
-  const recipes::RunConfig before =
-      recipes::config_from_json(run.folder->read_config(), run.folder->config_path());
-  if (before.epochs == run.config.epochs && before.steps == run.config.steps) return;
-  const auto files = train::list_checkpoints(run.folder->checkpoints_path());
-  const std::int64_t done = files.empty() ? 0 : files.back().step;
-  const std::int64_t total = total_steps(run);
-  if (done > total)
-    throw InvalidArgument("{}: has done {} steps, more than the {} that are asked for",
-                          run.folder->path(), done, total);
-  const recipes::Learning& learning = run.config.learning;
-  if ((learning.schedule != "constant" || learning.warm_up > 0.0) && done > 0)
-    say(run.options,
-        fmt::format("from step {} on, the learning rate is that of a run of {} steps; a run that "
-                    "has them from its start has other bits",
-                    done + 1, total));
-  run.folder->write_config(to_json(run.config));
-}
-
-// The first worker alone sees the folder; the others' data is compared with its own.
-void check_ratings(const Run& run) {
-  const recipes::RatingTablePtr of_run = recipes::read_ratings(*run.folder, run.recipe);
-  if (of_run) recipes::check_ratings(run.config, *run.data.ratings, *of_run);
-}
-
-Run resume_run(const TrainOptions& options, Workers& workers) {
-  check_resume(options);
-  options.stop_point.pass("folder");
-  std::optional<RunFolder> folder;
-  const BeginOfRun begin = BeginOfRun::from_text(
-      kvstore::first_does(*workers.group, [&] { return open_run(options, folder).to_text(); }));
-  agree_again(options, begin.config, workers);
-  const recipes::Recipe recipe = recipes::run_recipe(begin.config, begin.classes);
-  Run run{options, begin.config, recipe, thread_count(options), {}, std::move(folder), {}};
-  open_data_together(run, workers, codec_from(begin.vocabulary, recipe));
-  recipes::check_classes(begin.config, *run.data.test, begin.classes);
-  run.recipe = recipes::with_ratings(recipe, run.data.ratings);
-  check_size(run);
-  check_data(run, workers);
-  kvstore::first_does(*workers.group, [&] { return check_ratings(run), std::string(); });
-  make_mode(run, workers);
-  kvstore::first_does(*workers.group, [&] { return change_length(run), std::string(); });
-  run.path = std::filesystem::absolute(options.out).lexically_normal().string();
-  tell_latecomers(run, workers);
-  return run;
-}
-
-// Comes to a run that is under way: by itself until the others let it in.
-Run join_run(TrainOptions& options, Workers& workers) {
-  const auto told = nlohmann::json::parse(workers.job->get(kRunEntry, options.patience()).bytes);
-  const BeginOfRun begin = BeginOfRun::from_text(told.at("begin"));
-  options.fair_threads = told.at("threads");
-  agree_again(options, begin.config, workers);
-  const recipes::Recipe recipe = recipes::run_recipe(begin.config, begin.classes);
-  Run run{options, begin.config, recipe, thread_count(options), {}, {}, {}};
-  run.path = told.at("path");
-  run.data = open_data(run, codec_from(begin.vocabulary, recipe));
-  if (recipes::data_sha256(run.data) != told.at("data"))
-    throw InvalidArgument("{}: this worker has other files there than worker 0",
-                          run.config.data.empty() ? recipe.dataset : run.config.data);
-  recipes::check_classes(begin.config, *run.data.test, begin.classes);
-  run.recipe = recipes::with_ratings(recipe, run.data.ratings);
-  run.mode.emplace(nullptr, alone(), run.config, options.patience());
-  return run;
-}
-
-// A worker that becomes the first one has the folder from then on; where it does not see it, one of
-// its own. The one before it may still be there for a moment.
-const RunFolder& take_folder(Run& run) {
-  constexpr auto kPause = std::chrono::milliseconds(50);
-  for (int tries = 100; !run.folder; --tries) {
-    try {
-      run.folder.emplace(RunFolder::resume(run.path));
-    } catch (const NotFound&) {
-      make_run(run, RunFolder::create(run.path));
-    } catch (const InvalidArgument&) {
-      if (tries == 0) throw;
-      std::this_thread::sleep_for(kPause);
-    }
-  }
-  return *run.folder;
-}
-
-void survive(Run& run, const Workers& workers) {
-  if (!workers.survive()) return;
-  run.job = workers.job.get();
-  run.survival = train::survive(
-      *workers.job, [config = run.config, wait = run.options.patience()](
-                        comm::Communicator* communicator, const Membership& membership) {
-        return recipes::mode_of_generation(communicator, membership, config, wait);
-      });
-}
 
 train::TrainerOptions trainer_options(const Run& run) {
   train::TrainerOptions options{.global_batch = run.config.global_batch,
@@ -348,6 +42,7 @@ train::TrainerOptions trainer_options(const Run& run) {
   options.mode = &run.mode->get();
   options.survival = run.survival.get();
   options.allow_different_bits = run.options.allow_different_bits;
+  options.deals_by_speed = run.options.deal.kind == Deal::Kind::speed;
   return options;
 }
 
@@ -379,9 +74,10 @@ train::FitOptions fit_options(Run& run, const StopSignals& signals, bool& begun)
   const TrainOptions& options = run.options;
   std::vector<train::CallbackPtr> callbacks{train::on_first_worker(
       [&options] { return train::show_progress(first_workers_target(options)); })};
-  callbacks.push_back(train::on_step([&begun, &options](auto&, auto&) {
+  callbacks.push_back(train::on_step([&begun, &options](auto&, const train::StepEvent& event) {
     options.stop_point.pass(begun ? "step" : "first step");
     begun = true;
+    options.fail_point.pass(event.step);
   }));
   callbacks.push_back(
       train::on_first_worker([&run] { return train::record_metrics(take_folder(run)); }));
@@ -408,6 +104,7 @@ train::FitOptions fit_options(Run& run, const StopSignals& signals, bool& begun)
           .may_differ = {"epochs", "steps", "schedule", "kvstore", "servers", "replicas",
                          "staleness", "stale_gradients"},  // as the run folder's may
           .stop = &signals.asked(),
+          .leave = &signals.asked_to_leave(),
           .skip_bad = run.config.skip_bad || options.skip_bad};
 }
 
@@ -547,6 +244,7 @@ int report_run(const Run& run, const train::FitResult& result, nn::Block& net,
   if (!result.saved)
     print_error("lockstep: {}: the last step is not saved: {}\n", run.folder->path(),
                 result.warnings.empty() ? "" : result.warnings.back());
+  remove_control(run.folder->path());
   let_others_go(run);
   if (!result.stopped) return result.saved && problem.empty() ? 0 : kFailure;
   print_error("lockstep: stopped after step {}; to go on: {}\n", result.steps,
@@ -563,6 +261,9 @@ train::StatusOptions status_options(const Run& run, const Workers& workers, Stop
   options.is_first = is_first(run.options);
   options.folder = run.path;
   options.about.run = run.path;
+  if (run.survival)
+    options.stall_timeout =
+        std::chrono::milliseconds(static_cast<std::int64_t>(run.options.stall_timeout * 1000));
   return options;
 }
 
@@ -585,20 +286,6 @@ int fit_and_report(Run& run, StopSignals& signals, train::StatusReporter& status
   return result.stopped ? end_together(run, signals) : 0;
 }
 
-// Of several workers the first alone may see the folder.
-void decide_to_resume(TrainOptions& options, kvstore::Group& group) {
-  if (!options.resume_auto) return;
-  options.resume =
-      kvstore::first_does(group, [&] { return has_run(options.out) ? "yes" : "no"; }) == "yes";
-}
-
-Run open_or_join(TrainOptions& options, const recipes::RunConfig& config, Workers& workers) {
-  if (workers.is_late()) return join_run(options, workers);
-  options.fair_threads = workers.fair_threads();
-  decide_to_resume(options, *workers.group);
-  return options.resume ? resume_run(options, workers) : start_run(options, config, workers);
-}
-
 int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers& workers,
                StopSignals& signals) {
   options.stop_point.pass("connected");
@@ -609,6 +296,7 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers&
     say(options, recipes::promise_of(run.config, options.worker_count()));
   say_if_slower(run);
   signals.hold();
+  if (run.survival) signals.let_leave();
   options.stop_point.pass("fit");
   train::StatusReporter status(status_options(run, workers, signals));
   const auto listed = run.folder ? list_run(run.folder->path(), options.launcher) : nullptr;
@@ -616,6 +304,7 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers&
     return fit_and_report(run, signals, status);
   } catch (const std::exception& error) {
     status.end(observe::JobStatus::State::failed, error.what());
+    if (run.folder) remove_control(run.folder->path());
     throw;
   }
 }
@@ -629,8 +318,10 @@ int train(TrainOptions options) {
   take_model(options);
   const recipes::RunConfig config = asked_config(options);
   check_supported(config);
+  if (place && !options.resume) check_deal(options.deal, config, options.worker_count());
   if (!place) {
     const recipes::RunConfig whole = checked_config(options, config);
+    check_deal(options.deal, whole, options.worker_count());
     if (options.worker_count() > 1 || whole.servers > 0) return launch_workers(options, whole);
   }
   if (place && place->role == Role::server) return be_server(options, *place, config);
@@ -645,7 +336,53 @@ int train(TrainOptions options) {
   }
 }
 
+// A worker that nobody launched: what it is to train, it hears from the others.
+int join(TrainOptions options, const std::string& which) {
+  const JobControl control = find_control(which, "join");
+  cluster::Place place;
+  place.rank = -1;
+  place.is_late = true;
+  place.workers = 2;  // or more
+  place.coordinator = control.coordinator;
+  place.secret = control.secret;
+  options.is_guest = true;
+  options.rank = -1;
+  options.workers = place.workers;
+  options.job_servers = 0;
+  options.launcher = place.launcher;
+  StopSignals signals(false);
+  signals.leave_on_any();
+  Workers workers = connect_workers(options, place, {});
+  workers.control = control;
+  print_error("lockstep: worker {} gets ready\n", workers.job->id());
+  return train_with(options, {}, workers, signals);
+}
+
 }  // namespace
+
+void add_join_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<TrainOptions>();
+  const auto which = std::make_shared<std::string>();
+  options->quiet = true;
+  CLI::App* command = app.add_subcommand("join", "Be one more worker of a job that is under way");
+  command->group(kJobGroup);
+  command
+      ->add_option("job", *which,
+                   "Its run folder; or where its coordinator listens, with the secret in "
+                   "LOCKSTEP_SECRET")
+      ->type_name("RUNDIR|HOST:PORT")
+      ->required();
+  add_guest_options(*command, *options);
+  command->footer(R"(Examples:
+  lockstep join run                              on this host, or one that sees the run folder
+  LOCKSTEP_SECRET=... lockstep join a:41234      where control.json in the run folder says
+
+It opens the same data by itself, proves that it computes the same bits, and computes from the next
+step on. Ctrl-C or SIGTERM: it leaves after its step. A job on one machine listens on loopback
+alone; lockstep launch --coordinator ADDRESS lets others come.)");
+  command->callback(
+      [&action, options, which] { action = [options, which] { return join(*options, *which); }; });
+}
 
 void add_train_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<TrainOptions>();

@@ -115,7 +115,16 @@ void add_survival(CLI::App& c, TrainOptions& o) {
   add_real(c, kCluster, "--heartbeat", o.heartbeat, "SECONDS",
            "A worker that is not heard for so long is lost", seconds())
       ->default_str("3");
+  add_real(c, kCluster, "--stall-timeout", o.stall_timeout, "SECONDS",
+           "A worker for which others wait so long is put out, though it is heard", seconds())
+      ->default_str("never");
   c.add_flag("--fail-fast", o.fail_fast, "The job ends when a worker is lost")->group(kCluster);
+  c.add_option_function<std::string>(
+       "--deal", [&o](const std::string& text) { o.deal = Deal::parse(text); },
+       "Who computes how many shards: evenly, by speed, or as said; the bits are the same")
+      ->type_name("even|speed|fixed:3,3,2")
+      ->default_str("even")
+      ->group(kCluster);
 }
 
 void add_cluster(CLI::App& c, TrainOptions& o) {
@@ -258,6 +267,15 @@ void take_model(TrainOptions& options) {
   if (options.image_size && !recipes::find_recipe(options.recipe).from_data)
     throw WrongUsage(fmt::format("--image-size {}: {} reads images of one size",
                                  *options.image_size, options.recipe));
+}
+
+void add_guest_options(CLI::App& c, TrainOptions& o) {
+  add_count(c, kCluster, "--threads", o.threads, "T", "Computing threads")
+      ->default_str("as many as the other workers have");
+  add_real(c, kCluster, "--wait", o.wait, "SECONDS", "How long to wait for another worker",
+           seconds())
+      ->default_str("60");
+  add_connect_options(c, o.connect, kCluster);
 }
 
 void add_train_options(CLI::App& command, TrainOptions& options) {

@@ -16,6 +16,20 @@
 
 namespace lockstep::cli {
 
+// How the shards of a step are dealt to the workers; it changes no bit.
+struct Deal {
+  enum class Kind { even, speed, fixed };
+  Kind kind = Kind::even;
+  std::vector<std::int64_t> shares = {};  // of each worker, where they are fixed
+
+  // "even", "speed", "fixed:3,3,2". Throws WrongUsage.
+  static Deal parse(const std::string& text);
+  // The workers with their shares, where these are fixed and as many.
+  Membership of(const Membership& workers) const;
+};
+// Throws WrongUsage where the shares do not fit the job.
+void check_deal(const Deal& deal, const recipes::RunConfig& config, std::int64_t workers);
+
 // The command line of `lockstep train`. What is not given is the recipe's, or the resumed run's.
 struct TrainOptions {
   std::string recipe;  // or a library model
@@ -34,7 +48,9 @@ struct TrainOptions {
   bool fail_fast = false;
   std::optional<std::int64_t> min_workers, max_workers;
   std::int64_t max_restarts = 20;
-  double heartbeat = 3;  // seconds
+  double heartbeat = 3;      // seconds
+  double stall_timeout = 0;  // seconds; 0: nobody is put out for holding up the others
+  Deal deal = {};
 
   std::optional<std::string> optimizer, schedule;
   std::optional<double> learning_rate, momentum, weight_decay, clip_norm, warm_up;
@@ -57,9 +73,11 @@ struct TrainOptions {
   int fair_threads = 1;     // a worker's share of its host
   ConnectOptions connect;
   CareOptions care;
+  bool is_guest = false;           // comes to a job by itself, and asks what it trains
   bool launcher_connects = false;  // the transport is what the launcher says
   std::optional<std::string> kvstore, algorithm, compression;
-  StopPoint stop_point;  // for tests
+  StopPoint stop_point;  // for tests, both
+  FailPoint fail_point;
 
   std::chrono::milliseconds patience() const {
     return std::chrono::milliseconds(static_cast<std::int64_t>(wait * 1000));
@@ -68,6 +86,8 @@ struct TrainOptions {
 };
 
 void add_train_options(CLI::App& command, TrainOptions& options);
+// Of a worker that joins a job by itself.
+void add_guest_options(CLI::App& command, TrainOptions& options);
 
 // `--resume auto` is one of two options to CLI11, whose flags take no word behind them.
 std::vector<std::string> join_resume_auto(std::vector<std::string> words);

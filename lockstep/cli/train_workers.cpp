@@ -15,6 +15,7 @@
 #include "lockstep/base/process.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/job_registry.h"
+#include "lockstep/cli/launch_again.h"
 #include "lockstep/cli/launch_report.h"
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/train_report.h"
@@ -120,6 +121,7 @@ std::optional<cluster::Place> find_train_place() {
 void take_rank(TrainOptions& options, int rank) {
   options.rank = rank;
   options.stop_point = StopPoint::from_environment(rank);
+  options.fail_point = FailPoint::from_environment(rank);
 }
 
 void take_place(TrainOptions& options, const std::optional<cluster::Place>& place) {
@@ -157,7 +159,12 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
         std::chrono::milliseconds(static_cast<std::int64_t>(options.heartbeat * 1000));
   const std::set<std::string> before = unnamed_runs(options.recipe);
   const observe::ListedJob listed = list_launcher(launch);
-  const cluster::LaunchResult result = cluster::launch(launch);
+  const auto go_on = [&, words = launch.command]() -> std::vector<std::string> {
+    const std::string run = find_run(options, before);
+    if (run.empty() || !has_run(run)) return {};
+    return resuming(words, run);
+  };
+  const cluster::LaunchResult result = launch_until_done(launch, go_on);
   const std::string run = find_run(options, before);
   return report_launch(result, has_checkpoint(run) ? resume_command(options, run) : "");
 }
@@ -200,7 +207,7 @@ std::unique_ptr<cluster::Job> join(const TrainOptions& options, const cluster::P
   job.transport = options.connect.transport_name();
   job.interface = options.connect.interface;
   job.ports = options.connect.ports;
-  job.configuration = to_json(config);
+  job.configuration = options.is_guest ? "" : to_json(config);  // what the others have
   job.timeout = options.patience();
   job.on_phase = [&options](std::string_view phase) { options.stop_point.pass(phase); };
   job.tolerates_lost_servers = config.replicas > 1;
@@ -237,6 +244,8 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
   workers.group = kvstore::group_of_one();
   if (!place) return workers;
   workers.job = join(options, *place, config);
+  if (workers.survive())
+    workers.control = JobControl{place->coordinator, place->secret, launcher_mark()};
   if (place->workers > 1 && !place->is_late)
     workers.group = kvstore::group_of(workers.job->communicator(), workers.job->membership(),
                                       options.patience());

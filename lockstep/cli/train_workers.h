@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lockstep/base/processor.h"
+#include "lockstep/cli/job_control.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/group.h"
@@ -46,6 +47,7 @@ struct Workers {
   // The job's servers, once the workers have agreed on an instruction set; null: there are none.
   const kvstore::ServedJob* servers(const TrainOptions& options, const recipes::RunConfig& config);
   std::optional<kvstore::ServedJob> served = {};
+  std::optional<JobControl> control = {};  // of a job that goes on when workers are lost
   // Whether the job goes on when workers are lost, and whether this one comes to it later.
   bool survive() const { return job && job->survives(); }
   bool is_late() const { return job && job->is_late(); }

@@ -25,6 +25,9 @@ class CommGroup final : public Group {
   }
 
   const Membership& membership() const override { return membership_; }
+  void redeal(std::vector<std::int64_t> weights) override {
+    membership_ = membership_.weighted(std::move(weights));
+  }
   int rank() const override { return communicator_.rank(); }
   const comm::Meter* meter() const override { return communicator_.meter(); }
 

@@ -62,6 +62,10 @@ std::string tell(Group& group, const Outcome& outcome) {
 
 }  // namespace
 
+void Group::redeal(std::vector<std::int64_t> /*weights*/) {
+  throw Unsupported("group: one process has all parts, there is nothing to deal");
+}
+
 Vote combine(const Vote& a, const Vote& b) {
   return {.finite = a.finite && b.finite,
           .stop = a.stop || b.stop,

@@ -47,6 +47,10 @@ class Group {
     return membership().deal(parts)[static_cast<std::size_t>(rank())];
   }
 
+  // Parts are dealt by these weights from now on. Every worker calls it alike, between steps;
+  // whatever was made for a range is to be made again. Throws Unsupported where nobody else is.
+  virtual void redeal(std::vector<std::int64_t> weights);
+
   // Each worker's bytes, in the order of ranks.
   virtual std::vector<std::string> share(const std::string& own) = 0;
   // That rank's bytes; those of the others count for nothing.

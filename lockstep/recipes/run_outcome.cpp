@@ -116,6 +116,10 @@ std::string outcome_json(const RunOutcome& outcome) {
     json["recoveries"] = recoveries_of(result);
     json["steps_lost"] = result.steps_lost;
   }
+  if (result.deal.size() > 1) {
+    json["deal"] = result.deal;
+    json["deals"] = result.deals;
+  }
   if (result.pushes) json["pushes"] = json_of(*result.pushes);
   for (const auto& [name, value] : result.validation.metrics) json["test_" + name] = value;
   return json.dump();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/shard_tree.h"
 #include "lockstep/cluster/membership/membership_event.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/train/evaluate.h"
@@ -76,6 +77,8 @@ class FitContext {
   virtual const data::Dataset* validation_set() const = 0;
   // Whether this worker is the first, which writes and shows. Another one may become it.
   virtual bool is_first() const = 0;
+  // Of each step, the shards that this worker computes.
+  virtual ShardRange shards() const = 0;
   // What has happened to the workers so far, of a job that survives losses.
   virtual std::vector<cluster::MembershipEvent> membership_events() const = 0;
   // After this step.
@@ -97,6 +100,8 @@ class Callback {
   virtual void on_warning(FitContext&, const std::string&) {}
   // The workers have changed; the run goes on from step().
   virtual void on_generation(FitContext&) {}
+  // The same workers have other shards from here on.
+  virtual void on_deal(FitContext&) {}
   virtual void on_train_end(FitContext&, const FitResult&) {}
   // Whether on_evaluation looks at predictions and labels.
   virtual bool wants_predictions() const { return false; }

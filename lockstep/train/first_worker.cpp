@@ -25,6 +25,9 @@ class OnFirstWorker final : public Callback {
   void on_warning(FitContext& run, const std::string& line) override {
     if (own_ || run.is_first()) made().on_warning(run, line);
   }
+  void on_deal(FitContext& run) override {
+    if (Callback* own = find(run)) own->on_deal(run);
+  }
   void on_generation(FitContext& run) override {
     if (Callback* own = find(run)) own->on_generation(run);
   }

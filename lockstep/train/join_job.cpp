@@ -22,11 +22,32 @@ void be_useful(const cluster::Place& place, const cluster::JobOptions& options) 
   run_parameter_server(job, servers_options(options));
 }
 
+constexpr const char* kInstructionSet = "job/instruction set";  // in the job's registry
+
+// The others have agreed already.
+void agree_with_others(cluster::Job& job, const cluster::JobOptions& options) {
+  const std::string set = job.get(kInstructionSet, options.timeout).bytes;
+  agree_on_instruction_set(*kvstore::group_of_one(), parse_instruction_set(set));
+}
+
 void agree(cluster::Job& job, const cluster::JobOptions& options) {
+  if (job.is_late()) return agree_with_others(job, options);
   const auto group = job.size() > 1
                          ? kvstore::group_of(job.communicator(), job.membership(), options.timeout)
                          : kvstore::group_of_one();
-  agree_on_instruction_set(*group, servers_instruction_set(job, options.timeout));
+  const InstructionSet set =
+      agree_on_instruction_set(*group, servers_instruction_set(job, options.timeout));
+  if (job.survives() && job.rank() == 0) job.put(kInstructionSet, std::string(to_string(set)));
+}
+
+std::unique_ptr<Survival> survival_of(cluster::Job* job, std::chrono::milliseconds timeout) {
+  if (job == nullptr || !job->survives()) return nullptr;
+  return survive(*job, [timeout](comm::Communicator* communicator, const Membership& members) {
+    return std::shared_ptr<kvstore::Mode>(
+        communicator == nullptr
+            ? kvstore::local_mode()
+            : kvstore::allreduce_mode(*communicator, members, {.timeout = timeout}));
+  });
 }
 
 // What a process alone does within itself, and workers by an all-reduce.
@@ -36,7 +57,7 @@ std::unique_ptr<kvstore::Mode> mode_of(const OwnJob& own, const JobStore& store)
   parts.staleness = store.staleness;
   parts.damps_stale = store.damps_stale;
   if (type.needs_servers) return type.make(parts, {});
-  if (!own.job) return kvstore::local_mode();
+  if (!own.job || own.job->is_late()) return kvstore::local_mode();
   return kvstore::allreduce_mode(own.job->communicator(), parts.membership);
 }
 
@@ -68,6 +89,7 @@ OwnJob join_job(const cluster::JobOptions& options, const JobStore& store) {
     agree_on_instruction_set(*kvstore::group_of_one());
   }
   own.mode = mode_of(own, store);
+  own.survival = survival_of(own.job.get(), options.timeout);
   return own;
 }
 

@@ -5,6 +5,7 @@
 
 #include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/store_type.h"
+#include "lockstep/train/survival.h"
 
 namespace lockstep::train {
 
@@ -13,6 +14,9 @@ struct OwnJob {
   std::unique_ptr<cluster::Job> job;            // null: started alone
   std::unique_ptr<kvstore::ServedJob> servers;  // null: there are none
   std::unique_ptr<kvstore::Mode> mode;
+  // Where the options say that the job survives losses, for TrainerOptions::survival; null: it does
+  // not. Who is first then is in the result of fit, since that changes.
+  std::unique_ptr<Survival> survival = {};
 
   bool is_first() const { return mode->group().is_first(); }
   // For a store: `kvstore::create("dist_sync", own.parts())`. It refers to this.
@@ -34,7 +38,8 @@ struct JobStore {
 // Where the job has servers they keep the parameters, in step (ps_sync) unless `store` says
 // otherwise, each value on two of them where the options tolerate lost servers. A server, or a
 // scheduler of MXNet's launcher, does its part in here and ends the program with status 0 when the
-// job is over: only workers come back. Throws as cluster::Job does, InvalidArgument for a store
+// job is over: only workers come back. A worker that comes to a job that is under way, in the place
+// of a lost one, is by itself until fit. Throws as cluster::Job does, InvalidArgument for a store
 // that there is not or whose servers the job lacks, and Unsupported for one that cannot be so.
 OwnJob join_job(const cluster::JobOptions& options = {}, const JobStore& store = {});
 

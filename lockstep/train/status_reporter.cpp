@@ -13,6 +13,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/base/unix_time.h"
+#include "lockstep/observe/stall.h"
 
 namespace lockstep::train {
 namespace {
@@ -42,6 +43,7 @@ class Board {
     double compute_s = 0.0, wait_s = 0.0, bytes_sent = 0.0;
     bool is_first = false;
     Membership membership = {};
+    ShardRange shards{0, 0};  // of this worker
   };
   Facts facts() const {
     const std::lock_guard lock(mutex_);
@@ -51,6 +53,10 @@ class Board {
     const std::lock_guard lock(mutex_);
     facts_.is_first = is_first;
     if (job != nullptr) facts_.membership = job->membership();
+  }
+  void set_shards(ShardRange shards) {
+    const std::lock_guard lock(mutex_);
+    facts_.shards = shards;
   }
   void begin(std::int64_t step, std::int64_t total_steps) {
     const std::lock_guard lock(mutex_);
@@ -83,10 +89,14 @@ class NoteSteps final : public Callback {
   NoteSteps(std::shared_ptr<Board> board, const cluster::Job* job)
       : board_(std::move(board)), job_(job) {}
   void on_train_begin(FitContext& run) override {
-    board_->set_members(run.is_first(), job_);
+    on_generation(run);
     board_->begin(run.step(), run.total_steps());
   }
-  void on_generation(FitContext& run) override { board_->set_members(run.is_first(), job_); }
+  void on_generation(FitContext& run) override {
+    board_->set_members(run.is_first(), job_);
+    board_->set_shards(run.shards());
+  }
+  void on_deal(FitContext& run) override { board_->set_shards(run.shards()); }
   void on_step_end(FitContext&, const StepEvent& event) override { board_->take(event); }
 
  private:
@@ -104,6 +114,7 @@ struct StatusReporter::Impl {
   std::mutex mutex;  // of the file and of what follows
   std::condition_variable_any ends;
   bool is_over = false;
+  std::chrono::steady_clock::time_point next_expulsion = {};
   std::jthread thread;
 
   explicit Impl(const StatusOptions& given) : options(given), status(given.about) {
@@ -150,6 +161,20 @@ struct StatusReporter::Impl {
       if (report.id != own.id) add_member(report, facts.membership);
     take_facts(facts);
     write_status(options.folder, status);
+    look_for_stall(facts);
+  }
+
+  void look_for_stall(const Board::Facts& facts) {
+    if (options.stall_timeout.count() == 0 || options.job == nullptr || is_over) return;
+    const auto stall = observe::find_stall(status.members, options.stall_timeout);
+    if (!stall || std::chrono::steady_clock::now() < next_expulsion) return;
+    next_expulsion = std::chrono::steady_clock::now() + options.stall_timeout;
+    try {
+      options.job->expel(facts.membership.members.at(static_cast<std::size_t>(stall->rank)).id,
+                         stall->reason);
+    } catch (const std::exception&) {
+      // The coordinator has gone: others say so.
+    }
   }
 
   void take_facts(const Board::Facts& facts) {
@@ -176,23 +201,14 @@ struct StatusReporter::Impl {
     own.bytes_sent = facts.bytes_sent;
     own.end_shard = options.shards;
     if (options.job == nullptr) return own;
+    own.first_shard = facts.shards.lo;
+    own.end_shard = facts.shards.hi;
     own.id = options.job->id();
     own.role = to_string(options.job->role());
     own.rank = rank_in(facts.membership, own.id);
-    take_shards(own, facts.membership);
     if (const auto waiting = options.job->meter()->waiting())
       own.waiting = MemberStatus::Waiting{waiting->operation, waiting->rank, waiting->seconds};
     return own;
-  }
-
-  void take_shards(MemberStatus& own, const Membership& membership) const {
-    const bool is_worker =
-        options.job->role() == Role::worker && options.shards > 0 && own.rank >= 0;
-    const ShardRange range =
-        is_worker ? membership.deal(options.shards)[static_cast<std::size_t>(own.rank)]
-                  : ShardRange{0, 0};
-    own.first_shard = range.lo;
-    own.end_shard = range.hi;
   }
 
   // One that has said nothing yet, or not what it should, is there by its name alone.

@@ -21,6 +21,8 @@ struct StatusOptions {
   // Somebody has left a request to stop in the folder (request_stop).
   std::function<void()> on_stop = {};
   std::chrono::milliseconds every{1'000};
+  // Of a job that survives: a worker for which others wait so long is put out. 0: never.
+  std::chrono::milliseconds stall_timeout{0};
 };
 
 // Says about once a second what this process of a job is doing, in a thread of its own: to the

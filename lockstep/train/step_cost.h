@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace lockstep::train {
 
@@ -11,9 +12,10 @@ struct StepCost {
   // After them, until the step counted: for peers and servers. Where that is not measured (over MPI
   // alone), all that time.
   double wait_s = 0.0;
-  std::uint64_t bytes_sent = 0;  // by this worker, to peers and servers
-  int slowest_rank = 0;          // the worker that computed longest
-  double slowest_s = 0.0;        // how long
+  std::uint64_t bytes_sent = 0;      // by this worker, to peers and servers
+  int slowest_rank = 0;              // the worker that computed longest
+  double slowest_s = 0.0;            // how long
+  std::vector<double> seconds = {};  // each worker's passes, by rank
 };
 
 // The same of all steps of a run together.

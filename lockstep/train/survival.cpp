@@ -29,6 +29,7 @@ class JobSurvival final : public Survival {
     return modes_.back().get();
   }
 
+  void leave() override { job_.depart(); }
   void conclude() override { job_.tell(); }
   bool is_run_done() const override { return job_.is_run_done(); }
   cluster::Alignment align(const cluster::Progress& own) override { return job_.align(own); }

@@ -24,6 +24,8 @@ class Survival {
   // The next generation's; it outlives what is made of it until settle(). Null: this worker is not
   // needed any more. Throws CommError where that generation is over already: call it again.
   virtual kvstore::Mode* next(const cluster::Standing& standing) = 0;
+  // This worker wishes to leave after its step; once it has been heard, wants_change() says so.
+  virtual void leave() = 0;
   // Whether the run is done, of a worker that is not needed any more.
   virtual bool is_run_done() const = 0;
   // The run is done and its result told, where everybody can find it: the others may go.

@@ -48,6 +48,9 @@ struct TrainerOptions {
   Survival* survival = nullptr;
   // Let in workers that compute other bits from the same input; FitResult::same_bits tells.
   bool allow_different_bits = false;
+  // Shards are dealt by how long the workers compute, again and again, where that pays: a slow one
+  // gets fewer. Of workers in step whose mode is invariant, so that no bit changes.
+  bool deals_by_speed = false;
 };
 
 // 8, or fewer, so that they divide the batch and have 8 samples each or more where they can.
@@ -88,6 +91,9 @@ struct FitOptions {
   // Set by anyone, a signal handler too: the run finishes its step, writes a checkpoint and returns
   // with `stopped`.
   const std::atomic<bool>* stop = nullptr;
+  // Of a job that survives: set, this worker leaves it after its step, and the others go on
+  // (FitResult::is_dismissed). The only one stops instead.
+  const std::atomic<bool>* leave = nullptr;
 
   int loader_threads = 1;
   std::int64_t prefetch = 4;
@@ -129,9 +135,11 @@ struct FitResult {
   std::optional<kvstore::PushesSeen> pushes = {};
   // Of a job that survives: this worker has left before the end, and has nothing to tell.
   bool is_dismissed = false;
-  bool is_first = true;         // of the workers at the end
-  std::int64_t generation = 0;  // the last one
-  std::int64_t steps_lost = 0;  // committed somewhere, and computed again
+  bool is_first = true;                 // of the workers at the end
+  std::vector<std::int64_t> deal = {};  // shards of each worker at the end, by rank
+  int deals = 0;                        // how often that has changed since they computed together
+  std::int64_t generation = 0;          // the last one
+  std::int64_t steps_lost = 0;          // committed somewhere, and computed again
   std::vector<Recovery> recoveries = {};
   std::vector<cluster::MembershipEvent> events = {};
   std::string checkpoint = {};             // the newest file

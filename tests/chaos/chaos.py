@@ -97,20 +97,22 @@ class Chaos:
             self.check_memory(memory)
         except Wrong as wrong:
             said = "".join(f"\n  {name}: {(work / name).read_text(errors='replace')[-2000:]}"
-                           for name in ("out", "err") if (work / name).exists())
+                           for name in ("out", "err", "commands") if (work / name).exists())
             raise Wrong(f"{wrong}{said}") from None
         shutil.rmtree(work, ignore_errors=True)
 
     # Signals.
 
     def disturb(self, schedule, work, mark):
-        environment = dict(os.environ, TMPDIR=str(work / "tmp"), **{MARK: mark})
+        environment = dict(os.environ, TMPDIR=str(work / "tmp"), **{MARK: mark},
+                           **getattr(schedule, "environment", {}))
         with open(work / "out", "w") as out, open(work / "err", "w") as err:
             process = subprocess.Popen(self.command(schedule, mark), cwd=work, stdout=out, stderr=err,
                                        stdin=subprocess.DEVNULL, env=environment,
                                        start_new_session=True)
         family = Family(process.pid, mark, self.sshd_pids() if schedule.kind == "ssh" else ())
         process.family, process.seen, process.launcher_killed = family, set(), False
+        process.work, process.environment, process.guests = work, environment, []
         process.all_killed = process.disturbed = False
         stopped = set()
         try:
@@ -127,6 +129,13 @@ class Chaos:
             if process.poll() is None:
                 self.clean_up(family)
                 process.wait()
+            for guest in process.guests:
+                try:
+                    guest.wait(timeout=self.deadline(schedule))
+                except subprocess.TimeoutExpired:
+                    guest.kill()
+                    guest.wait()
+                    raise Wrong(f"{guest.args} is still there after the job") from None
         return process
 
     def deadline(self, schedule):
@@ -151,6 +160,8 @@ class Chaos:
     def send(self, event, process, stopped):
         if process.poll() is not None:
             return
+        if hasattr(event, "words"):
+            return self.change(event, process)
         found = process.family.find(event.target)
         process.disturbed = process.disturbed or bool(found)
         if event.target not in ("everybody", "group") and found:
@@ -168,6 +179,14 @@ class Chaos:
                 os.kill(pid, event.number)
             except ProcessLookupError:
                 pass
+
+    def change(self, event, process):
+        """Whether the job can do it at that moment is not said: it may be at its end, or waiting."""
+        process.disturbed = True
+        with open(process.work / "commands", "a") as said:
+            process.guests.append(subprocess.Popen(
+                self.words(*event.words), cwd=process.work, stdout=said, stderr=said,
+                stdin=subprocess.DEVNULL, env=process.environment))
 
     @staticmethod
     def group_of(pid):

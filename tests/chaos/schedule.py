@@ -74,9 +74,32 @@ class LossOfWorker:
         return f"{self.number.name} to worker {self.index} at step {self.step}"
 
 
+class ChangeOfWorkers:
+    """A command that changes the workers of a job that is under way."""
+    target = "worker"
+
+    def __init__(self, draw):
+        self.step = draw.randrange(3, STEPS // 2)
+        self.after = 0
+        self.words = draw.choice([["scale", "run", str(draw.randrange(1, 6))],
+                                  ["leave", "run", "--worker", str(draw.randrange(4))],
+                                  ["join", "run", "--threads", "1"]])
+
+    def __str__(self):
+        return f"{' '.join(self.words)} at step {self.step}"
+
+
+class Leave(LossOfWorker):
+    """SIGTERM to a worker alone."""
+
+    def __init__(self, draw):
+        super().__init__(draw)
+        self.number = signal.SIGTERM
+
+
 class ElasticSchedule:
-    """Fewer losses than workers: whoever is hit, one of the first workers is always there, and the
-    job has to end well."""
+    """Workers are lost, fail, leave and come; whoever is hit, the job has to end well: where all are
+    lost it begins again."""
     kind = "train"
     stops = frozenset()
 
@@ -86,14 +109,23 @@ class ElasticSchedule:
         self.workers = draw.choice([2, 3, 4])
         self.transport = draw.choice(["auto", "auto", "tcp", "zmq"])
         self.resume_on = draw.choice([1, 2])
-        self.more = ["--heartbeat", 1, "--min-workers", draw.choice([1, self.workers])]
-        count = draw.randrange(1, self.workers)
-        self.events = sorted((LossOfWorker(draw) for _ in range(count)), key=lambda one: one.step)
+        self.more = ["--heartbeat", 1, "--min-workers", draw.choice([1, self.workers]),
+                     "--max-restarts", 100, "--deal", draw.choice(["even", "speed"])]
+        losses = [LossOfWorker(draw) for _ in range(draw.randrange(1, self.workers))]
+        changes = [draw.choice([ChangeOfWorkers, ChangeOfWorkers, Leave])(draw)
+                   for _ in range(draw.choice([0, 1, 1, 2]))]
+        self.events = sorted(losses + changes, key=lambda one: one.step)
+        self.environment = {}
+        if draw.random() < 0.4:
+            how = draw.choice(["exit", "throw"])
+            rank, step = draw.randrange(self.workers), draw.randrange(3, STEPS // 2)
+            self.environment = {"LOCKSTEP_FAIL_AT": f"{rank}:{step}:{how}"}
 
     def __str__(self):
         events = "; ".join(map(str, self.events))
+        fails = "".join(f"; {name}={value}" for name, value in self.environment.items())
         return (f"seed {self.seed}: {self.workers} workers, {self.transport}, "
-                f"{' '.join(map(str, self.more))}: {events}")
+                f"{' '.join(map(str, self.more))}: {events}{fails}")
 
     def allowed(self, launcher_killed):
         return {0}

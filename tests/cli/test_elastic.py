@@ -152,8 +152,8 @@ def test_fail_fast_ends_the_job_with_the_first_loss(lockstep):
     assert errors.splitlines()[-1].startswith("lockstep: worker 1 was ended by signal 9"), errors
 
 
-def test_all_workers_lost_at_once_end_the_job(lockstep):
-    process = start(lockstep, workers=2)
+def test_all_workers_lost_at_once_end_a_job_that_may_not_begin_again(lockstep):
+    process = start(lockstep, "--max-restarts", 0, workers=2)
     reach(lockstep, process, 45)
     wait_until(lambda: checkpoints_of(lockstep.folder / "run"))  # they are written beside the steps
     for pid in workers_of(process).values():

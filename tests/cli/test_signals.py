@@ -69,8 +69,13 @@ WHO = {"the launcher": lambda process: [process.pid],
        "all from below": lambda process: [*reversed(descendants(process)), process.pid]}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("who", WHO)
+ONE_LEAVES = ("a worker", "the first worker")  # alone, and the others go on: test_scale.py
+
+
+@pytest.mark.parametrize("who, number",
+                         [(who, number) for who in WHO
+                          for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+                          if number != signal.SIGTERM or who not in ONE_LEAVES])
 def test_whoever_is_asked_first_the_job_stops_with_a_checkpoint(lockstep, who, number):
     process = start_training(lockstep)
     send_to_all(WHO[who](process), number)

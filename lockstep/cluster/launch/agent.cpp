@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <deque>
 #include <exception>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "lockstep/base/version.h"
 #include "lockstep/cluster/detail/environment.h"
@@ -140,6 +143,19 @@ class Agent {
     take_input();
     hear_signals();
     for (; !tasks_.empty(); tasks_.pop_front()) start(tasks_.front());
+    for (const std::int64_t id : std::exchange(early_kills_, {})) children_.kill(id);
+  }
+
+  // One that is to be started yet is ended when it is.
+  void kill(std::int64_t id) {
+    const bool is_waiting = std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& task) {
+      return std::any_of(task.processes.begin(), task.processes.end(),
+                         [&](const detail::AgentProcess& one) { return one.id == id; });
+    });
+    if (is_waiting)
+      early_kills_.push_back(id);
+    else
+      children_.kill(id);
   }
 
   // The others' words wait: whoever obeys them may have something to say.
@@ -147,7 +163,7 @@ class Agent {
     while (const auto frame = reader_.next()) {
       if (frame->is<detail::AgentTask>()) tasks_.push_back(frame->as<detail::AgentTask>());
       if (frame->is<detail::JobOver>()) is_over_ = true;
-      if (frame->is<detail::KillProcess>()) children_.kill(frame->as<detail::KillProcess>().id);
+      if (frame->is<detail::KillProcess>()) kill(frame->as<detail::KillProcess>().id);
       if (frame->is<detail::SignalFrame>()) pass_on(frame->as<detail::SignalFrame>().number);
     }
   }
@@ -170,6 +186,7 @@ class Agent {
         child.environment.insert(child.environment.end(), process.environment.begin(),
                                  process.environment.end());
         child.environment.push_back("PATH=" + search_path());
+        child.environment.push_back(fmt::format("LOCKSTEP_AGENT={}", ::getpid()));
         child.is_ours = options_.has_terminal && process.id == 0 && !task.keeps_output;
         if (process.slot >= 0)
           child.processors =
@@ -222,7 +239,8 @@ class Agent {
   AgentOptions options_;
   detail::SignalQueue signals_;
   detail::FrameReader reader_;
-  std::deque<detail::AgentTask> tasks_;  // to be started, once nothing is being written
+  std::deque<detail::AgentTask> tasks_;    // to be started, once nothing is being written
+  std::vector<std::int64_t> early_kills_;  // of processes among them
   detail::HeartbeatMonitor launcher_heartbeat_;
   detail::Children children_;
   std::optional<comm::Clock::time_point> stop_by_;  // since workers were asked to stop

@@ -1,37 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/launch/launch.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <optional>
-#include <thread>
+#include <set>
 #include <utility>
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/host_name.h"
-#include "lockstep/base/version.h"
-#include "lockstep/cluster/detail/heartbeat.h"
-#include "lockstep/cluster/launch/detail/host_link.h"
 #include "lockstep/cluster/launch/detail/interruptible_writer.h"
+#include "lockstep/cluster/launch/detail/job_coordinator.h"
+#include "lockstep/cluster/launch/detail/job_hosts.h"
 #include "lockstep/cluster/launch/detail/launch_hosts.h"
 #include "lockstep/cluster/launch/detail/process_title.h"
 #include "lockstep/cluster/launch/detail/rank_log.h"
-#include "lockstep/cluster/launch/detail/signal_queue.h"
-#include "lockstep/cluster/launch/detail/ssh_command.h"
 #include "lockstep/cluster/launch/detail/survivors.h"
 #include "lockstep/cluster/launch/detail/worker_output.h"
-#include "lockstep/cluster/membership/coordinator.h"
-#include "lockstep/comm/errors.h"
 #include "lockstep/comm/interfaces.h"
 
 namespace lockstep::cluster {
@@ -39,9 +29,8 @@ namespace {
 
 using comm::Clock;
 using detail::Frame;
-using detail::HostLink;
+using detail::JobHost;
 
-constexpr int kLookEveryMs = 100;
 // What is killed is gone by then, if anything can end it.
 constexpr auto kKillTime = std::chrono::seconds(3);
 
@@ -51,249 +40,89 @@ struct Process {
   int rank = 0;
 };
 
-// One host of the job, and the processes on it.
-struct Host {
-  HostLink link;
-  bool is_local = false;
-  detail::HeartbeatMonitor heartbeat;
-  std::vector<std::int64_t> ids = {};  // of processes that are not known to have ended
-  bool is_there = false;
-  std::string our_address = {};  // as seen from there
-  std::int64_t first_worker = 0;
-  int slots = 0;  // workers
-  // Of a worker, among those of this host; -1: a server.
-  int slot_of(std::int64_t id) const {
-    return id < first_worker + slots ? static_cast<int>(id - first_worker) : -1;
-  }
-};
-
 class Launcher {
  public:
   explicit Launcher(const LaunchOptions& options)
-      : options_(options),
-        heartbeat_deadline_(detail::heartbeat_deadline(options.timeout)),
-        is_one_machine_(true),
-        secret_(make_secret()) {
-    const std::vector<HostSlots> all = detail::hosts_of(options);
-    detail::check_process_limits(all, options.servers);
-    if (!options.log_folder.empty()) detail::make_log_folder(options.log_folder);
-    for (const HostSlots& host : all)
-      is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
-    connect(all);
-    next_id_ = workers_ + options.servers;
-    heartbeat_thread_ =
-        std::jthread([this](const std::stop_token& stop) { send_heartbeats(stop); });
-    pthread_setname_np(heartbeat_thread_.native_handle(), "heartbeat");
-  }
-  // All at once, before each is waited for.
-  ~Launcher() {
-    for (Host& host : hosts_) host.link.hang_up();
-  }
-  Launcher(const Launcher&) = delete;
-  Launcher& operator=(const Launcher&) = delete;
+      : options_(options), secret_(make_secret()), hosts_(options, signals_) {}
 
   LaunchResult run() {
-    if (!await_hosts()) return std::move(result_);
-    find_rendezvous();
-    for (Host& host : hosts_) start_workers(host);
-    while (running() > 0 || survivors_.restarts().are_planned()) turn();
-    for (Host& host : hosts_) host.link.hang_up();
-    for (Host& host : hosts_) host.link.close();
+    result_.stopped_by = hosts_.await_all();
+    if (result_.stopped_by != 0) return std::move(result_);
+    coordinator_.emplace(coordinator_options(), hosts_.workers() + options_.servers);
+    for (JobHost& host : hosts_.all()) start_workers(host);
+    while (goes_on()) turn();
+    hosts_.hang_up();
+    hosts_.close();
     hear_coordinator();
-    if (result_.stopped_by == 0 && !has_anybody_finished()) count_losses();
     return std::move(result_);
   }
 
  private:
-  // The agent on this machine first: it is forked, and holds what is open by then.
-  void connect(const std::vector<HostSlots>& all) {
-    for (const HostSlots& host : all) workers_ += host.slots;
-    for (const bool local : {true, false}) {
-      int first = 0;
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        if (is_this_machine(all[i].name) == local)
-          add_host(all[i], local, first,
-                   detail::servers_of(i, all.size(), workers_, options_.servers));
-        first += all[i].slots;
-      }
-    }
-  }
-
-  void add_host(const HostSlots& slots, bool local, int first_worker,
-                const std::vector<std::int64_t>& servers) {
-    const sigset_t& mask = signals_.mask_before();
-    Host host{
-        local ? HostLink::fork_agent(slots.name, agent_options(), mask)
-              : HostLink::run_command(slots.name, detail::ssh_command(options_, slots.name), mask),
-        local, detail::HeartbeatMonitor(heartbeat_deadline_)};
-    for (int i = 0; i < slots.slots; ++i) host.ids.push_back(first_worker + i);
-    host.first_worker = first_worker;
-    host.slots = slots.slots;
-    host.ids.insert(host.ids.end(), servers.begin(), servers.end());
-    hosts_.push_back(std::move(host));
-  }
-
-  AgentOptions agent_options() const {
-    AgentOptions options;
-    options.timeout = options_.timeout;
-    options.grace = options_.grace;
-    return options;
-  }
-
-  // In a thread of its own, since the other may be held up by whoever reads our output.
-  void send_heartbeats(const std::stop_token& stop) {
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    std::condition_variable_any never;
-    do {
-      for (Host& host : hosts_) host.link.send(detail::encode(detail::Alive{}));
-      never.wait_for(lock, stop, detail::HeartbeatMonitor::interval(heartbeat_deadline_),
-                     [] { return false; });
-    } while (!stop.stop_requested());
-  }
-
-  // False when we are asked to stop meanwhile.
-  bool await_hosts() {
-    const auto deadline = Clock::now() + options_.timeout;
-    const auto is_there = [](const Host& host) { return host.is_there; };
-    while (!std::all_of(hosts_.begin(), hosts_.end(), is_there)) {
-      wait();
-      if (const auto number = signals_.next()) result_.stopped_by = *number;
-      for (Host& host : hosts_)
-        if (result_.stopped_by == 0) greet(host);
-      if (result_.stopped_by != 0) return false;
-      if (Clock::now() >= deadline) fail_unanswered();
-    }
-    return true;
-  }
-
-  void greet(Host& host) {
-    host.link.advance();
-    try {
-      if (const auto frame = host.is_there ? std::nullopt : host.link.next())
-        take_hello(host, *frame);
-    } catch (const Corrupt& error) {
-      throw not_understood(host, error);
-    }
-    while (host.link.next_remark()) {
-    }
-    if (host.is_there || !host.link.is_closed()) return;
-    result_.stopped_by = host.link.stopped_by();
-    if (result_.stopped_by == 0)
-      throw IoError("launch: {}: {}", host.link.host(), host.link.why_closed());
-  }
-
-  void take_hello(Host& host, const Frame& frame) {
-    if (!frame.is<detail::AgentHello>()) throw Corrupt("it does not say hello first");
-    const auto hello = frame.as<detail::AgentHello>();
-    if (hello.version != version())
-      throw comm::Refused(fmt::format("launch: {}: has lockstep {}, this is {}", host.link.host(),
-                                      hello.version, version()));
-    host.our_address = hello.launcher_address;
-    host.is_there = true;
-  }
-
-  static IoError not_understood(const Host& host, const Corrupt& error) {
-    return IoError("launch: {}: the agent is not understood: {}", host.link.host(), error.what());
-  }
-
-  [[noreturn]] void fail_unanswered() const {
-    std::string names;
-    for (const Host& host : hosts_)
-      if (!host.is_there) names += (names.empty() ? "" : ", ") + host.link.host();
-    throw comm::Timeout(fmt::format("launch: {}: did not answer within {:.1f} s", names,
-                                    std::chrono::duration<double>(options_.timeout).count()),
-                        -1, names, "launch");
+  // Workers that came by themselves may be all that is left of it.
+  bool goes_on() {
+    return hosts_.running() > 0 || survivors_.restarts().planned() > 0 || survives();
   }
 
   // Where the members of the job will meet, from now on.
-  void find_rendezvous() {
+  CoordinatorOptions coordinator_options() const {
     CoordinatorOptions options;
     options.secret = secret_;
-    options.workers = workers_;
+    options.workers = hosts_.workers();
     options.servers = options_.servers;
     options.timeout = options_.timeout;
-    options.heartbeat = options_.heartbeat.count() > 0 ? options_.heartbeat : heartbeat_deadline_;
+    options.heartbeat =
+        options_.heartbeat.count() > 0 ? options_.heartbeat : hosts_.heartbeat_deadline();
     options.min_workers = options_.min_workers;
     options.max_workers = options_.max_workers;
     options.patience = options_.timeout;
-    options.on_event = [this](const MembershipEvent& event) {
-      const std::lock_guard lock(said_mutex_);
-      happened_.push_back(event);
-    };
     options.listen.port = options_.coordinator.port;
     options.ports = options_.ports;
-    const bool has_v6 = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& host) {
-      return detail::may_be_v6(address_for(host));
-    });
-    if (!is_one_machine_)
-      options.listen.host = has_v6 ? "::" : "0.0.0.0";
+    if (!hosts_.is_one_machine())
+      options.listen.host = hosts_.may_come_by_v6() ? "::" : "0.0.0.0";
     else if (!options_.coordinator.host.empty())
       options.listen.host = options_.coordinator.host;
-    options.log = [this](const std::string& line) {
-      const std::lock_guard lock(said_mutex_);
-      said_.push_back(line);
-    };
-    coordinator_.emplace(options);
-    // What it has to complain about, the members hear and say.
-    coordinator_thread_ = std::jthread([this](const std::stop_token& stop) {
-      try {
-        coordinator_->run(stop);
-      } catch (const std::exception&) {
-        has_failed_ = true;
-      }
-    });
-    pthread_setname_np(coordinator_thread_.native_handle(), "coordinator");
+    return options;
   }
 
-  std::string address_for(const Host& host) const {
-    if (!options_.coordinator.host.empty()) return options_.coordinator.host;
-    if (is_one_machine_) return "127.0.0.1";
-    if (!host.is_local && !host.our_address.empty()) return host.our_address;
-    for (const Host& other : hosts_)  // a worker here must be reached from there
-      if (!other.is_local && !other.our_address.empty()) return other.our_address;
-    return own_host_name();
-  }
-
-  void start_workers(Host& host) {
+  void start_workers(JobHost& host) {
     detail::AgentTask task = task_for(host);
     for (const std::int64_t id : host.ids)
       task.processes.push_back({id, place_settings(id), host.slot_of(id)});
     host.link.send(detail::encode(task));
   }
 
-  // In the place of one that is lost.
-  void start_late_worker(Host& host) {
+  // In the place of one that is lost, or one more.
+  void start_late_worker(JobHost& host) {
     if (host.link.is_closed() || !survives()) return;
-    const std::int64_t id = next_id_++;
-    host.ids.push_back(id);
+    const std::int64_t id = coordinator().new_id();
+    host.add_late(id);
     survivors_.add_late(id);
     detail::AgentTask task = task_for(host);
     task.environment.push_back("LOCKSTEP_LATE=1");
     task.processes.push_back({id, place_settings(id), host.slot_of(id)});
     host.link.send(detail::encode(task));
     say(fmt::format("worker {} is started{}", id,
-                    is_one_machine_ ? "" : " on " + host.link.host()));
+                    hosts_.is_one_machine() ? "" : " on " + host.link.host()));
   }
 
-  detail::AgentTask task_for(const Host& host) const {
+  detail::AgentTask task_for(const JobHost& host) const {
     detail::AgentTask task;
     task.folder =
         options_.folder.empty() ? std::filesystem::current_path().string() : options_.folder;
     task.command = options_.command;
-    task.slots = host.slots;
+    task.slots = static_cast<int>(host.slots.size());
     task.binding = options_.binding;
     task.keeps_output = !options_.log_folder.empty();
     task.environment = options_.environment;
     const auto set = [&](const char* name, const std::string& value) {
       task.environment.push_back(fmt::format("LOCKSTEP_{}={}", name, value));
     };
-    set("WORKERS", std::to_string(workers_));
+    set("WORKERS", std::to_string(hosts_.workers()));
     set("SERVERS", std::to_string(options_.servers));
     set("COORDINATOR",
-        comm::to_string(comm::Endpoint{address_for(host), coordinator_->endpoint().port}));
+        comm::to_string(comm::Endpoint{hosts_.address_for(host), coordinator()->endpoint().port}));
     set("SECRET", secret_);
-    set("HOST", is_one_machine_ ? "" : host.link.host());
+    set("HOST", hosts_.is_one_machine() ? "" : host.link.host());
     set("INTERFACE", options_.interface);
     set("TRANSPORT", options_.transport);
     set("PORTS", to_string(options_.ports));
@@ -304,8 +133,8 @@ class Launcher {
 
   // Late ones there are only where there are no servers.
   Process process_of(std::int64_t id) const {
-    if (id < workers_ || options_.servers == 0) return {Role::worker, static_cast<int>(id)};
-    return {Role::server, static_cast<int>(id - workers_)};
+    if (id < hosts_.workers() || options_.servers == 0) return {Role::worker, static_cast<int>(id)};
+    return {Role::server, static_cast<int>(id - hosts_.workers())};
   }
 
   std::vector<std::string> place_settings(std::int64_t id) const {
@@ -314,15 +143,9 @@ class Launcher {
             fmt::format("LOCKSTEP_RANK={}", process.rank)};
   }
 
-  void wait() const {
-    std::vector<pollfd> watched{{signals_.fd(), POLLIN, 0}};
-    for (const Host& host : hosts_) host.link.watch(watched);
-    ::poll(watched.data(), watched.size(), kLookEveryMs);
-  }
-
   void turn() {
-    wait();
-    for (Host& host : hosts_) hear(host);
+    hosts_.wait();
+    for (JobHost& host : hosts_.all()) hear(host);
     while (const auto number = signals_.next()) take_signal(*number);
     say_what_coordinator_said();
     look_after_members();
@@ -330,35 +153,29 @@ class Launcher {
   }
 
   void say_what_coordinator_said() {
-    std::vector<std::string> lines;
-    {
-      const std::lock_guard lock(said_mutex_);
-      lines.swap(said_);
-    }
-    for (const std::string& line : lines) say(line);
+    for (const std::string& line : coordinator().take_lines()) say(line);
   }
 
   void say(const std::string& line) const {
     writer_.write(STDERR_FILENO, fmt::format("lockstep: {}\n", line));
   }
 
+  detail::JobCoordinator& coordinator() { return *coordinator_; }
+  const detail::JobCoordinator& coordinator() const { return *coordinator_; }
+
   // Of a job that survives the loss of workers.
   bool survives() const {
-    return !deadline_ && result_.stopped_by == 0 && coordinator_->survives_lost_workers();
+    return !deadline_ && result_.stopped_by == 0 && coordinator().is_running() &&
+           coordinator()->survives_lost_workers();
   }
 
   void look_after_members() {
-    std::deque<MembershipEvent> events;
-    {
-      const std::lock_guard lock(said_mutex_);
-      events.swap(happened_);
-    }
-    for (const MembershipEvent& event : events) take(event);
-    if (has_failed_) return give_up_survival();
-    show_first(coordinator_->first_worker());
+    for (const MembershipEvent& event : coordinator().take_events()) take(event);
+    survived_ = survived_ || coordinator()->survives_lost_workers();
+    if (coordinator().has_failed()) return give_up_survival();
+    show_first(coordinator()->first_worker());
     for (const std::size_t host : survivors_.restarts().take_due(time_now()))
-      start_late_worker(hosts_[host]);
-    survived_ = survived_ || coordinator_->survives_lost_workers();
+      start_late_worker(hosts_.all()[host]);
     if (!survives()) end_late_workers();
   }
 
@@ -369,80 +186,106 @@ class Launcher {
   void take(const MembershipEvent& event) {
     say(to_string(event));
     if (survivors_.take(event)) kill_process(event.member);
+    if (event.kind == "resized") {
+      min_workers_ = std::min<std::int64_t>(min_workers_, event.workers);
+      start_more(event.workers);
+    }
+    if (event.kind == "waiting") replace_those_that_left();
+  }
+
+  // Members and those that will be: whoever is lost has another one in its place, whoever has left
+  // has not.
+  std::int64_t workers_to_be() {
+    std::int64_t count = survivors_.guests() + survivors_.restarts().planned();
+    for (const JobHost& host : hosts_.all())
+      count += std::count_if(host.ids.begin(), host.ids.end(),
+                             [this](std::int64_t id) { return !survivors_.is_released(id); });
+    return count;
+  }
+
+  // Those that are too many go by themselves.
+  void start_more(std::int64_t wanted) {
+    for (std::int64_t there = workers_to_be(); there < wanted; ++there)
+      if (JobHost* host = hosts_.least_loaded()) start_late_worker(*host);
+  }
+
+  // The others wait for more.
+  void replace_those_that_left() {
+    for (std::int64_t there = workers_to_be(); there < min_workers_; ++there)
+      if (const JobHost* host = hosts_.least_loaded())
+        survivors_.restarts().plan(static_cast<std::size_t>(host - hosts_.all().data()),
+                                   time_now());
   }
 
   void kill_process(std::int64_t id) {
-    for (Host& host : hosts_)
-      if (has(host, id)) host.link.send(detail::encode(detail::KillProcess{id}));
-  }
-
-  static bool has(const Host& host, std::int64_t id) {
-    return std::find(host.ids.begin(), host.ids.end(), id) != host.ids.end();
+    for (JobHost& host : hosts_.all())
+      if (host.has(id)) host.link.send(detail::encode(detail::KillProcess{id}));
   }
 
   void show_first(std::int64_t id) {
     if (id == first_) return;
     if (const auto old = outputs_.find(first_); old != outputs_.end()) old->second.set_first(false);
     first_ = id;
-    for (Host& host : hosts_)
-      if (has(host, id)) output_for(host, id).set_first(true);
+    for (JobHost& host : hosts_.all())
+      if (host.has(id)) output_for(host, id).set_first(true);
   }
 
   // The last worker that had the state is gone: now the losses count.
   void give_up_survival() {
-    if (std::exchange(gave_up_, true)) return;
+    if (!survived_ || std::exchange(gave_up_, true)) return;
     survivors_.restarts().cancel();
-    if (count_losses() && result_.stopped_by == 0) end_others();
+    count_losses();
+    if (result_.stopped_by == 0 && hosts_.running() > 0) end_others();
+    end_late_workers();
   }
 
-  bool count_losses() {
-    bool any = false;
+  void count_losses() {
+    result_.lost_state = true;
     for (MemberEnd& end : result_.ends)
-      if (end.role == Role::worker && std::exchange(end.tolerated, false)) any = true;
-    return any;
+      if (end.role == Role::worker && !survivors_.was_late(end.id)) end.tolerated = false;
   }
 
-  // All may have been lost at once, before the coordinator could know.
-  bool has_anybody_finished() const {
-    return coordinator_->is_run_done() ||
-           std::any_of(result_.ends.begin(), result_.ends.end(), [this](const MemberEnd& end) {
-             return end.role == Role::worker && end.is_good() && !survivors_.has_left(end.id);
-           });
-  }
-
-  // Those that are not members yet, when the run is done.
+  // Those that are not members yet, when there is nothing left to join.
   void end_late_workers() {
     survivors_.restarts().cancel();
-    if (coordinator_->survives_lost_workers() || !survived_ || std::exchange(ended_late_, true))
-      return;
-    for (const Host& host : hosts_)
+    if (coordinator()->survives_lost_workers() || !survived_) return;
+    for (const JobHost& host : hosts_.all())
       for (const std::int64_t id : host.ids)
-        if (survivors_.is_late(id)) kill_process(id);
+        if (survivors_.is_late(id) && ended_late_.insert(id).second) kill_process(id);
   }
 
   // What the job can do without; another one takes its place.
-  bool is_replaced(const MemberEnd& end, const Host& host) {
+  bool is_replaced(const MemberEnd& end, const JobHost& host) {
     if (end.role != Role::worker) return false;
-    if (end.signal == SIGKILL && result_.stopped_by == 0 && coordinator_->is_run_done())
+    if (end.signal == SIGKILL && result_.stopped_by == 0 && coordinator()->is_run_done())
       return true;
     if (!survivors_.can_do_without(end, survives())) return false;
     if (!survives() || !survivors_.wants_replacement(end)) return true;
     say(end.str());
-    const auto place = static_cast<std::size_t>(&host - hosts_.data());
+    const auto place = static_cast<std::size_t>(&host - hosts_.all().data());
     if (host.link.is_closed() || !survivors_.restarts().plan(place, time_now()))
       say(fmt::format("nobody takes the place of worker {}", end.rank));
     return true;
   }
 
-  // The workers have gone: all that they had to say is there.
+  // The workers have gone: all that they had to say is there. Where none of them ended well, there
+  // was none who had the state, whatever the coordinator has heard of it.
   void hear_coordinator() {
-    coordinator_thread_ = {};
+    coordinator().end();
+    for (const MembershipEvent& event : coordinator().take_events()) say(to_string(event));
     say_what_coordinator_said();
-    result_.complaints = coordinator_->complaints();
+    const auto ended_well = [this](const MemberEnd& end) {
+      return end.role == Role::worker && end.is_good() && !survivors_.is_going(end.id);
+    };
+    if (survived_ && result_.stopped_by == 0 && !coordinator()->is_run_done() &&
+        std::none_of(result_.ends.begin(), result_.ends.end(), ended_well))
+      count_losses();
+    result_.restarts = survivors_.restarts().count();
+    result_.complaints = coordinator()->complaints();
     result_.note_complaints();
   }
 
-  void hear(Host& host) {
+  void hear(JobHost& host) {
     if (host.link.is_closed() && host.ids.empty()) return;
     host.link.advance();
     try {
@@ -451,7 +294,7 @@ class Launcher {
         if (!host.ids.empty()) handle(host, *frame);
       }
     } catch (const Corrupt& error) {
-      throw not_understood(host, error);
+      throw detail::not_understood(host, error);
     }
     while (const auto remark = host.link.next_remark())
       if (!remark->empty())
@@ -460,24 +303,24 @@ class Launcher {
     if (host.heartbeat.tick() && host.heartbeat.is_late())
       lose(host, fmt::format("nothing was heard from its host for {:.1f} s: the network is cut, or "
                              "ssh or the agent hangs",
-                             std::chrono::duration<double>(heartbeat_deadline_).count()));
+                             std::chrono::duration<double>(hosts_.heartbeat_deadline()).count()));
   }
 
-  void handle(Host& host, const Frame& frame) {
+  void handle(JobHost& host, const Frame& frame) {
     if (frame.is<detail::StartFailed>())
-      throw NotFound("launch: {}{}", is_one_machine_ ? "" : host.link.host() + ": ",
+      throw NotFound("launch: {}{}", hosts_.is_one_machine() ? "" : host.link.host() + ": ",
                      frame.as<detail::StartFailed>().text);
     if (frame.is<detail::SignalFrame>()) return stop(frame.as<detail::SignalFrame>().number);
     if (frame.is<detail::ProcessOutput>()) {
       const auto said = frame.as<detail::ProcessOutput>();
-      show_first(coordinator_->first_worker());  // was known before it could say this
+      show_first(coordinator()->first_worker());  // was known before it could say this
       output_for(host, said.id).add(said.stream, said.bytes);
     } else if (frame.is<detail::ProcessEnd>()) {
       take_end(host, frame.as<detail::ProcessEnd>());
     }
   }
 
-  void take_end(Host& host, const detail::ProcessEnd& its) {
+  void take_end(JobHost& host, const detail::ProcessEnd& its) {
     MemberEnd end = end_of(its.id);
     end.pid = its.pid;
     end.status = its.status;
@@ -495,12 +338,12 @@ class Launcher {
 
   // An agent that hangs, or a worker that not even SIGKILL ends.
   void give_up() {
-    for (Host& host : hosts_)
+    for (JobHost& host : hosts_.all())
       lose(host, fmt::format("it did not end within {:.1f} s of being killed",
                              std::chrono::duration<double>(kKillTime).count()));
   }
 
-  void lose(Host& host, const std::string& why) {
+  void lose(JobHost& host, const std::string& why) {
     for (const std::int64_t id : std::vector<std::int64_t>(host.ids)) {
       MemberEnd end = end_of(id);
       end.lost = why;
@@ -508,12 +351,13 @@ class Launcher {
     }
   }
 
-  void note(Host& host, MemberEnd end) {
+  void note(JobHost& host, MemberEnd end) {
     detail::WorkerOutput& output = output_for(host, end.id);
     output.finish();
     end.last_lines = output.last_lines();
-    end.host = is_one_machine_ ? "" : host.link.host();
-    std::erase(host.ids, end.id);
+    end.host = hosts_.is_one_machine() ? "" : host.link.host();
+    host.remove(end.id);
+    coordinator()->note_ended(end.id);
     end.tolerated = is_tolerated(end) || is_replaced(end, host);
     const int signal = end.stopped_by();
     const bool is_good = end.is_good(), is_tolerated = end.tolerated;
@@ -524,7 +368,7 @@ class Launcher {
       stop_with_worker(signal);
     else if (!is_good)
       end_others();
-    else if (have_workers_ended())
+    else if (!hosts_.are_workers_running(hosts_.workers()))
       end_servers();
   }
 
@@ -532,7 +376,7 @@ class Launcher {
   // done takes nothing from the result.
   bool is_tolerated(const MemberEnd& end) const {
     if (end.role != Role::server || end.is_good() || result_.stopped_by != 0) return false;
-    return workers_done_ || (!deadline_ && coordinator_->tolerates_lost_servers());
+    return workers_done_ || (!deadline_ && coordinator()->tolerates_lost_servers());
   }
 
   void say_tolerated(const MemberEnd& end, const std::string& host) const {
@@ -546,16 +390,9 @@ class Launcher {
     writer_.write(STDERR_FILENO, fmt::format("lockstep: {} {}\n", whose, what));
   }
 
-  bool have_workers_ended() const {
-    return std::none_of(hosts_.begin(), hosts_.end(), [this](const Host& host) {
-      return std::any_of(host.ids.begin(), host.ids.end(),
-                         [this](std::int64_t id) { return process_of(id).role == Role::worker; });
-    });
-  }
-
   // The coordinator tells them that all workers have left.
   void end_servers() {
-    if (deadline_ || running() == 0) return;
+    if (deadline_ || hosts_.running() == 0) return;
     workers_done_ = true;
     deadline_ = Clock::now() + options_.grace;
   }
@@ -570,10 +407,10 @@ class Launcher {
 
   void end_others() {
     if (!deadline_) deadline_ = Clock::now() + options_.grace;
-    for (Host& host : hosts_) host.link.send(detail::encode(detail::JobOver{}));
+    hosts_.send(detail::JobOver{});
   }
 
-  detail::WorkerOutput& output_for(const Host& host, std::int64_t id) {
+  detail::WorkerOutput& output_for(const JobHost& host, std::int64_t id) {
     const auto print = [this](int stream, std::string_view bytes) { writer_.write(stream, bytes); };
     const Process process = process_of(id);
     const auto found = outputs_.find(id);
@@ -582,8 +419,8 @@ class Launcher {
     if (!options_.log_folder.empty())
       log = detail::RankLog(options_.log_folder, process.role, process.rank);
     return outputs_
-        .try_emplace(id, process.role, process.rank, is_one_machine_ ? "" : host.link.host(), print,
-                     std::move(log))
+        .try_emplace(id, process.role, process.rank,
+                     hosts_.is_one_machine() ? "" : host.link.host(), print, std::move(log))
         .first->second;
   }
 
@@ -605,7 +442,7 @@ class Launcher {
     read_until_ = Clock::now() + options_.grace;
     if (!deadline_) deadline_ = Clock::now() + options_.grace;
     signal_all(number);
-    for (const Host& host : hosts_) host.link.wake();
+    hosts_.wake();
   }
 
   void kill_late() {
@@ -618,7 +455,7 @@ class Launcher {
   void kill_all() {
     if (std::exchange(killed_, true)) return;
     signal_all(SIGKILL);
-    for (const Host& host : hosts_) host.link.wake();
+    hosts_.wake();
     read_until_ = Clock::now();
     deadline_ = Clock::now() + kKillTime;
   }
@@ -631,30 +468,14 @@ class Launcher {
     return !read_until_ || Clock::now() < *read_until_;
   }
 
-  void signal_all(int number) {
-    for (Host& host : hosts_) host.link.send(detail::encode(detail::SignalFrame{number}));
-  }
-
-  std::size_t running() const {
-    std::size_t count = 0;
-    for (const Host& host : hosts_) count += host.ids.size();
-    return count;
-  }
+  void signal_all(int number) { hosts_.send(detail::SignalFrame{number}); }
 
   const detail::ThreadName name_{"lockstep-launch"};
   const LaunchOptions& options_;
-  std::chrono::milliseconds heartbeat_deadline_;  // of a host that is lost
-  bool is_one_machine_;
   std::string secret_;
-  int workers_ = 0;
   const detail::SignalQueue signals_;
-  std::vector<Host> hosts_;
-  std::mutex said_mutex_;
-  std::vector<std::string> said_;         // by the coordinator, guarded by said_mutex_
-  std::deque<MembershipEvent> happened_;  // so is it
-  std::atomic<bool> has_failed_ = false;  // the coordinator
-  std::optional<Coordinator> coordinator_;
-  std::jthread heartbeat_thread_, coordinator_thread_;  // after what they use
+  detail::JobHosts hosts_;
+  std::optional<detail::JobCoordinator> coordinator_;
   const detail::InterruptibleWriter writer_{signals_.fd(), [this] { return goes_on_unread(); }};
   std::map<std::int64_t, detail::WorkerOutput> outputs_;
   LaunchResult result_;
@@ -662,9 +483,10 @@ class Launcher {
   bool workers_done_ = false;  // all of them, well
   detail::Survivors survivors_{options_.max_restarts};
   std::int64_t first_ = 0;  // the first worker
-  std::int64_t next_id_ = 0;
+  std::int64_t min_workers_ = options_.min_workers;
   bool survived_ = false;  // at some time a loss would not have ended the job
-  bool gave_up_ = false, ended_late_ = false;
+  bool gave_up_ = false;
+  std::set<std::int64_t> ended_late_;
   int last_signal_ = 0;
   std::optional<Clock::time_point> deadline_, read_until_;
 };
@@ -673,6 +495,7 @@ class Launcher {
 
 LaunchResult launch(const LaunchOptions& options) {
   detail::check_options(options);
+  if (!options.log_folder.empty()) detail::make_log_folder(options.log_folder);
   return Launcher(options).run();
 }
 

@@ -70,6 +70,9 @@ struct LaunchResult {
   // SIGINT, SIGTERM or SIGHUP that came to us, an agent or a worker; what ended before it is known.
   int stopped_by = 0;
   std::size_t ended_before_stop = 0;
+  int restarts = 0;  // workers that were started in the place of lost ones
+  // A job that survives losses has ended since all were lost that had the state of the run.
+  bool lost_state = false;
   std::vector<Complaint> complaints = {};
   std::string killed_because =
       {};  // those that we had to end, after a stop; empty: by a second one

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "lockstep/base/host_name.h"
-#include "lockstep/cluster/detail/heartbeat.h"
+#include "lockstep/cluster/membership/detail/coordinator_server.h"
+#include "lockstep/cluster/membership/detail/ended_processes.h"
+#include "lockstep/cluster/membership/detail/gather_service.h"
 #include "lockstep/cluster/membership/detail/generation_service.h"
 #include "lockstep/cluster/membership/detail/join_check.h"
 #include "lockstep/cluster/membership/detail/registry_service.h"
@@ -30,34 +32,8 @@ constexpr int kEventsInTurn = 256;  // before deadlines are looked at again
 constexpr std::size_t kLongestText = 1000;
 constexpr std::int64_t kFirstGeneration = 1;
 
-[[noreturn]] void raise(const Failure& failure) {
-  if (failure.type == Failure::Type::lost)
-    throw comm::PeerLost(failure.text, failure.rank, failure.host, "rendezvous");
-  if (failure.type == Failure::Type::timeout)
-    throw comm::Timeout(failure.text, failure.rank, failure.host, "rendezvous");
-  throw comm::Refused(failure.text);
-}
-
 double seconds(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();
-}
-
-// Messages are encrypted, for that nobody on the way can change or repeat one. Members that are
-// silent are absent, and stay members.
-comm::MessageServerOptions server_options(const CoordinatorOptions& options) {
-  comm::MessageServerOptions result;
-  result.listen = options.listen;
-  result.ports = options.ports;
-  result.secret = options.secret;
-  result.encrypted = true;
-  result.heartbeat = detail::HeartbeatMonitor::interval(options.heartbeat);
-  result.silence = options.heartbeat;
-  result.drops_silent = false;
-  result.serves_at_once = false;
-  result.handshake_timeout = options.handshake_timeout;
-  result.longest_message = detail::kLongestMessage;
-  result.shared_memory = 0;  // nothing of this is long
-  return result;
 }
 
 }  // namespace
@@ -72,22 +48,36 @@ struct Coordinator::Impl {
   std::vector<Complaint> complaints = {};
   std::int64_t generation = 0;  // until all have joined
   detail::GenerationService generations;
+  detail::GatherService gathers;
   std::atomic<bool> tolerates_lost_servers = false, survives_lost_workers = false,
                     is_run_done = false;
   std::atomic<std::int64_t> first_worker = 0;
   std::optional<Failure> over = {};
+  detail::EndedProcesses ended = {};
   std::stop_token stop = {};
 
   explicit Impl(const CoordinatorOptions& given)
       : options(given),
-        server(server_options(given)),
+        server(detail::server_options(given)),
         endpoint(server->endpoint()),
         deadline(Clock::now() + given.timeout),
         roster({given.workers, given.servers}),
         registry(roster, [this](const comm::MessageEvent& request,
                                 const Message& message) { answer(request, message); }),
         generations(roster, {given.min_workers, given.max_workers, given.patience},
-                    generation_calls()) {}
+                    generation_calls()),
+        gathers(roster, generations, endpoint, gather_calls()) {}
+
+  detail::GatherService::Calls gather_calls() {
+    return {[this](const comm::MessageEvent& request, const comm::Payload& reply) {
+              server->reply(request, reply);
+            },
+            [this](const Failure& failure) { fail(failure); },
+            [this](Participant& missing, const std::string& text) {
+              if (is_survivor(missing)) return generations.lose(missing, text);
+              fail_over(missing, Failure::Type::timeout, text);
+            }};
+  }
 
   detail::GenerationService::Calls generation_calls() {
     return {[this](const comm::MessageEvent& request, const Message& message) {
@@ -103,7 +93,8 @@ struct Coordinator::Impl {
             [this] { note_survival(); },
             [this](const std::string& why) {
               fail({Failure::Type::lost, Role::worker, -1, endpoint.host, "membership: " + why});
-            }};
+            },
+            options.new_id};
   }
 
   bool is_complete() const { return generation > 0; }
@@ -188,23 +179,14 @@ struct Coordinator::Impl {
 
   void lose(Participant& one, const std::string& reason) {
     leave(one);
-    if (!one.joined || one.refusal) return;
+    if (!one.joined) return;
     if (is_survivor(one)) return generations.lose(one, reason);
+    if (one.refusal) return;
     const std::string text = fmt::format("rendezvous: {} was lost to the coordinator at {}: {}",
                                          one.title(), to_string(endpoint), reason);
     if (one.join.role == Role::worker || !tolerates_lost_servers)
       fail_over(one, Failure::Type::lost, text);
-    deny_gathers(one, text);
-  }
-
-  // The other servers' gathers can never be whole again.
-  void deny_gathers(const Participant& lost, const std::string& text) {
-    const Failure failure{Failure::Type::lost, lost.join.role, lost.rank, lost.host, text};
-    for (Participant* one : roster.members(lost.join.role)) {
-      one->gather_deadline = comm::Deadline::max();
-      for (const Participant::Gift& gift : std::exchange(one->given, {}))
-        if (!one->left) answer(gift.request, failure);
-    }
+    gathers.deny(one, text);
   }
 
   // In whatever version of the protocol: its first byte is its kind.
@@ -265,15 +247,7 @@ struct Coordinator::Impl {
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Gather& gather) {
     check_joined(one, gather.kKind);
-    if (generations.has_begun() && !generations.is_current(one, gather.generation))
-      return answer(request, detail::Denied{detail::Denied::Type::lost, Role::worker, -1, "",
-                                            "rendezvous: the generation is over"});
-    one.gather_deadline = Clock::now() + gather.timeout;
-    one.given.push_back({request, gather.bytes});
-    for (const Participant* other : group_of(one.join.role))
-      if (is_complete() && other->left)
-        return deny_gathers(*other, fmt::format("rendezvous: {} has left the job", other->title()));
-    pass_on(one.join.role);
+    gathers.take(one, request, gather);
   }
 
   void receive(Participant& one, const comm::MessageEvent& request,
@@ -334,8 +308,14 @@ struct Coordinator::Impl {
   }
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Depart& depart) {
-    check_survives(one, depart.kKind, depart.id >= 0);
-    generations.take(request, depart, one.id);
+    if (depart.id < 0) {
+      check_survives(one, depart.kKind);
+      return generations.take(request, depart, one.id);
+    }
+    check_greeted(one, depart.kKind);
+    std::string why = why_fixed();
+    if (why.empty()) why = generations.why_needed(depart.id);
+    why.empty() ? generations.take(request, depart, one.id) : deny(request, "leave: " + why);
   }
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Told& told) {
@@ -344,13 +324,38 @@ struct Coordinator::Impl {
   }
 
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Resize& resize) {
-    check_survives(one, resize.kKind, true);
-    generations.take(request, resize);
+    check_greeted(one, resize.kKind);
+    std::string why = why_fixed();
+    if (why.empty() && (resize.workers < 1 || resize.workers > options.max_workers))
+      why = fmt::format("{} workers, expected 1 to {} (--max-workers, and a shard for each)",
+                        resize.workers, options.max_workers);
+    why.empty() ? generations.take(request, resize) : deny(request, "scale: " + why);
   }
 
-  // Some of it anybody may say who has greeted us.
-  void check_survives(const Participant& one, char kind, bool anybody = false) const {
-    if (!generations.has_begun() || !one.hello || !(anybody || one.joined))
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Expel& expel) {
+    check_survives(one, expel.kKind);
+    generations.take(request, expel);
+  }
+
+  void deny(const comm::MessageEvent& request, const std::string& why) {
+    answer(request, detail::Denied{detail::Denied::Type::invalid, Role::worker, -1, "", why});
+  }
+
+  // Why the workers cannot be changed; empty: they can.
+  std::string why_fixed() const {
+    if (is_complete() && !generations.has_begun())
+      return "the workers of this job are fixed: it has servers, or --fail-fast, or ends with the "
+             "first that is lost";
+    if (!generations.is_active()) return "the job has not begun its first step";
+    return generations.is_over() ? "the run is done" : "";
+  }
+
+  static void check_greeted(const Participant& one, char kind) {
+    if (!one.hello) throw Corrupt("a message of kind '{}' out of turn", kind);
+  }
+
+  void check_survives(const Participant& one, char kind) const {
+    if (!generations.has_begun() || !one.hello || !one.joined)
       throw Corrupt("a message of kind '{}' out of turn", kind);
   }
 
@@ -384,6 +389,8 @@ struct Coordinator::Impl {
       if (const std::string why = detail::difference(one, *other); !why.empty())
         return turn_away(one, fmt::format("rendezvous at {}: {} does not fit: {}",
                                           to_string(endpoint), one.title(), why));
+    if (one.join.configuration.empty())
+      one.join.configuration = generations.workers().front()->join.configuration;
     generations.admit(one);
   }
 
@@ -414,7 +421,7 @@ struct Coordinator::Impl {
       if (!one->left) answer_all(*one, failure);
     }
     collect_final_complaints();
-    raise(failure);
+    detail::raise(failure);
   }
 
   // Who was missed by whom: members that end because of another one say so.
@@ -459,51 +466,7 @@ struct Coordinator::Impl {
       generations.begin(membership);
     for (Participant* member : all)
       answer(*std::exchange(member->joining, {}), detail::Welcome{member->id, membership, {}});
-    pass_on(Role::worker);
-    pass_on(Role::server);
-  }
-
-  // Those who gather together, by rank.
-  std::vector<Participant*> group_of(Role role) const {
-    return generations.has_begun() ? generations.workers() : roster.members(role);
-  }
-
-  void pass_on(Role role) {
-    const std::vector<Participant*> all = group_of(role);
-    const auto has_given = [](auto* one) { return !one->given.empty(); };
-    if (!is_complete() || all.empty() || !std::all_of(all.begin(), all.end(), has_given)) return;
-    detail::Gathered gathered;
-    for (Participant* member : all) {
-      member->gather_deadline = comm::Deadline::max();
-      gathered.all.push_back(std::move(member->given.front().bytes));
-    }
-    const comm::Payload reply(detail::encode(gathered));
-    if (reply.size() > detail::kLongestMessage)
-      fail({Failure::Type::refused, role, -1, endpoint.host,
-            fmt::format(
-                "rendezvous at {}: the {}s gave {} bytes to an all_gather, expected at most "
-                "{} together",
-                to_string(endpoint), to_string(role), reply.size(), detail::kLongestMessage)});
-    for (Participant* member : all) {
-      server->reply(member->given.front().request, reply);
-      member->given.pop_front();
-    }
-  }
-
-  void check_gathers() {
-    const auto now = Clock::now();
-    for (const Participant* waiting : roster.members())
-      if (waiting->gather_deadline <= now)
-        for (Participant* missing : group_of(waiting->join.role))
-          if (missing->given.empty()) return miss(*missing, *waiting);
-  }
-
-  void miss(Participant& missing, const Participant& waiting) {
-    const std::string text =
-        fmt::format("rendezvous: {} did not do its part of an all_gather in time; {} waits for it",
-                    missing.title(), waiting.title());
-    if (is_survivor(missing)) return generations.lose(missing, text);
-    fail_over(missing, Failure::Type::timeout, text);
+    gathers.begin();
   }
 
   // One that was silent for the whole of its time, while we listened.
@@ -517,6 +480,16 @@ struct Coordinator::Impl {
     generations.tick();
   }
 
+  // A connection may outlive its process where another one has it open.
+  void lose_ended() {
+    for (const std::int64_t id : ended.take_due())
+      for (const auto& one : roster.participants())
+        if (one->id == id && !one->left && is_survivor(*one)) {
+          generations.lose(*one, "its process has ended");
+          break;
+        }
+  }
+
   std::chrono::milliseconds last_chance() const { return options.heartbeat / 6; }
 
   void note_survival() {
@@ -527,23 +500,19 @@ struct Coordinator::Impl {
 
   void check_deadlines() {
     registry.check_waiting();
-    if (is_complete()) return check_gathers();
+    if (is_complete()) return gathers.check_deadlines();
     if (Clock::now() < deadline) return;
     std::string text = fmt::format("rendezvous at {}: {} of {} members joined within {:.1f} s",
                                    to_string(endpoint), roster.count_joined(),
                                    roster.size().members(), seconds(options.timeout));
-    std::string here;
-    for (const Participant* one : roster.members())
-      here += (here.empty() ? "; there: " : ", ") + one->title();
-    const std::vector<std::int64_t> missing = roster.missing();
-    if (!missing.empty()) here += "; missing: " + roster.titles(missing);
+    text += roster.who_is_there();
     for (const std::string& refusal : server->refusals().last())
-      here += "; turned away: " + refusal;
-    if (!missing.empty()) complaints.push_back({-1, missing[0], text + here});
-    fail(
-        {Failure::Type::timeout, Role::worker,
-         missing.empty() || missing[0] >= roster.size().workers ? -1 : static_cast<int>(missing[0]),
-         endpoint.host, text + here});
+      text += "; turned away: " + refusal;
+    const std::vector<std::int64_t> missing = roster.missing();
+    if (!missing.empty()) complaints.push_back({-1, missing[0], text});
+    const bool is_worker = !missing.empty() && missing[0] < roster.size().workers;
+    fail({Failure::Type::timeout, Role::worker, is_worker ? static_cast<int>(missing[0]) : -1,
+          endpoint.host, text});
   }
 
   // Those of earlier generations.
@@ -565,6 +534,7 @@ struct Coordinator::Impl {
     std::erase_if(roster.participants(),
                   [this](auto& one) { return one->left && (!one->joined || is_forgotten(*one)); });
     if (!is_complete() && roster.count_joined() == roster.size().members()) welcome();
+    lose_ended();
     check_leave();
     check_deadlines();
     check_survivors();
@@ -618,6 +588,7 @@ void Coordinator::run(const std::stop_token& stop) {
 bool Coordinator::tolerates_lost_servers() const { return impl_->tolerates_lost_servers; }
 bool Coordinator::survives_lost_workers() const { return impl_->survives_lost_workers; }
 bool Coordinator::is_run_done() const { return impl_->is_run_done; }
+void Coordinator::note_ended(std::int64_t id) { impl_->ended.add(id); }
 std::int64_t Coordinator::first_worker() const { return impl_->first_worker; }
 
 std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }

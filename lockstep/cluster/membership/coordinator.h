@@ -29,6 +29,8 @@ struct CoordinatorOptions {
   int min_workers = 1, max_workers = 1 << 20;
   std::chrono::milliseconds patience{60'000};
   std::function<void(const MembershipEvent&)> on_event = {};  // by the thread that runs it
+  // A number for a worker that comes by itself, where whoever starts workers numbers them too.
+  std::function<std::int64_t()> new_id = {};
 };
 
 // Decides who is in a job, for as long as the job lives. It makes the membership when all have
@@ -56,6 +58,8 @@ class Coordinator {
   bool survives_lost_workers() const;
   // It is told: whoever is lost now takes nothing from it. From any thread.
   bool is_run_done() const;
+  // The process of this worker has ended, whatever its connection says. From any thread.
+  void note_ended(std::int64_t id);
   // Who is the first of the workers now. From any thread.
   std::int64_t first_worker() const;
 

@@ -94,6 +94,8 @@ class Job final : public Registry {
   // Of the first worker, when the run is done: its result is told, and the others may go; until
   // then they are there to tell it in its place.
   void tell();
+  // This member holds up all others, though it is heard: it is put out.
+  void expel(std::int64_t id, const std::string& why);
   std::vector<MembershipEvent> events() const;
 
   // To be called with the error that ends this member: whoever launched the job names the one that

@@ -13,6 +13,9 @@ std::string to_string(const MembershipEvent& event) {
   if (event.kind == "joined")
     return fmt::format("{} joins in generation {}", who, event.generation);
   if (event.kind == "waiting") return fmt::format("the job waits for workers: {}", event.why);
+  if (event.kind == "resized")
+    return fmt::format("the job is to have {} worker{}", event.workers,
+                       event.workers == 1 ? "" : "s");
   return fmt::format("generation {}: {} worker{} go{} on after step {} ({:.2f} s)",
                      event.generation, event.workers, event.workers == 1 ? "" : "s",
                      event.workers == 1 ? "es" : "", event.step,

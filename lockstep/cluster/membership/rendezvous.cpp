@@ -420,6 +420,10 @@ void Rendezvous::depart() {
 void Rendezvous::tell() {
   impl_->ask<detail::Noted>(detail::Told{}, kComplaintTime, "the coordinator's answer");
 }
+void Rendezvous::expel(std::int64_t id, const std::string& why) {
+  impl_->ask<detail::Noted>(detail::Expel{id, impl_->generation, why}, kComplaintTime,
+                            "the coordinator's answer");
+}
 const std::vector<MembershipEvent>& Rendezvous::events() const { return impl_->welcome.events; }
 
 MembershipStatus Rendezvous::query(std::chrono::milliseconds timeout) {
@@ -504,7 +508,11 @@ T ask_once(const comm::Endpoint& coordinator, const std::string& secret,
   check_options(options);
   const auto deadline = Clock::now() + timeout;
   Conversation conversation(options);
-  return conversation.ask<T>(message, time_left(deadline), "the coordinator's answer");
+  const detail::Message answer =
+      conversation.ask_any(message, time_left(deadline), "the coordinator's answer");
+  if (const auto* denied = std::get_if<detail::Denied>(&answer)) raise(*denied, Role::worker);
+  if (const auto* wanted = std::get_if<T>(&answer)) return *wanted;
+  throw Corrupt("rendezvous: {}: a message out of turn", to_string(coordinator));
 }
 
 }  // namespace

@@ -107,6 +107,8 @@ class Rendezvous final : public Registry {
   void depart();
   // Of the first worker: the result of the run, which is done, is told.
   void tell();
+  // This member of the generation holds up all others: it is put out.
+  void expel(std::int64_t id, const std::string& why);
   // What has happened to the members, as far as this one was told.
   const std::vector<MembershipEvent>& events() const;
 
@@ -141,7 +143,7 @@ MembershipStatus query_membership(const comm::Endpoint& coordinator, const std::
                                   std::chrono::milliseconds timeout);
 
 // Tells it, without being a member: so many workers from now on; this worker is to leave after its
-// step. Of a job that survives losses.
+// step. Throw InvalidArgument where the job cannot do that.
 void resize_job(const comm::Endpoint& coordinator, const std::string& secret, int workers,
                 std::chrono::milliseconds timeout);
 void dismiss_worker(const comm::Endpoint& coordinator, const std::string& secret, std::int64_t id,

@@ -19,7 +19,8 @@ StepCost CostMeter::finish(Clock::time_point computed_at, std::span<const double
   StepCost cost{.compute_s = seconds[static_cast<std::size_t>(rank)],
                 .wait_s = std::chrono::duration<double>(Clock::now() - computed_at).count(),
                 .slowest_rank = static_cast<int>(slowest - seconds.begin()),
-                .slowest_s = *slowest};
+                .slowest_s = *slowest,
+                .seconds = {seconds.begin(), seconds.end()}};
   if (meter_ == nullptr) return cost;
   cost.wait_s = std::min(cost.wait_s, meter_->seconds_waited() - waited_);
   cost.bytes_sent = meter_->bytes_sent() - sent_;

@@ -265,6 +265,7 @@ void Fit::go() {
   check_watched(options_, engine_->has_accuracy());
   if (is_late() && !regroup({.has_state = false, .why = "a new worker is ready"})) return;
   if (!is_late()) compare_bits();
+  watch_speeds();
   note_instruction_set();
   remember_parameters();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_begin(*this);
@@ -345,11 +346,13 @@ void Fit::catch_up() {
 
 bool Fit::should_go_on() {
   if (step_ >= total_steps_) return false;
-  if (group().workers() == 1 && is_asked_to_stop()) request_stop(kInterrupted);
+  if (group().workers() == 1 && (is_asked_to_stop() || is_asked_to_leave()))
+    request_stop(kInterrupted);
   return !stop_requested_;
 }
 
 bool Fit::is_asked_to_stop() const { return options_.stop != nullptr && options_.stop->load(); }
+bool Fit::is_asked_to_leave() const { return options_.leave != nullptr && options_.leave->load(); }
 
 void Fit::one_step() {
   const double begin = now();
@@ -359,6 +362,7 @@ void Fit::one_step() {
   const double rate = learning_rate(step_);
   take_set_parameters();
   const bool survives = parts_.options.survival != nullptr;
+  if (survives) leave_if_asked();
   const StepResult step = run_step(rate, batches,
                                    {.stop = group().workers() > 1 && is_asked_to_stop(),
                                     .pause = survives && parts_.options.survival->wants_change()});
@@ -375,6 +379,7 @@ void Fit::one_step() {
       {.loss = step.loss, .accuracy = step.accuracy, .learning_rate = rate, .cost = step.cost});
   rate_.add(now() - begin, global_batch());
   if (step_ % steps_per_epoch() == 0) end_epoch();
+  if (dealer_ && step.cost && !pause_requested_) redeal_if_worthwhile(*step.cost);
 }
 
 // The rest of the event is known.
@@ -548,6 +553,8 @@ void Fit::fill_result() {
   result_.generation = parts_.options.survival == nullptr ? group().membership().generation
                                                           : parts_.options.survival->generation();
   result_.is_first = is_first();
+  for (const ShardRange& range : group().membership().deal(parts_.options.shards))
+    result_.deal.push_back(range.hi - range.lo);
   result_.events = membership_events();
 }
 

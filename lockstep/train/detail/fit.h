@@ -11,6 +11,7 @@
 #include "lockstep/train/detail/cost_meter.h"
 #include "lockstep/train/detail/fit_state.h"
 #include "lockstep/train/detail/history_file.h"
+#include "lockstep/train/detail/shard_dealer.h"
 #include "lockstep/train/detail/ticket_loop.h"
 #include "lockstep/train/trainer.h"
 
@@ -57,6 +58,7 @@ class Fit final : public FitContext {
   const data::Dataset& train_set() const override { return *dataset_; }
   const data::Dataset* validation_set() const override { return options_.validation.get(); }
   bool is_first() const override;
+  ShardRange shards() const override { return group().range(parts_.options.shards); }
   std::vector<cluster::MembershipEvent> membership_events() const override;
   void request_stop(const std::string& reason) override;
   void warn(const std::string& line) override;
@@ -102,6 +104,11 @@ class Fit final : public FitContext {
   std::string state_text() const;
   void take_state_text(const std::string& text);
   void note_recovery();
+  void leave_if_asked();
+
+  // By speed: fit_deal.cpp.
+  void watch_speeds();
+  void redeal_if_worthwhile(const StepCost& cost);
 
   // What this worker computes at a time: its shards of a step, or a ticket.
   struct Share {
@@ -135,6 +142,7 @@ class Fit final : public FitContext {
   bool is_due(std::int64_t every) const;
   bool should_go_on();
   bool is_asked_to_stop() const;
+  bool is_asked_to_leave() const;
   kvstore::Group& group() const;
   void agree_on_parameters();
   void do_what_is_due();
@@ -164,8 +172,9 @@ class Fit final : public FitContext {
   bool net_is_current_ = true;
   std::vector<Tensor> in_net_;  // as the engine gave them, while the net is current
   bool stop_requested_ = false;
-  bool has_state_ = true;             // false: a late worker's, until the others have given it
-  bool pause_requested_ = false;      // the generation is to end
+  bool has_state_ = true;         // false: a late worker's, until the others have given it
+  bool pause_requested_ = false;  // the generation is to end
+  bool has_asked_to_leave_ = false;
   bool has_recovered_ = false;        // what is due at this step may be done already
   std::optional<Recovery> recovery_;  // until the next step is committed
   double failed_at_ = 0.0;
@@ -174,6 +183,7 @@ class Fit final : public FitContext {
   int reductions_ = 0;  // of the learning rate, on a plateau
   SteadyRate rate_;
   CostSum costs_;
+  std::optional<ShardDealer> dealer_;  // of a generation
   double begin_ = 0.0;
   std::optional<StepEngine> engine_;
   std::optional<TicketLoop> loop_;  // so are they

@@ -91,6 +91,14 @@ void Fit::enter(kvstore::Mode& mode) {
   engine_->replan(mode);
   first_batches_.reset();
   loader_.emplace(dataset_, make_sampler(), loader_options());
+  watch_speeds();
+}
+
+// It leaves when the generation has ended, which takes a step.
+void Fit::leave_if_asked() {
+  if (!is_asked_to_leave() || group().workers() == 1 || std::exchange(has_asked_to_leave_, true))
+    return;
+  parts_.options.survival->leave();
 }
 
 void Fit::align_states() {

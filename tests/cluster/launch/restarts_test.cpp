@@ -37,9 +37,9 @@ TEST(Restarts, AreAsManyAsAllowedAndDueWhenTheirPauseIsOver) {
   EXPECT_FALSE(restarts.plan(5, Time(0)));
   EXPECT_TRUE(restarts.take_due(Time(99)).empty());
   EXPECT_EQ(restarts.take_due(Time(100)), std::vector<std::size_t>{3});
-  EXPECT_TRUE(restarts.are_planned());
+  EXPECT_EQ(restarts.planned(), 1);
   EXPECT_EQ(restarts.take_due(Time(500)), std::vector<std::size_t>{4});
-  EXPECT_FALSE(restarts.are_planned());
+  EXPECT_EQ(restarts.planned(), 0);
 }
 
 TEST(Restarts, TheSameLastWordsOfTwoWorkersAreTheProgramsOwnError) {

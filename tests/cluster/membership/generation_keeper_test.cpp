@@ -197,6 +197,40 @@ TEST(GenerationKeeper, FewerWorkersAreWantedAndTheHighestRanksLeave) {
   EXPECT_EQ(ids_of(only<Begin>(actions).at(0).membership), (Ids{0, 1}));
 }
 
+TEST(GenerationKeeper, AWorkerThatWasToLeaveStaysWhereTheJobGrowsAgainBeforeItsStepIsOver) {
+  GenerationKeeper keeper = keeper_of(3);
+  keeper.resize(1, milliseconds(0));
+  keeper.resize(3, milliseconds(1));
+  for (int id = 0; id < 3; ++id) keeper.report(id, {.generation = 1}, milliseconds(2));
+  const auto actions = keeper.take_actions();
+  EXPECT_TRUE(only<Dismiss>(actions).empty());
+  EXPECT_EQ(ids_of(only<Begin>(actions).at(0).membership), (Ids{0, 1, 2}));
+}
+
+TEST(GenerationKeeper, WhatIsWantedIsTold) {
+  GenerationKeeper keeper = keeper_of(2);
+  keeper.resize(4, milliseconds(0));
+  const auto notes = only<KeeperNote>(keeper.take_actions());
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0].kind, KeeperNote::Kind::resized);
+  EXPECT_EQ(notes[0].workers, 4);
+}
+
+TEST(GenerationKeeper, WhereAllAreAskedToLeaveTheFirstStays) {
+  GenerationKeeper keeper = keeper_of(3);
+  for (int id = 0; id < 3; ++id) keeper.release(id, "asked to", milliseconds(0));
+  for (int id = 0; id < 3; ++id) keeper.report(id, {.generation = 1}, milliseconds(1));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0}));
+}
+
+TEST(GenerationKeeper, AMemberThatSpeaksOfAnotherGenerationIsOutAndTheOthersGoOn) {
+  GenerationKeeper keeper = keeper_of(2);
+  keeper.report(1, {.generation = 7}, milliseconds(0));
+  EXPECT_FALSE(keeper.knows(1));
+  keeper.report(0, {.generation = 1}, milliseconds(1));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0}));
+}
+
 TEST(Alignment, WhoIsFurthestGivesItsStateToAllOthers) {
   const std::vector<Progress> all{{.step = 4}, {.step = 5}, {}, {.step = 5}};
   const Alignment alignment = align(all);

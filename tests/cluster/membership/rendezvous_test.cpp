@@ -14,6 +14,7 @@
 #include "lockstep/comm/messages/message_client.h"
 #include "tests/cluster/child.h"
 #include "tests/cluster/membership/end_of.h"
+#include "tests/cluster/membership/rendezvous_parts.h"
 #include "tests/event.h"
 #include "tests/message.h"
 
@@ -22,41 +23,13 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::Child;
+using testing::contains;
+using testing::coordinator_options;
 using testing::end_of;
+using testing::member_of;
 using testing::message_of;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-CoordinatorOptions coordinator_options(int size, std::chrono::milliseconds timeout = 10s) {
-  CoordinatorOptions options;
-  options.secret = "open sesame";
-  options.workers = size;
-  options.timeout = timeout;
-  return options;
-}
-
-RendezvousOptions member_of(const Coordinator& coordinator, int size) {
-  RendezvousOptions options;
-  options.coordinator = coordinator.endpoint();
-  options.secret = "open sesame";
-  options.workers = size;
-  options.version = "1.0";
-  options.configuration = "c0ffee";
-  options.timeout = 10s;
-  return options;
-}
-
-// rank/size, hosts, and what all_gather brings.
-std::string report(const RendezvousOptions& options) {
-  Rendezvous member(options);
-  std::string text = fmt::format("{}/{}", member.rank(), member.size());
-  for (const std::string& host : member.hosts()) text += " " + host;
-  for (const std::string& one : member.all_gather(std::to_string(member.rank() * 10), 5s))
-    text += " " + one;
-  return text;
-}
+using testing::report;
+using testing::text_of;
 
 comm::Socket connect_raw(const Coordinator& coordinator) {
   return comm::connect_to(coordinator.endpoint(), "", comm::Clock::now() + 2s);
@@ -403,23 +376,6 @@ TEST(Rendezvous, AMemberTooManyIsRefused) {
                                  ": the job's 1 members are all there");
 }
 
-RendezvousOptions member_of(const Coordinator& coordinator, Role role, int rank, int workers,
-                            int servers) {
-  RendezvousOptions options = member_of(coordinator, workers);
-  options.role = role;
-  options.rank = rank;
-  options.servers = servers;
-  options.host = fmt::format("{}{}", to_string(role), rank);
-  return options;
-}
-
-std::string text_of(const Membership& membership) {
-  std::string text = std::to_string(membership.generation);
-  for (const Member& member : membership.members)
-    text += fmt::format(" {}:{}", member.id, member.host);
-  return text;
-}
-
 TEST(Rendezvous, AllMembersGetOneMembershipAndRanksAmongTheirRole) {
   CoordinatorOptions options = coordinator_options(2);
   options.servers = 2;
@@ -451,150 +407,6 @@ TEST(Rendezvous, AServerThatNeverComesIsNamed) {
   EXPECT_PRED2(contains, outcome, "1 of 3 members joined within 0.5 s; there: rank 0 (worker0); ");
   EXPECT_PRED2(contains, outcome, "missing: server 0, 1");
   EXPECT_EQ(member.result(), outcome);
-}
-
-// Says hello by this version of the protocol and asks something, and hears what the coordinator
-// says to that.
-std::string greet(const Coordinator& coordinator, int protocol, const std::string& question) {
-  comm::MessageClientOptions options;
-  options.server = coordinator.endpoint();
-  options.secret = "open sesame";
-  options.encrypted = true;
-  options.reconnects = false;
-  comm::MessageClient client(options);
-  const auto request = [&](const std::string& bytes) {
-    return client.request(comm::Payload(bytes), {.timeout = 10s});
-  };
-  const auto text_of = [](comm::PendingReply& reply) {
-    const detail::Message message = detail::decode(reply.wait().payload.text());
-    const auto* failure = std::get_if<detail::Failure>(&message);
-    return failure == nullptr ? "heard" : failure->text;
-  };
-  comm::PendingReply hello = request(detail::encode(detail::Hello{protocol, "beta"}));
-  comm::PendingReply query = request(question);
-  const std::string answer = text_of(query);
-  return text_of(hello) == answer ? answer : "two answers";
-}
-
-const std::string kQuery = detail::encode(detail::MembershipQuery{});
-
-// What it asks to join by may have another form.
-TEST(Rendezvous, AnotherVersionOfTheProtocolIsRefusedNamingBothAndTheirHosts) {
-  Coordinator coordinator(coordinator_options(2));
-  Child other([&] { return greet(coordinator, detail::kProtocol + 41, "J of the future"); });
-  const std::string outcome = end_of(coordinator);
-  EXPECT_EQ(outcome, "Refused: " + other.result());
-  EXPECT_PRED2(contains, outcome,
-               fmt::format("beta speaks version {} of the protocol, the coordinator at {} on {} "
-                           "version {}",
-                           detail::kProtocol + 41, to_string(coordinator.endpoint()),
-                           own_host_name(), detail::kProtocol));
-}
-
-TEST(Rendezvous, AnotherVersionOfTheProtocolDoesNotEndAJobThatRuns) {
-  Coordinator coordinator(coordinator_options(1));
-  Child member([&] {
-    Rendezvous own(member_of(coordinator, 1));
-    const std::string said = greet(coordinator, detail::kProtocol + 1, kQuery);
-    return said.substr(0, 24) + "; " + std::to_string(own.all_gather("x", 5s).size());
-  });
-  EXPECT_EQ(end_of(coordinator), "done");
-  EXPECT_EQ(member.result(), "rendezvous: beta speaks ; 1");
-}
-
-TEST(Rendezvous, WhoAsksByAnotherVersionDoesNotEndAJobThatHasNotBegun) {
-  Coordinator coordinator(coordinator_options(1));
-  Child member([&] {
-    const std::string said = greet(coordinator, detail::kProtocol + 1, kQuery);
-    return said.substr(0, 24) + "; " + report(member_of(coordinator, 1)).substr(0, 3);
-  });
-  EXPECT_EQ(end_of(coordinator), "done");
-  EXPECT_EQ(member.result(), "rendezvous: beta speaks ; 0/1");
-}
-
-TEST(Rendezvous, GarbageOfOneWhoIsNoMemberDoesNotEndAJob) {
-  Coordinator coordinator(coordinator_options(1));
-  Child member([&] {
-    Rendezvous own(member_of(coordinator, 1));
-    const std::string said = greet(coordinator, detail::kProtocol, "?!");
-    return fmt::format("{}; {}", contains(said, "rendezvous: "), own.all_gather("x", 5s).size());
-  });
-  EXPECT_EQ(end_of(coordinator), "done");
-  EXPECT_EQ(member.result(), "true; 1");
-}
-
-TEST(Rendezvous, MoreThanAMessageCanHoldIsSaidToThoseWhoGather) {
-  Coordinator coordinator(coordinator_options(2));
-  const auto give = [&] {
-    return Child([&] {
-      Rendezvous own(member_of(coordinator, 2));
-      own.all_gather(std::string(33 << 20, 'x'), 20s);
-      return std::string("gathered");
-    });
-  };
-  Child first = give(), second = give();
-  const std::string outcome = end_of(coordinator);
-  EXPECT_PRED2(contains, outcome, "Refused: rendezvous at " + to_string(coordinator.endpoint()));
-  EXPECT_PRED2(contains, outcome, "the workers gave 692");
-  EXPECT_EQ(first.result(), outcome);
-  EXPECT_EQ(second.result(), outcome);
-}
-
-TEST(Rendezvous, TheCoordinatorIsAskedByMembersAndByOthersWhoIsThere) {
-  Coordinator coordinator(coordinator_options(2));
-  const auto member = [&](int rank) {
-    return Child([&, rank] {
-      Rendezvous own(member_of(coordinator, Role::worker, rank, 2, 0));
-      own.all_gather("all are here", 5s);
-      const MembershipStatus asked = query_membership(coordinator.endpoint(), "open sesame", 5s);
-      const bool same = asked.membership == own.query(5s).membership;
-      own.all_gather("all have asked", 5s);
-      return fmt::format("{} {} {}", text_of(asked.membership), same, asked.absent.size());
-    });
-  };
-  Child first = member(0), second = member(1);
-  EXPECT_EQ(end_of(coordinator), "done");
-  EXPECT_EQ(first.result(), "1 0:worker0 1:worker1 true 0");
-  EXPECT_EQ(second.result(), "1 0:worker0 1:worker1 true 0");
-}
-
-// Asks until so many are absent; which they are.
-std::vector<std::int64_t> await_absent(Rendezvous& member, std::size_t count) {
-  const auto end = comm::Clock::now() + 20s;
-  while (comm::Clock::now() < end) {
-    auto absent = member.query(5s).absent;
-    if (absent.size() == count) return absent;
-    std::this_thread::sleep_for(5ms);
-  }
-  return {-1};
-}
-
-// The first asks, the second is stopped for a while, and the third says nothing of its own.
-TEST(Rendezvous, OnlyAMemberWhoseHeartbeatsDoNotComeIsAbsent) {
-  CoordinatorOptions options = coordinator_options(3);
-  options.heartbeat = 600ms;
-  Coordinator coordinator(options);
-  Child second([&] {
-    Rendezvous own(member_of(coordinator, Role::worker, 1, 3, 0));
-    ::raise(SIGSTOP);
-    return std::to_string(own.all_gather("goes on", 30s).size());
-  });
-  Child third([&] {
-    Rendezvous own(member_of(coordinator, Role::worker, 2, 3, 0));
-    return std::to_string(own.all_gather("waits", 30s).size());
-  });
-  // After the forks: the child of a process with threads cannot start its own under
-  // ThreadSanitizer.
-  std::jthread server([&] { EXPECT_EQ(end_of(coordinator), "done"); });
-  {
-    Rendezvous first(member_of(coordinator, Role::worker, 0, 3, 0));
-    EXPECT_EQ(await_absent(first, 1), std::vector<std::int64_t>{1});
-    second.signal(SIGCONT);
-    EXPECT_EQ(await_absent(first, 0), std::vector<std::int64_t>{});
-    EXPECT_EQ(first.all_gather("asks", 30s).size(), 3U);
-  }
-  EXPECT_EQ(second.result(), "3");
-  EXPECT_EQ(third.result(), "3");
 }
 
 }  // namespace

@@ -230,7 +230,10 @@ class Simulation {
 
   // The launcher starts another one.
   void replace() {
-    if (replaced_++ > 20) return;
+    if (replaced_++ <= 20) start_late();
+  }
+
+  void start_late() {
     at(now_ + Time(draw(10, 2'000)), [this] {
       if (keeper_.is_over()) return;
       const std::int64_t id = next_id_++;
@@ -434,7 +437,7 @@ class Simulation {
     const std::int64_t id = some_worker();
     if (id < 0 || keeper_.is_over()) return;
     ++result_.faults;
-    switch (draw(0, 4)) {
+    switch (draw(0, 6)) {
       case 0:
       case 1: return kill(id);
       case 2: return stop(id);
@@ -443,7 +446,20 @@ class Simulation {
         tell(fmt::format("worker {} is asked to leave", id));
         keeper_.release(id, "asked to", now_);
         return act();
+      case 5: return resize(draw(2, 6));
+      case 6: tell("one more comes by itself"); return start_late();
     }
+  }
+
+  // The launcher starts those that are missing.
+  void resize(std::int64_t workers) {
+    tell(fmt::format("the job is to have {} workers", workers));
+    keeper_.resize(static_cast<int>(workers), now_);
+    act();
+    std::int64_t there = 0;
+    for (const auto& [id, worker] : workers_)
+      if (worker->is_alive && keeper_.knows(id)) ++there;
+    for (; there < workers; ++there) start_late();
   }
 
   void kill(std::int64_t id) {

@@ -30,7 +30,8 @@ struct SimulationResult {
 
 // A job in one thread and virtual time: coordinator, workers and the network between them, with
 // the classes that a job has (GenerationKeeper, GenerationMember). Workers are killed, stopped,
-// cut off, asked to leave, and replaced. A function of its options.
+// cut off, asked to leave, and replaced; others come by themselves, and the job is made larger and
+// smaller. A function of its options.
 SimulationResult simulate(const SimulationOptions& options);
 
 }  // namespace lockstep::cluster

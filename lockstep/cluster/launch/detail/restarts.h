@@ -31,7 +31,7 @@ class Restarts {
   // A worker that was started late computes with the others.
   void note_success() { failures_ = 0; }
   void cancel() { due_.clear(); }
-  bool are_planned() const { return !due_.empty(); }
+  std::int64_t planned() const { return std::ssize(due_); }
   int count() const { return count_; }
 
  private:

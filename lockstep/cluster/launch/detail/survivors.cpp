@@ -3,8 +3,18 @@
 
 namespace lockstep::cluster::detail {
 
+void Survivors::join(std::int64_t id) {
+  ever_late_.erase(id);
+  if (late_.erase(id) == 0)
+    guests_.insert(id);
+  else
+    restarts_.note_success();
+}
+
 bool Survivors::take(const MembershipEvent& event) {
-  if (event.kind == "joined" && late_.erase(event.member) > 0) restarts_.note_success();
+  if (event.kind == "joined") join(event.member);
+  if (event.kind == "lost" || event.kind == "expelled" || event.kind == "left")
+    guests_.erase(event.member);
   if (event.kind == "left") released_.insert(event.member);
   if (event.kind != "expelled") return false;
   expelled_[event.member] = event.why;

@@ -53,6 +53,7 @@ void GenerationKeeper::report(std::int64_t id, const WorkerReport& report, Keepe
   One* one = find(id);
   const std::int64_t expected = one != nullptr && one->is_in ? membership_.generation : 0;
   if (over_ || one == nullptr || (limits_.fences && report.generation != expected)) {
+    if (one != nullptr && !over_) return lose(id, "it has come out of another generation", now);
     actions_.emplace_back(Dismiss{.id = id, .why = "it is not in this job any more"});
     return;
   }
@@ -105,12 +106,28 @@ void GenerationKeeper::resize(int workers, KeeperTime now) {
   if (teller_) return;
   limits_.max_workers = std::max(workers, 1);
   limits_.min_workers = std::min(limits_.min_workers, limits_.max_workers);
-  const std::vector<Member>& members = membership_.members;
-  for (std::size_t i = members.size(); i > static_cast<std::size_t>(limits_.max_workers); --i)
-    release(members[i - 1].id, "the job has fewer workers from now on", now);
+  note({.kind = KeeperNote::Kind::resized,
+        .generation = membership_.generation,
+        .workers = limits_.max_workers});
+  keep_surplus();
+  std::vector<std::int64_t> staying;
+  for (const Member& member : membership_.members)
+    if (const One* one = find(member.id); one != nullptr && !one->leaves && !one->is_ignored)
+      staying.push_back(member.id);
+  while (static_cast<int>(staying.size()) > limits_.max_workers) {
+    if (One* one = find(staying.back())) one->is_surplus = true;
+    release(staying.back(), "the job has fewer workers from now on", now);
+    staying.pop_back();
+  }
   if (static_cast<int>(next_workers().size()) > membership_.count(Role::worker))
     want_change(false, "the job has more workers from now on", now);
   settle(now);
+}
+
+// Those that leave since the job was made smaller, and have not left yet.
+void GenerationKeeper::keep_surplus() {
+  for (One& one : all_)
+    if (std::exchange(one.is_surplus, false)) one.leaves = false;
 }
 
 void GenerationKeeper::want_change(bool is_urgent, const std::string& why, KeeperTime now) {
@@ -224,12 +241,14 @@ void GenerationKeeper::conclude() {
       actions_.emplace_back(Dismiss{one.member.id, Dismiss::Kind::finished, "the run is done"});
 }
 
-// Where nobody else has the state, they stay until somebody has taken it.
+// Somebody stays who has the state: whoever does not wish to leave, or else the first.
 bool GenerationKeeper::can_leave(const One& leaver) const {
-  const bool has_state = leaver.report && leaver.report->has_state;
-  return !has_state || std::any_of(all_.begin(), all_.end(), [](const One& one) {
-    return one.report && one.report->has_state && !one.leaves;
-  });
+  const auto has_state = [](const One& one) { return one.report && one.report->has_state; };
+  if (!has_state(leaver)) return true;
+  if (std::any_of(all_.begin(), all_.end(),
+                  [&](const One& one) { return has_state(one) && !one.leaves; }))
+    return true;
+  return &leaver != &*std::find_if(all_.begin(), all_.end(), has_state);
 }
 
 void GenerationKeeper::dismiss_leavers() {

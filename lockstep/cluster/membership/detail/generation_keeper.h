@@ -56,7 +56,7 @@ struct FailJob {
 };
 // For people: the log, the terminal.
 struct KeeperNote {
-  enum class Kind { joined, lost, left, waiting, generation };
+  enum class Kind { joined, lost, left, waiting, resized, generation };
   Kind kind = Kind::joined;
   std::int64_t id = -1;
   std::string why = {};
@@ -102,7 +102,8 @@ class GenerationKeeper {
   void tell(std::int64_t id);
   // It wishes to leave after its step.
   void release(std::int64_t id, const std::string& why, KeeperTime now);
-  // So many workers at the most from now on: those of the highest ranks leave.
+  // So many workers at the most from now on: those of the highest ranks leave. Where there are
+  // fewer, others have to come.
   void resize(int workers, KeeperTime now);
   // To be called all the time.
   void tick(KeeperTime now);
@@ -114,6 +115,7 @@ class GenerationKeeper {
     Member member;
     bool is_in = false;       // in the present generation
     bool leaves = false;      // wants to
+    bool is_surplus = false;  // it leaves since the job was made smaller
     bool is_ignored = false;  // put out, with a bug planted
     std::optional<WorkerReport> report = {};
     bool is_interrupted = false, is_urgent = false;
@@ -132,6 +134,7 @@ class GenerationKeeper {
   void want_change(bool is_urgent, const std::string& why, KeeperTime now);
   void interrupt_all();
   void expel_late(KeeperTime now);
+  void keep_surplus();
   bool expel_missed(KeeperTime now);
   void settle(KeeperTime now);
   bool all_have_reported() const;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/membership/detail/generation_service.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,6 +17,7 @@ std::string_view name_of(KeeperNote::Kind kind) {
     case KeeperNote::Kind::lost: return "lost";
     case KeeperNote::Kind::left: return "left";
     case KeeperNote::Kind::waiting: return "waiting";
+    case KeeperNote::Kind::resized: return "resized";
     case KeeperNote::Kind::generation: break;
   }
   return "generation";
@@ -40,7 +43,7 @@ void GenerationService::answer(std::optional<comm::MessageEvent>& request,
 
 void GenerationService::begin(const Membership& membership) {
   keeper_.begin_with(membership);
-  next_id_ = static_cast<std::int64_t>(membership.members.size());
+  for (const Member& member : membership.members) used_ids_.insert(member.id);
 }
 
 Participant* GenerationService::find(std::int64_t id) const {
@@ -56,10 +59,17 @@ std::vector<Participant*> GenerationService::workers() const {
   return found;
 }
 
-void GenerationService::admit(Participant& one) {
+std::int64_t GenerationService::id_for(const Participant& one) {
   const std::int64_t asked = one.join.rank;
-  one.id = std::max(asked, next_id_);
-  next_id_ = one.id + 1;
+  const std::int64_t next = *used_ids_.rbegin() + 1;
+  if (asked >= 0) return used_ids_.contains(asked) ? next : asked;
+  const std::int64_t given = calls_.new_id ? calls_.new_id() : next;
+  return used_ids_.contains(given) ? next : given;
+}
+
+void GenerationService::admit(Participant& one) {
+  one.id = id_for(one);
+  used_ids_.insert(one.id);
   one.rank = static_cast<int>(one.id);  // by which it is called
   for (const Participant* other : roster_.members())
     if (other->join.machine == one.join.machine) one.host = other->host;
@@ -125,6 +135,25 @@ void GenerationService::take(const comm::MessageEvent& request, const Resize& re
   keeper_.resize(static_cast<int>(std::clamp<std::int64_t>(resize.workers, 1, 1 << 20)), now());
   calls_.answer(request, Noted{});
   act();
+}
+
+void GenerationService::take(const comm::MessageEvent& request, const Expel& expel) {
+  if (keeper_.is_current(expel.id, expel.generation)) keeper_.lose(expel.id, expel.why, now());
+  calls_.answer(request, Noted{});
+  act();
+}
+
+// The last one has what the others would need.
+std::string GenerationService::why_needed(std::int64_t id) const {
+  const std::vector<Member>& members = keeper_.membership().members;
+  if (!keeper_.knows(id)) {
+    std::string ids;
+    for (const Member& member : members)
+      ids += fmt::format("{}{}", ids.empty() ? "" : ", ", member.id);
+    return fmt::format("there is no worker {}; there are {}", id, ids);
+  }
+  const bool is_only = members.size() == 1 && members[0].id == id;
+  return is_only ? fmt::format("worker {} is the only one: the job has to be stopped", id) : "";
 }
 
 void GenerationService::lose(Participant& one, const std::string& why) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "lockstep/cluster/membership/detail/generation_keeper.h"
@@ -20,6 +21,8 @@ class GenerationService {
     std::function<void(const MembershipEvent& event)> tell;
     std::function<void()> changed;                     // before anybody hears of it
     std::function<void(const std::string& why)> fail;  // the job cannot go on
+    // For a worker that has none; null: the next one that nobody ever had.
+    std::function<std::int64_t()> new_id = {};
   };
   // `roster` outlives it.
   GenerationService(Roster& roster, const GenerationLimits& limits, Calls calls)
@@ -46,6 +49,9 @@ class GenerationService {
   void take(const comm::MessageEvent& request, const Depart& depart, std::int64_t sender);
   void take(const Participant& one, const comm::MessageEvent& request, const Told& told);
   void take(const comm::MessageEvent& request, const Resize& resize);
+  void take(const comm::MessageEvent& request, const Expel& expel);
+  // Why this worker cannot leave; empty: it can.
+  std::string why_needed(std::int64_t id) const;
   void lose(Participant& one, const std::string& why);
   void end(const Participant& one);  // it says goodbye
   void tick();
@@ -55,6 +61,7 @@ class GenerationService {
  private:
   static KeeperTime now();
   Participant* find(std::int64_t id) const;
+  std::int64_t id_for(const Participant& one);
   // A request that is answered waits no more.
   void answer(std::optional<comm::MessageEvent>& request, const Message& message) const;
   void act();
@@ -70,7 +77,7 @@ class GenerationService {
   GenerationKeeper keeper_;
   Calls calls_;
   bool is_active_ = false;
-  std::int64_t next_id_ = 0;
+  std::set<std::int64_t> used_ids_;
   std::vector<MembershipEvent> events_;
 };
 

@@ -15,7 +15,7 @@ namespace lockstep::cluster::detail {
 
 // Of what the coordinator and the members of a job say to each other. It grows when a message
 // changes its form or its meaning.
-inline constexpr int kProtocol = 4;
+inline constexpr int kProtocol = 5;
 inline constexpr std::size_t kLongestMessage = 64 << 20;
 
 // Whoever connects asks, and the coordinator answers: what each request is answered by stands at
@@ -221,7 +221,8 @@ struct Dismissed {
   auto fields() { return std::tie(is_finished, why); }
 };
 
-// Of a worker that wishes to leave after its step; of anybody, of the worker with that id: Noted.
+// Of a worker that wishes to leave after its step; of anybody, of the worker with that id: Noted,
+// or Denied where there is no such worker, or none but it.
 struct Depart {
   static constexpr char kKind = 'U';
   std::int64_t id = -1;  // the sender itself
@@ -230,21 +231,30 @@ struct Depart {
 
 // The first worker has told the result of the run: the others may go: Noted.
 struct Told {
-  static constexpr char kKind = 'F';
+  static constexpr char kKind = 't';
   auto fields() { return std::tie(); }
 };
 
-// Of anybody: so many workers from now on: Noted.
+// Of anybody: so many workers from now on: Noted, or Denied where the job cannot have them.
 struct Resize {
   static constexpr char kKind = 'Z';
   std::int64_t workers = 0;
   auto fields() { return std::tie(workers); }
 };
 
+// Of a member: this one holds up all others, though it is heard: Noted. It is put out.
+struct Expel {
+  static constexpr char kKind = 'F';
+  std::int64_t id = 0;
+  std::int64_t generation = 0;
+  std::string why = {};
+  auto fields() { return std::tie(id, generation, why); }
+};
+
 using Message = std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery,
                              MembershipReply, AwaitLeave, AllLeft, Failure, Missed, Put,
                              CompareAndSet, Get, Entry, Denied, AwaitChange, Change, Report,
-                             Dismissed, Depart, Told, Resize, Activity, Activities>;
+                             Dismissed, Depart, Told, Resize, Expel, Activity, Activities>;
 
 // Its kind and its fields.
 std::string encode(const Message& message);

@@ -115,6 +115,15 @@ std::vector<std::int64_t> Roster::missing() const {
   return {ids.begin(), ids.end()};
 }
 
+std::string Roster::who_is_there() const {
+  std::string text;
+  for (const Participant* one : members())
+    text += (text.empty() ? "; there: " : ", ") + one->title();
+  const std::vector<std::int64_t> absent = missing();
+  if (!absent.empty()) text += "; missing: " + titles(absent);
+  return text;
+}
+
 std::string Roster::titles(const std::vector<std::int64_t>& ids) const {
   std::vector<std::int64_t> workers, servers;
   for (const std::int64_t id : ids)

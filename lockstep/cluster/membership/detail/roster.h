@@ -84,6 +84,8 @@ class Roster {
   bool have_workers_left() const;
   // Ids that nobody has asked for; none where members leave it to us to deal ranks.
   std::vector<std::int64_t> missing() const;
+  // "; there: rank 0 (a); missing: rank 1, 2"
+  std::string who_is_there() const;
   // "rank 1, 2, server 0"
   std::string titles(const std::vector<std::int64_t>& ids) const;
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "lockstep/comm/socket.h"
+
+namespace lockstep::cluster::detail {
+
+// Members whose processes are known to be gone, told by another thread. Each is due a moment later:
+// its goodbye may be on its way.
+class EndedProcesses {
+ public:
+  void add(std::int64_t id) {
+    const std::lock_guard lock(mutex_);
+    all_.push_back({id, comm::Clock::now() + kGoodbyeTime});
+  }
+
+  std::vector<std::int64_t> take_due() {
+    const std::lock_guard lock(mutex_);
+    const auto is_due = [now = comm::Clock::now()](const One& one) { return one.due <= now; };
+    std::vector<std::int64_t> ids;
+    for (const One& one : all_)
+      if (is_due(one)) ids.push_back(one.id);
+    std::erase_if(all_, is_due);
+    return ids;
+  }
+
+ private:
+  static constexpr auto kGoodbyeTime = std::chrono::seconds(1);
+  struct One {
+    std::int64_t id;
+    comm::Deadline due;
+  };
+  std::mutex mutex_;
+  std::vector<One> all_;  // guarded by it
+};
+
+}  // namespace lockstep::cluster::detail

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "lockstep/train/detail/fit.h"
+
+// Shards dealt by speed. Every worker hears with the votes of a step how long each has computed, so
+// all come to the same shares at the same step, and make their plans for them: what is summed, and
+// in which order, stays.
+namespace lockstep::train::detail {
+
+void Fit::watch_speeds() {
+  dealer_.reset();
+  if (!parts_.options.deals_by_speed || loop_ || group().workers() == 1) return;
+  if (!parts_.options.mode->is_invariant())
+    throw InvalidArgument(
+        "train: shards are not dealt by speed with {}, whose bits depend on the deal",
+        parts_.options.mode->description());
+  std::vector<std::int64_t> shares;
+  for (const ShardRange& range : group().membership().deal(parts_.options.shards))
+    shares.push_back(range.hi - range.lo);
+  dealer_.emplace(parts_.options.shards, std::move(shares));
+}
+
+void Fit::redeal_if_worthwhile(const StepCost& cost) {
+  const auto shares = dealer_->add(cost.seconds);
+  if (!shares) return;
+  group().redeal(*shares);
+  engine_->replan(*parts_.options.mode);
+  first_batches_.reset();
+  loader_.emplace(dataset_, make_sampler(), loader_options());
+  ++result_.deals;
+  for (const CallbackPtr& callback : options_.callbacks) callback->on_deal(*this);
+}
+
+}  // namespace lockstep::train::detail
