@@ -131,7 +131,8 @@ def test_the_first_worker_may_be_lost_when_all_is_done_but_the_report(lockstep, 
 def test_a_worker_that_is_killed_when_the_result_is_told_takes_nothing_from_it(lockstep,
                                                                               undisturbed):
     process = start(lockstep, workers=2, env=dict(os.environ, LOCKSTEP_STOP_AT="0:over"))
-    wait_until(lambda: 0 in workers_of(process) and state_of(workers_of(process)[0]) == "T")
+    wait_until(lambda: 0 in workers_of(process) and state_of(workers_of(process)[0]) == "T",
+               seconds=LONG_ENOUGH)
     os.kill(workers_of(process)[0], signal.SIGKILL)
     check_end(lockstep, process, undisturbed)
 
