@@ -43,9 +43,15 @@ struct AxisRange {
       return index;
     const std::int64_t place = index < 0 && from_end ? index + size : index;
     if (place < 0 || place >= size) [[unlikely]]
-      throw InvalidArgument("{}: index {} at position {} is out of range for axis of size {}", op,
-                            index, position, size);
+      refuse(index, position);
     return place;
+  }
+
+  // Apart from the loops: a message takes the address of what it names, which then would be put
+  // into memory for every index.
+  [[noreturn, gnu::noinline]] void refuse(std::int64_t index, std::int64_t position) const {
+    throw InvalidArgument("{}: index {} at position {} is out of range for axis of size {}", op,
+                          index, position, size);
   }
 };
 
