@@ -131,6 +131,32 @@ TEST_F(Npz, ReadsSizesThatStandInTheWideField) {
   testing::expect_same_bits(read(local + entry + wide + end)[0].second, x_, "w");
 }
 
+TEST_F(Npz, ReadsEntriesBeyondFourGigabytes) {
+  constexpr std::uint64_t kFar = std::uint64_t{5} << 30;  // after a hole, which takes no disk
+  Zip zip = Zip::of(npy(x_));
+  zip.place = 0xffffffff;
+  zip.extra = u16(1) + u16(8) + u64(kFar);
+  const std::string local = zip.local(), entry = zip.entry();
+  const std::string wide = "PK\6\6" + u64(44) + u16(45) + u16(45) + u64(0) + u64(1) + u64(1) +
+                           u64(entry.size()) + u64(kFar + local.size()) + "PK\6\7" + u32(0) +
+                           u64(kFar + local.size() + entry.size()) + u32(1);
+  std::ofstream(path_, std::ios::binary).seekp(kFar)
+      << local << entry << wide << Zip::end(entry, 0xffffffff);
+  testing::expect_same_bits(read_npz(path_).at(0).second, x_, "w");
+}
+
+TEST_F(Npz, MoreEntriesThanTheNarrowListCountsAreWrittenAndRead) {
+  std::vector<NamedTensor> tensors;
+  for (int i = 0; i < 0xffff + 5; ++i) tensors.emplace_back(std::to_string(i), x_);
+  write_npz(path_, tensors);
+  const std::string bytes = read_file(path_);
+  EXPECT_EQ(bytes.substr(bytes.size() - 22 - 20, 4), "PK\6\7");
+  const std::vector<NamedTensor> again = read_npz(path_);
+  ASSERT_EQ(again.size(), tensors.size());
+  EXPECT_EQ(again.back().first, tensors.back().first);
+  testing::expect_same_bits(again.back().second, x_, "last");
+}
+
 TEST_F(Npz, FortranOrderAndUnsignedIntegersAreRead) {
   std::string header = "{'descr': '<u2', 'fortran_order': True, 'shape': (2, 3), }";
   header.resize(118, ' ');
