@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/autograd/autograd.h"
-#include "lockstep/ops/random_ops.h"
-#include "lockstep/tensor/philox.h"
+#include "lockstep/graph/detail/keyed_trace.h"
 
 namespace lockstep {
 namespace {
@@ -18,45 +17,14 @@ bool is_watched(std::span<const Tensor> inputs) {
                      [](const Tensor& input) { return input.is_symbolic(); });
 }
 
-// A key of its own for everything that a compiled function draws in one call: a function of the
-// scope's key and of the call's place among the scope's draws.
-Tensor key_for_call() {
-  const RandomScope::Draw draw = RandomScope::next();
-  const std::vector<std::int64_t> key = draw.key.to(cpu()).to_vector<std::int64_t>();
-  const auto words = philox({.seed = static_cast<std::uint64_t>(key[0]),
-                             .step = static_cast<std::uint32_t>(key[1]),
-                             .shard = static_cast<std::uint32_t>(key[2]),
-                             .use = static_cast<std::uint32_t>(draw.use)},
-                            0xffffffffu);
-  return random_key(std::uint64_t{words[0]} << 32 | words[1], static_cast<std::uint32_t>(key[1]),
-                    static_cast<std::uint32_t>(key[2]));
-}
-
-// Random draws inside the function take their key from one more input, so that each call draws
-// anew.
-Graph trace_with_key(const TensorFunction& function, const Infos& infos) {
-  Infos with_key = infos;
-  with_key.push_back({{3}, DType::int64, infos.empty() ? Device() : infos[0].device});
-  return trace(
-      [&](const std::vector<Tensor>& all) {
-        const RandomScope draws(all.back());
-        return function({all.begin(), all.end() - 1});
-      },
-      with_key);
-}
-
-bool draws_numbers(const Graph& graph) {
-  return count_uses(graph)[static_cast<std::size_t>(graph.inputs().back().node)][0] > 0;
-}
-
 }  // namespace
 
 CompiledCall::CompiledCall(const TensorFunction& function, const Infos& infos,
                            const CompileOptions& options, const Find& find_like)
-    : CompiledCall(trace_with_key(function, infos), options, find_like) {}
+    : CompiledCall(detail::trace_with_key(function, infos), options, find_like) {}
 
 CompiledCall::CompiledCall(const Graph& graph, const CompileOptions& options, const Find& find_like)
-    : random_(draws_numbers(graph)),
+    : random_(detail::draws_numbers(graph)),
       executable_(compile(graph, options, find_like())),
       no_key_(Tensor::zeros({3}, DType::int64).to(graph.info(graph.inputs().back()).device)) {}
 
@@ -70,7 +38,7 @@ Executable CompiledCall::compile(const Graph& graph, const CompileOptions& optio
 }
 
 std::vector<Tensor> CompiledCall::operator()(std::vector<Tensor> inputs) {
-  inputs.push_back(random_ ? key_for_call().to(no_key_.device()) : no_key_);
+  inputs.push_back(random_ ? detail::key_for_call().to(no_key_.device()) : no_key_);
   return executable_.run(inputs);
 }
 

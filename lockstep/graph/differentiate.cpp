@@ -43,6 +43,11 @@ class Differentiator {
     accumulate(head, full(info.shape, 1.0, info.dtype, info.device));
   }
 
+  void seed(ValueId head, ValueId gradient) {
+    const InterceptScope scope(&tracer_);
+    accumulate(head, tracer_.tensor(gradient));
+  }
+
   void run(std::int32_t begin, std::int32_t end) {
     const InterceptScope scope(&tracer_);
     for (std::int32_t id = end - 1; id >= begin; --id)
@@ -138,9 +143,8 @@ class Differentiator {
   std::unordered_map<ValueId, Tensor, HashValue> gradients_;
 };
 
-}  // namespace
-
-Graph differentiate(const Graph& graph, std::size_t head, const std::vector<std::size_t>& wrt) {
+// Throws InvalidArgument when one does not exist or has no gradient.
+void check_head(const Graph& graph, std::size_t head) {
   if (head >= graph.outputs().size())
     throw InvalidArgument("differentiate: output {} of {} does not exist", head,
                           graph.outputs().size());
@@ -148,8 +152,10 @@ Graph differentiate(const Graph& graph, std::size_t head, const std::vector<std:
   if (!is_floating(differentiated.dtype))
     throw InvalidArgument("differentiate: output {} is {}, expected a floating dtype", head,
                           differentiated.str());
-  Graph result = graph;
-  Differentiator differentiator(result);
+}
+
+void want_inputs(const Graph& graph, const std::vector<std::size_t>& wrt,
+                 Differentiator& differentiator) {
   for (std::size_t input : wrt) {
     if (input >= graph.inputs().size())
       throw InvalidArgument("differentiate: input {} of {} does not exist", input,
@@ -161,12 +167,42 @@ Graph differentiate(const Graph& graph, std::size_t head, const std::vector<std:
     differentiator.want(graph.inputs()[input]);
   }
   differentiator.propagate(0);
-  const auto end = static_cast<std::int32_t>(graph.nodes().size());
-  differentiator.seed(graph.outputs()[head]);
-  differentiator.run(0, end);
+}
+
+void add_gradients(const Graph& graph, const std::vector<std::size_t>& wrt,
+                   Differentiator& differentiator, Graph& result) {
+  differentiator.run(0, static_cast<std::int32_t>(graph.nodes().size()));
   for (std::size_t input : wrt)
     result.add_output(differentiator.gradient(graph.inputs()[input]),
                       "grad:" + graph.node(graph.inputs()[input]).name);
+}
+
+}  // namespace
+
+Graph differentiate(const Graph& graph, std::size_t head, const std::vector<std::size_t>& wrt) {
+  check_head(graph, head);
+  Graph result = graph;
+  Differentiator differentiator(result);
+  want_inputs(graph, wrt, differentiator);
+  differentiator.seed(graph.outputs()[head]);
+  add_gradients(graph, wrt, differentiator, result);
+  return result;
+}
+
+Graph differentiate(const Graph& graph, const std::vector<std::size_t>& heads,
+                    const std::vector<std::size_t>& wrt) {
+  Graph result = graph;
+  std::vector<ValueId> gradients;
+  for (std::size_t head : heads) {
+    check_head(graph, head);
+    gradients.push_back(
+        result.add_input(graph.info(graph.outputs()[head]), fmt::format("grad:output{}", head)));
+  }
+  Differentiator differentiator(result);
+  want_inputs(graph, wrt, differentiator);
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    differentiator.seed(graph.outputs()[heads[i]], gradients[i]);
+  add_gradients(graph, wrt, differentiator, result);
   return result;
 }
 

@@ -10,4 +10,8 @@ namespace lockstep {
 // that the head does not depend on has a gradient of zeros.
 Graph differentiate(const Graph& graph, std::size_t head, const std::vector<std::size_t>& wrt);
 
+// The same of several heads, whose own gradients are further inputs, one for each head.
+Graph differentiate(const Graph& graph, const std::vector<std::size_t>& heads,
+                    const std::vector<std::size_t>& wrt);
+
 }  // namespace lockstep

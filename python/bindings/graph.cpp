@@ -2,6 +2,7 @@
 #include "bindings/bindings.h"
 #include "bindings/block.h"
 #include "lockstep/graph/compiled_function.h"
+#include "lockstep/graph/recorded_function.h"
 
 namespace lockstep::python {
 namespace {
@@ -48,6 +49,19 @@ class HeldFunction {
   CompiledFunction compiled_;
 };
 
+// A Python function that gives (outputs, extras), recorded as one function a call.
+std::unique_ptr<RecordedFunction> recorded(const py::object& function,
+                                           const std::vector<Tensor>& like,
+                                           std::vector<std::size_t> wrt) {
+  Infos infos;
+  for (const Tensor& tensor : like) infos.push_back(tensor.info());
+  const auto traced = [&](const std::vector<Tensor>& inputs) -> RecordedFunction::Results {
+    const py::tuple results = function(*py::tuple(py::cast(inputs)));
+    return {py::cast<std::vector<Tensor>>(results[0]), py::cast<std::vector<Tensor>>(results[1])};
+  };
+  return std::make_unique<RecordedFunction>(traced, infos, std::move(wrt));
+}
+
 }  // namespace
 
 void bind_graph(py::module_& m) {
@@ -55,6 +69,17 @@ void bind_graph(py::module_& m) {
       .def("__call__", &HeldFunction::operator())
       .def_property_readonly("compiled_count", &HeldFunction::compiled_count)
       .def("clear", &HeldFunction::clear);
+  py::class_<RecordedFunction>(m, "_RecordedFunction",
+                               "A function whose calls are one function on the tape each.")
+      .def(py::init(&recorded), py::arg("function"), py::arg("like"), py::arg("wrt"))
+      .def("__call__", [](RecordedFunction& self, const std::vector<Tensor>& inputs) {
+        RecordedFunction::Results results;
+        {
+          const py::gil_scoped_release released;
+          results = self(inputs);
+        }
+        return py::make_tuple(results.outputs, results.extras);
+      });
   m.def(
       "compile",
       [](const py::object& function, DType compute, std::size_t plans) {

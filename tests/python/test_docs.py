@@ -28,10 +28,11 @@ def test_there_are_examples():
     assert "lockstep.ops" in MODULES and "lockstep.train" in MODULES
 
 
-def test_the_pages_python_is_true(root, tmp_path):
-    page = (root / "docs" / "python.md").read_text()
+@pytest.mark.parametrize("name, least", [("python.md", 6), ("from_mxnet.md", 3)])
+def test_the_pages_python_is_true(root, tmp_path, name, least):
+    page = (root / "docs" / name).read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
-    assert len(blocks) > 5
+    assert len(blocks) >= least
     program = tmp_path / "page.py"
     program.write_text("\n".join(blocks))
     out = subprocess.run([sys.executable, str(program)], capture_output=True, text=True,

@@ -42,14 +42,15 @@ def dtype_name(dtype):
     elif dtype is bool:
         name = "bool"
     else:
-        try:
-            name = np.dtype(dtype).name
-        except TypeError:
-            name = getattr(dtype, "name", None)
-            if name is None:
-                raise TypeError(f"dtype: expected a dtype such as 'float32', got {dtype!r}; an "
-                                "array is made by mx.nd.array(x), converted by "
-                                "x.astype('float32')") from None
+        name = getattr(dtype, "name", None)
+        if not isinstance(name, str):
+            try:
+                name = np.dtype(dtype).name
+            except TypeError:
+                name = "object"
+        if name == "object":
+            raise TypeError(f"dtype: expected a dtype such as 'float32', got {dtype!r}; an array is "
+                            "made by mx.nd.array(x), converted by x.astype('float32')")
     return {"bool_": "bool", "half": "float16", "double": "float64", "float": "float32",
             "int": "int64", "uint16": "int32", "uint32": "int64", "uint64": "int64"}.get(name, name)
 

@@ -2,8 +2,8 @@
 """Hybridized blocks: forward compiled by the engine, and its gradient too.
 
 A block is traced once for each combination of its inputs' shapes, mode and wanted gradients. While
-recording, a call is one function on the tape: backward runs a compiled function that computes
-forward again and its gradient, with the same random numbers.
+recording, a call is one function on the tape: forward keeps what the gradient reads, and backward
+is compiled too.
 """
 
 from collections import OrderedDict
@@ -42,18 +42,16 @@ def fill(template, arrays):
 class _Plan:
     """One traced combination."""
 
-    def __init__(self, block, parameters, template, inputs, kind, training, wanted):
+    def __init__(self, block, parameters, template, inputs, kind):
         self._block, self._parameters, self._template = block, parameters, template
-        self._inputs, self._kind, self._training = inputs, kind, training
-        self.wanted = wanted
+        self._inputs, self._kind = inputs, kind
         self.updated = None  # places of parameters that forward changes
         self.answer = None  # the template of the outputs
-        self._floating = None  # which outputs have gradients
-        self.forward = lockstep.compile(self._forward)
-        self._gradient = lockstep.compile(self._gradient_of)
+        self._forward = None
+        self._recorded = None
 
-    def _run(self, tensors):
-        """The outputs' tensors, and the parameters' arrays as forward left them."""
+    def _run(self, *tensors):
+        """The outputs, and the parameters that forward has changed."""
         arrays = [self._kind(t) for t in tensors]
         stand_ins = arrays[self._inputs:]
         with _tracing.substituted({id(p): a for p, a in zip(self._parameters, stand_ins)}):
@@ -61,61 +59,29 @@ class _Plan:
             made = self._block._forward_now(*args)
         outputs = []
         self.answer = flatten(made, outputs)
-        return [a._tensor for a in outputs], stand_ins
-
-    def _forward(self, *tensors):
-        outputs, stand_ins = self._run(tensors)
         before = tensors[self._inputs:]
         self.updated = [i for i, (a, t) in enumerate(zip(stand_ins, before)) if a._tensor is not t]
-        self._floating = [i for i, t in enumerate(outputs) if t.dtype.is_floating]
-        self.count = len(outputs)
-        return outputs + [stand_ins[i]._tensor for i in self.updated]
+        return [a._tensor for a in outputs], [stand_ins[i]._tensor for i in self.updated]
 
-    def _gradient_of(self, *tensors):
-        count = len(tensors) - len(self._floating)
-        own, heads = tensors[:count], list(tensors[count:])
-        with _core._record(self._training):
-            for i in self.wanted:
-                _core.attach_grad(own[i])
-            outputs, _ = self._run(own)
-            chosen = [outputs[i] for i in self._floating]
-            # An output that no wanted tensor leads to sends nothing back.
-            pairs = [(o, h) for o, h in zip(chosen, heads) if o.requires_grad]
-        return _core.grad([o for o, _ in pairs], [own[i] for i in self.wanted],
-                          [h for _, h in pairs], False, False)
+    def _run_flat(self, *tensors):
+        outputs, updates = self._run(*tensors)
+        self._count = len(outputs)
+        return outputs + updates
 
-    def gradients(self, tensors, heads):
-        """One for each wanted tensor."""
-        with _core._mode(self._training):
-            made = self._gradient(*tensors, *[heads[i] for i in self._floating])
-        return [made] if isinstance(made, _core.Tensor) else list(made)
+    def record(self, tensors, wanted):
+        """(outputs, updates) as one function on the tape."""
+        if self._recorded is None:
+            self._recorded = _core._RecordedFunction(self._run, tensors, wanted)
+        return self._recorded(tensors)
 
-
-class _Recorded:
-    """A call on the tape."""
-
-    def __init__(self, plan):
-        self._plan = plan
-        self._key = _random_state.next_key()
-
-    def forward(self, *tensors):
-        self._tensors = tensors
-        with _core._random_scope(*self._key), _core._mode(self._plan._training):
-            made = self._plan.forward(*tensors)
+    def call(self, tensors):
+        """(outputs, updates), not recorded."""
+        if self._forward is None:
+            self._forward = lockstep.compile(self._run_flat)
+        with _core._pause(_core.is_training()):
+            made = self._forward(*tensors)
         made = [made] if isinstance(made, _core.Tensor) else list(made)
-        self.updates = made[self._plan.count:]
-        return tuple(made[:self._plan.count])
-
-    def backward(self, *heads):
-        if _core.is_recording():
-            raise MXNetError("create_graph: the gradient of a hybridized block is not recorded; "
-                             "call net.hybridize(False) for gradients of gradients")
-        with _core._random_scope(*self._key):
-            made = self._plan.gradients(self._tensors, heads)
-        gradients = [None] * len(self._tensors)
-        for place, gradient in zip(self._plan.wanted, made):
-            gradients[place] = gradient
-        return tuple(gradients)
+        return made[:self._count], made[self._count:]
 
 
 class CachedGraph:
@@ -156,15 +122,8 @@ class CachedGraph:
         if recording:
             wanted = tuple(i for i, t in enumerate(tensors) if t.requires_grad)
         plan = self._plan(template, tensors, len(arrays), kind, training, wanted)
-        if wanted:
-            call = _Recorded(plan)
-            made = _core._call_function(call, tensors)
-            updates = call.updates
-        else:
-            with _core._pause(training), _random_state.scope():
-                made = plan.forward(*tensors)
-            made = [made] if isinstance(made, _core.Tensor) else list(made)
-            made, updates = made[:plan.count], made[plan.count:]
+        with _random_state.scope():
+            made, updates = plan.record(tensors, wanted) if wanted else plan.call(tensors)
         for place, value in zip(plan.updated, updates):
             owned[place]._tensor.assign(value)
         return fill(plan.answer, iter([kind(t) for t in made]))
@@ -178,7 +137,7 @@ class CachedGraph:
             raise MXNetError(f"hybridize: {type(self._block).__name__} was given an argument that "
                              f"cannot be told apart from others: {template}") from None
         if plan is None:
-            plan = _Plan(self._block, self._parameters, template, inputs, kind, training, wanted)
+            plan = _Plan(self._block, self._parameters, template, inputs, kind)
             self._plans[key] = plan
             if len(self._plans) > _PLANS:
                 self._plans.popitem(last=False)

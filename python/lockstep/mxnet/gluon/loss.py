@@ -98,9 +98,8 @@ class SoftmaxCrossEntropyLoss(Loss):
         self._axis, self._sparse_label, self._from_logits = axis, sparse_label, from_logits
 
     def hybrid_forward(self, F, pred, label, sample_weight=None):  # noqa: N803
-        if self._is_plain(pred, label):
-            loss = F._softmax_cross_entropy_rows(pred, label)
-            return self._finish(F, loss, sample_weight)
+        if sample_weight is None and self._is_plain(pred, label):
+            return self._finish(F, F._softmax_cross_entropy_rows(pred, label), None)
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
         if self._sparse_label:
@@ -258,7 +257,7 @@ class CosineEmbeddingLoss(Loss):
         norms = F.norm(input1, axis=-1) * F.norm(input2, axis=-1)
         cosine = dot / F.maximum(F.reshape(norms, shape=(-1, 1)), 1e-12)
         loss = F.where(label == 1, 1 - cosine, F.relu(cosine - self._margin))
-        return self._finish(F, loss, sample_weight)
+        return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
 class SDMLLoss(Loss):

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "lockstep/graph/executable.h"
+#include "lockstep/graph/trace.h"
+
+namespace lockstep {
+
+// A function of tensors like `infos` whose calls are recorded as one function each: compiled
+// forward, which keeps what the gradient reads, and a compiled gradient. It is traced in the mode
+// (train or predict) of the moment. Random draws inside it follow the RandomScope of each call.
+class RecordedFunction {
+ public:
+  // Extras are results without gradients, such as new running statistics.
+  struct Results {
+    std::vector<Tensor> outputs, extras;
+  };
+  using Function = std::function<Results(const std::vector<Tensor>&)>;
+  // `wrt` are the inputs that get gradients.
+  RecordedFunction(const Function& function, const Infos& infos, std::vector<std::size_t> wrt,
+                   const CompileOptions& options = {});
+  // The extras are not recorded.
+  Results operator()(const std::vector<Tensor>& inputs);
+
+ private:
+  class Call;
+  struct Compiled;
+  std::shared_ptr<Compiled> compiled_;
+};
+
+}  // namespace lockstep

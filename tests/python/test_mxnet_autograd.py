@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+
+import lockstep.mxnet as mx
+from lockstep.mxnet import autograd, nd
+
+
+def test_gradients_are_zero_before_and_written_by_backward():
+    x = nd.array([1.0, 2.0])
+    assert x.grad is None
+    x.attach_grad()
+    held = x.grad
+    assert held.asnumpy().tolist() == [0, 0]
+    with autograd.record():
+        y = x * x
+    y.backward()
+    assert held.asnumpy().tolist() == x.grad.asnumpy().tolist() == [2, 4]
+    with autograd.record():
+        z = (3 * x).sum()
+    z.backward()
+    assert held.asnumpy().tolist() == [3, 3]
+
+
+def test_gradients_are_added_and_cleared():
+    x = nd.ones((2,))
+    x.attach_grad("add")
+    for _ in range(3):
+        with autograd.record():
+            y = 2 * x
+        y.backward()
+    assert x.grad.asnumpy().tolist() == [6, 6]
+    x.grad[:] = 0
+    with autograd.record():
+        y = 2 * x
+    y.backward(nd.array([1.0, 10.0]))
+    assert x.grad.asnumpy().tolist() == [2, 20]
+
+
+def test_modes_are_told_and_restored():
+    assert not autograd.is_recording() and not autograd.is_training()
+    with autograd.record():
+        assert autograd.is_recording() and autograd.is_training()
+        with autograd.pause():
+            assert not autograd.is_recording() and not autograd.is_training()
+        with autograd.predict_mode():
+            assert autograd.is_recording() and not autograd.is_training()
+    with autograd.train_mode():
+        assert autograd.is_training() and not autograd.is_recording()
+        assert (nd.Dropout(nd.ones((1000,)), p=0.5).asnumpy() == 0).any()
+    assert autograd.set_recording(True) is False and autograd.is_recording()
+    assert autograd.set_recording(False) is True and not autograd.is_recording()
+
+
+def test_a_head_that_was_not_recorded_is_told():
+    x = nd.ones((2,))
+    with pytest.raises(mx.MXNetError, match="record"):
+        (x * 2).backward()
+
+
+def test_gradients_of_gradients():
+    x = nd.array([2.0])
+    x.attach_grad()
+    with autograd.record():
+        y = x ** 3
+        first = autograd.grad(y, x, create_graph=True)
+        second = autograd.grad(first, x)
+    assert first.asscalar() == 12 and second.asscalar() == 12
+
+
+def test_a_function_has_a_gradient_of_its_own():
+    class Sigmoid(autograd.Function):
+        def forward(self, x):
+            y = 1 / (1 + nd.exp(-x))
+            self.save_for_backward(y)
+            return y
+
+        def backward(self, dy):
+            (y,) = self.saved_tensors
+            return dy * y * (1 - y) * 100
+
+    x = nd.array([0.0, 1.0])
+    x.attach_grad()
+    with autograd.record():
+        y = Sigmoid()(x)
+    y.backward()
+    s = 1 / (1 + np.exp(-x.asnumpy()))
+    np.testing.assert_allclose(x.grad.asnumpy(), 100 * s * (1 - s), rtol=1e-5)
+
+
+def test_writing_under_record_is_part_of_what_is_recorded():
+    x = nd.array([1.0, 2.0, 3.0])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.zeros((3,))
+        y[1:] = x[:2] * 2
+        z = (y * nd.array([1.0, 10.0, 100.0])).sum()
+    z.backward()
+    assert x.grad.asnumpy().tolist() == [20, 200, 0]
+    with autograd.record(), pytest.raises(mx.MXNetError, match="attach_grad"):
+        x += 1
+
+
+def test_gradients_cross_contexts(monkeypatch):
+    monkeypatch.setenv("LOCKSTEP_GPU_AS_CPU", "1")
+    x = nd.array([1.0, 2.0])
+    x.attach_grad()
+    with autograd.record():
+        y = (x.as_in_context(mx.gpu(0)) * 3).sum()
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [3, 3] and x.grad.context == mx.cpu()
+
+
+@pytest.mark.parametrize("name, kwargs", [
+    ("softmax", {}), ("log_softmax", {"axis": 0}), ("LayerNorm", {}), ("smooth_l1", {"scalar": 1.5}),
+    ("norm", {}), ("L2Normalization", {}), ("gammaln", {}), ("LeakyReLU", {"act_type": "elu"}),
+    ("moments", {"axes": (1,)}), ("topk", {"ret_typ": "value", "k": 2})])
+def test_slopes_are_those_of_differences(name, kwargs, rng):
+    from lockstep.mxnet import test_utils
+
+    x = rng.uniform(0.3, 2.0, (3, 4))
+    weights = nd.array(rng.normal(size=(3, 4)), dtype="float64")
+
+    def function(x):
+        extra = (nd.ones((4,), dtype="float64") * 2, nd.zeros((4,), dtype="float64"))
+        made = getattr(nd, name)(x, *(extra if name == "LayerNorm" else ()), **kwargs)
+        made = made[1] if isinstance(made, list) else made
+        return made * weights if made.shape == (3, 4) else made * made
+
+    test_utils.check_numeric_gradient(function, [x])
+
+
+def test_outputs_of_losses_have_the_losses_gradient(rng):
+    data, label = nd.array(rng.normal(size=(4, 3))), nd.array([0, 2, 1, 1])
+    data.attach_grad()
+    with autograd.record():
+        made = nd.SoftmaxOutput(data, label)
+    made.backward()
+    wanted = made.asnumpy() - np.eye(3)[[0, 2, 1, 1]]
+    np.testing.assert_allclose(data.grad.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+    with autograd.record():
+        made = nd.LinearRegressionOutput(data, nd.zeros((4, 3)))
+    made.backward()
+    np.testing.assert_allclose(data.grad.asnumpy(), data.asnumpy() / 3, rtol=1e-5)
