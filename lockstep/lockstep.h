@@ -24,6 +24,7 @@
 #include "lockstep/data/transform.h"
 #include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/executable.h"
+#include "lockstep/graph/recorded_function.h"
 #include "lockstep/graph/symbol.h"
 #include "lockstep/io/archive.h"
 #include "lockstep/io/npy.h"

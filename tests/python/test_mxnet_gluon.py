@@ -271,7 +271,8 @@ def test_parameters_are_shared_and_saved_once(tmp_path):
 @pytest.mark.parametrize("kind, cell", [(rnn.LSTM, rnn.LSTMCell), (rnn.GRU, rnn.GRUCell),
                                         (rnn.RNN, rnn.RNNCell)])
 def test_layers_and_cells_agree(kind, cell, rng):
-    layer = kind(4, input_size=3, layout="NTC", **({"activation": "tanh"} if kind is rnn.RNN else {}))
+    options = {"activation": "tanh"} if kind is rnn.RNN else {}
+    layer = kind(4, input_size=3, layout="NTC", **options)
     single = cell(4, input_size=3)
     layer.initialize(mx.init.Normal(0.5))
     single.initialize()
@@ -347,7 +348,8 @@ def test_transforms_change_pictures(rng):
 
     picture = nd.array(rng.integers(0, 256, (12, 10, 3)), dtype="uint8")
     made = transforms.Compose([
-        transforms.Resize((8, 6)), transforms.RandomFlipLeftRight(), transforms.RandomCrop(6, pad=1),
+        transforms.Resize((8, 6)), transforms.RandomFlipLeftRight(),
+        transforms.RandomCrop(6, pad=1),
         transforms.RandomColorJitter(0.1, 0.1, 0.1, 0.1), transforms.RandomLighting(0.1),
         transforms.CenterCrop((4, 5)), transforms.ToTensor(),
         transforms.Normalize([0.1, 0.2, 0.3], [0.5, 0.5, 0.5])])(picture)
@@ -409,11 +411,12 @@ def test_metrics_are_what_their_formulas_say():
 
 def test_initialisers_have_their_spread():
     mx.random.seed(0)
-    for init, check in ((mx.init.Xavier(), lambda w: abs(np.abs(w).max() - np.sqrt(3 / 150)) < 0.01),
-                        (mx.init.Normal(0.5), lambda w: abs(w.std() - 0.5) < 0.02),
-                        (mx.init.Constant(3), lambda w: (w == 3).all()),
-                        (mx.init.Orthogonal(1.0), lambda w: np.allclose(w @ w.T, np.eye(100), atol=1e-4)),
-                        ("zeros", lambda w: (w == 0).all())):
+    cases = ((mx.init.Xavier(), lambda w: abs(np.abs(w).max() - np.sqrt(3 / 150)) < 0.01),
+             (mx.init.Normal(0.5), lambda w: abs(w.std() - 0.5) < 0.02),
+             (mx.init.Constant(3), lambda w: (w == 3).all()),
+             (mx.init.Orthogonal(1.0), lambda w: np.allclose(w @ w.T, np.eye(100), atol=1e-4)),
+             ("zeros", lambda w: (w == 0).all()))
+    for init, check in cases:
         layer = nn.Dense(100, in_units=200, weight_initializer=init)
         layer.initialize()
         assert check(layer.weight.data().asnumpy()), init

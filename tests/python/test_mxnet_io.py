@@ -188,6 +188,35 @@ def test_images_of_a_record_file_come_in_batches(tmp_path, rng):
     assert sorted(parts) == list(range(10))
 
 
+def test_images_with_boxes_come_in_batches_and_boxes_follow_the_pixels(tmp_path, rng):
+    random.seed(3)
+    paths = str(tmp_path / "x.idx"), str(tmp_path / "x.rec")
+    file = recordio.MXIndexedRecordIO(*paths, "w")
+    for i in range(6):
+        picture = np.zeros((20, 30, 3), "uint8")
+        top, left = rng.integers(0, 10, 2)
+        picture[top:top + 8, left:left + 12] = 255
+        box = [1.0, left / 30, top / 20, (left + 12) / 30, (top + 8) / 20]
+        label = [2, 5] + box * (1 + i % 2)
+        file.write_idx(i, recordio.pack_img((0, label, i, 0), picture, img_fmt=".png"))
+    file.close()
+    batches = mx.image.ImageDetIter(
+        batch_size=4, data_shape=(3, 40, 40), path_imgrec=paths[1], path_imgidx=paths[0],
+        shuffle=True, rand_crop=1, rand_pad=0.5, rand_mirror=True, min_object_covered=0.5)
+    assert batches.provide_label[0].shape == (4, 2, 5)
+    seen = 0
+    for batch in batches:
+        assert batch.data[0].shape == (4, 3, 40, 40) and batch.label[0].shape == (4, 2, 5)
+        for image, boxes in zip(batch.data[0].asnumpy(), batch.label[0].asnumpy()):
+            for kind, left, top, right, bottom in boxes[boxes[:, 0] >= 0]:
+                middle = image[:, int(20 * (top + bottom)), int(20 * (left + right))]
+                assert (middle > 200).all()
+                seen += 1
+    assert seen >= 9 and batch.pad == 2
+    with pytest.raises(errors.Corrupt, match="7 or more"):
+        batches._parse_label([1.0, 2.0])
+
+
 def test_arrays_come_in_batches_and_the_rest_is_filled_left_out_or_kept():
     data, label = np.arange(25.0).reshape(25, 1), np.arange(25)
 

@@ -55,9 +55,8 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         if found is None:
             return None
-        spec = importlib.machinery.ModuleSpec(name, _Loader(own),
-                                              is_package=found.submodule_search_locations is not None)
-        return spec
+        is_package = found.submodule_search_locations is not None
+        return importlib.machinery.ModuleSpec(name, _Loader(own), is_package=is_package)
 
 
 def install():

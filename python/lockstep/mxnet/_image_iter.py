@@ -118,7 +118,7 @@ class ImageIter(io.DataIter):
 
     def next(self):
         data = np.zeros((self.batch_size,) + self.data_shape, self.dtype)
-        labels = np.zeros((self.batch_size, self.label_width), np.float32)
+        labels = self._labels()
         count = self._fill(data, labels, 0)
         if count == 0 or (count < self.batch_size and self.last_batch_handle == "discard"):
             raise StopIteration
@@ -130,9 +130,15 @@ class ImageIter(io.DataIter):
                 count = self._fill(data, labels, count)
                 self.cur = 0 if count < self.batch_size else at
             self.cur = len(self.seq)
-        label = labels if self.label_width > 1 else labels[:, 0]
-        return io.DataBatch([nd.array(data, dtype=self.dtype)], [nd.array(label)], pad=pad,
+        label = self._label_array(labels)
+        return io.DataBatch([nd.array(data, dtype=self.dtype)], [label], pad=pad,
                             provide_data=self.provide_data, provide_label=self.provide_label)
+
+    def _labels(self):
+        return np.zeros((self.batch_size, self.label_width), np.float32)
+
+    def _label_array(self, labels):
+        return nd.array(labels if self.label_width > 1 else labels[:, 0])
 
     def _fill(self, data, labels, count):
         while count < self.batch_size:

@@ -270,8 +270,8 @@ _OWN = {
     "identity_with_attr_like_rhs": lambda p, a, b: a,
     "IdentityAttachKLSparseReg": lambda p, x: x,
     "_rnn_param_concat": lambda p, *xs: ls.concat(*[x.reshape((-1,)) for x in xs], axis=0),
-    "Cast": lambda p, x: x.cast(str(p["dtype"])),
-    "amp_cast": lambda p, x: x.cast(str(p["dtype"])),
+    "Cast": lambda p, x: x.cast(str(p.get("dtype", "float32"))),
+    "amp_cast": lambda p, x: x.cast(str(p.get("dtype", "float32"))),
     "amp_multicast": lambda p, *xs: list(xs),
 }
 
@@ -286,7 +286,7 @@ def _sum(tensors):
 def _operator(op, params, inputs):
     """The engine's op for what an operator of symbols is called in a file, or None."""
     if op.endswith("_scalar"):
-        scalar = params.get("scalar", 0.0)
+        scalar = params.get("scalar", 1.0)
         if op in _REVERSED:
             return _BINARY[_REVERSED[op]](ls.full((), float(scalar), inputs[0].dtype), inputs[0])
         function = _BINARY.get(op[1:-len("_scalar")])

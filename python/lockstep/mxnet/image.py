@@ -467,3 +467,7 @@ def CreateAugmenter(data_shape, resize=0, rand_crop=False, rand_resize=False, ra
 
 
 from lockstep.mxnet._image_iter import ImageIter, RecordIter  # noqa: E402,F401 - made of the above
+from lockstep.mxnet._image_det import (CreateDetAugmenter, CreateMultiRandCropAugmenter,  # noqa: E402,F401
+                                       DetAugmenter, DetBorrowAug, DetHorizontalFlipAug,
+                                       DetRandomCropAug, DetRandomPadAug, DetRandomSelectAug,
+                                       ImageDetIter)

@@ -3,7 +3,6 @@
 
 import json
 import math
-from collections import OrderedDict
 
 import numpy as np
 

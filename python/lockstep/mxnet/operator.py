@@ -96,6 +96,11 @@ def prop_of(op_type, params):
     return _registered[op_type](**{key: str(value) for key, value in params.items()})
 
 
+def told(answer):
+    """(inputs, outputs, states) of what infer_shape or infer_type gave; states may be left out."""
+    return tuple(answer) if len(answer) == 3 else (*answer, [])
+
+
 class _Call:
     """One call on the engine's tape."""
 
@@ -106,8 +111,8 @@ class _Call:
         count = len(self.prop.list_arguments())
         arrays = [self.kind(t.detach()) for t in tensors]
         self.inputs, self.aux = arrays[:count], arrays[count:]
-        _, shapes, _ = self.prop.infer_shape([list(a.shape) for a in self.inputs])
-        _, types, _ = self.prop.infer_type([a.dtype for a in self.inputs])
+        _, shapes, _ = told(self.prop.infer_shape([list(a.shape) for a in self.inputs]))
+        _, types, _ = told(self.prop.infer_type([a.dtype for a in self.inputs]))
         self.outputs = [self.kind(_zeros(shape, dtype)) for shape, dtype in zip(shapes, types)]
         self.op = self.prop.create_operator(arrays[0].context, [a.shape for a in self.inputs],
                                             [a.dtype for a in self.inputs])

@@ -10,6 +10,7 @@ from collections import OrderedDict
 
 import lockstep
 from lockstep import _core
+from lockstep.errors import InvalidArgument
 from lockstep.mxnet import _random_state
 from lockstep.mxnet.base import MXNetError
 from lockstep.mxnet.gluon import _tracing
@@ -69,10 +70,16 @@ class _Plan:
         return outputs + updates
 
     def record(self, tensors, wanted):
-        """(outputs, updates) as one function on the tape."""
+        """(outputs, updates) as one function on the tape; None where forward calls a function with
+        a gradient of its own, which the tape alone knows."""
         if self._recorded is None:
-            self._recorded = _core._RecordedFunction(self._run, tensors, wanted)
-        return self._recorded(tensors)
+            try:
+                self._recorded = _core._RecordedFunction(self._run, tensors, wanted)
+            except InvalidArgument as error:
+                if "autograd::Function" not in str(error):
+                    raise
+                self._recorded = False
+        return self._recorded(tensors) if self._recorded else None
 
     def call(self, tensors):
         """(outputs, updates), not recorded."""
@@ -123,7 +130,10 @@ class CachedGraph:
             wanted = tuple(i for i, t in enumerate(tensors) if t.requires_grad)
         plan = self._plan(template, tensors, len(arrays), kind, training, wanted)
         with _random_state.scope():
-            made, updates = plan.record(tensors, wanted) if wanted else plan.call(tensors)
+            results = plan.record(tensors, wanted) if wanted else plan.call(tensors)
+        if results is None:
+            return NotImplemented
+        made, updates = results
         for place, value in zip(plan.updated, updates):
             owned[place]._tensor.assign(value)
         return fill(plan.answer, iter([kind(t) for t in made]))
