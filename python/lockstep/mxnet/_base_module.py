@@ -181,4 +181,4 @@ class BaseModule:
     @property
     def symbol(self):
         """What it computes."""
-        return self._symbol
+        return getattr(self, "_symbol", None)

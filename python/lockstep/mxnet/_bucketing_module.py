@@ -6,6 +6,7 @@ import logging
 from lockstep.mxnet import model
 from lockstep.mxnet._base_module import BaseModule
 from lockstep.mxnet.module import Module
+from lockstep.mxnet.name import NameManager
 
 
 class BucketingModule(BaseModule):
@@ -27,8 +28,13 @@ class BucketingModule(BaseModule):
         self._make(default_bucket_key)
 
     def _make(self, key):
-        symbol, data_names, label_names = self._sym_gen(key)
+        with NameManager():  # a bucket's names do not depend on those made before it
+            symbol, data_names, label_names = self._sym_gen(key)
         return Module(symbol, data_names, label_names, **self._options)
+
+    @property
+    def _curr_module(self):
+        return self._current
 
     @property
     def symbol(self):

@@ -14,13 +14,14 @@ _MOST_NODES = 1 << 24
 class Node:
     """A variable (`op` is None) or an op on outputs of other nodes."""
 
-    __slots__ = ("op", "name", "attrs", "inputs", "function")
+    __slots__ = ("op", "name", "attrs", "inputs", "function", "labels")
 
-    def __init__(self, op, name, attrs=None, inputs=()):
+    def __init__(self, op, name, attrs=None, inputs=(), labels=()):
         self.op, self.name = op, name
         self.attrs = dict(attrs or {})
         self.inputs = list(inputs)
         self.function = None
+        self.labels = set(labels)  # attributes of the script's, which the op does not read
 
     @property
     def is_variable(self):
@@ -32,7 +33,26 @@ class Node:
     def params(self):
         """The op's own attributes, as values."""
         return {key: _op_table.parse_value(value) for key, value in self.attrs.items()
-                if not (key.startswith("__") and key.endswith("__"))}
+                if not is_hidden(key) and key not in self.labels}
+
+
+def is_hidden(key):
+    """Whether an attribute is none of the op's."""
+    return key.startswith("__") and key.endswith("__")
+
+
+def hide(attrs):
+    """The keys that the engine reads, as they stand in files."""
+    return {f"__{key}__" if key in _HIDDEN_KEYS else key: value for key, value in attrs.items()}
+
+
+def shown(attrs):
+    """Attributes with those keys under both of their names."""
+    made = dict(attrs)
+    for key in _HIDDEN_KEYS:
+        if f"__{key}__" in made:
+            made[key] = made[f"__{key}__"]
+    return made
 
 
 def topological(heads):
@@ -60,7 +80,7 @@ def state_nodes(order):
     """The variables that are states of an op."""
     states = {}
     for node in order:
-        for at in _op_table.state_positions(node.op) if node.op else ():
+        for at in _op_table.state_positions(node.op, node.attrs) if node.op else ():
             if at < len(node.inputs):
                 states[id(node.inputs[at][0])] = node.inputs[at][0]
     return states
@@ -71,7 +91,7 @@ def copy(heads):
     made = {}
     for node in topological(heads):
         made[id(node)] = Node(node.op, node.name, node.attrs,
-                              [(made[id(child)], at) for child, at in node.inputs])
+                              [(made[id(child)], at) for child, at in node.inputs], node.labels)
         made[id(node)].function = node.function
     return [(made[id(node)], at) for node, at in heads], made
 
@@ -82,7 +102,7 @@ def dump(heads):
     number = {id(node): i for i, node in enumerate(order)}
     nodes, row, rows = [], 0, [0]
     for node in order:
-        states = _op_table.state_positions(node.op) if node.op else ()
+        states = _op_table.state_positions(node.op, node.attrs) if node.op else ()
         entry = {"op": node.op or "null", "name": node.name}
         if node.attrs:
             entry["attrs"] = dict(sorted(node.attrs.items()))
@@ -190,7 +210,9 @@ def _load_node(entry, number, nodes, version):
     name = str(entry.get("name", f"node{number}"))
     inputs = [_reference(item, number, nodes, f"an input of {name}")
               for item in entry.get("inputs") or []]
-    node = Node(op, name, _merged_attrs(entry), inputs)
+    # Where the op's own are apart, the others are the script's.
+    labels = (entry.get("attr") or ()) if "param" in entry else ()
+    node = Node(op, name, _merged_attrs(entry), inputs, labels)
     if version < 900:
         _hide(node)
         _add_missing_inputs(node)

@@ -30,7 +30,7 @@ def rank():
 
 def size():
     """How many processes there are."""
-    return _job.current().size
+    return _job.current().workers
 
 
 def _local():
@@ -55,7 +55,7 @@ def local_size():
 
 
 def _sum(tensor):
-    return tensor if size() == 1 else _job.current().all_reduce(tensor.copy())
+    return tensor if size() == 1 else _job.current().all_reduce(tensor)
 
 
 def allreduce(tensor, average=True, name=None, priority=0, op=None, prescale_factor=1.0,
@@ -92,7 +92,7 @@ def broadcast(tensor, root_rank, name=None, priority=0):
     """One process's array for all."""
     if size() == 1:
         return tensor.copy()
-    return tensor._out(_job.current().broadcast(tensor._tensor.detach().copy(), root_rank))
+    return tensor._out(_job.current().broadcast(tensor._tensor.detach(), root_rank))
 
 
 def broadcast_(tensor, root_rank, name=None, priority=0):

@@ -98,6 +98,11 @@ def wanted(node, shapes):
         return shapes
     if _same(node.op):
         return [shape or known[0] for shape in shapes]
+    if node.op == "Custom" and shapes[0] is not None:
+        prop = _op_table._custom({k: v for k, v in node.attrs.items() if k not in node.labels})
+        count = len(prop.list_arguments())
+        told, _, states = _told(prop.infer_shape([list(s) if s else s for s in shapes[:count]]))
+        return [tuple(s) if s is not None else None for s in list(told) + list(states)]
     rule = _RULES.get(node.op)
     if rule is None or shapes[0] is None:
         return shapes
@@ -136,6 +141,7 @@ def _fill(heads, known, types):
     """Completes `known`, shapes by (id of node, output), as far as it goes."""
     order = _graph.topological(heads)
     tensors = {}
+    partial = known.pop("partial", {})
 
     def give(node, shape):
         shape = tuple(int(extent) for extent in shape)
@@ -147,21 +153,38 @@ def _fill(heads, known, types):
             give(node, known[id(node), 0])
     waiting = [node for node in order if not node.is_variable]
     while waiting:
-        left = [node for node in waiting if not _step(node, tensors, known, give)]
+        left = [node for node in waiting if not _step(node, tensors, known, give, partial)]
         if len(left) == len(waiting):
             return
         waiting = left
 
 
-def _step(node, tensors, known, give):
+def _merged(shapes):
+    """One shape of several that leave some extents open with 0; None where one stays open."""
+    if len({len(shape) for shape in shapes}) != 1:
+        return None
+    made = tuple(max(extents) for extents in zip(*shapes))
+    return made if all(made) else None
+
+
+def _step(node, tensors, known, give, partial):
     shapes = [known.get((id(child), at)) for child, at in node.inputs]
-    if any(shape is None for shape in shapes):
+    if _same(node.op) and any(shape is None for shape in shapes):
+        given = [shape or partial.get(id(child)) for shape, (child, _) in zip(shapes, node.inputs)]
+        whole = _merged(given) if all(given) else None
+        shapes = [whole] * len(shapes) if whole else shapes
+    if any((id(child), at) not in known for child, at in node.inputs):
         for (child, _), shape in zip(node.inputs, wanted(node, shapes)):
             if child.is_variable and (id(child), 0) not in known and shape is not None:
                 give(child, shape)
     if any((id(child), at) not in known for child, at in node.inputs):
         return False
     inputs = [tensors[id(child)][at] for child, at in node.inputs]
+    if node.op == "Custom":
+        made = _custom_outputs(node, inputs)
+        tensors[id(node)] = made
+        known.update({(id(node), at): tuple(t.shape) for at, t in enumerate(made)})
+        return True
     try:
         made = _run.run_node(_run.Run(False), node, inputs)
     except (Error, TypeError, KeyError) as error:
@@ -170,6 +193,21 @@ def _step(node, tensors, known, give):
     for at, tensor in enumerate(made):
         known[id(node), at] = tuple(tensor.shape)
     return True
+
+
+def _told(answer):
+    from lockstep.mxnet.operator import told
+
+    return told(answer)
+
+
+def _custom_outputs(node, inputs):
+    """An op that is written in Python tells its shapes and is not run."""
+    prop = _op_table._custom({k: v for k, v in node.attrs.items() if k not in node.labels})
+    own = inputs[:len(prop.list_arguments())]
+    _, shapes, _ = _told(prop.infer_shape([list(t.shape) for t in own]))
+    _, types, _ = _told(prop.infer_type([np.dtype(t.dtype.name).type for t in own]))
+    return [_full(shape, np.dtype(dtype).name) for shape, dtype in zip(shapes, types)]
 
 
 def declared(node):
@@ -194,9 +232,12 @@ def complete(symbol, given, types=None):
         if not node.is_variable:
             continue
         shape = given.get(node.name)
-        shape = declared(node) if shape is None or not _is_whole(shape) else tuple(shape)
-        if shape is not None:
-            known[id(node), 0] = shape
+        if shape is None:
+            shape = _op_table.parse_value(node.attrs["__shape__"]) if "__shape__" in node.attrs else ()
+        if shape and _is_whole(shape):
+            known[id(node), 0] = tuple(shape)
+        elif shape:
+            known.setdefault("partial", {})[id(node)] = tuple(max(e, 0) for e in shape)
     work = _Pass(symbol._heads, known, types or {})
     work.complete_shapes((1,))
     if work.problem is not None:

@@ -110,6 +110,9 @@ def inputs_of(op, params, count=None):
     if op in VARIADIC:
         count = int(params.get(VARIADIC[op], count or 0))
         return tuple(f"arg{i}" for i in range(count))
+    if op == "Custom":
+        prop = _custom(params)
+        return tuple(prop.list_arguments()) + tuple(prop.list_auxiliary_states())
     names = INPUTS.get(op, ("data",))
     if op in ("FullyConnected", "Convolution") and parse_value(params.get("no_bias", False)):
         return names[:2]
@@ -130,10 +133,21 @@ def inputs_of(op, params, count=None):
     return names
 
 
-def state_positions(op):
+def _custom(params):
+    from lockstep.mxnet import operator
+
+    own = {key: value for key, value in params.items()
+           if key != "op_type" and not key.startswith("__")}
+    return operator.prop_of(params.get("op_type"), own)
+
+
+def state_positions(op, params=()):
     """Which inputs of an op are its states."""
-    names = STATES.get(op, ())
-    return [INPUTS[op].index(name) for name in names]
+    if op == "Custom" and params:
+        prop = _custom(params)
+        first = len(prop.list_arguments())
+        return list(range(first, first + len(prop.list_auxiliary_states())))
+    return [INPUTS[op].index(name) for name in STATES.get(op, ())]
 
 
 def _topk_outputs(params):
@@ -164,6 +178,8 @@ _OUTPUTS = {
 
 def outputs_of(op, params):
     """How many outputs can be used."""
+    if op == "Custom":
+        return len(_custom(params).list_outputs())
     if op in ("BatchNorm", "LayerNorm", "GroupNorm"):
         return 3 if parse_value(params.get("output_mean_var", False)) else 1
     return _OUTPUTS.get(op, lambda p: 1)(params)
@@ -183,6 +199,8 @@ def output_names(node):
         return [f"{node.name}_output"]
     if node.op in ("BatchNorm", "LayerNorm", "GroupNorm"):
         return [f"{node.name}_{part}" for part in ("output", "mean", "var")]
+    if node.op == "Custom":
+        return [f"{node.name}_{part}" for part in _custom(node.attrs).list_outputs()]
     return [f"{node.name}_output{i}" for i in range(count)]
 
 

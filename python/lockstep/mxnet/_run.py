@@ -189,7 +189,7 @@ def _batch_norm(run, params, node, x, gamma, beta, mean, var):
     axis = int(params.get("axis", 1)) % len(x.shape)
     epsilon, momentum = float(params.get("eps", 1e-3)), float(params.get("momentum", 0.9))
     if params.get("fix_gamma", True):
-        gamma = ls.ones_like(gamma).stop_gradient()
+        gamma = gamma * 0.0 + 1.0  # its gradient is zeros
     moved = x if axis == 1 else x.transpose(_swapped(len(x.shape), axis))
     if run.training and not params.get("use_global_stats", False):
         made = ls.ops.batch_norm(moved, gamma, beta, epsilon=epsilon)
@@ -270,8 +270,8 @@ _OWN = {
     "identity_with_attr_like_rhs": lambda p, a, b: a,
     "IdentityAttachKLSparseReg": lambda p, x: x,
     "_rnn_param_concat": lambda p, *xs: ls.concat(*[x.reshape((-1,)) for x in xs], axis=0),
-    "Cast": lambda p, x: x.cast(str(p["dtype"])),
-    "amp_cast": lambda p, x: x.cast(str(p["dtype"])),
+    "Cast": lambda p, x: x.cast(str(p.get("dtype", "float32"))),
+    "amp_cast": lambda p, x: x.cast(str(p.get("dtype", "float32"))),
     "amp_multicast": lambda p, *xs: list(xs),
 }
 
@@ -286,7 +286,7 @@ def _sum(tensors):
 def _operator(op, params, inputs):
     """The engine's op for what an operator of symbols is called in a file, or None."""
     if op.endswith("_scalar"):
-        scalar = params.get("scalar", 0.0)
+        scalar = params.get("scalar", 1.0)
         if op in _REVERSED:
             return _BINARY[_REVERSED[op]](ls.full((), float(scalar), inputs[0].dtype), inputs[0])
         function = _BINARY.get(op[1:-len("_scalar")])
@@ -295,6 +295,14 @@ def _operator(op, params, inputs):
         if op.startswith(prefix) and op[len(prefix):] in _BINARY and len(inputs) == 2:
             return _BINARY[op[len(prefix):]](*inputs)
     return None
+
+
+def _with_whole_states(inputs):
+    """Of an RNN, states of one sample stand for as many as the data has."""
+    count = inputs[0].shape[1]
+    return list(inputs[:2]) + [
+        ls.ops.expand(state, (state.shape[0], count, state.shape[2])) if state.shape[1] != count
+        else state for state in inputs[2:]]
 
 
 def _is_operator(op):
@@ -308,6 +316,8 @@ def _call_array_function(node, params, inputs):
     """The op as mx.nd has it."""
     from lockstep.mxnet.ndarray import NDArray
 
+    if node.op == "Custom":
+        import lockstep.mxnet.operator  # noqa: F401 - it is in the table from then on
     if node.function is None:
         node.function = function_of(node.op)
     if node.op in _op_table.VARIADIC:
@@ -331,6 +341,10 @@ def run_node(run, node, inputs):
     if node.op in _OWN:
         made = _OWN[node.op](params, *inputs)
         return made if isinstance(made, list) else [made]
+    if node.op == "FullyConnected" and inputs[0].ndim == 1:
+        inputs = [inputs[0].reshape((-1, 1))] + list(inputs[1:])
+    if node.op == "RNN":
+        inputs = _with_whole_states(inputs)
     made = _operator(node.op, params, inputs)
     return [made] if made is not None else _call_array_function(node, params, inputs)
 

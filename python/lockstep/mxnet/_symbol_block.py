@@ -92,7 +92,7 @@ class SymbolBlock(_block.SymbolBlock):
                 continue
             is_state = node in states
             parameter = self.params.get(
-                node.name, allow_deferred_init=True, shape=_infer.declared(node),
+                node.name, allow_deferred_init=True, init=_init_of(node), shape=_infer.declared(node),
                 grad_req="null" if is_state else "write", dtype=types.get((id(node), 0), "float32"))
             self._reg_params[node.name] = parameter
             if is_state:
@@ -152,6 +152,20 @@ class SymbolBlock(_block.SymbolBlock):
 
     def __repr__(self):
         return f"SymbolBlock({', '.join(self._symbol.list_outputs())})"
+
+
+_INITS = {"bias": "zeros", "beta": "zeros", "gamma": "ones", "moving_mean": "zeros",
+          "moving_var": "ones", "running_mean": "zeros", "running_var": "ones"}
+
+
+def _init_of(node):
+    """What a variable says itself, or its name means; None is what the net is initialised with."""
+    if "__init__" in node.attrs:
+        return node.attrs["__init__"]
+    for ending, kind in _INITS.items():
+        if node.name.endswith("_" + ending):
+            return kind
+    return None
 
 
 def _variable_name(symbol):

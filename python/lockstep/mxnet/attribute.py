@@ -18,7 +18,7 @@ class AttrScope:
 
     def get(self, attr):
         """The scope's attributes with `attr` over them."""
-        made = {f"__{key}__": value for key, value in self._attr.items()}
+        made = dict(self._attr)
         made.update(attr or {})
         return made
 

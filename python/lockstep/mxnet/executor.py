@@ -22,12 +22,15 @@ class Compiled:
         self.state_ids = [id(node) for node in states]
         self.wanted = tuple(wanted)
         self.is_loss = all(_ends_in_loss(node) for node, _ in self.heads)
+        self.by_python = any(node.op == "Custom" for node in _graph.topological(self.heads))
         self._functions = {}
 
     def call(self, kind, tensors, heads=()):
         """The outputs, then the states, then the gradients that are wanted."""
         if kind not in self._functions:
-            self._functions[kind] = ls.compile(getattr(self, "_" + kind))
+            function = getattr(self, "_" + kind)
+            # What Python computes itself needs contents, which a trace has not.
+            self._functions[kind] = function if self.by_python else ls.compile(function)
         with _run.mode(kind != "predict"):
             return self._functions[kind](*tensors, *heads)
 
@@ -55,6 +58,10 @@ class Compiled:
     def _with_gradients(self, tensors, heads):
         leaves = {name: tensor for name, tensor in zip(self.arguments, tensors)
                   if name in self.wanted}
+        if self.by_python:
+            tensors = [tensor.detach() for tensor in tensors]
+            leaves = dict(zip(self.arguments, tensors))
+            leaves = {name: leaves[name] for name in self.wanted}
         for leaf in leaves.values():
             leaf.attach_grad()
         with autograd.record():
@@ -129,10 +136,23 @@ class Executor:
         self._compiled = compiled or Compiled(symbol, self._wanted)
         self._monitor, self._monitor_all = None, False
         self._pending, self._key = None, None
-        self.outputs = []
+        self._outputs = None
         self._sends_heads = False
 
     # What it is bound to.
+
+    @property
+    def outputs(self):
+        """What the last forward computed; zeros before the first."""
+        if self._outputs is None:
+            known = dict(zip(self._names + self._states,
+                             [a.shape for a in self.arg_arrays + self.aux_arrays]))
+            types = _infer.type_table(self._symbol, {
+                name: a._tensor.dtype.name for name, a in self.arg_dict.items()})
+            shapes = _infer.complete(self._symbol, known)
+            self._outputs = [_zeros(shapes[id(node), at], types[id(node), at], self._ctx)
+                             for node, at in self._symbol._heads]
+        return self._outputs
 
     @property
     def arg_dict(self):
@@ -193,9 +213,9 @@ class Executor:
         with ls.random.scope(*self._key):
             made = self._compiled.call(kind, tensors)
         count = len(self._symbol)
-        self.outputs = [NDArray(tensor) for tensor in made[:count]]
+        self._outputs = [NDArray(tensor) for tensor in made[:count]]
+        self._inputs, self._pending = tensors, ()
         if training:
-            self._inputs = tensors
             rest = made[count:]
             for array, tensor in zip(self.aux_arrays, rest):
                 array._tensor.assign(tensor)
@@ -203,9 +223,9 @@ class Executor:
         return self.outputs
 
     def backward(self, out_grads=None, is_train=True):
-        """Gradients into grad_arrays, of the last forward(is_train=True)."""
+        """Gradients into grad_arrays, for the arrays that the last forward had."""
         if self._pending is None:
-            raise InvalidArgument("backward: forward(is_train=True) comes first")
+            raise InvalidArgument("backward: forward() comes first")
         gradients = self._pending
         if out_grads is not None or not gradients:
             gradients = self._gradients_for(out_grads)
@@ -273,12 +293,10 @@ class Executor:
         if shapes is None:
             raise InvalidArgument(f"reshape: the shapes do not follow from {kwargs}")
         arrays, gradients = [], []
-        for name, old, gradient, shape in zip(self._names, self.arg_arrays, self.grad_arrays,
-                                              shapes):
-            same = old.shape == tuple(shape)
-            arrays.append(old if same else _zeros(shape, old._tensor.dtype.name, self._ctx))
-            gradients.append(gradient if same or gradient is None else
-                             _zeros(shape, gradient._tensor.dtype.name, self._ctx))
+        for old, gradient, shape in zip(self.arg_arrays, self.grad_arrays, shapes):
+            arrays.append(_reshaped(old, tuple(shape), self._ctx))
+            gradients.append(None if gradient is None
+                             else _reshaped(gradient, tuple(shape), self._ctx))
         return Executor(self._symbol, self._ctx, arrays, gradients, self._req, self.aux_arrays,
                         self._compiled)
 
@@ -297,6 +315,16 @@ def _zeros(shape, dtype, ctx):
     from lockstep.mxnet import ndarray as nd
 
     return nd.zeros(tuple(shape), ctx=ctx, dtype=dtype)
+
+
+def _reshaped(array, shape, ctx):
+    """The array, its first elements in another shape, or zeros where it is too small."""
+    if array.shape == shape:
+        return array
+    size = int(np.prod(shape))
+    if size > array.size:
+        return _zeros(shape, array._tensor.dtype.name, ctx)
+    return NDArray(array._tensor.reshape((-1,))[:size].reshape(shape))
 
 
 def simple_bind(symbol, ctx, grad_req, type_dict, shapes, shared=None):

@@ -293,7 +293,7 @@ class NDArrayIter(DataIter):
             if array.shape[0] != self.num_data:
                 raise InvalidArgument(f"NDArrayIter: '{name}' has {array.shape[0]} samples, "
                                       f"'{self.data[0][0]}' has {self.num_data}")
-        if not 1 <= batch_size <= self.num_data:
+        if batch_size < 1 or (batch_size > self.num_data and handle != "pad"):
             raise InvalidArgument(f"NDArrayIter: batch_size is {batch_size}, there are "
                                   f"{self.num_data} samples")
 
@@ -338,7 +338,7 @@ class NDArrayIter(DataIter):
     def _rows(self):
         rows = self._order[self.cursor:self.cursor + self.batch_size]
         missing = self.batch_size - len(rows)
-        return np.concatenate([rows, self._order[:missing]]) if missing else rows
+        return np.concatenate([rows, np.resize(self._order, missing)]) if missing else rows
 
     def _take(self, arrays):
         rows = self._rows()
@@ -396,7 +396,22 @@ def read_idx(path):
     return array.astype(dtype.newbyteorder("="))
 
 
-class MNISTIter(NDArrayIter):
+class _FileIter(NDArrayIter):
+    """What is read of files: `getdata` and `getlabel` give an array, not a list."""
+
+    def getdata(self):
+        return super().getdata()[0]
+
+    def getlabel(self):
+        return super().getlabel()[0]
+
+    def next(self):
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch([self.getdata()], [self.getlabel()], self.getpad(), self.getindex())
+
+
+class MNISTIter(_FileIter):
     """Batches of MNIST's files, pixels divided by 256; the last partial batch is left out. What it
     is told beside the below it ignores, as MXNet's does."""
 
@@ -416,7 +431,7 @@ class MNISTIter(NDArrayIter):
                          last_batch_handle="discard", data_name=data_name, label_name=label_name)
 
 
-class CSVIter(NDArrayIter):
+class CSVIter(_FileIter):
     """Batches of files of numbers with commas, a sample a line."""
 
     def __init__(self, data_csv, data_shape, label_csv=None, label_shape=(1,), batch_size=1,
@@ -495,10 +510,15 @@ class LibSVMIter(DataIter):
         values = np.concatenate([row[1] for row in rows])
         from lockstep.mxnet.ndarray import sparse
 
-        return [sparse.csr_matrix((values, indices, indptr), shape=(len(rows), self._width))]
+        return sparse.csr_matrix((values, indices, indptr), shape=(len(rows), self._width))
 
     def getlabel(self):
-        return [nd.array(self._labels[self._numbers()])]
+        return nd.array(self._labels[self._numbers()])
+
+    def next(self):
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch([self.getdata()], [self.getlabel()], self.getpad())
 
     def getpad(self):
         return max(0, self._at + self.batch_size - len(self._rows))

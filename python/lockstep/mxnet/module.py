@@ -3,6 +3,7 @@
 
 import logging
 import warnings
+from types import SimpleNamespace
 
 from lockstep.errors import InvalidArgument
 from lockstep.mxnet import io, model
@@ -103,6 +104,20 @@ class Module(BaseModule):
             self._updater.set_states(file.read())
 
     # What it is.
+
+    @property
+    def _exec_group(self):
+        """What scripts that look inside find: the executors, of which there is one."""
+        return SimpleNamespace(execs=[self._exec], param_names=self._param_names,
+                               data_names=self._data_names, batch_size=self._data_shapes[0].shape[0])
+
+    @property
+    def _arg_params(self):
+        return self.get_params()[0]
+
+    @property
+    def _aux_params(self):
+        return self.get_params()[1]
 
     @property
     def data_names(self):
@@ -226,11 +241,22 @@ class Module(BaseModule):
         attrs = self._symbol.attr_dict()
         for names, own, given in ((self._param_names, self._exec.arg_dict, arg_params),
                                   (self._aux_names, self._exec.aux_dict, aux_params)):
-            _check_extra(names, given, allow_extra)
             for name in sorted(names):
                 self._init_one(name, own[name], given, initializer, allow_missing,
                                init.InitDesc(name, attrs.get(name)))
         self.params_initialized = True
+
+    def set_params(self, arg_params, aux_params, allow_missing=False, force_init=True,
+                   allow_extra=False):
+        """Takes parameters by name. What the symbol has not is an error where some may be missing:
+        then the names are all there is to go by."""
+        if allow_missing and not allow_extra:
+            extra = sorted(set(arg_params or ()) - set(self._param_names)) + sorted(
+                set(aux_params or ()) - set(self._aux_names))
+            if extra:
+                raise ValueError(f"set_params: the symbol has no parameters {extra}; "
+                                 "allow_extra=True ignores them")
+        super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def _init_one(self, name, array, given, initializer, allow_missing, desc):
         if given is not None and name in given:
@@ -330,7 +356,7 @@ class Module(BaseModule):
         self._exec.forward(is_train)
 
     def _labels(self, batch):
-        if not batch.label:
+        if not getattr(batch, "label", None):
             return {}
         names = ([desc.name for desc in self._label_shapes] if self._label_shapes
                  else self._label_names)
@@ -340,7 +366,7 @@ class Module(BaseModule):
         data = [io.DataDesc(desc.name, array.shape, desc.dtype, desc.layout)
                 for desc, array in zip(self._data_shapes, batch.data)]
         labels = None
-        if batch.label and self._label_shapes:
+        if getattr(batch, "label", None) and self._label_shapes:
             labels = [io.DataDesc(desc.name, array.shape, desc.dtype, desc.layout)
                       for desc, array in zip(self._label_shapes, batch.label)]
         elif self._label_shapes:
@@ -372,13 +398,6 @@ class Module(BaseModule):
         """Counts the last outputs against the labels."""
         named = dict(zip([desc.name for desc in self._label_shapes or ()], labels or ()))
         eval_metric.update_dict(named, dict(zip(self.output_names, self._exec.outputs)))
-
-
-def _check_extra(names, given, allow_extra):
-    extra = sorted(set(given or ()) - set(names))
-    if extra and not allow_extra:
-        # MXNet does not mind arguments that the symbol has not, in practice.
-        logging.debug("init_params: %s are not in the symbol", extra)
 
 
 def _share(executor, shared):

@@ -1,127 +1,152 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mx.operator: ops that scripts write in Python, called by nd.Custom(..., op_type=name)."""
+"""Ops that are written in Python: a CustomOp computes, a CustomOpProp tells names and shapes.
 
-from lockstep import _core, ops
-from lockstep.mxnet.base import MXNetError, dtype_name, nearest
+`mx.nd.Custom(x, op_type="name")` and `mx.sym.Custom(...)` run them. A graph with one is run op by
+op: what Python computes cannot be compiled.
+"""
+
+import lockstep as ls
+from lockstep import _core
+from lockstep.errors import InvalidArgument
+from lockstep.mxnet import ndarray as _ndarray
+from lockstep.mxnet.ndarray import registry
 from lockstep.mxnet.ndarray.ndarray import NDArray
-from lockstep.mxnet.ndarray.registry import register_arrays
 
-__all__ = ["CustomOp", "CustomOpProp", "register"]
-_REGISTRY = {}
+_registered = {}
 
 
 class CustomOp:
-    """forward and backward write to the arrays they are given, by assign()."""
+    """What is computed: subclasses have forward and backward."""
 
     def forward(self, is_train, req, in_data, out_data, aux):
-        """Writes out_data."""
+        """Assigns to out_data."""
         raise NotImplementedError(f"{type(self).__name__} has no forward")
 
     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
-        """Writes in_grad."""
+        """Assigns to in_grad."""
         raise NotImplementedError(f"{type(self).__name__} has no backward")
 
     def assign(self, dst, req, src):
-        """Writes, or adds, as `req` says."""
+        """Writes or adds to an array, as the request says."""
         if req in ("write", "inplace"):
             dst[:] = src
         elif req == "add":
-            dst[:] = dst + src
+            dst[:] += src
         elif req != "null":
-            raise MXNetError(f"CustomOp.assign: there is no req '{req}'")
+            raise ValueError(f"assign: the request is {req!r}")
 
 
 class CustomOpProp:
-    """What an op has: names of inputs and outputs, their shapes, and the op itself."""
+    """What an op is called with and gives."""
 
     def __init__(self, need_top_grad=True):
         self.need_top_grad_ = need_top_grad
 
     def list_arguments(self):
-        """Names of the inputs."""
+        """The names of its inputs."""
         return ["data"]
 
     def list_outputs(self):
-        """Names of the outputs."""
+        """The names of its outputs."""
         return ["output"]
 
     def list_auxiliary_states(self):
-        """Names of states that forward may change."""
+        """The names of its states."""
         return []
 
     def infer_shape(self, in_shape):
-        """(inputs', outputs', states') shapes: those of the first input."""
+        """(inputs, outputs, states)."""
         return in_shape, [in_shape[0]] * len(self.list_outputs()), []
 
     def infer_type(self, in_type):
-        """(inputs', outputs', states') types: those of the first input."""
-        return (in_type, [in_type[0]] * len(self.list_outputs()),
-                [in_type[0]] * len(self.list_auxiliary_states()))
+        """(inputs, outputs, states)."""
+        return in_type, [in_type[0]] * len(self.list_outputs()), []
 
     def declare_backward_dependency(self, out_grad, in_data, out_data):
-        """What backward reads; all of it is kept."""
-        return [*(out_grad if self.need_top_grad_ else []), *in_data, *out_data]
+        """Everything is kept."""
+        return list(out_grad) + list(in_data) + list(out_data)
 
-    def create_operator(self, ctx, shapes, dtypes):
-        """The op."""
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        """The CustomOp."""
         return CustomOp()
 
 
 def register(reg_name):
     """Makes a CustomOpProp known by a name."""
-    def decorate(prop):
-        _REGISTRY[reg_name] = prop
-        return prop
+
+    def decorate(prop_cls):
+        if not (isinstance(prop_cls, type) and issubclass(prop_cls, CustomOpProp)):
+            raise TypeError(f"register: '{reg_name}' is no CustomOpProp")
+        _registered[reg_name] = prop_cls
+        return prop_cls
 
     return decorate
 
 
+def get_all_registered_operators():
+    """The names of all ops."""
+    return registry.op_names()
+
+
+def prop_of(op_type, params):
+    """The CustomOpProp of an op; its arguments are texts, as in MXNet."""
+    if op_type not in _registered:
+        raise InvalidArgument(f"Custom: there is no op '{op_type}'; there are "
+                              f"{sorted(_registered)}")
+    return _registered[op_type](**{key: str(value) for key, value in params.items()})
+
+
+def told(answer):
+    """(inputs, outputs, states) of what infer_shape or infer_type gave; states may be left out."""
+    return tuple(answer) if len(answer) == 3 else (*answer, [])
+
+
 class _Call:
-    """One call on the tape."""
+    """One call on the engine's tape."""
 
-    def __init__(self, op, kind, infos, aux):
-        self._op, self._kind, self._infos, self._aux = op, kind, infos, aux
-        self._training = _core.is_training()
+    def __init__(self, prop, kind, training):
+        self.prop, self.kind, self.training = prop, kind, training
 
-    def _empty(self, infos, device):
-        return [self._kind(ops.full(shape, 0.0, dtype, device)) for shape, dtype in infos]
+    def forward(self, *tensors):
+        count = len(self.prop.list_arguments())
+        arrays = [self.kind(t.detach()) for t in tensors]
+        self.inputs, self.aux = arrays[:count], arrays[count:]
+        _, shapes, _ = told(self.prop.infer_shape([list(a.shape) for a in self.inputs]))
+        _, types, _ = told(self.prop.infer_type([a.dtype for a in self.inputs]))
+        self.outputs = [self.kind(_zeros(shape, dtype)) for shape, dtype in zip(shapes, types)]
+        self.op = self.prop.create_operator(arrays[0].context, [a.shape for a in self.inputs],
+                                            [a.dtype for a in self.inputs])
+        with _core._pause(self.training):
+            self.op.forward(self.training, ["write"] * len(self.outputs), self.inputs, self.outputs,
+                            self.aux)
+        return tuple(a._tensor for a in self.outputs)
 
-    def forward(self, *inputs):
-        self._in = [self._kind(t) for t in inputs]
-        self._out = self._empty(self._infos, inputs[0].device)
-        self._op.forward(is_train=self._training, req=["write"] * len(self._out),
-                         in_data=self._in, out_data=self._out, aux=self._aux)
-        return tuple(a._tensor for a in self._out)
-
-    def backward(self, *gradients):
-        infos = [(a.shape, a._tensor.dtype) for a in self._in]
-        in_grad = self._empty(infos, self._in[0]._tensor.device)
-        self._op.backward(req=["write"] * len(in_grad), out_grad=[self._kind(g) for g in gradients],
-                          in_data=self._in, out_data=self._out, in_grad=in_grad, aux=self._aux)
-        return tuple(a._tensor for a in in_grad)
+    def backward(self, *heads):
+        gradients = [self.kind(ls.zeros_like(a._tensor)) for a in self.inputs]
+        with _core._pause(self.training):
+            self.op.backward(["write"] * len(gradients), [self.kind(h) for h in heads], self.inputs,
+                             self.outputs, gradients, self.aux)
+        return tuple(a._tensor for a in gradients) + (None,) * len(self.aux)
 
 
-@register_arrays("Custom")
-def custom(*data, op_type=None, name=None, out=None, **kwargs):
-    """Calls an op that a script has registered."""
-    if op_type not in _REGISTRY:
-        raise MXNetError(f"Custom: there is no op_type '{op_type}'{nearest(str(op_type), _REGISTRY)}"
-                         "; mx.operator.register(name) makes one known")
-    arrays = {key: value for key, value in kwargs.items() if isinstance(value, NDArray)}
-    options = {key: str(value) for key, value in kwargs.items() if key not in arrays}
-    prop = _REGISTRY[op_type](**options)
-    names = [*prop.list_arguments(), *prop.list_auxiliary_states()]
-    data = [*data, *[arrays[key] for key in names if key in arrays]]
-    count = len(prop.list_arguments())
-    if len(data) != len(names):
-        raise MXNetError(f"Custom: '{op_type}' takes {names}, got {len(data)} arrays")
-    inputs, aux = data[:count], data[count:]
-    _, shapes, *_ = prop.infer_shape([list(a.shape) for a in inputs])
-    _, types, *_ = prop.infer_type([a.dtype for a in inputs])
-    infos = [(tuple(int(n) for n in shape), dtype_name(dtype)) for shape, dtype in zip(shapes, types)]
-    op = prop.create_operator(inputs[0].context, [a.shape for a in inputs],
-                              [a.dtype for a in inputs])
-    kind = inputs[0]._out
-    made = _core._call_function(_Call(op, kind, infos, aux), [a._tensor for a in inputs])
-    return kind(made[0]) if len(made) == 1 else [kind(t) for t in made]
+def _zeros(shape, dtype):
+    from lockstep.mxnet.base import dtype_name
 
+    return ls.ops.full(tuple(int(extent) for extent in shape), 0.0, dtype_name(dtype))
+
+
+@registry.register_arrays("Custom")
+def custom(*inputs, op_type=None, name=None, out=None, **params):
+    """Runs an op that is written in Python."""
+    prop = prop_of(op_type, params)
+    wanted = prop.list_arguments() + prop.list_auxiliary_states()
+    if len(inputs) != len(wanted):
+        raise InvalidArgument(f"Custom: '{op_type}' has the inputs {wanted}, {len(inputs)} given")
+    kind = inputs[0]._out if inputs else NDArray
+    made = _core._call_function(_Call(prop, kind, _core.is_training()),
+                                [a._tensor for a in inputs])
+    made = [kind(t) for t in made]
+    return made[0] if len(made) == 1 else made
+
+
+_ndarray.Custom = custom  # mx.nd.Custom, as soon as there can be ops of one's own

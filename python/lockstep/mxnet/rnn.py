@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrent cells made of symbols, and sentences in buckets: what came before gluon.rnn."""
 
-import bisect
-import random as _random
-
 import numpy as np
 
-from lockstep.mxnet import io, model
+from lockstep.mxnet import model
 from lockstep.mxnet import ndarray as nd
 from lockstep.mxnet import symbol as sym
+from lockstep.mxnet._sentences import BucketSentenceIter, encode_sentences  # noqa: F401
 
 
 class RNNParams:
@@ -98,6 +96,11 @@ class BaseRNNCell:
                 args[f"{self._prefix}{group}_{kind}"] = nd.concat(*parts, dim=0)
         return args
 
+    def _get_activation(self, inputs, activation, **kwargs):
+        if isinstance(activation, str):
+            return sym.Activation(inputs, act_type=activation, **kwargs)
+        return activation(inputs, **kwargs)
+
     _gate_names = ()
 
 
@@ -179,7 +182,7 @@ class LSTMCell(_GatedCell):
         new = sym.Activation(gates[2], act_type="tanh", name=f"{name}c")
         out = sym.Activation(gates[3], act_type="sigmoid", name=f"{name}o")
         memory = sym.elemwise_add(forget * states[1], let_in * new, name=f"{name}state")
-        hidden = out * sym.Activation(memory, act_type="tanh")
+        hidden = sym.elemwise_mul(out, sym.Activation(memory, act_type="tanh"), name=f"{name}out")
         return hidden, [hidden, memory]
 
 
@@ -199,7 +202,7 @@ class GRUCell(_GatedCell):
         reset = sym.Activation(i_r + h_r, act_type="sigmoid", name=f"{name}r_act")
         update = sym.Activation(i_z + h_z, act_type="sigmoid", name=f"{name}z_act")
         new = sym.Activation(i_n + reset * h_n, act_type="tanh", name=f"{name}h_act")
-        output = (1.0 - update) * new + update * before
+        output = sym.elemwise_add((1.0 - update) * new, update * before, name=f"{name}out")
         return output, [output]
 
 
@@ -213,6 +216,7 @@ class SequentialRNNCell(BaseRNNCell):
     def add(self, cell):
         """One more on top."""
         self._cells.append(cell)
+        self._params._params.update(cell.params._params)
 
     def reset(self):
         super().reset()
@@ -234,6 +238,18 @@ class SequentialRNNCell(BaseRNNCell):
             at += count
             made += new
         return inputs, made
+
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
+        self.reset()
+        inputs, axis = _steps(length, inputs, layout)
+        states, made, at = begin_state if begin_state is not None else self.begin_state(), [], 0
+        for cell in self._cells:
+            count = len(cell.state_info)
+            own = states[at:at + count]
+            inputs, new = cell.unroll(length, inputs, own, layout, False)
+            at += count
+            made += new
+        return (_merged(inputs, axis) if merge_outputs else inputs), made
 
     def unpack_weights(self, args):
         for cell in self._cells:
@@ -265,6 +281,23 @@ class BidirectionalCell(BaseRNNCell):
     def __init__(self, l_cell, r_cell, params=None, output_prefix="bi_"):
         super().__init__("", params)
         self._cells, self._output_prefix = (l_cell, r_cell), output_prefix
+        for cell in self._cells:
+            self._params._params.update(cell.params._params)
+
+    def reset(self):
+        super().reset()
+        for cell in getattr(self, "_cells", ()):
+            cell.reset()
+
+    def unpack_weights(self, args):
+        for cell in self._cells:
+            args = cell.unpack_weights(args)
+        return args
+
+    def pack_weights(self, args):
+        for cell in self._cells:
+            args = cell.pack_weights(args)
+        return args
 
     @property
     def state_info(self):
@@ -287,6 +320,179 @@ class BidirectionalCell(BaseRNNCell):
         outputs = [sym.Concat(x, y, dim=1, name=f"{self._output_prefix}t{i}")
                    for i, (x, y) in enumerate(zip(there, back[::-1]))]
         return (_merged(outputs, axis) if merge_outputs else outputs), a + b
+
+
+class ModifierCell(BaseRNNCell):
+    """A cell that changes what another one does."""
+
+    def __init__(self, base_cell):
+        super().__init__()
+        base_cell._modified, self.base_cell = True, base_cell
+
+    def reset(self):
+        super().reset()
+        if hasattr(self, "base_cell"):
+            self.base_cell.reset()
+
+    @property
+    def params(self):
+        return self.base_cell.params
+
+    @property
+    def state_info(self):
+        return self.base_cell.state_info
+
+    def begin_state(self, **kwargs):
+        return self.base_cell.begin_state(**kwargs)
+
+    def unpack_weights(self, args):
+        return self.base_cell.unpack_weights(args)
+
+    def pack_weights(self, args):
+        return self.base_cell.pack_weights(args)
+
+
+class ResidualCell(ModifierCell):
+    """What comes in is added to what comes out."""
+
+    def __call__(self, inputs, states):
+        output, states = self.base_cell(inputs, states)
+        return sym.elemwise_add(output, inputs, name=f"{output.name}_plus_residual"), states
+
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
+        self.reset()
+        steps, axis = _steps(length, inputs, layout)
+        outputs, states = self.base_cell.unroll(length, steps, begin_state, layout, False)
+        outputs = [sym.elemwise_add(o, i, name=f"{o.name}_plus_residual")
+                   for o, i in zip(outputs, steps)]
+        return (_merged(outputs, axis) if merge_outputs else outputs), states
+
+
+class ZoneoutCell(ModifierCell):
+    """Some of the outputs and states stay as they were."""
+
+    def __init__(self, base_cell, zoneout_outputs=0.0, zoneout_states=0.0):
+        super().__init__(base_cell)
+        self.zoneout_outputs, self.zoneout_states = zoneout_outputs, zoneout_states
+        self.prev_output = None
+
+    def reset(self):
+        super().reset()
+        self.prev_output = None
+
+    @staticmethod
+    def _mixed(rate, new, old):
+        mask = sym.Dropout(sym.ones_like(new), p=rate)
+        return sym.where(mask, new, old)
+
+    def __call__(self, inputs, states):
+        output, new = self.base_cell(inputs, states)
+        before = self.prev_output if self.prev_output is not None else output * 0
+        if self.zoneout_outputs:
+            output = self._mixed(self.zoneout_outputs, output, before)
+        if self.zoneout_states:
+            new = [self._mixed(self.zoneout_states, n, o + n * 0) for n, o in zip(new, states)]
+        self.prev_output = output
+        return output, new
+
+
+class FusedRNNCell(BaseRNNCell):
+    """All layers and steps in one op."""
+
+    _GATES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"),
+              "gru": ("_r", "_z", "_o")}
+
+    def __init__(self, num_hidden, num_layers=1, mode="lstm", bidirectional=False, dropout=0.0,
+                 get_next_state=False, forget_bias=1.0, prefix=None, params=None):
+        self._mode, self._num_hidden, self._num_layers = mode, num_hidden, num_layers
+        self._bidirectional, self._dropout = bidirectional, dropout
+        self._get_next_state, self._forget_bias = get_next_state, forget_bias
+        super().__init__(f"{mode}_" if prefix is None else prefix, params)
+        # A vector has no fans: the whole of it is drawn alike.
+        self._parameter = self.params.get("parameters", init='["uniform", {"scale": 0.07}]')
+
+    @property
+    def state_info(self):
+        ways = 2 if self._bidirectional else 1
+        info = {"shape": (self._num_layers * ways, 0, self._num_hidden), "__layout__": "LNC"}
+        return [dict(info) for _ in range(2 if self._mode == "lstm" else 1)]
+
+    def __call__(self, inputs, states):
+        raise NotImplementedError("FusedRNNCell cannot be stepped. Please use unroll")
+
+    def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
+        self.reset()
+        axis = layout.find("T")
+        if isinstance(inputs, (list, tuple)):
+            inputs = _merged(list(inputs), 0)
+        elif axis == 1:
+            inputs = sym.SwapAxis(inputs, dim1=0, dim2=1)
+        states = begin_state if begin_state is not None else self.begin_state()
+        made = sym.RNN(inputs, self._parameter, *states, state_size=self._num_hidden,
+                       num_layers=self._num_layers, bidirectional=self._bidirectional,
+                       p=self._dropout, state_outputs=self._get_next_state, mode=self._mode,
+                       name=f"{self._prefix}rnn")
+        outputs, after = made[0], [made[i] for i in range(1, len(made))]
+        if axis == 1:
+            outputs = sym.SwapAxis(outputs, dim1=0, dim2=1)
+        if merge_outputs is False:
+            outputs = list(sym.SliceChannel(outputs, axis=axis, num_outputs=length, squeeze_axis=1))
+        return outputs, after
+
+    def unfuse(self):
+        """The same as cells one above the other."""
+        make = {"rnn_relu": lambda p: RNNCell(self._num_hidden, "relu", p),
+                "rnn_tanh": lambda p: RNNCell(self._num_hidden, "tanh", p),
+                "lstm": lambda p: LSTMCell(self._num_hidden, p),
+                "gru": lambda p: GRUCell(self._num_hidden, p)}[self._mode]
+        stack = SequentialRNNCell()
+        for layer in range(self._num_layers):
+            if self._bidirectional:
+                stack.add(BidirectionalCell(make(f"{self._prefix}l{layer}_"),
+                                            make(f"{self._prefix}r{layer}_"),
+                                            output_prefix=f"{self._prefix}bi_l{layer}_"))
+            else:
+                stack.add(make(f"{self._prefix}l{layer}_"))
+            if self._dropout > 0 and layer != self._num_layers - 1:
+                stack.add(DropoutCell(self._dropout, prefix=f"{self._prefix}_dropout{layer}_"))
+        return stack
+
+    def _pieces(self, inputs):
+        """(name, shape) of the parts of the vector: all weights, then all biases."""
+        gates, hidden = self._GATES[self._mode], self._num_hidden
+        ways = ("l", "r") if self._bidirectional else ("l",)
+        for kind in ("weight", "bias"):
+            for layer in range(self._num_layers):
+                size = inputs if layer == 0 else hidden * len(ways)
+                for way in ways:
+                    for group, width in (("i2h", size), ("h2h", hidden)):
+                        for gate in gates:
+                            shape = (hidden, width) if kind == "weight" else (hidden,)
+                            yield f"{self._prefix}{way}{layer}_{group}{gate}_{kind}", shape
+
+    def _input_size(self, count):
+        """The data's width, of the length of the vector."""
+        gates, hidden, ways = len(self._GATES[self._mode]), self._num_hidden, (
+            2 if self._bidirectional else 1)
+        later = (self._num_layers - 1) * ways * gates * hidden * (hidden * ways + hidden + 2)
+        return (count - later) // (ways * gates * hidden) - hidden - 2
+
+    def unpack_weights(self, args):
+        args = dict(args)
+        whole = args.pop(f"{self._prefix}parameters").asnumpy()
+        at = 0
+        for name, shape in self._pieces(self._input_size(whole.size)):
+            size = int(np.prod(shape))
+            args[name] = nd.array(whole[at:at + size].reshape(shape))
+            at += size
+        return args
+
+    def pack_weights(self, args):
+        args = dict(args)
+        width = args[f"{self._prefix}l0_i2h{self._GATES[self._mode][0]}_weight"].shape[1]
+        parts = [args.pop(name).asnumpy().reshape(-1) for name, _ in self._pieces(width)]
+        args[f"{self._prefix}parameters"] = nd.array(np.concatenate(parts))
+        return args
 
 
 # Checkpoints.
@@ -320,87 +526,3 @@ def do_rnn_checkpoint(cells, prefix, period=1):
             save_rnn_checkpoint(cells, prefix, iter_no + 1, symbol, arg, aux)
 
     return callback
-
-
-# Sentences.
-
-
-def encode_sentences(sentences, vocab=None, invalid_label=-1, invalid_key="\n", start_label=0,
-                     unknown_token=None):
-    """Sentences of numbers, and the vocabulary, made where none is given."""
-    new = vocab is None
-    vocab = {invalid_key: invalid_label} if new else vocab
-    number, made = start_label, []
-    for sentence in sentences:
-        coded = []
-        for word in sentence:
-            if word not in vocab:
-                if not new and unknown_token is None:
-                    raise AssertionError(f"Unknown token {word}")
-                if not new:
-                    word = unknown_token
-                else:
-                    if number == invalid_label:
-                        number += 1
-                    vocab[word] = number
-                    number += 1
-            coded.append(vocab[word])
-        made.append(coded)
-    return made, vocab
-
-
-class BucketSentenceIter(io.DataIter):
-    """Sentences in batches of one length each; the label is the next word."""
-
-    def __init__(self, sentences, batch_size, buckets=None, invalid_label=-1, data_name="data",
-                 label_name="softmax_label", dtype="float32", layout="NT"):
-        super().__init__(batch_size)
-        if not buckets:
-            lengths = np.bincount([len(s) for s in sentences])
-            buckets = [i for i, count in enumerate(lengths) if count >= batch_size]
-        self.buckets = sorted(buckets)
-        self.data = [[] for _ in self.buckets]
-        for sentence in sentences:
-            at = bisect.bisect_left(self.buckets, len(sentence))
-            if at == len(self.buckets):
-                continue  # longer than the largest
-            padded = np.full((self.buckets[at],), invalid_label, dtype=dtype)
-            padded[:len(sentence)] = sentence
-            self.data[at].append(padded)
-        self.data = [np.asarray(rows, dtype=dtype).reshape(len(rows), size)
-                     for rows, size in zip(self.data, self.buckets)]
-        self.dtype, self.invalid_label, self.layout = dtype, invalid_label, layout
-        self.data_name, self.label_name = data_name, label_name
-        self.major_axis = layout.find("N")
-        self.default_bucket_key = max(self.buckets)
-        self.provide_data = self._descriptions(data_name, self.default_bucket_key)
-        self.provide_label = self._descriptions(label_name, self.default_bucket_key)
-        self.idx = [(i, at) for i, rows in enumerate(self.data)
-                    for at in range(0, len(rows) - batch_size + 1, batch_size)]
-        self.reset()
-
-    def _descriptions(self, name, size):
-        shape = (self.batch_size, size) if self.major_axis == 0 else (size, self.batch_size)
-        return [io.DataDesc(name, shape, self.dtype, layout=self.layout)]
-
-    def reset(self):
-        self.curr_idx = 0
-        _random.shuffle(self.idx)
-        for rows in self.data:
-            np.random.shuffle(rows)
-
-    def next(self):
-        if self.curr_idx == len(self.idx):
-            raise StopIteration
-        i, at = self.idx[self.curr_idx]
-        self.curr_idx += 1
-        data = self.data[i][at:at + self.batch_size]
-        label = np.full_like(data, self.invalid_label)
-        label[:, :-1] = data[:, 1:]
-        if self.major_axis == 1:
-            data, label = data.T, label.T
-        size = self.buckets[i]
-        return io.DataBatch([nd.array(data, dtype=self.dtype)], [nd.array(label, dtype=self.dtype)],
-                            pad=0, bucket_key=size,
-                            provide_data=self._descriptions(self.data_name, size),
-                            provide_label=self._descriptions(self.label_name, size))

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbols: what a net computes, written down before there are arrays."""
 
-import json
-import os
-import sys
-
 import numpy as np
 
 from lockstep.errors import InvalidArgument
 from lockstep.mxnet import _files, _graph, _op_table
 from lockstep.mxnet.attribute import AttrScope
+from lockstep.mxnet.base import NotImplementedForSymbol
 from lockstep.mxnet.name import NameManager
 
 __all__ = ["Group", "Symbol", "Variable", "arange", "eye", "full", "linspace", "load", "load_json",
@@ -40,24 +37,27 @@ class Symbol:
 
     def attr(self, key):
         """An attribute's text, or None."""
-        return self._node("attr").attrs.get(key)
+        attrs = self._node("attr").attrs
+        return attrs.get(key, attrs.get(f"__{key}__"))
 
     def list_attr(self, recursive=False):
         """The attributes of the node."""
         if recursive:
             raise DeprecationWarning("list_attr: of all nodes attr_dict() tells")
-        return dict(self._node("list_attr").attrs)
+        return _graph.shown(self._node("list_attr").attrs)
 
     def attr_dict(self):
         """The attributes of every node that has some, by its name."""
-        return {node.name: dict(node.attrs) for node in _graph.topological(self._heads)
+        return {node.name: _graph.shown(node.attrs) for node in _graph.topological(self._heads)
                 if node.attrs}
 
     def _set_attr(self, **kwargs):
         for key, value in kwargs.items():
             if not isinstance(value, str):
                 raise ValueError(f"symbol: the attribute {key} is {value!r}, expected a string")
-            self._node("_set_attr").attrs[key] = value
+            node = self._node("_set_attr")
+            node.attrs.update(_graph.hide({key: value}))
+            node.labels.add(key)
 
     def _inputs(self):
         order = _graph.topological(self._heads)
@@ -113,7 +113,7 @@ class Symbol:
         return f"<Symbol {self.name}>"
 
     def __bool__(self):
-        raise NotImplementedError("symbol: whether it is true is not known before it is run")
+        raise NotImplementedForSymbol("symbol: whether it is true is not known before it is run")
 
     def get_internals(self):
         """Every output of every node."""
@@ -354,7 +354,7 @@ def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, ini
     """A variable: an array that is given when the symbol is bound."""
     if not isinstance(name, str):
         raise TypeError(f"Variable: the name is {name!r}, expected a string")
-    attrs = AttrScope.current().get(attr)
+    attrs = _graph.hide(AttrScope.current().get(attr))
     if shape is not None:
         attrs["__shape__"] = str(tuple(shape) if not isinstance(shape, int) else (shape,))
     for key, value in (("lr_mult", lr_mult), ("wd_mult", wd_mult)):
@@ -421,8 +421,10 @@ def _make(op, symbols, params, name=None, attr=None, named=None):
         names = names + tuple(f"arg{i}" for i in range(len(names), len(heads)))
     if len(heads) > len(names):
         raise InvalidArgument(f"{op}: {len(heads)} inputs, expected at most {len(names)}: {names}")
-    node.inputs = _complete(node, names, heads, named or {}, op)
-    node.attrs.update(AttrScope.current().get(attr))
+    own = _graph.hide(AttrScope.current().get(attr))
+    node.inputs = _complete(node, names, heads, named or {}, op, own)
+    node.attrs.update(own)
+    node.labels = set(own)
     return Symbol([(node, at) for at in range(node.count())])
 
 
@@ -434,13 +436,14 @@ def _heads_of(symbol, op):
     return symbol._heads
 
 
-def _complete(node, names, heads, named, op):
+def _complete(node, names, heads, named, op, attrs):
     inputs = list(heads)
     for key in named:
-        if key not in names[len(heads):] and node.op in _op_table.INPUTS:
+        if key not in names[len(heads):] and (node.op in _op_table.INPUTS or node.op == "Custom"):
             raise InvalidArgument(f"{op}: there is no input '{key}' to be given, there are "
                                   f"{list(names)}")
-    if node.op not in _op_table.INPUTS and node.op not in _op_table.NO_INPUTS:
+    listed = node.op in _op_table.INPUTS or node.op == "Custom"
+    if not listed and node.op not in _op_table.NO_INPUTS:
         # An op whose inputs are not listed here takes those it is given, in their order.
         inputs += [symbol._heads[0] for symbol in named.values()]
         if not inputs and names and node.op not in _op_table.VARIADIC:
@@ -450,8 +453,7 @@ def _complete(node, names, heads, named, op):
         if name in named:
             inputs.append(named[name]._heads[0])
         else:
-            inputs.append((_graph.Node(None, f"{node.name}_{name}", AttrScope.current().get(None)),
-                           0))
+            inputs.append((_graph.Node(None, f"{node.name}_{name}", attrs), 0))
     return inputs
 
 
@@ -460,7 +462,9 @@ def _op_function(op):
     from lockstep.mxnet import _run
 
     def make(*args, **kwargs):
-        name, attr = kwargs.pop("name", None), kwargs.pop("attr", None)
+        name, attr = kwargs.pop("name", None), dict(kwargs.pop("attr", None) or {})
+        for key in [key for key in kwargs if _graph.is_hidden(key) or key in _graph._HIDDEN_KEYS]:
+            attr[key] = str(kwargs.pop(key))
         kwargs.pop("out", None)
         if len(args) >= 1 and isinstance(args[0], (list, tuple)) and args[0] and all(
                 isinstance(item, Symbol) for item in args[0]):
@@ -488,108 +492,12 @@ def _exists(name):
 
     op = _op_table.canonical(name)
     return (op in _op_table.INPUTS or op in _op_table.VARIADIC or op in _op_table.NO_INPUTS
-            or _run.function_of(op, required=False) is not None)
+            or op == "Custom" or _run.function_of(op, required=False) is not None)
 
 
-def maximum(left, right):
-    """The larger one of symbols, or of a symbol and a number."""
-    return _two(left, right, "_maximum", "_maximum_scalar", max)
-
-
-def minimum(left, right):
-    """The smaller one."""
-    return _two(left, right, "_minimum", "_minimum_scalar", min)
-
-
-def hypot(left, right):
-    """The root of the sum of squares."""
-    return _two(left, right, "_hypot", "_hypot_scalar", np.hypot)
-
-
-def _two(left, right, both, scalar, numbers, reverse=None):
-    if isinstance(left, Symbol):
-        return left._binary(right, both, scalar)
-    if isinstance(right, Symbol):
-        return right._binary(left, both, scalar, reverse)
-    return numbers(left, right)
-
-
-def pow(base, exp):  # noqa: A001 - MXNet's name
-    """base to the power of exp."""
-    return _two(base, exp, "_power", "_power_scalar", lambda a, b: a ** b, "_rpower_scalar")
-
-
-power = pow
-
-
-def zeros(shape, dtype=None, **kwargs):
-    """Zeros."""
-    return _make("_zeros", [], {"shape": shape, "dtype": dtype or "float32"}, kwargs.get("name"))
-
-
-def ones(shape, dtype=None, **kwargs):
-    """Ones."""
-    return _make("_ones", [], {"shape": shape, "dtype": dtype or "float32"}, kwargs.get("name"))
-
-
-def full(shape, val, dtype=None, **kwargs):
-    """One number everywhere."""
-    return _make("_full", [], {"shape": shape, "value": float(val), "dtype": dtype or "float32"},
-                 kwargs.get("name"))
-
-
-def eye(N, M=0, k=0, dtype=None, **kwargs):
-    """Ones on a diagonal."""
-    return _make("_eye", [], {"N": N, "M": M, "k": k, "dtype": dtype or "float32"},
-                 kwargs.get("name"))
-
-
-def arange(start, stop=None, step=1.0, repeat=1, infer_range=False, name=None, dtype=None):
-    """Numbers in equal steps."""
-    if stop is None:
-        start, stop = 0, start
-    return _make("_arange", [], {"start": start, "stop": stop, "step": step, "repeat": repeat,
-                                 "dtype": dtype or "float32"}, name)
-
-
-def linspace(start, stop, num, endpoint=True, name=None, dtype=None):
-    """So many numbers from one to another."""
-    return _make("_linspace", [], {"start": start, "stop": stop, "num": num, "endpoint": endpoint,
-                                   "dtype": dtype or "float32"}, name)
-
-
-def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
-    """Parts of an axis, of equal sizes or cut before the given places."""
-    params = {"axis": axis, "squeeze_axis": squeeze_axis}
-    if isinstance(indices_or_sections, int):
-        params["sections"] = indices_or_sections
-    else:
-        params["indices"] = (0,) + tuple(indices_or_sections)
-    return _make("_split_v2", [ary], params)
-
-
-class _Family:
-    """sym.contrib, sym.linalg, sym.random, sym.image, sym.sparse."""
-
-    def __init__(self, name, prefix):
-        self._name, self._prefix = name, prefix
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name in ("foreach", "while_loop", "cond"):
-            raise NotImplementedError(f"sym.contrib.{name}: loops of symbols are not run here; "
-                                      "write the loop in hybrid_forward")
-        if not _exists(self._prefix + name):
-            raise AttributeError(f"'mxnet.sym.{self._name}.{name}' is not in lockstep.mxnet")
-        return _op_function(self._prefix + name)
-
-
-contrib = _Family("contrib", "_contrib_")
-linalg = _Family("linalg", "_linalg_")
-random = _Family("random", "_random_")
-image = _Family("image", "_image_")
-sparse = _Family("sparse", "")
+from lockstep.mxnet._symbol_functions import *  # noqa: E402,F401,F403 - made of the above
+from lockstep.mxnet._symbol_functions import _internal, contrib, image, linalg  # noqa: E402,F401
+from lockstep.mxnet._symbol_functions import random, sparse  # noqa: E402,F401
 
 
 def __getattr__(name):

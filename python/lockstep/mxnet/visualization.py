@@ -9,8 +9,8 @@ _COLOURS = {
     "BatchNorm": "#bebada", "Activation": "#ffffb3", "LeakyReLU": "#ffffb3", "Pooling": "#80b1d3",
     "Concat": "#fdb462", "Flatten": "#fdb462", "Reshape": "#fdb462", "SoftmaxOutput": "#b3de69",
 }
-_WEIGHTS = ("_weight", "_bias", "_beta", "_gamma", "_moving_var", "_moving_mean", "_running_var",
-            "_running_mean")
+_STATES = ("_moving_var", "_moving_mean", "_running_var", "_running_mean")
+_WEIGHTS = ("_weight", "_bias", "_beta", "_gamma") + _STATES
 
 
 def _is_weight(node):
@@ -69,7 +69,8 @@ def print_summary(symbol, shape=None, line_length=120, positions=(.44, .64, .74,
 def _parameters(node, known, drawn):
     count, now = 0, set()
     for child, _ in node.inputs:
-        if _is_weight(child) and id(child) not in drawn:
+        # What moves by itself is no parameter.
+        if _is_weight(child) and id(child) not in drawn and not child.name.endswith(_STATES):
             size = 1
             for extent in known.get((id(child), 0), (0,)):
                 size *= extent

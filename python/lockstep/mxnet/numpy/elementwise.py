@@ -6,7 +6,6 @@ import math
 import lockstep as ls
 from lockstep import _core, ops
 from lockstep.mxnet.base import dtype_name
-from lockstep.mxnet.numpy import _wrap
 from lockstep.mxnet.numpy.multiarray import _bits, _divide
 from lockstep.mxnet.numpy._wrap import as_float, as_tensor, is_integer, on_arrays
 

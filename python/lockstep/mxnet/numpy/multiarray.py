@@ -116,6 +116,12 @@ class ndarray(NDArray):
         return ndarray(ops.subtract(ops.negative(self._tensor), 1))
 
     @property
+    def dtype(self):
+        """NumPy's dtype of the elements."""
+        own = NDArray.dtype.fget(self)
+        return own if isinstance(own, str) else onp.dtype(own)
+
+    @property
     def grad(self):
         """The gradient, zeros before the first backward; None without attach_grad()."""
         gradient = NDArray.grad.fget(self)

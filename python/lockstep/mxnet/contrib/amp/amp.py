@@ -82,9 +82,6 @@ def convert_model(sym, arg_params, aux_params, target_dtype="float16", **_):
     return sym, made, dict(aux_params)
 
 
-convert_bf16 = convert_hybrid_block
-
-
 def list_lp16_ops(target_dtype="float16"):
     """None are changed by init()."""
     return []
