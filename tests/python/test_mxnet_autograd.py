@@ -142,3 +142,33 @@ def test_outputs_of_losses_have_the_losses_gradient(rng):
         made = nd.LinearRegressionOutput(data, nd.zeros((4, 3)))
     made.backward()
     np.testing.assert_allclose(data.grad.asnumpy(), data.asnumpy() / 3, rtol=1e-5)
+
+
+def test_ops_written_in_python_are_called_by_name():
+    class Scale(mx.operator.CustomOp):
+        def __init__(self, factor):
+            self.factor = factor
+
+        def forward(self, is_train, req, in_data, out_data, aux):
+            self.assign(out_data[0], req[0], in_data[0] * self.factor)
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            self.assign(in_grad[0], req[0], out_grad[0] * self.factor * 10)
+
+    @mx.operator.register("scale_by")
+    class ScaleProp(mx.operator.CustomOpProp):
+        def __init__(self, factor):
+            super().__init__()
+            self.factor = float(factor)
+
+        def create_operator(self, ctx, shapes, dtypes):
+            return Scale(self.factor)
+
+    x = nd.array([1.0, 2.0])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, factor=3, op_type="scale_by")
+    y.backward()
+    assert y.asnumpy().tolist() == [3, 6] and x.grad.asnumpy().tolist() == [30, 30]
+    with pytest.raises(mx.MXNetError, match="scale_by"):
+        nd.Custom(x, op_type="scale_bi")

@@ -16,7 +16,8 @@ def run(name, *arguments, launch=()):
                *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=SCRIPTS)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    # The other workers' words are on the launcher's stderr.
+    return done.stdout + done.stderr if launch else done.stdout
 
 
 def numbers(text, word):

@@ -26,7 +26,7 @@ from lockstep.mxnet import autograd, initializer, lr_scheduler, metric, optimize
 from lockstep.mxnet import initializer as init
 from lockstep.mxnet import kvstore
 from lockstep.mxnet import kvstore as kv
-from lockstep.mxnet import gluon
+from lockstep.mxnet import gluon, operator
 
 __version__ = "1.9.1"
 # Names of modules that are read when they are first asked for.
@@ -35,8 +35,7 @@ _MODULES = {
     "engine": "engine", "executor": "executor", "image": "image", "img": "image", "io": "io",
     "libinfo": "libinfo", "log": "log", "mod": "module", "model": "model", "module": "module",
     "mon": "monitor", "monitor": "monitor", "name": "name", "np": "numpy", "numpy": "numpy",
-    "npx": "numpy_extension", "numpy_extension": "numpy_extension", "operator": "operator",
-    "profiler": "profiler", "recordio": "recordio", "rnn": "rnn", "rtc": "rtc",
+    "npx": "numpy_extension", "numpy_extension": "numpy_extension", "profiler": "profiler", "recordio": "recordio", "rnn": "rnn", "rtc": "rtc",
     "runtime": "runtime", "sym": "symbol", "symbol": "symbol", "test_utils": "test_utils",
     "util": "util", "viz": "visualization", "visualization": "visualization",
 }

@@ -28,6 +28,7 @@ class FusedUpdate:
         self._updater = lockstep.optim.Updater({p.name: p._engine for p in parameters}, rule,
                                                ignore_missing_gradients=True)
         self._factors = None
+        self._engines = [p._engine for p in parameters]
         self._made_of = self._settings()
 
     @staticmethod
@@ -46,7 +47,7 @@ class FusedUpdate:
     def is_current(self):
         """Whether the optimizer and the parameters are still what it was made of."""
         return self._settings() == self._made_of and all(
-            p._engine is not None for p in self._parameters)
+            p._engine is engine for p, engine in zip(self._parameters, self._engines))
 
     def _set_factors(self):
         factors = [(p.lr_mult, p.wd_mult) for p in self._parameters]

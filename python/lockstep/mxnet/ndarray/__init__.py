@@ -53,4 +53,6 @@ def __getattr__(name):
             raise AttributeError(name) from None
     if name.startswith("__"):
         raise AttributeError(name)
+    if name == "Custom":
+        return _op(name)
     raise _missing_name("mxnet.nd", name, [key for key in globals() if key[0] != "_"], _HINTS)
