@@ -181,6 +181,28 @@ def test_states_are_data_and_nothing_else():
         _states.loads(b"\x80\x04broken")
 
 
+def test_a_pickle_cannot_ask_for_memory():
+    many = b"\x80\x03]r" + struct.pack("<I", 1 << 31) + b"."  # remembers its list far away
+    large = b"\x80\x03cbuiltins\nbytearray\n\x8a\x06" + (1 << 40).to_bytes(6, "little") + b"\x85R."
+    long = b"\x80\x05\x96" + struct.pack("<Q", 1 << 50) + b"."
+    for payload, words in ((many, "remembers"), (large, "bytearray"), (long, "optimizer states")):
+        with pytest.raises(errors.Corrupt, match=words):
+            _states.loads(payload)
+
+
+def test_states_come_back_through_a_file(tmp_path):
+    import lockstep.mxnet as mx
+
+    updater = mx.optimizer.get_updater(mx.optimizer.Adam(learning_rate=0.1))
+    weight = mx.nd.ones((2, 3))
+    updater(0, weight * 2, weight)
+    other = mx.optimizer.get_updater(mx.optimizer.SGD())
+    other.set_states(updater.get_states(dump_optimizer=True))
+    assert isinstance(other.optimizer, mx.optimizer.Adam)
+    for one, two in zip(other.states[0], updater.states[0]):
+        assert (one.asnumpy() == two.asnumpy()).all() and one.shape == (2, 3)
+
+
 def test_states_that_mxnet_pickled_are_read():
     """A pickle whose arrays are {'handle': record} under MXNet's own names of classes."""
     record = v2(F32, 0)

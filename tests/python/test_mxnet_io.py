@@ -360,3 +360,14 @@ def test_profiles_are_written(tmp_path):
     profiler.dump()
     events = json.load(open(tmp_path / "p.json"))["traceEvents"]
     assert [event["ph"] for event in events] == ["X", "C", "C"] and events[-1]["args"] == {"loss": 5}
+
+
+def test_small_modules_that_scripts_ask(capsys):
+    with mx.engine.bulk(30):
+        assert mx.engine.set_bulk_size(30) == 30
+    features = mx.runtime.Features()
+    assert features.is_enabled("DIST_KVSTORE") and not features.is_enabled("CUDA")
+    with pytest.raises(RuntimeError, match="unknown"):
+        features.is_enabled("TELEPATHY")
+    assert mx.log.get_logger("mxnet-test") is mx.log.get_logger("mxnet-test")
+    assert mx.libinfo.find_lib_path()[0].endswith(".so")

@@ -195,7 +195,10 @@ def test_json_with_attr_keys_and_json_of_the_middle_generation_load():
     ('{"nodes": [{"op": "null", "name": "x"}], "heads": [[4, 0, 0]]}', "names node 4"),
     ('{"nodes": [{"op": "null", "name": "x"}], "heads": [[0, 9, 0]]}', "names output 9"),
     ('{"nodes": [{"op": "relu", "name": "y", "inputs": [[0, 0, 0]]}], "heads": [[0, 0]]}',
-     "names node 0"), ('{"nodes": [{"name": "x"}], "heads": [[0, 0]]}', "has no op")])
+     "names node 0"),
+    ('{"nodes": [{"op": "null", "name": "x", "inputs": true}], "heads": [[0, 0]]}', "are no list"),
+    ('{"nodes": [{"op": "null", "name": "x"}, {"op": "SliceChannel", "name": "s", "inputs": [[0, 0]],'
+     ' "attrs": {"num_outputs": "many"}}], "heads": [[1, 0]]}', "s \\(SliceChannel\\)"), ('{"nodes": [{"name": "x"}], "heads": [[0, 0]]}', "has no op")])
 def test_broken_json_is_refused(text, words):
     with pytest.raises(errors.Corrupt, match=words):
         sym.load_json(text)

@@ -206,6 +206,8 @@ def _load_node(entry, number, nodes, version):
     for key in ("attrs", "attr", "param"):
         if not isinstance(entry.get(key) or {}, dict):
             raise Corrupt(f"symbol: the {key} of node {number} is no table")
+    if not isinstance(entry.get("inputs") or [], list):
+        raise Corrupt(f"symbol: the inputs of node {number} are no list")
     op = None if entry["op"] == "null" else _op_table.canonical(entry["op"])
     name = str(entry.get("name", f"node{number}"))
     inputs = [_reference(item, number, nodes, f"an input of {name}")
@@ -220,4 +222,17 @@ def _load_node(entry, number, nodes, version):
         _hide(node)
     if version < 905 and node.op in ("argmax", "argmin") and node.attrs.get("axis") == "-1":
         del node.attrs["axis"]
+    return _checked(node)
+
+
+def _checked(node):
+    """The node, where its attributes tell its inputs and outputs."""
+    try:
+        count = 1 if node.op is None else _op_table.counted_outputs(node.op, node.attrs)
+        if node.op is not None:
+            _op_table.inputs_of(node.op, node.attrs, len(node.inputs))
+    except (KeyError, TypeError, ValueError) as error:
+        raise Corrupt(f"symbol: {node.name} ({node.op}): {error}") from None
+    if not 0 < count <= _MOST_NODES:
+        raise Corrupt(f"symbol: {node.name} ({node.op}) has {count} outputs")
     return node

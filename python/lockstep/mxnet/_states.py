@@ -10,6 +10,7 @@ import collections
 import importlib
 import io
 import pickle
+import pickletools
 import sys
 
 import numpy as np
@@ -17,8 +18,7 @@ import numpy as np
 from lockstep.errors import Corrupt
 from lockstep.mxnet import _files
 
-_BUILTINS = ("bytearray", "complex", "dict", "float", "frozenset", "int", "list", "set", "slice",
-             "tuple")
+_BUILTINS = ("complex", "dict", "float", "frozenset", "int", "list", "set", "slice", "tuple")
 _NUMPY = {"_reconstruct", "scalar", "dtype", "ndarray", "_frombuffer"} | {
     "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",
     "uint32", "uint64", "bool_"}
@@ -42,9 +42,26 @@ class _PickledArray:
 
 def _rebuilt(kind, contents, dtype, context):
     """An array that this package pickled."""
+    contents = np.asarray(contents)
+    if contents.dtype.kind not in "fiub" or dtype not in _files.NUMBERS:
+        raise Corrupt(f"optimizer states: an array of {contents.dtype}")
     made = _PickledArray()
-    made.value = (np.asarray(contents), str(dtype))
+    made.value = (contents, str(dtype))
     return made
+
+
+def _bytearray(contents=b"", encoding=None):
+    """A bytearray of what there is; of a number it would be as many bytes."""
+    if isinstance(contents, str):
+        return bytearray(contents.encode(encoding or "latin1"))
+    if not isinstance(contents, (bytes, bytearray)):
+        raise Corrupt("optimizer states: a bytearray of something else than bytes")
+    return bytearray(contents)
+
+
+def _empty_array(kind, shape, code):
+    """What a pickled NumPy array begins as; its state comes after."""
+    return np.core.multiarray._reconstruct(np.ndarray, (0,), b"b")
 
 
 class _PickledContext:
@@ -79,13 +96,17 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module, name):
         if module in ("builtins", "__builtin__") and name in _BUILTINS:
             return getattr(builtins, name)
+        if module in ("builtins", "__builtin__") and name == "bytearray":
+            return _bytearray
         if module == "collections" and name in ("OrderedDict", "defaultdict", "deque"):
             return getattr(collections, name)
         if module == "_codecs" and name == "encode":
             return sys.modules["_codecs"].encode
         if module.split(".")[0] == "numpy" and name in _NUMPY:
-            if name in ("_reconstruct", "scalar"):
-                return getattr(np.core.multiarray, name)
+            if name == "_reconstruct":
+                return _empty_array
+            if name == "scalar":
+                return np.core.multiarray.scalar
             if name == "_frombuffer":
                 return np.core.numeric._frombuffer
             return getattr(np, name)
@@ -128,9 +149,18 @@ def _array(value):
     return nd.array(value, dtype=value.dtype) if isinstance(value, np.ndarray) else nd.NDArray(value)
 
 
+def _check(data):
+    """Raises unless the pickle's own sizes and numbers are within what there is of it."""
+    for code, argument, _ in pickletools.genops(data):
+        if isinstance(argument, int) and ("PUT" in code.name or "GET" in code.name) and (
+                argument > len(data)):
+            raise Corrupt(f"optimizer states: the pickle remembers {argument} things")
+
+
 def loads(data, make=_array):
     """What a pickle of states holds; `make` turns what a file has of an array into one."""
     try:
+        _check(data)
         item = _Unpickler(io.BytesIO(data), encoding="latin1").load()
     except Corrupt:
         raise
