@@ -37,6 +37,24 @@ def test_shapes_are_told_by_the_first_batch():
         other(nd.ones((2, 5)))
 
 
+def test_shapes_of_a_blocks_own_parameters_follow_from_its_ops():
+    class Scaled(gluon.HybridBlock):
+        def __init__(self, units):
+            super().__init__()
+            self._units = units
+            with self.name_scope():
+                self.weight = self.params.get("weight", shape=(units, 0), allow_deferred_init=True)
+                self.scale = self.params.get("scale", shape=(1, units), init="ones")
+
+        def hybrid_forward(self, F, x, weight, scale):
+            made = F.FullyConnected(x, weight, no_bias=True, num_hidden=self._units)
+            return F.broadcast_mul(made, scale)
+
+    block = Scaled(3)
+    block.initialize()
+    assert block(nd.ones((2, 5))).shape == (2, 3) and block.weight.shape == (3, 5)
+
+
 def test_layers_repeat_numpy(rng):
     x = rng.normal(size=(3, 5)).astype("float32")
     layer = nn.Dense(2, activation="relu", in_units=5)

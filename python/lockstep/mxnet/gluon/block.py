@@ -40,6 +40,20 @@ def _indented(text, spaces):
     return "\n".join([first, *[" " * spaces + line for line in rest]])
 
 
+def _holds_arrays(value):
+    """Whether an array is among nested arguments."""
+    if isinstance(value, (list, tuple)):
+        return any(_holds_arrays(item) for item in value)
+    return isinstance(value, NDArray)
+
+
+def _first_context(value):
+    """The context of the first array among nested arguments."""
+    if isinstance(value, (list, tuple)):
+        return next((found for item in value if (found := _first_context(item)) is not None), None)
+    return value.context if isinstance(value, NDArray) else None
+
+
 class Block:
     """A piece of a model."""
 
@@ -322,13 +336,29 @@ class HybridBlock(Block):
         return self(x, *args)
 
     def infer_shape(self, *args):
-        """Tells parameters' shapes of the inputs; layers have their own."""
+        """Tells parameters' shapes of the inputs', by the symbol of hybrid_forward; layers have a
+        way of their own."""
+        if all(isinstance(x, NDArray) for x in args):
+            self._infer_by_symbol(args)
         for parameter in self._reg_params.values():
-            if parameter._data is None and parameter._deferred is not None:
+            if parameter._data is None and not all(n > 0 for n in parameter.shape or (0,)):
                 raise MXNetError(
                     f"{type(self).__name__}: the shape {parameter.shape} of parameter "
                     f"'{parameter.name}' is not known; give it, or write "
                     "infer_shape(self, x) that sets it")
+
+    def _infer_by_symbol(self, args):
+        from lockstep.mxnet import _graph, _infer, _symbol_block, symbol
+
+        names = [f"data{i}" for i in range(len(args))]
+        made = _symbol_block._flat(self._forward_symbol(*[symbol.var(n) for n in names]))
+        whole = made[0] if len(made) == 1 else symbol.Group(made)
+        known = _infer.complete(whole, {n: x.shape for n, x in zip(names, args)})
+        own = {p.name: p for p in self._reg_params.values()}
+        for node in _graph.topological(whole._heads):
+            shape = known.get((id(node), 0))
+            if node.is_variable and node.name in own and shape is not None:
+                own[node.name].shape = shape
 
     def infer_type(self, *args):
         """Parameters keep the dtype they were given."""
@@ -355,10 +385,8 @@ class HybridBlock(Block):
 
     def forward(self, x, *args):
         """Compiled where it is hybridized, else op by op."""
-        if not isinstance(x, NDArray):
-            first = x[0] if isinstance(x, (list, tuple)) and x else x
-            if not isinstance(first, NDArray):
-                return self._forward_symbol(x, *args)
+        if not isinstance(x, NDArray) and not _holds_arrays((x, *args)):
+            return self._forward_symbol(x, *args)
         if self._active and not _tracing.is_active():
             made = self._compiled((x, *args))
             if made is not NotImplemented:
@@ -375,7 +403,7 @@ class HybridBlock(Block):
 
         if not self._reg_params:
             return self.hybrid_forward(ndarray, x, *args)
-        ctx = x.context if isinstance(x, NDArray) else None
+        ctx = x.context if isinstance(x, NDArray) else _first_context((x, *args))
         try:
             own = {name: p.data(ctx) for name, p in self._reg_params.items()}
         except DeferredInitializationError:
@@ -387,6 +415,8 @@ class HybridBlock(Block):
         from lockstep.mxnet import symbol
 
         first = x[0] if isinstance(x, (list, tuple)) and x else x
+        if first is None and args:
+            first = next((a for a in args if isinstance(a, symbol.Symbol)), None)
         if not isinstance(first, symbol.Symbol):
             raise ValueError(f"{type(self).__name__}: expected arrays or symbols, got "
                              f"{type(first).__name__}")

@@ -234,7 +234,7 @@ class Parameter:
 
     def zero_grad(self):
         """Sets gradients to 0."""
-        if self._grad_req == "null":
+        if self._grad_req == "null" or self._data is None:
             return
         for array in self.list_data():
             if array._tensor.grad is not None:
@@ -306,7 +306,7 @@ class Parameter:
     # Loading, as Block.load_parameters does it.
     def _load_init(self, data, ctx, cast_dtype=False, dtype_source="current"):
         if cast_dtype and dtype_source == "saved":
-            self.dtype = data.dtype
+            self.cast(data.dtype)
         elif not cast_dtype and np.dtype(self.dtype) != np.dtype(data.dtype):
             raise AssertionError(
                 f"Failed loading Parameter '{self.name}' from saved params: dtype incompatible "

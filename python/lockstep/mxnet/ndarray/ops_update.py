@@ -81,3 +81,11 @@ def signum_update(w, g, states, lr, momentum=0.0, wd_lh=0.0):
     """w + lr sign(momentum)."""
     m = states[0] * momentum - g * (1 - momentum)
     return w * (1 - lr * wd_lh) + ops.sign(m) * lr, [m]
+
+
+@register_arrays("reset_arrays")
+def reset_arrays(*arrays, num_arrays=None):
+    """Sets arrays to 0."""
+    with _core._pause(_core.is_training()):
+        for array in arrays:
+            array._tensor.assign(0.0)
