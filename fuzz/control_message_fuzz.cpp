@@ -40,7 +40,8 @@ class Keeper {
                       .why = report->why},
                      now());
     if (const auto* depart = std::get_if<Depart>(&message))
-      keeper_.release(depart->id < 0 ? from : depart->id, "asked to", now());
+      depart->id < 0 ? keeper_.depart(from, "it leaves", now())
+                     : keeper_.release(depart->id, "asked to", now());
     if (const auto* resize = std::get_if<Resize>(&message))
       keeper_.resize(static_cast<int>(resize->workers & 7), now());
     if (const auto* expel = std::get_if<Expel>(&message))

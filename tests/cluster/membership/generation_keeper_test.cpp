@@ -124,7 +124,9 @@ TEST(GenerationKeeper, TheRunIsDoneWhenAllThatLiveHaveFinished) {
   EXPECT_EQ(lost_and_first[1].kind, Dismiss::Kind::finished);
   EXPECT_EQ(lost_and_first[1].id, 0);
   EXPECT_FALSE(keeper.is_over());
-  keeper.release(0, "it has told the result", milliseconds(3));
+  keeper.release(0, "asked to", milliseconds(3));
+  EXPECT_FALSE(keeper.is_over());
+  keeper.depart(0, "it has told the result", milliseconds(3));
   const auto other = only<Dismiss>(keeper.take_actions());
   ASSERT_EQ(other.size(), 1U);
   EXPECT_EQ(other[0].kind, Dismiss::Kind::finished);

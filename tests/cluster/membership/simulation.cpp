@@ -213,7 +213,7 @@ class Simulation {
         tell(fmt::format("worker {} tells the result", id));
         is_told_ = true;
         send(id, -1, [this, id] {
-          keeper_.release(id, "it has told the result", now_);
+          keeper_.depart(id, "it has told the result", now_);
           act();
         });
       });

@@ -91,11 +91,14 @@ void GenerationKeeper::end(std::int64_t id, KeeperTime now) {
   lose(id, "it has ended", now);
 }
 
+void GenerationKeeper::depart(std::int64_t id, const std::string& why, KeeperTime now) {
+  if (teller_ == id && !over_) return conclude();
+  release(id, why, now);
+}
+
 void GenerationKeeper::release(std::int64_t id, const std::string& why, KeeperTime now) {
   One* one = find(id);
-  if (over_ || one == nullptr || one->leaves) return;
-  if (teller_ == id) return conclude();
-  if (teller_) return;
+  if (over_ || one == nullptr || one->leaves || teller_) return;
   one->leaves = true;
   if (one->is_in) want_change(false, why, now);
   settle(now);

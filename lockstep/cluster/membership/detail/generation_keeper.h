@@ -98,7 +98,10 @@ class GenerationKeeper {
   void lose(std::int64_t id, const std::string& why, KeeperTime now);
   // It says goodbye.
   void end(std::int64_t id, KeeperTime now);
-  // It wishes to leave after its step; the one that tells the result has told it.
+  // It says itself that it goes: after its step, or, of the one that tells the result, since it has
+  // told it.
+  void depart(std::int64_t id, const std::string& why, KeeperTime now);
+  // It is to leave after its step. Where all have finished, that is no reason to hurry.
   void release(std::int64_t id, const std::string& why, KeeperTime now);
   // So many workers at the most from now on: those of the highest ranks leave. Where there are
   // fewer, others have to come.

@@ -116,7 +116,10 @@ void GenerationService::take(Participant& one, const comm::MessageEvent& request
 
 void GenerationService::take(const comm::MessageEvent& request, const Depart& depart,
                              std::int64_t sender) {
-  keeper_.release(depart.id >= 0 ? depart.id : sender, "a worker leaves", now());
+  if (depart.id >= 0)
+    keeper_.release(depart.id, "a worker leaves", now());
+  else
+    keeper_.depart(sender, "a worker leaves", now());
   act();
   calls_.answer(request, Noted{});
 }
