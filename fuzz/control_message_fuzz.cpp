@@ -41,6 +41,7 @@ class Keeper {
                      now());
     if (const auto* depart = std::get_if<Depart>(&message))
       keeper_.release(depart->id < 0 ? from : depart->id, "asked to", now());
+    if (std::holds_alternative<Told>(message)) keeper_.tell(from);
     if (const auto* resize = std::get_if<Resize>(&message))
       keeper_.resize(static_cast<int>(resize->workers & 7), now());
     if (const auto* expel = std::get_if<Expel>(&message))
