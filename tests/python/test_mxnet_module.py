@@ -359,3 +359,26 @@ def test_workers_of_a_module_and_of_horovod_end_with_the_same_parameters(program
         assert both[kind, 0] == both[kind, 1] and both[kind, 0][0] == "2"
     assert float(both["module", 0][2]) > 0.95 and float(alone["module", 0][2]) > 0.95
     assert float(both["horovod", 0][2]) < 0.3
+
+
+def test_a_metric_of_several_numbers_with_a_reset_of_its_own_is_taken():
+    class Errors(mx.metric.EvalMetric):
+        def __init__(self):
+            super().__init__("errors")
+
+        def reset(self):
+            self.counts = [0, 0]
+
+        reset_local = reset
+
+        def update(self, labels, preds):
+            wrong = preds[0].asnumpy().argmax(1) != labels[0].asnumpy()
+            self.counts = [self.counts[0] + wrong.sum(), self.counts[1] + len(wrong)]
+
+        def get(self):
+            return ["wrong", "seen"], self.counts
+
+    metric = Errors()
+    metric.update([mx.nd.array([0, 1])], [mx.nd.array([[1, 0], [1, 0]])])
+    assert metric.get_global_name_value() == [("wrong", 1), ("seen", 2)]
+    assert metric.get_name_value() == metric.get_global_name_value()

@@ -120,7 +120,9 @@ class EvalMetric:
         return self.name, self._value(self.sum_metric, self.num_inst)
 
     def get_global(self):
-        """(name, value) since reset()."""
+        """(name, value) since reset(); of a metric that does not count so far, since reset_local()."""
+        if not self._has_global_stats:
+            return self.get()
         return self.name, self._value(self.global_sum_metric, self.global_num_inst)
 
     def _named(self, name, value):
