@@ -165,7 +165,7 @@ def test_all_workers_lost_at_once_end_a_job_that_may_not_begin_again(lockstep):
 
 
 def test_all_workers_lost_with_their_agent_are_no_success(lockstep):
-    process = start(lockstep, workers=2)
+    process = start(lockstep, "--max-restarts", 0, workers=2)
     reach(lockstep, process, 20)
     agent = next(pid for pid in descendants(process) if name_of(pid) == "lockstep-agent")
     os.kill(agent, signal.SIGKILL)

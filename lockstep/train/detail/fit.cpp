@@ -389,6 +389,7 @@ void Fit::tell_step(StepEvent event) {
   event.has_accuracy = engine_->has_accuracy();
   event.samples_per_s = rate_.samples_per_s();
   event.seconds = seconds();
+  last_event_ = event;
   for (const CallbackPtr& callback : options_.callbacks) callback->on_step_end(*this, event);
 }
 

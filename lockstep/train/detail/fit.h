@@ -178,6 +178,7 @@ class Fit final : public FitContext {
   bool has_recovered_ = false;        // what is due at this step may be done already
   std::optional<Recovery> recovery_;  // until the next step is committed
   double failed_at_ = 0.0;
+  StepEvent last_event_;
   FitState state_;
   FitResult result_;
   int reductions_ = 0;  // of the learning rate, on a plateau

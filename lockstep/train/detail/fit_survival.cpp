@@ -159,13 +159,17 @@ std::string Fit::state_text() const {
                    {"evaluated_step", evaluated_step_},
                    {"writes", writes_},
                    {"stop_requested", stop_requested_},
-                   {"stop_reason", result_.stop_reason}}
+                   {"stop_reason", result_.stop_reason},
+                   {"loss", last_event_.loss},
+                   {"accuracy", last_event_.accuracy},
+                   {"learning_rate", last_event_.learning_rate}}
                   .dump();
   return to_bytes(state);
 }
 
 void Fit::take_state_text(const std::string& text) {
   const std::string place = "the state of another worker";
+  const std::int64_t own_step = has_state_ ? step_ : -1;
   const RunState state = run_state_from(text);
   set_trained_parameters(*parts_.net, parts_.loss, state.parameters, place);
   engine_->load(*parts_.net);
@@ -185,6 +189,10 @@ void Fit::take_state_text(const std::string& text) {
   has_state_ = true;
   count_reductions();
   if (!state_.history.empty()) result_.validation = evaluation_of(state_.history.back());
+  if (own_step >= 0 && step_ == own_step + 1)  // the others have committed it, and nobody told it
+    tell_step({.loss = run.at("loss"),
+               .accuracy = run.at("accuracy"),
+               .learning_rate = run.at("learning_rate")});
 }
 
 void Fit::note_recovery() {
