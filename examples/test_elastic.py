@@ -24,6 +24,12 @@ def threads_of(pid):
     return names
 
 
+def busy_seconds(pid):
+    """Of its processor time so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def main():
     lockstep, elastic = sys.argv[1:]
     alone = subprocess.run([elastic, "synthetic", STEPS], capture_output=True, text=True, timeout=600,
@@ -34,7 +40,11 @@ def main():
         # Each watches its members, in a thread of that name, from its first step on.
         wait_until(lambda: sum("membership" in threads_of(pid)
                                for pid in workers_of(job).values()) == 3, 300)
-        os.kill(workers_of(job)[1], signal.SIGKILL)
+        # A loss before the coordinator has heard that of all ends the job.
+        victim = workers_of(job)[1]
+        before = busy_seconds(victim)
+        wait_until(lambda: job.poll() is not None or busy_seconds(victim) > before + 0.2, 300)
+        os.kill(victim, signal.SIGKILL)
         out, errors = job.communicate(timeout=600)
     finally:
         if job.poll() is None:
