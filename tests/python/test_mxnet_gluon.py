@@ -195,7 +195,8 @@ def test_contexts_train_as_one(monkeypatch, rng):
         mx.random.seed(1)
         net = nn.Dense(3, in_units=4)
         net.initialize(mx.init.Normal(0.5), ctx=contexts)
-        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
+        trainer = gluon.Trainer(net.collect_params(), "sgd",
+                                {"learning_rate": 0.1, "momentum": 0.9})
         loss_fn = gluon.loss.SoftmaxCrossEntropyLoss()
         for _ in range(3):
             with autograd.record():
