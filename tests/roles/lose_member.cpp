@@ -30,7 +30,12 @@ void be_worker(cluster::Job& job, const std::string& what) {
   const bool waits = what == "killed" || what == "failing";
   do absent = job.query(std::chrono::seconds(10)).absent;
   while (waits && absent.empty());
-  job.communicator().barrier();
+  try {
+    job.communicator().barrier();
+  } catch (const comm::CommError& error) {
+    job.complain(error);  // so that not who ends first is to blame
+    throw;
+  }
   for (const std::int64_t id : absent)
     if (waits) fmt::print("member {} is absent\n", id);
 }

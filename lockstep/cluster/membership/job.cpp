@@ -19,6 +19,7 @@ namespace lockstep::cluster {
 namespace {
 
 constexpr auto kLookForChange = std::chrono::milliseconds(10);
+constexpr const char* kTransportEntry = "transport";  // of all workers, for those who come later
 
 const std::string& first_given(const std::string& own, const std::string& others) {
   return own.empty() ? others : own;
@@ -88,6 +89,7 @@ struct Job::Impl {
     membership = (*rendezvous)->membership();
     id = (*rendezvous)->id();
     if (is_late) {
+      type = &comm::find_transport((*rendezvous)->get(kTransportEntry, timeout).bytes);
       member.emplace(id);
       return;
     }
@@ -99,6 +101,8 @@ struct Job::Impl {
       complain(error);
       throw;
     }
+    if (survives && membership.rank_of(id) == 0)
+      (*rendezvous)->put(kTransportEntry, std::string(type->name));
   }
 
   // The only worker of a later generation has nobody to connect to.
@@ -137,6 +141,8 @@ struct Job::Impl {
       const std::lock_guard lock(mutex);
       is_watching = true;
     }
+    look_for_change();
+    (*rendezvous)->query(timeout);  // the coordinator has heard that this worker listens
     watcher = std::jthread([this](const std::stop_token& stop) {
       std::mutex own;
       std::unique_lock lock(own);
