@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <charconv>
 #include <numeric>
@@ -40,6 +40,11 @@ Deal Deal::parse(const std::string& text) {
     deal.shares.push_back(share_in(word, text));
   if (deal.shares.empty()) refuse(text);
   return deal;
+}
+
+std::string Deal::str() const {
+  if (kind == Kind::fixed) return fmt::format("{}{}", kFixed, fmt::join(shares, ","));
+  return kind == Kind::speed ? "speed" : "even";
 }
 
 Membership Deal::of(const Membership& workers) const {

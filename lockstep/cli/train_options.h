@@ -24,6 +24,7 @@ struct Deal {
 
   // "even", "speed", "fixed:3,3,2". Throws WrongUsage.
   static Deal parse(const std::string& text);
+  std::string str() const;  // what parse() takes
   // The workers with their shares, where these are fixed and as many.
   Membership of(const Membership& workers) const;
 };

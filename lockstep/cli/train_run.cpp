@@ -150,7 +150,8 @@ void tell_latecomers(const Run& run, const Workers& workers) {
                                              {"threads", run.options.fair_threads},
                                              {"workers", run.options.worker_count()},
                                              {"checkpoint_every", run.options.checkpoint_every},
-                                             {"keep", run.options.keep}}
+                                             {"keep", run.options.keep},
+                                             {"deal", run.options.deal.str()}}
                                   .dump());
 }
 
@@ -286,6 +287,7 @@ Run join_run(TrainOptions& options, Workers& workers) {
   options.workers = told.at("workers").get<std::int64_t>();
   options.checkpoint_every = told.at("checkpoint_every");
   options.keep = told.at("keep");
+  options.deal = Deal::parse(told.at("deal"));
   agree_again(options, begin.config, workers);
   const recipes::Recipe recipe = recipes::run_recipe(begin.config, begin.classes);
   Run run{options, begin.config, recipe, thread_count(options), {}, {}, {}};

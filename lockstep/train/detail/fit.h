@@ -108,6 +108,7 @@ class Fit final : public FitContext {
 
   // By speed: fit_deal.cpp.
   void watch_speeds();
+  std::string deal_text() const;  // the same of all workers
   void redeal_if_worthwhile(const StepCost& cost);
 
   // What this worker computes at a time: its shards of a step, or a ticket.

@@ -23,6 +23,13 @@ void Fit::watch_speeds() {
   dealer_.emplace(parts_.options.shards, std::move(shares));
 }
 
+std::string Fit::deal_text() const {
+  std::string text = parts_.options.deals_by_speed ? "speed" : "deal";
+  for (const ShardRange& range : group().membership().deal(parts_.options.shards))
+    text += fmt::format(" {}", range.hi - range.lo);
+  return text;
+}
+
 void Fit::redeal_if_worthwhile(const StepCost& cost) {
   const auto shares = dealer_->add(cost.seconds);
   if (!shares) return;

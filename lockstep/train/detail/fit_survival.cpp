@@ -120,7 +120,7 @@ void Fit::align_states() {
 void Fit::take_bits_of_newcomers(int source) {
   const Probe own = engine_->probe();
   const std::vector<std::string> all =
-      group().share(own.parameters + " " + own.layouts + " " + own.results);
+      group().share(own.parameters + " " + own.layouts + " " + own.results + " " + deal_text());
   const std::string& expected = all[static_cast<std::size_t>(source)];
   const std::string& mine = all[static_cast<std::size_t>(group().rank())];
   const bool same = std::all_of(all.begin(), all.end(), [&](auto& one) { return one == expected; });
