@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that come to a job that is under way and leave it, by command, by signal or by themselves:
 it ends with the bits of a job that nobody disturbed."""
+import contextlib
 import json
 import os
 import signal
 import stat
 import threading
+import time
 
 import pytest
 
@@ -105,6 +107,32 @@ def test_a_worker_of_another_terminal_joins_and_ends_with_the_job(lockstep, undi
     assert guest.returncode == 0, said
     assert [event["member"] for event in events_of(lockstep, "joined")] == [2], errors
     assert result["recoveries"][-1]["workers"] == 3
+
+
+# By default it would have another transport, and shards of its own.
+def test_a_guest_connects_and_deals_as_the_others_do(lockstep, undisturbed):
+    process = start(lockstep, "--transport", "zmq", "--deal", "fixed:6,2")
+    guest = lockstep.start("join", "run", "--threads", 1)
+    result_of(process, undisturbed)
+    assert guest.wait(timeout=LONG_ENOUGH) == 0, guest.communicate()
+    assert [event["member"] for event in events_of(lockstep, "joined")] == [2]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_guest_takes_part_in_a_deal_by_speed(lockstep, undisturbed, seed):
+    process = start(lockstep, "--deal", "speed")
+    guest = lockstep.start("join", "run", "--threads", 1)
+    wait_until(lambda: (lockstep.folder / "run" / "events.jsonl").exists()
+               and events_of(lockstep, "joined"), LONG_ENOUGH)
+    slow = workers_of(process)[seed - 1]
+    with contextlib.suppress(ProcessLookupError):
+        while process.poll() is None:  # so that others get its shards
+            os.kill(slow, signal.SIGSTOP)
+            time.sleep(0.02)
+            os.kill(slow, signal.SIGCONT)
+            time.sleep(0.01)
+    result_of(process, undisturbed)
+    assert guest.wait(timeout=LONG_ENOUGH) == 0, guest.communicate()
 
 
 def test_a_guest_that_is_asked_to_end_leaves_the_job_to_the_others(lockstep, undisturbed):
