@@ -4,16 +4,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "cli"))
-from jobs import environment, parents  # noqa: E402
+from jobs import environment, name_of, parents  # noqa: E402
 
 MARK = "LOCKSTEP_CHAOS"
-
-
-def name_of(pid):
-    try:
-        return open(f"/proc/{pid}/comm").read().strip()
-    except OSError:
-        return ""
 
 
 def below(roots, table):

@@ -49,7 +49,11 @@ def processes_with(name, value):
 
 
 def name_of(pid):
-    return open(f"/proc/{pid}/comm").read().strip()
+    """As ps shows it; empty where there is no such process any more."""
+    try:
+        return open(f"/proc/{pid}/comm").read().strip()
+    except OSError:
+        return ""
 
 
 def state_of(pid):

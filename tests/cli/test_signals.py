@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from conftest import PROGRAM
-from jobs import (checkpoints_of, descendants, environment, is_running, steps_done, wait_until,
-                  workers_of)
+from jobs import (checkpoints_of, descendants, environment, is_running, name_of, steps_done,
+                  wait_until, workers_of)
 
 LESS_THAN_A_MINUTE = 50  # which is how long the program waits where nobody says otherwise
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--global-batch", 32, "--threads", 1, "--quiet",
@@ -20,13 +20,6 @@ LONG = [*TRAIN, "--steps", 100000, "--checkpoint-every", 50000]
 
 def shell(text):
     return ["sh", "-c", text]
-
-
-def name_of(pid):
-    try:
-        return open(f"/proc/{pid}/comm").read().strip()
-    except OSError:
-        return ""
 
 
 def named(process, name):

@@ -5,34 +5,13 @@ import weakref
 
 from lockstep import _core
 from lockstep import autograd as _autograd
+from lockstep.autograd import (is_recording, is_training, pause, predict_mode, record,
+                               train_mode)
 from lockstep.mxnet.base import MXNetError, as_list
 from lockstep.mxnet.ndarray.ndarray import NDArray, result_class
 
 __all__ = ["Function", "NDArray", "backward", "get_symbol", "grad", "is_recording", "is_training", "mark_variables", "pause",
            "predict_mode", "record", "set_recording", "set_training", "train_mode"]
-
-is_recording = _core.is_recording
-is_training = _core.is_training
-
-
-def record(train_mode=True):
-    """While it lasts, ops are recorded; in train mode unless told otherwise."""
-    return _core._record(train_mode)
-
-
-def pause(train_mode=False):
-    """While it lasts, nothing is recorded."""
-    return _core._pause(train_mode)
-
-
-def train_mode():
-    """Train mode alone."""
-    return _core._mode(True)
-
-
-def predict_mode():
-    """Predict mode alone."""
-    return _core._mode(False)
 
 
 class _Switch:

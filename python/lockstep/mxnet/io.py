@@ -101,7 +101,23 @@ def _first(iterator):
     return getattr(iterator, "provide_data"), getattr(iterator, "provide_label")
 
 
-class ResizeIter(DataIter):
+class _BatchIter(DataIter):
+    """Has whole batches of other iterators, the present one in current_batch."""
+
+    def getdata(self):
+        return self.current_batch.data
+
+    def getlabel(self):
+        return self.current_batch.label
+
+    def getindex(self):
+        return self.current_batch.index
+
+    def getpad(self):
+        return self.current_batch.pad
+
+
+class ResizeIter(_BatchIter):
     """As many batches of another iterator as wanted, from its beginning again where it ends."""
 
     def __init__(self, data_iter, size, reset_internal=True):
@@ -129,20 +145,8 @@ class ResizeIter(DataIter):
         self.cur += 1
         return True
 
-    def getdata(self):
-        return self.current_batch.data
 
-    def getlabel(self):
-        return self.current_batch.label
-
-    def getindex(self):
-        return self.current_batch.index
-
-    def getpad(self):
-        return self.current_batch.pad
-
-
-class PrefetchingIter(DataIter):
+class PrefetchingIter(_BatchIter):
     """Has a thread fetch the next batch of one or several iterators while this one is used."""
 
     _DEPTH = 2
@@ -232,18 +236,6 @@ class PrefetchingIter(DataIter):
         if self.iter_next():
             return self.current_batch
         raise StopIteration
-
-    def getdata(self):
-        return self.current_batch.data
-
-    def getlabel(self):
-        return self.current_batch.label
-
-    def getindex(self):
-        return self.current_batch.index
-
-    def getpad(self):
-        return self.current_batch.pad
 
 
 def _as_arrays(data, allow_empty, default_name):

@@ -174,10 +174,8 @@ class RNNCell(_GatedCell):
         return output, [output]
 
 
-class LSTMCell(_GatedCell):
-    """Long short-term memory; states [h, c]."""
-
-    _gates, _states = 4, 2
+class _TwoActivationsCell(_GatedCell):
+    """One activation for the gates, one for what passes them."""
 
     def __init__(self, hidden_size, i2h_weight_initializer=None, h2h_weight_initializer=None,
                  i2h_bias_initializer="zeros", h2h_bias_initializer="zeros", input_size=0,
@@ -185,6 +183,12 @@ class LSTMCell(_GatedCell):
         super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer,
                          i2h_bias_initializer, h2h_bias_initializer, input_size, prefix, params)
         self._activation, self._gate = activation, recurrent_activation
+
+
+class LSTMCell(_TwoActivationsCell):
+    """Long short-term memory; states [h, c]."""
+
+    _gates, _states = 4, 2
 
     def hybrid_forward(self, F, inputs, states, **own):  # noqa: N803
         i2h, h2h = self._products(F, inputs, states, own)
@@ -195,17 +199,10 @@ class LSTMCell(_GatedCell):
         return hidden, [hidden, cell]
 
 
-class GRUCell(_GatedCell):
+class GRUCell(_TwoActivationsCell):
     """Gated recurrent unit."""
 
     _gates = 3
-
-    def __init__(self, hidden_size, i2h_weight_initializer=None, h2h_weight_initializer=None,
-                 i2h_bias_initializer="zeros", h2h_bias_initializer="zeros", input_size=0,
-                 prefix=None, params=None, activation="tanh", recurrent_activation="sigmoid"):
-        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer,
-                         i2h_bias_initializer, h2h_bias_initializer, input_size, prefix, params)
-        self._activation, self._gate = activation, recurrent_activation
 
     def hybrid_forward(self, F, inputs, states, **own):  # noqa: N803
         i2h, h2h = self._products(F, inputs, states, own)
