@@ -10,7 +10,8 @@
 namespace lockstep::io {
 
 // NumPy's .npz files (a zip of .npy files, io/npy.h), written by savez or savez_compressed, or by
-// MXNet 2's save_parameters. Throws NotFound, IoError, or Corrupt that begins with the path.
+// MXNet 2's save_parameters, whose sparse arrays become dense. Throws NotFound, IoError, or Corrupt
+// that begins with the path.
 std::vector<NamedTensor> read_npz(const std::string& path, const ReadOptions& options = {});
 // Without compression; the same tensors are the same bytes. All or nothing; throws InvalidArgument
 // when a name is there twice or has more than 65531 bytes, NotFound and IoError.

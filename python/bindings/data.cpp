@@ -29,16 +29,25 @@ std::int64_t length_of(const py::object& object) {
 class PythonDataset final : public data::Dataset {
  public:
   explicit PythonDataset(const py::object& dataset)
-      : dataset_(dataset), size_(length_of(dataset)) {}
+      : dataset_(dataset),
+        size_(length_of(dataset)),
+        has_batches_(py::hasattr(dataset, "get_batch")) {}
   std::int64_t size() const override { return size_; }
   data::Fields sample(std::int64_t index) const override {
     const py::gil_scoped_acquire locked;
     return to_fields(dataset_.get().attr("__getitem__")(index));
   }
+  data::Fields batch(std::span<const std::int64_t> indices) const override {
+    if (!has_batches_) return Dataset::batch(indices);
+    const py::gil_scoped_acquire locked;
+    const std::vector<std::int64_t> numbers(indices.begin(), indices.end());
+    return to_fields(dataset_.get().attr("get_batch")(numbers));
+  }
 
  private:
   PythonCall dataset_;
   std::int64_t size_;
+  bool has_batches_;
 };
 
 class PythonSampler final : public data::Sampler {
@@ -153,15 +162,22 @@ void bind_samplers(py::module_& m) {
   const auto changeable = [](data::SamplerPtr sampler) {
     return std::const_pointer_cast<data::Sampler>(std::move(sampler));
   };
-  m.def("sequential_sampler",
-        [=](std::int64_t size) { return changeable(data::sequential_sampler(size)); });
-  m.def("random_sampler", [=](std::int64_t size, std::uint64_t seed) {
-    return changeable(data::random_sampler(size, seed));
-  });
-  m.def("weighted_sampler",
-        [=](const std::vector<double>& weights, std::int64_t draws, std::uint64_t seed) {
-          return changeable(data::weighted_sampler(weights, draws, seed));
-        });
+  m.def(
+      "sequential_sampler",
+      [=](std::int64_t size) { return changeable(data::sequential_sampler(size)); },
+      py::arg("size"));
+  m.def(
+      "random_sampler",
+      [=](std::int64_t size, std::uint64_t seed) {
+        return changeable(data::random_sampler(size, seed));
+      },
+      py::arg("size"), py::arg("seed") = 0);
+  m.def(
+      "weighted_sampler",
+      [=](const std::vector<double>& weights, std::int64_t draws, std::uint64_t seed) {
+        return changeable(data::weighted_sampler(weights, draws, seed));
+      },
+      py::arg("weights"), py::arg("draws"), py::arg("seed") = 0);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "bindings/block.h"
 #include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/recorded_function.h"
+#include "lockstep/graph/trace.h"
 
 namespace lockstep::python {
 namespace {
@@ -62,6 +63,32 @@ std::unique_ptr<RecordedFunction> recorded(const py::object& function,
   return std::make_unique<RecordedFunction>(traced, infos, std::move(wrt));
 }
 
+// What a function does to tensors like these: its nodes in order, and a text of them.
+py::tuple traced(const py::object& function, const std::vector<Tensor>& like) {
+  Infos infos;
+  for (const Tensor& tensor : like) infos.push_back(tensor.info());
+  const Graph graph = trace(
+      [&](const std::vector<Tensor>& inputs) {
+        const py::object result = function(*py::tuple(py::cast(inputs)));
+        if (!py::isinstance<py::tuple>(result) && !py::isinstance<py::list>(result))
+          return std::vector<Tensor>{to_tensor(result)};
+        return py::cast<std::vector<Tensor>>(result);
+      },
+      infos);
+  py::list nodes;
+  for (const Node& node : graph.nodes()) {
+    py::list inputs, outputs;
+    for (const ValueId& value : node.inputs)
+      inputs.append(py::make_tuple(value.node, value.output));
+    for (const TensorInfo& info : node.outputs) outputs.append(info.str());
+    const std::string kind = node.op != nullptr   ? std::string(node.op->name)
+                             : node.is_constant() ? "constant"
+                                                  : "input";
+    nodes.append(py::make_tuple(kind, node.name, inputs, outputs));
+  }
+  return py::make_tuple(nodes, graph.str());
+}
+
 }  // namespace
 
 void bind_graph(py::module_& m) {
@@ -80,6 +107,7 @@ void bind_graph(py::module_& m) {
         }
         return py::make_tuple(results.outputs, results.extras);
       });
+  m.def("_trace", &traced);
   m.def(
       "compile",
       [](const py::object& function, DType compute, std::size_t plans) {

@@ -112,16 +112,30 @@ void bind_job(py::module_& m) {
       });
   m.def(
       "join_job",
-      [](double timeout, bool tolerates_lost_servers) {
+      [](double timeout, bool tolerates_lost_servers, bool survives, const std::string& kvstore,
+         std::uint64_t staleness, std::int64_t shard_state) {
         cluster::JobOptions options;
         options.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * timeout));
         options.tolerates_lost_servers = tolerates_lost_servers;
+        options.survives = survives;
+        const train::JobStore how{.name = kvstore,
+                                  .staleness = staleness,
+                                  .shard_state = kvstore::parse_shard_state(shard_state)};
         const py::gil_scoped_release released;
-        return std::make_unique<HeldJob>(HeldJob{train::join_job(options)});
+        return std::make_unique<HeldJob>(HeldJob{train::join_job(options, how)});
       },
       py::arg("timeout") = 60.0, py::arg("tolerates_lost_servers") = false,
+      py::arg("survives") = false, py::arg("kvstore") = "dist_sync", py::arg("staleness") = 3,
+      py::arg("shard_state") = 0,
       "This process's place in the job that `lockstep launch`, mpirun or srun has started, or a\n"
-      "process alone. To be called before anything is computed. Servers do their part in here.");
+      "process alone. To be called before anything is computed. Servers do their part in here.\n"
+      "With `survives` a lost worker does not end the job: the others go on, and who is the first\n"
+      "of them is in the result of `fit`. `kvstore` says how gradients become parameters where\n"
+      "there are servers: dist_sync, ps_async, or ps_ssp with its `staleness`. With `shard_state` "
+      "1\n"
+      "workers have what the optimizer keeps together, each a part, with 2 gradients too: the "
+      "bits\n"
+      "are the same.");
   py::module_ store = m.def_submodule("kvstore", "Values by key, the same on all workers.");
   bind_store(store);
 }

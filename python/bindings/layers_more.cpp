@@ -16,18 +16,27 @@ nn::NormOptions norm_options(double epsilon, bool center, bool scale, std::int64
   return {epsilon, center, scale, channels, gamma_init, beta_init};
 }
 
-void bind_norms(py::module_& m) {
+template <class Make>
+void bind_batch_norm(py::module_& m, const char* name, const Make& make) {
   m.def(
-      "batch_norm",
-      [](double momentum, double epsilon, bool center, bool scale, bool use_global_stats,
-         std::int64_t channels, const Initializer& gamma_init,
-         const Initializer& beta_init) -> BlockPtr {
-        return nn::batch_norm(
-            {momentum, epsilon, center, scale, use_global_stats, channels, gamma_init, beta_init});
+      name,
+      [make](double momentum, double epsilon, bool center, bool scale, bool use_global_stats,
+             std::int64_t channels, const Initializer& gamma_init, const Initializer& beta_init) {
+        return make(nn::BatchNormOptions{momentum, epsilon, center, scale, use_global_stats,
+                                         channels, gamma_init, beta_init});
       },
       py::arg("momentum") = 0.9, py::arg("epsilon") = 1e-5, py::arg("center") = true,
       py::arg("scale") = true, py::arg("use_global_stats") = false, py::arg("channels") = -1,
       py::arg("gamma_init") = nn::init::one(), py::arg("beta_init") = nn::init::zero());
+}
+
+void bind_norms(py::module_& m) {
+  bind_batch_norm(m, "batch_norm", [](const nn::BatchNormOptions& options) -> BlockPtr {
+    return nn::batch_norm(options);
+  });
+  bind_batch_norm(m, "sync_batch_norm", [](const nn::BatchNormOptions& options) -> BlockPtr {
+    return nn::sync_batch_norm(options);
+  });
   m.def(
       "layer_norm",
       [](double epsilon, bool center, bool scale, std::int64_t channels, const Initializer& gamma,

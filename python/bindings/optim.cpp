@@ -92,9 +92,14 @@ optim::Schedule to_schedule(const py::object& schedule) {
     throw py::type_error("schedule: expected one of lockstep.optim, or a function of the step");
   std::string name = "custom";
   if (py::hasattr(schedule, "__name__")) name = py::cast<std::string>(schedule.attr("__name__"));
-  return {name, [call = PythonCall(schedule)](std::int64_t step) {
+  return {name, [call = PythonCall(schedule), name](std::int64_t step) {
             const py::gil_scoped_acquire locked;
-            return py::cast<double>(call.get()(step));
+            const py::object rate = call.get()(step);
+            const double number = PyFloat_AsDouble(rate.ptr());
+            if (PyErr_Occurred() == nullptr) return number;
+            PyErr_Clear();
+            throw InvalidArgument("schedule {}: gave {} for step {}, expected a number", name,
+                                  py::cast<std::string>(py::repr(rate)), step);
           }};
 }
 

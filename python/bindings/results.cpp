@@ -38,6 +38,8 @@ void bind_results(py::module_& m) {
       .def_readonly("epochs", &Result::epochs)
       .def_readonly("stopped", &Result::stopped)
       .def_readonly("stop_reason", &Result::stop_reason)
+      .def_readonly("is_first", &Result::is_first)
+      .def_readonly("is_dismissed", &Result::is_dismissed)
       .def_readonly("train_loss", &Result::train_loss)
       .def_readonly("train_accuracy", &Result::train_accuracy)
       .def_readonly("validation", &Result::validation)

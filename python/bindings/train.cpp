@@ -41,7 +41,10 @@ class HeldTrainer {
     options.accuracy = accuracy;
     options.compile.compute = compute;
     options.allow_different_bits = allow_different_bits;
-    if (!job.is_none()) options.mode = py::cast<HeldJob&>(job).own.mode.get();
+    if (!job.is_none()) {
+      options.mode = py::cast<HeldJob&>(job).own.mode.get();
+      options.survival = py::cast<HeldJob&>(job).own.survival.get();
+    }
     trainer_ = std::make_unique<train::Trainer>(net_, to_loss(loss, classes), rule, options);
   }
 

@@ -19,7 +19,7 @@ from lockstep.ops import *  # noqa: F401,F403
 from lockstep.functions import *  # noqa: F401,F403
 from lockstep._convert import asarray, from_numpy, tensor
 from lockstep import _tensor, autograd, random
-from lockstep import data, io, kvstore, metrics, nn, optim, recipes, train
+from lockstep import data, graph, io, kvstore, metrics, nn, optim, recipes, train
 from lockstep.io import load as load_arrays, save
 from lockstep.recipes import load
 from lockstep.train import Trainer

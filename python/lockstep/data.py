@@ -26,7 +26,9 @@ from lockstep.errors import InvalidArgument
 
 class Dataset:
     """A set of samples that Python makes: subclasses have `__len__` and `__getitem__`, which
-    returns a tuple of arrays and numbers. It may be called by several threads."""
+    returns a tuple of arrays and numbers. It may be called by several threads. One that has
+    `get_batch(indices)` too, which returns the fields of so many samples stacked, is asked for that
+    instead."""
 
     def __len__(self):
         raise NotImplementedError(f"{type(self).__name__} has no __len__")
@@ -46,18 +48,72 @@ class Sampler:
         raise NotImplementedError(f"{type(self).__name__} has no epoch")
 
 
+class _InProcesses(Dataset):
+    """The samples of a set, made by other processes."""
+
+    def __init__(self, dataset, processes, transform, timeout):
+        from lockstep._processes import Processes
+
+        if processes < 1:
+            raise InvalidArgument(f"in_processes: processes is {processes}, expected 1 or more")
+        self._size = len(dataset)
+        self.processes = Processes(_Batches(dataset, transform), processes, timeout)
+
+    def __len__(self):
+        return self._size
+
+    def __getitem__(self, index):
+        return tuple(field[0] for field in self.get_batch([index]))
+
+    def get_batch(self, indices):
+        """The fields of so many samples, stacked."""
+        return self.processes(list(indices))
+
+
+class _Batches:
+    """What a process computes; nothing of it is pickled."""
+
+    def __init__(self, dataset, transform):
+        self.dataset, self.transform = as_dataset(dataset), transform
+
+    def __call__(self, indices):
+        return _data._load_batch(self.dataset, indices, self.transform)
+
+
+def in_processes(dataset, processes, transform=None, timeout=120.0):
+    """A set whose samples other processes make: forks of this one, so that what Python computes for
+    a sample takes no turns with the step. `transform` is applied there. Batches are asked for by as
+    many threads as the loader has: give it `threads=processes`.
+
+    >>> import numpy as np
+    >>> from lockstep import data
+    >>> digits = [(np.float32([i]), i) for i in range(8)]
+    >>> squares = data.in_processes(digits, 2, transform=lambda x: x * x)
+    >>> squares[3][0].tolist()
+    [9.0]
+    """
+    return _InProcesses(dataset, processes, transform, timeout)
+
+
 class Loader:
     """Batches of a data set, made ahead by threads. Each iteration is the next epoch.
 
-    The last samples that do not fill a batch are left out, unless `last` is "keep".
+    The last samples that do not fill a batch are left out, unless `last` is "keep". With
+    `processes` samples, and a transform that is a function, are made by as many other processes
+    (`in_processes`) and collected by as many threads.
     """
 
     def __init__(self, dataset, batch, shuffle=False, seed=0, transform=None, sampler=None,
-                 threads=1, prefetch=4, last="discard"):
+                 threads=1, prefetch=4, last="discard", processes=0):
         if last not in ("discard", "keep"):
             raise InvalidArgument(f"loader: last is '{last}', expected 'discard' or 'keep'")
         if batch < 1:
             raise InvalidArgument(f"loader: batch is {batch}, expected 1 or more")
+        if processes:
+            there = None if isinstance(transform, Transform) else transform
+            dataset, threads = in_processes(dataset, processes, there), processes
+            transform = transform if there is None else None
+            prefetch = max(prefetch, 2 * processes)
         self._dataset = as_dataset(dataset)
         if sampler is None:
             size = len(self._dataset)

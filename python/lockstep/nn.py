@@ -19,6 +19,7 @@
 """
 
 from lockstep._core import nn as _nn
+from lockstep._core import Tensor as _Tensor
 from lockstep._core import _mode_dropout
 from lockstep._core.nn import *  # noqa: F401,F403
 from lockstep._core.nn import Block, Parameter, RecurrentCell, Sequential
@@ -89,6 +90,27 @@ def functional_dropout(x, p):
     """Drops in train mode alone; `lockstep.dropout` always does."""
     return _mode_dropout(x, p)
 
+
+def _operator(name):
+    def apply(self, *others):
+        return getattr(self.data(), name)(*others)
+    apply.__name__ = name
+    return apply
+
+
+def _contents_attribute(self, name):
+    """Methods of tensors: `self.weight.sum()` is that of the contents."""
+    if name.startswith("_") or not hasattr(_Tensor, name):
+        raise AttributeError(f"'Parameter' object has no attribute '{name}'")
+    return getattr(self.data(), name)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    for _form in (f"__{_name}__", f"__r{_name}__"):
+        setattr(Parameter, _form, _operator(_form))
+for _name in ("neg", "pos", "abs", "lt", "le", "gt", "ge", "getitem", "len"):
+    setattr(Parameter, f"__{_name}__", _operator(f"__{_name}__"))
+Parameter.__getattr__ = _contents_attribute
 
 _engine_init = Block.__init__
 

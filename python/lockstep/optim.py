@@ -17,11 +17,14 @@ __all__ = ["Optimizer", "Schedule", "Updater", "WarmUp", "constant", "cosine", "
 
 # C++ and Python say what it is; MXNet's scripts have shorter names, which serve too.
 _ALIASES = {"weight_decay": "wd", "clip_value": "clip_gradient"}
+_ALIASES_OF = {"rmsprop": {"rho": "gamma1", "momentum": "gamma2"}, "ftrl": {"lambda1": "lamda1"},
+               "signum": {"decoupled_decay": "wd_lh"}}
 
 
 def make_optimizer(name, **parameters):
     """A rule by name: make_optimizer("sgd", learning_rate=0.1, momentum=0.9, weight_decay=1e-4)."""
-    values = {_ALIASES.get(key, key): float(value) for key, value in parameters.items()}
+    aliases = {**_ALIASES, **_ALIASES_OF.get(name.lower(), {})}
+    values = {aliases.get(key, key): float(value) for key, value in parameters.items()}
     return _optim.make_optimizer(name, values)
 
 

@@ -14,10 +14,11 @@
 True
 """
 
-from lockstep._html import run_html
+from lockstep._core import train as _train
 from lockstep._core.train import (EpochEvent, Evaluation, EvaluationRecord, FitContext, FitResult,
-                                  StepEvent, Trainer, best_model, early_stopping, record_metrics,
-                                  show_progress)
+                                  StepEvent, Trainer, best_model, early_stopping, record_metrics)
+from lockstep._html import run_html
+from lockstep._notebook import NotebookProgress, in_notebook
 
 __all__ = ["Callback", "EpochEvent", "Evaluation", "EvaluationRecord", "FitContext", "FitResult",
            "StepEvent", "Trainer", "best_model", "early_stopping", "on_epoch", "on_evaluation",
@@ -52,6 +53,12 @@ def on_epoch(function):
 def on_evaluation(function):
     """Calls function(context, evaluation) after every evaluation."""
     return _one("on_evaluation", function)
+
+
+def show_progress():
+    """A bar with the loss, the rate and the time that is left: on the terminal, or in the notebook
+    that this is run in."""
+    return NotebookProgress() if in_notebook() else _train.show_progress()
 
 
 def _fit(self, dataset, *, epochs=1, steps=0, transform=None, sampler=None, schedule=None,

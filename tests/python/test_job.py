@@ -41,3 +41,29 @@ def test_mistakes_are_told():
         job.all_reduce(ls.ones(1, "bool"))
     with pytest.raises(ValueError):
         ls.kvstore.create("ps_sync", job)
+
+
+OUT_OF_STEP = """
+import numpy as np
+import lockstep as ls
+job = ls.join_job(kvstore="ps_async")
+rng = np.random.default_rng(0)
+x = rng.normal(size=(256, 6)).astype("float32")
+y = (x[:, 0] > x[:, 1]).astype("int64")
+trainer = ls.Trainer(ls.nn.dense(2), ls.nn.SoftmaxCrossEntropyLoss(),
+                     ls.optim.sgd(learning_rate=0.3), global_batch=32, seed=1, job=job)
+result = trainer.fit((x, y), epochs=10)
+if job.is_first:
+    print("learnt", trainer.evaluate((x, y)).accuracy > 0.9, result.is_first, result.is_dismissed)
+"""
+
+
+def test_servers_may_be_asked_not_to_wait(program, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(OUT_OF_STEP)
+    out = subprocess.run([program, "launch", "-n", "2", "-s", "1", "--", sys.executable, script],
+                         capture_output=True, text=True, timeout=300)
+    assert out.returncode == 0, out.stderr
+    assert "learnt True True False" in out.stdout
+    alone = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert alone.returncode != 0 and "ps_async" in alone.stderr

@@ -382,3 +382,67 @@ def test_a_metric_of_several_numbers_with_a_reset_of_its_own_is_taken():
     metric.update([mx.nd.array([0, 1])], [mx.nd.array([[1, 0], [1, 0]])])
     assert metric.get_global_name_value() == [("wrong", 1), ("seen", 2)]
     assert metric.get_name_value() == metric.get_global_name_value()
+
+
+def contexts_net():
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=8, name="fc1")
+    net = mx.sym.Activation(net, act_type="tanh", name="act")
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=3, name="fc2"),
+                                name="softmax")
+
+
+def fitted_on(contexts, batch=20, net=None):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, 4)).astype("float32")
+    y = rng.integers(0, 3, 60).astype("float32")
+    mx.random.seed(7)
+    module = mx.mod.Module(net or contexts_net(), context=contexts)
+    module.fit(mx.io.NDArrayIter(x, y, batch), num_epoch=3, initializer=mx.init.Xavier(),
+               optimizer_params={"learning_rate": 0.3, "momentum": 0.9})
+    return module, x, y
+
+
+def test_contexts_share_a_batch_and_train_as_one():
+    one, x, y = fitted_on(mx.cpu())
+    two, _, _ = fitted_on([mx.cpu(0), mx.cpu(1)])
+    for name, value in one.get_params()[0].items():
+        np.testing.assert_allclose(two.get_params()[0][name].asnumpy(), value.asnumpy(), rtol=1e-4,
+                                   atol=1e-6)
+    batch = mx.io.DataBatch([mx.nd.array(x[:20])], [mx.nd.array(y[:20])])
+    two.forward(batch, is_train=True)
+    (parts,) = two.get_outputs(merge_multi_context=False)
+    assert [part.shape for part in parts] == [(10, 3), (10, 3)]
+    assert [part.context.device_id for part in parts] == [0, 1]
+    (whole,) = two.get_outputs()
+    np.testing.assert_array_equal(whole.asnumpy(),
+                                  np.concatenate([part.asnumpy() for part in parts]))
+    # A last batch that is smaller, and parts that are not equal.
+    two.forward(mx.io.DataBatch([mx.nd.array(x[:7])], [mx.nd.array(y[:7])]), is_train=False)
+    assert two.get_outputs()[0].shape == (7, 3)
+    one.forward(mx.io.DataBatch([mx.nd.array(x[:7])], [mx.nd.array(y[:7])]), is_train=False)
+    np.testing.assert_allclose(two.get_outputs()[0].asnumpy(), one.get_outputs()[0].asnumpy(),
+                               rtol=1e-3, atol=1e-5)
+    with pytest.raises(ValueError, match="Too many slices"):
+        fitted_on([mx.cpu(i) for i in range(3)], batch=2)
+
+
+def test_states_are_the_mean_over_contexts_and_inputs_have_gradients():
+    net = mx.sym.BatchNorm(mx.sym.var("data"), name="bn", momentum=0.5, fix_gamma=False)
+    net = mx.sym.LinearRegressionOutput(net, mx.sym.var("softmax_label"), name="out")
+    module = mx.mod.Module(net, context=[mx.cpu(0), mx.cpu(1)])
+    module.bind([("data", (4, 2))], [("softmax_label", (4, 2))], inputs_need_grad=True,
+                grad_req="add")
+    module.init_params(mx.init.One())
+    x = np.arange(8, dtype="float32").reshape(4, 2)
+    before = module.get_params()[1]["bn_moving_mean"].asnumpy()
+    batch = mx.io.DataBatch([mx.nd.array(x)], [mx.nd.zeros((4, 2))])
+    module.forward(batch, is_train=True)
+    module.backward()
+    first = module._exec.grad_dict["bn_beta"].asnumpy().copy()
+    means = module.get_params()[1]["bn_moving_mean"].asnumpy()
+    np.testing.assert_allclose(means, 0.5 * before + 0.5 * x.mean(axis=0), rtol=1e-5)
+    assert module.get_input_grads()[0].shape == (4, 2)
+    module.forward(batch, is_train=True)
+    module.backward()
+    np.testing.assert_allclose(module._exec.grad_dict["bn_beta"].asnumpy(), 2 * first, rtol=1e-4,
+                               atol=1e-5)

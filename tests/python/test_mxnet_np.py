@@ -318,3 +318,69 @@ def test_what_np_has_not_says_so():
         np.concatenat
     with pytest.raises(AttributeError, match="mx.contrib.amp"):
         npx.amp
+
+
+@pytest.mark.parametrize("option", [{"where": False}, {"subok": False}, {"dtype": "int8"},
+                                    {"casting": "safe"}, {"order": "C"}])
+def test_options_that_mean_something_else_are_refused(option):
+    x = np.ones((2,))
+    for call in (lambda: np.exp(x, **option), lambda: np.add(x, x, **option)):
+        with pytest.raises(NotImplementedError, match=next(iter(option))):
+            call()
+    with pytest.raises(TypeError):
+        np.exp(x, casting="whatever")
+
+
+def test_shape_codes_of_npx_are_not_those_of_nd():
+    for own, wanted, reverse, made in (
+            ((2, 3, 5, 5), (-2, -1), False, (2, 75)), ((2, 1, 4), (-2, -3, -2), False, (2, 4)),
+            ((2, 3, 5, 6), (6, 1, -4), False, (6, 1, 5, 6)), ((2, 3, 5), (-5, -2), False, (6, 5)),
+            ((64, 2), (-6, 16, -1, -4), False, (16, 4, 2)),
+            ((8, 5, 4, 6), (-4, -1, 3, -6), True, (8, 5, 4, 2, 3))):
+        x = np.arange(int(onp.prod(own))).reshape(own)
+        same(npx.reshape(x, wanted, reverse), x.asnumpy().reshape(made))
+    with pytest.raises(mx.MXNetError, match="-3"):
+        npx.reshape(np.ones((2, 3)), (-3, -2))
+
+
+def test_functions_of_numpys_work_inside_hybridized_blocks(rng):
+    class Unique(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.np.unique(x)
+
+    block = Unique()
+    block.hybridize()
+    x = np.array([3, 1, 3, 2])
+    for _ in range(2):
+        same(block(x), onp.array([1.0, 2.0, 3.0]))
+
+
+def test_edges_are_numpys(rng):
+    x = np.array(floats(rng, (3, 4)))
+    same(np.var(x, axis=()), onp.zeros((3, 4)))
+    same(np.tril(np.ones((3,))), onp.tril(onp.ones((3,))))
+    same(np.roll(x, (1, 2), axis=None), onp.roll(x.asnumpy(), 3))
+    same(x.clip(min=0.1, max=0.2), x.asnumpy().clip(0.1, 0.2))
+    same(np.squeeze(np.array(2.0), 0), onp.array(2.0))
+    same(np.linspace(0, 5, 4, dtype="int32"), onp.linspace(0, 5, 4, dtype="int32"))
+    whole = np.array(onp.full((4,), 100), dtype="int8")
+    same(np.sum(whole, dtype="int8"), onp.sum(whole.asnumpy(), dtype="int8"))
+    matrix = floats(rng, (4, 4))
+    for side in "LU":
+        onp.testing.assert_allclose(np.linalg.eigvalsh(np.array(matrix), UPLO=side).asnumpy(),
+                                    onp.linalg.eigvalsh(matrix, side), rtol=1e-3, atol=1e-4)
+    with pytest.raises(ValueError, match="lognormal"):
+        np.random.lognormal(sigma=-1)
+    with pytest.raises(mx.MXNetError, match="eye"):
+        np.eye(-1)
+    with pytest.raises(ValueError, match="too dark"):
+        npx.constraint_check(np.array([True, False], dtype="bool"), "too dark")
+
+
+def test_tensors_are_inverted_and_solved(rng):
+    a, b = rng.normal(size=(2, 3, 6)), rng.normal(size=(2, 3))
+    onp.testing.assert_allclose(
+        np.linalg.tensorsolve(np.array(a, dtype="float64"), np.array(b, dtype="float64")).asnumpy(),
+        onp.linalg.tensorsolve(a, b), rtol=1e-8)
+    onp.testing.assert_allclose(np.linalg.tensorinv(np.array(a, dtype="float64")).asnumpy(),
+                                onp.linalg.tensorinv(a), rtol=1e-8)

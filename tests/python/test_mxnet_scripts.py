@@ -65,6 +65,12 @@ def test_workers_have_the_same_weights(program):
     assert len({line.split("weights")[1] for line in lines}) == 1, out
 
 
+def test_workers_that_do_not_wait_learn_by_servers(program):
+    out = run("async_workers.py", launch=(program, "launch", "-n", "2", "-s", "1", "--"))
+    assert "worker 0 of 2 by dist_async" in out and "worker 1 of 2 by dist_async" in out, out
+    assert min(numbers(out, "accuracy")) > 0.9, out
+
+
 def test_scripts_that_ask_for_names_that_never_were_are_told():
     command = [sys.executable, "-m", "lockstep.mxnet", "-c", "import mxnet as mx; mx.num_gpus()"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)

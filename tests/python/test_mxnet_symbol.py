@@ -462,3 +462,12 @@ def test_the_pages_python_is_true(root, tmp_path):
                          timeout=600)
     assert out.returncode == 0, out.stderr
     assert out.stdout.splitlines() == re.findall(r"#>\s?(.*)", blocks)
+
+
+def test_a_slope_that_is_learnt_begins_at_a_quarter():
+    module = mx.mod.Module(mx.sym.LeakyReLU(mx.sym.Variable("data"), act_type="prelu"),
+                           label_names=None)
+    module.bind(data_shapes=[("data", (4, 3))])
+    module.init_params()
+    (slope,) = module.get_params()[0].values()
+    assert slope.asnumpy().tolist() == [0.25] * slope.size

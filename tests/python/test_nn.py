@@ -256,3 +256,93 @@ def test_initialisers_are_functions_of_shapes_in_python_too():
     xavier = nn.dense(2, inputs=3)
     xavier.initialize(nn.init.xavier(), seed=1)
     assert xavier.parameter("weight").data().abs().max().item() > 0
+
+
+def test_a_parameter_computes_as_its_contents_do():
+    class Block(nn.Block):
+        def __init__(self, call):
+            super().__init__()
+            self.w = nn.Parameter((2, 2), init=nn.init.constant(3.0))
+            self.call = call
+
+        def forward(self, x):
+            return self.call(self.w, x)
+
+    calls = [lambda w, x: w * w, lambda w, x: 2 * w - w / 2 + 1 - w, lambda w, x: -w @ x,
+             lambda w, x: w ** 2, lambda w, x: w[0] + abs(w)[1], lambda w, x: w.T.sum(axis=0),
+             lambda w, x: w.reshape((4,)).exp(), lambda w, x: (w > 2) * x]
+    for call in calls:
+        net = Block(call)
+        net.initialize()
+        x = ls.tensor([[1.0, 2.0], [3.0, 4.0]])
+        want = call(ls.full((2, 2), 3.0), x).numpy()
+        assert np.array_equal(net(x).numpy(), want)
+        net.hybridize()
+        assert np.allclose(net(x).numpy(), want)
+    with pytest.raises(AttributeError, match="no attribute 'summ'"):
+        net.w.summ
+
+
+def test_how_a_net_begins_is_kept_by_whoever_trains_it():
+    """Parameters whose shapes the first batch tells wait for it."""
+    data = np.zeros((8, 6), "float32"), np.zeros(8, "int64")
+    net = nn.sequential(nn.dense(3))
+    net.initialize(nn.init.constant(0.25), seed=7)
+    ls.Trainer(net, nn.SoftmaxCrossEntropyLoss(), ls.optim.sgd(learning_rate=1e-30),
+               global_batch=8, shards=1, seed=1).fit(data, steps=1)
+    assert np.all(net.parameter("0.weight").data().numpy() == 0.25)
+
+
+def test_a_callback_evaluates_what_is_learned_so_far():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 6)).astype("float32")
+    data = x, (x[:, 0] > 0).astype("int64")
+    net = nn.sequential(nn.dense(2, inputs=6))
+    net.initialize(seed=1)
+    trainer = ls.Trainer(net, nn.SoftmaxCrossEntropyLoss(), ls.optim.sgd(learning_rate=0.5),
+                         global_batch=64, seed=1)
+    losses = []
+    watch = ls.train.on_step(lambda run, event: losses.append(trainer.evaluate(data).loss))
+    trainer.fit(data, epochs=3, callbacks=[watch])
+    assert losses[0] > losses[1] > losses[2] == trainer.evaluate(data).loss
+
+
+@pytest.mark.parametrize("loss", [lambda p, y: ls.square(p[:, 0] - y)[:3],
+                                  lambda p, y: ls.square(p[:, 0] - y)[:0]])
+def test_a_loss_that_is_not_of_every_sample_is_refused(loss):
+    data = np.ones((16, 6), "float32"), np.ones(16, "float32")
+    trainer = ls.Trainer(nn.sequential(nn.dense(1)), loss, ls.optim.sgd(), global_batch=16,
+                         shards=1)
+    with pytest.raises(ValueError, match="expected their mean, or as many for each sample"):
+        trainer.fit(data, steps=1)
+
+
+def test_rules_have_the_names_of_the_reference_and_mxnets():
+    for rule, names, mxnets in [(ls.optim.rmsprop, {"rho": 0.8, "momentum": 0.7},
+                                 {"gamma1": 0.8, "gamma2": 0.7}),
+                                (ls.optim.ftrl, {"lambda1": 0.2}, {"lamda1": 0.2}),
+                                (ls.optim.signum, {"decoupled_decay": 0.1}, {"wd_lh": 0.1})]:
+        assert repr(rule(**names)) == repr(rule(**mxnets))
+
+
+def test_a_schedule_that_gives_no_number_is_named():
+    def nothing(step):
+        return None
+
+    data = np.ones((4, 2), "float32"), np.ones(4, "int64")
+    trainer = ls.Trainer(nn.sequential(nn.dense(2)), nn.SoftmaxCrossEntropyLoss(),
+                         ls.optim.sgd(), global_batch=4, shards=1)
+    with pytest.raises(ValueError, match="schedule nothing: gave None for step 0"):
+        trainer.fit(data, steps=1, schedule=nothing)
+
+
+@pytest.mark.parametrize("name,slope", [("asinh", lambda x: 1 / np.sqrt(x * x + 1)),
+                                        ("acosh", lambda x: 1 / np.sqrt(x * x - 1)),
+                                        ("atan", lambda x: 1 / (x * x + 1))])
+def test_gradients_of_halves_do_not_overflow_on_the_way(name, slope):
+    values = np.array([1.5, 100.0, 300.0, 700.0])
+    x = ls.tensor(values).cast("float16").attach_grad()
+    with autograd.record():
+        y = getattr(ls, name)(x).sum()
+    y.backward()
+    assert np.allclose(x.grad.numpy().astype("float64"), slope(values), rtol=4e-3, atol=1e-7)

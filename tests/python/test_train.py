@@ -223,6 +223,7 @@ def test_a_python_lenet_has_the_recipes_bits_on_any_number_of_workers(program, t
     assert run_lenet([], steps) == recipe
     assert run_lenet([program, "launch", "-n", "2", "--"], steps) == recipe
     assert run_lenet([program, "launch", "-n", "4", "--"], steps) == recipe
+    assert run_lenet([program, "launch", "-n", "2", "-s", "2", "--"], steps) == recipe
 
 
 def test_a_run_folder_is_loaded(program, tmp_path):

@@ -25,10 +25,19 @@ InputFile::InputFile(const std::string& path)
   size_ = static_cast<std::uint64_t>(status.st_size);
 }
 
-InputFile::~InputFile() { ::close(fd_); }
+InputFile::InputFile(std::string name, std::string_view bytes)
+    : path_(std::move(name)), bytes_(bytes), size_(bytes.size()) {}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
 
 void InputFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
   if (offset > size_ || bytes.size() > size_ - offset) fail("ends early");
+  if (fd_ < 0 && !bytes.empty()) {
+    std::memcpy(bytes.data(), bytes_.data() + offset, bytes.size());
+    return;
+  }
   while (!bytes.empty()) {
     const ssize_t count = ::pread(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "lockstep/base/error.h"
@@ -18,6 +19,8 @@ class InputFile {
  public:
   // Throws NotFound or IoError.
   explicit InputFile(const std::string& path);
+  // Bytes as if they were a file of this name; they outlive it.
+  InputFile(std::string name, std::string_view bytes);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -35,7 +38,8 @@ class InputFile {
 
  private:
   std::string path_;
-  int fd_;
+  int fd_ = -1;
+  std::string_view bytes_;  // where there is no fd_
   std::uint64_t size_ = 0;
 };
 

@@ -2,17 +2,15 @@
 #pragma once
 
 #include "lockstep/io/detail/stored_tensor.h"
+#include "lockstep/io/stored_array.h"
 
 namespace lockstep::io::detail {
 
-// Dense tensors of sparse ones; what is not stored is 0. Throw Corrupt when shapes do not fit
-// together or an index is outside. The caller has found `shape` small enough.
-
-// `data` has the rows that `rows` numbers.
-Tensor dense_of_rows(const Place& place, const Shape& shape, const Tensor& data,
-                     const Tensor& rows);
-// Of row i, data[starts[i]] to data[starts[i + 1]], which stand in these columns.
-Tensor dense_of_csr(const Place& place, const Shape& shape, const Tensor& data,
-                    const Tensor& starts, const Tensor& columns);
+// Throws Corrupt when shapes do not fit together or an index is outside. Nothing is to be said of a
+// dense array.
+void check_sparse(const Place& place, const StoredArray& array);
+// The dense tensor of an array that check_sparse() has seen; what is not stored is 0. Its bytes are
+// taken from `left`, and Corrupt is thrown where they are too many.
+Tensor dense_of(const Place& place, const StoredArray& array, std::uint64_t& left);
 
 }  // namespace lockstep::io::detail

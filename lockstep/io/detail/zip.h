@@ -26,6 +26,7 @@ class ZipReader {
   ZipReader(const InputFile& file, std::uint64_t max_inflated);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
+  std::uint64_t inflated_left() const { return inflated_left_; }
   // Its checksum was right. What was read is counted: stored entries that overlap are refused.
   std::string contents(const ZipEntry& entry);
 

@@ -28,6 +28,11 @@ def seed(value):
     _state.count = itertools.count()
 
 
+def current_seed():
+    """What the draws begin from."""
+    return _state.seed
+
+
 def next_key():
     """(seed, step) of the next draw."""
     return _state.seed, next(_state.count) & 0xFFFFFFFF

@@ -144,9 +144,7 @@ def _array(value):
 
     if isinstance(value, tuple):
         return nd.array(value[0], dtype=value[1])
-    if isinstance(value, _files.SparseArray):
-        return nd.array(value.dense())
-    return nd.array(value, dtype=value.dtype) if isinstance(value, np.ndarray) else nd.NDArray(value)
+    return nd.NDArray(value.dense() if isinstance(value, _files.SparseArray) else value)
 
 
 def _check(data):

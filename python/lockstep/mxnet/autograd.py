@@ -79,6 +79,20 @@ def _tensors(arrays):
     return [None if a is None else a._tensor for a in as_list(arrays)]
 
 
+def _live(heads, head_grads):
+    """Tensors of the heads that depend on something, and of their gradients: what grad() made and
+    found to be constant, and integers, are no error and have no gradient."""
+    heads, grads = as_list(heads), None if head_grads is None else as_list(head_grads)
+    if grads is not None and len(grads) != len(heads):
+        raise ValueError(f"backward: {len(heads)} heads, but {len(grads)} head_grads")
+    kept = [i for i, head in enumerate(heads)
+            if head._tensor.requires_grad or not (getattr(head, "_constant", False)
+                                                  or not head._tensor.dtype.is_floating)]
+    tensors = [heads[i]._tensor for i in kept]
+    _check_recorded(tensors)
+    return tensors, None if grads is None else _tensors([grads[i] for i in kept])
+
+
 def _check_recorded(heads):
     for i, head in enumerate(heads):
         if not head.requires_grad:
@@ -89,12 +103,9 @@ def _check_recorded(heads):
 
 def backward(heads, head_grads=None, retain_graph=False, train_mode=True):  # noqa: A002
     """Sends gradients from the heads to the arrays that want them."""
-    heads = _tensors(heads)
-    _check_recorded(heads)
-    if head_grads is not None:
-        head_grads = _tensors(head_grads)
-        if len(head_grads) != len(heads):
-            raise ValueError(f"backward: {len(heads)} heads, but {len(head_grads)} head_grads")
+    heads, head_grads = _live(heads, head_grads)
+    if not heads:
+        return
     _core.backward(heads, head_grads, retain_graph)
     if _marked:
         _show_gradients()
@@ -102,15 +113,17 @@ def backward(heads, head_grads=None, retain_graph=False, train_mode=True):  # no
 
 def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=False,
          train_mode=True):  # noqa: A002
-    """Gradients of the heads with respect to the variables, returned."""
-    tensors = _tensors(heads)
-    _check_recorded(tensors)
-    grads = None if head_grads is None else _tensors(head_grads)
+    """Gradients of the heads with respect to the variables: a list, of one variable too."""
+    tensors, grads = _live(heads, head_grads)
+    wanted = _tensors(variables)
     retain = create_graph if retain_graph is None else retain_graph
-    made = _core.grad(tensors, _tensors(variables), grads, create_graph, retain)
+    made = _core.grad(tensors, wanted, grads, create_graph, retain) if tensors else [
+        _core.zeros_like(t) for t in wanted]
     kind = result_class(as_list(variables)[0])
-    wrapped = [kind(t) for t in made]
-    return wrapped if isinstance(variables, (list, tuple)) else wrapped[0]
+    arrays = [kind(t) for t in made]
+    for array in arrays if create_graph else ():
+        array._constant = not array._tensor.requires_grad
+    return arrays
 
 
 class _Bridge(_autograd.Function):

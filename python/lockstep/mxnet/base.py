@@ -17,6 +17,7 @@ string_types = (str,)
 numeric_types = (float, int, np.generic)
 integer_types = (int, np.integer)
 mx_real_t = np.float32
+py_str = str
 _Null = None
 
 

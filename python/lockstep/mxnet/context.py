@@ -83,6 +83,7 @@ class Context:
 
 
 _CPU = Context("cpu", 0)
+Context.default_ctx = _CPU
 
 
 def context_of(tensor):

@@ -158,7 +158,8 @@ class KVStore(KVStoreBase):
             if ignore_sparse and stored.stype != "default":
                 continue  # row_sparse_pull has those
             for array in outs:
-                stored.copyto(array)
+                if not ignore_sparse or array.stype == "default":
+                    stored.copyto(array)
 
     def pushpull(self, key, value, out=None, priority=0):
         """push, then pull to `out`, or to the values."""
@@ -190,6 +191,9 @@ class KVStore(KVStoreBase):
             stored = self._value("row_sparse_pull", name)
             ids = as_list(row_ids)
             for i, array in enumerate(outs):
+                if array.stype != "row_sparse":
+                    raise MXNetError(f"row_sparse_pull: out of key {name} is {array.stype}, "
+                                     "expected row_sparse")
                 rows = sparse.retain(stored, ids[i if len(ids) > 1 else 0])
                 array._tensor.assign(rows._tensor)
 

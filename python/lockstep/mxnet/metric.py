@@ -459,12 +459,27 @@ class PCC(EvalMetric):
     """The correlation of a confusion matrix, of any number of classes."""
 
     def __init__(self, name="pcc", output_names=None, label_names=None):
-        self._matrix = _numpy.zeros((2, 2))
         super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def reset(self):
-        self._matrix = _numpy.zeros((2, 2))
+        self._global_matrix = _numpy.zeros((2, 2))
         super().reset()
+        self.reset_local()
+
+    def reset_local(self):
+        self._matrix = _numpy.zeros((2, 2))
+        super().reset_local()
+
+    @staticmethod
+    def _grown(matrix, size):
+        grow = max(size - len(matrix), 0)
+        return _numpy.pad(matrix, ((0, grow), (0, grow)))
+
+    @staticmethod
+    def _correlation(matrix):
+        n, x, y = matrix.sum(), matrix.sum(axis=1), matrix.sum(axis=0)
+        divisor = math.sqrt((n * n - (x * x).sum()) * (n * n - (y * y).sum()))
+        return float((n * _numpy.trace(matrix) - (x * y).sum()) / divisor) if divisor else 0.0
 
     def update(self, labels, preds):
         labels, preds = check_label_shapes(labels, preds, True)
@@ -472,15 +487,12 @@ class PCC(EvalMetric):
             label, pred = _array(label).astype("int32").ravel(), _array(pred)
             guess = pred.argmax(axis=1) if pred.shape != label.shape else pred.astype("int32")
             size = max(int(label.max()), int(guess.max())) + 1
-            if size > len(self._matrix):
-                grow = size - len(self._matrix)
-                self._matrix = _numpy.pad(self._matrix, ((0, grow), (0, grow)))
-            _numpy.add.at(self._matrix, (guess.ravel(), label), 1)
-        n, matrix = self._matrix.sum(), self._matrix
-        x, y = matrix.sum(axis=1), matrix.sum(axis=0)
-        divisor = math.sqrt((n * n - (x * x).sum()) * (n * n - (y * y).sum()))
-        both = n * _numpy.trace(matrix) - (x * y).sum()
-        self.sum_metric = self.global_sum_metric = float(both / divisor) if divisor else 0.0
+            self._matrix = self._grown(self._matrix, size)
+            self._global_matrix = self._grown(self._global_matrix, size)
+            for matrix in (self._matrix, self._global_matrix):
+                _numpy.add.at(matrix, (guess.ravel(), label), 1)
+        self.sum_metric = self._correlation(self._matrix)
+        self.global_sum_metric = self._correlation(self._global_matrix)
         self.num_inst = self.global_num_inst = 1
 
 

@@ -13,12 +13,7 @@ BatchEndParam = namedtuple("BatchEndParams", ["epoch", "nbatch", "eval_metric", 
 
 def as_array(value):
     """An NDArray of what a file holds."""
-    if isinstance(value, _files.SparseArray):
-        return nd.array(value.dense())
-    if isinstance(value, nd.NDArray):
-        return value
-    tensor = value if hasattr(value, "is_symbolic") else None
-    return nd.NDArray(tensor) if tensor is not None else nd.array(value, dtype=value.dtype)
+    return nd.NDArray(value.dense() if isinstance(value, _files.SparseArray) else value)
 
 
 def save_checkpoint(prefix, epoch, symbol, arg_params, aux_params, remove_amp_cast=True):

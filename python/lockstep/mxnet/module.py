@@ -9,6 +9,7 @@ from lockstep.errors import InvalidArgument
 from lockstep.mxnet import io, model
 from lockstep.mxnet import optimizer as opt
 from lockstep.mxnet._base_module import BaseModule
+from lockstep.mxnet._executor_group import ExecutorGroup, part_shape, parts_of
 from lockstep.mxnet.context import cpu
 from lockstep.mxnet.executor import simple_bind
 
@@ -38,8 +39,8 @@ def _check_names(symbol, names, what, throw):
 
 
 class Module(BaseModule):
-    """A symbol with data, labels and parameters. Of several contexts the first one computes: the
-    engine uses all cores of the host for it."""
+    """A symbol with data, labels and parameters. Of several contexts each computes its part of a
+    batch."""
 
     def __init__(self, symbol, data_names=("data",), label_names=("softmax_label",), logger=logging,
                  context=None, work_load_list=None, fixed_param_names=None, state_names=None,
@@ -107,8 +108,9 @@ class Module(BaseModule):
 
     @property
     def _exec_group(self):
-        """What scripts that look inside find: the executors, of which there is one."""
-        return SimpleNamespace(execs=[self._exec], param_names=self._param_names,
+        """What scripts that look inside find: the executors, one for each context."""
+        execs = getattr(self._exec, "executors", [self._exec])
+        return SimpleNamespace(execs=execs, param_names=self._param_names,
                                data_names=self._data_names, batch_size=self._data_shapes[0].shape[0])
 
     @property
@@ -195,10 +197,28 @@ class Module(BaseModule):
         known = set(self._symbol.list_arguments())
         given = [desc for desc in self._data_shapes + (self._label_shapes or [])
                  if desc.name in known]
-        made = simple_bind(self._symbol, self._contexts[0], self._requests(),
-                           {desc.name: desc.dtype for desc in given},
-                           {desc.name: desc.shape for desc in given})
+        shapes = {desc.name: desc.shape for desc in given}
+        types = {desc.name: desc.dtype for desc in given}
+        if len(self._contexts) > 1:
+            axes = {desc.name: io.DataDesc.get_batch_axis(desc.layout) for desc in given}
+            return self._make_group(shapes, types, axes, shared)
+        made = simple_bind(self._symbol, self._contexts[0], self._requests(), types, shapes)
         return made if shared is None else _share(made, shared)
+
+    def _make_group(self, shapes, types, axes, shared):
+        requests = self._requests()
+        each = {name: "write" if kind == "add" else kind for name, kind in requests.items()}
+        axes = {name: max(axis, 0) for name, axis in axes.items()}
+        name, axis = next(iter(axes.items()))
+        executors = []
+        for context, part in zip(self._contexts,
+                                 parts_of(shapes[name][axis], len(self._contexts))):
+            own = {key: part_shape(shape, axes[key], part) for key, shape in shapes.items()}
+            executors.append(simple_bind(self._symbol, context, each, types, own))
+        if shared is not None:
+            for one, other in zip(executors, shared.executors):
+                _share(one, other)
+        return ExecutorGroup(executors, shapes, axes, requests)
 
     def reshape(self, data_shapes, label_shapes=None):
         """Other shapes of data, the same parameters."""
@@ -384,6 +404,8 @@ class Module(BaseModule):
     def get_outputs(self, merge_multi_context=True):
         """The outputs of the last forward."""
         self._need("get_outputs", "binded", "params_initialized")
+        if not merge_multi_context and isinstance(self._exec, ExecutorGroup):
+            return self._exec.parts_of_outputs()
         return list(self._exec.outputs) if merge_multi_context else [[o] for o in
                                                                      self._exec.outputs]
 

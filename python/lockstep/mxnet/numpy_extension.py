@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """mx.npx: what neural nets need and NumPy has not, on arrays of mx.np."""
 
+import numpy as _onp
+
 from lockstep.mxnet import _files, _random_state
 from lockstep.mxnet import numpy as _np
 from lockstep.mxnet.base import missing_name as _missing_name
@@ -8,6 +10,7 @@ from lockstep.mxnet.context import (Context, cpu, cpu_pinned, current_context, g
                                     gpu_memory_info, num_gpus)
 from lockstep.mxnet.ndarray import registry as _registry
 from lockstep.mxnet.ndarray.ndarray import NDArray as _NDArray
+from lockstep.mxnet.ndarray.shapes import np_shape as _np_shape
 from lockstep.mxnet.numpy.multiarray import ndarray as _ndarray
 from lockstep.mxnet.util import (is_np_array, is_np_shape, np_array, np_shape, reset_np,  # noqa: F401
                                  set_np, use_np, use_np_array, use_np_shape)
@@ -71,6 +74,22 @@ def topk(data, axis=-1, k=1, ret_typ="indices", is_ascend=False, dtype="float32"
                                 dtype=dtype)
 
 
+def reshape(a, newshape, reverse=False, order="C"):
+    """The same elements in another shape. -1 is what is left, -2 copies an extent, -3 leaves out
+    one of 1, -4 copies all that remain, -5 multiplies two, -6 splits one in the two that follow."""
+    if order != "C":
+        raise NotImplementedError(f"reshape: only order='C' is supported, got {order!r}")
+    wanted = (newshape,) if isinstance(newshape, int) else tuple(newshape)
+    return a.reshape(_np_shape(tuple(a.shape), wanted, reverse))
+
+
+def constraint_check(data, msg="Constraint violated!"):
+    """Truth where all elements are true, else a ValueError with the message."""
+    if not _onp.all(data.asnumpy()):
+        raise ValueError(msg)
+    return _np.array(True, dtype="bool")
+
+
 def nonzero(a):
     """The places of what is not zero, a row each."""
     return _np.stack(list(_np.nonzero(a)), axis=1)
@@ -99,9 +118,7 @@ def load(file):
 
 
 def _array(value):
-    if isinstance(value, _files.SparseArray):
-        return _np.array(value.dense())
-    return _ndarray(value) if hasattr(value, "is_symbolic") else _np.array(value)
+    return _ndarray(value.dense() if isinstance(value, _files.SparseArray) else value)
 
 
 def from_numpy(array, zero_copy=True):
@@ -137,6 +154,10 @@ class _Random:
         if prob is None:
             prob = 1 / (1 + _np.exp(-logit)) if isinstance(logit, _NDArray) else 1 / (
                 1 + 2.718281828459045 ** -logit)
+        elif not getattr(getattr(prob, "_tensor", None), "is_symbolic", False):
+            values = prob.asnumpy() if isinstance(prob, _NDArray) else prob
+            if (_onp.asarray(values) < 0).any() or (_onp.asarray(values) > 1).any():
+                raise ValueError("bernoulli: prob is between 0 and 1")
         shape = size if size is not None else getattr(prob, "shape", ())
         drawn = _np.random.uniform(0.0, 1.0, shape, ctx=ctx)
         return (drawn < prob).astype(dtype or "float32")

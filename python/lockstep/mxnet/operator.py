@@ -15,6 +15,11 @@ from lockstep.mxnet.ndarray.ndarray import NDArray
 _registered = {}
 
 
+def get_all_registered_operators():
+    """The names of all ops."""
+    return registry.op_names()
+
+
 class CustomOp:
     """What is computed: subclasses have forward and backward."""
 

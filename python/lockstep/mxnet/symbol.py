@@ -453,8 +453,16 @@ def _complete(node, names, heads, named, op, attrs):
         if name in named:
             inputs.append(named[name]._heads[0])
         else:
-            inputs.append((_graph.Node(None, f"{node.name}_{name}", attrs), 0))
+            own = {**_own_attributes(node, name), **attrs}
+            inputs.append((_graph.Node(None, f"{node.name}_{name}", own), 0))
     return inputs
+
+
+def _own_attributes(node, name):
+    """What a variable that an op makes for itself begins with: prelu's slope is 0.25."""
+    if node.op == "LeakyReLU" and name == "gamma":
+        return {"__init__": '["Constant", {"value": 0.25}]'}
+    return {}
 
 
 def _op_function(op):

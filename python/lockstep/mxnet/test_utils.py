@@ -1,20 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """mx.test_utils: what scripts and tests take from there."""
 
+import contextlib
+import functools
 import os
 
 import numpy as np
 
-from lockstep.mxnet import autograd
+import lockstep.mxnet as mx
+from lockstep.mxnet._test_chance import (chi_square_check, gen_buckets_probs_with_ppf, mean_check,
+                                         var_check, verify_generator)
+from lockstep.mxnet._test_close import (
+    almost_equal, assert_allclose, assert_almost_equal, assert_almost_equal_ignore_nan,
+    assert_almost_equal_with_err, assert_exception, compare_ndarray_tuple, default_atols,
+    default_numeric_eps, default_rtols, effective_dtype, get_atol, get_rtol, get_tolerance,
+    get_tols, same, same_array)
+from lockstep.mxnet._test_nets import (
+    check_gluon_hybridize_consistency, compare_optimizer, new_matrix_with_real_eigvals_2d,
+    new_matrix_with_real_eigvals_nd, new_sym_matrix_with_real_eigvals_2d,
+    new_sym_matrix_with_real_eigvals_nd)
+from lockstep.mxnet._test_symbols import (check_numeric_gradient, check_symbolic_backward,
+                                          check_symbolic_forward, numeric_grad,
+                                          same_symbol_structure, simple_forward)
 from lockstep.mxnet.base import attributes_of
 from lockstep.mxnet.context import Context, current_context, num_gpus
 from lockstep.mxnet.gluon.utils import download
 from lockstep.mxnet.ndarray import array
-from lockstep.mxnet.ndarray.ndarray import NDArray
+from lockstep.mxnet.util import use_np
 
-__all__ = ["almost_equal", "assert_almost_equal", "assert_exception", "check_numeric_gradient",
-           "default_context", "default_dtype", "download", "get_mnist", "list_gpus", "rand_ndarray",
-           "rand_shape_2d", "rand_shape_3d", "rand_shape_nd", "same", "set_default_context"]
 _state = {"context": None}
 
 
@@ -36,40 +49,6 @@ def default_dtype():
 def list_gpus():
     """The numbers of the GPUs there are."""
     return list(range(num_gpus()))
-
-
-def _numpy(x):
-    return x.asnumpy() if isinstance(x, NDArray) else np.asarray(x)
-
-
-def same(a, b):
-    """Whether all elements are equal."""
-    return np.array_equal(_numpy(a), _numpy(b))
-
-
-def almost_equal(a, b, rtol=1e-5, atol=1e-20, equal_nan=False, use_broadcast=True):
-    """Whether elements are equal up to a tolerance."""
-    return np.allclose(_numpy(a), _numpy(b), rtol=rtol or 1e-5, atol=atol or 1e-20,
-                       equal_nan=equal_nan)
-
-
-def assert_almost_equal(a, b, rtol=None, atol=None, names=("a", "b"), equal_nan=False,
-                        use_broadcast=True, mismatches=(10, 10)):
-    """Raises AssertionError where elements differ."""
-    a, b = _numpy(a), _numpy(b)
-    loose = np.float16 in (a.dtype, b.dtype)
-    np.testing.assert_allclose(a, b, rtol=rtol or (1e-2 if loose else 1e-4),
-                               atol=atol or (1e-3 if loose else 1e-5), equal_nan=equal_nan,
-                               err_msg=f"{names[0]} and {names[1]}")
-
-
-def assert_exception(f, exception_type, *args, **kwargs):
-    """Raises AssertionError where f does not raise."""
-    try:
-        f(*args, **kwargs)
-    except exception_type:
-        return
-    raise AssertionError(f"did not raise {exception_type.__name__}")
 
 
 def rand_shape_nd(num_dim, dim=10, allow_zero_size=False):
@@ -105,26 +84,114 @@ def random_arrays(*shapes):
     return made[0] if len(made) == 1 else made
 
 
-def check_numeric_gradient(function, inputs, eps=1e-3, rtol=1e-2, atol=1e-3):
-    """Compares gradients with differences of a function of arrays."""
-    arrays = [array(_numpy(x), dtype="float64") for x in inputs]
-    for x in arrays:
-        x.attach_grad()
-    with autograd.record():
-        total = function(*arrays).sum()
-    total.backward()
-    for place, x in enumerate(arrays):
-        contents, numeric = x.asnumpy(), np.zeros(x.shape)
-        for i in np.ndindex(*x.shape):
-            values = []
-            for sign in (1, -1):
-                moved = contents.copy()
-                moved[i] += sign * eps
-                args = [array(moved, dtype="float64") if j == place else a
-                        for j, a in enumerate(arrays)]
-                values.append(float(function(*args).sum().asscalar()))
-            numeric[i] = (values[0] - values[1]) / (2 * eps)
-        np.testing.assert_allclose(x.grad.asnumpy(), numeric, rtol=rtol, atol=atol)
+def random_uniform_arrays(*shapes, low=0.0, high=1.0, dtype=np.float32):
+    """NumPy arrays of uniform numbers."""
+    return [np.random.uniform(low, high, size=s).astype(dtype) for s in shapes]
+
+
+def random_sample(population, k):
+    """k of the elements, in random order."""
+    shuffled = list(population)
+    np.random.shuffle(shuffled)
+    return shuffled[:k]
+
+
+def rand_coord_2d(x_low, x_high, y_low, y_high):
+    """Two random coordinates."""
+    return np.random.randint(x_low, x_high), np.random.randint(y_low, y_high)
+
+
+def rand_sparse_ndarray(shape, stype, density=None, dtype=None, **kwargs):
+    """A random sparse array, and its parts as NumPy arrays."""
+    made = rand_ndarray(shape, stype, np.random.rand() if density is None else density, dtype)
+    names = ("indptr", "indices", "data") if stype == "csr" else ("data", "indices")
+    return made, tuple(getattr(made, name).asnumpy() for name in names)
+
+
+def create_sparse_array(shape, stype, density=0.5, dtype=None, **kwargs):
+    """A random sparse array."""
+    return rand_ndarray(shape, stype, density, dtype)
+
+
+def np_reduce(dat, axis, keepdims, numpy_reduce_func):
+    """A reduction of NumPy's over some axes."""
+    axes = range(dat.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    axes = {a % dat.ndim for a in axes}
+    reduced = dat
+    for a in sorted(axes, reverse=True):
+        reduced = numpy_reduce_func(reduced, axis=a)
+    if keepdims:
+        reduced = reduced.reshape([1 if i in axes else n for i, n in enumerate(dat.shape)])
+    return reduced
+
+
+def collapse_sum_like(a, shape):
+    """Sums over the axes by which an array of this shape was broadcast."""
+    if np.prod(shape) == 0 or a.size == 0:
+        return np.zeros(shape, dtype=a.dtype)
+    lead = a.ndim - len(shape)
+    axes = [*range(lead), *(lead + i for i, n in enumerate(shape) if n != a.shape[lead + i])]
+    return np.sum(a, axis=tuple(axes)).reshape(shape)
+
+
+def retry(n):
+    """A test that may fail by chance is tried up to n times."""
+    def decorate(function):
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            for left in reversed(range(n)):
+                try:
+                    return function(*args, **kwargs)
+                except AssertionError:
+                    if left == 0:
+                        raise
+
+        return call
+
+    return decorate
+
+
+@contextlib.contextmanager
+def environment(*args):
+    """Variables of the environment while it lasts: a dict, or a name and a value (None: not set).
+    """
+    wanted = dict(args[0]) if len(args) == 1 else {args[0]: args[1]}
+    before = {name: os.environ.get(name) for name in wanted}
+
+    def put(variables):
+        for name, value in variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+    put(wanted)
+    try:
+        yield
+    finally:
+        put(before)
+
+
+@contextlib.contextmanager
+def discard_stderr():
+    """Nothing is written to stderr while it lasts."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+        yield
+
+
+def has_tvm_ops():
+    """Whether ops are TVM's: never."""
+    return False
+
+
+def is_op_runnable():
+    """Whether this device has the ops: always."""
+    return True
+
+
+def is_cd_run():
+    """Whether a release is being made."""
+    return os.environ.get("CD_JOB") == "1"
 
 
 def get_mnist(path="data"):

@@ -71,8 +71,10 @@ def np_array(active=True):
 
 def _decorated(target, **flags):
     if isinstance(target, type):
-        for name in ("__init__", "forward", "hybrid_forward", "__call__"):
+        for name in ("__init__", "forward", "hybrid_forward", "__call__", "initialize"):
             method = target.__dict__.get(name)
+            if name == "initialize" and method is None:
+                method = getattr(target, name, None)
             if callable(method):
                 setattr(target, name, _decorated(method, **flags))
         return target

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A symbol as a table, and as a drawing."""
 
+from lockstep._drawing import Box, draw
 from lockstep.mxnet import _files, _graph, _infer
 from lockstep.mxnet.symbol import Symbol
 
@@ -123,24 +124,6 @@ def _label(node):
     return [node.op, node.name]
 
 
-def _layers(nodes, edges):
-    """Rows from below: a node stands above all of its inputs."""
-    rank = {}
-    for node in nodes:
-        rank[id(node)] = 1 + max((rank[id(child)] for child in edges[id(node)]), default=-1)
-    rows = {}
-    for node in nodes:
-        rows.setdefault(rank[id(node)], []).append(node)
-    return [rows[key] for key in sorted(rows)]
-
-
-_WIDTH, _HEIGHT, _GAP_X, _GAP_Y = 160, 44, 24, 40
-
-
-def _escaped(text):
-    return str(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
 def plot_network(symbol, title="plot", save_format="svg", shape=None, dtype=None, node_attrs=None,
                  hide_weights=True):
     """A drawing of the nodes, data below, outputs above; with the shapes that pass along the edges
@@ -151,43 +134,20 @@ def plot_network(symbol, title="plot", save_format="svg", shape=None, dtype=None
     nodes = [node for node in order if not (hide_weights and _is_weight(node))]
     shown = {id(node) for node in nodes}
     edges = {id(node): [child for child, _ in node.inputs if id(child) in shown] for node in nodes}
-    rows = _layers(nodes, edges)
-    width = max(len(row) for row in rows) * (_WIDTH + _GAP_X) + _GAP_X
-    height = len(rows) * (_HEIGHT + _GAP_Y) + _GAP_Y
-    place = {}
-    for level, row in enumerate(rows):
-        left = (width - len(row) * (_WIDTH + _GAP_X) + _GAP_X) / 2
-        for column, node in enumerate(row):
-            place[id(node)] = (left + column * (_WIDTH + _GAP_X),
-                               height - (level + 1) * (_HEIGHT + _GAP_Y))
-    svg = _svg(nodes, edges, place, known, width, height, title)
+    svg = draw(_boxes(nodes, edges, known), title)
     return Drawing(title, svg, _dot(nodes, edges, title))
 
 
-def _svg(nodes, edges, place, known, width, height, title):
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-             f'font-family="sans-serif" font-size="11"><title>{_escaped(title)}</title>']
+def _boxes(nodes, edges, known):
+    boxes = {}
     for node in nodes:
-        x, y = place[id(node)]
-        for child in edges[id(node)]:
-            cx, cy = place[id(child)]
-            x1, y1, x2, y2 = cx + _WIDTH / 2, cy, x + _WIDTH / 2, y + _HEIGHT
-            parts.append(f'<path d="M{x1:g},{y1:g} C{x1:g},{(y1 + y2) / 2:g} {x2:g},'
-                         f'{(y1 + y2) / 2:g} {x2:g},{y2:g}" fill="none" stroke="#888"/>')
-            extents = known.get((id(child), 0))
-            if extents:
-                text = "x".join(str(e) for e in extents[1:])
-                parts.append(f'<text x="{(x1 + x2) / 2 + 4:g}" y="{(y1 + y2) / 2:g}" '
-                             f'fill="#666">{text}</text>')
-    for node in nodes:
-        x, y = place[id(node)]
         colour = _COLOURS.get(node.op, "#8dd3c7" if node.is_variable else "#fccde5")
-        parts.append(f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" '
-                     f'fill="{colour}" stroke="#333"/>')
-        for i, line in enumerate(_label(node)[:2]):
-            parts.append(f'<text x="{x + _WIDTH / 2:g}" y="{y + 18 + 15 * i:g}" '
-                         f'text-anchor="middle">{_escaped(line)}</text>')
-    return "\n".join(parts + ["</svg>"])
+        box = boxes[id(node)] = Box(_label(node), colour)
+        for child in edges[id(node)]:
+            extents = known.get((id(child), 0))
+            words = "x".join(str(e) for e in extents[1:]) if extents else ""
+            box.below.append((boxes[id(child)], words))
+    return list(boxes.values())
 
 
 def _dot(nodes, edges, title):

@@ -40,6 +40,31 @@ def fill(template, arrays):
     return items if template[0] == "list" else tuple(items)
 
 
+def _not_an_array(template):
+    """The first argument that is neither an array nor None."""
+    if template == _ARRAY:
+        return None
+    if template[0] == "=":
+        return template[1]
+    return next((found for item in template[1:]
+                 if (found := _not_an_array(item)) is not None), None)
+
+
+def _without_trailing_none(template):
+    end = len(template)
+    while end > 1 and template[end - 1] == ("=", None):
+        end -= 1
+    return template[:end]
+
+
+def _shown(template):
+    if template == _ARRAY:
+        return "array"
+    if template[0] == "=":
+        return repr(template[1])
+    return "(" + ", ".join(_shown(item) for item in template[1:]) + ")"
+
+
 class _Plan:
     """One traced combination."""
 
@@ -50,6 +75,7 @@ class _Plan:
         self.answer = None  # the template of the outputs
         self._forward = None
         self._recorded = None
+        self.needs_values = False
 
     def _run(self, *tensors):
         """The outputs, and the parameters that forward has changed."""
@@ -98,11 +124,15 @@ class CachedGraph:
         self._block = block
         self._plans = OrderedDict()
         self._parameters = None
+        self._structure = None  # of the first call's arguments
+        self._checked = set()  # templates that fit it
 
     def clear(self):
         """Forgets what was traced."""
         self._plans.clear()
         self._parameters = None
+        self._structure = None
+        self._checked = set()
 
     def _parameter_arrays(self, context):
         if self._parameters is None:
@@ -113,10 +143,31 @@ class CachedGraph:
         """Whether all parameters have contents."""
         return all(p._data is not None for p in self._block.collect_params().values())
 
-    def __call__(self, args):
+    def _check(self, template, arrays):
+        """Arguments are arrays or None, in the same places as in the first call, on one context."""
+        name = type(self._block).__name__
+        if template not in self._checked:
+            other = _not_an_array(template)
+            if other is not None:
+                raise ValueError(f"{name}: a hybridized block takes arrays, got {other!r}; keep it "
+                                 "in the block, or do not hybridize")
+            structure = _without_trailing_none(template)
+            if self._structure not in (None, structure):
+                raise ValueError(f"{name}: the arguments {_shown(structure)} are not those that it "
+                                 f"was hybridized with, {_shown(self._structure)}; call "
+                                 "hybridize() again")
+            self._structure = structure
+            self._checked.add(template)
+        if len(arrays) > 1 and len({a._tensor.device.index for a in arrays}) > 1:
+            raise ValueError(f"{name}: the arguments are on several contexts: "
+                             f"{sorted({str(a.context) for a in arrays})}")
+
+    def __call__(self, args, checked=False):
         """The block's outputs, or NotImplemented where it cannot be compiled for these."""
         arrays = []
         template = flatten(args, arrays)
+        if checked:
+            self._check(template, arrays)
         if not arrays or any(a._tensor.is_symbolic for a in arrays):
             return NotImplemented
         if self._parameters is None and not self.is_ready():
@@ -129,8 +180,17 @@ class CachedGraph:
         if recording:
             wanted = tuple(i for i, t in enumerate(tensors) if t.requires_grad)
         plan = self._plan(template, tensors, len(arrays), kind, training, wanted)
-        with _random_state.scope():
-            results = plan.record(tensors, wanted) if wanted else plan.call(tensors)
+        results = None
+        if not plan.needs_values:
+            try:
+                with _random_state.scope():
+                    results = plan.record(tensors, wanted) if wanted else plan.call(tensors)
+            except InvalidArgument as error:
+                if "has no data while tracing" not in str(error) and (
+                        "stands for a value of a trace" not in str(error)):
+                    raise
+                # Forward computes with values, as functions of NumPy's do: op by op from now on.
+                plan.needs_values = True
         if results is None:
             return NotImplemented
         made, updates = results

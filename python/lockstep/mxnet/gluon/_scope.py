@@ -4,6 +4,7 @@
 import threading
 
 from lockstep.mxnet.gluon.parameter import ParameterDict
+from lockstep.mxnet.name import Prefix
 
 _local = threading.local()
 _counts = {}
@@ -22,6 +23,7 @@ class BlockScope:
         self._block = block
         self._counts = {}
         self._outer = []
+        self._names = []
 
     @staticmethod
     def create(prefix, params, hint):
@@ -46,7 +48,12 @@ class BlockScope:
         self._outer.append(getattr(_local, "current", None))
         if not self._block._empty_prefix:
             _local.current = self
+            # Symbols of what is called in here are named after the block.
+            self._names.append(Prefix(self._block.prefix))
+            self._names[-1].__enter__()
         return self
 
     def __exit__(self, *error):
         _local.current = self._outer.pop()
+        if not self._block._empty_prefix:
+            self._names.pop().__exit__()

@@ -47,6 +47,24 @@ def _holds_arrays(value):
     return isinstance(value, NDArray)
 
 
+def _holds_symbols(value):
+    """Whether a symbol is among nested arguments."""
+    if isinstance(value, (list, tuple)):
+        return any(_holds_symbols(item) for item in value)
+    return hasattr(value, "_heads")
+
+
+def _blocks_in(value):
+    """The blocks in nested lists, tuples and dicts."""
+    if isinstance(value, Block):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [block for item in value for block in _blocks_in(item)]
+    return []
+
+
 def _first_context(value):
     """The context of the first array among nested arguments."""
     if isinstance(value, (list, tuple)):
@@ -88,6 +106,9 @@ class Block:
                 self.register_child(value, name)
             else:
                 self._reg_params[name] = value
+        elif isinstance(self.__dict__.get(name), (Block, Parameter)) and value is not None:
+            raise TypeError(f"Changing attribute type for {name} from "
+                            f"{type(self.__dict__[name])} to {type(value)} is not allowed.")
         super().__setattr__(name, value)
 
     # Names.
@@ -117,6 +138,7 @@ class Block:
 
     def collect_params(self, select=None):
         """All parameters, or those whose names match an expression."""
+        self._warn_of_hidden_blocks()
         made = ParameterDict(self._params.prefix)
         own = self._params if select is None else {
             name: value for name, value in self._params.items() if re.match(select, name)}
@@ -127,6 +149,18 @@ class Block:
         for child in self._children.values():
             made.update(child.collect_params(select=select))
         return made
+
+    def _warn_of_hidden_blocks(self):
+        known = set(map(id, self._children.values()))
+        for name, value in self.__dict__.items():
+            if isinstance(value, (list, tuple, dict)) and not name.startswith("_"):
+                hidden = [b for b in _blocks_in(value) if id(b) not in known]
+                if hidden:
+                    warnings.warn(f"'{type(self).__name__}.{name}' is an unregistered container "
+                                  "with Blocks. Note that Blocks inside the list, tuple or dict "
+                                  "will not be registered automatically. Make sure to register "
+                                  "them using register_child() or switching to "
+                                  "nn.Sequential/nn.HybridSequential instead.", stacklevel=3)
 
     def _collect_params_with_prefix(self, prefix=""):
         if prefix:
@@ -378,17 +412,19 @@ class HybridBlock(Block):
                 return made
         return super().__call__(*args)
 
-    def _compiled(self, args):
+    def _compiled(self, args, checked=False):
         if self._graph is None:
             self._graph = _cached.CachedGraph(self)
-        return self._graph(args)
+        return self._graph(args, checked)
 
     def forward(self, x, *args):
         """Compiled where it is hybridized, else op by op."""
         if not isinstance(x, NDArray) and not _holds_arrays((x, *args)):
             return self._forward_symbol(x, *args)
+        if (args or not isinstance(x, NDArray)) and _holds_symbols((x, *args)):
+            raise ValueError(f"{type(self).__name__}: arrays and symbols are not mixed in a call")
         if self._active and not _tracing.is_active():
-            made = self._compiled((x, *args))
+            made = self._compiled((x, *args), checked=True)
             if made is not NotImplemented:
                 return made
         return self._by_hybrid_forward(x, *args)
@@ -421,7 +457,8 @@ class HybridBlock(Block):
             raise ValueError(f"{type(self).__name__}: expected arrays or symbols, got "
                              f"{type(first).__name__}")
         own = {name: p.var() for name, p in self._reg_params.items()}
-        return self.hybrid_forward(symbol, x, *args, **own)
+        with self.name_scope():
+            return self.hybrid_forward(symbol, x, *args, **own)
 
     def hybrid_forward(self, F, x, *args, **kwargs):  # noqa: N803 - MXNet's name
         """What a subclass computes, with F.op on arrays or symbols."""

@@ -13,14 +13,25 @@ from lockstep.mxnet.base import MXNetError, as_list, dtype_name
 from lockstep.mxnet.context import cpu, current_context, device_for
 from lockstep.mxnet.gluon import _tracing
 from lockstep.mxnet.ndarray.ndarray import NDArray, move
+from lockstep.mxnet.util import is_np_array
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict",
            "tensor_types"]
 tensor_types = (NDArray,)
+_STORAGES = ("default", "row_sparse", "csr")
 
 
 class DeferredInitializationError(MXNetError):
     """The shape is told by the first batch."""
+
+
+def _array_class():
+    """The class of arrays in use: mx.np's after set_np()."""
+    if not is_np_array():
+        return NDArray
+    from lockstep.mxnet.numpy import ndarray
+
+    return ndarray
 
 
 def _is_known(shape):
@@ -45,6 +56,10 @@ class Parameter:
             None if shape is None else tuple(shape))
         self._allow_deferred_init = allow_deferred_init
         self._differentiable = differentiable
+        for what, value in (("stype", stype), ("grad_stype", grad_stype)):
+            if value not in _STORAGES:
+                raise AssertionError(f"{what} for Parameter '{name}' must be one of {_STORAGES}, "
+                                     f"but got '{value}'")
         self._stype, self._grad_stype = stype, grad_stype
         self._data = None  # {context: array}
         self._engine = None  # the engine's own parameter, on the host alone
@@ -153,16 +168,17 @@ class Parameter:
     def _set_contents(self, tensor, contexts):
         tensor = ops.cast(tensor.detach(), dtype_name(self.dtype))
         self._data = OrderedDict()
+        kind = _array_class()
         if len(contexts) == 1 and device_for(contexts[0]) == 0 and tensor.dtype.is_floating:
             self._engine = EngineParameter(self._shape, dtype=dtype_name(self.dtype),
                                            trainable=self._differentiable)
             self._engine.set_data(tensor if tensor.device.index == 0 else tensor.to(_core.cpu(0)))
-            self._data[contexts[0]] = NDArray(self._engine.data())
+            self._data[contexts[0]] = kind(self._engine.data())
         else:
             self._engine = None
             for ctx in contexts:
                 moved = move(tensor, device_for(ctx))
-                self._data[ctx] = NDArray(moved.copy())
+                self._data[ctx] = kind(moved.copy())
         for array in self._data.values():
             self._attach(array)
 
@@ -219,6 +235,13 @@ class Parameter:
             raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because "
                                "grad_req='null'")
         return self._on(ctx).grad
+
+    @property
+    def _grad(self):
+        """The gradients on all contexts; None where there are none."""
+        if self._data is None or self._grad_req == "null":
+            return None
+        return self.list_grad()
 
     def list_grad(self):
         """The gradients on all contexts."""

@@ -42,7 +42,7 @@ class Trainer:
         self._init_optimizer(optimizer, dict(optimizer_params or {}))
         self._scale = self._optimizer.rescale_grad
         self._kvstore_name, self._wants_update_on_kvstore = kvstore, update_on_kvstore
-        self._kvstore, self._update_on_kvstore, self._kv_ready = None, None, False
+        self._kvstore, self._update_on_kvstore, self._kv_initialized = None, None, False
         self._update = None
         self._broadcast = set()
         self._seen = {}
@@ -60,9 +60,9 @@ class Trainer:
 
     # The store.
     def _init_kvstore(self):
-        if self._kv_ready:
+        if self._kv_initialized:
             return
-        self._kv_ready = True
+        self._kv_initialized = True
         name = self._kvstore_name
         store = _kvstore.create(name) if isinstance(name, str) else name
         kind = "" if store is None else store.type
@@ -72,10 +72,12 @@ class Trainer:
             if on_store is False:
                 raise ValueError("Please set update_on_kvstore=True when training in async mode.")
             on_store = True
-        elif any(p.grad_stype == "row_sparse" and p.stype == "row_sparse" for p in self._params):
-            if on_store is False:
-                raise ValueError("Cannot set update_on_kvstore=False when sparse weights are "
-                                 "present.")
+        elif on_store is False and any(p.stype != "default" for p in self._params):
+            raise ValueError("Cannot set update_on_kvstore=False when sparse weights are present.")
+        elif on_store is False and is_dist and any(p.grad_stype != "default"
+                                                   for p in self._params):
+            raise ValueError("Cannot set update_on_kvstore=False on dist kvstore when sparse "
+                             "gradients are present.")
         if on_store is None:
             on_store = is_dist and kind not in ("horovod", "byteps")
         self._kvstore = store

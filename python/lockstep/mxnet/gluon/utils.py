@@ -24,14 +24,15 @@ def split_data(data, num_slice, batch_axis=0, even_split=True):
             "even_split=False to allow uneven partitioning of data.")
     if num_slice == 1:
         return [data]
-    step, parts = size // num_slice, []
-    if not even_split and size < num_slice:
-        step, num_slice = 1, size
+    step, extra = divmod(size, num_slice)
+    parts, begin = [], 0
     for i in range(num_slice):
-        end = (i + 1) * step if i < num_slice - 1 else size
+        # The first ones are larger by one, where parts are not equal.
+        end = begin + step + (i < extra)
         key = [slice(None)] * data.ndim
-        key[batch_axis] = slice(i * step, end)
+        key[batch_axis] = slice(begin, end)
         parts.append(data[tuple(key)])
+        begin = end
     return parts
 
 

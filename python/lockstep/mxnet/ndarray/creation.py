@@ -46,9 +46,14 @@ def from_numpy(ndarray, zero_copy=True):
     """An array on NumPy's memory."""
     if not zero_copy:
         return array(ndarray, dtype=ndarray.dtype)
-    shared = _core._share_buffer(ndarray)
+    if not ndarray.flags.writeable and ndarray.flags.owndata:
+        # Made so by an earlier call: both arrays are the same memory.
+        ndarray.flags.writeable = True
+    shared = _core._share_buffer(ndarray) if ndarray.flags.c_contiguous else None
     if shared is None:
         raise ValueError("from_numpy: only C-contiguous arrays of a known dtype can be shared")
+    # The memory is the new array's from here on: who writes to the old one is told.
+    ndarray.flags.writeable = False
     return NDArray(shared)
 
 
@@ -130,10 +135,23 @@ def concatenate(arrays, axis=0, always_copy=True):
     return arrays[0]._out(ops.concat([a._tensor for a in arrays], axis=axis))
 
 
+def normal_axes(axes, ndim, what):
+    """Axes counted from the front, each once."""
+    axes = as_shape(axes)
+    if any(not -ndim <= axis < ndim for axis in axes):
+        raise ValueError(f"{what}: there is no axis of {axes} among {ndim}")
+    normal = [axis % ndim for axis in axes]
+    if len(set(normal)) != len(normal):
+        raise ValueError(f"{what}: {axes} names an axis twice")
+    return normal
+
+
 def moveaxis(tensor, source, destination):
     """Axes to other places, the others in their order."""
-    sources = [s % tensor.ndim for s in as_shape(source)]
-    places = [d % tensor.ndim for d in as_shape(destination)]
+    sources, places = (normal_axes(axes, tensor.ndim, "moveaxis")
+                       for axes in (source, destination))
+    if len(sources) != len(places):
+        raise ValueError(f"moveaxis: {len(sources)} axes, but {len(places)} places for them")
     order = [axis for axis in range(tensor.ndim) if axis not in sources]
     for place, axis in sorted(zip(places, sources)):
         order.insert(place, axis)
@@ -188,25 +206,26 @@ def save(fname, data):
     """Writes a .params file: an array, a list, or a dict by name."""
     from lockstep.mxnet import _files
 
-    data = _tensors(data)
-    if isinstance(data, dict):
-        _files.save_params(fname, {key: value._tensor for key, value in data.items()})
-    else:
-        _files.save_params(fname, [item._tensor for item in data])
+    _files.save_params(fname, _tensors(data))
 
 
 def _wrapped(value):
-    if isinstance(value, NDArray):
-        return value
-    return NDArray(value if isinstance(value, _core.Tensor) else _tensor_of(value,
-                                                                           value.dtype.name))
+    if isinstance(value, _core.Tensor):
+        return NDArray(value)
+    from lockstep.mxnet.ndarray import sparse
+
+    kind = sparse.CSRNDArray if value.stype == "csr" else sparse.RowSparseNDArray
+    return kind(value.dense())
 
 
 def load(fname):
     """What nd.save, Gluon or Module wrote: a list, or a dict by name."""
     from lockstep.mxnet import _files
 
-    loaded = _files.load_params(fname)
+    return _loaded(_files.load_params(fname))
+
+
+def _loaded(loaded):
     if isinstance(loaded, dict):
         return {key: _wrapped(value) for key, value in loaded.items()}
     return [_wrapped(value) for value in loaded]
@@ -214,16 +233,9 @@ def load(fname):
 
 def load_frombuffer(buf):
     """Of a .params file's bytes."""
-    import os
-    import tempfile
+    from lockstep.mxnet import _files
 
-    handle, path = tempfile.mkstemp()
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(buf)
-        return load(path)
-    finally:
-        os.unlink(path)
+    return _loaded(_files.load_bytes(buf))
 
 
 @register_arrays("_contrib_arange_like")

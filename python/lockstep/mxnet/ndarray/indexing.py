@@ -47,12 +47,12 @@ def assign_item(array, key, value):
         if value.device != tensor.device:
             value = value.to(tensor.device)
         if _core.is_recording() and (value.requires_grad or value.is_symbolic):
-            array._tensor = _written(tensor, _whole(key), value)
+            array._tensor = written(tensor, _whole(key), value)
             return
     elif isinstance(value, (list, tuple)):
         value = np.array(value, dtype=tensor.dtype.name)
     if tensor.is_symbolic:
-        array._tensor = _written(tensor, _whole(key), _core._as_tensor(value))
+        array._tensor = written(tensor, _whole(key), _core._as_tensor(value))
         return
     if _core.is_recording() and array._is_leaf:
         raise MXNetError("x[...] = value: an array with attach_grad() cannot be written to while "
@@ -92,7 +92,7 @@ def _fitted(value, tensor):
     return value
 
 
-def _written(tensor, key, value):
+def written(tensor, key, value):
     """A new tensor with the value in its place: gradients flow to both."""
     positions = ops.reshape(ops.arange(0, tensor.size, 1, "int64"), tensor.shape)
     with _core._pause(_core.is_training()):

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ops that are methods of arrays: x.sum(axis=0) is nd.sum(x, axis=0)."""
 
+import numpy as np
+
+from lockstep import _core
+from lockstep._convert import to_numpy
 from lockstep.mxnet.ndarray.registry import op
 
 _METHODS = """abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort
@@ -20,11 +24,16 @@ def _transpose(self, *axes, **kwargs):
 
 
 def _without_inplace(name):
-    """A method that may be told to work in place, which views do anyway."""
+    """A method that gives the same memory in another shape where it is told to, else a copy."""
     function = op(name)
 
     def call(self, *args, inplace=False, **kwargs):
-        return function(self, *args, **kwargs)
+        made = function(self, *args, **kwargs)
+        # What is recorded or traced is not written to: the copy would show nowhere.
+        if inplace or made._tensor.is_symbolic or _core.is_recording():
+            return made
+        shared = np.may_share_memory(to_numpy(made._tensor), to_numpy(self._tensor))
+        return made.copy() if shared else made
 
     call.__name__, call.__doc__ = name, function.__doc__
     return call

@@ -13,12 +13,16 @@ from lockstep.mxnet.base import MXNetError, as_shape, dtype_name, is_number
 from lockstep.mxnet.context import Context, context_of, device_for
 from lockstep.mxnet.ndarray.indexing import assign_item, get_item
 from lockstep.mxnet.ndarray.shapes import infer_shape
+from lockstep.mxnet.util import is_np_shape
 
 _recording = _core.is_recording
 _NUMPY_TYPES = {name: np.dtype(name).type for name in
                 ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "int64",
                  "bool")}
 _INTEGERS = frozenset(("int8", "uint8", "int16", "int32", "int64"))
+# Names that tests of array code import from here.
+py_slice = slice
+_STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
 
 
 def result_class(array):
@@ -41,7 +45,7 @@ def _operand(value, tensor):
 
 def _tensor_of(source, dtype, device=0):
     array = np.array(source, dtype="float32" if dtype == "bfloat16" else dtype, order="C")
-    tensor = _core._share_buffer(array if array.ndim else array.reshape(1))
+    tensor = _core._share_buffer(array if array.ndim or is_np_shape() else array.reshape(1))
     if tensor is None:
         tensor = _core.Tensor(array)
     if dtype == "bfloat16":
@@ -126,7 +130,8 @@ def _in_place(name, compute):
 class NDArray:
     """An array of numbers on a device."""
 
-    __slots__ = ("_tensor", "_grad_req", "_grad", "_stale_grad", "__weakref__")
+    __slots__ = ("_tensor", "_grad_req", "_grad", "_stale_grad", "_shown_dtype", "_constant",
+                 "__weakref__")
     __array_priority__ = 1000.0
 
     def __init__(self, tensor):
@@ -152,6 +157,8 @@ class NDArray:
     def dtype(self):
         """NumPy's type of the elements."""
         name = self._tensor.dtype.name
+        if name == "float64":
+            return getattr(self, "_shown_dtype", np.float64)
         return _NUMPY_TYPES.get(name, name)
 
     @property
@@ -180,7 +187,12 @@ class NDArray:
     # Numbers out of it.
     def asnumpy(self):
         """A NumPy array with a copy of the contents."""
-        return np.array(to_numpy(self._tensor))
+        contents = np.array(to_numpy(self._tensor))
+        return self._shown(contents) if contents.dtype == np.float64 else contents
+
+    def _shown(self, contents):
+        """Integers of an integer array that wants a gradient, which is kept in float64."""
+        return contents.astype(getattr(self, "_shown_dtype", np.float64), copy=False)
 
     def asscalar(self):
         """The only element, of NumPy's type."""
@@ -246,6 +258,19 @@ class NDArray:
     def __reduce__(self):
         return _rebuilt, (self._out, self.asnumpy(), self._tensor.dtype.name,
                           str(self.context))
+
+    def __getstate__(self):
+        from lockstep.mxnet import _files
+
+        return {"handle": bytearray(_files.array_to_bytes(self._tensor))}
+
+    def __setstate__(self, state):
+        """Of an array's bytes as files have them; arrays of a GPU become the host's."""
+        from lockstep.mxnet import _files
+
+        self._tensor = _files.array_from_bytes(bytes(state["handle"]))
+        if not isinstance(self._tensor, _core.Tensor):
+            self._tensor = _tensor_of(self._tensor, self._tensor.dtype.name)
 
     def __copy__(self):
         return self.copy()
@@ -390,10 +415,14 @@ class NDArray:
             self._tensor = self._tensor.detach()
         self._grad_req = grad_req
         self._grad = None
-        if not self._tensor.dtype.is_floating:
-            # Nothing flows back to integers.
+        if self._tensor.dtype.name == "bool":
+            # Nothing flows back to truths.
             self._grad = self._out(_core.zeros_like(self._tensor))
             return
+        if not self._tensor.dtype.is_floating:
+            # The engine has no gradients of integers: the values in float64, shown as they were.
+            self._shown_dtype = _NUMPY_TYPES[self._tensor.dtype.name]
+            self._tensor = ops.cast(self._tensor, "float64")
         _core.attach_grad(self._tensor, grad_req)
 
     @property

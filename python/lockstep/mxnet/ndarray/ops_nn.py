@@ -254,7 +254,8 @@ def batch_norm(data, gamma, beta, moving_mean, moving_var, eps=1e-3, momentum=0.
         y = _core.swap_axes(y, 1, axis)
     kind = data._out
     if output_mean_var:
-        return [kind(y), kind(mean), kind(var)]
+        # MXNet's third output is what was multiplied by.
+        return [kind(y), kind(mean), kind(ops.rsqrt(var + float(eps)))]
     return kind(y)
 
 

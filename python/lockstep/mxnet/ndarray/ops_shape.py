@@ -4,6 +4,7 @@
 from lockstep import _core, ops
 from lockstep.functions import split as split_parts
 from lockstep.mxnet.base import MXNetError, as_shape, dtype_name
+from lockstep.mxnet.ndarray.indexing import written
 from lockstep.mxnet.ndarray.ops_reduce import at_least_1d
 from lockstep.mxnet.ndarray.registry import register
 from lockstep.mxnet.ndarray.shapes import infer_shape
@@ -182,10 +183,14 @@ def broadcast_axis(data, axis=(), size=()):
 @register("broadcast_like")
 def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None):
     """Broadcast to another's shape."""
-    if lhs_axes is None:
+    if lhs_axes is None and rhs_axes is None:
         return ops.expand(lhs, rhs.shape)
+    lhs_axes, rhs_axes = as_shape(lhs_axes or ()), as_shape(rhs_axes or ())
+    if not lhs_axes or len(lhs_axes) != len(rhs_axes):
+        raise MXNetError(f"broadcast_like: lhs_axes {lhs_axes} and rhs_axes {rhs_axes} are to be "
+                         "as many, and at least one")
     shape = list(lhs.shape)
-    for a, b in zip(as_shape(lhs_axes), as_shape(rhs_axes)):
+    for a, b in zip(lhs_axes, rhs_axes):
         shape[a] = rhs.shape[b]
     return ops.expand(lhs, tuple(shape))
 
@@ -265,6 +270,32 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
         wanted = ops.squeeze(wanted, (axis,))
     made = ops.pick(data, wanted, axis)
     return ops.expand_dims(made, axis) if keepdims else at_least_1d(made)
+
+
+@register("fill_element_0index")
+def fill_element_0index(lhs, mhs, rhs):
+    """A matrix with the element of each row that rhs names replaced by mhs's."""
+    places = ops.expand_dims(_within(indices(rhs), lhs.shape[1], "clip"), 1)
+    return ops.scatter(lhs, places, ops.expand_dims(ops.cast(mhs, lhs.dtype), 1), 1)
+
+
+def _slice_assigned(data, value, begin, end, step):
+    begin, end = _tuple(begin), _tuple(end)
+    step = _tuple(step) or (None,) * len(begin)
+    return written(data, tuple(slice(b, e, s) for b, e, s in zip(begin, end, step)), value)
+
+
+@register("_slice_assign", "_crop_assign")
+def slice_assign(lhs, rhs, begin, end, step=()):
+    """lhs with a part replaced by rhs."""
+    return _slice_assigned(lhs, rhs, begin, end, step)
+
+
+@register("_slice_assign_scalar", "_crop_assign_scalar")
+def slice_assign_scalar(data, scalar=0.0, begin=(), end=(), step=()):
+    """data with a part replaced by a number."""
+    value = ops.full((1,) * data.ndim, float(scalar), data.dtype, data.device)
+    return _slice_assigned(data, value, begin, end, step)
 
 
 @register("one_hot")

@@ -17,7 +17,8 @@ def _rule(name, states):
     """Registers step(weight, gradient, states, lr, ...), which gives the weight and the states."""
     def decorate(step):
         def call(weight, grad, *given, lr, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0,
-                 lazy_update=True, out=None, **options):
+                 lazy_update=True, out=None, clip_grad=None, **options):
+            clip_gradient = clip_gradient if clip_grad is None else clip_grad
             given = list(given) + [options.pop(key) for key in states if key in options]
             with _core._pause(_core.is_training()):
                 g = _gradient(weight, grad, rescale_grad, clip_gradient, wd)
@@ -81,6 +82,47 @@ def signum_update(w, g, states, lr, momentum=0.0, wd_lh=0.0):
     """w + lr sign(momentum)."""
     m = states[0] * momentum - g * (1 - momentum)
     return w * (1 - lr * wd_lh) + ops.sign(m) * lr, [m]
+
+
+@_rule("ftml_update", ("d", "v", "z"))
+def ftml_update(w, g, states, lr, t, beta1=0.6, beta2=0.999, epsilon=1e-8):
+    """Follow the moving leader."""
+    d, v, z = states
+    v = v * beta2 + g * g * (1 - beta2)
+    weight = (1 - beta1 ** t) / lr
+    after = (ops.sqrt(v / (1 - beta2 ** t)) + epsilon) * weight
+    z = z * beta1 + g * (1 - beta1) - (after - d * beta1) * w
+    return -z / after, [after, v, z]
+
+
+@_rule("rmspropalex_update", ("n", "g", "delta"))
+def rmspropalex_update(w, g, states, lr, gamma1=0.95, gamma2=0.9, epsilon=1e-8, clip_weights=-1.0):
+    """RMSProp centred by the mean gradient, with momentum."""
+    n, mean, delta = states
+    n = n * gamma1 + g * g * (1 - gamma1)
+    mean = mean * gamma1 + g * (1 - gamma1)
+    delta = delta * gamma2 - g * lr / ops.sqrt(n - mean * mean + epsilon)
+    made = w + delta
+    return ((ops.clip(made, -clip_weights, clip_weights) if clip_weights > 0 else made),
+            [n, mean, delta])
+
+
+def _ftrl(weight, grad, z, n, lr, lamda1=0.01, beta=1.0, wd=0.0, rescale_grad=1.0,
+          clip_gradient=-1.0, out=None):
+    """Follow the regularised leader: the decay is part of its denominator."""
+    with _core._pause(_core.is_training()):
+        w, g = weight._tensor.detach(), _gradient(weight, grad, rescale_grad, clip_gradient, 0.0)
+        after = n._tensor + g * g
+        change = g - (ops.sqrt(after) - ops.sqrt(n._tensor)) * w / lr
+        z._tensor.assign(z._tensor + change)
+        n._tensor.assign(after)
+        scale = (ops.sqrt(after) + beta) / lr + wd
+        shrunk = ops.sign(z._tensor) * ops.relu(ops.abs(z._tensor) - lamda1)
+        made = NDArray(-shrunk / scale)
+    return made if out is None else into(out, made)
+
+
+register_arrays("ftrl_update")(_ftrl)
 
 
 @register_arrays("reset_arrays")

@@ -118,7 +118,10 @@ def cast_storage(arr, stype):
     if stype not in _CLASSES:
         raise ValueError(f"tostype: there is no storage '{stype}' (there are: "
                          f"{', '.join(_CLASSES)})")
-    return _CLASSES[stype](arr._tensor)
+    if arr._tensor.is_symbolic or arr._tensor.requires_grad:
+        return _CLASSES[stype](arr._tensor)
+    # Memory of its own: who writes to one of the two does not write to the other.
+    return _CLASSES[stype](arr._tensor.copy())
 
 
 def _finish(kind, contents, ctx, dtype):

@@ -16,7 +16,8 @@ from lockstep.mxnet.numpy.multiarray import ndarray
 from lockstep.mxnet.numpy.products import *  # noqa: F401,F403
 from lockstep.mxnet.numpy.reduction import *  # noqa: F401,F403
 from lockstep.mxnet.numpy.shaping import *  # noqa: F401,F403
-from lockstep.mxnet.numpy._wrap import on_arrays as _on_arrays
+from lockstep.mxnet.ndarray.ndarray import NDArray as _NDArray
+from lockstep.mxnet.numpy._wrap import arrays_of as _arrays_of, into as _into
 from lockstep.mxnet.numpy import linalg, random
 
 pi, e, inf, nan, newaxis = _onp.pi, _onp.e, _onp.inf, _onp.nan, None
@@ -39,24 +40,25 @@ nan_to_num_ shares_memory may_share_memory bitwise_left_shift left_shift right_s
 
 def _by_numpy(function):
     def plain(value):
-        if isinstance(value, _engine.Tensor):
-            return value.detach().numpy()
+        if isinstance(value, _NDArray):
+            return value.asnumpy()
         return type(value)(plain(v) for v in value) if isinstance(value, (list, tuple)) else value
 
     def arrays(made):
         if isinstance(made, (list, tuple)):
             return type(made)(arrays(part) for part in made)
-        if isinstance(made, (_onp.ndarray, _onp.floating)):
+        if isinstance(made, (_onp.ndarray, _onp.number)):
             made = _onp.ascontiguousarray(made) if made.ndim else _onp.asarray(made)
             return _engine.Tensor(made.astype("float32") if made.dtype == "float64" else made)
         return made.item() if isinstance(made, _onp.generic) else made
 
-    def call(*args, **kwargs):
-        return arrays(function(*[plain(a) for a in args],
-                               **{key: plain(value) for key, value in kwargs.items()}))
+    def call(*args, out=None, **kwargs):
+        made = _arrays_of(arrays(function(*[plain(a) for a in args],
+                                          **{key: plain(value) for key, value in kwargs.items()})))
+        return made if out is None else _into(out, made)
 
     call.__name__, call.__doc__ = function.__name__, function.__doc__
-    return _on_arrays(call)
+    return call
 
 
 for _name in _FALLBACK:

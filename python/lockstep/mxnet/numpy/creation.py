@@ -4,6 +4,7 @@
 import numpy as onp
 
 from lockstep import _core, ops
+from lockstep.errors import InvalidArgument
 from lockstep.mxnet.base import dtype_name
 from lockstep.mxnet.context import device_for
 from lockstep.mxnet.ndarray.ndarray import NDArray, _tensor_of
@@ -68,6 +69,8 @@ def copy(a):
 
 def _make(value):
     def make(shape, dtype=None, order="C", ctx=None, device=None):
+        if order != "C":
+            raise NotImplementedError(f"only order='C' is supported, got {order!r}")
         return ndarray(_wrap.full(shape, value, dtype or "float32",
                                   device_for(ctx if ctx is not None else device)))
 
@@ -91,7 +94,11 @@ def full(shape, fill_value, dtype=None, order="C", ctx=None, device=None, out=No
 
 
 def _like(value):
-    def make(a, dtype=None, order="C", ctx=None, device=None, out=None):
+    def make(a, dtype=None, order="C", subok=False, ctx=None, device=None, out=None, **_):
+        if order not in ("C", "K"):
+            raise NotImplementedError(f"only order='C' is supported, got {order!r}")
+        if subok:
+            raise NotImplementedError("subok=True is not supported: there are no other classes")
         tensor = a._tensor
         made = ndarray(_wrap.full(tensor.shape, value, dtype or tensor.dtype.name, tensor.device))
         return made if out is None else _wrap.into(out, made)
@@ -122,8 +129,11 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
              device=None):
     """So many numbers from one to another."""
     start, stop = _number(start), _number(stop)
-    made, step = onp.linspace(start, stop, num, endpoint, True, axis=axis)
-    array_ = ndarray(_of(onp.asarray(made, dtype_name(dtype) if dtype is not None else "float32"),
+    if isinstance(num, float) or num < 0:
+        raise InvalidArgument(f"linspace: num is a number of elements, got {num}")
+    wanted = dtype_name(dtype) if dtype is not None else "float32"
+    made, step = onp.linspace(start, stop, num, endpoint, True, dtype=wanted, axis=axis)
+    array_ = ndarray(_of(onp.asarray(made),
                          device_for(ctx if ctx is not None else device)))
     return (array_, step) if retstep else array_
 
@@ -142,6 +152,8 @@ def _number(value):
 
 def eye(N, M=None, k=0, dtype=None, ctx=None, device=None, **_):
     """Ones on a diagonal."""
+    if any(isinstance(n, float) or (n is not None and n < 0) for n in (N, M)):
+        raise InvalidArgument(f"eye: the numbers of rows and columns are at least 0, got {N}, {M}")
     return ndarray(ops.eye(N, -1 if M is None else M, k, dtype_name(dtype or "float32"),
                            device_for(ctx if ctx is not None else device)))
 

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element by element."""
 
+import functools
 import math
+
+import numpy as onp
 
 import lockstep as ls
 from lockstep import _core, ops
@@ -12,18 +15,51 @@ from lockstep.mxnet.numpy._wrap import as_float, as_tensor, is_integer, on_array
 __all__ = []
 
 
+_OF_TRUTHS = frozenset(("isnan", "isinf", "isfinite", "isposinf", "isneginf"))
+
+
+def _into_truths(function):
+    """`out` of a function that tells what is true holds truths."""
+
+    @functools.wraps(function)
+    def call(x, out=None, **options):
+        if out is not None and out.dtype != onp.bool_:
+            raise TypeError(f"{function.__name__}: out is {out.dtype}, expected bool")
+        return function(x, out=out, **options)
+
+    return call
+
+
 def _export(name, function, doc=None):
     function.__name__ = function.__qualname__ = name
     if doc:
         function.__doc__ = doc
     made = on_arrays(function)
+    if name in _OF_TRUTHS:
+        made = _into_truths(made)
     globals()[name] = made
     __all__.append(name)
     return made
 
 
+def _check_options(name, where=True, casting="same_kind", order="K", dtype=None, subok=True):
+    """Options of NumPy's functions that mean something else than the default are not here."""
+    if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        raise TypeError(f"{name}: casting is one of 'no', 'equiv', 'safe', 'same_kind', or "
+                        f"'unsafe', got {casting!r}")
+    if dtype is not None:
+        onp.dtype(dtype)  # a TypeError where it is none
+    given = {"where": where is not True, "casting": casting != "same_kind", "order": order != "K",
+             "dtype": dtype is not None, "subok": subok is not True}
+    wrong = [option for option, is_given in given.items() if is_given]
+    if wrong:
+        raise NotImplementedError(f"{name}: the option {wrong[0]} is not supported")
+
+
 def _unary(op, floats):
-    def call(x, dtype=None, where=None, **_):
+    def call(x, **options):
+        if options:
+            _check_options(call.__name__, **options)
         x = as_tensor(x)
         return op(as_float(x) if floats else x)
 
@@ -65,7 +101,9 @@ def _both(a, b):
 
 
 def _binary(op):
-    def call(x1, x2, where=None, **_):
+    def call(x1, x2, **options):
+        if options:
+            _check_options(call.__name__, **options)
         return op(*_both(x1, x2))
 
     return call
@@ -90,8 +128,9 @@ for _name, _op in _BINARY.items():
     _export(_name, _binary(_op), f"{_name} of two arrays that broadcast.")
 
 
-def _clip(a, a_min=None, a_max=None):
+def _clip(a, a_min=None, a_max=None, min=None, max=None):  # noqa: A002 - NumPy's names
     """Kept between two numbers or arrays."""
+    a_min, a_max = (min if a_min is None else a_min), (max if a_max is None else a_max)
     if isinstance(a_min, _core.Tensor) or isinstance(a_max, _core.Tensor):
         a = a if a_min is None else ops.maximum(*_both(a, a_min))
         return a if a_max is None else ops.minimum(*_both(a, a_max))
@@ -125,19 +164,24 @@ def _nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None, **_):
     """Numbers in the place of NaN and the infinities."""
     if is_integer(x):
         return x + 0
-    import numpy as onp
-
+    given = x
     limits = onp.finfo(dtype_name(x.dtype.name) if x.dtype.name != "bfloat16" else "float32")
     x = ops.where(ops.isnan(x), as_tensor(float(nan), x), x)
     high, low = (limits.max if posinf is None else posinf), (limits.min if neginf is None
                                                               else neginf)
     infinite = ops.isinf(x)
     ends = ops.where(ops.greater(x, 0), as_tensor(float(high), x), as_tensor(float(low), x))
-    return ops.where(infinite, ends, x)
+    made = ops.where(infinite, ends, x)
+    if copy or given.is_symbolic or _core.is_recording():
+        return made
+    given.assign(made)
+    return given
 
 
-def _invert(x, **_):
+def _invert(x, **options):
     """Not; of integers -x - 1."""
+    if options:
+        _check_options("invert", **options)
     return ops.logical_not(x) if x.dtype.name == "bool" else ops.negative(x) - 1
 
 
@@ -146,5 +190,5 @@ for _name in ("around", "round", "round_"):
     _export(_name, lambda x, decimals=0, **_: _around(x, decimals), "Rounded, halves to even.")
 _export("where", _where)
 _export("nan_to_num", _nan_to_num)
-_export("invert", lambda x, **_: _invert(x), "Not.")
-_export("bitwise_not", lambda x, **_: _invert(x), "Not.")
+_export("invert", lambda x, **options: _invert(x, **options), "Not.")
+_export("bitwise_not", lambda x, **options: _invert(x, **options), "Not.")

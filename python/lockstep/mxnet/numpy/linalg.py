@@ -17,6 +17,7 @@ __all__ = ["cholesky", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv", "lsts
 def norm(x, ord=None, axis=None, keepdims=False):  # noqa: A002 - NumPy's name
     """The norm of vectors or matrices."""
     x = as_float(as_tensor(x))
+    ord = {"inf": onp.inf, "-inf": -onp.inf}.get(ord, ord)  # noqa: A001
     if axis is None and ord is None:
         made = ops.sqrt(ops.sum(ops.square(ops.reshape(x, (-1,)))))
         return ops.reshape(made, (1,) * x.ndim) if keepdims else made
@@ -108,21 +109,58 @@ def qr(a, mode="reduced"):
 
 @on_arrays
 def eigh(a, UPLO="L"):
-    """The values and vectors of a symmetric matrix."""
-    return tuple(ops.eigh(a))
+    """The values and vectors of a symmetric matrix, of which one triangle is read."""
+    return tuple(ops.eigh(_symmetric(a, UPLO)))
 
 
 @on_arrays
 def eigvalsh(a, UPLO="L"):
     """The values of a symmetric matrix."""
-    return ops.eigh(a)[0]
+    return ops.eigh(_symmetric(a, UPLO))[0]
+
+
+def _symmetric(a, UPLO):  # noqa: N803 - NumPy's name
+    """The symmetric matrix that has one triangle of `a`."""
+    if UPLO not in ("L", "U"):
+        raise ValueError(f"UPLO is 'L' or 'U', got {UPLO!r}")
+    a = as_float(as_tensor(a))
+    half, rest = (ops.tril(a, 0), ops.tril(a, -1)) if UPLO == "L" else (ops.triu(a, 0),
+                                                                       ops.triu(a, 1))
+    return half + ops.transpose(rest, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
+
+
+@on_arrays
+def tensorinv(a, ind=2):
+    """The inverse of `a` as a map of its last axes to its first `ind`."""
+    if ind <= 0:
+        raise ValueError("Invalid ind argument.")
+    first, last = a.shape[:ind], a.shape[ind:]
+    count = int(onp.prod(last))
+    return ops.reshape(ops.inverse(ops.reshape(as_float(a), (count, -1))), last + first)
+
+
+@on_arrays
+def tensorsolve(a, b, axes=None):
+    """x of tensordot(a, x, x.ndim) = b."""
+    a, b = as_float(a), as_float(b)
+    if axes is not None:
+        moved = [axis % a.ndim for axis in axes]
+        a = ops.transpose(a, (*[i for i in range(a.ndim) if i not in moved], *moved))
+    shape = a.shape[b.ndim:]
+    count = int(onp.prod(shape))
+    made = ops.solve(ops.reshape(a, (-1, count)), ops.reshape(b, (-1, 1)))
+    return ops.reshape(made, shape)
 
 
 @on_arrays
 def pinv(a, rcond=1e-15, hermitian=False):
     """The pseudo-inverse."""
     u, s, v = ops.svd(a)
-    limit = ops.max(s, (-1,), True) * max(float(rcond), 1e-15)
+    if isinstance(rcond, _core.Tensor):
+        rcond = ops.expand_dims(rcond, rcond.ndim) if rcond.ndim else rcond
+    else:
+        rcond = max(float(rcond), 1e-15)
+    limit = ops.max(s, (-1,), True) * rcond
     inverse = ops.where(ops.greater(s, limit), 1.0 / s, s * 0)
     axes = tuple(range(a.ndim - 2)) + (a.ndim - 1, a.ndim - 2)
     return ops.matmul(ops.transpose(v, axes) * ops.expand_dims(inverse, inverse.ndim - 1),

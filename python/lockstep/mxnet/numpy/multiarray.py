@@ -131,7 +131,8 @@ class ndarray(NDArray):
 
     def asnumpy(self):
         """A NumPy array with a copy of the contents."""
-        return onp.array(to_numpy(self._tensor))
+        contents = onp.array(to_numpy(self._tensor))
+        return self._shown(contents) if contents.dtype == onp.float64 else contents
 
     @property
     def asscalar(self):
@@ -156,7 +157,9 @@ class ndarray(NDArray):
     def __format__(self, spec):
         if self.ndim == 0:
             return format(self.item(), spec)
-        return format(str(self), spec)
+        if spec:
+            raise TypeError("unsupported format string passed to mxnet.numpy.ndarray.__format__")
+        return str(self)
 
     def __len__(self):
         if self.ndim == 0:
@@ -234,6 +237,8 @@ class ndarray(NDArray):
 
     def copy(self, order="C"):
         """A copy, recorded."""
+        if order != "C":
+            raise NotImplementedError(f"copy: only order='C' is supported, got {order!r}")
         if _core.is_recording() and self._tensor.requires_grad:
             return ndarray(self._tensor + 0)
         return ndarray(self._tensor.copy())

@@ -5,6 +5,7 @@ import numpy as onp
 
 import lockstep as ls
 from lockstep import ops
+from lockstep.errors import InvalidArgument
 from lockstep.mxnet.numpy._wrap import as_tensor, on_arrays
 
 __all__ = ["cross", "dot", "einsum", "inner", "kron", "matmul", "outer", "tensordot", "vdot",
@@ -22,7 +23,7 @@ def _common(a, b):
 def matmul_tensors(a, b):
     """a @ b."""
     if not hasattr(a, "ndim") or not hasattr(b, "ndim") or a.ndim == 0 or b.ndim == 0:
-        raise ValueError("matmul: an array without axes cannot be multiplied so")
+        raise InvalidArgument("matmul: an array without axes cannot be multiplied so")
     a, b = _common(a, b)
     left, right = a.ndim == 1, b.ndim == 1
     a = ops.expand_dims(a, 0) if left else a

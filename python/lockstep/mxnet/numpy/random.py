@@ -33,6 +33,20 @@ def _value(parameter):
     return parameter._tensor if isinstance(parameter, NDArray) else float(parameter)
 
 
+def _check(name, positive=False, **parameters):
+    """A ValueError where a scale is negative, or not above 0; a trace has no values to look at."""
+    for key, parameter in parameters.items():
+        if isinstance(parameter, NDArray):
+            if parameter._tensor.is_symbolic or parameter.size == 0:
+                continue
+            lowest = float(parameter.asnumpy().min())
+        else:
+            lowest = float(parameter)
+        if lowest < 0 or (positive and lowest == 0):
+            raise ValueError(f"{name}: {key} is {'above' if positive else 'at least'} 0, got "
+                             f"{lowest:g}")
+
+
 def _beside(parameters):
     for parameter in parameters:
         if isinstance(parameter, NDArray):
@@ -102,12 +116,14 @@ def _open(size, *parameters):
 
 def lognormal(mean=0.0, sigma=1.0, size=None, dtype=None, ctx=None, device=None, out=None):
     """exp of normal ones."""
+    _check("lognormal", sigma=sigma)
     made = _draw(ops.normal, _shape(size, mean, sigma), (mean, sigma))
     return _result(ops.exp(made * _value(sigma) + _value(mean)), dtype, ctx, device, out)
 
 
 def exponential(scale=1.0, size=None, ctx=None, device=None, out=None):
     """Waiting times."""
+    _check("exponential", scale=scale)
     return _result(-ops.log(_open(size, scale)) * _value(scale), None, ctx, device, out)
 
 
@@ -133,24 +149,28 @@ def laplace(loc=0.0, scale=1.0, size=None, dtype=None, ctx=None, device=None, ou
 
 def rayleigh(scale=1.0, size=None, ctx=None, device=None, out=None):
     """Lengths of normal vectors."""
+    _check("rayleigh", scale=scale)
     return _result(ops.sqrt(-2.0 * ops.log(_open(size, scale))) * _value(scale), None, ctx, device,
                    out)
 
 
 def weibull(a, size=None, ctx=None, device=None, out=None):
     """Weibull's."""
+    _check("weibull", True, a=a)
     exponent = 1.0 / _value(a) if not isinstance(a, NDArray) else ops.reciprocal(a._tensor)
     return _result(ops.power(-ops.log(_open(size, a)), exponent), None, ctx, device, out)
 
 
 def pareto(a, size=None, ctx=None, device=None, out=None):
     """Pareto's, from 0."""
+    _check("pareto", True, a=a)
     exponent = -1.0 / _value(a) if not isinstance(a, NDArray) else -ops.reciprocal(a._tensor)
     return _result(ops.power(_open(size, a), exponent) - 1.0, None, ctx, device, out)
 
 
 def power(a, size=None, ctx=None, device=None, out=None):
     """Of the density a x^(a-1)."""
+    _check("power", True, a=a)
     exponent = 1.0 / _value(a) if not isinstance(a, NDArray) else ops.reciprocal(a._tensor)
     return _result(ops.power(_open(size, a), exponent), None, ctx, device, out)
 
@@ -165,6 +185,8 @@ def _by_numpy(name, count):
     def call(*args, size=None, dtype=None, ctx=None, device=None, out=None, **kwargs):
         if len(args) > count:
             size, args = args[count], args[:count]
+        if name == "gamma":
+            _check(name, True, **dict(zip(("shape", "scale"), args)))
         parameters = [_numpy_value(a) for a in args]
         kwargs = {key: _numpy_value(value) for key, value in kwargs.items()}
         made = getattr(_random_state.generator(), name)(*parameters, size=size, **kwargs)

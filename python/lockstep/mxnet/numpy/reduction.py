@@ -29,17 +29,31 @@ def _reduce(op, x, axis, keepdims):
     return op(x, axes, bool(keepdims))
 
 
+def _wide(a, wanted):
+    """What elements are added in that end as `wanted`: never float16, integers without loss."""
+    own = a.dtype.name
+    if own == wanted:
+        return own
+    if own == "float64" or wanted == "float64":
+        return "float64"
+    return "float32" if "float" in own or "float" in wanted else "int64"
+
+
 def _reduction(op, floats=False, widen=False):
     def call(a, axis=None, dtype=None, keepdims=False, initial=None, where=None, **_):
         a = as_tensor(a)
-        if dtype is not None:
-            a = ops.cast(a, dtype_name(dtype))
+        wanted = None if dtype is None else dtype_name(dtype)
+        if wanted is not None:
+            a = ops.cast(a, _wide(a, wanted))
         elif floats:
             a = as_float(a)
         elif widen and is_integer(a):
             a = ops.cast(a, "int64")
         made = _reduce(op, a, axis, keepdims)
-        return made if initial is None else made + initial
+        made = made if initial is None else made + initial
+        if wanted is not None and "int" in wanted:
+            made = ops.cast(made, "int64")  # what is too large wraps around, as integers do
+        return made if wanted is None else ops.cast(made, wanted)
 
     return on_arrays(call)
 
@@ -100,8 +114,13 @@ def nanmean(a, axis=None, keepdims=False, **_):
 
 def _spread(op):
     def call(a, axis=None, dtype=None, ddof=0, keepdims=False, **_):
-        a = as_float(as_tensor(a))
-        return op(a, _axes(axis, a.ndim), bool(keepdims), ddof)
+        a = as_tensor(a)
+        wanted = None if dtype is None else dtype_name(dtype)
+        a = as_float(a) if wanted is None else ops.cast(a, _wide(a, wanted))
+        axes = _axes(axis, a.ndim)
+        # Over no axes each element is its own mean.
+        made = op(a, axes, bool(keepdims), ddof) if axes else (a - a) / (1.0 - ddof)
+        return made if wanted is None else ops.cast(made, wanted)
 
     return on_arrays(call)
 
@@ -134,7 +153,7 @@ def average(a, axis=None, weights=None, returned=False):
 def _place(op):
     def call(a, axis=None, keepdims=False, **_):
         a = as_tensor(a)
-        if axis is None:
+        if axis is None or (a.ndim == 0 and axis in (0, -1)):
             made = op(ops.reshape(a, (-1,)), 0, False)
             return ops.reshape(made, (1,) * a.ndim) if keepdims else made
         return op(a, axis, bool(keepdims))

@@ -82,7 +82,11 @@ def squeeze(a, axis=None):
     if axis is None:
         axis = tuple(i for i, extent in enumerate(a.shape) if extent == 1)
         return ops.squeeze(a, axis) if axis else a
+    if a.ndim == 0 and all(one in (0, -1) for one in _tuple(axis)):
+        return a
     for one in _tuple(axis):
+        if not -a.ndim <= one < a.ndim:
+            raise ValueError(f"squeeze: there is no axis {one} of {a.ndim}")
         if a.shape[one] != 1:
             raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
     return ops.squeeze(a, tuple(one % a.ndim for one in _tuple(axis)))
@@ -91,7 +95,12 @@ def squeeze(a, axis=None):
 @on_arrays
 def broadcast_to(array, shape):
     """Broadcast to a shape."""
-    return ops.expand(as_tensor(array), _tuple(shape))
+    array, shape = as_tensor(array), _tuple(shape)
+    lead = len(shape) - array.ndim
+    # -2 is the array's own extent.
+    shape = tuple(array.shape[i - lead] if n == -2 and i >= lead else n
+                  for i, n in enumerate(shape))
+    return ops.expand(array, shape)
 
 
 @on_arrays
@@ -255,7 +264,10 @@ def repeat(a, repeats, axis=None):
 def roll(a, shift, axis=None):
     """Elements moved along, those that fall off put at the beginning."""
     if axis is None:
-        return ops.reshape(ops.roll(ops.reshape(a, (-1,)), (shift,), (0,)), a.shape)
+        total = sum(_tuple(shift))
+        return ops.reshape(ops.roll(ops.reshape(a, (-1,)), (total,), (0,)), a.shape)
+    if len(_tuple(axis)) == 1:
+        return ops.roll(a, (sum(_tuple(shift)),), _tuple(axis))
     return ops.roll(a, _tuple(shift) * (1 if not isinstance(shift, int) else len(_tuple(axis))),
                     _tuple(axis))
 
@@ -334,16 +346,22 @@ def take_along_axis(arr, indices, axis):
     return ops.gather(arr, indices, axis % arr.ndim)
 
 
+def _matrix(m):
+    """A row as a square matrix of such rows."""
+    m = as_tensor(m)
+    return ops.expand(m, (m.shape[0], m.shape[0])) if m.ndim == 1 else m
+
+
 @on_arrays
 def tril(m, k=0):
     """Zeros above a diagonal."""
-    return ops.tril(m, k)
+    return ops.tril(_matrix(m), k)
 
 
 @on_arrays
 def triu(m, k=0):
     """Zeros below a diagonal."""
-    return ops.triu(m, k)
+    return ops.triu(_matrix(m), k)
 
 
 @on_arrays
@@ -447,6 +465,8 @@ def resize(a, new_shape):
     new_shape = _tuple(new_shape)
     count = int(onp.prod(new_shape))
     flat = ops.reshape(as_tensor(a), (-1,))
+    if flat.shape[0] == 0:
+        return ops.full(new_shape, 0.0, flat.dtype, flat.device)
     times = -(-count // max(flat.shape[0], 1))
     return ops.reshape(ls.slice_axis(ops.tile(flat, (times,)), 0, 0, count), new_shape)
 

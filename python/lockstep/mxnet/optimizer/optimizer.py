@@ -36,6 +36,8 @@ class Optimizer:
 
     opt_registry = _REGISTRY
     register = staticmethod(register)
+    lazy_update = False  # whether rows that a row_sparse gradient does not name are left alone
+    _copy_is_last = False  # where the float32 copy of a float16 weight is in the state
     create_optimizer = staticmethod(create)
 
     def __init__(self, rescale_grad=1.0, param_idx2name=None, wd=0.0, clip_gradient=None,
@@ -58,6 +60,7 @@ class Optimizer:
         self.idx2name = dict(param_idx2name or {})
         self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
         self.param_dict = param_dict or {}
+        self.allow_np_array = True
         self.set_lr_mult({})
         self.set_wd_mult({})
 
@@ -70,7 +73,8 @@ class Optimizer:
         """With a float32 copy of a float16 weight."""
         if self.multi_precision and weight.dtype == np.float16:
             copy = weight.astype("float32")
-            return copy, self.create_state(index, copy)
+            own = self.create_state(index, copy)
+            return (own, copy) if self._copy_is_last else (copy, own)
         return self.create_state(index, weight)
 
     def _step(self, w, g, state, lr, wd, t):
@@ -94,8 +98,27 @@ class Optimizer:
             g = grad._tensor.detach()
             if self.rescale_grad != 1.0:
                 g = g * float(self.rescale_grad)
-            w = weight._tensor
-            w.assign(self._step(w.detach(), g, state, lr, wd, self._index_update_count[index]))
+            w, t = weight._tensor, self._index_update_count[index]
+            if self.lazy_update and grad.stype == "row_sparse":
+                self._step_rows(w, g, grad.indices._tensor, state, lr, wd, t)
+            else:
+                w.assign(self._step(w.detach(), g, state, lr, wd, t))
+
+    def _step_rows(self, w, g, rows, state, lr, wd, t):
+        """A step of these rows alone: the others' weights and states stay."""
+        if rows.size == 0:
+            return
+
+        def put(target, value):
+            places = ops.reshape(rows, (-1,) + (1,) * (target.ndim - 1))
+            target.assign(ops.scatter(target, ops.expand(places, value.shape), value, 0))
+
+        whole = () if state is None else state if isinstance(state, tuple) else (state,)
+        parts = tuple(NDArray(ops.take(part._tensor, rows, 0)) for part in whole)
+        given = None if state is None else parts if isinstance(state, tuple) else parts[0]
+        put(w, self._step(ops.take(w.detach(), rows, 0), ops.take(g, rows, 0), given, lr, wd, t))
+        for part, value in zip(whole, parts):
+            put(part._tensor, value._tensor)
 
     def update_multi_precision(self, index, weight, grad, state):
         """Through the float32 copy, where there is one."""
@@ -104,7 +127,7 @@ class Optimizer:
                 self.update_multi_precision(*one)
             return
         if self.multi_precision and weight.dtype == np.float16:
-            copy, own = state
+            copy, own = state[::-1] if self._copy_is_last else state
             self.update(index, copy, grad.astype("float32"), own)
             weight._tensor.assign(ops.cast(copy._tensor, "float16"))
         else:

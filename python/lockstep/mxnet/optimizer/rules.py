@@ -23,7 +23,9 @@ def _norm(x):
 class SGD(Optimizer):
     """m = momentum m - lr (g + wd w); w + m."""
 
-    def __init__(self, learning_rate=0.01, momentum=0.0, lazy_update=False, **kwargs):
+    _copy_is_last = True
+
+    def __init__(self, learning_rate=0.01, momentum=0.0, lazy_update=True, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum, self.lazy_update = momentum, lazy_update
 
@@ -45,8 +47,8 @@ class SGD(Optimizer):
 class NAG(SGD):
     """SGD with Nesterov's momentum."""
 
-    def __init__(self, learning_rate=0.1, momentum=0.9, **kwargs):
-        super().__init__(learning_rate, momentum, **kwargs)
+    def __init__(self, learning_rate=0.01, momentum=0.0, **kwargs):
+        super().__init__(learning_rate, momentum, lazy_update=False, **kwargs)
 
     def _step(self, w, g, state, lr, wd, t):
         g = self._clipped(g) + w * wd
@@ -63,7 +65,7 @@ class NAG(SGD):
 class SGLD(Optimizer):
     """SGD with noise: Langevin dynamics."""
 
-    def __init__(self, learning_rate=0.1, **kwargs):
+    def __init__(self, learning_rate=0.01, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
 
     def _step(self, w, g, state, lr, wd, t):
@@ -95,7 +97,7 @@ class Signum(Optimizer):
 class DCASGD(Optimizer):
     """SGD that makes up for late gradients."""
 
-    def __init__(self, learning_rate=0.1, momentum=0.0, lamda=0.04, **kwargs):
+    def __init__(self, learning_rate=0.01, momentum=0.0, lamda=0.04, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum, self.lamda = momentum, lamda
 
@@ -135,7 +137,7 @@ class Adam(_Moments):
     """Adam."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8,
-                 lazy_update=False, correct_bias=True, **kwargs):
+                 lazy_update=True, correct_bias=True, **kwargs):
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
         self.lazy_update, self.correct_bias = lazy_update, correct_bias
 
@@ -210,7 +212,7 @@ class Nadam(_Moments):
 class FTML(_Moments):
     """Follow the moving leader."""
 
-    def __init__(self, learning_rate=0.0025, beta1=0.6, beta2=0.999, epsilon=1e-8, **kwargs):
+    def __init__(self, learning_rate=0.01, beta1=0.6, beta2=0.999, epsilon=1e-8, **kwargs):
         super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
 
     def create_state(self, index, weight):
@@ -299,6 +301,8 @@ class AdaDelta(Optimizer):
 class Ftrl(Optimizer):
     """Follow the regularised leader."""
 
+    lazy_update = True
+
     def __init__(self, lamda1=0.01, learning_rate=0.1, beta=1, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.lamda1, self.beta = lamda1, beta
@@ -320,7 +324,7 @@ class Ftrl(Optimizer):
 class LARS(SGD):
     """SGD with a rate for each layer, by the norms of weight and gradient."""
 
-    def __init__(self, learning_rate=0.1, momentum=0.0, eta=0.001, epsilon=1e-8, **kwargs):
+    def __init__(self, learning_rate=0.01, momentum=0.0, eta=0.001, epsilon=1e-8, **kwargs):
         super().__init__(learning_rate, momentum, **kwargs)
         self.eta, self.epsilon = eta, epsilon
 
@@ -363,7 +367,7 @@ class LAMB(_Moments):
 class LBSGD(SGD):
     """SGD for large batches: the rate is the schedule's."""
 
-    def __init__(self, learning_rate=0.1, momentum=0.0, warmup_strategy="linear", warmup_epochs=5,
+    def __init__(self, learning_rate=0.01, momentum=0.0, warmup_strategy="linear", warmup_epochs=5,
                  batch_scale=1, updates_per_epoch=32, begin_epoch=0, num_epochs=60, **kwargs):
         super().__init__(learning_rate, momentum, **kwargs)
 

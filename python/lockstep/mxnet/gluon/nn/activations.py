@@ -17,7 +17,7 @@ class Activation(HybridBlock):
         return self._act_type
 
     def hybrid_forward(self, F, x):  # noqa: N803
-        return F.Activation(x, act_type=self._act_type)
+        return F.Activation(x, act_type=self._act_type, name="fwd")
 
     def __repr__(self):
         return f"Activation({self._act_type})"
@@ -33,7 +33,7 @@ class LeakyReLU(HybridBlock):
         self._alpha = alpha
 
     def hybrid_forward(self, F, x):  # noqa: N803
-        return F.LeakyReLU(x, act_type="leaky", slope=self._alpha)
+        return F.LeakyReLU(x, act_type="leaky", slope=self._alpha, name="fwd")
 
     def __repr__(self):
         return f"LeakyReLU({self._alpha})"
@@ -50,7 +50,7 @@ class PReLU(HybridBlock):
         self.alpha = self.params.get("alpha", shape=(in_channels,), init=init)
 
     def hybrid_forward(self, F, x, alpha):  # noqa: N803
-        return F.LeakyReLU(x, gamma=alpha, act_type="prelu")
+        return F.LeakyReLU(x, gamma=alpha, act_type="prelu", name="fwd")
 
 
 class ELU(HybridBlock):
@@ -68,14 +68,14 @@ class SELU(HybridBlock):
     """elu that keeps mean and variance."""
 
     def hybrid_forward(self, F, x):  # noqa: N803
-        return F.LeakyReLU(x, act_type="selu")
+        return F.LeakyReLU(x, act_type="selu", name="fwd")
 
 
 class GELU(HybridBlock):
     """x times the probability that a normal number is below."""
 
     def hybrid_forward(self, F, x):  # noqa: N803
-        return F.LeakyReLU(x, act_type="gelu")
+        return F.LeakyReLU(x, act_type="gelu", name="fwd")
 
 
 class Swish(HybridBlock):
@@ -86,7 +86,7 @@ class Swish(HybridBlock):
         self._beta = beta
 
     def hybrid_forward(self, F, x):  # noqa: N803
-        return x * F.sigmoid(self._beta * x)
+        return x * F.sigmoid(self._beta * x, name="fwd")
 
 
 SiLU = Swish

@@ -2,6 +2,7 @@
 """Containers, dense layers, normalisation, tables."""
 
 import math
+import warnings
 
 import numpy as np
 
@@ -55,6 +56,10 @@ class Sequential(_Container, Block):
 
     def hybridize(self, active=True, **kwargs):
         """Compiles the blocks that can be."""
+        if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
+            warnings.warn(f"All children of this Sequential layer '{self.prefix}' are HybridBlocks. "
+                          "Consider using HybridSequential for the best performance.",
+                          stacklevel=2)
         super().hybridize(active, **kwargs)
 
 
@@ -93,7 +98,7 @@ class Dense(HybridBlock):
         self.weight.shape = (self._units, width)
 
     def hybrid_forward(self, F, x, weight, bias=None):  # noqa: N803
-        made = F.FullyConnected(x, weight, bias, no_bias=bias is None, num_hidden=self._units,
+        made = F.FullyConnected(x, weight, bias, name="fwd", no_bias=bias is None, num_hidden=self._units,
                                 flatten=self._flatten)
         return made if self.act is None else self.act(made)
 
@@ -113,7 +118,7 @@ class Dropout(HybridBlock):
     def hybrid_forward(self, F, x):  # noqa: N803
         if self._rate <= 0:
             return F.identity(x)
-        return F.Dropout(x, p=self._rate, axes=self._axes)
+        return F.Dropout(x, p=self._rate, axes=self._axes, name="fwd")
 
     def __repr__(self):
         return f"Dropout(p = {self._rate}, axes={self._axes})"
@@ -150,7 +155,8 @@ class BatchNorm(HybridBlock):
         super().cast("float32" if np.dtype(dtype).name == "float16" else dtype)
 
     def hybrid_forward(self, F, x, gamma, beta, running_mean, running_var):  # noqa: N803
-        return F.BatchNorm(x, gamma, beta, running_mean, running_var, **self._kwargs)
+        return F.BatchNorm(x, gamma, beta, running_mean, running_var, name="fwd",
+                           **self._kwargs)
 
     def __repr__(self):
         text = ", ".join(f"{key}={value!r}" for key, value in self._kwargs.items())
@@ -192,7 +198,8 @@ class Embedding(HybridBlock):
                                       grad_stype="row_sparse" if sparse_grad else "default")
 
     def hybrid_forward(self, F, x, weight):  # noqa: N803
-        return F.Embedding(x, weight, input_dim=self._input_dim, output_dim=self._output_dim)
+        return F.Embedding(x, weight, input_dim=self._input_dim, output_dim=self._output_dim,
+                           name="fwd")
 
     def __repr__(self):
         return f"Embedding({self._input_dim} -> {self._output_dim}, float32)"
@@ -254,9 +261,9 @@ class InstanceNorm(_Norm):
 
     def hybrid_forward(self, F, x, gamma, beta):  # noqa: N803
         if self._axis == 1:
-            return F.InstanceNorm(x, gamma, beta, eps=self._epsilon)
+            return F.InstanceNorm(x, gamma, beta, eps=self._epsilon, name="fwd")
         x = F.swapaxes(x, dim1=1, dim2=self._axis)
-        return F.swapaxes(F.InstanceNorm(x, gamma, beta, eps=self._epsilon), dim1=1,
+        return F.swapaxes(F.InstanceNorm(x, gamma, beta, eps=self._epsilon, name="fwd"), dim1=1,
                           dim2=self._axis)
 
 

@@ -49,7 +49,7 @@ class _Conv(HybridBlock):
         self.weight.shape = self._weight_shape(x.shape[self._layout.index("C")])
 
     def hybrid_forward(self, F, x, weight, bias=None):  # noqa: N803
-        made = getattr(F, self._op_name)(x, weight, bias, **self._kwargs)
+        made = getattr(F, self._op_name)(x, weight, bias, name="fwd", **self._kwargs)
         return made if self.act is None else self.act(made)
 
     def __repr__(self):
@@ -114,7 +114,7 @@ class _Pooling(HybridBlock):
         return "pool"
 
     def hybrid_forward(self, F, x):  # noqa: N803
-        return F.Pooling(x, **self._kwargs)
+        return F.Pooling(x, name="fwd", **self._kwargs)
 
     def __repr__(self):
         k = self._kwargs

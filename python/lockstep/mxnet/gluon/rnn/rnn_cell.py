@@ -28,11 +28,25 @@ def _steps(length, inputs, layout):
     """A list of the inputs of each step, the axis of time, and the batch size."""
     axis = layout.find("T")
     if isinstance(inputs, (list, tuple)):
-        return list(inputs), axis, getattr(inputs[0], "shape", (0,))[0]
+        batch = inputs[0].shape[0] if isinstance(inputs[0], NDArray) else 0
+        return list(inputs), axis, batch
     F = _module_of(inputs)  # noqa: N806 - MXNet's name
     batch = inputs.shape[layout.find("N")] if isinstance(inputs, NDArray) else 0
-    parts = F.split(inputs, num_outputs=length, axis=axis, squeeze_axis=True)
-    return ([parts] if length == 1 and isinstance(parts, NDArray) else list(parts)), axis, batch
+    return _parts(F, inputs, length, axis), axis, batch
+
+
+def _parts(F, whole, length, axis):  # noqa: N803
+    """The steps of a sequence, of one step too."""
+    made = F.split(whole, num_outputs=length, axis=axis, squeeze_axis=True)
+    return [made] if length == 1 else list(made)
+
+
+def _begin(cell, steps, batch):
+    """A cell's first states, arrays or symbols as the steps are."""
+    first = steps[0]
+    if isinstance(first, NDArray):
+        return cell.begin_state(batch, ctx=first.context)
+    return cell.begin_state(batch, func=_module_of(first).zeros)
 
 
 def _merged(outputs, axis, wanted):
@@ -75,8 +89,7 @@ class RecurrentCell(Block):
         self.reset()
         steps, axis, batch = _steps(length, inputs, layout)
         if begin_state is None:
-            context = {"ctx": steps[0].context} if isinstance(steps[0], NDArray) else {}
-            begin_state = self.begin_state(batch, **context)
+            begin_state = _begin(self, steps, batch)
         states, outputs, all_states = begin_state, [], []
         for step in steps:
             output, states = self(step, states)
@@ -90,8 +103,7 @@ class RecurrentCell(Block):
             whole = F.SequenceMask(F.stack(*outputs, axis=axis), sequence_length=valid_length,
                                    use_sequence_length=True, axis=axis)
             if merge_outputs is False:
-                return list(F.split(whole, num_outputs=length, axis=axis, squeeze_axis=True)
-                            ), states
+                return _parts(F, whole, length, axis), states
             return whole, states
         if merge_outputs is None:
             merge_outputs = not isinstance(inputs, (list, tuple))
@@ -148,6 +160,10 @@ class _GatedCell(HybridRecurrentCell):
 
     _states = 1
 
+    def _step_name(self):
+        """What a symbol of this step's output is called."""
+        return f"t{self._counter}_out"
+
     def _products(self, F, inputs, states, own):  # noqa: N803
         rows = self._gates * self._hidden_size
         return (F.FullyConnected(inputs, own["i2h_weight"], own["i2h_bias"], num_hidden=rows),
@@ -170,7 +186,7 @@ class RNNCell(_GatedCell):
 
     def hybrid_forward(self, F, inputs, states, **own):  # noqa: N803
         i2h, h2h = self._products(F, inputs, states, own)
-        output = self._get_activation(F, i2h + h2h, self._activation)
+        output = self._get_activation(F, i2h + h2h, self._activation, name=self._step_name())
         return output, [output]
 
 
@@ -195,7 +211,8 @@ class LSTMCell(_TwoActivationsCell):
         i, f, g, o = F.split(i2h + h2h, num_outputs=4, axis=-1)
         i, f, o = (self._get_activation(F, part, self._gate) for part in (i, f, o))
         cell = f * states[1] + i * self._get_activation(F, g, self._activation)
-        hidden = o * F.Activation(cell, act_type=self._activation)
+        hidden = F.elemwise_mul(o, F.Activation(cell, act_type=self._activation),
+                                name=self._step_name())
         return hidden, [hidden, cell]
 
 
@@ -211,7 +228,8 @@ class GRUCell(_TwoActivationsCell):
         reset = self._get_activation(F, i2h_r + h2h_r, self._gate)
         update = self._get_activation(F, i2h_z + h2h_z, self._gate)
         candidate = self._get_activation(F, i2h_n + reset * h2h_n, self._activation)
-        output = (1.0 - update) * candidate + update * states[0]
+        output = F.elemwise_add((1.0 - update) * candidate, update * states[0],
+                                name=self._step_name())
         return output, [output]
 
 
@@ -250,8 +268,7 @@ class _Stack:
         self.reset()
         steps, _, batch = _steps(length, inputs, layout)
         if begin_state is None:
-            context = {"ctx": steps[0].context} if isinstance(steps[0], NDArray) else {}
-            begin_state = self.begin_state(batch, **context)
+            begin_state = _begin(self, steps, batch)
         cells, place, after = list(self._children.values()), 0, []
         for i, cell in enumerate(cells):
             count = len(cell.state_info())
@@ -327,6 +344,10 @@ class ZoneoutCell(ModifierCell):
     def _alias(self):
         return "zoneout"
 
+    def _compiled(self, args, checked=False):
+        # What one step leaves for the next is no value of a trace: the cell inside is compiled.
+        return NotImplemented
+
     def reset(self):
         super().reset()
         self._previous = None
@@ -358,10 +379,15 @@ class ResidualCell(ModifierCell):
                                                 valid_length)
         self.base_cell._modified = True
         steps, axis, _ = _steps(length, inputs, layout)
-        whole = outputs + _merged(steps, axis, True)
-        if merge_outputs is False:
-            F = _module_of(whole)  # noqa: N806
-            return list(F.split(whole, num_outputs=length, axis=axis, squeeze_axis=True)), states
+        added = _merged(steps, axis, True)
+        if valid_length is not None:
+            added = _module_of(added).SequenceMask(added, sequence_length=valid_length,
+                                                   use_sequence_length=True, axis=axis)
+        whole = outputs + added
+        if merge_outputs is None:
+            merge_outputs = not isinstance(inputs, (list, tuple))
+        if not merge_outputs:
+            return _parts(_module_of(whole), whole, length, axis), states
         return whole, states
 
 
@@ -375,6 +401,10 @@ class VariationalDropoutCell(ModifierCell):
 
     def _alias(self):
         return "vardrop"
+
+    def _compiled(self, args, checked=False):
+        # What one step leaves for the next is no value of a trace: the cell inside is compiled.
+        return NotImplemented
 
     def reset(self):
         super().reset()
@@ -398,6 +428,7 @@ class BidirectionalCell(HybridRecurrentCell):
 
     def __init__(self, l_cell, r_cell, output_prefix="bi_"):
         super().__init__(prefix="", params=None)
+        self._output_prefix = output_prefix
         self.register_child(l_cell, "l_cell")
         self.register_child(r_cell, "r_cell")
 
@@ -417,14 +448,14 @@ class BidirectionalCell(HybridRecurrentCell):
         steps, axis, batch = _steps(length, inputs, layout)
         F = _module_of(steps[0])  # noqa: N806
         if begin_state is None:
-            begin_state = self.begin_state(batch)
+            begin_state = _begin(self, steps, batch)
 
         def backwards(items):
             if valid_length is None:
                 return list(reversed(items))
             made = F.SequenceReverse(F.stack(*items, axis=0), sequence_length=valid_length,
                                      use_sequence_length=True)
-            return list(F.split(made, num_outputs=length, axis=0, squeeze_axis=True))
+            return _parts(F, made, length, 0)
 
         left, right = self._children["l_cell"], self._children["r_cell"]
         count = len(left.state_info())
@@ -432,7 +463,8 @@ class BidirectionalCell(HybridRecurrentCell):
                                       valid_length)
         r_out, r_states = right.unroll(length, backwards(steps), begin_state[count:], layout, False,
                                        valid_length)
-        outputs = [F.concat(a, b, dim=1) for a, b in zip(l_out, backwards(r_out))]
+        outputs = [F.concat(a, b, dim=1, name=f"{self._output_prefix}t{i}")
+                   for i, (a, b) in enumerate(zip(l_out, backwards(r_out)))]
         if merge_outputs is None:
             merge_outputs = not isinstance(inputs, (list, tuple))
         return _merged(outputs, axis, merge_outputs), l_states + r_states

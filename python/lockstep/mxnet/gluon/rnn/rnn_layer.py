@@ -56,6 +56,28 @@ class _Layer(HybridBlock):
         for side in "lr"[:self._dir]:
             getattr(self, f"{side}0_i2h_weight").shape = (rows, inputs)
 
+    def unfuse(self):
+        """A stack of cells that has this layer's parameters."""
+        from lockstep.mxnet.gluon.rnn import rnn_cell
+
+        activation = {"rnn_tanh": {"activation": "tanh"}, "rnn_relu": {"activation": "relu"}}
+        kind = {"lstm": rnn_cell.LSTMCell, "gru": rnn_cell.GRUCell}.get(self._mode,
+                                                                       rnn_cell.RNNCell)
+        options = activation.get(self._mode, {})
+        stack = rnn_cell.SequentialRNNCell(prefix=self.prefix, params=self.params)
+        inputs = self._input_size
+        with stack.name_scope():
+            for layer in range(self._num_layers):
+                cells = [kind(self._hidden_size, input_size=inputs, prefix=f"{side}{layer}_",
+                              **options) for side in "lr"[:self._dir]]
+                stack.add(cells[0] if self._dir == 1 else rnn_cell.BidirectionalCell(*cells))
+                if self._dropout > 0 and layer != self._num_layers - 1:
+                    stack.add(rnn_cell.DropoutCell(self._dropout))
+                inputs = self._hidden_size * self._dir
+        return stack
+
+    _unfuse = unfuse
+
     def state_info(self, batch_size=0):
         """The states' shapes."""
         shape = (self._num_layers * self._dir, batch_size, self._hidden_size)
