@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """examples/cpp/elastic as a job of three workers of which one is killed, beside the same alone:
-test_elastic.py LOCKSTEP ELASTIC"""
+test_elastic.py LOCKSTEP ELASTIC [STEPS]"""
 import os
 import pathlib
 import signal
@@ -31,10 +31,11 @@ def busy_seconds(pid):
 
 
 def main():
-    lockstep, elastic = sys.argv[1:]
-    alone = subprocess.run([elastic, "synthetic", STEPS], capture_output=True, text=True, timeout=600,
+    lockstep, elastic = sys.argv[1:3]
+    steps = sys.argv[3] if len(sys.argv) > 3 else STEPS
+    alone = subprocess.run([elastic, "synthetic", steps], capture_output=True, text=True, timeout=600,
                            check=True).stdout
-    job = subprocess.Popen([lockstep, "launch", "--workers", "3", "--", elastic, "synthetic", STEPS],
+    job = subprocess.Popen([lockstep, "launch", "--workers", "3", "--", elastic, "synthetic", steps],
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         # Each watches its members, in a thread of that name, from its first step on.

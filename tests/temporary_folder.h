@@ -1,29 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <fmt/core.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
+
+#include "lockstep/base/file.h"
 
 namespace lockstep::testing {
 
-// A folder that goes away with its owner. Tests run at the same time, each in its own process.
+// A folder of its own that goes away with its owner. Tests run at the same time.
 class TemporaryFolder {
  public:
+  TemporaryFolder() : TemporaryFolder("lockstep") {}
+  // The name begins so, for whoever looks for what was left behind.
   explicit TemporaryFolder(const std::string& name)
-      : path_(::testing::TempDir() + fmt::format("{}_{}", name, ::getpid())) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
+      : path_(std::filesystem::temp_directory_path() / (name + "-XXXXXX")) {
+    if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("mkdtemp");
   }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
   const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  std::string path(const std::string& name) const { return *this / name; }
+  // Writes a file, and its folders.
+  std::string write(const std::string& name, std::string_view contents) const {
+    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
+    write_file(path(name), contents);
+    return path(name);
+  }
 
  private:
   std::string path_;

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "lockstep/autograd/backward_observer.h"
 #include "lockstep/autograd/detail/tape.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
@@ -188,6 +189,8 @@ class Walk {
   void send_back(const std::shared_ptr<TapeNode>& node, const std::vector<Tensor>& output_grads) {
     const TapeRecord& record = node->record();
     if (record.flat) return;
+    if (BackwardObserver* observer = BackwardObserver::current())
+      observer->go_back_through(record.outputs);
     std::vector<Tensor> grads = input_gradients(node, output_grads);
     if (grads.size() != record.inputs.size())
       throw InvalidArgument("{}: the gradient has {} parts, there are {} inputs", node->name(),

@@ -77,12 +77,16 @@ class Tape final : public OpInterceptor {
     return outputs;
   }
 
-  // What was recorded of the leaf's old values would be wrong, and the write itself has no
-  // gradient.
+  // What was recorded of a target's old values would be wrong, and the write itself has no
+  // gradient: neither the target's nor that of what is written.
   void before_write(const char* function, const Tensor& target) override {
-    const auto& entry = target.tape_entry();
-    if (!is_recording() || entry == nullptr || entry->node != nullptr) return;
-    if (entry->mode == GradMode::off) return;
+    if (!is_recording() || !requires_grad(target) || target.tape_entry()->flat) return;
+    if (target.tape_entry()->node != nullptr)
+      throw InvalidArgument(
+          "{}: {} has a gradient, which would be wrong, since writing is not recorded: detach() "
+          "it, "
+          "or use where(), concat() or scatter()",
+          function, target.info().str());
     throw InvalidArgument(
         "{}: {} is a leaf that wants a gradient, and ops are recorded: write before recording, or "
         "under a PauseScope",

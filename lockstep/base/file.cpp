@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <random>
 #include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/memory_error.h"
+#include "lockstep/base/temporary_files.h"
 
 namespace lockstep {
 namespace {
@@ -79,8 +79,7 @@ int open_temporary(std::string& name, const std::string& path) {
   constexpr int kTries = 100;
   int file = -1;
   for (int i = 0; file < 0 && i < kTries; ++i) {
-    std::random_device random;
-    name = fmt::format("{}.tmp{}-{:08x}", path, ::getpid(), random());
+    name = temporary_name(path);
     file = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (file < 0 && errno != EEXIST) break;
   }

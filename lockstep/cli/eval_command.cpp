@@ -77,7 +77,8 @@ void add_eval_command(CLI::App& app, Action& action) {
   command->group(kModelGroup);
   command->add_option("run", options->run, "The run's folder")->type_name("RUNDIR")->required();
   command->add_option("--data", options->data, "Other data than the run's")
-      ->type_name("DIR|FILE|synthetic");
+      ->type_name("DIR|FILE|synthetic")
+      ->check(not_empty());
   add_count(*command, "Options", "--threads", options->threads, "T",
             "As many as cores that this process may use by default; never change the result", 1,
             kMostThreads);

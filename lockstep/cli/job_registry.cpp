@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "lockstep/base/paths.h"
 #include "lockstep/base/unix_time.h"
 #include "lockstep/cli/command.h"
 
@@ -55,7 +56,7 @@ ProcessMark launcher_mark() {
 std::unique_ptr<observe::ListedJob> list_run(
     const std::string& folder, const std::optional<cluster::Place::Launcher>& launcher) {
   using Kind = observe::JobEntry::Kind;
-  const std::string run = fs::absolute(folder).lexically_normal().string();
+  const std::string run = absolute_path(folder);
   if (launcher == cluster::Place::Launcher::lockstep) {
     job_list().set_run(launcher_mark(), run);
     return nullptr;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/paths.h"
 #include "lockstep/base/print_error.h"
 #include "lockstep/base/unix_time.h"
 #include "lockstep/cli/command.h"
@@ -91,14 +92,8 @@ struct StopOptions {
   double timeout = 60;  // seconds
 };
 
-std::string absolute(const std::string& path) {
-  std::string text = fs::absolute(path).lexically_normal().string();
-  while (text.size() > 1 && text.back() == '/') text.pop_back();
-  return text;
-}
-
 bool is_meant(const JobEntry& job, const std::string& which) {
-  return job.run == absolute(which) || job.name() == which ||
+  return job.run == absolute_path(which) || job.name() == which ||
          std::to_string(job.process.pid) == which;
 }
 
@@ -168,7 +163,7 @@ int stop_elsewhere(const observe::JobStatus& status, const StopOptions& o) {
   if (o.now)
     throw WrongUsage(fmt::format("stop --now: the job runs on {}; expected there, or without --now",
                                  status.launcher.host));
-  const std::string folder = absolute(o.which);
+  const std::string folder = absolute_path(o.which);
   train::request_stop(folder);
   const auto is_over = [&] {
     const auto latest = status_of(folder);
@@ -195,7 +190,7 @@ int stop_job(const StopOptions& o) {
   }
   if (look_at_process(status->launcher) == ProcessState::elsewhere)
     return stop_elsewhere(*status, o);
-  const std::string run = absolute(o.which);
+  const std::string run = absolute_path(o.which);
   return stop_here({.kind = JobEntry::Kind::launcher, .process = status->launcher, .run = run}, o);
 }
 

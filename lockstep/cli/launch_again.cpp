@@ -15,6 +15,13 @@ bool is_loss(const cluster::LaunchResult& result) {
          (culprit->signal != 0 || !culprit->lost.empty());
 }
 
+// The same each time would be the program's fault, whatever ends it.
+constexpr int kMostEarly = 3;
+
+bool is_early(const cluster::LaunchResult& result) {
+  return result.lost_early && result.stopped_by == 0 && result.culprit() != nullptr;
+}
+
 bool has_word(const std::vector<std::string>& command, const std::string& word) {
   return std::any_of(command.begin(), command.end(), [&](const std::string& one) {
     return one == word || one.starts_with(word + "=");
@@ -23,16 +30,23 @@ bool has_word(const std::vector<std::string>& command, const std::string& word) 
 
 }  // namespace
 
-cluster::LaunchResult launch_until_done(cluster::LaunchOptions options, const GoOn& go_on) {
+cluster::LaunchResult launch_until_done(cluster::LaunchOptions options, const GoOn& go_on,
+                                        bool survives) {
   const int most = options.max_restarts;
-  while (true) {
+  for (int early = 0;;) {
     cluster::LaunchResult result = cluster::launch(options);
     const int left = options.max_restarts - result.restarts - 1;
-    if (!is_loss(result) || left < 0) return result;
+    const bool was_early = survives && is_early(result) && early++ < kMostEarly;
+    if ((!is_loss(result) && !was_early) || left < 0) return result;
     std::vector<std::string> command = go_on();
-    if (command.empty()) return result;
+    if (command.empty() && !was_early) return result;
     options.max_restarts = left;
-    options.command = std::move(command);
+    if (!command.empty()) options.command = std::move(command);
+    if (was_early) {
+      print_error("lockstep: {}, before the first step: the job begins again (restart {} of {})\n",
+                  result.culprit()->str(), most - left, most);
+      continue;
+    }
     print_error(
         "lockstep: {}; all workers that had the state are lost: the job begins again from the "
         "newest checkpoint (restart {} of {})\n",

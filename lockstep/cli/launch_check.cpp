@@ -10,6 +10,8 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/train_options.h"
+#include "lockstep/cli/train_workers.h"
+#include "lockstep/recipes/run_mode.h"
 
 namespace lockstep::cli {
 namespace {
@@ -55,6 +57,11 @@ std::optional<recipes::RunConfig> config_before(const TrainOptions& options,
 bool starts_anew(const std::vector<std::string>& command) {
   const std::optional<TrainOptions> options = parse_train(command);
   return options && !options->resume && !options->resume_auto;
+}
+
+bool survives_losses(const std::vector<std::string>& command, const recipes::RunConfig& config) {
+  const std::optional<TrainOptions> options = parse_train(command);
+  return options && is_survivor(*options, config);
 }
 
 std::string run_of(const std::vector<std::string>& command) {

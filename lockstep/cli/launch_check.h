@@ -13,6 +13,9 @@ namespace lockstep::cli {
 // Whether these words are `lockstep train` that starts a run at any time anew, and does not go on.
 bool starts_anew(const std::vector<std::string>& command);
 
+// Whether they are `lockstep train` that goes on when workers are lost.
+bool survives_losses(const std::vector<std::string>& command, const recipes::RunConfig& config);
+
 // The run folder that these words of `lockstep train` name; empty: none, or they are no training.
 std::string run_of(const std::vector<std::string>& command);
 

@@ -41,6 +41,8 @@ std::chrono::milliseconds grace_of(const Options& o) {
 
 void add_options(CLI::App& c, Options& o) {
   add_host_options(c, o.hosts);
+  add(c, kWhere, "--spares", o.hosts.spares, "C:2,D:1",
+      "Hosts for workers whose own are lost, or have lost too many");
   add_count(c, kWhere, "-s,--servers", o.servers, "N",
             "Processes of the role server beside the workers, one host after the other", 0, 1 << 20)
       ->default_str("0");
@@ -99,7 +101,7 @@ cluster::LaunchOptions launch_options(const Options& o) {
 
 // What a manifest has no place for is not dropped in silence.
 void check_for_manifest(const HostOptions& hosts) {
-  if (!hosts.hosts.empty() || !hosts.hosts_file.empty())
+  if (!hosts.hosts.empty() || !hosts.hosts_file.empty() || !hosts.spares.empty())
     throw WrongUsage("--kubernetes with --hosts: Kubernetes chooses the hosts; leave them out");
   if (!hosts.coordinator.empty())
     throw WrongUsage("--kubernetes with --coordinator: pods find the first one; leave it out");
@@ -161,10 +163,12 @@ int launch(const Options& o) {
     throw WrongUsage(error.what());
   }
   const std::string folder = first_folder(options);
+  bool survives = false;
   if (const auto config =
           check_train_command(options.command, worker_count(options), options.servers, folder)) {
     recipes::check_supported(*config);
     options.max_workers = static_cast<int>(config->shards);
+    survives = survives_losses(options.command, *config) && worker_count(options) > 1;
   }
   const observe::ListedJob listed = list_launcher(options);
   const auto go_on = [&, words = options.command]() -> std::vector<std::string> {
@@ -172,7 +176,7 @@ int launch(const Options& o) {
     const bool is_there = !run.empty() && !folder.empty() && has_run(fs::path(folder) / run);
     return is_there ? resuming(words, run) : std::vector<std::string>();
   };
-  return report_launch(launch_until_done(options, go_on));
+  return report_launch(launch_until_done(options, go_on, survives));
 }
 
 }  // namespace

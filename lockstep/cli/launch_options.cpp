@@ -69,9 +69,23 @@ std::vector<std::string> HostOptions::settings() const {
   return settings;
 }
 
+std::vector<cluster::HostSlots> HostOptions::spare_slots() const {
+  if (spares.empty()) return {};
+  if (hosts.empty() && hosts_file.empty())
+    throw WrongUsage(
+        fmt::format("--spares {} without hosts: expected --hosts or --hosts-file", spares));
+  try {
+    return cluster::parse_hosts(spares);
+  } catch (const InvalidArgument& error) {
+    throw WrongUsage(fmt::format("--spares: {}", error.what()));
+  }
+}
+
 cluster::LaunchOptions HostOptions::launch() const {
   cluster::LaunchOptions options;
   options.hosts = slots();
+  options.hosts_file = hosts_file;
+  options.spares = spare_slots();
   options.workers = workers;
   options.ssh = ssh_words(ssh);
   options.program = remote_program;

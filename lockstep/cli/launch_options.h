@@ -35,7 +35,7 @@ void add_connect_options(CLI::App& command, ConnectOptions& options, const char*
 
 // Where a job's processes run and how they are reached: of `lockstep launch` and `lockstep doctor`.
 struct HostOptions {
-  std::string hosts, hosts_file, folder, ssh = "ssh", remote_program, coordinator;
+  std::string hosts, hosts_file, spares, folder, ssh = "ssh", remote_program, coordinator;
   std::vector<std::string> variables;  // NAME, NAME=VALUE
   int workers = 0;
   double timeout = 60;  // seconds
@@ -43,6 +43,7 @@ struct HostOptions {
   std::chrono::milliseconds patience() const;
   // Empty: this machine. Throws WrongUsage; NotFound for a file that is not there.
   std::vector<cluster::HostSlots> slots() const;
+  std::vector<cluster::HostSlots> spare_slots() const;
   // NAME=VALUE, each name once. Throws WrongUsage for one that is not set.
   std::vector<std::string> settings() const;
   // Hosts, workers, what they have, how they are reached, and the timeout. Throws WrongUsage.

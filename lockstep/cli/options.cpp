@@ -67,6 +67,11 @@ CLI::Validator real_number(double least, double most) {
       range_text(least, most));
 }
 
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) { return std::string(text.empty() ? "is empty" : ""); }, "");
+}
+
 CLI::Validator seconds() {
   return number_that([](double value) { return value > 0 && value <= kMostSeconds; },
                      fmt::format(" above 0, at most {}", kMostSeconds));

@@ -62,6 +62,10 @@ CLI::Option* add_real(CLI::App& command, const char* group, const char* name, T&
   return command.add_option(name, value, what)->type_name(type)->group(group)->check(valid);
 }
 
+// A shell's variable that is not set gives an empty text, which must not mean that nothing is
+// given.
+CLI::Validator not_empty();
+
 // Of one process.
 inline constexpr int kMostThreads = 4096;
 

@@ -42,6 +42,9 @@ train::TrainerOptions trainer_options(const Run& run) {
   options.mode = &run.mode->get();
   options.survival = run.survival.get();
   options.allow_different_bits = run.options.allow_different_bits;
+  options.mesh = mesh_of(run.config);
+  options.schedule = parallel::parse_schedule(run.options.mesh.schedule);
+  options.recompute = run.options.mesh.recompute;
   options.deals_by_speed = run.options.deal.kind == Deal::Kind::speed;
   return options;
 }
@@ -235,8 +238,9 @@ void let_others_go(const Run& run) {
 int report_run(const Run& run, const train::FitResult& result, nn::Block& net,
                const StopSignals& signals) {
   const TrainOptions& options = run.options;
-  const recipes::RunOutcome outcome{run.config,        run.recipe,         options.worker_count(),
-                                    used_threads(run), run.folder->path(), result};
+  const recipes::RunOutcome outcome{run.config,         run.recipe,         options.worker_count(),
+                                    used_threads(run),  run.folder->path(), result,
+                                    options.shard_state};
   options.stop_point.pass("report");
   const std::string problem = write_report(run, outcome, net);
   print_outcome(run, outcome, options.report && problem.empty());
@@ -256,7 +260,7 @@ train::StatusOptions status_options(const Run& run, const Workers& workers, Stop
   train::StatusOptions options{.job = workers.job.get(), .shards = run.config.shards};
   options.about.recipe = run.config.recipe;
   options.about.workers = run.options.worker_count();
-  options.about.launcher = launcher_mark();
+  options.about.launcher = run.control ? run.control->launcher : launcher_mark();
   options.on_stop = [&signals] { signals.ask(SIGTERM); };
   options.is_first = is_first(run.options);
   options.folder = run.path;
@@ -310,6 +314,7 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers&
 }
 
 int train(TrainOptions options) {
+  if (options.mesh.stages() > 1) options.fail_fast = true;  // a stage that is lost is nowhere else
   const std::optional<cluster::Place> place = find_train_place();
   if (place && place->is_scheduler) return be_scheduler(options, *place);
   take_place(options, place);

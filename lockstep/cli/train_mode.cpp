@@ -126,6 +126,27 @@ void check_together(const recipes::RunConfig& config, std::int64_t workers,
         config.compression, config.algorithm));
 }
 
+// Whoever is lost takes a part along that nobody else has.
+void check_shard_state(const recipes::RunConfig& config, const TrainOptions& options) {
+  if (parsed("--shard-state", [&] { return kvstore::parse_shard_state(options.shard_state); }) ==
+      kvstore::ShardState::none)
+    return;
+  if (config.servers > 0)
+    throw WrongUsage(fmt::format(
+        "--shard-state {} with --kvstore {}: servers keep what the optimizer keeps; leave it out",
+        options.shard_state, config.kvstore));
+  if (options.mesh.stages() > 1)
+    throw WrongUsage(fmt::format(
+        "--shard-state {} with --pipeline {}: a stage's worker has all of its segments' state; "
+        "leave one of them out",
+        options.shard_state, options.mesh.stages()));
+  if (options.min_workers || options.max_workers)
+    throw WrongUsage(fmt::format(
+        "--shard-state {} with {}: a worker that is lost takes its part of the state along, so "
+        "their number cannot change; leave one of them out",
+        options.shard_state, options.min_workers ? "--min-workers" : "--max-workers"));
+}
+
 }  // namespace
 
 void apply_mode_options(recipes::RunConfig& config, const TrainOptions& options,
@@ -145,6 +166,7 @@ void apply_mode_options(recipes::RunConfig& config, const TrainOptions& options,
       return kvstore::to_string(kvstore::parse_compression(*options.compression));
     });
   check_served(config);
+  check_shard_state(config, options);
   check_together(config, workers, options.connect.transport_name());
 }
 

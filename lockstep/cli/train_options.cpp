@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "lockstep/base/paths.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
 #include "lockstep/cli/train_mode.h"
@@ -22,6 +23,7 @@ constexpr const char* kTraining = "Training";
 constexpr const char* kLearning = "Learning (the recipe's own by default)";
 constexpr const char* kRun = "The run";
 constexpr const char* kCluster = "Several processes";
+constexpr const char* kMesh = "A net in segments";
 
 constexpr const char* kResumeAuto = "--resume-auto";
 
@@ -39,7 +41,8 @@ void add_training(CLI::App& c, TrainOptions& o) {
       ->check(CLI::IsMember(recipes::model_recipe_names()));
   add(c, kTraining, "--data", o.data, "DIR|FILE|synthetic",
       "A folder with the data set's files, a file of ratings, or generated data; fetched by "
-      "default");
+      "default")
+      ->check(not_empty());
   CLI::Option* epochs =
       add_count(c, kTraining, "--epochs", o.epochs, "N", "How often each sample is seen");
   add_count(c, kTraining, "--steps", o.steps, "N", "How many global batches instead")
@@ -80,7 +83,8 @@ void add_learning(CLI::App& c, TrainOptions& o) {
 }
 
 void add_run(CLI::App& c, TrainOptions& o) {
-  add(c, kRun, "--out", o.out, "RUNDIR", "The run's folder; runs/RECIPE-N by default");
+  add(c, kRun, "--out", o.out, "RUNDIR", "The run's folder; runs/RECIPE-N by default")
+      ->check(not_empty());
   CLI::Option* resume =
       c.add_flag(
            "--resume", o.resume,
@@ -155,6 +159,11 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
       "Of gradients on their way, 2bit:THRESHOLD and topk:RATIO too")
       ->check(known_names("none,fp16,bf16,1bit,2bit,topk"))
       ->default_str("none");
+  add_count(c, kCluster, "--shard-state", o.shard_state, "STAGE",
+            "What workers have together, each a part: 1 what the optimizer keeps, 2 gradients too; "
+            "the bits are the same",
+            0, 3)
+      ->default_str("0");
   c.add_flag("--allow-different-bits", o.allow_different_bits,
              "Go on when processors compute different bits")
       ->group(kCluster);
@@ -170,11 +179,15 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
 }
 
 void check_cluster(const TrainOptions& options, const recipes::RunConfig& config) {
-  if (options.worker_count() > config.shards)
+  check_mesh(config, options.mesh, options.worker_count(), options.threads);
+  if (options.mesh.stages() > 1 && options.deal.kind != Deal::Kind::even)
+    throw WrongUsage(fmt::format("--pipeline {} with --deal {}: pipelines share the shards evenly",
+                                 options.mesh.stages(), options.deal.str()));
+  if (options.worker_count() / options.mesh.stages() > config.shards)
     throw WrongUsage(
         fmt::format("--workers {} with --shards {}: a worker computes at least one shard",
                     options.worker_count(), config.shards));
-  const std::int64_t most = options.max_workers.value_or(config.shards);
+  const std::int64_t most = options.max_workers.value_or(config.shards * options.mesh.stages());
   if (most < options.worker_count())
     throw WrongUsage(fmt::format("--max-workers {} with --workers {}: expected as many or more",
                                  most, options.worker_count()));
@@ -224,7 +237,7 @@ void apply_learning(recipes::Learning& learning, const TrainOptions& options) {
 // A folder is kept as an absolute path: a run may be resumed from elsewhere.
 std::string data_place(const std::string& given) {
   if (given.empty() || given == "synthetic") return given;
-  return std::filesystem::absolute(given).lexically_normal().string();
+  return absolute_path(given);
 }
 
 void apply_length(recipes::RunConfig& config, const TrainOptions& options) {
@@ -265,7 +278,7 @@ void take_model(TrainOptions& options) {
   if (options.split && !recipes::find_recipe(options.recipe).is_recommender())
     throw WrongUsage(fmt::format("--split {}: {} has no ratings", *options.split, options.recipe));
   if (options.image_size && !recipes::find_recipe(options.recipe).from_data)
-    throw WrongUsage(fmt::format("--image-size {}: {} reads images of one size",
+    throw WrongUsage(fmt::format("--image-size {}: {} takes its samples as they are",
                                  *options.image_size, options.recipe));
 }
 
@@ -283,6 +296,7 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
   add_learning(command, options);
   add_run(command, options);
   add_cluster(command, options);
+  add_mesh_options(command, options.mesh, kMesh);
 }
 
 recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& options) {
@@ -305,6 +319,7 @@ recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& 
   take(config.eval_every, options.eval_every);
   apply_learning(config.learning, options);
   apply_mode_options(config, options, options.worker_count());
+  apply_mesh_options(config, options.mesh);
   check_cluster(options, config);
   check_config(config);
   return config;

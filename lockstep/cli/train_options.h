@@ -10,6 +10,7 @@
 
 #include "lockstep/cli/data_limits.h"
 #include "lockstep/cli/launch_options.h"
+#include "lockstep/cli/mesh_options.h"
 #include "lockstep/cli/stop_point.h"
 #include "lockstep/cluster/membership/place.h"
 #include "lockstep/recipes/run_config.h"
@@ -52,6 +53,7 @@ struct TrainOptions {
   double heartbeat = 3;      // seconds
   double stall_timeout = 0;  // seconds; 0: nobody is put out for holding up the others
   Deal deal = {};
+  MeshOptions mesh = {};
 
   std::optional<std::string> optimizer, schedule;
   std::optional<double> learning_rate, momentum, weight_decay, clip_norm, warm_up;
@@ -77,7 +79,8 @@ struct TrainOptions {
   bool is_guest = false;           // comes to a job by itself, and asks what it trains
   bool launcher_connects = false;  // the transport is what the launcher says
   std::optional<std::string> kvstore, algorithm, compression;
-  StopPoint stop_point;  // for tests, both
+  std::int64_t shard_state = 0;  // decides no bit
+  StopPoint stop_point;          // for tests, both
   FailPoint fail_point;
 
   std::chrono::milliseconds patience() const {

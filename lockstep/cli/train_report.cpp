@@ -83,6 +83,8 @@ std::string train_words(const recipes::RunConfig& config, std::int64_t workers) 
   if (config.stale_gradients == "whole") line += " --stale-gradients whole";
   add("--algorithm", config.algorithm, usual.algorithm);
   add("--compression", config.compression, usual.compression);
+  if (config.cuts.empty()) add("--segments", config.segments, usual.segments);
+  add("--cuts", config.cuts, usual.cuts);
   add_learning(line, config.learning, usual.learning);
   return line;
 }
@@ -207,6 +209,7 @@ std::string resume_command(const TrainOptions& options, const std::string& folde
   if (options.worker_count() > 1 && options.launched_by.empty())
     line += fmt::format(" --workers {}", options.worker_count());
   if (!options.launched_by.empty()) line += store_words(options);
+  if (options.shard_state > 0) line += fmt::format(" --shard-state {}", options.shard_state);
   if (options.skip_bad) line += " --skip-bad";
   if (options.limits.max_pixels)
     line += fmt::format(" --max-pixels {}", *options.limits.max_pixels);
@@ -216,7 +219,7 @@ std::string resume_command(const TrainOptions& options, const std::string& folde
     line += fmt::format(" --checkpoint-every {}", options.checkpoint_every);
   if (options.keep != TrainOptions().keep) line += fmt::format(" --keep {}", options.keep);
   if (options.threads > 0) line += fmt::format(" --threads {}", options.threads);
-  return line + connect_words(options);
+  return line + mesh_words(options.mesh) + connect_words(options);
 }
 
 }  // namespace lockstep::cli

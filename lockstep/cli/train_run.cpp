@@ -9,10 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "lockstep/base/paths.h"
 #include "lockstep/base/print_error.h"
 #include "lockstep/cli/begin_of_run.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/data_cache.h"
+#include "lockstep/cli/job_registry.h"
 #include "lockstep/kvstore/long_work.h"
 #include "lockstep/recipes/model_recipes.h"
 #include "lockstep/recipes/run_files.h"
@@ -26,6 +28,7 @@ using observe::RunFolder;
 namespace {
 
 int thread_count(const TrainOptions& options) {
+  if (options.mesh.stages() > 1) return 1;
   return options.threads > 0 ? options.threads : options.fair_threads;
 }
 
@@ -58,8 +61,11 @@ namespace {
 // A folder that is in use is refused before any data is fetched; it is made afterwards, so that
 // missing data leaves nothing behind.
 void check_out(const std::string& out) {
-  if (!out.empty() && std::filesystem::exists(out) && !std::filesystem::is_empty(out))
-    RunFolder::create(out);
+  if (!out.empty() && std::filesystem::exists(out)) {
+    if (!std::filesystem::is_directory(out))
+      throw InvalidArgument("run: '{}' is there, and is no folder", out);
+    if (!std::filesystem::is_empty(out)) RunFolder::create(out);
+  }
 }
 
 RunFolder new_run(const TrainOptions& options) {
@@ -125,7 +131,8 @@ recipes::TextCodecPtr codec_from(const std::string& vocabulary, const recipes::R
 void make_mode(Run& run, Workers& workers) {
   const Membership dealt = run.options.deal.of(workers.group->membership());
   run.mode.emplace(workers.communicator(), dealt, run.config, run.options.patience(),
-                   workers.servers(run.options, run.config));
+                   workers.servers(run.options, run.config),
+                   kvstore::parse_shard_state(run.options.shard_state), run.options.mesh.stages());
 }
 
 // Of several workers the first makes the folder, when all have their data.
@@ -151,7 +158,8 @@ void tell_latecomers(const Run& run, const Workers& workers) {
                                              {"workers", run.options.worker_count()},
                                              {"checkpoint_every", run.options.checkpoint_every},
                                              {"keep", run.options.keep},
-                                             {"deal", run.options.deal.str()}}
+                                             {"deal", run.options.deal.str()},
+                                             {"launcher", to_string(launcher_mark())}}
                                   .dump());
 }
 
@@ -172,7 +180,7 @@ Run start_run(const TrainOptions& options, const recipes::RunConfig& config, Wor
   options.stop_point.pass("run");
   run.path = kvstore::first_does(*workers.group, [&] {
     make_run(run, new_run(run.options));
-    return std::filesystem::absolute(run.folder->path()).lexically_normal().string();
+    return absolute_path(run.folder->path());
   });
   tell_latecomers(run, workers);
   return run;
@@ -274,7 +282,7 @@ Run resume_run(const TrainOptions& options, Workers& workers) {
   kvstore::first_does(*workers.group, [&] { return check_ratings(run), std::string(); });
   make_mode(run, workers);
   kvstore::first_does(*workers.group, [&] { return change_length(run), std::string(); });
-  run.path = std::filesystem::absolute(options.out).lexically_normal().string();
+  run.path = absolute_path(options.out);
   tell_latecomers(run, workers);
   return run;
 }
@@ -288,6 +296,7 @@ Run join_run(TrainOptions& options, Workers& workers) {
   options.checkpoint_every = told.at("checkpoint_every");
   options.keep = told.at("keep");
   options.deal = Deal::parse(told.at("deal"));
+  if (workers.control) workers.control->launcher = parse_mark(told.at("launcher"));
   agree_again(options, begin.config, workers);
   const recipes::Recipe recipe = recipes::run_recipe(begin.config, begin.classes);
   Run run{options, begin.config, recipe, thread_count(options), {}, {}, {}};
@@ -298,7 +307,7 @@ Run join_run(TrainOptions& options, Workers& workers) {
                           run.config.data.empty() ? recipe.dataset : run.config.data);
   recipes::check_classes(begin.config, *run.data.test, begin.classes);
   run.recipe = recipes::with_ratings(recipe, run.data.ratings);
-  run.mode.emplace(nullptr, alone(), run.config, options.patience());
+  run.mode.emplace(recipes::RunMode::of_latecomer(run.config, options.patience()));
   return run;
 }
 
@@ -332,9 +341,11 @@ void survive(Run& run, const Workers& workers) {
   run.control = workers.control;
   let_control(run);
   run.survival = train::survive(
-      *workers.job, [config = run.config, wait = run.options.patience(), deal = run.options.deal](
+      *workers.job, [job = run.job, config = run.config, options = run.options](
                         comm::Communicator* communicator, const Membership& membership) {
-        return recipes::mode_of_generation(communicator, deal.of(membership), config, wait);
+        const auto servers = servers_now(*job, options, config);
+        return recipes::mode_of_generation(communicator, options.deal.of(membership), config,
+                                           options.patience(), servers ? &*servers : nullptr);
       });
 }
 

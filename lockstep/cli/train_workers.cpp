@@ -99,17 +99,17 @@ void add_store_words(std::vector<std::string>& command, const TrainOptions& opti
     add(options.stale_gradients.has_value(), "--stale-gradients", config.stale_gradients);
 }
 
-// Servers' jobs, and workers that are not in step, end with the first worker that is lost.
-bool is_survivor(const TrainOptions& options, const recipes::RunConfig& config) {
-  return !options.fail_fast && !recipes::has_servers(config);
-}
-
 train::ServersOptions servers_options(const TrainOptions& options,
                                       const recipes::RunConfig& config) {
   return {.replicas = static_cast<int>(config.replicas), .timeout = options.patience()};
 }
 
 }  // namespace
+
+bool is_survivor(const TrainOptions& options, const recipes::RunConfig& config) {
+  const bool shares_state = options.shard_state > 0 || options.mesh.stages() > 1;
+  return !options.fail_fast && recipes::is_in_step(config) && !shares_state;
+}
 
 std::optional<cluster::Place> find_train_place() {
   const std::optional<cluster::Place> place = cluster::find_place();
@@ -164,7 +164,8 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
     if (run.empty() || !has_run(run)) return {};
     return resuming(words, run);
   };
-  const cluster::LaunchResult result = launch_until_done(launch, go_on);
+  const bool survives = is_survivor(options, config) && launch.workers > 1;
+  const cluster::LaunchResult result = launch_until_done(launch, go_on, survives);
   const std::string run = find_run(options, before);
   return report_launch(result, has_checkpoint(run) ? resume_command(options, run) : "");
 }
@@ -190,9 +191,15 @@ std::optional<InstructionSet> Workers::servers_set(const TrainOptions& options) 
 
 const kvstore::ServedJob* Workers::servers(const TrainOptions& options,
                                            const recipes::RunConfig& config) {
-  if (!job || job->membership().count(Role::server) == 0) return nullptr;
-  served = train::servers_of(*job, servers_options(options, config));
-  return &*served;
+  if (!job) return nullptr;
+  served = servers_now(*job, options, config);
+  return served ? &*served : nullptr;
+}
+
+std::optional<kvstore::ServedJob> servers_now(cluster::Job& job, const TrainOptions& options,
+                                              const recipes::RunConfig& config) {
+  if (job.membership().count(Role::server) == 0) return {};
+  return train::servers_of(job, servers_options(options, config));
 }
 
 comm::Communicator* Workers::communicator() const {

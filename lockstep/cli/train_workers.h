@@ -24,6 +24,10 @@ void take_place(TrainOptions& options, const std::optional<cluster::Place>& plac
 // The rank of a worker whom the coordinator deals one.
 void take_rank(TrainOptions& options, int rank);
 
+// Workers that are not in step, and those that each have a part of the net or of the state, end
+// with the first that is lost.
+bool is_survivor(const TrainOptions& options, const recipes::RunConfig& config);
+
 // `--workers W` of a process that nobody launched: starts this command W times on this machine, and
 // so often again for the configuration's servers, and waits. Returns the job's exit status.
 int launch_workers(const TrainOptions& options, const recipes::RunConfig& config);
@@ -52,6 +56,9 @@ struct Workers {
   bool survive() const { return job && job->survives(); }
   bool is_late() const { return job && job->is_late(); }
 };
+// The servers as the workers of this generation find them; none where there are none.
+std::optional<kvstore::ServedJob> servers_now(cluster::Job& job, const TrainOptions& options,
+                                              const recipes::RunConfig& config);
 // Every host opens the data by itself. Returns its sum, where there are several workers. Throws
 // InvalidArgument on all when some have other files.
 std::string compare_data(const Workers& workers, const recipes::RecipeData& data,

@@ -307,6 +307,51 @@ void check_known(std::span<const ShardRange> ranges, std::int64_t shards, ShardR
 
 }  // namespace
 
+namespace {
+
+// The parts of all ranks are floats of an array of so many bytes; returns the bytes of this rank's.
+std::size_t check_parts(const char* operation, std::span<const ElementRanges> parts, int rank,
+                        int size, std::size_t bytes) {
+  if (parts.size() != static_cast<std::size_t>(size))
+    throw InvalidArgument("{}: got the parts of {} ranks, expected those of {}", operation,
+                          parts.size(), size);
+  for (const ElementRanges& of_rank : parts)
+    for (const ElementRange& part : of_rank)
+      if (part.end < part.begin || part.end > bytes / sizeof(float))
+        throw InvalidArgument("{}: a part is {} to {}, of {} floats", operation, part.begin,
+                              part.end, bytes / sizeof(float));
+  return count_elements(parts[static_cast<std::size_t>(rank)]) * sizeof(float);
+}
+
+}  // namespace
+
+void Communicator::tree_scatter(std::span<const TreeNode> nodes, std::int64_t shards,
+                                std::span<const ElementRanges> parts, std::span<std::byte> own,
+                                const CallOptions& options, std::span<const ShardRange> ranges) {
+  const ShardRange range = range_of(nodes, shards);
+  check_known(ranges, shards, range, rank(), size());
+  const std::size_t bytes = nodes.empty() ? ~std::size_t{0} : nodes[0].sum.size();
+  std::vector<const std::byte*> sums;
+  for (const TreeNode& node : nodes) {
+    check_bytes("tree_scatter", "a node", node.sum.size(), bytes);
+    sums.push_back(node.sum.data());
+  }
+  check_bytes("tree_scatter", "own", own.size(),
+              check_parts("tree_scatter", parts, rank(), size(), bytes));
+  impl_->run("tree_scatter", options, [&](const Call& call) {
+    const TreeCall tree{Element::float32, Reduction::sum, shards, range, sums, {}, ranges};
+    tree_reduce(call, tree, ranges, {TreeGoal::Kind::owner, 0, own.data(), parts});
+  });
+}
+
+void Communicator::all_gather_parts(std::span<std::byte> data, std::span<const ElementRanges> parts,
+                                    const CallOptions& options) {
+  check_elements("all_gather_parts", data.size(), Element::float32);
+  check_parts("all_gather_parts", parts, rank(), size(), data.size());
+  impl_->run("all_gather_parts", options,
+             [&](const Call& call) { comm::all_gather_parts(call, data, parts, sizeof(float)); });
+}
+
 void Communicator::tree_sum(std::span<const TreeNode> nodes, std::int64_t shards,
                             std::span<std::byte> result, const CallOptions& options,
                             std::span<const ShardRange> ranges) {

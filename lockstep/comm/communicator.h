@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "lockstep/comm/element_range.h"
 #include "lockstep/comm/meter.h"
 #include "lockstep/comm/transport.h"
 
@@ -87,6 +88,15 @@ class Communicator {
   // with lengths that differ, here and in all_reduce.
   void tree_sum(std::span<const TreeNode> nodes, std::int64_t shards, std::span<std::byte> result,
                 const CallOptions& options = {}, std::span<const ShardRange> ranges = {});
+
+  // The same sums, each of them to one rank alone: rank r gets the floats parts[r], which `own` has
+  // one after the other. No float is in two parts. All ranks give the same parts and ranges.
+  void tree_scatter(std::span<const TreeNode> nodes, std::int64_t shards,
+                    std::span<const ElementRanges> parts, std::span<std::byte> own,
+                    const CallOptions& options, std::span<const ShardRange> ranges);
+  // The way back: of floats, rank r has those of parts[r] in their places, and gets the others'.
+  void all_gather_parts(std::span<std::byte> data, std::span<const ElementRanges> parts,
+                        const CallOptions& options = {});
 
   // Memory of zeros for data that is reduced often; it lives as long as this communicator. Where
   // ranks see each other's memory, data of 16 KB and more that lies in it on every rank is reduced

@@ -322,6 +322,7 @@ Executable Executable::compile(const Graph& graph, const CompileOptions& options
   if (like != nullptr) layouts = layouts_like(graph, options, *like->program);
   auto program = std::make_shared<Program>(
       passes::lower(run_passes(graph, options), options, like ? &layouts : nullptr));
+  passes::split_parts(*program, options);
   auto impl = std::make_unique<Impl>();
   impl->pool = like ? like->pool : std::make_shared<detail::SharedPool>();
   impl->pool->share_constants(*program);
@@ -410,6 +411,11 @@ void Executable::start(std::span<const Tensor> inputs, std::span<const Tensor> o
   bind(inputs, outputs, are_new, impl_->dense);
   make_fresh();
   impl_->next = 0;
+}
+
+void Executable::run_first_part() {
+  for (; impl_->next < impl_->program->first_part; ++impl_->next)
+    impl_->run_step(impl_->program->steps[impl_->next], impl_->calls[impl_->next]);
 }
 
 bool Executable::go_on(const Receiver& receiver) {

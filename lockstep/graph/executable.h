@@ -46,6 +46,10 @@ struct CompileOptions {
   std::vector<std::size_t> states = {};
   std::vector<Carry> carries = {};
   std::vector<Delivery> deliveries = {};
+  // A run in two parts (run_first_part): the first makes these outputs, of those that are returned,
+  // and reads nothing of the inputs here, which need not be there before it is over.
+  std::vector<std::size_t> early_outputs = {};
+  std::vector<std::size_t> late_inputs = {};
   // Of who compiles anew for each combination of shapes: as many stay, and the one that was not
   // used for the longest time goes.
   std::size_t plans = 32;
@@ -94,6 +98,8 @@ class Executable {
   // The same in parts: begin, then go_on until it returns false. Each part ends with a delivery, so
   // that clones can take turns. The tensors live that long.
   void begin(TensorList inputs, TensorList outputs);
+  // After begin: what CompileOptions::early_outputs need. go_on does the rest.
+  void run_first_part();
   bool go_on(const Receiver& receiver);
 
   // Runs once and finds the first step that makes a NaN, or the input or state that has one; else

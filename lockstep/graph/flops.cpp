@@ -79,7 +79,7 @@ double rnn_forward(const Graph& g, const Node& n) {
 
 }  // namespace
 
-double count_flops(const Graph& graph) {
+double count_flops(const Graph& graph, const Node& node) {
   const KnownOps& ops = known_ops();
   static const std::unordered_map<const OpDef*, Counter> counters{
       {&ops.conv, conv},
@@ -94,11 +94,13 @@ double count_flops(const Graph& graph) {
       {&ops.rnn_layer, rnn_forward},
       {&ops.rnn_layer_backward,
        [](const Graph& g, const Node& n) { return 2.0 * rnn_forward(g, n); }}};
+  const auto counter = counters.find(node.op);
+  return counter == counters.end() ? 0.0 : counter->second(graph, node);
+}
+
+double count_flops(const Graph& graph) {
   double total = 0;
-  for (const Node& node : graph.nodes()) {
-    const auto counter = counters.find(node.op);
-    if (counter != counters.end()) total += counter->second(graph, node);
-  }
+  for (const Node& node : graph.nodes()) total += count_flops(graph, node);
   return total;
 }
 

@@ -76,6 +76,7 @@ struct Program {
   Infos outputs;                            // of the outputs that are returned
   std::size_t arena_bytes = 0;
   bool changes_states = false;  // some output is carried
+  std::size_t first_part = 0;   // steps of a run's first part
 
   std::string str() const;
 };

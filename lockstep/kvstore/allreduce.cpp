@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/kvstore/allreduce.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/membership/workers_of.h"
-#include "lockstep/kvstore/compressed_sum.h"
-#include "lockstep/kvstore/node_sum.h"
+#include "lockstep/kvstore/sharded.h"
 #include "lockstep/kvstore/share_rows.h"
+#include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/kvstore/tree_sum.h"
 
 namespace lockstep::kvstore {
@@ -35,35 +34,29 @@ class AllReduceSynchronizer final : public Synchronizer {
  public:
   AllReduceSynchronizer(comm::Communicator& communicator, Group& group,
                         const AllReduceOptions& options, FlatState& state, std::int64_t shards)
-      : communicator_(communicator),
-        group_(group),
-        options_{options.timeout, options.algorithm},
-        is_canonical_(options.compression.is_none() && is_canonical(options.algorithm)),
+      : group_(group),
         state_(state),
         shards_(shards),
-        ranges_(group.membership().deal(shards)),
-        memory_(common_memory()) {
-    if (!options.compression.is_none())
-      compressed_.emplace(communicator, options.compression, options_);
+        sum_(communicator, group, options, state.layout(), shards),
+        memory_(sum_.common_memory()) {
     if (memory_.empty()) own_total_.emplace(layout().floats);
     total_ = memory_.empty() ? own_total_->data() : memory_.data();
   }
 
   FlatState& state() override { return state_; }
   bool takes_pieces() const override { return false; }
-  bool waits_for_links() const override { return communicator_.topology().size() > 1; }
+  bool waits_for_links() const override { return sum_.waits_for_links(); }
   std::span<float> memory() override { return memory_; }
 
   void begin(std::int64_t step, double rate) override {
     finite_ = true;
-    if (compressed_) compressed_->begin(layout().floats);
+    sum_.begin();
     state_.begin(step, rate, shards_);
   }
 
   void give(std::size_t offset, std::span<const Node> nodes) override {
     const std::span<float> sum(total_ + offset, nodes[0].sum.size());
-    add_up(nodes, offset, sum);
-    clear_unused(offset, sum.size());
+    sum_.run(nodes, offset, sum);
     for (const FlatPiece& piece : layout().pieces_in(offset, sum.size())) {
       const float* gradient = total_ + piece.offset;
       finite_ = finite_ && all_finite({gradient, piece.size()});
@@ -83,80 +76,40 @@ class AllReduceSynchronizer final : public Synchronizer {
       state_.update_tables(team, state_.context().gradient_scale);
     const Vote vote = group_.gather(mine, shards_, rows);
     if (!vote.counts()) return vote;
-    if (!state_.is_local())
-      state_.update_all(team, [&](int, std::size_t offset) { return total_ + offset; });
+    if (!state_.is_local()) update_all(team);
     state_.commit();
-    if (compressed_) compressed_->commit();
+    sum_.commit();
     return vote;
   }
 
   std::span<const float> sums() const override { return {total_, layout().floats}; }
-  std::span<float> residual() override {
-    return compressed_ ? compressed_->residual(layout().floats) : std::span<float>();
-  }
+  std::span<float> residual() override { return sum_.residual(); }
   std::size_t buffers() const override {
-    return (own_total_ ? 1 : 0) + (compressed_ && compressed_->keeps_residual() ? 2 : 0);
+    return (own_total_ ? 1 : 0) + (sum_.keeps_residual() ? 2 : 0);
   }
 
  private:
   const FlatLayout& layout() const { return state_.layout(); }
 
-  void add_up(std::span<const Node> nodes, std::size_t offset, std::span<float> sum) {
-    if (is_canonical_) return add_tree(nodes, sum);
-    add_nodes(nodes, sum);
-    if (compressed_) return compressed_->run(offset, sum);
-    communicator_.all_reduce(std::as_writable_bytes(sum), comm::Element::float32,
-                             comm::Reduction::sum, options_);
-  }
-
-  void add_tree(std::span<const Node> nodes, std::span<float> sum) {
-    std::vector<comm::TreeNode> own;
-    for (const Node& node : nodes)
-      own.push_back({node.shards.lo, node.shards.hi, std::as_bytes(node.sum)});
-    communicator_.tree_sum(own, shards_, std::as_writable_bytes(sum), options_, ranges_);
-  }
-
-  // Compressed gradients may say something where there is nothing; it would grow there.
-  void clear_unused(std::size_t offset, std::size_t count) {
-    if (!compressed_ || !compressed_->keeps_residual()) return;
-    const std::span<float> left = compressed_->next_residual();
-    const std::vector<std::size_t>& unused = layout().unused;
-    for (auto place = std::lower_bound(unused.begin(), unused.end(), offset);
-         place != unused.end() && *place < offset + count; ++place)
-      left[*place] = total_[*place] = 0.0F;
-  }
-
-  // Where workers see each other's memory, and each has one node, its sum can be made there.
-  std::span<float> common_memory() {
-    if (waits_for_links() || !is_canonical_ || !all_have_one_node() || !all_have_this_layout())
-      return {};
-    const auto bytes = communicator_.common_memory(layout().floats * sizeof(float), options_);
-    return {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)};
-  }
-
-  bool all_have_one_node() const {
-    return std::all_of(ranges_.begin(), ranges_.end(), [&](const ShardRange& range) {
-      return subtrees_in(shards_, range).size() == 1;
+  void update_all(ThreadTeam& team) {
+    auto* const partial = dynamic_cast<PartialGroup*>(&group_);
+    if (partial == nullptr || !state_.driver().clips())
+      return state_.update_all(team, [&](int, std::size_t offset) { return total_ + offset; });
+    const optim::RuleDriver& driver = state_.driver();
+    std::vector<double> squares;
+    for (std::size_t i = 0; i < driver.pieces(); ++i)
+      squares.push_back(driver.squares(i, total_ + layout().pieces[i].offset));
+    const optim::UpdateContext clipped =
+        driver.clip(state_.context(), partial->all_squares(squares));
+    driver.run_scaled(team, clipped, [&](int, std::size_t parameter, optim::PieceRange range) {
+      return total_ + layout().parameters[parameter].offset + range.begin;
     });
   }
 
-  // Workers that do not have the same net to train find that out elsewhere.
-  bool all_have_this_layout() {
-    const std::uint64_t floats = layout().floats;
-    std::vector<std::uint64_t> all(ranges_.size());
-    communicator_.all_gather(std::as_bytes(std::span(&floats, 1)),
-                             std::as_writable_bytes(std::span(all)), options_);
-    return std::all_of(all.begin(), all.end(), [&](std::uint64_t of) { return of == floats; });
-  }
-
-  comm::Communicator& communicator_;
   Group& group_;
-  comm::CallOptions options_;
-  bool is_canonical_;
   FlatState& state_;
   std::int64_t shards_;
-  std::vector<ShardRange> ranges_;  // by rank
-  std::optional<CompressedSum> compressed_;
+  WorkerSum sum_;
   std::span<float> memory_;
   std::optional<FlatBuffer> own_total_;
   float* total_ = nullptr;
@@ -165,11 +118,9 @@ class AllReduceSynchronizer final : public Synchronizer {
 
 class AllReduceMode final : public Mode {
  public:
-  AllReduceMode(comm::Communicator& communicator, const Membership& membership,
+  AllReduceMode(comm::Communicator& communicator, std::unique_ptr<Group> group,
                 const AllReduceOptions& options)
-      : communicator_(communicator),
-        options_(options),
-        group_(group_of(communicator, membership, options.timeout)) {
+      : communicator_(communicator), options_(options), group_(std::move(group)) {
     if (options.algorithm == comm::Algorithm::native) try_native();
     if (!options.compression.is_none() && options.algorithm != comm::Algorithm::tree)
       throw InvalidArgument(
@@ -184,7 +135,14 @@ class AllReduceMode final : public Mode {
 
   Group& group() override { return *group_; }
   std::unique_ptr<Synchronizer> synchronize(FlatState& state, std::int64_t shards) override {
+    if (slot_place() == SlotPlace::shared)
+      return std::make_unique<ShardedSynchronizer>(communicator_, *group_, options_, state, shards);
     return std::make_unique<AllReduceSynchronizer>(communicator_, *group_, options_, state, shards);
+  }
+  // What a worker alone shares with nobody is all here.
+  SlotPlace slot_place() const override {
+    const bool is_shared = options_.shard_state != ShardState::none && group_->workers() > 1;
+    return is_shared ? SlotPlace::shared : SlotPlace::here;
   }
   bool is_invariant() const override {
     return options_.compression.is_none() && is_canonical(options_.algorithm);
@@ -226,9 +184,28 @@ comm::Algorithm parse_algorithm(std::string_view name) {
       "algorithm '{}': expected tree, ring, multi_ring, hierarchical, central or native", name);
 }
 
+ShardState parse_shard_state(std::int64_t stage) {
+  if (stage == 3)
+    throw Unsupported(
+        "shard-state 3: parameters are whole on every worker yet, expected 0, 1 (what the "
+        "optimizer "
+        "keeps) or 2 (gradients too)");
+  if (stage < 0 || stage > 3)
+    throw InvalidArgument(
+        "shard-state {}: expected 0 (nothing), 1 (what the optimizer keeps) or 2 "
+        "(gradients too)",
+        stage);
+  return static_cast<ShardState>(stage);
+}
+
 std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator, const Membership& membership,
                                      const AllReduceOptions& options) {
-  return std::make_unique<AllReduceMode>(communicator, membership, options);
+  return allreduce_mode(communicator, group_of(communicator, membership, options.timeout), options);
+}
+
+std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator, std::unique_ptr<Group> group,
+                                     const AllReduceOptions& options) {
+  return std::make_unique<AllReduceMode>(communicator, std::move(group), options);
 }
 
 std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator,

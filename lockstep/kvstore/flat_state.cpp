@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "lockstep/base/error.h"
+
 namespace lockstep::kvstore {
 namespace {
 
@@ -40,9 +42,19 @@ FlatState::FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slot
       layout_(std::move(layout)),
       numbers_{Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0),
                Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0)},
-      tables_(layout_.tables, slots == SlotPlace::here ? rule->slots() : 0),
+      tables_(layout_.tables, slots == SlotPlace::elsewhere ? 0 : rule->slots()),
       rule_(std::move(rule)),
       driver_(rule_, parameters(layout_, numbers_[0], numbers_[1])) {}
+
+void FlatState::own(std::vector<std::size_t> pieces) {
+  if (owned_ && owned_->numbers() == pieces) return;
+  if (owned_)
+    throw Unsupported(
+        "kvstore: what the rule keeps is shared between the workers, and cannot be shared between "
+        "others without a checkpoint");
+  owned_.emplace(layout_, std::move(pieces), rule_, numbers_[current_].weights,
+                 numbers_[1 - current_].weights);
+}
 
 void FlatState::begin(std::int64_t step, double rate, std::int64_t shards) {
   context_ = driver_.context(step + 1, rate, 1.0 / static_cast<double>(shards));
@@ -95,6 +107,7 @@ std::vector<std::vector<double>> FlatState::squares_of_tables(ThreadTeam& team) 
 void FlatState::swap_numbers() noexcept {
   current_ = 1 - current_;
   driver_.swap_memory();
+  if (owned_) owned_->swap();
 }
 
 void FlatState::commit() noexcept {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "lockstep/kvstore/flat_layout.h"
+#include "lockstep/kvstore/owned_pieces.h"
 #include "lockstep/kvstore/row_tables.h"
 #include "lockstep/optim/rule_driver.h"
 
 namespace lockstep::kvstore {
 
-// Where the numbers are that a rule keeps for weights: beside them, or with somebody else who runs
-// the rule.
-enum class SlotPlace { here, elsewhere };
+// Where the numbers are that a rule keeps for weights: beside them; with somebody else who runs the
+// rule; or each worker has those of its own pieces.
+enum class SlotPlace { here, elsewhere, shared };
 
 // The weights that learn and what their rule keeps for them, twice: as the last committed step left
 // them, and as the step under way makes them. Of tables that learn by rows, only the step's rows
@@ -39,6 +41,12 @@ class FlatState {
   std::span<float> slot(std::size_t number) const {
     return {now().slots[number].data(), layout_.floats};
   }
+
+  // Where slots are shared: these pieces, by their numbers in the layout, are this worker's. Slots
+  // that are here stay as they are. Throws Unsupported when they are those of other pieces.
+  void own(std::vector<std::size_t> pieces);
+  OwnedPieces& owned() { return *owned_; }
+  std::size_t owned_bytes() const { return owned_ ? owned_->bytes() : 0; }
 
   RowTables& tables() { return tables_; }
   const RowTables& tables() const { return tables_; }
@@ -83,6 +91,7 @@ class FlatState {
   std::vector<Numbers> numbers_;  // two
   std::size_t current_ = 0;
   RowTables tables_;
+  std::optional<OwnedPieces> owned_;
   optim::OptimizerPtr rule_;
   optim::RuleDriver driver_;
   optim::UpdateContext context_;

@@ -50,6 +50,8 @@ class Synchronizer {
   // Of this worker: what was not sent yet of each float. Empty where everything is sent. Between
   // steps it may be changed.
   virtual std::span<float> residual() { return {}; }
+  // Every worker calls it, between steps, before rank 0 asks for slots.
+  virtual void collect_slots() {}
   // What the rule keeps for each float, after the last committed step; valid until the next call.
   // One worker may call it while the others do not.
   virtual std::span<const float> slot(std::size_t number) { return state().slot(number); }
@@ -60,12 +62,17 @@ class Synchronizer {
     return state().tables().slot(number, table);
   }
   virtual void set_table_slot(std::size_t number, std::size_t table, std::span<const float> values);
+  // Of a new membership: its workers have done so many steps, and whoever else keeps numbers comes
+  // to the same. By every worker.
+  virtual void align(std::int64_t /*steps*/) {}
   // The state's weights were changed between steps, on every worker alike.
   virtual void weights_changed() {}
   // Between steps: the newest weights become the state's, where others may have changed them.
   virtual void pull() {}
   // Flat buffers besides those of the state.
   virtual std::size_t buffers() const { return 0; }
+  // And what is no whole flat buffer.
+  virtual std::size_t bytes() const { return 0; }
 };
 
 // How the workers of a job have the same weights: who they are, and what adds and updates. It

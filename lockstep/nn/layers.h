@@ -19,3 +19,4 @@
 #include "lockstep/nn/layers/rnn.h"
 #include "lockstep/nn/layers/rnn_cell.h"
 #include "lockstep/nn/layers/spectral_norm.h"
+#include "lockstep/nn/layers/sync_batch_norm.h"

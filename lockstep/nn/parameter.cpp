@@ -2,6 +2,7 @@
 #include "lockstep/nn/parameter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/nn/detail/call_path.h"
@@ -83,16 +84,16 @@ struct Parameter::State {
     if (!pending || !is_whole(shape)) return;
     const InterceptScope past_everybody(nullptr);
     const RandomScope draws(random_key(seed, hash32(name)));
+    const Initializer asked_for = std::exchange(pending, {});
     Tensor value;
     try {
-      value = pending.make(shape);
+      value = asked_for.make(shape);
       if (options.after_init) value = options.after_init(value);
     } catch (const InvalidArgument& error) {
       throw InvalidArgument("{}: {}", name, error.what());
     }
     check_fits(value.shape());
     set_contents(value);
-    pending = {};
   }
 };
 
@@ -163,7 +164,7 @@ void Parameter::initialize(const std::string& name, const Initializer& fallback,
                            bool force) const {
   State& state = self();
   state.name = name;
-  if (state.contents.defined() && !force) return;
+  if ((state.contents.defined() || state.pending) && !force) return;
   state.pending = state.options.init ? state.options.init : fallback;
   if (!state.pending) throw InvalidArgument("{}: there is no initialiser for it", name);
   state.seed = seed;

@@ -62,8 +62,8 @@ class Parameter {
   // Fills the extents that are not known yet. Throws InvalidArgument when a known one differs.
   void complete(const Shape& shape) const;
   // Contents by `fallback` where the options name no initialiser: a function of the seed and the
-  // name. Waits for complete() when the shape is not whole. Keeps contents that are there unless
-  // `force`.
+  // name. Waits for complete() when the shape is not whole. Keeps contents that are there, or that
+  // wait, unless `force`.
   void initialize(const std::string& name, const Initializer& fallback, std::uint64_t seed,
                   bool force = false) const;
   bool is_initialized() const;

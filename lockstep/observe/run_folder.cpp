@@ -2,7 +2,6 @@
 #include "lockstep/observe/run_folder.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/base/temporary_files.h"
 
 namespace lockstep::observe {
 namespace {
@@ -42,9 +42,9 @@ bool make_folder(const std::string& path) {
   return false;
 }
 
-// Files that a run begins with, and their temporary names (base/file.h).
+// Files that a run begins with, and their temporary names.
 bool is_beginning(const std::string& name) {
-  const std::string stem = name.substr(0, name.find(".tmp"));
+  const std::string stem = lasting_name(name).value_or(name);
   return stem == kLockName || stem == "classes.json" || stem == "vocabulary.txt" ||
          stem == "ratings.table" || (stem == "config.json" && stem != name);
 }
@@ -75,17 +75,8 @@ int take_lock(const std::string& path) {
                         path);
 }
 
-// What a killed process left half written. Those who only ask something of a run write too.
-void remove_temporaries(const std::string& folder) {
-  const std::string own = fmt::format(".tmp{}-", ::getpid());
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename();
-    const bool is_half = name.find(".tmp") != std::string::npos && entry.is_regular_file(ignored);
-    if (is_half && name.find(own) == std::string::npos && !name.starts_with("stop.request"))
-      fs::remove(entry.path(), ignored);
-  }
-}
+// Those who only ask something of a run write too, and may be doing so.
+bool is_of_training(const std::string& name) { return !name.starts_with("stop.request"); }
 
 void expect_run(const std::string& path) {
   if (!is_folder(path))
@@ -133,7 +124,7 @@ RunFolder RunFolder::resume(const std::string& path) {
   const std::string name = without_end_slash(path);
   expect_run(name);
   const int lock = take_lock(name);
-  remove_temporaries(name);
+  remove_temporaries(name, is_of_training);
   return {name, lock};
 }
 

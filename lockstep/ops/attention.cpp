@@ -164,11 +164,15 @@ Tensor bounded(const Scores& scores) {
   return where(scores.allowed, values, Tensor::scalar(kNever, values.dtype(), values.device()));
 }
 
-// The largest score of each row; 0 where none counts.
+// The largest score of each row; 0 where none counts. One that counts may be -inf itself: then the
+// row has no softmax, and gives NaN as softmax does.
 Tensor largest(const Scores& scores) {
   if (scores.values.shape(3) == 0) return sum(scores.values, {3}, true);
   const Tensor most = max(bounded(scores), {3}, true);
-  return where(equal(most, kNever), Tensor::scalar(0.0, most.dtype(), most.device()), most);
+  if (!scores.allowed) return most;
+  const int rank = scores.allowed.rank();
+  const Tensor sees = rank == 0 ? scores.allowed : any(scores.allowed, {rank - 1}, true);
+  return where(sees, most, Tensor::scalar(0.0, most.dtype(), most.device()));
 }
 
 // exp(scores - largest - log_sum) where allowed, else 0. What is not allowed is replaced before

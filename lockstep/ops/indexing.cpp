@@ -325,6 +325,7 @@ void index_assign(const Tensor& target, const std::vector<Index>& indices, const
   if (target.is_symbolic() || value.is_symbolic())
     throw InvalidArgument("index_assign: graph values have no memory to write or read");
   tell_write("index_assign", target);
+  tell_write("index_assign", value);
   const InterceptScope unrecorded(nullptr);
   const Resolved resolved = Resolver(target, indices).run();
   const Tensor source = value.storage() == target.storage() ? value.copy() : value;

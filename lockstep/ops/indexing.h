@@ -42,9 +42,9 @@ class Index {
 // x[indices] by NumPy's rules, the place of broadcast indices among the axes included. Integers,
 // slices and new axes give a window on x's memory; tensors give a copy. Differentiable.
 Tensor index(const Tensor& x, const std::vector<Index>& indices);
-// target[indices] = value (broadcast, converted). Not recorded; into a leaf that wants a gradient
-// it is an InvalidArgument while something records. Where an element is named twice, the last value
-// stays.
+// target[indices] = value (broadcast, converted). Not recorded: while something records, a
+// target or a value that has a gradient is an InvalidArgument. Where an element is named twice, the
+// last value stays.
 void index_assign(const Tensor& target, const std::vector<Index>& indices, const Tensor& value);
 
 // Positions in a row-major array of shape `dims`, from one tensor of indices for each axis; they

@@ -57,6 +57,9 @@ Tensors gradient_of(const GradientArgs& args) {
   return {slope(args.inputs[0], args.outputs[0], args.grad())};
 }
 
+// sqrt(x^2 + 1): the square of a half is soon infinite.
+Tensor radius(const Tensor& x) { return hypot(x, Tensor::scalar(1.0, x.dtype(), x.device())); }
+
 Tensor exp2_slope(const Tensor&, const Tensor& y, const Tensor& g) {
   return g * (y * std::numbers::ln2);
 }
@@ -73,14 +76,16 @@ Tensor asin_slope(const Tensor& x, const Tensor&, const Tensor& g) {
 Tensor acos_slope(const Tensor& x, const Tensor&, const Tensor& g) {
   return negative(g * rsqrt(1.0 - square(x)));
 }
-Tensor atan_slope(const Tensor& x, const Tensor&, const Tensor& g) { return g / (square(x) + 1.0); }
+Tensor atan_slope(const Tensor& x, const Tensor&, const Tensor& g) {
+  const Tensor r = radius(x);
+  return g / r / r;
+}
 Tensor sinh_slope(const Tensor& x, const Tensor&, const Tensor& g) { return g * cosh(x); }
 Tensor cosh_slope(const Tensor& x, const Tensor&, const Tensor& g) { return g * sinh(x); }
-Tensor asinh_slope(const Tensor& x, const Tensor&, const Tensor& g) {
-  return g * rsqrt(square(x) + 1.0);
-}
+Tensor asinh_slope(const Tensor& x, const Tensor&, const Tensor& g) { return g / radius(x); }
 Tensor acosh_slope(const Tensor& x, const Tensor&, const Tensor& g) {
-  return g * rsqrt(square(x) - 1.0);
+  const Tensor size = abs(x);
+  return g * rsqrt(size - 1.0) * rsqrt(size + 1.0);
 }
 Tensor atanh_slope(const Tensor& x, const Tensor&, const Tensor& g) {
   return g / (1.0 - square(x));
@@ -101,9 +106,10 @@ Tensors pair_gradient(const GradientArgs& args, A&& a, B&& b) {
 Tensors atan2_gradient(const GradientArgs& args) {
   const Tensor& a = args.inputs[0];
   const Tensor& b = args.inputs[1];
-  const Tensor share = args.grad() / (square(a) + square(b));
+  const Tensor r = hypot(a, b);
+  const Tensor share = args.grad() / r;
   return pair_gradient(
-      args, [&] { return share * b; }, [&] { return negative(share * a); });
+      args, [&] { return share * (b / r); }, [&] { return negative(share * (a / r)); });
 }
 
 // fmod(a, b) = a - trunc(a / b) * b

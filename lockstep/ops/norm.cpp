@@ -11,6 +11,7 @@
 #include "lockstep/ops/messages.h"
 #include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
+#include "lockstep/ops/shard_ops.h"
 #include "lockstep/ops/unary.h"
 
 namespace lockstep {
@@ -408,8 +409,8 @@ Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, d
 namespace families {
 
 Family norm() {
-  return {&batch_norm_op(), &batch_norm_backward_op(), &batch_norm_inference_op(), &layer_norm_op(),
-          &layer_norm_backward_op()};
+  return {&batch_norm_op(), &batch_norm_backward_op(), &batch_norm_inference_op(),
+          &layer_norm_op(), &layer_norm_backward_op(), &shard_mean_op()};
 }
 
 }  // namespace families

@@ -134,15 +134,21 @@ std::vector<PieceNorms> RuleDriver::totals(std::span<const PieceNorms> by_piece)
   return by_parameter;
 }
 
-// After measuring the slots are where they belong already.
 void RuleDriver::finish(const UpdateContext& context, std::span<const PieceNorms> totals,
                         std::size_t piece, const float* gradient) const {
   const auto& [parameter, range] = parts_[piece];
   if (totals.empty()) return run(context, parameter, range, gradient);
+  finish_measured(context, totals[parameter], piece, gradient);
+}
+
+// After measuring the slots are where they belong already.
+void RuleDriver::finish_measured(const UpdateContext& context, const PieceNorms& total,
+                                 std::size_t piece, const float* gradient) const {
+  const auto& [parameter, range] = parts_[piece];
   const RuleParameter& own = parameters_[parameter];
   UpdateContext measured = context_of(own, context);
-  measured.weight_norm = std::sqrt(totals[parameter].weight);
-  measured.direction_norm = std::sqrt(totals[parameter].direction);
+  measured.weight_norm = std::sqrt(total.weight);
+  measured.direction_norm = std::sqrt(total.direction);
   copy(own.from.weight + range.begin, own.to.weight + range.begin, range.size());
   const std::vector<float*> slots = slots_at(own.to, range.begin);
   rule_->update(measured,

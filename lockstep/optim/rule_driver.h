@@ -57,6 +57,9 @@ class RuleDriver {
   // pieces at once, in this phase and in the others.
   void finish(const UpdateContext& context, std::span<const PieceNorms> totals, std::size_t piece,
               const float* gradient) const;
+  // The same by a rule that measures, of a piece of a parameter with this total.
+  void finish_measured(const UpdateContext& context, const PieceNorms& total, std::size_t piece,
+                       const float* gradient) const;
 
   // One piece, by a local rule.
   void run(const UpdateContext& context, std::size_t parameter, PieceRange range,

@@ -48,6 +48,8 @@ void visit_config(C& config, const Visit& visit) {
   visit("stale_gradients", config.stale_gradients);
   visit("algorithm", config.algorithm);
   visit("compression", config.compression);
+  visit("segments", config.segments);
+  visit("cuts", config.cuts);
   visit("isa", config.isa);
   visit_learning(config.learning, visit);
 }
@@ -65,6 +67,8 @@ Json first_defaults() {
           {"stale_gradients", ""},
           {"algorithm", "tree"},
           {"compression", "none"},
+          {"segments", 1},
+          {"cuts", ""},
           {"max_pixels", RunConfig().max_pixels},
           {"max_inflated", RunConfig().max_inflated},
           {"isa", ""}};
@@ -116,7 +120,8 @@ RunConfig config_from_json(const std::string& text, const std::string& name) {
   RunConfig config;
   visit_config(config, [&](const char* key, auto& value) { take(json, key, value, name); });
   check_isa(config.isa, name);
-  if (config.global_batch < 1 || config.shards < 1 || config.epochs < 0 || config.steps < 0)
+  if (config.global_batch < 1 || config.shards < 1 || config.epochs < 0 || config.steps < 0 ||
+      config.segments < 1)
     throw Corrupt("{}: is not a run's configuration: {} epochs, {} steps, {} shards of {} samples",
                   name, config.epochs, config.steps, config.shards, config.global_batch);
   return config;

@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/kvstore/allreduce.h"
+#include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/kvstore/store_type.h"
 
 namespace lockstep::recipes {
@@ -66,7 +66,8 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 // them. A transport's own sum is nothing that one worker can have.
 RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
                  const RunConfig& config, std::chrono::milliseconds timeout,
-                 const kvstore::ServedJob* servers) {
+                 const kvstore::ServedJob* servers, kvstore::ShardState shard_state,
+                 std::int64_t stages) {
   const bool alone = communicator == nullptr && !has_servers(config);
   if (alone && (is_invariant(config) || config.algorithm == "native")) {
     mode_ = kvstore::local_mode();
@@ -81,6 +82,11 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
   options.algorithm = kvstore::parse_algorithm(config.algorithm);
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
+  options.shard_state = shard_state;
+  if (stages > 1 && communicator != nullptr) {
+    mode_ = kvstore::staged_mode(*communicator, membership, static_cast<int>(stages), options);
+    return;
+  }
   mode_ =
       store_between_workers(config).make({.communicator = communicator,
                                           .membership = membership,
@@ -90,11 +96,20 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
                                          options);
 }
 
+RunMode RunMode::of_latecomer(const RunConfig& config, std::chrono::milliseconds timeout) {
+  if (!has_servers(config)) return {nullptr, alone(), config, timeout};
+  RunMode made;
+  made.mode_ =
+      kvstore::latecomers_mode({.compression = kvstore::parse_compression(config.compression)});
+  return made;
+}
+
 std::shared_ptr<kvstore::Mode> mode_of_generation(comm::Communicator* communicator,
                                                   const Membership& membership,
                                                   const RunConfig& config,
-                                                  std::chrono::milliseconds timeout) {
-  const auto made = std::make_shared<RunMode>(communicator, membership, config, timeout);
+                                                  std::chrono::milliseconds timeout,
+                                                  const kvstore::ServedJob* servers) {
+  const auto made = std::make_shared<RunMode>(communicator, membership, config, timeout, servers);
   return {made, &made->get()};
 }
 

@@ -5,6 +5,7 @@
 
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/transports/in_process.h"
+#include "lockstep/kvstore/allreduce.h"
 #include "lockstep/kvstore/servers/served_job.h"
 #include "lockstep/recipes/run_config.h"
 
@@ -28,12 +29,18 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 class RunMode {
  public:
   // `communicator`, of the membership's workers, is null for the only one. It outlives the mode.
-  // Throws InvalidArgument when the store needs servers and the job has none.
+  // Throws InvalidArgument when the store needs servers and the job has none. `stages`: of a
+  // pipeline, each a worker's.
   RunMode(comm::Communicator* communicator, const Membership& membership, const RunConfig& config,
-          std::chrono::milliseconds timeout, const kvstore::ServedJob* servers = nullptr);
+          std::chrono::milliseconds timeout, const kvstore::ServedJob* servers = nullptr,
+          kvstore::ShardState shard_state = kvstore::ShardState::none, std::int64_t stages = 1);
+  // Of a worker that comes to a run that is under way, until it has joined the others.
+  static RunMode of_latecomer(const RunConfig& config, std::chrono::milliseconds timeout);
   kvstore::Mode& get() const { return *mode_; }
 
  private:
+  RunMode() = default;
+
   std::unique_ptr<comm::InProcessGroup> group_;  // of one
   std::unique_ptr<comm::Communicator> alone_;
   std::unique_ptr<kvstore::Mode> mode_;
@@ -43,6 +50,7 @@ class RunMode {
 std::shared_ptr<kvstore::Mode> mode_of_generation(comm::Communicator* communicator,
                                                   const Membership& membership,
                                                   const RunConfig& config,
-                                                  std::chrono::milliseconds timeout);
+                                                  std::chrono::milliseconds timeout,
+                                                  const kvstore::ServedJob* servers = nullptr);
 
 }  // namespace lockstep::recipes

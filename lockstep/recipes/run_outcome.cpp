@@ -102,6 +102,8 @@ std::string outcome_json(const RunOutcome& outcome) {
             {"stale_gradients", config.stale_gradients},
             {"algorithm", config.algorithm},
             {"compression", config.compression},
+            {"shard_state", outcome.shard_state},
+            {"segments", config.segments},
             {"seed", config.seed},
             {"dtype", config.dtype},
             {"data", data_name(outcome)},

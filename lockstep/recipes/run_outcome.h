@@ -19,6 +19,7 @@ struct RunOutcome {
   int threads;      // of each worker
   std::string run;  // the folder
   const train::FitResult& result;
+  std::int64_t shard_state = 0;
   double peak_memory_mb = peak_memory();  // when training ended; a report needs some of its own
 };
 

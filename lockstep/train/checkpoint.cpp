@@ -11,6 +11,8 @@
 #include <string_view>
 #include <thread>
 
+#include "lockstep/base/temporary_files.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -99,17 +101,6 @@ io::Archive archive_of(const Checkpoint& checkpoint) {
   return archive;
 }
 
-// What a killed process left half written.
-void remove_temporaries(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename();
-    const std::size_t end = name.rfind(".tmp");
-    if (end == std::string::npos || !step_of(name.substr(0, end))) continue;
-    fs::remove(entry.path(), ignored);
-  }
-}
-
 }  // namespace
 
 // The thread in the background and what it shares with the caller.
@@ -169,7 +160,8 @@ class CheckpointStore::Writer {
       set_best_of(checkpoint);
       checkpoint.params_sha256 = io::tensors_sha256(checkpoint.parameters);
       fs::create_directories(folder_);
-      remove_temporaries(folder_);
+      remove_temporaries(folder_,
+                         [](const std::string& name) { return step_of(name).has_value(); });
       io::write_archive(path_of(folder_, checkpoint.step), archive_of(checkpoint));
       set_best(checkpoint);
       prune(checkpoint.step);

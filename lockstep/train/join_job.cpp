@@ -40,14 +40,34 @@ void agree(cluster::Job& job, const cluster::JobOptions& options) {
   if (job.survives() && job.rank() == 0) job.put(kInstructionSet, std::string(to_string(set)));
 }
 
-std::unique_ptr<Survival> survival_of(cluster::Job* job, std::chrono::milliseconds timeout) {
+std::unique_ptr<Survival> survival_of(cluster::Job* job, const cluster::JobOptions& options,
+                                      bool is_served) {
   if (job == nullptr || !job->survives()) return nullptr;
-  return survive(*job, [timeout](comm::Communicator* communicator, const Membership& members) {
-    return std::shared_ptr<kvstore::Mode>(
-        communicator == nullptr
-            ? kvstore::local_mode()
-            : kvstore::allreduce_mode(*communicator, members, {.timeout = timeout}));
-  });
+  return survive(
+      *job, [job, options, is_served](comm::Communicator* communicator, const Membership& members) {
+        if (is_served)
+          return std::shared_ptr<kvstore::Mode>(
+              kvstore::ps_mode(servers_of(*job, servers_options(options)), communicator, members));
+        return std::shared_ptr<kvstore::Mode>(
+            communicator == nullptr
+                ? kvstore::local_mode()
+                : kvstore::allreduce_mode(*communicator, members, {.timeout = options.timeout}));
+      });
+}
+
+bool is_served(const OwnJob& own, const JobStore& store) {
+  return kvstore::find_store_type(store.name, own.servers != nullptr).needs_servers;
+}
+
+void check_shard_state(const OwnJob& own, const JobStore& store, const kvstore::StoreType& type) {
+  if (store.shard_state == kvstore::ShardState::none) return;
+  if (type.needs_servers)
+    throw Unsupported("shard-state with kvstore '{}': servers keep what the optimizer keeps",
+                      type.name);
+  if (own.job && own.job->survives())
+    throw Unsupported(
+        "shard-state of a job that survives losses: a worker that is lost takes its part of the "
+        "state along, expected JobOptions::survives false");
 }
 
 // What a process alone does within itself, and workers by an all-reduce.
@@ -56,9 +76,18 @@ std::unique_ptr<kvstore::Mode> mode_of(const OwnJob& own, const JobStore& store)
   kvstore::JobParts parts = own.parts();
   parts.staleness = store.staleness;
   parts.damps_stale = store.damps_stale;
+  check_shard_state(own, store, type);
+  if (type.needs_servers && own.job && own.job->is_late()) return kvstore::latecomers_mode();
   if (type.needs_servers) return type.make(parts, {});
   if (!own.job || own.job->is_late()) return kvstore::local_mode();
-  return kvstore::allreduce_mode(own.job->communicator(), parts.membership);
+  return kvstore::allreduce_mode(own.job->communicator(), parts.membership,
+                                 {.shard_state = store.shard_state});
+}
+
+// Workers that are not in step end with the first that is lost.
+cluster::JobOptions possible(cluster::JobOptions options, const JobStore& store, bool has_servers) {
+  options.survives = options.survives && kvstore::find_store_type(store.name, has_servers).in_step;
+  return options;
 }
 
 }  // namespace
@@ -72,9 +101,10 @@ kvstore::JobParts OwnJob::parts() const {
   return parts;
 }
 
-OwnJob join_job(const cluster::JobOptions& options, const JobStore& store) {
+OwnJob join_job(const cluster::JobOptions& given, const JobStore& store) {
   OwnJob own;
   const std::optional<cluster::Place> place = cluster::find_place();
+  const cluster::JobOptions options = possible(given, store, place && place->servers > 0);
   if (place && (place->is_scheduler || place->role == Role::server)) {
     be_useful(*place, options);
     std::exit(0);
@@ -89,7 +119,7 @@ OwnJob join_job(const cluster::JobOptions& options, const JobStore& store) {
     agree_on_instruction_set(*kvstore::group_of_one());
   }
   own.mode = mode_of(own, store);
-  own.survival = survival_of(own.job.get(), options.timeout);
+  own.survival = survival_of(own.job.get(), options, is_served(own, store));
   return own;
 }
 

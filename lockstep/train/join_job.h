@@ -31,6 +31,8 @@ struct JobStore {
   std::string name = "dist_sync";
   std::uint64_t staleness = 3;  // of ps_ssp: steps that a worker may be ahead of the slowest
   bool damps_stale = true;      // of ps_async and ps_ssp, as kvstore::OutOfStepOptions has it
+  // Of allreduce, of a job that does not survive losses (Unsupported): changes no bit.
+  kvstore::ShardState shard_state = kvstore::ShardState::none;
 };
 
 // For a program of one's own, before anything is computed: a worker of the job that `lockstep

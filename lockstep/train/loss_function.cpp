@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/loss_function.h"
 
+#include <algorithm>
 #include <set>
 
 #include "lockstep/base/error.h"
@@ -47,6 +48,28 @@ Tensors joined(const Tensors& outputs, const Tensors& labels) {
   Tensors all = outputs;
   all.insert(all.end(), labels.begin(), labels.end());
   return all;
+}
+
+// One number, or as many for each sample. Samples are along the first axis, or the second of
+// sequences that have time first.
+bool counts_samples(const Tensor& losses, const Tensors& outputs, const Tensors& labels) {
+  if (losses.numel() == 1) return true;
+  const auto fits = [&](std::int64_t samples) {
+    return samples == 0 ? losses.numel() == 0 : losses.numel() > 0 && losses.numel() % samples == 0;
+  };
+  const auto fits_any = [&](const Tensors& tensors, int time_first_rank) {
+    return std::ranges::any_of(tensors, [&](const Tensor& x) {
+      if (x.rank() > 0 && fits(x.shape(0))) return true;
+      return x.rank() >= time_first_rank && x.shape(1) > 1 && fits(x.shape(1));
+    });
+  };
+  return fits_any(outputs, 3) || fits_any(labels, 2);
+}
+
+std::string infos_text(const Tensors& all) {
+  std::string text;
+  for (const Tensor& x : all) text += (text.empty() ? "" : ", ") + x.info().str();
+  return text;
 }
 
 }  // namespace
@@ -97,6 +120,10 @@ Tensor LossFunction::operator()(const Tensors& outputs, const Tensors& labels) c
   if (!losses.defined() || !is_floating(losses.dtype()))
     throw InvalidArgument("{}: gives {}, expected floats", name_,
                           losses.defined() ? losses.info().str() : "an undefined tensor");
+  if (!counts_samples(losses, outputs, labels))
+    throw InvalidArgument(
+        "{}: gives {}, expected their mean, or as many for each sample; outputs and labels: {}",
+        name_, losses.info().str(), infos_text(joined(outputs, labels)));
   return losses;
 }
 

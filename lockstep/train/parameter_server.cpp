@@ -12,6 +12,7 @@ namespace {
 using comm::Clock;
 
 constexpr const char* kInstructionSet = "instruction_set";
+constexpr const char* kEncrypted = "servers/encrypted";
 // Of this server, by its number.
 std::string own_set_name(int server) { return fmt::format("instruction_set/server/{}", server); }
 
@@ -40,13 +41,28 @@ std::int64_t putter_of(const std::string& name, const Membership& membership) {
   return -1;
 }
 
+// A job that survives losses may go on, on machines that it did not begin with.
+bool server_encrypts(cluster::Job& job) {
+  return job.survives() || has_several_machines(job.membership());
+}
+
+// As the servers have said, who know all that the job began with.
+bool are_encrypted(cluster::Job& job, std::chrono::milliseconds timeout) {
+  if (job.role() == Role::server || !job.survives()) return server_encrypts(job);
+  return job.get(kEncrypted, timeout).bytes == "yes";
+}
+
 kvstore::ServedJob served_job(cluster::Job& job, const ServersOptions& options) {
   kvstore::ServedJob served;
   served.servers = job.membership().count(Role::server);
   served.workers = job.membership().count(Role::worker);
   served.replicas = options.replicas;
   served.secret = job.secret();
-  served.encrypted = has_several_machines(job.membership());
+  served.survives = job.survives();
+  if (job.survives() && job.role() == Role::worker)
+    served.check = [&job, generation = job.membership().generation] {
+      job.check_goes_on(generation);
+    };
   served.registry.put = [&job](const std::string& name, const std::string& text) {
     job.put(name, text);
   };
@@ -60,6 +76,7 @@ kvstore::ServedJob served_job(cluster::Job& job, const ServersOptions& options) 
   };
   served.timeout = options.timeout;
   served.meter = job.meter();
+  served.encrypted = are_encrypted(job, options.timeout);
   return served;
 }
 
@@ -103,6 +120,7 @@ kvstore::ServedJob servers_of(cluster::Job& job, const ServersOptions& options) 
 }
 
 void run_parameter_server(cluster::Job& job, const ServersOptions& options, int threads) {
+  job.put(kEncrypted, server_encrypts(job) ? "yes" : "no");
   job.put(own_set_name(job.rank()), std::string(to_string(best_instruction_set())));
   const std::string instructions = await_instruction_set(job);
   if (instructions.empty()) return;

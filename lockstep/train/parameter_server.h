@@ -20,9 +20,9 @@ struct ServersOptions {
   std::chrono::milliseconds timeout{60'000};  // of one member for another
 };
 
-// A job's servers as its members find them, which each of its workers asks for once, after they
-// have agreed on an instruction set: the servers take that one too. The job outlives what is made
-// of it.
+// A job's servers as its members find them, which each of its workers asks for once in a
+// generation, after they have agreed on an instruction set: the servers take that one too. The job
+// outlives what is made of it.
 kvstore::ServedJob servers_of(cluster::Job& job, const ServersOptions& options = {});
 
 // What a process of the role server does: keeps parameters and updates them, with the workers'

@@ -5,10 +5,14 @@
 
 #include "lockstep/base/float_mode.h"
 #include "lockstep/base/sha256.h"
+#include "lockstep/comm/agreement.h"
+#include "lockstep/io/archive.h"
+#include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/kvstore/tree_sum.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/train/detail/bad_sample.h"
 #include "lockstep/train/detail/cost_meter.h"
+#include "lockstep/train/detail/run_state.h"
 #include "lockstep/train/detail/same_shapes.h"
 #include "lockstep/train/detail/step_plan.h"
 
@@ -49,6 +53,46 @@ void check_same_shape(const std::vector<TensorInfo>& first, const std::vector<Te
   }
 }
 
+// Stages have segments in order, as evenly as it goes.
+std::optional<detail::SegmentRange> segments_of_stage(kvstore::Mode& mode,
+                                                      const EngineOptions& options) {
+  const kvstore::StageLinks* links = kvstore::stage_links_of(mode);
+  if (links == nullptr) return {};
+  const auto segments = static_cast<std::int64_t>(options.cuts.size()) + 1;
+  if (segments < links->stages())
+    throw InvalidArgument(
+        "train: a pipeline of {} workers needs as many segments, the net is cut into {}",
+        links->stages(), segments);
+  if (options.threads > 1)
+    throw InvalidArgument("train: a pipeline's worker computes with 1 thread, got {}",
+                          options.threads);
+  const ShardRange own =
+      deal_shards(segments, links->stages())[static_cast<std::size_t>(links->stage())];
+  return detail::SegmentRange{static_cast<std::int32_t>(own.lo), static_cast<std::int32_t>(own.hi)};
+}
+
+// All stages' tensors, in their order.
+NamedTensors from_all_stages(kvstore::StageLinks& links, const NamedTensors& own, bool slots) {
+  detail::RunState state;
+  (slots ? state.slots : state.parameters) = own;
+  NamedTensors all;
+  for (const std::string& bytes :
+       comm::share_texts(links.pipeline(), detail::to_bytes(state), links.options())) {
+    detail::RunState its = detail::run_state_from(bytes);
+    for (auto& named : slots ? its.slots : its.parameters) all.push_back(std::move(named));
+  }
+  return all;
+}
+
+// Those of a net whose parameters have these names, in that order.
+NamedTensors in_order_of(const std::vector<StepGraph::Parameter>& parameters, NamedTensors all) {
+  NamedTensors sorted;
+  for (const StepGraph::Parameter& parameter : parameters)
+    for (auto& named : all)
+      if (named.first == parameter.name) sorted.push_back(named);
+  return sorted;
+}
+
 std::string slot_prefix(std::size_t number) { return fmt::format("slot{}", number); }
 std::string residual_prefix(std::size_t rank) { return fmt::format("residual{}", rank); }
 
@@ -77,8 +121,12 @@ struct StepEngine::Impl {
       : options(given),
         alone(given.mode == nullptr ? kvstore::local_mode() : nullptr),
         mode(alone ? alone.get() : given.mode),
-        program(net, std::move(loss), fields, compile_options(given), given.fields),
+        program(net, std::move(loss), fields, compile_options(given), given.fields, given.cuts,
+                segments_of_stage(*mode, given)),
         state(program.make_layout(mode->keeps_residuals()), std::move(rule), mode->slot_place()) {
+    if (kvstore::stage_links_of(*mode) != nullptr && !program.step().tables.empty())
+      throw Unsupported("train: {} has sparse gradients, which a pipeline does not train",
+                        program.step().parameters[program.step().tables[0]].name);
     program.use_weights(state);
     make_plan();
     load(*net);
@@ -92,7 +140,7 @@ struct StepEngine::Impl {
   void make_plan() {
     plan.reset();
     synchronizer.reset();
-    const ShardRange range = mode->group().range(options.shards);
+    const ShardRange range = kvstore::range_of(*mode, options.shards);
     synchronizer = mode->synchronize(state, options.shards);
     plan = std::make_unique<detail::StepPlan>(
         program, *synchronizer,
@@ -101,7 +149,17 @@ struct StepEngine::Impl {
                             .threads = static_cast<int>(
                                 std::min<std::int64_t>(options.threads, range.hi - range.lo)),
                             .seed = options.seed,
-                            .bucket_bytes = options.bucket_bytes});
+                            .bucket_bytes = options.bucket_bytes,
+                            .group = &mode->group(),
+                            .links = kvstore::stage_links_of(*mode),
+                            .pipeline = {options.schedule, options.recompute}});
+  }
+
+  NamedTensors parameters() const {
+    kvstore::StageLinks* links = kvstore::stage_links_of(*mode);
+    if (links == nullptr) return program.parameters();
+    return in_order_of(program.step().parameters,
+                       from_all_stages(*links, program.parameters(), false));
   }
 
   void check_plan() const {
@@ -170,7 +228,7 @@ struct StepEngine::Impl {
   // Of the step that has just been committed.
   std::optional<StepCost> cost(const detail::CostMeter& meter) const {
     const kvstore::Group& group = mode->group();
-    if (group.workers() == 1) return {};
+    if (group.workers() == 1 || kvstore::stage_links_of(*mode) != nullptr) return {};
     return meter.finish(plan->computed_at(),
                         plan->seconds_of(group.membership().deal(options.shards)), group.rank());
   }
@@ -186,14 +244,14 @@ struct StepEngine::Impl {
 StepEngine::StepEngine(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimizer,
                        const std::vector<TensorInfo>& fields, const EngineOptions& options) {
   check_shares(options.shards, options.threads,
-               options.mode == nullptr ? 1 : options.mode->group().workers());
+               options.mode == nullptr ? 1 : kvstore::replicas_of(*options.mode));
   impl_ = std::make_unique<Impl>(net, std::move(loss), std::move(optimizer), fields, options);
 }
 
 StepEngine::~StepEngine() = default;
 
 void StepEngine::replan(kvstore::Mode& mode) {
-  check_shares(impl_->options.shards, impl_->options.threads, mode.group().workers());
+  check_shares(impl_->options.shards, impl_->options.threads, kvstore::replicas_of(mode));
   impl_->mode = &mode;
   if (impl_->plan) impl_->keep_unsent();
   impl_->make_plan();
@@ -230,6 +288,17 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
           .cost = impl_->cost(meter)};
 }
 
+void StepEngine::align(std::int64_t steps) {
+  impl_->check_plan();
+  impl_->synchronizer->align(steps);
+}
+
+void StepEngine::take_over(const nn::Block& net,
+                           const std::vector<std::pair<std::string, Tensor>>& slots) {
+  impl_->program.load(net);
+  if (impl_->mode->slot_place() == kvstore::SlotPlace::here) set_slots(slots);
+}
+
 void StepEngine::pull() {
   impl_->check_plan();
   impl_->synchronizer->pull();
@@ -259,20 +328,41 @@ void StepEngine::set_statistics(std::span<const float> values) {
 
 const FieldRoles& StepEngine::fields() const { return impl_->program.step().roles; }
 
+bool StepEngine::shards_meet() const { return impl_->program.step().shards_meet; }
+
 bool StepEngine::has_accuracy() const { return impl_->program.step().has_accuracy; }
 
 const std::vector<BatchNormSize>& StepEngine::batch_norm_sizes() const {
   return impl_->program.batch_norm_sizes();
 }
 
-void StepEngine::store(nn::Block& net) const { impl_->program.store(net); }
+bool StepEngine::is_staged() const { return kvstore::stage_links_of(*impl_->mode) != nullptr; }
+
+void StepEngine::store(nn::Block& net) const {
+  if (!is_staged()) return impl_->program.store(net);
+  set_trained_parameters(net, impl_->program.loss(), impl_->parameters(), "the stages");
+}
 void StepEngine::load(const nn::Block& net) { impl_->load(net); }
-std::string StepEngine::params_sha256() const { return impl_->program.params_sha256(); }
+std::string StepEngine::params_sha256() const { return io::tensors_sha256(impl_->parameters()); }
+
+void StepEngine::collect_slots() {
+  impl_->check_plan();
+  impl_->synchronizer->collect_slots();
+}
 
 Snapshot StepEngine::snapshot() const {
   Snapshot snapshot;
-  snapshot.parameters = impl_->program.parameters();
+  snapshot.parameters = impl_->parameters();
   snapshot.slots = slots();
+  if (kvstore::StageLinks* links = kvstore::stage_links_of(*impl_->mode))
+    snapshot.slots = from_all_stages(*links, snapshot.slots, true);
+  return snapshot;
+}
+
+Snapshot StepEngine::own_snapshot() const {
+  if (impl_->mode->slot_place() == kvstore::SlotPlace::here) return snapshot();
+  Snapshot snapshot;
+  snapshot.parameters = impl_->program.parameters();
   return snapshot;
 }
 
@@ -329,6 +419,7 @@ void StepEngine::set_residuals(const std::vector<std::pair<std::string, Tensor>>
 
 std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fields> shards) {
   impl_->check_plan();
+  if (is_staged()) return {};  // no stage can compute the shards by itself
   const FlushSubnormals flush;
   impl_->plan->set_keys(step);
   impl_->select_shape(shards);
@@ -350,7 +441,7 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
 std::optional<BadSample> StepEngine::find_refused_sample(std::int64_t step,
                                                          std::span<const data::Fields> shards) {
   impl_->check_plan();
-  if (!impl_->have_selected_shape(shards)) return {};
+  if (is_staged() || !impl_->have_selected_shape(shards)) return {};
   const FlushSubnormals flush;
   impl_->plan->set_keys(step);
   std::vector<data::Fields> tried(shards.begin(), shards.end());
@@ -389,6 +480,7 @@ std::string StepEngine::find_bad_sum() const {
 
 Probe StepEngine::probe() {
   impl_->check_plan();
+  if (is_staged()) return {params_sha256(), {}, {}};
   const FlushSubnormals flush;
   Sha256 sum;
   std::vector<Tensor> inputs = fixed_fields(impl_->program.fields(), impl_->program.step().roles);
@@ -409,13 +501,13 @@ std::int64_t StepEngine::shards() const { return impl_->options.shards; }
 ShardRange StepEngine::range() const { return impl_->plan->range(); }
 int StepEngine::threads() const { return impl_->plan->team().size(); }
 double StepEngine::flops_per_sample() const { return impl_->program.flops_per_sample(); }
-const Executable& StepEngine::executable() const { return impl_->program.first(); }
+const Executable& StepEngine::executable() const { return impl_->program.first().first(); }
 
 std::size_t StepEngine::step_bytes() const {
   const std::size_t buffers =
       impl_->state.buffers() + impl_->synchronizer->buffers() + impl_->plan->buffers();
   return impl_->program.bytes() + buffers * impl_->layout().floats * sizeof(float) +
-         impl_->state.tables().bytes();
+         impl_->state.owned_bytes() + impl_->synchronizer->bytes() + impl_->state.tables().bytes();
 }
 
 }  // namespace lockstep::train

@@ -12,6 +12,7 @@
 #include "lockstep/kvstore/synchronizer.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/optim/optimizer.h"
+#include "lockstep/parallel/schedule.h"
 #include "lockstep/train/same_bits.h"
 #include "lockstep/train/snapshot.h"
 #include "lockstep/train/step_cost.h"
@@ -29,6 +30,12 @@ struct EngineOptions {
   kvstore::Mode* mode = nullptr;
   std::size_t bucket_bytes = 4 << 20;  // gradients that travel together
   FieldRoles fields = {};              // of a batch; none: an input and a label
+  // Names of the net's blocks that begin segments, which are compiled apart
+  // (docs/model_parallel.md).
+  std::vector<std::string> cuts = {};
+  // Of workers that have a stage of the net each.
+  parallel::ScheduleKind schedule = parallel::ScheduleKind::one_f_one_b;
+  bool recompute = false;
 };
 
 // Means over the global batch, summed over shards by the canonical tree.
@@ -80,6 +87,11 @@ class StepEngine {
   // the engine waits for another membership. The mode outlives the engine.
   void replan(kvstore::Mode& mode);
 
+  // After replan(), when all workers have the state of so many steps: servers come to the same.
+  void align(std::int64_t steps);
+  // What a worker of the same membership has: servers have it already.
+  void take_over(const nn::Block& net, const std::vector<std::pair<std::string, Tensor>>& slots);
+
   // Takes the newest weights that servers have, where this worker is not in step with the others.
   void pull();
   // The running statistics, one after the other, which servers know nothing of.
@@ -90,9 +102,14 @@ class StepEngine {
   // net and back.
   void store(nn::Block& net) const;
   void load(const nn::Block& net);
+  // Every worker calls it, between steps, before rank 0 takes a snapshot or asks for slots: those
+  // that are with others come there. Elsewhere there are none to be had where they are shared.
+  void collect_slots();
   // This worker's parameters and slots, in plain layout, in the order of the names. They are
   // copies.
   Snapshot snapshot() const;
+  // The same without what servers keep.
+  Snapshot own_snapshot() const;
   // What the rule keeps: "slot0/fc1.weight".
   std::vector<std::pair<std::string, Tensor>> slots() const;
   // Throws Corrupt when a name is missing or a shape differs.
@@ -120,8 +137,13 @@ class StepEngine {
   // What this worker makes of fixed input, to compare with the others'.
   Probe probe();
 
+  // Whether this worker has a stage of the net alone. Then every worker calls store(), snapshot(),
+  // params_sha256() and probe() together with the others.
+  bool is_staged() const;
   // The roles of a batch's fields, with their names.
   const FieldRoles& fields() const;
+  // Whether a shard needs the others of its step (ops/shard_ops.h).
+  bool shards_meet() const;
   // Whether the loss tells what is right.
   bool has_accuracy() const;
   // Of one shard, the smallest first.
@@ -132,7 +154,7 @@ class StepEngine {
   int threads() const;
   double flops_per_sample() const;
   std::size_t step_bytes() const;
-  // Of the last step's shape.
+  // Of the last step's shape; of a net that is cut, its first segment's.
   const Executable& executable() const;
   // Shapes that are compiled now.
   std::size_t plans() const;

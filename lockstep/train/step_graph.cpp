@@ -11,7 +11,9 @@
 #include "lockstep/ops/known_ops.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/ops/reduce.h"
+#include "lockstep/ops/shard_ops.h"
 #include "lockstep/ops/unary.h"
+#include "lockstep/train/detail/cell_marks.h"
 #include "lockstep/train/detail/lookups.h"
 #include "lockstep/train/detail/no_gradient.h"
 
@@ -165,7 +167,8 @@ std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step) {
 }
 
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
-                     const std::vector<TensorInfo>& fields, const FieldRoles& roles) {
+                     const std::vector<TensorInfo>& fields, const FieldRoles& roles,
+                     const std::vector<std::string>& cuts) {
   StepGraph step;
   step.fields = fields.size();
   step.roles = resolve_fields(roles, fields.size());
@@ -189,6 +192,7 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   const nn::ParameterScope scope(
       [&](const nn::Parameter& p) { return traced.get(p); },
       [&](const nn::Parameter& p, const Tensor& value) { traced.set(p, value); });
+  detail::CellMarks marks(net, cuts, step.graph);
   const Tensors given(inputs.begin(), inputs.begin() + static_cast<int>(step.fields));
   const Tensors outputs = net(inputs_of(step.roles, given));
   const Tensors labels = labels_of(step.roles, given);
@@ -206,6 +210,9 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
     step.updated.push_back(i);
     step.graph.add_output(tracer.value(update), step.parameters[i].name);
   }
+  marks.check_forward();
+  marks.go_back();
+  step.forward_nodes = step.graph.nodes().size();
   go_back(mean_loss, loss);
   for (const std::size_t i : step.trainable) {
     const nn::Parameter& parameter = parameters[i].parameter;
@@ -215,6 +222,11 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   }
   for (std::size_t t = 0; t < step.tables.size(); ++t)
     add_lookups(step, t, tracer.value(traced.gradient(parameters[step.tables[t]].parameter)));
+  step.cuts = marks.cuts();
+  step.cells = marks.cells();
+  step.calls = marks.calls();
+  const auto meets = [](const Node& node) { return node.op == &shard_mean_op(); };
+  step.shards_meet = std::ranges::any_of(step.graph.nodes(), meets);
   return step;
 }
 

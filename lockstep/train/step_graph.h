@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/graph/graph.h"
+#include "lockstep/graph/segments.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/train/fields.h"
 #include "lockstep/train/loss_function.h"
@@ -25,11 +25,24 @@ struct StepGraph {
   std::size_t fields = 0;
   FieldRoles roles;  // of the fields, with their names
   bool has_accuracy = false;
+  bool shards_meet = false;  // some op is computed over all shards of a step
   std::vector<Parameter> parameters;
   std::vector<std::size_t> trainable;  // places in `parameters` that have a gradient, whole
   std::vector<std::size_t> tables;     // places that have gradients of rows
   std::vector<std::size_t> lookups;    // of which of the tables each is, in their order
   std::vector<std::size_t> updated;    // places that have a new value
+  // Of a net that is cut: the blocks that begin segments, in the order of their calls, and where
+  // each node of the graph is computed. Empty: it is not cut.
+  std::vector<std::string> cuts;
+  std::vector<Cell> cells;
+  // The calls of blocks that the forward pass made, with the number of nodes before each; and the
+  // number of its nodes.
+  struct Call {
+    const nn::Block* block;
+    std::size_t node;
+  };
+  std::vector<Call> calls;
+  std::size_t forward_nodes = 0;
 
   static constexpr std::size_t kLoss = 0, kAccuracy = 1, kFirstUpdate = 2;
   std::size_t key_input() const { return fields; }
@@ -52,8 +65,11 @@ struct BatchNormSize {
 std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step);
 
 // Shapes that the net and the loss do not know yet are told by the fields; the step is on their
-// device. Without roles the fields are an input and a label.
+// device. Without roles the fields are an input and a label. `cuts` are names of the net's blocks,
+// each of which begins a segment when it is called: throws InvalidArgument where one names nothing,
+// is not called once, or leaves a segment without work.
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
-                     const std::vector<TensorInfo>& fields, const FieldRoles& roles = {});
+                     const std::vector<TensorInfo>& fields, const FieldRoles& roles = {},
+                     const std::vector<std::string>& cuts = {});
 
 }  // namespace lockstep::train

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/trainer.h"
 
+#include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/train/detail/fit.h"
 
 namespace lockstep::train {
@@ -10,12 +11,40 @@ void check_options(const TrainerOptions& options) {
   if (options.global_batch < 1)
     throw InvalidArgument("train: the global batch is {}, expected 1 or more",
                           options.global_batch);
-  check_shares(options.shards, options.threads, options.mode->group().workers());
+  check_shares(options.shards, options.threads, kvstore::replicas_of(*options.mode));
   if (options.global_batch % options.shards != 0)
     throw InvalidArgument(
         "train: a global batch of {} cannot be dealt into {} shards: choose a multiple",
         options.global_batch, options.shards);
+  if (options.survival != nullptr && options.mode->slot_place() == kvstore::SlotPlace::shared)
+    throw Unsupported(
+        "train: workers that each have a part of the state cannot survive the loss of one: "
+        "expected "
+        "shard-state 0, or no survival");
+  if (options.mesh.segments < 1)
+    throw InvalidArgument("train: {} segments, expected 1 or more", options.mesh.segments);
+  const auto cut = static_cast<std::int64_t>(options.mesh.cuts.size()) + 1;
+  if (cut > 1 && options.mesh.segments > 1 && options.mesh.segments != cut)
+    throw InvalidArgument("train: {} cuts make {} segments, not {}", cut - 1, cut,
+                          options.mesh.segments);
+  if (kvstore::stage_links_of(*options.mode) == nullptr) return;
+  if (options.survival != nullptr || options.deals_by_speed)
+    throw Unsupported(
+        "train: the workers of a pipeline neither change while it runs, nor share shards by speed");
 }
+
+// Whose net callbacks look at, while it lives.
+class Fitting {
+ public:
+  Fitting(FitContext*& place, FitContext& fit) : place_(place), outer_(place) { place = &fit; }
+  ~Fitting() { place_ = outer_; }
+  Fitting(const Fitting&) = delete;
+  Fitting& operator=(const Fitting&) = delete;
+
+ private:
+  FitContext*& place_;
+  FitContext* outer_;
+};
 
 }  // namespace
 
@@ -33,6 +62,7 @@ Trainer::Trainer(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimi
       options_(options) {
   if (net_ == nullptr || !loss_ || optimizer_ == nullptr)
     throw InvalidArgument("train: a trainer needs a net, a loss and an optimiser");
+  if (options_.mesh.shards > 0) options_.shards = options_.mesh.shards;
   if (options_.shards == 0) options_.shards = default_shards(options_.global_batch);
   if (options_.mode == nullptr) {
     alone_ = kvstore::local_mode();
@@ -47,10 +77,18 @@ Trainer::Trainer(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimi
 Trainer::~Trainer() = default;
 
 FitResult Trainer::fit(const data::DatasetPtr& dataset, const FitOptions& options) {
-  return detail::Fit({net_, loss_, optimizer_, options_, evaluator_.get()}, dataset, options).run();
+  detail::Fit fit({net_, loss_, optimizer_, options_, evaluator_.get()}, dataset, options);
+  const Fitting fitting(fitting_, fit);
+  return fit.run();
+}
+
+// A callback sees what the fit has learned so far.
+void Trainer::bring_net_up_to_date() {
+  if (fitting_ != nullptr) fitting_->net();
 }
 
 Evaluation Trainer::evaluate(const data::Dataset& dataset, EvaluateOptions options) {
+  bring_net_up_to_date();
   if (options.threads == 0) options.threads = options_.threads;
   return evaluator_->run(dataset, options);
 }
@@ -60,6 +98,7 @@ Tensor Trainer::predict(const data::DatasetPtr& dataset, const PredictOptions& o
 }
 
 std::vector<Tensor> Trainer::predict_all(const data::DatasetPtr& dataset, PredictOptions options) {
+  bring_net_up_to_date();
   if (options.threads == 0) options.threads = options_.threads;
   return predictor_->run(dataset, options);
 }

@@ -11,6 +11,7 @@
 #include "lockstep/optim/schedule.h"
 #include "lockstep/train/callback.h"
 #include "lockstep/train/evaluate.h"
+#include "lockstep/train/mesh.h"
 #include "lockstep/train/predict.h"
 #include "lockstep/train/step_engine.h"
 #include "lockstep/train/survival.h"
@@ -31,6 +32,12 @@ struct TrainerOptions {
   std::int64_t shards = 0;
   int threads = 1;  // changes the speed, never the result
   std::uint64_t seed = 0;
+  // Into which segments the net is cut: docs/model_parallel.md.
+  Mesh mesh = {};
+  // How a pipeline's workers go through their shards, and whether forward passes are computed again
+  // instead of being kept. They change memory and speed, never the result.
+  parallel::ScheduleKind schedule = parallel::ScheduleKind::one_f_one_b;
+  bool recompute = false;
   // What each field of a sample is for: {input("user"), input("item"), label("rating")}. None: a
   // sample has two, the net's input and the loss's label.
   FieldRoles fields = {};
@@ -174,6 +181,8 @@ class Trainer {
   nn::Block& net() { return *net_; }
 
  private:
+  void bring_net_up_to_date();
+
   nn::BlockPtr net_;
   LossFunction loss_;
   optim::OptimizerPtr optimizer_;
@@ -181,6 +190,7 @@ class Trainer {
   TrainerOptions options_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<Predictor> predictor_;
+  FitContext* fitting_ = nullptr;  // while fit() runs, whose callbacks may call the others
 };
 
 }  // namespace lockstep::train

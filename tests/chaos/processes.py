@@ -28,9 +28,13 @@ class Family:
         marked = {pid for pid in table if environment(pid).get(MARK) == self.mark}
         return marked | below({self.launcher}, table) | below(self.sshd, table)
 
-    def workers(self):
-        ranks = {pid: environment(pid).get("LOCKSTEP_RANK") for pid in self.all()}
-        return [pid for _, pid in sorted((int(rank), pid) for pid, rank in ranks.items() if rank)]
+    def members(self, role):
+        found = []
+        for pid in self.all():
+            its = environment(pid)
+            if its.get("LOCKSTEP_RANK") and its.get("LOCKSTEP_ROLE", "worker") == role:
+                found.append((int(its["LOCKSTEP_RANK"]), pid))
+        return [pid for _, pid in sorted(found)]
 
     def named(self, name):
         return sorted(pid for pid in self.all() if name_of(pid) == name)
@@ -38,8 +42,8 @@ class Family:
     def find(self, target):
         if target == "launcher":
             return [self.launcher]
-        if target == "worker":
-            return self.workers()
+        if target in ("worker", "server"):
+            return self.members(target)
         if target in ("agent", "reaper"):
             return self.named("lockstep-" + target)
         if target == "ssh":

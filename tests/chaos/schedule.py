@@ -97,6 +97,18 @@ class Leave(LossOfWorker):
         self.number = signal.SIGTERM
 
 
+class LossOfServer(LossOfWorker):
+    """One that has a backup."""
+    target = "server"
+
+    def __init__(self, draw):
+        super().__init__(draw)
+        self.number = signal.SIGKILL
+
+    def __str__(self):
+        return f"{self.number.name} to server {self.index} at step {self.step}"
+
+
 class ElasticSchedule:
     """Workers are lost, fail, leave and come; whoever is hit, the job has to end well: where all are
     lost it begins again."""
@@ -110,8 +122,13 @@ class ElasticSchedule:
         self.transport = draw.choice(["auto", "auto", "tcp", "zmq"])
         self.resume_on = draw.choice([1, 2])
         self.more = ["--heartbeat", 1, "--min-workers", draw.choice([1, self.workers]),
-                     "--max-restarts", 100, "--deal", draw.choice(["even", "speed"])]
+                     "--max-restarts", 100]
+        servers = draw.choice([0, 0, 1, 2, 3])
+        replicas = draw.choice([1, 2]) if servers > 1 else 1
+        self.more += (["--kvstore", "ps_sync", "--servers", servers, "--replicas", replicas] if servers
+                      else ["--deal", draw.choice(["even", "speed"])])
         losses = [LossOfWorker(draw) for _ in range(draw.randrange(1, self.workers))]
+        losses += [LossOfServer(draw) for _ in range(replicas - 1)]
         changes = [draw.choice([ChangeOfWorkers, ChangeOfWorkers, Leave])(draw)
                    for _ in range(draw.choice([0, 1, 1, 2]))]
         self.events = sorted(losses + changes, key=lambda one: one.step)

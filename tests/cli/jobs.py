@@ -39,8 +39,21 @@ def descendants(process):
 
 def workers_of(process):
     """Process ids by rank, of a job whose workers are on this machine."""
-    ranks = {pid: environment(pid).get("LOCKSTEP_RANK") for pid in descendants(process)}
-    return {int(rank): pid for pid, rank in ranks.items() if rank}
+    return members_of(process, "worker")
+
+
+def servers_of(process):
+    """The same, of servers by number."""
+    return members_of(process, "server")
+
+
+def members_of(process, role):
+    found = {}
+    for pid in descendants(process):
+        its = environment(pid)
+        if "LOCKSTEP_RANK" in its and its.get("LOCKSTEP_ROLE", "worker") == role:
+            found[int(its["LOCKSTEP_RANK"])] = pid
+    return found
 
 
 def processes_with(name, value):

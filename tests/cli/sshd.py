@@ -17,7 +17,7 @@ def make_key(path):
 
 
 class Sshd:
-    """Runs until it is stopped; `ssh` are the words that reach hosts node-a and node-b by it.
+    """Runs until it is stopped; `ssh` are the words that reach hosts node-a, node-b and so on by it.
     `sides` are their addresses, each with the words that put a process there."""
 
     def __init__(self, folder, sides=(("127.0.0.1", []), ("127.0.0.1", []))):
@@ -45,7 +45,7 @@ class Sshd:
 
     def _client_config(self, key, known):
         names = "".join(f"Host {name}\n  HostName {address}\n"
-                        for name, (address, _) in zip(("node-a", "node-b"), self.sides))
+                        for name, (address, _) in zip(("node-a", "node-b", "node-c"), self.sides))
         return (f"{names}Host *\n  Port {self.port}\n  User {getpass.getuser()}\n  IdentityFile {self.folder}/{key}\n"
                 f"  IdentitiesOnly yes\n  IdentityAgent none\n"
                 f"  UserKnownHostsFile {self.folder}/{known}\n"

@@ -14,6 +14,11 @@ from conftest import PROGRAM
 
 @pytest.mark.parametrize("words,complaint", [
     (["train"], "recipe is required"),
+    (["train", "mnist-mlp", "--data", ""], "--data: is empty"),
+    (["train", "mnist-mlp", "--out", ""], "--out: is empty"),
+    (["eval", "runs/x", "--data", ""], "--data: is empty"),
+    (["train", "char-gpt", "--image-size", "4"],
+     "--image-size 4: char-gpt takes its samples as they are"),
     (["train", "mnist"], "recipe: mnist not in {mnist-mlp,"),
     (["train", "mnist-mlp", "--global-batch", "100"],
      "--global-batch 100 with --shards 8: the shards must divide the batch evenly"),

@@ -87,7 +87,7 @@ def test_what_a_model_needs_is_said(lockstep):
     complaint = lockstep.run("train", "mnist-mlp", "--model", "lenet", status=2).complaint
     assert "mnist-mlp and --model lenet: choose one" in complaint
     complaint = lockstep.run("train", "mnist-mlp", "--image-size", 32, status=2).complaint
-    assert "--image-size 32: mnist-mlp reads images of one size" in complaint
+    assert "--image-size 32: mnist-mlp takes its samples as they are" in complaint
     (lockstep.folder / "empty").mkdir()
     complaint = train_model(lockstep, "lenet", "--data", "empty", status=1).complaint
     assert "has neither images of your own (train/CLASS/*.png) nor MNIST's or CIFAR-10's files" \

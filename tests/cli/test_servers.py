@@ -206,8 +206,8 @@ def test_a_stopped_run_is_saved_and_its_servers_end(lockstep):
 
 
 @pytest.mark.parametrize("victim", ["server 1", "worker 1"])
-def test_a_member_that_is_killed_is_named_and_the_job_is_over(lockstep, victim):
-    process, members = long_run(lockstep)
+def test_with_fail_fast_a_member_that_is_killed_is_named_and_the_job_is_over(lockstep, victim):
+    process, members = long_run(lockstep, "--fail-fast")
     assert sorted(members) == ["server 0", "server 1", "worker 0", "worker 1"]
     os.kill(members[victim], signal.SIGKILL)
     _, err = process.communicate(timeout=60)
@@ -215,6 +215,19 @@ def test_a_member_that_is_killed_is_named_and_the_job_is_over(lockstep, victim):
     last = err.splitlines()[-1]
     assert last.startswith(f"lockstep: {victim} was ended by signal 9 (Killed); the job is over; "
                            "to go on: "), err
+    assert not any(is_running(pid) for pid in members.values())
+
+
+def test_what_only_a_killed_server_had_is_computed_again_from_the_checkpoint(lockstep):
+    some = ["--steps", 300, "--global-batch", 16, "--shards", 8, "--checkpoint-every", 20]
+    undisturbed = lockstep.train("mnist-mlp", *some, "--out", "alone").json["params_sha256"]
+    process, members = long_run(lockstep, steps=some)
+    os.kill(members["server 1"], signal.SIGKILL)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert json.loads(out.strip().splitlines()[-1])["params_sha256"] == undisturbed
+    assert "server 1 was ended by signal 9 (Killed)" in err
+    assert "the job begins again from the newest checkpoint (restart 1 of" in err
     assert not any(is_running(pid) for pid in members.values())
 
 

@@ -284,3 +284,28 @@ def test_another_host_that_sees_the_folder_sees_and_stops_the_job(lockstep, star
     assert process.returncode == 143 and result["stopped"] is True
     assert checkpoints_of(lockstep.folder / "run")[-1] == result["steps"]
     assert not (lockstep.folder / "run" / "stop.request").exists()
+
+
+# A signal to the launcher stops the job, whoever shows it: a guest knows it from the others.
+@pytest.mark.parametrize("how", ["folder", "address"])
+def test_a_guest_that_has_become_the_first_names_the_launcher(lockstep, started, how):
+    process = started(*LONG, "--workers", "2", "--max-restarts", "0")
+    run = lockstep.folder / "run"
+    wait_until(lambda: steps_done(run) >= 10)
+    control = json.loads((run / "control.json").read_text())
+    environment = dict(os.environ, LOCKSTEP_SECRET=control["secret"])
+    guest = subprocess.Popen(
+        [PROGRAM, "join", "run" if how == "folder" else control["coordinator"], "--threads", "1"],
+        cwd=lockstep.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: (run / "events.jsonl").exists()
+                   and '"joined"' in (run / "events.jsonl").read_text())
+        for pid in workers_of(process).values():
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: json.loads((run / "status.json").read_text())["writer"]["pid"] == guest.pid)
+        status = json.loads((run / "status.json").read_text())
+        assert status["launcher"]["pid"] == process.pid
+        assert json.loads((run / "control.json").read_text())["launcher"] == control["launcher"]
+    finally:
+        guest.kill()
+        guest.wait()

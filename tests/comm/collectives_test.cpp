@@ -338,6 +338,71 @@ TEST_P(Collectives, TreeSumIsTheSameForEveryWayToDealTheShards) {
     });
 }
 
+// Pieces of different lengths, by turns; what is left between two pieces is nobody's, and the last
+// rank has none where `skips` says so.
+std::vector<ElementRanges> parts_by_turns(int size, std::size_t count, std::size_t piece,
+                                          bool skips) {
+  std::vector<ElementRanges> parts(static_cast<std::size_t>(size));
+  const std::size_t owners = skips && size > 1 ? parts.size() - 1 : parts.size();
+  for (std::size_t begin = 0, turn = 0; begin < count; begin += piece + turn % 3, ++turn)
+    parts[turn * 7 % owners].push_back({begin, std::min(begin + piece, count)});
+  return parts;
+}
+
+TEST_P(Collectives, SumsOfPartsGoToTheirOwnersAloneAndBackToAll) {
+  for (const int size : {1, 2, 3, 5})
+    on_ranks(size, [&](Communicator& comm) {
+      for (const std::int64_t shards : {5, 8, 13})
+        for (const std::size_t count : kCounts)
+          for (const std::size_t piece : {1U, 500U, 16'384U}) {
+            if (count > 1025 && piece == 1) continue;  // as many transfers
+            const std::vector<ElementRanges> parts = parts_by_turns(
+                size, count, std::min(piece, std::max<std::size_t>(count / 3, 1)), shards == 13);
+            const std::vector<ShardRange> ranges = deal_shards(shards, size);
+            const ShardRange mine = ranges[static_cast<std::size_t>(comm.rank())];
+            std::vector<Floats> sums;
+            std::vector<TreeNode> nodes;
+            for (const ShardRange& node : subtrees_in(shards, mine))
+              sums.push_back(tree_values(node.lo, node.hi, count));
+            for (const ShardRange& node : subtrees_in(shards, mine))
+              nodes.push_back({node.lo, node.hi, bytes_of(std::as_const(sums[nodes.size()]))});
+            Floats expected, all(count, -1.0F), whole(count, -1.0F);
+            for (const ElementRange& part : parts[static_cast<std::size_t>(comm.rank())])
+              for (std::size_t i = part.begin; i < part.end; ++i)
+                expected.push_back(all[i] = tree_value(0, shards, i));
+            for (const ElementRanges& of_rank : parts)
+              for (const ElementRange& part : of_rank)
+                for (std::size_t i = part.begin; i < part.end; ++i)
+                  whole[i] = tree_value(0, shards, i);
+            Floats own(expected.size());
+            comm.tree_scatter(nodes, shards, parts, bytes_of(own), {}, ranges);
+            ASSERT_EQ(own, expected) << size << " ranks, " << count << " floats";
+            comm.all_gather_parts(bytes_of(all), parts);
+            ASSERT_EQ(all, whole) << size << " ranks, " << count << " floats";
+          }
+    });
+}
+
+TEST(InProcess, PartsThatAreNotOfTheDataAreRefused) {
+  run_ranks(world_kinds()[0], 2, [](Communicator& comm) {
+    Floats data(10), own(3);
+    const std::vector<ShardRange> ranges = deal_shards(2, 2);
+    const std::vector<TreeNode> nodes{
+        {comm.rank(), comm.rank() + 1, bytes_of(std::as_const(data))}};
+    const std::vector<ElementRanges> good{{{0, 3}}, {{3, 6}}}, outside{{{0, 3}}, {{8, 11}}};
+    EXPECT_EQ(message_of<InvalidArgument>([&] { comm.all_gather_parts(bytes_of(data), outside); }),
+              "all_gather_parts: a part is 8 to 11, of 10 floats");
+    EXPECT_EQ(message_of<InvalidArgument>(
+                  [&] { comm.all_gather_parts(bytes_of(data), std::span(good).first(1)); }),
+              "all_gather_parts: got the parts of 1 ranks, expected those of 2");
+    Floats less(2);
+    EXPECT_EQ(message_of<InvalidArgument>(
+                  [&] { comm.tree_scatter(nodes, 2, good, bytes_of(less), {}, ranges); }),
+              "tree_scatter: own has 8 bytes, expected 12");
+    comm.tree_scatter(nodes, 2, good, bytes_of(own), {}, ranges);
+  });
+}
+
 TEST(Hierarchical, HostsAddInTheCanonicalOrderToo) {
   const std::vector<std::vector<std::string>> layouts = {
       {"a", "a", "b", "b", "b"}, {"a", "b", "b"}, {"a", "b", "a", "b"}, {"a", "a", "a", "b"}};

@@ -59,8 +59,8 @@ TEST(RunFolder, WhatIsLeftOfABeginningIsNoRunAndInNobodysWay) {
   {
     const RunFolder run = RunFolder::create(folder / "run");
     write_quickly(run.classes_path(), "[]");
-    write_quickly(run.vocabulary_path() + ".tmp77", "a");
-    write_quickly(run.config_path() + ".tmp77", "{");
+    write_quickly(run.vocabulary_path() + ".tmp77-00c0ffee", "a");
+    write_quickly(run.config_path() + ".tmp77-00c0ffee", "{");
   }
   EXPECT_THROW(RunFolder::open(folder / "run"), NotFound);
   EXPECT_EQ(RunFolder::create(folder / "run").path(), folder / "run");

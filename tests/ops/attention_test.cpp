@@ -176,5 +176,37 @@ TEST(Attention, LetsRowsOfNothingButNaNThroughWhateverTheirBits) {
       }
 }
 
+// Scores that are -inf by what the data are, not by a mask: softmax has no value for them.
+TEST(Attention, GivesNaNToRowsWhoseScoresAreAllMinusInfinity) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Tensor some = Tensor::from(std::vector<bool>{true, false}, {2});
+  const Tensor added = Tensor::from(std::vector<float>{0.0f, -infinity}, {2});
+  for (const DType dtype : {DType::float32, DType::float64})
+    for (const Tensor& mask : {Tensor(), some, cast(added, dtype)})
+      for (const bool causal : {false, true}) {
+        Tensor q = cast(Tensor::full({1, 1, 3, 1}, infinity), dtype);
+        const Tensor k = Tensor::full({1, 1, 2, 1}, -1.0, dtype);
+        autograd::attach_grad(q);
+        Tensor y;
+        {
+          autograd::RecordScope record;
+          y = scaled_dot_product_attention(q, k, k, mask, causal);
+        }
+        autograd::backward(y);
+        std::vector<Tensor> inputs{q, k, k};
+        if (mask.defined()) inputs.push_back(mask);
+        const Attrs attrs = Attrs::of(AttentionAttrs{causal, 0.0});
+        const auto composed = get_op("attention").decompose(inputs, attrs)[0].to_vector<double>();
+        const auto values = y.to_vector<double>();
+        const auto grads = autograd::gradient(q).to_vector<double>();
+        for (std::size_t i = 0; i < 3; ++i) {
+          const bool sees = !causal || i > 0;  // row 0 of 3 sees none of 2 columns
+          EXPECT_EQ(std::isnan(values[i]), sees) << causal << ' ' << mask.defined();
+          EXPECT_EQ(std::isnan(grads[i]), sees) << causal << ' ' << mask.defined();
+          EXPECT_EQ(std::isnan(composed[i]), sees) << causal << ' ' << mask.defined();
+        }
+      }
+}
+
 }  // namespace
 }  // namespace lockstep::testing

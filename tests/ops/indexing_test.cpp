@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/autograd/autograd.h"
+#include "lockstep/ops/elementwise.h"
 #include "tests/message.h"
 
 // What is expected is what NumPy gives.
@@ -158,6 +159,21 @@ TEST(Indexing, BadItemsAreRefused) {
               index_assign(x, {list({0, 1, 0})}, Tensor::zeros({2, 3}));
             }),
             "index_assign: a value of shape [2, 3] does not fit into [3, 3]");
+}
+
+TEST(Indexing, AssignmentThatWouldSpoilAGradientIsRefusedWhileSomethingRecords) {
+  const Tensor x = counting({3}), plain = Tensor::zeros({3});
+  autograd::attach_grad(x);
+  const autograd::RecordScope record;
+  const Tensor y = x + x;
+  const std::string message =
+      "index_assign: float32[3] has a gradient, which would be wrong, since writing is not "
+      "recorded: detach() it, or use where(), concat() or scatter()";
+  EXPECT_EQ(message_of([&] { index_assign(y, {1}, Tensor::zeros({})); }), message);
+  EXPECT_EQ(message_of([&] { index_assign(plain, {kAll}, y); }), message);
+  index_assign(plain, {kAll}, y.detach());
+  EXPECT_EQ(plain.to_vector<float>(), (Floats{0, 2, 4}));
+  index_assign(greater(y, 3.0), {0}, Tensor::zeros({}));  // no gradient goes through a comparison
 }
 
 TEST(Indexing, AssignmentIntoALeafIsRefusedWhileSomethingRecords) {

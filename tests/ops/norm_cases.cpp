@@ -252,10 +252,22 @@ void add_layer_norm(std::vector<OpCase>& cases) {
   cases.push_back(layer_norm_backward_case("no rows", {0, 5}));
 }
 
+// By itself, as it is outside of a training step; tests/train has what shards do.
+void add_shard_mean(std::vector<OpCase>& cases) {
+  for (const Shape& shape : {Shape{}, Shape{0}, Shape{1}, Shape{37}, Shape{3, 5}})
+    cases.push_back({.op = "shard_mean",
+                     .label = shape.str(),
+                     .inputs = {random_tensor(shape, 1)},
+                     .reference = [](const Tensors& in) {
+                       return Tensors{in[0], Tensor::from(std::vector<double>{1.0}, {})};
+                     }});
+}
+
 }  // namespace
 
 std::vector<OpCase> norm_cases() {
   std::vector<OpCase> cases;
+  add_shard_mean(cases);
   add_batch_norm(cases);
   add_layer_norm(cases);
   return cases;

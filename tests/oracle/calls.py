@@ -373,6 +373,11 @@ def batch_norm_inference(d):
     return Call("batch_norm_inference", {"epsilon": 1e-4}, inputs)
 
 
+def shard_mean(d):
+    """Of a process alone."""
+    return Call("shard_mean", {}, [d.tensor(d.shape())])
+
+
 def layer_norm(d):
     x = d.tensor(d.shape(1, 3) + [d.size(2, 40)])
     n = [x.shape[-1]]
@@ -688,7 +693,7 @@ def calls():
         table[name] = global_pool(name)
     for function in (
         gelu, leaky_relu, elu, hard_sigmoid, clip, logical_not, where, cumsum, matmul, dense,
-        batch_norm, batch_norm_inference, layer_norm, group_norm, instance_norm,
+        batch_norm, batch_norm_inference, shard_mean, layer_norm, group_norm, instance_norm,
         softmax_cross_entropy, sigmoid_cross_entropy, ctc_loss, embedding, take, gather, pick,
         scatter_add, one_hot, reshape, transpose, expand, expand_dims, squeeze, flip, concat, split,
         pad, tile, repeat, topk, attention, cast, arange, linspace, eye, full, ravel_index,

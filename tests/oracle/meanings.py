@@ -133,6 +133,9 @@ def max_pool(a, x):
     kernel, padding = a["kernel"], a["padding"]
     dilation = a.get("dilation") or [1] * len(kernel)
     if all(2 * p <= k for p, k in zip(padding, kernel)):
+        if not all(meets_data(n, *w, step) for n, w, step in zip(x.shape[2:], windows(a), dilation)):
+            raise NotImplementedError("torch's gradient of a window of padding alone is written "
+                                      "outside of its memory")
         return [function(x, kernel, a["stride"], padding, dilation, a["ceil_mode"])]
     if any(step > 1 for step in dilation):
         raise NotImplementedError("dilated windows whose padding is above their half")
@@ -155,6 +158,13 @@ def pooled_size(n, kernel, stride, padding, ceil):
     whole = n + 2 * padding - kernel
     size = -(-whole // stride) + 1 if ceil else whole // stride + 1
     return size - 1 if ceil and (size - 1) * stride >= n + padding else size
+
+
+def meets_data(n, kernel, stride, padding, ceil, dilation):
+    """Whether every window has an element of the data, not of the padding alone."""
+    reach = dilation * (kernel - 1) + 1
+    starts = range(-padding, pooled_size(n, reach, stride, padding, ceil) * stride - padding, stride)
+    return all(any(0 <= start + dilation * tap < n for tap in range(kernel)) for start in starts)
 
 
 def avg_pool(a, x):
@@ -211,6 +221,8 @@ def interpolate(a, x):
 
 
 def grid_sample(a, x, grid):
+    if not torch.isfinite(grid).all():
+        raise NotImplementedError("torch reads, and writes, anywhere at infinite coordinates")
     return F.grid_sample(x, grid, a["mode"], a["padding"], a["align_corners"])
 
 
@@ -411,6 +423,7 @@ def meanings():
         "full": lambda a: torch.full(a["shape"], a["value"]),
         "pixel_shuffle": lambda a, x: F.pixel_shuffle(x, a["factor"]),
         "pixel_unshuffle": lambda a, x: F.pixel_unshuffle(x, a["factor"]),
+        "shard_mean": lambda a, x: [x * 1, torch.ones((), dtype=x.dtype)],
         "sort": lambda a, x: sort(a, x)[0],
         "argsort": lambda a, x: sort(a, x)[1],
     })  # fmt: skip

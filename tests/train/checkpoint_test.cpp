@@ -185,12 +185,12 @@ TEST_F(Checkpoints, AFullDiskIsOneWarningAndLeavesTheLastGoodOne) {
 
 TEST_F(Checkpoints, WhatAKilledProcessLeftHalfWrittenGoesAway) {
   fs::create_directories(folder_);
-  write_file(path(3) + ".tmp4711", "half");
+  write_file(path(3) + ".tmp4711-00c0ffee", "half");
   write_file(folder_ + "/notes.tmp1", "the user's");
   CheckpointStore store(folder_, options());
   store.write(checkpoint_of(1));
   store.wait();
-  EXPECT_FALSE(fs::exists(path(3) + ".tmp4711"));
+  EXPECT_FALSE(fs::exists(path(3) + ".tmp4711-00c0ffee"));
   EXPECT_TRUE(fs::exists(folder_ + "/notes.tmp1"));
   EXPECT_EQ(steps(), (std::vector<std::int64_t>{1}));
 }

@@ -11,22 +11,10 @@
 namespace lockstep::train {
 namespace {
 
-using testing::batches, testing::kShardBatch, testing::ServerRoom, testing::StepNet;
+using testing::batches, testing::ServerRoom, testing::StepNet;
 
 constexpr std::int64_t kShards = 8;
 constexpr int kSteps = 3;
-
-// A net with a table whose gradients are of rows.
-StepEngine make_engine(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  const auto net = std::make_shared<StepNet>();
-  net->initialize(nn::init::fan_in(), 3);
-  const std::vector<TensorInfo> fields{{{kShardBatch, 3, 6, 6}, DType::float32, {}},
-                                       {{kShardBatch}, DType::int64, {}}};
-  EngineOptions options{.shards = kShards, .threads = threads, .seed = 3};
-  options.mode = mode;
-  options.bucket_bytes = 4096;
-  return StepEngine(net, testing::mean_cross_entropy, rule, fields, options);
-}
 
 // Parameters and slots.
 std::string numbers_of(const StepEngine& engine) {
@@ -34,7 +22,7 @@ std::string numbers_of(const StepEngine& engine) {
 }
 
 std::string train(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  StepEngine engine = make_engine(rule, mode, threads);
+  StepEngine engine = testing::step_engine(kShards, rule, mode, threads);
   for (int step = 0; step < kSteps; ++step) engine.run(step, 0.05, batches(engine, step));
   return numbers_of(engine);
 }
@@ -79,7 +67,7 @@ TEST(ServedRun, WorkersThatAreNotInStepHaveTheSameTablesWhereTheyMeet) {
   for (const optim::OptimizerPtr& rule : rules()) {
     ServerRoom room(2, kWorkers);
     room.as_workers_out_of_step([&](kvstore::Mode& mode) {
-      StepEngine engine = make_engine(rule, &mode.out_of_step()->alone(), 1);
+      StepEngine engine = testing::step_engine(kShards, rule, &mode.out_of_step()->alone(), 1);
       const std::string before = engine.params_sha256();
       for (int i = 0; i < 4; ++i) {
         const int ticket = i * kWorkers + mode.group().rank();
@@ -102,7 +90,7 @@ TEST(ServedRun, WorkersThatAreNotInStepHaveTheSameTablesWhereTheyMeet) {
 // Slots that were set come to the rows' server, and weights that were loaded.
 TEST(ServedRun, GoesOnWithTheSlotsOfTablesThatWereSet) {
   const optim::OptimizerPtr rule = optim::adam({});
-  StepEngine alone = make_engine(rule, nullptr, 1);
+  StepEngine alone = testing::step_engine(kShards, rule, nullptr, 1);
   for (int step = 0; step < kSteps; ++step) alone.run(step, 0.05, batches(alone, step));
   const auto slots = alone.slots();
   const auto net = std::make_shared<StepNet>();
@@ -112,7 +100,7 @@ TEST(ServedRun, GoesOnWithTheSlotsOfTablesThatWereSet) {
   const std::string expected = numbers_of(alone);
   ServerRoom room(2, 2);
   room.as_workers([&](kvstore::Mode& mode) {
-    StepEngine engine = make_engine(rule, &mode, 1);
+    StepEngine engine = testing::step_engine(kShards, rule, &mode, 1);
     engine.run(0, 0.05, batches(engine, 0));
     engine.load(*net);
     engine.set_slots(slots);

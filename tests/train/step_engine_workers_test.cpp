@@ -16,8 +16,7 @@
 namespace lockstep::train {
 namespace {
 
-using testing::batches, testing::kShardBatch, testing::message_of, testing::shard_batch,
-    testing::StepNet;
+using testing::batches, testing::message_of, testing::shard_batch, testing::StepNet;
 
 constexpr std::int64_t kShards = 8;
 constexpr int kSteps = 3;
@@ -28,19 +27,8 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 
-StepEngine make_engine(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  const auto net = std::make_shared<StepNet>();
-  net->initialize(nn::init::fan_in(), 3);
-  const std::vector<TensorInfo> fields{{{kShardBatch, 3, 6, 6}, DType::float32, {}},
-                                       {{kShardBatch}, DType::int64, {}}};
-  EngineOptions options{.shards = kShards, .threads = threads, .seed = 3};
-  options.mode = mode;
-  options.bucket_bytes = 4096;
-  return StepEngine(net, testing::mean_cross_entropy, rule, fields, options);
-}
-
 Trained train(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  StepEngine engine = make_engine(rule, mode, threads);
+  StepEngine engine = testing::step_engine(kShards, rule, mode, threads);
   Trained result;
   for (int step = 0; step < kSteps; ++step)
     result.losses.push_back(engine.run(step, 0.05, batches(engine, step)).loss);
@@ -54,7 +42,7 @@ Trained train_with_a_death(const optim::OptimizerPtr& rule, int threads, int die
   std::barrier both_are_made(2);
   testing::as_ranks(2, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator);
-    StepEngine engine = make_engine(rule, mode.get(), threads);
+    StepEngine engine = testing::step_engine(kShards, rule, mode.get(), threads);
     both_are_made.arrive_and_wait();
     const auto alone = kvstore::local_mode();
     for (int step = 0; step < kSteps; ++step) {

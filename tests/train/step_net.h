@@ -71,4 +71,17 @@ inline Tensor mean_cross_entropy(const Tensor& output, const Tensor& label) {
   return softmax_cross_entropy(output, label);
 }
 
+// In buckets that are small, so that there are several.
+inline train::StepEngine step_engine(std::int64_t shards, const optim::OptimizerPtr& rule,
+                                     kvstore::Mode* mode, int threads) {
+  const auto net = std::make_shared<StepNet>();
+  net->initialize(nn::init::fan_in(), 3);
+  const std::vector<TensorInfo> fields{{{kShardBatch, 3, 6, 6}, DType::float32, {}},
+                                       {{kShardBatch}, DType::int64, {}}};
+  train::EngineOptions options{.shards = shards, .threads = threads, .seed = 3};
+  options.mode = mode;
+  options.bucket_bytes = 4096;
+  return train::StepEngine(net, mean_cross_entropy, rule, fields, options);
+}
+
 }  // namespace lockstep::testing

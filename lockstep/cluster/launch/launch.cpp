@@ -14,6 +14,7 @@
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/base/host_name.h"
+#include "lockstep/cluster/launch/detail/hosts_file.h"
 #include "lockstep/cluster/launch/detail/interruptible_writer.h"
 #include "lockstep/cluster/launch/detail/job_coordinator.h"
 #include "lockstep/cluster/launch/detail/job_hosts.h"
@@ -33,6 +34,7 @@ using detail::JobHost;
 
 // What is killed is gone by then, if anything can end it.
 constexpr auto kKillTime = std::chrono::seconds(3);
+constexpr auto kLookAtFile = std::chrono::seconds(1);
 
 // One process of the job.
 struct Process {
@@ -85,6 +87,7 @@ class Launcher {
   }
 
   void start_workers(JobHost& host) {
+    if (host.ids.empty()) return;
     detail::AgentTask task = task_for(host);
     for (const std::int64_t id : host.ids)
       task.processes.push_back({id, place_settings(id), host.slot_of(id)});
@@ -131,9 +134,9 @@ class Launcher {
     return task;
   }
 
-  // Late ones there are only where there are no servers.
+  // A worker that comes later is called by its number.
   Process process_of(std::int64_t id) const {
-    if (id < hosts_.workers() || options_.servers == 0) return {Role::worker, static_cast<int>(id)};
+    if (hosts_.is_worker(id)) return {Role::worker, static_cast<int>(id)};
     return {Role::server, static_cast<int>(id - hosts_.workers())};
   }
 
@@ -175,7 +178,9 @@ class Launcher {
     if (coordinator().has_failed()) return give_up_survival();
     show_first(coordinator()->first_worker());
     for (const std::size_t host : survivors_.restarts().take_due(time_now()))
-      start_late_worker(hosts_.all()[host]);
+      if (JobHost* place = hosts_.place_for(hosts_.all()[host])) start_late_worker(*place);
+    look_at_hosts_file();
+    for (JobHost& host : hosts_.all()) fill(host);
     if (!survives()) end_late_workers();
   }
 
@@ -197,9 +202,12 @@ class Launcher {
   // has not.
   std::int64_t workers_to_be() {
     std::int64_t count = survivors_.guests() + survivors_.restarts().planned();
-    for (const JobHost& host : hosts_.all())
-      count += std::count_if(host.ids.begin(), host.ids.end(),
-                             [this](std::int64_t id) { return !survivors_.is_released(id); });
+    for (const JobHost& host : hosts_.all()) {
+      if (host.is_removed) continue;  // what it has leaves
+      count += std::count_if(host.ids.begin(), host.ids.end(), [this](std::int64_t id) {
+        return hosts_.is_worker(id) && !survivors_.is_released(id);
+      });
+    }
     return count;
   }
 
@@ -213,8 +221,63 @@ class Launcher {
   void replace_those_that_left() {
     for (std::int64_t there = workers_to_be(); there < min_workers_; ++there)
       if (const JobHost* host = hosts_.least_loaded())
-        survivors_.restarts().plan(static_cast<std::size_t>(host - hosts_.all().data()),
-                                   time_now());
+        survivors_.restarts().plan(hosts_.number_of(*host), time_now());
+  }
+
+  // Somebody may change it while the job runs.
+  void look_at_hosts_file() {
+    if (!survives() || Clock::now() < next_look_) return;
+    next_look_ = Clock::now() + kLookAtFile;
+    try {
+      if (const auto now = hosts_file_.changed()) take_hosts(*now);
+    } catch (const Error& error) {
+      say(fmt::format("the hosts file is left as it was: {}", error.what()));
+    }
+  }
+
+  void take_hosts(const std::vector<HostSlots>& now) {
+    for (JobHost& host : hosts_.all()) {
+      const auto is_it = [&](const HostSlots& one) { return one.name == host.link.host(); };
+      if (!host.is_spare && !host.is_removed && std::none_of(now.begin(), now.end(), is_it))
+        take_away(host);
+    }
+    for (const HostSlots& one : now) {
+      JobHost* known = hosts_.find(one.name);
+      if (known == nullptr)
+        add_host(one);
+      else if (std::exchange(known->is_removed, false))
+        known->fills = true;
+    }
+  }
+
+  void take_away(JobHost& host) {
+    say(fmt::format("{} is not among the hosts any more: its workers leave", host.link.host()));
+    host.is_removed = true;
+    for (const std::int64_t id : host.ids)
+      if (hosts_.is_worker(id)) coordinator()->release(id);
+  }
+
+  void add_host(const HostSlots& host) {
+    if (hosts_.is_one_machine())
+      return say(
+          fmt::format("{} cannot come: the job is on this machine alone, and listens to no "
+                      "other (--coordinator)",
+                      host.name));
+    say(fmt::format("{} is one more host, for {} workers", host.name, host.slots));
+    hosts_.connect_late(host);
+    hosts_.all().back().fills = true;
+  }
+
+  // With as many as there are places, or were asked for.
+  std::int64_t wanted_workers() const {
+    const std::int64_t places = std::min<std::int64_t>(hosts_.places(), options_.max_workers);
+    return options_.workers > 0 ? std::min<std::int64_t>(places, options_.workers) : places;
+  }
+
+  void fill(JobHost& host) {
+    if (!host.fills || !host.is_usable() || !survives()) return;
+    host.fills = false;
+    while (host.has_free_slot() && workers_to_be() < wanted_workers()) start_late_worker(host);
   }
 
   void kill_process(std::int64_t id) {
@@ -255,15 +318,19 @@ class Launcher {
   }
 
   // What the job can do without; another one takes its place.
-  bool is_replaced(const MemberEnd& end, const JobHost& host) {
+  bool is_replaced(const MemberEnd& end, JobHost& host) {
     if (end.role != Role::worker) return false;
     if (end.signal == SIGKILL && result_.stopped_by == 0 && coordinator()->is_run_done())
       return true;
     if (!survivors_.can_do_without(end, survives())) return false;
     if (!survives() || !survivors_.wants_replacement(end)) return true;
     say(end.str());
-    const auto place = static_cast<std::size_t>(&host - hosts_.all().data());
-    if (host.link.is_closed() || !survivors_.restarts().plan(place, time_now()))
+    ++host.losses;
+    const JobHost* place = hosts_.place_for(host);
+    if (place != &host && host.losses == JobHost::kManyLosses)
+      say(fmt::format("{} has lost {} workers: others have their places", host.link.host(),
+                      host.losses));
+    if (place == nullptr || !survivors_.restarts().plan(hosts_.number_of(host), time_now()))
       say(fmt::format("nobody takes the place of worker {}", end.rank));
     return true;
   }
@@ -285,7 +352,15 @@ class Launcher {
     result_.note_complaints();
   }
 
+  // One that is there later than the job. A spare that cannot be had is none.
+  void greet(JobHost& host) {
+    const std::string why = hosts_.greet_late(host);
+    if (!why.empty()) say(fmt::format("{} is not to be had: {}", host.link.host(), why));
+    if (host.is_there) host.heartbeat.heard();
+  }
+
   void hear(JobHost& host) {
+    if (!host.is_there) return greet(host);
     if (host.link.is_closed() && host.ids.empty()) return;
     host.link.advance();
     try {
@@ -308,8 +383,7 @@ class Launcher {
 
   void handle(JobHost& host, const Frame& frame) {
     if (frame.is<detail::StartFailed>())
-      throw NotFound("launch: {}{}", hosts_.is_one_machine() ? "" : host.link.host() + ": ",
-                     frame.as<detail::StartFailed>().text);
+      return fail_start(host, frame.as<detail::StartFailed>().text);
     if (frame.is<detail::SignalFrame>()) return stop(frame.as<detail::SignalFrame>().number);
     if (frame.is<detail::ProcessOutput>()) {
       const auto said = frame.as<detail::ProcessOutput>();
@@ -318,6 +392,15 @@ class Launcher {
     } else if (frame.is<detail::ProcessEnd>()) {
       take_end(host, frame.as<detail::ProcessEnd>());
     }
+  }
+
+  // A job that is under way goes on without that host.
+  void fail_start(JobHost& host, const std::string& why) {
+    if (!survives())
+      throw NotFound("launch: {}{}", hosts_.is_one_machine() ? "" : host.link.host() + ": ", why);
+    host.is_removed = true;
+    for (const std::int64_t id : std::vector<std::int64_t>(host.ids))
+      if (survivors_.is_late(id)) lose(host, id, why);
   }
 
   void take_end(JobHost& host, const detail::ProcessEnd& its) {
@@ -344,11 +427,13 @@ class Launcher {
   }
 
   void lose(JobHost& host, const std::string& why) {
-    for (const std::int64_t id : std::vector<std::int64_t>(host.ids)) {
-      MemberEnd end = end_of(id);
-      end.lost = why;
-      note(host, std::move(end));
-    }
+    for (const std::int64_t id : std::vector<std::int64_t>(host.ids)) lose(host, id, why);
+  }
+
+  void lose(JobHost& host, std::int64_t id, const std::string& why) {
+    MemberEnd end = end_of(id);
+    end.lost = why;
+    note(host, std::move(end));
   }
 
   void note(JobHost& host, MemberEnd end) {
@@ -359,6 +444,7 @@ class Launcher {
     host.remove(end.id);
     coordinator()->note_ended(end.id);
     end.tolerated = is_tolerated(end) || is_replaced(end, host);
+    note_early_loss(end);
     const int signal = end.stopped_by();
     const bool is_good = end.is_good(), is_tolerated = end.tolerated;
     if (is_tolerated && end.role == Role::server) say_tolerated(end, host.link.host());
@@ -368,8 +454,15 @@ class Launcher {
       stop_with_worker(signal);
     else if (!is_good)
       end_others();
-    else if (!hosts_.are_workers_running(hosts_.workers()))
+    else if (!hosts_.are_workers_running())
       end_servers();
+  }
+
+  // The first that goes, by no fault of the program.
+  void note_early_loss(const MemberEnd& end) {
+    if (end.role != Role::worker || end.is_good() || end.tolerated || survived_ || deadline_)
+      return;
+    result_.lost_early = result_.stopped_by == 0 && (end.signal == SIGKILL || !end.lost.empty());
   }
 
   // Whether the job goes on as if nothing had happened. A server that must be ended when all is
@@ -487,6 +580,8 @@ class Launcher {
   bool survived_ = false;  // at some time a loss would not have ended the job
   bool gave_up_ = false;
   std::set<std::int64_t> ended_late_;
+  detail::HostsFile hosts_file_{options_.hosts_file};
+  Clock::time_point next_look_ = Clock::now();
   int last_signal_ = 0;
   std::optional<Clock::time_point> deadline_, read_until_;
 };

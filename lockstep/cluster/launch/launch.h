@@ -14,8 +14,12 @@
 namespace lockstep::cluster {
 
 struct LaunchOptions {
-  std::vector<std::string> command = {};       // program and arguments of every process
-  std::vector<HostSlots> hosts = {};           // ranks in this order; empty: this machine
+  std::vector<std::string> command = {};  // program and arguments of every process
+  std::vector<HostSlots> hosts = {};      // ranks in this order; empty: this machine
+  // Hosts for those whose own hosts are lost, or have lost too many of them.
+  std::vector<HostSlots> spares = {};
+  // Where `hosts` was read: hosts that are added there or taken away are noticed. Empty: nowhere.
+  std::string hosts_file = {};
   int workers = 0;                             // 0: one for each slot
   int servers = 0;                             // beside the workers, one host after the other
   std::vector<std::string> environment = {};   // NAME=VALUE, besides what each host has
@@ -73,6 +77,8 @@ struct LaunchResult {
   int restarts = 0;  // workers that were started in the place of lost ones
   // A job that survives losses has ended since all were lost that had the state of the run.
   bool lost_state = false;
+  // A worker was lost before the job could do without one.
+  bool lost_early = false;
   std::vector<Complaint> complaints = {};
   std::string killed_because =
       {};  // those that we had to end, after a stop; empty: by a second one

@@ -344,8 +344,9 @@ struct Coordinator::Impl {
   // Why the workers cannot be changed; empty: they can.
   std::string why_fixed() const {
     if (is_complete() && !generations.has_begun())
-      return "the workers of this job are fixed: it has servers, or --fail-fast, or ends with the "
-             "first that is lost";
+      return "the workers of this job are fixed: it has --fail-fast, or they are not in step, or "
+             "it "
+             "ends with the first that is lost";
     if (!generations.is_active()) return "the job has not begun its first step";
     return generations.is_over() ? "the run is done" : "";
   }
@@ -461,8 +462,7 @@ struct Coordinator::Impl {
     tolerates_lost_servers = std::all_of(
         all.begin(), all.end(), [](auto* one) { return one->join.tolerates_lost_servers; });
     const Membership membership = roster.membership(generation);
-    if (roster.size().servers == 0 &&
-        std::all_of(all.begin(), all.end(), [](auto* one) { return one->join.survives; }))
+    if (std::all_of(all.begin(), all.end(), [](auto* one) { return one->join.survives; }))
       generations.begin(membership);
     for (Participant* member : all)
       answer(*std::exchange(member->joining, {}), detail::Welcome{member->id, membership, {}});
@@ -482,6 +482,7 @@ struct Coordinator::Impl {
 
   // A connection may outlive its process where another one has it open.
   void lose_ended() {
+    for (const std::int64_t id : ended.take_released()) generations.release(id, "its host leaves");
     for (const std::int64_t id : ended.take_due())
       for (const auto& one : roster.participants())
         if (one->id == id && !one->left && is_survivor(*one)) {
@@ -589,6 +590,7 @@ bool Coordinator::tolerates_lost_servers() const { return impl_->tolerates_lost_
 bool Coordinator::survives_lost_workers() const { return impl_->survives_lost_workers; }
 bool Coordinator::is_run_done() const { return impl_->is_run_done; }
 void Coordinator::note_ended(std::int64_t id) { impl_->ended.add(id); }
+void Coordinator::release(std::int64_t id) { impl_->ended.release(id); }
 std::int64_t Coordinator::first_worker() const { return impl_->first_worker; }
 
 std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }

@@ -60,6 +60,8 @@ class Coordinator {
   bool is_run_done() const;
   // The process of this worker has ended, whatever its connection says. From any thread.
   void note_ended(std::int64_t id);
+  // This worker is to leave after its step, unless it is the only one. From any thread.
+  void release(std::int64_t id);
   // Who is the first of the workers now. From any thread.
   std::int64_t first_worker() const;
 

@@ -57,6 +57,8 @@ struct Job::Impl {
   std::atomic<bool> wants_change = false;
   std::mutex mutex = {};  // of who aborts the communicator, against who makes another
   bool is_watching = false;
+  std::string why_stopped = {};                 // guarded by it too
+  std::atomic<std::int64_t> last_stopped = -1;  // generation
   std::jthread watcher = {};
 
   Impl(Place place, JobOptions options) : role(place.role) {
@@ -77,8 +79,7 @@ struct Job::Impl {
 
   void connect(const Place& place, const JobOptions& options, const std::string& transport) {
     type = &comm::find_transport(transport);
-    survives = options.survives && place.launcher == Place::Launcher::lockstep &&
-               place.servers == 0 && role == Role::worker;
+    survives = options.survives && place.launcher == Place::Launcher::lockstep;
     is_late = place.is_late;
     scratch = place.scratch;
     timeout = options.timeout;
@@ -101,7 +102,7 @@ struct Job::Impl {
       complain(error);
       throw;
     }
-    if (survives && membership.rank_of(id) == 0)
+    if (survives && role == Role::worker && membership.rank_of(id) == 0)
       (*rendezvous)->put(kTransportEntry, std::string(type->name));
   }
 
@@ -172,7 +173,17 @@ struct Job::Impl {
   // Of one who holds the mutex.
   void stop_generation(const std::string& why) {
     is_watching = false;
+    if (last_stopped < membership.generation) {
+      why_stopped = why;
+      last_stopped = membership.generation;
+    }
     if (communicator) communicator->abort(why);
+  }
+
+  void check_goes_on(std::int64_t generation) {
+    if (generation > last_stopped) return;
+    const std::lock_guard lock(mutex);
+    throw comm::Aborted(why_stopped, -1, "", "generation");
   }
 
   // Without the coordinator there is no next generation.
@@ -197,7 +208,10 @@ struct Job::Impl {
       return false;
     }
     wants_change = false;
-    membership = (*rendezvous)->membership();
+    {
+      const std::lock_guard lock(mutex);
+      membership = (*rendezvous)->membership();
+    }
     member->begin(membership);
     connect_members();
     return true;
@@ -281,6 +295,7 @@ bool Job::survives() const { return impl_->survives; }
 bool Job::is_late() const { return impl_->is_late; }
 void Job::watch_members() { impl_->watch(); }
 bool Job::wants_change() const { return impl_->wants_change; }
+void Job::check_goes_on(std::int64_t generation) const { impl_->check_goes_on(generation); }
 bool Job::regroup(const Standing& standing) { return impl_->regroup(standing); }
 bool Job::is_run_done() const { return (*impl_->rendezvous)->is_run_done(); }
 Alignment Job::align(const Progress& own) { return impl_->align(own); }

@@ -21,8 +21,8 @@ struct JobOptions {
   std::chrono::milliseconds timeout{60'000};  // until all have come
   // The loss of a server is none of the job: others have what it had. All members say the same.
   bool tolerates_lost_servers = false;
-  // A worker that is lost does not end the job: the others go on in another generation. All workers
-  // say the same; the launcher must be lockstep's own, and there are no servers.
+  // A worker that is lost does not end the job: the others go on in another generation. All members
+  // say the same, and the launcher must be lockstep's own.
   bool survives = false;
   // Called before the members meet and before they are connected, with "meet" and "connect".
   std::function<void(std::string_view)> on_phase = {};
@@ -79,6 +79,9 @@ class Job final : public Registry {
   void watch_members();
   // Whether the generation is to end after this step.
   bool wants_change() const;
+  // Throws Aborted when this generation, or a later one, had to end at once. From any thread; for
+  // who waits for somebody else than the other workers.
+  void check_goes_on(std::int64_t generation) const;
   // Comes out of the generation, waits for the next one, and connects its workers. False: this one
   // is not needed any more, since it was asked to leave or the run is done (is_run_done). Throws
   // CommError where the new generation is over before it began: then call it again; Refused when

@@ -38,10 +38,13 @@ std::optional<Place> lockstep_place() {
   place.workers = number_variable(
       "LOCKSTEP_WORKERS", needed_variable("LOCKSTEP_WORKERS", "LOCKSTEP_RANK"), 1, kMostWorkers);
   place.is_late = variable("LOCKSTEP_LATE").has_value();
-  if (place.is_late)
+  if (place.is_late) {
     place.rank = number_variable("LOCKSTEP_RANK", *rank, 0, kMostWorkers);
-  else
+    place.servers = number_variable("LOCKSTEP_SERVERS", variable("LOCKSTEP_SERVERS").value_or("0"),
+                                    0, kMostWorkers);
+  } else {
     detail::take_role(place, "LOCKSTEP_RANK", *rank);
+  }
   place.coordinator = coordinator_place();
   place.secret = needed_variable("LOCKSTEP_SECRET", "LOCKSTEP_RANK");
   place.host = variable("LOCKSTEP_HOST").value_or("");

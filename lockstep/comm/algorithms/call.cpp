@@ -58,6 +58,23 @@ ElementRange subrange(const ElementRange& slice, std::size_t offset, std::size_t
   return {begin, std::min(begin + count, slice.end)};
 }
 
+ElementRanges subranges(const ElementRanges& slice, std::size_t offset, std::size_t count) {
+  ElementRanges result;
+  for (const ElementRange& range : slice) {
+    const ElementRange part = subrange(range, offset, count);
+    if (part.count() > 0) result.push_back(part);
+    offset -= std::min(offset, range.count());
+    count -= part.count();
+  }
+  return result;
+}
+
+std::size_t count_elements(const ElementRanges& ranges) {
+  std::size_t count = 0;
+  for (const ElementRange& range : ranges) count += range.count();
+  return count;
+}
+
 std::vector<int> others(const Call& call) {
   std::vector<int> ranks;
   for (int i = 1; i < call.size(); ++i) ranks.push_back((call.rank() + i) % call.size());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "lockstep/comm/element_range.h"
 #include "lockstep/comm/transport.h"
 
 namespace lockstep::comm {
@@ -33,17 +34,13 @@ class Exchange {
   std::vector<std::size_t> turns_;
 };
 
-// A part of an array of elements.
-struct ElementRange {
-  std::size_t begin, end;
-  std::size_t count() const { return end - begin; }
-  bool operator==(const ElementRange&) const = default;
-};
-
 // `parts` slices of nearly the same length, cut where cache lines begin if they are long enough.
 std::vector<ElementRange> split_evenly(std::size_t elements, int parts);
 // The piece of `slice` from its element number `offset` on, at most `count` long; maybe empty.
 ElementRange subrange(const ElementRange& slice, std::size_t offset, std::size_t count);
+// The same of several, as if one stood after the other.
+ElementRanges subranges(const ElementRanges& slice, std::size_t offset, std::size_t count);
+std::size_t count_elements(const ElementRanges& ranges);
 
 // Every rank but the caller, beginning after it: so that not all begin with the same one.
 std::vector<int> others(const Call& call);

@@ -30,6 +30,22 @@ void all_gather(const Call& call, std::span<const std::byte> part, std::span<std
   copy(part, part_of(all, part.size(), call.rank()));
 }
 
+void all_gather_parts(const Call& call, std::span<std::byte> data,
+                      std::span<const ElementRanges> parts, std::size_t size) {
+  const auto of = [&](int rank) -> const ElementRanges& {
+    return parts[static_cast<std::size_t>(rank)];
+  };
+  const auto bytes = [&](const ElementRange& part) {
+    return data.subspan(part.begin * size, part.count() * size);
+  };
+  Exchange exchange;
+  for (const int peer : others(call)) {
+    for (const ElementRange& part : of(call.rank())) exchange.send(peer, bytes(part));
+    for (const ElementRange& part : of(peer)) exchange.receive(peer, bytes(part));
+  }
+  exchange.run(call);
+}
+
 void gather(const Call& call, std::span<const std::byte> part, std::span<std::byte> all, int root) {
   Exchange exchange;
   if (call.rank() != root) exchange.send(root, part);

@@ -25,13 +25,17 @@ constexpr std::size_t kRound = 512 * 1024;  // bytes that arrive for a chunk, ab
 constexpr std::size_t kAhead = 4;           // chunks under way
 constexpr std::size_t kLast = std::numeric_limits<std::size_t>::max();  // turn
 
-// What belongs to the owners for good is cut into equal parts.
-std::vector<ElementRange> cut_for(const TreeGoal& goal, std::size_t elements, int parts) {
-  if (goal.kind != TreeGoal::Kind::owner) return split_evenly(elements, parts);
-  std::vector<ElementRange> slices;
+// What belongs to the owners for good is cut into equal parts, or as they say.
+std::vector<ElementRanges> cut_for(const TreeGoal& goal, std::size_t elements, int parts) {
+  if (!goal.slices.empty()) return {goal.slices.begin(), goal.slices.end()};
+  std::vector<ElementRanges> slices;
+  if (goal.kind != TreeGoal::Kind::owner) {
+    for (const ElementRange& slice : split_evenly(elements, parts)) slices.push_back({slice});
+    return slices;
+  }
   const std::size_t count = elements / static_cast<std::size_t>(parts);
   for (std::size_t i = 0; i < static_cast<std::size_t>(parts); ++i)
-    slices.push_back({i * count, (i + 1) * count});
+    slices.push_back({{i * count, (i + 1) * count}});
   return slices;
 }
 
@@ -77,15 +81,18 @@ class TreeReduction {
 
   std::size_t nodes() const { return first_.back(); }
   std::size_t me() const { return static_cast<std::size_t>(call_.rank()); }
-  const ElementRange& slice(int rank) const { return slices_[static_cast<std::size_t>(rank)]; }
-  ElementRange own_part(std::size_t offset, std::size_t chunk) const {
-    return subrange(slices_[me()], offset, chunk);
+  // A rank's part of the chunk of that number.
+  ElementRanges part(int rank, std::size_t number, std::size_t chunk) const {
+    return subranges(slices_[static_cast<std::size_t>(rank)], number * chunk, chunk);
+  }
+  ElementRanges own_part(std::size_t number, std::size_t chunk) const {
+    return part(call_.rank(), number, chunk);
   }
   bool is_mine(std::size_t node) const { return node >= first_[me()] && node < first_[me() + 1]; }
 
   std::size_t longest_slice() const {
     std::size_t longest = 0;
-    for (const ElementRange& slice : slices_) longest = std::max(longest, slice.count());
+    for (const ElementRanges& slice : slices_) longest = std::max(longest, count_elements(slice));
     return longest;
   }
 
@@ -97,7 +104,7 @@ class TreeReduction {
     for (std::size_t node = 0, place = 0; node < nodes(); ++node)
       if (!is_mine(node)) offsets_[node] = chunk * size_ * place++;
     const bool keeps = goal_.kind == TreeGoal::Kind::one && goal_.root != call_.rank();
-    if (keeps) own_sums_.resize(slices_[me()].count() * size_);
+    if (keeps) own_sums_.resize(count_elements(slices_[me()]) * size_);
   }
 
   // Where a peer's node arrives for the chunk of that number.
@@ -112,45 +119,54 @@ class TreeReduction {
     return {base + part.begin * size_, part.count() * size_};
   }
 
-  // Where the sum of this rank's slice goes, as if its array began at element 0.
-  std::byte* own_target(const ElementRange& part) {
-    const std::size_t offset = (part.begin - slices_[me()].begin) * size_;
-    if (goal_.kind == TreeGoal::Kind::owner) return goal_.part + offset;
-    if (!own_sums_.empty()) return own_sums_.data() + offset;
+  // Where the sum of this part goes, which is element number `place` of this rank's slice.
+  std::byte* own_target(const ElementRange& part, std::size_t place) {
+    if (goal_.kind == TreeGoal::Kind::owner) return goal_.part + place * size_;
+    if (!own_sums_.empty()) return own_sums_.data() + place * size_;
     return tree_.result.data() + part.begin * size_;
   }
 
   // The nodes' part of a chunk of every slice: out to the owners, in from everybody.
   void bring_nodes(std::size_t number, std::size_t chunk) {
-    const ElementRange own = own_part(number * chunk, chunk);
+    const std::size_t own = count_elements(own_part(number, chunk)) * size_;
     for (const int peer : others(call_)) {
-      const ElementRange part = subrange(slice(peer), number * chunk, chunk);
-      for (const std::byte* node : tree_.nodes) exchange_.send(peer, bytes(node, part));
+      const ElementRanges parts = part(peer, number, chunk);
+      for (const std::byte* node : tree_.nodes)
+        for (const ElementRange& one : parts) exchange_.send(peer, bytes(node, one));
       const auto from = static_cast<std::size_t>(peer);
       for (std::size_t node = first_[from]; node < first_[from + 1]; ++node)
-        exchange_.receive(peer, {place(node, number), own.count() * size_}, number);
+        exchange_.receive(peer, {place(node, number), own}, number);
     }
   }
 
   void add(std::size_t number, std::size_t chunk) {
-    const ElementRange own = own_part(number * chunk, chunk);
-    if (own.count() == 0) return;
-    for (std::size_t node = 0; node < nodes(); ++node)
-      if (!is_mine(node)) sources_[node] = place(node, number);
-    for (std::size_t i = 0; i < tree_.nodes.size(); ++i)
-      sources_[first_[me()] + i] = tree_.nodes[i] + own.begin * size_;
-    fold_.run(sources_, own_target(own), own.count());
+    std::size_t done = 0;  // of the chunk
+    for (const ElementRange& own : own_part(number, chunk)) {
+      for (std::size_t node = 0; node < nodes(); ++node)
+        if (!is_mine(node)) sources_[node] = place(node, number) + done * size_;
+      for (std::size_t i = 0; i < tree_.nodes.size(); ++i)
+        sources_[first_[me()] + i] = tree_.nodes[i] + own.begin * size_;
+      fold_.run(sources_, own_target(own, number * chunk + done), own.count());
+      done += own.count();
+    }
   }
 
   void bring_sums(std::size_t number, std::size_t chunk) {
     if (goal_.kind == TreeGoal::Kind::owner) return;
-    const ElementRange own = own_part(number * chunk, chunk);
+    const ElementRanges own = own_part(number, chunk);
     const bool all = goal_.kind == TreeGoal::Kind::all;
     for (const int peer : others(call_)) {
-      if (all || peer == goal_.root) exchange_.send(peer, {own_target(own), own.count() * size_});
+      if (all || peer == goal_.root) send_sums(peer, own, number * chunk);
       if (all || call_.rank() == goal_.root)
-        exchange_.receive(
-            peer, bytes(tree_.result.data(), subrange(slice(peer), number * chunk, chunk)), kLast);
+        for (const ElementRange& one : part(peer, number, chunk))
+          exchange_.receive(peer, bytes(tree_.result.data(), one), kLast);
+    }
+  }
+
+  void send_sums(int peer, const ElementRanges& own, std::size_t place) {
+    for (const ElementRange& one : own) {
+      exchange_.send(peer, {own_target(one, place), one.count() * size_});
+      place += one.count();
     }
   }
 
@@ -175,8 +191,8 @@ class TreeReduction {
   const TreeCall& tree_;
   TreeGoal goal_;
   std::size_t size_;
-  std::vector<ElementRange> slices_;
-  std::vector<std::size_t> first_;  // each rank's first node, and the number of all
+  std::vector<ElementRanges> slices_;  // by rank
+  std::vector<std::size_t> first_;     // each rank's first node, and the number of all
   Fold fold_;
   std::vector<std::byte> received_;   // kAhead chunks of all nodes of others
   std::size_t stride_ = 0;            // of a chunk there
@@ -190,7 +206,7 @@ class TreeReduction {
 
 void tree_reduce(const Call& call, const TreeCall& tree, std::span<const ShardRange> ranges,
                  const TreeGoal& goal) {
-  if (!tree.result.empty()) TreeReduction(call, tree, ranges, goal).run();
+  if (!tree.result.empty() || !goal.slices.empty()) TreeReduction(call, tree, ranges, goal).run();
 }
 
 std::vector<ShardRange> exchange_ranges(const Call& call, std::int64_t shards, ShardRange range) {

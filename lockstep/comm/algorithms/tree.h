@@ -11,6 +11,8 @@ struct TreeGoal {
   Kind kind = Kind::all;
   int root = 0;               // of `one`
   std::byte* part = nullptr;  // of `owner`: where this rank's slice goes
+  // Of `owner`: the slices, by rank. None: equal parts.
+  std::span<const ElementRanges> slices = {};
 };
 
 // Reduces in the canonical tree's order; `ranges` are all ranks'.

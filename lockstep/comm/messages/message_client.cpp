@@ -17,6 +17,12 @@
 #include "lockstep/comm/meter.h"
 
 namespace lockstep::comm {
+namespace {
+
+constexpr auto kCheckWait = std::chrono::milliseconds(10);
+
+}  // namespace
+
 namespace detail {
 
 struct PendingRequest {
@@ -386,15 +392,23 @@ bool PendingReply::is_done() const {
   return request_->is_done;
 }
 
-Reply PendingReply::wait() {
+Reply PendingReply::wait(const std::function<void()>& check_wait) {
   std::unique_lock lock(shared_->mutex);
   check(request_ != nullptr, "a reply is waited for once");
   const std::shared_ptr<detail::PendingRequest> one = std::exchange(request_, nullptr);
   std::optional<Meter::Wait> wait;
   if (!one->is_done) wait.emplace(shared_->meter.get(), one->options.what);
   // The client's own thread may be busy with a new connection.
-  if (!shared_->changed.wait_until(lock, one->deadline, [&] { return one->is_done; }))
-    std::rethrow_exception(shared_->timeout_of(*one));
+  while (!one->is_done && Clock::now() < one->deadline) {
+    const auto until =
+        check_wait ? std::min<Deadline>(one->deadline, Clock::now() + kCheckWait) : one->deadline;
+    if (shared_->changed.wait_until(lock, until, [&] { return one->is_done; }) || !check_wait)
+      break;
+    lock.unlock();
+    check_wait();
+    lock.lock();
+  }
+  if (!one->is_done) std::rethrow_exception(shared_->timeout_of(*one));
   if (one->error) std::rethrow_exception(one->error);
   return std::move(one->reply);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "lockstep/comm/messages/message_options.h"
@@ -47,8 +48,9 @@ class PendingReply {
  public:
   bool is_done() const;
   // Throws Timeout at the request's deadline, PeerLost, Aborted, StaleGeneration, RequestFailed:
-  // each names the server and what was asked. Once.
-  Reply wait();
+  // each names the server and what was asked. Once. Meanwhile `check` is called every now and then:
+  // what it throws ends the wait.
+  Reply wait(const std::function<void()>& check = {});
 
  private:
   friend class MessageClient;

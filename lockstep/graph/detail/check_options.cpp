@@ -50,6 +50,14 @@ void check_options(const Graph& graph, const CompileOptions& options) {
                             from.str(), to.str());
     is_target[carry.input] = true;
   }
+  for (const std::size_t output : options.early_outputs)
+    if (output >= graph.outputs().size())
+      throw InvalidArgument("compile: early output {} of {} does not exist", output,
+                            graph.outputs().size());
+  for (const std::size_t input : options.late_inputs)
+    if (input >= is_state.size() || is_state[input])
+      throw InvalidArgument("compile: late input {} is a state, or none of {} inputs", input,
+                            is_state.size());
   std::vector<int> exits(graph.outputs().size(), 0);
   const auto count = [&](const auto& exit) {
     if (exit.output < exits.size()) ++exits[exit.output];

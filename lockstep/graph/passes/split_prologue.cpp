@@ -68,10 +68,13 @@ class Parts {
 
 void split_prologue(Program& program) {
   std::vector<Step> body, prologue;
+  std::size_t first_part = 0;
   std::vector<std::size_t> part_of_step;
   Parts parts(program.buffers.size());
-  for (Step& step : program.steps) {
+  for (std::size_t s = 0; s < program.steps.size(); ++s) {
+    Step& step = program.steps[s];
     if (!depends_on_states_alone(program, step)) {
+      if (s < program.first_part) ++first_part;
       body.push_back(std::move(step));
       continue;
     }
@@ -81,6 +84,7 @@ void split_prologue(Program& program) {
     prologue.push_back(std::move(step));
   }
   program.steps = std::move(body);
+  program.first_part = first_part;
   std::vector<std::vector<Step>> by_root(prologue.size());
   for (std::size_t s = 0; s < prologue.size(); ++s)
     by_root[parts.root(part_of_step[s])].push_back(std::move(prologue[s]));

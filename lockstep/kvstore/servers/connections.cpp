@@ -173,7 +173,7 @@ bool ServerReply::is_done() {
 comm::Reply ServerReply::wait() {
   if (answer_) return *std::exchange(answer_, {});
   for (;;) try {
-      return reply_.wait();
+      return reply_.wait(connections_->job_.check);
     } catch (const comm::PeerLost& error) {
       start_again(error);
     }

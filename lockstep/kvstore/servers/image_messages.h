@@ -32,6 +32,7 @@ struct TableImage {
   MakeTable made = {};
   std::uint64_t round = 0;
   bool is_open = false, is_aligned = true, is_measured = false, can_revert = false;
+  bool is_undecided = false, has_weights = false;
   std::int64_t number = 0;
   double rate = 0.0;
   std::vector<std::int64_t> steps = {};  // one, or none where it is not known
@@ -41,8 +42,8 @@ struct TableImage {
   std::vector<Norms> norms = {};
   RowsImage rows = {};
   void visit(auto&& fields) {
-    fields(made, round, is_open, is_aligned, is_measured, can_revert, number, rate, steps, scale,
-           chunks, squares, norms, rows);
+    fields(made, round, is_open, is_aligned, is_measured, can_revert, is_undecided, has_weights,
+           number, rate, steps, scale, chunks, squares, norms, rows);
   }
 };
 

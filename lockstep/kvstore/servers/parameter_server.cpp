@@ -81,6 +81,7 @@ void ParameterServer::note_peer(const comm::MessageEvent& event) {
   using Kind = comm::MessageEvent::Kind;
   if (event.kind == Kind::left || event.kind == Kind::lost || event.kind == Kind::silent)
     followed_.erase(event.peer.id);
+  if (job_.survives) return;
   for (int rank = 0; rank < job_.workers; ++rank) {
     if (event.peer.name != worker_name(rank)) continue;
     std::set<std::uint64_t>& own = connections_[rank];

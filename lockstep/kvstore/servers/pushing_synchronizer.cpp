@@ -26,7 +26,7 @@ PushingSynchronizer::PushingSynchronizer(ServerConnections& servers, Group& job,
       norms_(state.driver().measures() ? layout().pieces.size() : 0) {
   job_.share("");  // nobody uses an older one any more
   const std::string epoch = first_does(job_, [&] {
-    const std::uint64_t number = new_epoch();
+    const std::uint64_t number = new_epoch(0);
     make_tables(servers_, ranges_, Topic::make_pushed,
                 {.table = target_.table,
                  .epoch = number,

@@ -33,6 +33,11 @@ struct ServedJob {
   int servers = 1, workers = 1;
   // On how many servers everything is kept: 1, or 2, so that one of them may be lost.
   int replicas = 1;
+  // Workers come and go, and the job goes on: who is there is the coordinator's matter, and a new
+  // epoch of a table tells its servers.
+  bool survives = false;
+  // Of a worker: called while it waits for a server. What it throws ends the wait.
+  std::function<void()> check = {};
   std::string secret = {};
   bool encrypted = false;
   Registry registry = {};  // servers put "server/0" there: host:port
@@ -72,6 +77,10 @@ struct ServedOptions {
 // waits for all servers. Throws comm::Timeout, Refused.
 std::unique_ptr<Mode> ps_mode(const ServedJob& job, comm::Communicator* communicator,
                               const Membership& membership, const ServedOptions& options = {});
+
+// Of a worker that comes to a job that is under way, until it is in a membership: it can compute,
+// and has no weights of its own.
+std::unique_ptr<Mode> latecomers_mode(const ServedOptions& options = {});
 
 struct OutOfStepOptions {
   // No ticket is dealt whose step is so many ahead of the oldest one under way.

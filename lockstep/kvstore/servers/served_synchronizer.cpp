@@ -22,7 +22,7 @@ wire::Norms norms_of(const optim::PieceNorms& norms) { return {norms.weight, nor
 }  // namespace
 
 ServedSynchronizer::ServedSynchronizer(ServerConnections& servers, Group& group,
-                                       const std::string& table, const Compression& compression,
+                                       const TableOf& table, const Compression& compression,
                                        FlatState& state, std::int64_t shards)
     : servers_(servers),
       group_(group),
@@ -37,13 +37,13 @@ ServedSynchronizer::ServedSynchronizer(ServerConnections& servers, Group& group,
     memory_ = std::make_shared<FlatBuffer>(layout().floats);
   squares_.resize(layout().pieces.size());
   norms_.resize(layout().pieces.size());
-  step_.table = table;
+  step_.table = table.name;
   step_.worker = static_cast<std::uint32_t>(group_.rank());
   group_.share("");  // whoever had a synchronizer before has settled its last step
   const std::string epoch = first_does(group_, [&] {
-    const std::uint64_t number = new_epoch();
+    const std::uint64_t number = new_epoch(table.generation);
     make_tables(servers_, ranges_, Topic::make_table,
-                {.table = table,
+                {.table = table.name,
                  .epoch = number,
                  .shards = shards_,
                  .rule = wire::Rule::of(state_.rule()),
@@ -74,6 +74,7 @@ std::string ServedSynchronizer::what() const {
 void ServedSynchronizer::begin(std::int64_t step, double rate) {
   drop_failed_step();
   ++step_.round;
+  is_begun_ = true;
   step_.number = step;
   step_.rate = rate;
   is_settled_ = false;
@@ -370,12 +371,29 @@ void ServedSynchronizer::set_table_slot(std::size_t number, std::size_t table,
     write_rows(servers_, ranges_, access(static_cast<std::int32_t>(number)), table, values);
 }
 
+// What a server cannot come to, no other membership can have from it.
+void ServedSynchronizer::align(std::int64_t steps) {
+  is_begun_ = true;
+  if (!group_.is_first()) return;
+  std::vector<ServerReply> replies;
+  for (int server = 0; server < servers_.servers(); ++server)
+    if (is_used(server))
+      replies.push_back(servers_.request(server, Topic::align_table,
+                                         wire::AlignTable{step_.table, step_.epoch, steps},
+                                         fmt::format("kvstore: aligning table '{}'", step_.table)));
+  try {
+    for (ServerReply& reply : replies) reply.wait();
+  } catch (const comm::RequestFailed& error) {
+    throw Corrupt("{}", error.what());
+  }
+}
+
 // Before the first step they are those of a new run, which knows nothing of an older one's slots.
 void ServedSynchronizer::weights_changed() {
-  write(-1, state_.weights(), step_.round == 0 ? OldSlots::cleared : OldSlots::kept);
+  write(-1, state_.weights(), is_begun_ ? OldSlots::kept : OldSlots::cleared);
   for (std::size_t t = 0; group_.is_first() && t < layout().tables.size(); ++t) {
     wire::Access request = access(-1);
-    request.clears_slots = step_.round == 0;
+    request.clears_slots = !is_begun_;
     write_rows(servers_, ranges_, request, t, state_.tables().weights(t));
   }
 }

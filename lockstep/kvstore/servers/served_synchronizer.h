@@ -13,8 +13,12 @@ namespace lockstep::kvstore {
 // they count.
 class ServedSynchronizer final : public Synchronizer {
  public:
+  struct TableOf {
+    std::string name;
+    std::int64_t generation = 0;  // of the workers
+  };
   // Every worker makes one, of the same table.
-  ServedSynchronizer(ServerConnections& servers, Group& group, const std::string& table,
+  ServedSynchronizer(ServerConnections& servers, Group& group, const TableOf& table,
                      const Compression& compression, FlatState& state, std::int64_t shards);
   ~ServedSynchronizer() override;
 
@@ -34,6 +38,7 @@ class ServedSynchronizer final : public Synchronizer {
   std::span<const float> table_slot(std::size_t number, std::size_t table) override;
   void set_table_slot(std::size_t number, std::size_t table,
                       std::span<const float> values) override;
+  void align(std::int64_t steps) override;
   void weights_changed() override;
   std::size_t buffers() const override;
 
@@ -88,6 +93,7 @@ class ServedSynchronizer final : public Synchronizer {
 
   wire::Step step_;
   bool is_settled_ = true, is_voting_ = false;
+  bool is_begun_ = false;  // the run: a step, or one of an earlier membership
   bool finite_ = true;
   std::vector<Pending> pending_;
   std::vector<std::pair<int, ServerReply>> pending_rows_;

@@ -53,14 +53,25 @@ bool ServedTable::is(const wire::MakeTable& request) const {
 
 void ServedTable::begin_epoch(const wire::MakeTable& request, Answers& answers) {
   if (request.epoch == epoch_) return;
+  check_generation(request);
   if (request.shards < 1 || request.shards > kMostShards)
     throw InvalidArgument("{} shards, expected 1 to {}", request.shards, kMostShards);
-  drop(answers);
+  is_undecided_ = is_open_ && is_whole();
+  if (!is_undecided_) {
+    drop(answers);
+    round_ = 0;
+  }
   made_ = request;
   epoch_ = request.epoch;
-  round_ = 0;
   is_aligned_ = false;
   lost_.clear();
+}
+
+// Who was put out of the job, and does not know it, begins nothing.
+void ServedTable::check_generation(const wire::MakeTable& request) const {
+  if (wire::generation_of(request.epoch) < wire::generation_of(epoch_))
+    throw InvalidArgument("a request of generation {}, the table's is {}",
+                          wire::generation_of(request.epoch), wire::generation_of(epoch_));
 }
 
 void ServedTable::check_epoch(std::uint64_t epoch) const {
@@ -72,6 +83,7 @@ void ServedTable::check_epoch(std::uint64_t epoch) const {
 // The first request of a round says how the one before ended.
 void ServedTable::open(const wire::Step& step, Answers& answers) {
   check_epoch(step.epoch);
+  decide(step.number, answers);
   if (is_open_ && step.round == round_) return;
   if (step.round <= round_)
     throw InvalidArgument("round {} of step {} is over", step.round, step.number);
@@ -102,7 +114,7 @@ void ServedTable::end_round(std::uint64_t committed, Answers& answers) {
   fail(rows_);
   chunks_.clear();
   rows_ = Chunk();
-  is_open_ = false;
+  is_open_ = is_undecided_ = false;
   if (!counts) return;
   state_->commit();
   steps_ = number_ + 1;
@@ -111,22 +123,44 @@ void ServedTable::end_round(std::uint64_t committed, Answers& answers) {
 
 void ServedTable::drop(Answers& answers) { end_round(0, answers); }
 
+bool ServedTable::is_whole() const {
+  return updated_ == layout().pieces.size() && (layout().tables.empty() || rows_.is_updated);
+}
+
+// A round counts that was the last one of workers who have done so many steps.
+void ServedTable::decide(std::int64_t steps, Answers& answers) {
+  if (!is_undecided_) return;
+  end_round(number_ + 1 == steps ? round_ : 0, answers);
+  round_ = 0;
+}
+
 // Workers that lost one of theirs may have missed that a step was committed, and do it again.
-void ServedTable::align() {
+void ServedTable::align(std::int64_t steps) {
   if (is_aligned_) return;
-  if (steps_ && *steps_ == number_ + 1 && can_revert_) {
+  if (steps_ && *steps_ == steps + 1 && can_revert_) {
     state_->revert();
-    steps_ = number_;
+    steps_ = steps;
     can_revert_ = false;
   }
-  if (steps_ && *steps_ != number_)
-    throw InvalidArgument("the table has seen {} steps, and the workers {}", *steps_, number_);
+  if (steps_ && *steps_ != steps)
+    throw InvalidArgument("the table has seen {} steps, and the workers {}", *steps_, steps);
   is_aligned_ = true;
+}
+
+void ServedTable::align(const comm::MessageEvent& event, const wire::AlignTable& request,
+                        Answers& answers) {
+  check_epoch(request.epoch);
+  if (!has_weights_)
+    throw InvalidArgument("table '{}' has no weights, and the workers have done {} steps", name_,
+                          request.steps);
+  decide(request.steps, answers);
+  align(request.steps);
+  answers.reply(event, {}, 0);
 }
 
 void ServedTable::check_open(const wire::Step& step) const {
   check_epoch(step.epoch);
-  if (!is_open_ || step.round != round_)
+  if (!is_open_ || is_undecided_ || step.round != round_)
     throw InvalidArgument("round {} of step {} is not open", step.round, step.number);
 }
 
@@ -215,7 +249,7 @@ void ServedTable::give_up_chunk(Chunk& chunk, Answers& answers) const {
 void ServedTable::complete(std::size_t offset, Chunk& chunk, ThreadTeam& team, Answers& answers) {
   const std::vector<comm::MessageEvent> waiting = std::exchange(chunk.waiting, {});
   try {
-    align();
+    align(number_);
   } catch (const Error& error) {
     for (const comm::MessageEvent& event : waiting)
       answers.fail(event, fmt::format("table '{}': {}", name_, error.what()));
@@ -373,6 +407,7 @@ void ServedTable::finish(const comm::MessageEvent& event, const wire::Finish& re
 void ServedTable::settle(const comm::MessageEvent& event, const wire::Settle& request,
                          Answers& answers) {
   check_epoch(request.step.epoch);
+  decide(request.step.number, answers);
   if (is_open_ && round_ <= request.step.round) end_round(request.step.committed, answers);
   round_ = std::max(round_, request.step.round);
   answers.reply(event, {}, 0);
@@ -393,6 +428,7 @@ void ServedTable::read(const comm::MessageEvent& event, const wire::Access& requ
 void ServedTable::write(const comm::MessageEvent& event, const wire::Access& request,
                         Answers& answers) {
   const std::span<float> to = numbers(request);
+  decide(-1, answers);
   const bool has_sums = std::any_of(chunks_.begin(), chunks_.end(),
                                     [](const auto& one) { return one.second.is_summed; });
   if (has_sums || rows_.is_summed) throw InvalidArgument("step {} is under way", number_);
@@ -400,6 +436,7 @@ void ServedTable::write(const comm::MessageEvent& event, const wire::Access& req
   for (std::size_t k = 0; request.clears_slots && k < state_->slots(); ++k) clear_slot(*state_, k);
   steps_.reset();
   can_revert_ = false;
+  has_weights_ = has_weights_ || request.slot < 0;
   answers.reply(event, {}, 0);
 }
 

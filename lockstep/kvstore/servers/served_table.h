@@ -38,7 +38,10 @@ class ServedTable {
 
   // Whether the request would make the same table, in another epoch.
   bool is(const wire::MakeTable& request) const;
-  // What is open is dropped. Throws InvalidArgument.
+  // Throws InvalidArgument where it comes from workers of an older membership.
+  void check_generation(const wire::MakeTable& request) const;
+  // What is open is dropped; but a round that is whole may have been committed, which the workers
+  // tell by the step that they go on with. Throws InvalidArgument.
   void begin_epoch(const wire::MakeTable& request, Answers& answers);
   // Whoever waits is told so.
   void drop(Answers& answers);
@@ -56,6 +59,7 @@ class ServedTable {
   void finish_rows(const comm::MessageEvent& event, const wire::FinishRows& request,
                    ThreadTeam& team, Answers& answers);
   void settle(const comm::MessageEvent& event, const wire::Settle& request, Answers& answers);
+  void align(const comm::MessageEvent& event, const wire::AlignTable& request, Answers& answers);
   // It will not give what the others wait for: they are told, until it is heard of again.
   void lose(std::uint32_t worker, Answers& answers);
   void read(const comm::MessageEvent& event, const wire::Access& request, Answers& answers);
@@ -67,7 +71,9 @@ class ServedTable {
   const FlatLayout& layout() const { return state_->layout(); }
   void open(const wire::Step& step, Answers& answers);
   void end_round(std::uint64_t committed, Answers& answers);
-  void align();
+  bool is_whole() const;
+  void decide(std::int64_t steps, Answers& answers);
+  void align(std::int64_t steps);
   void check_epoch(std::uint64_t epoch) const;
   void check_open(const wire::Step& step) const;
   std::span<const FlatPiece> pieces_of(std::size_t offset, std::size_t count) const;
@@ -101,6 +107,8 @@ class ServedTable {
 
   std::uint64_t epoch_ = 0, round_ = 0;
   bool is_open_ = false, is_aligned_ = true;
+  bool is_undecided_ = false;  // what is open is of an older epoch, and whole
+  bool has_weights_ = false;   // they were written
   double rate_ = 0.0;
   std::int64_t number_ = 0;            // of the open step
   std::optional<std::int64_t> steps_;  // that the numbers have seen, if that is known

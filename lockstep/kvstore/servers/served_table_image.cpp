@@ -41,6 +41,8 @@ wire::TableImage ServedTable::save(comm::Payload& floats) const {
                          .is_aligned = is_aligned_,
                          .is_measured = is_measured_,
                          .can_revert = can_revert_,
+                         .is_undecided = is_undecided_,
+                         .has_weights = has_weights_,
                          .number = number_,
                          .rate = rate_,
                          .squares = squares_};
@@ -77,6 +79,8 @@ ServedTable::ServedTable(const wire::TableImage& image, FloatParts& floats)
   is_aligned_ = image.is_aligned;
   is_measured_ = image.is_measured;
   can_revert_ = image.can_revert;
+  is_undecided_ = image.is_undecided;
+  has_weights_ = image.has_weights;
   number_ = image.number;
   rate_ = image.rate;
   if (!image.steps.empty()) steps_ = image.steps[0];

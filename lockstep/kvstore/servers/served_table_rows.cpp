@@ -27,7 +27,7 @@ void ServedTable::give_rows(const comm::MessageEvent& event, const wire::GiveRow
   if (!rows_.is_complete(made_.shards)) return give_up_chunk(rows_, answers);
   const std::vector<comm::MessageEvent> waiting = std::exchange(rows_.waiting, {});
   try {
-    align();
+    align(number_);
   } catch (const Error& error) {
     for (const comm::MessageEvent& one : waiting)
       answers.fail(one, fmt::format("table '{}': {}", name_, error.what()));

@@ -62,7 +62,8 @@ void ServerState::worker_lost(std::uint32_t worker) {
 void ServerState::dispatch(const comm::MessageEvent& event) {
   const Topic topic = wire::to_subject(event.topic).topic;
   if (topic >= Topic::make_table && topic <= Topic::write_table) return handle_table(event, topic);
-  if (topic == Topic::give_rows || topic == Topic::finish_rows) return handle_table(event, topic);
+  if (topic == Topic::give_rows || topic == Topic::finish_rows || topic == Topic::align_table)
+    return handle_table(event, topic);
   if (topic >= Topic::make_pushed && topic <= Topic::end_ticket) return handle_pushed(event, topic);
   if (topic >= Topic::join_store && topic <= Topic::write_state) return handle_store(event, topic);
   throw Corrupt("message: there is no request of kind {}", static_cast<std::uint32_t>(topic));
@@ -93,6 +94,10 @@ void ServerState::handle_table(const comm::MessageEvent& event, Topic topic) {
       return in_step(message_of<wire::FinishRows>(event), &ServedTable::finish_rows);
     case Topic::read_table: return between_steps(&ServedTable::read);
     case Topic::write_table: return between_steps(&ServedTable::write);
+    case Topic::align_table: {
+      const auto request = message_of<wire::AlignTable>(event);
+      return table(request.table).align(event, request, answers_);
+    }
     case Topic::settle: {
       const auto request = message_of<wire::Settle>(event);
       return table(request.step.table).settle(event, request, answers_);
@@ -171,6 +176,7 @@ void ServerState::make_table(const comm::MessageEvent& event) {
     found->second.begin_epoch(request, answers_);
     return answers_.reply(event, {}, 0);
   }
+  if (found != tables_.end()) found->second.check_generation(request);
   const std::size_t own = ServedTable::bytes(request);
   check_room(fmt::format("table '{}'", request.table), own, bytes());
   ServedTable made(request);

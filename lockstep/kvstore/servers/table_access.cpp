@@ -113,10 +113,10 @@ void write_rows(ServerConnections& servers, const std::vector<TableRange>& range
   });
 }
 
-std::uint64_t new_epoch() {
-  std::uint64_t number = 0;
+std::uint64_t new_epoch(std::int64_t generation) {
+  std::uint32_t number = 0;
   std::memcpy(&number, random_bytes(sizeof number).data(), sizeof number);
-  return number;
+  return static_cast<std::uint64_t>(generation) << 32 | number;
 }
 
 }  // namespace lockstep::kvstore

@@ -27,7 +27,7 @@ void read_rows(ServerConnections& servers, const std::vector<TableRange>& ranges
 void write_rows(ServerConnections& servers, const std::vector<TableRange>& ranges,
                 wire::Access request, std::size_t table, std::span<const float> from);
 
-// An epoch of a table that nobody else has.
-std::uint64_t new_epoch();
+// An epoch of a table that nobody else has, of workers of this generation.
+std::uint64_t new_epoch(std::int64_t generation);
 
 }  // namespace lockstep::kvstore

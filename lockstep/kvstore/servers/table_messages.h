@@ -39,6 +39,7 @@ enum class Topic : std::uint32_t {
   write_state = 25,
   batch = 26,       // several requests that came together
   read_batch = 27,  // the same, which leave everything as it is
+  align_table = 28,
   load_image = 32,  // to a backup: all that the primary has
 };
 
@@ -91,7 +92,7 @@ struct RowsOf {
 };
 
 // A worker that begins: the table is made, or goes on in a new epoch if it is there. Steps of older
-// epochs are refused.
+// epochs are refused, and so is an epoch of an older membership (generation_of).
 struct MakeTable {
   std::string table = {};
   std::uint64_t epoch = 0;
@@ -105,6 +106,9 @@ struct MakeTable {
     fields(table, epoch, shards, parameters, rule, compression, unused, tables);
   }
 };
+
+// The upper half of an epoch: the generation of the workers that began it.
+constexpr std::uint64_t generation_of(std::uint64_t epoch) { return epoch >> 32; }
 
 // Of a table that such a request makes. Throws InvalidArgument.
 FlatLayout layout_of(const MakeTable& request);
@@ -199,6 +203,15 @@ struct Finish {
 struct Settle {
   Step step = {};
   void visit(auto&& fields) { fields(step); }
+};
+
+// Workers that go on in another epoch have done so many steps: the table, which may have heard of
+// one more or not yet of the last one, comes to the same.
+struct AlignTable {
+  std::string table = {};
+  std::uint64_t epoch = 0;
+  std::int64_t steps = 0;
+  void visit(auto&& fields) { fields(table, epoch, steps); }
 };
 
 // Weights (slot -1) or a slot, after the last committed step. To write, the floats are part 1.

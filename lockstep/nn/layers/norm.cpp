@@ -49,7 +49,7 @@ Tensor NormBlock::beta(const Tensor& x, std::int64_t channels) const {
   return beta_.data();
 }
 
-BatchNorm::BatchNorm(const BatchNormOptions& options)
+RunningNorm::RunningNorm(const BatchNormOptions& options)
     : NormBlock(common(options)),
       momentum_(options.momentum),
       use_global_stats_(options.use_global_stats),
@@ -58,20 +58,27 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
       var_(add_parameter("running_var", {options.channels},
                          {.init = init::one(), .trainable = false})) {}
 
+void RunningNorm::complete(std::int64_t channels) const {
+  mean_.complete({channels});
+  var_.complete({channels});
+}
+
+Tensor RunningNorm::by_running(const Tensor& x, const Tensor& scale, const Tensor& shift) const {
+  return batch_norm_inference(x, scale, shift, mean_.data(), var_.data(), epsilon());
+}
+
 Tensor BatchNorm::forward(const Tensor& x) {
   detail::check_rank("batch_norm", x, 2);
   const std::int64_t channels = x.shape(1);
-  mean_.complete({channels});
-  var_.complete({channels});
+  complete(channels);
   const Tensor scale = gamma(x, channels), shift = beta(x, channels);
-  if (use_global_stats_)
-    return batch_norm_inference(x, scale, shift, mean_.data(), var_.data(), epsilon());
-  if (autograd::is_training()) check_variance(x, mean_.name());
-  const BatchNormResult result =
-      nn::batch_norm(x, scale, shift, mean_.data(), var_.data(), momentum_, epsilon());
+  if (uses_global_stats()) return by_running(x, scale, shift);
+  if (autograd::is_training()) check_variance(x, running_mean().name());
+  const BatchNormResult result = nn::batch_norm(x, scale, shift, running_mean().data(),
+                                                running_var().data(), momentum(), epsilon());
   if (autograd::is_training()) {
-    mean_.update(result.mean);
-    var_.update(result.var);
+    running_mean().update(result.mean);
+    running_var().update(result.var);
   }
   return result.y;
 }

@@ -39,18 +39,32 @@ class NormBlock : public Block {
   Parameter gamma_, beta_;
 };
 
-// Over all axes but 1. In train mode with the batch's statistics, which move running_mean and
-// running_var; in predict mode with those.
-class BatchNorm : public NormBlock {
- public:
-  explicit BatchNorm(const BatchNormOptions& options = {});
-  Tensor forward(const Tensor& x) override;
-  std::string description() const override { return "BatchNorm"; }
+// With statistics of all batches so far: running_mean and running_var, of each channel (axis 1).
+class RunningNorm : public NormBlock {
+ protected:
+  explicit RunningNorm(const BatchNormOptions& options);
+  // Tells the statistics their shapes.
+  void complete(std::int64_t channels) const;
+  // With the statistics so far, in place of a batch's.
+  Tensor by_running(const Tensor& x, const Tensor& scale, const Tensor& shift) const;
+  double momentum() const { return momentum_; }
+  bool uses_global_stats() const { return use_global_stats_; }
+  const Parameter& running_mean() const { return mean_; }
+  const Parameter& running_var() const { return var_; }
 
  private:
   double momentum_;
   bool use_global_stats_;
   Parameter mean_, var_;
+};
+
+// Over all axes but 1. In train mode with the batch's statistics, which move running_mean and
+// running_var; in predict mode with those.
+class BatchNorm : public RunningNorm {
+ public:
+  explicit BatchNorm(const BatchNormOptions& options = {}) : RunningNorm(options) {}
+  Tensor forward(const Tensor& x) override;
+  std::string description() const override { return "BatchNorm"; }
 };
 
 // Over the last axis.

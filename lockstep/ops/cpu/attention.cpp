@@ -201,9 +201,18 @@ class Forward : Common {
     const std::int64_t i = strip.begin + r;
     const std::int64_t count = problem.visible(i);
     if (!mask.none()) mask.apply(scores_.row(r), strip.b, strip.h, i, count);
-    const float sum = softmax_row(scores_.row(r), count, width(strip));
+    float sum = softmax_row(scores_.row(r), count, width(strip));
+    const bool nothing = sum == 0.0f;
+    if (nothing && mask.shows<float>(strip.b, strip.h, i, count)) sum = no_softmax(r, count);
     log_sum_[(strip.b * problem.heads + strip.h) * problem.rows + i] = std::log(sum);
     return sum == 0.0f ? 0.0f : 1.0f / sum;
+  }
+
+  // For a row whose scores are -inf though it sees them: NaN, as softmax gives.
+  float no_softmax(std::int64_t r, std::int64_t count) const {
+    constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+    std::fill_n(scores_.row(r), count, nan);
+    return nan;
   }
 
   Scratch scratch_;

@@ -45,6 +45,21 @@ class MaskView {
 
   bool none() const { return mask_ == nullptr; }
 
+  // Whether one row sees any of its first `count` columns. T is the scores' type.
+  template <class T>
+  bool shows(std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t count) const {
+    if (none()) return count > 0;
+    const std::int64_t start = b * strides_[0] + h * strides_[1] + row * strides_[2];
+    for (std::int64_t j = 0; j < count; ++j) {
+      const std::int64_t at = start + j * strides_[3];
+      if (mask_->dtype == DType::boolean
+              ? mask_->as<bool>()[at]
+              : mask_->as<T>()[at] != -std::numeric_limits<T>::infinity())
+        return true;
+    }
+    return false;
+  }
+
   // scores[0, count) of one row: the float mask added, or -inf where a bool mask says false.
   template <class T>
   void apply(T* scores, std::int64_t b, std::int64_t h, std::int64_t row,

@@ -61,9 +61,10 @@ double largest(const std::vector<double>& x) {
   return max;
 }
 
-// Relative to the largest; -inf where nothing counts.
-double log_of_sum(const std::vector<double>& x, double max) {
-  if (max == kNever) return kNever;
+// Relative to the largest, which may be -inf for a row that sees something: NaN then; -inf where
+// nothing counts.
+double log_of_sum(const std::vector<double>& x, double max, bool sees) {
+  if (!sees) return kNever;
   double sum = 0.0;
   for (double value : x) sum += std::exp(value - max);
   return std::log(sum);
@@ -86,7 +87,9 @@ void attention_reference(const KernelCall& call) {
     const double* v = call.inputs[2].as<double>() + head * problem.columns * value_depth;
     double* y = call.outputs[0].as<double>() + heads_last(problem, row, problem.rows, value_depth);
     const auto scores = scores_of(problem, mask, row, q + index * depth, k);
-    const double max = largest(scores), log_sum = log_of_sum(scores, max);
+    const auto seen = static_cast<std::int64_t>(scores.size());
+    const bool sees = mask.shows<double>(row.b, row.h, row.i, seen);
+    const double max = largest(scores), log_sum = log_of_sum(scores, max, sees);
     call.outputs[1].as<double>()[index] = log_sum;
     std::fill_n(y, value_depth, 0.0);
     for (std::size_t j = 0; j < scores.size(); ++j)

@@ -76,6 +76,7 @@ std::string agreement_json(const std::string& configuration, const nn::Block& ne
   value["fields"] = to_string(trainer.fields);
   value["accuracy"] = trainer.accuracy;
   value["allow_different_bits"] = trainer.allow_different_bits;
+  value["pipeline_schedule"] = parallel::to_string(trainer.schedule);
   value["epochs"] = fit.epochs;
   value["steps"] = fit.steps;
   value["sampler"] = order_text(fit.sampler);

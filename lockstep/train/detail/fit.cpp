@@ -9,6 +9,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/comm/agreement.h"
+#include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/nn/complete_shapes.h"
 #include "lockstep/observe/text.h"
 #include "lockstep/train/detail/agreement.h"
@@ -105,7 +106,7 @@ data::ShardSampler Fit::make_sampler() const {
 }
 
 data::LoaderOptions Fit::loader_options() {
-  ShardRange range = group().range(parts_.options.shards);
+  ShardRange range = shards();
   const bool told = out_of_step() != nullptr;
   if (told) {
     tickets_ = TicketPlan::of(parts_.options.shards, group().workers());
@@ -222,7 +223,12 @@ void Fit::make_engine() {
   const std::vector<TensorInfo> fields = data::infos_of(first_batches_->at(0));
   check_same_shapes(group(), fields);
   if (state_.fields.empty()) state_.fields = fields;
+  choose_mesh();
   engine_.emplace(parts_.net, parts_.loss, parts_.optimizer, state_.fields, engine_options());
+  if (engine_->shards_meet() && out_of_step() != nullptr)
+    throw Unsupported(
+        "train: the net has statistics over the global batch (sync_batch_norm), and workers that "
+        "are not in step have none in common: expected kvstore local, allreduce or ps_sync");
   result_.step_bytes = engine_->step_bytes();
   if (out_of_step() != nullptr) loop_.emplace(*parts_.options.mode, *engine_, *loader_, tickets_);
 }
@@ -274,7 +280,8 @@ void Fit::go() {
   until_done();
   if (result_.is_dismissed) return;
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
-  if (take_set_parameters()) result_.params_sha256 = engine_->params_sha256();
+  if (take_set_parameters() && !engine_->is_staged())
+    result_.params_sha256 = engine_->params_sha256();
 }
 
 void Fit::train_to_end() {
@@ -494,9 +501,12 @@ void Fit::write_checkpoint() {
   if (!writes_ || written_step_ == step_) return;
   take_set_parameters();
   const std::vector<io::NamedTensor> residuals = engine_->residuals();  // by all workers
+  engine_->collect_slots();
   written_step_ = step_;
+  std::optional<Snapshot> snapshot;
+  if (store_ || engine_->is_staged()) snapshot = engine_->snapshot();
   if (!store_) return;
-  Checkpoint checkpoint{engine_->snapshot()};
+  Checkpoint checkpoint{std::move(*snapshot)};
   checkpoint.residuals = residuals;
   checkpoint.step = step_;
   checkpoint.seed = parts_.options.seed;
@@ -529,7 +539,7 @@ void Fit::finish() {
   write_checkpoint();
   if (!is_whole && result_.stop_reason != kInterrupted) evaluate();
   result_.saved = store_ && store_->wait();
-  net();
+  bring_net();
   fill_result();
 }
 
@@ -554,7 +564,7 @@ void Fit::fill_result() {
   result_.generation = parts_.options.survival == nullptr ? group().membership().generation
                                                           : parts_.options.survival->generation();
   result_.is_first = is_first();
-  for (const ShardRange& range : group().membership().deal(parts_.options.shards))
+  for (const ShardRange& range : kvstore::deal_of(*parts_.options.mode, parts_.options.shards))
     result_.deal.push_back(range.hi - range.lo);
   result_.events = membership_events();
 }

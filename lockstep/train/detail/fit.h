@@ -58,7 +58,7 @@ class Fit final : public FitContext {
   const data::Dataset& train_set() const override { return *dataset_; }
   const data::Dataset* validation_set() const override { return options_.validation.get(); }
   bool is_first() const override;
-  ShardRange shards() const override { return group().range(parts_.options.shards); }
+  ShardRange shards() const override;
   std::vector<cluster::MembershipEvent> membership_events() const override;
   void request_stop(const std::string& reason) override;
   void warn(const std::string& line) override;
@@ -67,6 +67,8 @@ class Fit final : public FitContext {
   void go();
   void remember_parameters();
   bool take_set_parameters();
+  void bring_net();
+  void choose_mesh();
   void leave_net();
   std::string first_set_parameter() const;
   void leave_committed_parameters() noexcept;

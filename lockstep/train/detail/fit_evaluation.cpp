@@ -11,7 +11,7 @@ void Fit::evaluate() {
   if (options_.validation == nullptr || evaluated_step_ == step_) return;
   const bool keep = std::any_of(options_.callbacks.begin(), options_.callbacks.end(),
                                 [](const CallbackPtr& c) { return c->wants_predictions(); });
-  net();
+  bring_net();
   Evaluation evaluation = evaluate_on(*options_.validation, options_.metrics, keep);
   if (evaluation.whole) add_train_metrics(evaluation);
   if (!is_whole_everywhere(evaluation)) return request_stop(kInterrupted);

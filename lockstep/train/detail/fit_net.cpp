@@ -3,7 +3,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/optim/checked_rate.h"
+#include "lockstep/train/choose_cuts.h"
 #include "lockstep/train/detail/fit.h"
 
 // What a run and its callbacks tell one another: the net's parameters, which live in the engine
@@ -18,12 +20,28 @@ bool is_same(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+// Of a pipeline's worker it is as after the last evaluation: the others would have to be asked.
 nn::Block& Fit::net() {
-  if (net_is_current_) return *parts_.net;
+  if (engine_ && !engine_->is_staged()) bring_net();
+  return *parts_.net;
+}
+
+void Fit::bring_net() {
+  if (net_is_current_) return;
   engine_->store(*parts_.net);
   net_is_current_ = true;
   remember_parameters();
-  return *parts_.net;
+}
+
+ShardRange Fit::shards() const {
+  return kvstore::range_of(*parts_.options.mode, parts_.options.shards);
+}
+
+void Fit::choose_mesh() {
+  Mesh& mesh = parts_.options.mesh;
+  if (mesh.cuts.empty() && mesh.segments > 1)
+    mesh.cuts =
+        choose_cuts(*parts_.net, parts_.loss, state_.fields, parts_.options.fields, mesh.segments);
 }
 
 void Fit::remember_parameters() {

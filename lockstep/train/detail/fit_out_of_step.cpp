@@ -15,7 +15,10 @@ EngineOptions Fit::engine_options() const {
           .seed = own.seed,
           .compile = own.compile,
           .mode = out_of_step() != nullptr ? &out_of_step()->alone() : own.mode,
-          .fields = own.fields};
+          .fields = own.fields,
+          .cuts = own.mesh.cuts,
+          .schedule = own.schedule,
+          .recompute = own.recompute};
 }
 
 // Tickets are not dealt yet: everybody looks at the first.

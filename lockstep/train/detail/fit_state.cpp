@@ -141,6 +141,10 @@ std::string configuration_json(const TrainerOptions& trainer, const optim::Optim
   value["transform"] = fit.transform.description;
   value["samples"] = samples;
   value["sums"] = trainer.mode->description();
+  if (!trainer.mesh.cuts.empty())
+    value["cuts"] = trainer.mesh.cuts;
+  else if (trainer.mesh.segments > 1)
+    value["segments"] = trainer.mesh.segments;
   return value.dump();
 }
 

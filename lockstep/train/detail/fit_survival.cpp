@@ -111,6 +111,7 @@ void Fit::align_states() {
         group().from(alignment.source, rank == alignment.source ? state_text() : "");
     if (alignment.receives[static_cast<std::size_t>(rank)]) take_state_text(text);
   }
+  engine_->align(step_);
   result_.steps_lost += std::max<std::int64_t>(0, before - step_);
   if (alignment.has_newcomers) take_bits_of_newcomers(alignment.source);
   agree_on_writing();
@@ -151,7 +152,7 @@ void Fit::agree_on_writing() {
 
 std::string Fit::state_text() const {
   RunState state;
-  static_cast<Snapshot&>(state) = engine_->snapshot();
+  static_cast<Snapshot&>(state) = engine_->own_snapshot();
   state.step = step_;
   state.training = state_.to_json();
   state.history = lines_of(state_.history);
@@ -172,8 +173,7 @@ void Fit::take_state_text(const std::string& text) {
   const std::int64_t own_step = has_state_ ? step_ : -1;
   const RunState state = run_state_from(text);
   set_trained_parameters(*parts_.net, parts_.loss, state.parameters, place);
-  engine_->load(*parts_.net);
-  engine_->set_slots(state.slots);
+  engine_->take_over(*parts_.net, state.slots);
   net_is_current_ = true;
   remember_parameters();
   state_ = FitState::from_json(state.training, place);

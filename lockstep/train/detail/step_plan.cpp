@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cmath>
+#include <optional>
 
+#include "lockstep/base/error.h"
 #include "lockstep/kvstore/tree_sum.h"
 #include "lockstep/ops/random_ops.h"
 
@@ -19,8 +21,8 @@ double tree_sum(const float* first, std::size_t row, std::int64_t lo, std::int64
 
 // A gradient can leave when the last shard has made it. The last two take turns, so that the first
 // gradients leave two backward passes before the end, not one.
-void run_in_turns(Executable& first, const Executable::Receiver& of_first, Executable& second,
-                  const Executable::Receiver& of_second) {
+void run_in_turns(StepExecutable& first, const Executable::Receiver& of_first,
+                  StepExecutable& second, const Executable::Receiver& of_second) {
   while (first.go_on(of_first) && second.go_on(of_second)) continue;
   second.go_on(of_second);
 }
@@ -31,23 +33,44 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
                    const PlanOptions& options)
     : program_(program),
       synchronizer_(synchronizer),
-      options_(options),
-      sums_(synchronizer.state().layout(), options.shards, options.range, options.threads,
+      options_(with_shard_threads(options, program)),
+      sums_(synchronizer.state().layout(), options.shards, options.range, options_.threads,
             !streams(), synchronizer.memory()),
       row_gradients_(synchronizer.state().layout(), options.shards, options.range),
-      team_(options.threads, "compute") {
+      team_(options_.threads, "compute",
+            options_.threads > options.threads ? ThreadTeam::Waiting::sleeps
+                                               : ThreadTeam::Waiting::spins) {
+  if (program.step().shards_meet && options.links != nullptr)
+    throw Unsupported(
+        "train: the stages of a pipeline compute one shard after the other, and shards of this net "
+        "wait for each other (sync_batch_norm)");
+  if (program.step().shards_meet)
+    meeting_ = std::make_unique<StepMeeting>(*options.group, options.shards, options.range,
+                                             options.threads);
   if (!synchronizer.takes_pieces())
-    buckets_ = std::make_unique<Buckets>(synchronizer.state().layout(), sums_, options.threads,
+    buckets_ = std::make_unique<Buckets>(synchronizer.state().layout(), sums_, options_.threads,
                                          options.bucket_bytes);
   // Giving in memory takes the computing thread's own core, whoever does it: a thread of its own is
   // for what waits for a link, or for other threads of this worker.
-  if (buckets_ && buckets_->size() > 1 && (options.threads > 1 || synchronizer.waits_for_links()))
+  // Shards that meet have the links to themselves while they compute.
+  if (buckets_ && buckets_->size() > 1 && !meeting_ &&
+      (options.threads > 1 || synchronizer.waits_for_links()))
     beside_ = std::make_unique<ThreadTeam>(2, "exchange", ThreadTeam::Waiting::sleeps);
-  int uses = options.threads;
-  for (int thread = 0; thread < options.threads; ++thread)
-    if (takes_turns(thread)) uses = options.threads + thread + 1;
+  if (options.links != nullptr)
+    pipeline_ = std::make_unique<PipelineRun>(program, *options.links, options.pipeline,
+                                              options.range.hi - options.range.lo);
+  int uses = options_.threads;
+  for (int thread = 0; thread < options_.threads; ++thread)
+    if (takes_turns(thread)) uses = options_.threads + thread + 1;
   program.make_executables(static_cast<std::size_t>(uses));
   make_outputs();
+}
+
+// Shards that meet are all under way at once, each in a thread and an arena of its own.
+PlanOptions StepPlan::with_shard_threads(PlanOptions options, const StepProgram& program) {
+  if (program.step().shards_meet)
+    options.threads = static_cast<int>(options.range.hi - options.range.lo);
+  return options;
 }
 
 void StepPlan::make_outputs() {
@@ -85,10 +108,10 @@ bool StepPlan::streams() const {
 
 bool StepPlan::takes_turns(int thread) const {
   const ShardRange own = sums_.range_of(thread);
-  return beside_ && synchronizer_.waits_for_links() && own.hi - own.lo >= 2;
+  return !pipeline_ && beside_ && synchronizer_.waits_for_links() && own.hi - own.lo >= 2;
 }
 
-Executable& StepPlan::second(int thread) {
+StepExecutable& StepPlan::second(int thread) {
   return program_.executable(static_cast<std::size_t>(options_.threads + thread));
 }
 
@@ -96,6 +119,7 @@ void StepPlan::compute(std::int64_t step, std::span<const data::Fields> shards) 
   set_keys(step);
   fit_outputs();
   row_gradients_.begin();
+  if (meeting_) meeting_->begin();
   compute_dense(shards);
   if (synchronizer_.state().tables().size() > 0)
     synchronizer_.give_rows(row_gradients_.nodes(team_));
@@ -122,9 +146,12 @@ void StepPlan::compute_dense(std::span<const data::Fields> shards) {
 
 void StepPlan::run_thread(int thread, std::span<const data::Fields> shards) {
   try {
+    std::optional<StepMeeting::Place> place;
+    if (meeting_) place.emplace(*meeting_, sums_.range_of(thread).lo);
     run_shards(thread, shards);
     take_lookups(thread);
   } catch (...) {
+    if (meeting_) meeting_->fail(std::current_exception());
     if (buckets_) buckets_->give_up();
     throw;
   }
@@ -133,7 +160,13 @@ void StepPlan::run_thread(int thread, std::span<const data::Fields> shards) {
 void StepPlan::run_shards(int thread, std::span<const data::Fields> shards) {
   const ShardRange own = sums_.range_of(thread);
   sums_.begin(thread);
-  Executable& first = program_.executable(static_cast<std::size_t>(thread));
+  if (pipeline_)
+    return pipeline_->run(
+        [&](StepExecutable& executable, std::int64_t shard) {
+          begin_shard(executable, range().lo + shard, shards);
+        },
+        [&](std::int64_t shard) { return receiver(thread, range().lo + shard); });
+  StepExecutable& first = program_.executable(static_cast<std::size_t>(thread));
   const std::int64_t pair = takes_turns(thread) ? own.hi - 2 : own.hi;
   for (std::int64_t shard = own.lo; shard < pair; ++shard) {
     const Executable::Receiver take = receiver(thread, shard);
@@ -163,7 +196,7 @@ std::vector<Tensor> StepPlan::inputs(std::size_t own, std::span<const data::Fiel
 }
 
 // Forward and backward of one shard.
-void StepPlan::begin_shard(Executable& executable, std::int64_t shard,
+void StepPlan::begin_shard(StepExecutable& executable, std::int64_t shard,
                            std::span<const data::Fields> shards) {
   const auto own = static_cast<std::size_t>(shard - range().lo);
   executable.begin(inputs(own, shards), outputs_[own]);
@@ -207,6 +240,7 @@ void StepPlan::give_pieces() {
   });
 }
 
+// Of a stage that does not make the losses they are zeros.
 bool StepPlan::losses_are_finite() const {
   return std::all_of(outputs_.begin(), outputs_.end(), [](const std::vector<Tensor>& of_shard) {
     return std::isfinite(*of_shard[StepGraph::kLoss].to(cpu()).data<float>());
@@ -229,7 +263,7 @@ void StepPlan::fill_rows() {
   for (const std::vector<Tensor>& of_shard : outputs_) {
     for (std::size_t i = 0; i < first_ids(); ++i)
       row = std::copy_n(of_shard[i].to(cpu()).data<float>(), of_shard[i].numel(), row);
-    *row++ = compute_seconds_;
+    *row++ = options_.links == nullptr ? compute_seconds_ : 0.0F;
   }
 }
 

@@ -10,7 +10,9 @@
 #include "lockstep/kvstore/synchronizer.h"
 #include "lockstep/train/detail/buckets.h"
 #include "lockstep/train/detail/gradient_sums.h"
+#include "lockstep/train/detail/pipeline_run.h"
 #include "lockstep/train/detail/row_gradients.h"
+#include "lockstep/train/detail/step_meeting.h"
 #include "lockstep/train/detail/step_program.h"
 
 namespace lockstep::train::detail {
@@ -21,6 +23,9 @@ struct PlanOptions {
   int threads = 1;
   std::uint64_t seed = 0;
   std::size_t bucket_bytes = 0;
+  kvstore::Group* group = nullptr;       // of the workers, where shards meet
+  kvstore::StageLinks* links = nullptr;  // of a worker that has a stage of the net
+  PipelineOptions pipeline = {};
 };
 
 // How this worker computes its shards in one membership: which of them, by which threads, where
@@ -65,28 +70,31 @@ class StepPlan {
   void make_outputs();
   void fit_outputs();
   std::size_t first_ids() const { return program_.step().ids_output(0); }
+  static PlanOptions with_shard_threads(PlanOptions options, const StepProgram& program);
   bool streams() const;
   bool takes_turns(int thread) const;
   void compute_dense(std::span<const data::Fields> shards);
   void run_thread(int thread, std::span<const data::Fields> shards);
   void run_shards(int thread, std::span<const data::Fields> shards);
   void take_lookups(int thread);
-  void begin_shard(Executable& executable, std::int64_t shard,
+  void begin_shard(StepExecutable& executable, std::int64_t shard,
                    std::span<const data::Fields> shards);
   Executable::Receiver receiver(int thread, std::int64_t shard);
   void stream(int thread, std::int64_t shard, std::size_t parameter, const float* values);
   void give_pieces();
   bool losses_are_finite() const;
-  Executable& second(int thread);
+  StepExecutable& second(int thread);
 
   StepProgram& program_;
   kvstore::Synchronizer& synchronizer_;
   PlanOptions options_;
   GradientSums sums_;
   RowGradients row_gradients_;
-  std::unique_ptr<Buckets> buckets_;    // null: pieces are given
-  ThreadTeam team_;                     // the computing threads
-  std::unique_ptr<ThreadTeam> beside_;  // the caller's, and one that gives buckets
+  std::unique_ptr<PipelineRun> pipeline_;  // null: each shard is computed as a whole
+  std::unique_ptr<StepMeeting> meeting_;   // null: no shard needs another one
+  std::unique_ptr<Buckets> buckets_;       // null: pieces are given
+  ThreadTeam team_;                        // the computing threads
+  std::unique_ptr<ThreadTeam> beside_;     // the caller's, and one that gives buckets
 
   // By shard of our own: loss, accuracy, updates, lookups.
   std::vector<std::vector<Tensor>> outputs_;

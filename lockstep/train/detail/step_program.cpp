@@ -8,7 +8,6 @@
 
 #include "lockstep/base/sha256.h"
 #include "lockstep/graph/flops.h"
-#include "lockstep/io/archive.h"
 #include "lockstep/train/detail/element_numbers.h"
 #include "lockstep/train/detail/no_gradient.h"
 
@@ -21,15 +20,6 @@ using kvstore::FlatParameter;
 constexpr const char* kAdvice =
     "; what a fit trains stays the same to its end: let it end (FitContext::request_stop), then "
     "change it and fit again";
-
-CompileOptions step_options(const StepGraph& step, CompileOptions options) {
-  for (std::size_t i = 0; i < step.parameters.size(); ++i)
-    options.states.push_back(step.parameter_input(i));
-  for (std::size_t i = 0; i < step.trainable.size(); ++i)
-    options.deliveries.push_back(
-        {step.gradient_output(i), step.parameter_input(step.trainable[i])});
-  return options;
-}
 
 std::string text_of(const std::vector<TensorInfo>& fields) {
   std::string text;
@@ -82,12 +72,14 @@ std::span<std::byte> bytes_of(float* data, std::size_t count) {
 }  // namespace
 
 StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<TensorInfo>& fields,
-                         CompileOptions options, FieldRoles roles)
+                         CompileOptions options, FieldRoles roles, std::vector<std::string> cuts,
+                         std::optional<SegmentRange> own)
     : net_(std::move(net)),
       loss_(std::move(loss)),
       roles_(std::move(roles)),
+      cuts_(std::move(cuts)),
       options_(std::move(options)),
-      step_(trace_step(*net_, loss_, fields, roles_)),
+      step_(trace_step(*net_, loss_, fields, roles_, cuts_)),
       plans_(options_.plans) {
   flops_per_sample_ =
       count_flops(step_.graph) / static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
@@ -97,11 +89,12 @@ StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<
   look_at_structure();
   first_structure_ = structure_;
   plans_.add({fields, structure_, {}, step_.lookups});
-  plan().executables.push_back(Executable::compile(step_.graph, step_options(step_, options_)));
+  plan().executables.push_back(StepExecutable::compile(step_, options_, own));
   for (std::size_t i = 0; i < step_.trainable.size(); ++i)
     has_gradient_.push_back(
         !step_.graph.output_names()[step_.gradient_output(i)].starts_with(kNoGradient));
   step_.graph = {};
+  step_.cells = {};
   number_of_.resize(step_.trainable.size());
   const std::vector<std::size_t> order = first().delivery_order();
   for (std::size_t i = 0; i < order.size(); ++i) number_of_[order[i]] = i;
@@ -148,22 +141,23 @@ void StepProgram::check_trains_the_same() const {
 
 StepProgram::Plan StepProgram::make_plan(const std::vector<TensorInfo>& fields) {
   check_trains_the_same();
-  const StepGraph step = trace_step(*net_, loss_, fields, roles_);
+  const StepGraph step = trace_step(*net_, loss_, fields, roles_, cuts_);
   check_alike(step, step_, fields);
   Plan made{fields, structure_, {}, step.lookups};
-  made.executables.push_back(
-      Executable::compile(step.graph, step_options(step_, options_), first()));
+  made.executables.push_back(StepExecutable::compile(step, options_, first()));
   return made;
 }
 
-void StepProgram::make_executables(std::size_t uses) {
+void StepProgram::make_executables(std::size_t uses, bool one_arena) {
   uses_ = std::max(uses_, uses);
+  one_arena_ = one_arena_ || one_arena;
   while (plan().executables.size() < uses_)
     plan().executables.push_back(new_clone(plan().executables.size()));
 }
 
 // Computes where those with its number do in other shapes.
-Executable StepProgram::new_clone(std::size_t i) const {
+StepExecutable StepProgram::new_clone(std::size_t i) const {
+  if (one_arena_) return first().clone(first());
   for (const Plan& other : plans_)
     if (other.executables.size() > i) return first().clone(other.executables[i]);
   return first().clone();
@@ -171,7 +165,10 @@ Executable StepProgram::new_clone(std::size_t i) const {
 
 std::size_t StepProgram::bytes() const {
   std::size_t bytes = first().state_bytes();
-  for (const Executable& executable : plan().executables) bytes += executable.arena_bytes();
+  for (const StepExecutable& executable : plan().executables) {
+    const bool has_own = !one_arena_ || &executable == &plan().executables.front();
+    bytes += executable.values_bytes() + (has_own ? executable.arena_bytes() : 0);
+  }
   return bytes;
 }
 
@@ -187,6 +184,7 @@ FlatLayout StepProgram::make_layout(bool find_unused) const {
                 .decay_multiplier = has_gradient_[delivery] ? options.decay_multiplier : 0.0});
   }
   for (const std::size_t parameter : step_.tables) {
+    if (!has(parameter)) continue;
     const auto& [name, shape, options] = step_.parameters[parameter];
     layout.tables.push_back({.number = parameter,
                              .rows = static_cast<std::size_t>(shape[0]),
@@ -218,13 +216,14 @@ void StepProgram::use_weights(const kvstore::FlatState& state) noexcept {
 
 void StepProgram::set_statistics(const std::vector<Tensor>& values) {
   for (std::size_t u = 0; u < step_.updated.size(); ++u)
-    plan().executables[0].set_state(input_of(step_.updated[u]), values[u]);
+    if (has(step_.updated[u]))
+      plan().executables[0].set_state(input_of(step_.updated[u]), values[u]);
 }
 
 std::vector<Tensor> StepProgram::statistics() const {
   std::vector<Tensor> values;
   for (const std::size_t place : step_.updated)
-    values.push_back(first().state(input_of(place)).to(cpu()));
+    if (has(place)) values.push_back(first().state(input_of(place)).to(cpu()));
   return values;
 }
 
@@ -258,23 +257,22 @@ std::vector<nn::Parameter> StepProgram::parameters_of(const nn::Block& net) cons
 void StepProgram::store(nn::Block& net) const {
   const std::vector<nn::Parameter> places = parameters_of(net);
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    places[i].set_data(first().state(input_of(i)).to(cpu()));
+    if (has(i)) places[i].set_data(first().state(input_of(i)).to(cpu()));
 }
 
 void StepProgram::load(const nn::Block& net) {
   const std::vector<nn::Parameter> places = parameters_of(net);
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    plan().executables[0].set_state(input_of(i), places[i].data());
+    if (has(i)) plan().executables[0].set_state(input_of(i), places[i].data());
 }
 
 NamedTensors StepProgram::parameters() const {
   NamedTensors tensors;
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    tensors.emplace_back(step_.parameters[i].name, first().state(input_of(i)).to(cpu()));
+    if (has(i))
+      tensors.emplace_back(step_.parameters[i].name, first().state(input_of(i)).to(cpu()));
   return tensors;
 }
-
-std::string StepProgram::params_sha256() const { return io::tensors_sha256(parameters()); }
 
 void StepProgram::pack(const FlatParameter& parameter, const Tensor& tensor, float* data) const {
   first().pack(input_of(parameter.number), tensor, bytes_of(data, parameter.count));

@@ -9,10 +9,9 @@
 
 #include "lockstep/base/recent_list.h"
 #include "lockstep/base/thread_team.h"
-#include "lockstep/graph/executable.h"
 #include "lockstep/kvstore/flat_state.h"
 #include "lockstep/nn/structure.h"
-#include "lockstep/train/step_graph.h"
+#include "lockstep/train/detail/step_executable.h"
 
 namespace lockstep::train::detail {
 
@@ -26,10 +25,12 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 class StepProgram {
  public:
   StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<TensorInfo>& fields,
-              CompileOptions options, FieldRoles roles = {});
+              CompileOptions options, FieldRoles roles = {}, std::vector<std::string> cuts = {},
+              std::optional<SegmentRange> own = {});
 
   // The first shape's, without its graph.
   const StepGraph& step() const { return step_; }
+  const LossFunction& loss() const { return loss_; }
   double flops_per_sample() const { return flops_per_sample_; }
   const std::vector<BatchNormSize>& batch_norm_sizes() const { return batch_norm_sizes_; }
 
@@ -42,10 +43,11 @@ class StepProgram {
   // Shapes that are compiled now.
   std::size_t plans() const { return plans_.size(); }
   // As many as there are uses for at once, all over the same parameters, in every shape.
-  void make_executables(std::size_t uses);
+  // With `one_arena` they compute in the same memory, one at a time.
+  void make_executables(std::size_t uses, bool one_arena = false);
   // Number `i` of them. Threads may ask for theirs at once.
-  Executable& executable(std::size_t i) { return plan().executables[i]; }
-  const Executable& first() const { return plan().executables.front(); }
+  StepExecutable& executable(std::size_t i) { return plan().executables[i]; }
+  const StepExecutable& first() const { return plan().executables.front(); }
   std::size_t bytes() const;
 
   // Of the parameters that learn, in the order in which their gradients are made. With
@@ -71,8 +73,10 @@ class StepProgram {
 
   void store(nn::Block& net) const;
   void load(const nn::Block& net);
+  // Those that are here, in the order of the step's.
   NamedTensors parameters() const;
-  std::string params_sha256() const;
+  // Whether the worker's segments have the parameter with this number.
+  bool has(std::size_t parameter) const { return first().has_state(input_of(parameter)); }
 
   // Tensors in plain layout from and to a flat buffer: "prefix/fc1.weight", by the order of the
   // net's parameters. set_flat() throws Corrupt when a name is missing or a shape differs. The
@@ -95,13 +99,13 @@ class StepProgram {
   struct Plan {
     std::vector<TensorInfo> fields;
     nn::Structure structure;  // of the net and the loss
-    std::deque<Executable> executables;
+    std::deque<StepExecutable> executables;
     std::vector<std::size_t> lookups;
   };
   const Plan& plan() const { return *plans_.last_used(); }
   Plan& plan() { return *plans_.last_used(); }
   Plan make_plan(const std::vector<TensorInfo>& fields);
-  Executable new_clone(std::size_t i) const;
+  StepExecutable new_clone(std::size_t i) const;
   void look_at_structure();
   void check_multipliers() const;
   void check_trains_the_same() const;
@@ -116,6 +120,7 @@ class StepProgram {
   nn::BlockPtr net_;
   LossFunction loss_;  // it may have parameters too
   FieldRoles roles_;
+  std::vector<std::string> cuts_;
   CompileOptions options_;
   StepGraph step_;
   double flops_per_sample_ = 0.0;
@@ -124,7 +129,8 @@ class StepProgram {
   nn::Structure first_structure_;
   nn::Structure structure_;  // as it was last looked at
   RecentList<Plan> plans_;
-  std::size_t uses_ = 1;                // executables of a plan
+  std::size_t uses_ = 1;  // executables of a plan
+  bool one_arena_ = false;
   std::vector<std::size_t> number_of_;  // by delivery
   std::vector<bool> has_gradient_;      // by delivery; of the first shape
 };

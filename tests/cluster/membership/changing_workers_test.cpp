@@ -118,8 +118,8 @@ TEST(ChangingWorkers, OfAJobThatDoesNotSurviveAreRefused) {
   Rendezvous member(member_of(coordinator, 1));
   EXPECT_EQ(
       message_of<InvalidArgument>([&] { resize_job(coordinator.endpoint(), kSecret, 2, 10s); }),
-      "scale: the workers of this job are fixed: it has servers, or --fail-fast, or ends with the "
-      "first that is lost");
+      "scale: the workers of this job are fixed: it has --fail-fast, or they are not in step, or "
+      "it ends with the first that is lost");
 }
 
 TEST(ChangingWorkers, OneThatComesByItselfTakesTheOthersConfigurationAndAFreeNumber) {

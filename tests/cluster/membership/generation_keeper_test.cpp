@@ -52,6 +52,23 @@ TEST(GenerationKeeper, ALossInterruptsTheOthersAtOnceAndTheyGoOnWhenAllHaveRepor
   EXPECT_EQ(ids_of(begins[0].membership), (Ids{0, 2}));
 }
 
+TEST(GenerationKeeper, ServersAreInEveryGenerationAndReportToNobody) {
+  GenerationKeeper keeper{GenerationLimits{}};
+  keeper.begin_with({.generation = 1,
+                     .members = {{.id = 0},
+                                 {.id = 1},
+                                 {.id = 2, .role = Role::server},
+                                 {.id = 3, .role = Role::server}}});
+  keeper.lose(0, "killed", milliseconds(0));
+  keeper.report(1, {.generation = 1}, milliseconds(1));
+  const Membership next = only<Begin>(keeper.take_actions()).at(0).membership;
+  EXPECT_EQ(ids_of(next), (Ids{1, 2, 3}));
+  EXPECT_EQ(next.count(Role::server), 2);
+  EXPECT_EQ(next.rank_of(1), 0);
+  keeper.report(1, {.generation = 2, .missed = 1}, milliseconds(2));  // it cannot put itself out
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{1, 2, 3}));
+}
+
 TEST(GenerationKeeper, WhoWasPutOutIsRefusedWhateverItSays) {
   GenerationKeeper keeper = keeper_of(2);
   keeper.lose(1, "not heard", milliseconds(0));

@@ -136,6 +136,81 @@ TEST_F(TableTest, AStepThatWorkersDoAgainInANewEpochIsTakenBack) {
   EXPECT_EQ(one[0], -4.0F);
 }
 
+// All workers gave step 0, and the one that saw the votes may live or not.
+class WholeStepTest : public TableTest {
+ protected:
+  WholeStepTest() {
+    table.write(event(std::vector<float>(kCount, 0.0F)), {"weights", 9, -1, 0, kCount}, answers);
+    give(0, 1.0F, 1, 0), give(1, 3.0F, 1, 0);
+    wire::MakeTable again = table_of(optim::sgd({}));
+    again.epoch = kLater;
+    table.begin_epoch(again, answers);
+  }
+
+  float weight_after(std::int64_t steps) { return weight_after(steps, table); }
+  float weight_after(std::int64_t steps, ServedTable& of) {
+    of.align(event(), {"weights", kLater, steps}, answers);
+    of.read(event(), {"weights", kLater, -1, 0, 1}, answers);
+    std::vector<float> one(1);
+    copy_floats(answers.replies.back().second, 1, one);
+    return one[0];
+  }
+
+  static constexpr std::uint64_t kLater = (std::uint64_t{1} << 32) + 5;
+};
+
+TEST_F(WholeStepTest, CountsWhereTheWorkersOfTheNextEpochHaveDoneIt) {
+  EXPECT_EQ(weight_after(1), -2.0F);
+}
+
+TEST_F(WholeStepTest, IsDroppedWhereTheyHaveNot) { EXPECT_EQ(weight_after(0), 0.0F); }
+
+TEST_F(WholeStepTest, IsDecidedByTheirNextStepWhereThatComesFirst) {
+  wire::Give request{.step = step(1, 0, 0), .offset = 0, .count = kCount};
+  request.step.epoch = kLater;
+  request.step.number = 1;
+  request.nodes = {{0, 1}};
+  table.give(event(std::vector<float>(kCount, 1.0F)), request, team, answers);
+  EXPECT_EQ(weight_after(1), -2.0F);
+}
+
+TEST_F(WholeStepTest, IsTheSameInAnImage) {
+  comm::Payload floats;
+  const wire::TableImage image = table.save(floats);
+  comm::Payload payload("");
+  for (std::size_t part = 0; part < floats.parts(); ++part)
+    for (const auto& [bytes, owner] : floats.segments(part)) payload.add(bytes, owner);
+  FloatParts parts(payload);
+  ServedTable copy(image, parts);
+  EXPECT_EQ(weight_after(1, copy), -2.0F);
+}
+
+TEST_F(WholeStepTest, WorkersOfAnOlderMembershipBeginNothing) {
+  wire::MakeTable stale = table_of(optim::sgd({}));
+  stale.epoch = 77;
+  EXPECT_EQ(message_of([&] { table.begin_epoch(stale, answers); }),
+            "a request of generation 0, the table's is 1");
+  EXPECT_EQ(weight_after(1), -2.0F);
+}
+
+TEST_F(WholeStepTest, StepsThatTheTableCannotComeToAreRefused) {
+  EXPECT_EQ(weight_after(1), -2.0F);
+  wire::MakeTable third = table_of(optim::sgd({}));
+  third.epoch = kLater + 1;
+  table.begin_epoch(third, answers);
+  EXPECT_EQ(message_of([&] {
+              table.align(event(), {"weights", kLater + 1, 7}, answers);
+            }),
+            "the table has seen 1 steps, and the workers 7");
+}
+
+TEST_F(TableTest, ATableWithoutWeightsIsNoneToGoOnWith) {
+  EXPECT_EQ(message_of([&] {
+              table.align(event(), {"weights", 9, 4}, answers);
+            }),
+            "table 'weights' has no weights, and the workers have done 4 steps");
+}
+
 TEST_F(TableTest, WhoWaitsForALostWorkerIsToldUntilItComesBack) {
   give(0, 1.0F, 1, 0);
   table.lose(1, answers);

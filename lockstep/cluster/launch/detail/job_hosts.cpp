@@ -18,11 +18,16 @@ namespace {
 
 constexpr int kLookEveryMs = 100;
 constexpr std::int64_t kNobody = -1;
+constexpr int kNoWorkers = -1;  // of a host: its places are free
 
 }  // namespace
 
 bool JobHost::has(std::int64_t id) const {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+bool JobHost::has_free_slot() const {
+  return std::find(slots.begin(), slots.end(), kNobody) != slots.end();
 }
 
 int JobHost::slot_of(std::int64_t id) const {
@@ -51,7 +56,9 @@ JobHosts::JobHosts(const LaunchOptions& options, const SignalQueue& signals)
       heartbeat_deadline_(detail::heartbeat_deadline(options.timeout)) {
   const std::vector<HostSlots> all = hosts_of(options);
   check_process_limits(all, options.servers);
-  for (const HostSlots& host : all) is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
+  for (const auto* list : {&all, &options.spares})
+    for (const HostSlots& host : *list)
+      is_one_machine_ = is_one_machine_ && is_this_machine(host.name);
   connect(all);
   heartbeat_thread_ = std::jthread([this](const std::stop_token& stop) { send_heartbeats(stop); });
   pthread_setname_np(heartbeat_thread_.native_handle(), "heartbeat");
@@ -67,6 +74,15 @@ void JobHosts::connect(const std::vector<HostSlots>& all) {
         add(all[i], local, first, servers_of(i, all.size(), workers_, options_.servers));
       first += all[i].slots;
     }
+    connect_spares(local);
+  }
+}
+
+void JobHosts::connect_spares(bool local) {
+  for (const HostSlots& spare : options_.spares) {
+    if (is_this_machine(spare.name) != local) continue;
+    add(spare, local, kNoWorkers, {});
+    hosts_.back().is_spare = true;
   }
 }
 
@@ -79,9 +95,11 @@ void JobHosts::add(const HostSlots& slots, bool local, int first_worker,
   JobHost host{local ? HostLink::fork_agent(slots.name, agent, mask)
                      : HostLink::run_command(slots.name, ssh_command(options_, slots.name), mask),
                local, HeartbeatMonitor(heartbeat_deadline_)};
-  for (int i = 0; i < slots.slots; ++i) host.slots.push_back(first_worker + i);
-  host.ids = host.slots;
+  for (int i = 0; i < slots.slots; ++i)
+    host.slots.push_back(first_worker == kNoWorkers ? kNobody : first_worker + i);
+  if (first_worker != kNoWorkers) host.ids = host.slots;
   host.ids.insert(host.ids.end(), servers.begin(), servers.end());
+  const std::lock_guard lock(mutex_);
   hosts_.push_back(std::move(host));
 }
 
@@ -99,12 +117,12 @@ void JobHosts::send_heartbeats(const std::stop_token& stop) {
 
 int JobHosts::await_all() {
   const auto deadline = comm::Clock::now() + options_.timeout;
-  const auto is_there = [](const JobHost& host) { return host.is_there; };
+  const auto is_there = [](const JobHost& host) { return host.is_there || host.is_spare; };
   while (!std::all_of(hosts_.begin(), hosts_.end(), is_there)) {
     wait();
     if (const auto number = signals_.next()) return *number;
     for (JobHost& host : hosts_)
-      if (const int signal = greet(host); signal != 0) return signal;
+      if (const int signal = host.is_spare ? 0 : greet(host); signal != 0) return signal;
     if (comm::Clock::now() >= deadline) fail_unanswered();
   }
   return 0;
@@ -140,7 +158,7 @@ void JobHosts::take_hello(JobHost& host, const Frame& frame) {
 void JobHosts::fail_unanswered() const {
   std::string names;
   for (const JobHost& host : hosts_)
-    if (!host.is_there) names += (names.empty() ? "" : ", ") + host.link.host();
+    if (!host.is_there && !host.is_spare) names += (names.empty() ? "" : ", ") + host.link.host();
   throw comm::Timeout(fmt::format("launch: {}: did not answer within {:.1f} s", names,
                                   std::chrono::duration<double>(options_.timeout).count()),
                       -1, names, "launch");
@@ -167,8 +185,60 @@ JobHost* JobHosts::least_loaded() {
   };
   JobHost* best = nullptr;
   for (JobHost& host : hosts_)
-    if (!host.link.is_closed() && (best == nullptr || load(host) < load(*best))) best = &host;
+    if (host.is_usable() && !host.is_spare && (best == nullptr || load(host) < load(*best)))
+      best = &host;
   return best;
+}
+
+JobHost* JobHosts::place_for(JobHost& lost) {
+  const auto is_good = [](const JobHost& host) {
+    return host.is_usable() && !host.has_failed_often();
+  };
+  if (is_good(lost)) return &lost;
+  for (const bool is_spare : {true, false})
+    for (JobHost& host : hosts_)
+      if (host.is_spare == is_spare && is_good(host) && host.has_free_slot()) return &host;
+  return lost.is_usable() ? &lost : nullptr;
+}
+
+JobHost* JobHosts::find(const std::string& name) {
+  for (JobHost& host : hosts_)
+    if (host.link.host() == name && !host.link.is_closed()) return &host;
+  return nullptr;
+}
+
+std::size_t JobHosts::number_of(const JobHost& host) const {
+  std::size_t number = 0;
+  while (&hosts_[number] != &host) ++number;
+  return number;
+}
+
+std::int64_t JobHosts::places() const {
+  std::int64_t places = 0;
+  for (const JobHost& host : hosts_)
+    if (host.is_usable() && !host.is_spare) places += std::ssize(host.slots);
+  return places;
+}
+
+// One on this machine would have to be forked, which threads do not allow.
+void JobHosts::connect_late(const HostSlots& slots) {
+  if (is_this_machine(slots.name))
+    throw InvalidArgument("launch: {}: this machine has to be among the hosts from the beginning",
+                          slots.name);
+  add(slots, false, kNoWorkers, {});
+}
+
+std::string JobHosts::greet_late(JobHost& host) {
+  if (host.is_there || host.is_removed) return {};
+  try {
+    greet(host);
+    if (!host.link.is_closed() || host.is_there) return {};
+    host.is_removed = true;
+    return host.link.why_closed();
+  } catch (const Error& error) {
+    host.is_removed = true;
+    return error.what();
+  }
 }
 
 void JobHosts::wait() const {
@@ -183,10 +253,10 @@ std::size_t JobHosts::running() const {
   return count;
 }
 
-bool JobHosts::are_workers_running(int workers) const {
+bool JobHosts::are_workers_running() const {
   return std::any_of(hosts_.begin(), hosts_.end(), [&](const JobHost& host) {
     return std::any_of(host.ids.begin(), host.ids.end(),
-                       [&](std::int64_t id) { return id < workers || options_.servers == 0; });
+                       [&](std::int64_t id) { return is_worker(id); });
   });
 }
 

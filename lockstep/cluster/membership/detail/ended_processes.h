@@ -5,16 +5,27 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::cluster::detail {
 
-// Members whose processes are known to be gone, told by another thread. Each is due a moment later:
-// its goodbye may be on its way.
+// What whoever starts the processes of a job tells its coordinator, by another thread: members
+// whose processes are known to be gone, each due a moment later, since its goodbye may be on its
+// way; and those that are to leave.
 class EndedProcesses {
  public:
+  void release(std::int64_t id) {
+    const std::lock_guard lock(mutex_);
+    released_.push_back(id);
+  }
+  std::vector<std::int64_t> take_released() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(released_, {});
+  }
+
   void add(std::int64_t id) {
     const std::lock_guard lock(mutex_);
     all_.push_back({id, comm::Clock::now() + kGoodbyeTime});
@@ -38,6 +49,7 @@ class EndedProcesses {
   };
   std::mutex mutex_;
   std::vector<One> all_;  // guarded by it
+  std::vector<std::int64_t> released_;
 };
 
 }  // namespace lockstep::cluster::detail

@@ -22,7 +22,7 @@ void GatherService::begin() {
 
 void GatherService::take(Participant& one, const comm::MessageEvent& request,
                          const Gather& gather) {
-  if (generations_.has_begun() && !generations_.is_current(one, gather.generation))
+  if (has_generations(one.join.role) && !generations_.is_current(one, gather.generation))
     return answer(request, Denied{Denied::Type::lost, Role::worker, -1, "",
                                   "rendezvous: the generation is over"});
   one.gather_deadline = Clock::now() + gather.timeout;
@@ -42,8 +42,13 @@ void GatherService::deny(const Participant& lost, const std::string& text) {
   }
 }
 
+// Servers are the same ones from the beginning to the end.
+bool GatherService::has_generations(Role role) const {
+  return role == Role::worker && generations_.has_begun();
+}
+
 std::vector<Participant*> GatherService::group_of(Role role) const {
-  return generations_.has_begun() ? generations_.workers() : roster_.members(role);
+  return has_generations(role) ? generations_.workers() : roster_.members(role);
 }
 
 void GatherService::pass_on(Role role) {

@@ -37,6 +37,7 @@ class GatherService {
 
  private:
   void answer(const comm::MessageEvent& request, const Message& message) const;
+  bool has_generations(Role role) const;
   // Those who gather together, by rank.
   std::vector<Participant*> group_of(Role role) const;
   void pass_on(Role role);

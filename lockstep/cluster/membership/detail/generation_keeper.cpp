@@ -13,7 +13,11 @@ namespace lockstep::cluster::detail {
 void GenerationKeeper::begin_with(const Membership& membership) {
   check(!has_begun(), "a second first generation");
   membership_ = membership;
-  for (const Member& member : membership.members) all_.push_back({.member = member, .is_in = true});
+  for (const Member& member : membership.members)
+    if (member.role == Role::worker)
+      all_.push_back({.member = member, .is_in = true});
+    else
+      servers_.push_back(member);
 }
 
 const GenerationKeeper::One* GenerationKeeper::find(std::int64_t id) const {
@@ -181,7 +185,7 @@ bool GenerationKeeper::expel_missed(KeeperTime now) {
     most = count;
     worst = &one;
   }
-  if (worst == nullptr || membership_.members.size() < 2) return false;
+  if (worst == nullptr || membership_.count(Role::worker) < 2) return false;
   lose(worst->member.id, "the others waited for it in vain", now);
   return true;
 }
@@ -294,6 +298,7 @@ void GenerationKeeper::begin_next(const std::vector<const One*>& workers, Keeper
     for (const One* one : workers)
       if (one->member.host == first->member.host) next.members.push_back(one->member);
   }
+  next.members.insert(next.members.end(), servers_.begin(), servers_.end());
   std::int64_t step = -1;
   for (One& one : all_) {
     const auto is_it = [&](const Member& member) { return member.id == one.member.id; };
@@ -316,7 +321,7 @@ void GenerationKeeper::begin_next(const std::vector<const One*>& workers, Keeper
   waits_with_ = -1;
   actions_.emplace_back(Begin{membership_});
   const auto leaves = [](const One& one) { return one.is_in && one.leaves; };
-  if (next.members.size() > 1 && std::any_of(all_.begin(), all_.end(), leaves))
+  if (next.count(Role::worker) > 1 && std::any_of(all_.begin(), all_.end(), leaves))
     want_change(false, "a worker leaves", now);
 }
 

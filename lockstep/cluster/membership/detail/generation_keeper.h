@@ -68,6 +68,7 @@ using KeeperAction = std::variant<Interrupt, Begin, Dismiss, FailJob, KeeperNote
 
 // Decides who computes together: the coordinator's side of recovery. It makes no calls and knows no
 // clock: what happens is told, what is to be done is taken. A job drives it, and a simulation.
+// Servers are members of every generation; whether one of them may be lost is not decided here.
 //
 // A generation ends when somebody in it is lost, reports, leaves, or when a new worker is ready.
 // All others are interrupted then, and report. When the last one that lives has, the next
@@ -150,7 +151,8 @@ class GenerationKeeper {
 
   GenerationLimits limits_;
   Membership membership_ = {};
-  std::vector<One> all_ = {};  // in the order of ids
+  std::vector<One> all_ = {};         // in the order of ids
+  std::vector<Member> servers_ = {};  // of every generation
   std::optional<Change> change_ = {};
   int waits_with_ = -1;                      // so many were there when waiting was last said
   std::optional<std::int64_t> teller_ = {};  // of the result, since all have finished

@@ -55,7 +55,8 @@ Participant* GenerationService::find(std::int64_t id) const {
 std::vector<Participant*> GenerationService::workers() const {
   std::vector<Participant*> found;
   for (const Member& member : keeper_.membership().members)
-    if (Participant* one = find(member.id)) found.push_back(one);
+    if (Participant* one = member.role == Role::worker ? find(member.id) : nullptr)
+      found.push_back(one);
   return found;
 }
 
@@ -145,14 +146,15 @@ void GenerationService::take(const comm::MessageEvent& request, const Expel& exp
 
 // The last one has what the others would need.
 std::string GenerationService::why_needed(std::int64_t id) const {
-  const std::vector<Member>& members = keeper_.membership().members;
+  const Membership& now = keeper_.membership();
   if (!keeper_.knows(id)) {
     std::string ids;
-    for (const Member& member : members)
-      ids += fmt::format("{}{}", ids.empty() ? "" : ", ", member.id);
+    for (const Member& member : now.members)
+      if (member.role == Role::worker)
+        ids += fmt::format("{}{}", ids.empty() ? "" : ", ", member.id);
     return fmt::format("there is no worker {}; there are {}", id, ids);
   }
-  const bool is_only = members.size() == 1 && members[0].id == id;
+  const bool is_only = now.count(Role::worker) == 1 && now.members[0].id == id;
   return is_only ? fmt::format("worker {} is the only one: the job has to be stopped", id) : "";
 }
 
@@ -163,6 +165,12 @@ void GenerationService::lose(Participant& one, const std::string& why) {
 
 void GenerationService::end(const Participant& one) {
   keeper_.end(one.id, now());
+  act();
+}
+
+void GenerationService::release(std::int64_t id, const std::string& why) {
+  if (!is_active_ || !why_needed(id).empty()) return;
+  keeper_.release(id, why, now());
   act();
 }
 

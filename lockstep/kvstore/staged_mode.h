@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "lockstep/kvstore/allreduce.h"
+#include "lockstep/kvstore/stage_links.h"
+
+namespace lockstep::kvstore {
+
+// Workers that have a stage of the net each: those of one stage add their gradients and update
+// their parameters as allreduce_mode does; a step counts where all stages of all pipelines say so.
+// Its group is that of all workers.
+class StagedMode : public Mode {
+ public:
+  virtual StageLinks& links() = 0;
+};
+
+// Throws InvalidArgument unless the workers are whole pipelines of `stages`, and the algorithm
+// keeps the canonical order. The communicator outlives it.
+std::unique_ptr<StagedMode> staged_mode(comm::Communicator& communicator,
+                                        const Membership& membership, int stages,
+                                        const AllReduceOptions& options = {});
+
+// A group whose members have some of a job's parameters, and others have the rest.
+class PartialGroup : public Group {
+ public:
+  // Sums of squares of all parameters' gradients, by piece, in the order in which one worker that
+  // has all of them does.
+  virtual std::vector<double> all_squares(std::span<const double> own) = 0;
+};
+
+// Null where every worker has all of the net.
+StageLinks* stage_links_of(Mode& mode);
+// The shards that this worker computes: those of its pipeline.
+ShardRange range_of(Mode& mode, std::int64_t shards);
+// Those of each worker, by rank.
+std::vector<ShardRange> deal_of(Mode& mode, std::int64_t shards);
+// Workers, or pipelines, that share the shards.
+int replicas_of(Mode& mode);
+
+// allreduce_mode with another group for the votes: of as many members as the communicator has
+// ranks.
+std::unique_ptr<Mode> allreduce_mode(comm::Communicator& communicator, std::unique_ptr<Group> group,
+                                     const AllReduceOptions& options);
+
+}  // namespace lockstep::kvstore

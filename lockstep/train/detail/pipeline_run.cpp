@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/train/detail/pipeline_run.h"
+
+#include "lockstep/base/error.h"
+
+namespace lockstep::train::detail {
+namespace {
+
+using Kind = parallel::Action::Kind;
+
+kvstore::StageLinks::Parts bytes_of(const std::vector<Tensor>& tensors) {
+  kvstore::StageLinks::Parts parts;
+  for (const Tensor& tensor : tensors) parts.push_back({tensor.raw(), tensor.info().bytes()});
+  return parts;
+}
+
+}  // namespace
+
+PipelineRun::PipelineRun(StepProgram& program, kvstore::StageLinks& links,
+                         const PipelineOptions& options, std::int64_t shards)
+    : program_(program), links_(links), options_(options) {
+  parallel::Schedule schedule = parallel::make_schedule(options.schedule, links.stages(), shards);
+  parallel::verify(schedule);
+  actions_ = std::move(schedule.stages[static_cast<std::size_t>(links.stage())]);
+  slots_.resize(static_cast<std::size_t>(parallel::most_under_way(actions_)));
+  program.make_executables(slots_.size(), options.recompute);
+}
+
+// Backward passes run by ascending shards, so that the oldest under way ends first.
+std::size_t PipelineRun::slot_of(std::int64_t shard) const {
+  return static_cast<std::size_t>(shard) % slots_.size();
+}
+
+StepExecutable& PipelineRun::executable(std::int64_t shard) {
+  return program_.executable(slot_of(shard));
+}
+
+void PipelineRun::wait_for_sent(Slot& slot) {
+  for (const comm::WorkPtr& work : slot.sending) work->wait();
+  slot.sending.clear();
+}
+
+void PipelineRun::run(const Begin& begin, const Receivers& receiver) {
+  for (const parallel::Action& action : actions_) act(action, begin, receiver);
+  for (Slot& slot : slots_) wait_for_sent(slot);
+}
+
+void PipelineRun::act(const parallel::Action& action, const Begin& begin,
+                      const Receivers& receiver) {
+  StepExecutable& own = executable(action.shard);
+  Slot& slot = slots_[slot_of(action.shard)];
+  switch (action.kind) {
+    case Kind::receive_values:
+      wait_for_sent(slot);  // of the shard before
+      return links_.receive_from_below(bytes_of(own.from_below()));
+    case Kind::forward:
+      wait_for_sent(slot);
+      begin(own, action.shard);
+      return own.run_forward();
+    case Kind::send_values:
+      slot.sending.push_back(links_.start_sending_above(bytes_of(own.to_above())));
+      return;
+    case Kind::receive_gradients: return links_.receive_from_above(bytes_of(own.from_above()));
+    case Kind::backward: {
+      const bool again = options_.recompute && slots_.size() > 1;
+      if (again) wait_for_sent(slot);  // it is written where it was sent from
+      return own.run_backward(again, receiver(action.shard));
+    }
+    case Kind::send_gradients:
+      slot.sending.push_back(links_.start_sending_below(bytes_of(own.to_below())));
+      return;
+  }
+}
+
+}  // namespace lockstep::train::detail

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nets in segments: one result for one mesh, whoever computes it; and what is refused."""
+import json
+
+import pytest
+
+FEW = ["--data", "synthetic", "--global-batch", 8, "--shards", 4, "--seed", 5, "--no-report",
+       "--quiet", "--json"]
+
+
+def train(lockstep, recipe, out, *words, steps=3):
+    outcome = lockstep.run("train", recipe, *FEW, "--steps", steps, "--out", out, *words,
+                           timeout=300)
+    return json.loads(outcome.out.splitlines()[-1])
+
+
+def go_on(lockstep, recipe, out, *words):
+    outcome = lockstep.run("train", recipe, "--resume", "--steps", 3, "--out", out, "--quiet",
+                           "--json", *words, timeout=300)
+    return json.loads(outcome.out.splitlines()[-1])
+
+
+@pytest.mark.parametrize("recipe", ["mnist-lenet", "text-lstm", "char-gpt"])
+def test_one_mesh_has_one_result_on_any_placement(lockstep, tmp_path, recipe):
+    mesh = ["--segments", 2]
+    alone = train(lockstep, recipe, tmp_path / "alone", "--threads", 2, *mesh)
+    assert alone["segments"] == 2
+    for name, words in {
+            "1x2": ["--workers", 2, "--pipeline", 2],
+            "2x1": ["--workers", 2],
+            "2x2": ["--workers", 4, "--pipeline", 2, "--pipeline-schedule", "gpipe"],
+            "tcp": ["--workers", 2, "--pipeline", 2, "--transport", "tcp", "--recompute"]}.items():
+        placed = train(lockstep, recipe, tmp_path / name, *mesh, *words)
+        for key in ("params_sha256", "train_loss", "test_loss", "test_accuracy"):
+            assert placed[key] == alone[key], (name, key)
+
+
+def test_what_a_pipeline_began_one_worker_goes_on_with_and_the_other_way_round(lockstep, tmp_path):
+    pipeline = ["--workers", 2, "--pipeline", 2]
+    train(lockstep, "mnist-lenet", tmp_path / "a", "--segments", 2, *pipeline, steps=2)
+    train(lockstep, "mnist-lenet", tmp_path / "b", "--segments", 2, steps=2)
+    one = go_on(lockstep, "mnist-lenet", tmp_path / "a")
+    other = go_on(lockstep, "mnist-lenet", tmp_path / "b", *pipeline)
+    assert one["resumed_from_step"] == other["resumed_from_step"] == 2
+    assert one["segments"] == other["segments"] == 2
+    assert one["params_sha256"] == other["params_sha256"]
+
+
+@pytest.mark.parametrize("words,status,said", [
+    (["--pipeline", 2, "--workers", 2], 2,
+     "--pipeline 2 with 1 segment: expected --segments 2 or more, or --cuts"),
+    (["--pipeline", 2, "--segments", 2, "--workers", 3], 2,
+     "--pipeline 2 with 3 workers: expected a multiple of 2"),
+    (["--pipeline", 2, "--segments", 2, "--workers", 2, "--threads", 2], 2,
+     "--pipeline 2 with --threads 2: a pipeline's worker computes with 1 thread"),
+    (["--pipeline", 2, "--segments", 2, "--workers", 2, "--deal", "speed"], 2,
+     "--pipeline 2 with --deal speed: pipelines share the shards evenly"),
+    (["--pipeline", 2, "--segments", 2, "--workers", 2, "--kvstore", "ps_sync"], 2,
+     "--pipeline 2: gradients are added in the canonical order, without servers"),
+    (["--recompute"], 2, "--recompute: is for the workers of a pipeline"),
+    (["--cuts", "a,,b"], 2, "--cuts a,,b: expected names of blocks with commas between"),
+    (["--cuts", "nothing"], 1, "cut 'nothing' names no block of the net"),
+    (["--segments", 99], 1, "99 segments are too many: the net can be cut into"),
+])
+def test_what_cannot_be_is_said_in_one_line(lockstep, tmp_path, words, status, said):
+    outcome = lockstep.run("train", "mnist-lenet", *FEW, "--steps", 3, "--out", tmp_path / "run",
+                           *words, status=status, timeout=120)
+    lines = [line for line in outcome.err.splitlines() if line.startswith("lockstep: ")]
+    assert len(lines) == 1 and said in lines[0], outcome.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_plan_shows_cuts_and_timeline(lockstep, tmp_path):
+    svg = tmp_path / "timeline.svg"
+    outcome = lockstep.run("plan", "char-gpt", "--segments", 4, "--workers", 2, "--shards", 8,
+                           "--timeline", "--svg", svg)
+    assert "begins with" in outcome.out and "blocks." in outcome.out
+    assert "\nstage 0  0" in outcome.out and svg.read_text().startswith("<svg")
+    plan = json.loads(lockstep.run("plan", "char-gpt", "--segments", 2, "--shards", 16,
+                                   "--json").out)
+    assert plan["shards_under_way"] == [2, 1] and 0.05 < plan["bubble"] < 0.2
+    assert abs(sum(s["work"] for s in plan["segments"]) - 1.0) < 1e-9
