@@ -14,16 +14,26 @@ from jobs import (end, environment, name_of, parents, processes_with, steps_done
                   workers_of)
 from sshd import Sshd, find_sshd
 
-STEPS = 1500
-TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch", 32, "--threads", 1,
-         "--quiet", "--no-report", "--json", "--checkpoint-every", 100, "--eval-every", 500]
+TRAIN = ["mnist-mlp", "--data", "synthetic", "--global-batch", 32, "--threads", 1, "--quiet",
+         "--no-report", "--json", "--checkpoint-every", 1000, "--eval-every", 10000]
+# So many that a host is reached, and a worker there joins, long before the last one.
+MANY, FEW = ["--steps", 30000], ["--steps", 300]
 LONG_ENOUGH = 300
+
+
+def train_alone(folder, steps):
+    return Lockstep(folder).run("train", *TRAIN, *steps, "--out", "run", status=0,
+                                timeout=LONG_ENOUGH).json
 
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("undisturbed")
-    return Lockstep(folder).run("train", *TRAIN, "--out", "run", status=0, timeout=LONG_ENOUGH).json
+    return train_alone(tmp_path_factory.mktemp("many"), MANY)
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    return train_alone(tmp_path_factory.mktemp("few"), FEW)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +51,7 @@ class Job:
         self.process = lockstep.start(
             "launch", *where, "--ssh", sshd.ssh(), "--env", f"LOCKSTEP_TEST_MARK={self.mark}",
             "--env", f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}", "--timeout", 30, "--", PROGRAM,
-            "train", *TRAIN, "--out", "run")
+            "train", *TRAIN, *MANY, "--out", "run")
 
     def reach(self, step):
         wait_until(lambda: steps_done(self.lockstep.folder / "run") >= step
@@ -133,9 +143,9 @@ def test_spares_that_cannot_be_meant_are_one_line(lockstep, where, complaint):
 
 
 @pytest.mark.parametrize("point", ["meet", "connect", "data", "fit"])
-def test_a_worker_that_is_lost_before_the_first_step_does_not_end_the_job(lockstep, undisturbed,
+def test_a_worker_that_is_lost_before_the_first_step_does_not_end_the_job(lockstep, short,
                                                                          point):
-    process = lockstep.start("train", *TRAIN, "--out", "run", "--workers", 2, env=dict(
+    process = lockstep.start("train", *TRAIN, *FEW, "--out", "run", "--workers", 2, env=dict(
         os.environ, LOCKSTEP_STOP_AT=f"1:{point}"))
     wait_until(lambda: 1 in workers_of(process) and is_stopped(workers_of(process)[1]), LONG_ENOUGH)
     victim = workers_of(process)[1]
@@ -145,7 +155,7 @@ def test_a_worker_that_is_lost_before_the_first_step_does_not_end_the_job(lockst
     os.kill(workers_of(process)[1], signal.SIGCONT)
     out, errors = process.communicate(timeout=LONG_ENOUGH)
     assert process.returncode == 0, errors
-    assert json.loads(out.strip().splitlines()[-1])["params_sha256"] == undisturbed["params_sha256"]
+    assert json.loads(out.strip().splitlines()[-1])["params_sha256"] == short["params_sha256"]
     assert "before the first step: the job begins again (restart 1 of 20)" in errors
 
 

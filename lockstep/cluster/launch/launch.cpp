@@ -174,7 +174,6 @@ class Launcher {
 
   void look_after_members() {
     for (const MembershipEvent& event : coordinator().take_events()) take(event);
-    survived_ = survived_ || coordinator()->survives_lost_workers();
     if (coordinator().has_failed()) return give_up_survival();
     show_first(coordinator()->first_worker());
     for (const std::size_t host : survivors_.restarts().take_due(time_now()))
@@ -295,7 +294,7 @@ class Launcher {
 
   // The last worker that had the state is gone: now the losses count.
   void give_up_survival() {
-    if (!survived_ || std::exchange(gave_up_, true)) return;
+    if (!coordinator()->has_survived() || std::exchange(gave_up_, true)) return;
     survivors_.restarts().cancel();
     count_losses();
     if (result_.stopped_by == 0 && hosts_.running() > 0) end_others();
@@ -311,7 +310,7 @@ class Launcher {
   // Those that are not members yet, when there is nothing left to join.
   void end_late_workers() {
     survivors_.restarts().cancel();
-    if (coordinator()->survives_lost_workers() || !survived_) return;
+    if (coordinator()->survives_lost_workers() || !coordinator()->has_survived()) return;
     for (const JobHost& host : hosts_.all())
       for (const std::int64_t id : host.ids)
         if (survivors_.is_late(id) && ended_late_.insert(id).second) kill_process(id);
@@ -344,7 +343,7 @@ class Launcher {
     const auto ended_well = [this](const MemberEnd& end) {
       return end.role == Role::worker && end.is_good() && !survivors_.is_going(end.id);
     };
-    if (survived_ && result_.stopped_by == 0 && !coordinator()->is_run_done() &&
+    if (coordinator()->has_survived() && result_.stopped_by == 0 && !coordinator()->is_run_done() &&
         std::none_of(result_.ends.begin(), result_.ends.end(), ended_well))
       count_losses();
     result_.restarts = survivors_.restarts().count();
@@ -460,7 +459,8 @@ class Launcher {
 
   // The first that goes, by no fault of the program.
   void note_early_loss(const MemberEnd& end) {
-    if (end.role != Role::worker || end.is_good() || end.tolerated || survived_ || deadline_)
+    if (end.role != Role::worker || end.is_good() || end.tolerated ||
+        coordinator()->has_survived() || deadline_)
       return;
     result_.lost_early = result_.stopped_by == 0 && (end.signal == SIGKILL || !end.lost.empty());
   }
@@ -577,7 +577,6 @@ class Launcher {
   detail::Survivors survivors_{options_.max_restarts};
   std::int64_t first_ = 0;  // the first worker
   std::int64_t min_workers_ = options_.min_workers;
-  bool survived_ = false;  // at some time a loss would not have ended the job
   bool gave_up_ = false;
   std::set<std::int64_t> ended_late_;
   detail::HostsFile hosts_file_{options_.hosts_file};

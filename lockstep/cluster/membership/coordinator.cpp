@@ -50,7 +50,7 @@ struct Coordinator::Impl {
   detail::GenerationService generations;
   detail::GatherService gathers;
   std::atomic<bool> tolerates_lost_servers = false, survives_lost_workers = false,
-                    is_run_done = false;
+                    has_survived = false, is_run_done = false;
   std::atomic<std::int64_t> first_worker = 0;
   std::optional<Failure> over = {};
   detail::EndedProcesses ended = {};
@@ -495,6 +495,7 @@ struct Coordinator::Impl {
 
   void note_survival() {
     survives_lost_workers = generations.is_active() && !generations.is_over();
+    if (survives_lost_workers) has_survived = true;
     is_run_done = generations.is_run_done();
     if (generations.has_begun()) first_worker = generations.membership().members.at(0).id;
   }
@@ -588,6 +589,7 @@ void Coordinator::run(const std::stop_token& stop) {
 
 bool Coordinator::tolerates_lost_servers() const { return impl_->tolerates_lost_servers; }
 bool Coordinator::survives_lost_workers() const { return impl_->survives_lost_workers; }
+bool Coordinator::has_survived() const { return impl_->has_survived; }
 bool Coordinator::is_run_done() const { return impl_->is_run_done; }
 void Coordinator::note_ended(std::int64_t id) { impl_->ended.add(id); }
 void Coordinator::release(std::int64_t id) { impl_->ended.release(id); }

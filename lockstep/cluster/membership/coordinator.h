@@ -56,6 +56,8 @@ class Coordinator {
   // Whether the loss of a worker leaves the job going on: once every worker is ready for that, and
   // until the run's result is told. From any thread.
   bool survives_lost_workers() const;
+  // Whether that was so at some time, though it may be over. From any thread.
+  bool has_survived() const;
   // It is told: whoever is lost now takes nothing from it. From any thread.
   bool is_run_done() const;
   // The process of this worker has ended, whatever its connection says. From any thread.
