@@ -130,8 +130,8 @@ def _in_place(name, compute):
 class NDArray:
     """An array of numbers on a device."""
 
-    __slots__ = ("_tensor", "_grad_req", "_grad", "_stale_grad", "_shown_dtype", "_constant",
-                 "__weakref__")
+    __slots__ = ("_tensor", "_grad_req", "_grad", "_grad_stype", "_stale_grad", "_shown_dtype",
+                 "_constant", "__weakref__")
     __array_priority__ = 1000.0
 
     def __init__(self, tensor):
@@ -413,7 +413,7 @@ class NDArray:
         """Keeps the gradient of this array, from the next backward on: written or added."""
         if self._tensor.requires_grad:
             self._tensor = self._tensor.detach()
-        self._grad_req = grad_req
+        self._grad_req, self._grad_stype = grad_req, stype or self.stype
         self._grad = None
         if self._tensor.dtype.name == "bool":
             # Nothing flows back to truths.
@@ -431,7 +431,7 @@ class NDArray:
         if not self._is_leaf:
             return None
         if self._grad is None:
-            self._grad = GradientArray(self._tensor, self._out)
+            self._grad = _gradient_of(self)
         return self._grad
 
     def drop_grad(self):
@@ -553,6 +553,16 @@ class GradientArray(NDArray):
     def _tensor(self, value):
         with _core._pause(_core.is_training()):
             self._tensor.assign(value)
+
+
+def _gradient_of(array):
+    """The gradient with the storage that was asked for."""
+    stype = getattr(array, "_grad_stype", "default")
+    if stype == "default":
+        return GradientArray(array._tensor, array._out)
+    from lockstep.mxnet.ndarray import sparse
+
+    return sparse.gradient_class(stype)(array._tensor, array._out)
 
 
 def _fresh(source, moved):
