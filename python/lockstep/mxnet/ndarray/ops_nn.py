@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers as ops: convolutions, pools, normalisation, activations."""
 
+import math
+
 from lockstep import _core, functions, ops
 from lockstep.mxnet import _random_state
 from lockstep.mxnet.base import MXNetError, as_pair, as_shape, dtype_name
@@ -341,6 +343,34 @@ def dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
 def bilinear_sampler(data, grid, cudnn_off=None):
     """Pictures read at the places of a grid in [-1, 1]."""
     return ops.grid_sample(data, ops.transpose(grid, (0, 2, 3, 1)), "bilinear", "zeros", True)
+
+
+@register("ROIPooling")
+def roi_pooling(data, rois, pooled_size=None, spatial_scale=1.0):
+    """The largest elements of as many bins of each region: (picture, x0, y0, x1, y1)."""
+    rows, columns = as_pair(pooled_size, 2, 1)
+    height, width = data.shape[2:]
+    made = []
+    for picture, *corners in rois.detach().numpy().tolist():
+        x0, y0, x1, y1 = (math.floor(c * spatial_scale + 0.5) for c in corners)
+        ys = _bins(y0, max(y1 - y0 + 1, 1), rows, height)
+        xs = _bins(x0, max(x1 - x0 + 1, 1), columns, width)
+        parts = [_largest(data, int(picture), y, x) for y in ys for x in xs]
+        made.append(ops.reshape(_core.stack(parts, 1), (data.shape[1], rows, columns)))
+    return _core.stack(made, 0)
+
+
+def _bins(start, extent, count, limit):
+    """The range of each bin, inside of the picture."""
+    size = extent / count
+    return [(min(max(math.floor(i * size) + start, 0), limit),
+             min(max(math.ceil((i + 1) * size) + start, 0), limit)) for i in range(count)]
+
+
+def _largest(data, picture, y, x):
+    if y[0] >= y[1] or x[0] >= x[1]:
+        return ops.full((data.shape[1],), 0.0, data.dtype)
+    return ops.max(data[picture, :, y[0]:y[1], x[0]:x[1]], (1, 2))
 
 
 @register("GridGenerator")
