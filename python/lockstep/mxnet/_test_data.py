@@ -5,18 +5,26 @@ import bz2
 import os
 import zipfile
 
-from lockstep.mxnet.gluon.utils import download
+from lockstep.mxnet.gluon import utils
 
 _MNIST = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
           "t10k-labels-idx1-ubyte")
 _SITE = "http://data.mxnet.io/data/"
 
 
+def download(url, fname=None, dirname=None, overwrite=False, retries=5):
+    """The file of an address, in a folder: the one that is there already, else fetched."""
+    name = fname or url.split("/")[-1]
+    if dirname is not None:
+        name = os.path.join(dirname, name)
+    return utils.download(url, path=name, overwrite=overwrite, retries=retries)
+
+
 def get_zip_data(data_dir, url, data_origin_name):
     """Fetches an archive into a folder, and unpacks it there."""
     path = os.path.join(data_dir, data_origin_name)
     if not os.path.exists(path):
-        download(url, path=path)
+        download(url, path)
         with zipfile.ZipFile(path) as archive:
             archive.extractall(data_dir)
 
@@ -26,7 +34,7 @@ def get_bz2_data(data_dir, data_name, url, data_origin_name):
     target, packed = (os.path.join(data_dir, name) for name in (data_name, data_origin_name))
     if os.path.exists(target):
         return
-    download(url, path=packed)
+    download(url, packed)
     with bz2.open(packed) as source, open(target + ".part", "wb") as file:
         while block := source.read(1 << 20):
             file.write(block)

@@ -15,8 +15,8 @@ from lockstep.mxnet._test_close import (
     assert_almost_equal_with_err, assert_exception, compare_ndarray_tuple, default_atols,
     default_numeric_eps, default_rtols, effective_dtype, get_atol, get_rtol, get_tolerance,
     get_tols, same, same_array)
-from lockstep.mxnet._test_data import (get_bz2_data, get_cifar10, get_mnist_iterator,  # noqa: F401
-                                       get_mnist_ubyte, get_zip_data)
+from lockstep.mxnet._test_data import (download, get_bz2_data, get_cifar10,  # noqa: F401
+                                       get_mnist_iterator, get_mnist_ubyte, get_zip_data)
 from lockstep.mxnet._test_nets import (
     check_gluon_hybridize_consistency, compare_optimizer, new_matrix_with_real_eigvals_2d,
     new_matrix_with_real_eigvals_nd, new_sym_matrix_with_real_eigvals_2d,
@@ -26,7 +26,6 @@ from lockstep.mxnet._test_symbols import (check_numeric_gradient, check_symbolic
                                           same_symbol_structure, simple_forward)
 from lockstep.mxnet.base import attributes_of
 from lockstep.mxnet.context import Context, current_context, num_gpus
-from lockstep.mxnet.gluon.utils import download
 from lockstep.mxnet.ndarray import array
 from lockstep.mxnet.util import use_np
 

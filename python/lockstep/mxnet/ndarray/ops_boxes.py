@@ -200,8 +200,9 @@ def box_nms(data, overlap_thresh=0.5, valid_thresh=0.0, topk=-1, coord_start=2, 
 @register("_contrib_box_decode")
 def box_decode(data, anchors, std0=1.0, std1=1.0, std2=1.0, std3=1.0, clip=-1.0, format="center"):  # noqa: A002
     """Corners of anchors that were moved."""
+    scales = [float(std) for std in (std0, std1, std2, std3)]
     moves, rows = _values(data), _corners(_values(anchors).reshape(-1, 4), format)
-    made = np.stack([_decode(rows, part, np.array([std0, std1, std2, std3])) for part in moves])
+    made = np.stack([_decode(rows, part, np.array(scales)) for part in moves])
     return _tensor(np.minimum(made, clip) if clip > 0 else made, data)
 
 
