@@ -202,3 +202,17 @@ def test_aligned_regions_have_gradients():
     np.testing.assert_allclose(grad[1].sum(), 12, rtol=1e-5)
     flat = nd.contrib.ROIAlign(nd.ones((1, 1, 6, 6)), nd.array([[0, 1, 1, 4, 4]]), (3, 3), 1.0)
     np.testing.assert_allclose(flat.asnumpy(), 1)
+
+
+def test_a_cell_computes_what_the_projected_layer_does():
+    layer = gluon.rnn.LSTM(4, projection_size=2, input_size=3, prefix="lstm_")
+    cell = gluon.contrib.rnn.LSTMPCell(4, 2, input_size=3, prefix="lstm_l0_")
+    layer.initialize(mx.init.Normal(0.5))
+    cell.initialize()
+    for name, parameter in cell.collect_params().items():
+        parameter.set_data(layer.collect_params()[name].data())
+    x = nd.random.normal(shape=(5, 2, 3))
+    y, states = cell.unroll(5, x, layout="TNC", merge_outputs=True)
+    wanted, last = layer(x, layer.begin_state(2))
+    np.testing.assert_allclose(y.asnumpy(), wanted.asnumpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(states[1].asnumpy(), last[1].asnumpy()[0], rtol=1e-5, atol=1e-6)

@@ -107,3 +107,23 @@ def test_several_devices_update_in_the_store_unless_told_otherwise():
     trainer = gluon.Trainer([alone], "sgd")
     trainer.allreduce_grads()
     assert trainer._kvstore is None and trainer._update_on_kvstore is None
+
+
+def test_rows_are_on_their_arrays_context_and_keys_of_one_kind():
+    rows = nd.eye(3).tostype("row_sparse").copyto(mx.cpu(1))
+    assert rows.stype == "row_sparse" and rows.indices.context == mx.cpu(1) == rows.data.context
+    store = mx.kv.create("local")
+    store.init(["a", "b"], [nd.eye(3).tostype("row_sparse")] * 2)
+    outs = [nd.zeros((3, 3)).tostype("row_sparse") for _ in range(2)]
+    store.row_sparse_pull(["a", "b"], out=outs, row_ids=[nd.array([0]), nd.array([1, 2])])
+    assert [out.indices.asnumpy().tolist() for out in outs] == [[0], [1, 2]]
+    with pytest.raises(mx.MXNetError, match="all numbers or all strings"):
+        store.init(3, nd.ones((2,)))
+
+
+def test_arrays_that_are_values_of_several_keys_are_added_once():
+    store = mx.kv.create("device")
+    store.init([1, 2], [nd.zeros((2,))] * 2)
+    values = [[nd.ones((2,)), nd.ones((2,))]] * 2
+    store.pushpull([1, 2], values)
+    assert values[0][0].asnumpy().tolist() == [2, 2]

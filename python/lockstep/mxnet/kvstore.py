@@ -197,6 +197,8 @@ class KVStore(KVStoreBase):
         for name, values in _pairs(key, value):
             if name in self._values:
                 raise MXNetError(f"init: key {name!r} is there already")
+            if any(isinstance(known, str) != isinstance(name, str) for known in self._values):
+                raise MXNetError(f"init: key {name!r}: keys are all numbers or all strings")
             tensor = values[0]._tensor.detach().copy()
             if not self._is_alone():
                 tensor = self._job.broadcast(_host(tensor))
@@ -255,9 +257,10 @@ class KVStore(KVStoreBase):
     def reduce(self, key, value, out=None):
         """The sum over devices and workers to `out`, or to the values; nothing is updated."""
         with _core._pause(_core.is_training()):
-            for (name, values), (_, outs) in zip(_pairs(key, value),
-                                                 _pairs(key, value if out is None else out)):
-                total = NDArray(self._reduced(name, values))
+            # All sums first: an array may be among the values of several keys.
+            totals = [(name, NDArray(self._reduced(name, values)))
+                      for name, values in _pairs(key, value)]
+            for (name, total), (_, outs) in zip(totals, _pairs(key, value if out is None else out)):
                 if name in self._values:
                     self._values[name]._tensor.assign(total._tensor)
                 for array in outs:
@@ -274,9 +277,11 @@ class KVStore(KVStoreBase):
             raise MXNetError("row_sparse_pull: expected out= and row_ids=")
         from lockstep.mxnet.ndarray import sparse
 
-        for name, outs in _pairs(key, out):
+        nested = isinstance(key, (list, tuple)) and isinstance(row_ids, (list, tuple))
+        for place, (name, outs) in enumerate(_pairs(key, out)):
             stored = self._value("row_sparse_pull", name)
-            ids = as_list(row_ids)
+            # With a list of keys each has rows of its own, one array or one for each output.
+            ids = as_list(row_ids[place] if nested and len(row_ids) == len(key) else row_ids)
             for i, array in enumerate(outs):
                 if array.stype != "row_sparse":
                     raise MXNetError(f"row_sparse_pull: out of key {name} is {array.stype}, "

@@ -30,6 +30,16 @@ class BaseSparseNDArray(NDArray):
         """An array of the same storage; a gradient's is no gradient."""
         return _CLASSES[self.stype](tensor)
 
+    def _beside(self, contents, dtype=None):
+        """A dense array on the same context."""
+        tensor = self._tensor
+        return NDArray(_tensor_of(contents, dtype or tensor.dtype.name, tensor.device))
+
+    def copyto(self, other):
+        """Copies to another array, or to a context with the same storage."""
+        made = super().copyto(other)
+        return made if made is other else self._of(made._tensor)
+
     def copy(self):
         """A copy with the same storage."""
         return self._of(self._tensor.copy())
@@ -71,18 +81,18 @@ class CSRNDArray(BaseSparseNDArray):
     def data(self):
         """The elements that are not 0."""
         contents = self.asnumpy()
-        return NDArray(_tensor_of(contents[np.nonzero(contents)], self._tensor.dtype.name))
+        return self._beside(contents[np.nonzero(contents)])
 
     @property
     def indices(self):
         """Their columns."""
-        return NDArray(_tensor_of(self._places()[1], "int64"))
+        return self._beside(self._places()[1], "int64")
 
     @property
     def indptr(self):
         """Where each row begins among them."""
         rows = np.bincount(self._places()[0], minlength=self.shape[0])
-        return NDArray(_tensor_of(np.concatenate([[0], np.cumsum(rows)]), "int64"))
+        return self._beside(np.concatenate([[0], np.cumsum(rows)]), "int64")
 
     def asscipy(self):
         """SciPy's matrix."""
@@ -113,12 +123,12 @@ class RowSparseNDArray(BaseSparseNDArray):
     @property
     def indices(self):
         """The rows' numbers."""
-        return NDArray(_tensor_of(self._rows(), "int64"))
+        return self._beside(self._rows(), "int64")
 
     @property
     def data(self):
         """Those rows."""
-        return NDArray(_tensor_of(self.asnumpy()[self._rows()], self._tensor.dtype.name))
+        return self._beside(self.asnumpy()[self._rows()])
 
     def retain(self, *args, **kwargs):
         """Some rows alone."""
