@@ -27,7 +27,7 @@ Json loss_of(const train::FitResult& result) {
 
 // What workers that are not in step have seen of each other.
 Json json_of(const kvstore::PushesSeen& pushes) {
-  return {{"count", pushes.pushes},
+  return {{"count", pushes.applied},
           {"staleness_max", pushes.most_stale},
           {"staleness_mean", pushes.mean_stale()},
           {"steps_ahead_max", pushes.most_ahead}};

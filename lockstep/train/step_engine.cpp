@@ -250,6 +250,11 @@ StepEngine::StepEngine(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr 
 
 StepEngine::~StepEngine() = default;
 
+void StepEngine::replan(kvstore::Mode& mode, std::int64_t shards) {
+  impl_->options.shards = shards;
+  replan(mode);
+}
+
 void StepEngine::replan(kvstore::Mode& mode) {
   check_shares(impl_->options.shards, impl_->options.threads, kvstore::replicas_of(mode));
   impl_->mode = &mode;

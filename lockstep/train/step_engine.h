@@ -86,6 +86,8 @@ class StepEngine {
   // not sent as they are. Where that throws (a peer was lost again), the state is as it was, and
   // the engine waits for another membership. The mode outlives the engine.
   void replan(kvstore::Mode& mode);
+  // The same with another number of shards in a step.
+  void replan(kvstore::Mode& mode, std::int64_t shards);
 
   // After replan(), when all workers have the state of so many steps: servers come to the same.
   void align(std::int64_t steps);

@@ -111,13 +111,3 @@ def test_a_job_gets_more_workers_and_fewer_and_a_guest(lockstep, undisturbed):
     lockstep.run("scale", "run", 2, status=0, timeout=LONG_ENOUGH)
     check_end(lockstep, process, undisturbed["adam"])
     guest.communicate(timeout=LONG_ENOUGH)
-
-
-def test_workers_that_are_not_in_step_end_with_the_first_that_is_lost(lockstep):
-    process = lockstep.start("train", *TRAIN, "--out", "run", "--kvstore", "ps_async", "--workers", 2,
-                             "--servers", 1)
-    reach(lockstep, process, 10)
-    os.kill(workers_of(process)[1], signal.SIGKILL)
-    _, errors = process.communicate(timeout=LONG_ENOUGH)
-    assert process.returncode == 1
-    assert errors.splitlines()[-1].startswith("lockstep: worker 1 was ended by signal 9"), errors

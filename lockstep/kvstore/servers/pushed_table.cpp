@@ -20,11 +20,26 @@ std::size_t PushedTable::bytes(const wire::MakeTable& request) {
   return bytes;
 }
 
+void AppliedTickets::add(std::int64_t ticket, std::int64_t first) {
+  if (all_before_ < 0) all_before_ = first;
+  some_.insert(ticket);
+  while (some_.erase(all_before_) > 0) ++all_before_;
+}
+
 PushedTable::PushedTable(const wire::MakeTable& request)
     : bytes_(bytes(request)),
+      made_(request),
       epoch_(request.epoch),
       state_(std::make_unique<FlatState>(wire::layout_of(request), request.rule.make())) {
   for (const RowTable& table : layout().tables) changed_.emplace_back(table.rows);
+}
+
+bool PushedTable::is(const wire::MakeTable& request) const { return is_same(request, made_); }
+
+void PushedTable::begin_epoch(std::uint64_t epoch) {
+  wire::check_generation(epoch, epoch_);
+  epoch_ = epoch;
+  workers_.clear();
 }
 
 void PushedTable::check_push(const wire::PushGradient& request) const {
@@ -39,7 +54,8 @@ void PushedTable::check_push(const wire::PushGradient& request) const {
 // Pushes are counted as steps are: what the rule makes of their number does not depend on who comes
 // first.
 optim::UpdateContext PushedTable::begin(const wire::PushGradient& request) {
-  state_->begin(request.before + static_cast<std::int64_t>(version_), request.rate, 1);
+  state_->begin(before_.value_or(request.before) + static_cast<std::int64_t>(version_),
+                request.rate, 1);
   optim::UpdateContext context = state_->context();
   context.gradient_scale = request.scale * weight_of(request);
   return context;
@@ -84,15 +100,14 @@ void PushedTable::check_gradient(const wire::PushGradient& request, const comm::
 void PushedTable::push(const comm::MessageEvent& event, const wire::PushGradient& request,
                        ThreadTeam& team, Answers& answers) {
   check_push(request);
-  Worker& worker = workers_[request.worker];
-  if (request.ticket <= worker.ticket) return answer(event, request, answers);
+  const bool measures = state_->driver().measures(), is_applied = applied_.has(request.ticket);
+  if (is_applied && !measures) return answer(event, request, answers);
   check_gradient(request, event.payload, team);
-  if (!state_->driver().measures()) {
+  if (!measures) {
     apply(request, event.payload, {}, team);
     return answer(event, request, answers);
   }
-  worker.kept = event.payload;
-  worker.kept_ticket = request.ticket;
+  if (!is_applied) keep(request, event.payload);
   const optim::UpdateContext context = begin(request);
   wire::PushedGradient pushed{.version = version_};
   pushed.norms.resize(layout().pieces.size());
@@ -102,6 +117,12 @@ void PushedTable::push(const comm::MessageEvent& event, const wire::PushGradient
                    pushed.norms[number] = {norms.weight, norms.direction};
                  });
   answers.reply(event, comm::Payload(wire::encode(pushed)), 0);
+}
+
+void PushedTable::keep(const wire::PushGradient& request, const comm::Payload& gradient) {
+  Worker& worker = workers_[request.worker];
+  worker.kept = gradient;
+  worker.kept_ticket = request.ticket;
 }
 
 // Others may have pushed since it was measured: what measuring leaves in the slots is made anew.
@@ -115,9 +136,9 @@ void PushedTable::apply(const wire::PushGradient& request, const comm::Payload& 
   });
   if (!layout().tables.empty()) apply_rows(gradient, context.gradient_scale, team);
   state_->commit();
-  Worker& worker = workers_[request.worker];
-  worker.ticket = request.ticket;
-  worker.staleness = version_ - request.seen;
+  if (!before_) before_ = request.before;
+  applied_.add(request.ticket, *before_);
+  workers_[request.worker].staleness = version_ - request.seen;
   ++version_;
 }
 
@@ -136,7 +157,7 @@ void PushedTable::finish(const comm::MessageEvent& event, const wire::FinishGrad
                          ThreadTeam& team, Answers& answers) {
   check_push(request.push);
   Worker& worker = workers_[request.push.worker];
-  if (request.push.ticket <= worker.ticket) return answer(event, request.push, answers);
+  if (applied_.has(request.push.ticket)) return answer(event, request.push, answers);
   if (worker.kept_ticket != request.push.ticket)
     throw InvalidArgument("ticket {} of worker {} has no gradient here", request.push.ticket,
                           request.push.worker);

@@ -17,28 +17,58 @@ std::chrono::milliseconds patience_of(const wire::TakeTicket& request) {
 
 }  // namespace
 
-void TicketBook::open(const comm::MessageEvent& event, const wire::OpenTickets& request,
-                      Answers& answers, Time now) {
+void TicketBook::check_open(const wire::OpenTickets& request) const {
   if (request.per_step < 1 || request.first < 0 || request.end < request.first)
     throw InvalidArgument("tickets {} to {}, {} of them a step", request.first, request.end,
                           request.per_step);
   if (broken_) throw InvalidArgument("{}", *broken_);
-  if (!under_way_.empty())
-    throw InvalidArgument("{} tickets are under way: {}", under_way_.size(), held_by());
+  wire::check_generation(request.epoch, epoch_);
+}
+
+void TicketBook::open(const comm::MessageEvent& event, const wire::OpenTickets& request,
+                      Answers& answers, Time now) {
+  check_open(request);
+  const bool is_same = request.goes_on && request.first == range_.first &&
+                       request.per_step == range_.per_step && request.end >= next_;
+  const std::size_t undone = again_.size() + under_way_.size();
+  if (!is_same && undone > 0)
+    throw InvalidArgument("{} tickets are under way: {}", undone, held_by());
+  if (request.epoch != epoch_) begin_epoch(request.epoch, answers);
   range_ = request;
-  next_ = request.first;
-  stop_ = false;
+  stop_ = is_given_up_ = false;
   progress_ = now;
+  if (!is_same) {
+    next_ = request.first;
+    done_ = {.of_run = done_.of_run};
+  }
   answers.reply(event, {}, 0);
 }
 
-// The oldest that is not applied is under way, or the one that is dealt next.
-std::uint64_t TicketBook::ahead() const {
-  const std::int64_t oldest = under_way_.empty() ? next_ : under_way_.begin()->first;
-  return static_cast<std::uint64_t>(step_of(next_) - step_of(oldest));
+void TicketBook::begin_epoch(std::uint64_t epoch, Answers& answers) {
+  drop("other workers go on", answers);
+  epoch_ = epoch;
+  given_.clear();
+  for (const auto& [ticket, worker] : under_way_) again_.insert(ticket);
+  under_way_.clear();
 }
 
-bool TicketBook::may_deal() const { return next_ < range_.end && ahead() <= range_.bound; }
+void TicketBook::read(const comm::MessageEvent& event, Answers& answers) const {
+  answers.reply(event, comm::Payload(wire::encode(done_)), 0);
+}
+
+// The first that is not applied is under way, or one that is dealt next.
+std::int64_t TicketBook::oldest() const {
+  return under_way_.empty() ? next() : std::min(next(), under_way_.begin()->first);
+}
+
+std::uint64_t TicketBook::ahead() const {
+  return static_cast<std::uint64_t>(step_of(next()) - step_of(oldest()));
+}
+
+std::int64_t TicketBook::take_next() {
+  if (again_.empty()) return next_++;
+  return again_.extract(again_.begin()).value();
+}
 
 // A step that was begun is done: what is applied then is that of whole steps.
 void TicketBook::stop_after_step() {
@@ -73,10 +103,22 @@ void TicketBook::end(const comm::MessageEvent& event, const wire::EndTicket& req
   if (place != under_way_.end()) {
     under_way_.erase(place);
     progress_ = now;
+    note_end(request);
   }
-  if (!request.done) range_.end = std::min(range_.end, next_);
   answers.reply(event, {}, 0);
   deal(answers, now);
+}
+
+void TicketBook::note_end(const wire::EndTicket& request) {
+  if (!request.done) {
+    again_.insert(request.ticket);
+    is_given_up_ = true;
+    return;
+  }
+  ++done_.tickets;
+  ++done_.of_run;
+  done_.loss += request.loss;
+  done_.accuracy += request.accuracy;
 }
 
 // In the order of asking. Who waits does so for a ticket that is under way.
@@ -86,10 +128,10 @@ void TicketBook::deal(Answers& answers, Time now) {
     if (may_deal()) {
       given.kind = wire::GivenTicket::ticket;
       given.ahead = ahead();
-      given.number = next_++;
+      given.number = take_next();
       under_way_[given.number] = waiting_.front().request.worker;
       progress_ = now;
-    } else if (next_ < range_.end) {
+    } else if (!is_over()) {
       return;
     }
     give(waiting_.front(), given, answers);
@@ -105,6 +147,7 @@ void TicketBook::give(const Waiting& to, const wire::GivenTicket& ticket, Answer
 }
 
 std::string TicketBook::held_by() const {
+  if (under_way_.empty()) return fmt::format("nobody has ticket {}", next());
   const auto& [ticket, worker] = *under_way_.begin();
   return fmt::format("worker {} has ticket {}, of step {}", worker, ticket, step_of(ticket));
 }
@@ -130,8 +173,12 @@ void TicketBook::look_at_clock(Time now, Answers& answers) {
     const bool is_own = under_way_.begin()->second == one->request.worker;
     const bool is_stuck = !is_own && now - progress_ > patience;
     if (is_stuck)
-      answers.fail(one->event,
-                   fmt::format("no ticket was done for {} ms: {}", patience.count(), held_by()));
+      give(*one,
+           {.kind = wire::GivenTicket::stuck,
+            .number = under_way_.begin()->first,
+            .end = range_.end,
+            .worker = under_way_.begin()->second},
+           answers);
     else if (now - one->since > patience / 2)
       give(*one, {.kind = wire::GivenTicket::again, .end = range_.end, .stop = stop_}, answers);
     else {

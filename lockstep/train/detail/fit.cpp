@@ -80,6 +80,7 @@ Fit::Fit(Parts parts, const data::DatasetPtr& dataset, const FitOptions& options
       dataset_(dataset),
       options_(options),
       configuration_(agreed_configuration()),
+      tickets_(first_tickets()),
       loader_(std::in_place, dataset_, make_sampler(), loader_options()),
       total_steps_(steps_of(options, loader_->steps_per_epoch())),
       has_state_(!is_late()),
@@ -108,10 +109,7 @@ data::ShardSampler Fit::make_sampler() const {
 data::LoaderOptions Fit::loader_options() {
   ShardRange range = shards();
   const bool told = out_of_step() != nullptr;
-  if (told) {
-    tickets_ = TicketPlan::of(parts_.options.shards, group().workers());
-    range = {0, tickets_.shards};
-  }
+  if (told) range = {0, tickets_.shards};
   return {.transform = options_.transform,
           .seed = parts_.options.seed,
           .threads = options_.loader_threads,

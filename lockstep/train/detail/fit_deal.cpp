@@ -17,6 +17,13 @@ void Fit::watch_speeds() {
     throw InvalidArgument(
         "train: shards are not dealt by speed with {}, whose bits depend on the deal",
         parts_.options.mode->description());
+  if (engine_->shards_meet()) {
+    if (is_first() && !std::exchange(has_told_deal_, true))
+      warn(
+          "the net has statistics over the global batch (sync_batch_norm): all workers wait for "
+          "each other in the middle of a step, nobody's speed shows, and shards are dealt evenly");
+    return;
+  }
   std::vector<std::int64_t> shares;
   for (const ShardRange& range : group().membership().deal(parts_.options.shards))
     shares.push_back(range.hi - range.lo);
