@@ -385,9 +385,10 @@ TEST(StoreOnServers, WhoWaitsForALostWorkerIsToldAlsoWhereTheJobSurvives) {
     send_to(*first, wire::Topic::join_store, wire::JoinStore{1, 0}).wait();
     send_to(*second, wire::Topic::join_store, wire::JoinStore{1, 1}).wait();
     send_to(*first, wire::Topic::init_key, wire::InitKey{1, "k", 1, 1}, {0}).wait();
-    comm::PendingReply push =
-        send_to(*first, wire::Topic::push,
-                wire::Push{{1, "k", 0, 1, wire::kNoBound}, true, 0, "none"}, {1});
+    wire::Push request;
+    request.clock = {1, "k", 0, 1, wire::kNoBound};
+    request.compression = "none";
+    comm::PendingReply push = send_to(*first, wire::Topic::push, request, {1});
     second->abort("lost");
     second.reset();
     EXPECT_TRUE(message_of<comm::RequestFailed>([&] {
