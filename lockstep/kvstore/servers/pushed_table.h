@@ -8,13 +8,17 @@
 
 #include "lockstep/kvstore/flat_state.h"
 #include "lockstep/kvstore/servers/answers.h"
-#include "lockstep/kvstore/servers/ticket_messages.h"
+#include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/image_messages.h"
 
 namespace lockstep::kvstore {
 
 // The tickets that were applied.
 class AppliedTickets {
  public:
+  AppliedTickets() = default;
+  explicit AppliedTickets(const wire::PushedImage& image);
+  void save(wire::PushedImage& image) const;
   bool has(std::int64_t ticket) const { return ticket < all_before_ || some_.contains(ticket); }
   // `first` is the first of all.
   void add(std::int64_t ticket, std::int64_t first);
@@ -32,6 +36,10 @@ class PushedTable {
  public:
   // Throws InvalidArgument, and NotFound for a rule that there is not.
   explicit PushedTable(const wire::MakeTable& request);
+  // As it was when it was saved, but for gradients that are not finished. Throws Corrupt.
+  PushedTable(const wire::PushedImage& image, FloatParts& floats);
+  wire::PushedImage save(comm::Payload& floats) const;
+  void add_waiting(std::vector<comm::MessageEvent>& events) const;
   // Of a table that such a request makes.
   static std::size_t bytes(const wire::MakeTable& request);
   std::size_t bytes() const { return bytes_; }
@@ -75,9 +83,10 @@ class PushedTable {
   void answer(const comm::MessageEvent& event, const wire::PushGradient& request, Answers& answers);
   RowSums rows_since(std::uint64_t version, std::size_t table) const;
   std::span<float> numbers(const wire::Access& request) const;
+  std::vector<std::span<float>> all_numbers() const;
 
-  std::size_t bytes_;
   wire::MakeTable made_;
+  std::size_t bytes_;
   std::uint64_t epoch_;
   std::unique_ptr<FlatState> state_;
   std::uint64_t version_ = 0;

@@ -40,7 +40,8 @@ enum class Topic : std::uint32_t {
   batch = 26,       // several requests that came together
   read_batch = 27,  // the same, which leave everything as it is
   align_table = 28,
-  read_tickets = 29,
+  remind_ticket = 29,
+  read_tickets = 30,
   load_image = 32,  // to a backup: all that the primary has
 };
 
@@ -61,7 +62,7 @@ constexpr Subject to_subject(std::uint32_t number) {
 // Whether it leaves everything as it is.
 constexpr bool only_reads(Topic topic) {
   return topic == Topic::pull || topic == Topic::pull_rows || topic == Topic::read_table ||
-         topic == Topic::read_state || topic == Topic::read_batch;
+         topic == Topic::read_state || topic == Topic::read_batch || topic == Topic::read_tickets;
 }
 
 struct Argument {

@@ -80,7 +80,8 @@ class TicketLoop {
  private:
   struct Own;
   std::vector<Own> all_of(const Own& own);
-  void work(Own& own, const TicketHooks& hooks);
+  void work(std::int64_t newest, Own& own, const TicketHooks& hooks);
+  std::size_t ahead(std::int64_t newest, std::int64_t end) const;
   bool compute(const kvstore::OutOfStep::Dealt& dealt, Own& own, const TicketHooks& hooks);
   Stretch meet(Own& own, const TicketHooks& hooks);
   kvstore::PushesSeen seen() const;
