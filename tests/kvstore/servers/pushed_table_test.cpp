@@ -122,6 +122,23 @@ TEST_F(PushedTableTest, ATicketThatAnotherWorkerPushesAgainIsAppliedOnce) {
             "a request of another membership: its epoch is 9, the table's 10");
 }
 
+TEST_F(PushedTableTest, AnImageKnowsWhatWasApplied) {
+  PushedTable table = table_of(optim::sgd({}));
+  push(table, 0, 0, 0, 2.0F);
+  push(table, 0, 2, 1, 2.0F);
+  table.begin_epoch(9);
+  comm::Payload numbers, whole("");
+  const wire::PushedImage image = table.save(numbers);
+  for (std::size_t part = 0; part < numbers.parts(); ++part)
+    for (const auto& [bytes, owner] : numbers.segments(part)) whole.add(bytes, owner);
+  FloatParts floats(whole);
+  PushedTable backup(image, floats);
+  EXPECT_EQ(push(backup, 1, 2, 2, 2.0F).version, 2U);
+  EXPECT_EQ(push(backup, 1, 0, 2, 2.0F).version, 2U);
+  EXPECT_EQ(weight(), -2.0F);
+  EXPECT_EQ(push(backup, 1, 1, 2, 2.0F).version, 3U);
+}
+
 TEST_F(PushedTableTest, ARuleThatMeasuresMeasuresATicketAgainThatOtherServersLack) {
   PushedTable table = table_of(optim::lars({}));
   table.write(event(1.0F), {"weights", 9, -1, 0, kCount}, answers);

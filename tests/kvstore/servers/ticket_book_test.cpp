@@ -320,6 +320,19 @@ TEST_F(TicketBookTest, IsTheSameInAnImage) {
   EXPECT_EQ(message_of([&] { end(1, 2); }), "worker 1 ends ticket 2, which worker 0 has");
 }
 
+TEST_F(TicketBookTest, AnImageKnowsWhatIsDoneAndWhatIsDealtAgain) {
+  open(6, 12, 3);
+  take(0);
+  take(1);
+  end(1, 7);
+  go_on(6, 12, 3);
+  book = TicketBook(book.save(), now);
+  EXPECT_EQ(ticket_of(take(1)), 6);
+  EXPECT_EQ(ticket_of(take(1)), 8);
+  EXPECT_EQ(done().tickets, 1);
+  EXPECT_EQ(done().loss, 2.0);
+}
+
 TEST_F(TicketBookTest, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(message_of([&] { open(5, 4, 1); }), "tickets 5 to 4, 1 of them a step");
   open(0, 4, 2);
