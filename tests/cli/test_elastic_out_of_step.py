@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from jobs import checkpoints_of, end, is_running, steps_done, wait_until, workers_of
+from jobs import checkpoints_of, end, has_event, is_running, reach, workers_of
 
 STEPS = 1200
 TICKETS = 4  # of a step, for three workers
@@ -20,17 +20,6 @@ def start(lockstep, mode, *words, workers=3, steps=STEPS):
                           "--global-batch", 32, "--shards", 8, "--threads", 1, "--quiet",
                           "--no-report", "--json", "--checkpoint-every", 200, "--eval-every", 300,
                           "--out", "run", "--workers", workers, "--servers", 2, *MODES[mode], *words)
-
-
-def reach(lockstep, process, step):
-    wait_until(lambda: steps_done(lockstep.folder / "run") >= step or process.poll() is not None,
-               LONG_ENOUGH)
-    assert process.poll() is None, process.communicate()
-
-
-def has_event(lockstep, kind):
-    path = lockstep.folder / "run" / "events.jsonl"
-    return path.exists() and f'"event":"{kind}"' in path.read_text()
 
 
 def check_end(lockstep, process, tickets=TICKETS, steps=STEPS):

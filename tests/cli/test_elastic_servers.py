@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from conftest import Lockstep
-from jobs import (end, is_running, servers_of, steps_done, wait_until, workers_of)
+from jobs import end, has_event, is_running, reach, servers_of, workers_of
 
 STEPS = 400
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch", 32, "--threads", 1,
@@ -31,17 +31,6 @@ def undisturbed(tmp_path_factory):
 def start(lockstep, *words, rule="adam", workers=3, servers=2):
     return lockstep.start("train", *TRAIN, *RULES[rule], "--out", "run", "--kvstore", "ps_sync",
                           "--workers", workers, "--servers", servers, *words)
-
-
-def reach(lockstep, process, step):
-    wait_until(lambda: steps_done(lockstep.folder / "run") >= step or process.poll() is not None,
-               LONG_ENOUGH)
-    assert process.poll() is None, process.communicate()
-
-
-def has_event(lockstep, kind):
-    path = lockstep.folder / "run" / "events.jsonl"
-    return path.exists() and f'"event":"{kind}"' in path.read_text()
 
 
 def check_end(lockstep, process, undisturbed):
