@@ -33,9 +33,6 @@ void check_supported(const RunConfig& config) {
     throw Unsupported(
         "kvstore '{}': gradients are not compressed, expected compression none, got {}",
         config.kvstore, config.compression);
-  if (!is_in_step(config) && config.replicas > 1)
-    throw Unsupported("kvstore '{}': servers keep each value once, expected 1 replica, got {}",
-                      config.kvstore, config.replicas);
 }
 
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {

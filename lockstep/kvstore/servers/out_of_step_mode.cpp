@@ -22,11 +22,6 @@ class OutOfStepMode final : public Mode, public OutOfStep {
                                        : group_of(*communicator, membership, job.timeout)),
         servers_(job, group_->rank()),
         alone_(*this) {
-    if (job.replicas > 1)
-      throw Unsupported(
-          "kvstore: servers that apply gradients as they come keep each value once, expected 1 "
-          "replica, got {}",
-          job.replicas);
     target_.worker = static_cast<std::uint32_t>(group_->rank());
     target_.damps_stale = options.damps_stale;
   }

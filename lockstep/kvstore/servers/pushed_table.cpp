@@ -21,7 +21,8 @@ std::size_t PushedTable::bytes(const wire::MakeTable& request) {
 }
 
 PushedTable::PushedTable(const wire::MakeTable& request)
-    : bytes_(bytes(request)),
+    : made_(request),
+      bytes_(bytes(request)),
       epoch_(request.epoch),
       state_(std::make_unique<FlatState>(wire::layout_of(request), request.rule.make())) {
   for (const RowTable& table : layout().tables) changed_.emplace_back(table.rows);
@@ -170,10 +171,8 @@ void PushedTable::answer(const comm::MessageEvent& event, const wire::PushGradie
                          Answers& answers) {
   const wire::PushedGradient pushed{.version = version_,
                                     .staleness = workers_[request.worker].staleness};
-  const std::span<const float> weights = state_->weights();
-  const auto copy = std::make_shared<std::vector<float>>(weights.begin(), weights.end());
   comm::Payload payload(wire::encode(pushed));
-  add_floats(payload, *copy, copy);
+  add_copy_for(event, answers, payload, state_->weights());
   std::string rows;
   for (std::size_t t = 0; t < layout().tables.size(); ++t)
     append_bytes(rows_since(request.seen, t), rows);
@@ -198,10 +197,8 @@ std::span<float> PushedTable::numbers(const wire::Access& request) const {
 // Answered by PushedGradient, which tells the version, and the floats.
 void PushedTable::read(const comm::MessageEvent& event, const wire::Access& request,
                        Answers& answers) {
-  const std::span<const float> values = numbers(request);
-  const auto copy = std::make_shared<std::vector<float>>(values.begin(), values.end());
   comm::Payload payload(wire::encode(wire::PushedGradient{.version = version_}));
-  add_floats(payload, *copy, copy);
+  add_copy_for(event, answers, payload, numbers(request));
   answers.reply(event, std::move(payload), 0);
 }
 
@@ -213,6 +210,51 @@ void PushedTable::write(const comm::MessageEvent& event, const wire::Access& req
   copy_floats(event.payload, 1, to);
   for (std::size_t k = 0; request.clears_slots && k < state_->slots(); ++k) clear_slot(*state_, k);
   answers.reply(event, {}, 0);
+}
+
+std::vector<std::span<float>> PushedTable::all_numbers() const {
+  std::vector<std::span<float>> all{state_->weights()};
+  for (std::size_t k = 0; layout().floats > 0 && k < state_->slots(); ++k)
+    all.push_back(state_->slot(k));
+  for (std::size_t t = 0; t < layout().tables.size(); ++t) {
+    all.push_back(state_->tables().weights(t));
+    for (std::size_t k = 0; k < state_->slots(); ++k) all.push_back(state_->tables().slot(k, t));
+  }
+  return all;
+}
+
+wire::PushedImage PushedTable::save(comm::Payload& floats) const {
+  wire::PushedImage image{.made = made_, .version = version_};
+  for (const auto& [worker, one] : workers_)
+    image.workers.push_back({worker, one.ticket, one.staleness});
+  for (const std::vector<std::uint64_t>& versions : changed_) image.changed.push_back({versions});
+  for (const std::span<float> numbers : all_numbers()) add_copy(floats, numbers);
+  return image;
+}
+
+PushedTable::PushedTable(const wire::PushedImage& image, FloatParts& floats)
+    : PushedTable(image.made) {
+  version_ = image.version;
+  for (const wire::PusherImage& one : image.workers) {
+    workers_[one.worker].ticket = one.ticket;
+    workers_[one.worker].staleness = one.staleness;
+  }
+  for (std::size_t t = 0; t < changed_.size(); ++t) {
+    if (t >= image.changed.size() || image.changed[t].numbers.size() != changed_[t].size())
+      throw Corrupt("table '{}': the image of another one", made_.table);
+    changed_[t] = image.changed[t].numbers;
+  }
+  for (const std::span<float> numbers : all_numbers()) floats.take(numbers);
+}
+
+// Gradients that are kept until they are finished.
+void PushedTable::add_waiting(std::vector<comm::MessageEvent>& events) const {
+  for (const auto& [worker, one] : workers_) {
+    if (one.kept_ticket < 0) continue;
+    comm::MessageEvent& event = events.emplace_back();
+    event.topic = static_cast<std::uint32_t>(wire::Topic::push_gradient);
+    event.payload = one.kept;
+  }
 }
 
 }  // namespace lockstep::kvstore

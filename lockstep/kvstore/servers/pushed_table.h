@@ -6,7 +6,8 @@
 
 #include "lockstep/kvstore/flat_state.h"
 #include "lockstep/kvstore/servers/answers.h"
-#include "lockstep/kvstore/servers/ticket_messages.h"
+#include "lockstep/kvstore/servers/floats.h"
+#include "lockstep/kvstore/servers/image_messages.h"
 
 namespace lockstep::kvstore {
 
@@ -17,6 +18,10 @@ class PushedTable {
  public:
   // Throws InvalidArgument, and NotFound for a rule that there is not.
   explicit PushedTable(const wire::MakeTable& request);
+  // As it was when it was saved, but for gradients that are not finished. Throws Corrupt.
+  PushedTable(const wire::PushedImage& image, FloatParts& floats);
+  wire::PushedImage save(comm::Payload& floats) const;
+  void add_waiting(std::vector<comm::MessageEvent>& events) const;
   // Of a table that such a request makes.
   static std::size_t bytes(const wire::MakeTable& request);
   std::size_t bytes() const { return bytes_; }
@@ -54,7 +59,9 @@ class PushedTable {
   void answer(const comm::MessageEvent& event, const wire::PushGradient& request, Answers& answers);
   RowSums rows_since(std::uint64_t version, std::size_t table) const;
   std::span<float> numbers(const wire::Access& request) const;
+  std::vector<std::span<float>> all_numbers() const;
 
+  wire::MakeTable made_;
   std::size_t bytes_;
   std::uint64_t epoch_;
   std::unique_ptr<FlatState> state_;

@@ -40,6 +40,7 @@ enum class Topic : std::uint32_t {
   batch = 26,       // several requests that came together
   read_batch = 27,  // the same, which leave everything as it is
   align_table = 28,
+  remind_ticket = 29,
   load_image = 32,  // to a backup: all that the primary has
 };
 

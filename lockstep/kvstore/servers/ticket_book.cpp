@@ -124,21 +124,59 @@ void TicketBook::drop(const std::string& why, Answers& answers) {
   waiting_.clear();
 }
 
-void TicketBook::look_at_clock(Time now, Answers& answers) {
-  for (auto one = waiting_.begin(); one != waiting_.end();) {
-    const auto patience = patience_of(one->request);
-    const bool is_own = under_way_.begin()->second == one->request.worker;
+std::vector<wire::RemindTicket> TicketBook::reminders(Time now) const {
+  std::vector<wire::RemindTicket> due;
+  for (const Waiting& one : waiting_) {
+    const auto patience = patience_of(one.request);
+    const bool is_own = under_way_.begin()->second == one.request.worker;
     const bool is_stuck = !is_own && now - progress_ > patience;
+    if (!is_stuck && now - one.since <= patience / 2) continue;
+    due.push_back({range_.table, epoch_, one.request.worker, one.request.sequence});
     if (is_stuck)
-      answers.fail(one->event,
-                   fmt::format("no ticket was done for {} ms: {}", patience.count(), held_by()));
-    else if (now - one->since > patience / 2)
-      give(*one, {.kind = wire::GivenTicket::again, .end = range_.end, .stop = stop_}, answers);
-    else {
-      ++one;
-      continue;
-    }
-    one = waiting_.erase(one);
+      due.back().stuck =
+          fmt::format("no ticket was done for {} ms: {}", patience.count(), held_by());
+  }
+  return due;
+}
+
+void TicketBook::remind(const comm::MessageEvent& event, const wire::RemindTicket& request,
+                        Answers& answers) {
+  const auto one = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
+    return waiting.request.worker == request.worker && waiting.request.sequence == request.sequence;
+  });
+  answers.reply(event, {}, 0);
+  if (one == waiting_.end()) return;
+  if (request.stuck.empty())
+    give(*one, {.kind = wire::GivenTicket::again, .end = range_.end, .stop = stop_}, answers);
+  else
+    answers.fail(one->event, request.stuck);
+  waiting_.erase(one);
+}
+
+wire::BookImage TicketBook::save() const {
+  wire::BookImage image{.epoch = epoch_, .range = range_, .next = next_, .stop = stop_};
+  for (const auto& [ticket, worker] : under_way_) image.under_way.push_back({ticket, worker});
+  for (const auto& [worker, all] : given_)
+    for (const auto& [sequence, given] : all) image.given.push_back({worker, sequence, given});
+  if (broken_) image.broken.push_back(*broken_);
+  return image;
+}
+
+TicketBook::TicketBook(const wire::BookImage& image, Time now) : TicketBook(image.epoch, now) {
+  if (image.range.per_step < 1) throw Corrupt("tickets: the image of none");
+  range_ = image.range;
+  next_ = image.next;
+  stop_ = image.stop;
+  for (const wire::HeldTicket& one : image.under_way) under_way_[one.ticket] = one.worker;
+  for (const wire::AnsweredTicket& one : image.given) given_[one.worker][one.sequence] = one.given;
+  if (!image.broken.empty()) broken_ = image.broken[0];
+}
+
+void TicketBook::add_waiting(std::vector<comm::MessageEvent>& events) const {
+  for (const Waiting& one : waiting_) {
+    comm::MessageEvent& event = events.emplace_back();
+    event.topic = static_cast<std::uint32_t>(wire::Topic::take_ticket);
+    event.payload.add(wire::encode(one.request));
   }
 }
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "lockstep/kvstore/servers/answers.h"
-#include "lockstep/kvstore/servers/ticket_messages.h"
+#include "lockstep/kvstore/servers/image_messages.h"
 
 namespace lockstep::kvstore {
 
@@ -18,6 +18,10 @@ class TicketBook {
   using Time = comm::Deadline;
 
   TicketBook(std::uint64_t epoch, Time now) : epoch_(epoch), progress_(now) {}
+  // As it was when it was saved, but for who waits.
+  TicketBook(const wire::BookImage& image, Time now);
+  wire::BookImage save() const;
+  void add_waiting(std::vector<comm::MessageEvent>& events) const;
   std::uint64_t epoch() const { return epoch_; }
 
   // Each throws InvalidArgument for a request that does not fit, before anything has changed.
@@ -29,8 +33,9 @@ class TicketBook {
            Time now);
   // Nobody gets a ticket any more: what the worker had under way will not be applied.
   void worker_left(std::uint32_t worker, Answers& answers);
-  // Who has waited for long is told so: to ask again, or, where nothing goes on, whom for.
-  void look_at_clock(Time now, Answers& answers);
+  // Who has waited for long, and is to be told so.
+  std::vector<wire::RemindTicket> reminders(Time now) const;
+  void remind(const comm::MessageEvent& event, const wire::RemindTicket& request, Answers& answers);
   // Whoever waits is told so.
   void drop(const std::string& why, Answers& answers);
 

@@ -71,6 +71,17 @@ struct GivenTicket {
   void visit(auto&& fields) { fields(kind, number, ahead, end, stop); }
 };
 
+// Who has asked so for a ticket, and has waited for long, is told: to ask again, or, where nothing
+// goes on, whom for. A server says it to itself and to its backup: they have the same clock then.
+struct RemindTicket {
+  std::string table = {};
+  std::uint64_t epoch = 0;
+  std::uint32_t worker = 0;
+  std::uint64_t sequence = 0;
+  std::string stuck = {};  // empty: it asks again
+  void visit(auto&& fields) { fields(table, epoch, worker, sequence, stuck); }
+};
+
 // A ticket's gradient is applied by all servers; or the worker could not do it, and nobody gets
 // another ticket.
 struct EndTicket {

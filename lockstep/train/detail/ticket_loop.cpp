@@ -56,7 +56,7 @@ Stretch TicketLoop::run(std::int64_t first, std::int64_t end, const TicketHooks&
   office_.open(first, end, plan_.per_step);
   Own own;
   own.end = end;
-  work(own, hooks);
+  work(first, own, hooks);
   own.reason = hooks.wish();
   own.stop = own.stop || !own.reason.empty();
   const kvstore::PushesSeen& seen = office_.seen();
@@ -68,14 +68,21 @@ Stretch TicketLoop::run(std::int64_t first, std::int64_t end, const TicketHooks&
   return meet(own);
 }
 
+// Towards the end nobody has tickets that others could compute meanwhile: whoever is slow would be
+// waited for.
+std::size_t TicketLoop::ahead(std::int64_t newest, std::int64_t end) const {
+  const std::size_t most = office_.is_bounded() ? kAheadIfBounded : kAhead;
+  const auto of_all = plan_.per_step * static_cast<std::int64_t>(1 + most);
+  return newest + of_all < end ? most : 0;
+}
+
 // Asks ahead, and computes what it is dealt in that order.
-void TicketLoop::work(Own& own, const TicketHooks& hooks) {
-  const std::size_t ahead = office_.is_bounded() ? kAheadIfBounded : kAhead;
+void TicketLoop::work(std::int64_t newest, Own& own, const TicketHooks& hooks) {
   std::deque<kvstore::OutOfStep::Dealt> dealt;
   std::size_t asked = 0;
   bool is_over = false;
   while (true) {
-    for (; !is_over && dealt.size() + asked < 1 + ahead; ++asked)
+    for (; !is_over && dealt.size() + asked < 1 + ahead(newest, own.end); ++asked)
       office_.ask(!hooks.wish().empty());
     for (; asked > 0 && (dealt.empty() || office_.is_ready()); --asked) {
       const kvstore::OutOfStep::Dealt next = office_.next();
@@ -84,6 +91,7 @@ void TicketLoop::work(Own& own, const TicketHooks& hooks) {
       is_over = is_over || !next.ticket;
       if (!next.ticket) continue;
       dealt.push_back(next);
+      newest = *next.ticket;
       loader_.expect(plan_.step_of(*next.ticket), plan_.first_shard_of(*next.ticket));
     }
     if (dealt.empty() && is_over) return;

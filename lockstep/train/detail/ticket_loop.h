@@ -70,7 +70,8 @@ class TicketLoop {
 
  private:
   struct Own;
-  void work(Own& own, const TicketHooks& hooks);
+  void work(std::int64_t newest, Own& own, const TicketHooks& hooks);
+  std::size_t ahead(std::int64_t newest, std::int64_t end) const;
   bool compute(const kvstore::OutOfStep::Dealt& dealt, Own& own, const TicketHooks& hooks);
   Stretch meet(const Own& own);
   void take_statistics(const std::vector<Own>& all);

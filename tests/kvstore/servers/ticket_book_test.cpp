@@ -59,6 +59,11 @@ class TicketBookTest : public ::testing::Test {
     return {};
   }
 
+  // Of those who have waited for long.
+  void remind() {
+    for (const wire::RemindTicket& one : book.reminders(now)) book.remind(event(), one, answers);
+  }
+
   std::int64_t most_steps_ahead(std::uint64_t bound, std::mt19937_64& random);
 
   TicketBook::Time now{};
@@ -179,12 +184,33 @@ TEST_F(TicketBookTest, WhoWaitsAsksAgainWhileOthersGoOnAndIsToldWhomForWhereNobo
   take(1);
   const std::uint64_t first = take(1);
   now += std::chrono::milliseconds(600);
-  book.look_at_clock(now, answers);
+  remind();
   EXPECT_EQ(answer_to(first)->kind, wire::GivenTicket::again);
   const std::uint64_t second = take(1);
   now += std::chrono::milliseconds(401);
-  book.look_at_clock(now, answers);
+  remind();
   EXPECT_EQ(failure_of(second), "no ticket was done for 1000 ms: worker 0 has ticket 0, of step 0");
+}
+
+// A backup that is filled deals on as the primary would, and whoever asks again has what it had.
+TEST_F(TicketBookTest, IsTheSameInAnImage) {
+  open(0, 8, 2, 0);
+  take(0);
+  take(1);
+  take(0);
+  TicketBook backup(book.save(), now);
+  std::vector<comm::MessageEvent> waiting;
+  book.add_waiting(waiting);
+  ASSERT_EQ(waiting.size(), 1U);
+  backup.take(waiting[0], wire::decode<wire::TakeTicket>(waiting[0].payload.text(0)), answers, now);
+  book = std::move(backup);
+  EXPECT_EQ(ticket_of(take_again(1, 1)), 1);
+  end(0, 0);
+  EXPECT_EQ(ticket_of(take_again(0, 2)), -2);
+  end(1, 1);
+  EXPECT_EQ(ticket_of(take_again(0, 2)), 2);
+  EXPECT_EQ(ticket_of(take(1)), 3);
+  EXPECT_EQ(message_of([&] { end(1, 2); }), "worker 1 ends ticket 2, which worker 0 has");
 }
 
 TEST_F(TicketBookTest, WhatDoesNotFitIsRefused) {
