@@ -216,3 +216,22 @@ def test_a_cell_computes_what_the_projected_layer_does():
     wanted, last = layer(x, layer.begin_state(2))
     np.testing.assert_allclose(y.asnumpy(), wanted.asnumpy(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(states[1].asnumpy(), last[1].asnumpy()[0], rtol=1e-5, atol=1e-6)
+
+
+def test_files_of_a_symbols_block_fit_another_net(tmp_path):
+    def block():
+        body = gluon.nn.HybridSequential()
+        with body.name_scope():
+            body.add(gluon.nn.Dense(4, in_units=3), gluon.nn.Dense(2, in_units=4))
+        net = gluon.nn.HybridSequential()
+        data = mx.sym.var("data")
+        net.add(gluon.SymbolBlock(body(data), data, params=body.collect_params()))
+        return net
+
+    first, second = block(), block()
+    first.initialize(mx.init.Normal())
+    x, path = nd.ones((1, 3)), str(tmp_path / "net.params")
+    first(x)
+    first.save_parameters(path)
+    second.load_parameters(path)
+    np.testing.assert_array_equal(second(x).asnumpy(), first(x).asnumpy())
