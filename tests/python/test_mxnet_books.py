@@ -235,3 +235,17 @@ def test_files_of_a_symbols_block_fit_another_net(tmp_path):
     first.save_parameters(path)
     second.load_parameters(path)
     np.testing.assert_array_equal(second(x).asnumpy(), first(x).asnumpy())
+
+
+def test_a_symbols_block_has_the_parameters_of_its_net():
+    net = gluon.nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(gluon.nn.Dense(4), gluon.nn.Dense(2))
+    net.initialize()
+    data = mx.sym.var("data")
+    inner = net(data).get_internals()["net_dense0_fwd_output"]
+    features = gluon.SymbolBlock(inner, data, params=net.collect_params())
+    x = nd.ones((1, 3))
+    made = features(x)
+    np.testing.assert_array_equal(made.asnumpy(), net[0](x).asnumpy())
+    assert features.collect_params()["net_dense0_weight"] is net[0].weight

@@ -10,6 +10,7 @@ from lockstep.mxnet import _files, _graph, _infer, _run
 from lockstep.mxnet import symbol as sym
 from lockstep.mxnet.gluon import block as _block
 from lockstep.mxnet.gluon.parameter import DeferredInitializationError
+from lockstep.mxnet.gluon.parameter_dict import ParameterDict
 from lockstep.mxnet.model import as_array
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
@@ -73,7 +74,9 @@ class SymbolBlock(_block.SymbolBlock):
     def __init__(self, outputs, inputs, params=None):
         if self.__dict__.get("_heads") is not None:
             return  # made by SymbolBlock.__new__, which Python initialises a second time
-        super().__init__(prefix="", params=params if hasattr(params, "prefix") else None)
+        super().__init__(prefix="")
+        # The variables' names are whole: those of a net's parameters are the net's parameters.
+        self._params = ParameterDict("", params if hasattr(params, "prefix") else None)
         outputs = sym.Group(_flat(outputs)) if isinstance(outputs, (list, tuple)) else outputs
         inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         self._symbol, self._heads = outputs, outputs._heads
