@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/autograd/autograd.h"
-#include "lockstep/autograd/forgetting.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "lockstep/autograd/forgetting.h"
 #include "lockstep/graph/trace.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/ops.h"
