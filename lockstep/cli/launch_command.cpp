@@ -177,7 +177,8 @@ int launch(const Options& o) {
     const bool is_there = !run.empty() && !folder.empty() && has_run(fs::path(folder) / run);
     return is_there ? resuming(words, run) : std::vector<std::string>();
   };
-  return report_launch(launch_until_done(options, go_on, survives));
+  return report_launch(
+      launch_until_done(options, go_on, survives ? AfterLoss::goes_on : AfterLoss::ends));
 }
 
 }  // namespace

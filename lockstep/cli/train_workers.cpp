@@ -113,6 +113,12 @@ train::ServersOptions servers_options(const TrainOptions& options,
   return {.replicas = static_cast<int>(config.replicas), .timeout = options.patience()};
 }
 
+AfterLoss after_loss_of(const TrainOptions& options) {
+  if (options.begins_again) return AfterLoss::begins_again;
+  const bool survives = is_survivor(options) && options.worker_count() > 1;
+  return survives ? AfterLoss::goes_on : AfterLoss::ends;
+}
+
 }  // namespace
 
 bool is_survivor(const TrainOptions& options) {
@@ -176,8 +182,7 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
     if (run.empty() || !has_run(run)) return {};
     return resuming(words, run);
   };
-  const bool survives = is_survivor(options) && launch.workers > 1;
-  const cluster::LaunchResult result = launch_until_done(launch, go_on, survives);
+  const cluster::LaunchResult result = launch_until_done(launch, go_on, after_loss_of(options));
   const std::string run = find_run(options, before);
   return report_launch(result, has_checkpoint(run) ? resume_command(options, run) : "");
 }

@@ -278,7 +278,7 @@ void Fit::go() {
   until_done();
   if (result_.is_dismissed) return;
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
-  if (take_set_parameters() && !engine_->is_staged())
+  if (take_set_parameters() && !engine_->is_partial())
     result_.params_sha256 = engine_->params_sha256();
 }
 
@@ -501,10 +501,9 @@ void Fit::write_checkpoint() {
   const std::vector<io::NamedTensor> residuals = engine_->residuals();  // by all workers
   engine_->collect_slots();
   written_step_ = step_;
-  std::optional<Snapshot> snapshot;
-  if (store_ || engine_->is_staged()) snapshot = engine_->snapshot();
+  Snapshot snapshot = engine_->snapshot(store_.has_value());  // by all workers
   if (!store_) return;
-  Checkpoint checkpoint{std::move(*snapshot)};
+  Checkpoint checkpoint{std::move(snapshot)};
   checkpoint.residuals = residuals;
   checkpoint.step = step_;
   checkpoint.seed = parts_.options.seed;
@@ -565,6 +564,7 @@ void Fit::fill_result() {
   for (const ShardRange& range : kvstore::deal_of(*parts_.options.mode, parts_.options.shards))
     result_.deal.push_back(range.hi - range.lo);
   result_.events = membership_events();
+  compare_workers();
 }
 
 void Fit::request_stop(const std::string& reason) {

@@ -66,6 +66,7 @@ class Fit final : public FitContext {
  private:
   void go();
   void remember_parameters();
+  void compare_workers();
   bool take_set_parameters();
   void bring_net();
   void choose_mesh();
