@@ -3,21 +3,13 @@
 
 #include <fmt/core.h>
 
-#include <sstream>
-
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
+#include "lockstep/recipes/plan_run.h"
 #include "lockstep/recipes/run_mode.h"
 
 namespace lockstep::cli {
-
-std::vector<std::string> names_in(const std::string& text) {
-  std::vector<std::string> names;
-  std::istringstream words(text);
-  for (std::string name; std::getline(words, name, ',');) names.push_back(name);
-  return names;
-}
 
 void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group) {
   CLI::Option* segments =
@@ -49,7 +41,7 @@ void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options) 
     config.cuts = "";
   }
   if (!options.cuts) return;
-  const std::vector<std::string> names = names_in(*options.cuts);
+  const std::vector<std::string> names = recipes::names_in(*options.cuts);
   for (const std::string& name : names)
     if (name.empty())
       throw WrongUsage(
@@ -81,10 +73,6 @@ void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, st
         fmt::format("--pipeline {}: gradients are added in the canonical order, without servers "
                     "and uncompressed",
                     stages));
-}
-
-train::Mesh mesh_of(const recipes::RunConfig& config) {
-  return {.shards = config.shards, .segments = config.segments, .cuts = names_in(config.cuts)};
 }
 
 std::string mesh_words(const MeshOptions& options) {

@@ -101,6 +101,7 @@ std::vector<Small> small_models() {
            tokens,
            {4, 7}},
           {"gpt", models::gpt({20, 8, 12, 3, 2, 0.1}), tokens, {4, 6, 20}},
+          {"vit", models::vit({8, 4, 12, 3, 2, 7, 0.1}), image_batch(8), {4, 7}},
           {"bert with scores", models::bert({20, 2, 8, 12, 3, 2, 0.1, true}), tokens, {4, 6, 20}}};
 }
 
@@ -292,6 +293,12 @@ TEST(Models, BadOptionsAndInputsAreNamed) {
             "mobilenet: version is 0, expected 1 or 2");
   EXPECT_EQ(message_of([] { models::mobilenet({.width = 0.0}); }),
             "mobilenet: width is 0, expected more than 0, up to 16");
+  EXPECT_EQ(message_of([] { models::vit({.image = 30, .patch = 4}); }),
+            "vit: an image of 30 with patches of 4, expected a multiple");
+  EXPECT_EQ(message_of([] {
+              (*models::vit())(zeros({2, 3, 28, 28}));
+            }),
+            "vit: images have shape [2, 3, 28, 28], expected [N, C, 32, 32]");
   EXPECT_EQ(message_of([] {
               (*models::gpt())(zeros({2, 129}, DType::int64));
             }),
