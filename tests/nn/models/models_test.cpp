@@ -168,6 +168,20 @@ TEST(Models, CanBeTracedInBothModes) {
   }
 }
 
+TEST(Models, PredictTheSameCompiledAsEagerly) {
+  for (const Small& small : small_models()) {
+    SCOPED_TRACE(small.name);
+    if (small.slow) continue;
+    small.model->initialize(nn::init::xavier(), 3);
+    const std::vector<float> eager = (*small.model)(small.x).to_vector<float>();
+    small.model->hybridize();
+    const std::vector<float> compiled = (*small.model)(small.x).to_vector<float>();
+    ASSERT_EQ(eager.size(), compiled.size());
+    for (std::size_t i = 0; i < eager.size(); ++i)
+      ASSERT_NEAR(compiled[i], eager[i], 1e-3 * std::max(1.0F, std::abs(eager[i])));
+  }
+}
+
 // "layer1.1"
 nn::BlockPtr descendant(const nn::BlockPtr& block, const std::string& path) {
   const std::string name = path.substr(0, path.find('.'));
