@@ -28,7 +28,8 @@ CLI::Validator number_that(std::function<bool(double)> fits, const std::string& 
       [fits, expected](const std::string& text) {
         char* end = nullptr;
         const double value = std::strtod(text.c_str(), &end);
-        if (end != text.c_str() && *end == '\0' && fits(value)) return std::string();
+        const bool is_decimal = text.find_first_of("xX") == std::string::npos;
+        if (is_decimal && end != text.c_str() && *end == '\0' && fits(value)) return std::string();
         return fmt::format("got {}, expected a number{}", text, expected);
       },
       "");

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
 #include "lockstep/cli/cluster_options.h"
+#include "lockstep/cli/options.h"
 #include "lockstep/cli/plan_ranking.h"
 #include "lockstep/cli/subject_options.h"
 #include "lockstep/cli/train_report.h"
@@ -40,6 +41,13 @@ std::int64_t stages_of(const PlanOptions& options, const recipes::RunConfig& con
     throw WrongUsage(fmt::format("{} pipelines with --shards {}: each computes at least one shard",
                                  replicas, config.shards));
   return mesh.stages();
+}
+
+void take_placement(PlanOptions& options) {
+  const std::optional<Placement> placement = placement_of(options.mesh);
+  if (!placement) return;
+  options.workers = placement->workers();
+  options.mesh.pipeline = placement->pipeline;
 }
 
 void print_segments(const std::vector<train::PlannedSegment>& segments) {
@@ -91,6 +99,7 @@ int show_timeline(const PlanOptions& options) {
       work += segments[static_cast<std::size_t>(s)].work;
     times.push_back({work, 2.0 * work});
   }
+  times[0].weights_part = 1.0;  // it has no gradients to send
   const parallel::Timeline timeline = parallel::simulate(schedule, times);
   if (!options.svg.empty()) write_file(options.svg, parallel::timeline_svg(timeline));
   if (options.json) {
@@ -149,7 +158,15 @@ void add_plan_command(CLI::App& app, Action& action) {
   lockstep plan char-gpt --segments 4                        where the net is cut
   lockstep plan char-gpt --segments 4 --workers 2 --timeline what two workers do
   lockstep plan char-gpt --segments 2 --shards 16 --svg timeline.svg)");
-  command->callback([&action, options] { action = [options] { return plan(*options); }; });
+  add(*command, kPlan, "--schedule", options->mesh.schedule, "NAME",
+      "The same as --pipeline-schedule")
+      ->check(CLI::IsMember(pipeline_schedules()));
+  command->callback([&action, options] {
+    action = [options] {
+      take_placement(*options);
+      return plan(*options);
+    };
+  });
 }
 
 }  // namespace lockstep::cli

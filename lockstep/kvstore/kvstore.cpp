@@ -217,28 +217,41 @@ void KVStore::pull(const Key& key, const std::vector<Tensor>& out) const {
 }
 
 Tensor KVStore::pushpull(const Key& key, const std::vector<Tensor>& values) {
-  push(key, values);
-  return pull(key);
+  return push_pull_all({{key, values}})[0];
+}
+
+KVStore::Grouped KVStore::group(const char* what, const std::vector<Key>& keys,
+                                const std::vector<Tensor>& values) {
+  if (keys.size() != values.size())
+    throw InvalidArgument("{}: {} keys and {} values, expected as many", what, keys.size(),
+                          values.size());
+  Grouped grouped;
+  std::map<Key, std::size_t> places;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto [place, is_new] = places.emplace(keys[i], grouped.pushes.size());
+    if (is_new) grouped.pushes.push_back({keys[i], {}});
+    grouped.pushes[place->second].values.push_back(values[i]);
+    grouped.places.push_back(place->second);
+  }
+  return grouped;
 }
 
 void KVStore::push(const std::vector<Key>& keys, const std::vector<Tensor>& values) {
-  if (keys.size() != values.size())
-    throw InvalidArgument("push: {} keys and {} values, expected as many", keys.size(),
-                          values.size());
-  std::vector<PushedValues> pushes;
-  std::map<Key, std::size_t> places;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const auto [place, is_new] = places.emplace(keys[i], pushes.size());
-    if (is_new) pushes.push_back({keys[i], {}});
-    pushes[place->second].values.push_back(values[i]);
-  }
-  push_all(pushes);
+  push_all(group("push", keys, values).pushes);
 }
 
+// A key that is named twice has two tensors.
 std::vector<Tensor> KVStore::pushpull(const std::vector<Key>& keys,
                                       const std::vector<Tensor>& values) {
-  push(keys, values);
-  return pull_all(keys);
+  const Grouped grouped = group("pushpull", keys, values);
+  const std::vector<Tensor> pulled = push_pull_all(grouped.pushes);
+  std::vector<Tensor> results;
+  std::vector<bool> is_taken(pulled.size());
+  for (const std::size_t place : grouped.places) {
+    results.push_back(is_taken[place] ? pulled[place].copy() : pulled[place]);
+    is_taken[place] = true;
+  }
+  return results;
 }
 
 void KVStore::push_all(const std::vector<PushedValues>& pushes) {
@@ -249,6 +262,13 @@ std::vector<Tensor> KVStore::pull_all(const std::vector<Key>& keys) const {
   std::vector<Tensor> values;
   for (const Key& key : keys) values.push_back(pull(key));
   return values;
+}
+
+std::vector<Tensor> KVStore::push_pull_all(const std::vector<PushedValues>& pushes) {
+  push_all(pushes);
+  std::vector<Key> keys;
+  for (const PushedValues& one : pushes) keys.push_back(one.key);
+  return pull_all(keys);
 }
 
 Tensor KVStore::broadcast(const Key& key, const Tensor& value) {

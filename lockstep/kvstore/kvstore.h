@@ -117,7 +117,17 @@ class KVStore {
   // Each key once.
   virtual void push_all(const std::vector<PushedValues>& pushes);
   virtual std::vector<Tensor> pull_all(const std::vector<Key>& keys) const;
+  virtual std::vector<Tensor> push_pull_all(const std::vector<PushedValues>& pushes);
   virtual OptimizerStates optimizer_states() const = 0;
+
+ private:
+  // Each key once, and for each of the given ones its place among them.
+  struct Grouped {
+    std::vector<PushedValues> pushes;
+    std::vector<std::size_t> places;
+  };
+  static Grouped group(const char* what, const std::vector<Key>& keys,
+                       const std::vector<Tensor>& values);
 };
 
 // By our names or MXNet's (store_type.h). The communicator outlives the store; null: one worker.

@@ -19,6 +19,7 @@
 namespace lockstep::observe {
 namespace {
 
+constexpr double kLeastSeconds = 1e-3;  // a shorter time tells no rate
 constexpr double kDrawSeconds = 0.1;
 constexpr int kBarColumns = 30;
 constexpr int kLeastBarColumns = 5;
@@ -183,7 +184,7 @@ std::string Progress::Impl::bar_line(double time, int columns) const {
 std::string Progress::Impl::summary(double time) const {
   const double seconds = time - started;
   std::string line = task.label + "  " + amount() + measures_text();
-  if (seconds > 0 && done > task.first)
+  if (seconds >= kLeastSeconds && done > task.first)
     line += "  " + rate(static_cast<double>(done - task.first) / seconds);
   return line + "  in " + format_duration(seconds);
 }

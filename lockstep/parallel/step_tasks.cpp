@@ -143,6 +143,7 @@ class Writer {
     const Schedule schedule = make_schedule(placement_.schedule, placement_.pipeline, count);
     const auto& actions = schedule.stages[static_cast<std::size_t>(placement_.stage_of(worker_))];
     const bool again = placement_.recompute && most_under_way(actions) > 1;
+    half_ = schedule.splits_backward ? 0.5 : 1.0;
     for (const Action& action : actions) act(action, again, action.shard + 1 == count);
   }
 
@@ -168,8 +169,11 @@ class Writer {
       case Action::Kind::forward: return computing(Phase::forward, seconds_.forward, shard);
       case Action::Kind::backward:
         if (again) computing(Phase::forward, seconds_.forward, shard);
-        if (is_last) return last_backward(shard, 1.0);
-        return computing(Phase::backward, seconds_.backward, shard);
+        if (is_last && half_ == 1.0) return last_backward(shard, 1.0);
+        return computing(Phase::backward, half_ * seconds_.backward, shard);
+      case Action::Kind::weights:
+        if (is_last) return last_backward(shard, 1.0 - half_);
+        return computing(Phase::backward, (1.0 - half_) * seconds_.backward, shard);
     }
   }
 
@@ -246,6 +250,7 @@ class Writer {
   Group& same_stage_;
   Group& pipeline_;
   double speed_;
+  double half_ = 1.0;  // of a backward pass: what goes below, where weights come later
   std::size_t turn_ = 0, pipeline_turn_ = 0;
 };
 

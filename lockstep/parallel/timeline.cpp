@@ -9,12 +9,27 @@
 namespace lockstep::parallel {
 namespace {
 
-bool is_forward(const TimedAction& timed) { return timed.action.kind == Action::Kind::forward; }
+// How a pass is shown.
+struct Look {
+  char first_mark;  // of shard 0
+  const char *name, *colour;
+};
+const Look& look_of(const TimedAction& timed) {
+  static constexpr Look kForward{'0', "forward", "#4477aa"}, kBackward{'a', "backward", "#cc6677"},
+      kWeights{'A', "weights' gradients", "#ddaa33"};
+  if (timed.action.kind == Action::Kind::forward) return kForward;
+  return timed.action.kind == Action::Kind::backward ? kBackward : kWeights;
+}
 
 char mark_of(const TimedAction& timed) {
-  const std::int64_t shard = timed.action.shard;
-  return is_forward(timed) ? static_cast<char>('0' + shard % 10)
-                           : static_cast<char>('a' + shard % 10);
+  return static_cast<char>(look_of(timed).first_mark + timed.action.shard % 10);
+}
+
+bool has_weights(const Timeline& timeline) {
+  for (const auto& stage : timeline.stages)
+    for (const TimedAction& timed : stage)
+      if (timed.action.kind == Action::Kind::weights) return true;
+  return false;
 }
 
 }  // namespace
@@ -39,7 +54,9 @@ std::string timeline_text(const Timeline& timeline, int columns) {
     }
     text += fmt::format("stage {:<2} {}\n", stage, line);
   }
-  return text + "(0, 1, ...: forward of that shard; a, b, ...: its backward; .: waits)\n";
+  return text +
+         fmt::format("(0, 1, ...: forward of that shard; a, b, ...: its backward; {}.: waits)\n",
+                     has_weights(timeline) ? "A, B, ...: its weights' gradients; " : "");
 }
 
 std::string timeline_svg(const Timeline& timeline) {
@@ -48,9 +65,8 @@ std::string timeline_svg(const Timeline& timeline) {
     rows.push_back({fmt::format("stage {}", stage)});
     for (const TimedAction& timed : timeline.stages[stage])
       rows.back().boxes.push_back(
-          {timed.begin, timed.end, is_forward(timed) ? detail::kForward : detail::kBackward,
-           fmt::format("{} of shard {}", is_forward(timed) ? "forward" : "backward",
-                       timed.action.shard),
+          {timed.begin, timed.end, look_of(timed).colour,
+           fmt::format("{} of shard {}", look_of(timed).name, timed.action.shard),
            std::to_string(timed.action.shard)});
   }
   return detail::rows_svg(rows, timeline.seconds);

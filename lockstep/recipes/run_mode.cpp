@@ -33,9 +33,6 @@ void check_supported(const RunConfig& config) {
     throw Unsupported(
         "kvstore '{}': gradients are not compressed, expected compression none, got {}",
         config.kvstore, config.compression);
-  if (!is_in_step(config) && config.replicas > 1)
-    throw Unsupported("kvstore '{}': servers keep each value once, expected 1 replica, got {}",
-                      config.kvstore, config.replicas);
 }
 
 std::string kvstore_of(const RunConfig& config, std::int64_t workers) {
@@ -99,8 +96,10 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
 RunMode RunMode::of_latecomer(const RunConfig& config, std::chrono::milliseconds timeout) {
   if (!has_servers(config)) return {nullptr, alone(), config, timeout};
   RunMode made;
-  made.mode_ =
-      kvstore::latecomers_mode({.compression = kvstore::parse_compression(config.compression)});
+  made.mode_ = is_in_step(config)
+                   ? kvstore::latecomers_mode(
+                         {.compression = kvstore::parse_compression(config.compression)})
+                   : kvstore::latecomers_mode_out_of_step();
   return made;
 }
 

@@ -50,6 +50,8 @@ from conftest import PROGRAM
     (["train", "mnist-mlp", "--threads", "none"], "expected a whole number of at least 1"),
     (["train", "mnist-mlp", "--learning-rate", "-1"],
      "learning rate: got -1, expected a number above 0"),
+    (["train", "mnist-mlp", "--learning-rate", "0x10"],
+     "--learning-rate: got 0x10, expected a number"),
     (["train", "mnist-mlp", "--optimizer", "adam", "--momentum", "0.9"], "adam: no parameter 'momentum'"),
     (["train", "mnist-mlp", "--resume"], "--resume: needs --out RUNDIR, the run to go on with"),
     (["predict"], "run is required"),

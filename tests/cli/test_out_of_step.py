@@ -78,13 +78,37 @@ def test_the_bound_holds_while_a_worker_is_stopped_again_and_again(lockstep):
     assert rows and all(row["steps_ahead"] <= 1 for row in rows)
 
 
-def test_a_worker_that_dies_is_named(lockstep):
+def test_a_worker_that_dies_is_named_where_the_job_is_to_end_with_it(lockstep):
     process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
-                             "--json", "--steps", 100000, *SIZE, *JOB, *MODES[1], "--out", "run")
+                             "--json", "--steps", 100000, *SIZE, *JOB, *MODES[1], "--out", "run",
+                             "--fail-fast")
     wait_until(lambda: steps_done(lockstep.folder / "run") >= 10 or process.poll() is not None)
     os.kill(worker_of(process, 1), signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     assert process.returncode != 0 and "worker 1" in errors, errors
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_server_that_is_killed_is_replaced_by_its_backup(lockstep, lost):
+    """Server 0 deals the tickets, too."""
+    process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
+                             "--json", "--steps", 100000, *SIZE, *JOB, *MODES[1], "--replicas", 2,
+                             "--out", "run")
+    folder = lockstep.folder / "run"
+    wait_until(lambda: steps_done(folder) >= 10 or process.poll() is not None)
+    victim = next(pid for pid in descendants(process)
+                  if environment(pid).get("LOCKSTEP_RANK") == str(lost)
+                  and environment(pid).get("LOCKSTEP_ROLE") == "server")
+    before = steps_done(folder)
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: steps_done(folder) > before + 20 or process.poll() is not None)
+    process.send_signal(signal.SIGTERM)
+    out, errors = process.communicate(timeout=120)
+    assert f"server {lost}" in errors and "its backup takes over" in errors, errors
+    result = json.loads(out.splitlines()[-1])
+    assert result["steps"] > before + 20
+    assert result["pushes"]["count"] == result["steps"] * TICKETS
+    assert result["pushes"]["steps_ahead_max"] <= 1
 
 
 def test_compression_is_refused_in_one_line(lockstep):

@@ -20,6 +20,8 @@ FEW, MANY = 2, 24  # moved truths, where few do not explain an error
 NEIGHBOURHOOD = 1e-3  # how far other inputs are whose errors in PyTorch count too
 ULPS = 16.0  # of the largest element, whatever the measured errors are
 SECOND_FACTOR = 16.0  # the first derivatives' own rounding stands between
+CANCEL_FACTOR = 4.0  # a gradient that is zero in truth is a sum of many roundings and nothing else
+ZERO_IN_TRUTH = 1e-9  # of the largest gradient, in float64
 WINOGRAD_FACTOR = 64.0  # Winograd's transforms add and subtract what cancels later
 WINOGRAD_WAYS = {
     "compiled", "not simplified", "not fused", "not recomputed", "plain layouts", "in bfloat16",
@@ -282,14 +284,17 @@ class Judge:
     def bound(self, way, index, want, samples, factor):
         epsilon = EPSILON[self.precision(way)]
         scale = greatest(finite_part(want))
+        cancels = False
         if self.is_gradient(index):  # one that is zero in truth is made of others that are not
+            own = scale
             scale = max([scale, 0.1] + [greatest(finite_part(g)) for g in self.gradients()])
+            cancels = own < ZERO_IN_TRUTH * scale
         if self.is_gradient(index) and "attention" in self.ops:  # times queries or keys
             scale *= max([1.0] + [greatest(finite_part(x)) for x in self.truth.arrays])
         measured = greatest(self.truth.moved(index, factor * epsilon, samples))
         if self.truth.peer is not None and self.precision(way) == self.dtype:
             measured = max(measured, self.truth.peer_error(index, 0 if samples == FEW else samples))
-        bound = PEER_FACTOR * measured + ULPS * epsilon * scale
+        bound = (PEER_FACTOR * measured + ULPS * epsilon * scale) * (CANCEL_FACTOR if cancels else 1)
         if self.has_winograd and way in WINOGRAD_WAYS:
             bound *= WINOGRAD_FACTOR
         if self.truth.second:

@@ -86,6 +86,16 @@ TEST(Progress, AFinishedTaskLeavesOneCleanLine) {
   EXPECT_EQ(screen.line(), "epoch 2/5  468/468  loss 0.2500  4,992 samples/s  in 0:12\n");
 }
 
+TEST(Progress, NoTimeAtAllTellsNoRate) {
+  Screen screen;
+  Progress progress(screen.target(true));
+  progress.begin({.label = "epoch 1/1", .total = 1, .samples_per_step = 128});
+  progress.update(1, {});
+  screen.time += 5e-6;
+  progress.finish({});
+  EXPECT_EQ(screen.line(), "epoch 1/1  1/1  in 0:00\n");
+}
+
 TEST(Progress, WhatIsWrittenAfterAnAbandonedBarStartsOnANewLine) {
   Screen screen;
   {

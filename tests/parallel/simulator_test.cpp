@@ -51,6 +51,14 @@ TEST(Simulator, AnEvenPipelineWaitsAsLongAsTheFormulaSays) {
       }
 }
 
+TEST(Simulator, WeightsGradientsFillTheBubble) {
+  const auto bubble = [](ScheduleKind kind) {
+    return estimate_step(even_costs(4), {.pipeline = 4, .schedule = kind}, 8, cluster_of(4, 1))
+        .bubble;
+  };
+  EXPECT_LT(bubble(ScheduleKind::zero_bubble), 0.7 * bubble(ScheduleKind::one_f_one_b));
+}
+
 TEST(Simulator, RecomputationTakesAForwardPassMoreOfStagesThatKeepSeveralShards) {
   const Placement plain{.pipeline = 2}, again{.pipeline = 2, .recompute = true};
   const SimulatedStep step =

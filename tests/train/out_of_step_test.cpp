@@ -102,6 +102,52 @@ TEST(OutOfStep, OneWorkerHasTheBitsOfAProcessAlone) {
   }
 }
 
+// Each server is lost in turn, the one that deals the tickets too. One worker has the bits of a
+// process alone, so that whatever counts twice or not at all is seen.
+TEST(OutOfStep, ALostServersBackupGoesOnWithoutLosingABit) {
+  const auto dataset = testing::small_images(kSamples);
+  const optim::OptimizerPtr rules[] = {optim::adamw({.clip_norm = 0.5}), optim::lamb({})};
+  for (const optim::OptimizerPtr& rule : rules) {
+    const FitResult alone = make_trainer(nullptr, rule).fit(dataset, fit_options(2));
+    for (int lost : {0, 1}) {
+      ServerRoom room(2, 1, ServerRoom::Links::network, 1, 2);
+      room.as_workers_out_of_step([&](kvstore::Mode& mode) {
+        FitOptions options = fit_options(2);
+        options.callbacks = {on_step([&](FitContext&, const StepEvent& event) {
+          if (event.step == 3) room.end(lost);
+        })};
+        const FitResult result = make_trainer(&mode, rule).fit(dataset, options);
+        EXPECT_EQ(result.params_sha256, alone.params_sha256) << rule->name() << ", server " << lost;
+        EXPECT_EQ(result.pushes->pushes, static_cast<std::uint64_t>(2 * kSteps));
+      });
+    }
+  }
+}
+
+TEST(OutOfStep, ServersAreLostWhileWorkersPushAndEverySampleIsUsedOnce) {
+  constexpr int kEpochs = 6, kWorkers = 3;
+  const auto dataset = std::make_shared<CountingDataset>(testing::small_images(kSamples));
+  ServerRoom room(3, kWorkers, ServerRoom::Links::network, 1, 2);
+  std::atomic<bool> is_lost = false;
+  room.as_workers_out_of_step(
+      [&](kvstore::Mode& mode) {
+        FitOptions options = fit_options(kEpochs);
+        options.callbacks = {on_step([&](FitContext&, const StepEvent& event) {
+          if (event.step > 2 * kSteps && !is_lost.exchange(true)) room.end(0);
+        })};
+        const auto rule = optim::sgd({.learning_rate = 0.02, .momentum = 0.9});
+        const FitResult result = make_trainer(&mode, rule).fit(dataset, options);
+        EXPECT_EQ(result.steps, kEpochs * kSteps);
+        const auto per_step = detail::TicketPlan::of(kShards, kWorkers).per_step;
+        EXPECT_EQ(result.pushes->pushes, static_cast<std::uint64_t>(kEpochs * kSteps * per_step));
+        EXPECT_LE(result.pushes->most_ahead, 1U);
+        EXPECT_LT(result.train_loss, 0.5 * result.history[0].metric("loss"));
+      },
+      {.bound = 1});
+  EXPECT_TRUE(is_lost);
+  expect_each_sample(*dataset, kEpochs, kWorkers);
+}
+
 TEST(OutOfStep, EverySampleOfAnEpochIsUsedOnceAndTheNetLearns) {
   constexpr int kEpochs = 8;
   for (int workers : {2, 3})
@@ -175,7 +221,7 @@ TEST(OutOfStep, NobodyIsFurtherAheadThanTheBound) {
             EXPECT_TRUE(done.insert(*dealt.ticket).second);
           }
           changed.notify_all();
-          office.end(*dealt.ticket);
+          office.end(*dealt.ticket, 0.0, 0.0);
         }
         EXPECT_LE(office.seen().most_ahead, kBound);
         {

@@ -157,8 +157,7 @@ void MessageMemory::give_back(std::uint32_t block, std::uint64_t times) {
 MessageBuffer allocate_in(MessageMemory* memory, std::size_t bytes) {
   if (memory != nullptr)
     if (auto buffer = memory->allocate(bytes)) return *buffer;
-  const auto own = std::make_shared_for_overwrite<std::byte[]>(bytes);
-  return {{own.get(), bytes}, own};
+  return allocate_buffer(bytes);
 }
 
 namespace {

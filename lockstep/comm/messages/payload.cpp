@@ -73,4 +73,9 @@ void Payload::append(Segment segment, bool begins_part) {
   part.back().bytes = {part.back().bytes.data(), part.back().bytes.size() + segment.bytes.size()};
 }
 
+MessageBuffer allocate_buffer(std::size_t bytes) {
+  const auto own = std::make_shared_for_overwrite<std::byte[]>(bytes);
+  return {{own.get(), bytes}, own};
+}
+
 }  // namespace lockstep::comm

@@ -60,4 +60,7 @@ struct MessageBuffer {
   Payload::Owner owner;
 };
 
+// One of this process's own.
+MessageBuffer allocate_buffer(std::size_t bytes);
+
 }  // namespace lockstep::comm

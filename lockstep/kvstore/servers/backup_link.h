@@ -27,15 +27,22 @@ struct HeldAnswer {
 // Keeps answers instead of sending them.
 class AnswerKeeper final : public Answers {
  public:
+  // Where they will go.
+  explicit AnswerKeeper(Answers& answers) : answers_(answers) {}
+
   void reply(const comm::MessageEvent& request, comm::Payload payload, int priority) override {
     kept_.push_back({without_payload(request), std::move(payload), priority});
   }
   void fail(const comm::MessageEvent& request, const std::string& why) override {
     kept_.push_back({without_payload(request), {}, 0, why});
   }
+  comm::MessageBuffer allocate(const comm::MessageEvent& request, std::size_t bytes) override {
+    return answers_.allocate(request, bytes);
+  }
   std::vector<HeldAnswer> take() { return std::exchange(kept_, {}); }
 
  private:
+  Answers& answers_;
   std::vector<HeldAnswer> kept_;
 };
 

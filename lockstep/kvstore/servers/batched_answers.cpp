@@ -109,16 +109,16 @@ void BatchedAnswers::end(const comm::MessageEvent& request, Open& open, wire::Ou
   if (--open.missing > 0) return;
   std::size_t floats = 0;
   for (const wire::Outcome& one : open.answer.outcomes) floats += one.floats;
-  const auto all = std::make_shared<std::vector<float>>(floats);
-  std::span<float> rest(*all);
+  const comm::MessageEvent asked = open.request;
+  const comm::MessageBuffer all = answers_.allocate(asked, floats * sizeof(float));
+  std::span<std::byte> rest = all.bytes;
   for (std::size_t i = 0; i < open.payloads.size(); ++i) {
-    const std::size_t count = open.answer.outcomes[i].floats;
-    if (count > 0) copy_floats(open.payloads[i], 1, rest.first(count));
-    rest = rest.subspan(count);
+    const std::size_t bytes = open.answer.outcomes[i].floats * sizeof(float);
+    if (bytes > 0) open.payloads[i].copy_to(1, rest.first(bytes));
+    rest = rest.subspan(bytes);
   }
   comm::Payload whole(wire::encode(open.answer));
-  if (floats > 0) add_floats(whole, *all, all);
-  const comm::MessageEvent asked = open.request;
+  if (floats > 0) whole.add(all);
   open_.erase(batch_of(request));
   answers_.reply(asked, std::move(whole), 0);
 }

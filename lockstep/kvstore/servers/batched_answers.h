@@ -20,6 +20,9 @@ class BatchedAnswers final : public Answers {
 
   void reply(const comm::MessageEvent& request, comm::Payload payload, int priority) override;
   void fail(const comm::MessageEvent& request, const std::string& why) override;
+  comm::MessageBuffer allocate(const comm::MessageEvent& request, std::size_t bytes) override {
+    return is_single(request) ? answers_.allocate(request, bytes) : comm::allocate_buffer(bytes);
+  }
 
  private:
   struct Open {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lockstep/kvstore/servers/key_messages.h"
+#include "lockstep/kvstore/servers/ticket_messages.h"
 
 // All that a server keeps, for another that is to keep it too. Floats are further parts, in order.
 namespace lockstep::kvstore::wire {
@@ -67,10 +68,61 @@ struct StoreImage {
   void visit(auto&& fields) { fields(store, present, gone, rule, rescale, entries); }
 };
 
+// Of workers that are not in step. Floats: weights and slots, and the same of each table.
+struct PusherImage {
+  std::uint32_t worker = 0;
+  std::uint64_t staleness = 0;
+  void visit(auto&& fields) { fields(worker, staleness); }
+};
+struct Versions {
+  std::vector<std::uint64_t> numbers = {};
+  void visit(auto&& fields) { fields(numbers); }
+};
+struct PushedImage {
+  MakeTable made = {};
+  std::uint64_t epoch = 0, version = 0;
+  std::vector<std::int64_t> before = {};   // updates before the run: none is known, or one number
+  std::int64_t applied_before = -1;        // all tickets from the first on
+  std::vector<std::int64_t> applied = {};  // and some of the others
+  std::vector<PusherImage> workers = {};
+  std::vector<Versions> changed = {};  // by table
+  void visit(auto&& fields) {
+    fields(made, epoch, version, before, applied_before, applied, workers, changed);
+  }
+};
+
+struct HeldTicket {
+  std::int64_t ticket = 0;
+  std::uint32_t worker = 0;
+  void visit(auto&& fields) { fields(ticket, worker); }
+};
+struct AnsweredTicket {
+  std::uint32_t worker = 0;
+  std::uint64_t sequence = 0;
+  GivenTicket given = {};
+  void visit(auto&& fields) { fields(worker, sequence, given); }
+};
+struct BookImage {
+  std::uint64_t epoch = 0;
+  OpenTickets range = {};
+  std::int64_t next = 0;
+  std::vector<std::int64_t> again = {};
+  bool stop = false, is_given_up = false;
+  TicketsDone done = {};
+  std::vector<HeldTicket> under_way = {};
+  std::vector<AnsweredTicket> given = {};
+  std::vector<std::string> broken = {};  // one or none
+  void visit(auto&& fields) {
+    fields(epoch, range, next, again, stop, is_given_up, done, under_way, given, broken);
+  }
+};
+
 struct StateImage {
   std::vector<TableImage> tables = {};
   std::vector<StoreImage> stores = {};
-  void visit(auto&& fields) { fields(tables, stores); }
+  std::vector<PushedImage> pushed = {};
+  std::vector<BookImage> books = {};
+  void visit(auto&& fields) { fields(tables, stores, pushed, books); }
 };
 
 }  // namespace lockstep::kvstore::wire

@@ -46,7 +46,8 @@ struct Push {
   std::uint64_t seen = 0;               // the version that the worker knew
   std::string compression = {};         // "none"; else part 1 is the code of their sum
   std::uint64_t offset = 0, count = 0;  // floats of the value; a count of 0: all of them
-  void visit(auto&& fields) { fields(clock, in_step, seen, compression, offset, count); }
+  bool pulls = false;  // in step: answered by PushPulled, and what these floats have become
+  void visit(auto&& fields) { fields(clock, in_step, seen, compression, offset, count, pulls); }
 };
 
 // Rows of part 1, which are those of these numbers.
@@ -78,6 +79,12 @@ struct Pulled {
   std::uint64_t version = 0;  // pushes that were applied
   std::uint64_t slowest = 0;  // clock
   void visit(auto&& fields) { fields(version, slowest); }
+};
+
+struct PushPulled {
+  Pushed pushed = {};
+  Pulled pulled = {};
+  void visit(auto&& fields) { fields(pushed, pulled); }
 };
 
 // From now on pushes update, by this rule; states begin anew.

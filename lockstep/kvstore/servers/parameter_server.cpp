@@ -40,6 +40,13 @@ void ParameterServer::Replies::fail(const comm::MessageEvent& request, const std
   messages_.fail(request, name_ + ": " + why);
 }
 
+// A primary does not read what its backup makes.
+comm::MessageBuffer ParameterServer::Replies::allocate(const comm::MessageEvent& request,
+                                                       std::size_t bytes) {
+  const bool is_read = !wire::to_subject(request.topic).is_forwarded;
+  return is_read ? messages_.allocate(request.peer.id, bytes) : comm::allocate_buffer(bytes);
+}
+
 ParameterServer::ParameterServer(const ServedJob& job, const ServerOptions& options)
     : job_(job),
       options_(options),
@@ -81,7 +88,6 @@ void ParameterServer::note_peer(const comm::MessageEvent& event) {
   using Kind = comm::MessageEvent::Kind;
   if (event.kind == Kind::left || event.kind == Kind::lost || event.kind == Kind::silent)
     followed_.erase(event.peer.id);
-  if (job_.survives) return;
   for (int rank = 0; rank < job_.workers; ++rank) {
     if (event.peer.name != worker_name(rank)) continue;
     std::set<std::uint64_t>& own = connections_[rank];
@@ -97,6 +103,7 @@ void ParameterServer::note_peer(const comm::MessageEvent& event) {
       lost_.emplace(rank, comm::Clock::now());
       return;
     }
+    if (job_.survives) return;  // the coordinator knows whether others come
     left_.insert(rank);
     last_left_ = comm::Clock::now();
     const bool was_last = static_cast<int>(left_.size()) == job_.workers;
@@ -105,7 +112,8 @@ void ParameterServer::note_peer(const comm::MessageEvent& event) {
   }
 }
 
-// A connection that was cut may be made again.
+// A connection that was cut may be made again. A job that survives goes on with its tables in
+// another epoch, which its workers begin; a store has the workers that it was made with.
 void ParameterServer::give_up_the_lost() {
   for (auto place = lost_.begin(); place != lost_.end();) {
     if (comm::Clock::now() < place->second + kReturn) {
@@ -113,7 +121,7 @@ void ParameterServer::give_up_the_lost() {
       continue;
     }
     for (auto& [range, replica] : replicas_)
-      replica.worker_lost(static_cast<std::uint32_t>(place->first));
+      replica.worker_lost(static_cast<std::uint32_t>(place->first), job_.survives);
     place = lost_.erase(place);
   }
 }

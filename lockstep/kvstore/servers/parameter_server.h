@@ -28,6 +28,7 @@ class ParameterServer {
         : messages_(messages), name_(std::move(name)) {}
     void reply(const comm::MessageEvent& request, comm::Payload payload, int priority) override;
     void fail(const comm::MessageEvent& request, const std::string& why) override;
+    comm::MessageBuffer allocate(const comm::MessageEvent& request, std::size_t bytes) override;
 
    private:
     comm::MessageServer& messages_;

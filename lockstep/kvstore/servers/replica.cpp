@@ -9,6 +9,7 @@ Replica::Replica(int range, Role role, const ServedJob& job, const ServerOptions
       role_(role),
       timeout_(job.timeout),
       answers_(answers),
+      kept_(answers),
       state_(job.workers, options.most_bytes, options.threads, kept_) {}
 
 // The backup works while the primary does.
@@ -40,8 +41,8 @@ void Replica::worker_left(std::uint32_t worker, bool was_last) {
   send_kept();
 }
 
-void Replica::worker_lost(std::uint32_t worker) {
-  state_.worker_lost(worker);
+void Replica::worker_lost(std::uint32_t worker, bool job_survives) {
+  state_.worker_lost(worker, job_survives);
   send_kept();
 }
 
@@ -51,9 +52,8 @@ void Replica::send_kept() {
 }
 
 void Replica::look_at_clock() {
-  if (role_ != Role::primary) return;
-  state_.look_at_clock();
-  send(kept_.take());
+  if (role_ == Role::primary)
+    for (const comm::MessageEvent& event : state_.due()) handle(event);
 }
 
 void Replica::fill(int server, const comm::MessageClientOptions& options) {

@@ -25,7 +25,7 @@ class Replica {
   void worker_left(std::uint32_t worker, bool was_last);
   // Every now and then: who waits for too long is told so.
   void look_at_clock();
-  void worker_lost(std::uint32_t worker);
+  void worker_lost(std::uint32_t worker, bool job_survives);
 
   // Sends all that is here to another server, and what is done from now on.
   void fill(int server, const comm::MessageClientOptions& options);

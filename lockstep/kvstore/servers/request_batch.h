@@ -14,6 +14,8 @@ class PendingAnswer {
  public:
   PendingAnswer(ServerReply reply) : reply_(std::move(reply)) {}
 
+  // As ServerReply; false of one that went with others.
+  bool is_done() { return reply_ && reply_->is_done(); }
   // As ServerReply. Once.
   comm::Payload wait();
 

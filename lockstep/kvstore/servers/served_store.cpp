@@ -43,6 +43,10 @@ void check_part(const wire::Push& request, std::size_t offset, std::size_t count
                           request.clock.key, offset, offset + count, floats);
 }
 
+// Of sums that lie in the memory of answers: shorter ones are not worth it, and all together are
+// not more than a part of what a client shows.
+constexpr std::size_t kLeastInAnswer = 64 << 10, kMostInAnswers = std::size_t{96} << 20;
+
 double floats_of(const wire::InitKey& request) {
   return static_cast<double>(request.rows) * static_cast<double>(request.width);
 }
@@ -59,7 +63,10 @@ void ServedStore::join(std::uint32_t worker) {
 bool ServedStore::leave(std::uint32_t worker, Answers& answers) {
   present_.erase(worker);
   gone_.insert(worker);
-  for (auto& [key, entry] : entries_) try_again(entry, answers);
+  for (auto& [key, entry] : entries_) {
+    entry.value.settle();  // the memory of answers to this worker is not wanted any more
+    try_again(entry, answers);
+  }
   return !present_.empty();
 }
 
@@ -67,8 +74,11 @@ void ServedStore::lose(std::uint32_t worker, Answers& answers) {
   for (auto& [key, entry] : entries_) {
     if (has_all_of(entry, worker)) continue;
     const std::string why = fmt::format("key {}: worker {} was lost", key, worker);
-    for (const auto& [offset, part] : std::exchange(entry.round, {}))
+    entry.value.drop_parts();
+    for (const auto& [offset, part] : std::exchange(entry.round, {})) {
       for (const auto& [other, push] : part.pushes) answers.fail(push.event, why);
+      for (const Pushing& push : part.unanswered) answers.fail(push.event, why);
+    }
   }
 }
 
@@ -102,7 +112,7 @@ void ServedStore::init(const comm::MessageEvent& event, const wire::InitKey& req
   check_floats(event.payload, 1, request.rows * request.width);
   const auto found = entries_.find(request.key);
   if (found != entries_.end()) {
-    const ServedValue& value = found->second.value;
+    ServedValue& value = found->second.value;
     if (value.rows() != request.rows || value.width() != request.width || !value.is(event.payload))
       throw InvalidArgument("init: key {} is there already, with another value", request.key);
   } else {
@@ -154,6 +164,9 @@ void ServedStore::push(const comm::MessageEvent& event, Answers& answers) {
   const auto [offset, count] = range_of(request, entry.value);
   if (codec && count != entry.value.floats())
     throw Corrupt("key {}: a part of a code", request.clock.key);
+  if (request.pulls && !request.in_step)
+    throw InvalidArgument("key {}: a push that pulls, of a worker that is not in step",
+                          request.clock.key);
   check_part(request, offset, count, entry.value.floats());
   for (std::size_t part = 1; part <= values; ++part)
     if (!codec)
@@ -166,7 +179,8 @@ void ServedStore::push(const comm::MessageEvent& event, Answers& answers) {
         .compression = request.compression,
         .values = values,
         .offset = offset,
-        .count = count},
+        .count = count,
+        .pulls = request.pulls},
        answers);
 }
 
@@ -205,8 +219,7 @@ void ServedStore::take(const comm::MessageEvent& event, const wire::Clock& clock
                        std::uint64_t seen, Pushing pushing, Answers& answers) {
   Entry& entry = find(clock);
   std::uint64_t& done = entry.clocks[clock.worker];
-  if (clock.count <= done)
-    return answers.reply(event, comm::Payload(wire::encode(wire::Pushed{})), 0);
+  if (clock.count <= done) return answer_pushed(entry, pushing, answers);
   if (clock.count != done + 1)
     throw InvalidArgument("key {}: push {} of worker {}, expected {}", clock.key, clock.count,
                           clock.worker, done + 1);
@@ -221,35 +234,89 @@ void ServedStore::take(const comm::MessageEvent& event, const wire::Clock& clock
 }
 
 // A part is added up when everybody's is here, and answered: what was sent is not kept for longer.
+// Whoever pulls with its push has the answer when the value is whole, or when the part's sum is, if
+// that is what it will be: then it takes the first parts while the last ones are made.
 void ServedStore::take_in_step(Entry& entry, const wire::Clock& clock, Pushing pushing,
                                Answers& answers) {
   check_pushes_agree(clock.key, entry, pushing);
   const std::size_t offset = pushing.offset;
   Part& part = entry.round[offset];
   part.count = pushing.count;
-  const comm::Payload done(wire::encode(wire::Pushed{}));
-  if (part.is_added) return answers.reply(pushing.event, done, 0);
+  if (part.is_added) {
+    pushing.event.payload = {};
+    part.unanswered.push_back(std::move(pushing));
+    return answer_part(entry, part, answers);
+  }
   part.pushes.insert_or_assign(clock.worker, std::move(pushing));
   if (part.pushes.size() < workers_) return;
-  const std::vector<comm::MessageEvent> added = add_up(entry, offset, part);
-  if (is_whole(entry)) finish_round(entry);
-  for (const comm::MessageEvent& event : added) answers.reply(event, done, 0);
-  if (entry.round.empty()) try_again(entry, answers);
+  add_up(entry, offset, part, answers);
+  answer_part(entry, part, answers);
+  if (!is_whole(entry)) return;
+  finish_round(entry, answers);
+  try_again(entry, answers);
 }
 
-std::vector<comm::MessageEvent> ServedStore::add_up(Entry& entry, std::uint64_t offset,
-                                                    Part& part) {
+void ServedStore::add_up(Entry& entry, std::uint64_t offset, Part& part, Answers& answers) {
   std::vector<const Pushing*> pushes;
   for (const auto& [worker, one] : part.pushes) pushes.push_back(&one);
-  if (part.count == entry.value.floats())
+  part.sum = room_in_answer(part, answers);
+  if (part.sum)
+    entry.value.add_part_in(*part.sum, offset, values_of(pushes));
+  else if (part.count == entry.value.floats())
     apply(entry, pushes);
   else
     entry.value.add_part(offset, part.count, values_of(pushes));
-  std::vector<comm::MessageEvent> events;
-  for (const auto& [worker, one] : std::exchange(part.pushes, {}))
-    events.push_back(without_payload(one.event));
+  for (auto& [worker, one] : part.pushes) {
+    one.event.payload = {};
+    part.unanswered.push_back(std::move(one));
+  }
+  part.pushes.clear();
   part.is_added = true;
-  return events;
+}
+
+// Where nothing but the sum becomes of the floats: for the first who pulls them. Answers of which
+// this is kept find no room for others, so it is not kept of many.
+std::optional<AnsweredFloats> ServedStore::room_in_answer(const Part& part,
+                                                          Answers& answers) const {
+  const std::size_t bytes = part.count * sizeof(float);
+  if (rule_.rule || bytes < kLeastInAnswer || *in_answers_ + bytes > kMostInAnswers) return {};
+  for (const auto& [worker, one] : part.pushes) {
+    if (one.has_rows || !parse_compression(one.compression).is_none()) return {};
+    if (one.pulls) return counted(answers.allocate(one.event, bytes));
+  }
+  return {};
+}
+
+AnsweredFloats ServedStore::counted(comm::MessageBuffer buffer) const {
+  *in_answers_ += buffer.bytes.size();
+  const auto forget = [all = in_answers_, bytes = buffer.bytes.size()](const void*) {
+    *all -= bytes;
+  };
+  return {std::move(buffer), {in_answers_.get(), forget}};
+}
+
+// Those who pull what is not made yet go on waiting.
+void ServedStore::answer_part(Entry& entry, Part& part, Answers& answers) {
+  for (Pushing& one : std::exchange(part.unanswered, {})) {
+    if (!one.pulls) {
+      answers.reply(one.event, comm::Payload(wire::encode(wire::Pushed{})), 0);
+    } else if (part.sum) {
+      comm::Payload payload(
+          wire::encode(wire::PushPulled{{}, {entry.version + 1, slowest(entry) + 1}}));
+      answers.reply(one.event, std::move(payload.add(part.sum->buffer)), 0);
+    } else {
+      part.unanswered.push_back(std::move(one));
+    }
+  }
+}
+
+// Of a push that has been applied.
+void ServedStore::answer_pushed(Entry& entry, const Pushing& pushing, Answers& answers) {
+  if (!pushing.pulls)
+    return answers.reply(pushing.event, comm::Payload(wire::encode(wire::Pushed{})), 0);
+  comm::Payload payload(wire::encode(wire::PushPulled{{}, {entry.version, slowest(entry)}}));
+  entry.value.add_to(payload, pushing.offset, pushing.count);
+  answers.reply(pushing.event, std::move(payload), 0);
 }
 
 bool ServedStore::is_whole(const Entry& entry) {
@@ -265,11 +332,12 @@ bool ServedStore::has_all_of(const Entry& entry, std::uint32_t worker) {
   return count == entry.value.floats();
 }
 
-void ServedStore::finish_round(Entry& entry) {
-  if (entry.round.size() > 1) entry.value.apply_parts(rule_);
-  entry.round.clear();
+void ServedStore::finish_round(Entry& entry, Answers& answers) {
+  if (entry.round.size() > 1 || entry.value.has_parts_in_answers()) entry.value.apply_parts(rule_);
   ++entry.version;
   for (std::uint64_t& clock : entry.clocks) ++clock;
+  for (const auto& [offset, part] : std::exchange(entry.round, {}))
+    for (const Pushing& one : part.unanswered) answer_pushed(entry, one, answers);
 }
 
 void ServedStore::apply(Entry& entry, const std::vector<const Pushing*>& pushes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "lockstep/kvstore/compression.h"
@@ -54,12 +55,16 @@ class ServedStore {
     std::size_t values = 0;
     std::vector<std::uint64_t> rows = {};
     std::size_t offset = 0, count = 0;  // floats
+    bool pulls = false;                 // and is answered by what they have become
   };
   // Some floats, or all, of the pushes of workers in step.
   struct Part {
     std::size_t count = 0;
     std::map<std::uint32_t, Pushing> pushes = {};  // by worker, until all are here
     bool is_added = false;
+    std::optional<AnsweredFloats> sum = {};  // where it lies in an answer
+    // Without what they brought: until the value is whole, where they pull.
+    std::vector<Pushing> unanswered = {};
   };
   struct Entry {
     ServedValue value;
@@ -78,10 +83,14 @@ class ServedStore {
   void take(const comm::MessageEvent& event, const wire::Clock& clock, bool in_step,
             std::uint64_t seen, Pushing pushing, Answers& answers);
   void take_in_step(Entry& entry, const wire::Clock& clock, Pushing pushing, Answers& answers);
-  std::vector<comm::MessageEvent> add_up(Entry& entry, std::uint64_t offset, Part& part);
+  void add_up(Entry& entry, std::uint64_t offset, Part& part, Answers& answers);
+  std::optional<AnsweredFloats> room_in_answer(const Part& part, Answers& answers) const;
+  void answer_part(Entry& entry, Part& part, Answers& answers);
+  void answer_pushed(Entry& entry, const Pushing& pushing, Answers& answers);
   static bool is_whole(const Entry& entry);
   static bool has_all_of(const Entry& entry, std::uint32_t worker);
-  void finish_round(Entry& entry);
+  void finish_round(Entry& entry, Answers& answers);
+  AnsweredFloats counted(comm::MessageBuffer buffer) const;
   void apply(Entry& entry, const std::vector<const Pushing*>& pushes);
   void apply_codes(Entry& entry, const std::vector<const Pushing*>& pushes);
   void try_again(Entry& entry, Answers& answers);
@@ -92,6 +101,7 @@ class ServedStore {
   std::size_t workers_;
   std::set<std::uint32_t> present_, gone_;
   PushRule rule_;
+  std::shared_ptr<std::size_t> in_answers_ = std::make_shared<std::size_t>(0);  // bytes of values
   std::map<std::string, Entry> entries_;
 };
 

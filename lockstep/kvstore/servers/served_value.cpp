@@ -41,45 +41,76 @@ ServedValue::ServedValue(std::size_t rows, std::size_t width, FloatParts& parts)
   parts.take({data_->data(), floats()});
 }
 
-bool ServedValue::is(const comm::Payload& payload) const {
+std::span<const float> ServedValue::data() {
+  settle();
+  return {data_->data(), floats()};
+}
+
+bool ServedValue::is(const comm::Payload& payload) {
   if (payload.parts() < 2 || payload.size(1) != floats() * sizeof(float)) return false;
   std::vector<float> scratch;
   const float* other = floats_at(payload, 1, 0, floats(), scratch);
-  return floats() == 0 || std::memcmp(other, data_->data(), floats() * sizeof(float)) == 0;
+  return floats() == 0 || std::memcmp(other, data().data(), floats() * sizeof(float)) == 0;
+}
+
+void ServedValue::copy_out(Answered& from, FlatBuffer& to) const {
+  for (const auto& [offset, floats] : std::exchange(from, {}))
+    std::memcpy(to.data() + offset, floats.buffer.bytes.data(), floats.buffer.bytes.size());
+}
+
+void ServedValue::settle() {
+  if (!answered_.empty()) own(true);
 }
 
 std::span<float> ServedValue::own(bool keep) {
   const auto one_more = data_;  // in order after whoever has let go of it
-  if (one_more.use_count() > 2) {
+  if (one_more.use_count() != 2) {
     const auto fresh = std::make_shared<FlatBuffer>(floats());
-    if (keep) std::copy_n(data_->data(), floats(), fresh->data());
+    if (keep && data_) std::copy_n(data_->data(), floats(), fresh->data());
     data_ = fresh;
   }
+  if (keep) copy_out(answered_, *data_);
+  answered_.clear();
   return {data_->data(), floats()};
 }
 
 void ServedValue::apply(const std::vector<SentFloats>& values, const PushRule& rule) {
   if (!rule.rule) return sum_values(values, own(false));
-  std::vector<float> sum(floats());
-  sum_values(values, sum);
-  apply_sum(sum, rule);
+  std::vector<float> scratch;
+  if (values.size() == 1)
+    return apply_sum({floats_at(values[0].payload, values[0].part, 0, floats(), scratch), floats()},
+                     rule);
+  const auto sum = std::make_unique_for_overwrite<float[]>(floats());
+  sum_values(values, {sum.get(), floats()});
+  apply_sum({sum.get(), floats()}, rule);
 }
 
 std::span<float> ServedValue::parts() {
   const auto one_more = parts_;  // as in own()
   if (one_more.use_count() != 2) parts_ = std::make_shared<FlatBuffer>(floats());
+  copy_out(new_answered_, *parts_);
   return {parts_->data(), floats()};
 }
 
 void ServedValue::add_part(std::size_t offset, std::size_t count,
                            const std::vector<SentFloats>& values) {
+  const auto in_answers = std::exchange(new_answered_, {});  // they stay where they are
   sum_values(values, parts().subspan(offset, count));
+  new_answered_ = in_answers;
+}
+
+void ServedValue::add_part_in(const AnsweredFloats& answer, std::size_t offset,
+                              const std::vector<SentFloats>& values) {
+  const std::span<std::byte> bytes = answer.buffer.bytes;
+  sum_values(values, {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
+  new_answered_[offset] = answer;
 }
 
 // What was the value is the room for the next one's parts, if nobody reads it.
 void ServedValue::apply_parts(const PushRule& rule) {
   if (rule.rule) return apply_sum(parts(), rule);
   std::swap(data_, parts_);
+  answered_ = std::exchange(new_answered_, {});
 }
 
 void ServedValue::apply_sum(std::span<const float> sum, const PushRule& rule) {
@@ -109,14 +140,25 @@ void ServedValue::apply_rows(const std::vector<SentRows>& pushes, const PushRule
   }
 }
 
-void ServedValue::add_to(comm::Payload& payload, std::size_t offset, std::size_t count) const {
-  add_floats(payload, {data_->data() + offset, count}, data_);
+// Where it lies in one answer, from there.
+void ServedValue::add_to(comm::Payload& payload, std::size_t offset, std::size_t count) {
+  const auto after = answered_.upper_bound(offset);
+  if (after != answered_.begin()) {
+    const auto& [begin, floats] = *std::prev(after);
+    const std::size_t skip = (offset - begin) * sizeof(float), bytes = count * sizeof(float);
+    if (skip + bytes <= floats.buffer.bytes.size()) {
+      payload.add(floats.buffer.bytes.subspan(skip, bytes), floats.buffer.owner);
+      return;
+    }
+  }
+  add_floats(payload, data().subspan(offset, count), data_);
 }
 
-void ServedValue::add_rows_to(comm::Payload& payload, const std::vector<std::uint64_t>& ids) const {
+void ServedValue::add_rows_to(comm::Payload& payload, const std::vector<std::uint64_t>& ids) {
+  const std::span<const float> from = data();
   const auto rows = std::make_shared<std::vector<float>>(ids.size() * width_);
   float* to = rows->data();
-  for (const std::uint64_t id : ids) to = std::copy_n(data_->data() + id * width_, width_, to);
+  for (const std::uint64_t id : ids) to = std::copy_n(from.data() + id * width_, width_, to);
   add_floats(payload, *rows, rows);
 }
 

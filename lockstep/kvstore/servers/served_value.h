@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -30,6 +31,13 @@ struct PushRule {
   double rescale = 1.0;
 };
 
+// Floats in the memory of an answer that has them: nobody writes there any more. Whoever counts how
+// many there are hears when they are not kept any longer.
+struct AnsweredFloats {
+  comm::MessageBuffer buffer;
+  std::shared_ptr<const void> counted = {};
+};
+
 // Rows of a key's value that a server has, and what the rule keeps for them. Whoever reads it may
 // do so later: a push leaves what is being read as it is.
 class ServedValue {
@@ -41,8 +49,8 @@ class ServedValue {
   std::size_t rows() const { return rows_; }
   std::size_t width() const { return width_; }
   std::size_t floats() const { return rows_ * width_; }
-  bool is(const comm::Payload& payload) const;
-  std::span<const float> data() const { return {data_->data(), floats()}; }
+  bool is(const comm::Payload& payload);
+  std::span<const float> data();
 
   // Adds them up in the canonical tree's order, and applies the sum.
   void apply(const std::vector<SentFloats>& values, const PushRule& rule);
@@ -51,14 +59,22 @@ class ServedValue {
   void apply_parts(const PushRule& rule);
   // What was added so far.
   std::span<float> parts();
+  // As add_part, without a rule: the sum is made in the memory of an answer, and stays there until
+  // it is wanted elsewhere.
+  void add_part_in(const AnsweredFloats& answer, std::size_t offset,
+                   const std::vector<SentFloats>& values);
+  bool has_parts_in_answers() const { return !new_answered_.empty(); }
+  void drop_parts() { new_answered_.clear(); }
+  // Takes what lies in answers to memory of its own.
+  void settle();
   void apply_sum(std::span<const float> sum, const PushRule& rule);
   // The sum of each row that somebody has; those that nobody has become zero, or with a rule stay
   // as they are.
   void apply_rows(const std::vector<SentRows>& pushes, const PushRule& rule);
 
   // As further parts.
-  void add_to(comm::Payload& payload, std::size_t offset, std::size_t count) const;
-  void add_rows_to(comm::Payload& payload, const std::vector<std::uint64_t>& ids) const;
+  void add_to(comm::Payload& payload, std::size_t offset, std::size_t count);
+  void add_rows_to(comm::Payload& payload, const std::vector<std::uint64_t>& ids);
 
   StoreUpdate& update() { return update_; }
   const StoreUpdate& update() const { return update_; }
@@ -67,10 +83,13 @@ class ServedValue {
  private:
   // Where it may be written: nobody reads it. With `keep` it has the values that were there.
   std::span<float> own(bool keep);
+  using Answered = std::map<std::size_t, AnsweredFloats>;  // by offset
+  void copy_out(Answered& from, FlatBuffer& to) const;
 
   std::size_t rows_, width_;
-  std::shared_ptr<FlatBuffer> data_;
+  std::shared_ptr<FlatBuffer> data_;   // null where all of it lies in answers
   std::shared_ptr<FlatBuffer> parts_;  // of a value that has come so
+  Answered answered_, new_answered_;   // in place of data's, and of parts'
   StoreUpdate update_;
 };
 

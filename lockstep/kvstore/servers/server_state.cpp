@@ -50,12 +50,20 @@ void ServerState::worker_left(std::uint32_t worker) {
     place = place->second.leave(worker, answers_) ? std::next(place) : stores_.erase(place);
 }
 
-void ServerState::look_at_clock() {
-  for (auto& [name, book] : books_) book.look_at_clock(comm::Clock::now(), answers_);
+std::vector<comm::MessageEvent> ServerState::due() const {
+  std::vector<comm::MessageEvent> events;
+  for (const auto& [name, book] : books_)
+    for (const wire::RemindTicket& one : book.reminders(comm::Clock::now())) {
+      comm::MessageEvent& event = events.emplace_back();
+      event.topic = static_cast<std::uint32_t>(Topic::remind_ticket);
+      event.payload.add(wire::encode(one));
+    }
+  return events;
 }
 
-void ServerState::worker_lost(std::uint32_t worker) {
-  for (auto& [name, table] : tables_) table.lose(worker, answers_);
+void ServerState::worker_lost(std::uint32_t worker, bool job_survives) {
+  if (!job_survives)
+    for (auto& [name, table] : tables_) table.lose(worker, answers_);
   for (auto& [number, store] : stores_) store.lose(worker, answers_);
 }
 
@@ -65,6 +73,8 @@ void ServerState::dispatch(const comm::MessageEvent& event) {
   if (topic == Topic::give_rows || topic == Topic::finish_rows || topic == Topic::align_table)
     return handle_table(event, topic);
   if (topic >= Topic::make_pushed && topic <= Topic::end_ticket) return handle_pushed(event, topic);
+  if (topic == Topic::read_tickets || topic == Topic::remind_ticket)
+    return handle_pushed(event, topic);
   if (topic >= Topic::join_store && topic <= Topic::write_state) return handle_store(event, topic);
   throw Corrupt("message: there is no request of kind {}", static_cast<std::uint32_t>(topic));
 }
@@ -122,6 +132,14 @@ void ServerState::handle_pushed(const comm::MessageEvent& event, Topic topic) {
     case Topic::take_ticket: {
       const auto request = message_of<wire::TakeTicket>(event);
       return book(request.table, request.epoch).take(event, request, answers_, now);
+    }
+    case Topic::read_tickets: {
+      const auto request = message_of<wire::ReadTickets>(event);
+      return book(request.table, request.epoch).read(event, answers_);
+    }
+    case Topic::remind_ticket: {
+      const auto request = message_of<wire::RemindTicket>(event);
+      return book(request.table, request.epoch).remind(event, request, answers_);
     }
     default: {
       const auto request = message_of<wire::EndTicket>(event);
@@ -192,6 +210,8 @@ std::vector<comm::MessageEvent> ServerState::waiting() const {
   std::vector<comm::MessageEvent> events;
   for (const auto& [name, table] : tables_) table.add_waiting(events);
   for (const auto& [number, store] : stores_) store.add_waiting(events);
+  for (const auto& [name, table] : pushed_) table.add_waiting(events);
+  for (const auto& [name, book] : books_) book.add_waiting(events);
   return events;
 }
 
@@ -203,6 +223,8 @@ comm::Payload ServerState::save() {
     image.stores.push_back(store.save(floats));
     image.stores.back().store = number;
   }
+  for (const auto& [name, table] : pushed_) image.pushed.push_back(table.save(floats));
+  for (const auto& [name, book] : books_) image.books.push_back(book.save());
   comm::Payload payload(wire::encode(std::move(image)));
   for (std::size_t part = 0; part < floats.parts(); ++part)
     for (const auto& [bytes, owner] : floats.segments(part)) payload.add(bytes, owner);
@@ -214,16 +236,29 @@ void ServerState::load(const comm::Payload& payload) {
   FloatParts floats(payload);
   tables_.clear();
   stores_.clear();
+  pushed_.clear();
+  books_.clear();
   for (const wire::TableImage& table : image.tables)
     tables_.try_emplace(table.made.table, table, floats);
   for (const wire::StoreImage& store : image.stores)
     stores_.try_emplace(store.store, workers_, store, floats);
+  for (const wire::PushedImage& table : image.pushed)
+    pushed_.try_emplace(table.made.table, table, floats);
+  for (const wire::BookImage& book : image.books)
+    books_.try_emplace(book.range.table, book, comm::Clock::now());
 }
 
-// Each is that of a new run.
+// Each is that of a new run, unless other workers go on with it.
 void ServerState::make_pushed(const comm::MessageEvent& event) {
   const auto request = message_of<wire::MakeTable>(event);
   const auto found = pushed_.find(request.table);
+  if (found != pushed_.end()) wire::check_generation(request.epoch, found->second.epoch());
+  if (request.goes_on) {
+    if (found == pushed_.end() || !found->second.is(request))
+      throw NotFound("there is no table '{}' to go on with", request.table);
+    found->second.begin_epoch(request.epoch);
+    return answers_.reply(event, {}, 0);
+  }
   const std::size_t before = found == pushed_.end() ? 0 : found->second.bytes();
   check_room(fmt::format("table '{}'", request.table), PushedTable::bytes(request),
              bytes() - before);
@@ -238,8 +273,9 @@ void ServerState::open_tickets(const comm::MessageEvent& event) {
   const auto request = message_of<wire::OpenTickets>(event);
   const auto now = comm::Clock::now();
   const auto found = books_.find(request.table);
-  if (found != books_.end() && found->second.epoch() == request.epoch)
+  if (found != books_.end() && (found->second.epoch() == request.epoch || request.goes_on))
     return found->second.open(event, request, answers_, now);
+  if (found != books_.end()) wire::check_generation(request.epoch, found->second.epoch());
   if (found == books_.end() && books_.size() >= kMostBooks)
     throw InvalidArgument("tickets of {} tables are dealt already", books_.size());
   TicketBook made(request.epoch, now);

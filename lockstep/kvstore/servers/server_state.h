@@ -22,16 +22,17 @@ class ServerState {
   void handle(const comm::MessageEvent& event);
   // The worker's end: nobody waits for it.
   void worker_left(std::uint32_t worker);
-  // Without a word: who waits for it is told.
-  void worker_lost(std::uint32_t worker);
+  // Without a word: who waits for it is told; of tables only where the job does not go on with
+  // others.
+  void worker_lost(std::uint32_t worker, bool job_survives = false);
   // All of it, as one message, and what such a message says in place of what is here. Throws
   // Corrupt.
   comm::Payload save();
   // What waits for other requests is not in there: those, as they came.
   std::vector<comm::MessageEvent> waiting() const;
   void load(const comm::Payload& image);
-  // Every now and then: who waits for too long is told so.
-  void look_at_clock();
+  // Requests that are to be made now: of the clock, so that who waits for too long is told so.
+  std::vector<comm::MessageEvent> due() const;
   // What nobody trains any more is given up.
   void all_left();
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 
 #include "lockstep/base/error.h"
@@ -11,8 +12,7 @@
 #include "lockstep/kvstore/servers/connections.h"
 #include "lockstep/kvstore/servers/floats.h"
 #include "lockstep/kvstore/servers/key_messages.h"
-#include "lockstep/kvstore/servers/placement.h"
-#include "lockstep/kvstore/servers/request_batch.h"
+#include "lockstep/kvstore/servers/placed_value.h"
 #include "lockstep/kvstore/store_checks.h"
 
 namespace lockstep::kvstore {
@@ -28,41 +28,7 @@ std::uint32_t random_number() {
   return number;
 }
 
-// A key's rows on one server, and how far this worker has come with them.
-struct Place {
-  KeyRange range;
-  std::uint64_t clock = 0, version = 0;
-  std::vector<PendingAnswer> pushes = {};  // of one push, its parts
-};
-
-// Rows that a worker has asked for, after so many pushes of its own.
-struct AskedRows {
-  std::vector<std::int64_t> ids = {};
-  std::uint64_t clock = 0;
-  std::vector<std::pair<Place*, ServerReply>> replies = {};
-};
-
-struct Value {
-  TensorInfo info;  // as given to init
-  std::size_t rows = 1, width = 1;
-  std::vector<Place> places = {};
-  std::vector<float> residual = {};  // of a compressed one
-  std::optional<AskedRows> prefetched = {};
-};
-
-// Floats of a place that come in one answer.
-struct Pulling {
-  Place* place;
-  std::size_t begin, count;  // of the value's floats
-  PendingAnswer answer;
-};
-
-// The tensor itself, where its floats lie in a row here.
-Tensor as_dense_float32(const Tensor& tensor) {
-  const bool is_dense =
-      tensor.dtype() == DType::float32 && tensor.is_contiguous() && tensor.device().is_host();
-  return is_dense ? tensor : as_float32(tensor);
-}
+using Value = PlacedValue;
 
 // A part of a tensor's floats, which it keeps.
 comm::Payload& add_part(comm::Payload& payload, const Tensor& tensor, std::size_t begin,
@@ -115,10 +81,13 @@ class StoreOnServers final : public KVStore {
     Value& value = find("push", key);
     wait_for_push(value);
     pushed_ = true;
-    std::vector<Tensor> tensors;
-    for (const Tensor& tensor : given) tensors.push_back(as_dense_float32(tensor));
+    const std::vector<Tensor> tensors = all_dense(given);
     if (compression_.is_none())
-      for (Place& its : value.places) send_floats(key, value, its, tensors);
+      for (Place& its : value.places)
+        send_floats(key, value, its, tensors, push_of(key, its),
+                    [&](PendingAnswer answer, std::size_t, std::size_t) {
+                      its.pushes.push_back(std::move(answer));
+                    });
     else
       send_code(key, value, sum_of(tensors));
   }
@@ -221,7 +190,7 @@ class StoreOnServers final : public KVStore {
     RequestBatches batches(servers_, Topic::batch, "push");
     for (const auto& [key, values] : pushes) {
       Value& value = find("push", key);
-      if (!is_small(value) || values.size() > 1 || !compression_.is_none()) {
+      if (!value.is_small() || values.size() > 1 || !compression_.is_none()) {
         push(key, values);
         continue;
       }
@@ -229,7 +198,7 @@ class StoreOnServers final : public KVStore {
       pushed_ = true;
       Place& its = value.places[0];
       batches.add(its.range.server, Topic::push, push_of(key, its), "push of key " + key.str(),
-                  floats(as_dense_float32(values[0])), [&its](PendingAnswer answer) {
+                  floats(all_dense(values)[0]), [&its](PendingAnswer answer) {
                     its.pushes.push_back(std::move(answer));
                     ++its.clock;
                   });
@@ -244,20 +213,43 @@ class StoreOnServers final : public KVStore {
     RequestBatches batches(servers_, Topic::read_batch, "pull");
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (!pace_.in_step) wait_for_push(*values[i]);
-      if (!is_small(*values[i])) {
+      if (!values[i]->is_small()) {
         pulls[i] = ask_for(keys[i], *values[i]);
         continue;
       }
       Place& its = values[i]->places[0];
       batches.add(its.range.server, Topic::pull, wire::Pull{clock_of(keys[i], its)},
                   "pull of key " + keys[i].str(), {}, [&, i](PendingAnswer answer) {
-                    pulls[i].push_back({&values[i]->places[0], 0, count_of(*values[i]), answer});
+                    pulls[i].push_back({&values[i]->places[0], 0, values[i]->floats(), answer});
                   });
     }
     batches.send();
     for (Value* value : values) wait_for_push(*value);
     std::vector<Tensor> results;
     for (std::size_t i = 0; i < keys.size(); ++i) results.push_back(take(*values[i], pulls[i]));
+    return results;
+  }
+
+  // In step, what a push makes of a value comes with its answer.
+  std::vector<Tensor> push_pull_all(const std::vector<PushedValues>& pushes) override {
+    if (!pace_.in_step || !compression_.is_none()) return KVStore::push_pull_all(pushes);
+    for (const auto& [key, values] : pushes) check_pushed(key, values);
+    pushed_ = true;
+    RequestBatches batches(servers_, Topic::batch, "pushpull");
+    std::deque<PushPulling> under_way;
+    for (const auto& [key, values] : pushes) {
+      Value& value = find("push", key);
+      wait_for_push(value);
+      PushPulling& one = under_way.emplace_back(&value, Tensor::empty(value.info.shape));
+      start(key, all_dense(values), one, batches);
+    }
+    batches.send();
+    for (PushPulling& one : under_way) finish(one);
+    std::vector<Tensor> results;
+    for (const PushPulling& one : under_way) {
+      if (one.error) std::rethrow_exception(one.error);
+      results.push_back(one.value->as_given(one.data));
+    }
     return results;
   }
 
@@ -273,7 +265,7 @@ class StoreOnServers final : public KVStore {
                          "save_optimizer_states of key " + key.str());
         whole.steps = message_in<wire::KeyState>(reply).steps;
         whole.slots.resize(reply.parts() - 1);
-        const auto [begin, count] = floats_at_place(value, its);
+        const auto [begin, count] = value.floats_at(its);
         for (std::size_t k = 0; k < whole.slots.size(); ++k) {
           whole.slots[k].resize(value.rows * value.width);
           copy_floats(reply, k + 1, std::span(whole.slots[k]).subspan(begin, count));
@@ -314,23 +306,9 @@ class StoreOnServers final : public KVStore {
     return value;
   }
 
-  static std::pair<std::size_t, std::size_t> floats_at_place(const Value& value, const Place& its) {
-    return {its.range.row * value.width, its.range.rows * value.width};
-  }
-  static std::optional<std::uint64_t> local_row(const Place& its, std::int64_t id) {
-    const auto row = static_cast<std::size_t>(id);
-    if (row < its.range.row || row >= its.range.row + its.range.rows) return {};
-    return row - its.range.row;
-  }
-  static Tensor as_given(const Tensor& data, const Value& value) {
-    Tensor result = Tensor::empty(data.shape(), value.info.dtype);
-    result.assign(data);
-    return result;
-  }
-
   void send_value(const Key& key, const Value& value, const Tensor& data) {
     for (const Place& its : value.places) {
-      const auto [begin, count] = floats_at_place(value, its);
+      const auto [begin, count] = value.floats_at(its);
       comm::Payload payload;
       add_part(payload, data, begin, count);
       servers_.ask(its.range.server, Topic::init_key,
@@ -368,26 +346,16 @@ class StoreOnServers final : public KVStore {
             .compression = to_string(compression_)};
   }
 
-  static std::size_t count_of(const Value& value) { return value.rows * value.width; }
-  static bool is_small(const Value& value) {
-    return value.places.size() == 1 && RequestBatches::takes(count_of(value));
-  }
+  // How the floats of a place are cut, where each worker has them in step.
+  Parts cut(std::size_t count) const { return pace_.in_step ? parts_of(count) : Parts{{0, count}}; }
 
-  // How the floats of a place are cut, where each worker has them in step: offsets and counts.
-  std::vector<std::pair<std::size_t, std::size_t>> parts_of(std::size_t count) const {
-    if (!pace_.in_step || count <= wire::kFloatsAtOnce) return {{0, count}};
-    std::vector<std::pair<std::size_t, std::size_t>> parts;
-    for (std::size_t offset = 0; offset < count; offset += wire::kFloatsAtOnce)
-      parts.emplace_back(offset, std::min<std::size_t>(wire::kFloatsAtOnce, count - offset));
-    return parts;
-  }
-
-  // While the server is busy with a part, the next one is copied to where it will read it.
+  // While the server is busy with a part, the next one is copied to where it will read it. `sent`
+  // gets each answer that will come, and which of the value's floats it is about.
+  template <class Sent>
   void send_floats(const Key& key, const Value& value, Place& its,
-                   const std::vector<Tensor>& tensors) {
-    const std::size_t begin = its.range.row * value.width;
-    wire::Push request = push_of(key, its);
-    const auto parts = parts_of(its.range.rows * value.width);
+                   const std::vector<Tensor>& tensors, wire::Push request, const Sent& sent) {
+    const auto [begin, all] = value.floats_at(its);
+    const auto parts = cut(all);
     for (const auto& [offset, count] : parts) {
       if (parts.size() > 1) {
         request.offset = offset;
@@ -401,15 +369,65 @@ class StoreOnServers final : public KVStore {
         if (count > 0) std::memcpy(buffer.bytes.data(), own.data(), own.size_bytes());
         payload.add(buffer);
       }
-      its.pushes.emplace_back(servers_.request(its.range.server, Topic::push, request,
-                                               "push of key " + key.str(), payload));
+      sent(servers_.request(its.range.server, Topic::push, request, "push of key " + key.str(),
+                            payload),
+           begin + offset, count);
     }
     ++its.clock;
   }
 
+  void start(const Key& key, const std::vector<Tensor>& tensors, PushPulling& one,
+             RequestBatches& batches) {
+    for (Place& its : one.value->places) {
+      wire::Push request = push_of(key, its);
+      request.pulls = true;
+      if (one.value->is_small() && tensors.size() == 1) {
+        batches.add(its.range.server, Topic::push, request, "push of key " + key.str(),
+                    floats(tensors[0]), [&one, &its](PendingAnswer answer) {
+                      one.parts.push_back({&its, 0, one.value->floats(), std::move(answer)});
+                      ++its.clock;
+                    });
+        continue;
+      }
+      send_floats(key, *one.value, its, tensors, request,
+                  [&](PendingAnswer answer, std::size_t begin, std::size_t count) {
+                    one.parts.push_back({&its, begin, count, std::move(answer)});
+                    while (take_next(one, true)) {
+                    }
+                  });
+    }
+  }
+
+  // False where there is none, or it has not come and is not waited for.
+  bool take_next(PushPulling& one, bool only_if_done) const {
+    if (one.taken == one.parts.size()) return false;
+    Pulling& part = one.parts[one.taken];
+    try {
+      if (only_if_done && !part.answer.is_done()) return false;
+      const comm::Payload reply = part.answer.wait();
+      note_pulled(*part.place, message_in<wire::PushPulled>(reply).pulled);
+      if (part.count > 0) copy_floats(reply, 1, floats(one.data).subspan(part.begin, part.count));
+    } catch (const Error& failure) {
+      if (dynamic_cast<const comm::RequestFailed*>(&failure) != nullptr)
+        one.refused.insert(part.place);
+      if (!one.error) one.error = std::current_exception();
+    }
+    ++one.taken;
+    return true;
+  }
+
+  // As wait_for_push.
+  void finish(PushPulling& one) const {
+    while (take_next(one, false)) {
+    }
+    for (Place* its : one.refused) --its->clock, one.value->prefetched.reset();
+    if (!one.error)
+      for (std::size_t i = 0; i < one.value->places.size(); ++i) note_pushed({});
+  }
+
   void send_code(const Key& key, Value& value, const Tensor& sum) {
     for (Place& its : value.places) {
-      const auto [begin, count] = floats_at_place(value, its);
+      const auto [begin, count] = value.floats_at(its);
       comm::Payload payload;
       payload.add(code_of(value, sum, begin, count));
       send_push(its, Topic::push, push_of(key, its), "push of key " + key.str(), payload);
@@ -421,7 +439,7 @@ class StoreOnServers final : public KVStore {
     for (Place& its : value.places) {
       const std::size_t begin = its.range.row * value.width;
       wire::Pull request{clock_of(key, its)};
-      const auto parts = parts_of(its.range.rows * value.width);
+      const auto parts = cut(value.floats_at(its).second);
       for (const auto& [offset, count] : parts) {
         if (parts.size() > 1) {
           request.offset = offset;
@@ -443,7 +461,7 @@ class StoreOnServers final : public KVStore {
       note_pulled(*one.place, message_in<wire::Pulled>(reply));
       if (one.count > 0) copy_floats(reply, 1, floats(data).subspan(one.begin, one.count));
     }
-    return value.info.dtype == DType::float32 ? data : as_given(data, value);
+    return value.as_given(data);
   }
 
   static bool has_prefetched(const Value& value, const std::vector<std::int64_t>& ids) {
@@ -481,7 +499,7 @@ class StoreOnServers final : public KVStore {
       copy_floats(reply, 1, rest.first(count));
       rest = rest.subspan(count);
     }
-    result.rows = as_given(rows, value);
+    result.rows = value.as_given(rows);
     return result;
   }
 
@@ -516,14 +534,6 @@ class StoreOnServers final : public KVStore {
       staleness_.most_ahead = std::max(staleness_.most_ahead, its.clock - pulled.slowest);
   }
 
-  static Tensor sum_of(const std::vector<Tensor>& tensors) {
-    std::vector<std::span<const float>> values;
-    for (const Tensor& tensor : tensors) values.emplace_back(floats(tensor));
-    Tensor sum = Tensor::empty(tensors[0].shape());
-    sum_in_tree(values, floats(sum));
-    return sum;
-  }
-
   std::vector<std::byte> code_of(Value& value, const Tensor& sum, std::size_t begin,
                                  std::size_t count) const {
     std::span<float> kept;
@@ -553,7 +563,7 @@ class StoreOnServers final : public KVStore {
     }
     for (const auto& [name, state] : states.keys)
       for (const Place& its : by_name[name]->places) {
-        const auto [begin, count] = floats_at_place(*by_name[name], its);
+        const auto [begin, count] = by_name[name]->floats_at(its);
         comm::Payload payload;
         for (const std::vector<float>& slot : state.slots) {
           const auto part = std::make_shared<std::vector<float>>(

@@ -89,13 +89,19 @@ TEST_P(DisturbedNetwork, PushesInStepAreCountedOnce) {
     }
     for (std::size_t i = 0; i < keys.size(); ++i)
       store.init(keys[i], Tensor::zeros(values[i].shape()));
-    store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -1.0);
-    for (int round = 1; round <= 25; ++round) {
-      const std::vector<Tensor> pulled = store.pushpull(keys, values);
+    const auto expect_all = [&](const std::vector<Tensor>& pulled, float expected) {
       for (std::size_t i = 0; i < keys.size(); ++i)
-        ASSERT_EQ(of(pulled[i]), std::vector<float>(static_cast<std::size_t>(values[i].numel()),
-                                                    static_cast<float>(3 * round)))
-            << "key " << keys[i].str() << ", round " << round;
+        ASSERT_EQ(of(pulled[i]),
+                  std::vector<float>(static_cast<std::size_t>(values[i].numel()), expected))
+            << "key " << keys[i].str();
+    };
+    for (int round = 1; round <= 10; ++round) expect_all(store.pushpull(keys, values), 3.0F);
+    store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -1.0);
+    for (int round = 1; round <= 20; ++round)
+      expect_all(store.pushpull(keys, values), static_cast<float>(3 * round + 3));
+    for (int round = 21; round <= 25; ++round) {
+      store.push(keys, values);
+      expect_all(store.pull(keys), static_cast<float>(3 * round + 3));
     }
     store.barrier();
   });

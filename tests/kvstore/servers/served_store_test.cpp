@@ -138,12 +138,18 @@ class PartsTest : public ServedStoreTest {
     ask(Topic::init_key, wire::InitKey{1, "l", kFloats, 1}, std::vector<float>(kFloats));
     answers.replies.clear();
   }
-  void push_part(std::uint32_t worker, std::uint64_t count, std::size_t part, float value) {
-    const std::size_t offset = part * wire::kFloatsAtOnce;
-    const std::size_t floats = std::min<std::size_t>(wire::kFloatsAtOnce, kFloats - offset);
-    ask(Topic::push,
-        wire::Push{{1, "l", worker, count, wire::kNoBound}, true, 0, "none", offset, floats},
-        std::vector<float>(floats, value));
+  static std::size_t floats_of(std::size_t part) {
+    return std::min<std::size_t>(wire::kFloatsAtOnce, kFloats - part * wire::kFloatsAtOnce);
+  }
+  void push_part(std::uint32_t worker, std::uint64_t count, std::size_t part, float value,
+                 bool pulls = false) {
+    wire::Push request;
+    request.clock = {1, "l", worker, count, wire::kNoBound};
+    request.compression = "none";
+    request.offset = part * wire::kFloatsAtOnce;
+    request.count = floats_of(part);
+    request.pulls = pulls;
+    ask(Topic::push, request, std::vector<float>(floats_of(part), value));
   }
   void push_all(std::uint32_t worker, std::uint64_t count, float value) {
     for (std::size_t part = 0; part < 3; ++part) push_part(worker, count, part, value);
@@ -222,20 +228,110 @@ TEST_F(PartsTest, ABackupThatIsFilledInARoundEndsItAsThePrimary) {
   EXPECT_TRUE(answers.failures.empty());
 }
 
+// Without a rule the sum of a part is what it becomes: whoever pulls it need not wait for the rest,
+// and what others read is the old value, until all parts are there.
+TEST_F(PartsTest, APushThatPullsIsAnsweredByTheSumOfItsPart) {
+  for (const std::uint64_t round : {1, 2}) {
+    const auto sum = static_cast<float>(3 * round);
+    for (const std::size_t part : {2, 0, 1}) {
+      push_part(0, round, part, static_cast<float>(round), true);
+      EXPECT_EQ(answers.replies.size(), 0U);
+      ask_for(0, part * wire::kFloatsAtOnce, 2);
+      EXPECT_EQ(pulled(2), std::vector<float>(2, sum - 3));
+      push_part(1, round, part, static_cast<float>(2 * round), part == 2);
+      ASSERT_EQ(answers.replies.size(), 2U);
+      if (part == 2) {
+        EXPECT_EQ(pulled(floats_of(part)), std::vector<float>(floats_of(part), sum));
+      }
+      answers.replies.resize(1);
+      EXPECT_EQ(pulled(floats_of(part)), std::vector<float>(floats_of(part), sum));
+    }
+    push_part(1, round, 1, 100.0F, true);  // again
+    EXPECT_EQ(pulled(floats_of(1)), std::vector<float>(floats_of(1), sum));
+    ask_for(round, 0, kFloats);
+    EXPECT_EQ(pulled(kFloats), std::vector<float>(kFloats, sum));
+  }
+  EXPECT_TRUE(answers.failures.empty());
+}
+
+TEST_F(PartsTest, APushThatPullsWaitsForTheRuleAndForAllParts) {
+  ask(Topic::set_rule, wire::SetRule{1, wire::Rule::of(*optim::sgd({.learning_rate = 1.0})), -1.0});
+  answers.replies.clear();
+  for (const std::size_t part : {0, 1, 2}) {
+    EXPECT_TRUE(answers.replies.empty());
+    push_part(0, 1, part, 1.0F, true);
+    push_part(1, 1, part, 2.0F, true);
+  }
+  ASSERT_EQ(answers.replies.size(), 6U);
+  answers.replies.resize(2);  // of the first part
+  EXPECT_EQ(pulled(floats_of(0)), std::vector<float>(floats_of(0), 3.0F));
+  EXPECT_EQ(pulled(floats_of(0)), std::vector<float>(floats_of(0), 3.0F));
+}
+
+TEST_F(PartsTest, WhatWasAnsweredAheadOfALossHasChangedNothing) {
+  push_part(0, 1, 0, 1.0F, true);
+  push_part(1, 1, 0, 2.0F, true);
+  push_part(0, 1, 1, 1.0F, true);
+  answers.replies.clear();
+  state->worker_lost(1);
+  EXPECT_EQ(answers.failures, std::vector<std::string>{"key l: worker 1 was lost"});
+  ask_for(0, 0, kFloats);
+  EXPECT_EQ(pulled(kFloats), std::vector<float>(kFloats, 0.0F));
+  push_all(1, 1, 5.0F);
+  push_all(0, 1, 1.0F);
+  ask_for(1, 0, kFloats);
+  EXPECT_EQ(pulled(kFloats), std::vector<float>(kFloats, 6.0F));
+}
+
+TEST_F(PartsTest, ABackupThatIsFilledAfterAnswersWentAheadEndsTheRoundAsThePrimary) {
+  push_part(0, 1, 0, 1.0F, true);
+  push_part(1, 1, 0, 2.0F, true);
+  push_part(0, 1, 1, 1.0F, true);
+  auto backup = std::make_unique<ServerState>(2, std::size_t{1} << 30, 1, answers);
+  backup->load(state->save());
+  for (const comm::MessageEvent& event : state->waiting()) backup->handle(event);
+  state = std::move(backup);
+  answers.replies.clear();
+  push_part(1, 1, 0, 2.0F, true);  // again: here its sum waits for the other parts
+  EXPECT_TRUE(answers.replies.empty());
+  push_part(1, 1, 1, 2.0F, true);
+  push_part(0, 1, 2, 1.0F, true);
+  push_part(1, 1, 2, 2.0F, true);
+  EXPECT_EQ(answers.replies.size(), 5U);
+  ask_for(1, 0, kFloats);
+  EXPECT_EQ(pulled(kFloats), std::vector<float>(kFloats, 3.0F));
+  EXPECT_TRUE(answers.failures.empty());
+}
+
 TEST_F(PartsTest, WhatIsNoPartIsRefused) {
   const auto refused = [&](std::size_t offset, std::size_t floats, bool in_step = true) {
-    ask(Topic::push, wire::Push{{1, "l", 0, 1, wire::kNoBound}, in_step, 0, "none", offset, floats},
-        std::vector<float>(floats));
+    wire::Push request;
+    request.clock = {1, "l", 0, 1, wire::kNoBound};
+    request.in_step = in_step;
+    request.compression = "none";
+    request.offset = offset;
+    request.count = floats;
+    ask(Topic::push, request, std::vector<float>(floats));
     return answers.failures.back();
   };
   EXPECT_EQ(refused(1, wire::kFloatsAtOnce),
-            "key l: floats 1 to 262145 of 524291 are not pushed by themselves");
+            fmt::format("key l: floats 1 to {} of {} are not pushed by themselves",
+                        wire::kFloatsAtOnce + 1, kFloats));
   EXPECT_EQ(refused(0, wire::kFloatsAtOnce, false),
-            "key l: floats 0 to 262144 of 524291 are not pushed by themselves");
+            fmt::format("key l: floats 0 to {} of {} are not pushed by themselves",
+                        wire::kFloatsAtOnce, kFloats));
   EXPECT_EQ(refused(2 * wire::kFloatsAtOnce, 4),
-            "key l: floats 524288 to 524292, the value has 524291 here");
+            fmt::format("key l: floats {} to {}, the value has {} here", 2 * wire::kFloatsAtOnce,
+                        2 * wire::kFloatsAtOnce + 4, kFloats));
   ask_for(0, ~0ULL, 2);
-  EXPECT_TRUE(answers.failures.back().ends_with("the value has 524291 here"));
+  EXPECT_TRUE(answers.failures.back().ends_with(fmt::format("the value has {} here", kFloats)));
+  wire::Push pulls;
+  pulls.clock = {1, "l", 0, 1, wire::kNoBound};
+  pulls.in_step = false;
+  pulls.compression = "none";
+  pulls.pulls = true;
+  ask(Topic::push, pulls, std::vector<float>(kFloats));
+  EXPECT_EQ(answers.failures.back(), "key l: a push that pulls, of a worker that is not in step");
 }
 
 // Requests that came in one message.

@@ -52,11 +52,12 @@ class ServerRoom {
   // Where others are to look for a server, of its own place; empty: there.
   using Route = std::function<std::string(const kvstore::ServedJob& job, const std::string& place)>;
   ServerRoom(int servers, int workers, Links links = Links::memory, int threads = 1,
-             int replicas = 1, const Route& route = {})
+             int replicas = 1, const Route& route = {}, bool survives = false)
       : stops_(static_cast<std::size_t>(servers)) {
     job_.servers = servers;
     job_.workers = workers;
     job_.replicas = replicas;
+    job_.survives = survives;
     job_.secret = "secret";
     job_.timeout = std::chrono::seconds(30);
     job_.registry = registry_.functions();

@@ -7,7 +7,9 @@
 #include <filesystem>
 
 #include "lockstep/kvstore/servers/connections.h"
+#include "lockstep/kvstore/servers/floats.h"
 #include "lockstep/kvstore/servers/key_messages.h"
+#include "lockstep/kvstore/servers/parameter_server.h"
 #include "lockstep/optim/optimizers.h"
 #include "tests/kvstore/servers/server_room.h"
 #include "tests/message.h"
@@ -91,6 +93,40 @@ TEST(StoreOnServers, DoesBitByBitWhatAStoreBetweenWorkersDoes) {
   }
 }
 
+// A short value, and one in parts; what is pulled with a push, and what is pulled later.
+std::vector<std::vector<float>> use_pushpull(KVStore& store, const optim::OptimizerPtr& rule) {
+  const std::int64_t longer = 3 * static_cast<std::int64_t>(wire::kFloatsAtOnce) + 1;
+  const std::vector<Key> keys{"short", "long"};
+  store.init(keys[0], some(0));
+  store.init(keys[1], some(1, {longer}));
+  if (rule) store.set_optimizer(rule, 0.5);
+  const auto own = static_cast<std::int64_t>(store.rank());
+  std::vector<std::vector<float>> results;
+  for (std::int64_t round = 0; round < 3; ++round) {
+    for (const Tensor& value :
+         store.pushpull(keys, {some(round + own), some(2 * own + round, {longer})}))
+      results.push_back(of(value));
+    results.push_back(of(store.pull("long")));
+    store.push("long", some(own - round, {longer}));
+    results.push_back(of(store.pushpull("long", {some(own, {longer}), some(5, {longer})})));
+  }
+  results.push_back(of(store.row_sparse_pull("long", {0, longer - 1}).rows));
+  return results;
+}
+
+TEST(StoreOnServers, WhatIsPulledWithAPushIsBitByBitThatOfAStoreBetweenWorkers) {
+  for (const optim::OptimizerPtr& rule : {optim::OptimizerPtr(), optim::adam({}), optim::lamb({})})
+    for (const auto links : {ServerRoom::Links::memory, ServerRoom::Links::network}) {
+      std::vector<std::vector<float>> expected;
+      testing::as_ranks(2, [&](comm::Communicator& communicator) {
+        auto result = use_pushpull(*create("allreduce", &communicator), rule);
+        if (communicator.rank() == 0) expected = std::move(result);
+      });
+      ServerRoom room(2, 2, links);
+      as_workers(room, [&](KVStore& store) { EXPECT_TRUE(use_pushpull(store, rule) == expected); });
+    }
+}
+
 TEST(StoreOnServers, ValuesAreThoseOfRankZeroAndShorterTypesAreGivenBackShort) {
   ServerRoom room(2, 2, ServerRoom::Links::network);
   as_workers(room, [](KVStore& store) {
@@ -134,6 +170,12 @@ TEST(StoreOnServers, ManyKeysAtOnceAreAsOneAfterTheOther) {
       EXPECT_EQ(of(pulled[2]), std::vector<float>(3, 6.0F));
       EXPECT_EQ(message_of([&] { store.push(keys, {}); }),
                 "push: 1502 keys and 0 values, expected as many");
+      const std::vector<Tensor> twice =
+          store.pushpull({keys[0], keys[1], keys[0]}, {values[0], values[0], values[0]});
+      EXPECT_EQ(of(twice[0]), std::vector<float>(3, 6.0F));
+      twice[0].assign(Tensor::scalar(0.0));
+      EXPECT_EQ(of(twice[1]), std::vector<float>(3, 3.0F));
+      EXPECT_EQ(of(twice[2]), std::vector<float>(3, 6.0F));
       EXPECT_EQ(message_of<NotFound>([&] {
                   store.pull({keys[0], "x"});
                 }),
@@ -315,6 +357,44 @@ TEST(StoreOnServers, AWorkerThatHasLeftIsNotWaitedFor) {
     if (communicator.rank() == 1) return;
     for (int step = 0; step < 5; ++step) store->pushpull(1, Tensor::zeros({4}));
   });
+}
+
+// As a worker of that rank, without the rest of it.
+std::unique_ptr<comm::MessageClient> connect_as(int rank, const ServedJob& job) {
+  comm::MessageClientOptions options;
+  options.secret = job.secret;
+  options.generation = comm::kAnyGeneration;
+  options.name = worker_name(rank);
+  options.server = comm::parse_endpoint(
+      job.registry.get("server/0", comm::Clock::now() + std::chrono::seconds(10)));
+  return std::make_unique<comm::MessageClient>(options);
+}
+
+template <class Message>
+comm::PendingReply send_to(comm::MessageClient& server, wire::Topic topic, const Message& message,
+                           const std::vector<float>& values = {}) {
+  comm::Payload payload(wire::encode(message));
+  if (!values.empty()) add_copy(payload, values);
+  return server.request(payload, {.topic = static_cast<std::uint32_t>(topic)});
+}
+
+TEST(StoreOnServers, WhoWaitsForALostWorkerIsToldAlsoWhereTheJobSurvives) {
+  for (const bool survives : {false, true}) {
+    ServerRoom room(1, 2, ServerRoom::Links::network, 1, 1, {}, survives);
+    auto first = connect_as(0, room.job()), second = connect_as(1, room.job());
+    send_to(*first, wire::Topic::join_store, wire::JoinStore{1, 0}).wait();
+    send_to(*second, wire::Topic::join_store, wire::JoinStore{1, 1}).wait();
+    send_to(*first, wire::Topic::init_key, wire::InitKey{1, "k", 1, 1}, {0}).wait();
+    wire::Push request;
+    request.clock = {1, "k", 0, 1, wire::kNoBound};
+    request.compression = "none";
+    comm::PendingReply push = send_to(*first, wire::Topic::push, request, {1});
+    second->abort("lost");
+    second.reset();
+    EXPECT_TRUE(message_of<comm::RequestFailed>([&] {
+                  push.wait();
+                }).ends_with("server 0: key k: worker 1 was lost"));
+  }
 }
 
 TEST(StoreOnServers, CompressedPushesKeepWhatTheyDoNotSay) {
