@@ -50,7 +50,7 @@ def test_a_net_of_another_size_learns_and_is_found_again(lockstep, recipe):
     words = [*SMALL[recipe], "--global-batch", 32, "--seed", 3, "--learning-rate", 0.003]
     result = lockstep.train(recipe, *words, "--steps", 60, "--threads", 2, "--out", "run").json
     chance = {"gpt-wide": math.log(96), "vit-small": math.log(10)}[recipe]
-    assert result["test_loss"] < 0.9 * chance
+    assert result["train_loss"] < 0.9 * chance  # the mean of all steps
     again = lockstep.run("eval", "run", "--json").json
     for key in ("test_accuracy", "test_loss", "params_sha256"):
         assert again[key] == result[key]
