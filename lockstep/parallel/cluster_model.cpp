@@ -55,11 +55,10 @@ int ClusterModel::host_of(int worker) const {
   return static_cast<int>(static_cast<std::int64_t>(worker) * hosts / workers);
 }
 
-std::vector<int> ClusterModel::ranks_of(int host) const {
-  std::vector<int> ranks;
-  for (int worker = 0; worker < workers; ++worker)
-    if (host_of(worker) == host) ranks.push_back(worker);
-  return ranks;
+std::vector<int> ClusterModel::host_of_each() const {
+  std::vector<int> all;
+  for (int worker = 0; worker < workers; ++worker) all.push_back(host_of(worker));
+  return all;
 }
 
 ClusterModel ClusterModel::without_network() const {

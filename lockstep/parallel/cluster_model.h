@@ -32,7 +32,7 @@ struct ClusterModel {
   double send_s_per_byte = 0.0;  // of a core, to bring a byte to the network or from there
 
   int host_of(int worker) const;
-  std::vector<int> ranks_of(int host) const;
+  std::vector<int> host_of_each() const;  // worker, by rank
   // The same with links that take no time.
   ClusterModel without_network() const;
 };

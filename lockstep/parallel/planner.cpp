@@ -55,16 +55,10 @@ std::size_t over(std::size_t bytes, std::size_t limit) {
   return limit > 0 && bytes > limit ? bytes - limit : 0;
 }
 
-std::vector<int> hosts_of(const ClusterModel& cluster) {
-  std::vector<int> hosts;
-  for (int worker = 0; worker < cluster.workers; ++worker) hosts.push_back(cluster.host_of(worker));
-  return hosts;
-}
-
 // The worker that needs most: stages differ, and so do replicas with other numbers of shards.
 StepMemory most_memory(const StepCosts& costs, const Placement& placement,
                        const PlanRequest& request) {
-  const std::vector<int> hosts = hosts_of(request.cluster);
+  const std::vector<int> hosts = request.cluster.host_of_each();
   StepMemory most;
   for (const int replica : {0, placement.data - 1})
     for (int stage = 0; stage < placement.pipeline; ++stage) {

@@ -77,7 +77,7 @@ class Writer {
       : costs_(costs),
         placement_(placement),
         all_shards_(shards),
-        shape_(shape_of(costs, placement, shards, hosts_of(cluster), worker)),
+        shape_(shape_of(costs, placement, shards, cluster.host_of_each(), worker)),
         seconds_(seconds_of(costs, shape_.segments)),
         buckets_(buckets_of(costs, shape_.segments)),
         times_(bucket_times(costs, shape_.segments, buckets_)),
@@ -94,13 +94,6 @@ class Writer {
   }
 
  private:
-  static std::vector<int> hosts_of(const ClusterModel& cluster) {
-    std::vector<int> hosts;
-    for (int worker = 0; worker < cluster.workers; ++worker)
-      hosts.push_back(cluster.host_of(worker));
-    return hosts;
-  }
-
   void compute(std::vector<Task>& lane, Phase phase, double seconds, std::int64_t shard = -1) {
     lane.push_back(
         {.kind = Kind::compute, .phase = phase, .shard = shard, .seconds = seconds / speed_});
