@@ -25,6 +25,7 @@
 #include "lockstep/cli/elastic_commands.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/plan_command.h"
+#include "lockstep/cli/simulate_command.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/membership/place.h"
 
@@ -61,6 +62,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_bench_command(app, action);
   add_doctor_command(app, action);
   add_plan_command(app, action);
+  add_simulate_command(app, action);
   add_completion_command(app, action);
 }
 

@@ -168,6 +168,7 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
   cluster::LaunchOptions launch;
   launch.command = own_command();
   add_store_words(launch.command, options, config);
+  std::ranges::copy(options.planned_words, std::back_inserter(launch.command));
   launch.servers = static_cast<int>(config.servers);
   launch.workers = static_cast<int>(options.worker_count());
   launch.timeout = options.patience();

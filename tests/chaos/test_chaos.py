@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from schedule import Schedule
+from schedule import ElasticSchedule, LossOfWorker, Schedule
 
 HERE = pathlib.Path(__file__).parent
 PROGRAM = os.path.abspath(os.environ.get("LOCKSTEP", "build/bin/lockstep"))
@@ -52,13 +52,38 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_found(tmp_path, fault):
-    where, text, complaint = FAULTS[fault]
-    program = tmp_path / "lockstep"
+# The same of jobs that lose a worker.
+ELASTIC_FAULTS = {
+    "bits": ("--wait", "{program} \"$@\" | sed 's/sha256.:..../sha256\":\"000/'; exit",
+             "ended with status 0, and other parameters than the undisturbed run"),
+    "twice": ("--wait", '{program} "$@"; head -n 3 run/metrics.jsonl >> run/metrics.jsonl; exit 0',
+              "the steps that were made are"),
+    "ends": ("--wait", '{program} "$@" --fail-fast; exit', "ended with status 1, expected one of [0]"),
+}
+LOSES_ONE = next(seed for seed in range(1, 10000) if (one := ElasticSchedule(seed, True)).recipe == "mnist-mlp"
+                 and one.kind == "train" and len(one.events) == 1 and type(one.events[0]) is LossOfWorker
+                 and not one.environment and "--kvstore" not in one.more)
+
+
+def program_with(folder, where, text):
+    program = folder / "lockstep"
     program.write_text(f'#!/bin/sh\ncase "$*" in *{where}*) {text.format(program=PROGRAM)};; esac\n'
                        f'exec {PROGRAM} "$@"\n')
     program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize("fault", ELASTIC_FAULTS)
+def test_a_fault_of_a_job_that_loses_a_worker_is_found(tmp_path, fault):
+    where, text, complaint = ELASTIC_FAULTS[fault]
+    done = run("--program", program_with(tmp_path, where, text), "--elastic", "--seed", LOSES_ONE)
+    assert done.returncode == 1 and complaint in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(tmp_path, fault):
+    where, text, complaint = FAULTS[fault]
+    program = program_with(tmp_path, where, text)
     done = run("--program", program, "--seed", ASKS_LAUNCHER, "--margin", 5)
     assert done.returncode == 1 and complaint in done.stdout, done.stdout + done.stderr
     assert f"again: make chaos SEED={ASKS_LAUNCHER}" in done.stdout
