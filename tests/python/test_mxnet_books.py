@@ -249,3 +249,25 @@ def test_a_symbols_block_has_the_parameters_of_its_net():
     made = features(x)
     np.testing.assert_array_equal(made.asnumpy(), net[0](x).asnumpy())
     assert features.collect_params()["net_dense0_weight"] is net[0].weight
+
+
+@pytest.mark.parametrize("kind, options", [
+    (gluon.rnn.GRU, {}), (gluon.rnn.LSTM, {"num_layers": 2}), (gluon.rnn.RNN, {"bidirectional": True})])
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_a_layers_state_goes_on_to_the_next_batch(kind, options, hybridized):
+    layer = kind(3, input_size=2, **options)
+    layer.initialize(mx.init.Normal(0.5))
+    if hybridized:
+        layer.hybridize()
+    x = nd.random.normal(shape=(4, 2, 2))
+    weight = layer.l0_i2h_weight
+    state, kept = layer.begin_state(2), layer.begin_state(2)
+    for _ in range(3):
+        with autograd.record():
+            y, kept = layer(x, [s.detach() for s in kept])
+        y.backward()
+        wanted = weight.grad().asnumpy()
+        with autograd.record():
+            y, state = layer(x, state)
+        y.backward()
+        np.testing.assert_allclose(weight.grad().asnumpy(), wanted, rtol=1e-5, atol=1e-6)

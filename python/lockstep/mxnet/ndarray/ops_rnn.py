@@ -83,6 +83,21 @@ def _layer(x, states, place, weights, mode, reverse, lengths, clip):
                          **given)
 
 
+class _OutputsOfOneOp:
+    """Outputs and last states as results of one call on the tape: when backward has used the
+    outputs up, the states, which go on to the next batch, are constant too."""
+
+    def __init__(self, count):
+        self._count = count
+
+    def forward(self, y, *states):
+        n = self._count
+        return (y, *[_core.stack(list(states[i:i + n]), 0) for i in range(0, len(states), n)])
+
+    def backward(self, dy, *grads):
+        return (dy, *[grad[i] for grad in grads for i in range(self._count)])
+
+
 def run_rnn(x, states, weights, mode, layers, directions, p=0.0, lengths=None, clip=None):
     """All layers of a recurrent net over [T, N, C]: the outputs, and the last states."""
     hidden, cells = [], []
@@ -98,10 +113,12 @@ def run_rnn(x, states, weights, mode, layers, directions, p=0.0, lengths=None, c
             if mode == "lstm":
                 cells.append(made[2])
         x = outputs[0] if len(outputs) == 1 else ops.concat(outputs, axis=2)
-    last = [_core.stack(hidden, 0)]
-    if mode == "lstm":
-        last.append(_core.stack(cells, 0))
-    return x, last
+    function = _OutputsOfOneOp(len(hidden))
+    if not _core.is_recording() or x.is_symbolic:
+        y, *last = function.forward(x, *hidden, *cells)
+    else:
+        y, *last = _core._call_function(function, [x, *hidden, *cells])
+    return y, last
 
 
 def clip_of(low, high):
