@@ -154,6 +154,11 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
   launch.max_workers = static_cast<int>(
       std::min<std::int64_t>(options.max_workers.value_or(config.shards), config.shards));
   launch.max_restarts = static_cast<int>(options.max_restarts);
+  launch.store = options.store;
+  if (!options.store.empty() && (launch.workers < 2 || !is_survivor(options, config)))
+    throw WrongUsage(
+        "--store: this job ends with the first worker that is lost; expected two workers or more "
+        "that are in step, each with the whole state, and no --fail-fast");
   if (is_survivor(options, config))
     launch.heartbeat =
         std::chrono::milliseconds(static_cast<std::int64_t>(options.heartbeat * 1000));
@@ -252,7 +257,8 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
   if (!place) return workers;
   workers.job = join(options, *place, config);
   if (workers.survive())
-    workers.control = JobControl{place->coordinator, place->secret, launcher_mark()};
+    workers.control =
+        JobControl{place->coordinator, place->secret, launcher_mark(), place->store, place->job};
   if (place->workers > 1 && !place->is_late)
     workers.group = kvstore::group_of(workers.job->communicator(), workers.job->membership(),
                                       options.patience());
