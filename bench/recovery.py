@@ -2,19 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a job takes to go on when it loses a worker: from the signal to the next step that is
 committed. One of its workers is killed (SIGKILL) or stopped (SIGSTOP), again and again, each time
-when all are there. Prints a line of JSON for each kind with p50 and p99, in seconds.
+when all are there; or one more joins (join), and leaves again. Prints a line of JSON for each kind
+with p50 and p99, in seconds.
 
     bench/recovery.py --program build/bin/lockstep --recipe cifar-cnn --workers 4 --repetitions 50
+    bench/recovery.py --recipe mnist-lenet --kinds join --repetitions 20
 
 The signal's time is this program's own; the step's is that of the line in metrics.jsonl, by the
 same clock: the first line after it that has another step. `coordinator` is the part from when the
-loss was noticed to the new generation (events.jsonl).
+loss was noticed to the new generation (events.jsonl). Of a join: from the start of its process to
+the first step that it computed, and `others_waited`: by how much the longest step since then was
+longer than a usual one. --seconds ends each kind, whatever was measured by then.
 """
 import argparse
 import json
 import os
 import pathlib
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -61,7 +66,7 @@ class Job:
                                         stderr=subprocess.DEVNULL, text=True)
         run = pathlib.Path(folder) / "run"
         self.metrics, self.events = Tail(run / "metrics.jsonl"), Tail(run / "events.jsonl")
-        self.step, self.workers, self.noticed = 0, options.workers, []
+        self.step, self.workers, self.noticed, self.times = 0, options.workers, [], []
 
     def read(self):
         """Takes what is new; returns whether there is another step."""
@@ -69,7 +74,9 @@ class Job:
             if event["event"] == "generation":
                 self.workers = event["workers"]
                 self.noticed.append(event["seconds"])
-        steps = [line["step"] for line in self.metrics.read() if "learning_rate" in line]
+        rows = [line for line in self.metrics.read() if "learning_rate" in line]
+        steps = [row["step"] for row in rows]
+        self.times += [row["time"] for row in rows]
         moved = bool(steps) and steps[-1] > self.step
         self.step = max([self.step, *steps])
         return moved
@@ -79,12 +86,42 @@ class Job:
         return self.workers == workers and self.step >= step
 
 
+def measure_joins(options):
+    """Seconds until each computes, and that the others waited for it."""
+    times, waited = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(options, folder)
+        limit = time.time() + options.seconds
+        try:
+            while len(times) < options.repetitions and time.time() < limit:
+                after = job.step + options.pause
+                wait_until(lambda: job.is_whole(options.workers, after), job.process)
+                job.times = []
+                begin = time.time()
+                guest = subprocess.Popen([options.program, "join", "run", "--threads", "1"],
+                                         cwd=folder, stderr=subprocess.DEVNULL)
+                wait_until(lambda: job.is_whole(options.workers + 1, 0), job.process)
+                before = job.step
+                wait_until(lambda: job.read() or job.step > before, job.process)
+                times.append(time.time() - begin)
+                steps = [b - a for a, b in zip(job.times, job.times[1:])]
+                waited.append(max(0.0, max(steps) - statistics.median(steps)) if steps else 0.0)
+                guest.terminate()
+                guest.wait()
+        finally:
+            end(job.process)
+    return times, waited
+
+
 def measure(options, number):
     times, noticed = [], []
     with tempfile.TemporaryDirectory() as folder:
         job = Job(options, folder)
+        limit = time.time() + options.seconds
         try:
             for i in range(options.repetitions):
+                if time.time() > limit:
+                    break
                 after = job.step + options.pause
                 wait_until(lambda: job.is_whole(options.workers, after), job.process)
                 pids = sorted((rank, pid) for rank, pid in workers_of(job.process).items()
@@ -107,6 +144,8 @@ def measure(options, number):
 
 def percentile(values, share):
     ordered = sorted(values)
+    if not ordered:
+        return None
     return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3)
 
 
@@ -118,17 +157,20 @@ def main():
     parser.add_argument("--repetitions", type=int, default=50)
     parser.add_argument("--pause", type=int, default=5, help="steps between two losses")
     parser.add_argument("--heartbeat", type=float, default=3, help="seconds")
-    parser.add_argument("--kinds", nargs="+", default=["SIGKILL", "SIGSTOP"])
+    parser.add_argument("--kinds", nargs="+", default=["SIGKILL", "SIGSTOP", "join"])
+    parser.add_argument("--seconds", type=float, default=1e9, help="the most for a kind")
     parser.add_argument("rest", nargs="*", help="more words for lockstep train, after --")
     options = parser.parse_args()
     options.program = os.path.abspath(options.program)
     for kind in options.kinds:
-        times, noticed = measure(options, signal.Signals[kind])
+        is_join = kind == "join"
+        times, parts = measure_joins(options) if is_join else measure(options, signal.Signals[kind])
+        part = "others_waited" if is_join else "coordinator"
         print(json.dumps({"kind": kind, "recipe": options.recipe, "workers": options.workers,
                           "heartbeat": options.heartbeat, "repetitions": len(times),
                           "p50": percentile(times, 0.5), "p99": percentile(times, 0.99),
-                          "coordinator_p50": percentile(noticed, 0.5),
-                          "coordinator_p99": percentile(noticed, 0.99)}), flush=True)
+                          f"{part}_p50": percentile(parts, 0.5),
+                          f"{part}_p99": percentile(parts, 0.99)}), flush=True)
 
 
 if __name__ == "__main__":

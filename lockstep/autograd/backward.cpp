@@ -5,6 +5,7 @@
 
 #include "lockstep/autograd/backward_observer.h"
 #include "lockstep/autograd/detail/tape.h"
+#include "lockstep/autograd/forgetting.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/tensor/trace_value.h"
@@ -58,6 +59,7 @@ struct Options {
   bool create_graph = false;
   bool retain = false;
   bool stop_at_variables = false;  // what lies behind the variables is not looked at
+  bool forget = false;             // what is freed is constant from then on
 };
 
 // One walk from heads to leaves. Nodes are visited in the reverse order of their recording, which
@@ -174,7 +176,8 @@ class Walk {
       any = any || output_grads[i].defined();
     }
     if (any && useful_.count(node.get()) > 0) send_back(node, output_grads);
-    if (!options_.retain) node->free();
+    if (options_.retain) return;
+    options_.forget ? node->forget() : node->free();
   }
 
   Tensor gradient_of_output(const Place& place) {
@@ -351,6 +354,15 @@ std::vector<Tensor> gradients_at(const Walk& walk, std::span<const Tensor> varia
   return result;
 }
 
+void send_to_leaves(TensorList heads, TensorList head_grads, const Options& options) {
+  check_heads(options.who, heads, head_grads);
+  const RecordingFlag pause(Recording::paused);
+  Walk walk(options, {});
+  walk.run(heads, head_grads);
+  check_leaves(walk.leaves(), heads);
+  for (const Edge& leaf : walk.leaves()) store(*leaf, walk.take(leaf));
+}
+
 }  // namespace
 
 void attach_grad(const Tensor& x, GradMode mode) {
@@ -374,16 +386,15 @@ void zero_gradient(const Tensor& x) {
 }
 
 bool requires_grad(const Tensor& x) {
-  return x.defined() && x.tape_entry() != nullptr && is_floating(x.dtype());
+  return x.defined() && live_entry(x) != nullptr && is_floating(x.dtype());
 }
 
 void backward(TensorList heads, TensorList head_grads, bool retain) {
-  check_heads("backward", heads, head_grads);
-  const RecordingFlag pause(Recording::paused);
-  Walk walk({.who = "backward", .retain = retain}, {});
-  walk.run(heads, head_grads);
-  check_leaves(walk.leaves(), heads);
-  for (const Edge& leaf : walk.leaves()) store(*leaf, walk.take(leaf));
+  send_to_leaves(heads, head_grads, {.who = "backward", .retain = retain});
+}
+
+void backward_and_forget(TensorList heads, TensorList head_grads) {
+  send_to_leaves(heads, head_grads, {.who = "backward", .forget = true});
 }
 
 void backward(const Tensor& head) { backward(TensorList(&head, 1)); }

@@ -30,7 +30,7 @@ std::uint64_t id_above(const std::vector<Edge>& edges) {
 // Only through inputs that are floating and no step functions do gradients flow.
 bool wants_gradient(std::span<const Tensor> inputs) {
   return std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) {
-    return requires_grad(input) && !input.tape_entry()->flat;
+    return requires_grad(input) && !live_entry(input)->flat;
   });
 }
 
@@ -46,7 +46,7 @@ void add_node(TapeRecord record, std::span<const Tensor> outputs) {
 void record_flat(TapeRecord record, std::span<const Tensor> inputs,
                  std::span<const Tensor> outputs) {
   record.flat = true;
-  for (const Tensor& input : inputs) record.edges.push_back(input.tape_entry());
+  for (const Tensor& input : inputs) record.edges.push_back(live_entry(input));
   add_node(std::move(record), outputs);
 }
 
@@ -54,7 +54,7 @@ void record_flat(TapeRecord record, std::span<const Tensor> inputs,
 Tensor as_recorded(const Tensor& input) {
   if (!input.is_symbolic()) return input;
   const Tensor snapshot = without_entry(input);
-  snapshot.set_tape_entry(input.tape_entry());
+  snapshot.set_tape_entry(live_entry(input));
   return snapshot;
 }
 
@@ -139,6 +139,17 @@ void TapeNode::free() {
   draining = nullptr;
 }
 
+void TapeNode::forget() {
+  free();
+  forgotten_ = true;
+}
+
+const Edge& live_entry(const Tensor& x) {
+  static const Edge none;
+  const Edge& entry = x.tape_entry();
+  return entry && entry->node && entry->node->is_forgotten() ? none : entry;
+}
+
 RecordingFlag::RecordingFlag(Recording state) : saved_(thread_state.recording) {
   thread_state.recording = state;
 }
@@ -147,7 +158,7 @@ RecordingFlag::~RecordingFlag() { thread_state.recording = saved_; }
 
 bool has_history(std::span<const Tensor> inputs) {
   return std::any_of(inputs.begin(), inputs.end(),
-                     [](const Tensor& input) { return input.tape_entry() != nullptr; });
+                     [](const Tensor& input) { return live_entry(input) != nullptr; });
 }
 
 Tensor without_entry(const Tensor& x) {
@@ -158,7 +169,7 @@ Tensor without_entry(const Tensor& x) {
 
 void record_call(TapeRecord record, std::span<const Tensor> outputs) {
   for (Tensor& input : record.inputs) {
-    record.edges.push_back(input.tape_entry());
+    record.edges.push_back(live_entry(input));
     input = as_recorded(input);
   }
   for (const Tensor& output : outputs) record.outputs.push_back(without_entry(output));

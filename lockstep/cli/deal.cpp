@@ -55,11 +55,11 @@ Membership Deal::of(const Membership& workers) const {
 void check_deal(const Deal& deal, const recipes::RunConfig& config, std::int64_t workers) {
   if (deal.kind == Deal::Kind::even) return;
   const std::string name = deal.kind == Deal::Kind::speed ? "--deal speed" : "--deal fixed";
-  if (!recipes::is_invariant(config) || recipes::has_servers(config))
-    throw WrongUsage(fmt::format(
-        "{}: expected workers that add gradients among themselves in the canonical order "
-        "(--kvstore allreduce, no --compression, --algorithm tree)",
-        name));
+  if (!recipes::is_invariant(config))
+    throw WrongUsage(
+        fmt::format("{}: expected gradients that are added in the canonical order (--kvstore "
+                    "allreduce or ps_sync, no --compression, --algorithm tree)",
+                    name));
   if (deal.kind != Deal::Kind::fixed) return;
   const std::int64_t sum = std::accumulate(deal.shares.begin(), deal.shares.end(), std::int64_t{0});
   if (std::ssize(deal.shares) != workers || sum != config.shards)

@@ -109,8 +109,9 @@ void add_kubernetes_options(CLI::App& command, KubernetesJob& job) {
   add_count(command, kGroup, "--deadline", job.deadline, "SECONDS",
             "Until the job is ended; seven days by default", 1, kLongestJob);
   add_count(command, kGroup, "--retries", job.retries, "N",
-            "How often the job starts again when a pod fails: with --resume auto", 0, 1000)
-      ->default_str("0");
+            "How often a pod that failed is replaced (6 where the others go on meanwhile), or all "
+            "start again (0): with --resume auto",
+            0, 1000);
   command
       .add_option("--toleration", job.tolerations,
                   "A taint of nodes that pods may run on all the same")
@@ -167,7 +168,7 @@ void check_not_kubernetes(const KubernetesJob& job) {
         std::pair{"--memory", job.memory}, std::pair{"--shm-size", job.shared_memory},
         std::pair{"--user", text_of(job.user)}, std::pair{"--ttl", text_of(job.ttl)},
         std::pair{"--deadline", text_of(job.deadline)},
-        std::pair{"--retries", job.retries > 0 ? std::to_string(job.retries) : ""},
+        std::pair{"--retries", text_of(job.retries)},
         std::pair{"--toleration", job.tolerations.empty() ? "" : job.tolerations[0]},
         std::pair{"--volume-claim", job.volume_claim}})
     if (!value.empty())

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/membership.h"
+#include "lockstep/cli/command.h"
 #include "lockstep/cli/kubernetes.h"
 
 namespace lockstep::cli {
@@ -17,6 +18,7 @@ constexpr int kOtherPorts = 98;
 constexpr const char *kCpus = "2", *kMemory = "4Gi", *kSharedMemory = "1Gi";
 constexpr std::int64_t kUser = 10001;
 constexpr std::int64_t kDay = 24 * 3600;
+constexpr int kReplacements = 6;   // of a pod, as Kubernetes' own default
 constexpr int kGraceSeconds = 60;  // to finish a step and write a checkpoint
 
 std::string given(const std::string& value, const std::string& usual) {
@@ -206,23 +208,41 @@ Json pod(const KubernetesJob& job, Role role) {
   return {{"metadata", {{"labels", own}}}, {"spec", pod_spec(job, role)}};
 }
 
-// A pod that fails ends the job, and with it all pods: so many failures are one try. Where the
-// others can do without a server, Kubernetes leaves them alone.
+// Wrong usage stays wrong. A pod that Kubernetes itself took away has not failed.
+Json failure_policy() {
+  const Json wrong{{"action", "FailJob"},
+                   {"onExitCodes", {{"operator", "In"}, {"values", Json::array({kWrongUsage})}}}};
+  const Json taken{
+      {"action", "Ignore"},
+      {"onPodConditions", Json::array({{{"type", "DisruptionTarget"}, {"status", "True"}}})}};
+  return {{"rules", Json::array({wrong, taken})}};
+}
+
+// The first pod coordinates, and tells the result: the job is done when it is, whoever comes late.
+void let_pods_come_and_go(const KubernetesJob& job, Json& spec) {
+  spec["backoffLimitPerIndex"] = job.retries.value_or(kReplacements);
+  spec["podFailurePolicy"] = failure_policy();
+  spec["successPolicy"] = {{"rules", Json::array({{{"succeededIndexes", "0"}}})}};
+}
+
+// Where the others cannot do without it, a pod that fails ends the job, and with it all pods: so
+// many failures are one try.
 Json indexed_job(const KubernetesJob& job, Role role) {
   const int pods = role == Role::worker ? job.workers : job.servers;
-  const bool may_fail = role == Role::server && job.tolerates_lost_servers;
+  Json spec{{"completionMode", "Indexed"}, {"completions", pods}, {"parallelism", pods}};
+  if (role == Role::worker && job.survives)
+    let_pods_come_and_go(job, spec);
+  else if (role == Role::server && job.tolerates_lost_servers)
+    spec["backoffLimitPerIndex"] = job.retries.value_or(0);
+  else
+    spec["backoffLimit"] = job.retries.value_or(0) * pods;
+  spec["ttlSecondsAfterFinished"] = job.ttl.value_or(kDay);
+  spec["activeDeadlineSeconds"] = job.deadline.value_or(7 * kDay);
+  spec["template"] = pod(job, role);
   return {{"apiVersion", "batch/v1"},
           {"kind", "Job"},
           {"metadata", metadata(job, role)},
-          {"spec",
-           {{"completionMode", "Indexed"},
-            {"completions", pods},
-            {"parallelism", pods},
-            {may_fail ? "backoffLimitPerIndex" : "backoffLimit",
-             may_fail ? job.retries : job.retries * pods},
-            {"ttlSecondsAfterFinished", job.ttl.value_or(kDay)},
-            {"activeDeadlineSeconds", job.deadline.value_or(7 * kDay)},
-            {"template", pod(job, role)}}}};
+          {"spec", spec}};
 }
 
 }  // namespace

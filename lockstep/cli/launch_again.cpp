@@ -9,9 +9,10 @@ namespace lockstep::cli {
 namespace {
 
 // Killed, or lost with its host; not one that says what is wrong and ends.
-bool is_loss(const cluster::LaunchResult& result) {
+bool is_loss(const cluster::LaunchResult& result, AfterLoss after_loss) {
   const cluster::MemberEnd* culprit = result.culprit();
-  return result.lost_state && result.stopped_by == 0 && culprit != nullptr &&
+  const bool lost_state = result.lost_state || after_loss == AfterLoss::begins_again;
+  return lost_state && result.stopped_by == 0 && culprit != nullptr &&
          (culprit->signal != 0 || !culprit->lost.empty());
 }
 
@@ -31,13 +32,14 @@ bool has_word(const std::vector<std::string>& command, const std::string& word) 
 }  // namespace
 
 cluster::LaunchResult launch_until_done(cluster::LaunchOptions options, const GoOn& go_on,
-                                        bool survives) {
+                                        AfterLoss after_loss) {
   const int most = options.max_restarts;
   for (int early = 0;;) {
     cluster::LaunchResult result = cluster::launch(options);
     const int left = options.max_restarts - result.restarts - 1;
-    const bool was_early = survives && is_early(result) && early++ < kMostEarly;
-    if ((!is_loss(result) && !was_early) || left < 0) return result;
+    const bool was_early =
+        after_loss == AfterLoss::goes_on && is_early(result) && early++ < kMostEarly;
+    if ((!is_loss(result, after_loss) && !was_early) || left < 0) return result;
     std::vector<std::string> command = go_on();
     if (command.empty() && !was_early) return result;
     options.max_restarts = left;
@@ -48,9 +50,11 @@ cluster::LaunchResult launch_until_done(cluster::LaunchOptions options, const Go
       continue;
     }
     print_error(
-        "lockstep: {}; all workers that had the state are lost: the job begins again from the "
-        "newest checkpoint (restart {} of {})\n",
-        result.culprit()->str(), most - left, most);
+        "lockstep: {}; {}: the job begins again from the newest checkpoint (restart {} of {})\n",
+        result.culprit()->str(),
+        after_loss == AfterLoss::begins_again ? "nobody else had its part of the state"
+                                              : "all workers that had the state are lost",
+        most - left, most);
   }
 }
 

@@ -59,9 +59,14 @@ bool starts_anew(const std::vector<std::string>& command) {
   return options && !options->resume && !options->resume_auto;
 }
 
-bool survives_losses(const std::vector<std::string>& command, const recipes::RunConfig& config) {
+void take_limits(cluster::LaunchOptions& launch, const recipes::RunConfig& config) {
+  if (const std::optional<TrainOptions> options = parse_train(launch.command))
+    take_limits(launch, *options, config);
+}
+
+bool survives_losses(const std::vector<std::string>& command) {
   const std::optional<TrainOptions> options = parse_train(command);
-  return options && is_survivor(*options, config);
+  return options && is_survivor(*options);
 }
 
 std::string run_of(const std::vector<std::string>& command) {

@@ -14,7 +14,10 @@ namespace lockstep::cli {
 bool starts_anew(const std::vector<std::string>& command);
 
 // Whether they are `lockstep train` that goes on when workers are lost.
-bool survives_losses(const std::vector<std::string>& command, const recipes::RunConfig& config);
+bool survives_losses(const std::vector<std::string>& command);
+
+// What `lockstep train` says of its workers: how many there may be, how long one may be silent.
+void take_limits(cluster::LaunchOptions& launch, const recipes::RunConfig& config);
 
 // The run folder that these words of `lockstep train` name; empty: none, or they are no training.
 std::string run_of(const std::vector<std::string>& command);

@@ -130,13 +130,14 @@ int print_manifest(const Options& o) {
   job.environment = o.hosts.settings();
   job.command = o.command;
   check_kubernetes(job);
-  if (job.retries > 0 && starts_anew(job.command))
+  if (job.retries.value_or(0) > 0 && starts_anew(job.command))
     throw WrongUsage(
         fmt::format("--retries {}: expected lockstep train --resume auto --out DIR, "
                     "which goes on where it was",
-                    job.retries));
+                    *job.retries));
   const auto config = check_train_command(job.command, job.workers, job.servers, "");
   job.tolerates_lost_servers = config && config->replicas > 1;
+  job.survives = survives_losses(job.command) && job.workers > 1;
   fmt::print("{}", kubernetes_manifest(job));
   fmt::print(stderr, "{}", kubernetes_advice(job));
   return 0;
@@ -172,8 +173,8 @@ int launch(const Options& o) {
   if (const auto config =
           check_train_command(options.command, worker_count(options), options.servers, folder)) {
     recipes::check_supported(*config);
-    options.max_workers = static_cast<int>(config->shards);
-    survives = survives_losses(options.command, *config) && worker_count(options) > 1;
+    take_limits(options, *config);
+    survives = survives_losses(options.command) && worker_count(options) > 1;
   }
   if (!options.store.empty() && worker_count(options) < 2)
     throw WrongUsage("--store: expected two workers or more: one alone has nobody to go on");
@@ -183,7 +184,8 @@ int launch(const Options& o) {
     const bool is_there = !run.empty() && !folder.empty() && has_run(fs::path(folder) / run);
     return is_there ? resuming(words, run) : std::vector<std::string>();
   };
-  return report_launch(launch_until_done(options, go_on, survives));
+  return report_launch(
+      launch_until_done(options, go_on, survives ? AfterLoss::goes_on : AfterLoss::ends));
 }
 
 }  // namespace

@@ -2,13 +2,17 @@
 #include "lockstep/cli/mesh_options.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <map>
 #include <sstream>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
+#include "lockstep/recipes/model_recipes.h"
 #include "lockstep/recipes/run_mode.h"
+#include "lockstep/train/choose_cuts.h"
 
 namespace lockstep::cli {
 
@@ -19,6 +23,54 @@ std::vector<std::string> names_in(const std::string& text) {
   return names;
 }
 
+std::vector<std::string> pipeline_schedules() { return {"1f1b", "zero-bubble", "gpipe"}; }
+
+namespace {
+
+std::int64_t count_in(const std::string& placement, const std::string& text) {
+  constexpr std::size_t kMostDigits = 6;
+  const bool is_number = !text.empty() && text.size() <= kMostDigits &&
+                         text.find_first_not_of("0123456789") == std::string::npos;
+  const std::int64_t count = is_number ? std::stoll(text) : 0;
+  if (count < 1)
+    throw WrongUsage(fmt::format("--placement {}: '{}' is no number of workers, expected 1 or more",
+                                 placement, text));
+  return count;
+}
+
+Placement parse_placement(const std::string& text) {
+  Placement placement;
+  std::map<std::string, std::int64_t*> axes{
+      {"data", &placement.data}, {"pipeline", &placement.pipeline}, {"tensor", &placement.tensor}};
+  for (const std::string& word : names_in(text)) {
+    const std::size_t sign = word.find('=');
+    const auto axis = axes.find(word.substr(0, sign));
+    if (sign == std::string::npos || axis == axes.end())
+      throw WrongUsage(
+          fmt::format("--placement {}: '{}' is no axis, or was there before; expected "
+                      "data=D,pipeline=P,tensor=1",
+                      text, word));
+    *axis->second = count_in(text, word.substr(sign + 1));
+    axes.erase(axis);
+  }
+  return placement;
+}
+
+}  // namespace
+
+std::optional<Placement> placement_of(const MeshOptions& options) {
+  if (!options.placement) return {};
+  const Placement placement = parse_placement(*options.placement);
+  if (placement.tensor > 1)
+    throw WrongUsage(fmt::format(
+        "--placement {}: a layer's slices are computed by one worker; expected tensor=1",
+        *options.placement));
+  if (options.pipeline && *options.pipeline != placement.pipeline)
+    throw WrongUsage(fmt::format("--placement {} with --pipeline {}: choose one of them",
+                                 *options.placement, *options.pipeline));
+  return placement;
+}
+
 void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group) {
   CLI::Option* segments =
       add_count(command, group, "--segments", options.segments, "P",
@@ -26,6 +78,10 @@ void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group
                 "apart, so that the bits depend on them",
                 1, 1 << 16)
           ->default_str("1");
+  add(command, group, "--balance", options.balance, "WHAT",
+      "What the segments have about the same of; the cuts that follow are those of the run")
+      ->check(CLI::IsMember({"work", "memory"}))
+      ->default_str("work");
   add(command, group, "--cuts", options.cuts, "BLOCK,...",
       "The blocks with which segments begin, such as blocks.2, instead")
       ->excludes(segments);
@@ -34,20 +90,44 @@ void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group
       ->default_str("1");
   add(command, group, "--pipeline-schedule", options.schedule, "NAME",
       "The order in which a pipeline computes its shards; never changes the result")
-      ->check(CLI::IsMember({"1f1b", "gpipe"}))
+      ->check(CLI::IsMember(pipeline_schedules()))
       ->default_str("1f1b");
+  add(command, group, "--placement", options.placement, "data=D,pipeline=P",
+      "The job's workers: D replicas of P stages each; never changes the result");
   command
       .add_flag("--recompute", options.recompute,
-                "A pipeline's workers compute forward passes again instead of keeping them: less "
-                "memory, more work")
+                "Workers of a pipeline, or with --shard-state 3, compute forward passes again "
+                "instead of keeping them: less memory, more work")
       ->group(group);
 }
+
+namespace {
+
+// By name, so that the run's configuration has them.
+void cut_by_memory(recipes::RunConfig& config) {
+  const recipes::Recipe& recipe = recipes::find_recipe(config.recipe);
+  if (recipe.from_data)
+    throw WrongUsage(fmt::format(
+        "--balance memory: {} takes its shapes from its data; expected --cuts", config.recipe));
+  if (config.global_batch % config.shards != 0) return;  // which is said elsewhere
+  const nn::BlockPtr net = recipe.net();
+  net->initialize();
+  const std::vector<std::string> cuts =
+      train::choose_cuts(*net, recipe.loss(), recipe.fields(config.global_batch / config.shards),
+                         recipe.roles(), config.segments, train::Balance::memory);
+  config.cuts = fmt::format("{}", fmt::join(cuts, ","));
+}
+
+}  // namespace
 
 void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options) {
   if (options.segments) {
     config.segments = *options.segments;
     config.cuts = "";
+    if (options.balance == "memory" && config.segments > 1) cut_by_memory(config);
   }
+  if (!options.segments && options.balance == "memory")
+    throw WrongUsage("--balance memory: is for --segments P; expected it too");
   if (!options.cuts) return;
   const std::vector<std::string> names = names_in(*options.cuts);
   for (const std::string& name : names)
@@ -60,10 +140,12 @@ void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options) 
 }
 
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,
-                int threads) {
+                int threads, bool shares_weights) {
   const std::int64_t stages = options.stages();
-  if (options.recompute && stages == 1)
-    throw WrongUsage("--recompute: is for the workers of a pipeline; expected --pipeline N too");
+  if (options.recompute && stages == 1 && !shares_weights)
+    throw WrongUsage(
+        "--recompute: is for the workers of a pipeline, or with --shard-state 3; expected one of "
+        "them too");
   if (stages == 1) return;
   if (workers % stages != 0)
     throw WrongUsage(fmt::format("--pipeline {} with {} workers: expected a multiple of {}", stages,

@@ -17,9 +17,23 @@ struct MeshOptions {
   std::optional<std::int64_t> pipeline;
   std::string schedule = "1f1b";
   bool recompute = false;
+  std::optional<std::string> placement;
+  std::string balance = "work";
 
   std::int64_t stages() const { return pipeline.value_or(1); }
 };
+
+// Workers along each axis of the mesh.
+struct Placement {
+  std::int64_t data = 1, pipeline = 1, tensor = 1;
+  std::int64_t workers() const { return data * pipeline * tensor; }
+};
+// What --placement says, where it is given. Throws WrongUsage, also where --pipeline says something
+// else.
+std::optional<Placement> placement_of(const MeshOptions& options);
+
+// Names of the orders of a pipeline's passes, the usual one first.
+std::vector<std::string> pipeline_schedules();
 
 void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group);
 
@@ -29,7 +43,7 @@ std::vector<std::string> names_in(const std::string& text);
 // Into the configuration. Throws WrongUsage; so does what follows, of the workers of a job.
 void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options);
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,
-                int threads);
+                int threads, bool shares_weights = false);
 
 train::Mesh mesh_of(const recipes::RunConfig& config);
 

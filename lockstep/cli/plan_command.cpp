@@ -50,6 +50,13 @@ std::int64_t stages_of(const PlanOptions& options, const recipes::RunConfig& con
   return mesh.stages();
 }
 
+void take_placement(PlanOptions& options) {
+  const std::optional<Placement> placement = placement_of(options.mesh);
+  if (!placement) return;
+  options.workers = placement->workers();
+  options.mesh.pipeline = placement->pipeline;
+}
+
 void print_segments(const std::vector<train::PlannedSegment>& segments) {
   fmt::print("{:<8} {:<24} {:>6} {:>12} {:>14} {:>14}\n", "segment", "begins with", "work",
              "parameters", "KB up a shard", "KB down");
@@ -98,6 +105,7 @@ int plan(const PlanOptions& options) {
       work += segments[static_cast<std::size_t>(s)].work;
     times.push_back({work, 2.0 * work});
   }
+  times[0].weights_part = 1.0;  // it has no gradients to send
   const parallel::Timeline timeline = parallel::simulate(schedule, times);
   if (!options.svg.empty()) write_file(options.svg, parallel::timeline_svg(timeline));
   if (options.json) {
@@ -144,7 +152,15 @@ void add_plan_command(CLI::App& app, Action& action) {
   lockstep plan char-gpt --segments 4                        where the net is cut
   lockstep plan char-gpt --segments 4 --workers 2 --timeline what two workers do
   lockstep plan char-gpt --segments 2 --shards 16 --svg timeline.svg)");
-  command->callback([&action, options] { action = [options] { return plan(*options); }; });
+  add(*command, "The plan", "--schedule", options->mesh.schedule, "NAME",
+      "The same as --pipeline-schedule")
+      ->check(CLI::IsMember(pipeline_schedules()));
+  command->callback([&action, options] {
+    action = [options] {
+      take_placement(*options);
+      return plan(*options);
+    };
+  });
 }
 
 }  // namespace lockstep::cli

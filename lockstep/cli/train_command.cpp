@@ -238,9 +238,10 @@ void let_others_go(const Run& run) {
 int report_run(const Run& run, const train::FitResult& result, nn::Block& net,
                const StopSignals& signals) {
   const TrainOptions& options = run.options;
-  const recipes::RunOutcome outcome{run.config,         run.recipe,         options.worker_count(),
-                                    used_threads(run),  run.folder->path(), result,
-                                    options.shard_state};
+  recipes::RunOutcome outcome{run.config,         run.recipe,         options.worker_count(),
+                              used_threads(run),  run.folder->path(), result,
+                              options.shard_state};
+  outcome.stages = options.mesh.stages();
   options.stop_point.pass("report");
   const std::string problem = write_report(run, outcome, net);
   print_outcome(run, outcome, options.report && problem.empty());
@@ -280,14 +281,27 @@ void end_status(train::StatusReporter& status, const Run& run, const train::FitR
              folder.empty() ? "" : "to go on: " + resume_command(run.options, folder));
 }
 
+bool is_pod(const TrainOptions& options) {
+  return options.launcher == cluster::Place::Launcher::kubernetes;
+}
+
 int fit_and_report(Run& run, StopSignals& signals, train::StatusReporter& status) {
   train::Trainer trainer(run.recipe.net(), run.recipe.loss(),
                          recipes::make_optimizer(run.config.learning), trainer_options(run));
   const train::FitResult result = fit(run, trainer, signals, status);
-  if (result.is_dismissed) return status.discard(), 0;
+  if (result.is_dismissed) {
+    status.discard();
+    // A pod that ends well is done; one that was asked to leave is to be replaced.
+    return is_pod(run.options) && signals.asked_to_leave() ? 128 + SIGTERM : 0;
+  }
   end_status(status, run, result);
   if (result.is_first) return report_run(run, result, trainer.net(), signals);
   return result.stopped ? end_together(run, signals) : 0;
+}
+
+// In mpirun, Slurm and Kubernetes: when this worker leaves, the job is over, and is stopped.
+bool coordinates(const TrainOptions& options) {
+  return options.launcher != cluster::Place::Launcher::lockstep && options.rank == 0;
 }
 
 int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers& workers,
@@ -300,7 +314,7 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers&
     say(options, recipes::promise_of(run.config, options.worker_count()));
   say_if_slower(run);
   signals.hold();
-  if (run.survival) signals.let_leave();
+  if (run.survival && !coordinates(options)) signals.let_leave();
   options.stop_point.pass("fit");
   train::StatusReporter status(status_options(run, workers, signals));
   const auto listed = run.folder ? list_run(run.folder->path(), options.launcher) : nullptr;
@@ -314,6 +328,10 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers&
 }
 
 int train(TrainOptions options) {
+  take_placement(options);
+  take_pipeline_schedule(options);
+  const bool has_parts = options.mesh.stages() > 1 || options.shard_state > 0;
+  options.begins_again = has_parts && !options.fail_fast;
   if (options.mesh.stages() > 1) options.fail_fast = true;  // a stage that is lost is nowhere else
   const std::optional<cluster::Place> place = find_train_place();
   if (place && place->is_scheduler) return be_scheduler(options, *place);

@@ -76,8 +76,11 @@ void add_learning(CLI::App& c, TrainOptions& o) {
            real_number(0));
   add_real(c, kLearning, "--clip-norm", o.clip_norm, "X", "The gradient is no longer than this",
            real_number(0));
-  add(c, kLearning, "--schedule", o.schedule, "NAME", "How the rate falls")
-      ->check(CLI::IsMember(recipes::schedule_names()));
+  std::vector<std::string> schedules = recipes::schedule_names();
+  for (const std::string& name : pipeline_schedules()) schedules.push_back(name);
+  add(c, kLearning, "--schedule", o.schedule, "NAME",
+      "How the rate falls; or a pipeline's order, as --pipeline-schedule")
+      ->check(CLI::IsMember(schedules));
   add_real(c, kLearning, "--warm-up", o.warm_up, "X", "Part of the run in which the rate rises",
            real_number(0));
 }
@@ -161,8 +164,8 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
       ->check(known_names("none,fp16,bf16,1bit,2bit,topk"))
       ->default_str("none");
   add_count(c, kCluster, "--shard-state", o.shard_state, "STAGE",
-            "What workers have together, each a part: 1 what the optimizer keeps, 2 gradients too; "
-            "the bits are the same",
+            "What workers have together, each a part: 1 what the optimizer keeps, 2 gradients too, "
+            "3 parameters too, gathered segment by segment; the bits are the same",
             0, 3)
       ->default_str("0");
   c.add_flag("--allow-different-bits", o.allow_different_bits,
@@ -180,7 +183,8 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
 }
 
 void check_cluster(const TrainOptions& options, const recipes::RunConfig& config) {
-  check_mesh(config, options.mesh, options.worker_count(), options.threads);
+  check_mesh(config, options.mesh, options.worker_count(), options.threads,
+             options.shard_state == 3);
   if (options.mesh.stages() > 1 && options.deal.kind != Deal::Kind::even)
     throw WrongUsage(fmt::format("--pipeline {} with --deal {}: pipelines share the shards evenly",
                                  options.mesh.stages(), options.deal.str()));
@@ -281,6 +285,24 @@ void take_model(TrainOptions& options) {
   if (options.image_size && !recipes::find_recipe(options.recipe).from_data)
     throw WrongUsage(fmt::format("--image-size {}: {} takes its samples as they are",
                                  *options.image_size, options.recipe));
+}
+
+void take_placement(TrainOptions& options) {
+  const std::optional<Placement> placement = placement_of(options.mesh);
+  if (!placement) return;
+  if (options.workers && *options.workers != placement->workers())
+    throw WrongUsage(fmt::format("--placement {} with --workers {}: it has {}",
+                                 *options.mesh.placement, *options.workers, placement->workers()));
+  options.workers = placement->workers();
+  options.mesh.pipeline = placement->pipeline;
+}
+
+// Two things have that name: how the learning rate falls, and the order of a pipeline's passes.
+void take_pipeline_schedule(TrainOptions& options) {
+  const std::vector<std::string> names = pipeline_schedules();
+  if (!options.schedule || std::ranges::find(names, *options.schedule) == names.end()) return;
+  options.mesh.schedule = *options.schedule;
+  options.schedule.reset();
 }
 
 void add_guest_options(CLI::App& c, TrainOptions& o) {

@@ -48,6 +48,7 @@ struct TrainOptions {
   double grace = 10;  // seconds, of workers that are asked to stop
   // What a job does when workers are lost.
   bool fail_fast = false;
+  bool begins_again = false;  // from the newest checkpoint: nobody has what a lost worker had
   std::optional<std::int64_t> min_workers, max_workers;
   std::int64_t max_restarts = 20;
   double heartbeat = 3;      // seconds
@@ -103,6 +104,11 @@ bool has_run(const std::string& folder);
 // The one that is given of RECIPE and --model. A run that goes on may have neither: its folder says
 // what it trains. Throws WrongUsage.
 void take_model(TrainOptions& options);
+
+// The workers and stages that --placement says, and a pipeline's order where --schedule names one.
+// Throw WrongUsage.
+void take_placement(TrainOptions& options);
+void take_pipeline_schedule(TrainOptions& options);
 
 // `config` with what the command line says. Throws WrongUsage when the result cannot be meant.
 recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& options);

@@ -99,20 +99,44 @@ void add_store_words(std::vector<std::string>& command, const TrainOptions& opti
     add(options.stale_gradients.has_value(), "--stale-gradients", config.stale_gradients);
 }
 
+std::chrono::milliseconds heartbeat_of(const TrainOptions& options) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(options.heartbeat * 1000));
+}
+
+int most_workers(const TrainOptions& options, const recipes::RunConfig& config) {
+  return static_cast<int>(
+      std::min<std::int64_t>(options.max_workers.value_or(config.shards), config.shards));
+}
+
 train::ServersOptions servers_options(const TrainOptions& options,
                                       const recipes::RunConfig& config) {
   return {.replicas = static_cast<int>(config.replicas), .timeout = options.patience()};
 }
 
+AfterLoss after_loss_of(const TrainOptions& options) {
+  if (options.begins_again) return AfterLoss::begins_again;
+  const bool survives = is_survivor(options) && options.worker_count() > 1;
+  return survives ? AfterLoss::goes_on : AfterLoss::ends;
+}
+
 }  // namespace
 
-bool is_survivor(const TrainOptions& options, const recipes::RunConfig& config) {
+bool is_survivor(const TrainOptions& options) {
   const bool shares_state = options.shard_state > 0 || options.mesh.stages() > 1;
-  return !options.fail_fast && recipes::is_in_step(config) && !shares_state;
+  return !options.fail_fast && !shares_state;
+}
+
+void take_limits(cluster::LaunchOptions& launch, const TrainOptions& options,
+                 const recipes::RunConfig& config) {
+  launch.min_workers = static_cast<int>(options.min_workers.value_or(1));
+  launch.max_workers = most_workers(options, config);
+  launch.max_restarts = static_cast<int>(options.max_restarts);
+  if (is_survivor(options)) launch.heartbeat = heartbeat_of(options);
 }
 
 std::optional<cluster::Place> find_train_place() {
-  const std::optional<cluster::Place> place = cluster::find_place();
+  std::optional<cluster::Place> place = cluster::find_place();
+  if (place) cluster::look_for_running_job(*place);
   if (place && place->members() == 1 && place->launcher != cluster::Place::Launcher::lockstep)
     return {};
   return place;
@@ -150,18 +174,13 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
   launch.grace = std::chrono::milliseconds(static_cast<std::int64_t>(options.grace * 1000));
   launch.ports = options.connect.ports;
   options.care.apply(launch);
-  launch.min_workers = static_cast<int>(options.min_workers.value_or(1));
-  launch.max_workers = static_cast<int>(
-      std::min<std::int64_t>(options.max_workers.value_or(config.shards), config.shards));
-  launch.max_restarts = static_cast<int>(options.max_restarts);
+  take_limits(launch, options, config);
   launch.store = options.store;
-  if (!options.store.empty() && (launch.workers < 2 || !is_survivor(options, config)))
+  if (!options.store.empty() &&
+      (launch.workers < 2 || !is_survivor(options) || !recipes::is_in_step(config)))
     throw WrongUsage(
         "--store: this job ends with the first worker that is lost; expected two workers or more "
         "that are in step, each with the whole state, and no --fail-fast");
-  if (is_survivor(options, config))
-    launch.heartbeat =
-        std::chrono::milliseconds(static_cast<std::int64_t>(options.heartbeat * 1000));
   const std::set<std::string> before = unnamed_runs(options.recipe);
   const observe::ListedJob listed = list_launcher(launch);
   const auto go_on = [&, words = launch.command]() -> std::vector<std::string> {
@@ -169,8 +188,7 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
     if (run.empty() || !has_run(run)) return {};
     return resuming(words, run);
   };
-  const bool survives = is_survivor(options, config) && launch.workers > 1;
-  const cluster::LaunchResult result = launch_until_done(launch, go_on, survives);
+  const cluster::LaunchResult result = launch_until_done(launch, go_on, after_loss_of(options));
   const std::string run = find_run(options, before);
   return report_launch(result, has_checkpoint(run) ? resume_command(options, run) : "");
 }
@@ -213,6 +231,17 @@ comm::Communicator* Workers::communicator() const {
 
 namespace {
 
+// Where no launcher of ours looks after the job.
+cluster::Care care_of(const TrainOptions& options, const recipes::RunConfig& config) {
+  return {
+      .heartbeat = std::chrono::milliseconds(static_cast<std::int64_t>(options.heartbeat * 1000)),
+      .min_workers = static_cast<int>(options.min_workers.value_or(1)),
+      .max_workers = most_workers(options, config),
+      .on_event = [](const cluster::MembershipEvent& event) {
+        print_error("lockstep: {}\n", to_string(event));
+      }};
+}
+
 std::unique_ptr<cluster::Job> join(const TrainOptions& options, const cluster::Place& place,
                                    const recipes::RunConfig& config) {
   cluster::JobOptions job;
@@ -223,7 +252,8 @@ std::unique_ptr<cluster::Job> join(const TrainOptions& options, const cluster::P
   job.timeout = options.patience();
   job.on_phase = [&options](std::string_view phase) { options.stop_point.pass(phase); };
   job.tolerates_lost_servers = config.replicas > 1;
-  job.survives = place.workers > 1 && is_survivor(options, config);
+  job.survives = place.workers > 1 && is_survivor(options);
+  job.care = care_of(options, config);
   return std::make_unique<cluster::Job>(place, job);
 }
 
@@ -257,8 +287,8 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
   if (!place) return workers;
   workers.job = join(options, *place, config);
   if (workers.survive())
-    workers.control =
-        JobControl{place->coordinator, place->secret, launcher_mark(), place->store, place->job};
+    workers.control = JobControl{workers.job->coordinator(), workers.job->secret(), launcher_mark(),
+                                 place->store, place->job};
   if (place->workers > 1 && !place->is_late)
     workers.group = kvstore::group_of(workers.job->communicator(), workers.job->membership(),
                                       options.patience());

@@ -7,6 +7,7 @@
 #include "lockstep/base/processor.h"
 #include "lockstep/cli/job_control.h"
 #include "lockstep/cli/train_options.h"
+#include "lockstep/cluster/launch/launch.h"
 #include "lockstep/cluster/membership/job.h"
 #include "lockstep/kvstore/group.h"
 #include "lockstep/kvstore/servers/served_job.h"
@@ -26,7 +27,10 @@ void take_rank(TrainOptions& options, int rank);
 
 // Workers that are not in step, and those that each have a part of the net or of the state, end
 // with the first that is lost.
-bool is_survivor(const TrainOptions& options, const recipes::RunConfig& config);
+bool is_survivor(const TrainOptions& options);
+// What a training says of its workers, to whoever launches them.
+void take_limits(cluster::LaunchOptions& launch, const TrainOptions& options,
+                 const recipes::RunConfig& config);
 
 // `--workers W` of a process that nobody launched: starts this command W times on this machine, and
 // so often again for the configuration's servers, and waits. Returns the job's exit status.

@@ -256,6 +256,11 @@ struct Executable::Impl {
                          {to.data, contiguous_strides(from.shape), to.dtype});
   }
 
+  // From the next step on, none of which delivers.
+  void run_up_to(std::size_t end) {
+    for (; next < end; ++next) run_step(program->steps[next], calls[next]);
+  }
+
   void run_once(const Step& step) {
     Call call;
     prepare_call(step, call);
@@ -413,10 +418,9 @@ void Executable::start(std::span<const Tensor> inputs, std::span<const Tensor> o
   impl_->next = 0;
 }
 
-void Executable::run_first_part() {
-  for (; impl_->next < impl_->program->first_part; ++impl_->next)
-    impl_->run_step(impl_->program->steps[impl_->next], impl_->calls[impl_->next]);
-}
+void Executable::run_first_part() { impl_->run_up_to(impl_->program->first_part); }
+
+void Executable::run_second_part() { impl_->run_up_to(impl_->program->second_part); }
 
 bool Executable::go_on(const Receiver& receiver) {
   const std::vector<Step>& steps = impl_->program->steps;

@@ -50,6 +50,9 @@ struct CompileOptions {
   // and reads nothing of the inputs here, which need not be there before it is over.
   std::vector<std::size_t> early_outputs = {};
   std::vector<std::size_t> late_inputs = {};
+  // What the other returned outputs need comes next (run_second_part), and what deliveries alone
+  // need comes last; the deliveries have the order that they always have.
+  bool deliveries_last = false;
   // Of who compiles anew for each combination of shapes: as many stay, and the one that was not
   // used for the longest time goes.
   std::size_t plans = 32;
@@ -100,6 +103,8 @@ class Executable {
   void begin(TensorList inputs, TensorList outputs);
   // After begin: what CompileOptions::early_outputs need. go_on does the rest.
   void run_first_part();
+  // And then what CompileOptions::deliveries_last puts before all deliveries; nothing without it.
+  void run_second_part();
   bool go_on(const Receiver& receiver);
 
   // Runs once and finds the first step that makes a NaN, or the input or state that has one; else

@@ -77,6 +77,7 @@ struct Program {
   std::size_t arena_bytes = 0;
   bool changes_states = false;  // some output is carried
   std::size_t first_part = 0;   // steps of a run's first part
+  std::size_t second_part = 0;  // those, and the steps of its second part
 
   std::string str() const;
 };

@@ -144,6 +144,9 @@ class AllReduceMode final : public Mode {
     const bool is_shared = options_.shard_state != ShardState::none && group_->workers() > 1;
     return is_shared ? SlotPlace::shared : SlotPlace::here;
   }
+  bool shares_weights() const override {
+    return slot_place() == SlotPlace::shared && options_.shard_state == ShardState::parameters;
+  }
   bool is_invariant() const override {
     return options_.compression.is_none() && is_canonical(options_.algorithm);
   }
@@ -185,15 +188,10 @@ comm::Algorithm parse_algorithm(std::string_view name) {
 }
 
 ShardState parse_shard_state(std::int64_t stage) {
-  if (stage == 3)
-    throw Unsupported(
-        "shard-state 3: parameters are whole on every worker yet, expected 0, 1 (what the "
-        "optimizer "
-        "keeps) or 2 (gradients too)");
   if (stage < 0 || stage > 3)
     throw InvalidArgument(
-        "shard-state {}: expected 0 (nothing), 1 (what the optimizer keeps) or 2 "
-        "(gradients too)",
+        "shard-state {}: expected 0 (nothing), 1 (what the optimizer keeps), 2 (gradients too) or "
+        "3 (parameters too)",
         stage);
   return static_cast<ShardState>(stage);
 }

@@ -10,9 +10,9 @@
 namespace lockstep::kvstore {
 
 // What the workers have together, each a part, instead of each a whole: nothing; what the rule
-// keeps; the sums of gradients too.
-enum class ShardState { none = 0, slots = 1, gradients = 2 };
-// Throws Unsupported for 3, parameters too, and InvalidArgument for what is no stage.
+// keeps; the sums of gradients too; the weights too, which are gathered where they are needed.
+enum class ShardState { none = 0, slots = 1, gradients = 2, parameters = 3 };
+// Throws InvalidArgument for what is no stage.
 ShardState parse_shard_state(std::int64_t stage);
 
 struct AllReduceOptions {

@@ -15,12 +15,13 @@ std::uint64_t next_id() {
 
 }  // namespace
 
-FlatState::Numbers::Numbers(const FlatLayout& layout, int slot_count) : weights(layout.floats) {
+FlatState::Numbers::Numbers(const FlatLayout& layout, int slot_count, WeightPlace place)
+    : has_weights(place == WeightPlace::here), weights(has_weights ? layout.floats : 0) {
   for (int i = 0; i < slot_count; ++i) slots.emplace_back(layout.floats);
 }
 
 optim::RuleMemory FlatState::Numbers::at(std::size_t offset) const {
-  optim::RuleMemory memory{weights.data() + offset};
+  optim::RuleMemory memory{has_weights ? weights.data() + offset : nullptr};
   for (const FlatBuffer& slot : slots) memory.slots.push_back(slot.data() + offset);
   return memory;
 }
@@ -37,11 +38,13 @@ std::vector<optim::RuleParameter> FlatState::parameters(const FlatLayout& layout
   return result;
 }
 
-FlatState::FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slots)
+FlatState::FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slots,
+                     WeightPlace weights)
     : id_(next_id()),
       layout_(std::move(layout)),
-      numbers_{Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0),
-               Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0)},
+      weight_place_(weights),
+      numbers_{Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0, weights),
+               Numbers(layout_, slots == SlotPlace::here ? rule->slots() : 0, weights)},
       tables_(layout_.tables, slots == SlotPlace::elsewhere ? 0 : rule->slots()),
       rule_(std::move(rule)),
       driver_(rule_, parameters(layout_, numbers_[0], numbers_[1])) {}
@@ -52,6 +55,10 @@ void FlatState::own(std::vector<std::size_t> pieces) {
     throw Unsupported(
         "kvstore: what the rule keeps is shared between the workers, and cannot be shared between "
         "others without a checkpoint");
+  if (shares_weights()) {
+    owned_.emplace(layout_, std::move(pieces), rule_);
+    return;
+  }
   owned_.emplace(layout_, std::move(pieces), rule_, numbers_[current_].weights,
                  numbers_[1 - current_].weights);
 }

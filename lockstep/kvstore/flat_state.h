@@ -14,13 +14,17 @@ namespace lockstep::kvstore {
 // Where the numbers are that a rule keeps for weights: beside them; with somebody else who runs the
 // rule; or each worker has those of its own pieces.
 enum class SlotPlace { here, elsewhere, shared };
+// And the weights: all of them here, or each worker has those of its own pieces.
+enum class WeightPlace { here, shared };
 
 // The weights that learn and what their rule keeps for them, twice: as the last committed step left
 // them, and as the step under way makes them. Of tables that learn by rows, only the step's rows
 // are there twice. Nothing of a step shows before commit().
 class FlatState {
  public:
-  FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slots = SlotPlace::here);
+  // Weights are shared only where slots are.
+  FlatState(FlatLayout layout, optim::OptimizerPtr rule, SlotPlace slots = SlotPlace::here,
+            WeightPlace weights = WeightPlace::here);
 
   // No other state of this process has it, or ever had.
   std::uint64_t id() const { return id_; }
@@ -30,7 +34,8 @@ class FlatState {
   // For who runs the phases of a step one by one; pieces are those of the layout.
   const optim::RuleDriver& driver() const { return driver_; }
 
-  // Of the last committed step. Between steps they may be changed.
+  bool shares_weights() const { return weight_place_ == WeightPlace::shared; }
+  // Of the last committed step, where they are here. Between steps they may be changed.
   std::span<float> weights() const { return {now().weights.data(), layout_.floats}; }
   // As the step under way makes them.
   std::span<float> next_weights() const {
@@ -72,12 +77,13 @@ class FlatState {
   // Back to the step before the last committed one, of which nothing has been overwritten yet.
   void revert() noexcept;
 
-  std::size_t buffers() const { return 2 * (1 + slots()); }
+  std::size_t buffers() const { return 2 * (shares_weights() ? 0 : 1 + slots()); }
 
  private:
   struct Numbers {
-    explicit Numbers(const FlatLayout& layout, int slot_count);
+    Numbers(const FlatLayout& layout, int slot_count, WeightPlace place);
     optim::RuleMemory at(std::size_t offset) const;
+    bool has_weights;
     FlatBuffer weights;
     std::vector<FlatBuffer> slots;
   };
@@ -88,6 +94,7 @@ class FlatState {
 
   std::uint64_t id_;
   FlatLayout layout_;
+  WeightPlace weight_place_;
   std::vector<Numbers> numbers_;  // two
   std::size_t current_ = 0;
   RowTables tables_;

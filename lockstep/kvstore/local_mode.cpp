@@ -83,6 +83,10 @@ void Synchronizer::set_table_slot(std::size_t number, std::size_t table,
   std::ranges::copy(values, state().tables().slot(number, table).begin());
 }
 
+comm::WorkPtr Synchronizer::start_gathering(std::size_t, std::span<float>) {
+  throw InternalError("weights that are here are not gathered");
+}
+
 void Synchronizer::give_rows(std::vector<std::vector<RowNode>>) {
   throw Unsupported(
       "kvstore: parameters with sparse gradients are trained by local and allreduce, not by this "

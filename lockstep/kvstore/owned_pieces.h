@@ -17,6 +17,8 @@ class OwnedPieces {
   // step and the next ones, are somebody else's, and outlive it.
   OwnedPieces(const FlatLayout& layout, std::vector<std::size_t> pieces, optim::OptimizerPtr rule,
               const FlatBuffer& weights, const FlatBuffer& next_weights);
+  // The same with the weights of these pieces alone, as it has their slots.
+  OwnedPieces(const FlatLayout& layout, std::vector<std::size_t> pieces, optim::OptimizerPtr rule);
 
   std::size_t size() const { return numbers_.size(); }
   const std::vector<std::size_t>& numbers() const { return numbers_; }
@@ -30,7 +32,11 @@ class OwnedPieces {
   // Of the last committed step, one piece after the other. Between steps they may be changed.
   std::span<float> slot(std::size_t number) const { return {now_[number].data(), floats()}; }
   std::size_t slots() const { return now_.size(); }
-  std::size_t bytes() const { return 2 * slots() * floats() * sizeof(float); }
+  std::size_t bytes() const { return (2 * slots() + weights_.size()) * floats() * sizeof(float); }
+  // Where it has them: the last committed weights of a stretch of the layout from `offset` on go
+  // from and to their places there; those of other workers' pieces are left alone.
+  void put_weights(std::size_t offset, std::span<float> stretch) const;
+  void set_weights(std::size_t offset, std::span<const float> stretch) const;
   // The slot's values of all floats of the layout: this worker's are taken from there.
   void set_slot(std::size_t number, std::span<const float> all) const;
 
@@ -51,14 +57,20 @@ class OwnedPieces {
   void swap() noexcept;
 
  private:
-  std::vector<optim::RuleParameter> parameters(const FlatBuffer& weights,
-                                               const FlatBuffer& next_weights) const;
+  OwnedPieces(const FlatLayout& layout, std::vector<std::size_t> pieces, optim::OptimizerPtr rule,
+              const FlatBuffer* weights, const FlatBuffer* next_weights);
+  std::vector<optim::RuleParameter> parameters(const FlatBuffer* weights,
+                                               const FlatBuffer* next_weights) const;
+  // The own pieces of a stretch of the layout: each one's weights, and its place in the stretch.
+  template <class Work>
+  void for_weights_in(std::size_t offset, std::size_t count, const Work& work) const;
 
   const FlatLayout& layout_;
   std::vector<std::size_t> numbers_;
   std::vector<std::size_t> places_;  // and the end of the last
   std::vector<FlatBuffer> now_, next_;
-  optim::RuleDriver driver_;  // a parameter for each piece
+  std::vector<FlatBuffer> weights_;  // now and next; none where somebody else has them
+  optim::RuleDriver driver_;         // a parameter for each piece
 };
 
 }  // namespace lockstep::kvstore

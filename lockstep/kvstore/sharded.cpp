@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 
 #include "lockstep/base/error.h"
 #include "lockstep/kvstore/share_rows.h"
@@ -37,12 +38,17 @@ ShardedSynchronizer::ShardedSynchronizer(comm::Communicator& communicator, Group
       owners_(state.layout(), group.workers()),
       keeps_all_sums_(options.shard_state == ShardState::slots) {
   state_.own(owners_.pieces_of(group.rank()));
+  if (state_.shares_weights()) {
+    std::vector<int> all(static_cast<std::size_t>(communicator.size()));
+    std::iota(all.begin(), all.end(), 0);
+    gathering_ = communicator.split(all, sum_.call_options());
+  }
   make_sums();
 }
 
 // Sums that are made where the worker's own node is need no memory at all: no part of them is less.
 void ShardedSynchronizer::make_sums() {
-  memory_ = sum_.common_memory();
+  if (!state_.shares_weights()) memory_ = sum_.common_memory();
   keeps_all_sums_ = keeps_all_sums_ || !memory_.empty();
   if (memory_.empty()) sums_.emplace(keeps_all_sums_ ? layout().floats : owned().floats());
 }
@@ -63,7 +69,7 @@ void ShardedSynchronizer::give(std::size_t offset, std::span<const Node> nodes) 
     finite_ = finite_ && all_finite({gradient(i), owned().piece(i).size()});
     if (finite_ && state_.is_local()) owned().finish(state_.context(), {}, i, gradient(i));
   }
-  if (state_.is_local()) gather_weights(offset, count, parts);
+  if (state_.is_local() && !state_.shares_weights()) gather_weights(offset, count, parts);
 }
 
 void ShardedSynchronizer::add_up(std::size_t offset, std::span<const Node> nodes,
@@ -151,7 +157,16 @@ void ShardedSynchronizer::update_together(ThreadTeam& team) {
   for_each(team, owned().size(),
            [&](std::size_t i) { owned().finish(context, totals, i, gradient(i)); });
   state_.update_tables(team, context.gradient_scale);
-  gather_weights(0, layout().floats, owners_.parts_in(0, layout().floats));
+  if (!state_.shares_weights())
+    gather_weights(0, layout().floats, owners_.parts_in(0, layout().floats));
+}
+
+comm::WorkPtr ShardedSynchronizer::start_gathering(std::size_t offset, std::span<float> weights) {
+  owned().put_weights(offset, weights);
+  return gathering_->start([weights, parts = owners_.parts_in(offset, weights.size()),
+                            options = sum_.call_options()](comm::Communicator& own) {
+    own.all_gather_parts(std::as_writable_bytes(weights), parts, options);
+  });
 }
 
 std::span<const float> ShardedSynchronizer::sums() const {

@@ -9,6 +9,8 @@ namespace lockstep::kvstore {
 // A worker of those that share what the rule keeps: each runs it for its own pieces alone, and all
 // get the new weights from whom they are. With ShardState::gradients a worker has the sums of its
 // own pieces alone, too, unless they are made in the memory of its own node, where they cost none.
+// With ShardState::parameters that never happens, and it has the weights of its own pieces alone:
+// nobody gets new ones before somebody gathers them.
 class ShardedSynchronizer final : public Synchronizer {
  public:
   ShardedSynchronizer(comm::Communicator& communicator, Group& group,
@@ -23,6 +25,8 @@ class ShardedSynchronizer final : public Synchronizer {
   void give(std::size_t offset, std::span<const Node> nodes) override;
   void give_rows(std::vector<std::vector<RowNode>> tables) override;
   Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) override;
+
+  comm::WorkPtr start_gathering(std::size_t offset, std::span<float> weights) override;
 
   std::span<const float> sums() const override;
   std::span<float> residual() override { return sum_.residual(); }
@@ -53,10 +57,11 @@ class ShardedSynchronizer final : public Synchronizer {
   WorkerSum sum_;
   PieceOwners owners_;
   bool keeps_all_sums_;
-  std::span<float> memory_;                // of all sums, where workers see each other's
-  std::optional<FlatBuffer> sums_;         // of all pieces, or of the own ones
-  std::vector<float> bucket_;              // sums of which the own ones are kept
-  std::vector<std::vector<float>> slots_;  // of all pieces, when they were collected
+  std::unique_ptr<comm::Communicator> gathering_;  // where weights are gathered beside other calls
+  std::span<float> memory_;                        // of all sums, where workers see each other's
+  std::optional<FlatBuffer> sums_;                 // of all pieces, or of the own ones
+  std::vector<float> bucket_;                      // sums of which the own ones are kept
+  std::vector<std::vector<float>> slots_;          // of all pieces, when they were collected
   bool finite_ = true;
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/comm/communicator.h"
 #include "lockstep/kvstore/flat_state.h"
 #include "lockstep/kvstore/group.h"
 #include "lockstep/kvstore/out_of_step.h"
@@ -44,6 +45,11 @@ class Synchronizer {
   // Everything is given. `rows` has a row for each shard, of which this worker has filled in its
   // own. Where all votes say so, the new weights are the weights; and all workers have all rows.
   virtual Vote commit(const Vote& own, std::span<float> rows, ThreadTeam& team) = 0;
+
+  // Where weights are shared (Mode::shares_weights): those of the last committed step, from
+  // `offset` on, come from whom they are while the caller does something else. Every worker calls
+  // it, with the same place, one after the other.
+  virtual comm::WorkPtr start_gathering(std::size_t offset, std::span<float> weights);
 
   // The last step's sums over all workers, as they arrived; empty where none travelled.
   virtual std::span<const float> sums() const { return {}; }
@@ -93,6 +99,8 @@ class Mode {
   virtual std::string description() const { return "canonical"; }
   // Whether workers have the numbers that the rule keeps.
   virtual SlotPlace slot_place() const { return SlotPlace::here; }
+  // Whether workers have the weights of their own pieces alone, between steps.
+  virtual bool shares_weights() const { return false; }
   // Whether its synchronizers keep what they have not sent.
   virtual bool keeps_residuals() const { return false; }
   // The largest number that a gradient can have on its way.

@@ -8,12 +8,27 @@
 namespace lockstep::parallel {
 namespace {
 
-bool is_forward(const TimedAction& timed) { return timed.action.kind == Action::Kind::forward; }
+// How a pass is shown.
+struct Look {
+  char first_mark;  // of shard 0
+  const char *name, *colour;
+};
+const Look& look_of(const TimedAction& timed) {
+  static constexpr Look kForward{'0', "forward", "#4477aa"}, kBackward{'a', "backward", "#cc6677"},
+      kWeights{'A', "weights' gradients", "#ddaa33"};
+  if (timed.action.kind == Action::Kind::forward) return kForward;
+  return timed.action.kind == Action::Kind::backward ? kBackward : kWeights;
+}
 
 char mark_of(const TimedAction& timed) {
-  const std::int64_t shard = timed.action.shard;
-  return is_forward(timed) ? static_cast<char>('0' + shard % 10)
-                           : static_cast<char>('a' + shard % 10);
+  return static_cast<char>(look_of(timed).first_mark + timed.action.shard % 10);
+}
+
+bool has_weights(const Timeline& timeline) {
+  for (const auto& stage : timeline.stages)
+    for (const TimedAction& timed : stage)
+      if (timed.action.kind == Action::Kind::weights) return true;
+  return false;
 }
 
 }  // namespace
@@ -38,7 +53,9 @@ std::string timeline_text(const Timeline& timeline, int columns) {
     }
     text += fmt::format("stage {:<2} {}\n", stage, line);
   }
-  return text + "(0, 1, ...: forward of that shard; a, b, ...: its backward; .: waits)\n";
+  return text +
+         fmt::format("(0, 1, ...: forward of that shard; a, b, ...: its backward; {}.: waits)\n",
+                     has_weights(timeline) ? "A, B, ...: its weights' gradients; " : "");
 }
 
 std::string timeline_svg(const Timeline& timeline) {
@@ -57,8 +74,7 @@ std::string timeline_svg(const Timeline& timeline) {
       svg += fmt::format(
           "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"22\" fill=\"{}\" "
           "stroke=\"white\"><title>{} of shard {}</title></rect>\n",
-          left, top, width, is_forward(timed) ? "#4477aa" : "#cc6677",
-          is_forward(timed) ? "forward" : "backward", timed.action.shard);
+          left, top, width, look_of(timed).colour, look_of(timed).name, timed.action.shard);
       if (width > 14.0)
         svg += fmt::format(
             "<text x=\"{:.2f}\" y=\"{:.1f}\" fill=\"white\" text-anchor=\"middle\">{}</text>\n",

@@ -12,14 +12,16 @@ namespace {
 using Kind = Action::Kind;
 
 std::string text_of(const Action& action) {
-  static constexpr const char* kNames[] = {"receives the values of", "runs forward",
-                                           "sends the values of",    "receives the gradients of",
-                                           "runs backward",          "sends the gradients of"};
+  static constexpr const char* kNames[] = {
+      "receives the values of",         "runs forward",  "sends the values of",
+      "receives the gradients of",      "runs backward", "sends the gradients of",
+      "makes the weights' gradients of"};
   return fmt::format("{} shard {}", kNames[static_cast<int>(action.kind)], action.shard);
 }
 
 // What a stage does with one shard, in this order.
-std::vector<Kind> expected_of(std::size_t stage, std::size_t stages) {
+std::vector<Kind> expected_of(const Schedule& schedule, std::size_t stage) {
+  const std::size_t stages = schedule.stages.size();
   std::vector<Kind> kinds;
   if (stage > 0) kinds.push_back(Kind::receive_values);
   kinds.push_back(Kind::forward);
@@ -29,24 +31,26 @@ std::vector<Kind> expected_of(std::size_t stage, std::size_t stages) {
   }
   kinds.push_back(Kind::backward);
   if (stage > 0) kinds.push_back(Kind::send_gradients);
+  if (schedule.splits_backward) kinds.push_back(Kind::weights);
   return kinds;
 }
 
 void check_stage(const Schedule& schedule, std::size_t stage) {
-  const std::vector<Kind> expected = expected_of(stage, schedule.stages.size());
+  const std::vector<Kind> expected = expected_of(schedule, stage);
   std::map<std::int64_t, std::size_t> done;  // by shard
-  std::int64_t last_backward = -1;
+  std::map<Kind, std::int64_t> last;         // shard
   for (const Action& action : schedule.stages[stage]) {
     std::size_t& next = done[action.shard];
     if (action.shard < 0 || action.shard >= schedule.shards || next >= expected.size() ||
         expected[next] != action.kind)
       throw InvalidArgument("schedule: stage {} {} out of turn", stage, text_of(action));
     ++next;
-    if (action.kind != Kind::backward) continue;
-    if (action.shard < last_backward)
+    if (action.kind != Kind::backward && action.kind != Kind::weights) continue;
+    const auto before = last.try_emplace(action.kind, -1).first;
+    if (action.shard < before->second)
       throw InvalidArgument("schedule: stage {} {} after shard {}: expected ascending shards",
-                            stage, text_of(action), last_backward);
-    last_backward = action.shard;
+                            stage, text_of(action), before->second);
+    before->second = action.shard;
   }
   for (std::int64_t shard = 0; shard < schedule.shards; ++shard)
     if (done[shard] < expected.size())
@@ -69,6 +73,12 @@ void check_link(const Schedule& schedule, std::size_t from, Kind sent, std::size
   const auto place = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   throw InvalidArgument("schedule: stage {} {}, where stage {} {}", from,
                         text_of({sent, *place.first}), to, text_of({received, *place.second}));
+}
+
+double seconds_of(const StageTimes& own, Kind pass, bool is_split) {
+  if (pass == Kind::forward) return own.forward;
+  if (pass == Kind::weights) return own.backward * own.weights_part;
+  return own.backward * (is_split ? 1.0 - own.weights_part : 1.0);
 }
 
 }  // namespace
@@ -102,10 +112,10 @@ Timeline simulate(const Schedule& schedule, const std::vector<StageTimes>& times
       case Kind::send_values: values[{stage, action.shard}] = now[stage]; break;
       case Kind::send_gradients: gradients[{stage, action.shard}] = now[stage]; break;
       case Kind::forward:
-      case Kind::backward: {
-        const StageTimes& own = times[stage];
+      case Kind::backward:
+      case Kind::weights: {
         const double begin = now[stage];
-        now[stage] += action.kind == Kind::forward ? own.forward : own.backward;
+        now[stage] += seconds_of(times[stage], action.kind, schedule.splits_backward);
         timeline.stages[stage].push_back({action, begin, now[stage]});
         break;
       }

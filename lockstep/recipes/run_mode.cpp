@@ -96,8 +96,10 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
 RunMode RunMode::of_latecomer(const RunConfig& config, std::chrono::milliseconds timeout) {
   if (!has_servers(config)) return {nullptr, alone(), config, timeout};
   RunMode made;
-  made.mode_ =
-      kvstore::latecomers_mode({.compression = kvstore::parse_compression(config.compression)});
+  made.mode_ = is_in_step(config)
+                   ? kvstore::latecomers_mode(
+                         {.compression = kvstore::parse_compression(config.compression)})
+                   : kvstore::latecomers_mode_out_of_step();
   return made;
 }
 

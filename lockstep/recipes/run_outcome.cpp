@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/recipes/run_outcome.h"
 
-#include <sys/resource.h>
-
 #include <nlohmann/json.hpp>
 
 #include "lockstep/recipes/run_mode.h"
@@ -27,7 +25,7 @@ Json loss_of(const train::FitResult& result) {
 
 // What workers that are not in step have seen of each other.
 Json json_of(const kvstore::PushesSeen& pushes) {
-  return {{"count", pushes.pushes},
+  return {{"count", pushes.applied},
           {"staleness_max", pushes.most_stale},
           {"staleness_mean", pushes.mean_stale()},
           {"steps_ahead_max", pushes.most_ahead}};
@@ -70,48 +68,47 @@ Json recoveries_of(const train::FitResult& result) {
 
 }  // namespace
 
-double peak_memory() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1000.0;
-}
-
 std::string outcome_json(const RunOutcome& outcome) {
   const RunConfig& config = outcome.config;
   const train::FitResult& result = outcome.result;
-  Json json{{"recipe", config.recipe},
-            {"workers", outcome.workers},
-            {"threads", outcome.threads},
-            {"shards", config.shards},
-            {"global_batch", config.global_batch},
-            {"steps", result.steps},
-            {"epochs", result.epochs},
-            {"seconds", result.seconds},
-            {"samples_per_s", result.samples_per_s},
-            {"train_loss", result.train_loss},
-            {"train_accuracy", result.has_accuracy ? Json(result.train_accuracy) : Json()},
-            {"test_loss", loss_of(result)},
-            {"test_accuracy", accuracy_of(result.validation)},
-            {"params_sha256", result.params_sha256},
-            {"invariant", result.same_bits && result.same_isa && is_invariant(config)},
-            {"isa", result.isa},
-            {"kvstore", kvstore_of(config, outcome.workers)},
-            {"servers", config.servers},
-            {"replicas", config.replicas},
-            {"staleness", config.staleness},
-            {"stale_gradients", config.stale_gradients},
-            {"algorithm", config.algorithm},
-            {"compression", config.compression},
-            {"shard_state", outcome.shard_state},
-            {"segments", config.segments},
-            {"seed", config.seed},
-            {"dtype", config.dtype},
-            {"data", data_name(outcome)},
-            {"run", outcome.run},
-            {"stopped", result.stopped},
-            {"resumed_from_step", result.resumed_from},
-            {"step_bytes", result.step_bytes},
-            {"peak_memory_mb", outcome.peak_memory_mb}};
+  Json json{
+      {"recipe", config.recipe},
+      {"workers", outcome.workers},
+      {"threads", outcome.threads},
+      {"shards", config.shards},
+      {"global_batch", config.global_batch},
+      {"steps", result.steps},
+      {"epochs", result.epochs},
+      {"seconds", result.seconds},
+      {"samples_per_s", result.samples_per_s},
+      {"train_loss", result.train_loss},
+      {"train_accuracy", result.has_accuracy ? Json(result.train_accuracy) : Json()},
+      {"test_loss", loss_of(result)},
+      {"test_accuracy", accuracy_of(result.validation)},
+      {"params_sha256", result.params_sha256},
+      {"invariant", result.same_bits && result.same_isa && is_invariant(config)},
+      {"isa", result.isa},
+      {"kvstore", kvstore_of(config, outcome.workers)},
+      {"servers", config.servers},
+      {"replicas", config.replicas},
+      {"staleness", config.staleness},
+      {"stale_gradients", config.stale_gradients},
+      {"algorithm", config.algorithm},
+      {"compression", config.compression},
+      {"shard_state", outcome.shard_state},
+      {"segments", config.segments},
+      {"seed", config.seed},
+      {"dtype", config.dtype},
+      {"data", data_name(outcome)},
+      {"run", outcome.run},
+      {"stopped", result.stopped},
+      {"resumed_from_step", result.resumed_from},
+      {"step_bytes", result.step_bytes},
+      {"peak_memory_mb", outcome.peak_memory_mb},
+      {"peak_memory_mb_by_worker", result.peak_memory_mb_by_worker},
+      {"placement",
+       {{"data", outcome.workers / outcome.stages}, {"pipeline", outcome.stages}, {"tensor", 1}}},
+      {"bubble", result.bubble ? Json(*result.bubble) : Json()}};
   if (result.cost) json["exchange"] = json_of(*result.cost);
   if (result.generation > 0) {
     json["generation"] = result.generation;

@@ -3,13 +3,11 @@
 
 #include <string>
 
+#include "lockstep/base/peak_memory.h"
 #include "lockstep/recipes/run_config.h"
 #include "lockstep/train/trainer.h"
 
 namespace lockstep::recipes {
-
-// The most memory that this process has had so far, in megabytes.
-double peak_memory();
 
 // What came out of a run, with what it was asked for.
 struct RunOutcome {
@@ -20,7 +18,9 @@ struct RunOutcome {
   std::string run;  // the folder
   const train::FitResult& result;
   std::int64_t shard_state = 0;
-  double peak_memory_mb = peak_memory();  // when training ended; a report needs some of its own
+  // When training ended; a report needs some of its own.
+  double peak_memory_mb = lockstep::peak_memory_mb();
+  std::int64_t stages = 1;  // workers of a pipeline
 };
 
 // One line: docs/cli.md says what is in it.

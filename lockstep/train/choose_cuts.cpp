@@ -16,7 +16,7 @@ struct Place {
   std::size_t node;
   std::string name;
   int crossing = 0;   // values
-  double work = 0.0;  // before it
+  double work = 0.0;  // before it, or memory
 };
 
 void collect_names(const nn::Block& block, const std::string& prefix,
@@ -53,12 +53,42 @@ std::vector<double> work_before(const StepGraph& step) {
   return work;
 }
 
-std::vector<Place> places_of(const nn::Block& net, const StepGraph& step) {
+// Weights and what a rule keeps for them are there twice, and the sums of gradients: 5 times with a
+// momentum, 7 times with Adam.
+constexpr double kCopies = 6.0;
+
+// The same of memory: a parameter is where the first op is that reads it.
+std::vector<double> memory_before(const StepGraph& step) {
+  const Graph& graph = step.graph;
+  std::vector<bool> is_parameter(graph.nodes().size(), false);
+  for (std::size_t i = 0; i < step.parameters.size(); ++i)
+    is_parameter[static_cast<std::size_t>(graph.inputs()[step.parameter_input(i)].node)] = true;
+  std::vector<double> memory{0.0};
+  for (std::size_t id = 0; id < step.forward_nodes; ++id) {
+    const Node& node = graph.nodes()[id];
+    double bytes = 0.0;
+    for (const ValueId input : node.inputs) {
+      if (!is_parameter[static_cast<std::size_t>(input.node)]) continue;
+      is_parameter[static_cast<std::size_t>(input.node)] = false;
+      bytes += kCopies * static_cast<double>(graph.info(input).bytes());
+    }
+    for (const TensorInfo& made : node.outputs)
+      if (!node.inputs.empty()) bytes += static_cast<double>(made.bytes());
+    memory.push_back(memory.back() + bytes);
+  }
+  return memory;
+}
+
+std::vector<double> weight_before(const StepGraph& step, Balance balance) {
+  return balance == Balance::work ? work_before(step) : memory_before(step);
+}
+
+std::vector<Place> places_of(const nn::Block& net, const StepGraph& step, Balance balance) {
   std::map<const nn::Block*, std::string> names;
   collect_names(net, "", names);
   std::map<const nn::Block*, int> calls;
   for (const StepGraph::Call& call : step.calls) ++calls[call.block];
-  const std::vector<double> work = work_before(step);
+  const std::vector<double> work = weight_before(step, balance);
   std::vector<Place> places;
   for (const StepGraph::Call& call : step.calls) {
     const auto name = names.find(call.block);
@@ -109,14 +139,15 @@ std::vector<std::size_t> even_places(const std::vector<Place>& places, double al
 
 }  // namespace
 
-ChosenCuts choose_cuts(const nn::Block& net, const StepGraph& step, std::int64_t segments) {
+ChosenCuts choose_cuts(const nn::Block& net, const StepGraph& step, std::int64_t segments,
+                       Balance balance) {
   const auto cuts = static_cast<std::size_t>(segments - 1);
-  const std::vector<Place> all_places = places_of(net, step);
+  const std::vector<Place> all_places = places_of(net, step, balance);
   if (all_places.size() < cuts)
     throw InvalidArgument("train: {} segments are too many: the net can be cut into {}", segments,
                           all_places.size() + 1);
   const std::vector<Place> places = with_fewest_crossing(all_places, cuts);
-  const double all = work_before(step).back();
+  const double all = weight_before(step, balance).back();
   ChosenCuts chosen;
   double before = 0.0;
   for (const std::size_t place : even_places(places, all, cuts)) {
@@ -130,9 +161,9 @@ ChosenCuts choose_cuts(const nn::Block& net, const StepGraph& step, std::int64_t
 
 std::vector<std::string> choose_cuts(nn::Block& net, const LossFunction& loss,
                                      const std::vector<TensorInfo>& fields, const FieldRoles& roles,
-                                     std::int64_t segments) {
+                                     std::int64_t segments, Balance balance) {
   if (segments < 2) return {};
-  return choose_cuts(net, trace_step(net, loss, fields, roles), segments).cuts;
+  return choose_cuts(net, trace_step(net, loss, fields, roles), segments, balance).cuts;
 }
 
 }  // namespace lockstep::train

@@ -12,9 +12,12 @@
 #include "lockstep/base/float_mode.h"
 #include "lockstep/base/recent_list.h"
 #include "lockstep/base/thread_team.h"
+#include "lockstep/cluster/membership/workers_of.h"
+#include "lockstep/comm/agreement.h"
 #include "lockstep/data/loader.h"
 #include "lockstep/train/detail/bad_sample.h"
 #include "lockstep/train/detail/predict_graph.h"
+#include "lockstep/train/detail/predict_run.h"
 
 namespace lockstep::train {
 namespace {
@@ -29,11 +32,13 @@ struct Compiled {
   PredictGraph predict;
   Infos infos;                           // of the graph's inputs
   std::vector<nn::Block::State> states;  // of all blocks when it was traced
-  std::deque<Executable> executables;
+  std::deque<detail::PredictRun> executables;
 
-  void set_parameters() {
+  void set_parameters(const EvaluateOptions& options) {
     for (std::size_t i = 0; i < predict.parameters.size(); ++i)
-      executables[0].set_state(predict.fields + i, predict.parameters[i].parameter.data());
+      if (executables[0].has_parameter(i))
+        executables[0].set_parameter(
+            i, options.parameter ? options.parameter(i) : predict.parameters[i].parameter.data());
   }
 
   // Whether the net's parameters are still those, so that other shapes can share their contents.
@@ -145,37 +150,44 @@ struct Evaluator::Impl {
   }
 
   // Parameters are set in what is found too: they may have changed since.
-  Compiled& compiled_for(const data::Fields& batch, int threads) {
+  Compiled& compiled_for(const data::Fields& batch, int threads, const EvaluateOptions& options) {
     if (compiled.size() > 0 &&
-        !compiled.last_used()->has_parameters(trained_parameters(*net, loss)))
+        (compiled.last_used()->predict.cuts != options.cuts ||
+         !compiled.last_used()->has_parameters(trained_parameters(*net, loss))))
       compiled.clear();
     const Infos infos = data::infos_of(batch);
     const std::vector<nn::Block::State> states = all_states();
     Compiled* found = compiled.find(
         [&](const Compiled& entry) { return entry.states == states && entry.takes(infos); });
-    if (found == nullptr) found = &compiled.add(make(infos));
+    if (found == nullptr) found = &compiled.add(make(infos, options));
     while (static_cast<int>(found->executables.size()) < threads)
       found->executables.push_back(new_clone(*found));
-    found->set_parameters();
+    found->set_parameters(options);
     return *found;
   }
 
-  Compiled make(const Infos& infos) {
-    Compiled entry{detail::trace_predict(*net, loss, fields, infos), {}, all_states(), {}};
-    CompileOptions options = compile;
-    for (std::size_t i = 0; i < entry.predict.parameters.size(); ++i)
-      options.states.push_back(infos.size() + i);
-    const Graph graph = std::move(entry.predict.graph);
-    entry.infos = graph.input_infos();
+  Compiled make(const Infos& infos, const EvaluateOptions& options) {
+    Compiled entry{
+        detail::trace_predict(*net, loss, fields, infos, options.cuts), {}, all_states(), {}};
+    entry.infos = entry.predict.graph.input_infos();
     const Compiled* last = compiled.last_used();
-    entry.executables.push_back(last == nullptr || last->predict.fields != infos.size()
-                                    ? Executable::compile(graph, options)
-                                    : Executable::compile(graph, options, last->executables[0]));
+    const bool is_alike = last != nullptr && last->predict.fields == infos.size();
+    entry.executables.push_back(
+        is_alike ? detail::PredictRun(entry.predict, compile, last->executables[0])
+                 : detail::PredictRun(entry.predict, compile, own_segments(options)));
+    entry.predict.graph = {};
+    entry.predict.cells.clear();
     return entry;
   }
 
+  static detail::SegmentRange own_segments(const EvaluateOptions& options) {
+    const auto segments = static_cast<std::int64_t>(options.cuts.size()) + 1;
+    if (options.links == nullptr) return {0, static_cast<std::int32_t>(segments)};
+    return detail::segments_of_stage(segments, options.links->stages(), options.links->stage());
+  }
+
   // Computes where those with its number do in other shapes.
-  Executable new_clone(const Compiled& entry) const {
+  detail::PredictRun new_clone(const Compiled& entry) const {
     const std::size_t number = entry.executables.size();
     for (const Compiled& other : compiled)
       if (other.executables.size() > number)
@@ -217,7 +229,7 @@ class Pass {
   // Samples from `first` to `end`.
   void run(std::int64_t first, std::int64_t end) {
     const std::int64_t round = options_.batch * kBatchesOfAThread * options_.threads;
-    for (; first < end && !is_stopped(); first += round)
+    for (; first < end && !is_stopped_anywhere(); first += round)
       run_round(first, std::min(end, first + round));
   }
 
@@ -244,6 +256,14 @@ class Pass {
 
   bool is_stopped() const { return options_.stop != nullptr && options_.stop->load(); }
 
+  // The stages of a pipeline stop together.
+  bool is_stopped_anywhere() const {
+    if (options_.links == nullptr) return is_stopped();
+    const std::vector<std::string> all = comm::share_texts(
+        options_.links->pipeline(), is_stopped() ? "stop" : "", options_.links->options());
+    return std::ranges::any_of(all, [](const std::string& its) { return !its.empty(); });
+  }
+
   // One shape after the other: that of the first batch whose turn has not come, and of all that
   // are like it.
   void run_round(std::int64_t first, std::int64_t end) {
@@ -261,13 +281,32 @@ class Pass {
   void run_alike(const std::vector<Item*>& left) {
     if (left[0]->fields.empty()) left[0]->fields = batch(left[0]->first);
     Compiled& compiled = select_plan(left[0]->fields, left.size());
+    if (options_.links != nullptr) return run_stages(compiled, left);
     std::atomic<std::size_t> next = 0;
     team_.run([&](int thread) {
       if (thread >= static_cast<int>(compiled.executables.size())) return;
-      Executable& executable = compiled.executables[static_cast<std::size_t>(thread)];
+      detail::PredictRun& executable = compiled.executables[static_cast<std::size_t>(thread)];
       for (std::size_t i = next++; i < left.size(); i = next++)
         run_if_alike(executable, compiled, *left[i]);
     });
+  }
+
+  // Batch after batch goes through the pipeline; then all stages have all results.
+  void run_stages(Compiled& compiled, const std::vector<Item*>& left) const {
+    detail::PredictRun& executable = compiled.executables[0];
+    std::vector<std::pair<Item*, detail::PredictRun::Passed>> passed;
+    for (Item* item : left) {
+      if (item->fields.empty()) item->fields = batch(item->first);
+      if (!compiled.takes(data::infos_of(item->fields))) continue;
+      detail::PredictRun::Passed own = executable.run_stage(item->fields, *options_.links);
+      if (!passed.empty()) passed.back().second.finish_sending();  // one is kept at a time
+      passed.emplace_back(item, std::move(own));
+    }
+    for (auto& [item, own] : passed) {
+      item->result =
+          result_of(executable.share(own, *options_.links), compiled.predict, item->fields);
+      item->fields.clear();
+    }
   }
 
   Compiled& select_plan(const data::Fields& batch, std::size_t batches) {
@@ -279,16 +318,16 @@ class Pass {
     return *plan_;
   }
 
-  void run_if_alike(Executable& executable, const Compiled& compiled, Item& item) const {
+  void run_if_alike(detail::PredictRun& executable, const Compiled& compiled, Item& item) const {
     if (item.fields.empty()) item.fields = batch(item.first);
     if (!compiled.takes(data::infos_of(item.fields))) return;
-    item.result = run_batch(executable, compiled.predict, item.fields, item.first);
+    item.result = result_of(run_executable(executable, item.fields, item.first), compiled.predict,
+                            item.fields);
     item.fields.clear();
   }
 
-  BatchResult run_batch(Executable& executable, const PredictGraph& predict,
-                        const data::Fields& fields, std::int64_t first) const {
-    const Tensors outputs = run_executable(executable, fields, first);
+  BatchResult result_of(const Tensors& outputs, const PredictGraph& predict,
+                        const data::Fields& fields) const {
     BatchResult result;
     result.samples = fields[0].shape(0);
     result.loss = outputs[PredictGraph::kLoss].item();
@@ -303,7 +342,7 @@ class Pass {
   }
 
   // What only values tell, such as a label that is no class, is an op's error: it names the sample.
-  static Tensors run_executable(Executable& executable, const data::Fields& fields,
+  static Tensors run_executable(detail::PredictRun& executable, const data::Fields& fields,
                                 std::int64_t first) {
     try {
       return executable.run(fields);
@@ -373,15 +412,25 @@ Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& g
   options.threads = static_cast<int>(
       std::min<std::int64_t>(options.threads, std::max<std::int64_t>(1, size / options.batch)));
   const std::unique_ptr<kvstore::Group> alone = kvstore::group_of_one();
+  std::unique_ptr<kvstore::Group> same_stage;
+  if (options.links != nullptr) {
+    options.threads = 1;
+    same_stage = kvstore::group_of(options.links->same_stage(),
+                                   cluster::workers_of(options.links->same_stage()),
+                                   options.links->options().timeout);
+    options.group = same_stage.get();
+  }
   if (options.group == nullptr || looks_at_outputs(options)) options.group = alone.get();
   const ShardRange own = options.group->range(whole / options.batch);
-  Pass pass(dataset, options, [this](const data::Fields& batch, int threads) -> Compiled& {
-    return impl_->compiled_for(batch, threads);
+  Pass pass(dataset, options, [&](const data::Fields& batch, int threads) -> Compiled& {
+    return impl_->compiled_for(batch, threads, options);
   });
   // The last worker has the incomplete batch too.
   const bool is_last = options.group->rank() + 1 == options.group->workers();
   pass.run(own.lo * options.batch, is_last ? size : own.hi * options.batch);
-  return pass.result();
+  Evaluation result = pass.result();
+  if (!options.keep_compiled) impl_->compiled.clear();
+  return result;
 }
 
 }  // namespace lockstep::train

@@ -12,6 +12,7 @@
 #include "lockstep/data/transform.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/kvstore/group.h"
+#include "lockstep/kvstore/stage_links.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/nn/metric.h"
 #include "lockstep/train/step_engine.h"
@@ -35,6 +36,16 @@ struct EvaluateOptions {
   std::function<void(const Tensors& outputs, const Tensors& labels)> on_outputs = {};
   // Set by anyone, a signal handler too: the evaluation ends early, and is not `whole`.
   const std::atomic<bool>* stop = nullptr;
+  // Of a net that is cut (docs/model_parallel.md): its segments are compiled apart, as a step's
+  // are.
+  std::vector<std::string> cuts = {};
+  // Of a pipeline's worker: it computes its own stage, with the others of its pipeline, and has the
+  // results that they have. Its parameters come from `parameter`, by their numbers in the net's
+  // list; null: the net has all of them.
+  kvstore::StageLinks* links = nullptr;
+  std::function<Tensor(std::size_t number)> parameter = {};
+  // Nothing that is compiled stays: the next evaluation makes it again.
+  bool keep_compiled = true;
 };
 
 struct Evaluation {

@@ -40,23 +40,31 @@ void agree(cluster::Job& job, const cluster::JobOptions& options) {
   if (job.survives() && job.rank() == 0) job.put(kInstructionSet, std::string(to_string(set)));
 }
 
-std::unique_ptr<Survival> survival_of(cluster::Job* job, const cluster::JobOptions& options,
-                                      bool is_served) {
-  if (job == nullptr || !job->survives()) return nullptr;
-  return survive(
-      *job, [job, options, is_served](comm::Communicator* communicator, const Membership& members) {
-        if (is_served)
-          return std::shared_ptr<kvstore::Mode>(
-              kvstore::ps_mode(servers_of(*job, servers_options(options)), communicator, members));
-        return std::shared_ptr<kvstore::Mode>(
-            communicator == nullptr
-                ? kvstore::local_mode()
-                : kvstore::allreduce_mode(*communicator, members, {.timeout = options.timeout}));
-      });
+void take_pace(kvstore::JobParts& parts, const JobStore& store) {
+  parts.staleness = store.staleness;
+  parts.damps_stale = store.damps_stale;
 }
 
-bool is_served(const OwnJob& own, const JobStore& store) {
-  return kvstore::find_store_type(store.name, own.servers != nullptr).needs_servers;
+std::unique_ptr<Survival> survival_of(cluster::Job* job, const cluster::JobOptions& options,
+                                      const JobStore& store, bool has_servers) {
+  if (job == nullptr || !job->survives()) return nullptr;
+  const auto make = [=](comm::Communicator* communicator, const Membership& members) {
+    const kvstore::StoreType& type = kvstore::find_store_type(store.name, has_servers);
+    if (!type.needs_servers)
+      return std::shared_ptr<kvstore::Mode>(
+          communicator == nullptr
+              ? kvstore::local_mode()
+              : kvstore::allreduce_mode(*communicator, members, {.timeout = options.timeout}));
+    const kvstore::ServedJob servers = servers_of(*job, servers_options(options));
+    kvstore::JobParts parts{communicator, members, &servers};
+    take_pace(parts, store);
+    return std::shared_ptr<kvstore::Mode>(type.make(parts, {}));
+  };
+  return survive(*job, make);
+}
+
+std::unique_ptr<kvstore::Mode> latecomers_mode(const kvstore::StoreType& type) {
+  return type.in_step ? kvstore::latecomers_mode() : kvstore::latecomers_mode_out_of_step();
 }
 
 void check_shard_state(const OwnJob& own, const JobStore& store, const kvstore::StoreType& type) {
@@ -74,20 +82,13 @@ void check_shard_state(const OwnJob& own, const JobStore& store, const kvstore::
 std::unique_ptr<kvstore::Mode> mode_of(const OwnJob& own, const JobStore& store) {
   const kvstore::StoreType& type = kvstore::find_store_type(store.name, own.servers != nullptr);
   kvstore::JobParts parts = own.parts();
-  parts.staleness = store.staleness;
-  parts.damps_stale = store.damps_stale;
+  take_pace(parts, store);
   check_shard_state(own, store, type);
-  if (type.needs_servers && own.job && own.job->is_late()) return kvstore::latecomers_mode();
+  if (type.needs_servers && own.job && own.job->is_late()) return latecomers_mode(type);
   if (type.needs_servers) return type.make(parts, {});
   if (!own.job || own.job->is_late()) return kvstore::local_mode();
   return kvstore::allreduce_mode(own.job->communicator(), parts.membership,
                                  {.shard_state = store.shard_state});
-}
-
-// Workers that are not in step end with the first that is lost.
-cluster::JobOptions possible(cluster::JobOptions options, const JobStore& store, bool has_servers) {
-  options.survives = options.survives && kvstore::find_store_type(store.name, has_servers).in_step;
-  return options;
 }
 
 }  // namespace
@@ -101,10 +102,10 @@ kvstore::JobParts OwnJob::parts() const {
   return parts;
 }
 
-OwnJob join_job(const cluster::JobOptions& given, const JobStore& store) {
+OwnJob join_job(const cluster::JobOptions& options, const JobStore& store) {
   OwnJob own;
-  const std::optional<cluster::Place> place = cluster::find_place();
-  const cluster::JobOptions options = possible(given, store, place && place->servers > 0);
+  std::optional<cluster::Place> place = cluster::find_place();
+  if (place && options.survives) cluster::look_for_running_job(*place);
   if (place && (place->is_scheduler || place->role == Role::server)) {
     be_useful(*place, options);
     std::exit(0);
@@ -119,7 +120,7 @@ OwnJob join_job(const cluster::JobOptions& given, const JobStore& store) {
     agree_on_instruction_set(*kvstore::group_of_one());
   }
   own.mode = mode_of(own, store);
-  own.survival = survival_of(own.job.get(), options, is_served(own, store));
+  own.survival = survival_of(own.job.get(), options, store, own.servers != nullptr);
   return own;
 }
 

@@ -27,4 +27,10 @@ struct RunCost {
   std::int64_t slowest_steps = 0;  // in how many steps
 };
 
+// How long a pipeline's worker waited for its neighbours, and of how long all in all, in the passes
+// of its steps but the first.
+struct WaitedTime {
+  double seconds = 0.0, of_seconds = 0.0;
+};
+
 }  // namespace lockstep::train

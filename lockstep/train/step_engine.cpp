@@ -5,14 +5,12 @@
 
 #include "lockstep/base/float_mode.h"
 #include "lockstep/base/sha256.h"
-#include "lockstep/comm/agreement.h"
-#include "lockstep/io/archive.h"
 #include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/kvstore/tree_sum.h"
 #include "lockstep/ops/random_ops.h"
+#include "lockstep/train/detail/all_parameters.h"
 #include "lockstep/train/detail/bad_sample.h"
 #include "lockstep/train/detail/cost_meter.h"
-#include "lockstep/train/detail/run_state.h"
 #include "lockstep/train/detail/same_shapes.h"
 #include "lockstep/train/detail/step_plan.h"
 
@@ -34,9 +32,17 @@ data::Fields fixed_fields(const std::vector<TensorInfo>& infos, const FieldRoles
   return fields;
 }
 
+bool shares_weights(const EngineOptions& options) {
+  return options.mode != nullptr && options.mode->shares_weights();
+}
+
 CompileOptions compile_options(const EngineOptions& options) {
   CompileOptions compile = options.compile;
-  compile.prologue = options.shards > 1;
+  // What is derived of all weights would be kept, too.
+  compile.prologue = options.shards > 1 && !shares_weights(options);
+  compile.deliveries_last = options.schedule == parallel::ScheduleKind::zero_bubble &&
+                            options.mode != nullptr &&
+                            kvstore::stage_links_of(*options.mode) != nullptr;
   return compile;
 }
 
@@ -53,7 +59,6 @@ void check_same_shape(const std::vector<TensorInfo>& first, const std::vector<Te
   }
 }
 
-// Stages have segments in order, as evenly as it goes.
 std::optional<detail::SegmentRange> segments_of_stage(kvstore::Mode& mode,
                                                       const EngineOptions& options) {
   const kvstore::StageLinks* links = kvstore::stage_links_of(mode);
@@ -66,34 +71,9 @@ std::optional<detail::SegmentRange> segments_of_stage(kvstore::Mode& mode,
   if (options.threads > 1)
     throw InvalidArgument("train: a pipeline's worker computes with 1 thread, got {}",
                           options.threads);
-  const ShardRange own =
-      deal_shards(segments, links->stages())[static_cast<std::size_t>(links->stage())];
-  return detail::SegmentRange{static_cast<std::int32_t>(own.lo), static_cast<std::int32_t>(own.hi)};
+  return detail::segments_of_stage(segments, links->stages(), links->stage());
 }
 
-// All stages' tensors, in their order.
-NamedTensors from_all_stages(kvstore::StageLinks& links, const NamedTensors& own, bool slots) {
-  detail::RunState state;
-  (slots ? state.slots : state.parameters) = own;
-  NamedTensors all;
-  for (const std::string& bytes :
-       comm::share_texts(links.pipeline(), detail::to_bytes(state), links.options())) {
-    detail::RunState its = detail::run_state_from(bytes);
-    for (auto& named : slots ? its.slots : its.parameters) all.push_back(std::move(named));
-  }
-  return all;
-}
-
-// Those of a net whose parameters have these names, in that order.
-NamedTensors in_order_of(const std::vector<StepGraph::Parameter>& parameters, NamedTensors all) {
-  NamedTensors sorted;
-  for (const StepGraph::Parameter& parameter : parameters)
-    for (auto& named : all)
-      if (named.first == parameter.name) sorted.push_back(named);
-  return sorted;
-}
-
-std::string slot_prefix(std::size_t number) { return fmt::format("slot{}", number); }
 std::string residual_prefix(std::size_t rank) { return fmt::format("residual{}", rank); }
 
 }  // namespace
@@ -112,6 +92,8 @@ struct StepEngine::Impl {
   kvstore::Mode* mode;
   detail::StepProgram program;
   kvstore::FlatState state;
+  std::optional<detail::WeightUnits> units;  // where workers share the weights
+  std::optional<detail::AllParameters> everybodys;
   std::unique_ptr<kvstore::Synchronizer> synchronizer;
   std::unique_ptr<detail::StepPlan> plan;  // null: the last replan failed
   std::vector<float> unsent;               // between two synchronizers
@@ -123,17 +105,20 @@ struct StepEngine::Impl {
         mode(alone ? alone.get() : given.mode),
         program(net, std::move(loss), fields, compile_options(given), given.fields, given.cuts,
                 segments_of_stage(*mode, given)),
-        state(program.make_layout(mode->keeps_residuals()), std::move(rule), mode->slot_place()) {
+        state(program.make_layout(mode->keeps_residuals()), std::move(rule), mode->slot_place(),
+              shares_weights(given) ? kvstore::WeightPlace::shared : kvstore::WeightPlace::here) {
     if (kvstore::stage_links_of(*mode) != nullptr && !program.step().tables.empty())
       throw Unsupported("train: {} has sparse gradients, which a pipeline does not train",
                         program.step().parameters[program.step().tables[0]].name);
-    program.use_weights(state);
+    state.shares_weights() ? void(units.emplace(program, state.layout()))
+                           : program.use_weights(state);
+    everybodys.emplace(program, kvstore::stage_links_of(*mode), units ? &*units : nullptr);
     make_plan();
     load(*net);
   }
 
   void load(const nn::Block& net) {
-    program.load(net);
+    units ? program.load(net, state) : program.load(net);
     if (synchronizer) synchronizer->weights_changed();
   }
 
@@ -152,14 +137,8 @@ struct StepEngine::Impl {
                             .bucket_bytes = options.bucket_bytes,
                             .group = &mode->group(),
                             .links = kvstore::stage_links_of(*mode),
-                            .pipeline = {options.schedule, options.recompute}});
-  }
-
-  NamedTensors parameters() const {
-    kvstore::StageLinks* links = kvstore::stage_links_of(*mode);
-    if (links == nullptr) return program.parameters();
-    return in_order_of(program.step().parameters,
-                       from_all_stages(*links, program.parameters(), false));
+                            .pipeline = {options.schedule, options.recompute},
+                            .units = units ? &*units : nullptr});
   }
 
   void check_plan() const {
@@ -206,7 +185,7 @@ struct StepEngine::Impl {
 
   // The step counts: its weights, statistics and what is made of them are the engine's from now on.
   void take_over(const std::vector<Tensor>& statistics) {
-    program.use_weights(state);
+    if (!units) program.use_weights(state);
     program.set_statistics(statistics);
   }
 
@@ -249,6 +228,11 @@ StepEngine::StepEngine(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr 
 }
 
 StepEngine::~StepEngine() = default;
+
+void StepEngine::replan(kvstore::Mode& mode, std::int64_t shards) {
+  impl_->options.shards = shards;
+  replan(mode);
+}
 
 void StepEngine::replan(kvstore::Mode& mode) {
   check_shares(impl_->options.shards, impl_->options.threads, kvstore::replicas_of(mode));
@@ -336,26 +320,42 @@ const std::vector<BatchNormSize>& StepEngine::batch_norm_sizes() const {
   return impl_->program.batch_norm_sizes();
 }
 
-bool StepEngine::is_staged() const { return kvstore::stage_links_of(*impl_->mode) != nullptr; }
+bool StepEngine::is_partial() const {
+  return impl_->units.has_value() || kvstore::stage_links_of(*impl_->mode) != nullptr;
+}
 
 void StepEngine::store(nn::Block& net) const {
-  if (!is_staged()) return impl_->program.store(net);
-  set_trained_parameters(net, impl_->program.loss(), impl_->parameters(), "the stages");
+  if (!is_partial()) return impl_->program.store(net);
+  const std::vector<nn::Parameter> places = impl_->program.parameters_of(net);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    places[i].set_data(impl_->everybodys->get(i, impl_->synchronizer.get()));
 }
 void StepEngine::load(const nn::Block& net) { impl_->load(net); }
-std::string StepEngine::params_sha256() const { return io::tensors_sha256(impl_->parameters()); }
+
+WaitedTime StepEngine::waited() const { return impl_->plan ? impl_->plan->waited() : WaitedTime{}; }
+
+Tensor StepEngine::parameter(std::size_t number) const { return impl_->program.parameter(number); }
+
+std::string StepEngine::params_sha256() const {
+  return impl_->everybodys->sha256(impl_->synchronizer.get());
+}
 
 void StepEngine::collect_slots() {
   impl_->check_plan();
   impl_->synchronizer->collect_slots();
 }
 
-Snapshot StepEngine::snapshot() const {
+Snapshot StepEngine::snapshot(bool keep) const {
   Snapshot snapshot;
-  snapshot.parameters = impl_->parameters();
-  snapshot.slots = slots();
-  if (kvstore::StageLinks* links = kvstore::stage_links_of(*impl_->mode))
-    snapshot.slots = from_all_stages(*links, snapshot.slots, true);
+  if (!keep && !is_partial()) return snapshot;
+  const std::vector<StepGraph::Parameter>& parameters = impl_->program.step().parameters;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Tensor own = impl_->everybodys->get(i, impl_->synchronizer.get());
+    if (keep) snapshot.parameters.emplace_back(parameters[i].name, std::move(own));
+  }
+  // Of shared ones the first worker alone has collected them.
+  if (!impl_->units || impl_->mode->group().is_first())
+    snapshot.slots = impl_->everybodys->all_slots(slots(), impl_->slots(), keep);
   return snapshot;
 }
 
@@ -369,10 +369,10 @@ Snapshot StepEngine::own_snapshot() const {
 std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
   NamedTensors result;
   for (std::size_t k = 0; k < impl_->slots(); ++k)
-    impl_->program.append_flat(impl_->layout(), slot_prefix(k), impl_->slot(k), result);
+    impl_->program.append_flat(impl_->layout(), detail::slot_prefix(k), impl_->slot(k), result);
   for (std::size_t k = 0; k < impl_->slots(); ++k)
     impl_->program.append_tables(
-        impl_->layout(), slot_prefix(k),
+        impl_->layout(), detail::slot_prefix(k),
         [&](std::size_t table) { return impl_->table_slot(k, table); }, result);
   return result;
 }
@@ -380,11 +380,11 @@ std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
 void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& slots) {
   std::vector<float> values(impl_->layout().floats);
   for (std::size_t k = 0; k < impl_->slots(); ++k) {
-    impl_->program.set_flat(impl_->layout(), slot_prefix(k), slots, values);
+    impl_->program.set_flat(impl_->layout(), detail::slot_prefix(k), slots, values);
     impl_->set_slot(k, values);
   }
   for (std::size_t k = 0; k < impl_->slots(); ++k)
-    impl_->program.set_tables(impl_->layout(), slot_prefix(k), slots,
+    impl_->program.set_tables(impl_->layout(), detail::slot_prefix(k), slots,
                               [&](std::size_t table, std::span<const float> numbers) {
                                 impl_->set_table_slot(k, table, numbers);
                               });
@@ -419,7 +419,7 @@ void StepEngine::set_residuals(const std::vector<std::pair<std::string, Tensor>>
 
 std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fields> shards) {
   impl_->check_plan();
-  if (is_staged()) return {};  // no stage can compute the shards by itself
+  if (is_partial()) return {};  // no stage can compute the shards by itself
   const FlushSubnormals flush;
   impl_->plan->set_keys(step);
   impl_->select_shape(shards);
@@ -441,7 +441,7 @@ std::string StepEngine::find_bad_op(std::int64_t step, std::span<const data::Fie
 std::optional<BadSample> StepEngine::find_refused_sample(std::int64_t step,
                                                          std::span<const data::Fields> shards) {
   impl_->check_plan();
-  if (is_staged() || !impl_->have_selected_shape(shards)) return {};
+  if (is_partial() || !impl_->have_selected_shape(shards)) return {};
   const FlushSubnormals flush;
   impl_->plan->set_keys(step);
   std::vector<data::Fields> tried(shards.begin(), shards.end());
@@ -480,7 +480,7 @@ std::string StepEngine::find_bad_sum() const {
 
 Probe StepEngine::probe() {
   impl_->check_plan();
-  if (is_staged()) return {params_sha256(), {}, {}};
+  if (is_partial()) return {params_sha256(), {}, {}};
   const FlushSubnormals flush;
   Sha256 sum;
   std::vector<Tensor> inputs = fixed_fields(impl_->program.fields(), impl_->program.step().roles);
@@ -504,10 +504,11 @@ double StepEngine::flops_per_sample() const { return impl_->program.flops_per_sa
 const Executable& StepEngine::executable() const { return impl_->program.first().first(); }
 
 std::size_t StepEngine::step_bytes() const {
-  const std::size_t buffers =
-      impl_->state.buffers() + impl_->synchronizer->buffers() + impl_->plan->buffers();
-  return impl_->program.bytes() + buffers * impl_->layout().floats * sizeof(float) +
-         impl_->state.owned_bytes() + impl_->synchronizer->bytes() + impl_->state.tables().bytes();
+  const std::size_t buffers = impl_->state.buffers() + impl_->synchronizer->buffers();
+  return impl_->program.bytes() + impl_->plan->bytes() +
+         (impl_->units ? impl_->units->bytes() : 0) +
+         buffers * impl_->layout().floats * sizeof(float) + impl_->state.owned_bytes() +
+         impl_->synchronizer->bytes() + impl_->state.tables().bytes();
 }
 
 }  // namespace lockstep::train

@@ -86,6 +86,8 @@ class StepEngine {
   // not sent as they are. Where that throws (a peer was lost again), the state is as it was, and
   // the engine waits for another membership. The mode outlives the engine.
   void replan(kvstore::Mode& mode);
+  // The same with another number of shards in a step.
+  void replan(kvstore::Mode& mode, std::int64_t shards);
 
   // After replan(), when all workers have the state of so many steps: servers come to the same.
   void align(std::int64_t steps);
@@ -102,12 +104,14 @@ class StepEngine {
   // net and back.
   void store(nn::Block& net) const;
   void load(const nn::Block& net);
+  // A parameter that is here, by its number in the net's list.
+  Tensor parameter(std::size_t number) const;
   // Every worker calls it, between steps, before rank 0 takes a snapshot or asks for slots: those
   // that are with others come there. Elsewhere there are none to be had where they are shared.
   void collect_slots();
   // This worker's parameters and slots, in plain layout, in the order of the names. They are
-  // copies.
-  Snapshot snapshot() const;
+  // copies. With `keep` false it only takes part where others need it to.
+  Snapshot snapshot(bool keep = true) const;
   // The same without what servers keep.
   Snapshot own_snapshot() const;
   // What the rule keeps: "slot0/fc1.weight".
@@ -137,9 +141,12 @@ class StepEngine {
   // What this worker makes of fixed input, to compare with the others'.
   Probe probe();
 
-  // Whether this worker has a stage of the net alone. Then every worker calls store(), snapshot(),
-  // params_sha256() and probe() together with the others.
-  bool is_staged() const;
+  // Whether this worker has a part of the parameters alone: a stage of the net, or its own pieces
+  // of them. Then every worker calls store(), snapshot(), params_sha256() and probe() together with
+  // the others.
+  bool is_partial() const;
+  // Of a pipeline's worker; nothing elsewhere.
+  WaitedTime waited() const;
   // The roles of a batch's fields, with their names.
   const FieldRoles& fields() const;
   // Whether a shard needs the others of its step (ops/shard_ops.h).

@@ -153,6 +153,9 @@ struct FitResult {
   bool saved = false;                      // it has the parameters of the last step
   std::vector<std::string> warnings = {};  // the first and the last of them where they are many
   std::optional<RunCost> cost = {};        // of several workers that are in step
+  // Of a pipeline: the part of the passes' time in which its stages waited for one another.
+  std::optional<double> bubble = {};
+  std::vector<double> peak_memory_mb_by_worker = {};  // by rank
 };
 
 // Trains a net: S shards a step, one thread each, gradients summed in the canonical tree order.

@@ -6,6 +6,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/casters.h"
+#include "lockstep/autograd/forgetting.h"
 #include "lockstep/nn/functional.h"
 #include "lockstep/ops/random_ops.h"
 
@@ -133,6 +134,11 @@ void bind_autograd(py::module_& m) {
         autograd::backward(from, with, retain);
       },
       py::arg("heads"), py::arg("head_grads") = py::none(), py::arg("retain") = false);
+  m.def("_backward_and_forget", [](const py::object& heads, const py::object& grads) {
+    const std::vector<Tensor> from = list_of(heads), with = list_of(grads);
+    const py::gil_scoped_release released;
+    autograd::backward_and_forget(from, with);
+  });
   m.def(
       "grad",
       [](const py::object& heads, const py::object& variables, const py::object& grads,

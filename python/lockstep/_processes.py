@@ -227,7 +227,8 @@ class Processes:
 
     def close(self):
         """Ends the processes; who is computing may end that."""
-        if os.getpid() == self._owner:
+        # At the interpreter's end modules are gone, and the processes hear that their pipes are.
+        if os is not None and os.getpid() == self._owner:
             for worker in self._workers:
                 worker.stop()
             for worker in self._workers:

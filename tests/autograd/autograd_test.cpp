@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/autograd/autograd.h"
+#include "lockstep/autograd/forgetting.h"
 
 #include <gtest/gtest.h>
 
@@ -441,6 +442,22 @@ TEST(Autograd, ErrorsSayWhichHeadIsWrongAndWhy) {
   EXPECT_EQ(message_of([&] { backward(y); }),
             "backward: the record of 'multiply' was freed by an earlier backward (retain it to go "
             "back twice)");
+}
+
+TEST(Autograd, WhatWasForgottenIsConstant) {
+  const Tensor a = leaf({2});
+  Tensor state = constant({1});
+  for (const double gradient_then : {4.0, 16.0, 64.0}) {
+    Tensor y;
+    {
+      RecordScope record;
+      state = multiply(a, state);
+      y = multiply(state, state);
+    }
+    backward_and_forget(std::span(&y, 1));
+    EXPECT_EQ(values_of(gradient(a)), (Values{gradient_then}));
+    EXPECT_FALSE(requires_grad(state));
+  }
 }
 
 TEST(Autograd, ARetainedRecordServesAgain) {

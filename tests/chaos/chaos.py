@@ -22,12 +22,15 @@ import time
 import uuid
 
 from processes import MARK, Family
-from schedule import STEPS, TRAIN, ElasticSchedule, Schedule
+from schedule import (ChangeOfWorkers, ClockJump, DiskFull, ElasticSchedule, NetworkFault, Pause,
+                      Schedule)
+from surroundings import Clock, Disk, Networks, later
 from jobs import steps_done
 from sshd import Sshd, find_sshd
 
 WAIT, GRACE = 8, 4
-TIMEOUT = {"train": WAIT, "launch": 10, "ssh": 30}  # ssh takes its time on a busy machine
+# ssh takes its time on a busy machine.
+TIMEOUT = {"train": WAIT, "launch": 10, "ssh": 30, "networks": 30}
 MARGIN = 40  # for the run itself, and for a machine with other things to do
 ENOUGH = 8  # schedules, to say whether they did anything
 CLONE_NEWNS, CLONE_NEWIPC, MS_PRIVATE = 0x20000, 0x8000000, (1 << 18) | 0x4000
@@ -47,30 +50,37 @@ def own_shared_memory():
 
 
 class Chaos:
-    def __init__(self, program, folder, sshd=None, margin=MARGIN, is_alone=False):
+    def __init__(self, program, folder, sshd=None, margin=MARGIN, is_alone=False, networks=None):
         self.program, self.folder, self.sshd = program, pathlib.Path(folder), sshd
-        self.margin, self.is_alone = margin, is_alone
-        self.sha = None
+        self.margin, self.is_alone, self.networks = margin, is_alone, networks
+        self.clock = Clock(folder)
+        self.shas = {}  # of undisturbed runs, by what they train
         self.disturbed = 0  # schedules of which a signal came before the end
 
     def words(self, *words):
         return [self.program, *map(str, words)]
 
-    def reference(self):
-        if self.sha is None:
-            done = subprocess.run(self.words(*TRAIN, "--out", "whole"), cwd=self.folder, text=True,
-                                  capture_output=True, timeout=300)
+    def reference(self, schedule):
+        what = tuple(schedule.train)
+        if what not in self.shas:
+            done = subprocess.run(self.words(*what, "--out", f"whole-{len(self.shas)}"),
+                                  cwd=self.folder, text=True, capture_output=True, timeout=600)
             if done.returncode != 0:
                 raise Wrong(f"the undisturbed run failed: {done.stderr}")
-            self.sha = json.loads(done.stdout.strip().splitlines()[-1])["params_sha256"]
-        return self.sha
+            self.shas[what] = json.loads(done.stdout.strip().splitlines()[-1])["params_sha256"]
+        return self.shas[what]
 
     def command(self, schedule, mark):
-        train = [*TRAIN, "--out", "run", "--wait", WAIT]
+        train = [*schedule.train, "--out", "run", "--wait", WAIT, *getattr(schedule, "more", [])]
         if schedule.kind == "train":
             return self.words(*train, "--workers", schedule.workers, "--transport",
-                              schedule.transport, "--grace", GRACE, *getattr(schedule, "more", []))
+                              schedule.transport, "--grace", GRACE)
         how = ["launch", "--grace", GRACE, "--timeout", TIMEOUT[schedule.kind], "--transport", schedule.transport]
+        if schedule.kind == "networks":
+            how += ["--hosts", f"node-a:{(schedule.workers + 1) // 2},node-b:{schedule.workers // 2}",
+                    "--ssh", self.networks.sshd.ssh(), "--env", f"{MARK}={mark}", "--env", "TMPDIR"]
+            how += ["--env", "LD_PRELOAD", "--env", "CHAOS_CLOCK"] * schedule.has(ClockJump)
+            return [*self.networks.inside(), *self.words(*how, "--", self.program, *train)]
         if schedule.kind == "ssh":
             how += ["--hosts", f"node-a:1,node-b:{schedule.workers - 1}", "--ssh", self.sshd.ssh(),
                     "--env", f"{MARK}={mark}", "--env", "TMPDIR"]
@@ -79,16 +89,17 @@ class Chaos:
         return self.words(*how, "--", self.program, *train)
 
     def run(self, schedule):
-        sha = self.reference()
+        sha = self.reference(schedule)
         work = self.folder / f"seed-{schedule.seed}"
         shutil.rmtree(work, ignore_errors=True)
         (work / "tmp").mkdir(parents=True)
         mark = uuid.uuid4().hex
         memory = self.memory()
+        disk = Disk(work / "run") if self.is_alone and self.fills_disk(schedule) else None
         try:
-            job = self.disturb(schedule, work, mark)
+            job = self.disturb(schedule, work, mark, disk)
             self.disturbed += job.disturbed
-            self.check_end(schedule, job, work)
+            self.check_end(schedule, job, work, sha)
             self.check_nothing_left(schedule, job, work)
             # Where everybody was killed at once, the next job clears up.
             if not job.all_killed:
@@ -99,20 +110,31 @@ class Chaos:
             said = "".join(f"\n  {name}: {(work / name).read_text(errors='replace')[-2000:]}"
                            for name in ("out", "err", "commands") if (work / name).exists())
             raise Wrong(f"{wrong}{said}") from None
+        finally:
+            if disk:
+                disk.give_back()
         shutil.rmtree(work, ignore_errors=True)
+
+    @staticmethod
+    def fills_disk(schedule):
+        return isinstance(schedule, ElasticSchedule) and schedule.has(DiskFull)
 
     # Signals.
 
-    def disturb(self, schedule, work, mark):
+    def disturb(self, schedule, work, mark, disk):
         environment = dict(os.environ, TMPDIR=str(work / "tmp"), **{MARK: mark},
                            **getattr(schedule, "environment", {}))
+        if isinstance(schedule, ElasticSchedule) and schedule.has(ClockJump) and self.clock.works:
+            self.clock.set(0)
+            environment.update(self.clock.environment())
         with open(work / "out", "w") as out, open(work / "err", "w") as err:
             process = subprocess.Popen(self.command(schedule, mark), cwd=work, stdout=out, stderr=err,
                                        stdin=subprocess.DEVNULL, env=environment,
                                        start_new_session=True)
-        family = Family(process.pid, mark, self.sshd_pids() if schedule.kind == "ssh" else ())
+        family = Family(process.pid, mark, self.sshd_pids(schedule))
         process.family, process.seen, process.launcher_killed = family, set(), False
         process.work, process.environment, process.guests = work, environment, []
+        process.disk, process.undone = disk, []
         process.all_killed = process.disturbed = False
         stopped = set()
         try:
@@ -126,6 +148,9 @@ class Chaos:
             raise Wrong(f"still there {self.deadline(schedule)} s after the last signal: "
                         f"{left}") from None
         finally:
+            for timer in process.undone:
+                timer.cancel()
+                timer.function()
             if process.poll() is None:
                 self.clean_up(family)
                 process.wait()
@@ -160,8 +185,10 @@ class Chaos:
     def send(self, event, process, stopped):
         if process.poll() is not None:
             return
-        if hasattr(event, "words"):
+        if isinstance(event, ChangeOfWorkers):
             return self.change(event, process)
+        if isinstance(event, (DiskFull, ClockJump, NetworkFault)):
+            return self.take_away(event, process)
         found = process.family.find(event.target)
         process.disturbed = process.disturbed or bool(found)
         if event.target not in ("everybody", "group") and found:
@@ -175,10 +202,29 @@ class Chaos:
                 process.launcher_killed = True
             if event.number == signal.SIGSTOP:
                 stopped.add(pid)
+            if isinstance(event, Pause):
+                process.undone.append(later(event.seconds, lambda pid=pid: self.wake(process, pid)))
             try:
                 os.kill(pid, event.number)
             except ProcessLookupError:
                 pass
+
+    def take_away(self, event, process):
+        """What a job stands on, for a while."""
+        process.disturbed = True
+        if isinstance(event, ClockJump):
+            return self.clock.set(event.offset)
+        if isinstance(event, DiskFull) and process.disk:
+            process.disk.fill()
+            process.undone.append(later(event.seconds, process.disk.clear))
+        if isinstance(event, NetworkFault):
+            self.networks.disturb(event.how)
+            process.undone.append(later(event.seconds, self.networks.heal))
+
+    @staticmethod
+    def wake(process, pid):
+        if pid in process.family.all():
+            os.kill(pid, signal.SIGCONT)
 
     def change(self, event, process):
         """Whether the job can do it at that moment is not said: it may be at its end, or waiting."""
@@ -203,8 +249,9 @@ class Chaos:
             time.sleep(0.3)
             os.kill(process.pid, signal.SIGCONT)
 
-    def sshd_pids(self):
-        return {server.pid for server in self.sshd.processes}
+    def sshd_pids(self, schedule):
+        server = {"ssh": self.sshd, "networks": self.networks and self.networks.sshd}.get(schedule.kind)
+        return {process.pid for process in server.processes} if server else ()
 
     def clean_up(self, family):
         for pid in family.all() | {family.launcher}:
@@ -215,15 +262,24 @@ class Chaos:
 
     # What is looked at.
 
-    def check_end(self, schedule, job, work):
+    def check_end(self, schedule, job, work, sha):
         status = job.returncode if job.returncode >= 0 else 128 - job.returncode
         allowed = schedule.allowed(job.launcher_killed)
         if status not in allowed:
             raise Wrong(f"ended with status {status}, expected one of {sorted(allowed)}")
         if status == 0:
             out = (work / "out").read_text().strip()
-            if not out or json.loads(out.splitlines()[-1])["params_sha256"] != self.sha:
+            if not out or json.loads(out.splitlines()[-1])["params_sha256"] != sha:
                 raise Wrong("ended with status 0, and other parameters than the undisturbed run")
+            if isinstance(schedule, ElasticSchedule) and not schedule.has(DiskFull):
+                self.check_each_step_once(schedule, work)
+
+    @staticmethod
+    def check_each_step_once(schedule, work):
+        rows = [json.loads(line) for line in open(work / "run" / "metrics.jsonl")]
+        steps = [row["step"] for row in rows if "learning_rate" in row]
+        if steps != list(range(1, schedule.steps + 1)):
+            raise Wrong(f"the steps that were made are {steps}, expected 1 to {schedule.steps}")
 
     def check_memory(self, before):
         if files := self.memory() - before:
@@ -246,13 +302,13 @@ class Chaos:
         is_run = (work / "run" / "config.json").exists()
         if not is_run:
             shutil.rmtree(work / "run", ignore_errors=True)
-        done = subprocess.run(self.words(*TRAIN, "--out", "run", *(["--resume"] if is_run else []),
+        done = subprocess.run(self.words(*schedule.train, "--out", "run", *(["--resume"] if is_run else []),
                                          "--workers", workers),
                               cwd=work, text=True, capture_output=True, timeout=300)
         if done.returncode != 0:
             raise Wrong(f"the run does not go on: {done.stderr}")
         result = json.loads(done.stdout.strip().splitlines()[-1])
-        if result["params_sha256"] != sha or result["steps"] != STEPS:
+        if result["params_sha256"] != sha or result["steps"] != schedule.steps:
             raise Wrong("the resumed run has other parameters than the undisturbed one")
         if half := list((work / "run").rglob("*.tmp*")):
             raise Wrong(f"half-written files are left: {half}")
@@ -298,11 +354,14 @@ def main():
         if find_sshd():
             (pathlib.Path(folder) / "ssh").mkdir()
             sshd = Sshd(pathlib.Path(folder) / "ssh")
-        chaos = Chaos(os.path.abspath(options.program), folder, sshd, options.margin, is_alone)
+        networks = None
+        if options.elastic and Networks.can_be():
+            networks = Networks(pathlib.Path(folder) / "networks")
+        chaos = Chaos(os.path.abspath(options.program), folder, sshd, options.margin, is_alone, networks)
         bad = []
         try:
             for seed in seeds:
-                schedule = (ElasticSchedule(seed) if options.elastic
+                schedule = (ElasticSchedule(seed, networks is not None) if options.elastic
                             else Schedule(seed, sshd is not None))
                 print(schedule, flush=True)
                 begin = time.monotonic()
@@ -314,8 +373,8 @@ def main():
                     which = "chaos-elastic" if options.elastic else "chaos"
                     print(f"  WRONG: {wrong}\n  again: make {which} SEED={seed}", flush=True)
         finally:
-            if sshd:
-                sshd.stop()
+            for server in filter(None, (sshd, networks)):
+                server.stop()
     print(f"{len(seeds) - len(bad)} of {len(seeds)} schedules good, {chaos.disturbed} of "
           "them disturbed before their end" + (f"; bad: {bad}" if bad else ""))
     if len(seeds) >= ENOUGH and 2 * chaos.disturbed < len(seeds):

@@ -97,6 +97,18 @@ def steps_done(folder):
         return 0
 
 
+def reach(lockstep, process, step, seconds=240):
+    """Until the run of a job has done so many steps."""
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= step or process.poll() is not None,
+               seconds)
+    assert process.poll() is None, process.communicate()
+
+
+def has_event(lockstep, kind):
+    path = lockstep.folder / "run" / "events.jsonl"
+    return path.exists() and f'"event":"{kind}"' in path.read_text()
+
+
 def end(process):
     """A job that a test has started and nobody needs any more, with all of its processes."""
     for pid in [*descendants(process), process.pid]:

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from conftest import Lockstep
-from jobs import (end, is_running, servers_of, steps_done, wait_until, workers_of)
+from jobs import end, has_event, is_running, reach, servers_of, workers_of
 
 STEPS = 400
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch", 32, "--threads", 1,
@@ -31,17 +31,6 @@ def undisturbed(tmp_path_factory):
 def start(lockstep, *words, rule="adam", workers=3, servers=2):
     return lockstep.start("train", *TRAIN, *RULES[rule], "--out", "run", "--kvstore", "ps_sync",
                           "--workers", workers, "--servers", servers, *words)
-
-
-def reach(lockstep, process, step):
-    wait_until(lambda: steps_done(lockstep.folder / "run") >= step or process.poll() is not None,
-               LONG_ENOUGH)
-    assert process.poll() is None, process.communicate()
-
-
-def has_event(lockstep, kind):
-    path = lockstep.folder / "run" / "events.jsonl"
-    return path.exists() and f'"event":"{kind}"' in path.read_text()
 
 
 def check_end(lockstep, process, undisturbed):
@@ -111,13 +100,3 @@ def test_a_job_gets_more_workers_and_fewer_and_a_guest(lockstep, undisturbed):
     lockstep.run("scale", "run", 2, status=0, timeout=LONG_ENOUGH)
     check_end(lockstep, process, undisturbed["adam"])
     guest.communicate(timeout=LONG_ENOUGH)
-
-
-def test_workers_that_are_not_in_step_end_with_the_first_that_is_lost(lockstep):
-    process = lockstep.start("train", *TRAIN, "--out", "run", "--kvstore", "ps_async", "--workers", 2,
-                             "--servers", 1)
-    reach(lockstep, process, 10)
-    os.kill(workers_of(process)[1], signal.SIGKILL)
-    _, errors = process.communicate(timeout=LONG_ENOUGH)
-    assert process.returncode == 1
-    assert errors.splitlines()[-1].startswith("lockstep: worker 1 was ended by signal 9"), errors

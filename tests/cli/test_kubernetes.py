@@ -13,7 +13,7 @@ import pytest
 from conftest import PROGRAM, ROLES, SHOW_ROLE
 from jobs import checkpoints_of, steps_done, wait_until
 
-PROGRAM_WORDS = ["lockstep", "train", "mnist-lenet", "--out", "/data/run 1", "$(HOME)"]
+PROGRAM_WORDS = ["lockstep", "train", "mnist-lenet", "--out", "/data/run 1 $(HOME)"]
 TRAIN = ["train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report", "--json",
          "--threads", "1", "--global-batch", "24"]
 GOOD = ["--name", "digits", "--image", "registry.example/lockstep:1", "--workers", 3]
@@ -39,7 +39,7 @@ def test_the_manifest_is_an_indexed_job_and_a_headless_service(lockstep):
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"] is True
     spec = job["spec"]
-    assert spec["completionMode"] == "Indexed" and spec["backoffLimit"] == 0
+    assert spec["completionMode"] == "Indexed" and "backoffLimit" not in spec
     assert spec["completions"] == spec["parallelism"] == 3
     pod = spec["template"]
     assert pod["metadata"]["labels"].items() >= service["spec"]["selector"].items()
@@ -47,7 +47,7 @@ def test_the_manifest_is_an_indexed_job_and_a_headless_service(lockstep):
     assert pod["spec"]["restartPolicy"] == "Never"
     (container,) = pod["spec"]["containers"]
     assert container["image"] == "registry.example/lockstep:1"
-    assert container["command"] == [*PROGRAM_WORDS[:-1], "$$(HOME)"]
+    assert container["command"] == [*PROGRAM_WORDS[:-1], "/data/run 1 $$(HOME)"]
     limits = {"cpu": "4", "memory": "8Gi"}
     assert container["resources"] == {"requests": limits, "limits": limits}
 
@@ -88,8 +88,25 @@ def test_an_administrator_accepts_the_pods(lockstep):
     assert spread["labelSelector"]["matchLabels"] == {"lockstep-job": "digits"}
     assert "tolerations" not in pod
     spec = job["spec"]
-    assert (spec["backoffLimit"], spec["ttlSecondsAfterFinished"], spec["activeDeadlineSeconds"]) == (
-        0, 86400, 604800)
+    assert (spec["ttlSecondsAfterFinished"], spec["activeDeadlineSeconds"]) == (86400, 604800)
+
+
+def test_pods_may_go_and_come_where_the_others_go_on_without_them(lockstep):
+    _, job = manifest(lockstep, *GOOD)
+    spec = job["spec"]
+    assert spec["backoffLimitPerIndex"] == 6 and spec["template"]["spec"]["restartPolicy"] == "Never"
+    wrong, taken = spec["podFailurePolicy"]["rules"]
+    assert (wrong["action"], wrong["onExitCodes"]["values"]) == ("FailJob", [2])
+    assert (taken["action"], taken["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
+    assert spec["successPolicy"] == {"rules": [{"succeededIndexes": "0"}]}
+
+
+@pytest.mark.parametrize("words", [["train", "mnist-mlp", "--fail-fast"],
+                                   ["train", "mnist-mlp", "--shard-state", "1"], ["doctor"]])
+def test_a_pod_that_the_others_cannot_do_without_ends_the_job(lockstep, words):
+    out = lockstep.run("launch", "--kubernetes", *GOOD, "--", "lockstep", *words, status=0).out
+    spec = items_of(out)[1]["spec"]
+    assert spec["backoffLimit"] == 0 and "successPolicy" not in spec
 
 
 def test_what_an_administrator_asks_for_is_in_the_manifest(lockstep):
@@ -100,8 +117,8 @@ def test_what_an_administrator_asks_for_is_in_the_manifest(lockstep):
                        "a/b:NoExecute", "--env", "HOME=/home/me", "--", *train, status=0).out
     _, job = items_of(out)
     spec, pod = job["spec"], job["spec"]["template"]["spec"]
-    assert (spec["backoffLimit"], spec["ttlSecondsAfterFinished"], spec["activeDeadlineSeconds"]) == (
-        6, 60, 3600)
+    assert (spec["backoffLimitPerIndex"], spec["ttlSecondsAfterFinished"],
+            spec["activeDeadlineSeconds"]) == (2, 60, 3600)
     assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["runAsGroup"] == 2000
     assert pod["volumes"][0]["emptyDir"]["sizeLimit"] == "256Mi"
     assert pod["tolerations"] == [
@@ -255,16 +272,63 @@ def free_endpoint():
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
+class Pods:
+    """Three, whose run's folder is pods."""
+
+    def __init__(self, lockstep, *words):
+        self.folder, self.words = lockstep.folder, words
+        self.variables = {key: value for key, value in
+                          variables_of(manifest(lockstep, *GOOD)[1]).items()
+                          if isinstance(value, str)}
+        self.variables.update(LOCKSTEP_COORDINATOR=free_endpoint(), LOCKSTEP_SECRET="hush")
+
+    def start(self, index):
+        return subprocess.Popen([PROGRAM, *self.words, "--out", "pods"], cwd=self.folder, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                env={**os.environ, **self.variables,
+                                     "JOB_COMPLETION_INDEX": str(index)})
+
+    def start_all(self):
+        """By rank."""
+        return [self.start(index) for index in (2, 1, 0)][::-1]
+
+
 def start_pods(lockstep, *words):
-    """Three, by rank; their run's folder is pods."""
-    variables = {key: value for key, value in variables_of(manifest(lockstep, *GOOD)[1]).items()
-                 if isinstance(value, str)}
-    variables.update(LOCKSTEP_COORDINATOR=free_endpoint(), LOCKSTEP_SECRET="hush")
-    pods = [subprocess.Popen([PROGRAM, *words, "--out", "pods"], cwd=lockstep.folder, text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             env={**os.environ, **variables, "JOB_COMPLETION_INDEX": str(index)})
-            for index in (2, 1, 0)]
-    return pods[::-1]
+    return Pods(lockstep, *words).start_all()
+
+
+def test_a_pod_that_is_lost_is_replaced_and_the_bits_are_the_same(lockstep):
+    words = [*TRAIN, "--steps", "400"]
+    alone = lockstep.run(*words, "--out", "alone").json
+    job = Pods(lockstep, *words, "--min-workers", "3")  # the others wait for it
+    pods = job.start_all()
+    run = lockstep.folder / "pods"
+    wait_until(lambda: steps_done(run) >= 3 or any(pod.poll() is not None for pod in pods))
+    pods[1].kill()
+    pods[1].communicate()
+    pods[1] = job.start(1)
+    ends = [pod.communicate(timeout=120) for pod in pods]
+    assert [pod.returncode for pod in pods] == [0, 0, 0], ends
+    result = json.loads(ends[0][0].strip().splitlines()[-1])
+    assert result["params_sha256"] == alone["params_sha256"] and result["steps_lost"] == 0
+    assert "worker 1 is lost" in ends[0][1] and "3 workers go on" in ends[0][1], ends[0][1]
+
+
+def test_a_pod_that_is_asked_to_go_leaves_and_is_to_be_replaced_and_the_first_stops_the_job(lockstep):
+    pods = start_pods(lockstep, *TRAIN, "--steps", "1000000")
+    run = lockstep.folder / "pods"
+    wait_until(lambda: steps_done(run) >= 3 or any(pod.poll() is not None for pod in pods))
+    pods[2].send_signal(signal.SIGTERM)
+    pods[2].communicate(timeout=60)
+    assert pods[2].returncode == 143
+    done = steps_done(run)
+    wait_until(lambda: steps_done(run) > done + 5 or pods[0].poll() is not None)
+    first = lockstep.run("leave", "pods", "--worker", 0)
+    assert first.status == 1 and "worker 0 coordinates the job" in first.complaint
+    pods[0].send_signal(signal.SIGTERM)
+    ends = [pod.communicate(timeout=60) for pod in pods[:2]]
+    assert [pod.returncode for pod in pods[:2]] == [143, 143], ends
+    assert checkpoints_of(run)[-1:] == [json.loads(ends[0][0].splitlines()[-1])["steps"]]
 
 
 def test_processes_with_a_pods_environment_are_a_job(lockstep):
@@ -279,7 +343,9 @@ def test_processes_with_a_pods_environment_are_a_job(lockstep):
 
 
 def with_a_server(lockstep):
-    return manifest(lockstep, "--name", "digits", "--image", "i", "--workers", 2, "--servers", 1)
+    return items_of(lockstep.run("launch", "--kubernetes", "--name", "digits", "--image", "i",
+                                 "--workers", 2, "--servers", 1, "--", *PROGRAM_WORDS, "--kvstore",
+                                 "ps_sync", status=0).out)
 
 
 def test_servers_are_a_set_of_their_own(lockstep):
@@ -301,7 +367,7 @@ def test_a_server_that_others_can_do_without_may_fail(lockstep):
         out = lockstep.run("launch", "--kubernetes", "--name", "digits", "--image", "i", "-n", 2,
                            "-s", 2, "--", *train, replicas, status=0).out
         _, workers, servers = json.loads(out)["items"]
-        assert workers["spec"]["backoffLimit"] == servers["spec"][limit] == 0
+        assert workers["spec"]["backoffLimitPerIndex"] == 6 and servers["spec"][limit] == 0
         assert ("backoffLimit" in servers["spec"]) == (replicas == 1)
 
 
@@ -348,7 +414,7 @@ def test_pods_with_a_server_that_are_stopped_save_what_it_keeps(lockstep):
 
 
 @pytest.mark.parametrize("asked, how, status", [
-    ([0, 1, 2], signal.SIGTERM, 143), ([0], signal.SIGTERM, 143), ([1], signal.SIGTERM, 143),
+    ([0, 1, 2], signal.SIGTERM, 143), ([0], signal.SIGTERM, 143),
     ([0, 1, 2], signal.SIGINT, 130), ([2], signal.SIGINT, 130)])
 def test_pods_that_are_stopped_finish_their_step_and_keep_it(lockstep, asked, how, status):
     pods = start_pods(lockstep, *TRAIN, "--steps", "100000")

@@ -78,9 +78,10 @@ def test_the_bound_holds_while_a_worker_is_stopped_again_and_again(lockstep):
     assert rows and all(row["steps_ahead"] <= 1 for row in rows)
 
 
-def test_a_worker_that_dies_is_named(lockstep):
+def test_a_worker_that_dies_is_named_where_the_job_is_to_end_with_it(lockstep):
     process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--quiet", "--no-report",
-                             "--json", "--steps", 100000, *SIZE, *JOB, *MODES[1], "--out", "run")
+                             "--json", "--steps", 100000, *SIZE, *JOB, *MODES[1], "--out", "run",
+                             "--fail-fast")
     wait_until(lambda: steps_done(lockstep.folder / "run") >= 10 or process.poll() is not None)
     os.kill(worker_of(process, 1), signal.SIGKILL)
     _, errors = process.communicate(timeout=60)

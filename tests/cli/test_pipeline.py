@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nets in segments: one result for one mesh, whoever computes it; and what is refused."""
 import json
+import os
+import signal
 
 import pytest
 
+from jobs import steps_done, wait_until, workers_of
+
+LONG_ENOUGH = 120
 FEW = ["--data", "synthetic", "--global-batch", 8, "--shards", 4, "--seed", 5, "--no-report",
        "--quiet", "--json"]
 
@@ -28,9 +33,14 @@ def test_one_mesh_has_one_result_on_any_placement(lockstep, tmp_path, recipe):
     for name, words in {
             "1x2": ["--workers", 2, "--pipeline", 2],
             "2x1": ["--workers", 2],
-            "2x2": ["--workers", 4, "--pipeline", 2, "--pipeline-schedule", "gpipe"],
-            "tcp": ["--workers", 2, "--pipeline", 2, "--transport", "tcp", "--recompute"]}.items():
+            "2x2": ["--placement", "data=2,pipeline=2", "--schedule", "zero-bubble"],
+            "tcp": ["--workers", 2, "--pipeline", 2, "--transport", "tcp", "--recompute",
+                    "--pipeline-schedule", "gpipe"]}.items():
         placed = train(lockstep, recipe, tmp_path / name, *mesh, *words)
+        data, pipeline = {"1x2": (1, 2), "2x1": (2, 1), "2x2": (2, 2), "tcp": (1, 2)}[name]
+        assert placed["placement"] == {"data": data, "pipeline": pipeline, "tensor": 1}
+        assert len(placed["peak_memory_mb_by_worker"]) == placed["workers"] == data * pipeline
+        assert placed["bubble"] is None if pipeline == 1 else 0 <= placed["bubble"] < 1
         for key in ("params_sha256", "train_loss", "test_loss", "test_accuracy"):
             assert placed[key] == alone[key], (name, key)
 
@@ -57,7 +67,17 @@ def test_what_a_pipeline_began_one_worker_goes_on_with_and_the_other_way_round(l
      "--pipeline 2 with --deal speed: pipelines share the shards evenly"),
     (["--pipeline", 2, "--segments", 2, "--workers", 2, "--kvstore", "ps_sync"], 2,
      "--pipeline 2: gradients are added in the canonical order, without servers"),
-    (["--recompute"], 2, "--recompute: is for the workers of a pipeline"),
+    (["--placement", "data=2,pipeline=2", "--segments", 2, "--workers", 3], 2,
+     "--placement data=2,pipeline=2 with --workers 3: it has 4"),
+    (["--placement", "data=2,pipeline=2", "--segments", 2, "--pipeline", 4], 2,
+     "--placement data=2,pipeline=2 with --pipeline 4: choose one of them"),
+    (["--placement", "data=1,tensor=2"], 2, "a layer's slices are computed by one worker"),
+    (["--placement", "data=0"], 2, "'0' is no number of workers"),
+    (["--placement", "data=1,data=2"], 2, "'data=2' is no axis, or was there before"),
+    (["--placement", "rows=2"], 2, "'rows=2' is no axis, or was there before; expected data=D"),
+    (["--pipeline", 2, "--segments", 2, "--workers", 2, "--shard-state", 3], 2,
+     "--shard-state 3 with --pipeline 2"),
+    (["--recompute"], 2, "--recompute: is for the workers of a pipeline, or"),
     (["--cuts", "a,,b"], 2, "--cuts a,,b: expected names of blocks with commas between"),
     (["--cuts", "nothing"], 1, "cut 'nothing' names no block of the net"),
     (["--segments", 99], 1, "99 segments are too many: the net can be cut into"),
@@ -70,12 +90,37 @@ def test_what_cannot_be_is_said_in_one_line(lockstep, tmp_path, words, status, s
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("words", [["--segments", 2, "--pipeline", 2, "--schedule", "zero-bubble"],
+                                   ["--segments", 2, "--shard-state", 3]])
+def test_a_worker_that_is_killed_costs_no_more_than_the_steps_since_the_checkpoint(
+        lockstep, words):
+    mesh = ["mnist-lenet", *FEW, "--optimizer", "adam", "--steps", 400, "--eval-every", 400]
+    alone = lockstep.run("train", *mesh, "--out", "alone", "--segments", 2, timeout=300)
+    job = ["train", *mesh, "--checkpoint-every", 20, "--workers", 2, *words, "--out", "run"]
+    process = lockstep.start(*job)
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= 30 or process.poll() is not None,
+               LONG_ENOUGH)
+    assert process.poll() is None, process.communicate()
+    os.kill(workers_of(process)[1], signal.SIGKILL)
+    out, errors = process.communicate(timeout=LONG_ENOUGH)
+    assert process.returncode == 0, errors
+    assert "worker 1" in errors and ("nobody else had its part of the state: the job begins again "
+                                     "from the newest checkpoint (restart 1 of 20)") in errors
+    result = json.loads(out.splitlines()[-1])
+    assert result["params_sha256"] == json.loads(alone.out.splitlines()[-1])["params_sha256"]
+    assert result["resumed_from_step"] >= 20 and result["resumed_from_step"] % 20 == 0
+
+
 def test_a_plan_shows_cuts_and_timeline(lockstep, tmp_path):
     svg = tmp_path / "timeline.svg"
     outcome = lockstep.run("plan", "char-gpt", "--segments", 4, "--workers", 2, "--shards", 8,
                            "--timeline", "--svg", svg)
     assert "begins with" in outcome.out and "blocks." in outcome.out
     assert "\nstage 0  0" in outcome.out and svg.read_text().startswith("<svg")
+    split = lockstep.run("plan", "char-gpt", "--segments", 4, "--placement", "data=2,pipeline=4",
+                         "--shards", 16, "--timeline", "--schedule", "zero-bubble", "--svg", svg)
+    assert "A, B, ...: its weights' gradients" in split.out
+    assert "weights' gradients of shard 7" in svg.read_text()
     plan = json.loads(lockstep.run("plan", "char-gpt", "--segments", 2, "--shards", 16,
                                    "--json").out)
     assert plan["shards_under_way"] == [2, 1] and 0.05 < plan["bubble"] < 0.2

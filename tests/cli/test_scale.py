@@ -187,8 +187,10 @@ def test_a_worker_that_holds_up_the_others_is_named_and_put_out(lockstep, undist
     assert not is_running(victim)
 
 
-def test_shards_are_dealt_as_they_are_told_to_be(lockstep, undisturbed):
-    process = start(lockstep, "--deal", "fixed:1,5,2", workers=3)
+@pytest.mark.parametrize("servers", [[], ["--kvstore", "ps_sync", "--servers", 2]],
+                         ids=["allreduce", "servers"])
+def test_shards_are_dealt_as_they_are_told_to_be(lockstep, undisturbed, servers):
+    process = start(lockstep, "--deal", "fixed:1,5,2", *servers, workers=3)
     result, _ = result_of(process, undisturbed)
     assert result["deal"] == [1, 5, 2]
     for wrong in ("fixed:4,5", "fixed:1,5,1", "fixed:0,6,2", "fixed:", "fastest"):
@@ -219,8 +221,10 @@ class DutyCycle:
 
 
 # Which shares it has at the end depends on what else the machine does.
-def test_shards_are_dealt_again_where_a_worker_is_slow(lockstep, undisturbed):
-    process = start(lockstep, "--deal", "speed", workers=2)
+@pytest.mark.parametrize("servers", [[], ["--kvstore", "ps_sync", "--servers", 1]],
+                         ids=["allreduce", "servers"])
+def test_shards_are_dealt_again_where_a_worker_is_slow(lockstep, undisturbed, servers):
+    process = start(lockstep, "--deal", "speed", *servers, workers=2)
     slow = DutyCycle(workers_of(process)[1], on=0.005, off=0.02)
     result, _ = result_of(process, undisturbed)
     slow.end()

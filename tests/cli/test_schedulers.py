@@ -111,8 +111,34 @@ def test_tasks_that_are_servers_keep_the_parameters_of_the_others(launcher, lock
     assert result["params_sha256"] == alone["params_sha256"]
 
 
-def test_a_task_that_is_killed_ends_the_job_and_leaves_nothing(launcher):
-    process = launcher.start(3, *TRAIN, *LONG, "--out", "run")
+def check_it_goes_on_without_a_task(launcher, lockstep):
+    words = [*TRAIN, "--steps", "4000", "--global-batch", "32"]
+    alone = lockstep.run(*words, "--out", "alone", timeout=120).json
+    process = launcher.start(3, *words, "--out", "run")
+    wait_until(lambda: steps_done(launcher.folder / "run") >= 3 or process.poll() is not None)
+    os.kill(launcher.tasks()[1], signal.SIGKILL)
+    out, err = process.communicate(timeout=120)
+    result = json.loads(out.strip().splitlines()[-1])
+    assert result["params_sha256"] == alone["params_sha256"] and result["recoveries"], err
+    assert "worker 1 is lost" in err and "generation 2: 2 workers go on" in err
+
+
+def test_a_task_that_is_killed_does_not_end_the_step_of_slurm(one_machine_slurm, tmp_path, lockstep):
+    check_it_goes_on_without_a_task(
+        Launcher("srun", ["srun", "--overlap", "--kill-on-bad-exit=0"],
+                 one_machine_slurm.environment, tmp_path), lockstep)
+
+
+def test_ranks_that_mpirun_leaves_alone_go_on(tmp_path, lockstep):
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed")
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none",
+               "--enable-recovery"]
+    check_it_goes_on_without_a_task(Launcher("mpirun", command, dict(os.environ), tmp_path), lockstep)
+
+
+def test_a_task_that_is_killed_ends_a_job_that_fails_fast_and_leaves_nothing(launcher):
+    process = launcher.start(3, *TRAIN, *LONG, "--fail-fast", "--out", "run")
     wait_until(lambda: steps_done(launcher.folder / "run") >= 3 or process.poll() is not None)
     tasks = launcher.tasks()
     assert sorted(tasks) == [0, 1, 2]

@@ -71,6 +71,42 @@ TEST(TwoParts, OfClonesRunInAnyOrder) {
               Executable::compile(layer()).run({x[i], w, dy})[1].to_vector<float>());
 }
 
+// tanh twice: the gradient of x needs what that of the first weight does not wait for.
+TEST(TwoParts, CanBeThreeOfWhichTheLastDelivers) {
+  const auto forward = [](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    return {tanh(matmul(tanh(matmul(in[0], in[1])), in[2]))};
+  };
+  const TensorInfo square{{6, 6}, DType::float32, {}};
+  const Graph graph = differentiate(trace(forward, {square, square, square}),
+                                    std::vector<std::size_t>{0}, {0, 1, 2});
+  CompileOptions options;
+  options.states = {1, 2};
+  options.deliveries = {{2, 1}, {3, 2}};
+  options.early_outputs = {0};
+  options.late_inputs = {3};
+  Executable whole = Executable::compile(graph, options);
+  options.deliveries_last = true;
+  Executable split = Executable::compile(graph, options);
+  EXPECT_EQ(split.delivery_order(), whole.delivery_order());
+  const RandomScope draws(random_key(3));
+  const Tensor x = normal({6, 6}), dy = normal({6, 6}), w[] = {normal({6, 6}), normal({6, 6})};
+  const std::vector<Tensor> expected = Executable::compile(graph).run({x, w[0], w[1], dy});
+  for (const std::size_t state : {1, 2}) split.set_state(state, w[state - 1]);
+  const std::vector<Tensor> outputs{Tensor::zeros({6, 6}), Tensor::zeros({6, 6})};
+  split.begin(std::vector<Tensor>{x, dy}, outputs);
+  split.run_first_part();
+  split.run_second_part();
+  EXPECT_EQ(outputs[1].to_vector<float>(), expected[1].to_vector<float>());
+  std::size_t delivered = 0;
+  while (split.go_on([&](std::size_t delivery, std::span<const std::byte> bytes) {
+    ++delivered;
+    EXPECT_EQ(split.unpack(delivery + 1, bytes).to_vector<float>(),
+              expected[delivery + 2].to_vector<float>());
+  }))
+    continue;
+  EXPECT_EQ(delivered, 2U);
+}
+
 TEST(TwoParts, AreRefusedWhereTheFirstNeedsALateInput) {
   CompileOptions options = in_two_parts();
   options.early_outputs = {1};

@@ -274,12 +274,10 @@ TEST(Sharded, ASynchronizerOfTheSameWorkersGoesOnWithTheirSlots) {
 TEST(Sharded, StagesThatThereAreNotAreRefused) {
   EXPECT_EQ(parse_shard_state(0), ShardState::none);
   EXPECT_EQ(parse_shard_state(2), ShardState::gradients);
-  EXPECT_EQ(message_of<Unsupported>([] { parse_shard_state(3); }),
-            "shard-state 3: parameters are whole on every worker yet, expected 0, 1 (what the "
-            "optimizer keeps) or 2 (gradients too)");
+  EXPECT_EQ(parse_shard_state(3), ShardState::parameters);
   EXPECT_EQ(message_of<InvalidArgument>([] { parse_shard_state(4); }),
-            "shard-state 4: expected 0 (nothing), 1 (what the optimizer keeps) or 2 (gradients "
-            "too)");
+            "shard-state 4: expected 0 (nothing), 1 (what the optimizer keeps), 2 (gradients too) "
+            "or 3 (parameters too)");
 }
 
 }  // namespace

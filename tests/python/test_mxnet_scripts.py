@@ -71,6 +71,11 @@ def test_workers_that_do_not_wait_learn_by_servers(program):
     assert min(numbers(out, "accuracy")) > 0.9, out
 
 
+def test_workers_share_the_statistics_of_a_norm(program):
+    out = run("sync_norm.py", launch=(program, "launch", "-n", "2", "--"))
+    assert out.count("agrees") == 2
+
+
 def test_scripts_that_ask_for_names_that_never_were_are_told():
     command = [sys.executable, "-m", "lockstep.mxnet", "-c", "import mxnet as mx; mx.num_gpus()"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)

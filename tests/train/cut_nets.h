@@ -78,4 +78,20 @@ inline data::Fields cut_batch(std::int64_t step, std::int64_t shard) {
   return {normal({kCutBatch, RandomChain::kWidth}), randint(0, RandomChain::kClasses, {kCutBatch})};
 }
 
+// Of the engine's own shards.
+inline std::vector<data::Fields> cut_batches(const train::StepEngine& engine, std::int64_t step) {
+  std::vector<data::Fields> batches;
+  for (std::int64_t s = engine.range().lo; s < engine.range().hi; ++s)
+    batches.push_back(cut_batch(step, s));
+  return batches;
+}
+
+// The losses of so many steps.
+inline std::vector<double> run_cut_steps(train::StepEngine& engine, std::int64_t steps) {
+  std::vector<double> losses;
+  for (std::int64_t step = 0; step < steps; ++step)
+    losses.push_back(engine.run(step, 0.01, cut_batches(engine, step)).loss);
+  return losses;
+}
+
 }  // namespace lockstep::testing

@@ -221,7 +221,7 @@ TEST(OutOfStep, NobodyIsFurtherAheadThanTheBound) {
             EXPECT_TRUE(done.insert(*dealt.ticket).second);
           }
           changed.notify_all();
-          office.end(*dealt.ticket);
+          office.end(*dealt.ticket, 0.0, 0.0);
         }
         EXPECT_LE(office.seen().most_ahead, kBound);
         {

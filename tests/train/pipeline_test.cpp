@@ -59,12 +59,7 @@ Outcome train_chain(std::uint64_t seed, const Placement& placement, kvstore::Mod
                      .schedule = placement.schedule,
                      .recompute = placement.recompute});
   Outcome outcome;
-  for (std::int64_t step = 0; step < kSteps; ++step) {
-    std::vector<data::Fields> batches;
-    for (std::int64_t s = engine.range().lo; s < engine.range().hi; ++s)
-      batches.push_back(testing::cut_batch(step, s));
-    outcome.losses.push_back(engine.run(step, 0.01, batches).loss);
-  }
+  outcome.losses = testing::run_cut_steps(engine, kSteps);
   outcome.sha256 = engine.params_sha256();
   outcome.snapshot = engine.snapshot();
   return outcome;
@@ -89,7 +84,9 @@ TEST(Pipeline, OfAnyShapeHasTheBitsOfOneWorker) {
     for (const Placement& placement :
          {Placement{1, 2}, Placement{2, 1}, Placement{2, 2}, Placement{1, 3}, Placement{3, 2},
           Placement{1, 5}, Placement{1, 2, Kind::gpipe}, Placement{1, 3, Kind::one_f_one_b, true},
-          Placement{2, 2, Kind::gpipe, true}}) {
+          Placement{2, 2, Kind::gpipe, true}, Placement{1, 2, Kind::zero_bubble},
+          Placement{2, 2, Kind::zero_bubble}, Placement{1, 5, Kind::zero_bubble},
+          Placement{1, 3, Kind::zero_bubble, true}}) {
       SCOPED_TRACE(fmt::format("{} x {}", placement.replicas, placement.stages));
       for (const Outcome& own :
            on(placement, [&](kvstore::Mode* mode) { return train_chain(seed, placement, mode); })) {
@@ -107,7 +104,8 @@ TEST(Pipeline, ClipsByTheNormOfAllGradients) {
   const auto clipped = [] { return optim::adam({.learning_rate = 0.01, .clip_norm = 1e-3}); };
   const Outcome alone = train_chain(seed, {}, nullptr, clipped());
   EXPECT_NE(alone.sha256, train_chain(seed, {}, nullptr, optim::adam({})).sha256);
-  for (const Placement& placement : {Placement{1, 2}, Placement{2, 2}, Placement{1, 5}})
+  for (const Placement& placement : {Placement{1, 2}, Placement{2, 2}, Placement{1, 5},
+                                     Placement{1, 3, parallel::ScheduleKind::zero_bubble}})
     for (const Outcome& own : on(placement, [&](kvstore::Mode* mode) {
            return train_chain(seed, placement, mode, clipped());
          })) {
@@ -116,20 +114,22 @@ TEST(Pipeline, ClipsByTheNormOfAllGradients) {
     }
 }
 
-TrainerOptions options_of(const Placement& placement, kvstore::Mode* mode) {
+TrainerOptions options_of(const Placement& placement, kvstore::Mode* mode,
+                          const std::vector<std::string>& cuts) {
   return {.global_batch = 24,
           .shards = 8,
           .seed = 3,
-          .mesh = {.cuts = {"1", "3"}},
+          .mesh = {.cuts = cuts},
           .schedule = placement.schedule,
           .recompute = placement.recompute,
           .mode = mode};
 }
 
-FitResult fit(const Placement& placement, kvstore::Mode* mode, const FitOptions& options) {
+FitResult fit(const Placement& placement, kvstore::Mode* mode, const FitOptions& options,
+              const std::vector<std::string>& cuts = {"1", "3"}) {
   Trainer trainer(testing::small_net(), testing::cross_entropy(),
                   optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
-                  options_of(placement, mode));
+                  options_of(placement, mode, cuts));
   return trainer.fit(testing::small_images(100), options);
 }
 
@@ -159,6 +159,27 @@ TEST(Pipeline, TrainsEvaluatesAndGoesOnAsOneWorkerDoes) {
       EXPECT_EQ(own.params_sha256, alone.params_sha256);
     }
   }
+}
+
+// "3" is a dropout, of which an evaluation computes nothing.
+TEST(Pipeline, EvaluatesWhatASegmentPassesOn) {
+  const std::vector<std::string> cuts{"3", "4"};
+  const FitResult alone = fit({}, nullptr, testing::small_fit(1), cuts);
+  for (const int stages : {2, 3})
+    for (const FitResult& own : on({1, stages}, [&](kvstore::Mode* mode) {
+           FitOptions options = testing::small_fit(1);
+           options.metrics = {std::make_shared<nn::Accuracy>()};
+           return fit({1, stages}, mode, options, cuts);
+         })) {
+      EXPECT_EQ(own.params_sha256, alone.params_sha256);
+      EXPECT_EQ(own.validation.loss, alone.validation.loss);
+      EXPECT_EQ(own.validation.accuracy, alone.validation.accuracy);
+      EXPECT_EQ(own.validation.metrics.at(0).second, alone.validation.accuracy);
+      EXPECT_EQ(own.peak_memory_mb_by_worker.size(), static_cast<std::size_t>(stages));
+      ASSERT_TRUE(own.bubble.has_value());
+      EXPECT_TRUE(*own.bubble >= 0.0 && *own.bubble < 1.0) << *own.bubble;
+    }
+  EXPECT_FALSE(alone.bubble.has_value());
 }
 
 TEST(Pipeline, OfTooManyStagesIsRefused) {

@@ -43,12 +43,7 @@ Outcome train(std::uint64_t seed, const Way& way) {
       testing::cut_fields(),
       {.shards = kShards, .threads = way.threads, .seed = 7, .mode = way.mode, .cuts = way.cuts});
   Outcome outcome;
-  for (std::int64_t step = 0; step < kSteps; ++step) {
-    std::vector<data::Fields> batches;
-    for (std::int64_t s = engine.range().lo; s < engine.range().hi; ++s)
-      batches.push_back(testing::cut_batch(step, s));
-    outcome.losses.push_back(engine.run(step, 0.01, batches).loss);
-  }
+  outcome.losses = testing::run_cut_steps(engine, kSteps);
   outcome.sha256 = engine.params_sha256();
   outcome.parameters = engine.snapshot().parameters;
   return outcome;
@@ -159,6 +154,21 @@ TEST(Segments, OfAChainExchangeOneValueAndItsGradient) {
   EXPECT_EQ(cut.going_down(0).size(), 1U);
   for (const CrossingValue& value : cut.values) EXPECT_EQ(value.info.shape, (Shape{2, 6, 8}));
   EXPECT_EQ(cut.segments[0].states.size() + cut.segments[1].states.size(), step.parameters.size());
+}
+
+// One layer has most of the parameters, and little of the work: it comes last.
+TEST(Segments, CanBeEvenInMemoryInsteadOfWork) {
+  const auto conv = [] { return nn::conv2d(8, {3, 3}, {.padding = {1, 1}}); };
+  const auto net = nn::sequential(conv(), conv(), conv(), conv(), nn::flatten(), nn::dense(64),
+                                  nn::dense(4096), nn::dense(10));
+  net->initialize();
+  const std::vector<TensorInfo> fields{{{1, 3, 16, 16}, DType::float32, {}},
+                                       {{1}, DType::int64, {}}};
+  const auto cut = [&](Balance balance) {
+    return choose_cuts(*net, nn::SoftmaxCrossEntropyLoss(), fields, {}, 2, balance).at(0);
+  };
+  EXPECT_EQ(cut(Balance::work), "4");
+  EXPECT_EQ(cut(Balance::memory), "6");
 }
 
 }  // namespace

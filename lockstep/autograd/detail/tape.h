@@ -66,13 +66,20 @@ class TapeNode {
   const TapeRecord& record() const { return *record_; }
   // Drops the record without recursion, however long the chain that hangs on it.
   void free();
+  // Freed, and what it made is constant from now on.
+  void forget();
+  bool is_forgotten() const { return forgotten_; }
 
  private:
   std::unique_ptr<TapeRecord> record_;
   std::uint64_t id_;
   std::string_view name_;
   std::size_t output_count_;
+  bool forgotten_ = false;
 };
+
+// Where the tensor's gradient goes, or null where it has none, or none any more.
+const Edge& live_entry(const Tensor& x);
 
 // Whether the tape knows where one of them came from.
 bool has_history(std::span<const Tensor> inputs);

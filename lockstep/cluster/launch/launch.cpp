@@ -240,7 +240,7 @@ class Launcher {
       if (known == nullptr)
         add_host(one);
       else if (std::exchange(known->is_removed, false))
-        known->fills = true;
+        take_back(*known);
     }
   }
 
@@ -249,6 +249,11 @@ class Launcher {
     host.is_removed = true;
     for (const std::int64_t id : host.ids)
       if (hosts_.is_worker(id)) coordinator().release(id);
+  }
+
+  void take_back(JobHost& host) {
+    host.fills = true;
+    for (const std::int64_t id : host.ids) coordinator().keep(id);
   }
 
   void add_host(const HostSlots& host) {

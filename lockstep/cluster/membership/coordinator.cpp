@@ -343,6 +343,9 @@ struct Coordinator::Impl {
     check_greeted(one, depart.kKind);
     std::string why = why_fixed();
     if (why.empty()) why = generations.why_needed(depart.id);
+    if (why.empty() && depart.id == options.own_worker)
+      why = fmt::format("worker {} coordinates the job; lockstep stop ends it with a checkpoint",
+                        depart.id);
     why.empty() ? generations.take(request, depart, one.id) : deny(request, "leave: " + why);
   }
 
@@ -372,9 +375,8 @@ struct Coordinator::Impl {
   // Why the workers cannot be changed; empty: they can.
   std::string why_fixed() const {
     if (is_complete() && !generations.has_begun())
-      return "the workers of this job are fixed: it has --fail-fast, or they are not in step, or "
-             "it "
-             "ends with the first that is lost";
+      return "the workers of this job are fixed: it ends with the first that is lost (--fail-fast, "
+             "--shard-state, --pipeline)";
     if (!generations.is_active()) return "the job has not begun its first step";
     return generations.is_over() ? "the run is done" : "";
   }
@@ -532,7 +534,9 @@ struct Coordinator::Impl {
 
   // A connection may outlive its process where another one has it open.
   void lose_ended() {
-    for (const std::int64_t id : ended.take_released()) generations.release(id, "its host leaves");
+    // One that has not come yet, or that the job cannot do without, leaves later.
+    for (const std::int64_t id : ended.take_released())
+      if (!generations.release(id, "its host leaves")) ended.release(id);
     for (const std::int64_t id : ended.take_due())
       for (const auto& one : roster.participants())
         if (one->id == id && !one->left && is_survivor(*one)) {
@@ -650,6 +654,7 @@ bool Coordinator::has_survived() const { return impl_->has_survived; }
 bool Coordinator::is_run_done() const { return impl_->is_run_done; }
 void Coordinator::note_ended(std::int64_t id) { impl_->ended.add(id); }
 void Coordinator::release(std::int64_t id) { impl_->ended.release(id); }
+void Coordinator::keep(std::int64_t id) { impl_->ended.keep(id); }
 std::int64_t Coordinator::first_worker() const { return impl_->first_worker; }
 
 std::vector<Complaint> Coordinator::complaints() const { return impl_->complaints; }

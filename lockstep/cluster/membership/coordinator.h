@@ -30,6 +30,8 @@ struct CoordinatorOptions {
   int min_workers = 1, max_workers = 1 << 20;
   std::chrono::milliseconds patience{60'000};
   std::function<void(const MembershipEvent&)> on_event = {};  // by the thread that runs it
+  // The worker in whose process it runs: that one cannot leave. -1: none.
+  std::int64_t own_worker = -1;
   // A number for a worker that comes by itself, where whoever starts workers numbers them too.
   std::function<std::int64_t()> new_id = {};
 };
@@ -68,8 +70,10 @@ class Coordinator {
   bool is_run_done() const;
   // The process of this worker has ended, whatever its connection says. From any thread.
   void note_ended(std::int64_t id);
-  // This worker is to leave after its step, unless it is the only one. From any thread.
+  // This worker is to leave after its step; as long as it is the only one, or has not come, later.
+  // Unless it was let go already, it may stay after all. From any thread.
   void release(std::int64_t id);
+  void keep(std::int64_t id);
   // Who is the first of the workers now. From any thread.
   std::int64_t first_worker() const;
 

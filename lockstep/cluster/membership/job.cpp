@@ -79,14 +79,14 @@ struct Job::Impl {
 
   void connect(const Place& place, const JobOptions& options, const std::string& transport) {
     type = &comm::find_transport(transport);
-    survives = options.survives && place.launcher == Place::Launcher::lockstep;
+    survives = options.survives && place.launcher != Place::Launcher::dmlc;
     is_late = place.is_late;
     scratch = place.scratch;
     timeout = options.timeout;
     if (options.on_phase) options.on_phase("meet");
     rendezvous.emplace(
         place, RendezvousTerms{std::string(version()), options.configuration, options.timeout,
-                               options.tolerates_lost_servers, survives});
+                               options.tolerates_lost_servers, survives, options.care});
     membership = (*rendezvous)->membership();
     id = (*rendezvous)->id();
     if (is_late) {
@@ -269,6 +269,10 @@ const std::string& Job::secret() const {
   return impl_->rendezvous->secret();
 }
 const std::string& Job::address() const { return impl_->coordinator_for("address").address(); }
+const comm::Endpoint& Job::coordinator() const {
+  impl_->coordinator_for("coordinator");
+  return impl_->rendezvous->coordinator();
+}
 const std::shared_ptr<comm::Meter>& Job::meter() const { return impl_->meter; }
 const comm::PortRange& Job::ports() const { return impl_->ports; }
 std::vector<MemberReport> Job::report(const std::string& text) noexcept {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lockstep/cluster/membership/alignment.h"
+#include "lockstep/cluster/membership/care.h"
 #include "lockstep/cluster/membership/place.h"
 #include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/comm/communicator.h"
@@ -22,8 +23,10 @@ struct JobOptions {
   // The loss of a server is none of the job: others have what it had. All members say the same.
   bool tolerates_lost_servers = false;
   // A worker that is lost does not end the job: the others go on in another generation. All members
-  // say the same, and the launcher must be lockstep's own.
+  // say the same. Not over MPI alone, nor in jobs of MXNet's launcher. Where the first worker
+  // coordinates, the job ends with its process.
   bool survives = false;
+  Care care = {};
   // Called before the members meet and before they are connected, with "meet" and "connect".
   std::function<void(std::string_view)> on_phase = {};
 };
@@ -47,6 +50,8 @@ class Job final : public Registry {
   // and so is this machine's address on the interface that reaches the coordinator.
   const std::string& secret() const;
   const std::string& address() const;
+  // Where it listens. The same.
+  const comm::Endpoint& coordinator() const;
   // Between the members of this role: workers with workers, servers with servers. None of a worker
   // that comes late, before its first generation.
   comm::Communicator& communicator();

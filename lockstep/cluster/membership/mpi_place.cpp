@@ -39,17 +39,11 @@ std::vector<std::string> own_addresses(const Place& place, const comm::Communica
 }
 
 Invitation host_rendezvous(RendezvousPoint& point, const comm::Communicator& group,
-                           std::chrono::milliseconds timeout) {
+                           const CoordinatorOptions& own) {
   const std::vector<std::string> addresses = own_addresses(point.place, group);
-  CoordinatorOptions options;
-  options.ports = point.place.ports;
-  options.listen = {listen_address(addresses), 0};
-  options.secret = make_secret();
-  options.workers = point.place.workers;
-  options.servers = point.place.servers;
-  options.timeout = timeout;
-  point.coordinator = std::make_unique<CoordinatorThread>(options);
-  Invitation invitation{{}, options.secret};
+  Invitation invitation{{}, make_secret()};
+  point.coordinator = std::make_unique<CoordinatorThread>(
+      coordinator_of(point.place, own, {listen_address(addresses), 0}, invitation.secret));
   for (const std::string& address : addresses)
     invitation.endpoints.push_back({address, point.coordinator->port()});
   return invitation;
@@ -57,9 +51,9 @@ Invitation host_rendezvous(RendezvousPoint& point, const comm::Communicator& gro
 
 // Where it fails the others hear why: to leave MPI's group, rank 0 would wait for them.
 Invitation host_or_abort(RendezvousPoint& point, comm::Communicator& group,
-                         std::chrono::milliseconds timeout) {
+                         const CoordinatorOptions& own) {
   try {
-    return host_rendezvous(point, group, timeout);
+    return host_rendezvous(point, group, own);
   } catch (const std::exception& error) {
     group.abort(error.what());
     throw;
@@ -107,14 +101,14 @@ std::optional<Place> find_mpich_place() { return place_from("PMI_RANK", "PMI_SIZ
 
 // MPI is only asked where the others are, and let go at once: the job's own transports notice a
 // member that dies, while MPI has no way to say it.
-RendezvousPoint rendezvous_by_mpi(const Place& place, std::chrono::milliseconds timeout) {
+RendezvousPoint rendezvous_by_mpi(const Place& place, const CoordinatorOptions& own) {
   RendezvousPoint point{place};
   comm::Communicator group(connect_by_mpi(place));
   Invitation invitation;
-  if (place.id() == 0) invitation = host_or_abort(point, group, timeout);
-  invitation = share(invitation, group, timeout);
+  if (place.id() == 0) invitation = host_or_abort(point, group, own);
+  invitation = share(invitation, group, own.timeout);
   point.place.coordinator =
-      place.id() == 0 ? invitation.endpoints[0] : find_coordinator(invitation, timeout);
+      place.id() == 0 ? invitation.endpoints[0] : find_coordinator(invitation, own.timeout);
   point.place.secret = invitation.secret;
   return point;
 }

@@ -52,4 +52,8 @@ struct Place {
 // missing or makes no sense.
 std::optional<Place> find_place();
 
+// A pod that takes the place of a lost one finds its job under way: then it comes late. Asks the
+// coordinator; nobody else is, whoever does not answer.
+void look_for_running_job(Place& place);
+
 }  // namespace lockstep::cluster

@@ -25,6 +25,18 @@ RendezvousOptions options_of(const Place& place, std::chrono::milliseconds timeo
   return result;
 }
 
+CoordinatorOptions own_options(const RendezvousTerms& terms) {
+  CoordinatorOptions own;
+  own.timeout = terms.timeout;
+  if (!terms.survives) return own;
+  own.heartbeat = terms.care.heartbeat;
+  own.min_workers = terms.care.min_workers;
+  own.max_workers = terms.care.max_workers;
+  own.patience = terms.timeout;
+  own.on_event = terms.care.on_event;
+  return own;
+}
+
 }  // namespace
 
 struct PlacedRendezvous::Impl {
@@ -33,7 +45,7 @@ struct PlacedRendezvous::Impl {
 };
 
 PlacedRendezvous::PlacedRendezvous(const Place& place, const RendezvousTerms& terms)
-    : impl_(std::make_unique<Impl>(Impl{detail::find_rendezvous(place, terms.timeout)})) {
+    : impl_(std::make_unique<Impl>(Impl{detail::find_rendezvous(place, own_options(terms))})) {
   RendezvousOptions options = options_of(impl_->point.place, terms.timeout);
   options.version = terms.version;
   options.configuration = terms.configuration;
@@ -47,5 +59,8 @@ PlacedRendezvous::~PlacedRendezvous() = default;
 
 Rendezvous& PlacedRendezvous::operator*() const { return *impl_->rendezvous; }
 const std::string& PlacedRendezvous::secret() const { return impl_->point.place.secret; }
+const comm::Endpoint& PlacedRendezvous::coordinator() const {
+  return impl_->point.place.coordinator;
+}
 
 }  // namespace lockstep::cluster

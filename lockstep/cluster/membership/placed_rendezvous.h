@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "lockstep/cluster/membership/care.h"
 #include "lockstep/cluster/membership/place.h"
 #include "lockstep/cluster/membership/rendezvous.h"
 
@@ -15,6 +16,7 @@ struct RendezvousTerms {
   std::chrono::milliseconds timeout{60'000};  // until all have come
   bool tolerates_lost_servers = false;
   bool survives = false;  // the loss of workers
+  Care care = {};
 };
 
 // The rendezvous of a process that knows its place, whoever started it: where nobody else does, the
@@ -29,6 +31,7 @@ class PlacedRendezvous {
   Rendezvous& operator*() const;
   Rendezvous* operator->() const { return &**this; }
   const std::string& secret() const;
+  const comm::Endpoint& coordinator() const;
 
  private:
   struct Impl;

@@ -50,18 +50,12 @@ std::vector<std::string> own_addresses(const Place& place) {
   return reachable_addresses(place.interface, other);
 }
 
-RendezvousPoint host_rendezvous(const Place& place, std::chrono::milliseconds timeout) {
+RendezvousPoint host_rendezvous(const Place& place, const CoordinatorOptions& own) {
   const std::vector<std::string> addresses = own_addresses(place);
   RendezvousPoint point{place};
   point.place.secret = make_secret();
-  CoordinatorOptions options;
-  options.ports = place.ports;
-  options.listen = {listen_address(addresses), 0};
-  options.secret = point.place.secret;
-  options.workers = place.workers;
-  options.servers = place.servers;
-  options.timeout = timeout;
-  point.coordinator = std::make_unique<CoordinatorThread>(options);
+  point.coordinator = std::make_unique<CoordinatorThread>(
+      coordinator_of(place, own, {listen_address(addresses), 0}, point.place.secret));
   Invitation invitation{{}, point.place.secret};
   for (const std::string& address : addresses)
     invitation.endpoints.push_back({address, point.coordinator->port()});
@@ -86,9 +80,9 @@ std::optional<Place> find_slurm_place() {
   return tasks == 1 ? std::nullopt : std::optional(place);
 }
 
-RendezvousPoint rendezvous_by_slurm(const Place& place, std::chrono::milliseconds timeout) {
-  if (place.id() == 0) return host_rendezvous(place, timeout);
-  const Found found = await_rendezvous_file(rendezvous_folder() / rendezvous_name(), timeout);
+RendezvousPoint rendezvous_by_slurm(const Place& place, const CoordinatorOptions& own) {
+  if (place.id() == 0) return host_rendezvous(place, own);
+  const Found found = await_rendezvous_file(rendezvous_folder() / rendezvous_name(), own.timeout);
   RendezvousPoint point{place};
   point.place.coordinator = found.coordinator;
   point.place.secret = found.secret;

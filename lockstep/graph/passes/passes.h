@@ -43,8 +43,8 @@ using StateLayouts = std::map<std::size_t, Layout>;
 Program lower(const Graph& graph, const CompileOptions& options,
               const StateLayouts* given = nullptr);
 
-// Puts what the early outputs need before all else. Throws InternalError where that reads a late
-// input.
+// Puts what the early outputs need before all else, and what deliveries alone need behind all else
+// where the options say so. Throws InternalError where the early outputs need a late input.
 void split_parts(Program& program, const CompileOptions& options);
 
 // Moves what depends on states and constants alone out of the steps, into the prologue.

@@ -33,35 +33,55 @@ std::vector<bool> late_buffers(const Program& program, const CompileOptions& opt
   return late;
 }
 
-}  // namespace
-
-void split_parts(Program& program, const CompileOptions& options) {
-  if (options.early_outputs.empty()) return;
-  const std::vector<bool> early = returned_early(program, options);
-  const std::vector<bool> late = late_buffers(program, options);
-  std::vector<bool> wanted(program.buffers.size(), false);
-  for (std::size_t b = 0; b < wanted.size(); ++b)
-    wanted[b] = program.buffers[b].kind == BufferKind::output && early[program.buffers[b].index];
-  std::vector<bool> is_first(program.steps.size(), false);
+// Steps that make what is wanted, and what they read.
+std::vector<bool> steps_for(const Program& program, std::vector<bool> wanted,
+                            const std::vector<bool>& late) {
+  std::vector<bool> needed(program.steps.size(), false);
   for (std::size_t s = program.steps.size(); s-- > 0;) {
     const Step& step = program.steps[s];
-    is_first[s] = std::any_of(step.outputs.begin(), step.outputs.end(), [&](const Operand& made) {
+    needed[s] = std::any_of(step.outputs.begin(), step.outputs.end(), [&](const Operand& made) {
       return wanted[static_cast<std::size_t>(made.buffer)];
     });
-    if (!is_first[s]) continue;
+    if (!needed[s]) continue;
     for (const Operand& read : step.inputs) {
       check(!late[static_cast<std::size_t>(read.buffer)],
             "the first part of a run reads an input that is not there yet");
       wanted[static_cast<std::size_t>(read.buffer)] = true;
     }
   }
+  return needed;
+}
+
+// The chosen ones first; all keep their order otherwise.
+std::size_t move_to_front(std::vector<Step>& steps, const std::vector<bool>& chosen,
+                          std::size_t begin = 0) {
   std::vector<Step> first, second;
-  for (std::size_t s = 0; s < program.steps.size(); ++s)
-    (is_first[s] ? first : second).push_back(std::move(program.steps[s]));
-  program.first_part = first.size();
-  first.insert(first.end(), std::make_move_iterator(second.begin()),
-               std::make_move_iterator(second.end()));
-  program.steps = std::move(first);
+  for (std::size_t s = begin; s < steps.size(); ++s)
+    (chosen[s] ? first : second).push_back(std::move(steps[s]));
+  const std::size_t end = begin + first.size();
+  std::move(first.begin(), first.end(), steps.begin() + static_cast<std::ptrdiff_t>(begin));
+  std::move(second.begin(), second.end(), steps.begin() + static_cast<std::ptrdiff_t>(end));
+  return end;
+}
+
+}  // namespace
+
+void split_parts(Program& program, const CompileOptions& options) {
+  if (options.early_outputs.empty() && !options.deliveries_last) return;
+  const std::vector<bool> early = returned_early(program, options);
+  const std::size_t count = program.buffers.size();
+  std::vector<bool> returned(count, false), wanted(count, false);
+  for (std::size_t b = 0; b < count; ++b) {
+    returned[b] = program.buffers[b].kind == BufferKind::output;
+    wanted[b] = returned[b] && early[program.buffers[b].index];
+  }
+  program.first_part = move_to_front(
+      program.steps, steps_for(program, std::move(wanted), late_buffers(program, options)));
+  program.second_part = program.first_part;
+  if (!options.deliveries_last) return;
+  program.second_part = move_to_front(
+      program.steps, steps_for(program, std::move(returned), std::vector<bool>(count, false)),
+      program.first_part);
 }
 
 }  // namespace lockstep::passes

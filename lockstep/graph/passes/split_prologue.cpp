@@ -68,13 +68,14 @@ class Parts {
 
 void split_prologue(Program& program) {
   std::vector<Step> body, prologue;
-  std::size_t first_part = 0;
+  std::size_t first_part = 0, second_part = 0;
   std::vector<std::size_t> part_of_step;
   Parts parts(program.buffers.size());
   for (std::size_t s = 0; s < program.steps.size(); ++s) {
     Step& step = program.steps[s];
     if (!depends_on_states_alone(program, step)) {
       if (s < program.first_part) ++first_part;
+      if (s < program.second_part) ++second_part;
       body.push_back(std::move(step));
       continue;
     }
@@ -85,6 +86,7 @@ void split_prologue(Program& program) {
   }
   program.steps = std::move(body);
   program.first_part = first_part;
+  program.second_part = second_part;
   std::vector<std::vector<Step>> by_root(prologue.size());
   for (std::size_t s = 0; s < prologue.size(); ++s)
     by_root[parts.root(part_of_step[s])].push_back(std::move(prologue[s]));

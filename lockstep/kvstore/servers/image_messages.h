@@ -71,9 +71,8 @@ struct StoreImage {
 // Of workers that are not in step. Floats: weights and slots, and the same of each table.
 struct PusherImage {
   std::uint32_t worker = 0;
-  std::int64_t ticket = 0;
   std::uint64_t staleness = 0;
-  void visit(auto&& fields) { fields(worker, ticket, staleness); }
+  void visit(auto&& fields) { fields(worker, staleness); }
 };
 struct Versions {
   std::vector<std::uint64_t> numbers = {};
@@ -81,10 +80,15 @@ struct Versions {
 };
 struct PushedImage {
   MakeTable made = {};
-  std::uint64_t version = 0;
+  std::uint64_t epoch = 0, version = 0;
+  std::vector<std::int64_t> before = {};   // updates before the run: none is known, or one number
+  std::int64_t applied_before = -1;        // all tickets from the first on
+  std::vector<std::int64_t> applied = {};  // and some of the others
   std::vector<PusherImage> workers = {};
   std::vector<Versions> changed = {};  // by table
-  void visit(auto&& fields) { fields(made, version, workers, changed); }
+  void visit(auto&& fields) {
+    fields(made, epoch, version, before, applied_before, applied, workers, changed);
+  }
 };
 
 struct HeldTicket {
@@ -102,11 +106,15 @@ struct BookImage {
   std::uint64_t epoch = 0;
   OpenTickets range = {};
   std::int64_t next = 0;
-  bool stop = false;
+  std::vector<std::int64_t> again = {};
+  bool stop = false, is_given_up = false;
+  TicketsDone done = {};
   std::vector<HeldTicket> under_way = {};
   std::vector<AnsweredTicket> given = {};
   std::vector<std::string> broken = {};  // one or none
-  void visit(auto&& fields) { fields(epoch, range, next, stop, under_way, given, broken); }
+  void visit(auto&& fields) {
+    fields(epoch, range, next, again, stop, is_given_up, done, under_way, given, broken);
+  }
 };
 
 struct StateImage {

@@ -20,12 +20,34 @@ std::size_t PushedTable::bytes(const wire::MakeTable& request) {
   return bytes;
 }
 
+void AppliedTickets::add(std::int64_t ticket, std::int64_t first) {
+  if (all_before_ < 0) all_before_ = first;
+  some_.insert(ticket);
+  while (some_.erase(all_before_) > 0) ++all_before_;
+}
+
+void AppliedTickets::save(wire::PushedImage& image) const {
+  image.applied_before = all_before_;
+  image.applied.assign(some_.begin(), some_.end());
+}
+
+AppliedTickets::AppliedTickets(const wire::PushedImage& image)
+    : all_before_(image.applied_before), some_(image.applied.begin(), image.applied.end()) {}
+
 PushedTable::PushedTable(const wire::MakeTable& request)
     : made_(request),
       bytes_(bytes(request)),
       epoch_(request.epoch),
       state_(std::make_unique<FlatState>(wire::layout_of(request), request.rule.make())) {
   for (const RowTable& table : layout().tables) changed_.emplace_back(table.rows);
+}
+
+bool PushedTable::is(const wire::MakeTable& request) const { return is_same(request, made_); }
+
+void PushedTable::begin_epoch(std::uint64_t epoch) {
+  wire::check_generation(epoch, epoch_);
+  epoch_ = epoch;
+  workers_.clear();
 }
 
 void PushedTable::check_push(const wire::PushGradient& request) const {
@@ -40,7 +62,8 @@ void PushedTable::check_push(const wire::PushGradient& request) const {
 // Pushes are counted as steps are: what the rule makes of their number does not depend on who comes
 // first.
 optim::UpdateContext PushedTable::begin(const wire::PushGradient& request) {
-  state_->begin(request.before + static_cast<std::int64_t>(version_), request.rate, 1);
+  state_->begin(before_.value_or(request.before) + static_cast<std::int64_t>(version_),
+                request.rate, 1);
   optim::UpdateContext context = state_->context();
   context.gradient_scale = request.scale * weight_of(request);
   return context;
@@ -85,15 +108,14 @@ void PushedTable::check_gradient(const wire::PushGradient& request, const comm::
 void PushedTable::push(const comm::MessageEvent& event, const wire::PushGradient& request,
                        ThreadTeam& team, Answers& answers) {
   check_push(request);
-  Worker& worker = workers_[request.worker];
-  if (request.ticket <= worker.ticket) return answer(event, request, answers);
+  const bool measures = state_->driver().measures(), is_applied = applied_.has(request.ticket);
+  if (is_applied && !measures) return answer(event, request, answers);
   check_gradient(request, event.payload, team);
-  if (!state_->driver().measures()) {
+  if (!measures) {
     apply(request, event.payload, {}, team);
     return answer(event, request, answers);
   }
-  worker.kept = event.payload;
-  worker.kept_ticket = request.ticket;
+  if (!is_applied) keep(request, event.payload);
   const optim::UpdateContext context = begin(request);
   wire::PushedGradient pushed{.version = version_};
   pushed.norms.resize(layout().pieces.size());
@@ -103,6 +125,12 @@ void PushedTable::push(const comm::MessageEvent& event, const wire::PushGradient
                    pushed.norms[number] = {norms.weight, norms.direction};
                  });
   answers.reply(event, comm::Payload(wire::encode(pushed)), 0);
+}
+
+void PushedTable::keep(const wire::PushGradient& request, const comm::Payload& gradient) {
+  Worker& worker = workers_[request.worker];
+  worker.kept = gradient;
+  worker.kept_ticket = request.ticket;
 }
 
 // Others may have pushed since it was measured: what measuring leaves in the slots is made anew.
@@ -116,9 +144,9 @@ void PushedTable::apply(const wire::PushGradient& request, const comm::Payload& 
   });
   if (!layout().tables.empty()) apply_rows(gradient, context.gradient_scale, team);
   state_->commit();
-  Worker& worker = workers_[request.worker];
-  worker.ticket = request.ticket;
-  worker.staleness = version_ - request.seen;
+  if (!before_) before_ = request.before;
+  applied_.add(request.ticket, *before_);
+  workers_[request.worker].staleness = version_ - request.seen;
   ++version_;
 }
 
@@ -137,7 +165,7 @@ void PushedTable::finish(const comm::MessageEvent& event, const wire::FinishGrad
                          ThreadTeam& team, Answers& answers) {
   check_push(request.push);
   Worker& worker = workers_[request.push.worker];
-  if (request.push.ticket <= worker.ticket) return answer(event, request.push, answers);
+  if (applied_.has(request.push.ticket)) return answer(event, request.push, answers);
   if (worker.kept_ticket != request.push.ticket)
     throw InvalidArgument("ticket {} of worker {} has no gradient here", request.push.ticket,
                           request.push.worker);
@@ -224,9 +252,10 @@ std::vector<std::span<float>> PushedTable::all_numbers() const {
 }
 
 wire::PushedImage PushedTable::save(comm::Payload& floats) const {
-  wire::PushedImage image{.made = made_, .version = version_};
-  for (const auto& [worker, one] : workers_)
-    image.workers.push_back({worker, one.ticket, one.staleness});
+  wire::PushedImage image{.made = made_, .epoch = epoch_, .version = version_};
+  if (before_) image.before.push_back(*before_);
+  applied_.save(image);
+  for (const auto& [worker, one] : workers_) image.workers.push_back({worker, one.staleness});
   for (const std::vector<std::uint64_t>& versions : changed_) image.changed.push_back({versions});
   for (const std::span<float> numbers : all_numbers()) add_copy(floats, numbers);
   return image;
@@ -234,11 +263,11 @@ wire::PushedImage PushedTable::save(comm::Payload& floats) const {
 
 PushedTable::PushedTable(const wire::PushedImage& image, FloatParts& floats)
     : PushedTable(image.made) {
+  epoch_ = image.epoch;
   version_ = image.version;
-  for (const wire::PusherImage& one : image.workers) {
-    workers_[one.worker].ticket = one.ticket;
-    workers_[one.worker].staleness = one.staleness;
-  }
+  if (!image.before.empty()) before_ = image.before[0];
+  applied_ = AppliedTickets(image);
+  for (const wire::PusherImage& one : image.workers) workers_[one.worker].staleness = one.staleness;
   for (std::size_t t = 0; t < changed_.size(); ++t) {
     if (t >= image.changed.size() || image.changed[t].numbers.size() != changed_[t].size())
       throw Corrupt("table '{}': the image of another one", made_.table);

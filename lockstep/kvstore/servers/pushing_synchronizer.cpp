@@ -26,13 +26,14 @@ PushingSynchronizer::PushingSynchronizer(ServerConnections& servers, Group& job,
       norms_(state.driver().measures() ? layout().pieces.size() : 0) {
   job_.share("");  // nobody uses an older one any more
   const std::string epoch = first_does(job_, [&] {
-    const std::uint64_t number = new_epoch(0);
+    const std::uint64_t number = new_epoch(target_.generation);
     make_tables(servers_, ranges_, Topic::make_pushed,
                 {.table = target_.table,
                  .epoch = number,
                  .shards = 1,
                  .rule = wire::Rule::of(state_.rule()),
-                 .compression = "none"});
+                 .compression = "none",
+                 .goes_on = target_.goes_on});
     return std::to_string(number);
   });
   target_.epoch = std::stoull(epoch);
@@ -185,6 +186,17 @@ void PushingSynchronizer::pull() {
   read_tables(servers_, ranges_, access(-1), state_.weights(), look);
   for (std::size_t t = 0; t < layout().tables.size(); ++t)
     read_rows(servers_, ranges_, access(-1), t, state_.tables().weights(t), look);
+  note_applied();
+}
+
+void PushingSynchronizer::note_applied() {
+  target_.least_applied = ~std::uint64_t{0};
+  target_.most_applied = 0;
+  for (std::size_t server = 0; server < versions_.size(); ++server) {
+    if (!is_used(server)) continue;
+    target_.least_applied = std::min(target_.least_applied, versions_[server]);
+    target_.most_applied = std::max(target_.most_applied, versions_[server]);
+  }
 }
 
 std::span<const float> PushingSynchronizer::table_slot(std::size_t number, std::size_t table) {

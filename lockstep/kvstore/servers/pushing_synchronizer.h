@@ -15,6 +15,11 @@ struct PushTarget {
   std::uint64_t epoch = 0;
   std::uint32_t worker = 0;
   std::int64_t before = 0;  // pushes before the epoch: tickets of a run that goes on
+  std::int64_t generation = 0;
+  // The run's workers are others than before: its table stays.
+  bool goes_on = false;
+  // By the servers, when the weights were pulled last; since the run began.
+  std::uint64_t least_applied = 0, most_applied = 0;
   bool damps_stale = true;
   PushesSeen seen = {};
 };
@@ -56,6 +61,7 @@ class PushingSynchronizer final : public Synchronizer {
   wire::PushGradient message_for(std::size_t server) const;
   void push();
   void finish();
+  void note_applied();
   void take_weights(std::size_t server, const comm::Payload& reply);
 
   ServerConnections& servers_;

@@ -81,6 +81,8 @@ std::unique_ptr<Mode> ps_mode(const ServedJob& job, comm::Communicator* communic
 // Of a worker that comes to a job that is under way, until it is in a membership: it can compute,
 // and has no weights of its own.
 std::unique_ptr<Mode> latecomers_mode(const ServedOptions& options = {});
+// The same with workers that are not in step.
+std::unique_ptr<Mode> latecomers_mode_out_of_step();
 
 struct OutOfStepOptions {
   // No ticket is dealt whose step is so many ahead of the oldest one under way.

@@ -42,14 +42,7 @@ ServedTable::ServedTable(const wire::MakeTable& request)
   if (!state_->is_local() || codec_) sums_.emplace(layout().floats);
 }
 
-bool ServedTable::is(const wire::MakeTable& request) const {
-  const auto essence = [](wire::MakeTable table) {
-    table.epoch = 0;
-    table.shards = 0;
-    return wire::encode(table);
-  };
-  return essence(request) == essence(made_);
-}
+bool ServedTable::is(const wire::MakeTable& request) const { return is_same(request, made_); }
 
 void ServedTable::begin_epoch(const wire::MakeTable& request, Answers& answers) {
   if (request.epoch == epoch_) return;
@@ -67,11 +60,8 @@ void ServedTable::begin_epoch(const wire::MakeTable& request, Answers& answers) 
   lost_.clear();
 }
 
-// Who was put out of the job, and does not know it, begins nothing.
 void ServedTable::check_generation(const wire::MakeTable& request) const {
-  if (wire::generation_of(request.epoch) < wire::generation_of(epoch_))
-    throw InvalidArgument("a request of generation {}, the table's is {}",
-                          wire::generation_of(request.epoch), wire::generation_of(epoch_));
+  wire::check_generation(request.epoch, epoch_);
 }
 
 void ServedTable::check_epoch(std::uint64_t epoch) const {

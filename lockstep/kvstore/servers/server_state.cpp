@@ -73,7 +73,8 @@ void ServerState::dispatch(const comm::MessageEvent& event) {
   if (topic == Topic::give_rows || topic == Topic::finish_rows || topic == Topic::align_table)
     return handle_table(event, topic);
   if (topic >= Topic::make_pushed && topic <= Topic::end_ticket) return handle_pushed(event, topic);
-  if (topic == Topic::remind_ticket) return handle_pushed(event, topic);
+  if (topic == Topic::read_tickets || topic == Topic::remind_ticket)
+    return handle_pushed(event, topic);
   if (topic >= Topic::join_store && topic <= Topic::write_state) return handle_store(event, topic);
   throw Corrupt("message: there is no request of kind {}", static_cast<std::uint32_t>(topic));
 }
@@ -131,6 +132,10 @@ void ServerState::handle_pushed(const comm::MessageEvent& event, Topic topic) {
     case Topic::take_ticket: {
       const auto request = message_of<wire::TakeTicket>(event);
       return book(request.table, request.epoch).take(event, request, answers_, now);
+    }
+    case Topic::read_tickets: {
+      const auto request = message_of<wire::ReadTickets>(event);
+      return book(request.table, request.epoch).read(event, answers_);
     }
     case Topic::remind_ticket: {
       const auto request = message_of<wire::RemindTicket>(event);
@@ -243,10 +248,17 @@ void ServerState::load(const comm::Payload& payload) {
     books_.try_emplace(book.range.table, book, comm::Clock::now());
 }
 
-// Each is that of a new run.
+// Each is that of a new run, unless other workers go on with it.
 void ServerState::make_pushed(const comm::MessageEvent& event) {
   const auto request = message_of<wire::MakeTable>(event);
   const auto found = pushed_.find(request.table);
+  if (found != pushed_.end()) wire::check_generation(request.epoch, found->second.epoch());
+  if (request.goes_on) {
+    if (found == pushed_.end() || !found->second.is(request))
+      throw NotFound("there is no table '{}' to go on with", request.table);
+    found->second.begin_epoch(request.epoch);
+    return answers_.reply(event, {}, 0);
+  }
   const std::size_t before = found == pushed_.end() ? 0 : found->second.bytes();
   check_room(fmt::format("table '{}'", request.table), PushedTable::bytes(request),
              bytes() - before);
@@ -261,8 +273,9 @@ void ServerState::open_tickets(const comm::MessageEvent& event) {
   const auto request = message_of<wire::OpenTickets>(event);
   const auto now = comm::Clock::now();
   const auto found = books_.find(request.table);
-  if (found != books_.end() && found->second.epoch() == request.epoch)
+  if (found != books_.end() && (found->second.epoch() == request.epoch || request.goes_on))
     return found->second.open(event, request, answers_, now);
+  if (found != books_.end()) wire::check_generation(request.epoch, found->second.epoch());
   if (found == books_.end() && books_.size() >= kMostBooks)
     throw InvalidArgument("tickets of {} tables are dealt already", books_.size());
   TicketBook made(request.epoch, now);

@@ -17,6 +17,21 @@ optim::OptimizerPtr Rule::make() const {
   return optim::make_optimizer(name, given);
 }
 
+void check_generation(std::uint64_t epoch, std::uint64_t current) {
+  if (generation_of(epoch) < generation_of(current))
+    throw InvalidArgument("a request of generation {}, the table's is {}", generation_of(epoch),
+                          generation_of(current));
+}
+
+bool is_same(MakeTable a, MakeTable b) {
+  for (MakeTable* one : {&a, &b}) {
+    one->epoch = 0;
+    one->shards = 0;
+    one->goes_on = false;
+  }
+  return encode(a) == encode(b);
+}
+
 FlatLayout layout_of(const MakeTable& request) {
   FlatLayout layout;
   for (const Parameter& parameter : request.parameters)

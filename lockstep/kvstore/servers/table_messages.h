@@ -41,6 +41,7 @@ enum class Topic : std::uint32_t {
   read_batch = 27,  // the same, which leave everything as it is
   align_table = 28,
   remind_ticket = 29,
+  read_tickets = 30,
   load_image = 32,  // to a backup: all that the primary has
 };
 
@@ -61,7 +62,7 @@ constexpr Subject to_subject(std::uint32_t number) {
 // Whether it leaves everything as it is.
 constexpr bool only_reads(Topic topic) {
   return topic == Topic::pull || topic == Topic::pull_rows || topic == Topic::read_table ||
-         topic == Topic::read_state || topic == Topic::read_batch;
+         topic == Topic::read_state || topic == Topic::read_batch || topic == Topic::read_tickets;
 }
 
 struct Argument {
@@ -103,13 +104,19 @@ struct MakeTable {
   std::string compression = {};            // "none"
   std::vector<std::uint64_t> unused = {};  // FlatLayout::unused, where gradients are compressed
   std::vector<RowsOf> tables = {};         // besides, what is here of them
+  // Of workers that are not in step: the table is that of the membership before, as it stands.
+  bool goes_on = false;
   void visit(auto&& fields) {
-    fields(table, epoch, shards, parameters, rule, compression, unused, tables);
+    fields(table, epoch, shards, parameters, rule, compression, unused, tables, goes_on);
   }
 };
 
 // The upper half of an epoch: the generation of the workers that began it.
 constexpr std::uint64_t generation_of(std::uint64_t epoch) { return epoch >> 32; }
+// Who was put out of the job, and does not know it, begins nothing. Throws InvalidArgument.
+void check_generation(std::uint64_t epoch, std::uint64_t current);
+// Whether two requests are for the same numbers, whoever shares them.
+bool is_same(MakeTable a, MakeTable b);
 
 // Of a table that such a request makes. Throws InvalidArgument.
 FlatLayout layout_of(const MakeTable& request);

@@ -2,6 +2,7 @@
 #include "lockstep/kvstore/servers/ticket_book.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "lockstep/base/error.h"
 
@@ -17,28 +18,58 @@ std::chrono::milliseconds patience_of(const wire::TakeTicket& request) {
 
 }  // namespace
 
-void TicketBook::open(const comm::MessageEvent& event, const wire::OpenTickets& request,
-                      Answers& answers, Time now) {
+void TicketBook::check_open(const wire::OpenTickets& request) const {
   if (request.per_step < 1 || request.first < 0 || request.end < request.first)
     throw InvalidArgument("tickets {} to {}, {} of them a step", request.first, request.end,
                           request.per_step);
   if (broken_) throw InvalidArgument("{}", *broken_);
-  if (!under_way_.empty())
-    throw InvalidArgument("{} tickets are under way: {}", under_way_.size(), held_by());
+  wire::check_generation(request.epoch, epoch_);
+}
+
+void TicketBook::open(const comm::MessageEvent& event, const wire::OpenTickets& request,
+                      Answers& answers, Time now) {
+  check_open(request);
+  const bool is_same = request.goes_on && request.first == range_.first &&
+                       request.per_step == range_.per_step && request.end >= next_;
+  const std::size_t undone = again_.size() + under_way_.size();
+  if (!is_same && undone > 0)
+    throw InvalidArgument("{} tickets are under way: {}", undone, held_by());
+  if (request.epoch != epoch_) begin_epoch(request.epoch, answers);
   range_ = request;
-  next_ = request.first;
-  stop_ = false;
+  stop_ = is_given_up_ = false;
   progress_ = now;
+  if (!is_same) {
+    next_ = request.first;
+    done_ = {.of_run = done_.of_run};
+  }
   answers.reply(event, {}, 0);
 }
 
-// The oldest that is not applied is under way, or the one that is dealt next.
-std::uint64_t TicketBook::ahead() const {
-  const std::int64_t oldest = under_way_.empty() ? next_ : under_way_.begin()->first;
-  return static_cast<std::uint64_t>(step_of(next_) - step_of(oldest));
+void TicketBook::begin_epoch(std::uint64_t epoch, Answers& answers) {
+  drop("other workers go on", answers);
+  epoch_ = epoch;
+  given_.clear();
+  for (const auto& [ticket, worker] : under_way_) again_.insert(ticket);
+  under_way_.clear();
 }
 
-bool TicketBook::may_deal() const { return next_ < range_.end && ahead() <= range_.bound; }
+void TicketBook::read(const comm::MessageEvent& event, Answers& answers) const {
+  answers.reply(event, comm::Payload(wire::encode(done_)), 0);
+}
+
+// The first that is not applied is under way, or one that is dealt next.
+std::int64_t TicketBook::oldest() const {
+  return under_way_.empty() ? next() : std::min(next(), under_way_.begin()->first);
+}
+
+std::uint64_t TicketBook::ahead() const {
+  return static_cast<std::uint64_t>(step_of(next()) - step_of(oldest()));
+}
+
+std::int64_t TicketBook::take_next() {
+  if (again_.empty()) return next_++;
+  return again_.extract(again_.begin()).value();
+}
 
 // A step that was begun is done: what is applied then is that of whole steps.
 void TicketBook::stop_after_step() {
@@ -73,10 +104,22 @@ void TicketBook::end(const comm::MessageEvent& event, const wire::EndTicket& req
   if (place != under_way_.end()) {
     under_way_.erase(place);
     progress_ = now;
+    note_end(request);
   }
-  if (!request.done) range_.end = std::min(range_.end, next_);
   answers.reply(event, {}, 0);
   deal(answers, now);
+}
+
+void TicketBook::note_end(const wire::EndTicket& request) {
+  if (!request.done) {
+    again_.insert(request.ticket);
+    is_given_up_ = true;
+    return;
+  }
+  ++done_.tickets;
+  ++done_.of_run;
+  done_.loss += request.loss;
+  done_.accuracy += request.accuracy;
 }
 
 // In the order of asking. Who waits does so for a ticket that is under way.
@@ -86,10 +129,10 @@ void TicketBook::deal(Answers& answers, Time now) {
     if (may_deal()) {
       given.kind = wire::GivenTicket::ticket;
       given.ahead = ahead();
-      given.number = next_++;
+      given.number = take_next();
       under_way_[given.number] = waiting_.front().request.worker;
       progress_ = now;
-    } else if (next_ < range_.end) {
+    } else if (!is_over()) {
       return;
     }
     give(waiting_.front(), given, answers);
@@ -105,6 +148,7 @@ void TicketBook::give(const Waiting& to, const wire::GivenTicket& ticket, Answer
 }
 
 std::string TicketBook::held_by() const {
+  if (under_way_.empty()) return fmt::format("nobody has ticket {}", next());
   const auto& [ticket, worker] = *under_way_.begin();
   return fmt::format("worker {} has ticket {}, of step {}", worker, ticket, step_of(ticket));
 }
@@ -131,10 +175,7 @@ std::vector<wire::RemindTicket> TicketBook::reminders(Time now) const {
     const bool is_own = under_way_.begin()->second == one.request.worker;
     const bool is_stuck = !is_own && now - progress_ > patience;
     if (!is_stuck && now - one.since <= patience / 2) continue;
-    due.push_back({range_.table, epoch_, one.request.worker, one.request.sequence});
-    if (is_stuck)
-      due.back().stuck =
-          fmt::format("no ticket was done for {} ms: {}", patience.count(), held_by());
+    due.push_back({range_.table, epoch_, one.request.worker, one.request.sequence, is_stuck});
   }
   return due;
 }
@@ -146,15 +187,23 @@ void TicketBook::remind(const comm::MessageEvent& event, const wire::RemindTicke
   });
   answers.reply(event, {}, 0);
   if (one == waiting_.end()) return;
-  if (request.stuck.empty())
-    give(*one, {.kind = wire::GivenTicket::again, .end = range_.end, .stop = stop_}, answers);
-  else
-    answers.fail(one->event, request.stuck);
+  wire::GivenTicket told{.kind = wire::GivenTicket::again, .end = range_.end, .stop = stop_};
+  if (request.is_stuck && !under_way_.empty()) {
+    told.kind = wire::GivenTicket::stuck;
+    std::tie(told.number, told.worker) = *under_way_.begin();
+  }
+  give(*one, told, answers);
   waiting_.erase(one);
 }
 
 wire::BookImage TicketBook::save() const {
-  wire::BookImage image{.epoch = epoch_, .range = range_, .next = next_, .stop = stop_};
+  wire::BookImage image{.epoch = epoch_,
+                        .range = range_,
+                        .next = next_,
+                        .again = {again_.begin(), again_.end()},
+                        .stop = stop_,
+                        .is_given_up = is_given_up_,
+                        .done = done_};
   for (const auto& [ticket, worker] : under_way_) image.under_way.push_back({ticket, worker});
   for (const auto& [worker, all] : given_)
     for (const auto& [sequence, given] : all) image.given.push_back({worker, sequence, given});
@@ -166,7 +215,10 @@ TicketBook::TicketBook(const wire::BookImage& image, Time now) : TicketBook(imag
   if (image.range.per_step < 1) throw Corrupt("tickets: the image of none");
   range_ = image.range;
   next_ = image.next;
+  again_.insert(image.again.begin(), image.again.end());
   stop_ = image.stop;
+  is_given_up_ = image.is_given_up;
+  done_ = image.done;
   for (const wire::HeldTicket& one : image.under_way) under_way_[one.ticket] = one.worker;
   for (const wire::AnsweredTicket& one : image.given) given_[one.worker][one.sequence] = one.given;
   if (!image.broken.empty()) broken_ = image.broken[0];

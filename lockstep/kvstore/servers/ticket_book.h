@@ -4,14 +4,16 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "lockstep/kvstore/servers/answers.h"
 #include "lockstep/kvstore/servers/image_messages.h"
 
 namespace lockstep::kvstore {
 
-// Deals tickets, each once and in order, to whoever asks, and knows which of them are under way. A
-// request waits while its ticket's step would be too far ahead of the oldest one under way. One
+// Deals tickets, each once and in order, to whoever asks, and knows which of them are under way and
+// what came of those that are done. A request waits while its ticket's step would be too far ahead
+// of the oldest one under way. When the workers change, what was under way is dealt again. One
 // thread at a time.
 class TicketBook {
  public:
@@ -25,12 +27,15 @@ class TicketBook {
   std::uint64_t epoch() const { return epoch_; }
 
   // Each throws InvalidArgument for a request that does not fit, before anything has changed.
+  // Workers of another membership open them in an epoch of their own: those of the one before have
+  // nothing any more.
   void open(const comm::MessageEvent& event, const wire::OpenTickets& request, Answers& answers,
             Time now);
   void take(const comm::MessageEvent& event, const wire::TakeTicket& request, Answers& answers,
             Time now);
   void end(const comm::MessageEvent& event, const wire::EndTicket& request, Answers& answers,
            Time now);
+  void read(const comm::MessageEvent& event, Answers& answers) const;
   // Nobody gets a ticket any more: what the worker had under way will not be applied.
   void worker_left(std::uint32_t worker, Answers& answers);
   // Who has waited for long, and is to be told so.
@@ -47,8 +52,15 @@ class TicketBook {
   };
 
   std::int64_t step_of(std::int64_t ticket) const { return ticket / range_.per_step; }
+  void check_open(const wire::OpenTickets& request) const;
+  void begin_epoch(std::uint64_t epoch, Answers& answers);
+  std::int64_t oldest() const;
+  std::int64_t next() const { return again_.empty() ? next_ : *again_.begin(); }
   std::uint64_t ahead() const;
-  bool may_deal() const;
+  bool is_over() const { return is_given_up_ || (again_.empty() && next_ >= range_.end); }
+  bool may_deal() const { return !is_over() && ahead() <= range_.bound; }
+  std::int64_t take_next();
+  void note_end(const wire::EndTicket& request);
   void stop_after_step();
   void deal(Answers& answers, Time now);
   void give(const Waiting& to, const wire::GivenTicket& ticket, Answers& answers);
@@ -56,8 +68,11 @@ class TicketBook {
 
   std::uint64_t epoch_;
   wire::OpenTickets range_;
-  std::int64_t next_ = 0;
+  std::int64_t next_ = 0;         // that was never dealt
+  std::set<std::int64_t> again_;  // that were, and are not done
   bool stop_ = false;
+  bool is_given_up_ = false;  // a ticket cannot be done
+  wire::TicketsDone done_;
   std::map<std::int64_t, std::uint32_t> under_way_;  // ticket to worker
   std::list<Waiting> waiting_;
   // The last ones, by worker and sequence.

@@ -14,7 +14,7 @@ struct PushGradient {
   std::uint64_t epoch = 0;
   std::uint32_t worker = 0;
   std::int64_t ticket = 0;
-  std::int64_t before = 0;  // updates that were made before the epoch began
+  std::int64_t before = 0;  // updates that were made before the run began
   std::uint64_t seen = 0;   // the version of the weights that it was computed with
   double rate = 0.0, scale = 1.0;
   // By how many pushes its weights may be older than those that it meets before it counts for less.
@@ -45,7 +45,9 @@ struct OpenTickets {
   std::uint64_t epoch = 0;
   std::int64_t first = 0, end = 0, per_step = 1;
   std::uint64_t bound = 0;
-  void visit(auto&& fields) { fields(table, epoch, first, end, per_step, bound); }
+  // Of another membership: tickets from `first` on that are done stay so, the others are dealt.
+  bool goes_on = false;
+  void visit(auto&& fields) { fields(table, epoch, first, end, per_step, bound, goes_on); }
 };
 inline constexpr std::uint64_t kAnySteps = ~std::uint64_t{0};
 
@@ -62,13 +64,15 @@ struct TakeTicket {
 };
 
 struct GivenTicket {
-  enum Kind : std::uint8_t { ticket = 0, none = 1, again = 2 };  // again: ask once more
+  // again: ask once more; stuck: nothing is done for too long.
+  enum Kind : std::uint8_t { ticket = 0, none = 1, again = 2, stuck = 3 };
   std::uint8_t kind = none;
-  std::int64_t number = 0;
-  std::uint64_t ahead = 0;  // steps, of the oldest that has a ticket under way
-  std::int64_t end = 0;     // of the tickets that are dealt
-  bool stop = false;        // some worker wishes to
-  void visit(auto&& fields) { fields(kind, number, ahead, end, stop); }
+  std::int64_t number = 0;   // of the ticket; where it is stuck, that which is waited for
+  std::uint64_t ahead = 0;   // steps, of the oldest that has a ticket under way
+  std::int64_t end = 0;      // of the tickets that are dealt
+  bool stop = false;         // some worker wishes to
+  std::uint32_t worker = 0;  // who has the ticket
+  void visit(auto&& fields) { fields(kind, number, ahead, end, stop, worker); }
 };
 
 // Who has asked so for a ticket, and has waited for long, is told: to ask again, or, where nothing
@@ -78,8 +82,8 @@ struct RemindTicket {
   std::uint64_t epoch = 0;
   std::uint32_t worker = 0;
   std::uint64_t sequence = 0;
-  std::string stuck = {};  // empty: it asks again
-  void visit(auto&& fields) { fields(table, epoch, worker, sequence, stuck); }
+  bool is_stuck = false;  // otherwise it asks again
+  void visit(auto&& fields) { fields(table, epoch, worker, sequence, is_stuck); }
 };
 
 // A ticket's gradient is applied by all servers; or the worker could not do it, and nobody gets
@@ -90,7 +94,22 @@ struct EndTicket {
   std::uint32_t worker = 0;
   std::int64_t ticket = 0;
   bool done = true;
-  void visit(auto&& fields) { fields(table, epoch, worker, ticket, done); }
+  double loss = 0.0, accuracy = 0.0;
+  void visit(auto&& fields) { fields(table, epoch, worker, ticket, done, loss, accuracy); }
+};
+
+// How far the tickets are. Answered by TicketsDone.
+struct ReadTickets {
+  std::string table = {};
+  std::uint64_t epoch = 0;
+  void visit(auto&& fields) { fields(table, epoch); }
+};
+
+struct TicketsDone {
+  std::int64_t tickets = 0;           // since they were opened
+  double loss = 0.0, accuracy = 0.0;  // sums over them
+  std::int64_t of_run = 0;            // tickets, since the run began
+  void visit(auto&& fields) { fields(tickets, loss, accuracy, of_run); }
 };
 
 }  // namespace lockstep::kvstore::wire

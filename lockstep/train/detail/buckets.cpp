@@ -3,6 +3,14 @@
 
 namespace lockstep::train::detail {
 
+std::vector<kvstore::Synchronizer::Node> nodes_of(GradientSums& sums, std::size_t offset,
+                                                  std::size_t count) {
+  std::vector<kvstore::Synchronizer::Node> nodes;
+  for (std::size_t n = 0; n < sums.nodes().size(); ++n)
+    nodes.push_back({sums.nodes()[n], {sums.node(n, offset, count), count}});
+  return nodes;
+}
+
 Buckets::Buckets(const kvstore::FlatLayout& layout, GradientSums& sums, int threads,
                  std::size_t bucket_bytes)
     : sums_(sums), threads_(threads) {
@@ -45,11 +53,7 @@ void Buckets::give(kvstore::Synchronizer& synchronizer) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     if (!wait_for(b)) return;
     const Bucket& bucket = buckets_[b];
-    std::vector<kvstore::Synchronizer::Node> nodes;
-    for (std::size_t n = 0; n < sums_.nodes().size(); ++n)
-      nodes.push_back(
-          {sums_.nodes()[n], {sums_.node(n, bucket.offset, bucket.count), bucket.count}});
-    synchronizer.give(bucket.offset, nodes);
+    synchronizer.give(bucket.offset, nodes_of(sums_, bucket.offset, bucket.count));
   }
 }
 

@@ -10,6 +10,10 @@
 
 namespace lockstep::train::detail {
 
+// The worker's sums of a stretch of the layout, as they are given.
+std::vector<kvstore::Synchronizer::Node> nodes_of(GradientSums& sums, std::size_t offset,
+                                                  std::size_t count);
+
 // Gradients on their way to the other workers: those that are made one after the other are given
 // together, as soon as every thread has added its last leaf to them, while the backward pass goes
 // on.

@@ -80,6 +80,7 @@ Fit::Fit(Parts parts, const data::DatasetPtr& dataset, const FitOptions& options
       dataset_(dataset),
       options_(options),
       configuration_(agreed_configuration()),
+      tickets_(first_tickets()),
       loader_(std::in_place, dataset_, make_sampler(), loader_options()),
       total_steps_(steps_of(options, loader_->steps_per_epoch())),
       has_state_(!is_late()),
@@ -108,10 +109,7 @@ data::ShardSampler Fit::make_sampler() const {
 data::LoaderOptions Fit::loader_options() {
   ShardRange range = shards();
   const bool told = out_of_step() != nullptr;
-  if (told) {
-    tickets_ = TicketPlan::of(parts_.options.shards, group().workers());
-    range = {0, tickets_.shards};
-  }
+  if (told) range = {0, tickets_.shards};
   return {.transform = options_.transform,
           .seed = parts_.options.seed,
           .threads = options_.loader_threads,
@@ -280,7 +278,7 @@ void Fit::go() {
   until_done();
   if (result_.is_dismissed) return;
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
-  if (take_set_parameters() && !engine_->is_staged())
+  if (take_set_parameters() && !engine_->is_partial())
     result_.params_sha256 = engine_->params_sha256();
 }
 
@@ -503,10 +501,9 @@ void Fit::write_checkpoint() {
   const std::vector<io::NamedTensor> residuals = engine_->residuals();  // by all workers
   engine_->collect_slots();
   written_step_ = step_;
-  std::optional<Snapshot> snapshot;
-  if (store_ || engine_->is_staged()) snapshot = engine_->snapshot();
+  Snapshot snapshot = engine_->snapshot(store_.has_value());  // by all workers
   if (!store_) return;
-  Checkpoint checkpoint{std::move(*snapshot)};
+  Checkpoint checkpoint{std::move(snapshot)};
   checkpoint.residuals = residuals;
   checkpoint.step = step_;
   checkpoint.seed = parts_.options.seed;
@@ -567,6 +564,7 @@ void Fit::fill_result() {
   for (const ShardRange& range : kvstore::deal_of(*parts_.options.mode, parts_.options.shards))
     result_.deal.push_back(range.hi - range.lo);
   result_.events = membership_events();
+  compare_workers();
 }
 
 void Fit::request_stop(const std::string& reason) {

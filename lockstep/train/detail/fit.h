@@ -66,6 +66,7 @@ class Fit final : public FitContext {
  private:
   void go();
   void remember_parameters();
+  void compare_workers();
   bool take_set_parameters();
   void bring_net();
   void choose_mesh();
@@ -127,6 +128,10 @@ class Fit final : public FitContext {
 
   // Of workers that are not in step: everything up to the next point at which they meet.
   void one_stretch();
+  TicketPlan first_tickets() const;
+  void agree_on_tickets();
+  void leave_out_missed_checkpoint();
+  bool wishes_to_pause();
   std::int64_t next_meeting() const;
   void end_ticket(const TicketResult& result);
   void tell_own_tickets();
@@ -165,11 +170,13 @@ class Fit final : public FitContext {
   data::DatasetPtr dataset_;
   const FitOptions& options_;
   std::string configuration_;
-  TicketPlan tickets_;                  // of workers that are not in step
+  TicketPlan tickets_;                  // of workers that are not in step: the run's
   std::optional<data::Loader> loader_;  // of a generation
   std::int64_t total_steps_ = 0;
   std::int64_t first_step_ = 0;
   std::int64_t step_ = 0;
+  std::int64_t met_step_ = 0;   // of workers that are not in step: when they met last
+  std::int64_t told_step_ = 0;  // and the last that was told
   std::int64_t evaluated_step_ = -1;
   std::int64_t written_step_ = -1;
   bool net_is_current_ = true;
@@ -188,6 +195,7 @@ class Fit final : public FitContext {
   SteadyRate rate_;
   CostSum costs_;
   std::optional<ShardDealer> dealer_;  // of a generation
+  bool has_told_deal_ = false;         // why there is none
   double begin_ = 0.0;
   std::optional<StepEngine> engine_;
   std::optional<TicketLoop> loop_;  // so are they

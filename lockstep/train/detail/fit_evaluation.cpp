@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "lockstep/data/subset.h"
+#include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/train/detail/evaluations.h"
 #include "lockstep/train/detail/fit.h"
 
@@ -11,7 +12,8 @@ void Fit::evaluate() {
   if (options_.validation == nullptr || evaluated_step_ == step_) return;
   const bool keep = std::any_of(options_.callbacks.begin(), options_.callbacks.end(),
                                 [](const CallbackPtr& c) { return c->wants_predictions(); });
-  bring_net();
+  const bool has_stage = kvstore::stage_links_of(*parts_.options.mode) != nullptr;
+  if (!has_stage) bring_net();
   Evaluation evaluation = evaluate_on(*options_.validation, options_.metrics, keep);
   if (evaluation.whole) add_train_metrics(evaluation);
   if (!is_whole_everywhere(evaluation)) return request_stop(kInterrupted);
@@ -27,13 +29,19 @@ void Fit::evaluate() {
 
 Evaluation Fit::evaluate_on(const data::Dataset& dataset,
                             const std::vector<std::shared_ptr<nn::Metric>>& metrics, bool keep) {
-  return parts_.evaluator->run(dataset, {.group = &group(),
-                                         .batch = options_.validation_batch,
-                                         .threads = parts_.options.threads,
-                                         .transform = options_.validation_transform,
-                                         .keep_predictions = keep,
-                                         .metrics = metrics,
-                                         .stop = options_.stop});
+  EvaluateOptions options{.group = &group(),
+                          .batch = options_.validation_batch,
+                          .threads = parts_.options.threads,
+                          .transform = options_.validation_transform,
+                          .keep_predictions = keep,
+                          .metrics = metrics,
+                          .stop = options_.stop,
+                          .cuts = parts_.options.mesh.cuts,
+                          .links = kvstore::stage_links_of(*parts_.options.mode),
+                          .keep_compiled = !engine_->is_partial()};
+  if (options.links != nullptr)
+    options.parameter = [this](std::size_t number) { return engine_->parameter(number); };
+  return parts_.evaluator->run(dataset, options);
 }
 
 void Fit::add_train_metrics(Evaluation& evaluation) {

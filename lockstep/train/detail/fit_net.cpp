@@ -20,9 +20,10 @@ bool is_same(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-// Of a pipeline's worker it is as after the last evaluation: the others would have to be asked.
+// Of a worker that has a part of the parameters alone it is as after the last time that all workers
+// brought theirs: they would have to be asked.
 nn::Block& Fit::net() {
-  if (engine_ && !engine_->is_staged()) bring_net();
+  if (engine_ && !engine_->is_partial()) bring_net();
   return *parts_.net;
 }
 
@@ -46,6 +47,7 @@ void Fit::choose_mesh() {
 
 void Fit::remember_parameters() {
   in_net_.clear();
+  if (engine_->is_partial()) return;
   for (const auto& [name, parameter] : trained_parameters(*parts_.net, parts_.loss))
     in_net_.push_back(parameter.data().detach().copy());
 }

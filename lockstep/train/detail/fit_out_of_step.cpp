@@ -8,6 +8,34 @@
 // evaluations, checkpoints, ends of epochs.
 namespace lockstep::train::detail {
 
+// Later workers have those of the first.
+TicketPlan Fit::first_tickets() const {
+  if (out_of_step() == nullptr) return {};
+  return TicketPlan::of(parts_.options.shards, group().workers());
+}
+
+void Fit::agree_on_tickets() {
+  const auto all = group().share(has_state_ ? std::to_string(tickets_.per_step) : "");
+  const auto known = std::ranges::find_if(all, [](const std::string& one) { return one != ""; });
+  check(known != all.end(), "workers of which none has a state");
+  tickets_.per_step = std::stoll(*known);
+  tickets_.shards = parts_.options.shards / tickets_.per_step;
+}
+
+// Where tickets were applied since all have met, nobody has the weights of that step any more: its
+// checkpoint is not written, if it is missing.
+void Fit::leave_out_missed_checkpoint() {
+  const std::int64_t met = (step_ - first_step_) * tickets_.per_step;
+  if (static_cast<std::int64_t>(out_of_step()->most_applied()) > met) written_step_ = step_;
+}
+
+bool Fit::wishes_to_pause() {
+  Survival* survival = parts_.options.survival;
+  if (survival == nullptr) return false;
+  leave_if_asked();
+  return survival->wants_change();
+}
+
 EngineOptions Fit::engine_options() const {
   const TrainerOptions& own = parts_.options;
   return {.shards = out_of_step() != nullptr ? tickets_.shards : own.shards,
@@ -43,17 +71,20 @@ std::int64_t Fit::next_meeting() const {
 
 std::string Fit::wish_to_stop() const {
   if (stop_requested_) return result_.stop_reason;
-  return is_asked_to_stop() ? kInterrupted : "";
+  const bool is_last = group().workers() == 1 && is_asked_to_leave();
+  return is_asked_to_stop() || is_last ? kInterrupted : "";
 }
 
 void Fit::one_stretch() {
   first_batches_.reset();
+  met_step_ = step_;
   ticket_end_ = now();
   since_told_ = {.ticket = step_ * tickets_.per_step - 1};
   count_since_told_ = 0;
   const TicketHooks hooks{
       .rate = [this](std::int64_t step) { return learning_rate(step); },
       .wish = [this] { return wish_to_stop(); },
+      .pause = [this] { return wishes_to_pause(); },
       .run =
           [this](std::int64_t ticket, double rate, const std::vector<data::Fields>& batches) {
             ticket_ = Share{ticket, tickets_.step_of(ticket), tickets_.first_shard_of(ticket)};
@@ -79,6 +110,7 @@ void Fit::one_stretch() {
   state_.consistent_cut = true;
   rate_.add(now() - ticket_end_, (stretch.end - 1 - since_told_.ticket) * samples_of_ticket());
   tell_steps_until(tickets_.step_of(stretch.end), stretch);
+  pause_requested_ = stretch.pause;
   if (stretch.stop) request_stop(stretch.stop->empty() ? kInterrupted : *stretch.stop);
   if (step_ % steps_per_epoch() == 0) end_epoch();
 }
@@ -95,9 +127,10 @@ void Fit::end_ticket(const TicketResult& result) {
   since_told_.accuracy += result.accuracy;
   since_told_.ahead = std::max(since_told_.ahead, result.ahead);
   ++count_since_told_;
+  if (recovery_) note_recovery();
   const std::int64_t steps = tickets_.step_of(result.ticket) + 1;
-  if (steps <= step_) return;  // told by an earlier ticket of that step
-  step_ = steps;
+  if (steps <= told_step_) return;  // by an earlier ticket of that step
+  step_ = told_step_ = steps;
   tell_own_tickets();
 }
 
@@ -121,8 +154,8 @@ void Fit::tell_own_tickets() {
 
 // The last step may have been others' alone: then it tells of all their tickets since they met.
 void Fit::tell_steps_until(std::int64_t step, const Stretch& stretch) {
-  const bool is_told = step_ >= step;
-  step_ = step;
+  const bool is_told = told_step_ >= step;
+  step_ = met_step_ = told_step_ = step;
   if (is_told || stretch.tickets == 0) return;
   const auto count = static_cast<double>(stretch.tickets);
   tell_step({.loss = stretch.loss / count,

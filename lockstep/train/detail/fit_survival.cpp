@@ -38,6 +38,7 @@ void Fit::until_done() {
   Survival* survival = parts_.options.survival;
   if (survival == nullptr) return train_to_end();
   survival->begin();
+  met_step_ = told_step_ = step_;
   for (cluster::Standing standing;;) {
     try {
       train_to_end();
@@ -46,6 +47,7 @@ void Fit::until_done() {
       standing = {.is_finished = !paused, .why = paused ? "the workers change" : ""};
     } catch (const comm::CommError& error) {
       standing = {.missed = missed_by(error), .why = error.what(), .is_broken = true};
+      if (loop_) step_ = met_step_;  // tickets since then are the servers' to know
     }
     if (!regroup(standing)) return;
   }
@@ -88,9 +90,18 @@ bool Fit::regroup(cluster::Standing standing) {
 void Fit::enter(kvstore::Mode& mode) {
   parts_.options.mode = &mode;
   pause_requested_ = false;
-  engine_->replan(mode);
+  if (kvstore::OutOfStep* office = mode.out_of_step()) {
+    office->go_on();
+    agree_on_tickets();
+    engine_->replan(office->alone(), tickets_.shards);
+    seen_before_ = {};
+    ticket_.reset();
+  } else {
+    engine_->replan(mode);
+  }
   first_batches_.reset();
   loader_.emplace(dataset_, make_sampler(), loader_options());
+  if (loop_) loop_->enter(mode, *loader_, tickets_);
   watch_speeds();
 }
 
@@ -111,10 +122,14 @@ void Fit::align_states() {
         group().from(alignment.source, rank == alignment.source ? state_text() : "");
     if (alignment.receives[static_cast<std::size_t>(rank)]) take_state_text(text);
   }
+  if (loop_)
+    loop_->come_together(alignment.is_needed() &&
+                         alignment.receives[static_cast<std::size_t>(rank)]);
   engine_->align(step_);
   result_.steps_lost += std::max<std::int64_t>(0, before - step_);
   if (alignment.has_newcomers) take_bits_of_newcomers(alignment.source);
   agree_on_writing();
+  if (loop_) leave_out_missed_checkpoint();
 }
 
 // A worker that computes other bits is not let in; the others go on without it.
@@ -189,7 +204,10 @@ void Fit::take_state_text(const std::string& text) {
   has_state_ = true;
   count_reductions();
   if (!state_.history.empty()) result_.validation = evaluation_of(state_.history.back());
-  if (own_step >= 0 && step_ == own_step + 1)  // the others have committed it, and nobody told it
+  met_step_ = step_;
+  told_step_ = std::max(told_step_, step_);
+  if (!loop_ && own_step >= 0 &&
+      step_ == own_step + 1)  // the others have committed it, and nobody told it
     tell_step({.loss = run.at("loss"),
                .accuracy = run.at("accuracy"),
                .learning_rate = run.at("learning_rate")});

@@ -33,20 +33,23 @@ std::vector<int> depths_of(const RangePlan& plan) {
 }  // namespace
 
 GradientSums::GradientSums(const FlatLayout& layout, std::int64_t shards, ShardRange range,
-                           int threads, bool keep, std::span<float> first)
-    : layout_(layout), nodes_(subtrees_in(shards, range)) {
+                           int threads, const Options& options)
+    : layout_(layout),
+      floats_(options.window > 0 ? options.window : layout.floats),
+      nodes_(subtrees_in(shards, range)) {
+  std::span<float> first = options.first;
   std::vector<ShardRange> of_threads;
   for (const ShardRange& part : deal_range(range, threads)) {
     OfThread own;
     own.range = part;
     own.plan = plan_range(shards, part);
     own.depths = depths_of(own.plan);
-    const int depth = keep || own.plan.merges.size() > 1 ? own.plan.depth : 0;
+    const int depth = options.keep || own.plan.merges.size() > 1 ? own.plan.depth : 0;
     for (int i = 0; i < depth; ++i)
       if (!first.empty())
         own.stack.emplace_back(std::exchange(first, {}));
       else
-        own.stack.emplace_back(layout.floats);
+        own.stack.emplace_back(floats_);
     of_threads.insert(of_threads.end(), own.plan.nodes.begin(), own.plan.nodes.end());
     threads_.push_back(std::move(own));
   }
@@ -60,10 +63,11 @@ void GradientSums::begin(int thread) { of(thread).finite = true; }
 
 // The sums on top of the stack that the leaf is added to, innermost first.
 std::vector<const float*> GradientSums::terms(const OfThread& own, std::size_t leaf,
-                                              std::size_t offset) {
+                                              std::size_t offset) const {
   std::vector<const float*> result;
   for (int m = 0; m < own.plan.merges[leaf]; ++m)
-    result.push_back(own.stack[static_cast<std::size_t>(own.depths[leaf] - 1 - m)].data() + offset);
+    result.push_back(own.stack[static_cast<std::size_t>(own.depths[leaf] - 1 - m)].data() +
+                     place(offset));
   return result;
 }
 
@@ -72,7 +76,7 @@ void GradientSums::add(int thread, std::int64_t shard, std::size_t parameter, co
   const std::size_t leaf = own.leaf(shard);
   const kvstore::FlatParameter& where = layout_.parameters[parameter];
   const auto level = static_cast<std::size_t>(own.depths[leaf] - own.plan.merges[leaf]);
-  float* target = own.stack[level].data() + where.offset;
+  float* target = own.stack[level].data() + place(where.offset);
   own.finite &= kvstore::add_leaf({values, where.count}, terms(own, leaf, where.offset), target,
                                   own.plan.completes[leaf]);
 }
@@ -103,7 +107,7 @@ const float* GradientSums::whole(int thread, std::size_t offset, std::size_t cou
   std::vector<std::vector<float>> spare;
   for (int word : programs_[0]) {
     if (word != kAdd) {
-      sums.push_back(thread_nodes_[static_cast<std::size_t>(word)] + offset);
+      sums.push_back(thread_nodes_[static_cast<std::size_t>(word)] + place(offset));
       continue;
     }
     const float* right = sums.back();
@@ -121,7 +125,7 @@ const float* GradientSums::node(std::size_t number, std::size_t offset, std::siz
   std::vector<float*> sums;
   for (int word : programs_[number]) {
     if (word != kAdd) {
-      sums.push_back(thread_nodes_[static_cast<std::size_t>(word)] + offset);
+      sums.push_back(thread_nodes_[static_cast<std::size_t>(word)] + place(offset));
       continue;
     }
     const float* right = sums.back();
@@ -131,10 +135,10 @@ const float* GradientSums::node(std::size_t number, std::size_t offset, std::siz
   return sums[0];
 }
 
-std::size_t GradientSums::buffers() const {
+std::size_t GradientSums::bytes() const {
   std::size_t count = 0;
   for (const OfThread& own : threads_) count += own.stack.size();
-  return count;
+  return count * floats_ * sizeof(float);
 }
 
 }  // namespace lockstep::train::detail

@@ -16,14 +16,22 @@ class GradientSums {
   using FlatLayout = kvstore::FlatLayout;
   using FlatPiece = kvstore::FlatPiece;
 
-  // With `keep` false nothing but stacks below the last leaf are kept: whoever calls takes the sum
-  // of each parameter as the last leaf completes it (one thread that has all shards). The first
-  // node is made in `first` unless that is empty.
+  struct Options {
+    // False: nothing but stacks below the last leaf are kept. Whoever calls takes the sum of each
+    // parameter as the last leaf completes it (one thread that has all shards).
+    bool keep = true;
+    // The first node is made here unless it is empty.
+    std::span<float> first = {};
+    // Sums of a stretch of the layout at a time (look_at), of so many floats at most; 0: of all.
+    std::size_t window = 0;
+  };
   GradientSums(const FlatLayout& layout, std::int64_t shards, ShardRange range, int threads,
-               bool keep, std::span<float> first = {});
+               const Options& options);
 
   const ShardRange& range_of(int thread) const { return of(thread).range; }
   void begin(int thread);
+  // What follows is about a stretch of the layout that begins at this offset.
+  void look_at(std::size_t offset) { window_begin_ = offset; }
   // Of a parameter, the thread's shards are added in order.
   void add(int thread, std::int64_t shard, std::size_t parameter, const float* values);
   // The same for the last shard of all. Calls `take` with the sum of each piece of the parameter,
@@ -42,7 +50,7 @@ class GradientSums {
   const std::vector<ShardRange>& nodes() const { return nodes_; }
   const float* node(std::size_t number, std::size_t offset, std::size_t count);
 
-  std::size_t buffers() const;
+  std::size_t bytes() const;
 
  private:
   struct OfThread {
@@ -58,9 +66,12 @@ class GradientSums {
   };
   OfThread& of(int thread) { return threads_[static_cast<std::size_t>(thread)]; }
   const OfThread& of(int thread) const { return threads_[static_cast<std::size_t>(thread)]; }
-  static std::vector<const float*> terms(const OfThread& own, std::size_t leaf, std::size_t offset);
+  std::vector<const float*> terms(const OfThread& own, std::size_t leaf, std::size_t offset) const;
+  std::size_t place(std::size_t offset) const { return offset - window_begin_; }
 
   const FlatLayout& layout_;
+  std::size_t floats_;  // of a buffer
+  std::size_t window_begin_ = 0;
   std::vector<OfThread> threads_;
   std::vector<float*> thread_nodes_;        // of all threads, in order
   std::vector<ShardRange> nodes_;           // of the process

@@ -7,6 +7,7 @@
 #include "lockstep/kvstore/stage_links.h"
 #include "lockstep/parallel/schedule.h"
 #include "lockstep/train/detail/step_program.h"
+#include "lockstep/train/step_cost.h"
 
 namespace lockstep::train::detail {
 
@@ -30,6 +31,7 @@ class PipelineRun {
   using Begin = std::function<void(StepExecutable& executable, std::int64_t shard)>;
   using Receivers = std::function<Executable::Receiver(std::int64_t shard)>;
   void run(const Begin& begin, const Receivers& receiver);
+  const WaitedTime& waited() const { return waited_; }
 
  private:
   using Parts = kvstore::StageLinks::Parts;
@@ -40,12 +42,18 @@ class PipelineRun {
   std::size_t slot_of(std::int64_t shard) const;
   StepExecutable& executable(std::int64_t shard);
   void wait_for_sent(Slot& slot);
+  template <class Wait>
+  void waiting(const Wait& wait);
   void act(const parallel::Action& action, const Begin& begin, const Receivers& receiver);
 
   StepProgram& program_;
   kvstore::StageLinks& links_;
   PipelineOptions options_;
   std::vector<parallel::Action> actions_;
+  bool splits_backward_ = false;
+  WaitedTime waited_;
+  double waited_now_ = 0.0;  // in the step under way
+  bool has_run_ = false;
   std::vector<Slot> slots_;
 };
 

@@ -6,6 +6,7 @@
 #include "lockstep/autograd/autograd.h"
 #include "lockstep/graph/trace.h"
 #include "lockstep/ops/random_ops.h"
+#include "lockstep/train/detail/cell_marks.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -37,7 +38,7 @@ void add_outputs(PredictGraph& predict, Tracer& tracer, const LossFunction& loss
 }  // namespace
 
 PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const FieldRoles& roles,
-                           const Infos& fields) {
+                           const Infos& fields, const std::vector<std::string>& cuts) {
   PredictGraph predict;
   predict.fields = fields.size();
   predict.roles = resolve_fields(roles, fields.size());
@@ -63,9 +64,12 @@ PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Field
     return found->second;
   };
   const nn::ParameterScope scope(find, [](const nn::Parameter&, const Tensor&) {});
+  const CellMarks marks(net, cuts, predict.graph);
   const Tensors given(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(predict.fields));
   const Tensors outputs = net(inputs_of(predict.roles, given));
   add_outputs(predict, tracer, loss, outputs, labels_of(predict.roles, given));
+  predict.cuts = cuts;
+  predict.cells = marks.cells();
   return predict;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lockstep/graph/graph.h"
+#include "lockstep/graph/segments.h"
 #include "lockstep/train/fields.h"
 #include "lockstep/train/loss_function.h"
 
@@ -18,6 +19,9 @@ struct PredictGraph {
   FieldRoles roles;
   std::vector<nn::NamedParameter> parameters;
   bool has_classes = false, has_ignored = false;
+  // Of a net that is cut: the cuts as they were met, and where each node is computed.
+  std::vector<std::string> cuts;
+  std::vector<Cell> cells;
 
   static constexpr std::size_t kLoss = 0, kPredicted = 1;
   std::size_t first_output() const {
@@ -26,6 +30,7 @@ struct PredictGraph {
 };
 
 PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const FieldRoles& roles,
-                           const std::vector<TensorInfo>& fields);
+                           const std::vector<TensorInfo>& fields,
+                           const std::vector<std::string>& cuts = {});
 
 }  // namespace lockstep::train::detail

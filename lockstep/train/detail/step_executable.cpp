@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/shard_tree.h"
 
 namespace lockstep::train::detail {
 
@@ -60,6 +61,11 @@ std::size_t delivery_of(const CompileOptions& whole, std::size_t output) {
 }
 
 }  // namespace
+
+SegmentRange segments_of_stage(std::int64_t segments, int stages, int stage) {
+  const ShardRange own = deal_shards(segments, stages)[static_cast<std::size_t>(stage)];
+  return {static_cast<std::int32_t>(own.lo), static_cast<std::int32_t>(own.hi)};
+}
 
 Segments segments_of(const StepGraph& step) {
   const CompileOptions whole = whole_options(step, {});
@@ -239,9 +245,33 @@ void StepExecutable::run_forward() {
   for (std::size_t part = 0; part < parts_.size(); ++part) forward(part);
 }
 
+void StepExecutable::run_backward_of_inputs(bool again) {
+  if (again) run_forward();
+  for (std::size_t part = parts_.size(); part-- > 0;) parts_[part].run_second_part();
+}
+
 void StepExecutable::run_backward(bool again, const Executable::Receiver& receiver) {
   if (again) run_forward();
+  run_backward_of_weights(receiver);
+}
+
+void StepExecutable::run_backward_of_weights(const Executable::Receiver& receiver) {
   for (std::size_t part = parts_.size(); part-- > 0;)
+    while (backward(part, receiver)) continue;
+}
+
+std::size_t StepExecutable::part_of(std::size_t state) const {
+  return plan_->states.at(state).first;
+}
+
+void StepExecutable::run_forward(std::size_t part) {
+  if (plan_->is_cut) forward(part);
+}
+
+void StepExecutable::run_backward(std::size_t part, const Executable::Receiver& receiver) {
+  if (!plan_->is_cut)
+    while (parts_[part].go_on(receiver)) continue;
+  else
     while (backward(part, receiver)) continue;
 }
 

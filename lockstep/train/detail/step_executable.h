@@ -16,6 +16,9 @@ struct SegmentRange {
   bool operator==(const SegmentRange&) const = default;
 };
 
+// Stages have segments in order, as evenly as it goes.
+SegmentRange segments_of_stage(std::int64_t segments, int stages, int stage);
+
 // The segments of a step that was traced with cuts.
 Segments segments_of(const StepGraph& step);
 
@@ -45,6 +48,18 @@ class StepExecutable {
   void run_forward();
   // All of it where `again`: the forward passes first, whose values somebody else has used since.
   void run_backward(bool again, const Executable::Receiver& receiver);
+  // The same in two halves, where CompileOptions::deliveries_last is set: what goes below, then the
+  // gradients that are delivered.
+  void run_backward_of_inputs(bool again);
+  void run_backward_of_weights(const Executable::Receiver& receiver);
+  // One part after the other: the segments that are here, from 0; of a net that is not cut, one
+  // part whose forward pass runs with its backward pass.
+  std::size_t parts() const { return parts_.size(); }
+  std::size_t part_of(std::size_t state) const;
+  void run_forward(std::size_t part);
+  void run_backward(std::size_t part, const Executable::Receiver& receiver);
+  // The part's states were changed in their memory.
+  void states_changed(std::size_t part) { parts_[part].refresh(); }
   // That come from below or go there, or above: in the order in which both sides have them.
   std::vector<Tensor> from_below() const, to_above() const, from_above() const, to_below() const;
   const SegmentRange& segments() const;

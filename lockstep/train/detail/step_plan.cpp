@@ -35,7 +35,9 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
       synchronizer_(synchronizer),
       options_(with_shard_threads(options, program)),
       sums_(synchronizer.state().layout(), options.shards, options.range, options_.threads,
-            !streams(), synchronizer.memory()),
+            {.keep = !streams(),
+             .first = synchronizer.memory(),
+             .window = options.units ? std::max<std::size_t>(1, options.units->largest()) : 0}),
       row_gradients_(synchronizer.state().layout(), options.shards, options.range),
       team_(options_.threads, "compute",
             options_.threads > options.threads ? ThreadTeam::Waiting::sleeps
@@ -44,10 +46,14 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
     throw Unsupported(
         "train: the stages of a pipeline compute one shard after the other, and shards of this net "
         "wait for each other (sync_batch_norm)");
+  if (program.step().shards_meet && options.units != nullptr)
+    throw Unsupported(
+        "train: with shard-state 3 a worker computes segment after segment, each for one shard "
+        "after the other, and shards of this net wait for each other (sync_batch_norm)");
   if (program.step().shards_meet)
     meeting_ = std::make_unique<StepMeeting>(*options.group, options.shards, options.range,
                                              options.threads);
-  if (!synchronizer.takes_pieces())
+  if (!synchronizer.takes_pieces() && options.units == nullptr)
     buckets_ = std::make_unique<Buckets>(synchronizer.state().layout(), sums_, options_.threads,
                                          options.bucket_bytes);
   // Giving in memory takes the computing thread's own core, whoever does it: a thread of its own is
@@ -59,6 +65,12 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
   if (options.links != nullptr)
     pipeline_ = std::make_unique<PipelineRun>(program, *options.links, options.pipeline,
                                               options.range.hi - options.range.lo);
+  if (options.units != nullptr)
+    units_ = std::make_unique<UnitRun>(program, *options.units, synchronizer, sums_,
+                                       UnitOptions{.range = options.range,
+                                                   .threads = options_.threads,
+                                                   .bucket_bytes = options.bucket_bytes,
+                                                   .recompute = options.pipeline.recompute});
   int uses = options_.threads;
   for (int thread = 0; thread < options_.threads; ++thread)
     if (takes_turns(thread)) uses = options_.threads + thread + 1;
@@ -128,13 +140,13 @@ void StepPlan::compute(std::int64_t step, std::span<const data::Fields> shards) 
 void StepPlan::compute_dense(std::span<const data::Fields> shards) {
   const auto own = [&] {
     const auto begin = std::chrono::steady_clock::now();
-    team_.run([&](int thread) { run_thread(thread, shards); });
+    units_ ? run_units(shards) : team_.run([&](int thread) { run_thread(thread, shards); });
     computed_at_ = std::chrono::steady_clock::now();
     compute_seconds_ = std::chrono::duration<float>(computed_at_ - begin).count();
   };
   if (!buckets_) {
     own();
-    if (!streams()) give_pieces();
+    if (!streams() && !units_) give_pieces();
     return;
   }
   buckets_->begin();
@@ -142,6 +154,17 @@ void StepPlan::compute_dense(std::span<const data::Fields> shards) {
     return beside_->run([&](int thread) { thread == 0 ? own() : buckets_->give(synchronizer_); });
   own();
   buckets_->give(synchronizer_);
+}
+
+void StepPlan::run_units(std::span<const data::Fields> shards) {
+  for (int thread = 0; thread < options_.threads; ++thread) sums_.begin(thread);
+  units_->run(
+      team_,
+      [&](StepExecutable& executable, std::int64_t shard) {
+        begin_shard(executable, shard, shards);
+      },
+      [&](int thread, std::int64_t shard) { return receiver(thread, shard); });
+  for (int thread = 0; thread < options_.threads; ++thread) take_lookups(thread);
 }
 
 void StepPlan::run_thread(int thread, std::span<const data::Fields> shards) {

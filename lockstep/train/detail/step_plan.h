@@ -14,6 +14,7 @@
 #include "lockstep/train/detail/row_gradients.h"
 #include "lockstep/train/detail/step_meeting.h"
 #include "lockstep/train/detail/step_program.h"
+#include "lockstep/train/detail/unit_run.h"
 
 namespace lockstep::train::detail {
 
@@ -26,6 +27,7 @@ struct PlanOptions {
   kvstore::Group* group = nullptr;       // of the workers, where shards meet
   kvstore::StageLinks* links = nullptr;  // of a worker that has a stage of the net
   PipelineOptions pipeline = {};
+  WeightUnits* units = nullptr;  // of workers that share the weights
 };
 
 // How this worker computes its shards in one membership: which of them, by which threads, where
@@ -36,7 +38,8 @@ class StepPlan {
 
   const ShardRange& range() const { return options_.range; }
   ThreadTeam& team() { return team_; }
-  std::size_t buffers() const { return sums_.buffers(); }
+  std::size_t bytes() const { return sums_.bytes(); }
+  WaitedTime waited() const { return pipeline_ ? pipeline_->waited() : WaitedTime{}; }
 
   // Forward and backward passes of this worker's shards; all their gradients are given.
   void compute(std::int64_t step, std::span<const data::Fields> shards);
@@ -74,6 +77,7 @@ class StepPlan {
   bool streams() const;
   bool takes_turns(int thread) const;
   void compute_dense(std::span<const data::Fields> shards);
+  void run_units(std::span<const data::Fields> shards);
   void run_thread(int thread, std::span<const data::Fields> shards);
   void run_shards(int thread, std::span<const data::Fields> shards);
   void take_lookups(int thread);
@@ -91,6 +95,7 @@ class StepPlan {
   GradientSums sums_;
   RowGradients row_gradients_;
   std::unique_ptr<PipelineRun> pipeline_;  // null: each shard is computed as a whole
+  std::unique_ptr<UnitRun> units_;         // null: all of this worker's weights are here
   std::unique_ptr<StepMeeting> meeting_;   // null: no shard needs another one
   std::unique_ptr<Buckets> buckets_;       // null: pieces are given
   ThreadTeam team_;                        // the computing threads

@@ -148,16 +148,16 @@ StepProgram::Plan StepProgram::make_plan(const std::vector<TensorInfo>& fields) 
   return made;
 }
 
-void StepProgram::make_executables(std::size_t uses, bool one_arena) {
+void StepProgram::make_executables(std::size_t uses, std::size_t arenas) {
   uses_ = std::max(uses_, uses);
-  one_arena_ = one_arena_ || one_arena;
+  arenas_ = std::max(arenas_, arenas);
   while (plan().executables.size() < uses_)
     plan().executables.push_back(new_clone(plan().executables.size()));
 }
 
 // Computes where those with its number do in other shapes.
 StepExecutable StepProgram::new_clone(std::size_t i) const {
-  if (one_arena_) return first().clone(first());
+  if (arenas_ > 0 && i >= arenas_) return first().clone(plan().executables[i % arenas_]);
   for (const Plan& other : plans_)
     if (other.executables.size() > i) return first().clone(other.executables[i]);
   return first().clone();
@@ -165,8 +165,9 @@ StepExecutable StepProgram::new_clone(std::size_t i) const {
 
 std::size_t StepProgram::bytes() const {
   std::size_t bytes = first().state_bytes();
-  for (const StepExecutable& executable : plan().executables) {
-    const bool has_own = !one_arena_ || &executable == &plan().executables.front();
+  for (std::size_t i = 0; i < plan().executables.size(); ++i) {
+    const StepExecutable& executable = plan().executables[i];
+    const bool has_own = arenas_ == 0 || i < arenas_;
     bytes += executable.values_bytes() + (has_own ? executable.arena_bytes() : 0);
   }
   return bytes;
@@ -212,6 +213,11 @@ void StepProgram::use_weights(const kvstore::FlatState& state) noexcept {
   for (std::size_t t = 0; t < state.tables().size(); ++t)
     plan().executables[0].set_state_memory(input_of(state.tables().layout(t).number),
                                            std::as_writable_bytes(state.tables().weights(t)));
+}
+
+void StepProgram::use_memory(const FlatParameter& parameter, float* memory) {
+  plan().executables[0].set_state_memory(input_of(parameter.number),
+                                         bytes_of(memory, parameter.count));
 }
 
 void StepProgram::set_statistics(const std::vector<Tensor>& values) {
@@ -266,12 +272,28 @@ void StepProgram::load(const nn::Block& net) {
     if (has(i)) plan().executables[0].set_state(input_of(i), places[i].data());
 }
 
+void StepProgram::load(const nn::Block& net, kvstore::FlatState& state) {
+  const std::vector<nn::Parameter> places = parameters_of(net);
+  std::vector<bool> is_shared(places.size(), false);
+  for (const FlatParameter& parameter : state.layout().parameters) {
+    is_shared[parameter.number] = true;
+    std::vector<float> packed(parameter.count);
+    pack(parameter, places[parameter.number].data(), packed.data());
+    state.owned().set_weights(parameter.offset, packed);
+  }
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (!is_shared[i]) plan().executables[0].set_state(input_of(i), places[i].data());
+}
+
 NamedTensors StepProgram::parameters() const {
   NamedTensors tensors;
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    if (has(i))
-      tensors.emplace_back(step_.parameters[i].name, first().state(input_of(i)).to(cpu()));
+    if (has(i)) tensors.emplace_back(step_.parameters[i].name, parameter(i));
   return tensors;
+}
+
+Tensor StepProgram::parameter(std::size_t number) const {
+  return first().state(input_of(number)).to(cpu());
 }
 
 void StepProgram::pack(const FlatParameter& parameter, const Tensor& tensor, float* data) const {

@@ -43,8 +43,8 @@ class StepProgram {
   // Shapes that are compiled now.
   std::size_t plans() const { return plans_.size(); }
   // As many as there are uses for at once, all over the same parameters, in every shape.
-  // With `one_arena` they compute in the same memory, one at a time.
-  void make_executables(std::size_t uses, bool one_arena = false);
+  // With `arenas` they compute in so many, number i in that of i % arenas, one at a time in each.
+  void make_executables(std::size_t uses, std::size_t arenas = 0);
   // Number `i` of them. Threads may ask for theirs at once.
   StepExecutable& executable(std::size_t i) { return plan().executables[i]; }
   const StepExecutable& first() const { return plan().executables.front(); }
@@ -64,6 +64,13 @@ class StepProgram {
 
   // From now on the weights that learn are those of the state.
   void use_weights(const kvstore::FlatState& state) noexcept;
+  // Of weights that are shared: where one of them is while its segment is computed, and in which of
+  // the executables' parts; and that those of a part are others now.
+  void use_memory(const kvstore::FlatParameter& parameter, float* memory);
+  std::size_t part_of(const kvstore::FlatParameter& parameter) const {
+    return first().part_of(input_of(parameter.number));
+  }
+  void weights_changed(std::size_t part) { plan().executables[0].states_changed(part); }
   // New running statistics: the values of StepGraph::updated, in order.
   void set_statistics(const std::vector<Tensor>& values);
   std::vector<Tensor> statistics() const;  // on the host
@@ -73,8 +80,13 @@ class StepProgram {
 
   void store(nn::Block& net) const;
   void load(const nn::Block& net);
+  // The same where workers share the weights: those of this worker's pieces go to the state.
+  void load(const nn::Block& net, kvstore::FlatState& state);
   // Those that are here, in the order of the step's.
   NamedTensors parameters() const;
+  // The net's, in the order of the step's. Throws NotFound.
+  std::vector<nn::Parameter> parameters_of(const nn::Block& net) const;
+  Tensor parameter(std::size_t number) const;
   // Whether the worker's segments have the parameter with this number.
   bool has(std::size_t parameter) const { return first().has_state(input_of(parameter)); }
 
@@ -109,7 +121,6 @@ class StepProgram {
   void look_at_structure();
   void check_multipliers() const;
   void check_trains_the_same() const;
-  std::vector<nn::Parameter> parameters_of(const nn::Block& net) const;
   std::size_t input_of(std::size_t parameter) const { return step_.parameter_input(parameter); }
   void pack(const kvstore::FlatParameter& parameter, const Tensor& tensor, float* data) const;
   Tensor unpack(const kvstore::FlatParameter& parameter, const float* data) const;
@@ -129,8 +140,8 @@ class StepProgram {
   nn::Structure first_structure_;
   nn::Structure structure_;  // as it was last looked at
   RecentList<Plan> plans_;
-  std::size_t uses_ = 1;  // executables of a plan
-  bool one_arena_ = false;
+  std::size_t uses_ = 1;                // executables of a plan
+  std::size_t arenas_ = 0;              // 0: each has its own
   std::vector<std::size_t> number_of_;  // by delivery
   std::vector<bool> has_gradient_;      // by delivery; of the first shape
 };

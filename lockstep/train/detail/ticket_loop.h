@@ -42,6 +42,7 @@ struct BadTicket {
 // All workers' tickets between two points at which they meet.
 struct Stretch {
   std::int64_t end = 0;               // the ticket after the last one that is applied
+  bool pause = false;                 // somebody wishes to come out of the generation
   double loss = 0.0, accuracy = 0.0;  // sums over tickets
   std::int64_t tickets = 0;
   std::optional<std::string> stop = {};  // why, if somebody wishes to
@@ -54,6 +55,8 @@ struct TicketHooks {
   std::function<double(std::int64_t step)> rate;
   // Why this worker wishes to stop; empty: it does not.
   std::function<std::string()> wish;
+  // Whether it wishes to come out of the generation.
+  std::function<bool()> pause;
   std::function<StepResult(std::int64_t ticket, double rate, const std::vector<data::Fields>&)> run;
   std::function<void(const TicketResult&)> on_end;
 };
@@ -65,22 +68,32 @@ class TicketLoop {
  public:
   TicketLoop(kvstore::Mode& mode, StepEngine& engine, data::Loader& loader, const TicketPlan& plan);
 
-  // Every worker calls it.
+  // Every worker calls it. Where it throws CommError, others may go on with the same tickets.
   Stretch run(std::int64_t first, std::int64_t end, const TicketHooks& hooks);
+
+  // The workers are others from now on. They have done some of the tickets since all have met.
+  void enter(kvstore::Mode& mode, data::Loader& loader, const TicketPlan& plan);
+  // Every worker calls it, when all have come to the state of the last meeting: they have the
+  // newest weights, and the same running statistics. `is_new`: this worker had another state.
+  void come_together(bool is_new);
 
  private:
   struct Own;
+  std::vector<Own> all_of(const Own& own);
   void work(std::int64_t newest, Own& own, const TicketHooks& hooks);
   std::size_t ahead(std::int64_t newest, std::int64_t end) const;
   bool compute(const kvstore::OutOfStep::Dealt& dealt, Own& own, const TicketHooks& hooks);
-  Stretch meet(const Own& own);
+  Stretch meet(Own& own, const TicketHooks& hooks);
+  kvstore::PushesSeen seen() const;
   void take_statistics(const std::vector<Own>& all);
 
-  kvstore::Group& group_;
-  kvstore::OutOfStep& office_;
+  kvstore::Group* group_;
+  kvstore::OutOfStep* office_;
   StepEngine& engine_;
-  data::Loader& loader_;
+  data::Loader* loader_;
   TicketPlan plan_;
+  std::int64_t tickets_ = 0;     // of this worker, since the statistics were the same everywhere
+  kvstore::PushesSeen earlier_;  // of this worker, in other generations
 };
 
 }  // namespace lockstep::train::detail

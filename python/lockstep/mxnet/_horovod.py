@@ -5,7 +5,8 @@ from lockstep.mxnet import _job
 from lockstep.mxnet import ndarray as nd
 from lockstep.mxnet import optimizer as opt
 from lockstep.mxnet.gluon import Trainer
-from lockstep.mxnet.gluon.parameter import DeferredInitializationError, ParameterDict
+from lockstep.mxnet.gluon.parameter import DeferredInitializationError
+from lockstep.mxnet.gluon.parameter_dict import ParameterDict
 
 Average, Sum = "Average", "Sum"
 
@@ -114,7 +115,7 @@ def broadcast_parameters(params, root_rank=0, prefix=None):
             broadcast_(parameter, root_rank)
             continue
         try:
-            arrays = parameter.list_data()
+            arrays = parameter._arrays()
         except DeferredInitializationError:
             _broadcast_later(parameter, root_rank)
             continue
@@ -129,7 +130,7 @@ def _broadcast_later(parameter, root_rank):
         waiting = parameter._deferred is not None
         finish()
         if waiting:
-            for array in parameter.list_data():
+            for array in parameter._arrays():
                 broadcast_(array, root_rank)
 
     parameter._finish_deferred_init = finish_and_broadcast

@@ -12,6 +12,7 @@ from lockstep import nn
 from lockstep.errors import Error, InvalidArgument
 from lockstep.mxnet import _graph, _op_table, _run
 from lockstep.mxnet._files import DTYPES
+from lockstep.mxnet.ndarray.ops_rnn import flat_size
 
 
 def _tuple(value, count, default):
@@ -51,13 +52,10 @@ def _norm(default_axis):
 def _rnn(p, shapes):
     data, hidden = shapes[0], int(p["state_size"])
     layers, ways = int(p.get("num_layers", 1)), 2 if p.get("bidirectional", False) else 1
-    gates = {"lstm": 4, "gru": 3}.get(p.get("mode"), 1)
-    size = 0
-    for layer in range(layers):
-        inputs = data[2] if layer == 0 else hidden * ways
-        size += ways * gates * hidden * (inputs + hidden + 2)
-    state = (layers * ways, data[1], hidden)
-    return [None, (size,), state, state]
+    projection = p.get("projection_size")
+    size = flat_size(p.get("mode"), data[2], hidden, layers, ways, projection)
+    batch = (layers * ways, data[1])
+    return [None, (size,), (*batch, projection or hidden), (*batch, hidden)]
 
 
 def _softmax_label(p, shapes):

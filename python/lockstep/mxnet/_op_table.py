@@ -66,6 +66,10 @@ NO_INPUTS = ("_zeros", "_ones", "_full", "_arange", "_eye", "_linspace")
 # Outputs that a node counts in a file beside those that can be used.
 HIDDEN = {"BatchNorm": 3, "LayerNorm": 3, "InstanceNorm": 3, "GroupNorm": 3, "Dropout": 2,
           "L2Normalization": 2, "LRN": 2}
+# Ops that read values, so that a graph with one is run op by op.
+BY_VALUES = ("Custom", "_contrib_MultiBoxTarget", "_contrib_MultiBoxDetection", "_contrib_box_nms",
+             "_contrib_box_iou", "_contrib_box_decode", "_contrib_bipartite_matching",
+             "_contrib_ROIAlign", "ROIPooling")
 LOSSES = ("SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput",
           "MAERegressionOutput", "SVMOutput", "MakeLoss")
 
@@ -171,7 +175,7 @@ _OUTPUTS = {
     "SliceChannel": lambda p: int(p.get("num_outputs", 1)), "topk": _topk_outputs,
     "RNN": _rnn_outputs, "_split_v2": _split_v2_outputs, "split_v2": _split_v2_outputs,
     "moments": lambda p: 2, "_linalg_gelqf": lambda p: 2, "_linalg_syevd": lambda p: 2,
-    "_linalg_slogdet": lambda p: 2, "_contrib_MultiBoxTarget": lambda p: 3,
+    "_contrib_bipartite_matching": lambda p: 2, "_linalg_slogdet": lambda p: 2, "_contrib_MultiBoxTarget": lambda p: 3,
     "amp_multicast": lambda p: int(p.get("num_outputs", 1)),
 }
 

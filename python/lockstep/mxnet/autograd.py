@@ -106,7 +106,10 @@ def backward(heads, head_grads=None, retain_graph=False, train_mode=True):  # no
     heads, head_grads = _live(heads, head_grads)
     if not heads:
         return
-    _core.backward(heads, head_grads, retain_graph)
+    if retain_graph:
+        _core.backward(heads, head_grads, True)
+    else:
+        _core._backward_and_forget(heads, head_grads)
     if _marked:
         _show_gradients()
 

@@ -22,7 +22,7 @@ class Compiled:
         self.state_ids = [id(node) for node in states]
         self.wanted = tuple(wanted)
         self.is_loss = all(_ends_in_loss(node) for node, _ in self.heads)
-        self.by_python = any(node.op == "Custom" for node in _graph.topological(self.heads))
+        self.by_python = any(node.op in _op_table.BY_VALUES for node in _graph.topological(self.heads))
         self._functions = {}
 
     def call(self, kind, tensors, heads=()):

@@ -15,7 +15,7 @@ from lockstep.mxnet.base import MXNetError, as_list, nearest
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
 __all__ = ["KVStore", "KVStoreBase", "create"]
-_LOCAL = ("local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu",
+LOCAL = ("local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu",
           "local_allreduce_device")
 _SYNC = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device", "horovod", "byteps",
          "p3store_dist", "p3store_dist_sync")
@@ -25,26 +25,111 @@ def create(name="local"):
     """A store by name."""
     if not isinstance(name, str):
         raise TypeError("name must be a string")
-    if name in _LOCAL:
+    if name in LOCAL:
         return KVStore(name, None)
     if name in _SYNC:
         return KVStore(name, _job.current())
     if name in ("dist_async", "dist_device_async"):
         return AsyncKVStore(name, _job.current())
-    known = (*_LOCAL, *_SYNC, "dist_async")
+    if name.lower() in KVStoreBase.kv_registry:
+        return KVStoreBase.kv_registry[name.lower()]()
+    known = (*LOCAL, *_SYNC, "dist_async", *KVStoreBase.kv_registry)
     raise MXNetError(f"kvstore: there is no '{name}'{nearest(name, known)} (there are: "
                      f"{', '.join(known)})")
 
 
 class KVStoreBase:
-    """What stores can do."""
+    """What a store of the script's own has: broadcast, pushpull, rank, num_workers, type.
+    `KVStoreBase.register` makes its class known to create() by its name."""
 
     OPTIMIZER = "optimizer"
+    kv_registry = {}
+
+    @staticmethod
+    def register(klass):
+        """Makes a class known by its name, whatever the case."""
+        KVStoreBase.kv_registry[klass.__name__.lower()] = klass
+        return klass
 
     @staticmethod
     def is_capable(capability):
         """Whether updates can run in the store."""
-        return capability == KVStoreBase.OPTIMIZER
+        return False
+
+    def _lacks(self, what):
+        raise NotImplementedError(f"{type(self).__name__} has no {what}")
+
+    def broadcast(self, key, value, out, priority=0):
+        """Copies worker 0's value to `out`."""
+        self._lacks("broadcast")
+
+    def pushpull(self, key, value, out=None, priority=0):
+        """Adds what all workers push; the sum goes to `out`, or to the values."""
+        self._lacks("pushpull")
+
+    def set_optimizer(self, optimizer):
+        """From now on a push is the gradient of an update."""
+        self._lacks("set_optimizer")
+
+    @property
+    def type(self):  # noqa: A003 - MXNet's name
+        """Its name."""
+        return type(self).__name__.lower()
+
+    @property
+    def rank(self):
+        """This worker's number."""
+        return self._lacks("rank")
+
+    @property
+    def num_workers(self):
+        """How many workers there are."""
+        return self._lacks("num_workers")
+
+    def save_optimizer_states(self, fname, dump_optimizer=False):
+        """Writes what the updater keeps."""
+        self._lacks("save_optimizer_states")
+
+    def load_optimizer_states(self, fname):
+        """Reads what save_optimizer_states() wrote."""
+        self._lacks("load_optimizer_states")
+
+
+@KVStoreBase.register
+class TestStore(KVStoreBase):
+    """The least that a store can be: one process, sums over its devices."""
+
+    def broadcast(self, key, value, out, priority=0):
+        for array in as_list(out):
+            value.copyto(array)
+
+    def pushpull(self, key, value, out=None, priority=0):
+        values = as_list(value)
+        total = _sum(values)
+        for array in values if out is None else as_list(out):
+            NDArray(total).copyto(array)
+
+    @property
+    def rank(self):
+        return 0
+
+    @property
+    def num_workers(self):
+        return 1
+
+
+def _sum(values):
+    total = values[0]._tensor.detach()
+    for other in values[1:]:
+        tensor = other._tensor.detach()
+        total = total + (tensor if tensor.device == total.device else tensor.to(total.device))
+    return total
+
+
+def _stored_as(values):
+    """The class that the sum of values has: row_sparse where all of them are."""
+    stypes = {value.stype for value in values}
+    return values[0]._of if stypes == {"row_sparse"} else NDArray
 
 
 def _pairs(key, value):
@@ -112,6 +197,8 @@ class KVStore(KVStoreBase):
         for name, values in _pairs(key, value):
             if name in self._values:
                 raise MXNetError(f"init: key {name!r} is there already")
+            if any(isinstance(known, str) != isinstance(name, str) for known in self._values):
+                raise MXNetError(f"init: key {name!r}: keys are all numbers or all strings")
             tensor = values[0]._tensor.detach().copy()
             if not self._is_alone():
                 tensor = self._job.broadcast(_host(tensor))
@@ -119,16 +206,14 @@ class KVStore(KVStoreBase):
             kind = type(values[0]) if values[0].stype != "default" else NDArray
             self._values[name] = kind(tensor)
 
-    def _sum(self, key, values):
-        total = values[0]._tensor.detach()
-        for other in values[1:]:
-            tensor = other._tensor.detach()
-            total = total + (tensor if tensor.device == total.device else tensor.to(total.device))
-        return total
+    @staticmethod
+    def is_capable(capability):
+        """Whether updates can run in the store."""
+        return capability == KVStoreBase.OPTIMIZER
 
     def _reduced(self, key, values):
         """The sum over devices and workers."""
-        total = _host(self._sum(key, values))
+        total = _host(_sum(values))
         if self._is_alone():
             return total.copy() if len(values) == 1 else total
         if self._compress is not None:
@@ -143,7 +228,7 @@ class KVStore(KVStoreBase):
                 if values[0].shape != stored.shape:
                     raise MXNetError(f"push: key {name!r}: got shape {values[0].shape}, expected "
                                      f"{stored.shape}")
-                total = NDArray(self._reduced(name, values))
+                total = _stored_as(values)(self._reduced(name, values))
                 if self._updater is not None:
                     self._updater(_number(name), total, stored)
                 else:
@@ -164,17 +249,22 @@ class KVStore(KVStoreBase):
     def pushpull(self, key, value, out=None, priority=0):
         """push, then pull to `out`, or to the values."""
         if self._updater is None:
-            with _core._pause(_core.is_training()):
-                for (name, values), (_, outs) in zip(_pairs(key, value),
-                                                     _pairs(key, value if out is None else out)):
-                    total = NDArray(self._reduced(name, values))
-                    if name in self._values:
-                        self._values[name]._tensor.assign(total._tensor)
-                    for array in outs:
-                        total.copyto(array)
+            self.reduce(key, value, out)
             return
         self.push(key, value, priority)
         self.pull(key, value if out is None else out, priority)
+
+    def reduce(self, key, value, out=None):
+        """The sum over devices and workers to `out`, or to the values; nothing is updated."""
+        with _core._pause(_core.is_training()):
+            # All sums first: an array may be among the values of several keys.
+            totals = [(name, NDArray(self._reduced(name, values)))
+                      for name, values in _pairs(key, value)]
+            for (name, total), (_, outs) in zip(totals, _pairs(key, value if out is None else out)):
+                if name in self._values:
+                    self._values[name]._tensor.assign(total._tensor)
+                for array in outs:
+                    total.copyto(array)
 
     def broadcast(self, key, value, out, priority=0):
         """init, then pull."""
@@ -187,9 +277,11 @@ class KVStore(KVStoreBase):
             raise MXNetError("row_sparse_pull: expected out= and row_ids=")
         from lockstep.mxnet.ndarray import sparse
 
-        for name, outs in _pairs(key, out):
+        nested = isinstance(key, (list, tuple)) and isinstance(row_ids, (list, tuple))
+        for place, (name, outs) in enumerate(_pairs(key, out)):
             stored = self._value("row_sparse_pull", name)
-            ids = as_list(row_ids)
+            # With a list of keys each has rows of its own, one array or one for each output.
+            ids = as_list(row_ids[place] if nested and len(row_ids) == len(key) else row_ids)
             for i, array in enumerate(outs):
                 if array.stype != "row_sparse":
                     raise MXNetError(f"row_sparse_pull: out of key {name} is {array.stype}, "
@@ -215,7 +307,7 @@ class KVStore(KVStoreBase):
         if kind != "2bit":
             raise MXNetError(f"set_gradient_compression: there is no type '{kind}' (there is: "
                              "2bit)")
-        if self._job is None and self._type in _LOCAL and self._type != "device":
+        if self._job is None and self._type in LOCAL and self._type != "device":
             raise MXNetError("Gradient compression is not supported for this type of kvstore")
         self._compression = compression_params
         self._compress = _TwoBit(compression_params.get("threshold", 0.5))
@@ -258,7 +350,7 @@ class AsyncKVStore(KVStore):
 
     def push(self, key, value, priority=0):
         for name, values in _pairs(key, value):
-            self._store.push(name, _host(self._sum(name, values)))
+            self._store.push(name, _host(_sum(values)))
 
     def pull(self, key, out=None, priority=0, ignore_sparse=True):
         for name, outs in _pairs(key, out):

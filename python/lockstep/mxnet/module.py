@@ -10,10 +10,12 @@ from lockstep.mxnet import io, model
 from lockstep.mxnet import optimizer as opt
 from lockstep.mxnet._base_module import BaseModule
 from lockstep.mxnet._executor_group import ExecutorGroup, part_shape, parts_of
+from lockstep.mxnet._module_chain import PythonLossModule, PythonModule, SequentialModule
 from lockstep.mxnet.context import cpu
 from lockstep.mxnet.executor import simple_bind
 
-__all__ = ["BaseModule", "BucketingModule", "Module"]
+__all__ = ["BaseModule", "BucketingModule", "Module", "PythonLossModule", "PythonModule",
+           "SequentialModule"]
 
 
 def _descriptions(shapes):

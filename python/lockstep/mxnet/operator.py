@@ -9,6 +9,7 @@ import lockstep as ls
 from lockstep import _core
 from lockstep.errors import InvalidArgument
 from lockstep.mxnet import ndarray as _ndarray
+from lockstep.mxnet.context import current_context
 from lockstep.mxnet.ndarray import registry
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
@@ -118,26 +119,30 @@ class _Call:
         self.inputs, self.aux = arrays[:count], arrays[count:]
         _, shapes, _ = told(self.prop.infer_shape([list(a.shape) for a in self.inputs]))
         _, types, _ = told(self.prop.infer_type([a.dtype for a in self.inputs]))
-        self.outputs = [self.kind(_zeros(shape, dtype)) for shape, dtype in zip(shapes, types)]
-        self.op = self.prop.create_operator(arrays[0].context, [a.shape for a in self.inputs],
+        # What the op makes without saying where is where its inputs are.
+        self.context = arrays[0].context if arrays else current_context()
+        device = tensors[0].device if tensors else 0
+        self.outputs = [self.kind(_zeros(shape, dtype, device))
+                        for shape, dtype in zip(shapes, types)]
+        self.op = self.prop.create_operator(self.context, [a.shape for a in self.inputs],
                                             [a.dtype for a in self.inputs])
-        with _core._pause(self.training):
+        with self.context, _core._pause(self.training):
             self.op.forward(self.training, ["write"] * len(self.outputs), self.inputs, self.outputs,
                             self.aux)
         return tuple(a._tensor for a in self.outputs)
 
     def backward(self, *heads):
         gradients = [self.kind(ls.zeros_like(a._tensor)) for a in self.inputs]
-        with _core._pause(self.training):
+        with self.context, _core._pause(self.training):
             self.op.backward(["write"] * len(gradients), [self.kind(h) for h in heads], self.inputs,
                              self.outputs, gradients, self.aux)
         return tuple(a._tensor for a in gradients) + (None,) * len(self.aux)
 
 
-def _zeros(shape, dtype):
+def _zeros(shape, dtype, device):
     from lockstep.mxnet.base import dtype_name
 
-    return ls.ops.full(tuple(int(extent) for extent in shape), 0.0, dtype_name(dtype))
+    return ls.ops.full(tuple(int(extent) for extent in shape), 0.0, dtype_name(dtype), device)
 
 
 @registry.register_arrays("Custom")

@@ -15,6 +15,8 @@ from lockstep.mxnet._test_close import (
     assert_almost_equal_with_err, assert_exception, compare_ndarray_tuple, default_atols,
     default_numeric_eps, default_rtols, effective_dtype, get_atol, get_rtol, get_tolerance,
     get_tols, same, same_array)
+from lockstep.mxnet._test_data import (download, get_bz2_data, get_cifar10,  # noqa: F401
+                                       get_mnist_iterator, get_mnist_ubyte, get_zip_data)
 from lockstep.mxnet._test_nets import (
     check_gluon_hybridize_consistency, compare_optimizer, new_matrix_with_real_eigvals_2d,
     new_matrix_with_real_eigvals_nd, new_sym_matrix_with_real_eigvals_2d,
@@ -24,7 +26,6 @@ from lockstep.mxnet._test_symbols import (check_numeric_gradient, check_symbolic
                                           same_symbol_structure, simple_forward)
 from lockstep.mxnet.base import attributes_of
 from lockstep.mxnet.context import Context, current_context, num_gpus
-from lockstep.mxnet.gluon.utils import download
 from lockstep.mxnet.ndarray import array
 from lockstep.mxnet.util import use_np
 
@@ -199,12 +200,11 @@ def get_mnist(path="data"):
     [N, 1, 28, 28] of 0 to 1, and int8."""
     from lockstep.mxnet.gluon.data.vision import MNIST
 
-    root = path if os.path.isdir(path) else os.path.join("~", ".mxnet", "datasets", "mnist")
     made = {}
     for name, train in (("train", True), ("test", False)):
-        part = MNIST(root, train)
+        part = MNIST(path, train)
         pictures = part._data.asnumpy().reshape(-1, 1, 28, 28).astype("float32") / 255
-        made[f"{name}_data"], made[f"{name}_label"] = pictures, part._label.astype("int8")
+        made[f"{name}_data"], made[f"{name}_label"] = pictures, np.asarray(part._label).astype("int8")
     return _WithHints(made)
 
 

@@ -118,8 +118,8 @@ TEST(ChangingWorkers, OfAJobThatDoesNotSurviveAreRefused) {
   Rendezvous member(member_of(coordinator, 1));
   EXPECT_EQ(
       message_of<InvalidArgument>([&] { resize_job(coordinator.endpoint(), kSecret, 2, 10s); }),
-      "scale: the workers of this job are fixed: it has --fail-fast, or they are not in step, or "
-      "it ends with the first that is lost");
+      "scale: the workers of this job are fixed: it ends with the first that is lost "
+      "(--fail-fast, --shard-state, --pipeline)");
 }
 
 TEST(ChangingWorkers, OneThatComesByItselfTakesTheOthersConfigurationAndAFreeNumber) {
@@ -147,6 +147,25 @@ TEST(ChangingWorkers, TwoThatAreStartedAtOnceKeepTheirNumbersWhoeverComesFirst) 
   EXPECT_EQ(later->id(), 3);
   EXPECT_EQ(sooner->id(), 2);
   EXPECT_EQ(again->id(), 4);
+}
+
+TEST(ChangingWorkers, OneThatIsToGoBeforeItHasComeLeavesWhenItHas) {
+  SurvivingJob job(2);
+  job.coordinator().release(7);
+  job.coordinator().release(8);
+  job.coordinator().keep(8);
+  const auto comes = [&](int id) {
+    RendezvousOptions own = member_of(job.coordinator(), Role::worker, id, 2, 0);
+    own.survives = own.is_late = true;
+    return std::make_unique<Rendezvous>(own);
+  };
+  EXPECT_FALSE(comes(7)->report(Standing{.has_state = false}));
+  const auto stays = comes(8);
+  std::jthread reports([&] { EXPECT_TRUE(stays->report(Standing{.has_state = false})); });
+  for (auto& member : job.members) SurvivingJob::await_change(*member);
+  std::jthread second([&] { EXPECT_TRUE(job.members[1]->report(Standing{.step = 1})); });
+  EXPECT_TRUE(job.members[0]->report(Standing{.step = 1}));
+  EXPECT_EQ(job.members[0]->membership().members.back().id, 8);
 }
 
 // Its connection may be held open by a child of its own, or its end be on its way.

@@ -100,6 +100,56 @@ TEST_F(PushedTableTest, APushThatComesAgainIsAppliedOnce) {
   EXPECT_EQ(weight(), -1.0F);
 }
 
+TEST_F(PushedTableTest, ATicketThatAnotherWorkerPushesAgainIsAppliedOnce) {
+  PushedTable table = table_of(optim::sgd({}));
+  push(table, 0, 1, 0, 2.0F);
+  push(table, 1, 0, 0, 2.0F);
+  EXPECT_EQ(weight(), -2.0F);
+  table.begin_epoch(10);
+  const auto again = [&](std::int64_t ticket) {
+    wire::PushGradient request = message(2, ticket, 2);
+    request.epoch = 10;
+    request.before = 1;  // as its first push said, not as this one does
+    table.push(event(2.0F), request, team, answers);
+    return wire::decode<wire::PushedGradient>(answers.replies.back().second.text(0)).version;
+  };
+  EXPECT_EQ(again(0), 2U);
+  EXPECT_EQ(again(1), 2U);
+  EXPECT_EQ(weight(), -2.0F);
+  EXPECT_EQ(again(2), 3U);
+  EXPECT_EQ(weight(), -3.0F);
+  EXPECT_EQ(message_of([&] { push(table, 0, 3, 0, 2.0F); }),
+            "a request of another membership: its epoch is 9, the table's 10");
+}
+
+TEST_F(PushedTableTest, AnImageKnowsWhatWasApplied) {
+  PushedTable table = table_of(optim::sgd({}));
+  push(table, 0, 0, 0, 2.0F);
+  push(table, 0, 2, 1, 2.0F);
+  table.begin_epoch(9);
+  comm::Payload numbers, whole("");
+  const wire::PushedImage image = table.save(numbers);
+  for (std::size_t part = 0; part < numbers.parts(); ++part)
+    for (const auto& [bytes, owner] : numbers.segments(part)) whole.add(bytes, owner);
+  FloatParts floats(whole);
+  PushedTable backup(image, floats);
+  EXPECT_EQ(push(backup, 1, 2, 2, 2.0F).version, 2U);
+  EXPECT_EQ(push(backup, 1, 0, 2, 2.0F).version, 2U);
+  EXPECT_EQ(weight(), -2.0F);
+  EXPECT_EQ(push(backup, 1, 1, 2, 2.0F).version, 3U);
+}
+
+TEST_F(PushedTableTest, ARuleThatMeasuresMeasuresATicketAgainThatOtherServersLack) {
+  PushedTable table = table_of(optim::lars({}));
+  table.write(event(1.0F), {"weights", 9, -1, 0, kCount}, answers);
+  push(table, 0, 0, 0, 2.0F);
+  table.finish({}, {message(0, 0, 0), {{4.0, 4.0}}}, team, answers);
+  const float once = weight();
+  EXPECT_EQ(push(table, 1, 0, 1, 3.0F).norms.size(), 2U);
+  table.finish({}, {message(1, 0, 1), {{4.0, 4.0}}}, team, answers);
+  EXPECT_EQ(weight(), once);
+}
+
 TEST_F(PushedTableTest, ARuleThatMeasuresIsFinishedWithTheNormsOfAllServers) {
   const optim::OptimizerPtr rule = optim::lars({});
   PushedTable table = table_of(rule);

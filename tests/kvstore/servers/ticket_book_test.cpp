@@ -16,6 +16,8 @@ namespace {
 using testing::KeptAnswers, testing::message_of;
 
 constexpr std::uint64_t kEpoch = 7;
+// Of the next generation.
+constexpr std::uint64_t kNextEpoch = (std::uint64_t{1} << 32) + 3;
 
 class TicketBookTest : public ::testing::Test {
  protected:
@@ -27,7 +29,17 @@ class TicketBookTest : public ::testing::Test {
 
   void open(std::int64_t first, std::int64_t end, std::int64_t per_step,
             std::uint64_t bound = wire::kAnySteps) {
-    book.open(event(), {"weights", kEpoch, first, end, per_step, bound}, answers, now);
+    book.open(event(), {"weights", book.epoch(), first, end, per_step, bound}, answers, now);
+  }
+  // By other workers.
+  void go_on(std::int64_t first, std::int64_t end, std::int64_t per_step,
+             std::uint64_t bound = wire::kAnySteps) {
+    book.open(event(), {"weights", kNextEpoch, first, end, per_step, bound, true}, answers, now);
+    sequences.clear();
+  }
+  wire::TicketsDone done() {
+    book.read(event(), answers);
+    return wire::decode<wire::TicketsDone>(answers.replies.back().second.text(0));
   }
   // The number of the request.
   std::uint64_t take(std::uint32_t worker, bool stop = false) {
@@ -35,11 +47,11 @@ class TicketBookTest : public ::testing::Test {
   }
   std::uint64_t take_again(std::uint32_t worker, std::uint64_t sequence, bool stop = false) {
     const comm::MessageEvent request = event();
-    book.take(request, {"weights", kEpoch, worker, sequence, stop, 1000}, answers, now);
+    book.take(request, {"weights", book.epoch(), worker, sequence, stop, 1000}, answers, now);
     return request.request;
   }
   void end(std::uint32_t worker, std::int64_t ticket, bool done = true) {
-    book.end(event(), {"weights", kEpoch, worker, ticket, done}, answers, now);
+    book.end(event(), {"weights", book.epoch(), worker, ticket, done, 2.0, 0.5}, answers, now);
   }
 
   std::optional<wire::GivenTicket> answer_to(std::uint64_t request) {
@@ -189,7 +201,102 @@ TEST_F(TicketBookTest, WhoWaitsAsksAgainWhileOthersGoOnAndIsToldWhomForWhereNobo
   const std::uint64_t second = take(1);
   now += std::chrono::milliseconds(401);
   remind();
-  EXPECT_EQ(failure_of(second), "no ticket was done for 1000 ms: worker 0 has ticket 0, of step 0");
+  const auto stuck = answer_to(second);
+  ASSERT_TRUE(stuck);
+  EXPECT_EQ(stuck->kind, wire::GivenTicket::stuck);
+  EXPECT_EQ(stuck->worker, 0U);
+  EXPECT_EQ(stuck->number, 0);
+}
+
+TEST_F(TicketBookTest, WhatALostWorkerHadGoesToOthersFirstAndWhatIsDoneStaysSo) {
+  open(6, 12, 3);
+  for (int i = 0; i < 4; ++i) take(static_cast<std::uint32_t>(i % 2));  // 0 has 6 and 8, 1 has 7, 9
+  end(0, 6);
+  end(1, 9);
+  go_on(6, 12, 3);
+  std::vector<std::int64_t> dealt;
+  for (int i = 0; i < 4; ++i) dealt.push_back(ticket_of(take(0)));
+  EXPECT_EQ(dealt, (std::vector<std::int64_t>{7, 8, 10, 11}));
+  EXPECT_EQ(ticket_of(take(0)), -1);
+  EXPECT_EQ(done().tickets, 2);
+  for (const std::int64_t ticket : dealt) end(0, ticket);
+  EXPECT_EQ(done().tickets, 6);
+  EXPECT_EQ(done().loss, 12.0);
+  open(12, 15, 3);
+  EXPECT_EQ(done().tickets, 0);
+  EXPECT_EQ(done().of_run, 6);
+}
+
+TEST_F(TicketBookTest, WhoWaitedWhenTheWorkersChangedIsTold) {
+  open(0, 30, 2, 0);
+  take(0);
+  take(1);
+  const std::uint64_t waiting = take(1);
+  go_on(0, 30, 2, 0);
+  EXPECT_EQ(failure_of(waiting), "other workers go on");
+  EXPECT_EQ(ticket_of(take(1)), 0);
+  EXPECT_EQ(ticket_of(take(1)), 1);
+}
+
+TEST_F(TicketBookTest, AWishToStopAndATicketThatCouldNotBeDoneEndWithTheirMembership) {
+  open(0, 30, 3);
+  EXPECT_EQ(ticket_of(take(0, true)), -1);  // before any step was begun
+  go_on(0, 30, 3);
+  EXPECT_EQ(ticket_of(take(0)), 0);
+  end(0, 0, false);
+  EXPECT_EQ(ticket_of(take(0)), -1);
+  book.open(event(), {"weights", kNextEpoch + 1, 0, 30, 3, 0, true}, answers, now);
+  EXPECT_EQ(ticket_of(take_again(0, 1)), 0);
+}
+
+TEST_F(TicketBookTest, TheBoundCountsFromATicketThatIsDealtAgain) {
+  open(0, 20, 2, 1);
+  for (std::int64_t ticket = 0; ticket < 4; ++ticket) take(ticket == 0 ? 0 : 1);
+  for (std::int64_t ticket = 1; ticket < 4; ++ticket) end(1, ticket);
+  go_on(0, 20, 2, 1);
+  EXPECT_EQ(ticket_of(take(0)), 0);
+  const std::uint64_t waiting = take(1);
+  EXPECT_FALSE(answer_to(waiting));
+  end(0, 0);
+  EXPECT_EQ(ticket_of(waiting), 4);
+}
+
+TEST_F(TicketBookTest, WhoWasPutOutOpensNothing) {
+  open(0, 4, 2);
+  go_on(0, 4, 2);
+  EXPECT_EQ(message_of([&] {
+              book.open(event(), {"weights", kEpoch, 0, 4, 2, 0}, answers, now);
+            }),
+            "a request of generation 0, the table's is 1");
+}
+
+// Workers are lost at any time and others go on; each ticket is ended once, in whatever order.
+TEST_F(TicketBookTest, EachTicketIsEndedOnceWhoeverIsLost) {
+  std::mt19937_64 random(testing::seed_of_this_run());
+  open(0, 60, 3, 2);
+  std::map<std::int64_t, std::uint32_t> has;
+  std::map<std::int64_t, int> ended;
+  std::uint64_t epoch = kNextEpoch;
+  for (int turn = 0; turn < 10'000 && std::ssize(ended) < 60; ++turn) {
+    const auto worker = static_cast<std::uint32_t>(random() % 4);
+    if (random() % 16 == 0) {
+      book.open(event(), {"weights", ++epoch, 0, 60, 3, 2, true}, answers, now);
+      sequences.clear();
+      has.clear();
+    } else if (random() % 2 == 0) {
+      const std::int64_t ticket = ticket_of(take(worker));
+      if (ticket >= 0) has[ticket] = worker;
+    } else if (!has.empty()) {
+      const auto [ticket, holder] = *std::next(has.begin(), random() % std::size(has));
+      end(holder, ticket);
+      ++ended[ticket];
+      has.erase(ticket);
+    }
+    answers.replies.clear();
+  }
+  EXPECT_EQ(std::ssize(ended), 60);
+  for (const auto& [ticket, times] : ended) EXPECT_EQ(times, 1) << ticket;
+  EXPECT_EQ(done().tickets, 60);
 }
 
 // A backup that is filled deals on as the primary would, and whoever asks again has what it had.
@@ -211,6 +318,19 @@ TEST_F(TicketBookTest, IsTheSameInAnImage) {
   EXPECT_EQ(ticket_of(take_again(0, 2)), 2);
   EXPECT_EQ(ticket_of(take(1)), 3);
   EXPECT_EQ(message_of([&] { end(1, 2); }), "worker 1 ends ticket 2, which worker 0 has");
+}
+
+TEST_F(TicketBookTest, AnImageKnowsWhatIsDoneAndWhatIsDealtAgain) {
+  open(6, 12, 3);
+  take(0);
+  take(1);
+  end(1, 7);
+  go_on(6, 12, 3);
+  book = TicketBook(book.save(), now);
+  EXPECT_EQ(ticket_of(take(1)), 6);
+  EXPECT_EQ(ticket_of(take(1)), 8);
+  EXPECT_EQ(done().tickets, 1);
+  EXPECT_EQ(done().loss, 2.0);
 }
 
 TEST_F(TicketBookTest, WhatDoesNotFitIsRefused) {

@@ -171,6 +171,12 @@ void JobCoordinator::release(std::int64_t id) {
   record_ ? releases_.push_back(id) : coordinator_->release(id);
 }
 
+void JobCoordinator::keep(std::int64_t id) {
+  const std::lock_guard lock(mutex_);
+  std::erase(releases_, id);
+  coordinator_->keep(id);
+}
+
 std::vector<std::string> JobCoordinator::take_lines() {
   const std::lock_guard lock(mutex_);
   return std::exchange(lines_, {});

@@ -45,6 +45,7 @@ class JobCoordinator {
   std::int64_t first_worker() const;
   void note_ended(std::int64_t id) { coordinator_->note_ended(id); }
   void release(std::int64_t id);
+  void keep(std::int64_t id);
   std::vector<Complaint> complaints() const { return coordinator_->complaints(); }
 
  private:

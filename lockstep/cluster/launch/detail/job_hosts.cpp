@@ -99,6 +99,7 @@ void JobHosts::add(const HostSlots& slots, bool local, int first_worker,
     host.slots.push_back(first_worker == kNoWorkers ? kNobody : first_worker + i);
   if (first_worker != kNoWorkers) host.ids = host.slots;
   host.ids.insert(host.ids.end(), servers.begin(), servers.end());
+  host.expected_by = comm::Clock::now() + options_.timeout;
   const std::lock_guard lock(mutex_);
   hosts_.push_back(std::move(host));
 }
@@ -155,13 +156,16 @@ void JobHosts::take_hello(JobHost& host, const Frame& frame) {
   host.is_there = true;
 }
 
+std::string JobHosts::unanswered() const {
+  return fmt::format("did not answer within {:.1f} s",
+                     std::chrono::duration<double>(options_.timeout).count());
+}
+
 void JobHosts::fail_unanswered() const {
   std::string names;
   for (const JobHost& host : hosts_)
     if (!host.is_there && !host.is_spare) names += (names.empty() ? "" : ", ") + host.link.host();
-  throw comm::Timeout(fmt::format("launch: {}: did not answer within {:.1f} s", names,
-                                  std::chrono::duration<double>(options_.timeout).count()),
-                      -1, names, "launch");
+  throw comm::Timeout(fmt::format("launch: {}: {}", names, unanswered()), -1, names, "launch");
 }
 
 std::string JobHosts::address_for(const JobHost& host) const {
@@ -232,9 +236,10 @@ std::string JobHosts::greet_late(JobHost& host) {
   if (host.is_there || host.is_removed) return {};
   try {
     greet(host);
-    if (!host.link.is_closed() || host.is_there) return {};
+    if (host.is_there || (!host.link.is_closed() && comm::Clock::now() < host.expected_by))
+      return {};
     host.is_removed = true;
-    return host.link.why_closed();
+    return host.link.is_closed() ? host.link.why_closed() : unanswered();
   } catch (const Error& error) {
     host.is_removed = true;
     return error.what();

@@ -23,7 +23,8 @@ struct JobHost {
   HeartbeatMonitor heartbeat;
   std::vector<std::int64_t> ids = {};  // of processes that are not known to have ended
   bool is_there = false;
-  std::string our_address = {};  // as seen from there
+  comm::Deadline expected_by = {};  // to answer, where it was not there from the beginning
+  std::string our_address = {};     // as seen from there
   // Places for workers, each with its share of the cores: who has it; -1: nobody.
   std::vector<std::int64_t> slots = {};
   bool is_spare = false;    // nobody was to run there from the beginning
@@ -111,6 +112,7 @@ class JobHosts {
   int greet(JobHost& host);
   static void take_hello(JobHost& host, const Frame& frame);
   [[noreturn]] void fail_unanswered() const;
+  std::string unanswered() const;
 
   const LaunchOptions& options_;
   const SignalQueue& signals_;

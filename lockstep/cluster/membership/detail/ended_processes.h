@@ -21,6 +21,11 @@ class EndedProcesses {
     const std::lock_guard lock(mutex_);
     released_.push_back(id);
   }
+  // It may stay after all.
+  void keep(std::int64_t id) {
+    const std::lock_guard lock(mutex_);
+    std::erase(released_, id);
+  }
   std::vector<std::int64_t> take_released() {
     const std::lock_guard lock(mutex_);
     return std::exchange(released_, {});
@@ -28,6 +33,7 @@ class EndedProcesses {
 
   void add(std::int64_t id) {
     const std::lock_guard lock(mutex_);
+    std::erase(released_, id);
     all_.push_back({id, comm::Clock::now() + kGoodbyeTime});
   }
 

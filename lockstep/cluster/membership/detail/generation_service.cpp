@@ -228,10 +228,12 @@ void GenerationService::end(const Participant& one) {
   act();
 }
 
-void GenerationService::release(std::int64_t id, const std::string& why) {
-  if (!is_active_ || !why_needed(id).empty()) return;
+bool GenerationService::release(std::int64_t id, const std::string& why) {
+  if (is_over()) return true;
+  if (!is_active_ || !why_needed(id).empty()) return false;
   keeper_.release(id, why, now());
   act();
+  return true;
 }
 
 void GenerationService::tick() {

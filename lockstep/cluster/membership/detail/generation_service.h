@@ -68,7 +68,7 @@ class GenerationService {
   void lose(Participant& one, const std::string& why);
   void end(const Participant& one);  // it says goodbye
   // It is to leave after its step, where it can.
-  void release(std::int64_t id, const std::string& why);
+  bool release(std::int64_t id, const std::string& why);
   void tick();
 
   const std::vector<MembershipEvent>& events() const { return events_; }

@@ -33,13 +33,24 @@ void take_task(Place& place, int task, int tasks) {
   place.rank = place.role == Role::worker ? task : task - place.workers;
 }
 
-RendezvousPoint find_rendezvous(const Place& place, std::chrono::milliseconds timeout) {
+CoordinatorOptions coordinator_of(const Place& place, CoordinatorOptions own,
+                                  const comm::Endpoint& listen, const std::string& secret) {
+  own.ports = place.ports;
+  own.listen = listen;
+  own.secret = secret;
+  own.workers = place.workers;
+  own.servers = place.servers;
+  own.own_worker = place.id();
+  return own;
+}
+
+RendezvousPoint find_rendezvous(const Place& place, const CoordinatorOptions& own) {
   switch (place.launcher) {
     case Place::Launcher::lockstep:
     case Place::Launcher::dmlc: break;
-    case Place::Launcher::mpi: return rendezvous_by_mpi(place, timeout);
-    case Place::Launcher::slurm: return rendezvous_by_slurm(place, timeout);
-    case Place::Launcher::kubernetes: return rendezvous_by_kubernetes(place, timeout);
+    case Place::Launcher::mpi: return rendezvous_by_mpi(place, own);
+    case Place::Launcher::slurm: return rendezvous_by_slurm(place, own);
+    case Place::Launcher::kubernetes: return rendezvous_by_kubernetes(place, own);
   }
   return {place};
 }

@@ -18,14 +18,18 @@ struct RendezvousPoint {
   std::unique_ptr<RendezvousFile> file = {};            // no longer needed when all have joined
 };
 
-// As whoever started the job asks for.
-RendezvousPoint find_rendezvous(const Place& place, std::chrono::milliseconds timeout);
+// As whoever started the job asks for. `own` is for a coordinator that this process may have to be:
+// its place is filled in. Its timeout is everybody's.
+RendezvousPoint find_rendezvous(const Place& place, const CoordinatorOptions& own);
 
 // Each is called by every member, which waits for rank 0 until the deadline. They throw Timeout,
 // IoError, NotFound, naming the file or the hosts.
-RendezvousPoint rendezvous_by_mpi(const Place& place, std::chrono::milliseconds timeout);
-RendezvousPoint rendezvous_by_slurm(const Place& place, std::chrono::milliseconds timeout);
-RendezvousPoint rendezvous_by_kubernetes(const Place& place, std::chrono::milliseconds timeout);
+RendezvousPoint rendezvous_by_mpi(const Place& place, const CoordinatorOptions& own);
+RendezvousPoint rendezvous_by_slurm(const Place& place, const CoordinatorOptions& own);
+RendezvousPoint rendezvous_by_kubernetes(const Place& place, const CoordinatorOptions& own);
+// A coordinator of the job that this is the place of.
+CoordinatorOptions coordinator_of(const Place& place, CoordinatorOptions own,
+                                  const comm::Endpoint& listen, const std::string& secret);
 
 // The ranks of an mpirun, over MPI alone. Throws InvalidArgument when MPI knows another place.
 std::unique_ptr<comm::Transport> connect_by_mpi(const Place& place);

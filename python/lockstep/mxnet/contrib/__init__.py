@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """mx.contrib: text, mixed precision, iterators of data loaders, and the ops of that name."""
 
-from lockstep.mxnet.contrib import amp, io, tensorboard, text
-from lockstep.mxnet.ndarray import contrib as ndarray
-from lockstep.mxnet.symbol import contrib as symbol
+from lockstep.mxnet.contrib import amp, io, ndarray, symbol, tensorboard, text
 
 nd, sym = ndarray, symbol
 

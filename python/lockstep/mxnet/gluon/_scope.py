@@ -3,7 +3,7 @@
 
 import threading
 
-from lockstep.mxnet.gluon.parameter import ParameterDict
+from lockstep.mxnet.gluon.parameter_dict import ParameterDict
 from lockstep.mxnet.name import Prefix
 
 _local = threading.local()

@@ -36,7 +36,7 @@ class FusedUpdate:
         """The update, where the engine has one for this."""
         fit = all(p._engine is not None and p._data is not None
                   and next(iter(p._data.values()))._tensor.dtype.name != "float64"
-                  for p in parameters)
+                  for p in parameters) and not _goes_by_rows(optimizer, parameters)
         rule = engine_rule(optimizer) if fit else None
         return None if rule is None else FusedUpdate(optimizer, parameters, rule)
 
@@ -86,13 +86,20 @@ class FusedUpdate:
         self._optimizer.num_update = self._updater.steps
 
 
+def _goes_by_rows(optimizer, parameters):
+    """Whether rows without a gradient stay as they are, decay and momentum included."""
+    if not optimizer.lazy_update or all(p.grad_stype == "default" for p in parameters):
+        return False
+    return bool(optimizer.wd or getattr(optimizer, "momentum", True))
+
+
 class ArrayUpdate:
     """A rule on arrays, parameter by parameter; every context has its own states."""
 
     def __init__(self, optimizer, parameters):
         self._optimizer, self._parameters = optimizer, parameters
-        contexts = max((len(p.list_data()) for p in parameters), default=1)
-        self._updaters = [_optimizer.get_updater(optimizer) for _ in range(contexts)]
+        contexts = max((len(p._arrays()) for p in parameters), default=1)
+        self.updaters = [_optimizer.get_updater(optimizer) for _ in range(contexts)]
 
     def is_current(self):
         """It takes the optimizer as it is."""
@@ -105,32 +112,32 @@ class ArrayUpdate:
         counts = dict(optimizer._index_update_count)
         number = optimizer.num_update
         left_out = {id(p) for p in skipped}
-        for place, updater in enumerate(self._updaters):
+        for place, updater in enumerate(self.updaters):
             # Contexts do the same update, which counts once.
             optimizer._index_update_count, optimizer.num_update = dict(counts), number
             for i, parameter in enumerate(self._parameters):
                 if parameter.grad_req == "null" or id(parameter) in left_out:
                     continue
-                arrays = parameter.list_data()
+                arrays = parameter._arrays()
                 if place < len(arrays):
                     updater(i, arrays[place].grad, arrays[place])
 
     def save(self, path):
         """Writes the states."""
         with open(path, "wb") as file:
-            file.write(self._updaters[0].get_states(dump_optimizer=True))
+            file.write(self.updaters[0].get_states(dump_optimizer=True))
 
     def load(self, path):
         """Reads states that save() wrote."""
         with open(path, "rb") as file:
             contents = file.read()
-        for updater in self._updaters:
+        for updater in self.updaters:
             updater.set_states(contents)
-            updater.optimizer = self._updaters[0].optimizer
+            updater.optimizer = self.updaters[0].optimizer
         self._optimizer.__dict__.update(
-            {key: value for key, value in self._updaters[0].optimizer.__dict__.items()
+            {key: value for key, value in self.updaters[0].optimizer.__dict__.items()
              if key != "param_dict"})
-        for updater in self._updaters:
+        for updater in self.updaters:
             updater.optimizer = self._optimizer
 
 

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from lockstep.mxnet.base import MXNetError
 from lockstep.mxnet.gluon import _cached, _tracing
 from lockstep.mxnet.gluon._scope import BlockScope
-from lockstep.mxnet.gluon.parameter import (DeferredInitializationError, Parameter, ParameterDict,
-                                            _on_host, _some)
+from lockstep.mxnet.gluon.parameter import DeferredInitializationError, Parameter, _on_host
+from lockstep.mxnet.gluon.parameter_dict import ParameterDict, _some
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
 __all__ = ["Block", "HybridBlock", "SymbolBlock"]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters: named arrays of a block, one copy for each context."""
 
-import re
 import warnings
 from collections import OrderedDict
 
@@ -15,8 +14,7 @@ from lockstep.mxnet.gluon import _tracing
 from lockstep.mxnet.ndarray.ndarray import NDArray, move
 from lockstep.mxnet.util import is_np_array
 
-__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict",
-           "tensor_types"]
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "tensor_types"]
 tensor_types = (NDArray,)
 _STORAGES = ("default", "row_sparse", "csr")
 
@@ -25,8 +23,21 @@ class DeferredInitializationError(MXNetError):
     """The shape is told by the first batch."""
 
 
-def _array_class():
+class _ByContext(OrderedDict):
+    """Arrays by context, and by number as MXNet's lists of them."""
+
+    def __missing__(self, key):
+        if isinstance(key, int):
+            return list(self.values())[key]
+        raise KeyError(key)
+
+
+def _array_class(stype="default"):
     """The class of arrays in use: mx.np's after set_np()."""
+    if stype != "default":
+        from lockstep.mxnet.ndarray import sparse
+
+        return sparse.class_of(stype)
     if not is_np_array():
         return NDArray
     from lockstep.mxnet.numpy import ndarray
@@ -167,8 +178,8 @@ class Parameter:
 
     def _set_contents(self, tensor, contexts):
         tensor = ops.cast(tensor.detach(), dtype_name(self.dtype))
-        self._data = OrderedDict()
-        kind = _array_class()
+        self._data = _ByContext()
+        kind = _array_class(self._stype)
         if len(contexts) == 1 and device_for(contexts[0]) == 0 and tensor.dtype.is_floating:
             self._engine = EngineParameter(self._shape, dtype=dtype_name(self.dtype),
                                            trainable=self._differentiable)
@@ -187,7 +198,7 @@ class Parameter:
             self._engine.set_grad_mode("off" if self._grad_req == "null" else self._grad_req)
         elif array._tensor.dtype.is_floating:
             _core.attach_grad(array._tensor, "off" if self._grad_req == "null" else self._grad_req)
-        array._grad_req = self._grad_req
+        array._grad_req, array._grad_stype = self._grad_req, self._grad_stype
         array._grad = None
 
     def _check_ready(self):
@@ -222,12 +233,27 @@ class Parameter:
     def data(self, ctx=None):
         """The array on a context."""
         traced = _tracing.substitute(self)
-        return self._on(ctx) if traced is None else traced
+        if traced is not None:
+            return traced
+        if self._stype != "default":
+            self._refuse_whole("data")
+        return self._on(ctx)
+
+    def _arrays(self):
+        """The arrays on all contexts, however they are stored."""
+        self._check_ready()
+        return list(self._data.values())
 
     def list_data(self):
         """The arrays on all contexts."""
-        self._check_ready()
-        return list(self._data.values())
+        if self._stype != "default":
+            self._refuse_whole("list_data")
+        return self._arrays()
+
+    def _refuse_whole(self, call):
+        raise RuntimeError(f"Cannot return a copy of Parameter '{self.name}' via {call}() because "
+                           f"its storage type is {self._stype}. Please use row_sparse_data() "
+                           "instead.")
 
     def grad(self, ctx=None):
         """The gradient on a context."""
@@ -259,7 +285,7 @@ class Parameter:
         """Sets gradients to 0."""
         if self._grad_req == "null" or self._data is None:
             return
-        for array in self.list_data():
+        for array in self._arrays():
             if array._tensor.grad is not None:
                 _core.zero_gradient(array._tensor)
 
@@ -280,12 +306,14 @@ class Parameter:
             return
         for array in self._data.values():
             value.copyto(array)
+        if self._trainer is not None:
+            self._trainer._forget_store()
 
     def reset_ctx(self, ctx):
         """Moves it to other contexts."""
         contexts = as_list(ctx)
         if self._data is not None:
-            first = self.list_data()[0]._tensor
+            first = self._arrays()[0]._tensor
             self._set_contents(first, contexts)
         elif self._deferred is not None:
             init, _, default, data = self._deferred
@@ -300,7 +328,7 @@ class Parameter:
         """Converts contents to another dtype."""
         self.dtype = np.dtype(dtype_name(dtype)).type if dtype_name(dtype) != "bfloat16" else dtype
         if self._data is not None:
-            first = self.list_data()[0]._tensor
+            first = self._arrays()[0]._tensor
             self._set_contents(first, list(self._data))
 
     def var(self):
@@ -309,21 +337,44 @@ class Parameter:
             from lockstep.mxnet import symbol
 
             self._var = symbol.var(self.name, shape=self.shape, dtype=self.dtype,
-                                   lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init)
+                                   lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init,
+                                   stype=self._stype)
         return self._var
 
     def row_sparse_data(self, row_id):
-        """The array; rows that are not named are there too."""
-        return self.data(row_id.context)
+        """The rows that are named, of the array on their context; the others show as 0."""
+        self._check_rows_wanted(row_id)
+        return self._rows_of(self._on(row_id.context), row_id)
 
     def list_row_sparse_data(self, row_id):
         """As row_sparse_data, on all contexts."""
-        return self.list_data()
+        self._check_rows_wanted(row_id)
+        return [self._rows_of(array, row_id) for array in self._arrays()]
+
+    def _check_rows_wanted(self, row_id):
+        if self._stype != "row_sparse":
+            raise RuntimeError(f"Cannot return a copy of Parameter {self.name} via "
+                               f"row_sparse_data() because its storage type is {self._stype}. "
+                               "Please use data() instead.")
+        if not isinstance(row_id, NDArray):
+            raise TypeError(f"row_id must have NDArray type, but {type(row_id)} is given")
+        if self._trainer is None:
+            raise RuntimeError(f"Cannot get row_sparse data for Parameter '{self.name}' when no "
+                               "Trainer is created with it.")
+
+    @staticmethod
+    def _rows_of(array, row_id):
+        """A handle on the array, with its gradient, that shows these rows alone."""
+        from lockstep.mxnet.ndarray import sparse
+
+        made = sparse.ShownRows(array._tensor, row_id)
+        made._grad_req, made._grad_stype, made._grad = array._grad_req, array._grad_stype, None
+        return made
 
     def __reduce__(self):
         state = {key: value for key, value in self.__dict__.items()
                  if key not in ("_engine", "_data", "_var", "_trainer", "_deferred")}
-        contents = None if self._data is None else self.list_data()[0].asnumpy()
+        contents = None if self._data is None else self._arrays()[0].asnumpy()
         return _restored, (type(self), state, contents)
 
     # Loading, as Block.load_parameters does it.
@@ -392,196 +443,16 @@ class Constant(Parameter):
                           stacklevel=2)
 
 
-class ParameterDict:
-    """Parameters by name, with a prefix."""
+def __getattr__(name):
+    if name == "ParameterDict":
+        from lockstep.mxnet.gluon.parameter_dict import ParameterDict
 
-    def __init__(self, prefix="", shared=None):
-        self._prefix = prefix
-        self._params = OrderedDict()
-        self._shared = shared
-
-    def __repr__(self):
-        name = self._prefix + " " if self._prefix else ""
-        lines = "\n".join(f"  {value!r}" for value in self.values())
-        return f"{name}(\n{lines}\n)"
-
-    def __getitem__(self, key):
-        return self._params[key]
-
-    def __iter__(self):
-        return iter(self._params)
-
-    def __len__(self):
-        return len(self._params)
-
-    def __contains__(self, key):
-        return key in self._params
-
-    def items(self):
-        """(name, parameter) pairs."""
-        return self._params.items()
-
-    def keys(self):
-        """Names."""
-        return self._params.keys()
-
-    def values(self):
-        """Parameters."""
-        return self._params.values()
-
-    @property
-    def prefix(self):
-        """What names begin with."""
-        return self._prefix
-
-    def _find(self, name):
-        if name in self._params:
-            return self._params[name]
-        if self._shared is not None and name in self._shared._params:
-            self._params[name] = self._shared._params[name]
-            return self._params[name]
-        return None
-
-    def get(self, name, **kwargs):
-        """The parameter of that name, made where there is none."""
-        name = self._prefix + name
-        found = self._find(name)
-        if found is None:
-            self._params[name] = Parameter(name, **kwargs)
-            return self._params[name]
-        self._check_same(found, kwargs)
-        return found
-
-    @staticmethod
-    def _check_same(found, wanted):
-        for key, value in wanted.items():
-            existing = getattr(found, key, None)
-            if existing is None:
-                setattr(found, key, value)
-            elif key == "shape" and value is not None and existing is not None:
-                if isinstance(value, int):
-                    value = (value,)
-                pairs = list(zip(existing, value))
-                if len(value) != len(existing) or any(a and b and a != b for a, b in pairs):
-                    raise AssertionError(
-                        f"Cannot retrieve Parameter '{found.name}' because desired attribute does "
-                        f"not match with stored for attribute 'shape': desired '{value}' vs stored "
-                        f"'{existing}'.")
-                found._shape = tuple(a or b for a, b in pairs)
-            elif key == "dtype" and value is not None and np.dtype(value) != np.dtype(existing):
-                raise AssertionError(
-                    f"Cannot retrieve Parameter '{found.name}' because desired attribute does not "
-                    f"match with stored for attribute 'dtype': desired '{value}' vs stored "
-                    f"'{existing}'.")
-
-    def get_constant(self, name, value=None):
-        """The constant of that name, made where there is none."""
-        name = self._prefix + name
-        found = self._find(name)
-        if found is None:
-            if value is None:
-                raise KeyError(f"No constant named '{name}'. Please specify value if you want to "
-                               "create a new constant.")
-            found = self._params[name] = Constant(name, value)
-        return found
-
-    def update(self, other):
-        """Takes another's parameters."""
-        for name, value in other.items():
-            if name in self._params and self._params[name] is not value:
-                raise AssertionError(f"Cannot update self with other because they have different "
-                                     f"Parameters with the same name '{name}'")
-            self._params[name] = value
-
-    def initialize(self, init=None, ctx=None, verbose=False, force_reinit=False):
-        """Contents for all."""
-        from lockstep.mxnet import initializer
-
-        init = initializer.Uniform() if init is None else init
-        for value in self.values():
-            value.initialize(None, ctx, init, force_reinit=force_reinit)
-
-    def zero_grad(self):
-        """Sets all gradients to 0."""
-        for value in self.values():
-            value.zero_grad()
-
-    def reset_ctx(self, ctx):
-        """Moves all to other contexts."""
-        for value in self.values():
-            value.reset_ctx(ctx)
-
-    reset_device = reset_ctx
-
-    def list_ctx(self):
-        """All contexts."""
-        found = []
-        for value in self.values():
-            found.extend(ctx for ctx in value.list_ctx() if ctx not in found)
-        return found
-
-    def setattr(self, name, value):  # noqa: A003 - MXNet's name
-        """Sets an attribute of all: setattr('grad_req', 'null')."""
-        for parameter in self.values():
-            setattr(parameter, name, value)
-
-    def cast(self, dtype):
-        """Converts all."""
-        for parameter in self.values():
-            parameter.cast(dtype)
-
-    def select(self, pattern):
-        """Those whose names match."""
-        made = ParameterDict(self._prefix)
-        match = re.compile(pattern)
-        made.update({name: value for name, value in self.items() if match.match(name)})
-        return made
-
-    def save(self, filename, strip_prefix=""):
-        """Writes a .params file."""
-        from lockstep.mxnet.ndarray import save
-
-        contents = {}
-        for parameter in self.values():
-            name = parameter.name
-            if not name.startswith(strip_prefix):
-                raise ValueError(f"Prefix '{strip_prefix}' is to be striped before saving, but "
-                                 f"Parameter's name '{name}' does not start with '{strip_prefix}'.")
-            contents[name[len(strip_prefix):]] = _on_host(parameter)
-        save(filename, contents)
-
-    def load(self, filename, ctx=None, allow_missing=False, ignore_extra=False, restore_prefix="",
-             cast_dtype=False, dtype_source="current"):
-        """Reads a .params file."""
-        from lockstep.mxnet.ndarray import load
-
-        loaded = load(filename)
-        if not isinstance(loaded, dict):
-            raise ValueError(f"{filename}: has no names")
-        loaded = {restore_prefix + re.sub("^(arg|aux):", "", name): value
-                  for name, value in loaded.items()}
-        if not allow_missing:
-            for name in self.keys():
-                if name not in loaded:
-                    raise AssertionError(f"Parameter '{name[len(restore_prefix):]}' is missing in "
-                                         f"file '{filename}', which contains parameters: "
-                                         f"{_some(loaded)}.")
-        for name, value in loaded.items():
-            if name not in self._params:
-                if not ignore_extra:
-                    raise AssertionError(
-                        f"Parameter '{name[len(restore_prefix):]}' loaded from file '{filename}' "
-                        f"is not present in ParameterDict, choices are: {_some(self)}.")
-                continue
-            self._params[name]._load_init(value, ctx, cast_dtype, dtype_source)
-
-
-def _some(names):
-    names = list(names)
-    return ", ".join(f"'{n}'" for n in names[:5]) + (", ..." if len(names) > 5 else "")
+        return ParameterDict
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def _on_host(parameter):
-    tensor = parameter.list_data()[0]._tensor.detach()
-    return NDArray(tensor if tensor.device.index == 0 else tensor.to(_core.cpu(0)))
-
+    first = parameter._arrays()[0]
+    tensor = first._tensor.detach()
+    kind = NDArray if first.stype == "default" else type(first)
+    return kind(tensor if tensor.device.index == 0 else tensor.to(_core.cpu(0)))

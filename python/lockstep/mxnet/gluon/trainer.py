@@ -6,7 +6,8 @@ from lockstep.mxnet import kvstore as _kvstore
 from lockstep.mxnet import optimizer as _optimizer
 from lockstep.mxnet.base import MXNetError
 from lockstep.mxnet.gluon._update import ArrayUpdate, FusedUpdate, sum_between
-from lockstep.mxnet.gluon.parameter import Parameter, ParameterDict
+from lockstep.mxnet.gluon.parameter import Parameter
+from lockstep.mxnet.gluon.parameter_dict import ParameterDict
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
 __all__ = ["Trainer"]
@@ -66,27 +67,60 @@ class Trainer:
         name = self._kvstore_name
         store = _kvstore.create(name) if isinstance(name, str) else name
         kind = "" if store is None else store.type
-        is_dist = "dist" in kind or kind in ("horovod", "byteps")
-        on_store = self._wants_update_on_kvstore
-        if "async" in kind:
-            if on_store is False:
-                raise ValueError("Please set update_on_kvstore=True when training in async mode.")
-            on_store = True
-        elif on_store is False and any(p.stype != "default" for p in self._params):
-            raise ValueError("Cannot set update_on_kvstore=False when sparse weights are present.")
-        elif on_store is False and is_dist and any(p.grad_stype != "default"
-                                                   for p in self._params):
-            raise ValueError("Cannot set update_on_kvstore=False on dist kvstore when sparse "
-                             "gradients are present.")
+        on_store = self._updates_on_store(store, kind)
         if on_store is None:
-            on_store = is_dist and kind not in ("horovod", "byteps")
-        self._kvstore = store
-        self._update_on_kvstore = bool(on_store) and store is not None
-        if store is not None and self._compression_params:
+            return
+        if on_store and not store.is_capable(_kvstore.KVStoreBase.OPTIMIZER):
+            raise ValueError("Please set update_on_kvstore=False when training with "
+                             f"{type(store)}")
+        self._kvstore, self._update_on_kvstore = store, on_store
+        if self._compression_params:
             store.set_gradient_compression(self._compression_params)
+        if on_store and not self._is_async():
+            store._updater = StoreUpdater(self)
+
+    def _updates_on_store(self, store, kind):
+        """Whether MXNet would update in the store; None where it would have none."""
+        is_dist, wanted = "dist" in kind, self._wants_update_on_kvstore
+        if any(p.stype != "default" for p in self._params):
+            if wanted is False:
+                raise ValueError("Cannot set update_on_kvstore=False when sparse weights are "
+                                 "present.")
+            return True
+        contexts = max((len(p.list_ctx()) for p in self._params
+                        if p._data is not None or p._deferred is not None), default=1)
+        by_name = isinstance(self._kvstore_name, str)
+        if store is None or (by_name and contexts == 1 and kind in _kvstore.LOCAL):
+            return None
+        if any(p.grad_stype != "default" for p in self._params):
+            if wanted is False and is_dist:
+                raise ValueError("Cannot set update_on_kvstore=False on dist kvstore when sparse "
+                                 "gradients are present.")
+            return is_dist if wanted is None else wanted
+        if "async" in kind and wanted is False:
+            raise ValueError("Please set update_on_kvstore=True when training in async mode.")
+        if wanted is not None or "async" in kind:
+            return wanted is not False
+        return kind not in ("horovod", "byteps") and store.is_capable(
+            _kvstore.KVStoreBase.OPTIMIZER)
+
+    def _forget_store(self):
+        """New contents of a parameter: what a local store keeps of the old ones goes."""
+        if self._update_on_kvstore and self._job() is None and not self._is_async():
+            self._kvstore, self._update_on_kvstore, self._kv_initialized = None, None, False
+            self._update = None
+
+    @property
+    def _updaters(self):
+        """The updaters of all contexts."""
+        return getattr(self._updates(), "updaters", [])
+
+    @property
+    def _params_to_init(self):
+        return [p for p in self._params if p._data is None]
 
     def _job(self):
-        return None if self._kvstore is None else self._kvstore._job
+        return getattr(self._kvstore, "_job", None)
 
     def _is_async(self):
         return isinstance(self._kvstore, _kvstore.AsyncKVStore)
@@ -94,21 +128,25 @@ class Trainer:
     def _init_params(self):
         """Every worker starts from the contents of worker 0."""
         store = self._kvstore
-        if store is None or (store.num_workers == 1 and not self._is_async()):
+        is_own = isinstance(store, _kvstore.KVStore)
+        if store is None or (is_own and store.num_workers == 1 and not self._is_async()):
             return
         for i, parameter in enumerate(self._params):
             if parameter.name in self._broadcast or parameter._data is None:
                 continue
             self._broadcast.add(parameter.name)
-            first = parameter.list_data()[0]
+            if not is_own:
+                store.broadcast(i, parameter._arrays()[0], parameter._arrays())
+                continue
+            first = parameter._arrays()[0]
             if self._is_async():
                 store.init(i, first)
-                store.pull(i, parameter.list_data())
+                store.pull(i, parameter._arrays())
             else:
                 tensor = first._tensor.detach()
                 host = tensor if tensor.device.index == 0 else tensor.to(_core.cpu(0))
                 shared = NDArray(store._job.broadcast(host))
-                for array in parameter.list_data():
+                for array in parameter._arrays():
                     shared.copyto(array)
 
     # Rates.
@@ -159,9 +197,12 @@ class Trainer:
         if not trained or self._kvstore is None:
             return
         job = self._job()
-        if self._kvstore._compress is not None and job is not None and job.workers > 1:
+        if not isinstance(self._kvstore, _kvstore.KVStore):
             for i, parameter in enumerate(trained):
-                self._kvstore.pushpull(i, parameter.list_grad())
+                self._kvstore.pushpull(i, parameter.list_grad(), priority=-i)
+        elif self._kvstore._compress is not None and job is not None and job.workers > 1:
+            for i, parameter in enumerate(trained):
+                self._kvstore.reduce(i, parameter.list_grad())
         elif (job is not None and job.workers > 1) or any(len(p._data) > 1 for p in trained):
             with _core._pause(_core.is_training()):
                 sum_between(trained, job)
@@ -230,7 +271,7 @@ class Trainer:
                 store.push(i, parameter.list_grad())
         for i, parameter in enumerate(self._params):
             if parameter.grad_req != "null":
-                store.pull(i, parameter.list_data())
+                store.pull(i, parameter._arrays())
 
     # Files.
     def save_states(self, fname):
@@ -244,4 +285,22 @@ class Trainer:
         self._updates().load(fname)
 
     def _row_sparse_pull(self, parameter, out, row_id, full_idx=False):
-        parameter.data().copyto(out)
+        parameter._arrays()[0].copyto(out)
+
+
+class StoreUpdater:
+    """What MXNet's store has as its updater: the trainer's own, on the first context."""
+
+    def __init__(self, trainer):
+        self._trainer = trainer
+
+    @property
+    def optimizer(self):
+        """The rule."""
+        return self._trainer._optimizer
+
+    @property
+    def states(self):
+        """What the rule keeps, by parameter."""
+        updaters = self._trainer._updaters
+        return updaters[0].states if updaters else {}

@@ -4,7 +4,7 @@
 from lockstep.mxnet.ndarray import registry
 from lockstep.mxnet.ndarray.ndarray import NDArray
 from lockstep.mxnet.ndarray import (ops_elementwise, ops_reduce, ops_shape, ops_nn,  # noqa: F401
-                                    ops_loss, ops_update)
+                                    ops_rnn, ops_boxes, ops_loss, ops_update)
 from lockstep.mxnet.ndarray import creation
 from lockstep.mxnet.ndarray.creation import *  # noqa: F401,F403
 from lockstep.mxnet.ndarray import random, linalg, sparse, contrib

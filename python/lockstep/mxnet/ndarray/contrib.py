@@ -131,7 +131,9 @@ def rand_zipfian(true_classes, num_sampled, range_max):
 
 
 for _name in ("AdaptiveAvgPooling2D", "BilinearResize2D", "SyncBatchNorm", "CTCLoss", "ctc_loss",
-              "gradientmultiplier", "index_copy", "quadratic", "SparseEmbedding"):
+              "gradientmultiplier", "index_copy", "quadratic", "SparseEmbedding", "MultiBoxPrior",
+              "MultiBoxTarget", "MultiBoxDetection", "ROIAlign", "bipartite_matching", "box_decode",
+              "box_iou", "box_nms", "box_non_maximum_suppression"):
     globals()[_name] = op(f"_contrib_{_name}")
 
 __all__ = ["NDArray", "allclose", "arange_like", "boolean_mask", "cond", "div_sqrt_dim", "foreach", "isfinite",

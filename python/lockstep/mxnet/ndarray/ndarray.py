@@ -5,6 +5,8 @@ It has at least one axis (an array of one number has shape (1,)), comparisons gi
 memory is written in place outside of `record()`.
 """
 
+from math import prod
+
 import numpy as np
 
 from lockstep import _core, ops
@@ -130,8 +132,8 @@ def _in_place(name, compute):
 class NDArray:
     """An array of numbers on a device."""
 
-    __slots__ = ("_tensor", "_grad_req", "_grad", "_stale_grad", "_shown_dtype", "_constant",
-                 "__weakref__")
+    __slots__ = ("_tensor", "_grad_req", "_grad", "_grad_stype", "_stale_grad", "_shown_dtype",
+                 "_constant", "__weakref__")
     __array_priority__ = 1000.0
 
     def __init__(self, tensor):
@@ -372,8 +374,12 @@ class NDArray:
         if not shape and shape != 0:
             raise ValueError("reshape: expected a shape")
         shape = as_shape(shape)
-        return self._out(ops.reshape(self._tensor, infer_shape(self._tensor.shape, shape,
-                                                               kwargs.get("reverse", False))))
+        tensor = self._tensor
+        if self._keeps_an_axis and shape and min(shape) > 0 and prod(shape) < tensor.size:
+            # MXNet's arrays take a shape of fewer elements: those that come first.
+            return self._out(ops.reshape(ops.reshape(tensor, (-1,))[:prod(shape)], shape))
+        return self._out(ops.reshape(tensor, infer_shape(tensor.shape, shape,
+                                                         kwargs.get("reverse", False))))
 
     def broadcast_to(self, shape):
         """Axes of one element repeated; 0 keeps an extent."""
@@ -413,7 +419,7 @@ class NDArray:
         """Keeps the gradient of this array, from the next backward on: written or added."""
         if self._tensor.requires_grad:
             self._tensor = self._tensor.detach()
-        self._grad_req = grad_req
+        self._grad_req, self._grad_stype = grad_req, stype or self.stype
         self._grad = None
         if self._tensor.dtype.name == "bool":
             # Nothing flows back to truths.
@@ -431,7 +437,7 @@ class NDArray:
         if not self._is_leaf:
             return None
         if self._grad is None:
-            self._grad = GradientArray(self._tensor, self._out)
+            self._grad = _gradient_of(self)
         return self._grad
 
     def drop_grad(self):
@@ -553,6 +559,16 @@ class GradientArray(NDArray):
     def _tensor(self, value):
         with _core._pause(_core.is_training()):
             self._tensor.assign(value)
+
+
+def _gradient_of(array):
+    """The gradient with the storage that was asked for."""
+    stype = getattr(array, "_grad_stype", "default")
+    if stype == "default":
+        return GradientArray(array._tensor, array._out)
+    from lockstep.mxnet.ndarray import sparse
+
+    return sparse.gradient_class(stype)(array._tensor, array._out)
 
 
 def _fresh(source, moved):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers as ops: convolutions, pools, normalisation, activations."""
 
+import math
+
 from lockstep import _core, functions, ops
 from lockstep.mxnet import _random_state
 from lockstep.mxnet.base import MXNetError, as_pair, as_shape, dtype_name
@@ -81,6 +83,14 @@ def _pool(data, pool_type, kernel, stride, pad, ceil, count_include_pad, p_value
     raise MXNetError(f"Pooling: there is no pool_type '{pool_type}' (there are: max, avg, sum, lp)")
 
 
+def _padded_behind(data, pool_type, kernel, stride):
+    """As many elements more at the end of each axis as give ceil(extent / stride) windows."""
+    widths = [0, 0, 0, 0]
+    for extent, k, step in zip(data.shape[2:], kernel, stride):
+        widths += [0, max(0, (-(-extent // step) - 1) * step + k - extent)]
+    return ops.pad(data, tuple(widths), float("-inf") if pool_type == "max" else 0.0)
+
+
 @register("Pooling", "Pooling_v1")
 def pooling(data, kernel=(), pool_type="max", global_pool=False, cudnn_off=False,
             pooling_convention="valid", stride=(), pad=(), p_value=2, count_include_pad=True,
@@ -95,10 +105,12 @@ def pooling(data, kernel=(), pool_type="max", global_pool=False, cudnn_off=False
         if pool_type == "avg":
             return _channels_last(ops.mean(data, axes, True), moved)
         kernel, stride, pad = data.shape[2:], (), ()
-    kernel = as_pair(kernel, spatial, 1)
+    kernel, stride = as_pair(kernel, spatial, 1), as_pair(stride, spatial, 1)
     if pooling_convention == "same":
-        raise MXNetError("Pooling: the convention 'same' is not in lockstep.mxnet; give pad=")
-    made = _pool(data, pool_type, kernel, as_pair(stride, spatial, 1), as_pair(pad, spatial, 0),
+        if any(as_pair(pad, spatial, 0)):
+            raise MXNetError("Pooling: 'same' pooling convention disables the use of pad parameter.")
+        data = _padded_behind(data, pool_type, kernel, stride)
+    made = _pool(data, pool_type, kernel, stride, as_pair(pad, spatial, 0),
                  pooling_convention == "full", count_include_pad is not False, p_value)
     return _channels_last(made, moved)
 
@@ -327,79 +339,38 @@ def dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
     return data * keep * (1.0 / (1.0 - p))
 
 
-def _flat_sizes(mode, inputs, hidden, layers, directions):
-    """[(layer, direction, i2h shape, h2h shape)] in the order of the flat array."""
-    gates = {"lstm": 4, "gru": 3}.get(mode, 1)
-    for layer in range(layers):
-        width = inputs if layer == 0 else hidden * directions
-        for _ in range(directions):
-            yield (gates * hidden, width), (gates * hidden, hidden)
-
-
-def unpack_rnn(parameters, mode, inputs, hidden, layers, directions):
-    """(w_input, w_hidden, b_input, b_hidden) of each layer and direction, of the flat array."""
-    sizes = list(_flat_sizes(mode, inputs, hidden, layers, directions))
-    place, weights, biases = 0, [], []
-    for pair in sizes:
-        for shape in pair:
-            count = shape[0] * shape[1]
-            weights.append(ops.reshape(parameters[place:place + count], shape))
-            place += count
-    for pair in sizes:
-        for shape in pair:
-            biases.append(parameters[place:place + shape[0]])
-            place += shape[0]
-    return [(weights[2 * i], weights[2 * i + 1], biases[2 * i], biases[2 * i + 1])
-            for i in range(len(sizes))]
-
-
-def run_rnn(x, states, weights, mode, layers, directions, p=0.0, lengths=None):
-    """All layers of a recurrent net over [T, N, C]: the outputs, and the last states."""
-    hidden, cells = [], []
-    for layer in range(layers):
-        if layer and p and _core.is_training():
-            x = dropout(x, p)
-        outputs = []
-        for direction in range(directions):
-            place = layer * directions + direction
-            given = {"x": x, "h0": states[0][place], "mode": mode, "reverse": direction == 1}
-            if mode == "lstm":
-                given["c0"] = states[1][place]
-            if lengths is not None:
-                given["lengths"], given["with_lengths"] = lengths, True
-            w_input, w_hidden, b_input, b_hidden = weights[place]
-            made = ops.rnn_layer(w_input=w_input, w_hidden=w_hidden, b_input=b_input,
-                                 b_hidden=b_hidden, **given)
-            outputs.append(made[0])
-            hidden.append(made[1])
-            if mode == "lstm":
-                cells.append(made[2])
-        x = outputs[0] if len(outputs) == 1 else ops.concat(outputs, axis=2)
-    last = [_core.stack(hidden, 0)]
-    if mode == "lstm":
-        last.append(_core.stack(cells, 0))
-    return x, last
-
-
-@register("RNN")
-def rnn(data, parameters, state, state_cell=None, sequence_length=None, state_size=None,
-        num_layers=1, bidirectional=False, mode="lstm", p=0.0, state_outputs=False,
-        projection_size=None, use_sequence_length=False, lstm_state_clip_min=None,
-        lstm_state_clip_max=None, lstm_state_clip_nan=False):
-    """Recurrent layers with their parameters in one flat array."""
-    directions = 2 if bidirectional else 1
-    weights = unpack_rnn(parameters, mode, data.shape[2], int(state_size), int(num_layers),
-                         directions)
-    lengths = ops.cast(sequence_length, "int64") if use_sequence_length else None
-    y, last = run_rnn(data, [state, state_cell], weights, mode, int(num_layers), directions,
-                      float(p), lengths)
-    return (y, *last) if state_outputs else y
-
-
 @register("BilinearSampler")
 def bilinear_sampler(data, grid, cudnn_off=None):
     """Pictures read at the places of a grid in [-1, 1]."""
     return ops.grid_sample(data, ops.transpose(grid, (0, 2, 3, 1)), "bilinear", "zeros", True)
+
+
+@register("ROIPooling")
+def roi_pooling(data, rois, pooled_size=None, spatial_scale=1.0):
+    """The largest elements of as many bins of each region: (picture, x0, y0, x1, y1)."""
+    rows, columns = as_pair(pooled_size, 2, 1)
+    height, width = data.shape[2:]
+    made = []
+    for picture, *corners in rois.detach().numpy().tolist():
+        x0, y0, x1, y1 = (math.floor(c * spatial_scale + 0.5) for c in corners)
+        ys = _bins(y0, max(y1 - y0 + 1, 1), rows, height)
+        xs = _bins(x0, max(x1 - x0 + 1, 1), columns, width)
+        parts = [_largest(data, int(picture), y, x) for y in ys for x in xs]
+        made.append(ops.reshape(_core.stack(parts, 1), (data.shape[1], rows, columns)))
+    return _core.stack(made, 0)
+
+
+def _bins(start, extent, count, limit):
+    """The range of each bin, inside of the picture."""
+    size = extent / count
+    return [(min(max(math.floor(i * size) + start, 0), limit),
+             min(max(math.ceil((i + 1) * size) + start, 0), limit)) for i in range(count)]
+
+
+def _largest(data, picture, y, x):
+    if y[0] >= y[1] or x[0] >= x[1]:
+        return ops.full((data.shape[1],), 0.0, data.dtype)
+    return ops.max(data[picture, :, y[0]:y[1], x[0]:x[1]], (1, 2))
 
 
 @register("GridGenerator")

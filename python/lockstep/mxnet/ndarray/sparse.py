@@ -10,7 +10,7 @@ import numpy as np
 from lockstep import ops
 from lockstep.mxnet.base import as_shape, dtype_name
 from lockstep.mxnet.context import device_for
-from lockstep.mxnet.ndarray.ndarray import NDArray, _tensor_of
+from lockstep.mxnet.ndarray.ndarray import GradientArray, NDArray, _tensor_of
 from lockstep.mxnet.ndarray.registry import op
 
 __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "array", "cast_storage",
@@ -26,17 +26,42 @@ class BaseSparseNDArray(NDArray):
         """With another storage."""
         return cast_storage(self, stype)
 
+    def _of(self, tensor):
+        """An array of the same storage; a gradient's is no gradient."""
+        return _CLASSES[self.stype](tensor)
+
+    def _beside(self, contents, dtype=None):
+        """A dense array on the same context."""
+        tensor = self._tensor
+        return NDArray(_tensor_of(contents, dtype or tensor.dtype.name, tensor.device))
+
+    def copyto(self, other):
+        """Copies to another array, or to a context with the same storage."""
+        made = super().copyto(other)
+        return made if made is other else self._of(made._tensor)
+
     def copy(self):
         """A copy with the same storage."""
-        return type(self)(self._tensor.copy())
+        return self._of(self._tensor.copy())
 
     def astype(self, dtype, copy=True):
         """Another dtype, the same storage."""
-        return type(self)(ops.cast(self._tensor, dtype_name(dtype)))
+        return self._of(ops.cast(self._tensor, dtype_name(dtype)))
 
     def todense(self):
         """A dense array."""
         return NDArray(self._tensor)
+
+    def detach(self):
+        """The same memory without history."""
+        return self._of(self._tensor.detach())
+
+    def as_in_context(self, context):
+        """With the same storage on another context."""
+        return self if self.context == context else self._of(
+            NDArray(self._tensor).as_in_context(context)._tensor)
+
+    as_in_ctx = as_in_context
 
 
 class CSRNDArray(BaseSparseNDArray):
@@ -56,18 +81,18 @@ class CSRNDArray(BaseSparseNDArray):
     def data(self):
         """The elements that are not 0."""
         contents = self.asnumpy()
-        return NDArray(_tensor_of(contents[np.nonzero(contents)], self._tensor.dtype.name))
+        return self._beside(contents[np.nonzero(contents)])
 
     @property
     def indices(self):
         """Their columns."""
-        return NDArray(_tensor_of(self._places()[1], "int64"))
+        return self._beside(self._places()[1], "int64")
 
     @property
     def indptr(self):
         """Where each row begins among them."""
         rows = np.bincount(self._places()[0], minlength=self.shape[0])
-        return NDArray(_tensor_of(np.concatenate([[0], np.cumsum(rows)]), "int64"))
+        return self._beside(np.concatenate([[0], np.cumsum(rows)]), "int64")
 
     def asscipy(self):
         """SciPy's matrix."""
@@ -98,19 +123,58 @@ class RowSparseNDArray(BaseSparseNDArray):
     @property
     def indices(self):
         """The rows' numbers."""
-        return NDArray(_tensor_of(self._rows(), "int64"))
+        return self._beside(self._rows(), "int64")
 
     @property
     def data(self):
         """Those rows."""
-        return NDArray(_tensor_of(self.asnumpy()[self._rows()], self._tensor.dtype.name))
+        return self._beside(self.asnumpy()[self._rows()])
 
     def retain(self, *args, **kwargs):
         """Some rows alone."""
         return retain(self, *args, **kwargs)
 
 
+class ShownRows(RowSparseNDArray):
+    """Some rows of an array: the others read as 0, and stay in memory as they are."""
+
+    __slots__ = ("_shown",)
+
+    def __init__(self, tensor, rows):
+        super().__init__(tensor)
+        self._shown = rows.asnumpy().reshape(-1).astype("int64")
+
+    def asnumpy(self):
+        """A NumPy array with a copy of the contents."""
+        contents = super().asnumpy()
+        shown = np.zeros_like(contents)
+        shown[self._shown] = contents[self._shown]
+        return shown
+
+
 _CLASSES = {"default": NDArray, "csr": CSRNDArray, "row_sparse": RowSparseNDArray}
+
+
+def class_of(stype):
+    """The class of arrays with a storage."""
+    return _CLASSES[stype]
+
+
+class _RowSparseGradient(GradientArray, RowSparseNDArray):
+    """A gradient by its rows."""
+
+    __slots__ = ()
+
+
+class _CSRGradient(GradientArray, CSRNDArray):
+    """A gradient by its rows' elements."""
+
+    __slots__ = ()
+
+
+def gradient_class(stype):
+    """The class of gradients with a storage."""
+    return {"row_sparse": _RowSparseGradient, "csr": _CSRGradient}[stype]
 
 
 def cast_storage(arr, stype):
@@ -185,7 +249,7 @@ def array(source_array, ctx=None, dtype=None):
     """Of a sparse array, or SciPy's matrix."""
     if hasattr(source_array, "toarray"):
         return csr_matrix(source_array, ctx=ctx, dtype=dtype)
-    return type(source_array)(source_array._tensor.copy())
+    return source_array.copy()
 
 
 def retain(data, indices, **kwargs):
@@ -205,7 +269,7 @@ def dot(lhs, rhs, transpose_a=False, transpose_b=False, forward_stype=None):
 def _with_op(name):
     def call(*args, **kwargs):
         made = op(name)(*args, **kwargs)
-        return type(args[0])(made._tensor) if isinstance(args[0], BaseSparseNDArray) else made
+        return args[0]._of(made._tensor) if isinstance(args[0], BaseSparseNDArray) else made
 
     return call
 

@@ -87,9 +87,19 @@ __all__ = ["ndarray", "linalg", "random", "pi", "e", "inf", "nan", "newaxis", "f
            *elementwise.__all__, *products.__all__, *reduction.__all__, *shaping.__all__]
 
 
-def set_printoptions(**kwargs):
+def set_printoptions(*args, **kwargs):
     """As NumPy's: arrays are printed by it."""
-    _onp.set_printoptions(**kwargs)
+    _onp.set_printoptions(*args, **kwargs)
+
+
+def genfromtxt(*args, **kwargs):
+    """The numbers of a text file."""
+    return creation.array(_onp.genfromtxt(*args, **kwargs))
+
+
+def loadtxt(*args, **kwargs):
+    """The numbers of a text file without gaps."""
+    return creation.array(_onp.loadtxt(*args, **kwargs))
 
 
 def may_share_memory(a, b, max_work=None):  # noqa: F811

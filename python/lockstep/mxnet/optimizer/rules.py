@@ -233,6 +233,8 @@ class FTML(_Moments):
 class AdaGrad(Optimizer):
     """Divided by the root of all squares so far."""
 
+    lazy_update = True
+
     def __init__(self, learning_rate=0.01, eps=1e-7, epsilon=None, **kwargs):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.float_stable_eps = eps if epsilon is None else epsilon

@@ -6,9 +6,12 @@ import warnings
 
 import numpy as np
 
-from lockstep.mxnet.base import MXNetError
+from lockstep import _core
+from lockstep.mxnet import _job
 from lockstep.mxnet.gluon.block import Block, HybridBlock, _indented
+from lockstep.mxnet.gluon.nn._shared_norm import shared_batch_norm
 from lockstep.mxnet.gluon.nn.activations import Activation
+from lockstep.mxnet.ndarray.ndarray import NDArray
 
 __all__ = ["BatchNorm", "BatchNormReLU", "Dense", "Dropout", "Embedding", "Flatten", "GroupNorm",
            "HybridLambda", "HybridSequential", "InstanceNorm", "Lambda", "LayerNorm", "Sequential",
@@ -171,18 +174,29 @@ class BatchNormReLU(BatchNorm):
 
 
 class SyncBatchNorm(BatchNorm):
-    """BatchNorm over the batch of this process; workers do not share statistics."""
+    """BatchNorm over the batches of all workers of the job; num_devices is their number."""
 
     def __init__(self, in_channels=0, num_devices=None, momentum=0.9, epsilon=1e-5, center=True,
                  scale=True, use_global_stats=False, beta_initializer="zeros",
                  gamma_initializer="ones", running_mean_initializer="zeros",
                  running_variance_initializer="ones", **kwargs):
-        if num_devices not in (None, 1):
-            raise MXNetError("SyncBatchNorm: statistics are not shared between devices here; "
-                             "num_devices is 1")
+        workers = _job.current().workers
+        if num_devices not in (None, 1, workers):
+            warnings.warn(f"SyncBatchNorm: num_devices is {num_devices}, but the job has "
+                          f"{workers} workers: statistics are shared between workers, "
+                          "not between the devices of one", stacklevel=2)
+        self._is_shared = workers > 1 and num_devices != 1
         super().__init__(1, momentum, epsilon, center, scale, use_global_stats, beta_initializer,
                          gamma_initializer, running_mean_initializer,
                          running_variance_initializer, in_channels, **kwargs)
+
+    def hybrid_forward(self, F, x, **parameters):  # noqa: N803
+        if not self._is_shared or self._kwargs["use_global_stats"] or (
+                not isinstance(x, NDArray) or not _core.is_training()):
+            return super().hybrid_forward(F, x, **parameters)
+        return shared_batch_norm(_job.current(), x, **parameters, eps=self._kwargs["eps"],
+                                 momentum=self._kwargs["momentum"],
+                                 fix_gamma=self._kwargs["fix_gamma"])
 
 
 class Embedding(HybridBlock):

@@ -146,11 +146,16 @@ class _GatedCell(HybridRecurrentCell):
         self._hidden_size, self._input_size = hidden_size, input_size
         rows = self._gates * hidden_size
         for name, shape, init in (("i2h_weight", (rows, input_size), i2h_weight_initializer),
-                                  ("h2h_weight", (rows, hidden_size), h2h_weight_initializer),
+                                  ("h2h_weight", (rows, self._state_width()),
+                                   h2h_weight_initializer),
                                   ("i2h_bias", (rows,), i2h_bias_initializer),
                                   ("h2h_bias", (rows,), h2h_bias_initializer)):
             setattr(self, name, self.params.get(name, shape=shape, init=init,
                                                 allow_deferred_init=True))
+
+    def _state_width(self):
+        """How many features the state has that goes into the gates."""
+        return self._hidden_size
 
     def infer_shape(self, x, *args):
         self.i2h_weight.shape = (self._gates * self._hidden_size, x.shape[-1])

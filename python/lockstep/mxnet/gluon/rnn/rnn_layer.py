@@ -4,10 +4,10 @@
 from lockstep import _core, ops
 from lockstep.mxnet.gluon.block import HybridBlock
 from lockstep.mxnet.ndarray.ndarray import NDArray
-from lockstep.mxnet.ndarray.ops_nn import run_rnn
+from lockstep.mxnet.ndarray.ops_rnn import clip_of, gate_count, run_rnn
 
 __all__ = ["GRU", "LSTM", "RNN"]
-_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+_NAMES = ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias")
 
 
 class _Layer(HybridBlock):
@@ -16,30 +16,33 @@ class _Layer(HybridBlock):
     def __init__(self, hidden_size, num_layers, layout, dropout, bidirectional, input_size,
                  i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
                  h2h_bias_initializer, mode, use_sequence_length=False, dtype="float32",
-                 projection_size=None, **kwargs):
+                 projection_size=None, h2r_weight_initializer=None, state_clip_min=None,
+                 state_clip_max=None, state_clip_nan=False, **kwargs):
         super().__init__(**kwargs)
         if layout not in ("TNC", "NTC"):
             raise AssertionError(f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']")
-        if projection_size:
-            raise NotImplementedError("rnn: projection_size is not in lockstep.mxnet")
+        if projection_size and mode != "lstm":
+            raise AssertionError(f"projection_size is a property of an LSTM, the layer is {mode}")
+        self._projection, self._clip = projection_size, (state_clip_min, state_clip_max)
         self._hidden_size, self._num_layers, self._mode = hidden_size, num_layers, mode
         self._layout, self._dropout = layout, dropout
         self._dir = 2 if bidirectional else 1
         self._input_size, self._dtype = input_size, dtype
         self._use_sequence_length = use_sequence_length
-        rows = _GATES[mode] * hidden_size
+        rows, output = gate_count(mode) * hidden_size, projection_size or hidden_size
         inits = (i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
-                 h2h_bias_initializer)
+                 h2h_bias_initializer, h2r_weight_initializer)
+        self._names = _NAMES + (("h2r_weight",) if projection_size else ())
         inputs = input_size
         for layer in range(num_layers):
             for side in "lr"[:self._dir]:
-                shapes = ((rows, inputs), (rows, hidden_size), (rows,), (rows,))
-                names = ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias")
-                for name, shape, init in zip(names, shapes, inits):
+                shapes = ((rows, inputs), (rows, output), (rows,), (rows,),
+                          (projection_size, hidden_size))
+                for name, shape, init in zip(self._names, shapes, inits):
                     full = f"{side}{layer}_{name}"
                     setattr(self, full, self.params.get(full, shape=shape, init=init, dtype=dtype,
                                                         allow_deferred_init=True))
-            inputs = hidden_size * self._dir
+            inputs = output * self._dir
 
     def __repr__(self):
         text = f"{type(self).__name__}({self._input_size or None} -> {self._hidden_size}, "
@@ -52,7 +55,7 @@ class _Layer(HybridBlock):
 
     def infer_shape(self, x, *args):
         inputs = x.shape[2]
-        rows = _GATES[self._mode] * self._hidden_size
+        rows = gate_count(self._mode) * self._hidden_size
         for side in "lr"[:self._dir]:
             getattr(self, f"{side}0_i2h_weight").shape = (rows, inputs)
 
@@ -60,6 +63,8 @@ class _Layer(HybridBlock):
         """A stack of cells that has this layer's parameters."""
         from lockstep.mxnet.gluon.rnn import rnn_cell
 
+        if self._projection:
+            raise NotImplementedError("unfuse: cells have no projection")
         activation = {"rnn_tanh": {"activation": "tanh"}, "rnn_relu": {"activation": "relu"}}
         kind = {"lstm": rnn_cell.LSTMCell, "gru": rnn_cell.GRUCell}.get(self._mode,
                                                                        rnn_cell.RNNCell)
@@ -80,9 +85,9 @@ class _Layer(HybridBlock):
 
     def state_info(self, batch_size=0):
         """The states' shapes."""
-        shape = (self._num_layers * self._dir, batch_size, self._hidden_size)
-        return [{"shape": shape, "__layout__": "LNC", "dtype": self._dtype}] * (
-            2 if self._mode == "lstm" else 1)
+        sizes = (self._projection or self._hidden_size, self._hidden_size)
+        return [{"shape": (self._num_layers * self._dir, batch_size, size), "__layout__": "LNC",
+                 "dtype": self._dtype} for size in sizes[:2 if self._mode == "lstm" else 1]]
 
     def begin_state(self, batch_size=0, func=None, **kwargs):
         """States to begin with: zeros, or what func makes."""
@@ -111,22 +116,21 @@ class _Layer(HybridBlock):
         if self._layout == "NTC":
             x = _core.swap_axes(x, 0, 1)
         hidden = self._start(x, states)
-        weights = [tuple(own[f"{side}{layer}_{name}"]._tensor for name in
-                         ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"))
+        weights = [tuple(own[f"{side}{layer}_{name}"]._tensor for name in self._names)
                    for layer in range(self._num_layers) for side in "lr"[:self._dir]]
         lengths = None if sequence_length is None else ops.cast(sequence_length._tensor, "int64")
         y, last = run_rnn(x, hidden, weights, self._mode, self._num_layers, self._dir,
-                          float(self._dropout), lengths)
+                          float(self._dropout), lengths, clip_of(*self._clip))
         if self._layout == "NTC":
             y = _core.swap_axes(y, 0, 1)
         kind = inputs._out
         return (kind(y), [kind(s) for s in last]) if gives_states else kind(y)
 
     def _start(self, x, states):
-        batch, count = x.shape[1], 2 if self._mode == "lstm" else 1
+        batch = x.shape[1]
         if states is None:
-            shape = (self._num_layers * self._dir, batch, self._hidden_size)
-            return [ops.full(shape, 0.0, x.dtype, x.device)] * count
+            return [ops.full(info["shape"], 0.0, x.dtype, x.device)
+                    for info in self.state_info(batch)]
         states = list(states) if isinstance(states, (list, tuple)) else [states]
         for state, info in zip(states, self.state_info(batch)):
             if state.shape != info["shape"]:
@@ -139,12 +143,14 @@ class _Layer(HybridBlock):
             inputs = F.swapaxes(inputs, dim1=0, dim2=1)
         parts = [F.reshape(own[f"{side}{layer}_{name}_{kind}"], shape=(-1,))
                  for kind in ("weight", "bias") for layer in range(self._num_layers)
-                 for side in "lr"[:self._dir] for name in ("i2h", "h2h")]
+                 for side in "lr"[:self._dir] for name in ("i2h", "h2h", "h2r")
+                 if f"{name}_{kind}" in self._names]
         if states is None:
             states = self.begin_state(0, func=F.zeros)
         made = F.RNN(inputs, F.concat(*parts, dim=0), *states, state_size=self._hidden_size,
                      num_layers=self._num_layers, bidirectional=self._dir == 2, p=self._dropout,
-                     mode=self._mode, state_outputs=True)
+                     mode=self._mode, state_outputs=True, projection_size=self._projection,
+                     lstm_state_clip_min=self._clip[0], lstm_state_clip_max=self._clip[1])
         y = made[0]
         return F.swapaxes(y, dim1=0, dim2=1) if self._layout == "NTC" else y
 

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 
 from lockstep.mxnet.gluon.data.dataset import Dataset, RecordFileDataset
+from lockstep.mxnet.gluon.parameter import _array_class
 from lockstep.mxnet.ndarray.ndarray import NDArray, _tensor_of
 
 __all__ = ["CIFAR10", "CIFAR100", "FashionMNIST", "ImageFolderDataset", "ImageListDataset",
@@ -16,12 +17,14 @@ __all__ = ["CIFAR10", "CIFAR100", "FashionMNIST", "ImageFolderDataset", "ImageLi
 _HOME = os.path.join("~", ".mxnet", "datasets")
 
 
-def _find(root, names, what):
-    """The first of some files that is in the folder."""
-    for name in names:
-        path = os.path.join(root, name)
-        if os.path.exists(path):
-            return path
+def _find(folders, names, what):
+    """The first of some files that is in one of the folders."""
+    for folder in folders:
+        for name in names:
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                return path
+    root = folders[0]
     raise FileNotFoundError(f"{what}: there is no {names[0]} in {root}; put the files of the set "
                             "there, or give root=")
 
@@ -58,8 +61,10 @@ class _Downloaded(Dataset):
         return len(self._label)
 
     def _set(self, data, labels):
-        self._data = NDArray(_tensor_of(data, "uint8"))
-        self._label = labels.astype(np.int32)
+        kind = _array_class()
+        self._data = kind(_tensor_of(data, "uint8"))
+        labels = labels.astype(np.int32)
+        self._label = labels if kind is NDArray else kind(_tensor_of(labels, "int32"))
 
     def _get_data(self):
         raise NotImplementedError
@@ -76,27 +81,23 @@ class MNIST(_Downloaded):
 
     def _get_data(self):
         part = "train" if self._train else "t10k"
-        root = self._root
-        if not os.path.isdir(root):
-            root = _cached(self._folders, root)
+        folders = _places(self._root, self._folders)
         files = []
         for kind in ("images-idx3", "labels-idx1"):
             names = [f"{part}-{kind}-ubyte{end}" for end in (".gz", "")]
             names += [n.replace("-idx", ".idx") for n in names]
-            files.append(_find(root, names, type(self).__name__))
+            files.append(_find(folders, names, type(self).__name__))
         images, labels = (read_idx(path) for path in files)
         self._set(images[..., None], labels)
 
 
-def _cached(folders, root):
-    """Lockstep's own folder of the set, where `lockstep data get` put it."""
+def _places(root, names):
+    """Where a set's files may be: in the folder that is named, where `lockstep data get` put them,
+    or where MXNet kept what it had fetched."""
     from lockstep import data
 
-    for folder in folders:
-        path = os.path.join(data.cache_dir(), folder)
-        if os.path.isdir(path):
-            return path
-    return root
+    homes = data.cache_dir(), os.path.expanduser(_HOME)
+    return [root, *[os.path.join(home, name) for home in homes for name in names]]
 
 
 class FashionMNIST(MNIST):
@@ -113,7 +114,7 @@ class CIFAR10(_Downloaded):
 
     _train_files = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
     _test_files = ("test_batch.bin",)
-    _folders = ("", "cifar-10-batches-bin", "cifar10")
+    _folders, _kept = ("", "cifar-10-batches-bin", "cifar10"), ("cifar10",)
     _label_bytes = 1
 
     def __init__(self, root=os.path.join(_HOME, "cifar10"), train=True, transform=None):
@@ -134,8 +135,8 @@ class CIFAR10(_Downloaded):
 
     def _get_data(self):
         names = self._train_files if self._train else self._test_files
-        root = self._root if os.path.isdir(self._root) else _cached(("cifar10",), self._root)
-        parts = [self._read(_find(root, [os.path.join(f, name) for f in self._folders],
+        folders = _places(self._root, self._kept)
+        parts = [self._read(_find(folders, [os.path.join(f, name) for f in self._folders],
                                   type(self).__name__)) for name in names]
         self._set(np.concatenate([p for p, _ in parts]), np.concatenate([y for _, y in parts]))
 
@@ -144,7 +145,7 @@ class CIFAR100(CIFAR10):
     """Photographs of 100 classes, or 20."""
 
     _train_files, _test_files = ("train.bin",), ("test.bin",)
-    _folders = ("", "cifar-100-binary", "cifar100")
+    _folders, _kept = ("", "cifar-100-binary", "cifar100"), ("cifar100",)
     _label_bytes = 2
 
     def __init__(self, root=os.path.join(_HOME, "cifar100"), fine_label=False, train=True,
