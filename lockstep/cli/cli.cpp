@@ -51,6 +51,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_status_command(app, action);
   add_jobs_command(app, action);
   add_stop_command(app, action);
+  add_attach_command(app, action);
   add_scale_command(app, action);
   add_leave_command(app, action);
   add_join_command(app, action);

@@ -376,6 +376,8 @@ int join(TrainOptions options, const std::string& which) {
   place.workers = 2;  // or more
   place.coordinator = control.coordinator;
   place.secret = control.secret;
+  place.store = control.store;
+  place.job = control.job;
   options.is_guest = true;
   options.rank = -1;
   options.workers = place.workers;

@@ -127,6 +127,7 @@ void add_survival(CLI::App& c, TrainOptions& o) {
   add_real(c, kCluster, "--stall-timeout", o.stall_timeout, "SECONDS",
            "A worker for which others wait so long is put out, though it is heard", seconds())
       ->default_str("never");
+  add_store_option(c, o.store, kCluster);
   c.add_flag("--fail-fast", o.fail_fast, "The job ends when a worker is lost")->group(kCluster);
   c.add_option_function<std::string>(
        "--deal", [&o](const std::string& text) { o.deal = Deal::parse(text); },

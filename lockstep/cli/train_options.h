@@ -53,6 +53,7 @@ struct TrainOptions {
   std::optional<std::int64_t> min_workers, max_workers;
   std::int64_t max_restarts = 20;
   double heartbeat = 3;      // seconds
+  std::string store;         // of the membership; empty: in the launcher
   double stall_timeout = 0;  // seconds; 0: nobody is put out for holding up the others
   Deal deal = {};
   MeshOptions mesh = {};
