@@ -45,3 +45,8 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
   add_compile_options("SHELL:-idirafter ${LOCKSTEP_GCC_INCLUDE}")
 endif()
+
+# For a target whose code is not measured: a third of its build's time is optimising it.
+function(lockstep_builds_quickly target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()

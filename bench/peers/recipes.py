@@ -91,12 +91,12 @@ class TextLstm(nn.Module):
 
 
 class Attention(nn.Module):
-    def __init__(self, width, heads, context):
+    def __init__(self, width, heads, context, causal=True):
         super().__init__()
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
-        mask = torch.full((context, context), -math.inf).triu(1)
+        mask = torch.full((context, context), -math.inf if causal else 0.0).triu(1)
         self.register_buffer("mask", mask, persistent=False)
 
     def forward(self, x):
@@ -116,23 +116,24 @@ class Attention(nn.Module):
         return self.proj(y)
 
 
-class Mlp4(nn.Module):
-    def __init__(self, width):
+class FeedForward(nn.Module):
+    def __init__(self, width, factor=4, approximate="tanh"):
         super().__init__()
-        self.fc1 = nn.Linear(width, 4 * width)
-        self.fc2 = nn.Linear(4 * width, width)
+        self.approximate = approximate
+        self.fc1 = nn.Linear(width, factor * width)
+        self.fc2 = nn.Linear(factor * width, width)
 
     def forward(self, x):
-        return self.fc2(F.gelu(self.fc1(x), approximate="tanh"))
+        return self.fc2(F.gelu(self.fc1(x), approximate=self.approximate))
 
 
-class GptBlock(nn.Module):
-    def __init__(self, width, heads, context):
+class TransformerBlock(nn.Module):
+    def __init__(self, width, attention, feed_forward):
         super().__init__()
         self.ln1 = nn.LayerNorm(width)
-        self.attn = Attention(width, heads, context)
+        self.attn = attention
         self.ln2 = nn.LayerNorm(width)
-        self.mlp = Mlp4(width)
+        self.mlp = feed_forward
 
     def forward(self, x):
         x = x + self.attn(self.ln1(x))
@@ -144,7 +145,10 @@ class CharGpt(nn.Module):
         super().__init__()
         self.token = nn.Embedding(vocabulary, width)
         self.position = nn.Embedding(context, width)
-        self.blocks = nn.ModuleList(GptBlock(width, heads, context) for _ in range(depth))
+        self.blocks = nn.ModuleList(
+            TransformerBlock(width, Attention(width, heads, context), FeedForward(width))
+            for _ in range(depth)
+        )
         self.ln = nn.LayerNorm(width)
         self.head = nn.Linear(width, vocabulary)
 
@@ -153,6 +157,26 @@ class CharGpt(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(self.ln(x))
+
+
+class Vit(nn.Module):
+    def __init__(self, classes=10, width=192, heads=6, patches=64, depth=6):
+        super().__init__()
+        self.patch = nn.Conv2d(3, width, 4, stride=4)
+        self.position = nn.Embedding(patches, width)
+        self.blocks = nn.ModuleList(
+            TransformerBlock(width, Attention(width, heads, patches, causal=False),
+                             FeedForward(width, 2, "none"))
+            for _ in range(depth)
+        )
+        self.ln = nn.LayerNorm(width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, images):
+        x = self.patch(images).flatten(2).transpose(1, 2) + self.position.weight
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.ln(x).mean(1))
 
 
 class MatrixFactorization(nn.Module):
@@ -243,6 +267,7 @@ RECIPES = {
         lambda: Cnn(3, 32, 64), 128, lambda n: torch.rand(n, 3, 32, 32), classes(10), True
     ),
     "cifar-resnet18": Recipe(ResNet18, 32, lambda n: torch.rand(n, 3, 32, 32), classes(10), True),
+    "vit-small": Recipe(Vit, 32, lambda n: torch.rand(n, 3, 32, 32), classes(10), True),
     "text-lstm": Recipe(TextLstm, 32, sequences(10000, 100), classes(2)),
     "char-gpt": Recipe(CharGpt, 8, sequences(96, 128), sequences(96, 128)),
     "recsys-mf": Recipe(

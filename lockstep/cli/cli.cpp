@@ -25,6 +25,7 @@
 #include "lockstep/cli/elastic_commands.h"
 #include "lockstep/cli/help.h"
 #include "lockstep/cli/plan_command.h"
+#include "lockstep/cli/simulate_command.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cluster/membership/place.h"
 
@@ -50,6 +51,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_status_command(app, action);
   add_jobs_command(app, action);
   add_stop_command(app, action);
+  add_attach_command(app, action);
   add_scale_command(app, action);
   add_leave_command(app, action);
   add_join_command(app, action);
@@ -61,6 +63,7 @@ void add_commands(CLI::App& app, Action& action) {
   add_bench_command(app, action);
   add_doctor_command(app, action);
   add_plan_command(app, action);
+  add_simulate_command(app, action);
   add_completion_command(app, action);
 }
 

@@ -10,6 +10,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/cluster/membership/stored_job.h"
 
 namespace lockstep::cli {
 namespace {
@@ -31,12 +32,22 @@ bool write_for_owner(const std::string& path, const std::string& text) {
   return false;
 }
 
+// Who coordinates it now.
+void find_coordinator(JobControl& control) {
+  constexpr std::chrono::seconds kLongest{30};
+  const cluster::StoredJob job(cluster::open_store(control.store), control.job);
+  control.coordinator = job.await_leader(kLongest).endpoint;
+}
+
+}  // namespace
+
 JobControl read_control(const std::string& folder, const std::string& command) {
   const std::string path = path_in(folder);
   try {
     const auto json = nlohmann::json::parse(read_file(path));
     return {comm::parse_endpoint(json.at("coordinator").get<std::string>()), json.at("secret"),
-            parse_mark(json.at("launcher"))};
+            parse_mark(json.at("launcher")), json.value("store", std::string()),
+            json.value("job", std::string())};
   } catch (const NotFound&) {
     throw NotFound(
         "{}: '{}' has no control.json: expected the run folder of a job of several workers that "
@@ -47,12 +58,12 @@ JobControl read_control(const std::string& folder, const std::string& command) {
   }
 }
 
-}  // namespace
-
 void write_control(const std::string& folder, const JobControl& control) noexcept try {
   write_for_owner(path_in(folder), nlohmann::json{{"coordinator", to_string(control.coordinator)},
                                                   {"secret", control.secret},
-                                                  {"launcher", to_string(control.launcher)}}
+                                                  {"launcher", to_string(control.launcher)},
+                                                  {"store", control.store},
+                                                  {"job", control.job}}
                                        .dump());
 } catch (const std::exception&) {
 }
@@ -63,7 +74,9 @@ JobControl find_control(const std::string& which, const std::string& command) {
   std::error_code error;
   if (std::filesystem::is_directory(which, error)) {
     JobControl control = read_control(which, command);
-    if (control.launcher.pid > 0 && look_at_process(control.launcher) == ProcessState::gone)
+    if (!control.store.empty())
+      find_coordinator(control);
+    else if (control.launcher.pid > 0 && look_at_process(control.launcher) == ProcessState::gone)
       throw NotFound("{}: the job of '{}' does not run any more", command, which);
     return control;
   }
@@ -74,7 +87,7 @@ JobControl find_control(const std::string& which, const std::string& command) {
     throw InvalidArgument(
         "{}: {}: the job's secret is missing: set {} to what control.json in its run folder says",
         command, which, kSecret);
-  return {comm::parse_endpoint(which), secret, {}};
+  return {.coordinator = comm::parse_endpoint(which), .secret = secret};
 }
 
 }  // namespace lockstep::cli

@@ -188,7 +188,8 @@ int stop_job(const StopOptions& o) {
                verdict.reason.empty() ? "" : ": ", verdict.reason);
     return verdict.kind == observe::Verdict::Kind::stale ? kFailure : 0;
   }
-  if (look_at_process(status->launcher) == ProcessState::elsewhere)
+  const ProcessState launcher = look_at_process(status->launcher);
+  if (launcher == ProcessState::elsewhere || (launcher == ProcessState::gone && !o.now))
     return stop_elsewhere(*status, o);
   const std::string run = absolute_path(o.which);
   return stop_here({.kind = JobEntry::Kind::launcher, .process = status->launcher, .run = run}, o);

@@ -32,6 +32,7 @@ struct Options {
   int servers = 0;
   KubernetesJob kubernetes;
   double grace = 10;  // seconds
+  std::string store;
   bool agent = false;
 };
 
@@ -50,6 +51,7 @@ void add_options(CLI::App& c, Options& o) {
            "How long workers may take to end after Ctrl-C, SIGTERM or another's failure", seconds())
       ->default_str("10");
   add_care_options(c, o.care, kHow);
+  add_store_option(c, o.store, kHow);
   add_connect_options(c, o.connect, kHow);
   add_kubernetes_options(c, o.kubernetes);
   c.add_flag("--agent", o.agent)->group("");
@@ -96,6 +98,7 @@ cluster::LaunchOptions launch_options(const Options& o) {
   options.transport = o.connect.transport_name();
   options.ports = o.connect.ports;
   o.care.apply(options);
+  options.store = o.store;
   return options;
 }
 
@@ -112,6 +115,8 @@ void check_for_manifest(const HostOptions& hosts) {
 
 int print_manifest(const Options& o) {
   check_for_manifest(o.hosts);
+  if (!o.store.empty())
+    throw WrongUsage("--kubernetes with --store: its pods coordinate themselves; leave it out");
   if (!o.command.empty()) own_part(o);  // throws
   KubernetesJob job = o.kubernetes;
   job.workers = o.hosts.workers;
@@ -171,6 +176,8 @@ int launch(const Options& o) {
     take_limits(options, *config);
     survives = survives_losses(options.command) && worker_count(options) > 1;
   }
+  if (!options.store.empty() && worker_count(options) < 2)
+    throw WrongUsage("--store: expected two workers or more: one alone has nobody to go on");
   const observe::ListedJob listed = list_launcher(options);
   const auto go_on = [&, words = options.command]() -> std::vector<std::string> {
     const std::string run = run_of(words);

@@ -9,6 +9,7 @@
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
+#include "lockstep/cluster/membership/store.h"
 #include "lockstep/comm/group.h"
 
 namespace lockstep::cli {
@@ -131,6 +132,20 @@ void add_care_options(CLI::App& command, CareOptions& options, const char* group
       "Bind each worker to its share of its host's cores, or to a memory node")
       ->check(CLI::IsMember({"none", "core", "numa"}))
       ->default_str("none");
+}
+
+void add_store_option(CLI::App& command, std::string& store, const char* group) {
+  const auto check = [](const std::string& text) -> std::string {
+    try {
+      cluster::open_store(text);
+      return {};
+    } catch (const InvalidArgument& error) {
+      return error.what();
+    }
+  };
+  add(command, group, "--store", store, "etcd://HOST:PORT,...",
+      "Keep who is in the job in etcd: it goes on when its launcher is lost (lockstep attach)")
+      ->check(CLI::Validator(check, ""));
 }
 
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group) {

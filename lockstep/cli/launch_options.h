@@ -31,6 +31,9 @@ struct CareOptions {
 
 void add_care_options(CLI::App& command, CareOptions& options, const char* group);
 
+// Where the state of the membership is kept, so that the job goes on without its launcher.
+void add_store_option(CLI::App& command, std::string& store, const char* group);
+
 void add_connect_options(CLI::App& command, ConnectOptions& options, const char* group);
 
 // Where a job's processes run and how they are reached: of `lockstep launch` and `lockstep doctor`.

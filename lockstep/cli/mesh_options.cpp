@@ -5,23 +5,16 @@
 #include <fmt/ranges.h>
 
 #include <map>
-#include <sstream>
 
 #include "lockstep/base/error.h"
 #include "lockstep/cli/command.h"
 #include "lockstep/cli/options.h"
-#include "lockstep/recipes/model_recipes.h"
+#include "lockstep/recipes/plan_run.h"
+#include "lockstep/recipes/run_files.h"
 #include "lockstep/recipes/run_mode.h"
 #include "lockstep/train/choose_cuts.h"
 
 namespace lockstep::cli {
-
-std::vector<std::string> names_in(const std::string& text) {
-  std::vector<std::string> names;
-  std::istringstream words(text);
-  for (std::string name; std::getline(words, name, ',');) names.push_back(name);
-  return names;
-}
 
 std::vector<std::string> pipeline_schedules() { return {"1f1b", "zero-bubble", "gpipe"}; }
 
@@ -42,7 +35,7 @@ Placement parse_placement(const std::string& text) {
   Placement placement;
   std::map<std::string, std::int64_t*> axes{
       {"data", &placement.data}, {"pipeline", &placement.pipeline}, {"tensor", &placement.tensor}};
-  for (const std::string& word : names_in(text)) {
+  for (const std::string& word : recipes::names_in(text)) {
     const std::size_t sign = word.find('=');
     const auto axis = axes.find(word.substr(0, sign));
     if (sign == std::string::npos || axis == axes.end())
@@ -105,7 +98,7 @@ namespace {
 
 // By name, so that the run's configuration has them.
 void cut_by_memory(recipes::RunConfig& config) {
-  const recipes::Recipe& recipe = recipes::find_recipe(config.recipe);
+  const recipes::Recipe recipe = recipes::run_recipe(config, {});
   if (recipe.from_data)
     throw WrongUsage(fmt::format(
         "--balance memory: {} takes its shapes from its data; expected --cuts", config.recipe));
@@ -129,7 +122,7 @@ void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options) 
   if (!options.segments && options.balance == "memory")
     throw WrongUsage("--balance memory: is for --segments P; expected it too");
   if (!options.cuts) return;
-  const std::vector<std::string> names = names_in(*options.cuts);
+  const std::vector<std::string> names = recipes::names_in(*options.cuts);
   for (const std::string& name : names)
     if (name.empty())
       throw WrongUsage(
@@ -163,10 +156,6 @@ void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, st
         fmt::format("--pipeline {}: gradients are added in the canonical order, without servers "
                     "and uncompressed",
                     stages));
-}
-
-train::Mesh mesh_of(const recipes::RunConfig& config) {
-  return {.shards = config.shards, .segments = config.segments, .cuts = names_in(config.cuts)};
 }
 
 std::string mesh_words(const MeshOptions& options) {

@@ -37,15 +37,10 @@ std::vector<std::string> pipeline_schedules();
 
 void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group);
 
-// "a,b": a list of names.
-std::vector<std::string> names_in(const std::string& text);
-
 // Into the configuration. Throws WrongUsage; so does what follows, of the workers of a job.
 void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options);
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,
                 int threads, bool shares_weights = false);
-
-train::Mesh mesh_of(const recipes::RunConfig& config);
 
 // " --pipeline 2 ...": what is not in a run's folder.
 std::string mesh_words(const MeshOptions& options);

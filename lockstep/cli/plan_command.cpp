@@ -6,35 +6,28 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
-#include "lockstep/cli/mesh_options.h"
+#include "lockstep/cli/cluster_options.h"
 #include "lockstep/cli/options.h"
-#include "lockstep/recipes/model_recipes.h"
+#include "lockstep/cli/plan_ranking.h"
+#include "lockstep/cli/subject_options.h"
+#include "lockstep/cli/train_report.h"
+#include "lockstep/recipes/run_files.h"
 #include "lockstep/train/choose_cuts.h"
 #include "lockstep/train/plan_segments.h"
 
 namespace lockstep::cli {
 namespace {
 
-struct PlanOptions {
-  std::string recipe;
-  MeshOptions mesh;
-  std::optional<std::int64_t> workers, global_batch, shards;
+constexpr const char* kPlan = "The plan";
+constexpr const char* kMachines = "The machines";
+
+struct PlanOptions : SubjectOptions {
+  ClusterOptions cluster;
   bool timeline = false, json = false;
   std::string svg;
 };
-
-recipes::RunConfig config_of(const PlanOptions& options) {
-  recipes::RunConfig config = recipes::default_config(recipes::find_recipe(options.recipe));
-  if (options.global_batch) config.global_batch = *options.global_batch;
-  if (options.shards) config.shards = *options.shards;
-  if (config.global_batch % config.shards != 0)
-    throw WrongUsage(
-        fmt::format("--global-batch {} with --shards {}: the shards must divide the batch evenly",
-                    config.global_batch, config.shards));
-  apply_mesh_options(config, options.mesh);
-  return config;
-}
 
 // Without a word about it, all workers are one pipeline; without workers, each segment has one.
 std::int64_t stages_of(const PlanOptions& options, const recipes::RunConfig& config) {
@@ -84,15 +77,16 @@ nlohmann::json json_of(const std::vector<train::PlannedSegment>& segments,
   return value;
 }
 
-int plan(const PlanOptions& options) {
+// Of one schedule, by the work in floating-point operations: nothing is measured.
+int show_timeline(const PlanOptions& options) {
   const recipes::RunConfig config = config_of(options);
   const std::int64_t stages = stages_of(options, config);
-  const recipes::Recipe& recipe = recipes::find_recipe(options.recipe);
+  const recipes::Recipe recipe = recipes::run_recipe(config, {});
   const nn::BlockPtr net = recipe.net();
   net->initialize();
   const auto segments =
       train::plan_segments(*net, recipe.loss(), recipe.fields(config.global_batch / config.shards),
-                           recipe.roles(), mesh_of(config));
+                           recipe.roles(), recipes::mesh_of(config));
   const std::int64_t workers = options.workers.value_or(stages);
   const std::int64_t shards = deal_shards(config.shards, workers / stages)[0].hi;
   const parallel::Schedule schedule = parallel::make_schedule(
@@ -124,35 +118,47 @@ int plan(const PlanOptions& options) {
   return 0;
 }
 
+// What the command line leaves open is ranked.
+int rank_placements(const PlanOptions& options) {
+  const recipes::RunConfig config = config_of(options);
+  recipes::PlanRunOptions asked = plan_options(options.cluster, *options.workers);
+  asked.threads = static_cast<int>(options.threads);
+  if (options.mesh.pipeline) asked.pipeline = static_cast<int>(*options.mesh.pipeline);
+  if (options.mesh.recompute) asked.recompute = true;
+  const recipes::RunPlan plan = recipes::plan_run(config, asked);
+  const std::string command = train_command(config, *options.workers);
+  fmt::print("{}", options.json ? ranking_json(plan, command) + "\n" : ranking_text(plan, command));
+  if (plan.plan.best(false) != nullptr) return 0;
+  throw InvalidArgument("plan: {}", parallel::refusal_of(plan.plan, plan.request));
+}
+
+int plan(const PlanOptions& options) {
+  const bool ranks = options.workers && !options.timeline && options.svg.empty();
+  return ranks ? rank_placements(options) : show_timeline(options);
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<PlanOptions>();
-  CLI::App* command =
-      app.add_subcommand("plan", "How a net is cut into segments, and a pipeline's timeline");
+  CLI::App* command = app.add_subcommand(
+      "plan", "Which worker should have what: placements, ranked; and where a net is cut");
   command->group(kToolGroup);
-  command->add_option("recipe", options->recipe, "What would be trained")
-      ->type_name("RECIPE")
-      ->required()
-      ->check(CLI::IsMember(recipes::recipe_names()));
-  add_mesh_options(*command, options->mesh, "The plan");
-  add_count(*command, "The plan", "--workers", options->workers, "N", "Of the job", 1, 1 << 20)
-      ->default_str("one for each segment");
-  add_count(*command, "The plan", "--global-batch", options->global_batch, "B",
-            "Samples of a step");
-  add_count(*command, "The plan", "--shards", options->shards, "S",
-            "Equal parts of a global batch");
-  command->add_flag("--timeline", options->timeline, "Show who does what when")->group("The plan");
+  add_subject_options(*command, *options, kPlan);
+  add_cluster_options(*command, options->cluster, kMachines);
+  command->add_flag("--timeline", options->timeline, "Show who does what when")->group(kPlan);
   command->add_option("--svg", options->svg, "The timeline as a picture")
       ->type_name("FILE")
-      ->group("The plan");
-  command->add_flag("--json", options->json, "One JSON object on standard output")
-      ->group("The plan");
+      ->group(kPlan);
+  command->add_flag("--json", options->json, "One JSON object on standard output")->group(kPlan);
   command->footer(R"(Examples:
+  lockstep plan char-gpt --workers 4                         every placement, the fastest first
+  lockstep plan gpt-wide --workers 4 --memory-limit 1GB      of those that fit
+  lockstep plan char-gpt --workers 8 --hosts 2 --links 1gbit,100us
   lockstep plan char-gpt --segments 4                        where the net is cut
   lockstep plan char-gpt --segments 4 --workers 2 --timeline what two workers do
   lockstep plan char-gpt --segments 2 --shards 16 --svg timeline.svg)");
-  add(*command, "The plan", "--schedule", options->mesh.schedule, "NAME",
+  add(*command, kPlan, "--schedule", options->mesh.schedule, "NAME",
       "The same as --pipeline-schedule")
       ->check(CLI::IsMember(pipeline_schedules()));
   command->callback([&action, options] {

@@ -16,11 +16,13 @@
 #include "lockstep/cli/stop_signals.h"
 #include "lockstep/cli/train_mode.h"
 #include "lockstep/cli/train_options.h"
+#include "lockstep/cli/train_plan.h"
 #include "lockstep/cli/train_report.h"
 #include "lockstep/cli/train_run.h"
 #include "lockstep/cli/train_workers.h"
 #include "lockstep/observe/text.h"
 #include "lockstep/recipes/model_recipes.h"
+#include "lockstep/recipes/plan_run.h"
 #include "lockstep/recipes/run_mode.h"
 #include "lockstep/recipes/run_report.h"
 #include "lockstep/train/observers.h"
@@ -42,7 +44,7 @@ train::TrainerOptions trainer_options(const Run& run) {
   options.mode = &run.mode->get();
   options.survival = run.survival.get();
   options.allow_different_bits = run.options.allow_different_bits;
-  options.mesh = mesh_of(run.config);
+  options.mesh = recipes::mesh_of(run.config);
   options.schedule = parallel::parse_schedule(run.options.mesh.schedule);
   options.recompute = run.options.mesh.recompute;
   options.deals_by_speed = run.options.deal.kind == Deal::Kind::speed;
@@ -339,6 +341,12 @@ int train(TrainOptions options) {
   if (options.resume_auto) check_resume(options);
   if (options.resume_auto && !place) options.resume = has_run(options.out);
   take_model(options);
+  if (options.plan && place && !options.is_planned)
+    throw WrongUsage(fmt::format(
+        "--plan {}: is for lockstep train --workers N; in a job that somebody launched, give the "
+        "words that lockstep plan says",
+        *options.plan));
+  if (options.plan && !place) take_plan(options, checked_config(options, asked_config(options)));
   const recipes::RunConfig config = asked_config(options);
   check_supported(config);
   if (place && !options.resume) check_deal(options.deal, config, options.worker_count());
@@ -368,6 +376,8 @@ int join(TrainOptions options, const std::string& which) {
   place.workers = 2;  // or more
   place.coordinator = control.coordinator;
   place.secret = control.secret;
+  place.store = control.store;
+  place.job = control.job;
   options.is_guest = true;
   options.rank = -1;
   options.workers = place.workers;

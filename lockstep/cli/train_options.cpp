@@ -8,6 +8,7 @@
 
 #include "lockstep/base/paths.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/net_size.h"
 #include "lockstep/cli/options.h"
 #include "lockstep/cli/train_mode.h"
 #include "lockstep/observe/run_folder.h"
@@ -56,6 +57,7 @@ void add_training(CLI::App& c, TrainOptions& o) {
   add_count(c, kTraining, "--seed", o.seed, "K", "Of everything that is drawn", 0);
   add_count(c, kTraining, "--image-size", o.image_size, "N",
             "With --model: images are made N x N; their own size by default", 1, 4096);
+  add_net_size(c, kTraining, o.width, o.blocks);
   add(c, kTraining, "--split", o.split, "HOW",
       "Which tenth of the ratings is held out: pairs by their hash, or the latest")
       ->check(CLI::IsMember(recipes::rating_splits()))
@@ -125,6 +127,7 @@ void add_survival(CLI::App& c, TrainOptions& o) {
   add_real(c, kCluster, "--stall-timeout", o.stall_timeout, "SECONDS",
            "A worker for which others wait so long is put out, though it is heard", seconds())
       ->default_str("never");
+  add_store_option(c, o.store, kCluster);
   c.add_flag("--fail-fast", o.fail_fast, "The job ends when a worker is lost")->group(kCluster);
   c.add_option_function<std::string>(
        "--deal", [&o](const std::string& text) { o.deal = Deal::parse(text); },
@@ -179,6 +182,16 @@ void add_cluster(CLI::App& c, TrainOptions& o) {
   add_care_options(c, o.care, kCluster);
   add_connect_options(c, o.connect, kCluster);
   add_survival(c, o);
+}
+
+void add_plan(CLI::App& c, TrainOptions& o) {
+  add(c, kMesh, "--plan", o.plan, "HOW",
+      "Choose who has what: auto keeps the result's bits where that fits, fastest need not")
+      ->check(CLI::IsMember({"auto", "fastest"}));
+  add(c, kMesh, "--memory-limit", o.memory_limit, "BYTES",
+      "With --plan: what a worker may plan for a step, such as 2GB")
+      ->default_str("its share of this machine's");
+  c.add_flag(kPlanned, o.is_planned)->group("");
 }
 
 void check_cluster(const TrainOptions& options, const recipes::RunConfig& config) {
@@ -319,6 +332,7 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
   add_run(command, options);
   add_cluster(command, options);
   add_mesh_options(command, options.mesh, kMesh);
+  add_plan(command, options);
 }
 
 recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& options) {
@@ -332,6 +346,9 @@ recipes::RunConfig apply_options(recipes::RunConfig config, const TrainOptions& 
     throw WrongUsage(fmt::format("--model {}: needs --data DIR|synthetic", config.recipe));
   take(config.image_size, options.image_size);
   take(config.split, options.split);
+  take(config.width, options.width);
+  take(config.blocks, options.blocks);
+  check_net_size(config);
   take(config.global_batch, options.global_batch);
   take(config.shards, options.shards);
   take(config.seed, options.seed);

@@ -38,6 +38,7 @@ struct TrainOptions {
   std::string model;   // as --model has it; take_model makes it the recipe
   std::optional<std::string> data, split;
   std::optional<std::int64_t> epochs, steps, global_batch, shards, eval_every, image_size;
+  std::optional<std::int64_t> width, blocks;
   std::optional<std::uint64_t> seed;
   int threads = 0;  // 0: as many as cores
   bool bf16 = false;
@@ -52,9 +53,14 @@ struct TrainOptions {
   std::optional<std::int64_t> min_workers, max_workers;
   std::int64_t max_restarts = 20;
   double heartbeat = 3;      // seconds
+  std::string store;         // of the membership; empty: in the launcher
   double stall_timeout = 0;  // seconds; 0: nobody is put out for holding up the others
   Deal deal = {};
   MeshOptions mesh = {};
+  std::optional<std::string> plan;  // "auto", "fastest": who has what is the planner's choice
+  std::string memory_limit;         // of a worker, for the plan
+  bool is_planned = false;          // a worker of a job whose launcher has chosen
+  std::vector<std::string> planned_words = {};  // what it says to its workers
 
   std::optional<std::string> optimizer, schedule;
   std::optional<double> learning_rate, momentum, weight_decay, clip_norm, warm_up;
@@ -89,6 +95,9 @@ struct TrainOptions {
   }
   std::int64_t worker_count() const { return workers.value_or(1); }
 };
+
+// Among the words of a worker whose launcher has made the plan.
+inline constexpr const char* kPlanned = "--planned";
 
 void add_train_options(CLI::App& command, TrainOptions& options);
 // Of a worker that joins a job by itself.

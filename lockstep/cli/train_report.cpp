@@ -67,6 +67,8 @@ std::string train_words(const recipes::RunConfig& config, std::int64_t workers) 
     add("--epochs", config.epochs, usual.epochs);
   add("--image-size", config.image_size, usual.image_size);
   add("--split", config.split, usual.split);
+  add("--width", config.width, usual.width);
+  add("--blocks", config.blocks, usual.blocks);
   add("--global-batch", config.global_batch, usual.global_batch);
   add("--shards", config.shards, usual.shards);
   add("--seed", config.seed, usual.seed);

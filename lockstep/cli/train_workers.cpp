@@ -168,6 +168,7 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
   cluster::LaunchOptions launch;
   launch.command = own_command();
   add_store_words(launch.command, options, config);
+  std::ranges::copy(options.planned_words, std::back_inserter(launch.command));
   launch.servers = static_cast<int>(config.servers);
   launch.workers = static_cast<int>(options.worker_count());
   launch.timeout = options.patience();
@@ -175,6 +176,12 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
   launch.ports = options.connect.ports;
   options.care.apply(launch);
   take_limits(launch, options, config);
+  launch.store = options.store;
+  if (!options.store.empty() &&
+      (launch.workers < 2 || !is_survivor(options) || !recipes::is_in_step(config)))
+    throw WrongUsage(
+        "--store: this job ends with the first worker that is lost; expected two workers or more "
+        "that are in step, each with the whole state, and no --fail-fast");
   const std::set<std::string> before = unnamed_runs(options.recipe);
   const observe::ListedJob listed = list_launcher(launch);
   const auto go_on = [&, words = launch.command]() -> std::vector<std::string> {
@@ -281,8 +288,8 @@ Workers connect_workers(const TrainOptions& options, const std::optional<cluster
   if (!place) return workers;
   workers.job = join(options, *place, config);
   if (workers.survive())
-    workers.control =
-        JobControl{workers.job->coordinator(), workers.job->secret(), launcher_mark()};
+    workers.control = JobControl{workers.job->coordinator(), workers.job->secret(), launcher_mark(),
+                                 place->store, place->job};
   if (place->workers > 1 && !place->is_late)
     workers.group = kvstore::group_of(workers.job->communicator(), workers.job->membership(),
                                       options.patience());

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "lockstep/base/error.h"
+#include "lockstep/parallel/detail/rows_svg.h"
 #include "lockstep/parallel/schedule.h"
 
 namespace lockstep::parallel {
@@ -59,29 +60,16 @@ std::string timeline_text(const Timeline& timeline, int columns) {
 }
 
 std::string timeline_svg(const Timeline& timeline) {
-  constexpr double kWidth = 1000.0, kRow = 28.0, kLeft = 70.0;
-  const double scale = kWidth / std::max(timeline.seconds, 1e-12);
-  const double height = kRow * static_cast<double>(timeline.stages.size()) + 10.0;
-  std::string svg = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "
-      "font-family=\"sans-serif\" font-size=\"11\">\n",
-      kWidth + kLeft + 10.0, height);
+  std::vector<detail::Row> rows;
   for (std::size_t stage = 0; stage < timeline.stages.size(); ++stage) {
-    const double top = 5.0 + kRow * static_cast<double>(stage);
-    svg += fmt::format("<text x=\"5\" y=\"{:.1f}\">stage {}</text>\n", top + 16.0, stage);
-    for (const TimedAction& timed : timeline.stages[stage]) {
-      const double left = kLeft + timed.begin * scale, width = (timed.end - timed.begin) * scale;
-      svg += fmt::format(
-          "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"22\" fill=\"{}\" "
-          "stroke=\"white\"><title>{} of shard {}</title></rect>\n",
-          left, top, width, look_of(timed).colour, look_of(timed).name, timed.action.shard);
-      if (width > 14.0)
-        svg += fmt::format(
-            "<text x=\"{:.2f}\" y=\"{:.1f}\" fill=\"white\" text-anchor=\"middle\">{}</text>\n",
-            left + width / 2.0, top + 15.0, timed.action.shard);
-    }
+    rows.push_back({fmt::format("stage {}", stage)});
+    for (const TimedAction& timed : timeline.stages[stage])
+      rows.back().boxes.push_back(
+          {timed.begin, timed.end, look_of(timed).colour,
+           fmt::format("{} of shard {}", look_of(timed).name, timed.action.shard),
+           std::to_string(timed.action.shard)});
   }
-  return svg + "</svg>\n";
+  return detail::rows_svg(rows, timeline.seconds);
 }
 
 }  // namespace lockstep::parallel

@@ -18,6 +18,24 @@ Shape with_batch(std::int64_t batch, Shape sample) {
 
 }  // namespace
 
+nn::BlockPtr Recipe::net_with(double dropped) const {
+  if (recommender) return recommender(sizes);
+  return sized_model ? sized_model(size, dropped, classes) : model(dropped, classes);
+}
+
+Recipe with_size(Recipe recipe, const NetSize& size) {
+  if (size.width == 0 && size.blocks == 0) return recipe;
+  if (!recipe.has_sizes())
+    throw InvalidArgument("{}: has one size; those with others: {}", recipe.name,
+                          fmt::join(sized_recipe_names(), ", "));
+  if (size.width > 0) recipe.size.width = size.width;
+  if (size.blocks > 0) recipe.size.blocks = size.blocks;
+  if (recipe.size.width % recipe.head_width != 0)
+    throw InvalidArgument("{}: a width of {}, expected a multiple of {}, the width of a head",
+                          recipe.name, recipe.size.width, recipe.head_width);
+  return recipe;
+}
+
 std::vector<TensorInfo> Recipe::fields(std::int64_t batch) const {
   if (sample_fields.empty())
     return {{with_batch(batch, sample_shape), input_dtype, {}},
@@ -47,6 +65,13 @@ std::vector<std::shared_ptr<nn::Metric>> Recipe::metrics() const {
 std::vector<std::string> recipe_names() {
   std::vector<std::string> names;
   for (const Recipe& recipe : all_recipes()) names.push_back(recipe.name);
+  return names;
+}
+
+std::vector<std::string> sized_recipe_names() {
+  std::vector<std::string> names;
+  for (const Recipe& recipe : all_recipes())
+    if (recipe.has_sizes()) names.push_back(recipe.name);
   return names;
 }
 

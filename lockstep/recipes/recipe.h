@@ -36,6 +36,11 @@ struct RatingSizes {
   double mean = 0.0;  // of the ratings that are trained on
 };
 
+// How large the net of a recipe is that comes in sizes; 0: as the recipe has it.
+struct NetSize {
+  std::int64_t width = 0, blocks = 0;
+};
+
 // A figure of merit besides the loss: RMSE, AUC.
 struct RecipeMetric {
   std::string name = {};  // as nn::metric knows it; empty: none
@@ -71,7 +76,12 @@ struct Recipe {
   std::int64_t bench_batch = 128;
   Learning learning = {};
   std::function<nn::BlockPtr(double dropout, std::int64_t classes)> model = {};
-  double dropout = 0.0;  // in training
+  // Of nets that come in sizes, instead; `size` is the recipe's own, whole.
+  std::function<nn::BlockPtr(const NetSize&, double dropout, std::int64_t classes)> sized_model =
+      {};
+  NetSize size = {};
+  std::int64_t head_width = 1;  // of attention: divides every width
+  double dropout = 0.0;         // in training
   // Of a sample's first field as the data set gives it; may be null.
   std::function<data::Transform()> train_transform = {};
   std::function<data::Transform()> test_transform = {};
@@ -84,12 +94,11 @@ struct Recipe {
   RatingSizes sizes = {};
 
   bool is_recommender() const { return recommender != nullptr; }
+  bool has_sizes() const { return sized_model != nullptr; }
   // The net that the recipe trains, without contents.
-  nn::BlockPtr net() const { return recommender ? recommender(sizes) : model(dropout, classes); }
+  nn::BlockPtr net() const { return net_with(dropout); }
   // What benchmarks run, as their peers do.
-  nn::BlockPtr net_without_dropout() const {
-    return recommender ? recommender(sizes) : model(0.0, classes);
-  }
+  nn::BlockPtr net_without_dropout() const { return net_with(0.0); }
   // Infos of a batch: the net's inputs, then the label.
   std::vector<TensorInfo> fields(std::int64_t batch) const;
   std::vector<TensorInfo> inputs(std::int64_t batch) const;
@@ -97,12 +106,20 @@ struct Recipe {
   train::FieldRoles roles() const;
   // What evaluations compute besides loss and accuracy.
   std::vector<std::shared_ptr<nn::Metric>> metrics() const;
+
+ private:
+  nn::BlockPtr net_with(double dropped) const;
 };
+
+// A recipe with its net of another size; what is 0 stays. Throws InvalidArgument where the recipe
+// has one size alone, and for a width that its heads do not divide.
+Recipe with_size(Recipe recipe, const NetSize& size);
 
 const std::vector<Recipe>& all_recipes();
 // One of those, or of a library model (recipes/model_recipes.h). Throws NotFound with the names of
 // the recipes.
 const Recipe& find_recipe(std::string_view name);
 std::vector<std::string> recipe_names();
+std::vector<std::string> sized_recipe_names();
 
 }  // namespace lockstep::recipes

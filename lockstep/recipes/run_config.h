@@ -39,8 +39,9 @@ struct RunConfig {
   std::string compression = "none";
   std::string isa = {};  // the instruction set that all workers had; empty: an older run's
   Learning learning = {};
-  std::int64_t segments = 1;  // that the net is cut into
-  std::string cuts = {};      // where: "blocks.1,blocks.2"; empty: by the work
+  std::int64_t segments = 1;           // that the net is cut into
+  std::string cuts = {};               // where: "blocks.1,blocks.2"; empty: by the work
+  std::int64_t width = 0, blocks = 0;  // of a net that comes in sizes; 0: the recipe's own
 };
 
 // The recipe's own, before anything is changed.

@@ -103,7 +103,8 @@ void check_classes(const RunConfig& config, const data::Dataset& set,
 }
 
 Recipe run_recipe(const RunConfig& config, const std::vector<std::string>& classes) {
-  Recipe recipe = find_recipe(config.recipe);
+  Recipe recipe =
+      with_size(find_recipe(config.recipe), {.width = config.width, .blocks = config.blocks});
   if (recipe.from_data && !config.image.empty())
     recipe = with_image_shape(recipe, shape_from_text(config.image));
   recipe.dropout = config.dropout;

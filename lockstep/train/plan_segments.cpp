@@ -6,13 +6,14 @@
 #include "lockstep/train/detail/step_executable.h"
 
 namespace lockstep::train {
-namespace {
 
-std::size_t bytes_of(const Segments& cut, const std::vector<std::size_t>& values) {
+std::size_t crossing_bytes(const Segments& cut, const std::vector<std::size_t>& values) {
   std::size_t bytes = 0;
   for (const std::size_t value : values) bytes += cut.values[value].info.bytes();
   return bytes;
 }
+
+namespace {
 
 // By segment; where no op counts, by their number.
 std::vector<double> work_of(const StepGraph& step, std::size_t segments) {
@@ -48,8 +49,8 @@ std::vector<PlannedSegment> plan_segments(nn::Block& net, const LossFunction& lo
     for (const std::size_t state : cut.segments[s].states)
       planned[s].parameters += step.graph.info(step.graph.inputs()[state]).shape.numel();
     if (s + 1 == planned.size()) continue;
-    planned[s].bytes_up = bytes_of(cut, cut.going_up(static_cast<std::int32_t>(s)));
-    planned[s].bytes_down = bytes_of(cut, cut.going_down(static_cast<std::int32_t>(s)));
+    planned[s].bytes_up = crossing_bytes(cut, cut.going_up(static_cast<std::int32_t>(s)));
+    planned[s].bytes_down = crossing_bytes(cut, cut.going_down(static_cast<std::int32_t>(s)));
   }
   return planned;
 }

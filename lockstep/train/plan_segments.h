@@ -15,6 +15,9 @@ struct PlannedSegment {
   std::size_t bytes_down = 0;   // and from there
 };
 
+// Of these crossing values.
+std::size_t crossing_bytes(const Segments& cut, const std::vector<std::size_t>& values);
+
 // Throws what trace_step and choose_cuts throw.
 std::vector<PlannedSegment> plan_segments(nn::Block& net, const LossFunction& loss,
                                           const std::vector<TensorInfo>& fields,

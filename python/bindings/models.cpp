@@ -97,6 +97,17 @@ void bind_text_models(py::module_& m) {
       py::arg("attention_dropout") = 0.0);
 }
 
+void bind_vit(py::module_& m) {
+  m.def(
+      "vit",
+      [](std::int64_t image, std::int64_t patch, std::int64_t width, std::int64_t heads, int blocks,
+         std::int64_t classes, double dropout) {
+        return models::vit({image, patch, width, heads, blocks, classes, dropout});
+      },
+      py::arg("image") = 32, py::arg("patch") = 4, py::arg("width") = 192, py::arg("heads") = 6,
+      py::arg("blocks") = 6, py::arg("classes") = 10, py::arg("dropout") = 0.0);
+}
+
 void bind_recommenders(py::module_& m) {
   m.def(
       "matrix_factorization",
@@ -124,6 +135,7 @@ void bind_models(py::module_& core) {
   bind_small_models(m);
   bind_image_models(m);
   bind_text_models(m);
+  bind_vit(m);
   bind_recommenders(m);
   m.def(
       "make_model",

@@ -78,6 +78,7 @@ def test_what_a_pipeline_began_one_worker_goes_on_with_and_the_other_way_round(l
     (["--pipeline", 2, "--segments", 2, "--workers", 2, "--shard-state", 3], 2,
      "--shard-state 3 with --pipeline 2"),
     (["--recompute"], 2, "--recompute: is for the workers of a pipeline, or"),
+    (["--balance", "memory"], 2, "--balance memory: is for --segments P; expected it too"),
     (["--cuts", "a,,b"], 2, "--cuts a,,b: expected names of blocks with commas between"),
     (["--cuts", "nothing"], 1, "cut 'nothing' names no block of the net"),
     (["--segments", 99], 1, "99 segments are too many: the net can be cut into"),
@@ -123,5 +124,9 @@ def test_a_plan_shows_cuts_and_timeline(lockstep, tmp_path):
     assert "weights' gradients of shard 7" in svg.read_text()
     plan = json.loads(lockstep.run("plan", "char-gpt", "--segments", 2, "--shards", 16,
                                    "--json").out)
+    by_memory = json.loads(lockstep.run("plan", "cifar-resnet18", "--segments", 2, "--balance",
+                                        "memory", "--json").out)
+    assert 0.2 < by_memory["segments"][0]["parameters"] / sum(
+        s["parameters"] for s in by_memory["segments"]) < 0.8
     assert plan["shards_under_way"] == [2, 1] and 0.05 < plan["bubble"] < 0.2
     assert abs(sum(s["work"] for s in plan["segments"]) - 1.0) < 1e-9

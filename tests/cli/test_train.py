@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `lockstep train` promises: the JSON line, the same bits, going on after any end."""
 import json
+import math
 import random
 import shutil
 import signal
@@ -8,14 +9,16 @@ import time
 
 import pytest
 
-RECIPES = ["mnist-mlp", "mnist-lenet", "fashion-lenet", "cifar-cnn", "cifar-resnet18", "text-lstm",
-           "char-gpt"]
+RECIPES = ["mnist-mlp", "mnist-lenet", "fashion-lenet", "cifar-cnn", "cifar-resnet18", "vit-small",
+           "text-lstm", "char-gpt", "gpt-wide"]
 FEW = ["--steps", 3, "--global-batch", 16, "--shards", 8]
+SMALL = {"gpt-wide": ["--width", 128, "--blocks", 2], "vit-small": ["--width", 64, "--blocks", 2]}
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_json_line_has_the_contracts_keys(lockstep, recipe):
-    result = lockstep.train(recipe, *FEW, "--threads", 2, "--seed", 7, "--out", "run").json
+    result = lockstep.train(recipe, *FEW, *SMALL.get(recipe, []), "--threads", 2, "--seed", 7,
+                            "--out", "run").json
     assert result["recipe"] == recipe
     assert (result["workers"], result["threads"], result["shards"]) == (1, 2, 8)
     assert (result["global_batch"], result["steps"], result["epochs"]) == (16, 3, 0)
@@ -28,7 +31,8 @@ def test_the_json_line_has_the_contracts_keys(lockstep, recipe):
     assert result["resumed_from_step"] == 0 and result["peak_memory_mb"] > 0
     config = json.loads((lockstep.folder / "run" / "config.json").read_text())
     assert config["recipe"] == recipe and config["seed"] == 7
-    assert config["dropout"] == {"text-lstm": 0.3, "char-gpt": 0.1}.get(recipe, 0)
+    assert config["dropout"] == {"text-lstm": 0.3, "char-gpt": 0.1, "gpt-wide": 0.1,
+                                 "vit-small": 0.1}.get(recipe, 0)
     rows = (lockstep.folder / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(row)["step"] for row in rows if "learning_rate" in row] == [1, 2, 3]
 
@@ -36,8 +40,38 @@ def test_the_json_line_has_the_contracts_keys(lockstep, recipe):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_number_of_threads_changes_no_bit(lockstep, recipe):
     counts = [1, 3] if recipe == "cifar-resnet18" else [1, 2, 3, 4, 8]
-    sums = {lockstep.train(recipe, *FEW, "--threads", t).json["params_sha256"] for t in counts}
+    sums = {lockstep.train(recipe, *FEW, *SMALL.get(recipe, []), "--threads", t)
+            .json["params_sha256"] for t in counts}
     assert len(sums) == 1
+
+
+@pytest.mark.parametrize("recipe", SMALL)
+def test_a_net_of_another_size_learns_and_is_found_again(lockstep, recipe):
+    words = [*SMALL[recipe], "--global-batch", 32, "--seed", 3, "--learning-rate", 0.003]
+    result = lockstep.train(recipe, *words, "--steps", 60, "--threads", 2, "--out", "run").json
+    chance = {"gpt-wide": math.log(96), "vit-small": math.log(10)}[recipe]
+    assert result["train_loss"] < 0.9 * chance  # the mean of all steps
+    again = lockstep.run("eval", "run", "--json").json
+    for key in ("test_accuracy", "test_loss", "params_sha256"):
+        assert again[key] == result[key]
+    workers = [lockstep.train(recipe, *words, "--steps", 2, "--workers", n, "--threads", 1)
+               .json["params_sha256"] for n in (1, 3)]
+    assert workers[0] == workers[1]
+    outcome = lockstep.run("train", recipe, "--resume", "--out", "run", "--width", 192, "--quiet",
+                           status=1)
+    assert "width" in outcome.complaint
+
+
+@pytest.mark.parametrize("words,said", [
+    (["mnist-mlp", "--width", 64], "--width 64: mnist-mlp: has one size; those with others: "
+     "vit-small, char-gpt, gpt-wide"),
+    (["gpt-wide", "--width", 100, "--blocks", 3], "--width 100 --blocks 3: gpt-wide: a width of "
+     "100, expected a multiple of 64, the width of a head"),
+    (["vit-small", "--blocks", 0], "--blocks: got 0, expected a whole number from 1 to 4096"),
+])
+def test_a_size_that_cannot_be_is_refused(lockstep, words, said):
+    outcome = lockstep.run("train", *words, "--data", "synthetic", "--steps", 1, status=2)
+    assert said in outcome.complaint
 
 
 def test_another_seed_gives_other_bits(lockstep):

@@ -205,17 +205,6 @@ TEST(Predictions, WrongOnesComeFirstAndTheSurestOfThemBeforeAll) {
   EXPECT_EQ(why_not_well_formed(html), "");
 }
 
-// RFC 4648's own examples.
-TEST(Base64, HasTheStandardsCodes) {
-  EXPECT_EQ(base64(""), "");
-  EXPECT_EQ(base64("f"), "Zg==");
-  EXPECT_EQ(base64("fo"), "Zm8=");
-  EXPECT_EQ(base64("foo"), "Zm9v");
-  EXPECT_EQ(base64("foob"), "Zm9vYg==");
-  EXPECT_EQ(base64("foobar"), "Zm9vYmFy");
-  EXPECT_EQ(base64("\xFF\xFE\xFD"), "//79");
-}
-
 TEST(EscapeHtml, KeepsUtf8AndReplacesWhatIsNot) {
   EXPECT_EQ(escape_html("a<b>&\"c"), "a&lt;b&gt;&amp;&quot;c");
   EXPECT_EQ(escape_html("naïve \u2192 \U0001F600\n\t"), "naïve \u2192 \U0001F600\n\t");

@@ -125,3 +125,25 @@ def test_metrics_by_name_and_of_python():
     assert mean.get() == ("gap", 2.0)
     mean.reset()
     assert np.isnan(mean.get()[1])
+
+
+def test_batches_of_like_lengths():
+    lengths = [2, 9, 3, 8, 1, 7, 2, 9]
+    order = data.bucket_sampler(lengths, [4, 10], batch=2, seed=1)
+    numbers = order.epoch(0)
+    assert sorted(numbers) == list(range(8))
+    for i in range(0, 8, 2):
+        assert len({lengths[n] > 4 for n in numbers[i:i + 2]}) == 1
+
+
+def test_pictures_in_folders_are_a_data_set(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    for name, value in (("cats", 10), ("dogs", 200)):
+        (tmp_path / name).mkdir()
+        image.fromarray(np.full((4, 5, 3), value, "uint8")).save(tmp_path / name / "one.png")
+    pictures = data.image_folder(str(tmp_path))
+    x, y = pictures.batch([0, 1])
+    assert pictures.class_names == ["cats", "dogs"] and y.tolist() == [0, 1]
+    assert x.shape == (2, 4, 5, 3) and x[1].numpy().max() == 200
+    with pytest.raises(FileNotFoundError):
+        data.image_folder(str(tmp_path / "none"))

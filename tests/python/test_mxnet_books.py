@@ -216,3 +216,36 @@ def test_a_cell_computes_what_the_projected_layer_does():
     wanted, last = layer(x, layer.begin_state(2))
     np.testing.assert_allclose(y.asnumpy(), wanted.asnumpy(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(states[1].asnumpy(), last[1].asnumpy()[0], rtol=1e-5, atol=1e-6)
+
+
+def test_files_of_a_symbols_block_fit_another_net(tmp_path):
+    def block():
+        body = gluon.nn.HybridSequential()
+        with body.name_scope():
+            body.add(gluon.nn.Dense(4, in_units=3), gluon.nn.Dense(2, in_units=4))
+        net = gluon.nn.HybridSequential()
+        data = mx.sym.var("data")
+        net.add(gluon.SymbolBlock(body(data), data, params=body.collect_params()))
+        return net
+
+    first, second = block(), block()
+    first.initialize(mx.init.Normal())
+    x, path = nd.ones((1, 3)), str(tmp_path / "net.params")
+    first(x)
+    first.save_parameters(path)
+    second.load_parameters(path)
+    np.testing.assert_array_equal(second(x).asnumpy(), first(x).asnumpy())
+
+
+def test_a_symbols_block_has_the_parameters_of_its_net():
+    net = gluon.nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(gluon.nn.Dense(4), gluon.nn.Dense(2))
+    net.initialize()
+    data = mx.sym.var("data")
+    inner = net(data).get_internals()["net_dense0_fwd_output"]
+    features = gluon.SymbolBlock(inner, data, params=net.collect_params())
+    x = nd.ones((1, 3))
+    made = features(x)
+    np.testing.assert_array_equal(made.asnumpy(), net[0](x).asnumpy())
+    assert features.collect_params()["net_dense0_weight"] is net[0].weight

@@ -379,6 +379,7 @@ def test_transforms_change_pictures(rng):
 
 def test_missing_files_of_a_set_are_told(tmp_path, monkeypatch):
     monkeypatch.setenv("LOCKSTEP_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="root="):
         gluon.data.vision.MNIST(str(tmp_path))
     with pytest.raises(FileNotFoundError, match="resnet18_v1"):

@@ -17,9 +17,10 @@ namespace {
 using lockstep::testing::message_of;
 
 TEST(Recipe, EveryNameOfTheDesignIsThere) {
-  EXPECT_EQ(recipe_names(), (std::vector<std::string>{"mnist-mlp", "mnist-lenet", "fashion-lenet",
-                                                      "cifar-cnn", "cifar-resnet18", "text-lstm",
-                                                      "char-gpt", "recsys-mf", "recsys-dlrm"}));
+  EXPECT_EQ(recipe_names(),
+            (std::vector<std::string>{"mnist-mlp", "mnist-lenet", "fashion-lenet", "cifar-cnn",
+                                      "cifar-resnet18", "vit-small", "text-lstm", "char-gpt",
+                                      "gpt-wide", "recsys-mf", "recsys-dlrm"}));
   EXPECT_EQ(find_recipe("char-gpt").dataset, "moby-dick");
   EXPECT_THROW(find_recipe("vgg"), NotFound);
 }
@@ -32,6 +33,26 @@ TEST(Recipe, DefaultsCanBeMeant) {
     EXPECT_GT(schedule.rate(500), 0) << recipe.name;
     EXPECT_LE(schedule.rate(999), recipe.learning.learning_rate) << recipe.name;
   }
+}
+
+TEST(Recipe, NetsThatComeInSizesHaveTheirOwnAndOthers) {
+  EXPECT_EQ(sized_recipe_names(), (std::vector<std::string>{"vit-small", "char-gpt", "gpt-wide"}));
+  const auto parameters = [](const Recipe& recipe) {
+    std::int64_t count = 0;
+    for (const auto& [name, parameter] : recipe.net()->parameters())
+      count += parameter.shape().numel();
+    return count;
+  };
+  EXPECT_GT(parameters(find_recipe("gpt-wide")), 100'000'000);
+  EXPECT_EQ(parameters(with_size(find_recipe("gpt-wide"), {})),
+            parameters(find_recipe("gpt-wide")));
+  const Recipe small = with_size(find_recipe("gpt-wide"), {.width = 64, .blocks = 2});
+  EXPECT_EQ(parameters(small),
+            2 * (12 * 64 * 64 + 13 * 64) + (96 + 128) * 64 + 2 * 64 + 96 * 64 + 96);
+  EXPECT_EQ(message_of([] { with_size(find_recipe("mnist-mlp"), {.blocks = 2}); }),
+            "mnist-mlp: has one size; those with others: vit-small, char-gpt, gpt-wide");
+  EXPECT_EQ(message_of([] { with_size(find_recipe("vit-small"), {.width = 40}); }),
+            "vit-small: a width of 40, expected a multiple of 32, the width of a head");
 }
 
 TEST(Recipe, AnUnknownScheduleOrARateOfZeroIsRefused) {

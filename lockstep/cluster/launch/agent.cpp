@@ -75,10 +75,14 @@ class Agent {
       serve();
     } catch (const ConnectionClosed&) {
       is_gone_ = true;
+    } catch (const HeartbeatMissed&) {
+      if (!outlives_launcher_) throw;
+      is_gone_ = true;
     }
     pollfd asked{signals_.fd(), POLLIN, 0};
     if (!stop_by_) ::poll(&asked, 1, kSignalTimeMs);
     check_signals();
+    if (outlives_launcher_ && !stop_by_) serve_alone();
     while (stop_by_ && comm::Clock::now() < *stop_by_ && children_.are_running()) {
       wait();
       children_.advance();
@@ -97,6 +101,21 @@ class Agent {
       children_.advance();
       look_after_workers();
       if (live()) say(detail::Alive{});
+    }
+  }
+
+  // The job goes on without a launcher: its workers have each other, and somewhere to write. Nobody
+  // waits for the end of our streams.
+  void serve_alone() {
+    const comm::Socket nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      if (stream != options_.input && stream != options_.output) ::dup2(nothing.fd(), stream);
+    while (children_.are_running()) {
+      check_signals();
+      wait();
+      children_.advance();
+      look_after_workers();
+      children_.beat();
     }
   }
 
@@ -180,6 +199,7 @@ class Agent {
   }
 
   void start(const detail::AgentTask& task) {
+    outlives_launcher_ = task.outlives_launcher;
     try {
       for (const detail::AgentProcess& process : task.processes) {
         detail::ChildOptions child{process.id, task.command, task.environment, task.folder};
@@ -187,7 +207,8 @@ class Agent {
                                  process.environment.end());
         child.environment.push_back("PATH=" + search_path());
         child.environment.push_back(fmt::format("LOCKSTEP_AGENT={}", ::getpid()));
-        child.is_ours = options_.has_terminal && process.id == 0 && !task.keeps_output;
+        child.is_ours = options_.has_terminal && process.id == 0 && !task.keeps_output &&
+                        !task.outlives_launcher;
         if (process.slot >= 0)
           child.processors =
               bound_processors(task.binding, process.slot, task.slots, find_cores(usable_cores()));
@@ -245,7 +266,7 @@ class Agent {
   detail::Children children_;
   std::optional<comm::Clock::time_point> stop_by_;  // since workers were asked to stop
   std::deque<int> unsaid_;                          // signals that came while we wrote
-  bool is_over_ = false, is_gone_ = false;
+  bool is_over_ = false, is_gone_ = false, outlives_launcher_ = false;
 };
 
 // ssh takes it to a launcher that was only stopped, or held up.

@@ -21,7 +21,8 @@ struct AgentOptions {
 };
 
 // A launcher's hand on one host: starts its workers there, passes on what they say and how they
-// end, and ends them all when the launcher goes, however it goes. A signal that asks it to stop
+// end, and ends them all when the launcher goes, however it goes, unless they are to outlive it:
+// then it stays until they have ended. A signal that asks it to stop
 // goes to its workers and, by the launcher, to all others. Returns the exit status.
 int run_agent(const AgentOptions& options);
 

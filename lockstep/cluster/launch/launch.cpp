@@ -23,6 +23,7 @@
 #include "lockstep/cluster/launch/detail/rank_log.h"
 #include "lockstep/cluster/launch/detail/survivors.h"
 #include "lockstep/cluster/launch/detail/worker_output.h"
+#include "lockstep/cluster/membership/store.h"
 #include "lockstep/comm/interfaces.h"
 
 namespace lockstep::cluster {
@@ -35,6 +36,8 @@ using detail::JobHost;
 // What is killed is gone by then, if anything can end it.
 constexpr auto kKillTime = std::chrono::seconds(3);
 constexpr auto kLookAtFile = std::chrono::seconds(1);
+constexpr auto kReachStore = std::chrono::seconds(10);
+constexpr std::size_t kIdLength = 16;  // of a job's name in its store
 
 // One process of the job.
 struct Process {
@@ -50,7 +53,7 @@ class Launcher {
   LaunchResult run() {
     result_.stopped_by = hosts_.await_all();
     if (result_.stopped_by != 0) return std::move(result_);
-    coordinator_.emplace(coordinator_options(), hosts_.workers() + options_.servers);
+    begin_to_coordinate();
     for (JobHost& host : hosts_.all()) start_workers(host);
     while (goes_on()) turn();
     hosts_.hang_up();
@@ -60,30 +63,19 @@ class Launcher {
   }
 
  private:
+  void begin_to_coordinate() {
+    const std::int64_t next_id = hosts_.workers() + options_.servers;
+    const CoordinatorOptions own = detail::coordinator_options(options_, hosts_, secret_);
+    if (job_.store.empty())
+      coordinator_.emplace(own, next_id);
+    else
+      coordinator_.emplace(own, next_id, StoredJob(open_store(job_.store), job_.id),
+                           detail::coordinator_host(hosts_));
+  }
+
   // Workers that came by themselves may be all that is left of it.
   bool goes_on() {
     return hosts_.running() > 0 || survivors_.restarts().planned() > 0 || survives();
-  }
-
-  // Where the members of the job will meet, from now on.
-  CoordinatorOptions coordinator_options() const {
-    CoordinatorOptions options;
-    options.secret = secret_;
-    options.workers = hosts_.workers();
-    options.servers = options_.servers;
-    options.timeout = options_.timeout;
-    options.heartbeat =
-        options_.heartbeat.count() > 0 ? options_.heartbeat : hosts_.heartbeat_deadline();
-    options.min_workers = options_.min_workers;
-    options.max_workers = options_.max_workers;
-    options.patience = options_.timeout;
-    options.listen.port = options_.coordinator.port;
-    options.ports = options_.ports;
-    if (!hosts_.is_one_machine())
-      options.listen.host = hosts_.may_come_by_v6() ? "::" : "0.0.0.0";
-    else if (!options_.coordinator.host.empty())
-      options.listen.host = options_.coordinator.host;
-    return options;
   }
 
   void start_workers(JobHost& host) {
@@ -117,18 +109,21 @@ class Launcher {
     task.binding = options_.binding;
     task.keeps_output = !options_.log_folder.empty();
     task.environment = options_.environment;
+    task.outlives_launcher = !job_.store.empty();
     const auto set = [&](const char* name, const std::string& value) {
       task.environment.push_back(fmt::format("LOCKSTEP_{}={}", name, value));
     };
     set("WORKERS", std::to_string(hosts_.workers()));
     set("SERVERS", std::to_string(options_.servers));
     set("COORDINATOR",
-        comm::to_string(comm::Endpoint{hosts_.address_for(host), coordinator()->endpoint().port}));
+        comm::to_string(comm::Endpoint{hosts_.address_for(host), coordinator().endpoint().port}));
     set("SECRET", secret_);
     set("HOST", hosts_.is_one_machine() ? "" : host.link.host());
     set("INTERFACE", options_.interface);
     set("TRANSPORT", options_.transport);
     set("PORTS", to_string(options_.ports));
+    set("STORE", job_.store);
+    set("JOB", job_.id);
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(options_.timeout);
     set("TIMEOUT", std::to_string(std::max<std::int64_t>(1, seconds.count())));
     return task;
@@ -169,13 +164,13 @@ class Launcher {
   // Of a job that survives the loss of workers.
   bool survives() const {
     return !deadline_ && result_.stopped_by == 0 && coordinator().is_running() &&
-           coordinator()->survives_lost_workers();
+           coordinator().survives_lost_workers();
   }
 
   void look_after_members() {
     for (const MembershipEvent& event : coordinator().take_events()) take(event);
     if (coordinator().has_failed()) return give_up_survival();
-    show_first(coordinator()->first_worker());
+    show_first(coordinator().first_worker());
     for (const std::size_t host : survivors_.restarts().take_due(time_now()))
       if (JobHost* place = hosts_.place_for(hosts_.all()[host])) start_late_worker(*place);
     look_at_hosts_file();
@@ -253,12 +248,12 @@ class Launcher {
     say(fmt::format("{} is not among the hosts any more: its workers leave", host.link.host()));
     host.is_removed = true;
     for (const std::int64_t id : host.ids)
-      if (hosts_.is_worker(id)) coordinator()->release(id);
+      if (hosts_.is_worker(id)) coordinator().release(id);
   }
 
   void take_back(JobHost& host) {
     host.fills = true;
-    for (const std::int64_t id : host.ids) coordinator()->keep(id);
+    for (const std::int64_t id : host.ids) coordinator().keep(id);
   }
 
   void add_host(const HostSlots& host) {
@@ -299,7 +294,7 @@ class Launcher {
 
   // The last worker that had the state is gone: now the losses count.
   void give_up_survival() {
-    if (!coordinator()->has_survived() || std::exchange(gave_up_, true)) return;
+    if (!coordinator().has_survived() || std::exchange(gave_up_, true)) return;
     survivors_.restarts().cancel();
     count_losses();
     if (result_.stopped_by == 0 && hosts_.running() > 0) end_others();
@@ -315,7 +310,7 @@ class Launcher {
   // Those that are not members yet, when there is nothing left to join.
   void end_late_workers() {
     survivors_.restarts().cancel();
-    if (coordinator()->survives_lost_workers() || !coordinator()->has_survived()) return;
+    if (coordinator().survives_lost_workers() || !coordinator().has_survived()) return;
     for (const JobHost& host : hosts_.all())
       for (const std::int64_t id : host.ids)
         if (survivors_.is_late(id) && ended_late_.insert(id).second) kill_process(id);
@@ -324,7 +319,7 @@ class Launcher {
   // What the job can do without; another one takes its place.
   bool is_replaced(const MemberEnd& end, JobHost& host) {
     if (end.role != Role::worker) return false;
-    if (end.signal == SIGKILL && result_.stopped_by == 0 && coordinator()->is_run_done())
+    if (end.signal == SIGKILL && result_.stopped_by == 0 && coordinator().is_run_done())
       return true;
     if (!survivors_.can_do_without(end, survives())) return false;
     if (!survives() || !survivors_.wants_replacement(end)) return true;
@@ -348,11 +343,11 @@ class Launcher {
     const auto ended_well = [this](const MemberEnd& end) {
       return end.role == Role::worker && end.is_good() && !survivors_.is_going(end.id);
     };
-    if (coordinator()->has_survived() && result_.stopped_by == 0 && !coordinator()->is_run_done() &&
+    if (coordinator().has_survived() && result_.stopped_by == 0 && !coordinator().is_run_done() &&
         std::none_of(result_.ends.begin(), result_.ends.end(), ended_well))
       count_losses();
     result_.restarts = survivors_.restarts().count();
-    result_.complaints = coordinator()->complaints();
+    result_.complaints = coordinator().complaints();
     result_.note_complaints();
   }
 
@@ -391,7 +386,7 @@ class Launcher {
     if (frame.is<detail::SignalFrame>()) return stop(frame.as<detail::SignalFrame>().number);
     if (frame.is<detail::ProcessOutput>()) {
       const auto said = frame.as<detail::ProcessOutput>();
-      show_first(coordinator()->first_worker());  // was known before it could say this
+      show_first(coordinator().first_worker());  // was known before it could say this
       output_for(host, said.id).add(said.stream, said.bytes);
     } else if (frame.is<detail::ProcessEnd>()) {
       take_end(host, frame.as<detail::ProcessEnd>());
@@ -446,7 +441,7 @@ class Launcher {
     end.last_lines = output.last_lines();
     end.host = hosts_.is_one_machine() ? "" : host.link.host();
     host.remove(end.id);
-    coordinator()->note_ended(end.id);
+    coordinator().note_ended(end.id);
     end.tolerated = is_tolerated(end) || is_replaced(end, host);
     note_early_loss(end);
     const int signal = end.stopped_by();
@@ -465,7 +460,7 @@ class Launcher {
   // The first that goes, by no fault of the program.
   void note_early_loss(const MemberEnd& end) {
     if (end.role != Role::worker || end.is_good() || end.tolerated ||
-        coordinator()->has_survived() || deadline_)
+        coordinator().has_survived() || deadline_)
       return;
     result_.lost_early = result_.stopped_by == 0 && (end.signal == SIGKILL || !end.lost.empty());
   }
@@ -474,7 +469,7 @@ class Launcher {
   // done takes nothing from the result.
   bool is_tolerated(const MemberEnd& end) const {
     if (end.role != Role::server || end.is_good() || result_.stopped_by != 0) return false;
-    return workers_done_ || (!deadline_ && coordinator()->tolerates_lost_servers());
+    return workers_done_ || (!deadline_ && coordinator().tolerates_lost_servers());
   }
 
   void say_tolerated(const MemberEnd& end, const std::string& host) const {
@@ -571,6 +566,7 @@ class Launcher {
   const detail::ThreadName name_{"lockstep-launch"};
   const LaunchOptions& options_;
   std::string secret_;
+  const struct { std::string store, id; } job_{options_.store, make_secret().substr(0, kIdLength)};
   const detail::SignalQueue signals_;
   detail::JobHosts hosts_;
   std::optional<detail::JobCoordinator> coordinator_;
@@ -594,6 +590,8 @@ class Launcher {
 
 LaunchResult launch(const LaunchOptions& options) {
   detail::check_options(options);
+  if (!options.store.empty())
+    open_store(options.store)->get("lockstep", Clock::now() + kReachStore);
   if (!options.log_folder.empty()) detail::make_log_folder(options.log_folder);
   return Launcher(options).run();
 }

@@ -41,6 +41,9 @@ struct LaunchOptions {
   // how many lost ones are replaced in all; how long one may be silent (0: as the timeout says).
   int min_workers = 1, max_workers = 1 << 20, max_restarts = 20;
   std::chrono::milliseconds heartbeat{0};
+  // Where the state of the membership is kept (membership/store.h): the job goes on without this
+  // process. Empty: in this process, and none of the others outlives it.
+  std::string store = {};
 };
 
 // How a process of the job ended: its exit status, or the signal that ended it, or why nobody
@@ -101,10 +104,10 @@ struct LaunchResult {
 // SIGTERM and SIGHUP, whichever process of the job gets them first, go on to all, who have the
 // grace period to end; a second one to us kills. When one worker fails, the others are ended, and
 // so are servers that still run a grace period after all workers have ended well; none outlives
-// this process, however it ends. A server's end is told and the job goes on where its members
-// tolerate that (JobOptions); a worker's too, and another one is started in its place. To be called
-// before there are threads. Throws InvalidArgument, or IoError, NotFound, Refused, Timeout when a
-// host, a port or a program is not to be had: then no worker runs.
+// this process, however it ends, but in a job with a store. A server's end is told and the job goes
+// on where its members tolerate that (JobOptions); a worker's too, and another one is started in
+// its place. To be called before there are threads. Throws InvalidArgument, or IoError, NotFound,
+// Refused, Timeout when a host, a port or a program is not to be had: then no worker runs.
 LaunchResult launch(const LaunchOptions& options);
 
 }  // namespace lockstep::cluster

@@ -16,6 +16,7 @@
 #include "lockstep/cluster/membership/detail/join_check.h"
 #include "lockstep/cluster/membership/detail/registry_service.h"
 #include "lockstep/cluster/membership/detail/roster.h"
+#include "lockstep/cluster/membership/detail/succession.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -54,6 +55,7 @@ struct Coordinator::Impl {
   std::atomic<std::int64_t> first_worker = 0;
   std::optional<Failure> over = {};
   detail::EndedProcesses ended = {};
+  detail::Succession succession;
   std::stop_token stop = {};
 
   explicit Impl(const CoordinatorOptions& given)
@@ -62,11 +64,18 @@ struct Coordinator::Impl {
         endpoint(server->endpoint()),
         deadline(Clock::now() + given.timeout),
         roster({given.workers, given.servers}),
-        registry(roster, [this](const comm::MessageEvent& request,
-                                const Message& message) { answer(request, message); }),
+        registry(
+            roster,
+            [this](const comm::MessageEvent& request, const Message& message) {
+              answer(request, message);
+            },
+            [this](const std::string& name, const RegistryEntry& entry) {
+              succession.record(name, entry);
+            }),
         generations(roster, {given.min_workers, given.max_workers, given.patience},
                     generation_calls()),
-        gathers(roster, generations, endpoint, gather_calls()) {}
+        gathers(roster, generations, endpoint, gather_calls()),
+        succession(options, roster, generations) {}
 
   detail::GatherService::Calls gather_calls() {
     return {[this](const comm::MessageEvent& request, const comm::Payload& reply) {
@@ -91,6 +100,7 @@ struct Coordinator::Impl {
               if (options.on_event) options.on_event(event);
             },
             [this] { note_survival(); },
+            [this] { record(); },
             [this](const std::string& why) {
               fail({Failure::Type::lost, Role::worker, -1, endpoint.host, "membership: " + why});
             },
@@ -98,6 +108,24 @@ struct Coordinator::Impl {
   }
 
   bool is_complete() const { return generation > 0; }
+
+  void record(const std::string& failure = "") const {
+    succession.record(tolerates_lost_servers, failure);
+  }
+
+  void resume(const JobRecord& former) {
+    roster.set_size({former.workers, former.servers});
+    options.patience = former.patience;
+    options.heartbeat = former.heartbeat;
+    options.max_workers = former.max_workers;
+    tolerates_lost_servers = former.tolerates_lost_servers;
+    generation = kFirstGeneration;
+    for (const auto& [name, entry] : succession.leadership()->registry())
+      registry.restore(name, entry);
+    succession.await_members();
+    generations.resume(former);
+    gathers.begin();
+  }
 
   void log_refusals() {
     for (const std::string& line : server->refusals().take_new())
@@ -259,7 +287,7 @@ struct Coordinator::Impl {
   }
 
   void check_leave() {
-    if (!is_complete() || !roster.have_workers_left()) return;
+    if (!is_complete() || succession.awaits_members() || !roster.have_workers_left()) return;
     for (Participant* one : roster.members())
       if (one->awaits_leave && !one->left)
         answer(*std::exchange(one->awaits_leave, {}), detail::AllLeft{});
@@ -386,6 +414,27 @@ struct Coordinator::Impl {
     one.joined = true;
   }
 
+  void receive(Participant& one, const comm::MessageEvent& request, const detail::Rejoin& rejoin) {
+    if (!one.hello || one.joining || one.joined)
+      throw Corrupt("a message of kind '{}' out of turn", rejoin.kKind);
+    one.given.push_back({request, {}});
+    one.join = rejoin.join;
+    if (!is_complete() || !succession.readmit(one, rejoin))
+      return turn_away(one, "this worker is not in the job any more");
+    one.given.clear();
+    answer(request, detail::Noted{});
+  }
+
+  void check_rejoined() {
+    if (!succession.is_time_over()) return;
+    generations.lose_missing(succession.why_lost());
+    for (const std::int64_t id : succession.missing_servers())
+      if (!tolerates_lost_servers)
+        fail({Failure::Type::lost, Role::server, static_cast<int>(id) - roster.size().workers, "",
+              fmt::format("rendezvous: server {} is lost: {}", id - roster.size().workers,
+                          succession.why_lost())});
+  }
+
   // What does not fit is turned away, and the job goes on.
   void admit(Participant& one) {
     for (const Participant* other : generations.workers())
@@ -416,6 +465,7 @@ struct Coordinator::Impl {
   }
 
   [[noreturn]] void fail(const Failure& failure) {
+    record(failure.text);
     over = failure;
     survives_lost_workers = false;
     registry.answer_all(failure);
@@ -530,11 +580,12 @@ struct Coordinator::Impl {
 
   bool all_left() const {
     const std::vector<Participant*> all = roster.members();
-    return is_complete() &&
+    return is_complete() && !succession.awaits_members() &&
            std::all_of(all.begin(), all.end(), [](const auto* one) { return one->left; });
   }
 
   void turn() {
+    succession.check_valid(endpoint);
     take_events();
     log_refusals();
     std::erase_if(roster.participants(),
@@ -544,6 +595,7 @@ struct Coordinator::Impl {
     check_leave();
     check_deadlines();
     check_survivors();
+    check_rejoined();
     note_survival();
   }
 
@@ -575,6 +627,11 @@ Coordinator::Coordinator(const CoordinatorOptions& options) {
 Coordinator::~Coordinator() = default;
 
 comm::Endpoint Coordinator::endpoint() const { return impl_->endpoint; }
+
+void Coordinator::lead(std::unique_ptr<Leadership> leadership) {
+  impl_->succession.take(std::move(leadership));
+  if (const auto& former = impl_->succession.leadership()->former()) impl_->resume(*former);
+}
 
 // What was said last may be there while we are asked to stop.
 void Coordinator::run(const std::stop_token& stop) {

@@ -9,6 +9,7 @@
 
 #include "lockstep/cluster/membership/complaint.h"
 #include "lockstep/cluster/membership/membership_event.h"
+#include "lockstep/cluster/membership/stored_job.h"
 #include "lockstep/comm/socket.h"
 
 namespace lockstep::cluster {
@@ -45,6 +46,11 @@ class Coordinator {
   ~Coordinator();
 
   comm::Endpoint endpoint() const;
+
+  // Before run(): what is decided is kept in the job's store, and where another coordinator has
+  // kept something there, this one goes on from it. run() then throws Deposed when the leadership
+  // is lost: the members are told nothing, and look for the next one.
+  void lead(std::unique_ptr<Leadership> leadership);
 
   // Serves until every member has said goodbye, or `stop` is asked. Throws Timeout when not all
   // join in time, Refused when members do not fit together, PeerLost when one goes without a

@@ -51,6 +51,8 @@ std::optional<Place> lockstep_place() {
   place.interface = variable("LOCKSTEP_INTERFACE").value_or("");
   place.transport = variable("LOCKSTEP_TRANSPORT").value_or("");
   place.scratch = variable("LOCKSTEP_SCRATCH").value_or("");
+  place.store = variable("LOCKSTEP_STORE").value_or("");
+  if (!place.store.empty()) place.job = needed_variable("LOCKSTEP_JOB", "LOCKSTEP_STORE");
   place.launched_by = variable("LOCKSTEP_LAUNCHED_BY").value_or("");
   return place;
 }

@@ -36,6 +36,9 @@ struct Place {
   std::string scratch = {};
   comm::PortRange ports = {};    // that this process may listen at
   std::string launched_by = {};  // what stands before the program on the user's command line
+  // Where another member takes the coordinator's place when it is gone (membership/store.h), and
+  // the job's name there. LOCKSTEP_STORE, LOCKSTEP_JOB, of lockstep's jobs; empty: nobody does.
+  std::string store = {}, job = {};
   // LOCKSTEP_TIMEOUT, seconds: how long members wait for each other at the start; 0: as the program
   // says.
   std::chrono::seconds timeout{0};

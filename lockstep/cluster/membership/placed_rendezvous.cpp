@@ -18,6 +18,9 @@ RendezvousOptions options_of(const Place& place, std::chrono::milliseconds timeo
   result.interface = place.interface;
   result.host = place.host;
   result.is_late = place.is_late;
+  if (!place.store.empty()) result.store = open_store(place.store);
+  result.job = place.job;
+  result.ports = place.ports;
   result.timeout = timeout + std::chrono::seconds(1);
   return result;
 }

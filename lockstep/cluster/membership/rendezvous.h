@@ -9,6 +9,7 @@
 #include "lockstep/base/membership.h"
 #include "lockstep/cluster/membership/membership_event.h"
 #include "lockstep/cluster/membership/registry.h"
+#include "lockstep/cluster/membership/store.h"
 #include "lockstep/comm/bootstrap.h"
 #include "lockstep/comm/socket.h"
 
@@ -30,6 +31,11 @@ struct RendezvousOptions {
   // that it wishes to have.
   bool is_late = false;
   std::chrono::milliseconds timeout{30'000};
+  // Where another member takes the coordinator's place when it is gone, the job's name there, and
+  // the ports that it may listen at; null: nobody does.
+  std::shared_ptr<Store> store = {};
+  std::string job = {};
+  comm::PortRange ports = {};
 };
 
 // Who is in a job, and who of them is not heard, or has left.
@@ -66,7 +72,8 @@ struct ChangeWanted {
 
 // A member's connection to the coordinator for the life of the job: it proves the secret, hears who
 // is there, and says all the time that it lives. Its registry is the coordinator's. From any
-// thread, but for all_gather: the members' calls meet in their order.
+// thread, but for all_gather: the members' calls meet in their order. In a job with a store the
+// coordinator may be another one from some time on, and calls wait for it meanwhile.
 class Rendezvous final : public Registry {
  public:
   // Returns when all members are there. Throws Timeout, Refused, PeerLost, Corrupt, NotFound (no

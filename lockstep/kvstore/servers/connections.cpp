@@ -159,21 +159,30 @@ void ServerReply::start_again(const comm::PeerLost& error) {
 }
 
 bool ServerReply::is_done() {
-  if (answer_) return true;
+  if (answer_ || failure_) return true;
   if (!reply_.is_done()) return false;
   try {
-    answer_ = reply_.wait();
-    return true;
-  } catch (const comm::PeerLost& error) {
-    start_again(error);
-    return false;
+    try {
+      answer_ = reply_.wait();
+    } catch (const comm::PeerLost& error) {
+      start_again(error);
+    }
+  } catch (const Error&) {
+    failure_ = std::current_exception();
   }
+  return answer_ || failure_;
 }
 
-comm::Reply ServerReply::wait() {
-  if (answer_) return *std::exchange(answer_, {});
+comm::Reply ServerReply::wait(const std::function<void()>& check) {
+  const std::function<void()>& of_job = connections_->job_.check;
+  const auto both = [&] {
+    if (of_job) of_job();
+    check();
+  };
   for (;;) try {
-      return reply_.wait(connections_->job_.check);
+      if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+      if (answer_) return *std::exchange(answer_, {});
+      return check ? reply_.wait(both) : reply_.wait(of_job);
     } catch (const comm::PeerLost& error) {
       start_again(error);
     }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,8 +23,8 @@ class ServerReply {
   // Whether wait() returns, or throws, at once. One that was lost goes again here, too: what others
   // wait for is not held up by what this side waits for.
   bool is_done();
-  // As comm::PendingReply.
-  comm::Reply wait();
+  // As comm::PendingReply. Meanwhile `check` is called every now and then: it must not throw.
+  comm::Reply wait(const std::function<void()>& check = {});
 
  private:
   friend class ServerConnections;
@@ -37,6 +39,7 @@ class ServerReply {
   std::shared_ptr<comm::MessageClient> client_;
   comm::PendingReply reply_;
   std::optional<comm::Reply> answer_;
+  std::exception_ptr failure_;  // in place of an answer
 
   void start_again(const comm::PeerLost& error);
 };

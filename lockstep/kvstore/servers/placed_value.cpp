@@ -16,6 +16,10 @@ Tensor PlacedValue::as_given(const Tensor& data) const {
   return result;
 }
 
+void PushPulling::send_lost_again() {
+  for (std::size_t i = taken + 1; i < parts.size(); ++i) parts[i].answer.is_done();
+}
+
 std::optional<std::uint64_t> local_row(const Place& its, std::int64_t id) {
   const auto row = static_cast<std::size_t>(id);
   if (row < its.range.row || row >= its.range.row + its.range.rows) return {};

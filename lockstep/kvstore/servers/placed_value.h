@@ -64,6 +64,9 @@ struct PushPulling {
   std::size_t taken = 0;          // of the parts
   std::set<Place*> refused = {};  // by servers
   std::exception_ptr error = {};  // the first
+
+  // Parts that were lost with their server go again. The answer to one may wait for all of them.
+  void send_lost_again();
 };
 
 // How so many floats are cut: offsets and counts.

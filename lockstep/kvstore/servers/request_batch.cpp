@@ -57,8 +57,8 @@ class PendingAnswer::Shared {
   std::vector<std::size_t> begins_;
 };
 
-comm::Payload PendingAnswer::wait() {
-  return reply_ ? reply_->wait().payload : shared_->wait(place_);
+comm::Payload PendingAnswer::wait(const std::function<void()>& check) {
+  return reply_ ? reply_->wait(check).payload : shared_->wait(place_);
 }
 
 void RequestBatches::add_encoded(int range, wire::Topic topic, std::string message,

@@ -17,7 +17,7 @@ class PendingAnswer {
   // As ServerReply; false of one that went with others.
   bool is_done() { return reply_ && reply_->is_done(); }
   // As ServerReply. Once.
-  comm::Payload wait();
+  comm::Payload wait(const std::function<void()>& check = {});
 
  private:
   friend class RequestBatches;

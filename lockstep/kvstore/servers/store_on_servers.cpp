@@ -404,7 +404,7 @@ class StoreOnServers final : public KVStore {
     Pulling& part = one.parts[one.taken];
     try {
       if (only_if_done && !part.answer.is_done()) return false;
-      const comm::Payload reply = part.answer.wait();
+      const comm::Payload reply = part.answer.wait([&] { one.send_lost_again(); });
       note_pulled(*part.place, message_in<wire::PushPulled>(reply).pulled);
       if (part.count > 0) copy_floats(reply, 1, floats(one.data).subspan(part.begin, part.count));
     } catch (const Error& failure) {

@@ -93,6 +93,18 @@ struct GptOptions {
 // Radford et al., 2019: scores of the next token at each position, [N, T, vocabulary].
 BlockPtr gpt(const GptOptions& options = {});
 
+struct VitOptions {
+  std::int64_t image = 32;  // side of a square
+  std::int64_t patch = 4;   // side of one of its squares, each of which is a token
+  std::int64_t width = 192;
+  std::int64_t heads = 6;
+  int blocks = 6;
+  std::int64_t classes = 10;
+  double dropout = 0.0;  // of what is added up
+};
+// Dosovitskiy et al., 2020, with the mean of all patches in place of a class token.
+BlockPtr vit(const VitOptions& options = {});
+
 struct BertOptions {
   std::int64_t vocabulary = 30522;
   std::int64_t segments = 2;

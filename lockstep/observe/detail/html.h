@@ -12,8 +12,6 @@ namespace lockstep::observe {
 // bytes that are not UTF-8 become U+FFFD.
 std::string escape_html(std::string_view text);
 
-std::string base64(std::string_view bytes);
-
 // Pieces of the page.
 std::string render_chart(const ReportChart& chart);
 std::string render_confusion(const ConfusionMatrix& matrix);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "lockstep/base/base64.h"
 #include "lockstep/base/error.h"
 #include "lockstep/observe/detail/html.h"
 #include "lockstep/observe/text.h"
@@ -123,7 +124,7 @@ std::string picture(const ReportPrediction& prediction) {
   return fmt::format(
       "<figure class=\"{}\"><img src=\"data:image/png;base64,{}\" alt=\"{}\" />"
       "<figcaption title=\"predicted {}, is {}\">{} <i>{:.0f}%</i></figcaption></figure>",
-      right ? "right" : "wrong", base64(prediction.png), truth, said, truth, caption,
+      right ? "right" : "wrong", to_base64(prediction.png), truth, said, truth, caption,
       100 * prediction.confidence);
 }
 

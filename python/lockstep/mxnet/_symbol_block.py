@@ -2,6 +2,7 @@
 """Between Gluon's blocks and symbols: files of a block, and blocks of a symbol."""
 
 import inspect
+import os
 
 from lockstep import _core
 from lockstep.errors import InvalidArgument
@@ -9,6 +10,7 @@ from lockstep.mxnet import _files, _graph, _infer, _run
 from lockstep.mxnet import symbol as sym
 from lockstep.mxnet.gluon import block as _block
 from lockstep.mxnet.gluon.parameter import DeferredInitializationError
+from lockstep.mxnet.gluon.parameter_dict import ParameterDict
 from lockstep.mxnet.model import as_array
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
@@ -72,7 +74,9 @@ class SymbolBlock(_block.SymbolBlock):
     def __init__(self, outputs, inputs, params=None):
         if self.__dict__.get("_heads") is not None:
             return  # made by SymbolBlock.__new__, which Python initialises a second time
-        super().__init__(prefix="", params=params if hasattr(params, "prefix") else None)
+        super().__init__(prefix="")
+        # The variables' names are whole: those of a net's parameters are the net's parameters.
+        self._params = ParameterDict("", params if hasattr(params, "prefix") else None)
         outputs = sym.Group(_flat(outputs)) if isinstance(outputs, (list, tuple)) else outputs
         inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         self._symbol, self._heads = outputs, outputs._heads
@@ -86,36 +90,42 @@ class SymbolBlock(_block.SymbolBlock):
             raise ValueError(f"SymbolBlock: the symbol has no input {sorted(missing)}; there are "
                              f"{[node.name for node in arguments]}")
         types = _infer.type_table(self._symbol, {})
-        self._state_ids = {}
+        self._state_ids, self._by_name = {}, {}
         for node in arguments + states:
             if node.name in self._names:
                 continue
             is_state = node in states
+            if node.attrs.get("__storage_type__", "0") != "0":
+                raise AssertionError(f"SymbolBlock doesn't support Parameter '{node.name}' because "
+                                     "its storage type is not 'default'.")
             parameter = self.params.get(
                 node.name, allow_deferred_init=True, init=_init_of(node), shape=_infer.declared(node),
                 grad_req="null" if is_state else "write", dtype=types.get((id(node), 0), "float32"))
-            self._reg_params[node.name] = parameter
+            self._by_name[node.name] = parameter
             if is_state:
                 self._state_ids[id(node)] = node.name
+        # Files name them without what all names begin with, which differs from net to net.
+        shared = os.path.commonprefix(list(self._by_name)) if len(self._by_name) > 1 else ""
+        self._reg_params = {name[len(shared):]: p for name, p in self._by_name.items()}
         if isinstance(given, dict) and not hasattr(given, "prefix"):
             for name, value in given.items():
-                if name in self._reg_params:
-                    self._reg_params[name]._load_init(as_array(value), None)
+                if name in self._by_name:
+                    self._by_name[name]._load_init(as_array(value), None)
 
     def infer_shape(self, *args):
         """Parameters' shapes follow from those of the inputs."""
         given = {name: array.shape for name, array in zip(self._names, args)}
         known = _infer.complete(self._symbol, given)
         for node in _graph.topological(self._heads):
-            if node.is_variable and node.name in self._reg_params:
+            if node.is_variable and node.name in self._by_name:
                 shape = known.get((id(node), 0))
                 if shape is None:
                     raise InvalidArgument(f"SymbolBlock: the shape of '{node.name}' does not follow "
                                           f"from {given}")
-                self._reg_params[node.name].shape = shape
+                self._by_name[node.name].shape = shape
 
     def _own(self, ctx):
-        return {name: p.data(ctx) for name, p in self._reg_params.items()}
+        return {name: p.data(ctx) for name, p in self._by_name.items()}
 
     def _forward_now(self, x, *args):
         inputs = [x, *args]

@@ -282,7 +282,7 @@ class NDArrayIter(DataIter):
             raise InvalidArgument(f"NDArrayIter: last_batch_handle is {handle!r}, expected pad, "
                                   "discard or roll_over")
         for name, array in self.data + self.label:
-            if array.shape[0] != self.num_data:
+            if array.shape[0] < self.num_data:
                 raise InvalidArgument(f"NDArrayIter: '{name}' has {array.shape[0]} samples, "
                                       f"'{self.data[0][0]}' has {self.num_data}")
         if batch_size < 1 or (batch_size > self.num_data and handle != "pad"):

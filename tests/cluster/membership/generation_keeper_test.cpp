@@ -143,9 +143,9 @@ TEST(GenerationKeeper, TheRunIsDoneWhenAllThatLiveHaveFinished) {
   EXPECT_FALSE(keeper.is_over());
   keeper.release(0, "asked to", milliseconds(3));
   EXPECT_FALSE(keeper.is_over());
-  keeper.tell(1);
+  keeper.tell(1, milliseconds(0));
   EXPECT_FALSE(keeper.is_over());
-  keeper.tell(0);
+  keeper.tell(0, milliseconds(0));
   const auto other = only<Dismiss>(keeper.take_actions());
   ASSERT_EQ(other.size(), 1U);
   EXPECT_EQ(other[0].kind, Dismiss::Kind::finished);
@@ -246,6 +246,80 @@ TEST(GenerationKeeper, AMemberThatSpeaksOfAnotherGenerationIsOutAndTheOthersGoOn
   EXPECT_FALSE(keeper.knows(1));
   keeper.report(0, {.generation = 1}, milliseconds(1));
   EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0}));
+}
+
+// The coordinator that made them is gone, and another one goes on.
+GenerationKeeper resumed(const GenerationKeeper& old) {
+  GenerationKeeper keeper{GenerationLimits{}};
+  keeper.resume(old.state(), milliseconds(0));
+  return keeper;
+}
+
+TEST(ResumedKeeper, WaitsForAllMembersAndBeginsTheNextGeneration) {
+  GenerationKeeper keeper = resumed(keeper_of(3, {.min_workers = 2, .max_workers = 5}));
+  EXPECT_EQ(only<Interrupt>(keeper.take_actions()).size(), 3U);
+  keeper.report(2, {.generation = 1, .missed = 0}, milliseconds(1));
+  keeper.report(0, {.generation = 1}, milliseconds(1));
+  EXPECT_TRUE(only<Begin>(keeper.take_actions()).empty());
+  keeper.report(1, {.generation = 1}, milliseconds(2));
+  const auto begins = only<Begin>(keeper.take_actions());
+  ASSERT_EQ(begins.size(), 1U);
+  EXPECT_EQ(begins[0].membership.generation, 2);
+  EXPECT_EQ(ids_of(begins[0].membership), (Ids{0, 1, 2}));
+  EXPECT_EQ(keeper.state().min_workers, 2);
+  EXPECT_EQ(keeper.state().max_workers, 5);
+}
+
+// The old coordinator had decided a generation, and not everybody heard of it.
+TEST(ResumedKeeper, AMemberMayNotKnowOfTheLastGeneration) {
+  GenerationKeeper old = keeper_of(2);
+  old.add(7, "localhost");
+  old.report(7, {.has_state = false}, milliseconds(0));
+  for (int id = 0; id < 2; ++id) old.report(id, {.generation = 1}, milliseconds(1));
+  GenerationKeeper keeper = resumed(old);
+  keeper.report(7, {.has_state = false}, milliseconds(2));
+  keeper.report(0, {.generation = 1}, milliseconds(2));
+  keeper.report(1, {.generation = 2}, milliseconds(2));
+  const Membership next = only<Begin>(keeper.take_actions()).at(0).membership;
+  EXPECT_EQ(next.generation, 3);
+  EXPECT_EQ(ids_of(next), (Ids{0, 1, 7}));
+  keeper.report(0, {.generation = 2}, milliseconds(3));  // from now on it has to
+  EXPECT_FALSE(keeper.knows(0));
+}
+
+TEST(ResumedKeeper, WhoWasToLeaveLeaves) {
+  GenerationKeeper old = keeper_of(2);
+  old.release(1, "asked to", milliseconds(0));
+  GenerationKeeper keeper = resumed(old);
+  for (int id = 0; id < 2; ++id) keeper.report(id, {.generation = 1}, milliseconds(1));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0}));
+}
+
+TEST(ResumedKeeper, AResultThatIsToldIsNotToldAgain) {
+  GenerationKeeper old = keeper_of(3);
+  for (int id = 0; id < 3; ++id)
+    old.report(id, {.generation = 1, .is_finished = true}, milliseconds(0));
+  ASSERT_EQ(only<Dismiss>(old.take_actions()).size(), 1U);  // the first tells it
+  GenerationKeeper keeper = resumed(old);
+  keeper.tell(0, milliseconds(1));
+  keeper.report(1, {.generation = 1, .is_finished = true}, milliseconds(1));
+  EXPECT_FALSE(keeper.is_over());
+  keeper.report(2, {.generation = 1, .is_finished = true}, milliseconds(1));
+  EXPECT_TRUE(keeper.is_run_done());
+  const auto dismissed = only<Dismiss>(keeper.take_actions());
+  EXPECT_EQ(dismissed.size(), 3U);
+  for (const Dismiss& one : dismissed) EXPECT_EQ(one.kind, Dismiss::Kind::finished);
+}
+
+TEST(ResumedKeeper, WhereTheTellerIsLostAnotherOneTells) {
+  GenerationKeeper keeper = resumed(keeper_of(2));
+  keeper.report(1, {.generation = 1, .is_finished = true}, milliseconds(1));
+  keeper.take_actions();
+  keeper.lose(0, "it did not come", milliseconds(2));
+  const auto dismissed = only<Dismiss>(keeper.take_actions());
+  ASSERT_EQ(dismissed.size(), 2U);
+  EXPECT_EQ(dismissed[1].id, 1);
+  EXPECT_EQ(dismissed[1].kind, Dismiss::Kind::finished);
 }
 
 TEST(Alignment, WhoIsFurthestGivesItsStateToAllOthers) {

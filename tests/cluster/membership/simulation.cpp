@@ -27,7 +27,8 @@ using detail::Interrupt;
 using Time = detail::KeeperTime;
 
 constexpr std::int64_t kShards = 8, kSteps = 30;
-constexpr Time kHeartbeat{3'000}, kPatience{10'000}, kWait{8'000}, kTooLong{600'000};
+constexpr Time kHeartbeat{3'000}, kPatience{10'000}, kWait{8'000}, kTooLong{600'000}, kLease{3'000},
+    kRejoin{6'000};
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   std::uint64_t x = a * 0x9E3779B97F4A7C15ULL + b + 0x632BE59BD9B4E019ULL;
@@ -60,7 +61,8 @@ struct Vote {
 struct Worker {
   explicit Worker(GenerationMember member) : member(std::move(member)) {}
   GenerationMember member;
-  bool is_alive = true, is_stopped = false, wants_pause = false, tells = false;
+  bool is_alive = true, is_stopped = false, wants_pause = false, tells = false, has_told = false;
+  std::int64_t coordinator = 0;  // the number of the one that it is connected to
   Progress progress = {};
   std::uint64_t state = 0;
   ShardRange range = {};                         // of the shards that it computes
@@ -74,10 +76,11 @@ class Simulation {
   explicit Simulation(const SimulationOptions& options)
       : bug_(options.bug),
         random_(options.seed),
-        keeper_({.min_workers = 1,
-                 .max_workers = 6,
-                 .patience = kPatience,
-                 .fences = options.bug != PlantedBug::skip_fencing}) {}
+        limits_{.min_workers = 1,
+                .max_workers = 6,
+                .patience = kPatience,
+                .fences = options.bug != PlantedBug::skip_fencing},
+        keeper_(limits_) {}
 
   SimulationResult run() {
     start();
@@ -123,6 +126,21 @@ class Simulation {
   // sent may be lost, from some time on.
   void send(std::int64_t from, std::int64_t to, const std::function<void()>& what) {
     if (cut_.contains({from, to})) return;
+    if (from < 0 || to < 0) return send_by_coordinator(from, to, what);
+    send_in_order(from, to, what);
+  }
+
+  // Nobody hears a coordinator any more that it has left, nor says anything to it.
+  void send_by_coordinator(std::int64_t from, std::int64_t to, const std::function<void()>& what) {
+    const std::int64_t member = from < 0 ? to : from;
+    const std::int64_t number = from < 0 ? coordinator_ : workers_.at(member)->coordinator;
+    send_in_order(from, to, [this, member, number, what] {
+      if (number == coordinator_ && has_coordinator_ && workers_.at(member)->coordinator == number)
+        what();
+    });
+  }
+
+  void send_in_order(std::int64_t from, std::int64_t to, const std::function<void()>& what) {
     Time& last = last_[{from, to}];
     last = std::max(last, now_ + delay());
     const Time when = last;
@@ -145,6 +163,7 @@ class Simulation {
     const std::int64_t count = draw(2, 6);
     for (std::int64_t id = 0; id < count; ++id) first.members.push_back({.id = id});
     keeper_.begin_with(first);
+    record_ = keeper_.state();
     for (next_id_ = 0; next_id_ < count; ++next_id_) {
       workers_[next_id_] = std::make_unique<Worker>(GenerationMember(next_id_, first));
       Worker& worker = *workers_[next_id_];
@@ -159,7 +178,7 @@ class Simulation {
   // The coordinator's clock.
   void beat() {
     at(now_ + Time(100), [this] {
-      keeper_.tick(now_);
+      if (has_coordinator_) keeper_.tick(now_);
       act();
       beat();
     });
@@ -167,7 +186,10 @@ class Simulation {
 
   // The coordinator does what its keeper says.
   void act() {
-    for (const detail::KeeperAction& action : keeper_.take_actions()) {
+    if (!has_coordinator_) return;
+    const std::vector<detail::KeeperAction> actions = keeper_.take_actions();
+    if (!actions.empty()) record_ = keeper_.state();
+    for (const detail::KeeperAction& action : actions) {
       if (const auto* begin = std::get_if<Begin>(&action)) begin_generation(begin->membership);
       if (const auto* interrupt = std::get_if<Interrupt>(&action)) pass_on(*interrupt);
       if (const auto* dismiss = std::get_if<Dismiss>(&action)) pass_on(*dismiss);
@@ -211,12 +233,16 @@ class Simulation {
     at(now_ + Time(draw(1, 500)), [this, id] {
       deliver(id, [this, id] {
         tell(fmt::format("worker {} tells the result", id));
-        is_told_ = true;
-        send(id, -1, [this, id] {
-          keeper_.tell(id);
-          act();
-        });
+        is_told_ = workers_.at(id)->has_told = true;
+        say_told(id);
       });
+    });
+  }
+
+  void say_told(std::int64_t id) {
+    send(id, -1, [this, id] {
+      keeper_.tell(id, now_);
+      act();
     });
   }
 
@@ -235,10 +261,12 @@ class Simulation {
 
   void start_late() {
     at(now_ + Time(draw(10, 2'000)), [this] {
+      if (!has_coordinator_) return start_late();
       if (keeper_.is_over()) return;
       const std::int64_t id = next_id_++;
       tell(fmt::format("worker {} gets ready", id));
       workers_[id] = std::make_unique<Worker>(GenerationMember(id));
+      workers_[id]->coordinator = coordinator_;
       keeper_.add(id, "localhost");
       at(now_ + Time(draw(1, 1'000)),
          [this, id] { deliver(id, [this, id] { report(*workers_.at(id), false); }); });
@@ -436,8 +464,9 @@ class Simulation {
   void do_harm() {
     const std::int64_t id = some_worker();
     if (id < 0 || keeper_.is_over()) return;
+    if (!has_coordinator_) return at(now_ + Time(500), [this] { do_harm(); });
     ++result_.faults;
-    switch (draw(0, 6)) {
+    switch (draw(0, 8)) {
       case 0:
       case 1: return kill(id);
       case 2: return stop(id);
@@ -448,7 +477,72 @@ class Simulation {
         return act();
       case 5: return resize(draw(2, 6));
       case 6: tell("one more comes by itself"); return start_late();
+      case 7: return kill_coordinator(-1);
+      case 8: return kill_coordinator(id);
     }
+  }
+
+  // With the worker in whose process it is, or alone. Whoever is connected to it notices.
+  void kill_coordinator(std::int64_t with) {
+    tell("the coordinator is killed");
+    has_coordinator_ = false;
+    if (with >= 0) kill(with);
+    for (const auto& [id, worker] : workers_)
+      at(now_ + delay(),
+         [this, id = id] { deliver(id, [this, id] { come_out(*workers_.at(id)); }); });
+    at(now_ + kLease, [this] { elect(); });
+  }
+
+  static void come_out(Worker& worker) {
+    if (!worker.member.accepts(worker.member.generation())) return;
+    worker.member.fail();
+    worker.votes.clear();
+  }
+
+  // One of them goes on from what the store has. Those that it knows have some time to come.
+  void elect() {
+    if (record_.is_over) return end_by_record();
+    tell("another one coordinates the job");
+    has_coordinator_ = true;
+    ++coordinator_;
+    given_.clear();
+    keeper_ = GenerationKeeper(limits_);
+    keeper_.resume(record_, now_);
+    act();
+    for (const auto& [id, worker] : workers_)
+      at(now_ + delay(), [this, id = id, number = coordinator_] {
+        deliver(id, [this, id, number] { rejoin(*workers_.at(id), number); });
+      });
+    at(now_ + kRejoin, [this, number = coordinator_] { lose_missing(number); });
+  }
+
+  void rejoin(Worker& worker, std::int64_t number) {
+    const std::int64_t id = worker.member.id();
+    const bool is_over = worker.member.state() == GenerationMember::State::over && !worker.tells;
+    if (is_over || number != coordinator_ || !has_coordinator_) return;
+    worker.coordinator = number;
+    if (worker.member.generation() == 0 && !keeper_.knows(id)) keeper_.add(id, "localhost");
+    if (!keeper_.knows(id)) return worker.member.end();
+    if (worker.has_told) return say_told(id);
+    if (worker.tells) return;
+    come_out(worker);
+    report(worker, worker.progress.step >= kSteps);
+  }
+
+  void lose_missing(std::int64_t number) {
+    if (number != coordinator_ || !has_coordinator_) return;
+    for (const Member& one : std::vector<Member>(keeper_.membership().members))
+      if (workers_.at(one.id)->coordinator != number && keeper_.knows(one.id))
+        keeper_.lose(one.id, "it did not come", now_);
+    act();
+  }
+
+  // The store says that the run is done.
+  void end_by_record() {
+    has_coordinator_ = true;
+    for (const auto& [id, worker] : workers_)
+      if (worker->is_alive && worker->member.state() != GenerationMember::State::over)
+        worker->member.end();
   }
 
   // The launcher starts those that are missing.
@@ -477,7 +571,7 @@ class Simulation {
           });
         });
     at(now_ + delay(), [this, id] {
-      keeper_.lose(id, "killed", now_);
+      if (has_coordinator_) keeper_.lose(id, "killed", now_);
       act();
     });
   }
@@ -491,7 +585,7 @@ class Simulation {
     worker.is_stopped = true;
     if (goes_on) at(now_ + length, [this, id] { resume(id); });
     at(now_ + kHeartbeat, [this, id, since = ++stops_[id]] {
-      if (!workers_.at(id)->is_stopped || stops_[id] != since) return;
+      if (!workers_.at(id)->is_stopped || stops_[id] != since || !has_coordinator_) return;
       keeper_.lose(id, "not heard", now_);
       act();
     });
@@ -538,7 +632,11 @@ class Simulation {
 
   PlantedBug bug_;
   std::mt19937_64 random_;
+  const detail::GenerationLimits limits_;
   GenerationKeeper keeper_;
+  bool has_coordinator_ = true;
+  std::int64_t coordinator_ = 0;     // its number
+  detail::KeeperState record_ = {};  // what the store has of it
   const std::vector<std::uint64_t> states_ = undisturbed();
   Time now_{0};
   std::int64_t next_event_ = 0, next_id_ = 0;

@@ -101,6 +101,7 @@ std::vector<Small> small_models() {
            tokens,
            {4, 7}},
           {"gpt", models::gpt({20, 8, 12, 3, 2, 0.1}), tokens, {4, 6, 20}},
+          {"vit", models::vit({8, 4, 12, 3, 2, 7, 0.1}), image_batch(8), {4, 7}},
           {"bert with scores", models::bert({20, 2, 8, 12, 3, 2, 0.1, true}), tokens, {4, 6, 20}}};
 }
 
@@ -164,6 +165,20 @@ TEST(Models, CanBeTracedInBothModes) {
         statistics += !named.parameter.options().trainable;
       EXPECT_EQ(updates, train ? statistics : 0);
     }
+  }
+}
+
+TEST(Models, PredictTheSameCompiledAsEagerly) {
+  for (const Small& small : small_models()) {
+    SCOPED_TRACE(small.name);
+    if (small.slow) continue;
+    small.model->initialize(nn::init::xavier(), 3);
+    const std::vector<float> eager = (*small.model)(small.x).to_vector<float>();
+    small.model->hybridize();
+    const std::vector<float> compiled = (*small.model)(small.x).to_vector<float>();
+    ASSERT_EQ(eager.size(), compiled.size());
+    for (std::size_t i = 0; i < eager.size(); ++i)
+      ASSERT_NEAR(compiled[i], eager[i], 1e-3 * std::max(1.0F, std::abs(eager[i])));
   }
 }
 
@@ -292,6 +307,12 @@ TEST(Models, BadOptionsAndInputsAreNamed) {
             "mobilenet: version is 0, expected 1 or 2");
   EXPECT_EQ(message_of([] { models::mobilenet({.width = 0.0}); }),
             "mobilenet: width is 0, expected more than 0, up to 16");
+  EXPECT_EQ(message_of([] { models::vit({.image = 30, .patch = 4}); }),
+            "vit: an image of 30 with patches of 4, expected a multiple");
+  EXPECT_EQ(message_of([] {
+              (*models::vit())(zeros({2, 3, 28, 28}));
+            }),
+            "vit: images have shape [2, 3, 28, 28], expected [N, C, 32, 32]");
   EXPECT_EQ(message_of([] {
               (*models::gpt())(zeros({2, 129}, DType::int64));
             }),

@@ -40,8 +40,10 @@ struct AgentTask {
   int slots = 0;  // workers of this host, those that other tasks start too
   Binding binding = Binding::none;
   bool keeps_output = false;  // of the first worker too: it has not our own streams
+  bool outlives_launcher = false;
   auto fields() {
-    return std::tie(folder, command, environment, processes, slots, binding, keeps_output);
+    return std::tie(folder, command, environment, processes, slots, binding, keeps_output,
+                    outlives_launcher);
   }
 };
 

@@ -56,11 +56,14 @@ Invitation parse_invitation(const std::string& text) {
 }
 
 CoordinatorThread::CoordinatorThread(const CoordinatorOptions& options)
-    : coordinator_(options),
-      has_servers_(options.servers > 0),
+    : CoordinatorThread(std::make_unique<Coordinator>(options), options.servers > 0) {}
+
+CoordinatorThread::CoordinatorThread(std::unique_ptr<Coordinator> coordinator, bool has_servers)
+    : coordinator_(std::move(coordinator)),
+      has_servers_(has_servers),
       thread_([this](const std::stop_token& stop) {
         try {
-          coordinator_.run(stop);
+          coordinator_->run(stop);
         } catch (const std::exception&) {
           // The members have heard it.
         }
@@ -68,7 +71,7 @@ CoordinatorThread::CoordinatorThread(const CoordinatorOptions& options)
       }) {}
 
 CoordinatorThread::~CoordinatorThread() {
-  if (has_servers_) [[maybe_unused]]
+  if (has_servers_ || coordinator_->is_run_done()) [[maybe_unused]]
     const bool all_left = done_.try_acquire_for(kFarewell);
 }
 

@@ -22,18 +22,21 @@ std::string to_text(const Invitation& invitation);
 // Throws Corrupt.
 Invitation parse_invitation(const std::string& text);
 
-// Of a job that nobody coordinates but its members: rank 0's coordinator, in a thread of its own.
+// Of a job that nobody coordinates but its members: rank 0's coordinator, or that of a member that
+// was elected, in a thread of its own.
 class CoordinatorThread {
  public:
   // Serves from now on. Throws as Coordinator does.
   explicit CoordinatorThread(const CoordinatorOptions& options);
+  explicit CoordinatorThread(std::unique_ptr<Coordinator> coordinator, bool has_servers = false);
   // In a job with servers, the others may leave first: a server stays until all workers have left.
+  // Where the run is done, all members hear it.
   ~CoordinatorThread();
 
-  std::uint16_t port() const { return coordinator_.endpoint().port; }
+  std::uint16_t port() const { return coordinator_->endpoint().port; }
 
  private:
-  Coordinator coordinator_;
+  std::unique_ptr<Coordinator> coordinator_;
   bool has_servers_;
   std::binary_semaphore done_{0};
   std::jthread thread_;  // what it throws, the members have heard

@@ -20,6 +20,30 @@ void GenerationKeeper::begin_with(const Membership& membership) {
       servers_.push_back(member);
 }
 
+// Nobody is put out because others waited for it in vain: they waited for the coordinator.
+void GenerationKeeper::resume(const KeeperState& state, KeeperTime now) {
+  begin_with(state.membership);
+  limits_.min_workers = state.min_workers;
+  limits_.max_workers = state.max_workers;
+  for (const std::int64_t id : state.leaving)
+    if (One* one = find(id)) one->leaves = true;
+  check(!state.is_over, "a job goes on that is over");
+  is_resumed_ = true;
+  want_change(true, "another member coordinates the job now", now);
+  change_->has_loss = true;
+}
+
+KeeperState GenerationKeeper::state() const {
+  KeeperState state{.membership = membership_,
+                    .min_workers = limits_.min_workers,
+                    .max_workers = limits_.max_workers,
+                    .is_over = over_,
+                    .teller = teller_.value_or(-1)};
+  for (const One& one : all_)
+    if (one.leaves) state.leaving.push_back(one.member.id);
+  return state;
+}
+
 const GenerationKeeper::One* GenerationKeeper::find(std::int64_t id) const {
   const auto found =
       std::find_if(all_.begin(), all_.end(), [&](const One& one) { return one.member.id == id; });
@@ -55,7 +79,8 @@ void GenerationKeeper::add(std::int64_t id, const std::string& host) {
 
 void GenerationKeeper::report(std::int64_t id, const WorkerReport& report, KeeperTime now) {
   One* one = find(id);
-  const std::int64_t expected = one != nullptr && one->is_in ? membership_.generation : 0;
+  std::int64_t expected = one != nullptr && one->is_in ? membership_.generation : 0;
+  if (is_resumed_) expected = std::min(expected, report.generation);  // it may not know of it
   if (over_ || one == nullptr || (limits_.fences && report.generation != expected)) {
     if (one != nullptr && !over_) return lose(id, "it has come out of another generation", now);
     actions_.emplace_back(Dismiss{.id = id, .why = "it is not in this job any more"});
@@ -91,11 +116,17 @@ void GenerationKeeper::lose(std::int64_t id, const std::string& why, KeeperTime 
 }
 
 void GenerationKeeper::end(std::int64_t id, KeeperTime now) {
-  teller_ == id ? tell(id) : lose(id, "it has ended", now);
+  teller_ == id ? tell(id, now) : lose(id, "it has ended", now);
 }
 
-void GenerationKeeper::tell(std::int64_t id) {
-  if (!over_ && teller_ == id) conclude();
+// Whoever tells it to a coordinator that does not know was dismissed by the one before.
+void GenerationKeeper::tell(std::int64_t id, KeeperTime now) {
+  if (!over_ && teller_ == id) return conclude();
+  One* one = find(id);
+  if (!is_resumed_ || over_ || one == nullptr || !one->is_in) return;
+  is_told_ = true;
+  one->report = WorkerReport{.generation = membership_.generation, .is_finished = true};
+  settle(now);
 }
 
 void GenerationKeeper::release(std::int64_t id, const std::string& why, KeeperTime now) {
@@ -235,13 +266,15 @@ void GenerationKeeper::finish() {
   };
   const auto& members = membership_.members;
   teller_ = std::find_if(members.begin(), members.end(), lives)->id;
+  is_resumed_ = false;
+  if (is_told_) return conclude();
   actions_.emplace_back(Dismiss{*teller_, Dismiss::Kind::finished, "the run is done"});
 }
 
 void GenerationKeeper::conclude() {
   over_ = true;
   for (const One& one : all_)
-    if (one.member.id != teller_)
+    if (one.member.id != teller_ || is_told_)
       actions_.emplace_back(Dismiss{one.member.id, Dismiss::Kind::finished, "the run is done"});
 }
 
@@ -311,6 +344,7 @@ void GenerationKeeper::begin_next(const std::vector<const One*>& workers, Keeper
     if (is_in) one.report.reset();
   }
   membership_ = next;
+  is_resumed_ = is_told_ = false;
   note({.kind = KeeperNote::Kind::generation,
         .why = change_->why,
         .generation = next.generation,

@@ -36,6 +36,15 @@ struct WorkerReport {
   std::string why = {};
 };
 
+// What a keeper has decided so far, and another one goes on from.
+struct KeeperState {
+  Membership membership = {};
+  int min_workers = 1, max_workers = 1;
+  std::vector<std::int64_t> leaving = {};  // members that are to
+  bool is_over = false;
+  std::int64_t teller = -1;  // of the result; -1: not known yet
+};
+
 // What is to be done, in this order.
 struct Interrupt {  // the member is to come out of its generation
   std::int64_t id = 0;
@@ -81,6 +90,10 @@ class GenerationKeeper {
 
   // The first generation, which has met already.
   void begin_with(const Membership& membership);
+  // Goes on from what another keeper had decided: all members are to report, of this generation or
+  // of the one in which they last heard of anything.
+  void resume(const KeeperState& state, KeeperTime now);
+  KeeperState state() const;
   bool has_begun() const { return membership_.generation > 0; }
   // Everybody has finished and the result is told, or the job has failed.
   bool is_over() const { return over_; }
@@ -100,7 +113,7 @@ class GenerationKeeper {
   // It says goodbye.
   void end(std::int64_t id, KeeperTime now);
   // The one that tells the result has told it.
-  void tell(std::int64_t id);
+  void tell(std::int64_t id, KeeperTime now);
   // It wishes to leave after its step.
   void release(std::int64_t id, const std::string& why, KeeperTime now);
   // So many workers at the most from now on: those of the highest ranks leave. Where there are
@@ -156,6 +169,8 @@ class GenerationKeeper {
   std::optional<Change> change_ = {};
   int waits_with_ = -1;                      // so many were there when waiting was last said
   std::optional<std::int64_t> teller_ = {};  // of the result, since all have finished
+  bool is_resumed_ = false;                  // and in no generation of its own yet
+  bool is_told_ = false;                     // the result, before it was resumed
   bool over_ = false;
   std::vector<KeeperAction> actions_ = {};
 };

@@ -46,6 +46,65 @@ void GenerationService::begin(const Membership& membership) {
   for (const Member& member : membership.members) used_ids_.insert(member.id);
 }
 
+void GenerationService::resume(const JobRecord& record) {
+  keeper_.resume({.membership = record.membership,
+                  .min_workers = record.min_workers,
+                  .max_workers = record.max_workers,
+                  .leaving = record.leaving,
+                  .is_over = record.is_over,
+                  .teller = record.teller},
+                 now());
+  used_ids_.insert(record.used_ids.begin(), record.used_ids.end());
+  for (const Member& member : record.membership.members) used_ids_.insert(member.id);
+  events_ = record.events;
+  is_active_ = true;
+  act();
+}
+
+JobRecord GenerationService::record() const {
+  const KeeperState state = keeper_.state();
+  return {.membership = state.membership,
+          .min_workers = state.min_workers,
+          .max_workers = state.max_workers,
+          .used_ids = {used_ids_.begin(), used_ids_.end()},
+          .leaving = state.leaving,
+          .is_over = state.is_over,
+          .teller = state.teller,
+          .events = events_};
+}
+
+// Where it has come before, and did not hear our answer, it is that one.
+bool GenerationService::readmit(Participant& one, const Rejoin& rejoin) {
+  const bool is_new = rejoin.generation == 0 && !keeper_.knows(rejoin.id) && !keeper_.is_over();
+  if (!is_new && !keeper_.knows(rejoin.id)) return false;
+  if (Participant* before = find(rejoin.id)) before->left = true, before->joined = false;
+  one.id = rejoin.id;
+  one.rank = static_cast<int>(one.id);
+  one.joined = true;
+  used_ids_.insert(one.id);
+  for (const Member& member : keeper_.membership().members)
+    if (member.id == one.id) one.host = member.host;
+  if (is_new)
+    keeper_.add(one.id, one.host);
+  else if (!keeper_.is_candidate(one.id) && !keeper_.is_over())
+    one.untold = Change{true, "another member coordinates the job now"};
+  return true;
+}
+
+std::vector<std::int64_t> GenerationService::missing_workers() const {
+  std::vector<std::int64_t> missing;
+  if (keeper_.is_over()) return missing;
+  for (const Member& member : keeper_.membership().members)
+    if (member.role == Role::worker && keeper_.knows(member.id) && find(member.id) == nullptr)
+      missing.push_back(member.id);
+  return missing;
+}
+
+void GenerationService::lose_missing(const std::string& why) {
+  for (const std::int64_t id : missing_workers()) keeper_.lose(id, why, now());
+  act();
+}
+
 Participant* GenerationService::find(std::int64_t id) const {
   for (const auto& one : roster_.participants())
     if (one->joined && one->id == id && id >= 0) return one.get();
@@ -98,6 +157,7 @@ void GenerationService::check_active() {
     return one->awaits_change || one->reported;
   });
   if (!is_active_) return;
+  calls_.record();
   for (const Participant* one : all)
     if (one->left) end(*one);  // since it was ready
 }
@@ -127,7 +187,7 @@ void GenerationService::take(const comm::MessageEvent& request, const Depart& de
 
 void GenerationService::take(const Participant& one, const comm::MessageEvent& request,
                              const Told& /*told*/) {
-  keeper_.tell(one.id);
+  keeper_.tell(one.id, now());
   act();
   calls_.answer(request, Noted{});
 }
@@ -181,9 +241,18 @@ void GenerationService::tick() {
   act();
 }
 
+// What people read is kept too, and told when it is.
 void GenerationService::act() {
   calls_.changed();
-  for (const KeeperAction& action : keeper_.take_actions())
+  const std::vector<KeeperAction> actions = keeper_.take_actions();
+  if (actions.empty()) return;
+  const std::int64_t told = events_.empty() ? 0 : events_.back().number;
+  for (const KeeperAction& action : actions)
+    if (const auto* one = std::get_if<KeeperNote>(&action)) note(*one);
+  if (is_active_) calls_.record();
+  for (const MembershipEvent& event : events_)
+    if (event.number > told) calls_.tell(event);
+  for (const KeeperAction& action : actions)
     std::visit([this](const auto& one) { perform(one); }, action);
 }
 
@@ -229,7 +298,7 @@ void GenerationService::perform(const Dismiss& dismiss) {
   if (one->reported) answer(one->reported, dismissed);
 }
 
-void GenerationService::perform(const KeeperNote& note) {
+void GenerationService::note(const KeeperNote& note) {
   MembershipEvent event;
   event.number = events_.empty() ? 1 : events_.back().number + 1;
   event.unix_ms = unix_milliseconds();
@@ -246,7 +315,6 @@ void GenerationService::perform(const KeeperNote& note) {
   event.milliseconds = note.took.count();
   if (events_.size() == kMostEvents) events_.erase(events_.begin());
   events_.push_back(event);
-  calls_.tell(event);
 }
 
 }  // namespace lockstep::cluster::detail

@@ -7,6 +7,7 @@
 
 #include "lockstep/cluster/membership/detail/generation_keeper.h"
 #include "lockstep/cluster/membership/detail/roster.h"
+#include "lockstep/cluster/membership/stored_job.h"
 
 namespace lockstep::cluster::detail {
 
@@ -19,7 +20,9 @@ class GenerationService {
     // It is out of the job: whatever it has asked and asks is answered by this.
     std::function<void(Participant& one, const Failure& failure)> fence;
     std::function<void(const MembershipEvent& event)> tell;
-    std::function<void()> changed;                     // before anybody hears of it
+    std::function<void()> changed;  // before anybody hears of it
+    // What was decided is kept, before anybody hears of it. What it throws, nobody hears of it.
+    std::function<void()> record;
     std::function<void(const std::string& why)> fail;  // the job cannot go on
     // For a worker that has none; null: the next one that nobody ever had.
     std::function<std::int64_t()> new_id = {};
@@ -30,6 +33,16 @@ class GenerationService {
 
   // All workers have joined and say that they survive.
   void begin(const Membership& membership);
+  // Goes on from what another coordinator had decided.
+  void resume(const JobRecord& record);
+  // What this one has, without what is the coordinator's.
+  JobRecord record() const;
+  // One who was a member for that coordinator, or wanted to be. False: it is none any more.
+  bool readmit(Participant& one, const Rejoin& rejoin);
+  // Workers that have not come to this coordinator yet, whether or not they will.
+  bool awaits_workers() const { return !missing_workers().empty(); }
+  // Nobody waits for those any more.
+  void lose_missing(const std::string& why);
   bool has_begun() const { return keeper_.has_begun(); }
   // Every worker has its state and listens: from now on a loss is none of the job.
   bool is_active() const { return is_active_; }
@@ -63,6 +76,7 @@ class GenerationService {
  private:
   static KeeperTime now();
   Participant* find(std::int64_t id) const;
+  std::vector<std::int64_t> missing_workers() const;
   std::int64_t id_for(const Participant& one);
   // A request that is answered waits no more.
   void answer(std::optional<comm::MessageEvent>& request, const Message& message) const;
@@ -71,7 +85,8 @@ class GenerationService {
   void perform(const Begin& begin);
   void perform(const Dismiss& dismiss);
   void perform(const FailJob& failure) const { calls_.fail(failure.why); }
-  void perform(const KeeperNote& note);
+  static void perform(const KeeperNote& /*note*/) {}  // it is noted already
+  void note(const KeeperNote& note);
   void deny_gathers(const std::string& why) const;
   void check_active();
 

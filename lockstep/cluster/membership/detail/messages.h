@@ -15,7 +15,7 @@ namespace lockstep::cluster::detail {
 
 // Of what the coordinator and the members of a job say to each other. It grows when a message
 // changes its form or its meaning.
-inline constexpr int kProtocol = 5;
+inline constexpr int kProtocol = 6;
 inline constexpr std::size_t kLongestMessage = 64 << 20;
 
 // Whoever connects asks, and the coordinator answers: what each request is answered by stands at
@@ -47,6 +47,15 @@ struct Join {
     return std::tie(version, configuration, role, rank, workers, servers, machine,
                     tolerates_lost_servers, survives, is_late);
   }
+};
+
+// Of one that had joined another coordinator, in whose place this one is: Noted.
+struct Rejoin {
+  static constexpr char kKind = 'j';
+  Join join = {};
+  std::int64_t id = 0;
+  std::int64_t generation = 0;  // the last that it was in; 0: none yet
+  auto fields() { return std::tie(join, id, generation); }
 };
 
 struct Welcome {
@@ -251,7 +260,7 @@ struct Expel {
   auto fields() { return std::tie(id, generation, why); }
 };
 
-using Message = std::variant<Noted, Hello, Join, Welcome, Gather, Gathered, MembershipQuery,
+using Message = std::variant<Noted, Hello, Join, Rejoin, Welcome, Gather, Gathered, MembershipQuery,
                              MembershipReply, AwaitLeave, AllLeft, Failure, Missed, Put,
                              CompareAndSet, Get, Entry, Denied, AwaitChange, Change, Report,
                              Dismissed, Depart, Told, Resize, Expel, Activity, Activities>;

@@ -21,6 +21,7 @@ Message invalid(const InvalidArgument& error) {
 
 void RegistryService::take(const comm::MessageEvent& request, const Put& put) try {
   const std::int64_t version = table_.put(put.name, put.bytes);
+  record_(put.name, *table_.find(put.name));
   answer_(request, Entry{true, version, {}});
   pass_on(put.name);
 } catch (const InvalidArgument& error) {
@@ -29,6 +30,7 @@ void RegistryService::take(const comm::MessageEvent& request, const Put& put) tr
 
 void RegistryService::take(const comm::MessageEvent& request, const CompareAndSet& compare) try {
   ComparedEntry result = table_.compare_and_set(compare.name, compare.expected, compare.bytes);
+  if (result.won) record_(compare.name, *table_.find(compare.name));
   answer_(request, Entry{result.won, result.version, std::move(result.bytes)});
   if (result.won) pass_on(compare.name);
 } catch (const InvalidArgument& error) {

@@ -14,9 +14,14 @@ namespace lockstep::cluster::detail {
 class RegistryService {
  public:
   using Answer = std::function<void(const comm::MessageEvent& request, const Message& message)>;
+  // Is told of every change before anybody else is. What it throws, nobody hears of the change.
+  using Record = std::function<void(const std::string& name, const RegistryEntry& entry)>;
   // `roster` outlives it.
-  RegistryService(const Roster& roster, Answer answer)
-      : roster_(roster), answer_(std::move(answer)) {}
+  RegistryService(const Roster& roster, Answer answer, Record record)
+      : roster_(roster), answer_(std::move(answer)), record_(std::move(record)) {}
+
+  // As another coordinator had it.
+  void restore(const std::string& name, const RegistryEntry& entry) { table_.restore(name, entry); }
 
   void take(const comm::MessageEvent& request, const Put& put);
   void take(const comm::MessageEvent& request, const CompareAndSet& compare);
@@ -43,6 +48,7 @@ class RegistryService {
 
   const Roster& roster_;
   Answer answer_;
+  Record record_;
   RegistryTable table_;
   std::vector<Waiting> waiting_;
 };

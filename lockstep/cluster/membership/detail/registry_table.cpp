@@ -40,6 +40,11 @@ std::int64_t RegistryTable::put(const std::string& name, const std::string& byte
   return ++entry.version;
 }
 
+void RegistryTable::restore(const std::string& name, const RegistryEntry& entry) {
+  put(name, entry.bytes);
+  entries_[name].version = entry.version;
+}
+
 ComparedEntry RegistryTable::compare_and_set(const std::string& name, std::int64_t expected_version,
                                              const std::string& bytes) {
   check_room(name, bytes);

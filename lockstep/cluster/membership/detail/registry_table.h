@@ -14,6 +14,8 @@ class RegistryTable {
   std::int64_t put(const std::string& name, const std::string& bytes);
   ComparedEntry compare_and_set(const std::string& name, std::int64_t expected_version,
                                 const std::string& bytes);
+  // As another table had it.
+  void restore(const std::string& name, const RegistryEntry& entry);
   // Null when there is none of a higher version.
   const RegistryEntry* find(const std::string& name, std::int64_t newer_than = 0) const;
   // "registry: 'a' was not put within 1.0 s"

@@ -63,6 +63,7 @@ class Roster {
   explicit Roster(JobSize size) : size_(size) {}
 
   const JobSize& size() const { return size_; }
+  void set_size(const JobSize& size) { size_ = size; }
   std::vector<std::unique_ptr<Participant>>& participants() { return participants_; }
   const std::vector<std::unique_ptr<Participant>>& participants() const { return participants_; }
   // Null when there is none.

@@ -10,7 +10,7 @@ import numpy as np
 from lockstep import ops
 from lockstep.mxnet.base import as_shape, dtype_name
 from lockstep.mxnet.context import device_for
-from lockstep.mxnet.ndarray.ndarray import GradientArray, NDArray, _tensor_of
+from lockstep.mxnet.ndarray.ndarray import GradientArray, NDArray, _tensor_of, move
 from lockstep.mxnet.ndarray.registry import op
 
 __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "array", "cast_storage",
@@ -254,9 +254,10 @@ def array(source_array, ctx=None, dtype=None):
 
 def retain(data, indices, **kwargs):
     """Some rows alone, the others 0."""
-    wanted = ops.reshape(ops.cast(indices._tensor, "int64"), (-1,))
-    keep = ops.full((data.shape[0],), 0.0, data._tensor.dtype)
-    keep = ops.scatter(keep, wanted, ops.full(wanted.shape, 1.0, keep.dtype), 0)
+    device = data._tensor.device
+    wanted = move(ops.reshape(ops.cast(indices._tensor, "int64"), (-1,)), device)
+    keep = ops.full((data.shape[0],), 0.0, data._tensor.dtype, device)
+    keep = ops.scatter(keep, wanted, ops.full(wanted.shape, 1.0, keep.dtype, device), 0)
     keep = ops.reshape(keep, (-1,) + (1,) * (data.ndim - 1))
     return RowSparseNDArray(data._tensor * keep)
 

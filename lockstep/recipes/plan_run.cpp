@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/recipes/plan_run.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "lockstep/base/error.h"
+#include "lockstep/base/machine_limits.h"
+#include "lockstep/kvstore/allreduce.h"
+#include "lockstep/recipes/random_batch.h"
+#include "lockstep/recipes/run_files.h"
+#include "lockstep/train/choose_cuts.h"
+#include "lockstep/train/measure_step.h"
+
+namespace lockstep::recipes {
+namespace {
+
+// A run's net, and how much of it there is without compiling anything.
+struct Subject {
+  Recipe recipe;
+  nn::BlockPtr net;
+  optim::OptimizerPtr rule;
+  data::Fields batch;
+  train::StepGraph step;  // not cut
+
+  explicit Subject(const RunConfig& config)
+      : recipe(run_recipe(config, {})),
+        net(recipe.net()),
+        rule(make_optimizer(config.learning)),
+        batch(random_batch(recipe, config.global_batch / config.shards)),
+        step((net->initialize(),
+              train::trace_step(*net, recipe.loss(), data::infos_of(batch), recipe.roles()))) {}
+};
+
+bool has_tables(const Subject& subject) { return !subject.step.tables.empty(); }
+
+// The configuration's own; and where it has one segment, one cut for each number of stages.
+std::vector<parallel::MeshChoice> meshes_of(const RunConfig& config, const PlanRunOptions& options,
+                                            const Subject& subject) {
+  std::vector<parallel::MeshChoice> meshes;
+  const auto cut = [&](std::int64_t segments, bool is_given) {
+    return parallel::MeshChoice{static_cast<int>(segments),
+                                segments > 1
+                                    ? train::choose_cuts(*subject.net, subject.step, segments).cuts
+                                    : std::vector<std::string>(),
+                                is_given};
+  };
+  if (!config.cuts.empty())
+    meshes.push_back({static_cast<int>(config.segments), names_in(config.cuts)});
+  else
+    meshes.push_back(cut(config.segments, true));
+  if (config.segments > 1 || !options.may_cut || has_tables(subject)) return meshes;
+  for (int segments = 2; segments <= options.workers; ++segments) {
+    if (options.workers % segments != 0) continue;
+    try {
+      meshes.push_back(cut(segments, false));
+    } catch (const InvalidArgument&) {
+      break;  // too many for this net, and so are more
+    }
+  }
+  return meshes;
+}
+
+parallel::ClusterModel cluster_of(const PlanRunOptions& options, int threads) {
+  parallel::ClusterModel cluster = train::measure_machine();
+  cluster.workers = options.workers;
+  cluster.hosts = options.hosts;
+  if (options.links) cluster.network = *options.links;
+  const int on_a_host = (options.workers + options.hosts - 1) / options.hosts;
+  cluster.has_spare_cores = threads * on_a_host < usable_threads();
+  return cluster;
+}
+
+int threads_of(const PlanRunOptions& options) {
+  const int on_a_host = (options.workers + options.hosts - 1) / options.hosts;
+  return options.threads > 0 ? options.threads : std::max(1, usable_threads() / on_a_host);
+}
+
+}  // namespace
+
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream words(text);
+  for (std::string name; std::getline(words, name, ',');) names.push_back(name);
+  return names;
+}
+
+train::Mesh mesh_of(const RunConfig& config) {
+  return {.shards = config.shards, .segments = config.segments, .cuts = names_in(config.cuts)};
+}
+
+RunPlan plan_run(const RunConfig& config, const PlanRunOptions& options) {
+  const Subject subject(config);
+  RunPlan plan;
+  plan.request = {.shards = config.shards,
+                  .threads = threads_of(options),
+                  .memory_limit = options.memory_limit,
+                  .meshes = meshes_of(config, options, subject),
+                  .floats = train::count_floats(subject.step),
+                  .slots = subject.rule->slots(),
+                  .pipeline = options.pipeline,
+                  .shard_state = options.shard_state,
+                  .recompute = options.recompute,
+                  .algorithm = kvstore::parse_algorithm(config.algorithm),
+                  .estimate = options.estimate};
+  plan.request.cluster = cluster_of(options, plan.request.threads);
+  plan.plan = parallel::make_plan(plan.request, [&](const parallel::MeshChoice& mesh) {
+    return train::measure_step(subject.net, subject.recipe.loss(), subject.rule, subject.batch,
+                               {.roles = subject.recipe.roles(),
+                                .cuts = mesh.cuts,
+                                .shards = config.shards,
+                                .bfloat16 = config.dtype == "bfloat16",
+                                .rounds = options.rounds});
+  });
+  return plan;
+}
+
+std::string train_words(const RunPlan& plan, const parallel::Candidate& candidate) {
+  const parallel::Placement& placement = candidate.placement;
+  std::string words;
+  if (!candidate.keeps_bits)
+    words += fmt::format(" --segments {}", plan.mesh_of(candidate).segments);
+  if (placement.pipeline > 1) words += fmt::format(" --pipeline {}", placement.pipeline);
+  if (placement.shard_state > 0) words += fmt::format(" --shard-state {}", placement.shard_state);
+  if (placement.recompute) words += " --recompute";
+  return words;
+}
+
+}  // namespace lockstep::recipes
