@@ -159,8 +159,8 @@ TEST(ChangingWorkers, OneThatIsToGoBeforeItHasComeLeavesWhenItHas) {
     own.survives = own.is_late = true;
     return std::make_unique<Rendezvous>(own);
   };
-  EXPECT_FALSE(comes(7)->report(Standing{.has_state = false}));
-  const auto stays = comes(8);
+  const auto leaves = comes(7), stays = comes(8);
+  std::jthread first([&] { EXPECT_FALSE(leaves->report(Standing{.has_state = false})); });
   std::jthread reports([&] { EXPECT_TRUE(stays->report(Standing{.has_state = false})); });
   for (auto& member : job.members) SurvivingJob::await_change(*member);
   std::jthread second([&] { EXPECT_TRUE(job.members[1]->report(Standing{.step = 1})); });
