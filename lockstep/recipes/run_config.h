@@ -41,6 +41,9 @@ struct RunConfig {
   Learning learning = {};
   std::int64_t segments = 1;  // that the net is cut into
   std::string cuts = {};      // where: "blocks.1,blocks.2"; empty: by the work
+  std::int64_t slices = 1;    // that layers which can be split are computed as
+  // How some are split otherwise than usual: "head=none,blocks.*.mlp.fc1=rows".
+  std::string slice_layers = {};
 };
 
 // The recipe's own, before anything is changed.
