@@ -5,6 +5,7 @@
 
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/known_ops.h"
+#include "lockstep/ops/plain.h"
 #include "lockstep/ops/shape_attrs.h"
 #include "lockstep/tensor/trace_value.h"
 
@@ -226,10 +227,13 @@ Tensor output_of_function(const Tensor& output) {
 
 }  // namespace
 
-std::vector<Tensor> call(std::shared_ptr<Function> function, TensorList inputs) {
+std::vector<Tensor> call(std::shared_ptr<Function> function, TensorList given) {
   if (function == nullptr) throw InvalidArgument("function: there is no function to call");
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].defined()) throw InvalidArgument("function: input {} is undefined", i);
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].defined()) throw InvalidArgument("function: input {} is undefined", i);
+    inputs.push_back(plain(given[i]));
+  }
   std::vector<Tensor> outputs;
   {
     const RecordingFlag pause(Recording::paused);

@@ -13,6 +13,7 @@
 #include "lockstep/recipes/run_files.h"
 #include "lockstep/recipes/run_mode.h"
 #include "lockstep/train/choose_cuts.h"
+#include "lockstep/train/slice_plan.h"
 
 namespace lockstep::cli {
 
@@ -54,10 +55,9 @@ Placement parse_placement(const std::string& text) {
 std::optional<Placement> placement_of(const MeshOptions& options) {
   if (!options.placement) return {};
   const Placement placement = parse_placement(*options.placement);
-  if (placement.tensor > 1)
-    throw WrongUsage(fmt::format(
-        "--placement {}: a layer's slices are computed by one worker; expected tensor=1",
-        *options.placement));
+  if (options.tensor_workers && *options.tensor_workers != placement.tensor)
+    throw WrongUsage(fmt::format("--placement {} with --tensor {}: choose one of them",
+                                 *options.placement, *options.tensor_workers));
   if (options.pipeline && *options.pipeline != placement.pipeline)
     throw WrongUsage(fmt::format("--placement {} with --pipeline {}: choose one of them",
                                  *options.placement, *options.pipeline));
@@ -85,16 +85,66 @@ void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group
       "The order in which a pipeline computes its shards; never changes the result")
       ->check(CLI::IsMember(pipeline_schedules()))
       ->default_str("1f1b");
-  add(command, group, "--placement", options.placement, "data=D,pipeline=P",
-      "The job's workers: D replicas of P stages each; never changes the result");
+  add(command, group, "--placement", options.placement, "data=D,pipeline=P,tensor=T",
+      "The job's workers: D replicas of P stages, or of T workers that share slices; never changes "
+      "the result");
   command
       .add_flag("--recompute", options.recompute,
                 "Workers of a pipeline, or with --shard-state 3, compute forward passes again "
                 "instead of keeping them: less memory, more work")
       ->group(group);
+  add_count(command, group, "--slices", options.slices, "K",
+            "Parts that layers which can be split are computed as (units, heads, channels, words), "
+            "so that the bits depend on them",
+            1, 1 << 16)
+      ->default_str("1");
+  add(command, group, "--slice-layers", options.slice_layers, "LAYER=HOW,...",
+      "Layers that are split otherwise: columns, rows or none; * in a name stands for anything");
+  add_count(command, group, "--tensor", options.tensor_workers, "N",
+            "Workers that share the slices of a replica; never changes the result", 1, 1 << 16)
+      ->default_str("1");
 }
 
 namespace {
+
+void apply_slices(recipes::RunConfig& config, const MeshOptions& options) {
+  if (options.slices) config.slices = *options.slices;
+  if (options.slice_layers) config.slice_layers = *options.slice_layers;
+  try {
+    if (!recipes::splits_in(config.slice_layers).empty() && config.slices == 1)
+      throw WrongUsage(fmt::format("--slice-layers {}: expected --slices K too, 2 or more",
+                                   config.slice_layers));
+  } catch (const InvalidArgument& error) {
+    throw WrongUsage(fmt::format("--slice-layers {}: {}", config.slice_layers, error.what()));
+  }
+}
+
+void check_tensor(const recipes::RunConfig& config, const MeshOptions& options,
+                  std::int64_t workers) {
+  const std::int64_t tensor = options.tensor();
+  if (tensor == 1) return;
+  if (options.stages() > 1)
+    throw WrongUsage(fmt::format("--tensor {} with --pipeline {}: expected one of them", tensor,
+                                 options.stages()));
+  if (config.segments > 1)
+    throw WrongUsage(fmt::format(
+        "--tensor {} with {} segments: workers that share slices have a net that is not cut",
+        tensor, config.segments));
+  if (workers % tensor != 0)
+    throw WrongUsage(fmt::format("--tensor {} with {} workers: expected a multiple of {}", tensor,
+                                 workers, tensor));
+  if (config.slices < tensor)
+    throw WrongUsage(fmt::format("--tensor {} with --slices {}: each worker needs a slice", tensor,
+                                 config.slices));
+}
+
+void check_sums(const recipes::RunConfig& config, const std::string& what) {
+  if (recipes::has_servers(config) || !recipes::is_invariant(config))
+    throw WrongUsage(
+        fmt::format("{}: gradients are added in the canonical order, without servers and "
+                    "uncompressed",
+                    what));
+}
 
 // By name, so that the run's configuration has them.
 void cut_by_memory(recipes::RunConfig& config) {
@@ -114,6 +164,7 @@ void cut_by_memory(recipes::RunConfig& config) {
 }  // namespace
 
 void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options) {
+  apply_slices(config, options);
   if (options.segments) {
     config.segments = *options.segments;
     config.cuts = "";
@@ -135,6 +186,8 @@ void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options) 
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,
                 int threads, bool shares_weights) {
   const std::int64_t stages = options.stages();
+  check_tensor(config, options, workers);
+  if (config.slices > 1) check_sums(config, fmt::format("--slices {}", config.slices));
   if (options.recompute && stages == 1 && !shares_weights)
     throw WrongUsage(
         "--recompute: is for the workers of a pipeline, or with --shard-state 3; expected one of "
@@ -151,11 +204,10 @@ void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, st
     throw WrongUsage(
         fmt::format("--pipeline {} with --threads {}: a pipeline's worker computes with 1 thread",
                     stages, threads));
-  if (recipes::has_servers(config) || !recipes::is_invariant(config))
+  check_sums(config, fmt::format("--pipeline {}", stages));
+  if (config.slices > 1)
     throw WrongUsage(
-        fmt::format("--pipeline {}: gradients are added in the canonical order, without servers "
-                    "and uncompressed",
-                    stages));
+        fmt::format("--pipeline {} with --slices {}: expected one of them", stages, config.slices));
 }
 
 std::string mesh_words(const MeshOptions& options) {
@@ -164,6 +216,7 @@ std::string mesh_words(const MeshOptions& options) {
   if (options.schedule != MeshOptions().schedule)
     line += " --pipeline-schedule " + options.schedule;
   if (options.recompute) line += " --recompute";
+  if (options.tensor() > 1) line += fmt::format(" --tensor {}", options.tensor());
   return line;
 }
 

@@ -17,10 +17,16 @@ struct MeshOptions {
   std::optional<std::int64_t> pipeline;
   std::string schedule = "1f1b";
   bool recompute = false;
+  std::optional<std::int64_t> slices;
+  std::optional<std::string> slice_layers;
+  std::optional<std::int64_t> tensor_workers;
   std::optional<std::string> placement;
   std::string balance = "work";
 
   std::int64_t stages() const { return pipeline.value_or(1); }
+  std::int64_t tensor() const { return tensor_workers.value_or(1); }
+  // Workers that have a replica between them.
+  std::int64_t parts() const { return stages() * tensor(); }
 };
 
 // Workers along each axis of the mesh.

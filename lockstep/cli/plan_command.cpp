@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cli/plan_command.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -16,6 +16,7 @@
 #include "lockstep/recipes/run_files.h"
 #include "lockstep/train/choose_cuts.h"
 #include "lockstep/train/plan_segments.h"
+#include "lockstep/train/show_slices.h"
 
 namespace lockstep::cli {
 namespace {
@@ -25,7 +26,7 @@ constexpr const char* kMachines = "The machines";
 
 struct PlanOptions : SubjectOptions {
   ClusterOptions cluster;
-  bool timeline = false, json = false;
+  bool timeline = false, json = false, show = false;
   std::string svg;
 };
 
@@ -48,6 +49,7 @@ void take_placement(PlanOptions& options) {
   if (!placement) return;
   options.workers = placement->workers();
   options.mesh.pipeline = placement->pipeline;
+  options.mesh.tensor_workers = placement->tensor;
 }
 
 void print_segments(const std::vector<train::PlannedSegment>& segments) {
@@ -77,9 +79,40 @@ nlohmann::json json_of(const std::vector<train::PlannedSegment>& segments,
   return value;
 }
 
+// Each layer's split, and what the slices of a shard bring together.
+int show_slices(const PlanOptions& options, const recipes::RunConfig& config) {
+  const recipes::Recipe recipe = recipes::run_recipe(config, {});
+  const nn::BlockPtr net = recipe.net();
+  net->initialize();
+  const train::PlannedSlices shown =
+      train::show_slices(*net, recipe.loss(), recipe.fields(config.global_batch / config.shards),
+                         recipe.roles(), recipes::mesh_of(config));
+  nlohmann::json value{{"slices", config.slices}};
+  fmt::memory_buffer text;
+  const auto out = std::back_inserter(text);
+  fmt::format_to(out, "{:<32} {:>4}  {}\n", "parameter", "axis", "of each slice");
+  for (const train::PlannedSplit& split : shown.splits) {
+    fmt::format_to(out, "{:<32} {:>4}  {}\n", split.parameter, split.axis,
+                   fmt::join(split.extents, ", "));
+    value["splits"].push_back(
+        {{"parameter", split.parameter}, {"axis", split.axis}, {"extents", split.extents}});
+  }
+  fmt::format_to(out, "\n{:<14} {:<32} {:>12}\n", "transfer", "layer", "KB a shard");
+  for (const train::PlannedTransfer& transfer : shown.transfers) {
+    fmt::format_to(out, "{:<14} {:<32} {:>12.1f}\n", transfer.op,
+                   transfer.layer.empty() ? "(backward)" : transfer.layer,
+                   static_cast<double>(transfer.bytes) / 1e3);
+    value["transfers"].push_back(
+        {{"op", transfer.op}, {"layer", transfer.layer}, {"bytes", transfer.bytes}});
+  }
+  fmt::print("{}", options.json ? value.dump() + "\n" : fmt::to_string(text));
+  return 0;
+}
+
 // Of one schedule, by the work in floating-point operations: nothing is measured.
 int show_timeline(const PlanOptions& options) {
   const recipes::RunConfig config = config_of(options);
+  if (options.show) return show_slices(options, config);
   const std::int64_t stages = stages_of(options, config);
   const recipes::Recipe recipe = recipes::run_recipe(config, {});
   const nn::BlockPtr net = recipe.net();
@@ -146,6 +179,8 @@ void add_plan_command(CLI::App& app, Action& action) {
   command->group(kToolGroup);
   add_subject_options(*command, *options, kPlan);
   add_cluster_options(*command, options->cluster, kMachines);
+  command->add_flag("--show", options->show, "With --slices: each split and each transfer")
+      ->group(kPlan);
   command->add_flag("--timeline", options->timeline, "Show who does what when")->group(kPlan);
   command->add_option("--svg", options->svg, "The timeline as a picture")
       ->type_name("FILE")
@@ -157,7 +192,8 @@ void add_plan_command(CLI::App& app, Action& action) {
   lockstep plan char-gpt --workers 8 --hosts 2 --links 1gbit,100us
   lockstep plan char-gpt --segments 4                        where the net is cut
   lockstep plan char-gpt --segments 4 --workers 2 --timeline what two workers do
-  lockstep plan char-gpt --segments 2 --shards 16 --svg timeline.svg)");
+  lockstep plan char-gpt --segments 2 --shards 16 --svg timeline.svg
+  lockstep plan char-gpt --slices 2 --show                   what is split, and what it costs)");
   add(*command, kPlan, "--schedule", options->mesh.schedule, "NAME",
       "The same as --pipeline-schedule")
       ->check(CLI::IsMember(pipeline_schedules()));

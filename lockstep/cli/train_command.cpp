@@ -244,6 +244,7 @@ int report_run(const Run& run, const train::FitResult& result, nn::Block& net,
                               used_threads(run),  run.folder->path(), result,
                               options.shard_state};
   outcome.stages = options.mesh.stages();
+  outcome.tensor = options.mesh.tensor();
   options.stop_point.pass("report");
   const std::string problem = write_report(run, outcome, net);
   print_outcome(run, outcome, options.report && problem.empty());
@@ -332,9 +333,9 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers&
 int train(TrainOptions options) {
   take_placement(options);
   take_pipeline_schedule(options);
-  const bool has_parts = options.mesh.stages() > 1 || options.shard_state > 0;
+  const bool has_parts = options.mesh.parts() > 1 || options.shard_state > 0;
   options.begins_again = has_parts && !options.fail_fast;
-  if (options.mesh.stages() > 1) options.fail_fast = true;  // a stage that is lost is nowhere else
+  if (options.mesh.parts() > 1) options.fail_fast = true;  // a part that is lost is nowhere else
   const std::optional<cluster::Place> place = find_train_place();
   if (place && place->is_scheduler) return be_scheduler(options, *place);
   take_place(options, place);

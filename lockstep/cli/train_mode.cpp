@@ -140,6 +140,14 @@ void check_shard_state(const recipes::RunConfig& config, const TrainOptions& opt
         "--shard-state {} with --pipeline {}: a stage's worker has all of its segments' state; "
         "leave one of them out",
         options.shard_state, options.mesh.stages()));
+  if (options.mesh.tensor() > 1)
+    throw WrongUsage(fmt::format(
+        "--shard-state {} with --tensor {}: a worker has all of its slices' state; leave one of "
+        "them out",
+        options.shard_state, options.mesh.tensor()));
+  if (config.slices > 1)
+    throw WrongUsage(fmt::format("--shard-state {} with --slices {}: leave one of them out",
+                                 options.shard_state, config.slices));
   if (options.min_workers || options.max_workers)
     throw WrongUsage(fmt::format(
         "--shard-state {} with {}: a worker that is lost takes its part of the state along, so "

@@ -24,7 +24,7 @@ constexpr const char* kTraining = "Training";
 constexpr const char* kLearning = "Learning (the recipe's own by default)";
 constexpr const char* kRun = "The run";
 constexpr const char* kCluster = "Several processes";
-constexpr const char* kMesh = "A net in segments";
+constexpr const char* kMesh = "A net in segments and slices";
 
 constexpr const char* kResumeAuto = "--resume-auto";
 
@@ -197,14 +197,16 @@ void add_plan(CLI::App& c, TrainOptions& o) {
 void check_cluster(const TrainOptions& options, const recipes::RunConfig& config) {
   check_mesh(config, options.mesh, options.worker_count(), options.threads,
              options.shard_state == 3);
-  if (options.mesh.stages() > 1 && options.deal.kind != Deal::Kind::even)
-    throw WrongUsage(fmt::format("--pipeline {} with --deal {}: pipelines share the shards evenly",
-                                 options.mesh.stages(), options.deal.str()));
-  if (options.worker_count() / options.mesh.stages() > config.shards)
+  if (options.mesh.parts() > 1 && options.deal.kind != Deal::Kind::even)
+    throw WrongUsage(fmt::format("--{} {} with --deal {}: {} share the shards evenly",
+                                 options.mesh.tensor() > 1 ? "tensor" : "pipeline",
+                                 options.mesh.parts(), options.deal.str(),
+                                 options.mesh.tensor() > 1 ? "replicas" : "pipelines"));
+  if (options.worker_count() / options.mesh.parts() > config.shards)
     throw WrongUsage(
         fmt::format("--workers {} with --shards {}: a worker computes at least one shard",
                     options.worker_count(), config.shards));
-  const std::int64_t most = options.max_workers.value_or(config.shards * options.mesh.stages());
+  const std::int64_t most = options.max_workers.value_or(config.shards * options.mesh.parts());
   if (most < options.worker_count())
     throw WrongUsage(fmt::format("--max-workers {} with --workers {}: expected as many or more",
                                  most, options.worker_count()));
@@ -307,6 +309,7 @@ void take_placement(TrainOptions& options) {
                                  *options.mesh.placement, *options.workers, placement->workers()));
   options.workers = placement->workers();
   options.mesh.pipeline = placement->pipeline;
+  options.mesh.tensor_workers = placement->tensor;
 }
 
 // Two things have that name: how the learning rate falls, and the order of a pipeline's passes.

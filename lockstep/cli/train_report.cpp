@@ -87,6 +87,8 @@ std::string train_words(const recipes::RunConfig& config, std::int64_t workers) 
   add("--compression", config.compression, usual.compression);
   if (config.cuts.empty()) add("--segments", config.segments, usual.segments);
   add("--cuts", config.cuts, usual.cuts);
+  add("--slices", config.slices, usual.slices);
+  add("--slice-layers", config.slice_layers, usual.slice_layers);
   add_learning(line, config.learning, usual.learning);
   return line;
 }

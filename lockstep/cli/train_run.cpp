@@ -16,6 +16,7 @@
 #include "lockstep/cli/data_cache.h"
 #include "lockstep/cli/job_registry.h"
 #include "lockstep/kvstore/long_work.h"
+#include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/recipes/model_recipes.h"
 #include "lockstep/recipes/run_files.h"
 #include "lockstep/train/checkpoint.h"
@@ -36,7 +37,7 @@ int thread_count(const TrainOptions& options) {
 
 int used_threads(const Run& run) {
   std::int64_t most = 1;
-  for (const ShardRange& range : run.mode->get().group().membership().deal(run.config.shards))
+  for (const ShardRange& range : kvstore::deal_of(run.mode->get(), run.config.shards))
     most = std::max(most, range.hi - range.lo);
   return static_cast<int>(std::min<std::int64_t>(run.threads, most));
 }
@@ -132,7 +133,8 @@ void make_mode(Run& run, Workers& workers) {
   const Membership dealt = run.options.deal.of(workers.group->membership());
   run.mode.emplace(workers.communicator(), dealt, run.config, run.options.patience(),
                    workers.servers(run.options, run.config),
-                   kvstore::parse_shard_state(run.options.shard_state), run.options.mesh.stages());
+                   kvstore::parse_shard_state(run.options.shard_state), run.options.mesh.stages(),
+                   run.options.mesh.tensor());
 }
 
 // Of several workers the first makes the folder, when all have their data.

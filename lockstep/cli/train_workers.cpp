@@ -122,7 +122,7 @@ AfterLoss after_loss_of(const TrainOptions& options) {
 }  // namespace
 
 bool is_survivor(const TrainOptions& options) {
-  const bool shares_state = options.shard_state > 0 || options.mesh.stages() > 1;
+  const bool shares_state = options.shard_state > 0 || options.mesh.parts() > 1;
   return !options.fail_fast && !shares_state;
 }
 

@@ -38,11 +38,12 @@ ValueId Graph::push(Node node) {
   return {static_cast<std::int32_t>(nodes_.size()) - 1, 0};
 }
 
-ValueId Graph::add_input(const TensorInfo& info, std::string name) {
+ValueId Graph::add_input(const TensorInfo& info, std::string name, std::int32_t slice) {
   detail::checked_shape("graph", info.shape, item_size(info.dtype));
   Node node;
   node.outputs = {info};
   node.name = std::move(name);
+  node.slice = slice;
   const ValueId value = push(std::move(node));
   inputs_.push_back(value);
   return value;
@@ -70,10 +71,11 @@ ValueId Graph::add_node(const OpDef& op, std::vector<ValueId> inputs, Attrs attr
   return push(std::move(node));
 }
 
-void Graph::add_output(ValueId value, std::string name) {
+void Graph::add_output(ValueId value, std::string name, std::int32_t slice) {
   info(value);
   outputs_.push_back(value);
   output_names_.push_back(std::move(name));
+  output_slices_.push_back(slice);
 }
 
 const TensorInfo& Graph::info(ValueId value) const {

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "lockstep/base/error.h"
+#include "lockstep/graph/slice_types.h"
 
 namespace lockstep {
 namespace {
@@ -24,6 +25,7 @@ class Cutter {
   Cutter(const Graph& graph, const SegmentOptions& options)
       : graph_(graph), options_(options), cells_(options.cells) {
     check(cells_.size() == graph.nodes().size(), "cells of another graph");
+    slices_ = infer_slices(graph);
     find_needed();
     settle_cells();
     find_states();
@@ -45,6 +47,9 @@ class Cutter {
 
  private:
   const Cell& cell(std::size_t id) const { return cells_[id]; }
+  std::int32_t slice(ValueId value) const {
+    return slices_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)];
+  }
   const Cell& cell(ValueId value) const { return cells_[static_cast<std::size_t>(value.node)]; }
   // What depends on nothing is made wherever it is read.
   bool is_computed(std::size_t id) const {
@@ -165,7 +170,7 @@ class Cutter {
 
   void add_input(Writer& writer, ValueId value) const {
     writer.copies[place(value)] =
-        writer.segment.graph.add_input(graph_.info(value), graph_.node(value).name);
+        writer.segment.graph.add_input(graph_.info(value), graph_.node(value).name, slice(value));
   }
 
   void add_inputs(Writer& writer, std::int32_t s) const {
@@ -210,14 +215,16 @@ class Cutter {
       if (value.from != s || value.state) continue;
       writer.segment.made.push_back(number);
       writer.segment.is_early.push_back(value.is_made_forward);
-      writer.segment.graph.add_output(writer.copies.at(where));
+      const ValueId made{where.first, where.second};
+      writer.segment.graph.add_output(writer.copies.at(where), {}, slice(made));
     }
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
       if (output_segments_[i] != s) continue;
       const ValueId value = graph_.outputs()[i];
       writer.segment.outputs.push_back(i);
       writer.segment.is_early.push_back(is_everywhere(value) || cell(value) == Cell{s, false});
-      writer.segment.graph.add_output(copy_of(writer, value), graph_.output_names()[i]);
+      writer.segment.graph.add_output(copy_of(writer, value), graph_.output_names()[i],
+                                      graph_.output_slices()[i]);
     }
   }
 
@@ -235,6 +242,7 @@ class Cutter {
   const Graph& graph_;
   const SegmentOptions& options_;
   std::vector<Cell> cells_;
+  SliceTypes slices_;
   std::vector<bool> needed_;
   std::map<std::size_t, std::int32_t> home_;  // of states, by input
   std::map<std::size_t, bool> settled_;

@@ -9,8 +9,8 @@
 
 namespace lockstep {
 
-Tensor Tracer::input(const TensorInfo& info, std::string name) {
-  const Tensor result = tensor(graph_.add_input(info, std::move(name)));
+Tensor Tracer::input(const TensorInfo& info, std::string name, std::int32_t slice) {
+  const Tensor result = tensor(graph_.add_input(info, std::move(name), slice));
   result.trace_value()->history = History::whole;
   return result;
 }

@@ -20,7 +20,7 @@ class Tracer final : public OpInterceptor {
 
   std::vector<Tensor> intercept(const OpDef& op, std::span<const Tensor> inputs,
                                 const Attrs& attrs) override;
-  Tensor input(const TensorInfo& info, std::string name);
+  Tensor input(const TensorInfo& info, std::string name, std::int32_t slice = kSameForSlices);
   // The tensor that stands for a value of the graph.
   Tensor tensor(ValueId value);
   // Throws InvalidArgument for a symbolic tensor of another recording.

@@ -93,16 +93,21 @@ class AllReduceSynchronizer final : public Synchronizer {
 
   void update_all(ThreadTeam& team) {
     auto* const partial = dynamic_cast<PartialGroup*>(&group_);
-    if (partial == nullptr || !state_.driver().clips())
+    if (partial == nullptr)
       return state_.update_all(team, [&](int, std::size_t offset) { return total_ + offset; });
     const optim::RuleDriver& driver = state_.driver();
-    std::vector<double> squares;
-    for (std::size_t i = 0; i < driver.pieces(); ++i)
-      squares.push_back(driver.squares(i, total_ + layout().pieces[i].offset));
-    const optim::UpdateContext clipped =
-        driver.clip(state_.context(), partial->all_squares(squares));
-    driver.run_scaled(team, clipped, [&](int, std::size_t parameter, optim::PieceRange range) {
+    optim::UpdateContext context = state_.context();
+    if (driver.clips()) {
+      std::vector<double> squares;
+      for (std::size_t i = 0; i < driver.pieces(); ++i)
+        squares.push_back(driver.squares(i, total_ + layout().pieces[i].offset));
+      context = driver.clip(context, partial->all_squares(squares));
+    }
+    const auto gradient = [&](int, std::size_t parameter, optim::PieceRange range) {
       return total_ + layout().parameters[parameter].offset + range.begin;
+    };
+    driver.run_scaled(team, context, gradient, [&](std::span<const optim::PieceNorms> own) {
+      return partial->all_norms(own);
     });
   }
 

@@ -36,6 +36,7 @@ struct FlatParameter {
   std::size_t count = 0;
   double rate_multiplier = 1.0, decay_multiplier = 1.0;
   std::size_t offset = 0;
+  std::optional<std::size_t> whole = {};  // it is a slice: the number of the first one of its whole
 };
 
 // Elements of a parameter: what one thread updates at a time.

@@ -34,7 +34,8 @@ std::vector<optim::RuleParameter> FlatState::parameters(const FlatLayout& layout
                       .rate_multiplier = parameter.rate_multiplier,
                       .decay_multiplier = parameter.decay_multiplier,
                       .from = from.at(parameter.offset),
-                      .to = to.at(parameter.offset)});
+                      .to = to.at(parameter.offset),
+                      .whole = parameter.whole});
   return result;
 }
 

@@ -28,6 +28,10 @@ class PartialGroup : public Group {
   // Sums of squares of all parameters' gradients, by piece, in the order in which one worker that
   // has all of them does.
   virtual std::vector<double> all_squares(std::span<const double> own) = 0;
+  // Of each parameter that is here, the norms of all of it, given those of what is here.
+  virtual std::vector<optim::PieceNorms> all_norms(std::span<const optim::PieceNorms> own) {
+    return {own.begin(), own.end()};
+  }
 };
 
 // Null where every worker has all of the net.

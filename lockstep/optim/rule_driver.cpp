@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
 
 // Rules work in place. Where new numbers have a place of their own, old ones are copied there
@@ -90,13 +91,13 @@ void RuleDriver::run_all(ThreadTeam& team, UpdateContext context, const Gradient
 }
 
 void RuleDriver::run_scaled(ThreadTeam& team, const UpdateContext& context,
-                            const Gradient& gradient) const {
+                            const Gradient& gradient, const Combine& combine) const {
   std::vector<PieceNorms> of_parameters;
   if (measures()) {
     std::vector<PieceNorms> by_piece(pieces());
     for_each_part(team, gradient,
                   [&](std::size_t i, const float* g) { by_piece[i] = measure(context, i, g); });
-    of_parameters = totals(by_piece);
+    of_parameters = combine ? combine(own_totals(by_piece)) : totals(by_piece);
   }
   for_each_part(team, gradient,
                 [&](std::size_t i, const float* g) { finish(context, of_parameters, i, g); });
@@ -126,6 +127,23 @@ PieceNorms RuleDriver::measure(const UpdateContext& context, std::size_t piece,
 }
 
 std::vector<PieceNorms> RuleDriver::totals(std::span<const PieceNorms> by_piece) const {
+  return add_slices(own_totals(by_piece));
+}
+
+std::vector<PieceNorms> RuleDriver::add_slices(std::vector<PieceNorms> own) const {
+  std::map<std::size_t, PieceNorms> wholes;
+  for (std::size_t p = 0; p < parameters_.size(); ++p) {
+    if (!parameters_[p].whole) continue;
+    PieceNorms& sum = wholes[*parameters_[p].whole];
+    sum.weight += own[p].weight;
+    sum.direction += own[p].direction;
+  }
+  for (std::size_t p = 0; p < parameters_.size(); ++p)
+    if (parameters_[p].whole) own[p] = wholes[*parameters_[p].whole];
+  return own;
+}
+
+std::vector<PieceNorms> RuleDriver::own_totals(std::span<const PieceNorms> by_piece) const {
   std::vector<PieceNorms> by_parameter(parameters_.size());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     by_parameter[parts_[i].parameter].weight += by_piece[i].weight;

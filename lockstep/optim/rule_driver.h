@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "lockstep/base/thread_team.h"
@@ -21,6 +22,8 @@ struct RuleParameter {
   double rate_multiplier = 1.0, decay_multiplier = 1.0;
   RuleMemory from = {};  // what an update reads
   RuleMemory to = {};    // where it leaves the new numbers: the same memory, or another
+  // Parameters of one number are slices of one: their norms are added, in their order.
+  std::optional<std::size_t> whole = {};
 };
 
 // Runs an update rule over parameters, piece by piece: the one place that does. What it computes
@@ -53,6 +56,8 @@ class RuleDriver {
   PieceNorms measure(const UpdateContext& context, std::size_t piece, const float* gradient) const;
   // Of each parameter, given the norms of every piece, in order.
   std::vector<PieceNorms> totals(std::span<const PieceNorms> by_piece) const;
+  // Where some slices are elsewhere: of each of these parameters, given their own totals.
+  using Combine = std::function<std::vector<PieceNorms>(std::span<const PieceNorms> own)>;
   // The update of a piece. Without totals the rule does not measure. Threads may run different
   // pieces at once, in this phase and in the others.
   void finish(const UpdateContext& context, std::span<const PieceNorms> totals, std::size_t piece,
@@ -67,7 +72,8 @@ class RuleDriver {
   // Gives a piece's gradient to a thread of the team.
   using Gradient = std::function<const float*(int thread, std::size_t parameter, PieceRange range)>;
   // All pieces, by any rule; the gradients' scale is known, and none is clipped by its norm.
-  void run_scaled(ThreadTeam& team, const UpdateContext& context, const Gradient& gradient) const;
+  void run_scaled(ThreadTeam& team, const UpdateContext& context, const Gradient& gradient,
+                  const Combine& combine = {}) const;
   // All pieces, by any rule.
   void run_all(ThreadTeam& team, UpdateContext context, const Gradient& gradient) const;
 
@@ -79,6 +85,8 @@ class RuleDriver {
     std::size_t parameter;
     PieceRange range;
   };
+  std::vector<PieceNorms> own_totals(std::span<const PieceNorms> by_piece) const;
+  std::vector<PieceNorms> add_slices(std::vector<PieceNorms> own) const;
   template <class Work>
   void for_each_part(ThreadTeam& team, const Gradient& gradient, const Work& work) const;
 

@@ -11,6 +11,7 @@
 #include "lockstep/recipes/run_files.h"
 #include "lockstep/train/choose_cuts.h"
 #include "lockstep/train/measure_step.h"
+#include "lockstep/train/slice_plan.h"
 
 namespace lockstep::recipes {
 namespace {
@@ -85,8 +86,18 @@ std::vector<std::string> names_in(const std::string& text) {
   return names;
 }
 
+std::vector<train::Split> splits_in(const std::string& text) {
+  std::vector<train::Split> splits;
+  for (const std::string& one : names_in(text)) splits.push_back(train::parse_split(one));
+  return splits;
+}
+
 train::Mesh mesh_of(const RunConfig& config) {
-  return {.shards = config.shards, .segments = config.segments, .cuts = names_in(config.cuts)};
+  return {.shards = config.shards,
+          .segments = config.segments,
+          .cuts = names_in(config.cuts),
+          .slices = config.slices,
+          .splits = splits_in(config.slice_layers)};
 }
 
 RunPlan plan_run(const RunConfig& config, const PlanRunOptions& options) {

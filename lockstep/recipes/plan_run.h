@@ -31,6 +31,8 @@ struct RunPlan {
 
 // "a,b": a list of names; and the mesh that a configuration has.
 std::vector<std::string> names_in(const std::string& text);
+// "head=none,blocks.*.mlp.fc1=rows". Throws InvalidArgument.
+std::vector<train::Split> splits_in(const std::string& text);
 train::Mesh mesh_of(const RunConfig& config);
 
 // Measures the run's net on this machine, and ranks its placements. Throws InvalidArgument where

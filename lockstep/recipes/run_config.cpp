@@ -52,6 +52,8 @@ void visit_config(C& config, const Visit& visit) {
   visit("cuts", config.cuts);
   visit("width", config.width);
   visit("blocks", config.blocks);
+  visit("slices", config.slices);
+  visit("slice_layers", config.slice_layers);
   visit("isa", config.isa);
   visit_learning(config.learning, visit);
 }
@@ -73,6 +75,8 @@ Json first_defaults() {
           {"cuts", ""},
           {"width", 0},
           {"blocks", 0},
+          {"slices", 1},
+          {"slice_layers", ""},
           {"max_pixels", RunConfig().max_pixels},
           {"max_inflated", RunConfig().max_inflated},
           {"isa", ""}};
@@ -125,7 +129,7 @@ RunConfig config_from_json(const std::string& text, const std::string& name) {
   visit_config(config, [&](const char* key, auto& value) { take(json, key, value, name); });
   check_isa(config.isa, name);
   if (config.global_batch < 1 || config.shards < 1 || config.epochs < 0 || config.steps < 0 ||
-      config.segments < 1 || config.width < 0 || config.blocks < 0)
+      config.segments < 1 || config.width < 0 || config.blocks < 0 || config.slices < 1)
     throw Corrupt("{}: is not a run's configuration: {} epochs, {} steps, {} shards of {} samples",
                   name, config.epochs, config.steps, config.shards, config.global_batch);
   return config;

@@ -42,6 +42,9 @@ struct RunConfig {
   std::int64_t segments = 1;           // that the net is cut into
   std::string cuts = {};               // where: "blocks.1,blocks.2"; empty: by the work
   std::int64_t width = 0, blocks = 0;  // of a net that comes in sizes; 0: the recipe's own
+  std::int64_t slices = 1;             // that layers which can be split are computed as
+  // How some are split otherwise than usual: "head=none,blocks.*.mlp.fc1=rows".
+  std::string slice_layers = {};
 };
 
 // The recipe's own, before anything is changed.

@@ -30,10 +30,11 @@ class RunMode {
  public:
   // `communicator`, of the membership's workers, is null for the only one. It outlives the mode.
   // Throws InvalidArgument when the store needs servers and the job has none. `stages`: of a
-  // pipeline, each a worker's.
+  // pipeline, each a worker's. `tensor`: workers that share a replica's slices.
   RunMode(comm::Communicator* communicator, const Membership& membership, const RunConfig& config,
           std::chrono::milliseconds timeout, const kvstore::ServedJob* servers = nullptr,
-          kvstore::ShardState shard_state = kvstore::ShardState::none, std::int64_t stages = 1);
+          kvstore::ShardState shard_state = kvstore::ShardState::none, std::int64_t stages = 1,
+          std::int64_t tensor = 1);
   // Of a worker that comes to a run that is under way, until it has joined the others.
   static RunMode of_latecomer(const RunConfig& config, std::chrono::milliseconds timeout);
   kvstore::Mode& get() const { return *mode_; }

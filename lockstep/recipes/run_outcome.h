@@ -21,6 +21,7 @@ struct RunOutcome {
   // When training ended; a report needs some of its own.
   double peak_memory_mb = lockstep::peak_memory_mb();
   std::int64_t stages = 1;  // workers of a pipeline
+  std::int64_t tensor = 1;  // workers that share the slices of a replica
 };
 
 // One line: docs/cli.md says what is in it.

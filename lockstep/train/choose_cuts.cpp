@@ -84,8 +84,7 @@ std::vector<double> weight_before(const StepGraph& step, Balance balance) {
 }
 
 std::vector<Place> places_of(const nn::Block& net, const StepGraph& step, Balance balance) {
-  std::map<const nn::Block*, std::string> names;
-  collect_names(net, "", names);
+  const std::map<const nn::Block*, std::string> names = block_names(net);
   std::map<const nn::Block*, int> calls;
   for (const StepGraph::Call& call : step.calls) ++calls[call.block];
   const std::vector<double> work = weight_before(step, balance);
@@ -138,6 +137,12 @@ std::vector<std::size_t> even_places(const std::vector<Place>& places, double al
 }
 
 }  // namespace
+
+std::map<const nn::Block*, std::string> block_names(const nn::Block& net) {
+  std::map<const nn::Block*, std::string> names;
+  collect_names(net, "", names);
+  return names;
+}
 
 ChosenCuts choose_cuts(const nn::Block& net, const StepGraph& step, std::int64_t segments,
                        Balance balance) {

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
+
 #include "lockstep/train/step_graph.h"
 
 namespace lockstep::train {
+
+// Paths of a net's blocks: "blocks.2.mlp".
+std::map<const nn::Block*, std::string> block_names(const nn::Block& net);
 
 // What segments have about the same of: floating-point operations of the forward pass; or memory,
 // that of the parameters with what training keeps for them, and of what the forward pass makes.

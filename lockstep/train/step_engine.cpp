@@ -5,13 +5,18 @@
 
 #include "lockstep/base/float_mode.h"
 #include "lockstep/base/sha256.h"
+#include "lockstep/comm/agreement.h"
+#include "lockstep/io/archive.h"
+#include "lockstep/kvstore/sliced_mode.h"
 #include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/kvstore/tree_sum.h"
 #include "lockstep/ops/random_ops.h"
 #include "lockstep/train/detail/all_parameters.h"
 #include "lockstep/train/detail/bad_sample.h"
 #include "lockstep/train/detail/cost_meter.h"
+#include "lockstep/train/detail/run_state.h"
 #include "lockstep/train/detail/same_shapes.h"
+#include "lockstep/train/detail/slice_names.h"
 #include "lockstep/train/detail/step_plan.h"
 
 namespace lockstep::train {
@@ -74,6 +79,41 @@ std::optional<detail::SegmentRange> segments_of_stage(kvstore::Mode& mode,
   return detail::segments_of_stage(segments, links->stages(), links->stage());
 }
 
+// Workers of a replica have slices in order, as evenly as it goes.
+std::optional<ShardRange> slices_of_worker(kvstore::Mode& mode, const EngineOptions& options) {
+  const kvstore::SliceLinks* links = kvstore::slice_links_of(mode);
+  if (links == nullptr) return {};
+  if (options.slices < links->workers())
+    throw InvalidArgument("train: {} workers cannot share {} slice{}: each needs one",
+                          links->workers(), options.slices, options.slices == 1 ? "" : "s");
+  if (!options.cuts.empty())
+    throw Unsupported(
+        "train: workers that share slices have all segments: a net that is cut is not theirs");
+  return deal_shards(options.slices, links->workers())[static_cast<std::size_t>(links->place())];
+}
+
+// The tensors of all workers of a replica, in their order.
+NamedTensors from_all_parts(comm::Communicator& replica, const comm::CallOptions& options,
+                            const NamedTensors& own, bool slots) {
+  detail::RunState state;
+  (slots ? state.slots : state.parameters) = own;
+  NamedTensors all;
+  for (const std::string& bytes : comm::share_texts(replica, detail::to_bytes(state), options)) {
+    detail::RunState its = detail::run_state_from(bytes);
+    for (auto& named : slots ? its.slots : its.parameters) all.push_back(std::move(named));
+  }
+  return all;
+}
+
+// Those of a net whose parameters have these names, in that order.
+NamedTensors in_order_of(const std::vector<StepGraph::Parameter>& parameters, NamedTensors all) {
+  NamedTensors sorted;
+  for (const StepGraph::Parameter& parameter : parameters)
+    for (auto& named : all)
+      if (parameter.slice <= 0 && named.first == parameter.name) sorted.push_back(named);
+  return sorted;
+}
+
 std::string residual_prefix(std::size_t rank) { return fmt::format("residual{}", rank); }
 
 }  // namespace
@@ -103,13 +143,25 @@ struct StepEngine::Impl {
       : options(given),
         alone(given.mode == nullptr ? kvstore::local_mode() : nullptr),
         mode(alone ? alone.get() : given.mode),
-        program(net, std::move(loss), fields, compile_options(given), given.fields, given.cuts,
-                segments_of_stage(*mode, given)),
+        program(net, loss, fields, compile_options(given), given.fields, given.cuts,
+                segments_of_stage(*mode, given),
+                plan_slices(*net, loss, fields, given.fields, given.slices, given.splits),
+                slices_of_worker(*mode, given)),
         state(program.make_layout(mode->keeps_residuals()), std::move(rule), mode->slot_place(),
               shares_weights(given) ? kvstore::WeightPlace::shared : kvstore::WeightPlace::here) {
-    if (kvstore::stage_links_of(*mode) != nullptr && !program.step().tables.empty())
-      throw Unsupported("train: {} has sparse gradients, which a pipeline does not train",
-                        program.step().parameters[program.step().tables[0]].name);
+    if (has_part() && !program.step().tables.empty())
+      throw Unsupported("train: {} has sparse gradients, which workers of a {} do not train",
+                        program.step().parameters[program.step().tables[0]].name,
+                        kvstore::slice_links_of(*mode) ? "net in slices" : "pipeline");
+    if (kvstore::slice_links_of(*mode) && program.step().shards_meet)
+      throw Unsupported(
+          "train: shards that meet (sync_batch_norm) are computed whole: no worker has some of "
+          "their slices alone");
+    if (given.slices > 1 &&
+        (mode->keeps_residuals() || mode->slot_place() != kvstore::SlotPlace::here))
+      throw Unsupported(
+          "train: a net in slices is trained with local or allreduce sums, uncompressed, and all "
+          "of the rule's state with every worker");
     state.shares_weights() ? void(units.emplace(program, state.layout()))
                            : program.use_weights(state);
     everybodys.emplace(program, kvstore::stage_links_of(*mode), units ? &*units : nullptr);
@@ -138,7 +190,27 @@ struct StepEngine::Impl {
                             .group = &mode->group(),
                             .links = kvstore::stage_links_of(*mode),
                             .pipeline = {options.schedule, options.recompute},
+                            .slice_links = kvstore::slice_links_of(*mode),
                             .units = units ? &*units : nullptr});
+  }
+
+  // Whether others of its replica have parts of the net that this worker has not.
+  bool has_part() const {
+    return kvstore::stage_links_of(*mode) != nullptr || kvstore::slice_links_of(*mode) != nullptr;
+  }
+
+  bool is_sliced() const { return program.step().slices > 1; }
+
+  // Of a net in slices: all of its workers' tensors, whole.
+  NamedTensors gather(const NamedTensors& own, bool are_slots) const {
+    NamedTensors all = own;
+    if (kvstore::SliceLinks* links = kvstore::slice_links_of(*mode))
+      all = from_all_parts(links->tensor(), links->options(), own, are_slots);
+    return detail::join_slices(program.step().parameters, all);
+  }
+
+  NamedTensors parameters() const {
+    return in_order_of(program.step().parameters, gather(program.parameters(), false));
   }
 
   void check_plan() const {
@@ -163,6 +235,17 @@ struct StepEngine::Impl {
     if (synchronizer) return synchronizer->slot(number);
     check_slots_are_here();
     return state.slot(number);
+  }
+  // Those that are here, slice by slice.
+  NamedTensors own_slots() const {
+    NamedTensors result;
+    for (std::size_t k = 0; k < slots(); ++k)
+      program.append_flat(layout(), detail::slot_prefix(k), slot(k), result);
+    for (std::size_t k = 0; k < slots(); ++k)
+      program.append_tables(
+          layout(), detail::slot_prefix(k), [&](std::size_t table) { return table_slot(k, table); },
+          result);
+    return result;
   }
   void set_slot(std::size_t number, std::span<const float> values) {
     if (synchronizer) return synchronizer->set_slot(number, values);
@@ -207,7 +290,7 @@ struct StepEngine::Impl {
   // Of the step that has just been committed.
   std::optional<StepCost> cost(const detail::CostMeter& meter) const {
     const kvstore::Group& group = mode->group();
-    if (group.workers() == 1 || kvstore::stage_links_of(*mode) != nullptr) return {};
+    if (group.workers() == 1 || has_part()) return {};
     return meter.finish(plan->computed_at(),
                         plan->seconds_of(group.membership().deal(options.shards)), group.rank());
   }
@@ -320,12 +403,12 @@ const std::vector<BatchNormSize>& StepEngine::batch_norm_sizes() const {
   return impl_->program.batch_norm_sizes();
 }
 
-bool StepEngine::is_partial() const {
-  return impl_->units.has_value() || kvstore::stage_links_of(*impl_->mode) != nullptr;
-}
+bool StepEngine::is_partial() const { return impl_->units.has_value() || impl_->has_part(); }
 
 void StepEngine::store(nn::Block& net) const {
   if (!is_partial()) return impl_->program.store(net);
+  if (impl_->is_sliced())
+    return set_trained_parameters(net, impl_->program.loss(), impl_->parameters(), "the slices");
   const std::vector<nn::Parameter> places = impl_->program.parameters_of(net);
   for (std::size_t i = 0; i < places.size(); ++i)
     places[i].set_data(impl_->everybodys->get(i, impl_->synchronizer.get()));
@@ -337,6 +420,7 @@ WaitedTime StepEngine::waited() const { return impl_->plan ? impl_->plan->waited
 Tensor StepEngine::parameter(std::size_t number) const { return impl_->program.parameter(number); }
 
 std::string StepEngine::params_sha256() const {
+  if (impl_->is_sliced()) return io::tensors_sha256(impl_->parameters());
   return impl_->everybodys->sha256(impl_->synchronizer.get());
 }
 
@@ -348,6 +432,13 @@ void StepEngine::collect_slots() {
 Snapshot StepEngine::snapshot(bool keep) const {
   Snapshot snapshot;
   if (!keep && !is_partial()) return snapshot;
+  if (impl_->is_sliced()) {
+    NamedTensors all = impl_->parameters(), slots = impl_->gather(impl_->own_slots(), true);
+    if (!keep) return snapshot;
+    snapshot.parameters = std::move(all);
+    snapshot.slots = std::move(slots);
+    return snapshot;
+  }
   const std::vector<StepGraph::Parameter>& parameters = impl_->program.step().parameters;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Tensor own = impl_->everybodys->get(i, impl_->synchronizer.get());
@@ -362,19 +453,12 @@ Snapshot StepEngine::snapshot(bool keep) const {
 Snapshot StepEngine::own_snapshot() const {
   if (impl_->mode->slot_place() == kvstore::SlotPlace::here) return snapshot();
   Snapshot snapshot;
-  snapshot.parameters = impl_->program.parameters();
+  snapshot.parameters = impl_->parameters();
   return snapshot;
 }
 
 std::vector<std::pair<std::string, Tensor>> StepEngine::slots() const {
-  NamedTensors result;
-  for (std::size_t k = 0; k < impl_->slots(); ++k)
-    impl_->program.append_flat(impl_->layout(), detail::slot_prefix(k), impl_->slot(k), result);
-  for (std::size_t k = 0; k < impl_->slots(); ++k)
-    impl_->program.append_tables(
-        impl_->layout(), detail::slot_prefix(k),
-        [&](std::size_t table) { return impl_->table_slot(k, table); }, result);
-  return result;
+  return detail::join_slices(impl_->program.step().parameters, impl_->own_slots());
 }
 
 void StepEngine::set_slots(const std::vector<std::pair<std::string, Tensor>>& slots) {

@@ -33,6 +33,9 @@ struct EngineOptions {
   // Names of the net's blocks that begin segments, which are compiled apart
   // (docs/model_parallel.md).
   std::vector<std::string> cuts = {};
+  // Parts that layers are computed as which can be split, and how they are (train/mesh.h).
+  std::int64_t slices = 1;
+  std::vector<Split> splits = {};
   // Of workers that have a stage of the net each.
   parallel::ScheduleKind schedule = parallel::ScheduleKind::one_f_one_b;
   bool recompute = false;

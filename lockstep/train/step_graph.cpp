@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "lockstep/autograd/autograd.h"
+#include "lockstep/graph/slice_tracer.h"
 #include "lockstep/graph/trace.h"
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/elementwise.h"
@@ -29,15 +31,22 @@ Tensor accuracy_of(const nn::Classes& classes, const Device& device) {
 }
 
 // What a trace of the net knows: each parameter's graph input, and the updates that forward made.
+// One that is cut into slices has an input for each of them, and a tensor that stands for all.
 class TracedParameters {
  public:
   TracedParameters(const StepGraph& step, const std::vector<nn::NamedParameter>& parameters,
-                   const std::vector<Tensor>& inputs) {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const nn::Parameter& parameter = parameters[i].parameter;
-      const Tensor& input = inputs[step.parameter_input(i)];
-      inputs_[parameter.identity()] = input;
-      if (parameter.wants_gradient()) autograd::attach_grad(input);
+                   const std::vector<Tensor>& inputs, SliceTracer* slicing) {
+    std::size_t place = 0;
+    for (const auto& [name, parameter] : parameters) {
+      const StepGraph::Parameter& first = step.parameters[place];
+      std::vector<Tensor> own;
+      const auto count = first.is_slice() ? static_cast<std::size_t>(step.slices) : 1;
+      for (std::size_t k = 0; k < count; ++k) own.push_back(inputs[step.parameter_input(place++)]);
+      for (const Tensor& input : own)
+        if (parameter.wants_gradient()) autograd::attach_grad(input);
+      const TensorInfo whole{first.whole, own[0].dtype(), own[0].device()};
+      inputs_[parameter.identity()] =
+          first.is_slice() ? slicing->cut(whole, first.cut, std::move(own)) : own[0];
     }
   }
 
@@ -47,7 +56,8 @@ class TracedParameters {
     return update.defined() ? update : input(parameter);
   }
 
-  void set(const nn::Parameter& parameter, const Tensor& value) {
+  void set(const nn::Parameter& parameter, const Tensor& given) {
+    const Tensor value = plain(given);
     if (parameter.wants_gradient())
       throw InvalidArgument(
           "train: forward updates {}, which the optimiser updates too: make it not trainable",
@@ -59,16 +69,6 @@ class TracedParameters {
   Tensor updated(const nn::Parameter& parameter) const {
     const auto found = updates_.find(parameter.identity());
     return found == updates_.end() ? Tensor() : found->second;
-  }
-
-  bool has_gradient(const nn::Parameter& parameter) const {
-    return autograd::gradient(input(parameter)).defined();
-  }
-
-  // Zeros where the loss does not depend on it.
-  Tensor gradient(const nn::Parameter& parameter) const {
-    const Tensor x = input(parameter), found = autograd::gradient(x);
-    return found.defined() ? found : zeros(x.shape(), x.dtype(), x.device());
   }
 
  private:
@@ -83,6 +83,28 @@ class TracedParameters {
   std::map<const void*, Tensor> inputs_;
   std::map<const void*, Tensor> updates_;
 };
+
+// Of a parameter's input: zeros where the loss does not depend on it.
+Tensor gradient_of(const Tensor& x) {
+  const Tensor found = autograd::gradient(x);
+  return found.defined() ? found : zeros(x.shape(), x.dtype(), x.device());
+}
+
+void add_places(StepGraph& step, const nn::NamedParameter& named, const SlicePlan& slices) {
+  const auto& [name, parameter] = named;
+  const Shape& whole = parameter.shape();
+  const auto cut = slices.cuts.find(name);
+  if (cut == slices.cuts.end())
+    return step.parameters.push_back(
+        {.name = name, .shape = whole, .options = parameter.options(), .whole = whole});
+  for (std::int32_t k = 0; k < slices.slices; ++k)
+    step.parameters.push_back({.name = name,
+                               .shape = cut->second.shape_of(whole, k),
+                               .options = parameter.options(),
+                               .slice = k,
+                               .cut = cut->second,
+                               .whole = whole});
+}
 
 void check_parameters(const std::vector<nn::NamedParameter>& parameters) {
   for (const auto& [name, parameter] : parameters) {
@@ -110,7 +132,8 @@ void add_inputs(StepGraph& step, Tracer& tracer, const std::vector<TensorInfo>& 
   const Device device = fields[0].device;
   inputs.push_back(tracer.input({{3}, DType::int64, device}, "key"));
   for (const StepGraph::Parameter& parameter : step.parameters)
-    inputs.push_back(tracer.input({parameter.shape, DType::float32, device}, parameter.name));
+    inputs.push_back(
+        tracer.input({parameter.shape, DType::float32, device}, parameter.name, parameter.slice));
 }
 
 // What the net's parameters, which are there, can be asked with.
@@ -168,26 +191,30 @@ std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step) {
 
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
                      const std::vector<TensorInfo>& fields, const FieldRoles& roles,
-                     const std::vector<std::string>& cuts) {
+                     const std::vector<std::string>& cuts, const SlicePlan& slices) {
   StepGraph step;
+  step.slices = slices.slices;
   step.fields = fields.size();
   step.roles = resolve_fields(roles, fields.size());
   check_parameters(trained_parameters(net, loss));
   complete_shapes(net, loss, on_host(inputs_of(step.roles, fields)),
                   on_host(labels_of(step.roles, fields)));
   const std::vector<nn::NamedParameter> parameters = trained_parameters(net, loss);
-  for (const auto& [name, parameter] : parameters)
-    step.parameters.push_back({name, parameter.shape(), parameter.options()});
+  for (const nn::NamedParameter& named : parameters) add_places(step, named, slices);
 
   Tracer tracer(step.graph);
   std::vector<Tensor> inputs;
   add_inputs(step, tracer, fields, inputs);
-  TracedParameters traced(step, parameters, inputs);
+  std::optional<SliceTracer> slicing;
+  if (step.slices > 1) slicing.emplace(step.slices);
+  TracedParameters traced(step, parameters, inputs, slicing ? &*slicing : nullptr);
 
   // The tape records on top of the tracer, so that a step means what a loop by hand does, whatever
   // of autograd the net and the loss use; going back is traced like anything else.
   const InterceptScope tracing(&tracer);
   const autograd::RecordScope train_mode;
+  std::optional<InterceptScope> by_slices;
+  if (slicing) by_slices.emplace(&*slicing);
   const RandomScope draws(inputs[step.key_input()]);
   const nn::ParameterScope scope(
       [&](const nn::Parameter& p) { return traced.get(p); },
@@ -196,17 +223,23 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   const Tensors given(inputs.begin(), inputs.begin() + static_cast<int>(step.fields));
   const Tensors outputs = net(inputs_of(step.roles, given));
   const Tensors labels = labels_of(step.roles, given);
-  const Tensor mean_loss = loss.mean(outputs, labels);
+  const Tensor mean_loss = plain(loss.mean(outputs, labels));
   const autograd::PauseScope pause(true);
   step.graph.add_output(tracer.value(cast(mean_loss, DType::float32)), "loss");
   const nn::Classes classes = loss.classes(outputs, labels);
   step.has_accuracy = classes.predicted.defined();
-  step.graph.add_output(tracer.value(accuracy_of(classes, mean_loss.device())), "accuracy");
+  step.graph.add_output(tracer.value(plain(accuracy_of(classes, mean_loss.device()))), "accuracy");
+  std::map<std::string, nn::Parameter> by_name;
+  for (const auto& [name, parameter] : parameters) by_name.emplace(name, parameter);
   for (std::size_t i = 0; i < step.parameters.size(); ++i) {
-    const Tensor update = traced.updated(parameters[i].parameter);
-    if (parameters[i].parameter.wants_gradient())
+    const nn::Parameter& parameter = by_name.at(step.parameters[i].name);
+    const Tensor update = traced.updated(parameter);
+    if (parameter.wants_gradient())
       (step.parameters[i].options.sparse_grad ? step.tables : step.trainable).push_back(i);
     if (!update.defined()) continue;
+    if (step.parameters[i].is_slice())
+      throw Unsupported("train: forward updates {}, which is split into slices",
+                        step.parameters[i].name);
     step.updated.push_back(i);
     step.graph.add_output(tracer.value(update), step.parameters[i].name);
   }
@@ -215,13 +248,13 @@ StepGraph trace_step(nn::Block& net, const LossFunction& loss,
   step.forward_nodes = step.graph.nodes().size();
   go_back(mean_loss, loss);
   for (const std::size_t i : step.trainable) {
-    const nn::Parameter& parameter = parameters[i].parameter;
-    const char* prefix = traced.has_gradient(parameter) ? "grad:" : detail::kNoGradient;
-    step.graph.add_output(tracer.value(traced.gradient(parameter)),
-                          prefix + step.parameters[i].name);
+    const Tensor& input = inputs[step.parameter_input(i)];
+    const char* prefix = autograd::gradient(input).defined() ? "grad:" : detail::kNoGradient;
+    step.graph.add_output(tracer.value(gradient_of(input)), prefix + step.parameters[i].name,
+                          step.parameters[i].slice);
   }
   for (std::size_t t = 0; t < step.tables.size(); ++t)
-    add_lookups(step, t, tracer.value(traced.gradient(parameters[step.tables[t]].parameter)));
+    add_lookups(step, t, tracer.value(gradient_of(inputs[step.parameter_input(step.tables[t])])));
   step.cuts = marks.cuts();
   step.cells = marks.cells();
   step.calls = marks.calls();

@@ -8,6 +8,7 @@
 #include "lockstep/nn/block.h"
 #include "lockstep/train/fields.h"
 #include "lockstep/train/loss_function.h"
+#include "lockstep/train/slice_plan.h"
 
 namespace lockstep::train {
 
@@ -20,12 +21,20 @@ struct StepGraph {
     std::string name;
     Shape shape;
     nn::ParameterOptions options;
+    // Of one that is cut there is a place for each slice, one after the other, with that slice's
+    // shape.
+    std::int32_t slice = kSameForSlices;
+    SliceCut cut = {};
+    Shape whole = {};  // the shape of all slices; its own where it is not cut
+
+    bool is_slice() const { return slice != kSameForSlices; }
   };
   Graph graph;
   std::size_t fields = 0;
   FieldRoles roles;  // of the fields, with their names
   bool has_accuracy = false;
   bool shards_meet = false;  // some op is computed over all shards of a step
+  std::int64_t slices = 1;   // that split layers are computed as
   std::vector<Parameter> parameters;
   std::vector<std::size_t> trainable;  // places in `parameters` that have a gradient, whole
   std::vector<std::size_t> tables;     // places that have gradients of rows
@@ -67,9 +76,9 @@ std::vector<BatchNormSize> batch_norm_sizes(const StepGraph& step);
 // Shapes that the net and the loss do not know yet are told by the fields; the step is on their
 // device. Without roles the fields are an input and a label. `cuts` are names of the net's blocks,
 // each of which begins a segment when it is called: throws InvalidArgument where one names nothing,
-// is not called once, or leaves a segment without work.
+// is not called once, or leaves a segment without work. `slices` tells which parameters are cut.
 StepGraph trace_step(nn::Block& net, const LossFunction& loss,
                      const std::vector<TensorInfo>& fields, const FieldRoles& roles = {},
-                     const std::vector<std::string>& cuts = {});
+                     const std::vector<std::string>& cuts = {}, const SlicePlan& slices = {});
 
 }  // namespace lockstep::train

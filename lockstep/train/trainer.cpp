@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/trainer.h"
 
+#include "lockstep/kvstore/sliced_mode.h"
 #include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/train/detail/fit.h"
 
@@ -27,10 +28,15 @@ void check_options(const TrainerOptions& options) {
   if (cut > 1 && options.mesh.segments > 1 && options.mesh.segments != cut)
     throw InvalidArgument("train: {} cuts make {} segments, not {}", cut - 1, cut,
                           options.mesh.segments);
-  if (kvstore::stage_links_of(*options.mode) == nullptr) return;
+  if (options.mesh.slices < 1)
+    throw InvalidArgument("train: {} slices, expected 1 or more", options.mesh.slices);
+  if (kvstore::stage_links_of(*options.mode) == nullptr &&
+      kvstore::slice_links_of(*options.mode) == nullptr)
+    return;
   if (options.survival != nullptr || options.deals_by_speed)
     throw Unsupported(
-        "train: the workers of a pipeline neither change while it runs, nor share shards by speed");
+        "train: workers that have parts of a net neither change while it runs, nor share shards by "
+        "speed");
 }
 
 // Whose net callbacks look at, while it lives.

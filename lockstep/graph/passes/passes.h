@@ -12,7 +12,8 @@
 namespace lockstep::passes {
 
 // Throws InternalError that names the pass when the graph is not well formed: order, counts, and
-// inference giving the infos that the nodes carry.
+// inference giving the infos that the nodes carry; and slices that meet nowhere but where they are
+// brought together (graph/slice_types.h).
 void verify(const Graph& graph, const char* after_pass);
 
 // Constants folded, identities and common sub-expressions removed, values that nobody reads

@@ -22,7 +22,8 @@ Readers::Readers(const Graph& graph) : readers_(graph.nodes().size()) {
 Rewriter::Rewriter(const Graph& source) : source_(source), map_(source.nodes().size()) {
   for (std::size_t i = 0; i < map_.size(); ++i) map_[i].resize(source.nodes()[i].outputs.size());
   for (ValueId input : source.inputs())
-    map(input, target_.add_input(source.info(input), source.node(input).name));
+    map(input,
+        target_.add_input(source.info(input), source.node(input).name, source.node(input).slice));
 }
 
 void Rewriter::copy(std::int32_t id) {
@@ -63,7 +64,8 @@ std::vector<ValueId> Rewriter::at(const std::vector<ValueId>& old_values) const 
 
 Graph Rewriter::finish() {
   for (std::size_t i = 0; i < source_.outputs().size(); ++i)
-    target_.add_output(at(source_.outputs()[i]), source_.output_names()[i]);
+    target_.add_output(at(source_.outputs()[i]), source_.output_names()[i],
+                       source_.output_slices()[i]);
   return std::move(target_);
 }
 

@@ -8,6 +8,7 @@
 #include "lockstep/graph/passes/rewrite.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/known_ops.h"
+#include "lockstep/ops/slice_ops.h"
 
 namespace lockstep::passes {
 namespace {
@@ -106,7 +107,7 @@ class Simplifier {
   bool fold(std::int32_t id, const Node& node, const std::vector<ValueId>& inputs) {
     std::size_t bytes = 0;
     for (const TensorInfo& info : node.outputs) bytes += info.bytes();
-    if (bytes > kLargestFolded) return false;
+    if (bytes > kLargestFolded || is_slice_transfer(*node.op)) return false;
     std::vector<Tensor> values;
     for (ValueId input : inputs) {
       const Node& producer = rewriter_.target().node(input);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/graph/passes/passes.h"
+#include "lockstep/graph/slice_types.h"
 #include "lockstep/ops/dispatch.h"
 
 namespace lockstep::passes {
@@ -17,6 +18,7 @@ class Verifier {
     for (ValueId output : graph_.outputs())
       if (!exists(output, graph_.nodes().size()))
         fail("an output of the graph does not exist", output.node);
+    if (const auto fault = find_slice_fault(graph_)) fail(fault->what, fault->node);
   }
 
  private:

@@ -28,6 +28,7 @@ class MultiHeadAttention : public Block {
   MultiHeadAttention(std::int64_t width, std::int64_t heads, const AttentionOptions& options = {});
   std::vector<Tensor> forward_all(const std::vector<Tensor>& inputs) override;
   std::string description() const override;
+  std::int64_t heads() const { return heads_; }
 
  private:
   std::vector<Tensor> project_self(const Tensor& x) const;

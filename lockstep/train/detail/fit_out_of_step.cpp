@@ -45,6 +45,8 @@ EngineOptions Fit::engine_options() const {
           .mode = out_of_step() != nullptr ? &out_of_step()->alone() : own.mode,
           .fields = own.fields,
           .cuts = own.mesh.cuts,
+          .slices = own.mesh.slices,
+          .splits = own.mesh.splits,
           .schedule = own.schedule,
           .recompute = own.recompute};
 }

@@ -145,6 +145,9 @@ std::string configuration_json(const TrainerOptions& trainer, const optim::Optim
     value["cuts"] = trainer.mesh.cuts;
   else if (trainer.mesh.segments > 1)
     value["segments"] = trainer.mesh.segments;
+  if (trainer.mesh.slices > 1) value["slices"] = trainer.mesh.slices;
+  for (const Split& split : trainer.mesh.splits)
+    value["splits"].push_back({split.layers, static_cast<int>(split.way)});
   return value.dump();
 }
 

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/shard_tree.h"
+#include "lockstep/graph/slice_types.h"
 
 namespace lockstep::train::detail {
 
@@ -20,6 +21,7 @@ struct StepExecutable::Plan {
     std::vector<std::size_t> deliveries;  // of the whole step
   };
   bool is_cut = false;
+  std::optional<ShardRange> slices = {};  // of a worker that has some: there is one part then
   SegmentRange own{};
   std::int32_t all = 1;
   std::vector<Part> parts;
@@ -87,18 +89,21 @@ StepExecutable& StepExecutable::operator=(StepExecutable&&) noexcept = default;
 StepExecutable::~StepExecutable() = default;
 
 StepExecutable StepExecutable::compile(const StepGraph& step, const CompileOptions& options,
-                                       std::optional<SegmentRange> own) {
+                                       std::optional<SegmentRange> own,
+                                       std::optional<ShardRange> slices) {
   const auto all = static_cast<std::int32_t>(step.cuts.size()) + 1;
-  return compile(step, options, own.value_or(SegmentRange{0, all}), nullptr);
+  return compile(step, options, own.value_or(SegmentRange{0, all}), slices, nullptr);
 }
 
 StepExecutable StepExecutable::compile(const StepGraph& step, const CompileOptions& options,
                                        const StepExecutable& like) {
-  return compile(step, options, like.plan_->own, &like);
+  return compile(step, options, like.plan_->own, like.plan_->slices, &like);
 }
 
 StepExecutable StepExecutable::compile(const StepGraph& step, const CompileOptions& options,
-                                       SegmentRange own, const StepExecutable* like) {
+                                       SegmentRange own, std::optional<ShardRange> slices,
+                                       const StepExecutable* like) {
+  if (slices) return compile_slices(step, options, *slices, like);
   const CompileOptions whole = whole_options(step, options);
   const auto compile_part = [&](const Graph& graph, const CompileOptions& of_part,
                                 std::size_t part) {
@@ -165,6 +170,41 @@ StepExecutable StepExecutable::compile(const StepGraph& step, const CompileOptio
   return {std::move(plan), std::move(parts)};
 }
 
+StepExecutable StepExecutable::compile_slices(const StepGraph& step, const CompileOptions& options,
+                                              ShardRange slices, const StepExecutable* like) {
+  check(step.cuts.empty(), "some slices of a net that is cut into segments");
+  const CompileOptions whole = whole_options(step, options);
+  const SlicesOf taken = take_slices(step.graph, slices.lo, slices.hi);
+  const auto numbers = returned_numbers(step, whole);
+  auto plan = std::make_shared<Plan>();
+  plan->slices = slices;
+  CompileOptions own = options;
+  for (std::size_t k = 0; k < taken.inputs.size(); ++k) {
+    if (taken.inputs[k] < step.parameter_input(0)) continue;
+    plan->states[taken.inputs[k]] = {0, k};
+    own.states.push_back(k);
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    if (numbers[i]) plan->outputs.push_back(step.graph.info(step.graph.outputs()[i]));
+  plan->made_here.assign(plan->outputs.size(), false);
+  Plan::Part part;
+  for (std::size_t k = 0; k < taken.outputs.size(); ++k) {
+    if (const auto number = numbers[taken.outputs[k]]) {
+      part.outputs.push_back(*number);
+      plan->made_here[*number] = true;
+      continue;
+    }
+    const std::size_t delivery = delivery_of(whole, taken.outputs[k]);
+    own.deliveries.push_back({k, plan->states.at(whole.deliveries[delivery].like).second});
+    part.deliveries.push_back(delivery);
+  }
+  plan->parts.push_back(std::move(part));
+  std::vector<Executable> parts;
+  parts.push_back(like ? Executable::compile(taken.graph, own, like->parts_[0])
+                       : Executable::compile(taken.graph, own));
+  return {std::move(plan), std::move(parts)};
+}
+
 StepExecutable StepExecutable::clone() const {
   std::vector<Executable> parts;
   for (const Executable& part : parts_) parts.push_back(part.clone());
@@ -195,10 +235,11 @@ void StepExecutable::run_into(TensorList inputs, TensorList outputs,
 }
 
 void StepExecutable::begin(TensorList inputs, TensorList outputs) {
-  if (!plan_->is_cut) return parts_[0].begin(inputs, outputs);
+  if (!plan_->is_cut && !plan_->slices) return parts_[0].begin(inputs, outputs);
   inputs_.assign(inputs.begin(), inputs.end());
   outputs_.assign(outputs.begin(), outputs.end());
   next_ = 0;
+  if (plan_->slices) begin_part(0);
 }
 
 // A parameter that other segments read too goes to them with each shard.
@@ -233,6 +274,7 @@ bool StepExecutable::backward(std::size_t part, const Executable::Receiver& rece
 }
 
 bool StepExecutable::go_on(const Executable::Receiver& receiver) {
+  if (plan_->slices) return backward(0, receiver);
   if (!plan_->is_cut) return parts_[0].go_on(receiver);
   const std::size_t count = parts_.size();
   for (; next_ < count; ++next_) forward(next_);
@@ -372,7 +414,7 @@ bool StepExecutable::is_fresh() const {
 const Infos& StepExecutable::output_infos() const { return plan_->outputs; }
 
 std::vector<std::size_t> StepExecutable::delivery_order() const {
-  if (!plan_->is_cut) return parts_[0].delivery_order();
+  if (!plan_->is_cut && !plan_->slices) return parts_[0].delivery_order();
   std::vector<std::size_t> order;
   for (std::size_t part = parts_.size(); part-- > 0;)
     for (const std::size_t delivery : parts_[part].delivery_order())

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "lockstep/base/shard_tree.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/train/step_graph.h"
 
@@ -28,8 +29,10 @@ Segments segments_of(const StepGraph& step);
 // the segments alone, what the others have is not there: it runs pass by pass.
 class StepExecutable {
  public:
+  // With `slices`, of a step that is not cut into segments: a worker's that has these alone.
   static StepExecutable compile(const StepGraph& step, const CompileOptions& options,
-                                std::optional<SegmentRange> own = {});
+                                std::optional<SegmentRange> own = {},
+                                std::optional<ShardRange> slices = {});
   static StepExecutable compile(const StepGraph& step, const CompileOptions& options,
                                 const StepExecutable& like);
   StepExecutable clone() const;
@@ -96,7 +99,10 @@ class StepExecutable {
   };
   StepExecutable(std::shared_ptr<const Plan> plan, std::vector<Executable> parts);
   static StepExecutable compile(const StepGraph& step, const CompileOptions& options,
-                                SegmentRange own, const StepExecutable* like);
+                                SegmentRange own, std::optional<ShardRange> slices,
+                                const StepExecutable* like);
+  static StepExecutable compile_slices(const StepGraph& step, const CompileOptions& options,
+                                       ShardRange slices, const StepExecutable* like);
   void make_values();
   void take_states(std::size_t part);
   void begin_part(std::size_t part);

@@ -65,6 +65,11 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
   if (options.links != nullptr)
     pipeline_ = std::make_unique<PipelineRun>(program, *options.links, options.pipeline,
                                               options.range.hi - options.range.lo);
+  if (options.slice_links != nullptr)
+    for (int thread = 0; thread < options_.threads; ++thread)
+      slices_.push_back(std::make_unique<LinkedSlices>(
+          options.slice_links->of_thread(static_cast<std::size_t>(thread)), program.step().slices,
+          options.slice_links->options()));
   if (options.units != nullptr)
     units_ = std::make_unique<UnitRun>(program, *options.units, synchronizer, sums_,
                                        UnitOptions{.range = options.range,
@@ -120,7 +125,8 @@ bool StepPlan::streams() const {
 
 bool StepPlan::takes_turns(int thread) const {
   const ShardRange own = sums_.range_of(thread);
-  return !pipeline_ && beside_ && synchronizer_.waits_for_links() && own.hi - own.lo >= 2;
+  return !pipeline_ && slices_.empty() && beside_ && synchronizer_.waits_for_links() &&
+         own.hi - own.lo >= 2;
 }
 
 StepExecutable& StepPlan::second(int thread) {
@@ -171,6 +177,8 @@ void StepPlan::run_thread(int thread, std::span<const data::Fields> shards) {
   try {
     std::optional<StepMeeting::Place> place;
     if (meeting_) place.emplace(*meeting_, sums_.range_of(thread).lo);
+    std::optional<SliceMeetingScope> slices;
+    if (!slices_.empty()) slices.emplace(*slices_[static_cast<std::size_t>(thread)]);
     run_shards(thread, shards);
     take_lookups(thread);
   } catch (...) {
@@ -286,7 +294,8 @@ void StepPlan::fill_rows() {
   for (const std::vector<Tensor>& of_shard : outputs_) {
     for (std::size_t i = 0; i < first_ids(); ++i)
       row = std::copy_n(of_shard[i].to(cpu()).data<float>(), of_shard[i].numel(), row);
-    *row++ = options_.links == nullptr ? compute_seconds_ : 0.0F;
+    const bool has_all = options_.links == nullptr && options_.slice_links == nullptr;
+    *row++ = has_all ? compute_seconds_ : 0.0F;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "lockstep/train/detail/gradient_sums.h"
 #include "lockstep/train/detail/pipeline_run.h"
 #include "lockstep/train/detail/row_gradients.h"
+#include "lockstep/train/detail/slice_meeting.h"
 #include "lockstep/train/detail/step_meeting.h"
 #include "lockstep/train/detail/step_program.h"
 #include "lockstep/train/detail/unit_run.h"
@@ -27,7 +28,8 @@ struct PlanOptions {
   kvstore::Group* group = nullptr;       // of the workers, where shards meet
   kvstore::StageLinks* links = nullptr;  // of a worker that has a stage of the net
   PipelineOptions pipeline = {};
-  WeightUnits* units = nullptr;  // of workers that share the weights
+  kvstore::SliceLinks* slice_links = nullptr;  // of a worker that has some of the slices
+  WeightUnits* units = nullptr;                // of workers that share the weights
 };
 
 // How this worker computes its shards in one membership: which of them, by which threads, where
@@ -97,9 +99,10 @@ class StepPlan {
   std::unique_ptr<PipelineRun> pipeline_;  // null: each shard is computed as a whole
   std::unique_ptr<UnitRun> units_;         // null: all of this worker's weights are here
   std::unique_ptr<StepMeeting> meeting_;   // null: no shard needs another one
-  std::unique_ptr<Buckets> buckets_;       // null: pieces are given
-  ThreadTeam team_;                        // the computing threads
-  std::unique_ptr<ThreadTeam> beside_;     // the caller's, and one that gives buckets
+  std::vector<std::unique_ptr<LinkedSlices>> slices_;  // by thread; none: all slices are here
+  std::unique_ptr<Buckets> buckets_;                   // null: pieces are given
+  ThreadTeam team_;                                    // the computing threads
+  std::unique_ptr<ThreadTeam> beside_;                 // the caller's, and one that gives buckets
 
   // By shard of our own: loss, accuracy, updates, lookups.
   std::vector<std::vector<Tensor>> outputs_;

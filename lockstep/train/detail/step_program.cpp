@@ -10,6 +10,7 @@
 #include "lockstep/graph/flops.h"
 #include "lockstep/train/detail/element_numbers.h"
 #include "lockstep/train/detail/no_gradient.h"
+#include "lockstep/train/detail/slice_names.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -73,31 +74,39 @@ std::span<std::byte> bytes_of(float* data, std::size_t count) {
 
 StepProgram::StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<TensorInfo>& fields,
                          CompileOptions options, FieldRoles roles, std::vector<std::string> cuts,
-                         std::optional<SegmentRange> own)
+                         std::optional<SegmentRange> own, SlicePlan slices,
+                         std::optional<ShardRange> own_slices)
     : net_(std::move(net)),
       loss_(std::move(loss)),
       roles_(std::move(roles)),
       cuts_(std::move(cuts)),
+      slices_(std::move(slices)),
       options_(std::move(options)),
-      step_(trace_step(*net_, loss_, fields, roles_, cuts_)),
+      step_(trace_step(*net_, loss_, fields, roles_, cuts_, slices_)),
       plans_(options_.plans) {
   flops_per_sample_ =
       count_flops(step_.graph) / static_cast<double>(std::max<std::int64_t>(1, fields[0].shape[0]));
   batch_norm_sizes_ = train::batch_norm_sizes(step_);
-  for (const auto& [name, parameter] : trained_parameters(*net_, loss_))
-    trained_.push_back(parameter);
+  trained_ = parameters_of(*net_);
   look_at_structure();
   first_structure_ = structure_;
   plans_.add({fields, structure_, {}, step_.lookups});
-  plan().executables.push_back(StepExecutable::compile(step_, options_, own));
+  plan().executables.push_back(StepExecutable::compile(step_, options_, own, own_slices));
   for (std::size_t i = 0; i < step_.trainable.size(); ++i)
     has_gradient_.push_back(
         !step_.graph.output_names()[step_.gradient_output(i)].starts_with(kNoGradient));
   step_.graph = {};
   step_.cells = {};
   number_of_.resize(step_.trainable.size());
-  const std::vector<std::size_t> order = first().delivery_order();
+  const std::vector<std::size_t> order = delivery_order();
   for (std::size_t i = 0; i < order.size(); ++i) number_of_[order[i]] = i;
+}
+
+// Norms are added in this order: with slices it is one that all workers know, whichever they have.
+std::vector<std::size_t> StepProgram::delivery_order() const {
+  std::vector<std::size_t> order = first().delivery_order();
+  if (step_.slices > 1) std::ranges::sort(order, std::greater<>());
+  return order;
 }
 
 void StepProgram::look_at_structure() {
@@ -141,7 +150,7 @@ void StepProgram::check_trains_the_same() const {
 
 StepProgram::Plan StepProgram::make_plan(const std::vector<TensorInfo>& fields) {
   check_trains_the_same();
-  const StepGraph step = trace_step(*net_, loss_, fields, roles_, cuts_);
+  const StepGraph step = trace_step(*net_, loss_, fields, roles_, cuts_, slices_);
   check_alike(step, step_, fields);
   Plan made{fields, structure_, {}, step.lookups};
   made.executables.push_back(StepExecutable::compile(step, options_, first()));
@@ -176,17 +185,22 @@ std::size_t StepProgram::bytes() const {
 // What the loss does not depend on stays as it is: it has zeros for a gradient, and does not decay.
 FlatLayout StepProgram::make_layout(bool find_unused) const {
   FlatLayout layout;
-  for (const std::size_t delivery : first().delivery_order()) {
+  for (const std::size_t delivery : delivery_order()) {
     const std::size_t parameter = step_.trainable[delivery];
-    const nn::ParameterOptions& options = step_.parameters[parameter].options;
+    const StepGraph::Parameter& own = step_.parameters[parameter];
+    const nn::ParameterOptions& options = own.options;
     layout.add({.number = parameter,
                 .count = first().state_memory(input_of(parameter)).size() / sizeof(float),
                 .rate_multiplier = options.rate_multiplier,
-                .decay_multiplier = has_gradient_[delivery] ? options.decay_multiplier : 0.0});
+                .decay_multiplier = has_gradient_[delivery] ? options.decay_multiplier : 0.0,
+                .whole = own.is_slice()
+                             ? std::optional(parameter - static_cast<std::size_t>(own.slice))
+                             : std::nullopt});
   }
   for (const std::size_t parameter : step_.tables) {
     if (!has(parameter)) continue;
-    const auto& [name, shape, options] = step_.parameters[parameter];
+    const Shape& shape = step_.parameters[parameter].shape;
+    const nn::ParameterOptions& options = step_.parameters[parameter].options;
     layout.tables.push_back({.number = parameter,
                              .rows = static_cast<std::size_t>(shape[0]),
                              .width = static_cast<std::size_t>(shape[1]),
@@ -263,13 +277,20 @@ std::vector<nn::Parameter> StepProgram::parameters_of(const nn::Block& net) cons
 void StepProgram::store(nn::Block& net) const {
   const std::vector<nn::Parameter> places = parameters_of(net);
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    if (has(i)) places[i].set_data(first().state(input_of(i)).to(cpu()));
+    if (has(i) && !step_.parameters[i].is_slice())
+      places[i].set_data(first().state(input_of(i)).to(cpu()));
+  if (step_.slices == 1) return;
+  for (auto& [name, tensor] : join_slices(step_.parameters, parameters()))
+    for (std::size_t i = 0; i < step_.parameters.size(); ++i)
+      if (step_.parameters[i].name == name && step_.parameters[i].slice == 0)
+        places[i].set_data(tensor);
 }
 
 void StepProgram::load(const nn::Block& net) {
   const std::vector<nn::Parameter> places = parameters_of(net);
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    if (has(i)) plan().executables[0].set_state(input_of(i), places[i].data());
+    if (has(i))
+      plan().executables[0].set_state(input_of(i), slice_of(step_.parameters[i], places[i].data()));
 }
 
 void StepProgram::load(const nn::Block& net, kvstore::FlatState& state) {
@@ -288,7 +309,7 @@ void StepProgram::load(const nn::Block& net, kvstore::FlatState& state) {
 NamedTensors StepProgram::parameters() const {
   NamedTensors tensors;
   for (std::size_t i = 0; i < step_.parameters.size(); ++i)
-    if (has(i)) tensors.emplace_back(step_.parameters[i].name, parameter(i));
+    if (has(i)) tensors.emplace_back(slice_name(step_.parameters[i]), parameter(i));
   return tensors;
 }
 
@@ -311,7 +332,7 @@ const Tensor& StepProgram::find(const TensorsByName& tensors, const std::string&
   const auto found = tensors.find(name);
   if (found == tensors.end()) throw Corrupt("train: the checkpoint has no {}", name);
   const Tensor& tensor = found->second;
-  const Shape& shape = step_.parameters[parameter].shape;
+  const Shape& shape = step_.parameters[parameter].whole;
   if (!(tensor.shape() == shape) || tensor.dtype() != DType::float32)
     throw Corrupt("train: {} is {}, the parameter is {}", name, tensor.info().str(), shape.str());
   return tensor;
@@ -320,7 +341,7 @@ const Tensor& StepProgram::find(const TensorsByName& tensors, const std::string&
 void StepProgram::append_flat(const FlatLayout& layout, const std::string& prefix,
                               std::span<const float> flat, NamedTensors& tensors) const {
   for (const FlatParameter& parameter : by_number(layout.parameters))
-    tensors.emplace_back(prefix + "/" + name_of(parameter),
+    tensors.emplace_back(prefix + "/" + slice_name(step_.parameters[parameter.number]),
                          unpack(parameter, flat.data() + parameter.offset));
 }
 
@@ -328,7 +349,9 @@ void StepProgram::set_flat(const FlatLayout& layout, const std::string& prefix,
                            const NamedTensors& tensors, std::span<float> flat) const {
   const TensorsByName by_name(tensors.begin(), tensors.end());
   for (const FlatParameter& parameter : by_number(layout.parameters))
-    pack(parameter, find(by_name, prefix + "/" + name_of(parameter), parameter.number),
+    pack(parameter,
+         slice_of(step_.parameters[parameter.number],
+                  find(by_name, prefix + "/" + name_of(parameter), parameter.number)),
          flat.data() + parameter.offset);
 }
 

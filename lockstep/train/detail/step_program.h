@@ -26,7 +26,8 @@ class StepProgram {
  public:
   StepProgram(nn::BlockPtr net, LossFunction loss, const std::vector<TensorInfo>& fields,
               CompileOptions options, FieldRoles roles = {}, std::vector<std::string> cuts = {},
-              std::optional<SegmentRange> own = {});
+              std::optional<SegmentRange> own = {}, SlicePlan slices = {},
+              std::optional<ShardRange> own_slices = {});
 
   // The first shape's, without its graph.
   const StepGraph& step() const { return step_; }
@@ -82,7 +83,8 @@ class StepProgram {
   void load(const nn::Block& net);
   // The same where workers share the weights: those of this worker's pieces go to the state.
   void load(const nn::Block& net, kvstore::FlatState& state);
-  // Those that are here, in the order of the step's.
+  // Those that are here, in the order of the step's. What is cut is there slice by slice
+  // (detail/slice_names.h); so it is in what append_flat() gives.
   NamedTensors parameters() const;
   // The net's, in the order of the step's. Throws NotFound.
   std::vector<nn::Parameter> parameters_of(const nn::Block& net) const;
@@ -116,6 +118,7 @@ class StepProgram {
   };
   const Plan& plan() const { return *plans_.last_used(); }
   Plan& plan() { return *plans_.last_used(); }
+  std::vector<std::size_t> delivery_order() const;
   Plan make_plan(const std::vector<TensorInfo>& fields);
   StepExecutable new_clone(std::size_t i) const;
   void look_at_structure();
@@ -132,6 +135,7 @@ class StepProgram {
   LossFunction loss_;  // it may have parameters too
   FieldRoles roles_;
   std::vector<std::string> cuts_;
+  SlicePlan slices_;
   CompileOptions options_;
   StepGraph step_;
   double flops_per_sample_ = 0.0;
