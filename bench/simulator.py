@@ -6,7 +6,7 @@ measured and the simulated step and how far apart they are, and at the end wheth
 placements in the same order. Sides take turns, and the fastest of the rounds counts on both. Needs
 root, ip, tc, unshare and nsenter, and as many free cores as workers.
 
-    bench/simulator.py --recipe char-gpt --workers 2 --link 1gbit --delay 100us --steps 12 --rounds 3
+    bench/simulator.py --recipe char-gpt --workers 2 --link 1gbit --steps 12 --rounds 3
 """
 import argparse
 import json
@@ -24,10 +24,17 @@ def words(text):
 class Namespaces:
     """One for each worker, all on a bridge in one more; shaped where each sends."""
 
-    def __init__(self, count, rate, delay):
+    def __init__(self, count, rate):
         self.holders = [subprocess.Popen(
             ["unshare", "--net", "--uts", "sh", "-c", f"hostname host{i}; echo; exec sleep 7200"],
-            stdout=subprocess.PIPE) for i in range(count + 1)]
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for i in range(count + 1)]
+        try:
+            self.connect(count, rate)
+        except Exception:
+            self.stop()
+            raise
+
+    def connect(self, count, rate):
         for holder in self.holders:
             holder.stdout.readline()  # it is inside
         self.on(count, "ip link add middle type bridge")
@@ -39,8 +46,7 @@ class Namespaces:
             self.on(side, f"ip address add {self.address(side)}/24 dev wire")
             self.on(side, "ip link set wire up")
             self.on(count, f"ip link set wire{side} master middle up")
-            # What netem holds back, it must have room for.
-            self.on(side, f"tc qdisc add dev wire root netem rate {rate} delay {delay} limit 20000")
+            self.on(side, f"tc qdisc add dev wire root tbf rate {rate} burst 256kb latency 50ms")
 
     def address(self, side):
         return f"10.79.0.{side + 1}"
@@ -88,7 +94,7 @@ def measure(options, spaces, placement, folder):
 
 def simulate(options, placement):
     command = [options.program, "simulate", options.recipe, "--workers", str(options.workers),
-               "--hosts", str(options.workers), "--links", f"{options.link},{options.delay}",
+               "--hosts", str(options.workers), "--links", f"{options.link},{options.latency}",
                "--threads", "1", "--jitter", "0", "--json", *job(options), *placement]
     done = subprocess.run(["taskset", "-c", "0", *command], text=True, capture_output=True)
     if done.returncode != 0:
@@ -112,7 +118,7 @@ def main():
     parser.add_argument("--recipe", default="char-gpt")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--link", default="1gbit")
-    parser.add_argument("--delay", default="100us")
+    parser.add_argument("--latency", default="30us", help="that such a link has by itself")
     parser.add_argument("--global-batch", type=int, default=32)
     parser.add_argument("--shards", type=int, default=8)
     parser.add_argument("--steps", type=int, default=12)
@@ -123,7 +129,7 @@ def main():
     options.program = os.path.abspath(options.program)
     if not re.fullmatch(r"[0-9.]+[kmg]?bit", options.link):
         sys.exit(f"--link {options.link}: expected a rate as tc has it, such as 1gbit")
-    spaces = Namespaces(options.workers, options.link, options.delay)
+    spaces = Namespaces(options.workers, options.link)
     rows = []
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -134,7 +140,7 @@ def main():
                     measured.append(measure(options, spaces, placement, folder))
                 best = min(simulated, key=lambda one: one["step_s"])
                 rows.append({"recipe": options.recipe, "workers": options.workers,
-                             "link": options.link, "delay": options.delay,
+                             "link": options.link,
                              "placement": " ".join(placement) or "data parallel",
                              "measured_s": min(measured), "simulated_s": best["step_s"],
                              "simulated_over_measured": best["step_s"] / min(measured),
