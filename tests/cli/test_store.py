@@ -16,9 +16,9 @@ import pytest
 
 from jobs import is_running, steps_done, wait_until, workers_of
 
-STEPS = 600
+STEPS = 20000  # so many that it is under way when something happens to it
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch", 32, "--threads", 1,
-         "--quiet", "--no-report", "--json", "--checkpoint-every", 100, "--eval-every", 100]
+         "--quiet", "--no-report", "--json", "--checkpoint-every", 2000, "--eval-every", 5000]
 LONG_ENOUGH = 150
 
 needs_etcd = pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd-server is not installed")
@@ -136,7 +136,7 @@ def test_an_undisturbed_job_ends_as_ever(lockstep, etcd, undisturbed):
 @needs_etcd
 def test_a_job_goes_on_without_its_launcher(lockstep, etcd, undisturbed):
     process = start(lockstep, etcd)
-    workers = workers_of(process)
+    workers = list(workers_of(process).values())
     process.kill()
     process.communicate(timeout=LONG_ENOUGH)
     attach(lockstep, undisturbed)
@@ -150,7 +150,7 @@ def test_a_job_goes_on_without_launcher_coordinator_and_one_etcd(lockstep, etcd,
     print("seed", seed)
     pauses = random.Random(seed)
     process = start(lockstep, etcd)
-    workers = workers_of(process)
+    workers = list(workers_of(process).values())
     time.sleep(pauses.uniform(0, 0.2))
     process.kill()
     process.communicate(timeout=LONG_ENOUGH)
