@@ -39,7 +39,8 @@ std::vector<Message> one_of_each() {
           Resize{5},
           Expel{2, 3, "it does not move"},
           Activity{"busy"},
-          Activities{{{3, "idle", std::chrono::milliseconds(40), true}, {4, "", {}, false}}}};
+          Activities{{{3, "idle", std::chrono::milliseconds(40), true}, {4, "", {}, false}}},
+          Rejoin{{.version = "1.0", .role = Role::server, .rank = 2, .machine = "boot"}, 8, 3}};
 }
 
 TEST(Messages, OneOfEachKindComesBackAsItWasSent) {
