@@ -139,7 +139,7 @@ TEST_F(Failover, ACoordinatorThatHasLostItsLeaseDecidesNothingMore) {
   resize_job(coordinator_->endpoint(), "open sesame", 2, 30s);  // it tries to decide something
   running_.join();
   EXPECT_EQ(end_, "Deposed");
-  EXPECT_EQ(told_, "");  // what was not to be is not told
+  EXPECT_EQ(told_, "");           // what was not to be is not told
   store_->revoke(lease, soon());  // the other one is gone too
   for (auto& one : members) EXPECT_EQ(one.get(), "urgent 2:012 here done");
   const std::optional<JobRecord> last = job_.record(soon());

@@ -18,7 +18,7 @@ inline constexpr auto kWholeJob = std::chrono::hours(10 * 365 * 24);  // as long
 class CoordinatorGone final : public comm::CommError {
  public:
   using CommError::CommError;
-  const char* kind() const noexcept override { return "CoordinatorGone"; }
+  const char* kind() const noexcept override { return "PeerLost"; }  // to whoever is told
 };
 
 // What is asked of one coordinator, and answered. From any thread. Every call throws
