@@ -16,7 +16,7 @@ import pytest
 
 from jobs import is_running, steps_done, wait_until, workers_of
 
-STEPS = 20000  # so many that it is under way when something happens to it
+STEPS = 12000  # so many that it is under way when something happens to it
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch", 32, "--threads", 1,
          "--quiet", "--no-report", "--json", "--checkpoint-every", 2000, "--eval-every", 5000]
 LONG_ENOUGH = 150
