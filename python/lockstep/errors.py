@@ -69,6 +69,14 @@ class RequestFailed(CommError):
     """A server took a request and could not do what it asks."""
 
 
+class JobEnded(CommError):
+    """The job is over, and so is its coordinator."""
+
+
+class Deposed(Error):
+    """Another member coordinates the job now: this one must not decide anything."""
+
+
 class Aborted(CommError):
     """Somebody called abort, here or on another rank."""
 
