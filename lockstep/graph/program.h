@@ -51,6 +51,7 @@ struct Step {
   bool may_overwrite_input = false;
   std::int32_t delivery = -1;  // hands its input to the receiver; no kernel
   bool copies = false;         // a strided window to a dense one, and nothing else
+  bool meets = false;          // the others' slices, in every run
 };
 
 // An input that is kept between runs. When an output of the graph is carried back into it, the run

@@ -106,6 +106,7 @@ SliceOutputs squeeze(const SliceCall& call) {
   if (dropped.empty())
     for (int axis = 0; axis < x.rank(); ++axis)
       if (x.shape(axis) == 1) dropped.push_back(axis);
+  if (dropped.empty()) return std::nullopt;  // of a part, no axes would mean all of extent 1
   int before = 0;
   for (const std::int64_t axis : dropped) {
     const int place = from_front(static_cast<int>(axis), x.rank());

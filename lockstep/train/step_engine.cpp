@@ -153,6 +153,12 @@ struct StepEngine::Impl {
       throw Unsupported("train: {} has sparse gradients, which workers of a {} do not train",
                         program.step().parameters[program.step().tables[0]].name,
                         kvstore::slice_links_of(*mode) ? "net in slices" : "pipeline");
+    if (shares_weights(given) && !program.step().tables.empty())
+      throw Unsupported(
+          "train: {} has sparse gradients, which workers that share the weights do not train",
+          program.step().parameters[program.step().tables[0]].name);
+    if (given.slices > 1 && kvstore::stage_links_of(*mode) != nullptr)
+      throw Unsupported("train: a net in slices is not trained by a pipeline");
     if (kvstore::slice_links_of(*mode) && program.step().shards_meet)
       throw Unsupported(
           "train: shards that meet (sync_batch_norm) are computed whole: no worker has some of "

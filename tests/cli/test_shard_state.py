@@ -81,3 +81,9 @@ def test_what_cannot_be_is_one_line_before_anything_starts(lockstep, words, stat
                            status=status)
     assert outcome.complaint.startswith("lockstep: " + complaint), outcome.err
     assert len(outcome.err.strip().splitlines()) == 1
+
+
+def test_tables_with_sparse_gradients_are_not_shared(lockstep):
+    outcome = lockstep.run("train", "recsys-mf", "--data", "synthetic", "--steps", 2, "--workers", 2,
+                           "--shard-state", 3, "--quiet", "--no-report", "--out", "run", status=1)
+    assert "has sparse gradients, which workers that share the weights do not train" in outcome.err

@@ -222,6 +222,24 @@ TEST(Slices, OfConvolutionsHaveTheSameBitsWhoeverComputesThem) {
   expect_one_hash(images_task(small_cnn), {.slices = 3}, {{1, 2, 1}, {1, 3, 1}, {3, 2, 1}});
 }
 
+// What it adds up depends on a split weight and on no sample.
+class Penalised final : public nn::Block {
+ public:
+  Tensor forward(const Tensor& images) override {
+    const Tensor penalty = sum(square(up_->parameter("weight").data()));
+    return add((*down_)((*up_)(images)), multiply(penalty, 0.01));
+  }
+
+ private:
+  std::shared_ptr<nn::Dense> up_ = add_child("up", nn::dense(12, {.inputs = 192}));
+  std::shared_ptr<nn::Dense> down_ = add_child("down", nn::dense(5, {.inputs = 12}));
+};
+
+TEST(Slices, MeetInEveryRunThoughTheyDependOnWeightsAlone) {
+  expect_one_hash(images_task([] { return std::make_shared<Penalised>(); }), {.slices = 2},
+                  {{1, 2, 1}});
+}
+
 TEST(Slices, HaveTheSameBitsWithRulesThatMeasure) {
   const std::vector<std::function<optim::OptimizerPtr()>> rules{
       [] { return optim::sgd({.learning_rate = 0.1, .momentum = 0.9, .clip_norm = 0.5}); },

@@ -9,6 +9,7 @@
 #include "lockstep/ops/fused.h"
 #include "lockstep/ops/known_ops.h"
 #include "lockstep/ops/reorder.h"
+#include "lockstep/ops/slice_ops.h"
 #include "lockstep/tensor/copy.h"
 
 namespace lockstep::passes {
@@ -362,6 +363,7 @@ class Lowering {
     step.node = static_cast<std::int32_t>(id);
     step.attrs = node.attrs;
     step.may_overwrite_input = node.op->kind == OpKind::elementwise;
+    step.meets = is_slice_transfer(*node.op);
     return step;
   }
 

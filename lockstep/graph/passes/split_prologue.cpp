@@ -28,7 +28,8 @@ bool depends_on_states_alone(Program& program, const Step& step) {
   const auto in_arena = [&](const Operand& o) {
     return buffer_of(program, o).kind == BufferKind::arena;
   };
-  return step.delivery < 0 && std::all_of(step.inputs.begin(), step.inputs.end(), lasting) &&
+  return step.delivery < 0 && !step.meets &&
+         std::all_of(step.inputs.begin(), step.inputs.end(), lasting) &&
          std::all_of(step.outputs.begin(), step.outputs.end(), in_arena) &&
          is_worth_keeping(program, step);
 }

@@ -561,6 +561,7 @@ void Fit::fill_result() {
   result_.generation = parts_.options.survival == nullptr ? group().membership().generation
                                                           : parts_.options.survival->generation();
   result_.is_first = is_first();
+  result_.deal.clear();  // a loss at the end has this filled again
   for (const ShardRange& range : kvstore::deal_of(*parts_.options.mode, parts_.options.shards))
     result_.deal.push_back(range.hi - range.lo);
   result_.events = membership_events();

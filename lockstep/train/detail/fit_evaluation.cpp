@@ -12,8 +12,7 @@ void Fit::evaluate() {
   if (options_.validation == nullptr || evaluated_step_ == step_) return;
   const bool keep = std::any_of(options_.callbacks.begin(), options_.callbacks.end(),
                                 [](const CallbackPtr& c) { return c->wants_predictions(); });
-  const bool has_stage = kvstore::stage_links_of(*parts_.options.mode) != nullptr;
-  if (!has_stage) bring_net();
+  bring_net();  // callbacks look at it
   Evaluation evaluation = evaluate_on(*options_.validation, options_.metrics, keep);
   if (evaluation.whole) add_train_metrics(evaluation);
   if (!is_whole_everywhere(evaluation)) return request_stop(kInterrupted);

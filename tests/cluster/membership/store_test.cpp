@@ -2,6 +2,10 @@
 #include "lockstep/cluster/membership/store.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <thread>
 
 #include "lockstep/cluster/membership/memory_store.h"
 #include "lockstep/cluster/membership/stored_job.h"
@@ -225,6 +229,24 @@ TEST(EtcdStore, AServerThatHangsIsGivenUpAtTheDeadline) {
     FAIL();
   } catch (const IoError& error) {
     EXPECT_NE(std::string(error.what()).find("did not answer in time"), std::string::npos);
+  }
+}
+
+TEST(EtcdStore, WhatIsNoAnswerOfEtcdsIsNamed) {
+  const comm::Socket listener = comm::listen_on({"127.0.0.1", 0});
+  const std::jthread other([&] {
+    const comm::Socket one(::accept(listener.fd(), nullptr, nullptr));
+    std::array<char, 4096> request{};
+    EXPECT_GT(::recv(one.fd(), request.data(), request.size(), 0), 0);
+    constexpr std::string_view kReply = "HTTP/1.1 200 OK\r\n\r\n{\"kvs\":[1]}";
+    EXPECT_GT(::send(one.fd(), kReply.data(), kReply.size(), MSG_NOSIGNAL), 0);
+  });
+  const auto store = open_store("etcd://" + to_string(comm::local_endpoint(listener)));
+  try {
+    store->get("a", soon());
+    FAIL();
+  } catch (const IoError& error) {
+    EXPECT_NE(std::string(error.what()).find("does not answer as etcd does"), std::string::npos);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "lockstep/cluster/membership/detail/etcd_store.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -18,14 +19,28 @@ using nlohmann::json;
 constexpr auto kPause = std::chrono::milliseconds(50);
 // For one server's answer: where it hangs, the others have time to give theirs.
 constexpr auto kLongestTry = std::chrono::milliseconds(2000);
-// The codes of gRPC by which a server says that another one, or a later time, is better.
-constexpr int kDeadlineExceeded = 4, kUnavailable = 14;
+// The codes of gRPC by which a server says that another one, or a later time, is better: cancelled,
+// deadline exceeded, resource exhausted, aborted, unavailable.
+constexpr std::array<std::int64_t, 5> kPassing = {1, 4, 8, 10, 14};
+constexpr int kTooManyRequests = 429;
 
 // 64-bit numbers are texts in etcd's JSON, and a 0 is left out.
 std::int64_t number_in(const json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end()) return 0;
   return found->is_string() ? std::stoll(found->get<std::string>()) : found->get<std::int64_t>();
+}
+
+// What is no answer of etcd's counts as none.
+template <class Read>
+auto read_answer(const std::string& address, const Read& read) {
+  try {
+    return read();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw IoError("store: {} does not answer as etcd does: {}", address, error.what());
+  }
 }
 
 StoreEntry entry_of(const json& kept) {
@@ -53,7 +68,8 @@ bool is_passing(const HttpReply& reply) {
   const json said = json::parse(reply.body, nullptr, false);
   if (!said.is_object()) return reply.status >= 500;
   const std::int64_t code = number_in(said, "code");
-  return code == kUnavailable || code == kDeadlineExceeded || reply.status >= 502;
+  return std::count(kPassing.begin(), kPassing.end(), code) > 0 ||
+         reply.status == kTooManyRequests || reply.status >= 502;
 }
 
 std::string reason_of(const HttpReply& reply) {
@@ -103,15 +119,16 @@ EtcdStore::Answer EtcdStore::ask(const std::string& path, const std::string& bod
 }
 
 std::optional<StoreEntry> EtcdStore::get(const std::string& name, comm::Deadline deadline) {
-  auto found =
-      entries_of(ask("/v3/kv/range", json{{"key", to_base64(name)}}.dump(), deadline).body);
+  const Answer answer = ask("/v3/kv/range", json{{"key", to_base64(name)}}.dump(), deadline);
+  auto found = read_answer(address_, [&] { return entries_of(answer.body); });
   if (found.empty()) return {};
   return std::move(found[0]);
 }
 
 std::vector<StoreEntry> EtcdStore::list(const std::string& prefix, comm::Deadline deadline) {
   const json range{{"key", to_base64(prefix)}, {"range_end", to_base64(after(prefix))}};
-  return entries_of(ask("/v3/kv/range", range.dump(), deadline).body);
+  const Answer answer = ask("/v3/kv/range", range.dump(), deadline);
+  return read_answer(address_, [&] { return entries_of(answer.body); });
 }
 
 // A try that nobody answered may have been obeyed, and then this one's conditions do not hold.
@@ -129,9 +146,12 @@ std::optional<std::int64_t> EtcdStore::commit(const StoreChange& change, comm::D
                          {"lease", std::to_string(one.lease)}}}});
   const Answer answer =
       ask("/v3/kv/txn", json{{"compare", compare}, {"success", success}}.dump(), deadline);
-  const json said = json::parse(answer.body);
-  if (said.value("succeeded", false))
+  const auto revision = read_answer(address_, [&]() -> std::optional<std::int64_t> {
+    const json said = json::parse(answer.body);
+    if (!said.value("succeeded", false)) return {};
     return number_in(said.value("header", json::object()), "revision");
+  });
+  if (revision) return revision;
   return answer.is_first_try ? std::nullopt : version_if_done(change, deadline);
 }
 
@@ -148,16 +168,22 @@ std::optional<std::int64_t> EtcdStore::version_if_done(const StoreChange& change
 
 StoreLease EtcdStore::grant(std::chrono::milliseconds length, comm::Deadline deadline) {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(length).count();
-  const json said = json::parse(
-      ask("/v3/lease/grant", json{{"TTL", std::to_string(seconds)}}.dump(), deadline).body);
-  if (number_in(said, "ID") == 0) throw IoError("store: {} grants no leases", address_);
-  return {number_in(said, "ID"), std::chrono::seconds(number_in(said, "TTL"))};
+  const Answer answer =
+      ask("/v3/lease/grant", json{{"TTL", std::to_string(seconds)}}.dump(), deadline);
+  return read_answer(address_, [&]() -> StoreLease {
+    const json said = json::parse(answer.body);
+    if (number_in(said, "ID") == 0) throw IoError("store: {} grants no leases", address_);
+    return {number_in(said, "ID"), std::chrono::seconds(number_in(said, "TTL"))};
+  });
 }
 
 bool EtcdStore::keep_alive(const StoreLease& lease, comm::Deadline deadline) {
-  const json said = json::parse(
-      ask("/v3/lease/keepalive", json{{"ID", std::to_string(lease.id)}}.dump(), deadline).body);
-  return said.contains("result") && number_in(said.at("result"), "TTL") > 0;
+  const Answer answer =
+      ask("/v3/lease/keepalive", json{{"ID", std::to_string(lease.id)}}.dump(), deadline);
+  return read_answer(address_, [&] {
+    const json said = json::parse(answer.body);
+    return said.contains("result") && number_in(said.at("result"), "TTL") > 0;
+  });
 }
 
 void EtcdStore::revoke(const StoreLease& lease, comm::Deadline deadline) try {

@@ -241,11 +241,13 @@ void GenerationService::tick() {
   act();
 }
 
-// What people read is kept too, and told when it is.
+// What people read is kept too, and told when it is. That the run is over is kept even where nobody
+// is left to be told.
 void GenerationService::act() {
   calls_.changed();
   const std::vector<KeeperAction> actions = keeper_.take_actions();
-  if (actions.empty()) return;
+  const bool ends = is_over() && !std::exchange(is_end_kept_, true);
+  if (actions.empty() && !ends) return;
   const std::int64_t told = events_.empty() ? 0 : events_.back().number;
   for (const KeeperAction& action : actions)
     if (const auto* one = std::get_if<KeeperNote>(&action)) note(*one);

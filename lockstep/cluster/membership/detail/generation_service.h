@@ -93,7 +93,7 @@ class GenerationService {
   Roster& roster_;
   GenerationKeeper keeper_;
   Calls calls_;
-  bool is_active_ = false;
+  bool is_active_ = false, is_end_kept_ = false;
   std::set<std::int64_t> used_ids_;
   std::vector<MembershipEvent> events_;
 };

@@ -63,7 +63,8 @@ HttpReply parse(const std::string& text, const comm::Endpoint& server) {
   HttpReply reply{std::atoi(text.c_str() + 9), text.substr(end + 4)};
   constexpr std::string_view kLength = "\r\nContent-Length: ";
   const std::size_t length = text.find(kLength);
-  if (length < end && reply.body.size() < std::stoull(text.substr(length + kLength.size())))
+  if (length < end &&
+      reply.body.size() < std::strtoull(text.c_str() + length + kLength.size(), nullptr, 10))
     throw IoError("{}: its answer broke off", to_string(server));
   return reply;
 }
