@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import time
 
 
@@ -107,6 +108,17 @@ def reach(lockstep, process, step, seconds=240):
 def has_event(lockstep, kind):
     path = lockstep.folder / "run" / "events.jsonl"
     return path.exists() and f'"event":"{kind}"' in path.read_text()
+
+
+def free_ports(count):
+    """Of this machine, that nobody listens at now."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
 
 
 def end(process):

@@ -6,6 +6,8 @@ import socket
 import subprocess
 import time
 
+from jobs import free_ports
+
 PROGRAMS = ["munged", "slurmctld", "slurmd", "srun"]
 
 CONFIGURATION = """\
@@ -47,16 +49,6 @@ def why_not():
 
 def find(name):
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Slurm:

@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 from conftest import LOSE_MEMBER, PROGRAM, PUSH_PULL, Lockstep
-from jobs import checkpoints_of, descendants, environment, is_running, wait_until
+from jobs import (checkpoints_of, descendants, environment, free_ports, is_running,
+                  wait_until)
 
 FEW = ["--steps", 3, "--global-batch", 16, "--shards", 8]
 
@@ -151,15 +152,10 @@ def test_a_programs_store_is_kept_by_its_servers(lockstep, name, meant):
     assert outcome.err == f"[1] {meant} worker 1 of 2: 10\n"
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 def run_as_mxnet(lockstep, *words):
     """What the processes of a job print that MXNet's launcher has started."""
-    common = {**os.environ, "DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(free_port()),
+    common = {**os.environ, "DMLC_PS_ROOT_URI": "127.0.0.1",
+              "DMLC_PS_ROOT_PORT": str(free_ports(1)[0]),
               "DMLC_NUM_WORKER": "2", "DMLC_NUM_SERVER": "2"}
     processes = [subprocess.Popen(list(map(str, words)), cwd=lockstep.folder, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,

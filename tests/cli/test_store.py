@@ -7,14 +7,13 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
 
 import pytest
 
-from jobs import is_running, steps_done, wait_until, workers_of
+from jobs import free_ports, is_running, steps_done, wait_until, workers_of
 
 STEPS = 12000  # so many that it is under way when something happens to it
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch", 32, "--threads", 1,
@@ -22,16 +21,6 @@ TRAIN = ["mnist-mlp", "--data", "synthetic", "--steps", STEPS, "--global-batch",
 LONG_ENOUGH = 150
 
 needs_etcd = pytest.mark.skipif(shutil.which("etcd") is None, reason="etcd-server is not installed")
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Etcd:
