@@ -2,6 +2,7 @@
 #include "lockstep/cluster/membership/store.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -235,6 +236,8 @@ TEST(EtcdStore, AServerThatHangsIsGivenUpAtTheDeadline) {
 TEST(EtcdStore, WhatIsNoAnswerOfEtcdsIsNamed) {
   const comm::Socket listener = comm::listen_on({"127.0.0.1", 0});
   const std::jthread other([&] {
+    pollfd asked{listener.fd(), POLLIN, 0};  // the listener does not wait in accept
+    EXPECT_EQ(::poll(&asked, 1, 30000), 1);
     const comm::Socket one(::accept(listener.fd(), nullptr, nullptr));
     std::array<char, 4096> request{};
     EXPECT_GT(::recv(one.fd(), request.data(), request.size(), 0), 0);
