@@ -46,7 +46,8 @@ void take_pace(kvstore::JobParts& parts, const JobStore& store) {
 }
 
 std::unique_ptr<Survival> survival_of(cluster::Job* job, const cluster::JobOptions& options,
-                                      const JobStore& store, bool has_servers) {
+                                      const JobStore& store, bool has_servers,
+                                      std::unique_ptr<kvstore::Mode>& first) {
   if (job == nullptr || !job->survives()) return nullptr;
   const auto make = [=](comm::Communicator* communicator, const Membership& members) {
     const kvstore::StoreType& type = kvstore::find_store_type(store.name, has_servers);
@@ -60,7 +61,7 @@ std::unique_ptr<Survival> survival_of(cluster::Job* job, const cluster::JobOptio
     take_pace(parts, store);
     return std::shared_ptr<kvstore::Mode>(type.make(parts, {}));
   };
-  return survive(*job, make);
+  return survive(*job, make, std::move(first));
 }
 
 std::unique_ptr<kvstore::Mode> latecomers_mode(const kvstore::StoreType& type) {
@@ -81,22 +82,28 @@ void check_shard_state(const OwnJob& own, const JobStore& store, const kvstore::
 // What a process alone does within itself, and workers by an all-reduce.
 std::unique_ptr<kvstore::Mode> mode_of(const OwnJob& own, const JobStore& store) {
   const kvstore::StoreType& type = kvstore::find_store_type(store.name, own.servers != nullptr);
+  check_shard_state(own, store, type);
+  const bool is_late = own.job && own.job->is_late();
+  if (is_late && type.needs_servers) return latecomers_mode(type);
+  if (is_late) return kvstore::local_mode();
   kvstore::JobParts parts = own.parts();
   take_pace(parts, store);
-  check_shard_state(own, store, type);
-  if (type.needs_servers && own.job && own.job->is_late()) return latecomers_mode(type);
   if (type.needs_servers) return type.make(parts, {});
-  if (!own.job || own.job->is_late()) return kvstore::local_mode();
+  if (!own.job) return kvstore::local_mode();
   return kvstore::allreduce_mode(own.job->communicator(), parts.membership,
                                  {.shard_state = store.shard_state});
 }
 
 }  // namespace
 
+std::shared_ptr<comm::Communicator> OwnJob::communicator() const {
+  return job ? job->shared_communicator() : nullptr;
+}
+
 kvstore::JobParts OwnJob::parts() const {
   kvstore::JobParts parts;
   if (!job) return parts;
-  parts.communicator = job->size() > 1 ? &job->communicator() : nullptr;
+  parts.communicator = communicator().get();
   parts.membership = job->membership();
   parts.servers = servers.get();
   return parts;
@@ -120,7 +127,8 @@ OwnJob join_job(const cluster::JobOptions& options, const JobStore& store) {
     agree_on_instruction_set(*kvstore::group_of_one());
   }
   own.mode = mode_of(own, store);
-  own.survival = survival_of(own.job.get(), options, store, own.servers != nullptr);
+  own.survival = survival_of(own.job.get(), options, store, own.servers != nullptr, own.mode);
+  if (own.survival) own.mode = present_mode(*own.survival);
   return own;
 }
 

@@ -15,11 +15,19 @@ struct OwnJob {
   std::unique_ptr<kvstore::ServedJob> servers;  // null: there are none
   std::unique_ptr<kvstore::Mode> mode;
   // Where the options say that the job survives losses, for TrainerOptions::survival; null: it does
-  // not. Who is first then is in the result of fit, since that changes.
+  // not.
   std::unique_ptr<Survival> survival = {};
 
-  bool is_first() const { return mode->group().is_first(); }
-  // For a store: `kvstore::create("dist_sync", own.parts())`. It refers to this.
+  // What this worker is now, or was in the last generation, where workers change. From any thread,
+  // callbacks too. A worker that comes late is none of the others before fit, and not the first;
+  // one that has left is not either.
+  int rank() const { return job ? job->rank() : 0; }
+  int workers() const { return job ? job->size() : 1; }
+  bool is_first() const { return !job || (job->is_in_generation() && job->rank() == 0); }
+  // For collectives by hand, as Job::shared_communicator() has it; null: there is nobody else.
+  std::shared_ptr<comm::Communicator> communicator() const;
+  // For a store: `kvstore::create("dist_sync", own.parts())`. It refers to this, and to the
+  // communicator of the present generation, as long as that one lives.
   kvstore::JobParts parts() const;
 };
 

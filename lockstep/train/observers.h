@@ -10,6 +10,9 @@ namespace lockstep::train {
 // A bar an epoch on a terminal, plain lines elsewhere; evaluations and warnings between them.
 CallbackPtr show_progress(observe::ProgressTarget target = observe::standard_error());
 
+// The first worker's warnings on standard error, a line each.
+CallbackPtr print_warnings();
+
 // Every step and evaluation in the run folder's metrics.jsonl, and in its TensorBoard event files.
 // A resumed run goes on where its checkpoint was.
 CallbackPtr record_metrics(const observe::RunFolder& run);

@@ -105,9 +105,10 @@ void take_instruction_set(const std::string& name, int server) {
 std::optional<InstructionSet> servers_instruction_set(cluster::Job& job,
                                                       std::chrono::milliseconds timeout) {
   std::optional<InstructionSet> least;
-  for (const Member& one : job.membership().members) {
+  const Membership membership = job.membership();
+  for (const Member& one : membership.members) {
     if (one.role != Role::server) continue;
-    const std::string name = own_set_name(job.membership().rank_of(one.id));
+    const std::string name = own_set_name(membership.rank_of(one.id));
     const auto its = parse_instruction_set(job.get(name, timeout, {.from = one.id}).bytes);
     least = std::min(its, least.value_or(its));
   }

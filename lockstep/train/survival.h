@@ -32,6 +32,10 @@ class Survival {
   virtual void conclude() = 0;
   virtual cluster::Alignment align(const cluster::Progress& own) = 0;
   virtual void settle() = 0;
+  // Of the present generation; null: it is the first, whose mode was made elsewhere.
+  virtual kvstore::Mode* mode() = 0;
+  // This worker has come out of its last generation: there is no other run in this job.
+  virtual bool has_ended() const = 0;
   virtual std::int64_t generation() const = 0;
   // What has happened to the members so far.
   virtual std::vector<cluster::MembershipEvent> events() const = 0;
@@ -41,7 +45,11 @@ class Survival {
 using MakeMode = std::function<std::shared_ptr<kvstore::Mode>(comm::Communicator* communicator,
                                                               const Membership& membership)>;
 
-// Of a job that survives (JobOptions::survives); it outlives this.
-std::unique_ptr<Survival> survive(cluster::Job& job, MakeMode make_mode);
+// Of a job that survives (JobOptions::survives); it outlives this. `first` is the first
+// generation's mode, which is destroyed when the second one has begun; null: it is elsewhere.
+std::unique_ptr<Survival> survive(cluster::Job& job, MakeMode make_mode,
+                                  std::shared_ptr<kvstore::Mode> first = nullptr);
+// Of whatever generation is present: of one that was made with its first mode. It refers to it.
+std::unique_ptr<kvstore::Mode> present_mode(Survival& survival);
 
 }  // namespace lockstep::train

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/trainer.h"
 
+#include "lockstep/cluster/membership/place.h"
 #include "lockstep/kvstore/sliced_mode.h"
 #include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/train/detail/fit.h"
@@ -37,6 +38,23 @@ void check_options(const TrainerOptions& options) {
     throw Unsupported(
         "train: workers that have parts of a net neither change while it runs, nor share shards by "
         "speed");
+}
+
+// A program that somebody has launched, and that has not given its job to the trainer, trains as
+// often as it was started, each time by itself.
+void warn_if_alone(FitContext& fit) {
+  std::optional<cluster::Place> place;
+  try {
+    place = cluster::find_place();
+  } catch (const Error&) {
+    return;  // whoever joins the job hears of it
+  }
+  if (!place || place->role != Role::worker || place->workers < 2 || place->rank > 0) return;
+  fit.warn(
+      fmt::format("this process is one of {} workers of a job, and trains by itself, as each of "
+                  "them does: give the trainer the job (Python: job=ls.join_job(); C++: "
+                  "TrainerOptions::mode of train::join_job())",
+                  place->workers));
 }
 
 // Whose net callbacks look at, while it lives.
@@ -83,8 +101,13 @@ Trainer::Trainer(nn::BlockPtr net, LossFunction loss, optim::OptimizerPtr optimi
 Trainer::~Trainer() = default;
 
 FitResult Trainer::fit(const data::DatasetPtr& dataset, const FitOptions& options) {
+  if (options_.survival != nullptr && options_.survival->has_ended())
+    throw InvalidArgument(
+        "train: a job that survives losses has one run, and this worker's is over: expected one "
+        "fit, or a job that does not survive (JobOptions::survives)");
   detail::Fit fit({net_, loss_, optimizer_, options_, evaluator_.get()}, dataset, options);
   const Fitting fitting(fitting_, fit);
+  if (alone_) warn_if_alone(fit);
   return fit.run();
 }
 

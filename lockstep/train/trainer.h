@@ -140,7 +140,8 @@ struct FitResult {
   bool same_isa = true;   // and of those before a checkpoint too
   // Of all workers' pushes, where they are not in step; none before a resume.
   std::optional<kvstore::PushesSeen> pushes = {};
-  // Of a job that survives: this worker has left before the end, and has nothing to tell.
+  // Of a job that survives: this worker has left before the end, or came too late for it, and has
+  // nothing to tell.
   bool is_dismissed = false;
   bool is_first = true;                 // of the workers at the end
   std::vector<std::int64_t> deal = {};  // shards of each worker at the end, by rank

@@ -7,6 +7,18 @@
 namespace lockstep::python {
 namespace {
 
+// What a callback's own collective met is as good as the step's: a run that survives goes on.
+void rethrow_between_workers(const py::error_already_set& error) {
+  const py::module_ errors = py::module_::import("lockstep.errors");
+  if (!error.matches(errors.attr("CommError"))) return;
+  const auto text = py::cast<std::string>(py::str(error.value()));
+  const auto rank = py::cast<int>(error.value().attr("rank"));
+  const auto host = py::cast<std::string>(error.value().attr("host"));
+  const auto operation = py::cast<std::string>(error.value().attr("operation"));
+  if (error.matches(errors.attr("Timeout"))) throw comm::Timeout(text, rank, host, operation);
+  throw comm::Aborted(text, rank, host, operation);
+}
+
 constexpr auto kBetweenLooks = std::chrono::milliseconds(50);
 
 // A Python object as a callback: it is told what it has methods for.
@@ -45,7 +57,9 @@ class PythonCallback final : public train::Callback {
       callback_.get().attr(method)(py::cast(&context, py::return_value_policy::reference),
                                    py::cast(what)...);
     } catch (py::error_already_set& error) {
-      if (SignalWatch::current() == nullptr || !error.matches(PyExc_KeyboardInterrupt)) throw;
+      if (SignalWatch::current() == nullptr) throw;
+      if (SignalWatch::current()->survives()) rethrow_between_workers(error);
+      if (!error.matches(PyExc_KeyboardInterrupt)) throw;
       SignalWatch::current()->take(error);
     }
   }
@@ -56,6 +70,7 @@ class PythonCallback final : public train::Callback {
 
 struct HeldCallback {
   train::CallbackPtr callback;
+  bool shows_warnings = false;
 };
 
 train::Monitor monitor(const std::string& metric, bool maximize, double min_delta) {
@@ -126,6 +141,12 @@ train::CallbackPtr to_callback(const py::object& callback) {
   return std::make_shared<PythonCallback>(callback);
 }
 
+bool shows_warnings(const py::object& callback) {
+  if (py::isinstance<HeldCallback>(callback))
+    return py::cast<HeldCallback&>(callback).shows_warnings;
+  return py::hasattr(callback, "on_warning");
+}
+
 void bind_callbacks(py::module_& m) {
   bind_context(m);
   py::class_<HeldCallback>(m, "EngineCallback");
@@ -150,7 +171,10 @@ void bind_callbacks(py::module_& m) {
       },
       py::arg("folder"), "Every step and evaluation in a new run folder: metrics.jsonl, events/.");
   m.def(
-      "show_progress", [] { return HeldCallback{train::show_progress()}; },
+      "show_progress",
+      [] {
+        return HeldCallback{train::show_progress(), true};
+      },
       "A bar an epoch on a terminal, plain lines elsewhere.");
 }
 

@@ -7,10 +7,6 @@
 namespace lockstep::python {
 namespace {
 
-comm::Communicator* communicator_of(const HeldJob& job) {
-  return job.own.job == nullptr ? nullptr : job.own.parts().communicator;
-}
-
 comm::Element element_of(const char* call, DType dtype) {
   switch (dtype) {
     case DType::float32: return comm::Element::float32;
@@ -48,21 +44,21 @@ Tensor all_reduce(const HeldJob& job, const Tensor& x, const std::string& reduct
   const comm::Element element = element_of("all_reduce", x.dtype());
   const comm::Reduction how = reduction_of(reduction);
   const Tensor result = x.copy();
-  if (comm::Communicator* others = communicator_of(job))
+  if (const auto others = job.own.communicator())
     others->all_reduce(bytes_of(result), element, how, with_timeout(timeout));
   return result;
 }
 
 Tensor broadcast(const HeldJob& job, const Tensor& x, int root, double timeout) {
   const Tensor result = x.copy();
-  if (comm::Communicator* others = communicator_of(job))
+  if (const auto others = job.own.communicator())
     others->broadcast(bytes_of(result), root, with_timeout(timeout));
   return result;
 }
 
 Tensor all_gather(const HeldJob& job, const Tensor& x, double timeout) {
   const Tensor part = x.contiguous();
-  comm::Communicator* others = communicator_of(job);
+  const auto others = job.own.communicator();
   Shape shape = x.shape();
   shape.insert(0, others == nullptr ? 1 : others->size());
   const Tensor all = Tensor::empty(shape, x.dtype());
@@ -74,7 +70,7 @@ Tensor all_gather(const HeldJob& job, const Tensor& x, double timeout) {
 }
 
 void barrier(const HeldJob& job, double timeout) {
-  if (comm::Communicator* others = communicator_of(job)) others->barrier(with_timeout(timeout));
+  if (const auto others = job.own.communicator()) others->barrier(with_timeout(timeout));
 }
 
 }  // namespace

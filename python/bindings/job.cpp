@@ -23,15 +23,21 @@ std::vector<Tensor> to_values(const py::object& values) {
 // A store, and the job whose connections it uses.
 struct HeldStore {
   py::object job;
+  std::shared_ptr<comm::Communicator> communicator = {};
   std::unique_ptr<kvstore::KVStore> store = {};
 };
 
 std::unique_ptr<HeldStore> make_store(const std::string& type, const py::object& job) {
   auto held = std::make_unique<HeldStore>();
   held->job = job;
-  const kvstore::JobParts parts =
-      job.is_none() ? kvstore::JobParts() : py::cast<HeldJob&>(job).own.parts();
+  const train::OwnJob* own = job.is_none() ? nullptr : &py::cast<HeldJob&>(job).own;
   const py::gil_scoped_release released;
+  kvstore::JobParts parts;
+  if (own != nullptr) {
+    held->communicator = own->communicator();
+    parts = own->parts();
+    parts.communicator = held->communicator.get();
+  }
   held->store = kvstore::create(type, parts);
   return held;
 }
@@ -102,14 +108,25 @@ void bind_job(py::module_& m) {
   py::class_<HeldJob> job(m, "Job",
                           "The job that this process is a worker of, or a process alone.");
   bind_collectives(job);
-  job.def_property_readonly("rank", [](const HeldJob& j) { return j.own.mode->group().rank(); })
-      .def_property_readonly("workers",
-                             [](const HeldJob& j) { return j.own.mode->group().workers(); })
+  job.def_property_readonly("rank", [](const HeldJob& j) { return j.own.rank(); })
+      .def_property_readonly("workers", [](const HeldJob& j) { return j.own.workers(); })
       .def_property_readonly("is_first", [](const HeldJob& j) { return j.own.is_first(); })
-      .def("__repr__", [](const HeldJob& j) {
-        return fmt::format("worker {} of {}", j.own.mode->group().rank(),
-                           j.own.mode->group().workers());
-      });
+      .def("__repr__",
+           [](const HeldJob& j) {
+             return fmt::format("worker {} of {}", j.own.rank(), j.own.workers());
+           })
+      .def(
+          "_leave",
+          [](HeldJob& j) {
+            if (j.own.job) j.own.job->leave();
+          },
+          py::call_guard<py::gil_scoped_release>())
+      .def(
+          "_complain",
+          [](HeldJob& j, const std::string& text, int rank) {
+            if (j.own.job) j.own.job->complain(comm::PeerLost(text, rank, "", ""));
+          },
+          py::call_guard<py::gil_scoped_release>());
   m.def(
       "join_job",
       [](double timeout, bool tolerates_lost_servers, bool survives, const std::string& kvstore,
@@ -121,16 +138,23 @@ void bind_job(py::module_& m) {
         const train::JobStore how{.name = kvstore,
                                   .staleness = staleness,
                                   .shard_state = kvstore::parse_shard_state(shard_state)};
-        const py::gil_scoped_release released;
-        return std::make_unique<HeldJob>(HeldJob{train::join_job(options, how)});
+        auto joined = [&] {
+          const py::gil_scoped_release released;
+          return std::make_unique<HeldJob>(HeldJob{train::join_job(options, how)});
+        }();
+        const py::object own = py::cast(std::move(joined));
+        py::module_::import("lockstep._job").attr("joined")(own);
+        return own;
       },
       py::arg("timeout") = 60.0, py::arg("tolerates_lost_servers") = false,
       py::arg("survives") = false, py::arg("kvstore") = "dist_sync", py::arg("staleness") = 3,
       py::arg("shard_state") = 0,
       "This process's place in the job that `lockstep launch`, mpirun or srun has started, or a\n"
       "process alone. To be called before anything is computed. Servers do their part in here.\n"
-      "With `survives` a lost worker does not end the job: the others go on, and who is the first\n"
-      "of them is in the result of `fit`. `kvstore` says how gradients become parameters where\n"
+      "With `survives` a lost worker does not end the job: the others go on, and rank, workers "
+      "and\n"
+      "is_first are those of the workers that are there. `kvstore` says how gradients become "
+      "parameters where\n"
       "there are servers: dist_sync, ps_async, or ps_ssp with its `staleness`. With `shard_state` "
       "1\n"
       "workers have what the optimizer keeps together, each a part, with 2 gradients too: the "

@@ -42,7 +42,11 @@ void bind_results(py::module_& m) {
       .def_readonly("is_dismissed", &Result::is_dismissed)
       .def_readonly("train_loss", &Result::train_loss)
       .def_readonly("train_accuracy", &Result::train_accuracy)
-      .def_readonly("validation", &Result::validation)
+      .def_property_readonly("validation",
+                             [](const Result& self) -> py::object {
+                               if (self.history.empty()) return py::none();
+                               return py::cast(self.validation);
+                             })
       .def_readonly("history", &Result::history)
       .def_readonly("seconds", &Result::seconds)
       .def_readonly("samples_per_s", &Result::samples_per_s)

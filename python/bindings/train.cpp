@@ -7,6 +7,7 @@
 #include "bindings/loss.h"
 #include "bindings/metric.h"
 #include "bindings/optim.h"
+#include "lockstep/train/observers.h"
 
 namespace lockstep::python {
 namespace {
@@ -44,16 +45,19 @@ class HeldTrainer {
     if (!job.is_none()) {
       options.mode = py::cast<HeldJob&>(job).own.mode.get();
       options.survival = py::cast<HeldJob&>(job).own.survival.get();
+      survives_ = options.survival != nullptr;
     }
     trainer_ = std::make_unique<train::Trainer>(net_, to_loss(loss, classes), rule, options);
   }
 
   train::Trainer& get() { return *trainer_; }
   const nn::BlockPtr& net() const { return net_; }
+  bool survives() const { return survives_; }
 
  private:
   py::object job_;
   nn::BlockPtr net_;
+  bool survives_ = false;
   std::unique_ptr<train::Trainer> trainer_;
 };
 
@@ -116,9 +120,14 @@ train::FitOptions to_fit_options(const py::kwargs& given) {
   keywords.take("prefetch", options.prefetch);
   keywords.take("skip_bad", options.skip_bad);
   const py::object callbacks = keywords.take("callbacks");
+  bool shown = false;
   if (!callbacks.is_none())
-    for (const py::handle& callback : callbacks)
-      options.callbacks.push_back(to_callback(py::reinterpret_borrow<py::object>(callback)));
+    for (const py::handle& one : callbacks) {
+      const auto callback = py::reinterpret_borrow<py::object>(one);
+      options.callbacks.push_back(to_callback(callback));
+      shown = shown || shows_warnings(callback);
+    }
+  if (!shown) options.callbacks.push_back(train::print_warnings());
   keywords.finish();
   return options;
 }
@@ -138,7 +147,7 @@ class Current {
 train::FitResult fit(HeldTrainer& trainer, const py::object& dataset, const py::kwargs& keywords) {
   train::FitOptions options = to_fit_options(keywords);
   const data::DatasetPtr set = to_dataset(dataset);
-  const auto watch = std::make_shared<SignalWatch>();
+  const auto watch = std::make_shared<SignalWatch>(trainer.survives());
   options.callbacks.push_back(watch);
   options.stop = watch->stop();
   train::FitResult result;

@@ -9,6 +9,8 @@ namespace lockstep::python {
 
 // An object with some of Callback's methods.
 train::CallbackPtr to_callback(const py::object& callback);
+// Whether somebody sees there what a run warns of.
+bool shows_warnings(const py::object& callback);
 void bind_callbacks(py::module_& m);
 void bind_results(py::module_& m);
 
@@ -23,6 +25,8 @@ void bind_collectives(py::class_<HeldJob>& job);
 // out of fit() after the last checkpoint is written.
 class SignalWatch final : public train::Callback {
  public:
+  explicit SignalWatch(bool survives) : survives_(survives) {}
+  bool survives() const { return survives_; }  // the loss of workers
   void on_step_end(train::FitContext&, const train::StepEvent&) override { look(); }
   void on_evaluation(train::FitContext&, const train::Evaluation&) override { look(); }
 
@@ -36,6 +40,7 @@ class SignalWatch final : public train::Callback {
 
  private:
   void look();
+  bool survives_;
   std::atomic<bool> stop_ = false;
   std::unique_ptr<py::error_already_set> raised_;
   std::chrono::steady_clock::time_point next_ = {};

@@ -130,6 +130,8 @@ TEST(ShardedState, RefusesToSurviveWhatItCannot) {
     void conclude() override {}
     cluster::Alignment align(const cluster::Progress&) override { return {}; }
     void settle() override {}
+    kvstore::Mode* mode() override { return nullptr; }
+    bool has_ended() const override { return false; }
     std::int64_t generation() const override { return 0; }
     std::vector<cluster::MembershipEvent> events() const override { return {}; }
   } survival;

@@ -40,7 +40,7 @@ void agree_on_transport(const comm::Bootstrap& bootstrap, const comm::TransportT
 // The members stay with the coordinator until the end: it learns of those that die.
 struct Job::Impl {
   std::optional<PlacedRendezvous> rendezvous = {};
-  std::unique_ptr<comm::Communicator> communicator = {};
+  std::shared_ptr<comm::Communicator> communicator = {};
   Membership membership = {};
   std::int64_t id = 0;
   Role role;
@@ -53,9 +53,11 @@ struct Job::Impl {
   std::string scratch = {};
   std::chrono::milliseconds timeout{0};
   std::optional<GenerationMember> member = {};
-  std::vector<std::unique_ptr<comm::Communicator>> retired = {};  // until settle()
+  std::vector<std::shared_ptr<comm::Communicator>> retired = {};  // until settle()
   std::atomic<bool> wants_change = false;
-  std::mutex mutex = {};  // of who aborts the communicator, against who makes another
+  // Of who aborts the communicator or asks who is there, against who changes that.
+  mutable std::mutex mutex = {};
+  bool has_left = false, is_told = false;
   bool is_watching = false;
   std::string why_stopped = {};                 // guarded by it too
   std::atomic<std::int64_t> last_stopped = -1;  // generation
@@ -121,7 +123,7 @@ struct Job::Impl {
       bootstrap.check = [this] { check_generation(); };
     else
       agree_on_transport(bootstrap, *type);
-    auto made = std::make_unique<comm::Communicator>(type->connect(bootstrap), meter);
+    auto made = std::make_shared<comm::Communicator>(type->connect(bootstrap), meter);
     const std::lock_guard lock(mutex);
     communicator = std::move(made);
     is_watching = member->generation() > 1;
@@ -137,13 +139,19 @@ struct Job::Impl {
 
   ~Impl() { watcher = {}; }
 
+  void leave() {
+    watcher = {};
+    rendezvous.reset();
+  }
+
   void watch() {
+    Rendezvous& with = coordinator_for("membership");
     {
       const std::lock_guard lock(mutex);
       is_watching = true;
     }
     look_for_change();
-    (*rendezvous)->query(timeout);  // the coordinator has heard that this worker listens
+    with.query(timeout);  // the coordinator has heard that this worker listens
     watcher = std::jthread([this](const std::stop_token& stop) {
       std::mutex own;
       std::unique_lock lock(own);
@@ -196,15 +204,20 @@ struct Job::Impl {
   }
 
   bool regroup(const Standing& standing) {
+    coordinator_for("membership");
     member->fail();
+    std::shared_ptr<comm::Communicator> last;
     {
       const std::lock_guard lock(mutex);
+      last = communicator;
       is_watching = false;
       if (standing.is_broken) stop_generation("this worker has come out of the generation");
-      if (communicator) retired.push_back(std::move(communicator));
+      if (last) retired.push_back(last);
+      communicator = nullptr;
     }
     if (!report(standing)) {
       member->end();
+      come_out(std::move(last));
       return false;
     }
     wants_change = false;
@@ -224,9 +237,49 @@ struct Job::Impl {
     return member->align_with(all);
   }
 
+  // When the run is done its last workers may still have something to say to each other.
+  void come_out(std::shared_ptr<comm::Communicator> last) {
+    const std::lock_guard lock(mutex);
+    has_left = !(*rendezvous)->is_run_done();
+    if (!has_left) communicator = std::move(last);
+  }
+
+  // Who holds one of them still hears that its generation is over.
   void settle() {
     member->aligned();
+    for (const auto& one : retired)
+      if (one.use_count() > 1) one->abort("the workers of this generation have changed");
     retired.clear();
+  }
+
+  bool is_in_generation() const {
+    const std::lock_guard lock(mutex);
+    return !has_left && !(is_late && membership.generation == 0);
+  }
+
+  std::shared_ptr<comm::Communicator> shared_communicator() {
+    if (!is_in_generation())
+      throw InvalidArgument(
+          is_late && !has_left
+              ? "job: this worker comes to a job that is under way, and has nothing to do with the "
+                "others before fit"
+              : "job: this worker has left the job, and the others have gone on without it");
+    let_others_go();
+    const std::lock_guard lock(mutex);
+    if (membership.count(role) == 1) return nullptr;
+    if (!communicator)
+      throw comm::Aborted("job: the workers change, and are not connected yet", -1, "", "job");
+    return communicator;
+  }
+
+  // Once the run is done. They are in there until the result is told, and cannot do their part.
+  void let_others_go() {
+    {
+      const std::lock_guard lock(mutex);
+      const bool is_done = survives && rendezvous && (*rendezvous)->is_run_done();
+      if (!is_done || std::exchange(is_told, true)) return;
+    }
+    (*rendezvous)->tell();
   }
 
   void complain(const comm::CommError& error) const noexcept {
@@ -235,6 +288,7 @@ struct Job::Impl {
 
   Rendezvous& coordinator_for(const char* what) const {
     if (rendezvous) return **rendezvous;
+    if (type != nullptr) throw InvalidArgument("{}: this process has left its job", what);
     throw Unsupported("{}: over MPI alone there is no coordinator to be asked", what);
   }
 
@@ -246,7 +300,7 @@ struct Job::Impl {
     if (place.servers > 0)
       throw InvalidArgument("transport: mpi connects workers alone, and this job has {} servers",
                             place.servers);
-    communicator = std::make_unique<comm::Communicator>(detail::connect_by_mpi(place));
+    communicator = std::make_shared<comm::Communicator>(detail::connect_by_mpi(place));
     detail::check_agreement(*communicator, std::string(version()) + "\n" + options.configuration,
                             options.timeout);
     id = place.id();
@@ -259,11 +313,15 @@ Job::Job(const Place& place, const JobOptions& options)
 
 Job::~Job() = default;
 
-const Membership& Job::membership() const { return impl_->membership; }
+Membership Job::membership() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->membership;
+}
 std::int64_t Job::id() const { return impl_->id; }
 Role Job::role() const { return impl_->role; }
-int Job::rank() const { return impl_->membership.rank_of(impl_->id); }
-int Job::size() const { return impl_->membership.count(impl_->role); }
+int Job::rank() const { return membership().rank_of(impl_->id); }
+int Job::size() const { return membership().count(impl_->role); }
+bool Job::is_in_generation() const { return impl_->is_in_generation(); }
 const std::string& Job::secret() const {
   impl_->coordinator_for("secret");
   return impl_->rendezvous->secret();
@@ -278,6 +336,7 @@ const comm::PortRange& Job::ports() const { return impl_->ports; }
 std::vector<MemberReport> Job::report(const std::string& text) noexcept {
   return impl_->rendezvous ? (*impl_->rendezvous)->report(text) : std::vector<MemberReport>();
 }
+void Job::leave() { impl_->leave(); }
 void Job::complain(const comm::CommError& error) noexcept { impl_->complain(error); }
 MembershipStatus Job::query(std::chrono::milliseconds timeout) {
   return impl_->coordinator_for("membership").query(timeout);
@@ -301,7 +360,7 @@ void Job::watch_members() { impl_->watch(); }
 bool Job::wants_change() const { return impl_->wants_change; }
 void Job::check_goes_on(std::int64_t generation) const { impl_->check_goes_on(generation); }
 bool Job::regroup(const Standing& standing) { return impl_->regroup(standing); }
-bool Job::is_run_done() const { return (*impl_->rendezvous)->is_run_done(); }
+bool Job::is_run_done() const { return impl_->rendezvous && (*impl_->rendezvous)->is_run_done(); }
 Alignment Job::align(const Progress& own) { return impl_->align(own); }
 void Job::settle() { impl_->settle(); }
 void Job::tell() { impl_->coordinator_for("membership").tell(); }
@@ -314,5 +373,8 @@ std::vector<MembershipEvent> Job::events() const {
   return (*impl_->rendezvous)->events();
 }
 comm::Communicator& Job::communicator() { return *impl_->communicator; }
+std::shared_ptr<comm::Communicator> Job::shared_communicator() {
+  return impl_->shared_communicator();
+}
 
 }  // namespace lockstep::cluster

@@ -40,12 +40,17 @@ class Job final : public Registry {
   ~Job() override;
 
   // Who is in the job, as its coordinator made it, and what this process is there.
-  // Of a job that survives losses it changes in regroup().
-  const Membership& membership() const;
+  // Of a job that survives losses it changes in regroup(): it is that of the present generation,
+  // and of the last one where this member has come out of it. From any thread, and so are rank()
+  // and size().
+  Membership membership() const;
   std::int64_t id() const;
   Role role() const;
   int rank() const;  // among the members of this role
   int size() const;  // how many these are
+  // False of a worker that comes late, before its first generation, and of one that has left before
+  // the run was done. From any thread.
+  bool is_in_generation() const;
   // What the members prove to each other, for connections of their own. Unsupported over MPI alone,
   // and so is this machine's address on the interface that reaches the coordinator.
   const std::string& secret() const;
@@ -55,6 +60,12 @@ class Job final : public Registry {
   // Between the members of this role: workers with workers, servers with servers. None of a worker
   // that comes late, before its first generation.
   comm::Communicator& communicator();
+  // The same for whoever calls in between, from any thread: of the present generation, whose end
+  // aborts it and does not destroy it; null: this member is the only one of its role. Of a job that
+  // survives, when its run is done, that of the last generation: whoever is still kept there to
+  // tell the result may go then, as after tell(). Throws InvalidArgument where !is_in_generation(),
+  // and Aborted between two generations.
+  std::shared_ptr<comm::Communicator> shared_communicator();
   // What this process's collectives and requests to servers cost it, and for whom it waits.
   const std::shared_ptr<comm::Meter>& meter() const;
   // The ports that this process may listen at.
@@ -105,6 +116,10 @@ class Job final : public Registry {
   // This member holds up all others, though it is heard: it is put out.
   void expel(std::int64_t id, const std::string& why);
   std::vector<MembershipEvent> events() const;
+
+  // Says goodbye before this object's end, as when a program ends and objects of its own are still
+  // there: what needs the coordinator is an error from here on.
+  void leave();
 
   // To be called with the error that ends this member: whoever launched the job names the one that
   // was missed, and not the one that noticed.

@@ -73,7 +73,7 @@ struct Rendezvous::Impl {
   int rank = -1;
   std::vector<std::string> hosts = {};
   std::atomic<std::int64_t> generation = 0;
-  bool is_run_done = false;
+  std::atomic<bool> is_run_done = false;
   std::atomic<bool> broken = false;
   std::mutex reports_mutex;  // of the two that follow
   std::vector<detail::ActivityOf> reports = {};

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/train/detail/fit.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <utility>
 
@@ -35,6 +39,15 @@ constexpr std::int64_t kFewValues = 16;
 
 // That a result keeps: the first half of them and the last. Callbacks hear all.
 constexpr std::ptrdiff_t kMostWarnings = 1000;
+
+// What is wrong with a folder shows before the first step, not when there is something to lose.
+void check_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0)
+    error = std::error_code(errno, std::generic_category());
+  if (error) throw IoError("{}: checkpoints cannot be written there: {}", folder, error.message());
+}
 
 std::int64_t steps_of(const FitOptions& options, std::int64_t steps_per_epoch) {
   if (options.steps < 0 || options.epochs < 0)
@@ -167,6 +180,8 @@ void Fit::write_older_history() {
 std::optional<Checkpoint> Fit::find_checkpoint() {
   std::optional<Checkpoint> checkpoint;
   const std::string file = kvstore::first_does(group(), [&] {
+    if (options_.resume && options_.checkpoints.empty())
+      throw InvalidArgument("train: resume needs the folder of the run's checkpoints");
     if (store_) checkpoint = read_checkpoint_to_resume();
     return checkpoint && group().workers() > 1 ? file_of(*checkpoint) : std::string();
   });
@@ -183,6 +198,7 @@ std::string Fit::file_of(const Checkpoint& checkpoint) const {
 }
 
 std::optional<Checkpoint> Fit::read_checkpoint_to_resume() {
+  check_folder(options_.checkpoints);
   const std::vector<CheckpointFile> files = store_->list();
   if (!options_.resume && !files.empty())
     throw InvalidArgument(

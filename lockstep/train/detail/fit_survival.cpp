@@ -63,7 +63,8 @@ bool Fit::regroup(cluster::Standing standing) {
     try {
       kvstore::Mode* mode = survival.next(standing);
       if (mode == nullptr) {
-        result_.is_dismissed = !survival.is_run_done();
+        result_.is_dismissed = !survival.is_run_done() || !has_state_;
+        if (result_.is_dismissed) result_.is_first = false;
         result_.generation = survival.generation();
         result_.events = survival.events();
         return false;
