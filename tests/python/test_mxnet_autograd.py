@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import lockstep.mxnet as mx
-from lockstep.mxnet import autograd, nd
+from lockstep.mxnet import autograd, gluon, nd
 
 
 def test_gradients_are_zero_before_and_written_by_backward():
@@ -182,3 +182,90 @@ def test_ops_written_in_python_are_called_by_name():
     assert y.asnumpy().tolist() == [3, 6] and x.grad.asnumpy().tolist() == [30, 30]
     with pytest.raises(mx.MXNetError, match="scale_by"):
         nd.Custom(x, op_type="scale_bi")
+
+
+def run_history(array, *leaves):
+    """The symbol of what was recorded, and what it computes of the leaves, read back from text too.
+    """
+    symbol = autograd.get_symbol(array)
+    names = symbol.list_arguments()
+    assert len(names) == len(leaves)
+    values = dict(zip(names, leaves))
+    again = mx.sym.load_json(symbol.tojson())
+    made = [one.bind(mx.cpu(), values).forward()[0].asnumpy() for one in (symbol, again)]
+    np.testing.assert_array_equal(made[0], made[1])
+    return symbol, made[0]
+
+
+def test_the_symbol_of_a_history_has_a_variable_for_each_leaf():
+    x, z = nd.array([1.0, 2.0]), nd.array([3.0, 4.0])
+    x.attach_grad(), z.attach_grad()
+    with autograd.record():
+        y = x * x + 2 * x - 1
+    symbol, value = run_history(y, x)
+    np.testing.assert_array_equal(value, y.asnumpy())
+    assert symbol.list_arguments() == ["var0"]
+    with autograd.record():
+        y = (3 - x) / z + nd.array([5.0, 6.0])
+    _, value = run_history(y, x, z, nd.array([5.0, 6.0]))
+    np.testing.assert_array_equal(value, y.asnumpy())
+
+
+def test_a_history_has_mxnets_names_and_what_has_no_gradient():
+    x, w = nd.array([[1.0, -2.0], [3.0, 4.0]]), nd.array([[1.0, 2.0], [3.0, 5.0]])
+    x.attach_grad(), w.attach_grad()
+    with autograd.record():
+        y = nd.relu(nd.dot(x, w) * (x > 0)).sum(axis=1) + nd.argmax(x, axis=1)
+    symbol, value = run_history(y, x, w)
+    np.testing.assert_array_equal(value, y.asnumpy())
+    text = symbol.tojson()
+    for op in ("relu", "_greater_scalar", "broadcast_mul", "sum", "_lockstep_argmax"):
+        assert f'"op": "{op}"' in text
+    assert symbol.infer_shape(var0=(2, 2), var1=(2, 2))[1] == [(2,)]
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_the_symbol_of_a_nets_history_computes_what_the_net_did(hybridized):
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(3, 3, activation="relu"), gluon.nn.MaxPool2D(), gluon.nn.Flatten(),
+            gluon.nn.Dense(4, activation="tanh"), gluon.nn.LayerNorm(), gluon.nn.Dense(2))
+    net.initialize(mx.init.Xavier())
+    if hybridized:
+        net.hybridize()
+    x = nd.random.normal(shape=(2, 1, 8, 8))
+    x.attach_grad()
+    net(x)
+    with autograd.record():
+        y = net(x)
+    symbol = autograd.get_symbol(y)
+    # The leaves are found by their shapes, of which no two are the same here but for the norm's.
+    leaves = [x] + [p.data() for p in net.collect_params().values()]
+    shapes = {n: s for n, s in zip(symbol.list_arguments(), [a.shape for a in leaves])}
+    assert symbol.infer_shape(**shapes)[1] == [(2, 2)]
+    np.testing.assert_allclose(run_history(y, *leaves)[1], y.asnumpy(), rtol=1e-6)
+    assert {"Convolution", "FullyConnected"} <= {line.split(":")[0]
+                                                 for line in symbol.debug_str().split("\n")}
+
+
+def test_a_history_that_is_used_up_or_python_has_no_symbol():
+    x = nd.array([1.0])
+    x.attach_grad()
+    with pytest.raises(mx.MXNetError, match="not computed under"):
+        autograd.get_symbol(x * 2)
+    with autograd.record():
+        y = x * 2
+    y.backward()
+    with pytest.raises(mx.MXNetError, match="used up"):
+        autograd.get_symbol(y)
+
+    class Twice(autograd.Function):
+        def forward(self, x):
+            return x * 2
+
+        def backward(self, g):
+            return g * 2
+
+    with autograd.record():
+        y = Twice()(x)
+    with pytest.raises(mx.MXNetError, match="CustomOp"):
+        autograd.get_symbol(y)

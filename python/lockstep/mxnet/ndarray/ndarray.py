@@ -290,7 +290,7 @@ class NDArray:
         """A copy, recorded."""
         if _recording() and self._tensor.requires_grad:
             return self._out(self._tensor + 0)
-        return self._out(self._tensor.copy())
+        return self._out(self._tensor if self._tensor.is_symbolic else self._tensor.copy())
 
     def copyto(self, other):
         """Copies to another array, or to a context."""
