@@ -359,8 +359,6 @@ def run_node(run, node, inputs):
         return list(made) if isinstance(made, (list, tuple)) else [made]
     if node.op.startswith("_np") and _symbol_numpy().is_np_op(node.op):
         return _symbol_numpy().run(node, inputs)
-    if node.op == "FullyConnected" and inputs[0].ndim == 1:
-        inputs = [inputs[0].reshape((-1, 1))] + list(inputs[1:])
     if node.op == "RNN":
         inputs = _with_whole_states(inputs)
     made = _operator(node.op, params, inputs)
