@@ -523,6 +523,9 @@ from lockstep.mxnet._symbol_functions import random, sparse  # noqa: E402,F401
 from lockstep.mxnet._symbol_numpy import np, npx  # noqa: E402,F401
 
 
+_functions = {}
+
+
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
@@ -531,6 +534,5 @@ def __getattr__(name):
 
         known = list(_op_table.INPUTS) + list(_op_table.ALIASES) + __all__
         raise missing_name(__name__, name, known)
-    function = _op_function(name)
-    globals()[name] = function
-    return function
+    # Not among this module's own names, where `slice` and `max` are Python's.
+    return _functions.setdefault(name, _op_function(name))
