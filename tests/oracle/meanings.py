@@ -237,7 +237,11 @@ def cross_entropy(a, x, labels):
 
 
 def kl_div(a, x, target):
-    return F.kl_div(x, target, reduction="mean", log_target=a["log_target"])
+    if not a["log_target"]:
+        return F.kl_div(x, target, reduction="mean")
+    # What has no probability adds nothing, written as 0 or as its logarithm; F.kl_div has 0 for the
+    # former and NaN for the latter.
+    return (target.exp() * (target.masked_fill(target == -torch.inf, 0) - x)).mean()
 
 
 def global_avg_pool(a, x):
