@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How recorded tensors were computed, for who writes it down in other words.
+#include <functional>
+#include <vector>
+
 #include "bindings/bindings.h"
 #include "bindings/casters.h"
 #include "bindings/op_plan.h"
+#include "bindings/python_function.h"
 #include "lockstep/autograd/recorded_calls.h"
 #include "lockstep/graph/recorded_function.h"
 
@@ -37,12 +41,21 @@ class OpList {
     return static_cast<std::int64_t>(py::len(ops_)) - 1;
   }
 
+  std::int64_t push_function(const autograd::Function& function, const py::list& inputs) {
+    const auto* own = dynamic_cast<const WrittenInPython*>(&function);
+    py::dict fields;
+    fields["function"] = own == nullptr ? py::none() : own->object();
+    ops_.append(py::make_tuple("", fields, inputs));
+    return static_cast<std::int64_t>(py::len(ops_)) - 1;
+  }
+
   void add(const autograd::RecordedCall& call) {
     py::list inputs;
     for (const RecordedValue& input : call.inputs) inputs.append(place_of(input));
     const Graph* graph = call.function ? graph_of_call(*call.function) : nullptr;
     if (graph != nullptr) return add_graph(*graph, inputs);
-    const std::int64_t number = push(call.op ? std::string(call.op->name) : "", call.attrs, inputs);
+    const std::int64_t number = call.op ? push(std::string(call.op->name), call.attrs, inputs)
+                                        : push_function(*call.function, inputs);
     outputs_.push_back([number](std::size_t place) { return py::make_tuple(number, place); });
   }
 
@@ -93,7 +106,8 @@ void bind_history(py::module_& m) {
         return OpList(autograd::recorded_calls(heads)).tuple();
       },
       "(ops, variables, heads): each op is (name, attributes, inputs), without a name a function "
-      "that Python or C++ has written; inputs and heads are (op, output) or (-1, variable).");
+      "whose attribute `function` is Python's object of it, or None; inputs and heads are (op, "
+      "output) or (-1, variable).");
 }
 
 }  // namespace lockstep::python

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import lockstep.mxnet as mx
+from lockstep import _core
 from lockstep.mxnet import autograd, gluon, nd
 
 
@@ -269,3 +270,65 @@ def test_a_history_that_is_used_up_or_python_has_no_symbol():
         y = Twice()(x)
     with pytest.raises(mx.MXNetError, match="CustomOp"):
         autograd.get_symbol(y)
+
+
+def recorded_leaves(array):
+    """The arrays that its history begins with, in the order in which they are read."""
+    _, variables, _ = _core._history([array._tensor])
+    return [nd.NDArray(v.detach()) for v in variables if v.shape or v.requires_grad]
+
+
+def draws(*shape, seed=0):
+    return nd.array(np.random.default_rng(seed).normal(size=shape))
+
+
+HISTORIES = {
+    "slices": lambda x: x[1:, ::2] + x[0, 1:3] * x[1:2, 0],
+    "indices": lambda x: nd.take(x, nd.array([2, 0])) + nd.pick(x, nd.array([1, 0, 2])).sum(),
+    "joined": lambda x: nd.concat(x, x * 2, dim=1).swapaxes(0, 1).tile((2, 1)),
+    "parts": lambda x: nd.split(x, 2, axis=1)[1] + nd.topk(x, k=2, ret_typ="value"),
+    "norms": lambda x: nd.LayerNorm(x, nd.ones((4,)), nd.zeros((4,))) + nd.L2Normalization(x),
+    "kinks": lambda x: nd.clip(x, -0.5, 0.5) + nd.where(x > 0, x, -x) + nd.maximum(x, 0),
+    "softmax": lambda x: gluon.loss.SoftmaxCrossEntropyLoss()(x, nd.array([1, 0, 2])),
+    "statistics": lambda x: (x - x.mean()) / nd.sqrt(((x - x.mean()) ** 2).mean() + 1e-5),
+    "products": lambda x: nd.norm(x, axis=1) + nd.dot(x, x, transpose_b=True).sum(axis=0),
+    "losses": lambda x: nd.SoftmaxOutput(x, nd.array([1, 0, 2])) + nd.MakeLoss(x * 2),
+    "regression": lambda x: nd.LogisticRegressionOutput(x, nd.ones((3, 4)), grad_scale=2.0),
+    "custom": lambda x: nd.Custom(x, op_type="history_double") + 1,
+    "np": lambda x: (mx.np.einsum("ij,kj->ik", x.as_np_ndarray(), x.as_np_ndarray())
+                     @ mx.np.linalg.inv(mx.np.eye(3) * 9)).as_nd_ndarray(),
+}
+
+
+@mx.operator.register("history_double")
+class DoubleProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        class Double(mx.operator.CustomOp):
+            def forward(self, is_train, req, in_data, out_data, aux):
+                self.assign(out_data[0], req[0], in_data[0] * 2)
+
+            def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+        return Double()
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_symbol_of_a_history_is_what_was_computed(name):
+    x = draws(3, 4)
+    x.attach_grad()
+    with autograd.record():
+        y = HISTORIES[name](x)
+    np.testing.assert_allclose(run_history(y, *recorded_leaves(y))[1], y.asnumpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [gluon.rnn.LSTM(5, 2, bidirectional=True), gluon.rnn.GRU(5)])
+def test_the_symbol_of_a_recurrent_layers_history_is_what_it_computed(layer):
+    layer.initialize()
+    x = draws(4, 3, 6)
+    layer(x)
+    with autograd.record():
+        y, states = layer(x, layer.begin_state(3))
+    for made in (y, states[0]):
+        found = run_history(made, *recorded_leaves(made))[1]
+        np.testing.assert_allclose(found, made.asnumpy(), rtol=1e-5)

@@ -103,13 +103,21 @@ class _Writer:
         """Makes the nodes of one call."""
         name, attrs, inputs = self.ops[number]
         if not name:
-            raise MXNetError("autograd.get_symbol: an autograd.Function is Python, and no symbol; "
-                             "write it as a mx.operator.CustomOp")
+            self.made[number] = self._function(attrs["function"], inputs)
+            return
         node = self._known(name, attrs, inputs)
         if node is None:
             node = self._node(f"{_op_table.ENGINE}{name}", attrs, [self.value(i) for i in inputs],
                               self.counts[number])
         self.made[number] = [(node, at) for at in range(self.counts[number])]
+
+    def _function(self, function, inputs):
+        """The heads of a function with a gradient of its own, where it knows its symbols."""
+        if not hasattr(function, "symbols"):
+            raise MXNetError("autograd.get_symbol: an autograd.Function is Python, and no symbol; "
+                             "write it as a mx.operator.CustomOp")
+        made = function.symbols(*[Symbol([self.value(place)]) for place in inputs])
+        return [head for symbol in made for head in symbol._heads]
 
     def _known(self, name, attrs, inputs):
         """The node where MXNet has the op."""
