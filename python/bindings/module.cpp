@@ -14,6 +14,7 @@ PYBIND11_MODULE(_core, m) {
   bind_functions(m);
   bind_autograd(m);
   bind_graph(m);
+  bind_history(m);
   bind_io(m);
   py::module_ nn = m.def_submodule("nn", "Blocks, layers and losses.");
   bind_parameter(nn);
