@@ -28,7 +28,8 @@ TEST(RecordedCalls, ListTheOpsThatAHeadWasComputedBy) {
   {
     const RecordScope record;
     const Tensor other = exp(x);  // no part of y
-    y = add(multiply(x, c), multiply(x, c));
+    const Tensor first = multiply(x, c), second = multiply(x, c);
+    y = add(first, second);
   }
   const RecordedCalls recorded = recorded_calls({y});
   EXPECT_EQ(names_of(recorded), (std::vector<std::string>{"multiply", "multiply", "add"}));
