@@ -145,13 +145,12 @@ void bind_sets(py::module_& m) {
   const auto release = py::call_guard<py::gil_scoped_release>();
   m.def(
       "image_folder",
-      [](const py::object& folder, bool skip_bad, bool allow_empty) {
-        const auto path = py::cast<std::string>(py::module_::import("os").attr("fspath")(folder));
-        const py::gil_scoped_release released;
+      [](const FilePath& folder, bool skip_bad, bool allow_empty) {
         return mutable_ptr(std::make_shared<data::ImageFolder>(
-            path, data::ImageFolderOptions{.skip_bad = skip_bad, .allow_empty = allow_empty}));
+            folder.text,
+            data::ImageFolderOptions{.skip_bad = skip_bad, .allow_empty = allow_empty}));
       },
-      py::arg("folder"), py::arg("skip_bad") = false, py::arg("allow_empty") = false,
+      py::arg("folder"), py::arg("skip_bad") = false, py::arg("allow_empty") = false, release,
       "A folder with a folder of .jpg, .jpeg and .png files for each class, in the order of names: "
       "uint8 [H, W, C] and int64.\n"
       "With skip_bad every picture is decoded now, and those that cannot be are left out; else one "

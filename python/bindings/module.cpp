@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bindings/arguments.h"
 #include "bindings/bindings.h"
 #include "lockstep/base/version.h"
 
@@ -29,4 +30,5 @@ PYBIND11_MODULE(_core, m) {
   bind_job(m);
   bind_train(m);
   bind_runs(m);
+  explain_arguments(m);
 }
