@@ -43,20 +43,23 @@ void add_node(TapeRecord record, std::span<const Tensor> outputs) {
         TapeEntry{.node = node, .output = i, .flat = flat || !is_floating(outputs[i].dtype())}));
 }
 
-// Comparisons, roundings, indices: a head behind them has gradients, and they are zero.
-void record_flat(TapeRecord record, std::span<const Tensor> inputs,
-                 std::span<const Tensor> outputs) {
-  record.flat = true;
-  for (const Tensor& input : inputs) record.edges.push_back(live_entry(input));
-  add_node(std::move(record), outputs);
-}
-
 // A handle may become a leaf later, which a tracer must not see in what was recorded before.
 Tensor as_recorded(const Tensor& input) {
   if (!input.is_symbolic()) return input;
   const Tensor snapshot = without_entry(input);
   snapshot.set_tape_entry(live_entry(input));
   return snapshot;
+}
+
+// Comparisons, roundings, indices: a head behind them has gradients, and they are zero.
+void record_flat(TapeRecord record, std::span<const Tensor> inputs,
+                 std::span<const Tensor> outputs) {
+  record.flat = true;
+  for (const Tensor& input : inputs) {
+    record.edges.push_back(live_entry(input));
+    record.inputs.push_back(as_recorded(input));
+  }
+  add_node(std::move(record), outputs);
 }
 
 std::string_view name_of_call(const TapeRecord& record) {
@@ -74,7 +77,7 @@ class Tape final : public OpInterceptor {
     if (op.differentiable() && wants_gradient(inputs))
       record_call({.op = &op, .attrs = attrs, .inputs = {inputs.begin(), inputs.end()}}, outputs);
     else
-      record_flat({.op = &op}, inputs, outputs);
+      record_flat({.op = &op, .attrs = attrs}, inputs, outputs);
     return outputs;
   }
 

@@ -198,10 +198,14 @@ std::string memory_limits_text(const KernelFiles& files) {
   std::string text;
   if (const std::int64_t memory = cgroup_limits(files).memory; memory > 0)
     text = fmt::format("the control group's limit is {} MB", memory / kMegabyte);
-  rlimit space{};
-  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
-    text += fmt::format("{}ulimit -v is {} MB", text.empty() ? "" : "; ",
-                        space.rlim_cur / static_cast<rlim_t>(kMegabyte));
+  const auto add = [&](int resource, const char* name) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+      text += fmt::format("{}{} is {} MB", text.empty() ? "" : "; ", name,
+                          limit.rlim_cur / static_cast<rlim_t>(kMegabyte));
+  };
+  add(RLIMIT_AS, "ulimit -v");
+  add(RLIMIT_DATA, "ulimit -d");
   return text;
 }
 

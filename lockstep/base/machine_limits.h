@@ -39,8 +39,8 @@ int fair_threads(const std::vector<std::vector<int>>& processes, std::size_t sel
 // memory ran out; nothing where the kernel does not say.
 std::optional<std::int64_t> count_memory_kills(const KernelFiles& files = {});
 
-// "the control group's limit is 512 MB" and "ulimit -v is 800 MB", as far as there are limits; else
-// empty.
+// "the control group's limit is 512 MB", "ulimit -v is 800 MB" and "ulimit -d is 600 MB", as far as
+// there are limits; else empty.
 std::string memory_limits_text(const KernelFiles& files = {});
 
 }  // namespace lockstep

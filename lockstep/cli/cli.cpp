@@ -2,6 +2,8 @@
 #include "lockstep/cli/cli.h"
 
 #include <fmt/ranges.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -175,11 +177,17 @@ int cannot_print(int error, int status) {
   return status == 0 ? kFailure : status;
 }
 
+// Why a write failed whose errno nobody kept.
+int earlier_error() {
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0 ? EPIPE : EIO;
+}
+
 // What was printed must have arrived: a full disk is a failure, not a success with half a result.
 int finish(int status) {
   errno = 0;
   const bool arrived = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  return arrived ? status : cannot_print(errno == 0 ? EIO : errno, status);
+  return arrived ? status : cannot_print(errno == 0 ? earlier_error() : errno, status);
 }
 
 // Whoever asks for much names it; this is for all the rest.

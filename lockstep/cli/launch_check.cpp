@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/file.h"
+#include "lockstep/cli/command.h"
 #include "lockstep/cli/train_options.h"
 #include "lockstep/cli/train_workers.h"
 #include "lockstep/recipes/run_mode.h"
@@ -16,11 +17,17 @@
 namespace lockstep::cli {
 namespace {
 
+bool is_own_program(const std::vector<std::string>& command) {
+  return !command.empty() && std::filesystem::path(command[0]).filename() == "lockstep";
+}
+
+bool is_training(const std::vector<std::string>& command) {
+  return is_own_program(command) && command.size() > 1 && command[1] == "train";
+}
+
 // None when the words are no training of ours, or not as they should be.
-std::optional<TrainOptions> parse_train(const std::vector<std::string>& command) {
-  if (command.size() < 2 || command[1] != "train" ||
-      std::filesystem::path(command[0]).filename() != "lockstep")
-    return std::nullopt;
+std::optional<TrainOptions> parse_words(const std::vector<std::string>& command) {
+  if (!is_training(command)) return std::nullopt;
   CLI::App app;
   TrainOptions options;
   add_train_options(app, options);
@@ -32,7 +39,13 @@ std::optional<TrainOptions> parse_train(const std::vector<std::string>& command)
     return std::nullopt;
   }
   if (!options.model.empty()) options.recipe = options.model;
-  if (options.recipe.empty()) return std::nullopt;  // the run's folder, or the worker, says
+  return options;
+}
+
+// The same where they do not say what is trained: the run's folder, or the worker, does.
+std::optional<TrainOptions> parse_train(const std::vector<std::string>& command) {
+  std::optional<TrainOptions> options = parse_words(command);
+  if (options && options->recipe.empty()) return std::nullopt;
   return options;
 }
 
@@ -67,6 +80,22 @@ void take_limits(cluster::LaunchOptions& launch, const recipes::RunConfig& confi
 bool survives_losses(const std::vector<std::string>& command) {
   const std::optional<TrainOptions> options = parse_train(command);
   return options && is_survivor(*options);
+}
+
+void take_store(cluster::LaunchOptions& launch, const std::optional<recipes::RunConfig>& config) {
+  const std::vector<std::string>& command = launch.command;
+  std::optional<TrainOptions> options = parse_words(command);
+  if (options && launch.store.empty()) launch.store = options->store;
+  if (launch.store.empty()) return;
+  if (worker_count(launch) < 2)
+    throw WrongUsage("--store: expected two workers or more: one alone has nobody to go on");
+  if (is_own_program(command) && !is_training(command))
+    throw WrongUsage(fmt::format(
+        "--store: lockstep {} does not go on without its launcher; expected lockstep train",
+        command.size() > 1 ? command[1] : ""));
+  if (!options) return;
+  options->workers = worker_count(launch);
+  check_store(*options, config);
 }
 
 std::string run_of(const std::vector<std::string>& command) {

@@ -19,6 +19,11 @@ bool survives_losses(const std::vector<std::string>& command);
 // What `lockstep train` says of its workers: how many there may be, how long one may be silent.
 void take_limits(cluster::LaunchOptions& launch, const recipes::RunConfig& config);
 
+// The job's store is that of `launch`, or else the one that `lockstep train` names. Throws
+// WrongUsage where it has one and the program cannot go on without its launcher, as far as that is
+// known before any worker runs it; a program that nobody knows the coordinator refuses.
+void take_store(cluster::LaunchOptions& launch, const std::optional<recipes::RunConfig>& config);
+
 // The run folder that these words of `lockstep train` name; empty: none, or they are no training.
 std::string run_of(const std::vector<std::string>& command);
 

@@ -170,14 +170,14 @@ int launch(const Options& o) {
   }
   const std::string folder = first_folder(options);
   bool survives = false;
-  if (const auto config =
-          check_train_command(options.command, worker_count(options), options.servers, folder)) {
+  const auto config =
+      check_train_command(options.command, worker_count(options), options.servers, folder);
+  if (config) {
     recipes::check_supported(*config);
     take_limits(options, *config);
     survives = survives_losses(options.command) && worker_count(options) > 1;
   }
-  if (!options.store.empty() && worker_count(options) < 2)
-    throw WrongUsage("--store: expected two workers or more: one alone has nobody to go on");
+  take_store(options, config);
   const observe::ListedJob listed = list_launcher(options);
   const auto go_on = [&, words = options.command]() -> std::vector<std::string> {
     const std::string run = run_of(words);

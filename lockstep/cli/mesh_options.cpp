@@ -184,7 +184,7 @@ void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options) 
 }
 
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,
-                int threads, bool shares_weights) {
+                bool shares_weights) {
   const std::int64_t stages = options.stages();
   check_tensor(config, options, workers);
   if (config.slices > 1) check_sums(config, fmt::format("--slices {}", config.slices));
@@ -200,10 +200,6 @@ void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, st
     throw WrongUsage(
         fmt::format("--pipeline {} with {} segment{}: expected --segments {} or more, or --cuts",
                     stages, config.segments, config.segments == 1 ? "" : "s", stages));
-  if (threads > 1)
-    throw WrongUsage(
-        fmt::format("--pipeline {} with --threads {}: a pipeline's worker computes with 1 thread",
-                    stages, threads));
   check_sums(config, fmt::format("--pipeline {}", stages));
   if (config.slices > 1)
     throw WrongUsage(

@@ -46,7 +46,7 @@ void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group
 // Into the configuration. Throws WrongUsage; so does what follows, of the workers of a job.
 void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options);
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,
-                int threads, bool shares_weights = false);
+                bool shares_weights = false);
 
 // " --pipeline 2 ...": what is not in a run's folder.
 std::string mesh_words(const MeshOptions& options);

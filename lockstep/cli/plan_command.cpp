@@ -36,7 +36,7 @@ std::int64_t stages_of(const PlanOptions& options, const recipes::RunConfig& con
       options.workers.value_or(options.mesh.pipeline.value_or(config.segments));
   MeshOptions mesh = options.mesh;
   if (!mesh.pipeline) mesh.pipeline = workers;
-  check_mesh(config, mesh, workers, 1);
+  check_mesh(config, mesh, workers);
   const std::int64_t replicas = workers / mesh.stages();
   if (replicas > config.shards)
     throw WrongUsage(fmt::format("{} pipelines with --shards {}: each computes at least one shard",

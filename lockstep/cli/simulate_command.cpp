@@ -55,7 +55,7 @@ Simulated simulate(const SimulateOptions& options) {
   const std::int64_t workers = options.workers.value_or(1), stages = options.mesh.stages();
   MeshOptions mesh = options.mesh;
   Simulated simulated{config_for(options, std::max<std::int64_t>(1, workers / stages)), {}};
-  check_mesh(simulated.config, mesh, workers, 1);
+  check_mesh(simulated.config, mesh, workers);
   recipes::PlanRunOptions asked = plan_options(options.cluster, workers);
   asked.threads = static_cast<int>(options.threads);
   asked.pipeline = static_cast<int>(stages);

@@ -195,8 +195,7 @@ void add_plan(CLI::App& c, TrainOptions& o) {
 }
 
 void check_cluster(const TrainOptions& options, const recipes::RunConfig& config) {
-  check_mesh(config, options.mesh, options.worker_count(), options.threads,
-             options.shard_state == 3);
+  check_mesh(config, options.mesh, options.worker_count(), options.shard_state == 3);
   if (options.mesh.parts() > 1 && options.deal.kind != Deal::Kind::even)
     throw WrongUsage(fmt::format("--{} {} with --deal {}: {} share the shards evenly",
                                  options.mesh.tensor() > 1 ? "tensor" : "pipeline",

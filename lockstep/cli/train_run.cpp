@@ -28,8 +28,10 @@ using observe::RunFolder;
 
 namespace {
 
+// Each of a stage's threads has shards under way of its own: more than one is for who asks for it,
+// and plans count with one.
 int thread_count(const TrainOptions& options) {
-  if (options.mesh.stages() > 1) return 1;
+  if (options.mesh.stages() > 1 && (options.is_planned || options.threads == 0)) return 1;
   return options.threads > 0 ? options.threads : options.fair_threads;
 }
 

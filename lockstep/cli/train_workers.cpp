@@ -126,6 +126,14 @@ bool is_survivor(const TrainOptions& options) {
   return !options.fail_fast && !shares_state;
 }
 
+void check_store(const TrainOptions& options, const std::optional<recipes::RunConfig>& config) {
+  if (options.worker_count() < 2 || !is_survivor(options) ||
+      (config && !recipes::is_in_step(*config)))
+    throw WrongUsage(
+        "--store: this job ends with the first worker that is lost; expected two workers or more "
+        "that are in step, each with the whole state, and no --fail-fast");
+}
+
 void take_limits(cluster::LaunchOptions& launch, const TrainOptions& options,
                  const recipes::RunConfig& config) {
   launch.min_workers = static_cast<int>(options.min_workers.value_or(1));
@@ -177,11 +185,7 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
   options.care.apply(launch);
   take_limits(launch, options, config);
   launch.store = options.store;
-  if (!options.store.empty() &&
-      (launch.workers < 2 || !is_survivor(options) || !recipes::is_in_step(config)))
-    throw WrongUsage(
-        "--store: this job ends with the first worker that is lost; expected two workers or more "
-        "that are in step, each with the whole state, and no --fail-fast");
+  if (!options.store.empty()) check_store(options, config);
   const std::set<std::string> before = unnamed_runs(options.recipe);
   const observe::ListedJob listed = list_launcher(launch);
   const auto go_on = [&, words = launch.command]() -> std::vector<std::string> {

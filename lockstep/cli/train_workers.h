@@ -28,6 +28,9 @@ void take_rank(TrainOptions& options, int rank);
 // Workers that are not in step, and those that each have a part of the net or of the state, end
 // with the first that is lost.
 bool is_survivor(const TrainOptions& options);
+// Of a training that has a store. Throws WrongUsage where it ends with the first worker that is
+// lost. `config`: none where it is not known.
+void check_store(const TrainOptions& options, const std::optional<recipes::RunConfig>& config);
 // What a training says of its workers, to whoever launches them.
 void take_limits(cluster::LaunchOptions& launch, const TrainOptions& options,
                  const recipes::RunConfig& config);

@@ -44,6 +44,26 @@ RowReverse row_reverse(std::int64_t bytes) {
   }
 }
 
+template <class T>
+void fill_pixels(const Tensor& image, std::span<const float> fill) {
+  const auto channels = static_cast<std::size_t>(image.shape(2));
+  T* pixels = image.data<T>();
+  for (std::int64_t i = 0; i < image.numel(); ++i) {
+    const float value = fill[fill.size() == 1 ? 0 : static_cast<std::size_t>(i) % channels];
+    pixels[i] = std::is_same_v<T, float> ? static_cast<T>(value) : static_cast<T>(value + 0.5F);
+  }
+}
+
+Tensor filled_image(const Shape& shape, DType dtype, std::span<const float> fill) {
+  if (fill.empty()) return Tensor::zeros(shape, dtype);
+  if (fill.size() != 1 && std::ssize(fill) != shape[2])
+    throw InvalidArgument("crop: {} values to fill with, the image has {} channels", fill.size(),
+                          shape[2]);
+  Tensor image = Tensor::empty(shape, dtype);
+  dtype == DType::uint8 ? fill_pixels<std::uint8_t>(image, fill) : fill_pixels<float>(image, fill);
+  return image;
+}
+
 }  // namespace
 
 void check_image(const char* who, const Tensor& image) {
@@ -54,14 +74,14 @@ void check_image(const char* who, const Tensor& image) {
 }
 
 Tensor crop_image(const Tensor& image, std::int64_t top, std::int64_t left, std::int64_t height,
-                  std::int64_t width) {
+                  std::int64_t width, std::span<const float> fill) {
   check_image("crop", image);
   const Tensor source = image.contiguous();
   const Overlap rows(top, height, image.shape(0)), columns(left, width, image.shape(1));
   const bool inside = rows.end - rows.begin == height && columns.end - columns.begin == width;
   const Shape shape{height, width, image.shape(2)};
   Tensor result =
-      inside ? Tensor::empty(shape, image.dtype()) : Tensor::zeros(shape, image.dtype());
+      inside ? Tensor::empty(shape, image.dtype()) : filled_image(shape, image.dtype(), fill);
   const std::int64_t bytes = pixel_bytes(image);
   const auto count = static_cast<std::size_t>((columns.end - columns.begin) * bytes);
   if (count == 0) return result;

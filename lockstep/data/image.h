@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::data {
@@ -11,9 +13,10 @@ namespace lockstep::data {
 // Throws InvalidArgument that begins with `who`.
 void check_image(const char* who, const Tensor& image);
 
-// The window from (top, left), which may reach outside: there pixels are zero.
+// The window from (top, left), which may reach outside: there pixels are `fill`, one value for each
+// channel or one for all, or zero.
 Tensor crop_image(const Tensor& image, std::int64_t top, std::int64_t left, std::int64_t height,
-                  std::int64_t width);
+                  std::int64_t width, std::span<const float> fill = {});
 Tensor flip_left_right(const Tensor& image);
 Tensor flip_top_bottom(const Tensor& image);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/transform.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -212,17 +214,23 @@ Transform center_crop(std::int64_t height, std::int64_t width) {
           }};
 }
 
-Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t pad) {
+Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t pad,
+                      std::vector<float> fill) {
   check_size("random_crop", height, width);
   if (pad < 0) throw InvalidArgument("random_crop: pad is {}, expected 0 or more", pad);
-  return {fmt::format("random_crop({}, {}, pad={})", height, width, pad), 2,
-          [=](const Tensor& image, const RandomKey& key) {
-            check_image("random_crop", image);
-            const std::int64_t rows = image.shape(0) + 2 * pad, columns = image.shape(1) + 2 * pad;
-            check_fits("random_crop", rows, columns, height, width);
-            return crop_image(image, below(key, 0, rows - height + 1) - pad,
-                              below(key, 1, columns - width + 1) - pad, height, width);
-          }};
+  for (const float value : fill) check_range("random_crop", "fill", value, 0.0, 255.0);
+  const auto crop = [=](const Tensor& image, const RandomKey& key, std::span<const float> around) {
+    check_image("random_crop", image);
+    const std::int64_t rows = image.shape(0) + 2 * pad, columns = image.shape(1) + 2 * pad;
+    check_fits("random_crop", rows, columns, height, width);
+    return crop_image(image, below(key, 0, rows - height + 1) - pad,
+                      below(key, 1, columns - width + 1) - pad, height, width, around);
+  };
+  const std::string told = fill.empty() ? "" : fmt::format(", fill=[{}]", fmt::join(fill, ", "));
+  return with_mask(
+      {fmt::format("random_crop({}, {}, pad={}{})", height, width, pad, told), 2,
+       [=](const Tensor& image, const RandomKey& key) { return crop(image, key, fill); }},
+      [=](const Tensor& mask, const RandomKey& key) { return crop(mask, key, {}); });
 }
 
 Transform random_resized_crop(std::int64_t height, std::int64_t width, double min_area,

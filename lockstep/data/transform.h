@@ -42,8 +42,10 @@ Transform resize(std::int64_t height, std::int64_t width);  // bilinear
 Transform resize_short(std::int64_t size);
 // The middle of the image.
 Transform center_crop(std::int64_t height, std::int64_t width);
-// A crop of the image with `pad` zero pixels around.
-Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t pad = 0);
+// A crop of the image with `pad` pixels around, which are `fill`: from 0 to 255, one value for each
+// channel or one for all; zero where there is none, and in a mask.
+Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t pad = 0,
+                      std::vector<float> fill = {});
 // A part of the image, of a drawn area and ratio of sides, made height x width.
 Transform random_resized_crop(std::int64_t height, std::int64_t width, double min_area = 0.08,
                               double max_area = 1.0, double min_ratio = 3.0 / 4.0,

@@ -110,6 +110,7 @@ class RecordedFunction::Call final : public autograd::Function {
   }
 
   const std::vector<Tensor>& extras() const { return extras_; }
+  const Graph& graph() const { return compiled_->traced.parts.first; }
 
  private:
   std::shared_ptr<Compiled> compiled_;
@@ -130,6 +131,11 @@ RecordedFunction::Results RecordedFunction::operator()(const std::vector<Tensor>
   results.outputs = autograd::call(call, inputs);
   results.extras = call->extras();
   return results;
+}
+
+const Graph* graph_of_call(const autograd::Function& function) {
+  const auto* call = dynamic_cast<const RecordedFunction::Call*>(&function);
+  return call == nullptr ? nullptr : &call->graph();
 }
 
 }  // namespace lockstep

@@ -9,6 +9,9 @@
 #include "lockstep/graph/trace.h"
 
 namespace lockstep {
+namespace autograd {
+class Function;
+}
 
 // A function of tensors like `infos` whose calls are recorded as one function each: compiled
 // forward, which keeps what the gradient reads, and a compiled gradient. It is traced in the mode
@@ -29,7 +32,12 @@ class RecordedFunction {
  private:
   class Call;
   struct Compiled;
+  friend const Graph* graph_of_call(const autograd::Function& function);
   std::shared_ptr<Compiled> compiled_;
 };
+
+// What a recorded call of a RecordedFunction computes, or null of another function. The graph's
+// inputs are those of the call and a key, the call's outputs are the first of its own.
+const Graph* graph_of_call(const autograd::Function& function);
 
 }  // namespace lockstep

@@ -26,6 +26,10 @@ class Cutter {
       : graph_(graph), options_(options), cells_(options.cells) {
     check(cells_.size() == graph.nodes().size(), "cells of another graph");
     slices_ = infer_slices(graph);
+    check(options.homes.empty() || options.homes.size() == options.states.size(),
+          "homes of other states");
+    for (std::size_t i = 0; i < options.homes.size(); ++i)
+      given_home_[graph.inputs()[options.states[i]].node] = {options.homes[i], false};
     find_needed();
     settle_cells();
     find_states();
@@ -71,14 +75,18 @@ class Cutter {
     return cell.backward ? 2 * options_.segments - 1 - cell.segment : cell.segment;
   }
 
-  // A gradient may be wanted before all of it is there: it waits.
+  // A gradient may be wanted before all of it is there: it waits. So does what reads a state that
+  // a later segment has.
   void settle_cells() {
     for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
       if (!is_computed(id)) continue;
-      for (const ValueId input : graph_.nodes()[id].inputs)
-        if (is_computed(static_cast<std::size_t>(input.node)) &&
-            order(cell(input)) > order(cells_[id]))
-          cells_[id] = cell(input);
+      for (const ValueId input : graph_.nodes()[id].inputs) {
+        const auto home = given_home_.find(input.node);
+        if (home == given_home_.end() && !is_computed(static_cast<std::size_t>(input.node)))
+          continue;
+        const Cell& made = home == given_home_.end() ? cell(input) : home->second;
+        if (order(made) > order(cells_[id])) cells_[id] = made;
+      }
     }
   }
 
@@ -100,6 +108,8 @@ class Cutter {
           if (!backward) settled_.insert({found->second, true});
         }
       }
+    for (std::size_t i = 0; i < options_.homes.size(); ++i)
+      home_[options_.states[i]] = options_.homes[i];
     for (auto& [state, home] : home_) {
       home = std::max(home, 0);
       cells_[static_cast<std::size_t>(graph_.inputs()[state].node)] = {home, false};
@@ -244,6 +254,7 @@ class Cutter {
   std::vector<Cell> cells_;
   SliceTypes slices_;
   std::vector<bool> needed_;
+  std::map<std::int32_t, Cell> given_home_;   // of states, by node
   std::map<std::size_t, std::int32_t> home_;  // of states, by input
   std::map<std::size_t, bool> settled_;
   std::map<std::int32_t, std::size_t> state_of_;  // by node

@@ -56,6 +56,9 @@ struct SegmentOptions {
   // Where the nodes are computed, by number; one that reads what is made later is computed there.
   std::vector<Cell> cells = {};
   std::vector<std::size_t> states = {};  // inputs that belong to one segment: the lowest reader
+  // The segments that have the states already, one for each; what reads one is computed there or
+  // above. Empty: nobody has them yet.
+  std::vector<std::int32_t> homes = {};
   // Output number `first` is needed where state number `second` (of the inputs) is.
   std::vector<std::pair<std::size_t, std::size_t>> outputs_with_states = {};
 };

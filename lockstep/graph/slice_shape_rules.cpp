@@ -165,7 +165,8 @@ SliceOutputs reduce(const SliceCall& call) {
   return on_parts(call, cut);
 }
 
-// What is drawn for an element depends on its place in the whole: the whole mask is drawn.
+// What is drawn for an element depends on its place in the whole: the whole mask is drawn. What it
+// drops is 0, infinities too.
 SliceOutputs dropout(const SliceCall& call) {
   if (!call.is_cut(0)) return std::nullopt;
   const Tensor& x = call.inputs[0];
@@ -176,7 +177,10 @@ SliceOutputs dropout(const SliceCall& call) {
   const SliceCut& cut = call.cut_of(0);
   std::vector<Tensor> parts = call.tracer.parts_of(x);
   const std::vector<Tensor> masks = slice_split(mask, cut);
-  for (std::size_t k = 0; k < parts.size(); ++k) parts[k] = parts[k] * masks[k];
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    const Tensor nothing = zeros(parts[k].shape(), x.dtype(), x.device());
+    parts[k] = where(not_equal(masks[k], 0.0), parts[k], nothing) * masks[k];
+  }
   return std::vector{call.tracer.cut(x.info(), cut, std::move(parts))};
 }
 

@@ -144,6 +144,7 @@ class AllReduceMode final : public Mode {
       return std::make_unique<ShardedSynchronizer>(communicator_, *group_, options_, state, shards);
     return std::make_unique<AllReduceSynchronizer>(communicator_, *group_, options_, state, shards);
   }
+  void abort(const std::string& reason) override { communicator_.abort(reason); }
   // What a worker alone shares with nobody is all here.
   SlotPlace slot_place() const override {
     const bool is_shared = options_.shard_state != ShardState::none && group_->workers() > 1;

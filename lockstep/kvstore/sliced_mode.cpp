@@ -71,7 +71,8 @@ class SlicedModeOf final : public SlicedMode {
  public:
   SlicedModeOf(comm::Communicator& communicator, const Membership& membership, int workers,
                const AllReduceOptions& options)
-      : links_(communicator, workers, options.timeout),
+      : communicator_(communicator),
+        links_(communicator, workers, options.timeout),
         group_(group_of(communicator, membership, options.timeout)) {
     if (!is_canonical(options.algorithm) || !options.compression.is_none())
       throw InvalidArgument(
@@ -90,8 +91,10 @@ class SlicedModeOf final : public SlicedMode {
     same_slices_->set_layout(state.layout());
     return of_slices_->synchronize(state, shards);
   }
+  void abort(const std::string& reason) override { communicator_.abort(reason); }
 
  private:
+  comm::Communicator& communicator_;
   SliceLinks links_;
   std::unique_ptr<Group> group_;
   SliceGroup* same_slices_ = nullptr;  // of_slices_ has it

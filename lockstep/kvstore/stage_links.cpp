@@ -28,20 +28,33 @@ StageLinks::StageLinks(comm::Communicator& job, int stages, std::chrono::millise
     std::vector<int> ranks;
     for (int stage = 0; stage < stages; ++stage) ranks.push_back(replica * stages + stage);
     keep(pipeline_, ranks);
-    for (int lower = 0; lower + 1 < stages; ++lower) {
-      const std::vector<int> pair{replica * stages + lower, replica * stages + lower + 1};
-      const bool is_lower = replica == replica_ && lower == stage_;
-      keep(is_lower ? to_above_ : from_below_, pair);
-      keep(is_lower ? from_above_ : to_below_, pair);
-    }
   }
 }
 
-void StageLinks::receive(comm::Communicator& link, const Parts& parts, int from) const {
+NeighbourLinks& StageLinks::of_thread(std::size_t thread) {
+  while (of_threads_.size() <= thread)
+    of_threads_.push_back(std::make_unique<NeighbourLinks>(*pipeline_, options_));
+  return *of_threads_[thread];
+}
+
+// Every stage makes all pairs, in one order, and keeps those that it is in.
+NeighbourLinks::NeighbourLinks(comm::Communicator& pipeline, const comm::CallOptions& options)
+    : options_(options) {
+  for (int lower = 0; lower + 1 < pipeline.size(); ++lower)
+    for (const bool up : {true, false}) {
+      auto made = pipeline.split({lower, lower + 1}, options);
+      if (!made) continue;
+      const bool is_lower = lower == pipeline.rank();
+      (up ? (is_lower ? to_above_ : from_below_) : (is_lower ? from_above_ : to_below_)) =
+          std::move(made);
+    }
+}
+
+void NeighbourLinks::receive(comm::Communicator& link, const Parts& parts, int from) const {
   for (const std::span<std::byte> part : parts) link.receive(part, from, options_);
 }
 
-comm::WorkPtr StageLinks::send(comm::Communicator& link, const Parts& parts, int to) const {
+comm::WorkPtr NeighbourLinks::send(comm::Communicator& link, const Parts& parts, int to) const {
   return link.start([parts, to, options = options_](comm::Communicator& own) {
     for (const std::span<std::byte> part : parts) own.send(part, to, options);
   });

@@ -9,9 +9,30 @@
 
 namespace lockstep::kvstore {
 
-// How the workers of a job are pipelines: rank r has stage r % stages of replica r / stages. Every
-// stage has links of its own to its neighbours, one for each direction, so that what goes up and
-// what goes down never waits for one another.
+// A computing thread's links to those with its number in the neighbouring stages, one for each
+// direction, so that what goes up and what goes down never waits for one another.
+class NeighbourLinks {
+ public:
+  // Every stage of the pipeline makes one, by its rank.
+  NeighbourLinks(comm::Communicator& pipeline, const comm::CallOptions& options);
+
+  // One after the other, to or from a neighbour. Sending goes on while the caller does something
+  // else, and reads the bytes until it is done.
+  using Parts = std::vector<std::span<std::byte>>;
+  void receive_from_below(const Parts& parts) { receive(*from_below_, parts, 0); }
+  void receive_from_above(const Parts& parts) { receive(*from_above_, parts, 1); }
+  comm::WorkPtr start_sending_above(const Parts& parts) { return send(*to_above_, parts, 1); }
+  comm::WorkPtr start_sending_below(const Parts& parts) { return send(*to_below_, parts, 0); }
+
+ private:
+  void receive(comm::Communicator& link, const Parts& parts, int from) const;
+  comm::WorkPtr send(comm::Communicator& link, const Parts& parts, int to) const;
+
+  comm::CallOptions options_;
+  std::unique_ptr<comm::Communicator> from_below_, to_above_, from_above_, to_below_;
+};
+
+// How the workers of a job are pipelines: rank r has stage r % stages of replica r / stages.
 class StageLinks {
  public:
   // Every rank makes one, with the same number. Throws InvalidArgument unless the ranks are whole
@@ -31,22 +52,14 @@ class StageLinks {
   comm::Communicator& same_stage() { return *same_stage_; }
   comm::Communicator& pipeline() { return *pipeline_; }
 
-  // One after the other, to or from a neighbour. Sending goes on while the caller does something
-  // else, and reads the bytes until it is done.
-  using Parts = std::vector<std::span<std::byte>>;
-  void receive_from_below(const Parts& parts) { receive(*from_below_, parts, 0); }
-  void receive_from_above(const Parts& parts) { receive(*from_above_, parts, 1); }
-  comm::WorkPtr start_sending_above(const Parts& parts) { return send(*to_above_, parts, 1); }
-  comm::WorkPtr start_sending_below(const Parts& parts) { return send(*to_below_, parts, 0); }
+  // Of the computing thread with this number. Every stage of a pipeline asks for as many, in order.
+  NeighbourLinks& of_thread(std::size_t thread);
 
  private:
-  void receive(comm::Communicator& link, const Parts& parts, int from) const;
-  comm::WorkPtr send(comm::Communicator& link, const Parts& parts, int to) const;
-
   int stages_, stage_ = 0, replica_ = 0, replicas_ = 1;
   comm::CallOptions options_;
   std::unique_ptr<comm::Communicator> same_stage_, pipeline_;
-  std::unique_ptr<comm::Communicator> from_below_, to_above_, from_above_, to_below_;
+  std::vector<std::unique_ptr<NeighbourLinks>> of_threads_;
 };
 
 }  // namespace lockstep::kvstore

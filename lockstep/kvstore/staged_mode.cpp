@@ -27,7 +27,8 @@ class StagedModeOf final : public StagedMode {
  public:
   StagedModeOf(comm::Communicator& communicator, const Membership& membership, int stages,
                const AllReduceOptions& options)
-      : links_(communicator, stages, options.timeout),
+      : communicator_(communicator),
+        links_(communicator, stages, options.timeout),
         group_(group_of(communicator, membership, options.timeout)) {
     if (!is_canonical(options.algorithm) || !options.compression.is_none())
       throw InvalidArgument(
@@ -45,8 +46,10 @@ class StagedModeOf final : public StagedMode {
   std::unique_ptr<Synchronizer> synchronize(FlatState& state, std::int64_t shards) override {
     return of_stage_->synchronize(state, shards);
   }
+  void abort(const std::string& reason) override { communicator_.abort(reason); }
 
  private:
+  comm::Communicator& communicator_;
   StageLinks links_;
   std::unique_ptr<Group> group_;
   std::unique_ptr<Mode> of_stage_;

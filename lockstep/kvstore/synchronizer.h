@@ -90,6 +90,8 @@ class Mode {
   // Every worker calls it, with the same layout. The state outlives the synchronizer, so that a
   // synchronizer of another membership can go on with it, also when making one has failed.
   virtual std::unique_ptr<Synchronizer> synchronize(FlatState& state, std::int64_t shards) = 0;
+  // Whatever the others wait for ends with this reason, at once; so does what they begin.
+  virtual void abort(const std::string& /*reason*/) {}
   // Of workers that are not in step: they compute with its alone(), and synchronize() throws
   // Unsupported. Null: they are in step.
   virtual OutOfStep* out_of_step() { return nullptr; }

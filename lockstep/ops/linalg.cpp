@@ -14,6 +14,7 @@
 #include "lockstep/ops/matmul.h"
 #include "lockstep/ops/matrix_parts.h"
 #include "lockstep/ops/messages.h"
+#include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/unary.h"
 
@@ -87,6 +88,13 @@ Infos infer_solve(const InferArgs& args) {
 Infos infer_det(const InferArgs& args) {
   check_square(args);
   return {with_axes(args.inputs[0], {})};
+}
+
+Infos infer_cofactors(const InferArgs& args) {
+  check_square(args);
+  const std::int64_t n = args.inputs[0].shape.back();
+  check_work(args, kernels::lapack::gesdd_work(n, n));
+  return {args.inputs[0]};
 }
 
 Infos infer_slogdet(const InferArgs& args) {
@@ -166,8 +174,14 @@ Tensors inverse_gradient(const GradientArgs& args) {
 }
 
 Tensors det_gradient(const GradientArgs& args) {
-  const Tensor scale = args.grad() * args.outputs[0];
-  return {as_column(as_column(scale)) * transposed(inverse(args.inputs[0]))};
+  return {as_column(as_column(args.grad())) * cofactors(args.inputs[0])};
+}
+
+// Of c = det(a) a^-T: c sum(g * a^-T) - c g^T a^-T.
+Tensors cofactors_gradient(const GradientArgs& args) {
+  const Tensor &c = args.outputs[0], &g = args.grad();
+  const Tensor inverted = transposed(inverse(args.inputs[0]));
+  return {sum(g * inverted, {-2, -1}, true) * c - matmul(matmul(c, g, false, true), inverted)};
 }
 
 // The sign is constant.
@@ -256,6 +270,7 @@ constexpr ArgumentDoc kLower[] = {{"l", "[..., n, n], lower triangular"}};
 constexpr ArgumentDoc kSolution[] = {{"x", "[..., n, k]"}};
 constexpr ArgumentDoc kInverse[] = {{"y", "[..., n, n]"}};
 constexpr ArgumentDoc kDet[] = {{"y", "[...]"}};
+constexpr ArgumentDoc kCofactors[] = {{"y", "[..., n, n]"}};
 constexpr ArgumentDoc kSignedLog[] = {{"sign", "[...]: -1, 0 or 1"},
                                       {"logabs", "[...]; -inf where the determinant is 0"}};
 constexpr ArgumentDoc kSvd[] = {{"u", "[..., m, k]: columns of length 1, at right angles"},
@@ -271,7 +286,12 @@ constexpr OpDocs kSolveDocs{"x with a x = b, of regular a.", kSystem, kSolution}
 constexpr OpDocs kSolveTriangularDocs{"x with a x = b, where one triangle of a counts.", kSystem,
                                       kSolution};
 constexpr OpDocs kInverseDocs{"The inverse of regular matrices.", kSquare, kInverse};
-constexpr OpDocs kDetDocs{"The determinant; its gradient needs regular matrices.", kSquare, kDet};
+constexpr OpDocs kDetDocs{"The determinant; its second derivatives need regular matrices.", kSquare,
+                          kDet};
+constexpr OpDocs kCofactorsDocs{
+    "Of each element, the determinant without its row and column, with the sign of its place: the "
+    "gradient of det. Its own gradient needs regular matrices.",
+    kSquare, kCofactors};
 constexpr OpDocs kSlogdetDocs{
     "The determinant as its sign and the logarithm of its magnitude; the gradient needs regular "
     "matrices.",
@@ -315,6 +335,8 @@ struct LinalgOps {
   OpDef inverse = of_matrices("inverse", kInverseDocs, infer_square, inverse_gradient,
                               kernels::inverse_kernels());
   OpDef det = of_matrices("det", kDetDocs, infer_det, det_gradient, kernels::det_kernels());
+  OpDef cofactors = of_matrices("cofactors", kCofactorsDocs, infer_cofactors, cofactors_gradient,
+                                kernels::cofactors_kernels());
   OpDef slogdet = of_matrices("slogdet", kSlogdetDocs, infer_slogdet, slogdet_gradient,
                               kernels::slogdet_kernels());
   OpDef svd = of_matrices("svd", kSvdDocs, infer_svd, svd_gradient, kernels::svd_kernels());
@@ -351,6 +373,7 @@ Tensor solve_with(const char* op, const Tensor& a, const Tensor& b, F&& run) {
 Tensor cholesky(const Tensor& a) { return call(ops().cholesky, a)[0]; }
 Tensor inverse(const Tensor& a) { return call(ops().inverse, a)[0]; }
 Tensor det(const Tensor& a) { return call(ops().det, a)[0]; }
+Tensor cofactors(const Tensor& a) { return call(ops().cofactors, a)[0]; }
 
 Tensor solve(const Tensor& a, const Tensor& b) {
   return solve_with("solve", a, b, [](const Tensor& left, const Tensor& right) {
@@ -389,7 +412,8 @@ namespace families {
 
 Family linalg() {
   const LinalgOps& o = ops();
-  return {&o.cholesky, &o.solve, &o.solve_triangular, &o.inverse, &o.det, &o.slogdet, &o.svd,
+  return {&o.cholesky, &o.solve,     &o.solve_triangular, &o.inverse,
+          &o.det,      &o.cofactors, &o.slogdet,          &o.svd,
           &o.qr,       &o.eigh};
 }
 

@@ -19,6 +19,9 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper = false,
 // InvalidArgument where a is singular.
 Tensor inverse(const Tensor& a);
 Tensor det(const Tensor& a);
+// Of each element, the determinant without its row and column, with the sign of its place: the
+// gradient of det, of singular matrices too.
+Tensor cofactors(const Tensor& a);
 
 struct SignedLog {
   Tensor sign;    // -1, 0 or 1

@@ -65,7 +65,9 @@ struct Monitor {
 class FitContext {
  public:
   virtual ~FitContext() = default;
-  // With the parameters of the last step.
+  // With the parameters of the last step. What is set in it training goes on with; every worker
+  // sets the same. Where workers have a part of the parameters each, it has those of the run's
+  // begin, last evaluation or end, and is set there alone.
   virtual nn::Block& net() = 0;
   virtual std::int64_t step() const = 0;         // steps done
   virtual std::int64_t first_step() const = 0;   // steps done before: not 0 after a resume

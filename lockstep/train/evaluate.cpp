@@ -170,6 +170,7 @@ struct Evaluator::Impl {
     Compiled entry{
         detail::trace_predict(*net, loss, fields, infos, options.cuts), {}, all_states(), {}};
     entry.infos = entry.predict.graph.input_infos();
+    entry.predict.homes = options.homes;
     const Compiled* last = compiled.last_used();
     const bool is_alike = last != nullptr && last->predict.fields == infos.size();
     entry.executables.push_back(

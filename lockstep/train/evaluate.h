@@ -37,8 +37,10 @@ struct EvaluateOptions {
   // Set by anyone, a signal handler too: the evaluation ends early, and is not `whole`.
   const std::atomic<bool>* stop = nullptr;
   // Of a net that is cut (docs/model_parallel.md): its segments are compiled apart, as a step's
-  // are.
+  // are. The cuts are in the order in which a step calls them; predict mode may leave some out.
   std::vector<std::string> cuts = {};
+  // By parameter, the segment that has it; empty: the lowest that reads it.
+  std::vector<std::int32_t> homes = {};
   // Of a pipeline's worker: it computes its own stage, with the others of its pipeline, and has the
   // results that they have. Its parameters come from `parameter`, by their numbers in the net's
   // list; null: the net has all of them.

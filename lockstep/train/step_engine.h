@@ -150,6 +150,10 @@ class StepEngine {
   bool is_partial() const;
   // Of a pipeline's worker; nothing elsewhere.
   WaitedTime waited() const;
+  // Of a net that is cut: the blocks that begin segments, in the order of their calls; and by
+  // parameter the segment that has it, where layers are not split.
+  const std::vector<std::string>& cuts() const;
+  std::vector<std::int32_t> segments_of_parameters() const;
   // The roles of a batch's fields, with their names.
   const FieldRoles& fields() const;
   // Whether a shard needs the others of its step (ops/shard_ops.h).

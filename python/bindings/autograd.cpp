@@ -6,6 +6,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/casters.h"
+#include "bindings/python_function.h"
 #include "lockstep/autograd/forgetting.h"
 #include "lockstep/nn/functional.h"
 #include "lockstep/ops/random_ops.h"
@@ -52,7 +53,7 @@ using ModeWith = With<autograd::ModeScope, bool>;
 using RandomWith = With<RandomScope, Tensor>;
 
 // forward and backward written in Python.
-class PythonFunction final : public autograd::Function {
+class PythonFunction final : public autograd::Function, public WrittenInPython {
  public:
   explicit PythonFunction(py::object function) : function_(keep(std::move(function))) {}
   std::vector<Tensor> forward(std::span<const Tensor> inputs) override {
@@ -60,6 +61,9 @@ class PythonFunction final : public autograd::Function {
   }
   std::vector<Tensor> backward(std::span<const Tensor> grads) override {
     return call("backward", grads);
+  }
+  py::object object() const override {
+    return py::reinterpret_borrow<py::object>(static_cast<PyObject*>(function_.get()));
   }
 
  private:

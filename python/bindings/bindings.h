@@ -16,6 +16,7 @@ void bind_ops(py::module_& m);
 void bind_functions(py::module_& m);
 void bind_autograd(py::module_& m);
 void bind_graph(py::module_& m);
+void bind_history(py::module_& m);
 void bind_io(py::module_& m);
 
 void bind_parameter(py::module_& nn);

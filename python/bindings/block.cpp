@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/block.h"
 
+#include "bindings/arguments.h"
 #include "bindings/bindings.h"
 
 namespace lockstep::python {
@@ -181,12 +182,14 @@ void bind_state(BlockClass& block) {
             self.complete_shapes(infos);
           },
           "Tells shapes that are not known yet, from inputs or their shapes.")
-      .def("save", &nn::Block::save, py::arg("path"), py::call_guard<py::gil_scoped_release>())
+      .def(
+          "save", [](const nn::Block& self, const FilePath& path) { self.save(path.text); },
+          py::arg("path"), py::call_guard<py::gil_scoped_release>())
       .def(
           "load",
-          [](nn::Block& self, const std::string& path, bool allow_missing, bool ignore_extra,
+          [](nn::Block& self, const FilePath& path, bool allow_missing, bool ignore_extra,
              bool skip_mismatched) {
-            return self.load(path, {allow_missing, ignore_extra, skip_mismatched}).summary();
+            return self.load(path.text, {allow_missing, ignore_extra, skip_mismatched}).summary();
           },
           py::arg("path"), py::arg("allow_missing") = false, py::arg("ignore_extra") = false,
           py::arg("skip_mismatched") = false, py::call_guard<py::gil_scoped_release>())
@@ -240,13 +243,14 @@ void bind_sequential(py::module_& m) {
       m, "Sequential", "Blocks one after the other; children are named '0', '1', ...")
       .def(py::init([](const py::args& blocks) {
         auto made = std::make_shared<nn::Sequential>();
-        for (const py::handle& block : blocks) made->add(block_of(block));
+        for (const py::handle& block : blocks) made->add(block_of(block, "Sequential: a layer"));
         return made;
       }))
       .def("add",
            [](const py::object& self, const py::args& blocks) {
              auto& sequential = py::cast<nn::Sequential&>(self);
-             for (const py::handle& block : blocks) sequential.add(block_of(block));
+             for (const py::handle& block : blocks)
+               sequential.add(block_of(block, "Sequential.add: a layer"));
              return self;
            })
       .def("__len__", &nn::Sequential::size)
@@ -298,8 +302,8 @@ std::string PythonBlock::description() const {
   return py::cast<std::string>(py::type::handle_of(self).attr("__name__"));
 }
 
-nn::BlockPtr block_of(const py::handle& object) {
-  auto held = py::cast<nn::BlockPtr>(object);
+nn::BlockPtr block_of(const py::handle& object, const char* argument) {
+  auto held = argument_as<nn::BlockPtr>(object, argument, "a Block");
   if (dynamic_cast<PythonBlock*>(held.get()) == nullptr) return held;
   return nn::BlockPtr(keep(py::reinterpret_borrow<py::object>(object)), held.get());
 }

@@ -31,7 +31,7 @@ class PythonBlock final : public nn::Block {
 
 // What the engine keeps of a Python object: the object itself stays alive with it, so that forward
 // and attributes are there for as long as the block is.
-nn::BlockPtr block_of(const py::handle& object);
+nn::BlockPtr block_of(const py::handle& object, const char* argument = "block");
 
 // lockstep.nn's initialisers, and any function of a shape. None: an empty one.
 nn::Initializer to_initializer(const py::handle& object);

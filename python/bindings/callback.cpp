@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bindings/arguments.h"
 #include "bindings/bindings.h"
 #include "bindings/block.h"
 #include "bindings/train.h"
@@ -73,6 +74,14 @@ struct HeldCallback {
   bool shows_warnings = false;
 };
 
+bool has_some_method(const py::object& callback) {
+  // The last is of those who have none yet: lockstep.train.Callback itself.
+  for (const char* name : {"on_train_begin", "on_step_end", "on_epoch_end", "on_evaluation",
+                           "on_warning", "on_train_end", "wants_predictions"})
+    if (py::hasattr(callback, name)) return true;
+  return false;
+}
+
 train::Monitor monitor(const std::string& metric, bool maximize, double min_delta) {
   return {metric, maximize, min_delta};
 }
@@ -138,6 +147,11 @@ void SignalWatch::rethrow() {
 
 train::CallbackPtr to_callback(const py::object& callback) {
   if (py::isinstance<HeldCallback>(callback)) return py::cast<HeldCallback&>(callback).callback;
+  if (py::isinstance<py::type>(callback) || !has_some_method(callback))
+    refuse("fit: callbacks",
+           "a list of objects with methods of lockstep.train.Callback, such as "
+           "[lockstep.train.on_step(function)]",
+           callback);
   return std::make_shared<PythonCallback>(callback);
 }
 
@@ -159,15 +173,15 @@ void bind_callbacks(py::module_& m) {
       py::arg("patience") = 3, "Stops when a metric has not become better for a while.");
   m.def(
       "best_model",
-      [](const std::string& path, const std::string& metric, bool maximize) {
-        return HeldCallback{train::best_model(path, monitor(metric, maximize, 0.0))};
+      [](const FilePath& path, const std::string& metric, bool maximize) {
+        return HeldCallback{train::best_model(path.text, monitor(metric, maximize, 0.0))};
       },
       py::arg("path"), py::arg("metric") = "accuracy", py::arg("maximize") = true,
       "Saves the parameters whenever a metric is the best so far.");
   m.def(
       "record_metrics",
-      [](const std::string& folder) {
-        return HeldCallback{train::record_metrics(observe::RunFolder::create(folder))};
+      [](const FilePath& folder) {
+        return HeldCallback{train::record_metrics(observe::RunFolder::create(folder.text))};
       },
       py::arg("folder"), "Every step and evaluation in a new run folder: metrics.jsonl, events/.");
   m.def(

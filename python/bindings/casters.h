@@ -20,6 +20,11 @@ Device to_device(PyObject* object);
 std::vector<std::int64_t> to_ints(PyObject* object);
 py::tuple shape_tuple(const Dims& dims);
 
+// Of a file or a folder.
+struct FilePath {
+  std::string text;
+};
+
 }  // namespace lockstep::python
 
 namespace pybind11::detail {
@@ -51,6 +56,16 @@ struct type_caster<lockstep::DType> {
   }
   static handle cast(lockstep::DType dtype, return_value_policy, handle) {
     return lockstep::python::dtype_object(dtype).release();
+  }
+};
+
+template <>
+struct type_caster<lockstep::python::FilePath> {
+  PYBIND11_TYPE_CASTER(lockstep::python::FilePath, const_name("str | os.PathLike"));
+  bool load(handle source, bool) {
+    if (!isinstance<str>(source) && !hasattr(source, "__fspath__")) return false;
+    value.text = pybind11::cast<std::string>(module_::import("os").attr("fspath")(source));
+    return true;
   }
 };
 

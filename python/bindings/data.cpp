@@ -6,6 +6,7 @@
 #include "lockstep/data/image_folder.h"
 #include "lockstep/data/standard_sets.h"
 #include "lockstep/data/subset.h"
+#include "lockstep/data/text/sequences.h"
 
 namespace lockstep::python {
 namespace {
@@ -143,6 +144,19 @@ void bind_parts(py::module_& m) {
 void bind_sets(py::module_& m) {
   const auto release = py::call_guard<py::gil_scoped_release>();
   m.def(
+      "image_folder",
+      [](const FilePath& folder, bool skip_bad, bool allow_empty) {
+        return mutable_ptr(std::make_shared<data::ImageFolder>(
+            folder.text,
+            data::ImageFolderOptions{.skip_bad = skip_bad, .allow_empty = allow_empty}));
+      },
+      py::arg("folder"), py::arg("skip_bad") = false, py::arg("allow_empty") = false, release,
+      "A folder with a folder of .jpg, .jpeg and .png files for each class, in the order of names: "
+      "uint8 [H, W, C] and int64.\n"
+      "With skip_bad every picture is decoded now, and those that cannot be are left out; else one "
+      "is an error when it is asked for. A class without a picture is an error, unless "
+      "allow_empty.");
+  m.def(
       "_mnist", [](const std::string& f, bool train) { return mutable_ptr(data::mnist(f, train)); },
       release);
   m.def(
@@ -178,6 +192,16 @@ void bind_samplers(py::module_& m) {
         return changeable(data::weighted_sampler(weights, draws, seed));
       },
       py::arg("weights"), py::arg("draws"), py::arg("seed") = 0);
+  m.def(
+      "bucket_sampler",
+      [=](const std::vector<std::int64_t>& lengths, std::vector<std::int64_t> bounds,
+          std::int64_t batch, std::uint64_t seed) {
+        return changeable(data::bucket_sampler(lengths, std::move(bounds), batch, seed));
+      },
+      py::arg("lengths"), py::arg("bounds"), py::arg("batch"), py::arg("seed") = 0,
+      "Orders in which each run of `batch` samples is of like length: of those up to one and the "
+      "same of the ascending `bounds`.\n"
+      "What does not fill a run waits for another epoch.");
 }
 
 }  // namespace

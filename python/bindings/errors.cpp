@@ -17,14 +17,27 @@ py::object error_class(const char* kind) {
   return errors.attr("Error");
 }
 
+// NumPy's numbers are float64 unless told otherwise, and most nets are float32.
+std::string with_remedy(std::string message) {
+  if (message.find(" is float64") != std::string::npos &&
+      message.find("float32") != std::string::npos)
+    message += "; x.astype(\"float32\") converts an array";
+  return message;
+}
+
 void set_engine_error(const Error& error) {
-  py::object value = error_class(error.kind())(error.what());
+  py::object value = error_class(error.kind())(with_remedy(error.what()));
   if (const auto* between = dynamic_cast<const comm::CommError*>(&error)) {
     value.attr("rank") = between->rank();
     value.attr("host") = between->host();
     value.attr("operation") = between->operation();
   }
   PyErr_SetObject(py::type::of(value).ptr(), value.ptr());
+}
+
+py::object cast_message(const py::cast_error& error) {
+  return py::module_::import("lockstep._arguments")
+      .attr("explain_cast")("", "lockstep", error.what());
 }
 
 }  // namespace
@@ -35,6 +48,8 @@ void set_python_error() noexcept {
       throw;
     } catch (py::error_already_set& error) {
       error.restore();
+    } catch (const py::cast_error& error) {
+      PyErr_SetObject(PyExc_TypeError, cast_message(error).ptr());
     } catch (const py::builtin_exception& error) {
       error.set_error();
     } catch (const Error& error) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/loss.h"
 
+#include "bindings/arguments.h"
 #include "bindings/bindings.h"
 #include "bindings/block.h"
 #include "lockstep/nn/loss.h"
@@ -37,6 +38,13 @@ train::LossFunction::Function from_callable(const py::object& function) {
         const py::gil_scoped_acquire locked;
         return to_tensor(call.get()(*all_of(outputs, labels)));
       };
+}
+
+// A class, or a function of lockstep.nn: what they make is a loss, and they are none.
+bool makes_losses(const py::object& given) {
+  if (py::isinstance<py::type>(given)) return true;
+  return PyCFunction_CheckExact(given.ptr()) != 0 &&
+         py::str(given.attr("__module__")).equal(py::str("lockstep._core.nn"));
 }
 
 // (predicted, expected), or those and which of them count.
@@ -138,10 +146,13 @@ train::LossFunction to_loss(const py::object& loss, const py::object& classes) {
     function = py::cast<HeldLoss&>(loss).function;
   else if (py::isinstance<nn::Block>(loss))
     function = train::LossFunction(block_of(loss));
+  else if (makes_losses(loss))
+    throw py::type_error(fmt::format("Trainer: loss must be a loss, and {0} makes one: write {0}()",
+                                     py::cast<std::string>(loss.attr("__name__"))));
   else if (PyCallable_Check(loss.ptr()) != 0)
     function = train::LossFunction(from_callable(loss));
   else
-    throw py::type_error("loss: expected a loss of lockstep.nn, a Block or a function");
+    refuse("Trainer: loss", "a loss of lockstep.nn, a Block or a function", loss);
   if (classes.is_none()) return function;
   return train::LossFunction(
       train::LossFunction::Function(

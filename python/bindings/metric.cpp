@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/metric.h"
 
+#include "bindings/arguments.h"
 #include "bindings/bindings.h"
 #include "bindings/block.h"
 
@@ -55,6 +56,8 @@ std::shared_ptr<nn::Metric> to_metric(const py::object& metric) {
 std::vector<std::shared_ptr<nn::Metric>> to_metrics(const py::object& metrics) {
   std::vector<std::shared_ptr<nn::Metric>> list;
   if (metrics.is_none()) return list;
+  if (py::isinstance<py::str>(metrics) || !py::isinstance<py::iterable>(metrics))
+    refuse("metrics", "a list, such as ['accuracy']", metrics);
   for (const py::handle& metric : metrics)
     list.push_back(to_metric(py::reinterpret_borrow<py::object>(metric)));
   return list;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "bindings/arguments.h"
 #include "bindings/bindings.h"
 #include "lockstep/base/version.h"
 
@@ -14,6 +15,7 @@ PYBIND11_MODULE(_core, m) {
   bind_functions(m);
   bind_autograd(m);
   bind_graph(m);
+  bind_history(m);
   bind_io(m);
   py::module_ nn = m.def_submodule("nn", "Blocks, layers and losses.");
   bind_parameter(nn);
@@ -28,4 +30,5 @@ PYBIND11_MODULE(_core, m) {
   bind_job(m);
   bind_train(m);
   bind_runs(m);
+  explain_arguments(m);
 }

@@ -79,8 +79,12 @@ void bind_updater(py::module_& m) {
       .def_property_readonly("steps", &optim::Updater::steps)
       .def_property("learning_rate", &optim::Updater::learning_rate,
                     &optim::Updater::set_learning_rate)
-      .def("save", &optim::Updater::save, py::arg("path"))
-      .def("load", &optim::Updater::load, py::arg("path"));
+      .def(
+          "save", [](const optim::Updater& self, const FilePath& path) { self.save(path.text); },
+          py::arg("path"))
+      .def(
+          "load", [](optim::Updater& self, const FilePath& path) { self.load(path.text); },
+          py::arg("path"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/train.h"
 
+#include "bindings/arguments.h"
 #include "bindings/bindings.h"
 #include "bindings/block.h"
 #include "bindings/data.h"
@@ -32,7 +33,7 @@ class HeldTrainer {
               std::int64_t shards, int threads, std::uint64_t seed,
               const std::vector<std::string>& fields, bool accuracy, DType compute,
               const py::object& job, const py::object& classes, bool allow_different_bits)
-      : job_(job), net_(block_of(net)) {
+      : job_(job), net_(block_of(net, "Trainer: net")) {
     train::TrainerOptions options;
     options.global_batch = global_batch;
     options.shards = shards;
@@ -43,8 +44,9 @@ class HeldTrainer {
     options.compile.compute = compute;
     options.allow_different_bits = allow_different_bits;
     if (!job.is_none()) {
-      options.mode = py::cast<HeldJob&>(job).own.mode.get();
-      options.survival = py::cast<HeldJob&>(job).own.survival.get();
+      auto& own = argument_as<HeldJob&>(job, "Trainer: job", "what lockstep.join_job() gives").own;
+      options.mode = own.mode.get();
+      options.survival = own.survival.get();
       survives_ = options.survival != nullptr;
     }
     trainer_ = std::make_unique<train::Trainer>(net_, to_loss(loss, classes), rule, options);
@@ -73,7 +75,7 @@ class Keywords {
   template <class T>
   void take(const char* name, T& into) {
     const py::object value = take(name);
-    if (!value.is_none()) into = py::cast<T>(value);
+    if (!value.is_none()) into = argument_as<T>(value, std::string("fit: ") + name);
   }
   void finish() const {
     if (left_.empty()) return;
@@ -91,8 +93,34 @@ std::optional<train::Monitor> to_monitor(const py::object& given) {
     const auto name = py::cast<std::string>(given);
     return train::Monitor{name, name.find("loss") == std::string::npos};
   }
-  const auto [name, maximize] = py::cast<std::pair<std::string, bool>>(given);
+  const auto [name, maximize] = argument_as<std::pair<std::string, bool>>(
+      given, "fit: monitor", "a metric's name or (name, maximize)");
   return train::Monitor{name, maximize};
+}
+
+// With one that prints what the run warns of, where none of those given shows it.
+std::vector<train::CallbackPtr> to_callbacks(const py::object& given) {
+  std::vector<train::CallbackPtr> callbacks;
+  bool shown = false;
+  if (!given.is_none()) {
+    if (!py::isinstance<py::iterable>(given))
+      refuse("fit: callbacks", "a list of callbacks", given);
+    for (const py::handle& one : given) {
+      const auto callback = py::reinterpret_borrow<py::object>(one);
+      callbacks.push_back(to_callback(callback));
+      shown = shown || shows_warnings(callback);
+    }
+  }
+  if (!shown) callbacks.push_back(train::print_warnings());
+  return callbacks;
+}
+
+void check_length(const train::FitOptions& options) {
+  if (options.steps == 0 && options.epochs < 1)
+    throw InvalidArgument("fit: epochs is {}, expected 1 or more, or steps", options.epochs);
+  if (options.steps < 0)
+    throw InvalidArgument("fit: steps is {}, expected 1 or more, or 0 for whole epochs",
+                          options.steps);
 }
 
 train::FitOptions to_fit_options(const py::kwargs& given) {
@@ -111,7 +139,10 @@ train::FitOptions to_fit_options(const py::kwargs& given) {
   options.train_metrics = to_metrics(keywords.take("train_metrics"));
   keywords.take("train_metric_samples", options.train_metric_samples);
   keywords.take("evaluate_every", options.evaluate_every);
-  keywords.take("checkpoints", options.checkpoints);
+  const py::object checkpoints = keywords.take("checkpoints");
+  if (!checkpoints.is_none())
+    options.checkpoints =
+        argument_as<FilePath>(checkpoints, "fit: checkpoints", "str or os.PathLike").text;
   keywords.take("checkpoint_every", options.checkpoint_every);
   keywords.take("keep_last", options.keep_last);
   options.monitor = to_monitor(keywords.take("monitor"));
@@ -119,16 +150,9 @@ train::FitOptions to_fit_options(const py::kwargs& given) {
   keywords.take("loader_threads", options.loader_threads);
   keywords.take("prefetch", options.prefetch);
   keywords.take("skip_bad", options.skip_bad);
-  const py::object callbacks = keywords.take("callbacks");
-  bool shown = false;
-  if (!callbacks.is_none())
-    for (const py::handle& one : callbacks) {
-      const auto callback = py::reinterpret_borrow<py::object>(one);
-      options.callbacks.push_back(to_callback(callback));
-      shown = shown || shows_warnings(callback);
-    }
-  if (!shown) options.callbacks.push_back(train::print_warnings());
+  options.callbacks = to_callbacks(keywords.take("callbacks"));
   keywords.finish();
+  check_length(options);
   return options;
 }
 

@@ -62,10 +62,11 @@ void bind_pictures(py::module_& m) {
 void bind_random(py::module_& m) {
   m.def(
       "random_crop",
-      [](std::int64_t h, std::int64_t w, std::int64_t pad) {
-        return held(data::random_crop(h, w, pad));
+      [](std::int64_t h, std::int64_t w, std::int64_t pad, std::vector<float> fill) {
+        return held(data::random_crop(h, w, pad, std::move(fill)));
       },
-      py::arg("height"), py::arg("width"), py::arg("pad") = 0);
+      py::arg("height"), py::arg("width"), py::arg("pad") = 0,
+      py::arg("fill") = std::vector<float>{});
   m.def(
       "random_resized_crop",
       [](std::int64_t h, std::int64_t w, double min_area, double max_area, double min_ratio,

@@ -76,5 +76,7 @@ def _fit(self, dataset, *, epochs=1, steps=0, transform=None, sampler=None, sche
     return self._fit(dataset, **given)
 
 
+# Python's own errors about the arguments have this name.
+_fit.__name__, _fit.__qualname__ = "fit", "Trainer.fit"
 Trainer.fit = _fit
 FitResult._repr_html_ = lambda self: run_html(self)

@@ -35,9 +35,10 @@ def test_one_mesh_has_one_result_on_any_placement(lockstep, tmp_path, recipe):
             "2x1": ["--workers", 2],
             "2x2": ["--placement", "data=2,pipeline=2", "--schedule", "zero-bubble"],
             "tcp": ["--workers", 2, "--pipeline", 2, "--transport", "tcp", "--recompute",
-                    "--pipeline-schedule", "gpipe"]}.items():
+                    "--pipeline-schedule", "gpipe"],
+            "threads": ["--workers", 2, "--pipeline", 2, "--threads", 3]}.items():
         placed = train(lockstep, recipe, tmp_path / name, *mesh, *words)
-        data, pipeline = {"1x2": (1, 2), "2x1": (2, 1), "2x2": (2, 2), "tcp": (1, 2)}[name]
+        data, pipeline = {"2x1": (2, 1), "2x2": (2, 2)}.get(name, (1, 2))
         assert placed["placement"] == {"data": data, "pipeline": pipeline, "tensor": 1}
         assert len(placed["peak_memory_mb_by_worker"]) == placed["workers"] == data * pipeline
         assert placed["bubble"] is None if pipeline == 1 else 0 <= placed["bubble"] < 1
@@ -61,8 +62,6 @@ def test_what_a_pipeline_began_one_worker_goes_on_with_and_the_other_way_round(l
      "--pipeline 2 with 1 segment: expected --segments 2 or more, or --cuts"),
     (["--pipeline", 2, "--segments", 2, "--workers", 3], 2,
      "--pipeline 2 with 3 workers: expected a multiple of 2"),
-    (["--pipeline", 2, "--segments", 2, "--workers", 2, "--threads", 2], 2,
-     "--pipeline 2 with --threads 2: a pipeline's worker computes with 1 thread"),
     (["--pipeline", 2, "--segments", 2, "--workers", 2, "--deal", "speed"], 2,
      "--pipeline 2 with --deal speed: pipelines share the shards evenly"),
     (["--pipeline", 2, "--segments", 2, "--workers", 2, "--kvstore", "ps_sync"], 2,

@@ -13,6 +13,7 @@ import urllib.request
 
 import pytest
 
+from conftest import SHOW_ROLE
 from jobs import free_ports, is_running, steps_done, wait_until, workers_of
 
 STEPS = 12000  # so many that it is under way when something happens to it
@@ -172,6 +173,30 @@ def test_what_is_no_store_is_wrong_usage(lockstep):
     result = lockstep.run("train", *TRAIN, "--workers", 2, "--fail-fast", "--store", "etcd://a:1",
                           status=2)
     assert "--store: this job ends with the first worker that is lost" in result.err
+
+
+def test_launch_refuses_a_program_that_cannot_use_a_store(lockstep):
+    where = ("launch", "-n", 2, "--store", "etcd://a:1", "--")
+    ends = "--store: this job ends with the first worker that is lost"
+    for words, why in (
+            (("lockstep", "train", "mnist-mlp", "--fail-fast"), ends),
+            (("lockstep", "train", "--resume", "--out", "run", "--fail-fast"), ends),
+            (("lockstep", "train", "mnist-mlp", "--shard-state", 3), ends),
+            (("lockstep", "eval", "run"), "--store: lockstep eval does not go on without its launcher")):
+        result = lockstep.run(*where, *words, status=2)
+        assert why in result.complaint
+    # The store that the training names is the job's.
+    result = lockstep.run("launch", "-n", 2, "--", "lockstep", "train", "mnist-mlp", "--fail-fast",
+                          "--store", "etcd://a:1", status=2)
+    assert ends in result.complaint
+
+
+@needs_etcd
+def test_a_program_of_ones_own_that_cannot_use_a_store_is_refused(lockstep, etcd):
+    result = lockstep.run("launch", "-n", 2, "-s", 1, "--store", etcd.address, "--", SHOW_ROLE,
+                          timeout=LONG_ENOUGH)
+    assert result.status != 0
+    assert "the job has a store (--store), and its program ends with the first worker" in result.err
 
 
 def test_a_run_without_a_store_cannot_be_attached_to(lockstep):

@@ -38,8 +38,8 @@ bool contains(const std::string& text, const std::string& part) {
 // A port that nobody has now: for a server that is to start in another process.
 Endpoint free_endpoint() { return local_endpoint(listen_on({"127.0.0.1", 0})); }
 
-// Where this process listens: by its sockets' numbers in /proc.
-std::vector<Endpoint> ports_of_this_process() {
+// Where this process listens, without those of `before`: by its sockets' numbers in /proc.
+std::vector<Endpoint> ports_of_this_process(const std::vector<Endpoint>& before = {}) {
   std::set<std::string> own;
   for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;
@@ -56,6 +56,8 @@ std::vector<Endpoint> ports_of_this_process() {
     const std::string port = fields[1].substr(fields[1].find(':') + 1);
     ports.push_back({"127.0.0.1", static_cast<std::uint16_t>(std::stoul(port, nullptr, 16))});
   }
+  for (const Endpoint& old : before)
+    std::erase_if(ports, [&](const Endpoint& one) { return one.port == old.port; });
   return ports;
 }
 
@@ -332,12 +334,13 @@ TEST_P(MessageFailures, AClientThatIsHungUpOnWhileItConnectsTriesAgain) {
 // They say nothing until they are hung up on.
 TEST_P(MessageFailures, StrangersAtBothPortsAreCountedWithTheirSource) {
   options_.handshake_timeout = 1s;
+  const std::vector<Endpoint> before = ports_of_this_process();
   MessageServer server(options_);
   MessageClient client(client_options(options_, server.endpoint()));
   PendingReply reply = client.request(Payload("!"));
   server.reply(next_request(server), Payload("!"));
   reply.wait();
-  const std::vector<Endpoint> ports = ports_of_this_process();
+  const std::vector<Endpoint> ports = ports_of_this_process(before);
   EXPECT_EQ(ports.size(), 2u);
   std::vector<Socket> strangers;
   for (const Endpoint& port : ports)
@@ -389,6 +392,7 @@ TEST_P(MessageFailures, EncryptionIsOfBothOrNone) {
 
 // The data's port takes nobody who has not proved the secret at the other one, and no long frame.
 TEST_P(MessageFailures, StrangersAtTheDataPortGetNothingAndCostNothing) {
+  const std::vector<Endpoint> before = ports_of_this_process();
   MessageServer server(options_);
   MessageClient client(client_options(options_, server.endpoint()));
   std::string greeting = "\xff" + std::string(8, '\0') + "\x7f\x03" + std::string(1, '\0') +
@@ -397,7 +401,7 @@ TEST_P(MessageFailures, StrangersAtTheDataPortGetNothingAndCostNothing) {
   greeting += '\x06';  // a command of 1 GB
   for (int i = 7; i >= 0; --i) greeting += static_cast<char>((std::uint64_t{1} << 30) >> (8 * i));
   const std::string block(1 << 16, 'x');
-  for (const Endpoint& port : ports_of_this_process()) {
+  for (const Endpoint& port : ports_of_this_process(before)) {
     const Socket stranger = connect_to(port, "", Clock::now() + 20s);
     std::size_t sent = 0;
     for (std::string next = greeting; sent < (64u << 20); next = block) {

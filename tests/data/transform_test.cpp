@@ -103,6 +103,24 @@ TEST(RandomCrop, ReachesEveryWindowOfThePaddedImageAndNoOther) {
   EXPECT_EQ(seen, allowed);
 }
 
+TEST(RandomCrop, FillsWhatIsOutsideAndLeavesMasksBlack) {
+  const Tensor image = random_image({4, 5, 3}, DType::uint8);
+  const Transform crop = random_crop(12, 13, 4, {10.0F, 20.6F, 30.0F});
+  const std::vector<float> whole = values(apply(crop, image, {1, 0, 0, 0}));
+  EXPECT_EQ(std::vector<float>(whole.begin(), whole.begin() + 3), (std::vector<float>{10, 21, 30}));
+  const Tensor mask = random_image({4, 5, 1}, DType::uint8);
+  EXPECT_EQ(values(crop.apply_mask(mask, {1, 0, 0, 0})),
+            values(apply(random_crop(12, 13, 4), mask, {1, 0, 0, 0})));
+  EXPECT_EQ(values(apply(random_crop(6, 7, 1, {9.0F}), Tensor::zeros({4, 5, 2}))).front(), 9.0F);
+  EXPECT_EQ(crop.description, "random_crop(12, 13, pad=4, fill=[10, 20.6, 30])");
+  EXPECT_EQ(message_of([] { random_crop(4, 4, 1, {256.0F}); }),
+            "random_crop: fill is 256, expected 0 to 255");
+  EXPECT_EQ(message_of([&] {
+              apply(random_crop(6, 6, 2, {1.0F, 2.0F}), image);
+            }),
+            "crop: 2 values to fill with, the image has 3 channels");
+}
+
 TEST(RandomFlip, FlipsAsOftenAsItShould) {
   const Tensor image = random_image({4, 5, 3}, DType::uint8);
   const auto flipped = values(flip_left_right(image));

@@ -185,6 +185,23 @@ TEST(Conv, OfAnEmptyBatchHasZeroWeightGradients) {
   EXPECT_EQ(out[1].to_vector<double>(), std::vector<double>(3, 0.0));
 }
 
+// Terms that are all alike round in one direction: added one after another they lose digits.
+TEST(ConvBackwardWeights, SumsManyEqualTermsOfABias) {
+  const Shape shape{8, 19, 64, 64};
+  const float each = 1.0F / 3;
+  const std::vector<Tensor> inputs{zeros({8, 3, 64, 64}), Tensor::full(shape, each)};
+  ConvWeightsAttrs attrs;
+  attrs.stride = attrs.dilation = {1, 1};
+  attrs.padding = {1, 1};
+  attrs.kernel = {3, 3};
+  attrs.with_bias = true;
+  const Tensor sums = apply(get_op("conv_backward_weights"), inputs, Attrs::of(attrs)).at(1);
+  for (int c = 0; c < 19; ++c)
+    EXPECT_NEAR(sums.to_vector<float>()[static_cast<std::size_t>(c)] / (8 * 64 * 64 * each), 1.0F,
+                1e-6F)
+        << "channel " << c;
+}
+
 TEST(ConvInLayouts, EqualsTheEagerResultInBits) {
   const std::vector<Tensor> inputs{random_floats({2, 32, 9, 9}, 1),
                                    random_floats({48, 16, 3, 3}, 2), random_floats({48}, 3)};

@@ -236,6 +236,21 @@ std::vector<double> determinants(const Tensor& a) {
   return dets;
 }
 
+Matrix without(const Matrix& a, int row, int column) {
+  Matrix rest(a.rows - 1, a.columns - 1);
+  for (int i = 0; i < rest.rows; ++i)
+    for (int j = 0; j < rest.columns; ++j) rest(i, j) = a(i + (i >= row), j + (j >= column));
+  return rest;
+}
+
+Matrix cofactors_of(const Matrix& a) {
+  Matrix made(a.rows, a.columns);
+  for (int i = 0; i < a.rows; ++i)
+    for (int j = 0; j < a.columns; ++j)
+      made(i, j) = ((i + j) % 2 ? -1.0 : 1.0) * determinant(without(a, i, j));
+  return made;
+}
+
 void add_inverses(Cases& cases, const Shape& shape) {
   const std::int64_t n = shape.back();
   add(cases, "inverse", {regular(shape, 73)}, {}, [=](const Tensors& in) -> Tensors {
@@ -249,6 +264,11 @@ void add_inverses(Cases& cases, const Shape& shape) {
   });
   add(cases, "det", {regular(shape, 73)}, {}, [](const Tensors& in) -> Tensors {
     return {joined({as_row(determinants(in[0]))}, in[0], {})};
+  });
+  add(cases, "cofactors", {regular(shape, 73)}, {}, [=](const Tensors& in) -> Tensors {
+    Matrices all = split(in[0]);
+    for (Matrix& m : all) m = cofactors_of(m);
+    return {joined(all, in[0], {n, n})};
   });
   add(cases, "slogdet", {regular(shape, 74)}, {}, [](const Tensors& in) -> Tensors {
     std::vector<double> signs, logs;

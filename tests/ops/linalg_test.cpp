@@ -88,6 +88,25 @@ TEST(Linalg, ASingularMatrixIsNamed) {
   EXPECT_EQ(logabs.to_vector<double>(), (Doubles{0, -std::numeric_limits<double>::infinity()}));
 }
 
+TEST(Linalg, TheDeterminantOfASingularMatrixHasAGradient) {
+  for (const Doubles& values : {Doubles{1, 2, 2, 4}, Doubles{0, 0, 0, 0}, Doubles{0, 1, 0, 0}}) {
+    const Tensor a = matrix(values);
+    autograd::attach_grad(a);
+    {
+      const autograd::RecordScope record;
+      autograd::backward(det(a));
+    }
+    const Doubles found = autograd::gradient(a).to_vector<double>();
+    const Doubles wanted = {values[3], -values[2], -values[1], values[0]};
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(found[i], wanted[i], 1e-12) << i;
+  }
+  const Tensor one = Tensor::zeros({1, 1}, DType::float64);
+  EXPECT_EQ(cofactors(one).to_vector<double>(), (Doubles{1}));
+  // Of rank 1 all minors of two rows are 0.
+  const Tensor rank_one = Tensor::from(Doubles{1, 2, 3, 2, 4, 6, 3, 6, 9}, {3, 3});
+  for (const double value : cofactors(rank_one).to_vector<double>()) EXPECT_NEAR(value, 0.0, 1e-12);
+}
+
 TEST(Linalg, WhatIsNotPositiveDefiniteIsNamed) {
   EXPECT_EQ(message_of([] {
               cholesky(matrix({1, 2, 2, 1}));

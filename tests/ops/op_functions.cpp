@@ -129,6 +129,7 @@ void add_linalg(Functions& all) {
   all["cholesky"] = of(cholesky);
   all["inverse"] = of(inverse);
   all["det"] = of(det);
+  all["cofactors"] = of(cofactors);
   all["solve"] = of(solve);
   all["solve_triangular"] = with<TriangularAttrs>(
       [](auto& in, auto& a) { return solve_triangular(in[0], in[1], a.upper, a.transpose); });

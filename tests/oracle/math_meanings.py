@@ -122,6 +122,7 @@ def math_meanings():
         "cholesky": lambda a, x: torch.linalg.cholesky(symmetric(x)),
         "inverse": lambda a, x: torch.linalg.inv(x),
         "det": lambda a, x: torch.linalg.det(x),
+        "cofactors": lambda a, x: torch.linalg.det(x)[..., None, None] * torch.linalg.inv(x).mT,
         "slogdet": lambda a, x: list(torch.linalg.slogdet(x)),
     })  # fmt: skip
     for function in (

@@ -388,6 +388,13 @@ def ravel_index(a, *indices):
     return total
 
 
+def gelu(x, approximate):
+    """In float64, which is the truth, by erfc: 1 + erf(x) loses what is left of a small one."""
+    if approximate or x.dtype != torch.float64:
+        return F.gelu(x, approximate="tanh" if approximate else "none")
+    return 0.5 * x * torch.erfc(-x * 0.5**0.5)
+
+
 def meanings():
     """Every meaning, by the op's name."""
     table = {name: (lambda a, x, f=f: f(x)) for name, f in UNARY.items()}
@@ -395,7 +402,7 @@ def meanings():
     table.update({name: reduction(f) for name, f in REDUCTIONS.items()})
     table.update({name: arg_reduction(getattr(torch, name)) for name in ("argmax", "argmin")})
     table.update({
-        "gelu": lambda a, x: F.gelu(x, approximate="tanh" if a.get("approximate") else "none"),
+        "gelu": lambda a, x: gelu(x, a.get("approximate")),
         "leaky_relu": lambda a, x: F.leaky_relu(x, a["slope"]),
         "elu": lambda a, x: elu(x, a["alpha"]),
         "hard_sigmoid": lambda a, x: torch.clamp(a["alpha"] * x + a["beta"], 0, 1),

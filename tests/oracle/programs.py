@@ -40,8 +40,8 @@ ADDING = {
     "avg_pool", "adaptive_avg_pool", "global_avg_pool", "batch_norm", "batch_norm_inference",
     "layer_norm", "group_norm", "instance_norm", "rnn", "ctc_loss", "scatter_add", "embedding",
     "take", "gather", "sin", "cos", "hard_sigmoid", "clip", "tan", "stddev", "cumprod",
-    "linear_scan", "einsum", "cholesky", "solve", "solve_triangular", "inverse", "det", "slogdet",
-    "svd", "qr", "eigh", "atanh", "acosh", "asin", "acos", "erfinv",
+    "linear_scan", "einsum", "cholesky", "solve", "solve_triangular", "inverse", "det",
+    "cofactors", "slogdet", "svd", "qr", "eigh", "atanh", "acosh", "asin", "acos", "erfinv",
 }  # fmt: skip
 
 

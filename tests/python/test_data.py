@@ -125,3 +125,47 @@ def test_metrics_by_name_and_of_python():
     assert mean.get() == ("gap", 2.0)
     mean.reset()
     assert np.isnan(mean.get()[1])
+
+
+def test_batches_of_like_lengths():
+    lengths = [2, 9, 3, 8, 1, 7, 2, 9, 4]
+    order = data.bucket_sampler(lengths, [4, 10], batch=2, seed=1)
+    assert len(order) == 8  # one of the five short ones waits for another epoch
+    for epoch in range(3):
+        numbers = list(order.epoch(epoch))
+        assert len(set(numbers)) == 8
+        for i in range(0, 8, 2):
+            assert len({lengths[n] > 4 for n in numbers[i:i + 2]}) == 1
+    assert list(order.epoch(0)) != list(order.epoch(1))
+    texts = np.arange(9)
+    batches = [x.tolist() for x, in data.Loader((texts,), batch=2, sampler=order)]
+    assert [n for batch in batches for n in batch] == list(order.epoch(0))
+    with pytest.raises(ValueError):
+        data.bucket_sampler(lengths, [10, 4], batch=2)
+    with pytest.raises(ValueError):
+        data.bucket_sampler(lengths, [4, 10], batch=0)
+
+
+def picture(value):
+    return data.encode_png(ls.tensor(np.full((4, 5, 3), value, "uint8")))
+
+
+def test_pictures_in_folders_are_a_data_set(tmp_path):
+    for name, value in (("cats", 10), ("dogs", 200)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "one.png").write_bytes(picture(value))
+    pictures = data.image_folder(tmp_path)
+    x, y = pictures.batch([0, 1])
+    assert pictures.class_names == ["cats", "dogs"] and y.tolist() == [0, 1]
+    assert x.shape == (2, 4, 5, 3) and x[1].numpy().max() == 200
+    (tmp_path / "dogs" / "two.png").write_bytes(picture(3)[:40])
+    assert len(data.image_folder(str(tmp_path))) == 3
+    with pytest.raises(ls.Corrupt):
+        data.image_folder(str(tmp_path))[2]
+    assert len(data.image_folder(str(tmp_path), skip_bad=True)) == 2
+    (tmp_path / "eels").mkdir()
+    with pytest.raises(FileNotFoundError, match="eels"):
+        data.image_folder(str(tmp_path))
+    assert data.image_folder(str(tmp_path), allow_empty=True).class_names[-1] == "eels"
+    with pytest.raises(FileNotFoundError):
+        data.image_folder(str(tmp_path / "none"))

@@ -101,3 +101,18 @@ def test_an_index_has_a_gradient():
         y = (x[1:] * x[[0, 0]]).sum()
     y.backward()
     assert x.grad.tolist() == [5.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype, value, kept", [
+    ("uint8", 300, 44), ("uint8", -1, 255), ("int8", 200, -56), ("int32", 2 ** 31, -2 ** 31),
+    ("uint8", 2.7, 2), ("uint8", 1e30, 255), ("int8", float("nan"), 0)])
+def test_what_does_not_fit_wraps_around_where_it_is_written(dtype, value, kept):
+    import lockstep.mxnet as mx
+
+    for x in (ls.tensor(np.zeros(3, dtype)), mx.nd.zeros((3,), dtype=dtype),
+              mx.np.zeros((3,), dtype=dtype)):
+        x[0] = value
+        x[1:] = value
+        assert np.asarray(x.asnumpy() if hasattr(x, "asnumpy") else x).tolist() == [kept] * 3
+    with pytest.raises(ValueError):
+        ls.full((1,), 300, "uint8")

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 import lockstep.mxnet as mx
-from lockstep.mxnet import autograd, nd
+from lockstep import _core
+from lockstep.mxnet import autograd, gluon, nd
 
 
 def test_gradients_are_zero_before_and_written_by_backward():
@@ -182,3 +183,152 @@ def test_ops_written_in_python_are_called_by_name():
     assert y.asnumpy().tolist() == [3, 6] and x.grad.asnumpy().tolist() == [30, 30]
     with pytest.raises(mx.MXNetError, match="scale_by"):
         nd.Custom(x, op_type="scale_bi")
+
+
+def run_history(array, *leaves):
+    """The symbol of what was recorded, and what it computes of the leaves, read back from text too.
+    """
+    symbol = autograd.get_symbol(array)
+    names = symbol.list_arguments()
+    assert len(names) == len(leaves)
+    values = dict(zip(names, leaves))
+    again = mx.sym.load_json(symbol.tojson())
+    made = [one.bind(mx.cpu(), values).forward()[0].asnumpy() for one in (symbol, again)]
+    np.testing.assert_array_equal(made[0], made[1])
+    return symbol, made[0]
+
+
+def test_the_symbol_of_a_history_has_a_variable_for_each_leaf():
+    x, z = nd.array([1.0, 2.0]), nd.array([3.0, 4.0])
+    x.attach_grad(), z.attach_grad()
+    with autograd.record():
+        y = x * x + 2 * x - 1
+    symbol, value = run_history(y, x)
+    np.testing.assert_array_equal(value, y.asnumpy())
+    assert symbol.list_arguments() == ["var0"]
+    with autograd.record():
+        y = (3 - x) / z + nd.array([5.0, 6.0])
+    _, value = run_history(y, x, z, nd.array([5.0, 6.0]))
+    np.testing.assert_array_equal(value, y.asnumpy())
+
+
+def test_a_history_has_mxnets_names_and_what_has_no_gradient():
+    x, w = nd.array([[1.0, -2.0], [3.0, 4.0]]), nd.array([[1.0, 2.0], [3.0, 5.0]])
+    x.attach_grad(), w.attach_grad()
+    with autograd.record():
+        y = nd.relu(nd.dot(x, w) * (x > 0)).sum(axis=1) + nd.argmax(x, axis=1)
+    symbol, value = run_history(y, x, w)
+    np.testing.assert_array_equal(value, y.asnumpy())
+    text = symbol.tojson()
+    for op in ("relu", "_greater_scalar", "broadcast_mul", "sum", "_lockstep_argmax"):
+        assert f'"op": "{op}"' in text
+    assert symbol.infer_shape(var0=(2, 2), var1=(2, 2))[1] == [(2,)]
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_the_symbol_of_a_nets_history_computes_what_the_net_did(hybridized):
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(3, 3, activation="relu"), gluon.nn.MaxPool2D(), gluon.nn.Flatten(),
+            gluon.nn.Dense(4, activation="tanh"), gluon.nn.LayerNorm(), gluon.nn.Dense(2))
+    net.initialize(mx.init.Xavier())
+    if hybridized:
+        net.hybridize()
+    x = nd.random.normal(shape=(2, 1, 8, 8))
+    x.attach_grad()
+    net(x)
+    with autograd.record():
+        y = net(x)
+    symbol = autograd.get_symbol(y)
+    # The leaves are found by their shapes, of which no two are the same here but for the norm's.
+    leaves = [x] + [p.data() for p in net.collect_params().values()]
+    shapes = {n: s for n, s in zip(symbol.list_arguments(), [a.shape for a in leaves])}
+    assert symbol.infer_shape(**shapes)[1] == [(2, 2)]
+    np.testing.assert_allclose(run_history(y, *leaves)[1], y.asnumpy(), rtol=1e-6)
+    assert {"Convolution", "FullyConnected"} <= {line.split(":")[0]
+                                                 for line in symbol.debug_str().split("\n")}
+
+
+def test_a_history_that_is_used_up_or_python_has_no_symbol():
+    x = nd.array([1.0])
+    x.attach_grad()
+    with pytest.raises(mx.MXNetError, match="not computed under"):
+        autograd.get_symbol(x * 2)
+    with autograd.record():
+        y = x * 2
+    y.backward()
+    with pytest.raises(mx.MXNetError, match="used up"):
+        autograd.get_symbol(y)
+
+    class Twice(autograd.Function):
+        def forward(self, x):
+            return x * 2
+
+        def backward(self, g):
+            return g * 2
+
+    with autograd.record():
+        y = Twice()(x)
+    with pytest.raises(mx.MXNetError, match="CustomOp"):
+        autograd.get_symbol(y)
+
+
+def recorded_leaves(array):
+    """The arrays that its history begins with, in the order in which they are read."""
+    _, variables, _ = _core._history([array._tensor])
+    return [nd.NDArray(v.detach()) for v in variables if v.shape or v.requires_grad]
+
+
+def draws(*shape, seed=0):
+    return nd.array(np.random.default_rng(seed).normal(size=shape))
+
+
+HISTORIES = {
+    "slices": lambda x: x[1:, ::2] + x[0, 1:3] * x[1:2, 0],
+    "indices": lambda x: nd.take(x, nd.array([2, 0])) + nd.pick(x, nd.array([1, 0, 2])).sum(),
+    "joined": lambda x: nd.concat(x, x * 2, dim=1).swapaxes(0, 1).tile((2, 1)),
+    "parts": lambda x: nd.split(x, 2, axis=1)[1] + nd.topk(x, k=2, ret_typ="value"),
+    "norms": lambda x: nd.LayerNorm(x, nd.ones((4,)), nd.zeros((4,))) + nd.L2Normalization(x),
+    "kinks": lambda x: nd.clip(x, -0.5, 0.5) + nd.where(x > 0, x, -x) + nd.maximum(x, 0),
+    "softmax": lambda x: gluon.loss.SoftmaxCrossEntropyLoss()(x, nd.array([1, 0, 2])),
+    "statistics": lambda x: (x - x.mean()) / nd.sqrt(((x - x.mean()) ** 2).mean() + 1e-5),
+    "products": lambda x: nd.norm(x, axis=1) + nd.dot(x, x, transpose_b=True).sum(axis=0),
+    "losses": lambda x: nd.SoftmaxOutput(x, nd.array([1, 0, 2])) + nd.MakeLoss(x * 2),
+    "regression": lambda x: nd.LogisticRegressionOutput(x, nd.ones((3, 4)), grad_scale=2.0),
+    "custom": lambda x: nd.Custom(x, op_type="history_double") + 1,
+    "np": lambda x: (mx.np.einsum("ij,kj->ik", x.as_np_ndarray(), x.as_np_ndarray())
+                     @ mx.np.linalg.inv(mx.np.eye(3) * 9)).as_nd_ndarray(),
+}
+
+
+@mx.operator.register("history_double")
+class DoubleProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, shapes, dtypes):
+        class Double(mx.operator.CustomOp):
+            def forward(self, is_train, req, in_data, out_data, aux):
+                self.assign(out_data[0], req[0], in_data[0] * 2)
+
+            def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                self.assign(in_grad[0], req[0], out_grad[0] * 2)
+
+        return Double()
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_symbol_of_a_history_is_what_was_computed(name):
+    x = draws(3, 4)
+    x.attach_grad()
+    with autograd.record():
+        y = HISTORIES[name](x)
+    np.testing.assert_allclose(run_history(y, *recorded_leaves(y))[1], y.asnumpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [gluon.rnn.LSTM(5, 2, bidirectional=True), gluon.rnn.GRU(5)])
+def test_the_symbol_of_a_recurrent_layers_history_is_what_it_computed(layer):
+    layer.initialize()
+    x = draws(4, 3, 6)
+    layer(x)
+    with autograd.record():
+        y, states = layer(x, layer.begin_state(3))
+    for made in (y, states[0]):
+        found = run_history(made, *recorded_leaves(made))[1]
+        np.testing.assert_allclose(found, made.asnumpy(), rtol=1e-5)

@@ -371,3 +371,11 @@ def test_small_modules_that_scripts_ask(capsys):
         features.is_enabled("TELEPATHY")
     assert mx.log.get_logger("mxnet-test") is mx.log.get_logger("mxnet-test")
     assert mx.libinfo.find_lib_path()[0].endswith(".so")
+
+
+def test_numpys_arrays_become_float32_and_mxnets_stay_what_they_are():
+    numbers = np.arange(6).reshape(3, 2)
+    batch = next(mx.io.NDArrayIter(numbers, numbers[:, 0], 3))
+    assert batch.data[0].dtype == batch.label[0].dtype == np.float32
+    batch = next(mx.io.NDArrayIter(mx.nd.array(numbers, dtype="int32"), batch_size=3))
+    assert batch.data[0].dtype == np.int32

@@ -384,3 +384,21 @@ def test_tensors_are_inverted_and_solved(rng):
         onp.linalg.tensorsolve(a, b), rtol=1e-8)
     onp.testing.assert_allclose(np.linalg.tensorinv(np.array(a, dtype="float64")).asnumpy(),
                                 onp.linalg.tensorinv(a), rtol=1e-8)
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_the_determinant_of_a_singular_matrix_has_a_gradient(hybridized):
+    class Det(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.np.linalg.det(x)
+
+    net = Det()
+    if hybridized:
+        net.hybridize()
+    x = np.array([[[1, 2, 3], [4, 5, 6], [7, 8, 9]], [[0, 0, 0], [0, 2, 0], [0, 0, 3]]])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x)
+    y.backward()
+    want = [[[-3, 6, -3], [6, -12, 6], [-3, 6, -3]], [[6, 0, 0], [0, 0, 0], [0, 0, 0]]]
+    onp.testing.assert_allclose(x.grad.asnumpy(), want, atol=1e-4)

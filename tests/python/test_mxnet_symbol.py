@@ -471,3 +471,24 @@ def test_a_slope_that_is_learnt_begins_at_a_quarter():
     module.init_params()
     (slope,) = module.get_params()[0].values()
     assert slope.asnumpy().tolist() == [0.25] * slope.size
+
+
+def test_ops_that_are_called_as_pythons_own_functions_leave_those_alone():
+    x = mx.sym.var("x")
+    assert mx.sym.slice is mx.sym.slice
+    both = mx.sym.Group([mx.sym.slice(x, begin=(0,), end=(1,)), mx.sym.max(x), mx.sym.sum(x)])
+    assert len(both[0:2]) == 2 and both[both.list_outputs()[1]].list_arguments() == ["x"]
+
+
+def test_consistency_of_types_is_checked_and_differences_are_found():
+    x = mx.sym.var("data")
+    one = mx.sym.FullyConnected(mx.sym.relu(x), num_hidden=3, name="fc")
+    other = mx.sym.FullyConnected(mx.sym.tanh(x), num_hidden=3, name="fc")
+    kinds = [{"ctx": mx.cpu(), "data": (4, 5), "type_dict": {"data": dtype}}
+             for dtype in ("float16", "float64", "float32")]
+    truth = mx.test_utils.check_consistency(one, kinds)
+    assert truth["fc_output"].dtype == truth["fc_weight"].dtype == np.float64
+    with pytest.raises(AssertionError):
+        mx.test_utils.check_consistency([one, other], kinds[1:])
+    with pytest.raises(ValueError):
+        mx.test_utils.check_consistency(one, kinds[:1])

@@ -7,6 +7,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/nn/generate.h"
+#include "lockstep/ops/reduce.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/recipes/synthetic.h"
 #include "tests/message.h"
@@ -33,6 +34,19 @@ TEST(Recipe, DefaultsCanBeMeant) {
     EXPECT_GT(schedule.rate(500), 0) << recipe.name;
     EXPECT_LE(schedule.rate(999), recipe.learning.learning_rate) << recipe.name;
   }
+}
+
+// A net that adds up a photo's patches sees how bright it is.
+TEST(Recipe, PhotosInPatchesAreAsBrightInTrainingAsInTests) {
+  const Recipe recipe = find_recipe("vit-small");
+  const data::DatasetPtr photos = synthetic_data(recipe, true);
+  const auto brightness = [&](const data::Transform& transform) {
+    double total = 0.0;
+    for (std::uint32_t i = 0; i < 200; ++i)
+      total += mean(transform.apply(photos->sample(i)[0], {1, i, 0, 0})).item();
+    return total / 200;
+  };
+  EXPECT_NEAR(brightness(recipe.train_transform()), brightness(recipe.test_transform()), 0.03);
 }
 
 TEST(Recipe, NetsThatComeInSizesHaveTheirOwnAndOthers) {

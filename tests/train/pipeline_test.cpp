@@ -2,11 +2,13 @@
 // Workers that have a stage of the net each: the bits of one that has all of it.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <mutex>
 
 #include "lockstep/cluster/membership/workers_of.h"
 #include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/nn/loss.h"
+#include "lockstep/train/detail/predict_graph.h"
 #include "tests/kvstore/as_ranks.h"
 #include "tests/message.h"
 #include "tests/seed.h"
@@ -24,6 +26,7 @@ struct Placement {
   int replicas = 1, stages = 1;
   parallel::ScheduleKind schedule = parallel::ScheduleKind::one_f_one_b;
   bool recompute = false;
+  int threads = 1;
 };
 
 // What one worker of it has in the end: they have the same.
@@ -53,6 +56,7 @@ Outcome train_chain(std::uint64_t seed, const Placement& placement, kvstore::Mod
   net->initialize(nn::init::fan_in(), 3);
   StepEngine engine(net, nn::SoftmaxCrossEntropyLoss(), rule, testing::cut_fields(),
                     {.shards = kShards,
+                     .threads = placement.threads,
                      .seed = 7,
                      .mode = mode,
                      .cuts = {"1", "3", "4", "6"},
@@ -75,27 +79,58 @@ void expect_same(const std::vector<io::NamedTensor>& a, const std::vector<io::Na
   }
 }
 
-TEST(Pipeline, OfAnyShapeHasTheBitsOfOneWorker) {
-  using Kind = parallel::ScheduleKind;
-  for (std::uint64_t k = 0; k < 3; ++k) {
-    const std::uint64_t seed = testing::seed_of_this_run() + k;
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    const Outcome alone = train_chain(seed, {}, nullptr);
-    for (const Placement& placement :
-         {Placement{1, 2}, Placement{2, 1}, Placement{2, 2}, Placement{1, 3}, Placement{3, 2},
-          Placement{1, 5}, Placement{1, 2, Kind::gpipe}, Placement{1, 3, Kind::one_f_one_b, true},
-          Placement{2, 2, Kind::gpipe, true}, Placement{1, 2, Kind::zero_bubble},
-          Placement{2, 2, Kind::zero_bubble}, Placement{1, 5, Kind::zero_bubble},
-          Placement{1, 3, Kind::zero_bubble, true}}) {
-      SCOPED_TRACE(fmt::format("{} x {}", placement.replicas, placement.stages));
-      for (const Outcome& own :
-           on(placement, [&](kvstore::Mode* mode) { return train_chain(seed, placement, mode); })) {
-        EXPECT_EQ(own.sha256, alone.sha256);
-        EXPECT_EQ(own.losses, alone.losses);
-        expect_same(own.snapshot.slots, alone.snapshot.slots);
-      }
+void expect_bits_of_one_worker(std::uint64_t seed, const std::vector<Placement>& placements) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  const Outcome alone = train_chain(seed, {}, nullptr);
+  for (const Placement& placement : placements) {
+    SCOPED_TRACE(fmt::format("{} x {}, threads: {}", placement.replicas, placement.stages,
+                             placement.threads));
+    for (const Outcome& own :
+         on(placement, [&](kvstore::Mode* mode) { return train_chain(seed, placement, mode); })) {
+      EXPECT_EQ(own.sha256, alone.sha256);
+      EXPECT_EQ(own.losses, alone.losses);
+      expect_same(own.snapshot.slots, alone.snapshot.slots);
     }
   }
+}
+
+TEST(Pipeline, OfAnyShapeHasTheBitsOfOneWorker) {
+  using Kind = parallel::ScheduleKind;
+  for (std::uint64_t k = 0; k < 3; ++k)
+    expect_bits_of_one_worker(testing::seed_of_this_run() + k, {{1, 2},
+                                                                {2, 1},
+                                                                {2, 2},
+                                                                {1, 3},
+                                                                {3, 2},
+                                                                {1, 5},
+                                                                {1, 2, Kind::gpipe},
+                                                                {1, 3, Kind::one_f_one_b, true},
+                                                                {2, 2, Kind::gpipe, true},
+                                                                {1, 2, Kind::zero_bubble},
+                                                                {2, 2, Kind::zero_bubble},
+                                                                {1, 5, Kind::zero_bubble},
+                                                                {1, 3, Kind::zero_bubble, true}});
+}
+
+TEST(Pipeline, OfSeveralThreadsHasTheBitsOfOneWorker) {
+  using Kind = parallel::ScheduleKind;
+  expect_bits_of_one_worker(testing::seed_of_this_run(), {{1, 2, Kind::one_f_one_b, false, 2},
+                                                          {1, 3, Kind::gpipe, false, 3},
+                                                          {2, 2, Kind::zero_bubble, false, 2},
+                                                          {1, 2, Kind::one_f_one_b, true, 3},
+                                                          {1, 5, Kind::zero_bubble, true, 2},
+                                                          {1, 2, Kind::gpipe, true, 8}});
+}
+
+// Each stage's threads meet those of its neighbours.
+TEST(Pipeline, OfStagesWithMoreThreadsAndFewerComputesWithTheFewest) {
+  const std::uint64_t seed = testing::seed_of_this_run();
+  const Outcome alone = train_chain(seed, {}, nullptr);
+  std::atomic<int> rank = 0;
+  for (const Outcome& own : on({1, 3}, [&](kvstore::Mode* mode) {
+         return train_chain(seed, {.threads = 1 + ++rank}, mode);
+       }))
+    EXPECT_EQ(own.sha256, alone.sha256);
 }
 
 // Far below the gradients' own norm, so that each step is scaled by it.
@@ -180,6 +215,69 @@ TEST(Pipeline, EvaluatesWhatASegmentPassesOn) {
       EXPECT_TRUE(*own.bubble >= 0.0 && *own.bubble < 1.0) << *own.bubble;
     }
   EXPECT_FALSE(alone.bubble.has_value());
+}
+
+// Training has a block that predict mode leaves out, with which a segment begins; predict mode has
+// one that training leaves out, and may call two in another order.
+class OtherInPredict final : public nn::Block {
+ public:
+  explicit OtherInPredict(bool swaps) : swaps_(swaps) {}
+  Tensor forward(const Tensor& images) override {
+    const Tensor x = (*first_)(images);
+    if (autograd::is_training()) return (*head_)((*right_)((*left_)((*train_)(x))));
+    if (swaps_) return (*head_)((*left_)((*predict_)((*right_)(x))));
+    return (*head_)((*right_)((*predict_)((*left_)(x))));
+  }
+
+ private:
+  static std::shared_ptr<nn::Dense> layer(std::int64_t inputs = 8, std::int64_t units = 8) {
+    return nn::dense(units, {.inputs = inputs, .activation = "relu"});
+  }
+  bool swaps_;
+  std::shared_ptr<nn::Dense> first_ = add_child("first", layer(64));
+  std::shared_ptr<nn::Dense> train_ = add_child("train", layer());
+  std::shared_ptr<nn::Dense> left_ = add_child("left", layer());
+  std::shared_ptr<nn::Dense> right_ = add_child("right", layer());
+  std::shared_ptr<nn::Dense> predict_ = add_child("predict", layer());
+  std::shared_ptr<nn::Dense> head_ = add_child("head", layer(8, testing::kClasses));
+};
+
+const std::vector<std::string> kTrainingCuts{"train", "right", "head"};
+
+TEST(Pipeline, EvaluatesANetThatHasOtherBlocksInPredictMode) {
+  for (const bool swaps : {false, true}) {
+    const auto run = [&](int stages, kvstore::Mode* mode) {
+      Trainer trainer(std::make_shared<OtherInPredict>(swaps), testing::cross_entropy(),
+                      optim::sgd({.learning_rate = 0.05}),
+                      options_of({1, stages}, mode, kTrainingCuts));
+      return trainer.fit(testing::small_images(100), testing::small_fit(1));
+    };
+    const FitResult alone = run(1, nullptr);
+    for (const int stages : {2, 3, 4})
+      for (const std::string& message : on({1, stages}, [&](kvstore::Mode* mode) {
+             return message_of<Error>([&] {
+               const FitResult own = run(stages, mode);
+               EXPECT_EQ(own.params_sha256, alone.params_sha256);
+               EXPECT_EQ(own.validation.loss, alone.validation.loss);
+               EXPECT_EQ(own.validation.accuracy, alone.validation.accuracy);
+             });
+           }))
+        EXPECT_EQ(message, "nothing was thrown") << stages << " stages";
+  }
+}
+
+// A segment whose first block is left out is not taken by the next one's.
+TEST(Pipeline, EvaluatesBlocksInTheSegmentsWhereTrainingCallsThem) {
+  OtherInPredict net(false);
+  net.initialize(nn::init::fan_in(), 3);
+  const std::vector<TensorInfo> fields =
+      data::infos_of({Tensor::zeros({4, 1, 8, 8}), Tensor::zeros({4}, DType::int64)});
+  const detail::PredictGraph predict =
+      detail::trace_predict(net, testing::cross_entropy(), {}, fields, kTrainingCuts);
+  std::vector<std::int32_t> segments;
+  for (const Cell& cell : predict.cells)
+    if (segments.empty() || segments.back() != cell.segment) segments.push_back(cell.segment);
+  EXPECT_EQ(segments, (std::vector<std::int32_t>{0, 2, 3}));
 }
 
 TEST(Pipeline, OfTooManyStagesIsRefused) {

@@ -222,12 +222,13 @@ TEST(Slices, OfConvolutionsHaveTheSameBitsWhoeverComputesThem) {
   expect_one_hash(images_task(small_cnn), {.slices = 3}, {{1, 2, 1}, {1, 3, 1}, {3, 2, 1}});
 }
 
-// What it adds up depends on a split weight and on no sample.
+// What it adds up depends on a split weight and on no sample. The layer comes first: a weight is
+// split by the first op that reads it.
 class Penalised final : public nn::Block {
  public:
   Tensor forward(const Tensor& images) override {
-    const Tensor penalty = sum(square(up_->parameter("weight").data()));
-    return add((*down_)((*up_)(images)), multiply(penalty, 0.01));
+    const Tensor scores = (*down_)((*up_)(images));
+    return add(scores, multiply(sum(square(up_->parameter("weight").data())), 0.01));
   }
 
  private:
@@ -238,6 +239,39 @@ class Penalised final : public nn::Block {
 TEST(Slices, MeetInEveryRunThoughTheyDependOnWeightsAlone) {
   expect_one_hash(images_task([] { return std::make_shared<Penalised>(); }), {.slices = 2},
                   {{1, 2, 1}});
+}
+
+// Half of what its hidden layer gives is dropped, and all of it is infinite before.
+class Infinite final : public nn::Block {
+ public:
+  Tensor forward(const Tensor& images) override {
+    const Tensor hidden = (*up_)(images);
+    const Tensor infinite =
+        add(multiply(stop_gradient(hidden), 0.0), std::numeric_limits<double>::infinity());
+    return (*down_)(multiply(hidden, minimum((*drop_)(infinite), 1.0)));
+  }
+
+ private:
+  std::shared_ptr<nn::Dense> up_ = add_child("up", nn::dense(12, {.inputs = 192}));
+  std::shared_ptr<nn::Dropout> drop_ = add_child("drop", nn::dropout(0.5));
+  std::shared_ptr<nn::Dense> down_ = add_child("down", nn::dense(5, {.inputs = 12}));
+};
+
+TEST(Slices, DropInfinitiesAsTheWholeDoes) {
+  expect_what_the_whole_does(images_task([] { return std::make_shared<Infinite>(); }), 2);
+}
+
+// Each meets the others thread by thread.
+TEST(Slices, OfWorkersWithMoreThreadsAndFewerAreComputedByTheFewest) {
+  const Task task = words_task(false);
+  const Outcome one = train(task, {.slices = 2});
+  testing::as_ranks(2, [&](comm::Communicator& communicator) {
+    const auto mode = kvstore::sliced_mode(communicator, cluster::workers_of(communicator), 2,
+                                           {.timeout = std::chrono::seconds(20)});
+    const Way own{.slices = 2, .threads = 1 + 2 * communicator.rank(), .mode = mode.get()};
+    EXPECT_EQ(message_of<Error>([&] { EXPECT_EQ(train(task, own).sha256, one.sha256); }),
+              "nothing was thrown");
+  });
 }
 
 TEST(Slices, HaveTheSameBitsWithRulesThatMeasure) {

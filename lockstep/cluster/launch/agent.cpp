@@ -9,6 +9,7 @@
 #include <deque>
 #include <exception>
 #include <filesystem>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -74,11 +75,10 @@ class Agent {
     try {
       serve();
     } catch (const ConnectionClosed&) {
-      is_gone_ = true;
-    } catch (const HeartbeatMissed&) {
-      if (!outlives_launcher_) throw;
-      is_gone_ = true;
+      // The workers may outlive it.
     }
+    leave_last_words();
+    is_gone_ = true;
     pollfd asked{signals_.fd(), POLLIN, 0};
     if (!stop_by_) ::poll(&asked, 1, kSignalTimeMs);
     check_signals();
@@ -91,10 +91,11 @@ class Agent {
   }
 
  private:
-  [[noreturn]] void serve() {
+  // A launcher that is not heard may be held up, and is served again when it is.
+  void serve() {
     write(detail::kAgentMark);
     say(detail::AgentHello{std::string(version()), launcher_address()});
-    while (true) {
+    while (is_heard_ || children_.are_running()) {
       check_signals();
       wait();
       listen();
@@ -104,12 +105,19 @@ class Agent {
     }
   }
 
+  // All have ended while the launcher was not heard: it may read how when it goes on.
+  void leave_last_words() {
+    if (!is_heard_ && ::write(options_.output, unsent_.data(), unsent_.size()) >= 0)
+      unsent_.clear();
+  }
+
   // The job goes on without a launcher: its workers have each other, and somewhere to write. Nobody
-  // waits for the end of our streams.
+  // waits for the end of our streams, those of ssh among them.
   void serve_alone() {
     const comm::Socket nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-      if (stream != options_.input && stream != options_.output) ::dup2(nothing.fd(), stream);
+    for (const int stream :
+         {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, options_.input, options_.output})
+      ::dup2(nothing.fd(), stream);
     while (children_.are_running()) {
       check_signals();
       wait();
@@ -150,10 +158,13 @@ class Agent {
   }
 
   // Whenever the others expect a word from us. Throws HeartbeatMissed when none came from the
-  // launcher.
+  // launcher, and the workers end with it.
   bool live() {
     if (!launcher_heartbeat_.tick()) return false;
-    if (launcher_heartbeat_.is_late() && !options_.has_terminal) throw HeartbeatMissed();
+    if (launcher_heartbeat_.is_late() && !options_.has_terminal) {
+      if (!outlives_launcher_) throw HeartbeatMissed();
+      is_heard_ = false;
+    }
     children_.beat();
     return true;
   }
@@ -195,6 +206,7 @@ class Agent {
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
     if (got <= 0) throw ConnectionClosed();
     launcher_heartbeat_.heard();
+    is_heard_ = true;
     reader_.append({block, static_cast<std::size_t>(got)});
   }
 
@@ -220,13 +232,19 @@ class Agent {
     }
   }
 
+  // What a launcher that is not heard has to know waits for it. Nobody waits for it to take what
+  // workers print, which is dropped.
   template <class T>
   void say(const T& frame) {
-    write(detail::encode(frame));
+    constexpr bool is_passing =
+        std::is_same_v<T, detail::ProcessOutput> || std::is_same_v<T, detail::Alive>;
+    if (is_heard_ || !is_passing) unsent_ += detail::encode(frame);
+    if (is_heard_) write(std::exchange(unsent_, {}));
   }
 
   void write(std::string_view bytes) {
     while (!bytes.empty() && !is_gone_) {
+      if (!is_heard_) return void(unsent_.insert(0, bytes));
       const ssize_t written = ::write(options_.output, bytes.data(), bytes.size());
       if (written > 0)
         bytes.remove_prefix(static_cast<std::size_t>(written));
@@ -266,7 +284,9 @@ class Agent {
   detail::Children children_;
   std::optional<comm::Clock::time_point> stop_by_;  // since workers were asked to stop
   std::deque<int> unsaid_;                          // signals that came while we wrote
-  bool is_over_ = false, is_gone_ = false, outlives_launcher_ = false;
+  std::string unsent_;                              // until the launcher is heard again
+  bool is_heard_ = true, is_gone_ = false;  // the launcher: it may be there, and is gone for good
+  bool is_over_ = false, outlives_launcher_ = false;
 };
 
 // ssh takes it to a launcher that was only stopped, or held up.

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -145,6 +143,7 @@ class Launcher {
     hosts_.wait();
     for (JobHost& host : hosts_.all()) hear(host);
     while (const auto number = signals_.next()) take_signal(*number);
+    coordinator().note_workers(hosts_.are_workers_running());
     say_what_coordinator_said();
     look_after_members();
     if (deadline_ && Clock::now() > *deadline_) killed_ ? give_up() : kill_late();
@@ -402,7 +401,9 @@ class Launcher {
       if (survivors_.is_late(id)) lose(host, id, why);
   }
 
+  // One that was lost with its host may be heard of when the host is again.
   void take_end(JobHost& host, const detail::ProcessEnd& its) {
+    if (!host.has(its.id)) return;
     MemberEnd end = end_of(its.id);
     end.pid = its.pid;
     end.status = its.status;
@@ -573,12 +574,11 @@ class Launcher {
   const detail::InterruptibleWriter writer_{signals_.fd(), [this] { return goes_on_unread(); }};
   std::map<std::int64_t, detail::WorkerOutput> outputs_;
   LaunchResult result_;
-  bool was_asked_ = false, killed_ = false;
+  bool was_asked_ = false, killed_ = false, gave_up_ = false;
   bool workers_done_ = false;  // all of them, well
   detail::Survivors survivors_{options_.max_restarts};
   std::int64_t first_ = 0;  // the first worker
   std::int64_t min_workers_ = options_.min_workers;
-  bool gave_up_ = false;
   std::set<std::int64_t> ended_late_;
   detail::HostsFile hosts_file_{options_.hosts_file};
   Clock::time_point next_look_ = Clock::now();

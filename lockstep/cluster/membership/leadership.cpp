@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -48,17 +49,19 @@ struct Leadership::Impl {
   StoredJob job;
   StoreLease own = {}, keeping = {};  // of the right, and of what is written
   Leader leader = {};
-  std::int64_t record_version = 0, records = 0;
+  std::int64_t records = 0;                      // so many were written
+  std::map<std::string, std::int64_t> versions;  // the store's, of what this one wrote last
   std::optional<JobRecord> former = {};
   std::vector<std::pair<std::string, RegistryEntry>> registry = {};
   std::atomic<Clock::time_point> valid_until = {};
+  std::atomic<bool> is_lost = false;  // for good, whatever the keeper of the lease hears later
   Clock::time_point reminded = Clock::now();
   bool is_abandoned = false;
   std::jthread keeper = {};
 
   explicit Impl(const StoredJob& given) : job(given) {}
 
-  bool is_valid() const { return Clock::now() < valid_until.load(); }
+  bool is_valid() const { return !is_lost && Clock::now() < valid_until.load(); }
 
   bool win(const comm::Endpoint& endpoint, std::chrono::milliseconds length,
            comm::Deadline deadline) {
@@ -83,10 +86,11 @@ struct Leadership::Impl {
     if (const auto found = job.store().get(job.name_of(kRecord), deadline)) {
       former = detail::from_bytes<JobRecord>(found->value);
       records = former->number;
-      record_version = found->version;
+      versions[found->name] = found->version;
     }
     const std::string prefix = job.name_of(kRegistry);
     for (const StoreEntry& one : job.store().list(prefix, deadline)) {
+      versions[one.name] = one.version;
       registry.emplace_back(one.name.substr(prefix.size()), entry_from(one.value));
       write(registry.back().first, registry.back().second);
     }
@@ -110,7 +114,7 @@ struct Leadership::Impl {
     const auto asked = Clock::now();
     try {
       if (!job.store().keep_alive(own, valid_until.load()))
-        valid_until = Clock::time_point{};
+        is_lost = true;
       else if (is_valid())
         valid_until = asked + own.length;
       if (asked > reminded + kRemind && keeping.id != 0) {
@@ -121,27 +125,32 @@ struct Leadership::Impl {
     }
   }
 
-  std::int64_t commit(const std::string& name, const std::string& value,
-                      const std::vector<StoreChange::Condition>& also) {
-    StoreChange change{.conditions = {{job.name_of(kLeader), leader.version}},
-                       .puts = {{name, value, keeping.id}}};
-    change.conditions.insert(change.conditions.end(), also.begin(), also.end());
+  // A try that nobody answered may reach the store after a later write of the same name: it finds
+  // another version there than the one that it was to replace.
+  void commit(const std::string& what, const std::string& value) {
+    const std::string name = job.name_of(what);
+    std::int64_t& version = versions[name];
+    const StoreChange change{
+        .conditions = {{job.name_of(kLeader), leader.version}, {name, version}},
+        .puts = {{name, value, keeping.id}}};
     try {
-      if (const auto version = is_valid() ? job.store().commit(change, valid_until.load())
-                                          : std::optional<std::int64_t>())
-        return *version;
+      if (const auto done = is_valid() ? job.store().commit(change, valid_until.load())
+                                       : std::optional<std::int64_t>()) {
+        version = *done;
+        return;
+      }
     } catch (const Error& error) {
-      valid_until = Clock::time_point{};
+      is_lost = true;
       throw Deposed(fmt::format("the coordinator at {} could not reach the store: {}",
                                 to_string(leader.endpoint), error.what()));
     }
-    valid_until = Clock::time_point{};
+    is_lost = true;
     throw Deposed(
         fmt::format("another one coordinates the job now, not {}", to_string(leader.endpoint)));
   }
 
   void write(const std::string& name, const RegistryEntry& entry) {
-    commit(job.name_of(kRegistry + name), to_text(entry), {});
+    commit(kRegistry + name, to_text(entry));
   }
 };
 
@@ -176,9 +185,7 @@ void Leadership::write(JobRecord record) {
   if (record.events.size() > kMostEvents)
     record.events.erase(record.events.begin(),
                         record.events.end() - static_cast<std::ptrdiff_t>(kMostEvents));
-  const std::string name = impl_->job.name_of(kRecord);
-  impl_->record_version =
-      impl_->commit(name, detail::to_bytes(record), {{name, impl_->record_version}});
+  impl_->commit(kRecord, detail::to_bytes(record));
 }
 
 void Leadership::write(const std::string& name, const RegistryEntry& entry) {

@@ -158,36 +158,42 @@ struct Rendezvous::Impl {
     link.now()->raise_out_of_turn();
   }
 
-  // The first error breaks it, since nobody knows what the coordinator has heard.
-  template <class T>
-  T ask(const detail::Message& message, std::chrono::milliseconds timeout,
-        const std::string& what) {
+  // What `act` asks. An answer that is late breaks nothing: what it was asked for may be asked
+  // again. Any other error does.
+  template <class F>
+  auto ask_by(const F& act) {
     check_whole();
     try {
-      return link.ask([&](Conversation& with) {
-        return with.ask<T>(message, timeout + kCoordinatorsWord, what);
-      });
+      return link.ask(act);
+    } catch (const comm::Timeout&) {
+      throw;
     } catch (...) {
       broken = true;
       throw;
     }
   }
 
+  template <class T>
+  T ask(const detail::Message& message, std::chrono::milliseconds timeout,
+        const std::string& what) {
+    return ask_by([&](Conversation& with) {
+      return with.ask<T>(message, timeout + kCoordinatorsWord, what);
+    });
+  }
+
+  // A coordinator that keeps its decisions in a store answers when that has.
+  void have_noted(const detail::Message& message) {
+    ask<detail::Noted>(message, options.timeout, "the coordinator's answer");
+  }
+
   // Of the registry: what it denies breaks nothing.
   detail::Entry ask_registry(const detail::Message& message, std::chrono::milliseconds timeout,
                              const std::string& name) {
-    check_whole();
     const auto wait = std::clamp<std::chrono::milliseconds>(timeout, {}, kWholeJob);
-    detail::Message answer;
-    try {
-      answer = link.ask([&](Conversation& with) {
-        return with.ask_any(message, wait + kCoordinatorsWord,
-                            fmt::format("the registry's '{}'", name));
-      });
-    } catch (...) {
-      broken = true;
-      throw;
-    }
+    detail::Message answer = ask_by([&](Conversation& with) {
+      return with.ask_any(message, wait + kCoordinatorsWord,
+                          fmt::format("the registry's '{}'", name));
+    });
     if (const auto* denied = std::get_if<detail::Denied>(&answer))
       detail::raise(*denied, options.role);
     if (auto* entry = std::get_if<detail::Entry>(&answer)) return std::move(*entry);
@@ -207,13 +213,7 @@ struct Rendezvous::Impl {
   }
 
   bool have_workers_left() {
-    check_whole();
-    try {
-      return link.ask([](Conversation& with) { return with.have_workers_left(); });
-    } catch (...) {
-      broken = true;
-      throw;
-    }
+    return ask_by([](Conversation& with) { return with.have_workers_left(); });
   }
 
   void check_whole() const {
@@ -249,15 +249,10 @@ std::optional<ChangeWanted> Rendezvous::poll_change() { return impl_->poll_chang
 
 bool Rendezvous::report(const Standing& standing) { return impl_->report(standing); }
 bool Rendezvous::is_run_done() const { return impl_->is_run_done; }
-void Rendezvous::depart() {
-  impl_->ask<detail::Noted>(detail::Depart{}, kComplaintTime, "the coordinator's answer");
-}
-void Rendezvous::tell() {
-  impl_->ask<detail::Noted>(detail::Told{}, kComplaintTime, "the coordinator's answer");
-}
+void Rendezvous::depart() { impl_->have_noted(detail::Depart{}); }
+void Rendezvous::tell() { impl_->have_noted(detail::Told{}); }
 void Rendezvous::expel(std::int64_t id, const std::string& why) {
-  impl_->ask<detail::Noted>(detail::Expel{id, impl_->generation, why}, kComplaintTime,
-                            "the coordinator's answer");
+  impl_->have_noted(detail::Expel{id, impl_->generation, why});
 }
 const std::vector<MembershipEvent>& Rendezvous::events() const { return impl_->welcome.events; }
 

@@ -95,7 +95,7 @@ class Rendezvous final : public Registry {
   // breaks it for good, but for that of a generation that is over.
   std::vector<std::string> all_gather(const std::string& bytes, std::chrono::milliseconds timeout);
 
-  // Asks the coordinator. Errors as of all_gather.
+  // Asks the coordinator. Errors as of all_gather, but for a Timeout, which breaks nothing.
   MembershipStatus query(std::chrono::milliseconds timeout);
 
   // Whether every worker has said goodbye: servers end then. Costs next to nothing: the coordinator
@@ -110,6 +110,7 @@ class Rendezvous final : public Registry {
   // PeerLost when the coordinator has gone.
   bool report(const Standing& standing);
   bool is_run_done() const;  // after it was dismissed: so is the run
+  // The three that follow have the time of options.timeout, and may be said again after a Timeout.
   // Wishes to leave after the step.
   void depart();
   // Of the first worker: the result of the run, which is done, is told.

@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint32_t kNoBlock = 0xffffffff, kWord = 0xfffffffe;
 constexpr std::size_t kHead = kHeaderBytes + 8 + 4 + 8;
 constexpr std::size_t kReadAtOnce = 64 << 10;
+constexpr std::size_t kShortBody = 1 << 10, kMostHeld = 16 << 10;  // bytes that go with others
 
 std::string head_of(const FrameHeader& header, std::size_t bytes, const LentPlace& place) {
   std::string head = to_bytes(header);
@@ -62,14 +63,19 @@ LocalLink::LocalLink(Socket socket, std::shared_ptr<MessageMemory> own,
       received_(kReadAtOnce) {}
 
 bool LocalLink::send(const Frame& frame) {
-  if (!send_rest()) return false;
+  if (!is_held_ && !send_rest()) return false;
   const std::span<const std::byte> bytes = frame.body.bytes;
   const bool is_lent = !bytes.empty() && own_->contains(bytes);
-  if (is_lent && !has_way_for(bytes.size())) return false;
+  if (is_lent && !has_way_for(bytes.size())) {
+    send_rest();  // what was to go with it
+    return false;
+  }
   const LentPlace place = is_lent ? own_->lend(bytes) : LentPlace{kNoBlock, 0};
   if (is_lent) lent_bytes_ += bytes.size();
-  keep_rest(head_of(frame.header, bytes.size(), place), is_lent ? Payload::Segment{} : frame.body);
-  send_rest();
+  add_rest(head_of(frame.header, bytes.size(), place), is_lent ? Payload::Segment{} : frame.body);
+  is_held_ =
+      frame.goes_with_next && rest_of_body_.bytes.empty() && rest_of_head_.size() < kMostHeld;
+  if (!is_held_) send_rest();
   return true;
 }
 
@@ -92,13 +98,17 @@ bool LocalLink::has_way_for(std::size_t bytes) {
   return !waits_;
 }
 
-void LocalLink::keep_rest(std::string_view head, Payload::Segment body) {
-  rest_of_head_ = head;
-  rest_of_body_ = std::move(body);
+void LocalLink::add_rest(std::string_view head, Payload::Segment body) {
+  rest_of_head_ += head;
+  if (body.bytes.size() <= kShortBody)
+    rest_of_head_ += text_of(body.bytes);
+  else
+    rest_of_body_ = std::move(body);
 }
 
 // Whoever is not there any more is noticed on the control link.
 bool LocalLink::send_rest() {
+  is_held_ = false;
   while (!rest_of_head_.empty() || !rest_of_body_.bytes.empty()) {
     iovec parts[] = {
         {rest_of_head_.data(), rest_of_head_.size()},
@@ -116,10 +126,11 @@ bool LocalLink::send_rest() {
     rest_of_head_.erase(0, of_head);
     rest_of_body_.bytes = rest_of_body_.bytes.subspan(static_cast<std::size_t>(sent) - of_head);
   }
-  keep_rest({}, {});
+  rest_of_head_.clear();
+  rest_of_body_ = {};
   has_rest_.store(false, std::memory_order_relaxed);
   if (!std::exchange(owes_word_, false)) return true;
-  keep_rest(head_of({}, 0, {kWord, 0}), {});
+  add_rest(head_of({}, 0, {kWord, 0}), {});
   return send_rest();
 }
 

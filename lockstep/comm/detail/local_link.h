@@ -16,7 +16,8 @@ class LocalLink {
             std::shared_ptr<const PeerMemory> peer);
 
   // False when there is no room now: in the socket, or on the way for a body that is lent. A link
-  // that is closed takes everything.
+  // that is closed takes everything. A short frame that goes with the next waits for it, so that
+  // the other end is woken once for both.
   bool send(const Frame& frame);
   // What could not be sent with the frame that was taken last. True when nothing is left of it.
   bool send_rest();
@@ -37,7 +38,7 @@ class LocalLink {
   std::optional<Frame> take_frame();
   std::optional<Frame> take_body();
   std::size_t read(std::span<std::byte> to);
-  void keep_rest(std::string_view head, Payload::Segment body);
+  void add_rest(std::string_view head, Payload::Segment body);
   bool has_way_for(std::size_t bytes);
   std::uint64_t untaken() const;
   class Borrowed;
@@ -59,6 +60,7 @@ class LocalLink {
   // What is left of the frame that was sent last.
   std::string rest_of_head_;
   Payload::Segment rest_of_body_;
+  bool is_held_ = false;  // until the next frame comes
   std::atomic<bool> has_rest_ = false;
 };
 

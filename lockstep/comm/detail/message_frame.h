@@ -29,6 +29,7 @@ inline constexpr std::size_t kHeaderBytes = 42;
 struct Frame {
   FrameHeader header = {};
   Payload::Segment body = {};
+  bool goes_with_next = false;  // another one is sent at once; does not travel
 };
 
 std::string to_bytes(const FrameHeader& header);

@@ -34,7 +34,7 @@ struct WireEvent {
   Frame frame = {};
 };
 
-// How frames travel between a server and its clients. One thread uses it.
+// How frames travel between a server and its clients. One thread at a time uses it (WireTurn).
 class MessageWire {
  public:
   virtual ~MessageWire() = default;
@@ -45,6 +45,8 @@ class MessageWire {
   // The same, also from another thread while this one sleeps, but not while it does anything else.
   // False where the link has no such way.
   virtual bool send_now(std::uint64_t /*link*/, const Frame& /*frame*/) { return false; }
+  // Whether some of a frame that was taken is still to be sent: when there is room, by next().
+  virtual bool has_rest() const { return false; }
   // What the link's other end sees too; null where it sees nothing. From any thread, as send_now.
   virtual std::shared_ptr<MessageMemory> memory(std::uint64_t /*link*/) const { return nullptr; }
   virtual void close(std::uint64_t link) = 0;

@@ -35,6 +35,9 @@ Frame SendQueue::front() const {
   for (std::size_t i = message.segment + 1; i < segments.size(); ++i)
     frame.header.left_in_part += segments[i].bytes.size();
   frame.body = {segment.bytes.subspan(message.offset, count), segment.owner};
+  const bool ends_part = frame.header.left_in_part == 0;
+  frame.goes_with_next =
+      messages_.size() > 1 || !ends_part || message.part + 1 < message.header.parts;
   return frame;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "lockstep/comm/detail/brief_spin.h"
 #include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
@@ -34,6 +35,7 @@ class ZmqClientWire final : public MessageWire {
     return local_ ? local_->send(frame) : send_frame(dealer_, {}, frame);
   }
   bool send_now(std::uint64_t link, const Frame& frame) override;
+  bool has_rest() const override { return local_ && local_->has_rest(); }
   std::shared_ptr<MessageMemory> memory(std::uint64_t /*link*/) const override {
     return local_ ? local_->memory() : nullptr;
   }
@@ -67,6 +69,7 @@ class ZmqClientWire final : public MessageWire {
   std::string reason_;
   Deadline closed_at_ = {}, next_look_ = {};
   bool said_ = false;  // that it is over
+  BriefSpin spin_;
 };
 
 void ZmqClientWire::connect(Deadline deadline) {
@@ -177,7 +180,7 @@ bool ZmqClientWire::has_lost_data() {
   zmq::message_t event;
   const bool lost =
       uninterrupted([&] { return monitor_.recv(event, zmq::recv_flags::dontwait).has_value(); });
-  while (lost && monitor_.get(zmq::sockopt::rcvmore)) static_cast<void>(monitor_.recv(event));
+  while (lost && monitor_.get(zmq::sockopt::rcvmore)) receive_rest(monitor_, event);
   return lost;
 }
 
@@ -233,7 +236,10 @@ void ZmqClientWire::sleep_locally(Deadline until) {
                       {local_->is_closed() ? -1 : local_->fd(), events, 0},
                       {is_open ? control_.fd() : -1, POLLIN, 0}};
   until = std::min(until, is_open ? next_look_ : closed_at_ + kLastFrames);
-  ::poll(watched, 3, poll_milliseconds(until));
+  if (!spin_.run(until, [&] { return ::poll(watched, 3, 0) > 0; })) {
+    ::poll(watched, 3, poll_milliseconds(until));
+    spin_.note_sleep();
+  }
   if (watched[0].revents != 0) waker_.clear();
   if (watched[1].revents != 0) local_->set_readable();
   if (watched[2].revents != 0) next_look_ = {};

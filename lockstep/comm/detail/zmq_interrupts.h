@@ -22,6 +22,11 @@ decltype(auto) uninterrupted(const F& call) {
   }
 }
 
+// Another part of a message whose first one has come: all of them have.
+inline void receive_rest(zmq::socket_t& socket, zmq::message_t& part) {
+  static_cast<void>(uninterrupted([&] { return socket.recv(part); }));
+}
+
 // Waits; when it is interrupted, nothing is ready.
 inline void poll_sockets(std::vector<zmq::pollitem_t>& watched, int milliseconds) {
   try {

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "lockstep/comm/detail/zmq_interrupts.h"
+
 namespace lockstep::comm::detail {
 namespace {
 
@@ -131,20 +133,25 @@ zmq::socket_t make_message_socket(zmq::context_t& context, zmq::socket_type type
 
 bool send_frame(zmq::socket_t& socket, const std::string& routing, const Frame& frame) {
   const auto more = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
-  if (!routing.empty() && !socket.send(zmq::buffer(routing), more)) return false;
+  const auto send_part = [&](const std::string& part) {
+    return uninterrupted([&] { return socket.send(zmq::buffer(part), more).has_value(); });
+  };
+  if (!routing.empty() && !send_part(routing)) return false;
   // Of a message in parts the first finds room or none does.
-  if (!socket.send(zmq::buffer(to_bytes(frame.header)), more)) return false;
+  if (!send_part(to_bytes(frame.header))) return false;
   zmq::message_t body = to_message(frame.body);
-  check(socket.send(body, zmq::send_flags::dontwait).has_value(), "half a frame was sent");
+  const bool is_sent =
+      uninterrupted([&] { return socket.send(body, zmq::send_flags::dontwait).has_value(); });
+  check(is_sent, "half a frame was sent");
   return true;
 }
 
 Frame receive_frame(zmq::socket_t& socket, const zmq::message_t& header) {
   auto body = std::make_shared<zmq::message_t>();
-  if (socket.get(zmq::sockopt::rcvmore)) static_cast<void>(socket.recv(*body));
+  if (socket.get(zmq::sockopt::rcvmore)) receive_rest(socket, *body);
   bool too_many = false;
   for (zmq::message_t rest; socket.get(zmq::sockopt::rcvmore); too_many = true)
-    static_cast<void>(socket.recv(rest));
+    receive_rest(socket, rest);
   if (too_many) throw Corrupt("a message of too many frames");
   const std::span<const std::byte> bytes(body->data<std::byte>(), body->size());
   return {to_header(header.to_string_view()), {bytes, std::move(body)}};

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/detail/zmq_interrupts.h"
 
 namespace lockstep::comm::detail {
 namespace {
@@ -42,8 +43,8 @@ void ZmqRefusals::close() {
 // An event is its number and a value, in one part, and an address in another.
 void ZmqRefusals::look() {
   zmq::message_t part, rest;
-  while (monitor_.recv(part, zmq::recv_flags::dontwait)) {
-    while (monitor_.get(zmq::sockopt::rcvmore)) static_cast<void>(monitor_.recv(rest));
+  while (uninterrupted([&] { return monitor_.recv(part, zmq::recv_flags::dontwait); })) {
+    while (monitor_.get(zmq::sockopt::rcvmore)) receive_rest(monitor_, rest);
     std::uint16_t event = 0;
     std::int32_t value = 0;
     if (part.size() != sizeof event + sizeof value) continue;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <utility>
 
 #include "lockstep/base/hmac.h"
+#include "lockstep/comm/detail/brief_spin.h"
 #include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
@@ -38,6 +40,9 @@ class ZmqServerWire final : public MessageWire {
     router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(options.handshake_timeout.count()));
     secure();
     bind();
+    router_fd_ = router_.get(zmq::sockopt::fd);
+    authenticator_fd_ = authenticator_.socket().get(zmq::sockopt::fd);
+    refusals_fd_ = refusals_.socket().get(zmq::sockopt::fd);
     if (options.shared_memory > 0) local_listener_.emplace(options.handshake_timeout);
   }
   // The replies leave before the clients hear that the server does.
@@ -53,6 +58,7 @@ class ZmqServerWire final : public MessageWire {
   std::optional<WireEvent> next(bool wants_frames) override;
   bool send(std::uint64_t link, const Frame& frame) override;
   bool send_now(std::uint64_t link, const Frame& frame) override;
+  bool has_rest() const override;
   std::shared_ptr<MessageMemory> memory(std::uint64_t link) const override;
   void close(std::uint64_t link) override { forget(link); }
   void sleep(Deadline until, bool wants_frames, bool is_blocked) override;
@@ -87,7 +93,9 @@ class ZmqServerWire final : public MessageWire {
   std::optional<Frame> receive_locally(std::uint64_t number, Link& link);
   WireEvent lose(std::uint64_t number, const std::string& reason);
   void send_rests();
-  void watch_links(std::vector<zmq::pollitem_t>& watched, bool wants_frames) const;
+  void watch_links(std::vector<pollfd>& watched, bool wants_frames) const;
+  void look_after_sending();
+  void note_local(std::uint64_t number, Link& link, short events);
 
   MessageServerOptions options_;
   const Waker& waker_;
@@ -108,6 +116,10 @@ class ZmqServerWire final : public MessageWire {
   std::deque<WireEvent> events_;
   std::uint64_t last_link_ = 0;
   Deadline next_look_ = {};
+  int router_fd_ = -1, authenticator_fd_ = -1, refusals_fd_ = -1;
+  bool has_unread_ = true;  // the router may have a frame
+  bool has_sent_ = false;   // through the router, since the last sleep
+  BriefSpin spin_;
 };
 
 void ZmqServerWire::secure() {
@@ -302,10 +314,11 @@ std::optional<Frame> ZmqServerWire::receive_locally(std::uint64_t number, Link& 
 
 // What comes of a link that is gone is dropped.
 std::optional<WireEvent> ZmqServerWire::take_frame() {
+  if (!has_unread_) return std::nullopt;
   zmq::message_t routing, header;
-  while (router_.recv(routing, zmq::recv_flags::dontwait)) {
+  while (uninterrupted([&] { return router_.recv(routing, zmq::recv_flags::dontwait); })) {
     header.rebuild();
-    if (router_.get(zmq::sockopt::rcvmore)) static_cast<void>(router_.recv(header));
+    if (router_.get(zmq::sockopt::rcvmore)) receive_rest(router_, header);
     const auto link = by_ticket_.find(routing.to_string());
     WireEvent event;
     try {
@@ -320,11 +333,13 @@ std::optional<WireEvent> ZmqServerWire::take_frame() {
       refusals_.take_first_message(header);
     return event;
   }
+  has_unread_ = false;
   return std::nullopt;
 }
 
 // As soon as its data connection is there, also while nothing is read.
 void ZmqServerWire::greet(Link& link) {
+  has_sent_ = true;
   try {
     link.is_greeted = send_frame(router_, link.ticket, Frame{});
   } catch (const zmq::error_t& error) {
@@ -338,6 +353,7 @@ bool ZmqServerWire::send(std::uint64_t number, const Frame& frame) {
   if (link == links_.end()) return true;
   if (!link->second.is_greeted) return false;  // the greeting is the first frame
   if (link->second.local) return link->second.local->send(frame);
+  has_sent_ = true;
   try {
     const bool is_sent = send_frame(router_, link->second.ticket, frame);
     is_router_full_ = is_router_full_ || !is_sent;
@@ -363,6 +379,12 @@ std::shared_ptr<MessageMemory> ZmqServerWire::memory(std::uint64_t number) const
   return link->second.local->memory();
 }
 
+bool ZmqServerWire::has_rest() const {
+  return std::any_of(links_.begin(), links_.end(), [](const auto& one) {
+    return one.second.local && one.second.local->has_rest();
+  });
+}
+
 // The last words to those of this host.
 void ZmqServerWire::send_rests() {
   const Deadline end = Clock::now() + std::chrono::milliseconds(kLinger);
@@ -374,47 +396,65 @@ void ZmqServerWire::send_rests() {
 }
 
 // Two for each link: its control connection, and the local one, or none.
-void ZmqServerWire::watch_links(std::vector<zmq::pollitem_t>& watched, bool wants_frames) const {
+void ZmqServerWire::watch_links(std::vector<pollfd>& watched, bool wants_frames) const {
   for (const auto& [number, link] : links_) {
-    watched.push_back({nullptr, link.control.fd(), ZMQ_POLLIN, 0});
+    watched.push_back({link.control.fd(), POLLIN, 0});
     short events = 0;
     if (link.local && link.is_open && !link.local->is_closed()) {
-      if (wants_frames) events = ZMQ_POLLIN;
-      if (link.local->has_rest()) events = static_cast<short>(events | ZMQ_POLLOUT);
+      if (wants_frames) events = POLLIN;
+      if (link.local->has_rest()) events = static_cast<short>(events | POLLOUT);
     }
-    watched.push_back({nullptr, events == 0 ? -1 : link.local->fd(), events, 0});
+    watched.push_back({events == 0 ? -1 : link.local->fd(), events, 0});
   }
 }
 
+void ZmqServerWire::note_local(std::uint64_t number, Link& link, short events) {
+  has_writable_ = has_writable_ || (events & POLLOUT) != 0;
+  if ((events & ~POLLOUT) == 0) return;
+  link.local->set_readable();
+  if (!std::exchange(link.is_listed, true)) readable_.push_back(number);
+}
+
+// By ZeroMQ's descriptors, without its own poll, which takes several system calls for each socket.
+// They say that something has come which nobody has looked at: next() looks until there is nothing.
+// To send is to look, too.
 void ZmqServerWire::sleep(Deadline until, bool wants_frames, bool is_blocked) {
-  std::vector<pollfd> listening;
-  listener_.watch(listening);
-  if (local_listener_) local_listener_->watch(listening);
-  std::vector<zmq::pollitem_t> watched{
-      {nullptr, waker_.fd(), ZMQ_POLLIN, 0},
-      {authenticator_.socket().handle(), 0, ZMQ_POLLIN, 0},
-      {router_.handle(), 0, static_cast<short>(wants_frames ? ZMQ_POLLIN : 0), 0},
-      {refusals_.socket().handle(), 0, ZMQ_POLLIN, 0}};
-  for (const pollfd& one : listening) watched.push_back({nullptr, one.fd, ZMQ_POLLIN, 0});
+  std::vector<pollfd> watched{{waker_.fd(), POLLIN, 0},
+                              {wants_frames ? router_fd_ : -1, POLLIN, 0}};
+  const std::size_t others_from = watched.size();
+  watched.push_back({authenticator_fd_, POLLIN, 0});
+  watched.push_back({refusals_fd_, POLLIN, 0});
+  listener_.watch(watched);
+  if (local_listener_) local_listener_->watch(watched);
   const std::size_t links_from = watched.size();
   watch_links(watched, wants_frames);
   until = std::min(until, next_look_);
   if (is_blocked && (std::exchange(is_router_full_, false) || !wants_frames))
     until = std::min<Deadline>(until, Clock::now() + kRetry);
-  if (!events_.empty()) until = Clock::now();
-  poll_sockets(watched, poll_milliseconds(until));
+  look_after_sending();
+  if (!events_.empty() || (wants_frames && has_unread_)) until = Clock::now();
+  const auto poll = [&](int milliseconds) {
+    return ::poll(watched.data(), watched.size(), milliseconds) > 0;
+  };
+  if (!spin_.run(until, [&] { return poll(0); })) {
+    poll(poll_milliseconds(until));
+    spin_.note_sleep();
+  }
   if (watched[0].revents != 0) waker_.clear();
-  for (std::size_t i = 1; i < links_from; ++i)
-    if (i != 2 && watched[i].revents != 0) next_look_ = {};
+  if (watched[1].revents != 0) has_unread_ = true;
+  for (std::size_t i = others_from; i < links_from; ++i)
+    if (watched[i].revents != 0) next_look_ = {};
   for (std::size_t i = links_from; auto& [number, link] : links_) {
     if (watched[i++].revents != 0) next_look_ = {};
-    const short local = watched[i++].revents;
-    if (local == 0) continue;
-    has_writable_ = has_writable_ || (local & ZMQ_POLLOUT) != 0;
-    if ((local & ~ZMQ_POLLOUT) == 0) continue;
-    link.local->set_readable();
-    if (!std::exchange(link.is_listed, true)) readable_.push_back(number);
+    if (const short events = watched[i++].revents; events != 0) note_local(number, link, events);
   }
+}
+
+// What came while something was sent is not said any more.
+void ZmqServerWire::look_after_sending() {
+  if (!std::exchange(has_sent_, false) || has_unread_) return;
+  has_unread_ =
+      uninterrupted([&] { return (router_.get(zmq::sockopt::events) & ZMQ_POLLIN) != 0; });
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -12,74 +11,19 @@
 
 #include "lockstep/base/hmac.h"
 #include "lockstep/comm/detail/assembler.h"
+#include "lockstep/comm/detail/client_shared.h"
 #include "lockstep/comm/detail/message_thread.h"
-#include "lockstep/comm/detail/send_queue.h"
+#include "lockstep/comm/detail/wire_turn.h"
 #include "lockstep/comm/meter.h"
 
 namespace lockstep::comm {
-namespace {
-
-constexpr auto kCheckWait = std::chrono::milliseconds(10);
-
-}  // namespace
-
-namespace detail {
-
-struct PendingRequest {
-  std::uint64_t number = 0;
-  RequestOptions options = {};
-  std::uint64_t generation = 0;
-  Payload payload = {};  // until it is answered, in case that it is sent again
-  Deadline begin = {}, deadline = {};
-  SendQueue::Place place = {};
-  bool is_done = false;
-  Reply reply = {};
-  std::exception_ptr error = nullptr;
-};
-
-struct ClientShared {
-  explicit ClientShared(const MessageClientOptions& options)
-      : host(options.server.host), at(to_string(options.server)), meter(options.meter) {}
-
-  std::exception_ptr timeout_of(const PendingRequest& one) const;
-  std::exception_ptr lost_error(const std::string& what) const;
-  std::exception_ptr aborted_error(const std::string& what) const;
-
-  const std::string host, at;
-  const std::shared_ptr<Meter> meter;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<std::string> aborted;  // guarded by the mutex, as all below
-  std::string trouble;                 // why there is no connection now
-  bool is_connected = true;
-};
-
-std::exception_ptr ClientShared::timeout_of(const PendingRequest& one) const {
-  const std::chrono::duration<double> waited = Clock::now() - one.begin;
-  std::string text =
-      fmt::format("{}: {} did not answer within {:.1f} s", one.options.what, at, waited.count());
-  if (!is_connected) text += "; no connection: " + trouble;
-  return std::make_exception_ptr(Timeout(text, -1, host, one.options.what));
-}
-
-std::exception_ptr ClientShared::lost_error(const std::string& what) const {
-  return std::make_exception_ptr(
-      PeerLost(fmt::format("{}: {} was lost: {}", what, at, trouble), -1, host, what));
-}
-
-std::exception_ptr ClientShared::aborted_error(const std::string& what) const {
-  return std::make_exception_ptr(
-      Aborted(fmt::format("{}: {}: aborted: {}", what, at, *aborted), -1, host, what));
-}
-
-}  // namespace detail
-
 namespace {
 
 using detail::FrameHeader;
 using detail::PendingRequest;
 using detail::WireEvent;
 
+constexpr auto kCheckWait = std::chrono::milliseconds(10);
 constexpr int kFramesInTurn = 256;
 constexpr auto kAttempt = std::chrono::seconds(2);  // to connect again, before others get a turn
 
@@ -97,8 +41,9 @@ std::uint64_t random_id() {
 
 }  // namespace
 
-// One thread moves frames; whoever asks puts requests into a queue and wakes it.
-struct MessageClient::Impl {
+// Whoever asks sends its request, if there is room, and receives the answer while it waits for it.
+// The rest is for a thread of the client's own.
+struct MessageClient::Impl final : detail::FrameMover {
   explicit Impl(const MessageClientOptions& given)
       : options(given),
         generation(given.generation),
@@ -107,10 +52,18 @@ struct MessageClient::Impl {
         out(wire->memory(0)),
         local(wire->local()),
         thread(detail::start_message_thread("message client",
-                                            [this](const std::stop_token& stop) { run(stop); })) {}
+                                            [this](const std::stop_token& stop) { run(stop); })) {
+    const std::lock_guard lock(shared->mutex);
+    shared->mover = this;
+  }
   ~Impl() {
     leaves = !abort("the client is closed");
+    std::unique_lock lock(shared->mutex);
+    shared->mover = nullptr;
+    shared->changed.wait(lock, [&] { return !turn.is_of_caller(); });
     thread.request_stop();
+    turn.call();
+    lock.unlock();
     waker.wake();
     shared->changed.notify_all();
     thread.join();
@@ -122,8 +75,24 @@ struct MessageClient::Impl {
   std::shared_ptr<detail::MessageMemory> memory() const;
   bool has_room(std::size_t bytes) const;
 
+  bool can_move() const override { return wire && turn.is_free(); }
+  void move_until(std::unique_lock<std::mutex>& lock, Deadline until,
+                  const std::function<bool()>& is_done) override;
+  void look() override;
+  bool is_stuck() const { return !out.is_empty() || (wire && wire->has_rest()); }
+  // Whoever moves frames has something else to do.
+  void call_mover() { turn.is_free() ? turn.call() : waker.wake(); }
+
   void run(const std::stop_token& stop);
-  void move_on();
+  bool move_on(std::unique_lock<std::mutex>& lock, Deadline until,
+               const std::function<bool()>& is_done);
+  // Until when one who moves frames may sleep, and whether it waits for room.
+  struct Step {
+    Deadline until = {};
+    bool is_blocked = false;
+  };
+  Step take_and_send();
+  void fail(const std::string& reason);
   void give_up();
   void reconnect(const std::stop_token& stop);
   void resume(std::unique_ptr<detail::MessageWire> fresh);
@@ -148,8 +117,9 @@ struct MessageClient::Impl {
   std::uint64_t next_number = 1;
   bool is_over = false;   // it will not be connected again
   bool has_news = false;  // for those who wait for an answer, or for room
+  detail::WireTurn turn;
   detail::Waker waker;
-  // The thread's; it comes and goes under the mutex.
+  // Of the one whose turn it is; it comes and goes under the mutex.
   std::unique_ptr<detail::MessageWire> wire;
   detail::SendQueue out;
   Endpoint local;
@@ -181,6 +151,7 @@ bool MessageClient::Impl::abort(const std::string& reason) {
   const bool was_aborted = shared->aborted.has_value();
   if (!was_aborted) shared->aborted = reason;
   end_all([&](const PendingRequest& one) { return shared->aborted_error(one.options.what); });
+  if (turn.is_of_caller()) waker.wake();
   return was_aborted;
 }
 
@@ -212,7 +183,8 @@ PendingReply MessageClient::Impl::request(Payload payload, const RequestOptions&
   one->payload = detail::share(std::move(payload), memory().get());
   std::unique_lock lock(shared->mutex);
   const auto goes_on = [&] { return shared->aborted || is_over || has_room(bytes); };
-  const bool in_time = shared->changed.wait_until(lock, one->deadline, goes_on);
+  shared->await(lock, one->deadline, goes_on);
+  const bool in_time = goes_on();
   if (shared->aborted) std::rethrow_exception(shared->aborted_error(request.what));
   if (is_over) std::rethrow_exception(shared->lost_error(request.what));
   if (!in_time) std::rethrow_exception(shared->timeout_of(*one));
@@ -222,7 +194,7 @@ PendingReply MessageClient::Impl::request(Payload payload, const RequestOptions&
   deadlines.emplace(one->deadline, one->number);
   push(*one);
   if (shared->meter) shared->meter->add_sent(bytes);
-  if (!send_at_once()) waker.wake();
+  if (!send_at_once()) call_mover();
   PendingReply reply;
   reply.shared_ = shared;
   reply.request_ = std::move(one);
@@ -234,40 +206,102 @@ std::shared_ptr<detail::MessageMemory> MessageClient::Impl::memory() const {
   return wire ? wire->memory(0) : nullptr;
 }
 
-// Where the wire can, without a turn of its thread. False when there is more than that took.
+// Where it is nobody's turn, or the wire can nevertheless. False when there is more than that took.
 bool MessageClient::Impl::send_at_once() {
+  if (can_move()) try {
+      send_requests();
+      return !is_stuck();
+    } catch (const std::exception& error) {
+      fail(error.what());
+    }
   while (wire && !out.is_empty() && wire->send_now(0, out.front())) out.pop();
   return out.is_empty();
 }
 
+// By those who wait; while nobody does, by the client's own thread, which also connects again. It
+// makes way for those whom it has told something: they are likely to ask again.
 void MessageClient::Impl::run(const std::stop_token& stop) {
-  try {
-    while (!stop.stop_requested()) wire ? move_on() : reconnect(stop);
-    if (wire && leaves) wire->say_goodbye();
-  } catch (const std::exception& error) {
-    const std::lock_guard lock(shared->mutex);
-    lose(error.what());
-    give_up();
+  std::unique_lock lock(shared->mutex);
+  const auto makes_way = [&] { return has_news && shared->waiting > 0 && !is_stuck(); };
+  while (!stop.stop_requested()) {
+    if (!wire) {
+      lock.unlock();
+      reconnect(stop);
+      lock.lock();
+    } else if (turn.await(lock, [&] { return !wire || stop.stop_requested(); })) {
+      const bool ends = move_on(lock, Deadline::max(), makes_way);
+      if (ends || !wire) turn.leave();
+      if (!ends) continue;
+      has_news = false;
+      // Not before: whoever wakes up wants the mutex.
+      lock.unlock();
+      shared->changed.notify_all();
+      lock.lock();
+    }
   }
+  if (wire && leaves) wire->say_goodbye();
 }
 
-void MessageClient::Impl::move_on() {
-  bool is_blocked = false, is_idle = true, tells = false;
-  Deadline until;
-  {
-    const std::lock_guard lock(shared->mutex);
-    is_idle = !take_events();
-    if (!shared->is_connected) {
-      wire.reset();
-      return shared->changed.notify_all();
-    }
-    until = expire(Clock::now());
-    is_blocked = send_requests();
-    tells = std::exchange(has_news, false);
+void MessageClient::Impl::move_until(std::unique_lock<std::mutex>& lock, Deadline until,
+                                     const std::function<bool()>& is_done) {
+  turn.take();
+  while (wire && !move_on(lock, until, is_done) && Clock::now() < until) {
   }
-  // Not before: whoever wakes up wants the mutex.
+  turn.leave();
+  has_news = false;
+  if (!wire || is_stuck()) turn.call();
+  // One of those who wait moves on, if any do; and whoever destroys the client waits for this.
+  if (shared->waiting > 1 || shared->mover == nullptr) shared->changed.notify_all();
+}
+
+void MessageClient::Impl::look() {
+  try {
+    wire->sleep(Clock::now(), true, false);
+    take_and_send();
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  if (!wire || is_stuck()) turn.call();
+  if (std::exchange(has_news, false) && shared->waiting > 0) shared->changed.notify_all();
+}
+
+// Takes what has come, sends what waits, and sleeps until there is more, if it is not done. True
+// when it is; has_news says whether others are to be told.
+bool MessageClient::Impl::move_on(std::unique_lock<std::mutex>& lock, Deadline until,
+                                  const std::function<bool()>& is_done) try {
+  const Step step = take_and_send();
+  if (!wire || is_done()) return is_done();
+  const int others = shared->waiting - (turn.is_of_caller() ? 1 : 0);
+  const bool tells = std::exchange(has_news, false) && others > 0;
+  lock.unlock();
   if (tells) shared->changed.notify_all();
-  wire->sleep(is_idle ? until : Clock::now(), true, is_blocked);
+  wire->sleep(std::min(step.until, until), true, step.is_blocked);
+  lock.lock();
+  return false;
+} catch (const std::exception& error) {
+  if (!lock.owns_lock()) lock.lock();
+  fail(error.what());
+  return is_done();
+}
+
+MessageClient::Impl::Step MessageClient::Impl::take_and_send() {
+  const bool is_idle = !take_events();
+  if (!shared->is_connected) {
+    wire.reset();
+    shared->changed.notify_all();
+    return {};
+  }
+  const Deadline due = expire(Clock::now());
+  const bool is_blocked = send_requests();
+  return {is_idle ? due : Clock::now(), is_blocked};
+}
+
+// What is not known to go wrong is not tried again.
+void MessageClient::Impl::fail(const std::string& reason) {
+  lose(reason);
+  give_up();
+  wire.reset();
+  if (turn.is_free()) turn.call();
 }
 
 void MessageClient::Impl::give_up() {
@@ -389,6 +423,7 @@ Deadline MessageClient::Impl::expire(Deadline now) {
 
 bool PendingReply::is_done() const {
   const std::lock_guard lock(shared_->mutex);
+  if (!request_->is_done && shared_->can_move()) shared_->mover->look();
   return request_->is_done;
 }
 
@@ -402,8 +437,8 @@ Reply PendingReply::wait(const std::function<void()>& check_wait) {
   while (!one->is_done && Clock::now() < one->deadline) {
     const auto until =
         check_wait ? std::min<Deadline>(one->deadline, Clock::now() + kCheckWait) : one->deadline;
-    if (shared_->changed.wait_until(lock, until, [&] { return one->is_done; }) || !check_wait)
-      break;
+    shared_->await(lock, until, [&] { return one->is_done; });
+    if (one->is_done || !check_wait) break;
     lock.unlock();
     check_wait();
     lock.lock();

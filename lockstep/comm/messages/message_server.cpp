@@ -11,6 +11,7 @@
 #include "lockstep/comm/detail/assembler.h"
 #include "lockstep/comm/detail/message_thread.h"
 #include "lockstep/comm/detail/send_queue.h"
+#include "lockstep/comm/detail/wire_turn.h"
 
 namespace lockstep::comm {
 namespace {
@@ -40,7 +41,8 @@ std::string forgotten_text(const MessageServerOptions& options) {
 
 }  // namespace
 
-// One thread moves frames; whoever calls puts things into queues and wakes it.
+// Whoever waits in receive() moves frames, and whoever replies sends them, if there is room. The
+// rest is for a thread of the server's own.
 struct MessageServer::Impl {
   struct Answer {
     FrameHeader::Kind kind = FrameHeader::Kind::request;  // not answered yet
@@ -72,7 +74,11 @@ struct MessageServer::Impl {
   }
   ~Impl() {
     if (!thread.joinable()) return;
-    thread.request_stop();
+    {
+      const std::lock_guard lock(mutex);
+      thread.request_stop();
+      turn.call();
+    }
     waker.wake();
     thread.join();
   }
@@ -85,9 +91,17 @@ struct MessageServer::Impl {
   }
 
   void run(const std::stop_token& stop);
-  void move_on();
+  bool move_on(std::unique_lock<std::mutex>& lock, Deadline until,
+               const std::function<bool()>& is_done);
+  void await_event(std::unique_lock<std::mutex>& lock, Deadline deadline);
+  void move_until(std::unique_lock<std::mutex>& lock, Deadline deadline,
+                  const std::function<bool()>& is_done);
+  // Whoever moves frames has something else to do.
+  void call_mover() { turn.is_free() ? turn.call() : waker.wake(); }
+  bool is_stuck() const;
   void send_the_last();
   void abort(const std::string& reason);
+  void abort_locked(const std::string& reason);
   bool take_events();
   bool send_replies();
   bool send_at_once(std::uint64_t number, Link& link);
@@ -119,13 +133,14 @@ struct MessageServer::Impl {
   std::condition_variable changed;
   std::uint64_t generation;  // all below is guarded by the mutex, but for the wire
   std::deque<MessageEvent> events;
-  int untold = 0;                              // events of which nobody has been woken yet
+  int receivers = 0;                           // threads that wait for an event
   std::size_t waiting = 0, waiting_bytes = 0;  // requests
   std::map<std::uint64_t, Link> links;
   std::map<std::uint64_t, Client> clients;
   std::map<std::uint64_t, std::uint64_t> forgotten;  // clients, with their last requests' numbers
   std::vector<std::uint64_t> dropped;                // clients
   std::optional<std::string> aborted;
+  detail::WireTurn turn;
   detail::Waker waker;
   std::unique_ptr<detail::MessageWire> wire;
   Endpoint endpoint;
@@ -133,9 +148,21 @@ struct MessageServer::Impl {
   std::jthread thread;
 };
 
+// Those who receive move frames themselves; while nobody does, the server's own thread. It makes
+// way for those whom it has something for: they are likely to come again.
 void MessageServer::Impl::run(const std::stop_token& stop) {
   try {
-    while (!stop.stop_requested()) move_on();
+    std::unique_lock lock(mutex);
+    const auto has_news = [&] { return receivers > 0 && !events.empty(); };
+    while (turn.await(lock, [&] { return stop.stop_requested(); })) {
+      if (!move_on(lock, Deadline::max(), has_news)) continue;
+      if (!is_stuck()) turn.leave();
+      // Not before: whoever wakes up wants the mutex.
+      lock.unlock();
+      changed.notify_all();
+      lock.lock();
+    }
+    lock.unlock();
     send_the_last();
   } catch (const std::exception& error) {
     abort(error.what());
@@ -151,26 +178,66 @@ void MessageServer::Impl::send_the_last() {
   }
 }
 
-void MessageServer::Impl::move_on() {
-  bool takes = false, is_blocked = false, is_idle = true;
-  int news = 0;
-  {
-    const std::lock_guard lock(mutex);
-    is_idle = !take_events();
-    is_blocked = send_replies();
-    takes = has_room();
-    forget_the_gone(Clock::now());
-    news = std::exchange(untold, 0);
+// Takes what has come, sends what waits, and sleeps until there is more, if it is not done. True
+// when it is.
+bool MessageServer::Impl::move_on(std::unique_lock<std::mutex>& lock, Deadline until,
+                                  const std::function<bool()>& is_done) {
+  const bool is_idle = !take_events();
+  const bool is_blocked = send_replies();
+  forget_the_gone(Clock::now());
+  if (is_done()) return true;
+  const bool takes = has_room();
+  until = is_idle ? std::min<Deadline>(until, Clock::now() + options.heartbeat) : Clock::now();
+  lock.unlock();
+  wire->sleep(until, takes, is_blocked);
+  lock.lock();
+  return false;
+}
+
+void MessageServer::Impl::move_until(std::unique_lock<std::mutex>& lock, Deadline deadline,
+                                     const std::function<bool()>& is_done) {
+  turn.take();
+  try {
+    while (!move_on(lock, deadline, is_done) && Clock::now() < deadline) {
+    }
+  } catch (const std::exception& error) {
+    if (!lock.owns_lock()) lock.lock();
+    abort_locked(error.what());
   }
-  // Not before: whoever wakes up wants the mutex.
-  for (; news > 0; --news) changed.notify_one();
-  wire->sleep(is_idle ? Clock::now() + options.heartbeat : Clock::now(), takes, is_blocked);
+  turn.leave();
+  if (is_stuck()) turn.call();
+}
+
+// As the one who moves frames, if nobody else does.
+void MessageServer::Impl::await_event(std::unique_lock<std::mutex>& lock, Deadline deadline) {
+  const auto is_done = [&] { return aborted || !events.empty(); };
+  ++receivers;
+  while (!is_done() && Clock::now() < deadline)
+    if (turn.is_free())
+      move_until(lock, deadline, is_done);
+    else
+      changed.wait_until(lock, deadline, [&] { return is_done() || turn.is_free(); });
+  --receivers;
+  // Somebody else moves on, and whoever is to have what else has come takes it.
+  for (std::size_t i = std::min<std::size_t>(receivers, std::max<std::size_t>(events.size(), 1));
+       i > 0; --i)
+    changed.notify_one();
+}
+
+bool MessageServer::Impl::is_stuck() const {
+  const auto waits = [](const auto& one) { return !one.second.out.is_empty(); };
+  return wire->has_rest() || std::any_of(links.begin(), links.end(), waits);
 }
 
 void MessageServer::Impl::abort(const std::string& reason) {
   const std::lock_guard lock(mutex);
+  abort_locked(reason);
+}
+
+void MessageServer::Impl::abort_locked(const std::string& reason) {
   if (!aborted) aborted = reason;
   changed.notify_all();
+  waker.wake();
 }
 
 // True when there may be more.
@@ -313,7 +380,6 @@ void MessageServer::Impl::put(MessageEvent event) {
   if (event.kind == MessageEvent::Kind::request) ++waiting;
   waiting_bytes += event.payload.size();
   events.push_back(std::move(event));
-  ++untold;
 }
 
 MessageEvent MessageServer::Impl::take_first() {
@@ -322,7 +388,7 @@ MessageEvent MessageServer::Impl::take_first() {
   events.pop_front();
   if (event.kind == MessageEvent::Kind::request) --waiting;
   waiting_bytes -= event.payload.size();
-  if (was_full && has_room()) waker.wake();
+  if (was_full && has_room()) call_mover();
   return event;
 }
 
@@ -331,9 +397,10 @@ void MessageServer::Impl::refuse_stale(const MessageEvent& request) {
   const auto client = clients.find(request.peer.id);
   if (client == clients.end()) return;
   client->second.requests.erase(request.request);
-  if (const auto link = links.find(client->second.link); link != links.end())
-    send(link->second, FrameHeader::Kind::stale, request.request, {}, 0);
-  waker.wake();
+  const auto link = links.find(client->second.link);
+  if (link == links.end()) return;
+  send(link->second, FrameHeader::Kind::stale, request.request, {}, 0);
+  if (!send_at_once(link->first, link->second)) call_mover();
 }
 
 void MessageServer::Impl::send(Link& link, FrameHeader::Kind kind, std::uint64_t request,
@@ -367,7 +434,7 @@ void MessageServer::Impl::answer(const MessageEvent& request, FrameHeader::Kind 
   const auto link = links.find(client->second.link);
   if (link == links.end()) return;
   send(link->second, kind, request.request, std::move(shared), priority);
-  if (!send_at_once(link->first, link->second)) waker.wake();
+  if (!send_at_once(link->first, link->second)) call_mover();
 }
 
 std::shared_ptr<detail::MessageMemory> MessageServer::Impl::memory_for(std::uint64_t peer) const {
@@ -376,10 +443,18 @@ std::shared_ptr<detail::MessageMemory> MessageServer::Impl::memory_for(std::uint
   return client == clients.end() ? nullptr : wire->memory(client->second.link);
 }
 
-// Where the wire can, without a turn of its thread. False when there is more than that took.
-bool MessageServer::Impl::send_at_once(std::uint64_t number, Link& link) {
-  while (!link.out.is_empty() && wire->send_now(number, link.out.front())) link.out.pop();
-  return link.out.is_empty();
+// Where it is nobody's turn, or the wire can nevertheless. False when there is more than that took.
+bool MessageServer::Impl::send_at_once(std::uint64_t number, Link& link) try {
+  const bool is_free = turn.is_free();
+  const auto send_front = [&] {
+    const detail::Frame frame = link.out.front();
+    return is_free ? wire->send(number, frame) : wire->send_now(number, frame);
+  };
+  while (!link.out.is_empty() && send_front()) link.out.pop();
+  return link.out.is_empty() && !(is_free && wire->has_rest());
+} catch (const std::exception& error) {
+  abort_locked(error.what());
+  return true;
 }
 
 // True when there is more to send than there is room for.
@@ -402,8 +477,7 @@ std::optional<MessageEvent> MessageServer::receive(Deadline deadline) {
   impl_->start();
   std::unique_lock lock(impl_->mutex);
   while (true) {
-    impl_->changed.wait_until(lock, deadline,
-                              [&] { return impl_->aborted || !impl_->events.empty(); });
+    impl_->await_event(lock, deadline);
     if (impl_->aborted)
       throw Aborted(fmt::format("receive: aborted: {}", *impl_->aborted), -1, "", "receive");
     if (impl_->events.empty()) return std::nullopt;
@@ -447,7 +521,7 @@ std::vector<MessagePeer> MessageServer::peers() const {
 void MessageServer::drop(std::uint64_t peer) {
   const std::lock_guard lock(impl_->mutex);
   impl_->dropped.push_back(peer);
-  impl_->waker.wake();
+  impl_->call_mover();
 }
 
 RefusalLog& MessageServer::refusals() { return *impl_->wire->refusals(); }

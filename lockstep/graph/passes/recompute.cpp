@@ -43,13 +43,18 @@ class Recomputer {
  private:
   ValueId value_for_backward(ValueId value) {
     const Node& producer = graph_.node(value);
-    const bool batch = producer.op == &ops_.batch_norm;
+    const bool batch = producer.op == &ops_.batch_norm && keeps_statistics(value.node);
     const bool layer = producer.op == &ops_.layer_norm;
     if (value.output != 0 || !(batch || layer || is_copied_view(value))) return rewriter_.at(value);
     const auto [place, fresh] = again_.try_emplace(value.node);
     if (fresh)
       place->second = batch ? batch_norm_again(value.node, producer) : same_again(producer);
     return place->second;
+  }
+
+  // Statistics that are rounded to 16 bits make another output than those it was made of.
+  bool keeps_statistics(std::int32_t norm) const {
+    return item_size(graph_.info(ValueId{norm, 1}).dtype) >= sizeof(float);
   }
 
   // A reshape that may have been a copy, of a value that the backward pass keeps in any case.

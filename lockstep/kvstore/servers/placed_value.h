@@ -40,6 +40,10 @@ struct PlacedValue {
   std::pair<std::size_t, std::size_t> floats_at(const Place& its) const {
     return {its.range.row * width, its.range.rows * width};
   }
+  // Rows of these numbers have been asked for, and nothing was pushed since.
+  bool has_prefetched(const std::vector<std::int64_t>& ids) const {
+    return prefetched && prefetched->ids == ids && prefetched->clock == places[0].clock;
+  }
   // What is small goes with others in one message.
   bool is_small() const { return places.size() == 1 && RequestBatches::takes(floats()); }
   // Of the type that was given to init.

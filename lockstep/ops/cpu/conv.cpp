@@ -2,6 +2,8 @@
 #include "lockstep/ops/cpu/conv.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "lockstep/ops/conv_attrs.h"
 
@@ -115,13 +117,18 @@ void backward_data(const KernelCall& call) {
   });
 }
 
+// Sums over all places of all samples are in double: one may have thousands of equal terms.
 template <class T>
 void sum_channels(const ConvProblem& p, const T* dy, T* db) {
-  std::fill_n(db, p.out_channels, T(0));
   const int64_t plane = volume(p.output);
-  for (int64_t n = 0; n < p.batch; ++n)
-    for (int64_t o = 0; o < p.out_channels; ++o)
-      for (int64_t i = 0; i < plane; ++i) db[o] += *dy++;
+  for (int64_t o = 0; o < p.out_channels; ++o) {
+    double total = 0;
+    for (int64_t n = 0; n < p.batch; ++n) {
+      const T* first = dy + (n * p.out_channels + o) * plane;
+      total = std::accumulate(first, first + plane, total);
+    }
+    db[o] = static_cast<T>(total);
+  }
 }
 
 template <class T>
@@ -130,13 +137,14 @@ void backward_weights(const KernelCall& call) {
   const TensorView& out = call.outputs[0];
   const ConvProblem p = three_axes({call.inputs[0].shape, out.shape, call.inputs[1].shape, attrs});
   const T *x = call.inputs[0].as<T>(), *dy = call.inputs[1].as<T>();
-  T* dw = out.as<T>();
-  std::fill_n(dw, out.numel(), T(0));
+  std::vector<double> sums(static_cast<std::size_t>(out.numel()));
   for_each_pair(p, [&, stride = p.stride[2]](const Rows& rows) {
-    T total = 0;
-    for (int64_t i = 0; i < rows.count; ++i) total += x[rows.x + i * stride] * dy[rows.y + i];
-    dw[rows.w] += total;
+    double total = 0;
+    for (int64_t i = 0; i < rows.count; ++i)
+      total += static_cast<double>(x[rows.x + i * stride]) * static_cast<double>(dy[rows.y + i]);
+    sums[static_cast<std::size_t>(rows.w)] += total;
   });
+  std::transform(sums.begin(), sums.end(), out.as<T>(), [](double v) { return static_cast<T>(v); });
   if (attrs.with_bias) sum_channels(p, dy, call.outputs[1].as<T>());
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/conv_attrs.h"
+#include "lockstep/ops/cpu/channel_sums_after.h"
 #include "lockstep/ops/cpu/conv.h"
 #include "lockstep/ops/cpu/dnnl_common.h"
 #include "lockstep/ops/cpu/relu_after.h"
@@ -145,6 +146,19 @@ void add_bias(DnnlBuilder& builder, const DnnlOperand& x, const ConvProblem& p) 
       {{DNNL_ARG_SRC_0, x}, {DNNL_ARG_SRC_1, {Where::input, 2, bias}}, {DNNL_ARG_DST, x}});
 }
 
+std::unique_ptr<PreparedKernel> weights_kernel(const KernelRequest& request,
+                                               const BackwardWeights& desc, bool with_bias) {
+  DnnlBuilder builder(request);
+  std::vector<DnnlArgument> arguments{
+      {DNNL_ARG_SRC, builder.input(0, desc.src_desc())},
+      {DNNL_ARG_DIFF_DST, builder.input(1, desc.diff_dst_desc())},
+      {DNNL_ARG_DIFF_WEIGHTS, builder.output(0, desc.diff_weights_desc())}};
+  if (with_bias)
+    arguments.push_back({DNNL_ARG_DIFF_BIAS, builder.output(1, desc.diff_bias_desc())});
+  builder.add<dnnl::convolution_backward_weights>(desc, std::move(arguments));
+  return builder.finish(kernel_name(desc));
+}
+
 }  // namespace
 
 std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request,
@@ -198,20 +212,20 @@ std::unique_ptr<PreparedKernel> prepare_conv_backward_weights(const KernelReques
   const auto [x, y, w] = std::tie(request.inputs[0], request.inputs[1], request.outputs[0]);
   const ConvProblem problem(x.shape, w.shape, y.shape, attrs);
   const ConvDescs descs(problem, *dnnl_type(x.dtype));
-  const auto desc =
-      choose_desc(problem, request, WinogradPass::backward_weights, declined, [&](auto how) {
-        return backward_weights_desc(problem, x.dtype, descs, how, attrs.with_bias);
-      });
+  const auto choose = [&](bool bias) {
+    return choose_desc(problem, request, WinogradPass::backward_weights, declined, [&](auto how) {
+      return backward_weights_desc(problem, x.dtype, descs, how, bias);
+    });
+  };
+  bool own_sums = attrs.with_bias && x.dtype == DType::float32;
+  auto desc = choose(attrs.with_bias && !own_sums);
+  if (desc && own_sums && !can_sum_channels(layout_of(desc.diff_dst_desc()))) {
+    own_sums = false;
+    desc = choose(true);
+  }
   if (!desc) return nullptr;
-  DnnlBuilder builder(request);
-  std::vector<DnnlArgument> arguments{
-      {DNNL_ARG_SRC, builder.input(0, desc.src_desc())},
-      {DNNL_ARG_DIFF_DST, builder.input(1, desc.diff_dst_desc())},
-      {DNNL_ARG_DIFF_WEIGHTS, builder.output(0, desc.diff_weights_desc())}};
-  if (attrs.with_bias)
-    arguments.push_back({DNNL_ARG_DIFF_BIAS, builder.output(1, desc.diff_bias_desc())});
-  builder.add<dnnl::convolution_backward_weights>(desc, std::move(arguments));
-  return builder.finish(kernel_name(desc));
+  auto kernel = weights_kernel(request, desc, attrs.with_bias && !own_sums);
+  return own_sums ? channel_sums_after(std::move(kernel), y) : std::move(kernel);
 } catch (const dnnl::error& error) {
   return decline(error, "conv_backward_weights", declined);
 }

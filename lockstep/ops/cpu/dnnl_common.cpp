@@ -7,6 +7,7 @@
 #include <array>
 #include <numeric>
 
+#include "lockstep/base/memory_error.h"
 #include "lockstep/ops/instruction_set.h"
 #include "lockstep/ops/op.h"
 #include "lockstep/ops/reorder.h"
@@ -192,8 +193,7 @@ Layout layout_of(const memory::desc& desc) {
 }
 
 void rethrow(const dnnl::error& error, const std::string& what) {
-  if (error.status == dnnl_out_of_memory)
-    throw OutOfMemory("{}: oneDNN could not allocate memory", what);
+  if (error.status == dnnl_out_of_memory) throw_no_memory(what + ": oneDNN");
   if (error.status == dnnl_unimplemented)
     throw Unsupported("{}: oneDNN has no implementation for it", what);
   throw InternalError(fmt::format("{}: oneDNN: {}", what, error.what()));

@@ -149,6 +149,11 @@ struct Factors {
       negative ^= (lu(i, i) < 0) != (pivots[static_cast<std::size_t>(i)] != i + 1);
     return negative;
   }
+  double determinant() {
+    double product = is_negative() ? -1.0 : 1.0;
+    for (int i = 0; i < lu.rows; ++i) product *= std::fabs(static_cast<double>(lu(i, i)));
+    return product;
+  }
 };
 
 template <class T>
@@ -168,11 +173,48 @@ template <class T>
 void run_det(const KernelCall& call) {
   std::fill_n(call.outputs[0].as<T>(), call.outputs[0].numel(), T{1});
   for_each_matrix<T>(call, [&](Columns<T> a, std::int64_t number) {
-    Factors<T> factors(std::move(a));
-    double product = factors.is_negative() ? -1.0 : 1.0;
-    for (int i = 0; i < factors.lu.rows; ++i)
-      product *= std::fabs(static_cast<double>(factors.lu(i, i)));
-    *output_of<T>(call, 0, number) = static_cast<T>(product);
+    *output_of<T>(call, 0, number) = static_cast<T>(Factors<T>(std::move(a)).determinant());
+  });
+}
+
+// Of a regular matrix its determinant times its inverse, transposed. Of a singular one, by its
+// singular values: det(u) det(vh) u p vh, where p has on its diagonal the product of all values but
+// the one of that place.
+template <class T>
+Columns<T> cofactors_of_singular(Columns<T> a, std::int64_t number) {
+  const int n = a.rows;
+  Columns<T> u(n, n), vh(n, n), made(n, n);
+  std::vector<T> values(static_cast<std::size_t>(n));
+  if (lapack::gesdd(n, n, a.data(), values.data(), u.data(), vh.data()) != 0)
+    throw InvalidArgument("cofactors: the singular values of matrix {} do not converge", number);
+  const bool turned = Factors<T>(u).is_negative() != Factors<T>(vh).is_negative();
+  for (int k = 0; k < n; ++k) {
+    double product = turned ? -1.0 : 1.0;
+    for (int other = 0; other < n; ++other)
+      if (other != k) product *= static_cast<double>(values[static_cast<std::size_t>(other)]);
+    for (int j = 0; j < n; ++j)
+      for (int i = 0; i < n; ++i) made(i, j) += static_cast<T>(product * u(i, k) * vh(k, j));
+  }
+  return made;
+}
+
+template <class T>
+void run_cofactors(const KernelCall& call) {
+  for_each_matrix<T>(call, [&](Columns<T> a, std::int64_t number) {
+    const int n = a.rows;
+    Columns<T> made(n, n);
+    Factors<T> factors(a);
+    if (factors.singular) {
+      made = cofactors_of_singular(std::move(a), number);
+    } else {
+      Columns<T> inverse(n, n);
+      for (int i = 0; i < n; ++i) inverse(i, i) = 1;
+      factors.solve(inverse);
+      const double det = factors.determinant();
+      for (int j = 0; j < n; ++j)
+        for (int i = 0; i < n; ++i) made(i, j) = static_cast<T>(det * inverse(j, i));
+    }
+    made.store(output_of<T>(call, 0, number));
   });
 }
 
@@ -327,6 +369,9 @@ std::span<const KernelCandidate> inverse_kernels() {
   return kLapack<run_inverse<float>, run_inverse<double>>;
 }
 std::span<const KernelCandidate> det_kernels() { return kLapack<run_det<float>, run_det<double>>; }
+std::span<const KernelCandidate> cofactors_kernels() {
+  return kLapack<run_cofactors<float>, run_cofactors<double>>;
+}
 std::span<const KernelCandidate> slogdet_kernels() {
   return kLapack<run_slogdet<float>, run_slogdet<double>>;
 }

@@ -12,6 +12,7 @@ std::span<const KernelCandidate> solve_kernels();
 std::span<const KernelCandidate> solve_triangular_kernels();
 std::span<const KernelCandidate> inverse_kernels();
 std::span<const KernelCandidate> det_kernels();
+std::span<const KernelCandidate> cofactors_kernels();
 std::span<const KernelCandidate> slogdet_kernels();
 std::span<const KernelCandidate> svd_kernels();
 std::span<const KernelCandidate> qr_kernels();

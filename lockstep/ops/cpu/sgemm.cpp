@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lockstep/base/error.h"
+#include "lockstep/base/machine_limits.h"
 #include "lockstep/ops/instruction_set.h"
 
 namespace lockstep::kernels {
@@ -13,6 +14,17 @@ namespace {
 
 // The library wants row strides of at least 1, also of matrices with no columns.
 std::int64_t stride_of(Rows x) { return std::max<std::int64_t>(x.stride, 1); }
+
+// The library packs operands into memory of its own.
+[[noreturn]] void fail(dnnl_status_t status, const Product& p) {
+  check(status == dnnl_out_of_memory, "sgemm refused its arguments");
+  const std::int64_t floats = p.m * p.k + p.k * p.n + p.m * p.n;
+  const std::string limits = memory_limits_text();
+  throw OutOfMemory(
+      "sgemm: there is not enough memory to multiply [{}, {}] by [{}, {}], {} bytes{}{}", p.m, p.k,
+      p.k, p.n, floats * static_cast<std::int64_t>(sizeof(float)), limits.empty() ? "" : ": ",
+      limits);
+}
 
 }  // namespace
 
@@ -27,7 +39,7 @@ void sgemm(const Product& p, Rows a, Rows b, Rows c) {
   const dnnl_status_t status =
       dnnl_sgemm(p.transpose_a, p.transpose_b, p.m, p.n, p.k, p.alpha, a.data, stride_of(a), b.data,
                  stride_of(b), p.beta, c.data, stride_of(c));
-  check(status == dnnl_success, "sgemm refused its arguments");
+  if (status != dnnl_success) fail(status, p);
 }
 
 }  // namespace lockstep::kernels

@@ -23,6 +23,11 @@ data::Transform photos() {
   return data::to_tensor({0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F});
 }
 
+data::Transform photos_moved_on_grey() {
+  return data::compose({data::random_crop(32, 32, 4, {125.3F, 123.0F, 113.9F}),
+                        data::random_flip_left_right(), photos()});
+}
+
 data::Transform moved_photos() {
   return data::compose({data::random_crop(32, 32, 4), data::random_flip_left_right(), photos()});
 }

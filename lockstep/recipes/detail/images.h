@@ -16,6 +16,9 @@ nn::BlockPtr lenet(double dropout, std::int64_t classes);
 data::Transform digits();
 data::Transform photos();
 data::Transform moved_photos();
+// The same with the photos' mean around them: a net that adds up all of a photo's patches takes
+// black borders, which no test photo has, for a darker photo.
+data::Transform photos_moved_on_grey();
 
 // The files of MNIST, and of sets in its form.
 ImageFiles idx_files(data::DatasetPtr (*open)(const std::string& folder, bool train,

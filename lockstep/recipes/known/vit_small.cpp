@@ -36,7 +36,7 @@ Recipe vit_small() {
           .size = {.width = 192, .blocks = 6},
           .head_width = kHead,
           .dropout = 0.1,
-          .train_transform = moved_photos,
+          .train_transform = photos_moved_on_grey,
           .test_transform = photos};
 }
 

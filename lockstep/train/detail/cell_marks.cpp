@@ -24,8 +24,9 @@ class CellMarks::Back final : public autograd::BackwardObserver {
   CellMarks& marks_;
 };
 
-CellMarks::CellMarks(nn::Block& net, const std::vector<std::string>& cuts, const Graph& graph)
-    : graph_(graph) {
+CellMarks::CellMarks(nn::Block& net, const std::vector<std::string>& cuts, const Graph& graph,
+                     Numbers numbers)
+    : graph_(graph), numbers_(numbers) {
   for (const std::string& name : cuts) {
     nn::BlockPtr block;
     try {
@@ -51,7 +52,9 @@ void CellMarks::enter(const nn::Block& block) {
       std::find_if(cuts_.begin(), cuts_.end(), [&](const Cut& cut) { return cut.block == &block; });
   if (found == cuts_.end() || found->calls++ > 0) return;
   order_.push_back(static_cast<std::size_t>(found - cuts_.begin()));
-  mark({static_cast<std::int32_t>(order_.size()), false});
+  if (numbers_ == Numbers::by_calls) return mark({static_cast<std::int32_t>(order_.size()), false});
+  const auto listed = static_cast<std::int32_t>(order_.back()) + 1;
+  if (listed > marks_.back().cell.segment) mark({listed, false});
 }
 
 void CellMarks::mark(Cell cell) {

@@ -17,8 +17,12 @@ namespace lockstep::train::detail {
 // op belong to the op's segment.
 class CellMarks {
  public:
+  // Segments are numbered by the calls of their blocks, or, in a pass that need not call all of
+  // them in turn, as the cuts are listed: none is entered that a later one came before.
+  enum class Numbers { by_calls, as_listed };
   // Throws InvalidArgument for a cut that names no block, or one twice.
-  CellMarks(nn::Block& net, const std::vector<std::string>& cuts, const Graph& graph);
+  CellMarks(nn::Block& net, const std::vector<std::string>& cuts, const Graph& graph,
+            Numbers numbers = Numbers::by_calls);
   ~CellMarks();
 
   // Throws InvalidArgument unless every cut was met once, and every segment has ops.
@@ -48,6 +52,7 @@ class CellMarks {
   std::size_t ops_from(std::size_t begin, std::size_t end) const;
 
   const Graph& graph_;
+  Numbers numbers_;
   std::vector<Cut> cuts_;
   std::vector<std::size_t> order_;  // of cuts, as they were met
   std::vector<Mark> marks_;

@@ -294,8 +294,7 @@ void Fit::go() {
   until_done();
   if (result_.is_dismissed) return;
   for (const CallbackPtr& callback : options_.callbacks) callback->on_train_end(*this, result_);
-  if (take_set_parameters() && !engine_->is_partial())
-    result_.params_sha256 = engine_->params_sha256();
+  if (take_set_parameters()) result_.params_sha256 = engine_->params_sha256();
 }
 
 void Fit::train_to_end() {

@@ -68,6 +68,9 @@ class Fit final : public FitContext {
   void remember_parameters();
   void compare_workers();
   bool take_set_parameters();
+  bool take_set_parts();
+  std::vector<std::string> set_parameters() const;
+  void refuse_lost_parameters() const;
   void bring_net();
   void choose_mesh();
   void leave_net();
@@ -180,7 +183,9 @@ class Fit final : public FitContext {
   std::int64_t evaluated_step_ = -1;
   std::int64_t written_step_ = -1;
   bool net_is_current_ = true;
-  std::vector<Tensor> in_net_;  // as the engine gave them, while the net is current
+  bool is_net_asked_for_ = false;         // by a callback, since the last step
+  std::vector<Tensor> in_net_;            // as the engine gave them, while the net is current
+  std::vector<std::string> sums_of_net_;  // of a part's worker, when the net was current last
   bool stop_requested_ = false;
   bool has_state_ = true;         // false: a late worker's, until the others have given it
   bool pause_requested_ = false;  // the generation is to end

@@ -35,7 +35,8 @@ Evaluation Fit::evaluate_on(const data::Dataset& dataset,
                           .keep_predictions = keep,
                           .metrics = metrics,
                           .stop = options_.stop,
-                          .cuts = parts_.options.mesh.cuts,
+                          .cuts = engine_->cuts(),
+                          .homes = engine_->segments_of_parameters(),
                           .links = kvstore::stage_links_of(*parts_.options.mode),
                           .keep_compiled = !engine_->is_partial()};
   if (options.links != nullptr)

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "lockstep/base/sha256.h"
+#include "lockstep/comm/agreement.h"
 #include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/optim/checked_rate.h"
 #include "lockstep/train/choose_cuts.h"
@@ -18,17 +22,26 @@ bool is_same(const Tensor& a, const Tensor& b) {
          (a.numel() == 0 || std::memcmp(a.raw(), b.contiguous().raw(), a.info().bytes()) == 0);
 }
 
+std::string sha256_of(const Tensor& tensor) {
+  const Tensor dense = tensor.contiguous();
+  Sha256 sum;
+  sum.update({dense.raw(), dense.info().bytes()});
+  return sum.hex();
+}
+
 }  // namespace
 
 // Of a worker that has a part of the parameters alone it is as after the last time that all workers
 // brought theirs: they would have to be asked.
 nn::Block& Fit::net() {
+  is_net_asked_for_ = true;
   if (engine_ && !engine_->is_partial()) bring_net();
   return *parts_.net;
 }
 
 void Fit::bring_net() {
   if (net_is_current_) return;
+  refuse_lost_parameters();
   engine_->store(*parts_.net);
   net_is_current_ = true;
   remember_parameters();
@@ -45,11 +58,13 @@ void Fit::choose_mesh() {
         choose_cuts(*parts_.net, parts_.loss, state_.fields, parts_.options.fields, mesh.segments);
 }
 
+// A worker that has a part of the parameters has no room for another copy of all.
 void Fit::remember_parameters() {
   in_net_.clear();
-  if (engine_->is_partial()) return;
+  sums_of_net_.clear();
   for (const auto& [name, parameter] : trained_parameters(*parts_.net, parts_.loss))
-    in_net_.push_back(parameter.data().detach().copy());
+    engine_->is_partial() ? sums_of_net_.push_back(sha256_of(parameter.data()))
+                          : in_net_.push_back(parameter.data().detach().copy());
 }
 
 // Empty where there is none.
@@ -64,8 +79,53 @@ std::string Fit::first_set_parameter() const {
   return {};
 }
 
+// A line for each, with what it was set to.
+std::vector<std::string> Fit::set_parameters() const {
+  std::vector<std::string> set;
+  const std::vector<nn::NamedParameter> now = trained_parameters(*parts_.net, parts_.loss);
+  for (std::size_t i = 0; is_net_asked_for_ && i < std::min(now.size(), sums_of_net_.size()); ++i)
+    if (const std::string sum = sha256_of(now[i].parameter.data()); sum != sums_of_net_[i])
+      set.push_back(now[i].name + " " + sum);
+  return set;
+}
+
+// The net that a callback saw was older than the parameters.
+void Fit::refuse_lost_parameters() const {
+  if (!engine_->is_partial() || net_is_current_) return;
+  const std::vector<std::string> set = set_parameters();
+  if (set.empty()) return;
+  throw InvalidArgument(
+      "train: {} was set after step {}, but each worker has a part of the parameters alone, and "
+      "they are together only when a run begins, is evaluated and ends: set it in on_train_begin, "
+      "on_evaluation or on_train_end",
+      set[0].substr(0, set[0].find(' ')), step_);
+}
+
+// Of workers that have a part of the parameters each, all of which come here at the same steps.
+bool Fit::take_set_parts() {
+  refuse_lost_parameters();
+  if (!net_is_current_) return false;
+  const std::vector<std::string> set = set_parameters();
+  const auto name_of = [](const std::string& lines) {
+    return lines.empty() ? "nothing" : lines.substr(0, lines.find(' '));
+  };
+  comm::compare_texts(
+      group().share(fmt::format("{}", fmt::join(set, "\n"))),
+      [&](std::size_t rank, const std::string& first, const std::string& its) {
+        throw InvalidArgument(
+            "train: a callback set {} on worker 0, and {} on worker {}, or to other values: where "
+            "each worker has a part of the parameters, it sets the same on all",
+            name_of(first), name_of(its), rank);
+      });
+  if (set.empty()) return false;
+  engine_->load(*parts_.net);
+  remember_parameters();
+  return true;
+}
+
 // What a callback has set in the net is what training goes on with. Tells whether there was any.
 bool Fit::take_set_parameters() {
+  if (engine_->is_partial()) return take_set_parts();
   const std::string name = net_is_current_ ? first_set_parameter() : "";
   if (name.empty()) return false;
   if (out_of_step() != nullptr)
@@ -81,7 +141,7 @@ bool Fit::take_set_parameters() {
 
 // A step goes on from here.
 void Fit::leave_net() {
-  net_is_current_ = false;
+  net_is_current_ = is_net_asked_for_ = false;
   in_net_.clear();
 }
 

@@ -108,9 +108,9 @@ void Fit::enter(kvstore::Mode& mode) {
 
 // It leaves when the generation has ended, which takes a step.
 void Fit::leave_if_asked() {
-  if (!is_asked_to_leave() || group().workers() == 1 || std::exchange(has_asked_to_leave_, true))
-    return;
+  if (!is_asked_to_leave() || group().workers() == 1 || has_asked_to_leave_) return;
   parts_.options.survival->leave();
+  has_asked_to_leave_ = true;
 }
 
 void Fit::align_states() {

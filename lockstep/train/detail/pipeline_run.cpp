@@ -16,8 +16,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-kvstore::StageLinks::Parts bytes_of(const std::vector<Tensor>& tensors) {
-  kvstore::StageLinks::Parts parts;
+kvstore::NeighbourLinks::Parts bytes_of(const std::vector<Tensor>& tensors) {
+  kvstore::NeighbourLinks::Parts parts;
   for (const Tensor& tensor : tensors) parts.push_back({tensor.raw(), tensor.info().bytes()});
   return parts;
 }
@@ -25,15 +25,19 @@ kvstore::StageLinks::Parts bytes_of(const std::vector<Tensor>& tensors) {
 }  // namespace
 
 PipelineRun::PipelineRun(StepProgram& program, kvstore::StageLinks& links,
-                         const PipelineOptions& options, std::int64_t shards)
-    : program_(program), links_(links), options_(options) {
+                         const PipelineOptions& options, const PipelineThread& thread)
+    : program_(program),
+      links_(links.of_thread(thread.number)),
+      options_(options),
+      thread_(thread) {
   parallel::Schedule schedule =
-      parallel::make_schedule(options.schedule, links.stages(), shards, options.recompute);
-  parallel::verify(schedule, parallel::under_way_limit(options.schedule, links.stages(), shards));
+      parallel::make_schedule(options.schedule, links.stages(), thread.shards, options.recompute);
+  parallel::verify(schedule,
+                   parallel::under_way_limit(options.schedule, links.stages(), thread.shards));
   splits_backward_ = schedule.splits_backward;
   actions_ = std::move(schedule.stages[static_cast<std::size_t>(links.stage())]);
   slots_.resize(static_cast<std::size_t>(parallel::most_under_way(actions_)));
-  program.make_executables(slots_.size(), options.recompute ? 1 : 0);
+  program.make_executables(slots_.size() * thread.threads, options.recompute ? thread.threads : 0);
 }
 
 // Backward passes run by ascending shards, so that the oldest under way ends first.
@@ -41,8 +45,10 @@ std::size_t PipelineRun::slot_of(std::int64_t shard) const {
   return static_cast<std::size_t>(shard) % slots_.size();
 }
 
+// Those of a thread are as far apart as there are threads: with recompute each has an arena of its
+// own, which its shards have in common.
 StepExecutable& PipelineRun::executable(std::int64_t shard) {
-  return program_.executable(slot_of(shard));
+  return program_.executable(slot_of(shard) * thread_.threads + thread_.number);
 }
 
 void PipelineRun::wait_for_sent(Slot& slot) {

@@ -18,23 +18,29 @@ struct PipelineOptions {
   bool recompute = false;
 };
 
-// A stage's part of a step: the passes of its segments over the pipeline's shards, in the order of
-// a schedule, and what goes between it and its neighbours.
+// One of a stage's threads, each of which is part of a pipeline of its own: with those of its
+// number in the other stages it computes some of the shards.
+struct PipelineThread {
+  std::size_t number = 0, threads = 1;
+  std::int64_t shards = 1;
+};
+
+// A stage's part of a step: the passes of its segments over a thread's shards, in the order of a
+// schedule, and what goes between it and its neighbours.
 class PipelineRun {
  public:
-  // Of so many shards. Makes as many executables as there are shards under way.
+  // Makes as many executables as there are shards under way.
   PipelineRun(StepProgram& program, kvstore::StageLinks& links, const PipelineOptions& options,
-              std::int64_t shards);
+              const PipelineThread& thread);
 
-  // Shards count from 0 here. `begin` gives an executable the shard's inputs and outputs,
-  // `receiver` takes its gradients.
+  // Shards count from the thread's first here. `begin` gives an executable the shard's inputs and
+  // outputs, `receiver` takes its gradients.
   using Begin = std::function<void(StepExecutable& executable, std::int64_t shard)>;
   using Receivers = std::function<Executable::Receiver(std::int64_t shard)>;
   void run(const Begin& begin, const Receivers& receiver);
   const WaitedTime& waited() const { return waited_; }
 
  private:
-  using Parts = kvstore::StageLinks::Parts;
   // What computes a shard from its forward to its backward pass.
   struct Slot {
     std::vector<comm::WorkPtr> sending;
@@ -47,8 +53,9 @@ class PipelineRun {
   void act(const parallel::Action& action, const Begin& begin, const Receivers& receiver);
 
   StepProgram& program_;
-  kvstore::StageLinks& links_;
+  kvstore::NeighbourLinks& links_;
   PipelineOptions options_;
+  PipelineThread thread_;
   std::vector<parallel::Action> actions_;
   bool splits_backward_ = false;
   WaitedTime waited_;

@@ -64,7 +64,7 @@ PredictGraph trace_predict(nn::Block& net, const LossFunction& loss, const Field
     return found->second;
   };
   const nn::ParameterScope scope(find, [](const nn::Parameter&, const Tensor&) {});
-  const CellMarks marks(net, cuts, predict.graph);
+  const CellMarks marks(net, cuts, predict.graph, CellMarks::Numbers::as_listed);
   const Tensors given(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(predict.fields));
   const Tensors outputs = net(inputs_of(predict.roles, given));
   add_outputs(predict, tracer, loss, outputs, labels_of(predict.roles, given));

@@ -19,9 +19,11 @@ struct PredictGraph {
   FieldRoles roles;
   std::vector<nn::NamedParameter> parameters;
   bool has_classes = false, has_ignored = false;
-  // Of a net that is cut: the cuts as they were met, and where each node is computed.
+  // Of a net that is cut: the cuts, where each node is computed, and, where that is settled, the
+  // segments that have the parameters.
   std::vector<std::string> cuts;
   std::vector<Cell> cells;
+  std::vector<std::int32_t> homes;
 
   static constexpr std::size_t kLoss = 0, kPredicted = 1;
   std::size_t first_output() const {

@@ -31,13 +31,14 @@ Segments segments_of(const PredictGraph& predict) {
   SegmentOptions options{.segments = static_cast<std::int32_t>(predict.cuts.size()) + 1,
                          .cells = predict.cells};
   if (predict.cells.empty()) options.cells.resize(predict.graph.nodes().size());
+  options.homes = predict.homes;
   for (std::size_t i = 0; i < predict.parameters.size(); ++i)
     options.states.push_back(predict.fields + i);
   return cut_into_segments(predict.graph, options);
 }
 
-kvstore::StageLinks::Parts bytes_of(const Tensors& tensors) {
-  kvstore::StageLinks::Parts parts;
+kvstore::NeighbourLinks::Parts bytes_of(const Tensors& tensors) {
+  kvstore::NeighbourLinks::Parts parts;
   for (const Tensor& tensor : tensors) parts.push_back({tensor.raw(), tensor.info().bytes()});
   return parts;
 }
@@ -147,11 +148,12 @@ PredictRun::Passed PredictRun::run_stage(const data::Fields& fields, kvstore::St
   std::vector<Tensor> values(plan_->values.size());
   Tensors received;
   for (const std::size_t v : plan_->from_below) received.push_back(room_for(plan_->values[v].info));
-  if (!received.empty()) links.receive_from_below(bytes_of(received));
+  if (!received.empty()) links.of_thread(0).receive_from_below(bytes_of(received));
   for (std::size_t k = 0; k < received.size(); ++k) values[plan_->from_below[k]] = received[k];
   Passed passed{run_parts(fields, values)};
   for (const std::size_t v : plan_->to_above) passed.sent.push_back(values[v].contiguous());
-  if (!passed.sent.empty()) passed.sending = links.start_sending_above(bytes_of(passed.sent));
+  if (!passed.sent.empty())
+    passed.sending = links.of_thread(0).start_sending_above(bytes_of(passed.sent));
   return passed;
 }
 

@@ -29,6 +29,7 @@ struct StepExecutable::Plan {
   Infos outputs;                                                      // that are returned
   std::vector<bool> made_here;                                        // by output
   std::map<std::size_t, std::pair<std::size_t, std::size_t>> states;  // input: part, its input
+  std::map<std::size_t, std::int32_t> homes;  // of a net that is cut, by input: the state's segment
   std::vector<std::size_t> below_up, below_down, above_up, above_down;
 };
 
@@ -128,6 +129,9 @@ StepExecutable StepExecutable::compile(const StepGraph& step, const CompileOptio
   for (std::size_t i = 0; i < numbers.size(); ++i)
     if (numbers[i]) plan->outputs.push_back(step.graph.info(step.graph.outputs()[i]));
   plan->made_here.assign(plan->outputs.size(), false);
+  for (std::int32_t s = 0; s < plan->all; ++s)
+    for (const std::size_t state : cut.segments[static_cast<std::size_t>(s)].states)
+      plan->homes[state] = s;
   for (std::int32_t s = own.lo; s < own.hi; ++s) {
     const Segment& segment = cut.segments[static_cast<std::size_t>(s)];
     const std::size_t place = plan->parts.size();
@@ -356,6 +360,10 @@ std::optional<NonFinite> StepExecutable::find_non_finite(TensorList inputs) {
   for (std::size_t part = parts_.size(); part-- > 0;)
     if (auto found = find(part, true)) return found;
   return {};
+}
+
+std::int32_t StepExecutable::segment_of(std::size_t input) const {
+  return plan_->homes.empty() ? 0 : plan_->homes.at(input);
 }
 
 bool StepExecutable::has_state(std::size_t input) const { return plan_->states.contains(input); }

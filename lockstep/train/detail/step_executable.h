@@ -68,8 +68,9 @@ class StepExecutable {
   const SegmentRange& segments() const;
   std::int32_t all_segments() const;
 
-  // Whether this worker has the state.
+  // Whether this worker has the state; and which segment has it.
   bool has_state(std::size_t input) const;
+  std::int32_t segment_of(std::size_t input) const;
   // Of the whole step's outputs that a run returns: whether this worker makes it.
   bool makes_output(std::size_t output) const;
   void set_state(std::size_t input, const Tensor& value);

@@ -62,9 +62,7 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
   if (buckets_ && buckets_->size() > 1 && !meeting_ &&
       (options.threads > 1 || synchronizer.waits_for_links()))
     beside_ = std::make_unique<ThreadTeam>(2, "exchange", ThreadTeam::Waiting::sleeps);
-  if (options.links != nullptr)
-    pipeline_ = std::make_unique<PipelineRun>(program, *options.links, options.pipeline,
-                                              options.range.hi - options.range.lo);
+  if (options.links != nullptr) make_pipelines();
   if (options.slice_links != nullptr)
     for (int thread = 0; thread < options_.threads; ++thread)
       slices_.push_back(std::make_unique<LinkedSlices>(
@@ -81,6 +79,25 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
     if (takes_turns(thread)) uses = options_.threads + thread + 1;
   program.make_executables(static_cast<std::size_t>(uses));
   make_outputs();
+}
+
+void StepPlan::make_pipelines() {
+  const auto threads = static_cast<std::size_t>(options_.threads);
+  for (std::size_t thread = 0; thread < threads; ++thread) {
+    const ShardRange own = sums_.range_of(static_cast<int>(thread));
+    pipelines_.push_back(
+        std::make_unique<PipelineRun>(program_, *options_.links, options_.pipeline,
+                                      PipelineThread{thread, threads, own.hi - own.lo}));
+  }
+}
+
+WaitedTime StepPlan::waited() const {
+  WaitedTime all;
+  for (const auto& pipeline : pipelines_) {
+    all.seconds += pipeline->waited().seconds;
+    all.of_seconds += pipeline->waited().of_seconds;
+  }
+  return all;
 }
 
 // Shards that meet are all under way at once, each in a thread and an arena of its own.
@@ -125,7 +142,7 @@ bool StepPlan::streams() const {
 
 bool StepPlan::takes_turns(int thread) const {
   const ShardRange own = sums_.range_of(thread);
-  return !pipeline_ && slices_.empty() && beside_ && synchronizer_.waits_for_links() &&
+  return pipelines_.empty() && slices_.empty() && beside_ && synchronizer_.waits_for_links() &&
          own.hi - own.lo >= 2;
 }
 
@@ -191,12 +208,12 @@ void StepPlan::run_thread(int thread, std::span<const data::Fields> shards) {
 void StepPlan::run_shards(int thread, std::span<const data::Fields> shards) {
   const ShardRange own = sums_.range_of(thread);
   sums_.begin(thread);
-  if (pipeline_)
-    return pipeline_->run(
+  if (!pipelines_.empty())
+    return pipelines_[static_cast<std::size_t>(thread)]->run(
         [&](StepExecutable& executable, std::int64_t shard) {
-          begin_shard(executable, range().lo + shard, shards);
+          begin_shard(executable, own.lo + shard, shards);
         },
-        [&](std::int64_t shard) { return receiver(thread, range().lo + shard); });
+        [&](std::int64_t shard) { return receiver(thread, own.lo + shard); });
   StepExecutable& first = program_.executable(static_cast<std::size_t>(thread));
   const std::int64_t pair = takes_turns(thread) ? own.hi - 2 : own.hi;
   for (std::int64_t shard = own.lo; shard < pair; ++shard) {

@@ -41,7 +41,7 @@ class StepPlan {
   const ShardRange& range() const { return options_.range; }
   ThreadTeam& team() { return team_; }
   std::size_t bytes() const { return sums_.bytes(); }
-  WaitedTime waited() const { return pipeline_ ? pipeline_->waited() : WaitedTime{}; }
+  WaitedTime waited() const;
 
   // Forward and backward passes of this worker's shards; all their gradients are given.
   void compute(std::int64_t step, std::span<const data::Fields> shards);
@@ -72,6 +72,7 @@ class StepPlan {
   bool is_finite_here(std::size_t table) const { return row_gradients_.is_finite(table); }
 
  private:
+  void make_pipelines();
   void make_outputs();
   void fit_outputs();
   std::size_t first_ids() const { return program_.step().ids_output(0); }
@@ -96,13 +97,13 @@ class StepPlan {
   PlanOptions options_;
   GradientSums sums_;
   RowGradients row_gradients_;
-  std::unique_ptr<PipelineRun> pipeline_;  // null: each shard is computed as a whole
-  std::unique_ptr<UnitRun> units_;         // null: all of this worker's weights are here
-  std::unique_ptr<StepMeeting> meeting_;   // null: no shard needs another one
-  std::vector<std::unique_ptr<LinkedSlices>> slices_;  // by thread; none: all slices are here
-  std::unique_ptr<Buckets> buckets_;                   // null: pieces are given
-  ThreadTeam team_;                                    // the computing threads
-  std::unique_ptr<ThreadTeam> beside_;                 // the caller's, and one that gives buckets
+  std::vector<std::unique_ptr<PipelineRun>> pipelines_;  // by thread; none: shards are whole
+  std::unique_ptr<UnitRun> units_;                       // null: this worker's weights are here
+  std::unique_ptr<StepMeeting> meeting_;                 // null: no shard needs another one
+  std::vector<std::unique_ptr<LinkedSlices>> slices_;    // by thread; none: all slices are here
+  std::unique_ptr<Buckets> buckets_;                     // null: pieces are given
+  ThreadTeam team_;                                      // the computing threads
+  std::unique_ptr<ThreadTeam> beside_;                   // the caller's, and one that gives buckets
 
   // By shard of our own: loss, accuracy, updates, lookups.
   std::vector<std::vector<Tensor>> outputs_;

@@ -5,6 +5,7 @@ import json
 
 from lockstep.errors import Corrupt
 from lockstep.mxnet import _op_table
+from lockstep.mxnet.util import is_np_shape
 
 VERSION = 10901
 _HIDDEN_KEYS = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
@@ -116,7 +117,8 @@ def dump(heads):
         "arg_nodes": [i for i, node in enumerate(order) if node.op is None],
         "node_row_ptr": rows,
         "heads": [[number[id(node)], at, 0] for node, at in heads],
-        "attrs": {"mxnet_version": ["int", VERSION]},
+        "attrs": {"mxnet_version": ["int", VERSION],
+                  **({"is_np_shape": ["int", 1]} if is_np_shape() else {})},
     }, indent=2)
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import lockstep as ls
 from lockstep import nn
 from lockstep.errors import Error, InvalidArgument
-from lockstep.mxnet import _graph, _op_table, _run
+from lockstep.mxnet import _graph, _infer_partial, _op_table, _run
 from lockstep.mxnet._files import DTYPES
 from lockstep.mxnet.ndarray.ops_rnn import flat_size
+from lockstep.mxnet.util import is_np_shape
 
 
 def _tuple(value, count, default):
@@ -136,10 +137,11 @@ def _full(shape, dtype):
 
 
 def _fill(heads, known, types):
-    """Completes `known`, shapes by (id of node, output), as far as it goes."""
+    """Completes `known`, shapes by (id of node, output), as far as it goes. What is known in part is
+    in known["partial"]."""
     order = _graph.topological(heads)
     tensors = {}
-    partial = known.pop("partial", {})
+    partial = known["partial"]
 
     def give(node, shape):
         shape = tuple(int(extent) for extent in shape)
@@ -151,26 +153,26 @@ def _fill(heads, known, types):
             give(node, known[id(node), 0])
     waiting = [node for node in order if not node.is_variable]
     while waiting:
-        left = [node for node in waiting if not _step(node, tensors, known, give, partial)]
-        if len(left) == len(waiting):
+        left = [node for node in waiting if not _step(node, tensors, known, give)]
+        if len(left) == len(waiting) and not _spread(order, known, partial, give):
             return
         waiting = left
 
 
-def _merged(shapes):
-    """One shape of several that leave some extents open with 0; None where one stays open."""
-    if len({len(shape) for shape in shapes}) != 1:
-        return None
-    made = tuple(max(extents) for extents in zip(*shapes))
-    return made if all(made) else None
+def _spread(order, known, partial, give):
+    """Gives the variables their shapes that follow from what comes after them; whether there was
+    one."""
+    partial.update({place: shape for place, shape in known.items() if place != "partial"})
+    _infer_partial.spread(order, partial, _same)
+    found = [node for node in order if node.is_variable and (id(node), 0) not in known
+             and _infer_partial.is_whole(partial.get((id(node), 0)))]
+    for node in found:
+        give(node, partial[id(node), 0])
+    return bool(found)
 
 
-def _step(node, tensors, known, give, partial):
+def _step(node, tensors, known, give):
     shapes = [known.get((id(child), at)) for child, at in node.inputs]
-    if _same(node.op) and any(shape is None for shape in shapes):
-        given = [shape or partial.get(id(child)) for shape, (child, _) in zip(shapes, node.inputs)]
-        whole = _merged(given) if all(given) else None
-        shapes = [whole] * len(shapes) if whole else shapes
     if any((id(child), at) not in known for child, at in node.inputs):
         for (child, _), shape in zip(node.inputs, wanted(node, shapes)):
             if child.is_variable and (id(child), 0) not in known and shape is not None:
@@ -210,32 +212,28 @@ def _custom_outputs(node, inputs):
 
 def declared(node):
     """The shape that a variable was made with, where all of it is known."""
-    text = node.attrs.get("__shape__")
-    shape = _op_table.parse_value(text) if text else None
-    if shape is None or any(extent <= 0 for extent in shape):
-        return None
-    return tuple(shape)
+    shape = _declared(node)
+    return shape if _infer_partial.is_whole(shape) else None
 
 
 def complete(symbol, given, types=None):
-    """Shapes by (id of node, output) of everything that follows from `given`, by name."""
+    """Shapes by (id of node, output) of everything that follows from `given`, by name; under
+    "partial" those of which not all is known, with -1 for an extent that is not."""
     order = _graph.topological(symbol._heads)
     names = {node.name for node in order if node.is_variable}
     for name in given:
         if name not in names:
             raise InvalidArgument(f"infer_shape: there is no argument '{name}'; there are "
                                   f"{sorted(names)}")
-    known = {}
+    known = {"partial": {}}
     for node in order:
         if not node.is_variable:
             continue
-        shape = given.get(node.name)
-        if shape is None:
-            shape = _op_table.parse_value(node.attrs["__shape__"]) if "__shape__" in node.attrs else ()
-        if shape and _is_whole(shape):
-            known[id(node), 0] = tuple(shape)
-        elif shape:
-            known.setdefault("partial", {})[id(node)] = tuple(max(e, 0) for e in shape)
+        shape = _with_unknown(given[node.name]) if node.name in given else _declared(node)
+        if _infer_partial.is_whole(shape):
+            known[id(node), 0] = shape
+        elif shape is not None:
+            known["partial"][id(node), 0] = shape
     work = _Pass(symbol._heads, known, types or {})
     work.complete_shapes((1,))
     if work.problem is not None:
@@ -243,25 +241,39 @@ def complete(symbol, given, types=None):
     return known
 
 
-def _is_whole(shape):
-    return all(extent > 0 for extent in ((shape,) if isinstance(shape, int) else shape))
+def _declared(node):
+    """The shape that a variable was made with, as far as it is known."""
+    shape = _op_table.parse_value(node.attrs["__shape__"]) if "__shape__" in node.attrs else ()
+    shape = (shape,) if isinstance(shape, int) else tuple(shape or ())
+    return tuple(extent if extent > 0 else _infer_partial.UNKNOWN for extent in shape) or None
+
+
+def _with_unknown(shape):
+    """A shape that was given: what is not known is 0, or -1 in NumPy's mode."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if is_np_shape():
+        return shape
+    return tuple(extent if extent > 0 else _infer_partial.UNKNOWN for extent in shape) or None
+
+
+def _told_in_part(shape):
+    """A shape as infer_shape_partial gives it."""
+    if is_np_shape():
+        return shape
+    return tuple(max(extent, 0) for extent in shape or ())
 
 
 def shapes(symbol, given, partial):
     """(arguments, outputs, states); Nones when something cannot be told, () for it if partial."""
-    given = {name: (shape,) if isinstance(shape, int) else tuple(shape)
-             for name, shape in given.items()}
     known = complete(symbol, given)
     arguments, states = symbol._inputs()
-    lists = ([known.get((id(node), 0)) for node in arguments],
-             [known.get(_place(head)) for head in symbol._heads],
-             [known.get((id(node), 0)) for node in states])
+    places = ([(id(node), 0) for node in arguments], [_place(head) for head in symbol._heads],
+              [(id(node), 0) for node in states])
     if partial:
-        return tuple([shape if shape is not None else () for shape in part] for part in lists)
-    missing = [node.name for node in arguments + states if (id(node), 0) not in known]
-    if missing or any(shape is None for shape in lists[1]):
-        return None, None, None
-    return lists
+        return tuple([_told_in_part(known.get(place, known["partial"].get(place)))
+                      for place in part] for part in places)
+    lists = tuple([known.get(place) for place in part] for part in places)
+    return (None, None, None) if any(None in part for part in lists) else lists
 
 
 def _place(head):
@@ -273,8 +285,8 @@ def _number_type(dtype):
     return name
 
 
-def type_table(symbol, given):
-    """Type names by (id of node, output)."""
+def type_table(symbol, given, default="float32"):
+    """Type names by (id of node, output); without a default, of those that are known."""
     order = _graph.topological(symbol._heads)
     table = {}
     for node in order:
@@ -286,15 +298,16 @@ def type_table(symbol, given):
         if node.is_variable:
             continue
         told = [table.get(_place(head)) for head in node.inputs]
-        first = next((name for name in told if name is not None), "float32")
-        own = "float32" if node.op == "Embedding" and first.startswith("int") else first
+        first = next((name for name in told if name is not None), default)
+        own = "float32" if node.op == "Embedding" and (first or "").startswith("int") else first
         for head in node.inputs:
-            if head[0].is_variable:
+            if head[0].is_variable and own is not None:
                 table.setdefault(_place(head), own)
         dtype = node.params().get("dtype")
         out = str(dtype) if dtype is not None and node.op in _TYPED else own
         for at in range(max(node.count(), _op_table.counted_outputs(node.op, node.attrs))):
-            table[id(node), at] = out
+            if out is not None:
+                table[id(node), at] = out
     return table
 
 
@@ -302,14 +315,14 @@ _TYPED = ("Cast", "amp_cast", "one_hot", "_zeros", "_ones", "_full", "_eye", "_a
           "Embedding", "topk", "argsort")
 
 
-def types(symbol, given):
-    """(arguments, outputs, states) as NumPy's types."""
-    table = type_table(symbol, given)
+def types(symbol, given, partial=False):
+    """(arguments, outputs, states) as NumPy's types; None for what is not known if partial."""
+    table = type_table(symbol, given, None if partial else "float32")
     arguments, states = symbol._inputs()
 
     def of(place):
-        name = table.get(place, "float32")
-        return name if name == "bfloat16" else np.dtype(name).type
+        name = table.get(place, None if partial else "float32")
+        return name if name in ("bfloat16", None) else np.dtype(name).type
 
     return ([of((id(node), 0)) for node in arguments], [of(_place(h)) for h in symbol._heads],
             [of((id(node), 0)) for node in states])

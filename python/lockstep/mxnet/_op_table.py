@@ -6,6 +6,9 @@ import ast
 
 from lockstep.errors import InvalidArgument
 
+# Before the names of the engine's own ops, where MXNet has none.
+ENGINE = "_lockstep_"
+
 # Other names that scripts call an op by, and the one that stands in files.
 ALIASES = {
     "flatten": "Flatten", "concat": "Concat", "reshape": "Reshape", "split": "SliceChannel",
@@ -176,6 +179,8 @@ _OUTPUTS = {
     "RNN": _rnn_outputs, "_split_v2": _split_v2_outputs, "split_v2": _split_v2_outputs,
     "moments": lambda p: 2, "_linalg_gelqf": lambda p: 2, "_linalg_syevd": lambda p: 2,
     "_contrib_bipartite_matching": lambda p: 2, "_linalg_slogdet": lambda p: 2, "_contrib_MultiBoxTarget": lambda p: 3,
+    "_npi_svd": lambda p: 3, "_npi_slogdet": lambda p: 2, "_npi_eigh": lambda p: 2,
+    "_npi_eig": lambda p: 2,
     "amp_multicast": lambda p: int(p.get("num_outputs", 1)),
 }
 
@@ -186,6 +191,8 @@ def outputs_of(op, params):
         return len(_custom(params).list_outputs())
     if op in ("BatchNorm", "LayerNorm", "GroupNorm"):
         return 3 if parse_value(params.get("output_mean_var", False)) else 1
+    if "__num_outputs__" in params:
+        return int(params["__num_outputs__"])
     return _OUTPUTS.get(op, lambda p: 1)(params)
 
 

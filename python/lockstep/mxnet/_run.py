@@ -45,11 +45,24 @@ def function_of(op, required=True):
     for name in names:
         if name in table:
             return table[name]
-    if op in _OWN or op in _CREATE or op in _LOSSES or _is_operator(op):
+    if op in _OWN or op in _CREATE or op in _LOSSES or _is_operator(op) or _engine_op(op) or (
+            _symbol_numpy().is_np_op(op)):
         return _nothing
     if required:
         raise InvalidArgument(f"symbol: there is no op '{op}'")
     return None
+
+
+def _symbol_numpy():
+    from lockstep.mxnet import _symbol_numpy
+
+    return _symbol_numpy
+
+
+def _engine_op(op):
+    """The engine's op that a name means, or None."""
+    return getattr(ls.ops, op[len(_op_table.ENGINE):], None) if op.startswith(
+        _op_table.ENGINE) else None
 
 
 def _nothing(*_):
@@ -267,7 +280,7 @@ _CREATE = {
 _OWN = {
     "BlockGrad": lambda p, x: x.stop_gradient(), "_copy": lambda p, x: x,
     "add_n": lambda p, *xs: _sum(xs), "_grad_add": lambda p, *xs: _sum(xs),
-    "identity_with_attr_like_rhs": lambda p, a, b: a,
+    "_identity_with_attr_like_rhs": lambda p, a, b: a,
     "IdentityAttachKLSparseReg": lambda p, x: x,
     "_rnn_param_concat": lambda p, *xs: ls.concat(*[x.reshape((-1,)) for x in xs], axis=0),
     "Cast": lambda p, x: x.cast(str(p.get("dtype", "float32"))),
@@ -341,8 +354,11 @@ def run_node(run, node, inputs):
     if node.op in _OWN:
         made = _OWN[node.op](params, *inputs)
         return made if isinstance(made, list) else [made]
-    if node.op == "FullyConnected" and inputs[0].ndim == 1:
-        inputs = [inputs[0].reshape((-1, 1))] + list(inputs[1:])
+    if _engine_op(node.op) is not None:
+        made = _engine_op(node.op)(*inputs, **params)
+        return list(made) if isinstance(made, (list, tuple)) else [made]
+    if node.op.startswith("_np") and _symbol_numpy().is_np_op(node.op):
+        return _symbol_numpy().run(node, inputs)
     if node.op == "RNN":
         inputs = _with_whole_states(inputs)
     made = _operator(node.op, params, inputs)

@@ -13,6 +13,8 @@ from lockstep.mxnet.gluon.parameter import DeferredInitializationError
 from lockstep.mxnet.gluon.parameter_dict import ParameterDict
 from lockstep.mxnet.model import as_array
 from lockstep.mxnet.ndarray.ndarray import NDArray
+from lockstep.mxnet.numpy.multiarray import ndarray
+from lockstep.mxnet.util import is_np_array
 
 
 def _input_count(block):
@@ -33,12 +35,19 @@ def _flat(made):
     return [symbol for item in made for symbol in _flat(item)]
 
 
+def variable(name, array=None):
+    """A variable that stands for an array: one of mx.np's for its arrays, and in its mode."""
+    made = sym.var(name)
+    is_np = is_np_array() or isinstance(array, ndarray)
+    return made.as_np_ndarray() if is_np else made
+
+
 def symbol_of(block, names=None):
     """The symbol that a block computes, of variables called data, or data0, data1, ..."""
     if names is None:
         count = _input_count(block)
         names = ["data"] if count == 1 else [f"data{i}" for i in range(count)]
-    outputs = _flat(block(*[sym.var(name) for name in names]))
+    outputs = _flat(block(*[variable(name) for name in names]))
     return outputs[0] if len(outputs) == 1 else sym.Group(outputs)
 
 

@@ -174,6 +174,7 @@ class Function:
 
 
 def get_symbol(x):
-    """Histories are not symbols here."""
-    raise MXNetError("autograd.get_symbol: a history cannot be made a symbol; trace the block with "
-                     "net(mx.sym.var('data'))")
+    """The symbol of what was recorded of an array, of variables called var0, var1, ..."""
+    from lockstep.mxnet import _history
+
+    return _history.symbol_of(x._tensor)

@@ -238,8 +238,9 @@ class PrefetchingIter(_BatchIter):
         raise StopIteration
 
 
-def _as_arrays(data, allow_empty, default_name):
-    """(name, NumPy array) of an array, a list of arrays, or a dict."""
+def _as_arrays(data, allow_empty, default_name, dtype):
+    """(name, NumPy array) of an array, a list of arrays, or a dict; those that are none of MXNet's
+    get the dtype."""
     if data is None:
         data = []
     if isinstance(data, (np.ndarray, nd.NDArray)) or not isinstance(data, (list, tuple, dict)):
@@ -252,10 +253,8 @@ def _as_arrays(data, allow_empty, default_name):
         data = dict(zip(names, data))
     made = []
     for name, value in data.items():
-        array = value.asnumpy() if hasattr(value, "asnumpy") else np.asarray(value)
-        if array.dtype == np.float64 and not hasattr(value, "asnumpy"):
-            array = array.astype(np.float32)
-        made.append((name, array))
+        made.append((name, value.asnumpy() if hasattr(value, "asnumpy")
+                     else np.asarray(value, dtype)))
     return made
 
 
@@ -263,11 +262,13 @@ class NDArrayIter(DataIter):
     """Batches of arrays. What does not fill the last batch is filled with the first samples
     ('pad'), left out ('discard') or kept for the next pass ('roll_over')."""
 
+    _dtype = np.float32
+
     def __init__(self, data, label=None, batch_size=1, shuffle=False, last_batch_handle="pad",
                  data_name="data", label_name="softmax_label"):
         super().__init__(batch_size)
-        self.data = _as_arrays(data, False, data_name)
-        self.label = _as_arrays(label, True, label_name)
+        self.data = _as_arrays(data, False, data_name, self._dtype)
+        self.label = _as_arrays(label, True, label_name, self._dtype)
         self.num_data = self.data[0][1].shape[0]
         self._check(batch_size, last_batch_handle)
         self.num_source = len(self.data) + len(self.label)
@@ -390,6 +391,8 @@ def read_idx(path):
 
 class _FileIter(NDArrayIter):
     """What is read of files: `getdata` and `getlabel` give an array, not a list."""
+
+    _dtype = None  # as the file's reader has made them
 
     def getdata(self):
         return super().getdata()[0]

@@ -110,8 +110,14 @@ def told(answer):
 class _Call:
     """One call on the engine's tape."""
 
-    def __init__(self, prop, kind, training):
-        self.prop, self.kind, self.training = prop, kind, training
+    def __init__(self, prop, kind, training, params):
+        self.prop, self.kind, self.training, self.params = prop, kind, training, params
+
+    def symbols(self, *inputs):
+        """The op, of symbols."""
+        from lockstep.mxnet import symbol
+
+        return [symbol.Custom(*inputs, **self.params)]
 
     def forward(self, *tensors):
         count = len(self.prop.list_arguments())
@@ -153,8 +159,8 @@ def custom(*inputs, op_type=None, name=None, out=None, **params):
     if len(inputs) != len(wanted):
         raise InvalidArgument(f"Custom: '{op_type}' has the inputs {wanted}, {len(inputs)} given")
     kind = inputs[0]._out if inputs else NDArray
-    made = _core._call_function(_Call(prop, kind, _core.is_training()),
-                                [a._tensor for a in inputs])
+    call = _Call(prop, kind, _core.is_training(), dict(params, op_type=op_type))
+    made = _core._call_function(call, [a._tensor for a in inputs])
     made = [kind(t) for t in made]
     return made[0] if len(made) == 1 else made
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbols: what a net computes, written down before there are arrays."""
 
-import numpy as np
+import numpy as onp
 
 from lockstep.errors import InvalidArgument
 from lockstep.mxnet import _files, _graph, _op_table
@@ -90,7 +90,7 @@ class Symbol:
         return len(self._heads)
 
     def __iter__(self):
-        return (Symbol([head]) for head in self._heads)
+        return (type(self)([head]) for head in self._heads)
 
     def __getitem__(self, index):
         if isinstance(index, str):
@@ -100,12 +100,12 @@ class Symbol:
                                  f"{self.list_outputs()}")
             index = found[0]
         if isinstance(index, slice):
-            return Group([Symbol([head]) for head in self._heads[index]])
+            return Group([type(self)([head]) for head in self._heads[index]])
         if not isinstance(index, int):
             raise TypeError(f"symbol: an output is called by its name or its number, not {index!r}")
         if not -len(self) <= index < len(self):
             raise IndexError(f"symbol: there is no output {index} of {len(self)}")
-        return Symbol([self._heads[index]])
+        return type(self)([self._heads[index]])
 
     def __repr__(self):
         if self.name is None:
@@ -117,14 +117,14 @@ class Symbol:
 
     def get_internals(self):
         """Every output of every node."""
-        return Symbol([(node, at) for node in _graph.topological(self._heads)
-                       for at in range(node.count())])
+        return type(self)([(node, at) for node in _graph.topological(self._heads)
+                           for at in range(node.count())])
 
     def get_children(self):
         """The inputs of the node, or None of a variable."""
         inputs = [head for node, _ in dict((id(n), (n, a)) for n, a in self._heads).values()
                   for head in node.inputs]
-        return Symbol(inputs) if inputs else None
+        return type(self)(inputs) if inputs else None
 
     def debug_str(self):
         """One line a node."""
@@ -137,7 +137,7 @@ class Symbol:
     # Copies and compositions.
 
     def __copy__(self):
-        return Symbol(_graph.copy(self._heads)[0])
+        return type(self)(_graph.copy(self._heads)[0])
 
     def __deepcopy__(self, _):
         return self.__copy__()
@@ -177,7 +177,7 @@ class Symbol:
     def _binary(self, other, both, scalar, reverse=None):
         if isinstance(other, Symbol):
             return _make(both, [self, other], {})
-        if isinstance(other, (int, float, np.number, bool)):
+        if isinstance(other, (int, float, onp.number, bool)):
             return _make(reverse or scalar, [self], {"scalar": float(other)})
         return NotImplemented
 
@@ -254,7 +254,8 @@ class Symbol:
         return _infer.shapes(self, self._named(args, kwargs), partial=False)
 
     def infer_shape_partial(self, *args, **kwargs):
-        """As infer_shape, with () for what cannot be told."""
+        """As infer_shape, with () and extents of 0 for what cannot be told (in NumPy's mode None and
+        -1)."""
         from lockstep.mxnet import _infer
 
         return _infer.shapes(self, self._named(args, kwargs), partial=True)
@@ -265,7 +266,11 @@ class Symbol:
 
         return _infer.types(self, self._named(args, kwargs))
 
-    infer_type_partial = infer_type
+    def infer_type_partial(self, *args, **kwargs):
+        """As infer_type, with None for what cannot be told."""
+        from lockstep.mxnet import _infer
+
+        return _infer.types(self, self._named(args, kwargs), partial=True)
 
     def _named(self, args, kwargs):
         if args and kwargs:
@@ -316,9 +321,11 @@ class Symbol:
     get_backend_symbol = optimize_for
 
     def as_np_ndarray(self):
-        return self
+        """The same with the operators of mx.np."""
+        return np._Symbol(self._heads)
 
-    as_nd_ndarray = as_np_ndarray
+    def as_nd_ndarray(self):
+        return self
 
     def astype(self, dtype):
         return _make("Cast", [self], {"dtype": dtype})
@@ -361,7 +368,7 @@ def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, ini
         if value is not None:
             attrs[f"__{key}__"] = str(value)
     if dtype is not None:
-        attrs["__dtype__"] = str(_files.NUMBERS[np.dtype(dtype).name])
+        attrs["__dtype__"] = str(_files.NUMBERS[onp.dtype(dtype).name])
     if init is not None:
         attrs["__init__"] = init if isinstance(init, str) else init.dumps()
     if stype is not None:
@@ -381,7 +388,13 @@ def Group(symbols, create_fn=Symbol):
     symbols = list(symbols)
     if not symbols or any(not isinstance(symbol, Symbol) for symbol in symbols):
         raise TypeError("Group: expected a list of symbols")
-    return Symbol([head for symbol in symbols for head in symbol._heads])
+    kind = _class_of(symbols) if create_fn is Symbol else create_fn
+    return kind([head for symbol in symbols for head in symbol._heads])
+
+
+def _class_of(symbols):
+    """What is computed of symbols of mx.np is one."""
+    return next((type(symbol) for symbol in symbols if type(symbol) is not Symbol), Symbol)
 
 
 def load_json(json_str):
@@ -425,7 +438,8 @@ def _make(op, symbols, params, name=None, attr=None, named=None):
     node.inputs = _complete(node, names, heads, named or {}, op, own)
     node.attrs.update(own)
     node.labels = set(own)
-    return Symbol([(node, at) for at in range(node.count())])
+    kind = _class_of([*symbols, *(named or {}).values()])
+    return kind([(node, at) for at in range(node.count())])
 
 
 def _heads_of(symbol, op):
@@ -506,6 +520,10 @@ def _exists(name):
 from lockstep.mxnet._symbol_functions import *  # noqa: E402,F401,F403 - made of the above
 from lockstep.mxnet._symbol_functions import _internal, contrib, image, linalg  # noqa: E402,F401
 from lockstep.mxnet._symbol_functions import random, sparse  # noqa: E402,F401
+from lockstep.mxnet._symbol_numpy import np, npx  # noqa: E402,F401
+
+
+_functions = {}
 
 
 def __getattr__(name):
@@ -516,6 +534,5 @@ def __getattr__(name):
 
         known = list(_op_table.INPUTS) + list(_op_table.ALIASES) + __all__
         raise missing_name(__name__, name, known)
-    function = _op_function(name)
-    globals()[name] = function
-    return function
+    # Not among this module's own names, where `slice` and `max` are Python's.
+    return _functions.setdefault(name, _op_function(name))

@@ -15,6 +15,7 @@ from lockstep.mxnet._test_close import (
     assert_almost_equal_with_err, assert_exception, compare_ndarray_tuple, default_atols,
     default_numeric_eps, default_rtols, effective_dtype, get_atol, get_rtol, get_tolerance,
     get_tols, same, same_array)
+from lockstep.mxnet._test_consistency import check_consistency  # noqa: F401
 from lockstep.mxnet._test_data import (download, get_bz2_data, get_cifar10,  # noqa: F401
                                        get_mnist_iterator, get_mnist_ubyte, get_zip_data)
 from lockstep.mxnet._test_nets import (

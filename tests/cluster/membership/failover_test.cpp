@@ -6,10 +6,12 @@
 #include <thread>
 
 #include "lockstep/cluster/membership/coordinator.h"
+#include "lockstep/cluster/membership/detail/conversation.h"
 #include "lockstep/cluster/membership/memory_store.h"
 #include "lockstep/cluster/membership/rendezvous.h"
 #include "lockstep/cluster/membership/stored_job.h"
 #include "tests/cluster/membership/end_of.h"
+#include "tests/cluster/membership/troubled_store.h"
 
 // The coordinator of a job with a store goes, and a member takes its place.
 namespace lockstep::cluster {
@@ -31,15 +33,21 @@ class Failover : public ::testing::Test {
     options.timeout = 30s;
     options.patience = 30s;
     options.heartbeat = 20s;
-    options.on_event = [this](const MembershipEvent& event) { told_ += event.kind; };
+    options.on_event = [this](const MembershipEvent& event) {
+      told_ += event.kind;
+      if (breaks_) throw std::logic_error("unforeseen");
+    };
     coordinator_ = std::make_unique<Coordinator>(options);
-    coordinator_->lead(Leadership::campaign(job_, coordinator_->endpoint(), 30s, soon()));
+    coordinator_->lead(
+        Leadership::campaign({troubled_, "job"}, coordinator_->endpoint(), 30s, soon()));
     running_ = std::jthread([this](const std::stop_token& stop) {
       try {
         coordinator_->run(stop);
         end_ = "done";
       } catch (const Error& error) {
         end_ = error.kind();
+      } catch (const std::exception& error) {
+        end_ = error.what();
       }
     });
   }
@@ -101,8 +109,23 @@ class Failover : public ::testing::Test {
     ASSERT_EQ(count, wanted);
   }
 
+  // All workers, each of which comes out of so many generations.
+  std::vector<std::future<std::string>> start_workers(std::atomic<int>& listening, int changes) {
+    std::vector<std::future<std::string>> members;
+    for (int rank = 0; rank < kWorkers; ++rank)
+      members.push_back(std::async(std::launch::async, [this, rank, &listening, changes] {
+        return work(rank, listening, changes);
+      }));
+    await(listening, kWorkers);
+    return members;
+  }
+
   std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
+  // The same, as the first coordinator sees it.
+  std::shared_ptr<testing::TroubledStore> troubled_ =
+      std::make_shared<testing::TroubledStore>(store_);
   StoredJob job_{store_, "job"};
+  std::atomic<bool> breaks_ = false;
   std::unique_ptr<Coordinator> coordinator_;
   std::string end_, told_;
   std::jthread running_;
@@ -110,11 +133,7 @@ class Failover : public ::testing::Test {
 
 TEST_F(Failover, AMemberTakesTheCoordinatorsPlaceAndTheJobGoesOn) {
   std::atomic<int> listening = 0;
-  std::vector<std::future<std::string>> members;
-  for (int rank = 0; rank < kWorkers; ++rank)
-    members.push_back(
-        std::async(std::launch::async, [&, rank] { return work(rank, listening, 1); }));
-  await(listening, kWorkers);
+  auto members = start_workers(listening, 1);
   const Leader first = *job_.leader(soon());
   end_coordinator();
   for (auto& one : members) EXPECT_EQ(one.get(), "urgent 2:012 here done");
@@ -126,17 +145,14 @@ TEST_F(Failover, AMemberTakesTheCoordinatorsPlaceAndTheJobGoesOn) {
 // It was stopped while its lease ran out: it wakes up in a job that has another coordinator.
 TEST_F(Failover, ACoordinatorThatHasLostItsLeaseDecidesNothingMore) {
   std::atomic<int> listening = 0;
-  std::vector<std::future<std::string>> members;
-  for (int rank = 0; rank < kWorkers; ++rank)
-    members.push_back(
-        std::async(std::launch::async, [&, rank] { return work(rank, listening, 1); }));
-  await(listening, kWorkers);
+  auto members = start_workers(listening, 1);
   const StoreLease lease = store_->grant(60s, soon());
   const comm::Socket nobody = comm::listen_on({"127.0.0.1", 0});
   store_->commit({.puts = {{job_.name_of("leader"),
                             to_string(comm::local_endpoint(nobody)) + " other", lease.id}}},
                  soon());
-  resize_job(coordinator_->endpoint(), "open sesame", 2, 30s);  // it tries to decide something
+  // It tries to decide something, and does not say that it has.
+  EXPECT_THROW(resize_job(coordinator_->endpoint(), "open sesame", 2, 30s), comm::PeerLost);
   running_.join();
   EXPECT_EQ(end_, "Deposed");
   EXPECT_EQ(told_, "");           // what was not to be is not told
@@ -145,6 +161,92 @@ TEST_F(Failover, ACoordinatorThatHasLostItsLeaseDecidesNothingMore) {
   const std::optional<JobRecord> last = job_.record(soon());
   ASSERT_TRUE(last);
   for (const MembershipEvent& event : last->events) EXPECT_NE(event.kind, "resized");
+}
+
+// Its object is still there, and so is the process that has it.
+TEST_F(Failover, ACoordinatorThatEndsByAnErrorOfItsOwnLetsAnotherOneTakeItsPlace) {
+  std::atomic<int> listening = 0;
+  auto members = start_workers(listening, 1);
+  breaks_ = true;
+  EXPECT_THROW(resize_job(coordinator_->endpoint(), "open sesame", kWorkers, 30s), comm::PeerLost);
+  running_.join();
+  EXPECT_EQ(end_, "unforeseen");
+  for (auto& one : members) EXPECT_EQ(one.get(), "urgent 2:012 here done");
+}
+
+TEST_F(Failover, AnIdIsKeptBeforeAnybodyHearsIt) {
+  std::atomic<int> listening = 0;
+  auto members = start_workers(listening, 1);
+  {
+    RendezvousOptions late = member(-1);
+    late.is_late = true;
+    const Rendezvous guest(late);
+    EXPECT_EQ(guest.id(), kWorkers);
+    EXPECT_EQ(job_.record(soon())->used_ids, (std::vector<std::int64_t>{0, 1, 2, 3}));
+  }
+  end_coordinator();
+  for (auto& one : members) EXPECT_EQ(one.get(), "urgent 2:012 here done");
+}
+
+// It decides nothing before the store has it, which may take longer than an answer does otherwise.
+TEST_F(Failover, ACoordinatorWhoseStoreIsSlowIsWaitedFor) {
+  std::vector<std::unique_ptr<Rendezvous>> members(kWorkers);
+  {
+    std::vector<std::jthread> joining;
+    for (int rank = 0; rank < kWorkers; ++rank)
+      joining.emplace_back([&members, rank, own = member(rank)] {
+        members[static_cast<std::size_t>(rank)] = std::make_unique<Rendezvous>(own);
+      });
+  }
+  for (auto& one : members) one->poll_change(), one->query(30s);
+  troubled_->holds_changes = true;
+  auto departs = std::async(std::launch::async, [&] { members[2]->depart(); });
+  for (const auto end = soon(); troubled_->held == 0 && comm::Clock::now() < end;)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(departs.wait_for(2500ms), std::future_status::timeout);
+  EXPECT_THROW(members[1]->query(1ms), comm::Timeout);
+  EXPECT_THROW(members[1]->put("name", "bytes", 1ms), comm::Timeout);
+  troubled_->holds_changes = false;
+  EXPECT_NO_THROW(departs.get());
+  EXPECT_EQ(members[1]->query(30s).membership.generation, 1);
+  EXPECT_EQ(members[1]->get("name", 30s).bytes, "bytes");
+  EXPECT_EQ(await_change(*members[1]), "polite");
+}
+
+TEST_F(Failover, AProgramThatEndsWithTheFirstLossCannotUseAStore) {
+  RendezvousOptions own = member(0);
+  own.survives = false;
+  try {
+    const Rendezvous me(own);
+    FAIL();
+  } catch (const comm::Refused& error) {
+    EXPECT_NE(std::string(error.what()).find("the job has a store (--store), and its program"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+// While the next coordinator was held up, a member has given up its first try to come to it.
+TEST(Succession, AMemberMayComeTwiceToTheNextCoordinator) {
+  const StoredJob job(std::make_shared<MemoryStore>(), "job");
+  Leadership::campaign(job, {"127.0.0.1", 1}, 60s, soon())
+      ->write({.membership = {.generation = 3, .members = {{.id = 0}, {.id = 1}}},
+               .workers = 2,
+               .patience = 30s,
+               .heartbeat = 20s});
+  CoordinatorOptions own;
+  own.secret = "open sesame";
+  Coordinator coordinator(own);
+  coordinator.lead(Leadership::campaign(job, coordinator.endpoint(), 60s, soon()));
+  const std::jthread running([&](const std::stop_token& stop) { coordinator.run(stop); });
+  RendezvousOptions options;
+  options.coordinator = coordinator.endpoint();
+  options.secret = own.secret;
+  for (int i = 0; i < 3; ++i) {
+    detail::Conversation conversation(options);
+    const detail::Rejoin rejoin{.join = {.survives = true}, .id = 0, .generation = 3};
+    EXPECT_NO_THROW(conversation.ask<detail::Noted>(rejoin, 30s, "an answer")) << i;
+  }
 }
 
 TEST_F(Failover, WithoutARecordThereIsNothingToGoOnFrom) {

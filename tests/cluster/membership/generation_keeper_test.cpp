@@ -233,6 +233,30 @@ TEST(GenerationKeeper, WhatIsWantedIsTold) {
   EXPECT_EQ(notes[0].workers, 4);
 }
 
+TEST(GenerationKeeper, OneThatGetsReadyWhileItIsToLeaveHearsItWhenItReports) {
+  GenerationKeeper keeper = keeper_of(2);
+  keeper.add(7, "a");
+  keeper.release(7, "its host leaves", milliseconds(0));
+  keeper.lose(1, "killed", milliseconds(1));
+  keeper.report(0, {.generation = 1}, milliseconds(2));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0}));
+  keeper.report(7, {.has_state = false}, milliseconds(3));
+  const auto dismissed = only<Dismiss>(keeper.take_actions());
+  ASSERT_EQ(dismissed.size(), 1U);
+  EXPECT_EQ(dismissed[0].kind, Dismiss::Kind::left);
+}
+
+TEST(GenerationKeeper, OneThatWaitsForAPlaceLeavesAtOnce) {
+  GenerationKeeper keeper = keeper_of(2, {.max_workers = 2});
+  keeper.add(7, "a");
+  keeper.report(7, {.has_state = false}, milliseconds(0));
+  keeper.release(7, "its host leaves", milliseconds(1));
+  const auto actions = keeper.take_actions();
+  ASSERT_EQ(only<Dismiss>(actions).size(), 1U);
+  EXPECT_EQ(only<Dismiss>(actions)[0].id, 7);
+  EXPECT_TRUE(only<Interrupt>(actions).empty());  // the others need not come out of their step
+}
+
 TEST(GenerationKeeper, WhereAllAreAskedToLeaveTheFirstStays) {
   GenerationKeeper keeper = keeper_of(3);
   for (int id = 0; id < 3; ++id) keeper.release(id, "asked to", milliseconds(0));

@@ -11,6 +11,7 @@
 #include "lockstep/cluster/membership/memory_store.h"
 #include "lockstep/cluster/membership/stored_job.h"
 #include "tests/cluster/membership/etcd_servers.h"
+#include "tests/cluster/membership/troubled_store.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -142,55 +143,45 @@ TEST_P(AnyStore, AnOldLeaderCannotWriteAnyMore) {
   EXPECT_EQ(job.leader(soon())->endpoint.port, 9);
 }
 
+// A try that was given up may reach the store later than the next change of the same name.
+TEST_P(AnyStore, AWriteThatComesLateDoesNotUndoANewerOne) {
+  const auto seen = std::make_shared<testing::TroubledStore>(store_);
+  const StoredJob job(seen, name("job"));
+  const auto leader = Leadership::campaign(job, {"127.0.0.1", 1}, 60s, soon());
+  leader->write("server", {1, "old"});
+  const StoreChange late = seen->changes().back();
+  leader->write("server", {2, "new"});
+  const auto newer = store_->get(job.name_of("registry/server"), soon());
+  EXPECT_FALSE(store_->commit(late, soon()));
+  EXPECT_EQ(store_->get(job.name_of("registry/server"), soon())->value, newer->value);
+  leader->write("server", {3, "newest"});  // goes on from its own
+  EXPECT_TRUE(leader->is_valid());
+}
+
+// What the one before it wrote, it goes on from.
+TEST_P(AnyStore, TheNextLeaderCanChangeWhatTheOneBeforeItPut) {
+  const StoredJob job(store_, name("job"));
+  Leadership::campaign(job, {"127.0.0.1", 1}, 60s, soon())->write("server", {1, "old"});
+  const auto next = Leadership::campaign(job, {"127.0.0.1", 2}, 60s, soon());
+  next->write("server", {2, "new"});
+  next->write("other", {1, "new"});
+  EXPECT_TRUE(next->is_valid());
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, AnyStore, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Etcd" : "Memory"; });
 
 TEST(Leadership, EndsWhenTheStoreWasNotReachedForTheLengthOfItsLease) {
-  std::atomic<bool> is_cut = false;
-  std::atomic<int> kept = 0;
-  class Cut final : public Store {
-   public:
-    Cut(std::shared_ptr<Store> inner, std::atomic<bool>& is_cut, std::atomic<int>& kept)
-        : inner_(std::move(inner)), is_cut_(is_cut), kept_(kept) {}
-    std::string name() const override { return "cut"; }
-    std::optional<StoreEntry> get(const std::string& name, comm::Deadline until) override {
-      return check(), inner_->get(name, until);
-    }
-    std::vector<StoreEntry> list(const std::string& prefix, comm::Deadline until) override {
-      return check(), inner_->list(prefix, until);
-    }
-    std::optional<std::int64_t> commit(const StoreChange& change, comm::Deadline until) override {
-      return check(), inner_->commit(change, until);
-    }
-    StoreLease grant(std::chrono::milliseconds length, comm::Deadline until) override {
-      return check(), inner_->grant(length, until);
-    }
-    bool keep_alive(const StoreLease& lease, comm::Deadline until) override {
-      check();
-      ++kept_;
-      return inner_->keep_alive(lease, until);
-    }
-    void revoke(const StoreLease& lease, comm::Deadline until) override {
-      check(), inner_->revoke(lease, until);
-    }
-
-   private:
-    void check() const {
-      if (is_cut_) throw IoError("store: cut off");
-    }
-    std::shared_ptr<Store> inner_;
-    std::atomic<bool>& is_cut_;
-    std::atomic<int>& kept_;
-  };
-  const StoredJob job(std::make_shared<Cut>(std::make_shared<MemoryStore>(), is_cut, kept), "job");
+  const auto store = std::make_shared<testing::TroubledStore>(std::make_shared<MemoryStore>());
+  const StoredJob job(store, "job");
   const auto leader = Leadership::campaign(job, {"127.0.0.1", 1}, 2s, soon());
   const auto deadline = comm::Clock::now() + 60s;
-  while (kept < 4 && comm::Clock::now() < deadline) std::this_thread::sleep_for(10ms);
+  while (store->kept_alive < 4 && comm::Clock::now() < deadline) std::this_thread::sleep_for(10ms);
   EXPECT_TRUE(leader->is_valid());  // for longer than its lease
-  is_cut = true;
+  store->is_cut = true;
   while (leader->is_valid() && comm::Clock::now() < deadline) std::this_thread::sleep_for(10ms);
   EXPECT_FALSE(leader->is_valid());
-  is_cut = false;
+  store->is_cut = false;
   EXPECT_THROW(leader->write(JobRecord{}), Deposed);
 }
 

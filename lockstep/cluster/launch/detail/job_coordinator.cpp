@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/cluster/launch/detail/job_follower.h"
 #include "lockstep/cluster/membership/rendezvous.h"
 
 namespace lockstep::cluster::detail {
@@ -16,6 +17,20 @@ using comm::Clock;
 
 constexpr auto kLook = std::chrono::milliseconds(200);
 constexpr auto kTry = std::chrono::seconds(5);  // to reach the store, or a coordinator
+
+JobFollower::Calls calls_by(const std::string& secret) {
+  return {[secret](const comm::Endpoint& leader) {
+            try {
+              query_membership(leader, secret, kTry);
+              return true;
+            } catch (const Error&) {
+              return false;
+            }
+          },
+          [secret](const comm::Endpoint& leader, std::int64_t id) {
+            dismiss_worker(leader, secret, id, kTry);
+          }};
+}
 
 }  // namespace
 
@@ -70,10 +85,7 @@ void JobCoordinator::prepare(CoordinatorOptions options) {
     events_.push_back(event);
     last_event_ = event.number;
   };
-  options.log = [this](const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    lines_.push_back(line);
-  };
+  options.log = [this](const std::string& line) { say(line); };
   coordinator_.emplace(options);
 }
 
@@ -95,25 +107,26 @@ void JobCoordinator::run(const std::stop_token& stop) {
 
 // What another coordinator decides, until the job is over.
 void JobCoordinator::follow(const std::stop_token& stop, const std::string& why) {
+  say(why + "; a worker takes its place");
   {
     const std::lock_guard lock(mutex_);
-    lines_.push_back(why + "; a worker takes its place");
     record_.emplace();
   }
-  auto heard = Clock::now();
+  JobFollower follower(*job_, patience_ + kTry, calls_by(secret_));
   while (!stop.stop_requested() && !has_failed_) {
-    try {
-      const auto record = job_->record(Clock::now() + kTry);
-      if (job_->leader(Clock::now() + kTry)) heard = Clock::now();
-      if (record) take(*record);
-      if (record && record->is_over) return;
-      pass_on_releases();
-    } catch (const Error&) {
-      // It is looked for again.
-    }
-    has_failed_ = has_failed_ || Clock::now() > heard + patience_ + kTry;
+    const JobFollower::News news = follower.look(Clock::now(), has_workers_);
+    if (news.record) take(*news.record);
+    if (!news.line.empty()) say(news.line);
+    if (news.state == JobFollower::State::failed) has_failed_ = true;
+    if (news.state != JobFollower::State::goes_on) return;
+    follower.release(releases(), Clock::now());
     std::this_thread::sleep_for(kLook);
   }
+}
+
+void JobCoordinator::say(const std::string& line) {
+  const std::lock_guard lock(mutex_);
+  lines_.push_back(line);
 }
 
 void JobCoordinator::take(const JobRecord& record) {
@@ -127,15 +140,9 @@ void JobCoordinator::take(const JobRecord& record) {
   if (!record.failure.empty()) has_failed_ = true;
 }
 
-void JobCoordinator::pass_on_releases() {
-  std::vector<std::int64_t> ids;
-  {
-    const std::lock_guard lock(mutex_);
-    ids = std::exchange(releases_, {});
-  }
-  for (const std::int64_t id : ids)
-    if (const auto leader = job_->leader(Clock::now() + kTry))
-      dismiss_worker(leader->endpoint, secret_, id, kTry);
+std::vector<std::int64_t> JobCoordinator::releases() const {
+  const std::lock_guard lock(mutex_);
+  return {releases_.begin(), releases_.end()};
 }
 
 std::int64_t JobCoordinator::new_id() {
@@ -168,12 +175,19 @@ std::int64_t JobCoordinator::first_worker() const {
 
 void JobCoordinator::release(std::int64_t id) {
   const std::lock_guard lock(mutex_);
-  record_ ? releases_.push_back(id) : coordinator_->release(id);
+  releases_.insert(id);
+  if (!record_) coordinator_->release(id);
+}
+
+void JobCoordinator::note_ended(std::int64_t id) {
+  const std::lock_guard lock(mutex_);
+  releases_.erase(id);
+  coordinator_->note_ended(id);
 }
 
 void JobCoordinator::keep(std::int64_t id) {
   const std::lock_guard lock(mutex_);
-  std::erase(releases_, id);
+  releases_.erase(id);
   coordinator_->keep(id);
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,7 +44,9 @@ class JobCoordinator {
   bool has_survived() const { return coordinator_->has_survived(); }
   bool is_run_done() const;
   std::int64_t first_worker() const;
-  void note_ended(std::int64_t id) { coordinator_->note_ended(id); }
+  void note_ended(std::int64_t id);
+  // Whether processes of the launcher's own are workers of the job.
+  void note_workers(bool are_there) { has_workers_ = are_there; }
   void release(std::int64_t id);
   void keep(std::int64_t id);
   std::vector<Complaint> complaints() const { return coordinator_->complaints(); }
@@ -54,7 +57,8 @@ class JobCoordinator {
   void run(const std::stop_token& stop);
   void follow(const std::stop_token& stop, const std::string& why);
   void take(const JobRecord& record);
-  void pass_on_releases();
+  std::vector<std::int64_t> releases() const;
+  void say(const std::string& line);
 
   std::atomic<std::int64_t> next_id_;
   mutable std::mutex mutex_;
@@ -62,8 +66,8 @@ class JobCoordinator {
   std::vector<MembershipEvent> events_;
   std::int64_t last_event_ = 0;
   std::optional<JobRecord> record_;  // of another coordinator, once it is followed
-  std::vector<std::int64_t> releases_;
-  std::atomic<bool> has_failed_ = false, is_running_ = true;
+  std::set<std::int64_t> releases_;  // until they have ended, whoever coordinates
+  std::atomic<bool> has_failed_ = false, is_running_ = true, has_workers_ = true;
   std::optional<StoredJob> job_;
   std::string secret_;
   std::chrono::milliseconds patience_{0};

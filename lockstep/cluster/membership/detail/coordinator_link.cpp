@@ -166,8 +166,10 @@ void CoordinatorLink::elect(const JobRecord& record) {
   options.min_workers = record.min_workers;
   options.max_workers = record.max_workers;
   auto coordinator = std::make_unique<Coordinator>(options);
-  auto leadership = Leadership::campaign(*job_, coordinator->endpoint(),
-                                         lease_length(record.heartbeat), Clock::now() + kTry);
+  const auto length = lease_length(record.heartbeat);
+  auto leadership =
+      Leadership::campaign(*job_, coordinator->endpoint(), length,
+                           Clock::now() + std::max<std::chrono::milliseconds>(kTry, length));
   if (!leadership || !leadership->former() || leadership->former()->is_over) return;
   coordinator->lead(std::move(leadership));
   elected_ = std::make_unique<CoordinatorThread>(std::move(coordinator));

@@ -88,6 +88,7 @@ void GenerationKeeper::report(std::int64_t id, const WorkerReport& report, Keepe
   }
   one->report = report;
   one->is_ignored = false;
+  if (!one->is_in && one->leaves && can_leave(*one)) return let_go(id);
   if (teller_) return;
   if (one->is_in && !report.is_finished)
     want_change(true, report.why.empty() ? "a worker has come out of its step" : report.why, now);
@@ -133,6 +134,7 @@ void GenerationKeeper::release(std::int64_t id, const std::string& why, KeeperTi
   One* one = find(id);
   if (over_ || teller_ || one == nullptr || one->leaves) return;
   one->leaves = true;
+  if (!one->is_in && one->report && can_leave(*one)) return let_go(id);
   if (one->is_in) want_change(false, why, now);
   settle(now);
 }
@@ -288,15 +290,18 @@ bool GenerationKeeper::can_leave(const One& leaver) const {
   return &leaver != &*std::find_if(all_.begin(), all_.end(), has_state);
 }
 
+// One that still gets ready hears it when it reports.
 void GenerationKeeper::dismiss_leavers() {
   std::vector<std::int64_t> leavers;
   for (const One& one : all_)
-    if (one.leaves && can_leave(one)) leavers.push_back(one.member.id);
-  for (const std::int64_t id : leavers) {
-    note({.kind = KeeperNote::Kind::left, .id = id, .generation = membership_.generation});
-    actions_.emplace_back(Dismiss{id, Dismiss::Kind::left, "it leaves as it was asked to"});
-    std::erase_if(all_, [&](const One& one) { return one.member.id == id; });
-  }
+    if (one.leaves && one.report && can_leave(one)) leavers.push_back(one.member.id);
+  for (const std::int64_t id : leavers) let_go(id);
+}
+
+void GenerationKeeper::let_go(std::int64_t id) {
+  note({.kind = KeeperNote::Kind::left, .id = id, .generation = membership_.generation});
+  actions_.emplace_back(Dismiss{id, Dismiss::Kind::left, "it leaves as it was asked to"});
+  std::erase_if(all_, [&](const One& one) { return one.member.id == id; });
 }
 
 // Those of the last generation first; then who came first.

@@ -99,6 +99,8 @@ class GenerationKeeper {
   bool is_over() const { return over_; }
   bool is_run_done() const { return over_ && teller_; }
   const Membership& membership() const { return membership_; }
+  // It goes on from another keeper, and has begun no generation of its own yet.
+  bool is_resumed() const { return is_resumed_; }
   // Whether what this member says of this generation counts.
   bool is_current(std::int64_t id, std::int64_t generation) const;
   // Members and those that want to be.
@@ -157,6 +159,7 @@ class GenerationKeeper {
   void conclude();
   bool can_leave(const One& leaver) const;
   void dismiss_leavers();
+  void let_go(std::int64_t id);
   std::vector<const One*> next_workers() const;
   void wait_for_more(int workers);
   void begin_next(const std::vector<const One*>& workers, KeeperTime now);

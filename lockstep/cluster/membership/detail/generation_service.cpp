@@ -81,11 +81,10 @@ bool GenerationService::readmit(Participant& one, const Rejoin& rejoin) {
   one.id = rejoin.id;
   one.rank = static_cast<int>(one.id);
   one.joined = true;
-  used_ids_.insert(one.id);
   for (const Member& member : keeper_.membership().members)
     if (member.id == one.id) one.host = member.host;
   if (is_new)
-    keeper_.add(one.id, one.host);
+    add(one);
   else if (!keeper_.is_candidate(one.id) && !keeper_.is_over())
     one.untold = Change{true, "another member coordinates the job now"};
   return true;
@@ -129,13 +128,18 @@ std::int64_t GenerationService::id_for(const Participant& one) {
 
 void GenerationService::admit(Participant& one) {
   one.id = id_for(one);
-  used_ids_.insert(one.id);
   one.rank = static_cast<int>(one.id);  // by which it is called
   for (const Participant* other : roster_.members())
     if (other->join.machine == one.join.machine) one.host = other->host;
   one.joined = true;
-  keeper_.add(one.id, one.host);
+  add(one);
   answer(one.joining, Welcome{one.id, {.members = {{.id = one.id, .host = one.host}}}, events_});
+}
+
+// Before it hears its id, which no other coordinator may give to anybody else.
+void GenerationService::add(const Participant& one) {
+  keeper_.add(one.id, one.host);
+  if (used_ids_.insert(one.id).second) calls_.record();
 }
 
 void GenerationService::take(Participant& one, const comm::MessageEvent& request,
@@ -181,8 +185,8 @@ void GenerationService::take(Participant& one, const comm::MessageEvent& request
 void GenerationService::take(const comm::MessageEvent& request, const Depart& depart,
                              std::int64_t sender) {
   keeper_.release(depart.id >= 0 ? depart.id : sender, "a worker leaves", now());
-  calls_.answer(request, Noted{});
   act();
+  calls_.answer(request, Noted{});
 }
 
 void GenerationService::take(const Participant& one, const comm::MessageEvent& request,
@@ -194,14 +198,14 @@ void GenerationService::take(const Participant& one, const comm::MessageEvent& r
 
 void GenerationService::take(const comm::MessageEvent& request, const Resize& resize) {
   keeper_.resize(static_cast<int>(std::clamp<std::int64_t>(resize.workers, 1, 1 << 20)), now());
-  calls_.answer(request, Noted{});
   act();
+  calls_.answer(request, Noted{});
 }
 
 void GenerationService::take(const comm::MessageEvent& request, const Expel& expel) {
   if (keeper_.is_current(expel.id, expel.generation)) keeper_.lose(expel.id, expel.why, now());
-  calls_.answer(request, Noted{});
   act();
+  calls_.answer(request, Noted{});
 }
 
 // The last one has what the others would need.

@@ -41,6 +41,8 @@ class GenerationService {
   bool readmit(Participant& one, const Rejoin& rejoin);
   // Workers that have not come to this coordinator yet, whether or not they will.
   bool awaits_workers() const { return !missing_workers().empty(); }
+  // No generation has begun since it goes on.
+  bool is_resumed() const { return keeper_.is_resumed(); }
   // Nobody waits for those any more.
   void lose_missing(const std::string& why);
   bool has_begun() const { return keeper_.has_begun(); }
@@ -78,6 +80,7 @@ class GenerationService {
   Participant* find(std::int64_t id) const;
   std::vector<std::int64_t> missing_workers() const;
   std::int64_t id_for(const Participant& one);
+  void add(const Participant& one);
   // A request that is answered waits no more.
   void answer(std::optional<comm::MessageEvent>& request, const Message& message) const;
   void act();

@@ -48,6 +48,11 @@ bool Succession::awaits_members() const {
          (generations_.awaits_workers() || !missing_servers().empty());
 }
 
+bool Succession::may_return(const Participant& one) const {
+  return generations_.is_resumed() && !one.reported && rejoin_deadline_ != comm::Deadline::max() &&
+         Clock::now() < rejoin_deadline_;
+}
+
 bool Succession::is_time_over() {
   if (Clock::now() < rejoin_deadline_) return false;
   rejoin_deadline_ = comm::Deadline::max();

@@ -34,6 +34,9 @@ class Succession {
   bool is_time_over();
   std::string why_lost() const;
   std::vector<std::int64_t> missing_servers() const;
+  // Whether one whose connection is gone may be on its way to us again: while we were held up it
+  // may have given up a connection that we hear of only now.
+  bool may_return(const Participant& one) const;
   // False: it is not in the job any more.
   bool readmit(Participant& one, const Rejoin& rejoin);
 

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """mx.contrib: text, mixed precision, iterators of data loaders, and the ops of that name."""
 
-from lockstep.mxnet.contrib import amp, io, ndarray, symbol, tensorboard, text
+from lockstep.mxnet.contrib import amp, io, ndarray, svrg_optimization, symbol, tensorboard, text
 
 nd, sym = ndarray, symbol
 
-__all__ = ["amp", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "text"]
+__all__ = ["amp", "io", "nd", "ndarray", "svrg_optimization", "sym", "symbol",
+           "tensorboard", "text"]
 
 _NOT_HERE = {
     "quantization": "nets are not quantized here",
     "onnx": "ONNX files are neither read nor written here; `lockstep convert` has safetensors",
     "tensorrt": "there is no TensorRT",
     "autograd": "mx.autograd has record and backward",
-    "svrg_optimization": "it is not here",
 }
 
 

@@ -25,8 +25,9 @@ class FusedUpdate:
 
     def __init__(self, optimizer, parameters, rule):
         self._optimizer, self._parameters = optimizer, parameters
-        self._updater = lockstep.optim.Updater({p.name: p._engine for p in parameters}, rule,
-                                               ignore_missing_gradients=True)
+        # States belong to places, as in MXNet: another net's parameters have other names.
+        places = {str(place): p._engine for place, p in enumerate(parameters)}
+        self._updater = lockstep.optim.Updater(places, rule, ignore_missing_gradients=True)
         self._factors = None
         self._engines = [p._engine for p in parameters]
         self._made_of = self._settings()

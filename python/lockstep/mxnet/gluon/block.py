@@ -385,7 +385,8 @@ class HybridBlock(Block):
         from lockstep.mxnet import _graph, _infer, _symbol_block, symbol
 
         names = [f"data{i}" for i in range(len(args))]
-        made = _symbol_block._flat(self._forward_symbol(*[symbol.var(n) for n in names]))
+        variables = [_symbol_block.variable(n, x) for n, x in zip(names, args)]
+        made = _symbol_block._flat(self._forward_symbol(*variables))
         whole = made[0] if len(made) == 1 else symbol.Group(made)
         known = _infer.complete(whole, {n: x.shape for n, x in zip(names, args)})
         own = {p.name: p for p in self._reg_params.values()}

@@ -339,7 +339,7 @@ class Parameter:
             self._var = symbol.var(self.name, shape=self.shape, dtype=self.dtype,
                                    lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init,
                                    stype=self._stype)
-        return self._var
+        return self._var.as_np_ndarray() if is_np_array() else self._var
 
     def row_sparse_data(self, row_id):
         """The rows that are named, of the array on their context; the others show as 0."""

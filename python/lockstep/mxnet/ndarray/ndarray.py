@@ -68,6 +68,8 @@ class _CopyToDevice:
     def backward(self, dy):
         return dy.to(self.origin)
 
+    symbols = staticmethod(lambda x: [x])
+
 
 def move(tensor, device):
     """The tensor on a device; recorded where it matters."""
@@ -285,12 +287,11 @@ class NDArray:
 
     wait_to_write = wait_to_read
 
-    # Copies and conversions.
     def copy(self):
         """A copy, recorded."""
         if _recording() and self._tensor.requires_grad:
             return self._out(self._tensor + 0)
-        return self._out(self._tensor.copy())
+        return self._out(self._tensor if self._tensor.is_symbolic else self._tensor.copy())
 
     def copyto(self, other):
         """Copies to another array, or to a context."""

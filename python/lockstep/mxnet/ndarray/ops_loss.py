@@ -9,20 +9,31 @@ from lockstep.mxnet.ndarray.registry import register
 class _Output:
     """Its result as it is; for gradient what `slope` says, whatever comes from above."""
 
-    def __init__(self, result, slope):
+    def __init__(self, result, slope, op, params):
         self._result, self._slope = result, slope
+        self._op, self._params = op, params
 
     def forward(self, data, label):
         self._data, self._label = data, label
         self._made = self._result(data)
         return self._made
 
+    def symbols(self, data, label):
+        """The op, of symbols."""
+        return [_symbol_of(self._op, self._params, data, label)]
+
     def backward(self, above):
         return self._slope(self._made, self._label, above), None
 
 
-def _with_slope(result, slope, data, label):
-    return _core._call_function(_Output(result, slope), [data, label])[0]
+def _symbol_of(op, params, *inputs):
+    from lockstep.mxnet import symbol
+
+    return getattr(symbol, op)(*inputs, **params)
+
+
+def _with_slope(result, slope, data, label, op, **params):
+    return _core._call_function(_Output(result, slope, op, params), [data, label])[0]
 
 
 def _softmax_slope(axis, grad_scale, ignore_label, use_ignore, normalization, smooth_alpha,
@@ -79,23 +90,27 @@ def softmax_output(data, label, grad_scale=1.0, ignore_label=-1.0, multi_output=
     axis = axis % data.ndim
     slope = _softmax_slope(axis, grad_scale, ignore_label, use_ignore, normalization, smooth_alpha,
                            out_grad)
-    return ops.reshape(_with_slope(lambda x: ops.softmax(x, axis), slope, data, label), shape)
+    made = _with_slope(lambda x: ops.softmax(x, axis), slope, data, label, "SoftmaxOutput",
+                       grad_scale=grad_scale, ignore_label=ignore_label, use_ignore=use_ignore,
+                       multi_output=multi_output, preserve_shape=preserve_shape,
+                       normalization=normalization, out_grad=out_grad, smooth_alpha=smooth_alpha)
+    return ops.reshape(made, shape)
 
 
-def _regression(result, difference):
+def _regression(op, result, difference):
     def call(data, label, grad_scale=1.0):
         def slope(made, wanted, above):
             outputs = made.size // made.shape[0]
             return difference(made, ops.reshape(wanted, made.shape)) * (float(grad_scale) / outputs)
 
-        return _with_slope(result, slope, data, label)
+        return _with_slope(result, slope, data, label, op, grad_scale=grad_scale)
 
-    return call
+    register(op)(call)
 
 
-register("LinearRegressionOutput")(_regression(lambda x: x + 0, lambda y, t: y - t))
-register("LogisticRegressionOutput")(_regression(ops.sigmoid, lambda y, t: y - t))
-register("MAERegressionOutput")(_regression(lambda x: x + 0, lambda y, t: ops.sign(y - t)))
+_regression("LinearRegressionOutput", lambda x: x + 0, lambda y, t: y - t)
+_regression("LogisticRegressionOutput", ops.sigmoid, lambda y, t: y - t)
+_regression("MAERegressionOutput", lambda x: x + 0, lambda y, t: ops.sign(y - t))
 
 
 @register("SVMOutput")
@@ -110,7 +125,8 @@ def svm_output(data, label, margin=1.0, regularization_coefficient=1.0, use_line
             size = 2.0 * ops.relu(below)
         return -sign * size * float(regularization_coefficient)
 
-    return _with_slope(lambda x: x + 0, slope, data, label)
+    return _with_slope(lambda x: x + 0, slope, data, label, "SVMOutput", margin=margin,
+                       regularization_coefficient=regularization_coefficient, use_linear=use_linear)
 
 
 class _MakeLoss:
@@ -122,6 +138,10 @@ class _MakeLoss:
     def forward(self, data):
         self._like = data
         return data + 0
+
+    def symbols(self, data):
+        """The op, of a symbol."""
+        return [_symbol_of("MakeLoss", {"grad_scale": self._scale}, data)]
 
     def backward(self, above):
         return _core.ones_like(self._like) * self._scale

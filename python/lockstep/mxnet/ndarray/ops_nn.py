@@ -13,6 +13,8 @@ from lockstep.mxnet.ndarray.registry import register, register_arrays
 @register("FullyConnected")
 def fully_connected(data, weight, bias=None, num_hidden=None, no_bias=False, flatten=True):
     """x W^T + b."""
+    if data.ndim == 1:
+        data = ops.reshape(data, (-1, 1))  # samples of one feature
     if no_bias or bias is None:
         return ops.dense(data, weight, flatten=bool(flatten))
     return ops.dense(data, weight, bias, bool(flatten))

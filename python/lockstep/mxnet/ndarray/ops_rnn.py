@@ -94,6 +94,13 @@ class _OutputsOfOneOp:
         n = self._count
         return (y, *[_core.stack(list(states[i:i + n]), 0) for i in range(0, len(states), n)])
 
+    def symbols(self, y, *states):
+        """What forward does, of symbols."""
+        from lockstep.mxnet import symbol
+
+        n = self._count
+        return [y, *[symbol.stack(*states[i:i + n], axis=0) for i in range(0, len(states), n)]]
+
     def backward(self, dy, *grads):
         return (dy, *[grad[i] for grad in grads for i in range(self._count)])
 

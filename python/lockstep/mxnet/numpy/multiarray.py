@@ -241,7 +241,8 @@ class ndarray(NDArray):
             raise NotImplementedError(f"copy: only order='C' is supported, got {order!r}")
         if _core.is_recording() and self._tensor.requires_grad:
             return ndarray(self._tensor + 0)
-        return ndarray(self._tensor.copy())
+        # A value of a trace does not change.
+        return ndarray(self._tensor if self._tensor.is_symbolic else self._tensor.copy())
 
     def as_nd_ndarray(self):
         """As an array of mx.nd."""

@@ -43,7 +43,7 @@ def matmul(a, b):
 def _tensordot(a, b, left, right):
     left, right = [i % a.ndim for i in left], [i % b.ndim for i in right]
     if [a.shape[i] for i in left] != [b.shape[i] for i in right]:
-        raise ValueError(f"tensordot: shapes {tuple(a.shape)} and {tuple(b.shape)} do not agree")
+        raise InvalidArgument(f"tensordot: shapes {tuple(a.shape)} and {tuple(b.shape)} do not agree")
     keep_a = [i for i in range(a.ndim) if i not in left]
     keep_b = [i for i in range(b.ndim) if i not in right]
     inner_size = int(onp.prod([a.shape[i] for i in left]))
@@ -62,7 +62,7 @@ def dot(a, b):
     if a.ndim == 0 or b.ndim == 0:
         return ops.multiply(a, b)
     if a.shape[-1] != b.shape[0 if b.ndim == 1 else -2]:
-        raise ValueError(f"dot: shapes {tuple(a.shape)} and {tuple(b.shape)} do not agree")
+        raise InvalidArgument(f"dot: shapes {tuple(a.shape)} and {tuple(b.shape)} do not agree")
     return _tensordot(a, b, [a.ndim - 1], [0 if b.ndim == 1 else b.ndim - 2])
 
 

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a callback sets is what training goes on with, where each worker has a part of the
+// parameters too; where it cannot be, the run says so.
+#include <gtest/gtest.h>
+
+#include "lockstep/comm/communicator.h"
+#include "tests/kvstore/as_ranks.h"
+#include "tests/message.h"
+#include "tests/train/part_ways.h"
+#include "tests/train/small_run.h"
+
+namespace lockstep::train {
+namespace {
+
+using testing::message_of;
+using testing::part_ways;
+using testing::PartWay;
+
+FitResult fit(const PartWay& way, kvstore::Mode* mode, const CallbackPtr& callback) {
+  Trainer trainer(testing::small_net(), testing::cross_entropy(),
+                  optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
+                  {.global_batch = 24, .shards = 8, .seed = 3, .mesh = way.mesh, .mode = mode});
+  FitOptions options = testing::small_fit(2);
+  if (callback) options.callbacks = {callback};
+  return trainer.fit(testing::small_images(100), options);
+}
+
+// The first layer's and the last one's: of different workers, where they have stages.
+void halve_weights(FitContext& context) {
+  for (const char* layer : {"0", "4"}) {
+    nn::Parameter weight = context.net().child(layer)->parameter("weight");
+    weight.set_data(multiply(weight.data(), 0.5));
+  }
+}
+
+class Halving final : public Callback {
+ public:
+  enum class When { begin, evaluation, end };
+  explicit Halving(When when) : when_(when) {}
+  void on_train_begin(FitContext& context) override { halve_at(When::begin, context); }
+  void on_evaluation(FitContext& context, const Evaluation&) override {
+    halve_at(When::evaluation, context);
+  }
+  void on_train_end(FitContext& context, const FitResult&) override {
+    halve_at(When::end, context);
+  }
+
+ private:
+  void halve_at(When when, FitContext& context) const {
+    if (when == when_) halve_weights(context);
+  }
+  When when_;
+};
+
+TEST(SetParameters, AreWhatWorkersWithAPartGoOnWith) {
+  for (const PartWay& way : part_ways()) {
+    const std::string plain = fit(way, nullptr, nullptr).params_sha256;
+    for (const auto when : {Halving::When::begin, Halving::When::evaluation, Halving::When::end}) {
+      SCOPED_TRACE(fmt::format("{}, {}", way.name, static_cast<int>(when)));
+      const FitResult alone = fit(way, nullptr, std::make_shared<Halving>(when));
+      // What is set in the end is in the net and the result.
+      EXPECT_NE(alone.params_sha256, plain);
+      testing::as_ranks(2, [&](comm::Communicator& communicator) {
+        const auto mode = way.mode(communicator);
+        const FitResult own = fit(way, mode.get(), std::make_shared<Halving>(when));
+        EXPECT_EQ(own.params_sha256, alone.params_sha256);
+        EXPECT_EQ(own.validation.loss, alone.validation.loss);
+      });
+    }
+  }
+}
+
+TEST(SetParameters, BetweenEvaluationsAreRefusedWhereTheNetIsOlder) {
+  const CallbackPtr each_step =
+      on_step([](FitContext& context, const StepEvent&) { halve_weights(context); });
+  for (const PartWay& way : part_ways()) {
+    SCOPED_TRACE(way.name);
+    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+      const auto mode = way.mode(communicator);
+      EXPECT_EQ(message_of<InvalidArgument>([&] { fit(way, mode.get(), each_step); }),
+                "train: 0.weight was set after step 1, but each worker has a part of the "
+                "parameters alone, and they are together only when a run begins, is evaluated and "
+                "ends: set it in on_train_begin, on_evaluation or on_train_end");
+    });
+  }
+}
+
+TEST(SetParameters, OnOneWorkerAloneAreRefused) {
+  for (const PartWay& way : part_ways()) {
+    SCOPED_TRACE(way.name);
+    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+      const auto mode = way.mode(communicator);
+      const CallbackPtr first = on_evaluation([](FitContext& context, const Evaluation&) {
+        if (context.is_first()) halve_weights(context);
+      });
+      EXPECT_EQ(message_of<InvalidArgument>([&] { fit(way, mode.get(), first); }),
+                "train: a callback set 0.weight on worker 0, and nothing on worker 1, or to other "
+                "values: where each worker has a part of the parameters, it sets the same on all");
+    });
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
