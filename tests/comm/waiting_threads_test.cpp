@@ -209,6 +209,7 @@ TEST_P(WaitingThreads, SeveralReceiversGetEachRequestOnce) {
   }
   for (int i = 0; i < kRequests; ++i)
     EXPECT_EQ(replies[static_cast<std::size_t>(i)].wait().payload.text(), std::to_string(i));
+  const std::lock_guard lock(mutex);
   EXPECT_EQ(seen.size(), static_cast<std::size_t>(kRequests));
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), seen.size());
 }

@@ -31,6 +31,8 @@ class LateAnswer final : public Survival {
   void conclude() override {}
   cluster::Alignment align(const cluster::Progress& /*own*/) override { return {}; }
   void settle() override {}
+  kvstore::Mode* mode() override { return nullptr; }
+  bool has_ended() const override { return false; }
   std::int64_t generation() const override { return 1; }
   std::vector<cluster::MembershipEvent> events() const override { return {}; }
 

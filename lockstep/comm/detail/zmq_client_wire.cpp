@@ -6,6 +6,7 @@
 #include "lockstep/comm/detail/control_link.h"
 #include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
+#include "lockstep/comm/detail/zmq_context.h"
 #include "lockstep/comm/detail/zmq_interrupts.h"
 #include "lockstep/comm/detail/zmq_message_socket.h"
 
@@ -135,7 +136,7 @@ MessageWelcome ZmqClientWire::await_welcome(Deadline deadline) {
 
 void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
   const std::string host = control_.remote().host;
-  dealer_ = make_message_socket(context_.emplace(), zmq::socket_type::dealer, host, options_);
+  dealer_ = make_message_socket(context_.emplace(make_zmq_context()), zmq::socket_type::dealer, host, options_);
   dealer_.set(zmq::sockopt::routing_id, welcome.ticket);
   MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects};
   if (welcome.encrypted) {

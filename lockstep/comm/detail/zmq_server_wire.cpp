@@ -10,6 +10,7 @@
 #include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
 #include "lockstep/comm/detail/zmq_bind.h"
+#include "lockstep/comm/detail/zmq_context.h"
 #include "lockstep/comm/detail/zmq_interrupts.h"
 #include "lockstep/comm/detail/zmq_message_socket.h"
 #include "lockstep/comm/detail/zmq_refusals.h"
@@ -101,7 +102,7 @@ class ZmqServerWire final : public MessageWire {
   const Waker& waker_;
   AuthenticatedListener listener_;
   Endpoint endpoint_;
-  zmq::context_t context_;
+  zmq::context_t context_ = make_zmq_context();
   ZmqAuthenticator authenticator_;
   zmq::socket_t router_;
   ZmqRefusals refusals_;

@@ -10,6 +10,7 @@
 #include "lockstep/comm/detail/monitored_transport.h"
 #include "lockstep/comm/detail/zmq_authenticator.h"
 #include "lockstep/comm/detail/zmq_bind.h"
+#include "lockstep/comm/detail/zmq_context.h"
 #include "lockstep/comm/detail/zmq_interrupts.h"
 
 namespace lockstep::comm {
@@ -88,7 +89,7 @@ class ZmqTransport final : public detail::MonitoredTransport {
   bool move_on(std::span<Transfer> transfers, std::string_view operation) override;
   bool sleep(std::span<Transfer> transfers, Deadline until) override;
 
-  zmq::context_t context_;
+  zmq::context_t context_ = detail::make_zmq_context();
   std::vector<Peer> peers_;
   detail::ZmqAuthenticator* authenticator_ = nullptr;  // while the group connects
   unsigned round_ = 0;
