@@ -136,7 +136,8 @@ MessageWelcome ZmqClientWire::await_welcome(Deadline deadline) {
 
 void ZmqClientWire::connect_data(const MessageWelcome& welcome) {
   const std::string host = control_.remote().host;
-  dealer_ = make_message_socket(context_.emplace(make_zmq_context()), zmq::socket_type::dealer, host, options_);
+  dealer_ = make_message_socket(context_.emplace(make_zmq_context()), zmq::socket_type::dealer,
+                                host, options_);
   dealer_.set(zmq::sockopt::routing_id, welcome.ticket);
   MessageAnswer answer{std::string(kCurveKey, '\0'), options_.name, options_.reconnects};
   if (welcome.encrypted) {
