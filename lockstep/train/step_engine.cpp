@@ -51,9 +51,7 @@ StepResult StepEngine::run(std::int64_t step, double learning_rate,
                           shards.size());
   const FlushSubnormals flush;
   const detail::CostMeter meter(impl_->mode->group().meter());
-  impl_->select_shape(shards);
-  impl_->synchronizer->begin(step, learning_rate);
-  impl_->compute(step, shards);
+  impl_->compute(step, learning_rate, shards);
   plan.fill_rows();
   const kvstore::Vote own{.finite = plan.is_finite(),
                           .stop = wishes.stop,

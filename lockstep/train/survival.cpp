@@ -71,6 +71,7 @@ class PresentMode final : public kvstore::Mode {
   bool shares_weights() const override { return now().shares_weights(); }
   bool keeps_residuals() const override { return now().keeps_residuals(); }
   double largest_sent() const override { return now().largest_sent(); }
+  void abort(const std::string& reason) override { now().abort(reason); }
 
  private:
   kvstore::Mode& now() const { return *survival_.mode(); }

@@ -3,13 +3,16 @@
 import gzip
 import json
 import os
+import re
 import shutil
+import signal
 import struct
 import subprocess
 
 import pytest
 
 from conftest import PROGRAM
+from jobs import steps_done, wait_until
 
 
 @pytest.mark.parametrize("words,complaint", [
@@ -74,15 +77,28 @@ def test_a_run_folder_that_exists_is_refused_and_untouched(lockstep):
     assert sorted((p, p.stat().st_mtime_ns) for p in (lockstep.folder / "run").rglob("*")) == before
 
 
-def test_a_model_that_cannot_be_saved_is_a_failure_and_its_result_is_told(lockstep):
+def test_checkpoints_that_cannot_be_written_are_refused_before_the_first_step(lockstep):
     lockstep.train("mnist-mlp", "--steps", 2, "--out", "run", status=0)
     checkpoints = lockstep.folder / "run" / "checkpoints"
     shutil.rmtree(checkpoints)
     checkpoints.write_text("no folder")
-    outcome = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", "--json", "--quiet",
-                           status=1)
-    assert "run: the last step is not saved: checkpoint of step 2 is not written" in outcome.complaint
-    assert "params_sha256" in outcome.out
+    outcome = lockstep.run("train", "mnist-mlp", "--resume", "--out", "run", status=1)
+    assert "run/checkpoints: checkpoints cannot be written there" in outcome.complaint
+
+
+def test_a_model_that_cannot_be_saved_is_a_failure_and_its_result_is_told(lockstep):
+    process = lockstep.start("train", "mnist-mlp", "--data", "synthetic", "--steps", 100000,
+                             "--out", "run", "--json", "--quiet")
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= 3)
+    checkpoints = lockstep.folder / "run" / "checkpoints"
+    checkpoints.rename(lockstep.folder / "moved")
+    checkpoints.write_text("no folder")
+    process.send_signal(signal.SIGTERM)
+    told, errors = process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert re.search("run: the last step is not saved: checkpoint of step [0-9]+ is not written",
+                     errors), errors
+    assert "params_sha256" in told
 
 
 def test_a_configuration_that_nobody_can_run_is_corrupt(lockstep):

@@ -86,7 +86,7 @@ TEST_P(WaitingThreads, EachGetsItsOwnAnswerInWhateverOrderTheyCome) {
 
 TEST_P(WaitingThreads, OneWhoseDeadlinePassesLeavesTheAnswersOfOthersToThem) {
   MessageClient client(this->client());
-  PendingReply hurried = client.request(Payload("1"), {.what = "hurried", .timeout = 200ms});
+  PendingReply hurried = client.request(Payload("1"), {.what = "hurried", .timeout = 2s});
   PendingReply patient = client.request(Payload("2"));
   const MessageEvent first = next_request(*server_), second = next_request(*server_);
   Waiter one(std::move(hurried)), other(std::move(patient));

@@ -26,12 +26,14 @@ FitResult fit(const PartWay& way, kvstore::Mode* mode, const CallbackPtr& callba
 }
 
 // The first layer's and the last one's: of different workers, where they have stages.
-void halve_weights(FitContext& context) {
+void halve_weights_of(nn::Block& net) {
   for (const char* layer : {"0", "4"}) {
-    nn::Parameter weight = context.net().child(layer)->parameter("weight");
+    nn::Parameter weight = net.child(layer)->parameter("weight");
     weight.set_data(multiply(weight.data(), 0.5));
   }
 }
+
+void halve_weights(FitContext& context) { halve_weights_of(context.net()); }
 
 class Halving final : public Callback {
  public:
@@ -67,6 +69,52 @@ TEST(SetParameters, AreWhatWorkersWithAPartGoOnWith) {
         EXPECT_EQ(own.validation.loss, alone.validation.loss);
       });
     }
+  }
+}
+
+// It has the net since the run began, and does not ask for it again.
+CallbackPtr halving_what_is_held() {
+  class Holding final : public Callback {
+   public:
+    void on_train_begin(FitContext& context) override { net_ = &context.net(); }
+    void on_evaluation(FitContext&, const Evaluation&) override { halve_weights_of(*net_); }
+
+   private:
+    nn::Block* net_ = nullptr;
+  };
+  return std::make_shared<Holding>();
+}
+
+TEST(SetParameters, InANetThatACallbackHoldsCountToo) {
+  for (const PartWay& way : part_ways()) {
+    SCOPED_TRACE(way.name);
+    const FitResult alone = fit(way, nullptr, halving_what_is_held());
+    EXPECT_NE(alone.params_sha256, fit(way, nullptr, nullptr).params_sha256);
+    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+      const auto mode = way.mode(communicator);
+      EXPECT_EQ(fit(way, mode.get(), halving_what_is_held()).params_sha256, alone.params_sha256);
+    });
+  }
+}
+
+// A run whose end was not evaluated is, when it goes on: with what is set when it begins.
+TEST(SetParameters, AreEvaluatedBeforeTheFirstStepToo) {
+  for (const PartWay& way : part_ways()) {
+    SCOPED_TRACE(way.name);
+    const auto evaluated = [&](kvstore::Mode* mode, const CallbackPtr& callback) {
+      Trainer trainer(testing::small_net(), testing::cross_entropy(), optim::sgd({}),
+                      {.global_batch = 24, .shards = 8, .seed = 3, .mesh = way.mesh, .mode = mode});
+      FitOptions options = testing::small_fit(0);
+      options.callbacks = {callback};
+      return trainer.fit(testing::small_images(100), options).validation.loss;
+    };
+    const auto halving = [] { return std::make_shared<Halving>(Halving::When::begin); };
+    const double alone = evaluated(nullptr, halving());
+    EXPECT_NE(alone, evaluated(nullptr, std::make_shared<Halving>(Halving::When::end)));
+    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+      const auto mode = way.mode(communicator);
+      EXPECT_EQ(evaluated(mode.get(), halving()), alone);
+    });
   }
 }
 

@@ -105,10 +105,18 @@ class Agent {
     }
   }
 
-  // All have ended while the launcher was not heard: it may read how when it goes on.
+  // All have ended while the launcher was not heard: it may read how when it goes on. Where what
+  // was said before is not read yet, there is room when it is.
   void leave_last_words() {
-    if (!is_heard_ && ::write(options_.output, unsent_.data(), unsent_.size()) >= 0)
-      unsent_.clear();
+    if (is_heard_) return;
+    const auto until = comm::Clock::now() + detail::heartbeat_deadline(options_.timeout);
+    while (!unsent_.empty() && comm::Clock::now() < until) {
+      const ssize_t written = ::write(options_.output, unsent_.data(), unsent_.size());
+      if (written < 0 && errno != EAGAIN && errno != EINTR) return;
+      if (written > 0) unsent_.erase(0, static_cast<std::size_t>(written));
+      pollfd room{options_.output, POLLOUT, 0};
+      if (!unsent_.empty()) ::poll(&room, 1, kSignalTimeMs);
+    }
   }
 
   // The job goes on without a launcher: its workers have each other, and somewhere to write. Nobody

@@ -277,9 +277,11 @@ struct Job::Impl {
     {
       const std::lock_guard lock(mutex);
       const bool is_done = survives && rendezvous && (*rendezvous)->is_run_done();
-      if (!is_done || std::exchange(is_told, true)) return;
+      if (!is_done || is_told) return;
     }
     (*rendezvous)->tell();
+    const std::lock_guard lock(mutex);
+    is_told = true;
   }
 
   void complain(const comm::CommError& error) const noexcept {

@@ -186,6 +186,16 @@ struct Rendezvous::Impl {
     ask<detail::Noted>(message, options.timeout, "the coordinator's answer");
   }
 
+  // A coordinator that is gone has heard it where the record says that the run is done.
+  void tell() {
+    try {
+      have_noted(detail::Told{});
+    } catch (const detail::JobEnded& end) {
+      if (!end.is_run_done()) throw;
+      broken = false;
+    }
+  }
+
   // Of the registry: what it denies breaks nothing.
   detail::Entry ask_registry(const detail::Message& message, std::chrono::milliseconds timeout,
                              const std::string& name) {
@@ -250,7 +260,7 @@ std::optional<ChangeWanted> Rendezvous::poll_change() { return impl_->poll_chang
 bool Rendezvous::report(const Standing& standing) { return impl_->report(standing); }
 bool Rendezvous::is_run_done() const { return impl_->is_run_done; }
 void Rendezvous::depart() { impl_->have_noted(detail::Depart{}); }
-void Rendezvous::tell() { impl_->have_noted(detail::Told{}); }
+void Rendezvous::tell() { impl_->tell(); }
 void Rendezvous::expel(std::int64_t id, const std::string& why) {
   impl_->have_noted(detail::Expel{id, impl_->generation, why});
 }

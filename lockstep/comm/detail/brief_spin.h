@@ -24,11 +24,12 @@ class BriefSpin {
     began_ = until > now ? now : Deadline{};  // one that only looks has not slept
     if (needed_ > 0 || until <= now || !has_cores()) return false;
     const Deadline end = now + kLongest;
-    while (Clock::now() < end)
+    do
       if (look()) {
         in_vain_ = 0;
         return true;
       }
+    while (Clock::now() < end);
     in_vain_ = std::min(2 * in_vain_ + 1, kMostNeeded);
     needed_ = in_vain_;
     return false;

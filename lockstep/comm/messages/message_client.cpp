@@ -332,6 +332,9 @@ void MessageClient::Impl::reconnect(const std::stop_token& stop) {
   } catch (const Error& error) {
     why = error.what();
     refused = true;
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(shared->mutex);
+    return fail(error.what());
   }
   const std::lock_guard lock(shared->mutex);
   shared->trouble = why;

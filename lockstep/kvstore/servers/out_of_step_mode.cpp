@@ -80,7 +80,8 @@ class OutOfStepMode final : public Mode, public OutOfStep {
       check(!asked_.empty(), "a ticket that nobody has asked for");
       ServerReply reply = std::move(asked_.front());
       asked_.pop_front();
-      const auto given = message_in<wire::GivenTicket>(reply.wait().payload);
+      const auto given =
+          message_in<wire::GivenTicket>(reply.wait([this] { look_at_endings(); }).payload);
       if (given.kind == wire::GivenTicket::again) {
         ask(false);
         continue;
@@ -159,6 +160,11 @@ class OutOfStepMode final : public Mode, public OutOfStep {
     return {fmt::format("kvstore: no ticket was done for {} ms: worker {} has ticket {}",
                         timeout_.count(), given.worker, given.number),
             static_cast<int>(given.worker), "", "kvstore"};
+  }
+
+  // One that was lost with its server goes again: this ticket may wait for the end of that one.
+  void look_at_endings() {
+    for (ServerReply& reply : ending_) reply.is_done();
   }
 
   // On its way while the next one is computed.

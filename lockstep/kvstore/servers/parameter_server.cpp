@@ -12,6 +12,8 @@ namespace {
 constexpr auto kTurn = std::chrono::milliseconds(100);      // to ask whether to stop
 constexpr auto kReturn = std::chrono::seconds(3);           // for a worker whose connection was cut
 constexpr auto kLook = std::chrono::seconds(1);             // from one look at the view to the next
+constexpr int kRest = 20;                                   // times as long as looking for a backup
+constexpr auto kLongestRest = std::chrono::seconds(10);     // and no longer
 constexpr std::size_t kMostEarly = 65'536;                  // requests that overtook another
 constexpr auto kShortTurn = std::chrono::milliseconds(10);  // and to look after backups
 
@@ -266,19 +268,24 @@ void ParameterServer::lose_backup(int range, Replica& replica) {
   adopt(next);
   if (next.of(range).backup == lost) return;  // somebody else has changed the view: once more
   replica.release_link();
-  next_try_ = comm::Clock::now() + kTurn;
+  next_try_ = std::max(next_try_, comm::Clock::now() + kTurn);
 }
 
-// The next server that is there.
+// The next server that is there. Nobody is answered meanwhile: the longer a try takes, the longer
+// it is until the next one.
 void ParameterServer::find_backup(int range, Replica& replica) {
   if (BackupLink* link = replica.link()) return name_backup(range, *link);
-  if (comm::Clock::now() < next_try_) return;
-  for (int i = 1; i < job_.servers; ++i) try {
+  const auto begin = comm::Clock::now();
+  if (begin < next_try_) return;
+  bool is_found = false;
+  for (int i = 1; i < job_.servers && !is_found; ++i) try {
       const int server = (options_.number + i) % job_.servers;
-      return replica.fill(server, link_options(server));
+      replica.fill(server, link_options(server));
+      is_found = true;
     } catch (const Error&) {
-      next_try_ = comm::Clock::now() + kTurn;
     }
+  const auto end = comm::Clock::now();
+  next_try_ = end + std::clamp<comm::Clock::duration>(kRest * (end - begin), kTurn, kLongestRest);
 }
 
 // It has everything: others may know that it is the backup. From then on answers wait for it.

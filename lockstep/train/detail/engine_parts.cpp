@@ -253,8 +253,11 @@ void StepEngine::Impl::select_shape(std::span<const data::Fields> shards) {
   program.refresh(plan->team());
 }
 
-void StepEngine::Impl::compute(std::int64_t step, std::span<const data::Fields> shards) {
+void StepEngine::Impl::compute(std::int64_t step, double learning_rate,
+                               std::span<const data::Fields> shards) {
   try {
+    select_shape(shards);
+    synchronizer->begin(step, learning_rate);
     plan->compute(step, shards);
   } catch (const std::exception& error) {
     if (units || has_part()) mode->abort(error.what());

@@ -60,7 +60,7 @@ struct StepEngine::Impl {
   // All shards of a step have one shape, which may be another than that of the step before.
   void select_shape(std::span<const data::Fields> shards);
   // Where others have parts of what a step needs, they hear at once that it has failed here.
-  void compute(std::int64_t step, std::span<const data::Fields> shards);
+  void compute(std::int64_t step, double learning_rate, std::span<const data::Fields> shards);
   // Whether the step got as far as to compute these: their shape is refused before.
   bool have_selected_shape(std::span<const data::Fields> shards) const;
   // Of the step that has just been committed.

@@ -377,7 +377,7 @@ bool Fit::is_asked_to_leave() const { return options_.leave != nullptr && option
 void Fit::one_step() {
   const double begin = now();
   std::vector<data::Fields> batches =
-      first_batches_ ? std::move(*first_batches_) : loader_->step(step_);
+      first_batches_ ? std::move(*first_batches_) : alone([&] { return loader_->step(step_); });
   first_batches_.reset();
   const double rate = learning_rate(step_);
   take_set_parameters();

@@ -73,6 +73,17 @@ class Fit final : public FitContext {
   void refuse_lost_parameters() const;
   void bring_net();
   void choose_mesh();
+  // What may fail on this worker alone: where others have parts of the step, they hear of it at
+  // once.
+  template <class F>
+  auto alone(const F& work) const {
+    try {
+      return work();
+    } catch (const std::exception& error) {
+      if (engine_ && engine_->is_partial()) parts_.options.mode->abort(error.what());
+      throw;
+    }
+  }
   void leave_net();
   std::string first_set_parameter() const;
   void leave_committed_parameters() noexcept;

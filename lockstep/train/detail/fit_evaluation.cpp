@@ -13,6 +13,7 @@ void Fit::evaluate() {
   const bool keep = std::any_of(options_.callbacks.begin(), options_.callbacks.end(),
                                 [](const CallbackPtr& c) { return c->wants_predictions(); });
   bring_net();  // callbacks look at it
+  take_set_parameters();
   Evaluation evaluation = evaluate_on(*options_.validation, options_.metrics, keep);
   if (evaluation.whole) add_train_metrics(evaluation);
   if (!is_whole_everywhere(evaluation)) return request_stop(kInterrupted);
@@ -41,7 +42,7 @@ Evaluation Fit::evaluate_on(const data::Dataset& dataset,
                           .keep_compiled = !engine_->is_partial()};
   if (options.links != nullptr)
     options.parameter = [this](std::size_t number) { return engine_->parameter(number); };
-  return parts_.evaluator->run(dataset, options);
+  return alone([&] { return parts_.evaluator->run(dataset, options); });
 }
 
 void Fit::add_train_metrics(Evaluation& evaluation) {

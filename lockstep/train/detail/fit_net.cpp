@@ -41,7 +41,7 @@ nn::Block& Fit::net() {
 
 void Fit::bring_net() {
   if (net_is_current_) return;
-  refuse_lost_parameters();
+  refuse_lost_parameters();  // of a net that was held too
   engine_->store(*parts_.net);
   net_is_current_ = true;
   remember_parameters();
@@ -83,7 +83,7 @@ std::string Fit::first_set_parameter() const {
 std::vector<std::string> Fit::set_parameters() const {
   std::vector<std::string> set;
   const std::vector<nn::NamedParameter> now = trained_parameters(*parts_.net, parts_.loss);
-  for (std::size_t i = 0; is_net_asked_for_ && i < std::min(now.size(), sums_of_net_.size()); ++i)
+  for (std::size_t i = 0; i < std::min(now.size(), sums_of_net_.size()); ++i)
     if (const std::string sum = sha256_of(now[i].parameter.data()); sum != sums_of_net_[i])
       set.push_back(now[i].name + " " + sum);
   return set;
@@ -103,8 +103,10 @@ void Fit::refuse_lost_parameters() const {
 
 // Of workers that have a part of the parameters each, all of which come here at the same steps.
 bool Fit::take_set_parts() {
-  refuse_lost_parameters();
-  if (!net_is_current_) return false;
+  if (!net_is_current_) {
+    if (is_net_asked_for_) refuse_lost_parameters();  // reading all of them costs too much else
+    return false;
+  }
   const std::vector<std::string> set = set_parameters();
   const auto name_of = [](const std::string& lines) {
     return lines.empty() ? "nothing" : lines.substr(0, lines.find(' '));

@@ -90,7 +90,7 @@ bool Fit::regroup(cluster::Standing standing) {
 // What was made ahead is of other shards.
 void Fit::enter(kvstore::Mode& mode) {
   parts_.options.mode = &mode;
-  pause_requested_ = false;
+  pause_requested_ = has_asked_to_leave_ = false;
   if (kvstore::OutOfStep* office = mode.out_of_step()) {
     office->go_on();
     agree_on_tickets();

@@ -15,6 +15,7 @@
 #include "lockstep/cluster/detail/heartbeat.h"
 #include "lockstep/cluster/launch/detail/frames.h"
 #include "lockstep/comm/socket.h"
+#include "tests/temporary_folder.h"
 
 namespace lockstep::cluster {
 namespace {
@@ -22,6 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using comm::Clock;
 using detail::Frame;
+using testing::TemporaryFolder;
 
 // An agent of another machine, as its launcher sees it.
 class AgentTest : public ::testing::Test {
@@ -113,8 +115,8 @@ TEST_F(AgentTest, HearsALauncherAgainThatWasSilentForLong) {
 
 TEST_F(AgentTest, LeavesWordHowItsWorkersEndedWhileTheLauncherWasSilent) {
   ASSERT_TRUE(next_of<detail::AgentHello>(30s));
-  const std::string gate = (std::filesystem::path(::testing::TempDir()) / "agent_gate").string();
-  std::filesystem::remove(gate);
+  const TemporaryFolder folder;
+  const std::string gate = folder / "gate";
   send(detail::AgentTask{
       .command = {"/bin/sh", "-c", "while [ ! -e " + gate + " ]; do sleep 0.05; done; exit 3"},
       .processes = {{1, {}}},
@@ -122,6 +124,24 @@ TEST_F(AgentTest, LeavesWordHowItsWorkersEndedWhileTheLauncherWasSilent) {
       .outlives_launcher = true});
   be_silent();
   write_file(gate, "");
+  const auto end = next_of<detail::ProcessEnd>(30s);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->status, 3);
+}
+
+TEST_F(AgentTest, LeavesWordWhereTheConnectionIsFullOfWhatTheLauncherHasNotRead) {
+  ASSERT_TRUE(next_of<detail::AgentHello>(30s));
+  const TemporaryFolder folder;
+  const std::string gate = folder / "gate";
+  send(detail::AgentTask{
+      .command = {"/bin/sh", "-c", "while [ ! -e " + gate + " ]; do echo 12345; done; exit 3"},
+      .processes = {{1, {}}},
+      .slots = 1,
+      .outlives_launcher = true});
+  ASSERT_TRUE(next_of<detail::ProcessOutput>(30s));
+  be_silent();
+  write_file(gate, "");
+  std::this_thread::sleep_for(1s);  // it has found no room by then
   const auto end = next_of<detail::ProcessEnd>(30s);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->status, 3);

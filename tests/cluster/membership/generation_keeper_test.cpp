@@ -319,6 +319,22 @@ TEST(ResumedKeeper, WhoWasToLeaveLeaves) {
   EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{0}));
 }
 
+TEST(ResumedKeeper, WhoWasToLeaveBeforeItWasReadyLeavesWhenItIs) {
+  GenerationKeeper old = keeper_of(2);
+  old.add(7, "a");
+  EXPECT_TRUE(old.release(7, "asked to", milliseconds(0)));
+  EXPECT_FALSE(old.release(7, "asked to", milliseconds(0)));
+  EXPECT_TRUE(old.take_actions().empty());  // nobody is told, and it counts
+  GenerationKeeper keeper = resumed(resumed(old));
+  for (int id = 0; id < 2; ++id) keeper.report(id, {.generation = 1}, milliseconds(1));
+  keeper.take_actions();
+  keeper.add(7, "a");
+  keeper.report(7, {.has_state = false}, milliseconds(2));
+  const auto dismissed = only<Dismiss>(keeper.take_actions());
+  ASSERT_EQ(dismissed.size(), 1U);
+  EXPECT_EQ(dismissed[0].kind, Dismiss::Kind::left);
+}
+
 TEST(ResumedKeeper, AResultThatIsToldIsNotToldAgain) {
   GenerationKeeper old = keeper_of(3);
   for (int id = 0; id < 3; ++id)

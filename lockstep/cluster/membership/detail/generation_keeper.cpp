@@ -26,7 +26,10 @@ void GenerationKeeper::resume(const KeeperState& state, KeeperTime now) {
   limits_.min_workers = state.min_workers;
   limits_.max_workers = state.max_workers;
   for (const std::int64_t id : state.leaving)
-    if (One* one = find(id)) one->leaves = true;
+    if (One* one = find(id))
+      one->leaves = true;
+    else
+      leave_when_ready_.insert(id);
   check(!state.is_over, "a job goes on that is over");
   is_resumed_ = true;
   want_change(true, "another member coordinates the job now", now);
@@ -41,6 +44,7 @@ KeeperState GenerationKeeper::state() const {
                     .teller = teller_.value_or(-1)};
   for (const One& one : all_)
     if (one.leaves) state.leaving.push_back(one.member.id);
+  state.leaving.insert(state.leaving.end(), leave_when_ready_.begin(), leave_when_ready_.end());
   return state;
 }
 
@@ -74,7 +78,8 @@ bool GenerationKeeper::is_candidate(std::int64_t id) const {
 
 void GenerationKeeper::add(std::int64_t id, const std::string& host) {
   check(find(id) == nullptr, "two members of one id");
-  all_.push_back({.member = {.id = id, .host = host, .role = Role::worker}});
+  all_.push_back({.member = {.id = id, .host = host, .role = Role::worker},
+                  .leaves = leave_when_ready_.erase(id) > 0});
 }
 
 void GenerationKeeper::report(std::int64_t id, const WorkerReport& report, KeeperTime now) {
@@ -130,13 +135,17 @@ void GenerationKeeper::tell(std::int64_t id, KeeperTime now) {
   settle(now);
 }
 
-void GenerationKeeper::release(std::int64_t id, const std::string& why, KeeperTime now) {
+bool GenerationKeeper::release(std::int64_t id, const std::string& why, KeeperTime now) {
   One* one = find(id);
-  if (over_ || teller_ || one == nullptr || one->leaves) return;
+  if (over_ || teller_ || one == nullptr || one->leaves) return false;
   one->leaves = true;
-  if (!one->is_in && one->report && can_leave(*one)) return let_go(id);
+  if (!one->is_in && one->report && can_leave(*one)) {
+    let_go(id);
+    return true;
+  }
   if (one->is_in) want_change(false, why, now);
   settle(now);
+  return true;
 }
 
 void GenerationKeeper::resize(int workers, KeeperTime now) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -116,8 +117,8 @@ class GenerationKeeper {
   void end(std::int64_t id, KeeperTime now);
   // The one that tells the result has told it.
   void tell(std::int64_t id, KeeperTime now);
-  // It wishes to leave after its step.
-  void release(std::int64_t id, const std::string& why, KeeperTime now);
+  // It wishes to leave after its step. Whether that is news.
+  bool release(std::int64_t id, const std::string& why, KeeperTime now);
   // So many workers at the most from now on: those of the highest ranks leave. Where there are
   // fewer, others have to come.
   void resize(int workers, KeeperTime now);
@@ -169,6 +170,8 @@ class GenerationKeeper {
   Membership membership_ = {};
   std::vector<One> all_ = {};         // in the order of ids
   std::vector<Member> servers_ = {};  // of every generation
+  // Who was to leave before it was ready, when the keeper before ended.
+  std::set<std::int64_t> leave_when_ready_ = {};
   std::optional<Change> change_ = {};
   int waits_with_ = -1;                      // so many were there when waiting was last said
   std::optional<std::int64_t> teller_ = {};  // of the result, since all have finished

@@ -184,8 +184,7 @@ void GenerationService::take(Participant& one, const comm::MessageEvent& request
 
 void GenerationService::take(const comm::MessageEvent& request, const Depart& depart,
                              std::int64_t sender) {
-  keeper_.release(depart.id >= 0 ? depart.id : sender, "a worker leaves", now());
-  act();
+  act(keeper_.release(depart.id >= 0 ? depart.id : sender, "a worker leaves", now()));
   calls_.answer(request, Noted{});
 }
 
@@ -235,8 +234,7 @@ void GenerationService::end(const Participant& one) {
 bool GenerationService::release(std::int64_t id, const std::string& why) {
   if (is_over()) return true;
   if (!is_active_ || !why_needed(id).empty()) return false;
-  keeper_.release(id, why, now());
-  act();
+  act(keeper_.release(id, why, now()));
   return true;
 }
 
@@ -246,12 +244,12 @@ void GenerationService::tick() {
 }
 
 // What people read is kept too, and told when it is. That the run is over is kept even where nobody
-// is left to be told.
-void GenerationService::act() {
+// is left to be told, and so is any other news of which nobody is told.
+void GenerationService::act(bool has_news) {
   calls_.changed();
   const std::vector<KeeperAction> actions = keeper_.take_actions();
   const bool ends = is_over() && !std::exchange(is_end_kept_, true);
-  if (actions.empty() && !ends) return;
+  if (actions.empty() && !ends && !has_news) return;
   const std::int64_t told = events_.empty() ? 0 : events_.back().number;
   for (const KeeperAction& action : actions)
     if (const auto* one = std::get_if<KeeperNote>(&action)) note(*one);

@@ -83,7 +83,7 @@ class GenerationService {
   void add(const Participant& one);
   // A request that is answered waits no more.
   void answer(std::optional<comm::MessageEvent>& request, const Message& message) const;
-  void act();
+  void act(bool has_news = false);
   void perform(const Interrupt& interrupt);
   void perform(const Begin& begin);
   void perform(const Dismiss& dismiss);
