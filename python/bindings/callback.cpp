@@ -190,6 +190,13 @@ void bind_callbacks(py::module_& m) {
         return HeldCallback{train::show_progress(), true};
       },
       "A bar an epoch on a terminal, plain lines elsewhere.");
+  m.def(
+      "print_warnings",
+      [] {
+        return HeldCallback{train::print_warnings(), true};
+      },
+      "The first worker's warnings on standard error, a line each: what fit does where no callback "
+      "shows them.");
 }
 
 }  // namespace lockstep::python

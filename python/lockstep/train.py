@@ -16,13 +16,14 @@ True
 
 from lockstep._core import train as _train
 from lockstep._core.train import (EpochEvent, Evaluation, EvaluationRecord, FitContext, FitResult,
-                                  StepEvent, Trainer, best_model, early_stopping, record_metrics)
+                                  StepEvent, Trainer, best_model, early_stopping, print_warnings,
+                                  record_metrics)
 from lockstep._html import run_html
 from lockstep._notebook import NotebookProgress, in_notebook
 
 __all__ = ["Callback", "EpochEvent", "Evaluation", "EvaluationRecord", "FitContext", "FitResult",
            "StepEvent", "Trainer", "best_model", "early_stopping", "on_epoch", "on_evaluation",
-           "on_step", "record_metrics", "show_progress"]
+           "on_step", "print_warnings", "record_metrics", "show_progress"]
 
 
 class Callback:

@@ -133,11 +133,65 @@ TEST(ConvGeometry, InputsSmallerThanTheKernelOrTheStrideAreRight) {
     check_geometry(g, dice);
 }
 
+TEST(ConvGeometry, RowsThatAreLeftOutOfManyChannelsAreRight) {
+  Dice dice(3);
+  for (const ConvGeometry& g : {geometry(2, 64, 1, {10, 11, 4}, {1, 3, 1}, {2, 1, 1}, {0, 0, 0}),
+                                geometry(3, 80, 17, {4, 14, 13}, {4, 1, 1}, {3, 4, 4}, {1, 0, 0})})
+    check_geometry(g, dice);
+}
+
 TEST(ConvGeometry, RandomOnesAreRight) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     Dice dice(seed);
     check_geometry(random_conv(dice, 150000), dice);
     if (HasFatalFailure()) return;
+  }
+}
+
+// Kernels that multiply many channels at once.
+TEST(ConvGeometry, RandomOnesOfManyChannelsAreRight) {
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    Dice dice(seed);
+    ConvGeometry g = random_conv(dice, 3000);
+    g.groups = 1;
+    g.in_channels = dice.one_of({16, 32, 48, 64, 80, 96, 128});
+    g.out_channels = dice.one_of({1, 8, 16, 17, 32, 48});
+    if (g.products() > 4'000'000) continue;
+    check_geometry(g, dice);
+    if (HasFatalFailure()) return;
+  }
+}
+
+std::vector<bool> nans(const Tensor& x) {
+  std::vector<bool> found;
+  for (const double value : cast(x, DType::float64).to_vector<double>())
+    found.push_back(std::isnan(value));
+  return found;
+}
+
+// Not further than the windows that see it, however many pixels and channels a kernel multiplies at
+// once. (By a weight that is none, padding is multiplied too, or it is not.)
+TEST(ConvGeometry, WhatIsNotANumberStaysWhereItIsSeen) {
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    Dice dice(seed);
+    const ConvGeometry g = random_conv(dice, 20000);
+    std::vector<Pass> passes = passes_of(problem_of(g, dice));
+    passes.pop_back();  // the gradient of weights sees all of it
+    for (const Pass& pass : passes) {
+      Tensor first = pass.inputs[0].copy();
+      if (first.numel() == 0) continue;
+      first.data<double>()[dice.between(0, first.numel() - 1)] = std::nan("");
+      const std::vector<bool> expected =
+          nans(call(pass.op, {first, pass.inputs[1]}, pass.fields)[0]);
+      for (DType dtype : {DType::float32, DType::bfloat16}) {
+        const std::vector<Tensor> inputs = in_dtype({first, pass.inputs[1]}, dtype);
+        const std::string text = pass.op + " " + std::string(name_of(dtype)) + " " + g.str();
+        ASSERT_EQ(nans(call(pass.op, inputs, pass.fields)[0]), expected) << text;
+        const std::vector<Tensor> laid_out = compiled(pass, inputs);
+        if (laid_out.empty()) continue;
+        ASSERT_EQ(nans(laid_out[0]), expected) << "compiled " << text;
+      }
+    }
   }
 }
 

@@ -41,20 +41,46 @@ struct ConvDescs {
   memory::dims stride, dilation, padding;
 };
 
-// Empty when the library has nothing for it.
 using Forward = dnnl::convolution_forward::primitive_desc;
-Forward forward_desc(const ConvDescs& d, algorithm how, bool bias) {
+
+// The library's kernels for bfloat16 multiply as many channels at once as their instructions take,
+// and where a group has fewer of them, those of the next pixel or group too, by zeros: what is not
+// finite there comes through. `brgconv` on AMX reads and writes out of bounds where it leaves out
+// rows (oneDNN 2.6).
+bool is_sound(const Forward& desc, const ConvProblem& p, DType dtype) {
+  const std::string_view name = desc.impl_info_str();
+  if (dtype != DType::bfloat16) return true;
+  if (name.starts_with("brgconv:")) return false;
+  if (!name.starts_with("jit:") && !name.starts_with("jit_bf16:")) return true;
+  if (name.find("amx") == std::string_view::npos) return p.group_in() >= 8;
+  return p.group_in() >= 32 && (p.groups == 1 || p.group_in() % 32 == 0);
+}
+
+dnnl::convolution_forward::desc forward_words(const ConvDescs& d, algorithm how, bool bias) {
   using Desc = dnnl::convolution_forward::desc;
   const auto kind = dnnl::prop_kind::forward_training;
-  const Desc desc =
-      bias ? Desc(kind, how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding, d.padding)
-           : Desc(kind, how, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding);
-  return Forward(desc, user_scratchpad(), dnnl_engine(), true);
+  return bias ? Desc(kind, how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding, d.padding)
+              : Desc(kind, how, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding);
+}
+
+// What the passes back follow. Empty when the library has nothing for it.
+Forward hint_desc(const ConvDescs& d, algorithm how, bool bias) {
+  return Forward(forward_words(d, how, bias), user_scratchpad(), dnnl_engine(), true);
+}
+
+// The first implementation that is sound. (Asking for the next one needs the words again.)
+Forward forward_desc(const ConvProblem& p, DType dtype, const ConvDescs& d, algorithm how,
+                     bool bias) {
+  const auto words = forward_words(d, how, bias);
+  Forward made(words, user_scratchpad(), dnnl_engine(), true);
+  while (made && !is_sound(made, p, dtype))
+    if (!made.next_impl()) return {};
+  return made;
 }
 
 using BackwardData = dnnl::convolution_backward_data::primitive_desc;
 BackwardData backward_data_desc(const ConvDescs& d, algorithm how) {
-  const Forward hint = forward_desc(d, how, false);
+  const Forward hint = hint_desc(d, how, false);
   if (!hint) return {};
   const dnnl::convolution_backward_data::desc desc(how, d.x, d.w, d.y, d.stride, d.dilation,
                                                    d.padding, d.padding);
@@ -89,7 +115,7 @@ bool is_sound(const BackwardWeights& desc, const ConvProblem& p, DType dtype) {
 // The first implementation that is sound. (Asking for the next one needs the hint again.)
 BackwardWeights backward_weights_desc(const ConvProblem& p, DType dtype, const ConvDescs& d,
                                       algorithm how, bool bias) {
-  const Forward hint = forward_desc(d, how, bias);
+  const Forward hint = hint_desc(d, how, bias);
   if (!hint) return {};
   using Desc = dnnl::convolution_backward_weights::desc;
   const Desc desc =
@@ -169,8 +195,9 @@ std::unique_ptr<PreparedKernel> prepare_conv(const KernelRequest& request,
   const ConvProblem problem(x.shape, w.shape, y.shape, attrs);
   const ConvDescs descs(problem, *dnnl_type(x.dtype));
   const bool bias = request.inputs.size() == 3;
-  const auto desc = choose_desc(problem, request, WinogradPass::forward, declined,
-                                [&](auto how) { return forward_desc(descs, how, bias); });
+  const auto desc = choose_desc(problem, request, WinogradPass::forward, declined, [&](auto how) {
+    return forward_desc(problem, x.dtype, descs, how, bias);
+  });
   if (!desc) return nullptr;
   DnnlBuilder builder(request);
   std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, builder.input(0, desc.src_desc())},
