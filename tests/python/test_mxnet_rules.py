@@ -36,6 +36,102 @@ def mxnet_adam(gradients, w=0.0, lr=0.001, wd=0.0, clip=np.inf, epsilon=1e-8):
     return w
 
 
+# Rates.
+
+
+@pytest.mark.parametrize("rule", ["sgd", "nag", "sgld", "dcasgd", "adagrad", "adadelta", "ftml",
+                                  "ftrl", "lars", "lbsgd"])
+def test_a_schedule_keeps_its_rate_where_the_rule_names_none(rule):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        schedule = mx.lr_scheduler.FactorScheduler(100, 0.5, base_lr=0.5)
+        assert mx.optimizer.create(rule, lr_scheduler=schedule).learning_rate == 0.5
+
+
+def test_trainers_and_modules_step_by_the_schedules_rate():
+    schedule = mx.lr_scheduler.FactorScheduler(100, 0.5, base_lr=0.5)
+    p = parameter()
+    assert step(gluon.Trainer([p], "sgd", {"lr_scheduler": schedule}), p) == -0.5
+    loss = sym.MakeLoss(sym.broadcast_mul(sym.var("data"), sym.var("w_weight", shape=(1,))))
+    module = mx.mod.Module(loss, label_names=[])
+    module.bind([("data", (1,))])
+    module.init_params(mx.init.Zero())
+    module.init_optimizer(optimizer_params={"lr_scheduler": schedule})
+    module.forward(mx.io.DataBatch([nd.ones((1,))]), is_train=True)
+    module.backward()
+    module.update()
+    assert module.get_params()[0]["w_weight"].asscalar() == -0.5
+
+
+def test_a_rate_that_overrides_a_schedules_is_told_and_is_its_base_alone():
+    schedule = mx.lr_scheduler.FactorScheduler(100, 0.5, base_lr=0.5)
+    with pytest.warns(UserWarning, match="has been overwritten by ``learning_rate``"):
+        rule = mx.optimizer.Adam(lr_scheduler=schedule)
+    assert rule.learning_rate == 0.001
+    # A cosine goes on from the rate that it was made with.
+    cosine = mx.lr_scheduler.CosineScheduler(100, base_lr=0.5)
+    with pytest.warns(UserWarning):
+        rule = mx.optimizer.Adam(lr_scheduler=cosine)
+    assert cosine.base_lr == 0.001 and rule.learning_rate == 0.5
+
+
+def test_a_schedule_may_be_a_function():
+    p = parameter()
+    assert step(gluon.Trainer([p], "sgd", {"lr_scheduler": lambda update: 2.0 * update}), p) == -2
+
+
+# Rules by layer and for large batches.
+
+
+def updated(rule, index, weight, gradients):
+    weight = nd.array(weight)
+    state = rule.create_state(index, weight)
+    for gradient in gradients:
+        rule.update(index, weight, nd.array(gradient), state)
+    return weight.asnumpy()
+
+
+def test_lars_has_a_rate_for_each_weight_and_leaves_biases_alone():
+    names = {0: "fc_weight", 1: "fc_bias", 2: "bn_gamma", 3: "bn_beta"}
+    rule = mx.optimizer.LARS(learning_rate=2.0, eta=0.1, eps=0.5, wd=0.25, rescale_grad=0.5,
+                             momentum_correction=True, param_idx2name=names)
+    w, g = np.array([3.0, 4.0]), np.array([0.0, 4.0])
+    rate = 2.0 * 0.1 * 5 / (2 + 0.25 * 5 + 0.5)
+    np.testing.assert_allclose(updated(rule, 0, w, [g]), w - rate * (g / 2 + 0.25 * w), rtol=1e-5)
+    for index in (1, 2, 3):
+        np.testing.assert_allclose(updated(rule, index, w, [g]), w - 2.0 * g / 2, rtol=1e-5)
+
+
+def test_lars_scales_momentum_with_the_rate():
+    class Halved(mx.lr_scheduler.LRScheduler):
+        def __call__(self, num_update):
+            return 1.0 if num_update == 1 else 0.5
+
+    for correct, kept in ((True, 0.25), (False, 0.5)):
+        rule = mx.optimizer.LARS(momentum=0.5, momentum_correction=correct, lr_scheduler=Halved(),
+                                 param_idx2name={0: "a_bias"})
+        made = updated(rule, 0, [0.0], [[1.0], [1.0]])
+        np.testing.assert_allclose(made, [-1 + kept * -1 - 0.5], rtol=1e-6)
+
+
+def test_lbsgd_steps_by_the_mean_of_several_gradients_with_a_growing_rate():
+    for strategy, share in (("linear", 0.5), ("power2", 0.25), ("sqrt", 0.5 ** 0.5)):
+        rule = mx.optimizer.LBSGD(learning_rate=0.5, batch_scale=4, warmup_strategy=strategy,
+                                  warmup_epochs=2, updates_per_epoch=4)
+        weight, gradients = [1.0], [[1.0], [2.0], [3.0], [6.0]]
+        assert updated(rule, 0, weight, gradients[:3]) == [1.0]
+        made = updated(rule, 1, weight, gradients)
+        np.testing.assert_allclose(made, [1 - 0.5 * (1 + 3 * share) * 3], rtol=1e-6)
+        made = updated(rule, 2, weight, gradients * 2)  # as many as the warm-up has
+        np.testing.assert_allclose(made, [1 - 0.5 * (1 + 3 * share + 4) * 3], rtol=1e-6)
+
+
+def test_lbsgd_has_a_rate_by_norms():
+    p = parameter(2.0)
+    trainer = gluon.Trainer([p], "lbsgd", {"learning_rate": 0.5, "warmup_strategy": "lars"})
+    np.testing.assert_allclose(step(trainer, p, 8.0), 2 - 0.5 * (2 / 8) * 8, rtol=1e-6)
+
+
 # Rules as ops.
 
 
