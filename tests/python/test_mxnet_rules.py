@@ -80,6 +80,148 @@ def test_a_schedule_may_be_a_function():
     assert step(gluon.Trainer([p], "sgd", {"lr_scheduler": lambda update: 2.0 * update}), p) == -2
 
 
+# What is kept between steps.
+
+
+@pytest.mark.parametrize("rule", ["sgd", "adam", "rmsprop"])
+def test_parameters_that_are_trained_later_are_updated_from_then_on(rule):
+    first, second = parameter(), parameter(grad_req="null")
+    trainer = gluon.Trainer([first, second], rule, {"learning_rate": 0.125})
+    for _ in range(3):
+        step(trainer, first)
+    second.grad_req = "write"
+    step(trainer, [first, second])
+    alone = parameter()
+    expected = step(gluon.Trainer([alone], rule, {"learning_rate": 0.125}), alone)
+    assert expected != 0
+    np.testing.assert_allclose(second.data().asnumpy()[0], expected, rtol=1e-5)
+
+
+def test_momentum_stays_when_the_rule_is_changed_between_steps():
+    p = parameter()
+    trainer = gluon.Trainer([p], "sgd", {"learning_rate": 1.0, "momentum": 0.9})
+    step(trainer, p)
+    np.testing.assert_allclose(step(trainer, p), -2.9, rtol=1e-6)
+    trainer.optimizer.momentum = 0.5
+    np.testing.assert_allclose(step(trainer, p), -4.85, rtol=1e-6)  # m = .5 * -1.9 - 1
+    trainer.optimizer.wd = 0.1
+    np.testing.assert_allclose(step(trainer, p), -4.85 - 0.975 - 1 + 0.485, rtol=1e-6)
+
+
+def test_decay_and_clipping_change_between_steps_and_states_stay():
+    p = parameter(1.0)
+    trainer = gluon.Trainer([p], "sgd", {"learning_rate": 1.0, "momentum": 0.5})
+    w, m = 1.0, 0.0
+    for decay, limit in ((0.0, None), (0.25, None), (0.25, 0.5), (0.0, 0.25), (0.0, None)):
+        trainer.optimizer.wd, trainer.optimizer.clip_gradient = decay, limit
+        m = 0.5 * m - (min(1.0, limit or 1.0) + decay * w)
+        w += m
+        np.testing.assert_allclose(step(trainer, p), w, rtol=1e-6)
+
+
+def test_momentum_is_of_steps_so_that_a_new_rate_counts_from_the_next_gradient_on():
+    p = parameter()
+    trainer = gluon.Trainer([p], "sgd", {"learning_rate": 1.0, "momentum": 0.9})
+    step(trainer, p)
+    trainer.set_learning_rate(0.1)
+    np.testing.assert_allclose(step(trainer, p), -1 - 0.9 - 0.1, rtol=1e-6)
+    p.lr_mult = 2.0
+    np.testing.assert_allclose(step(trainer, p), -2 - 0.9 - 0.2, rtol=1e-6)
+
+
+def test_states_stay_when_a_parameters_contents_are_made_anew():
+    for change in (lambda p: p.reset_ctx(mx.cpu()), lambda p: p.cast("float64"),
+                   lambda p: p.initialize(mx.init.Zero(), force_reinit=True)):
+        p = parameter()
+        trainer = gluon.Trainer([p], "sgd", {"learning_rate": 1.0, "momentum": 0.5})
+        step(trainer, p)
+        change(p)
+        before = p.data().asnumpy()[0]
+        np.testing.assert_allclose(step(trainer, p) - before, -1.5, rtol=1e-6)
+
+
+def test_short_parameters_keep_their_float32_copy_when_the_rule_goes_on_on_arrays():
+    for dtype in ("float16", "bfloat16"):
+        p = parameter(1.0, dtype=dtype)
+        trainer = gluon.Trainer([p], "sgd", {"learning_rate": 1e-4, "momentum": 0.5})
+        for _ in range(3):
+            step(trainer, p)
+        trainer.set_learning_rate(2e-4)
+        w, m = np.float64(1.0), 0.0
+        for i in range(43):
+            m = 0.5 * m - (1e-4 if i < 3 else 2e-4)
+            w += m
+        for _ in range(40):
+            last = step(trainer, p)
+        np.testing.assert_allclose(np.float32(last), w, atol=0.004)
+
+
+def test_adam_counts_updates_of_each_parameter():
+    a, b = parameter(), parameter()
+    trainer = gluon.Trainer([a, b], "adam", {"learning_rate": 0.1})
+    step(trainer, [a, b], 2.0)
+    step(trainer, a, 2.0, ignore_stale_grad=True)  # b has no new gradient: skipped
+    step(trainer, [a, b], -1.0)
+    np.testing.assert_allclose(a.data().asscalar(), mxnet_adam([2, 2, -1], lr=0.1), rtol=1e-5)
+    np.testing.assert_allclose(b.data().asscalar(), mxnet_adam([2, -1], lr=0.1), rtol=1e-5)
+
+
+def test_a_step_leaves_gradients_as_they_are():
+    for grad_req in ("write", "add"):
+        p = parameter(grad_req=grad_req)
+        trainer = gluon.Trainer([p], "sgd", {"learning_rate": 1.0, "rescale_grad": 0.5})
+        assert step(trainer, p, 3.0, batch=2) == -0.75
+        assert p.grad().asscalar() == 3.0
+        step(trainer, p, 3.0, batch=1.5)
+        assert p.grad().asscalar() == (6.0 if grad_req == "add" else 3.0)
+
+
+def test_adam_clips_the_gradient_with_its_decay():
+    gradients = [3.0, -0.25, 0.5]
+    p = parameter(4.0)
+    trainer = gluon.Trainer([p], "adam", {"learning_rate": 0.1, "wd": 0.5, "clip_gradient": 1.0})
+    for gradient in gradients:
+        step(trainer, p, gradient)
+    expected = mxnet_adam(gradients, 4.0, lr=0.1, wd=0.5, clip=1.0)
+    np.testing.assert_allclose(p.data().asscalar(), expected, rtol=1e-5)
+    late = parameter(4.0)
+    trainer = gluon.Trainer([late], "adam", {"learning_rate": 0.1, "clip_gradient": 1.0})
+    step(trainer, late, 0.0)
+    trainer.optimizer.wd = 0.5
+    for gradient in gradients:
+        step(trainer, late, gradient)
+    mean = square = 0.0
+    w = 4.0
+    for t, gradient in enumerate(gradients, 2):
+        g = np.clip(gradient + 0.5 * w, -1, 1)
+        mean, square = 0.9 * mean + 0.1 * g, 0.999 * square + 0.001 * g * g
+        w -= 0.1 * np.sqrt(1 - 0.999 ** t) / (1 - 0.9 ** t) * mean / np.sqrt(square)
+    np.testing.assert_allclose(late.data().asscalar(), w, rtol=1e-5)
+
+
+def test_states_of_either_form_are_read(tmp_path):
+    """The engine's file, and the pickle of a trainer whose rate has changed."""
+    trained = []
+    for changes in (False, True):
+        p, path = parameter(), str(tmp_path / "states")
+        trainer = gluon.Trainer([p], "sgd", {"learning_rate": 1.0, "momentum": 0.5})
+        step(trainer, p)
+        if changes:
+            trainer.save_states(str(tmp_path / "engine"))
+            trainer.set_learning_rate(0.5)
+            step(trainer, p)
+        trainer.save_states(path)
+        other = parameter()
+        resumed = gluon.Trainer([other], "sgd", {"learning_rate": 1.0, "momentum": 0.5})
+        resumed.load_states(path)
+        trained.append(step(resumed, other))
+    np.testing.assert_allclose(trained, [-1.5, -1.0], rtol=1e-6)
+    trainer.load_states(str(tmp_path / "engine"))
+    trainer.set_learning_rate(1.0)
+    before = p.data().asscalar()
+    np.testing.assert_allclose(step(trainer, p) - before, -1.5, rtol=1e-6)
+
+
 # Rules by layer and for large batches.
 
 
