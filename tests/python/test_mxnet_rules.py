@@ -222,6 +222,35 @@ def test_states_of_either_form_are_read(tmp_path):
     np.testing.assert_allclose(step(trainer, p) - before, -1.5, rtol=1e-6)
 
 
+# Servers.
+
+
+def test_servers_are_told_a_rule_that_they_can_keep():
+    told = []
+
+    class Servers:
+        def set_optimizer(self, rule, rescale):
+            told.append((rule.name, rule.learning_rate, rescale))
+
+    store = mx.kvstore.AsyncKVStore.__new__(mx.kvstore.AsyncKVStore)
+    store._store = Servers()
+    create = mx.optimizer.create
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.set_optimizer(create("sgd", learning_rate=0.5, rescale_grad=0.25, momentum=0.5,
+                                   param_idx2name={0: "a_bias"}))
+    assert told == [("sgd", 0.5, 0.25)]
+    with pytest.raises(mx.MXNetError, match="expected no lr_scheduler"):
+        store.set_optimizer(create("sgd", lr_scheduler=mx.lr_scheduler.FactorScheduler(10)))
+    with pytest.raises(mx.MXNetError, match="expected no lr_mult"):
+        store.set_optimizer(create("sgd", param_dict={0: parameter(lr_mult=2.0)}))
+    with pytest.warns(UserWarning, match="wd_mult is not seen there"):
+        store.set_optimizer(create("sgd", wd=0.5, param_idx2name={0: "a_bias"}))
+    with pytest.raises(mx.MXNetError, match="do not know the rule Adam with these options"):
+        store.set_optimizer(create("adam", wd=0.5, clip_gradient=1.0))
+    assert len(told) == 2
+
+
 # Rules by layer and for large batches.
 
 
