@@ -280,6 +280,38 @@ def test_a_fused_recurrent_net_is_the_same_as_its_cells(mode, ways):
     assert (packed.asnumpy() == args["f_parameters"].asnumpy()).all()
 
 
+def test_a_fused_recurrent_net_starts_piece_by_piece_by_the_modules_initializer():
+    cell = mx.rnn.FusedRNNCell(4, num_layers=2, mode="lstm", bidirectional=True, forget_bias=2.5,
+                               prefix="f_")
+    net, _ = cell.unroll(3, sym.var("data"), layout="NTC", merge_outputs=True)
+    module = mx.mod.Module(net, label_names=[])
+    module.bind([("data", (2, 3, 6))])
+    for given in (mx.init.Orthogonal(1.0), mx.init.Mixed([".*"], [mx.init.Orthogonal(1.0)])):
+        module.init_params(given, force_init=True)
+        pieces = cell.unpack_weights(module.get_params()[0])
+        assert len(pieces) == 2 * 2 * 2 * 4 * 2
+        for name, value in pieces.items():
+            value = value.asnumpy()
+            if name.endswith("weight"):
+                np.testing.assert_allclose(value @ value.T, np.eye(4), atol=1e-5)
+            else:
+                assert (value == (2.5 if name.endswith("_f_bias") else 0)).all()
+
+
+def test_the_initializer_of_fused_recurrent_nets_fills_each_gate():
+    cell = mx.rnn.FusedRNNCell(4, mode="lstm", prefix="")
+    array = nd.zeros((4 * 4 * (5 + 4 + 2),))
+    start = mx.init.FusedRNN(mx.init.Constant(0.5), 4, 1, "lstm", forget_bias=3.0)
+    mx.init.create(start.dumps())("parameters", array)
+    for name, value in cell.unpack_weights({"parameters": array}).items():
+        expected = 0.5 if name.endswith("weight") else 3 if name.endswith("_f_bias") else 0
+        assert (value.asnumpy() == expected).all(), name
+    array = nd.zeros((3 * 4 * (5 + 4 + 2),))
+    mx.init.FusedRNN(mx.init.Xavier(), 4, 1, "gru")("parameters", array)
+    assert np.abs(array.asnumpy()[:3 * 4 * 5]).max() <= np.sqrt(3 / 4.5)
+    assert (array.asnumpy()[-3 * 4 * 2:] == 0).all()
+
+
 def test_monitors_see_every_node(caplog):
     seen = mx.mon.Monitor(1, pattern=".*fc.*", sort=True)
     module = mx.mod.Module(mlp())

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from lockstep import _core, ops
+from lockstep import ops
 from lockstep.mxnet import _random_state
 from lockstep.mxnet.base import MXNetError, nearest
 from lockstep.mxnet.ndarray.ndarray import NDArray
@@ -90,6 +90,8 @@ class Initializer:
     def __call__(self, desc, arr):
         if not isinstance(desc, InitDesc):
             desc = InitDesc(desc)
+        if desc.global_init is None:
+            desc.global_init = self
         own = desc.attrs.get("__init__", "")
         if own is not None and not (isinstance(own, str) and own == ""):
             made = create(own)
@@ -307,19 +309,29 @@ class LSTMBias(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """For the flat array of recurrent layers: weights by another initialiser, biases 0."""
+    """For the flat array of recurrent layers: each gate's weights and biases by another
+    initialiser, or by the net's where `init` is None; biases of forget gates apart."""
 
     def __init__(self, init, num_hidden, num_layers, mode, bidirectional=False, forget_bias=1.0):
-        super().__init__(init=init if isinstance(init, str) else init.dumps(),
+        super().__init__(init=init if init is None or isinstance(init, str) else init.dumps(),
                          num_hidden=num_hidden, num_layers=num_layers, mode=mode,
                          bidirectional=bidirectional, forget_bias=forget_bias)
         self._init = create(init)
 
     def _init_weight(self, name, arr):
-        flat = NDArray(arr._tensor.reshape((1, -1)))
-        made = NDArray(_core.zeros_like(flat._tensor))
-        self._init._init_weight(name, made)
-        arr._tensor.assign(made._tensor.reshape(arr.shape))
+        from lockstep.mxnet.rnn import FusedRNNCell
+
+        told = self._kwargs
+        cell = FusedRNNCell(told["num_hidden"], told["num_layers"], told["mode"],
+                            told["bidirectional"], prefix="")
+        init = self._init if self._init is not None else name.global_init
+        pieces = cell.unpack_weights({"parameters": arr})
+        for piece, value in pieces.items():
+            if told["mode"] == "lstm" and piece.endswith("_f_bias"):
+                value[:] = told["forget_bias"]
+            else:
+                init(InitDesc(piece, global_init=init), value)
+        arr._tensor.assign(cell.pack_weights(pieces)["parameters"]._tensor)
 
     _init_default = _init_weight
 

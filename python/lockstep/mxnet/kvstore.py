@@ -6,6 +6,7 @@ the update: what MXNet's servers would have done, with the same bits on each. 'd
 engine's own store, and needs servers.
 """
 
+import warnings
 
 import lockstep
 from lockstep import _core, ops
@@ -365,16 +366,33 @@ class AsyncKVStore(KVStore):
     def set_optimizer(self, optimizer):
         rule = optimizer._rule()
         if rule is None:
-            raise MXNetError(f"kvstore: servers do not know the rule {type(optimizer).__name__}; "
-                             "sgd and adam run there")
+            raise MXNetError(f"kvstore: servers do not know the rule {type(optimizer).__name__} "
+                             "with these options; sgd runs there, and adam that does not clip "
+                             "its decay")
+        _check_rates(optimizer)
         name, parameters = rule
-        clip = {"clip_gradient": optimizer.clip_gradient} if optimizer.clip_gradient else {}
+        clip = {"clip_gradient": optimizer.clip_gradient} if optimizer._clips() else {}
         made = lockstep.optim.make_optimizer(name, learning_rate=optimizer.learning_rate,
                                              weight_decay=optimizer.wd, **parameters, **clip)
         self._store.set_optimizer(made, float(optimizer.rescale_grad))
 
     def barrier(self):
         self._store.barrier()
+
+
+def _check_rates(optimizer):
+    """Servers have one rate and one decay for all values, as they are told at first."""
+    if optimizer.lr_scheduler is not None:
+        raise MXNetError("kvstore: servers keep the rate that they are told at first, expected no "
+                         "lr_scheduler with 'dist_async'")
+    places = {*optimizer.param_dict, *optimizer.idx2name}
+    if any(optimizer._factor(i, "lr_mult", optimizer.lr_mult) != 1 for i in places):
+        raise MXNetError("kvstore: servers have one rate for all parameters, expected no lr_mult "
+                         "with 'dist_async'")
+    if optimizer.wd and any(optimizer._factor(i, "wd_mult", optimizer.wd_mult) != 1
+                            for i in places):
+        warnings.warn("kvstore: servers decay all parameters alike, wd_mult is not seen there",
+                      stacklevel=3)
 
 
 def _host(tensor):

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from lockstep.mxnet import model
+from lockstep.mxnet import initializer, model
 from lockstep.mxnet import ndarray as nd
 from lockstep.mxnet import symbol as sym
 from lockstep.mxnet._sentences import BucketSentenceIter, encode_sentences  # noqa: F401
@@ -408,8 +408,9 @@ class FusedRNNCell(BaseRNNCell):
         self._bidirectional, self._dropout = bidirectional, dropout
         self._get_next_state, self._forget_bias = get_next_state, forget_bias
         super().__init__(f"{mode}_" if prefix is None else prefix, params)
-        # A vector has no fans: the whole of it is drawn alike.
-        self._parameter = self.params.get("parameters", init='["uniform", {"scale": 0.07}]')
+        # Piece by piece, by the net's own initialiser.
+        self._parameter = self.params.get("parameters", init=initializer.FusedRNN(
+            None, num_hidden, num_layers, mode, bidirectional, forget_bias))
 
     @property
     def state_info(self):

@@ -5,7 +5,7 @@ from lockstep import _core
 from lockstep.mxnet import kvstore as _kvstore
 from lockstep.mxnet import optimizer as _optimizer
 from lockstep.mxnet.base import MXNetError
-from lockstep.mxnet.gluon._update import ArrayUpdate, FusedUpdate, sum_between
+from lockstep.mxnet.gluon._update import made_for, sum_between
 from lockstep.mxnet.gluon.parameter import Parameter
 from lockstep.mxnet.gluon.parameter_dict import ParameterDict
 from lockstep.mxnet.ndarray.ndarray import NDArray
@@ -242,19 +242,18 @@ class Trainer:
                 break
 
     def _updates(self):
-        """What changes parameters, made anew where something has changed."""
-        if self._update is None or not self._update.is_current():
-            trained = self._trained()
-            if not isinstance(self._update, ArrayUpdate):
-                self._update = FusedUpdate.serves(self._optimizer, trained) or ArrayUpdate(
-                    self._optimizer, self._params)
+        """What changes parameters."""
+        if self._update is None:
+            self._update = made_for(self._optimizer, self._params)
         return self._update
 
     def _do_update(self, batch_size, ignore):
         if batch_size <= 0:
             raise MXNetError(f"step: batch_size is {batch_size}, expected more than 0")
-        update = self._updates()
-        update.step(batch_size, self._scale, self._stale if ignore else [])
+        update, skipped = self._updates(), self._stale if ignore else []
+        if not update.follows(skipped):
+            self._update = update = update.on_arrays()
+        update.step(batch_size, self._scale, skipped)
         for parameter in self._params:
             if parameter._grad_req == "write":
                 for array in parameter._data.values():
@@ -282,7 +281,9 @@ class Trainer:
     def load_states(self, fname):
         """Reads what save_states() wrote."""
         self._begin()
-        self._updates().load(fname)
+        update = made_for(self._optimizer, self._params, fname)
+        update.load(fname)
+        self._update = update
 
     def _row_sparse_pull(self, parameter, out, row_id, full_idx=False):
         parameter._arrays()[0].copyto(out)

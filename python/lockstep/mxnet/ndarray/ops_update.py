@@ -6,22 +6,31 @@ from lockstep.mxnet.ndarray.ndarray import NDArray
 from lockstep.mxnet.ndarray.registry import into, register_arrays
 
 
-def _gradient(weight, grad, rescale_grad, clip_gradient, wd):
+def _clipped(g, limit):
+    if limit is None or limit < 0:
+        return g
+    return ops.clip(g, -float(limit), float(limit))
+
+
+def _gradient(weight, grad, rescale_grad, clip_gradient, wd, clips_decay):
     g = grad._tensor.detach() * float(rescale_grad)
-    if clip_gradient is not None and clip_gradient > 0:
-        g = ops.clip(g, -float(clip_gradient), float(clip_gradient))
-    return g + weight._tensor.detach() * float(wd) if wd else g
+    decay = weight._tensor.detach() * float(wd) if wd else 0.0
+    return _clipped(g + decay, clip_gradient) if clips_decay else (
+        _clipped(g, clip_gradient) + decay)
 
 
-def _rule(name, states):
-    """Registers step(weight, gradient, states, lr, ...), which gives the weight and the states."""
+def _rule(name, states, clips_decay=False):
+    """Registers step(weight, gradient, states, lr, ...), which gives the weight and the states.
+
+    The decay is part of the gradient, and of what is clipped where `clips_decay` says so.
+    """
     def decorate(step):
         def call(weight, grad, *given, lr, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0,
                  lazy_update=True, out=None, clip_grad=None, **options):
             clip_gradient = clip_gradient if clip_grad is None else clip_grad
             given = list(given) + [options.pop(key) for key in states if key in options]
             with _core._pause(_core.is_training()):
-                g = _gradient(weight, grad, rescale_grad, clip_gradient, wd)
+                g = _gradient(weight, grad, rescale_grad, clip_gradient, wd, clips_decay)
                 made, after = step(weight._tensor.detach(), g, [s._tensor for s in given], lr,
                                    **options)
                 for state, value in zip(given, after):
@@ -55,7 +64,7 @@ def nag_mom_update(w, g, states, lr, momentum=0.0):
     return w + m * momentum - g * lr, [m]
 
 
-@_rule("adam_update", ("mean", "var"))
+@_rule("adam_update", ("mean", "var"), clips_decay=True)
 def adam_update(w, g, states, lr, beta1=0.9, beta2=0.999, epsilon=1e-8):
     """Adam without correction of the bias."""
     mean = states[0] * beta1 + g * (1 - beta1)
@@ -63,7 +72,7 @@ def adam_update(w, g, states, lr, beta1=0.9, beta2=0.999, epsilon=1e-8):
     return w - mean * lr / (ops.sqrt(var) + epsilon), [mean, var]
 
 
-@_rule("rmsprop_update", ("n",))
+@_rule("rmsprop_update", ("n",), clips_decay=True)
 def rmsprop_update(w, g, states, lr, gamma1=0.95, epsilon=1e-8, clip_weights=-1.0):
     """w - lr g / sqrt(mean square)."""
     n = states[0] * gamma1 + g * g * (1 - gamma1)
@@ -71,10 +80,13 @@ def rmsprop_update(w, g, states, lr, gamma1=0.95, epsilon=1e-8, clip_weights=-1.
     return (ops.clip(made, -clip_weights, clip_weights) if clip_weights > 0 else made), [n]
 
 
-@_rule("signsgd_update", ())
-def signsgd_update(w, g, states, lr):
-    """w - lr sign(g)."""
-    return w - ops.sign(g) * lr, []
+@register_arrays("signsgd_update")
+def signsgd_update(weight, grad, lr, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0, out=None):
+    """(1 - lr wd) w - lr sign(g): what changes the gradient's size alone changes nothing."""
+    with _core._pause(_core.is_training()):
+        w, g = weight._tensor.detach(), grad._tensor.detach()
+        made = NDArray(w * (1 - lr * wd) - ops.sign(g) * lr)
+    return made if out is None else into(out, made)
 
 
 @_rule("signum_update", ("mom",))
@@ -84,7 +96,7 @@ def signum_update(w, g, states, lr, momentum=0.0, wd_lh=0.0):
     return w * (1 - lr * wd_lh) + ops.sign(m) * lr, [m]
 
 
-@_rule("ftml_update", ("d", "v", "z"))
+@_rule("ftml_update", ("d", "v", "z"), clips_decay=True)
 def ftml_update(w, g, states, lr, t, beta1=0.6, beta2=0.999, epsilon=1e-8):
     """Follow the moving leader."""
     d, v, z = states
@@ -95,7 +107,7 @@ def ftml_update(w, g, states, lr, t, beta1=0.6, beta2=0.999, epsilon=1e-8):
     return -z / after, [after, v, z]
 
 
-@_rule("rmspropalex_update", ("n", "g", "delta"))
+@_rule("rmspropalex_update", ("n", "g", "delta"), clips_decay=True)
 def rmspropalex_update(w, g, states, lr, gamma1=0.95, gamma2=0.9, epsilon=1e-8, clip_weights=-1.0):
     """RMSProp centred by the mean gradient, with momentum."""
     n, mean, delta = states
@@ -111,7 +123,8 @@ def _ftrl(weight, grad, z, n, lr, lamda1=0.01, beta=1.0, wd=0.0, rescale_grad=1.
           clip_gradient=-1.0, out=None):
     """Follow the regularised leader: the decay is part of its denominator."""
     with _core._pause(_core.is_training()):
-        w, g = weight._tensor.detach(), _gradient(weight, grad, rescale_grad, clip_gradient, 0.0)
+        w = weight._tensor.detach()
+        g = _clipped(grad._tensor.detach() * float(rescale_grad), clip_gradient)
         after = n._tensor + g * g
         change = g - (ops.sqrt(after) - ops.sqrt(n._tensor)) * w / lr
         z._tensor.assign(z._tensor + change)

@@ -2,8 +2,7 @@
 """What update rules have in common, and the Updater that a kvstore runs."""
 
 import pickle
-
-import numpy as np
+import warnings
 
 from lockstep import _core, ops
 from lockstep.mxnet.base import nearest
@@ -37,7 +36,7 @@ class Optimizer:
     opt_registry = _REGISTRY
     register = staticmethod(register)
     lazy_update = False  # whether rows that a row_sparse gradient does not name are left alone
-    _copy_is_last = False  # where the float32 copy of a float16 weight is in the state
+    _copy_is_last = False  # where the float32 copy of a weight of 16 bits is in the state
     create_optimizer = staticmethod(create)
 
     def __init__(self, rescale_grad=1.0, param_idx2name=None, wd=0.0, clip_gradient=None,
@@ -45,11 +44,9 @@ class Optimizer:
                  multi_precision=False, param_dict=None, aggregate_num=0, use_fused_step=None):
         self.rescale_grad = rescale_grad
         self.lr_scheduler = lr_scheduler
-        self.lr = 0.01 if learning_rate is None else learning_rate
+        self.lr = 0.01 if learning_rate is None and lr_scheduler is None else learning_rate
         if lr_scheduler is not None and learning_rate is not None:
-            lr_scheduler.base_lr = learning_rate
-            if hasattr(lr_scheduler, "base_lr_orig"):
-                lr_scheduler.base_lr_orig = learning_rate
+            self._overwrite_rate(lr_scheduler, learning_rate)
         self.wd = wd
         self.lr_mult, self.wd_mult = {}, {}
         self.begin_num_update = self.num_update = begin_num_update
@@ -64,14 +61,25 @@ class Optimizer:
         self.set_lr_mult({})
         self.set_wd_mult({})
 
+    @staticmethod
+    def _overwrite_rate(schedule, rate):
+        """base_lr alone, as in MXNet: a cosine or a polynomial goes on from its own first rate."""
+        if schedule.base_lr != rate:
+            warnings.warn("learning rate from ``lr_scheduler`` has been overwritten by "
+                          "``learning_rate`` in optimizer.", UserWarning, stacklevel=4)
+            schedule.base_lr = rate
+
     # What a rule has of its own.
     def create_state(self, index, weight):
         """What is kept for a weight: None, an array, or a tuple of them."""
         return None
 
+    def _keeps_copy(self, weight):
+        return self.multi_precision and weight._tensor.dtype.name in ("float16", "bfloat16")
+
     def create_state_multi_precision(self, index, weight):
-        """With a float32 copy of a float16 weight."""
-        if self.multi_precision and weight.dtype == np.float16:
+        """With a float32 copy of a weight of 16 bits."""
+        if self._keeps_copy(weight):
             copy = weight.astype("float32")
             own = self.create_state(index, copy)
             return (own, copy) if self._copy_is_last else (copy, own)
@@ -80,6 +88,10 @@ class Optimizer:
     def _step(self, w, g, state, lr, wd, t):
         """The weight's new value; writes to the state. `g` is rescaled, not clipped."""
         raise NotImplementedError(f"{type(self).__name__} has neither update nor _step")
+
+    def _layer_rate(self, index, w, g, lr, wd):
+        """The rate of one weight, of a rule that looks at weights and gradients for it."""
+        return lr
 
     def _rule(self):
         """(name, parameters) of the engine's rule that computes the same, or None."""
@@ -99,6 +111,7 @@ class Optimizer:
             if self.rescale_grad != 1.0:
                 g = g * float(self.rescale_grad)
             w, t = weight._tensor, self._index_update_count[index]
+            lr = self._layer_rate(index, w.detach(), g, lr, wd)
             if self.lazy_update and grad.stype == "row_sparse":
                 self._step_rows(w, g, grad.indices._tensor, state, lr, wd, t)
             else:
@@ -126,15 +139,18 @@ class Optimizer:
             for one in zip(index, weight, grad, state):
                 self.update_multi_precision(*one)
             return
-        if self.multi_precision and weight.dtype == np.float16:
+        if self._keeps_copy(weight):
             copy, own = state[::-1] if self._copy_is_last else state
             self.update(index, copy, grad.astype("float32"), own)
-            weight._tensor.assign(ops.cast(copy._tensor, "float16"))
+            weight._tensor.assign(ops.cast(copy._tensor, weight._tensor.dtype))
         else:
             self.update(index, weight, grad, state)
 
+    def _clips(self):
+        return bool(self.clip_gradient) and self.clip_gradient > 0
+
     def _clipped(self, g):
-        if not self.clip_gradient or self.clip_gradient < 0:
+        if not self._clips():
             return g
         return ops.clip(g, -float(self.clip_gradient), float(self.clip_gradient))
 

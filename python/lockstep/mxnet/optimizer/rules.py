@@ -25,8 +25,8 @@ class SGD(Optimizer):
 
     _copy_is_last = True
 
-    def __init__(self, learning_rate=0.01, momentum=0.0, lazy_update=True, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
+    def __init__(self, momentum=0.0, lazy_update=True, **kwargs):
+        super().__init__(**kwargs)
         self.momentum, self.lazy_update = momentum, lazy_update
 
     def create_state(self, index, weight):
@@ -47,8 +47,8 @@ class SGD(Optimizer):
 class NAG(SGD):
     """SGD with Nesterov's momentum."""
 
-    def __init__(self, learning_rate=0.01, momentum=0.0, **kwargs):
-        super().__init__(learning_rate, momentum, lazy_update=False, **kwargs)
+    def __init__(self, momentum=0.0, **kwargs):
+        super().__init__(momentum, lazy_update=False, **kwargs)
 
     def _step(self, w, g, state, lr, wd, t):
         g = self._clipped(g) + w * wd
@@ -64,9 +64,6 @@ class NAG(SGD):
 @register
 class SGLD(Optimizer):
     """SGD with noise: Langevin dynamics."""
-
-    def __init__(self, learning_rate=0.01, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
 
     def _step(self, w, g, state, lr, wd, t):
         g = self._clipped(g) + w * wd
@@ -97,8 +94,8 @@ class Signum(Optimizer):
 class DCASGD(Optimizer):
     """SGD that makes up for late gradients."""
 
-    def __init__(self, learning_rate=0.01, momentum=0.0, lamda=0.04, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
+    def __init__(self, momentum=0.0, lamda=0.04, **kwargs):
+        super().__init__(**kwargs)
         self.momentum, self.lamda = momentum, lamda
 
     def create_state(self, index, weight):
@@ -118,8 +115,8 @@ class DCASGD(Optimizer):
 class _Moments(Optimizer):
     """Rules with a mean and a square of gradients."""
 
-    def __init__(self, learning_rate, beta1, beta2, epsilon, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
+    def __init__(self, beta1, beta2, epsilon, **kwargs):
+        super().__init__(**kwargs)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
 
     def create_state(self, index, weight):
@@ -138,7 +135,7 @@ class Adam(_Moments):
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8,
                  lazy_update=True, correct_bias=True, **kwargs):
-        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
+        super().__init__(beta1, beta2, epsilon, learning_rate=learning_rate, **kwargs)
         self.lazy_update, self.correct_bias = lazy_update, correct_bias
 
     def _step(self, w, g, state, lr, wd, t):
@@ -148,7 +145,8 @@ class Adam(_Moments):
         return w - mean * lr / (ops.sqrt(square) + self.epsilon)
 
     def _rule(self):
-        if not self.correct_bias:
+        # The engine's adds the decay after it has clipped.
+        if not self.correct_bias or (self.wd and self._clips()):
             return None
         return "adam", {"beta1": self.beta1, "beta2": self.beta2, "epsilon": self.epsilon}
 
@@ -159,7 +157,7 @@ class AdamW(_Moments):
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, eta=1.0,
                  correct_bias=True, **kwargs):
-        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
+        super().__init__(beta1, beta2, epsilon, learning_rate=learning_rate, **kwargs)
         self.eta, self.correct_bias = eta, correct_bias
 
     def _step(self, w, g, state, lr, wd, t):
@@ -176,7 +174,7 @@ class Adamax(_Moments):
     """Adam with the largest gradient instead of the square."""
 
     def __init__(self, learning_rate=0.002, beta1=0.9, beta2=0.999, **kwargs):
-        super().__init__(learning_rate, beta1, beta2, 1e-8, **kwargs)
+        super().__init__(beta1, beta2, 1e-8, learning_rate=learning_rate, **kwargs)
 
     def _step(self, w, g, state, lr, wd, t):
         g = self._clipped(g + w * wd)
@@ -192,7 +190,7 @@ class Nadam(_Moments):
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8,
                  schedule_decay=0.004, **kwargs):
-        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
+        super().__init__(beta1, beta2, epsilon, learning_rate=learning_rate, **kwargs)
         self.schedule_decay, self.m_schedule = schedule_decay, 1.0
 
     def _step(self, w, g, state, lr, wd, t):
@@ -212,8 +210,8 @@ class Nadam(_Moments):
 class FTML(_Moments):
     """Follow the moving leader."""
 
-    def __init__(self, learning_rate=0.01, beta1=0.6, beta2=0.999, epsilon=1e-8, **kwargs):
-        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
+    def __init__(self, beta1=0.6, beta2=0.999, epsilon=1e-8, **kwargs):
+        super().__init__(beta1, beta2, epsilon, **kwargs)
 
     def create_state(self, index, weight):
         return zeros_like(weight), zeros_like(weight), zeros_like(weight)
@@ -235,8 +233,8 @@ class AdaGrad(Optimizer):
 
     lazy_update = True
 
-    def __init__(self, learning_rate=0.01, eps=1e-7, epsilon=None, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
+    def __init__(self, eps=1e-7, epsilon=None, **kwargs):
+        super().__init__(**kwargs)
         self.float_stable_eps = eps if epsilon is None else epsilon
 
     def create_state(self, index, weight):
@@ -283,8 +281,8 @@ class RMSProp(Optimizer):
 class AdaDelta(Optimizer):
     """Steps as large as the steps before them."""
 
-    def __init__(self, learning_rate=1.0, rho=0.90, epsilon=1e-5, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
+    def __init__(self, rho=0.90, epsilon=1e-5, **kwargs):
+        super().__init__(**kwargs)
         self.rho, self.epsilon = rho, epsilon
 
     def create_state(self, index, weight):
@@ -306,8 +304,8 @@ class Ftrl(Optimizer):
     lazy_update = True
 
     def __init__(self, lamda1=0.01, learning_rate=0.1, beta=1, **kwargs):
-        super().__init__(learning_rate=learning_rate, **kwargs)
-        self.lamda1, self.beta = lamda1, beta
+        super().__init__(**kwargs)  # a schedule keeps its own rate
+        self.lamda1, self.beta, self.lr = lamda1, beta, learning_rate
 
     def create_state(self, index, weight):
         return zeros_like(weight), zeros_like(weight)
@@ -326,14 +324,35 @@ class Ftrl(Optimizer):
 class LARS(SGD):
     """SGD with a rate for each layer, by the norms of weight and gradient."""
 
-    def __init__(self, learning_rate=0.01, momentum=0.0, eta=0.001, epsilon=1e-8, **kwargs):
-        super().__init__(learning_rate, momentum, **kwargs)
-        self.eta, self.epsilon = eta, epsilon
+    def __init__(self, momentum=0.0, lazy_update=True, eta=0.001, eps=0.0,
+                 momentum_correction=True, epsilon=None, **kwargs):
+        super().__init__(momentum, lazy_update, **kwargs)
+        self.eta, self.eps = eta, eps if epsilon is None else epsilon
+        self.momentum_correction, self._rates, self._correction = momentum_correction, {}, 1.0
+
+    def set_wd_mult(self, args_wd_mult):
+        gammas = {name: 0.0 for name in self.idx2name.values() if name.endswith("_gamma")}
+        super().set_wd_mult({**gammas, **self._symbol_factors("__wd_mult__"), **args_wd_mult})
+
+    def _layer_rate(self, index, w, g, lr, wd):
+        self._correct_momentum(index)
+        if self.idx2name.get(index, "").endswith(("gamma", "beta", "bias")):
+            return lr
+        w_norm, g_norm = _norm(w).item(), _norm(g).item()
+        if not (w_norm > 0 and g_norm > 0):
+            return lr
+        return lr * self.eta * w_norm / (g_norm + wd * w_norm + self.eps)
+
+    def _correct_momentum(self, index):
+        """What is kept are steps of the rate before: a new rate's share of them counts."""
+        rate = self.learning_rate
+        before = self._rates.get(index, rate)
+        self._rates[index] = rate
+        self._correction = rate / before if self.momentum_correction and before else 1.0
 
     def _step(self, w, g, state, lr, wd, t):
-        w_norm, g_norm = _norm(w).item(), _norm(g).item()
-        if w_norm > 0 and g_norm > 0:
-            lr = lr * self.eta * w_norm / (g_norm + wd * w_norm + self.epsilon)
+        if state is not None:
+            state._tensor.assign(state._tensor * self._correction)
         return super()._step(w, g, state, lr, wd, t)
 
     def _rule(self):
@@ -346,7 +365,7 @@ class LAMB(_Moments):
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-6, lower_bound=None,
                  upper_bound=None, bias_correction=True, **kwargs):
-        super().__init__(learning_rate, beta1, beta2, epsilon, **kwargs)
+        super().__init__(beta1, beta2, epsilon, learning_rate=learning_rate, **kwargs)
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
         self.bias_correction = bias_correction
 
@@ -367,11 +386,53 @@ class LAMB(_Moments):
 
 @register
 class LBSGD(SGD):
-    """SGD for large batches: the rate is the schedule's."""
+    """SGD for large batches: a step for every `batch_scale` gradients, of their mean, with a rate
+    that grows to as many times as much, or one by the norms of weight and gradient ('lars')."""
 
-    def __init__(self, learning_rate=0.01, momentum=0.0, warmup_strategy="linear", warmup_epochs=5,
-                 batch_scale=1, updates_per_epoch=32, begin_epoch=0, num_epochs=60, **kwargs):
-        super().__init__(learning_rate, momentum, **kwargs)
+    def __init__(self, momentum=0.0, multi_precision=False, warmup_strategy="linear",
+                 warmup_epochs=5, batch_scale=1, updates_per_epoch=32, begin_epoch=0, num_epochs=60,
+                 **kwargs):
+        super().__init__(momentum, lazy_update=False, multi_precision=multi_precision, **kwargs)
+        self.warmup_strategy, self.warmup_epochs = warmup_strategy, warmup_epochs
+        self.batch_scale, self.updates_per_epoch = batch_scale, updates_per_epoch
+        self.init_updates, self.num_epochs = begin_epoch * updates_per_epoch, num_epochs
+        self.cumgrads = {}  # (sum of gradients or None, how many there were) by weight
+
+    def update(self, index, weight, grad, state):
+        if isinstance(index, (list, tuple)):
+            super().update(index, weight, grad, state)
+            return
+        key = index, str(weight.context)
+        total, count = self.cumgrads.get(key, (None, self.init_updates))
+        total = grad.copy() if total is None else total + grad
+        is_whole = (count + 1) % self.batch_scale == 0
+        self.cumgrads[key] = None if is_whole else total, count + 1
+        rate = self._get_lr(index)  # of the updates before this one
+        self._update_count(index)
+        if not is_whole:
+            return
+        wd, t = self._get_wd(index), self._index_update_count[index]
+        with _core._pause(_core.is_training()):
+            w, g = weight._tensor.detach(), total._tensor.detach() * (1.0 / self.batch_scale)
+            rate *= self._scale(w, g, wd, count + 1)
+            g = g * float(self.rescale_grad)
+            weight._tensor.assign(self._step(w, g, state, rate, wd, t))
+
+    def _scale(self, w, g, wd, updates):
+        if self.warmup_strategy == "lars":
+            w_square, g_square = _norm(w).item() ** 2, _norm(g).item() ** 2
+            lars = math.sqrt(w_square / (g_square + wd * w_square + 1e-18))
+            return min(max(lars, 0.01), 100.0)
+        warm_up = self.warmup_epochs * self.updates_per_epoch
+        if updates >= warm_up:
+            return float(self.batch_scale)
+        share = updates / warm_up
+        shares = {"linear": share, "power2": share * share, "sqrt": math.sqrt(share)}
+        grown = shares.get(self.warmup_strategy, 0.0) if warm_up > 1 else 0.0
+        return 1.0 + (self.batch_scale - 1) * grown
+
+    def _rule(self):
+        return None
 
 
 @register
