@@ -3,8 +3,7 @@
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # What ccache asks for where headers are precompiled.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
 add_library(lockstep_options INTERFACE)
@@ -46,17 +45,6 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
   add_compile_options("SHELL:-idirafter ${LOCKSTEP_GCC_INCLUDE}")
 endif()
-
-# What nearly every file includes, and others besides, is read once for a target of many files: a
-# quarter of its build's time. The preset dev goes without, so that a file that lacks an include
-# shows.
-function(lockstep_precompiles target)
-  target_precompile_headers(${target} PRIVATE
-    <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <deque>
-    <filesystem> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span>
-    <string> <string_view> <thread> <utility> <vector> <fmt/core.h> ${ARGN})
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
-endfunction()
 
 # For a target whose code is not measured: a third of its build's time is optimising it.
 function(lockstep_builds_quickly target)
