@@ -203,6 +203,30 @@ def test_fixed_parameters_stay_and_gradients_of_inputs_are_given():
     assert np.abs(module.get_input_grads()[0].asnumpy()).sum() > 0
 
 
+def test_parameters_that_are_not_given_are_drawn():
+    shapes = {"data_shapes": [("data", (2, 10))], "label_shapes": [("softmax_label", (2,))]}
+    given = {"fc1_weight": nd.ones((32, 10)), "fc1_bias": nd.ones((32,))}
+    bucketed = mx.mod.BucketingModule(lambda key: (mlp(), ["data"], ["softmax_label"]), 10)
+    chained = mx.mod.SequentialModule().add(mx.mod.Module(mlp()), take_labels=True)
+    for module in (mx.mod.Module(mlp()), bucketed, chained):
+        module.bind(**shapes)
+        module.init_params(arg_params=given, allow_missing=True)
+        drawn = module.get_params()[0]["fc2_weight"].asnumpy()
+        assert 0 < abs(drawn).max() <= 0.01 and np.unique(drawn).size > 100
+        assert (module.get_params()[0]["fc1_weight"].asnumpy() == 1).all()
+        assert (module.get_params()[0]["fc2_bias"].asnumpy() == 0).all()
+    module = mx.mod.Module(mlp())
+    data, label = blobs(np.random.default_rng(1), 20)
+    module.fit(mx.io.NDArrayIter(data, label, 10), num_epoch=1, arg_params=given,
+               allow_missing=True, optimizer_params={"learning_rate": 0.0})
+    drawn = module.get_params()[0]["fc2_weight"].asnumpy()
+    assert 0 < abs(drawn).max() <= 0.01
+    module.set_params(given, {}, allow_missing=True)
+    assert (module.get_params()[0]["fc2_weight"].asnumpy() == drawn).all()
+    with pytest.raises(RuntimeError, match="fc2_bias is not presented"):
+        module.init_params(arg_params=given, force_init=True)
+
+
 def test_a_module_that_is_not_ready_says_what_is_missing():
     module = mx.mod.Module(mlp())
     with pytest.raises(AssertionError, match="bind\\(\\) and init_params\\(\\)"):

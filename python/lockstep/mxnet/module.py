@@ -13,6 +13,7 @@ from lockstep.mxnet._executor_group import ExecutorGroup, part_shape, parts_of
 from lockstep.mxnet._module_chain import PythonLossModule, PythonModule, SequentialModule
 from lockstep.mxnet.context import cpu
 from lockstep.mxnet.executor import simple_bind
+from lockstep.mxnet.initializer import InitDesc, Uniform
 
 __all__ = ["BaseModule", "BucketingModule", "Module", "PythonLossModule", "PythonModule",
            "SequentialModule"]
@@ -250,22 +251,18 @@ class Module(BaseModule):
         return ({name: args[name].copy() for name in self._param_names},
                 {name: states[name].copy() for name in self._aux_names})
 
-    def init_params(self, initializer=None, arg_params=None, aux_params=None, allow_missing=False,
-                    force_init=False, allow_extra=False):
+    def init_params(self, initializer=Uniform(0.01), arg_params=None, aux_params=None,
+                    allow_missing=False, force_init=False, allow_extra=False):
         """Gives the parameters contents: those given, else the initializer's."""
-        from lockstep.mxnet import init
-
         if self.params_initialized and not force_init:
             return
         self._need("init_params", "binded")
-        if initializer is None and arg_params is None and aux_params is None:
-            initializer = init.Uniform(0.01)
         attrs = self._symbol.attr_dict()
         for names, own, given in ((self._param_names, self._exec.arg_dict, arg_params),
                                   (self._aux_names, self._exec.aux_dict, aux_params)):
             for name in sorted(names):
                 self._init_one(name, own[name], given, initializer, allow_missing,
-                               init.InitDesc(name, attrs.get(name)))
+                               InitDesc(name, attrs.get(name)))
         self.params_initialized = True
 
     def set_params(self, arg_params, aux_params, allow_missing=False, force_init=True,

@@ -74,8 +74,8 @@ def _label_shape(made, axis):
 
 
 def _hot(numbers, classes, dtype):
-    return ops.cast(ops.equal(ops.expand_dims(numbers, -1), ops.arange(0, classes, 1, "int64")),
-                    dtype)
+    places = ops.arange(0, classes, 1, "int64", numbers.device)
+    return ops.cast(ops.equal(ops.expand_dims(numbers, -1), places), dtype)
 
 
 @register("SoftmaxOutput", "Softmax")
