@@ -56,7 +56,8 @@ def _rnn(p, shapes):
     projection = p.get("projection_size")
     size = flat_size(p.get("mode"), data[2], hidden, layers, ways, projection)
     batch = (layers * ways, data[1])
-    return [None, (size,), (*batch, projection or hidden), (*batch, hidden)]
+    cell = [(*batch, hidden)] if p.get("mode") == "lstm" else []
+    return [None, (size,), (*batch, projection or hidden), *cell, (data[1],)]
 
 
 def _softmax_label(p, shapes):

@@ -288,11 +288,12 @@ def _operator(op, params, inputs):
 
 
 def _with_whole_states(inputs):
-    """Of an RNN, states of one sample stand for as many as the data has."""
+    """Of an RNN, states of one sample stand for as many as the data has. Behind them lengths may
+    come."""
     count = inputs[0].shape[1]
     return list(inputs[:2]) + [
-        ls.ops.expand(state, (state.shape[0], count, state.shape[2])) if state.shape[1] != count
-        else state for state in inputs[2:]]
+        ls.ops.expand(state, (state.shape[0], count, state.shape[2]))
+        if state.ndim == 3 and state.shape[1] != count else state for state in inputs[2:]]
 
 
 def _is_operator(op):
