@@ -373,6 +373,20 @@ def test_a_softmax_output_with_out_grad_multiplies_by_what_comes_from_above(rng)
     np.testing.assert_allclose(executor.grad_dict["data"].asnumpy(), expected, rtol=1e-4, atol=1e-6)
 
 
+def test_make_loss_is_normalised_alike_in_graphs_and_on_arrays(rng):
+    data = rng.normal(size=(4, 3)).astype("float32")
+    for kind, divisor in (("null", 1), ("batch", 4), ("valid", (data > 0.5).sum())):
+        options = {"grad_scale": 3.0, "normalization": kind, "valid_thresh": 0.5}
+        _, gradient = gradient_of(sym.MakeLoss(sym.var("data"), **options), data=data)
+        x = nd.array(data)
+        x.attach_grad()
+        with mx.autograd.record():
+            out = nd.MakeLoss(x, **options)
+        out.backward()
+        for made in (gradient, x.grad.asnumpy()):
+            np.testing.assert_allclose(made, np.full((4, 3), 3 / divisor), rtol=1e-6)
+
+
 def test_batch_norms_states_move_while_training_and_are_used_to_predict(rng):
     x = rng.normal(2, 3, size=(16, 3, 4, 4)).astype("float32")
     net = sym.BatchNorm(sym.var("data"), name="bn", momentum=0.5, eps=1e-5)

@@ -144,28 +144,35 @@ def svm_output(data, label, margin=1.0, regularization_coefficient=1.0, use_line
 class _MakeLoss:
     """Its input; the gradient is a constant."""
 
-    def __init__(self, scale):
-        self._scale = scale
+    def __init__(self, params):
+        self._params = params
 
     def forward(self, data):
-        self._like = data
+        self._data = data
         return data + 0
 
     def symbols(self, data):
         """The op, of a symbol."""
-        return [_symbol_of("MakeLoss", {"grad_scale": self._scale}, data)]
+        return [_symbol_of("MakeLoss", self._params, data)]
 
     def backward(self, above):
-        return _core.ones_like(self._like) * self._scale
+        return _core.ones_like(self._data) * self._scale()
+
+    def _scale(self):
+        scale, kind = float(self._params["grad_scale"]), self._params["normalization"]
+        if kind == "batch":
+            return scale / self._data.shape[0]
+        if kind != "valid":
+            return scale
+        valid = ops.cast(self._data > float(self._params["valid_thresh"]), self._data.dtype)
+        return scale / ops.maximum(ops.sum(valid), 1.0)
 
 
 @register("MakeLoss", "make_loss")
 def make_loss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null"):
     """A loss as it is: its gradient is 1, times a scale."""
-    scale = float(grad_scale)
-    if normalization == "batch":
-        scale /= data.shape[0]
-    return _core._call_function(_MakeLoss(scale), [data])[0]
+    params = dict(grad_scale=grad_scale, valid_thresh=valid_thresh, normalization=normalization)
+    return _core._call_function(_MakeLoss(params), [data])[0]
 
 
 @register("IdentityAttachKLSparseReg")
