@@ -406,6 +406,8 @@ def test_a_metric_of_several_numbers_with_a_reset_of_its_own_is_taken():
     metric.update([mx.nd.array([0, 1])], [mx.nd.array([[1, 0], [1, 0]])])
     assert metric.get_global_name_value() == [("wrong", 1), ("seen", 2)]
     assert metric.get_name_value() == metric.get_global_name_value()
+    Errors.get_name_value = lambda self: [("both", tuple(self.counts))]
+    assert metric.get_global_name_value() == [("both", (1, 2))]
 
 
 def contexts_net():
