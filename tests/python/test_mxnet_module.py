@@ -317,6 +317,17 @@ def test_monitors_see_every_node(caplog):
                      "fc2_bias", "fc2_bias_grad", "fc2_output", "fc2_weight", "fc2_weight_grad"]
 
 
+def test_monitors_see_a_parameter_once_after_batches_of_several_sizes():
+    module, monitor = mx.mod.Module(mlp()), mx.mon.Monitor(1, pattern="fc1_weight$")
+    module.bind([("data", (4, 3))], [("softmax_label", (4,))])
+    module.init_params()
+    module.install_monitor(monitor)
+    for size in (4, 2, 4, 3):
+        monitor.tic()
+        module.forward(mx.io.DataBatch([nd.ones((size, 3))], [nd.zeros(size)]), is_train=True)
+        assert [name for _, name, _ in monitor.toc()] == ["fc1_weight"]
+
+
 def test_a_block_of_a_symbol_is_trained_by_gluon_and_a_block_is_exported(tmp_path):
     rng = np.random.default_rng(7)
     mx.random.seed(7)

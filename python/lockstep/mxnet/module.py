@@ -167,10 +167,8 @@ class Module(BaseModule):
                                                                     grad_req)
         self._take_shapes(data_shapes, label_shapes)
         shared = shared_module._exec if shared_module is not None else None
-        self._exec = self._make_executor(shared)
+        self._replace_executor(self._make_executor(shared))
         self.binded = True
-        for monitor in self._monitors:
-            monitor.install(self._exec)
         if shared_module is not None:
             self.params_initialized = shared_module.params_initialized
         elif self._loaded_params is not None:
@@ -230,9 +228,15 @@ class Module(BaseModule):
         known = set(self._symbol.list_arguments())
         shapes = {desc.name: desc.shape for desc in self._data_shapes + (self._label_shapes or [])
                   if desc.name in known}
-        self._exec = self._exec.reshape(**shapes)
+        self._replace_executor(self._exec.reshape(**shapes))
+
+    def _replace_executor(self, new):
+        """Monitors see the new one, and no more the one before it."""
         for monitor in self._monitors:
-            monitor.install(self._exec)
+            if self._exec in getattr(monitor, "exes", ()):
+                monitor.exes.remove(self._exec)
+            monitor.install(new)
+        self._exec = new
 
     def install_monitor(self, mon):
         """Has a monitor see what the nodes compute."""
