@@ -341,6 +341,19 @@ def test_a_softmax_outputs_gradient_is_divided_by_what_mxnet_divides_by(rng, opt
                                    atol=1e-6)
 
 
+def test_a_softmax_outputs_label_has_an_axis_for_all_places_unless_told(rng):
+    net = sym.SoftmaxOutput(sym.var("data"), name="softmax", multi_output=True)
+    assert net.infer_shape(data=(2, 3, 4, 5))[0] == [(2, 3, 4, 5), (2, 20)]
+    for shape in ((2, 20), (2, 4, 5), (2, 1, 4, 5)):
+        told, _, _ = net.infer_shape(data=(2, 3, 4, 5), softmax_label=shape)
+        assert told[1] == shape
+        executor = net.simple_bind(mx.cpu(), data=(2, 3, 4, 5), softmax_label=shape)
+        executor.forward(is_train=True)
+        executor.backward()
+        np.testing.assert_allclose(executor.grad_dict["data"].asnumpy()[:, 0], -2 / 3 / 20,
+                                   rtol=1e-5)
+
+
 def test_a_softmax_output_counts_valid_labels_whether_or_not_it_ignores_the_others(rng):
     data = rng.normal(size=(2, 3, 4)).astype("float32")
     label = np.array([[0, 1, 2, 0], [1, 0, 2, 1]], "float32")

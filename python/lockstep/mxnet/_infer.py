@@ -63,7 +63,7 @@ def _rnn(p, shapes):
 def _softmax_label(p, shapes):
     data = shapes[0]
     if p.get("multi_output", False):
-        return [None, (data[0],) + tuple(data[2:])]
+        return [None, (data[0], int(np.prod(data[2:])))]
     if p.get("preserve_shape", False):
         return [None, tuple(data[:-1])]
     return [None, (data[0],)]

@@ -82,8 +82,8 @@ class RecordAug(image.Augmenter):
         o = self._options
         if o.rotate_list:
             return self._random.choice(list(o.rotate_list))
-        return o.rotate if o.rotate > 0 else self._random.randint(-o.max_rotate_angle,
-                                                                  o.max_rotate_angle)
+        limit = int(o.max_rotate_angle)
+        return o.rotate if o.rotate > 0 else self._random.randint(-limit, limit)
 
     def _warped(self, pixels):
         o, scale, ratio = self._options, 1.0, 1.0
