@@ -341,6 +341,14 @@ def test_a_softmax_outputs_gradient_is_divided_by_what_mxnet_divides_by(rng, opt
                                    atol=1e-6)
 
 
+def test_the_outputs_of_recurrent_layers_have_names():
+    for mode, names in (("lstm", ["r_output", "r_state_output", "r_statecell_output"]),
+                        ("gru", ["r_output", "r_state_output"])):
+        net = sym.RNN(sym.var("data"), state_size=4, num_layers=1, mode=mode, state_outputs=True,
+                      name="r")
+        assert net.list_outputs() == names
+
+
 def test_a_softmax_outputs_label_has_an_axis_for_all_places_unless_told(rng):
     net = sym.SoftmaxOutput(sym.var("data"), name="softmax", multi_output=True)
     assert net.infer_shape(data=(2, 3, 4, 5))[0] == [(2, 3, 4, 5), (2, 20)]

@@ -212,6 +212,9 @@ def output_names(node):
         return [f"{node.name}_output"]
     if node.op in ("BatchNorm", "LayerNorm", "GroupNorm"):
         return [f"{node.name}_{part}" for part in ("output", "mean", "var")]
+    if node.op == "RNN":
+        parts = ("output", "state_output", "statecell_output")
+        return [f"{node.name}_{part}" for part in parts[:count]]
     if node.op == "Custom":
         return [f"{node.name}_{part}" for part in _custom(node.attrs).list_outputs()]
     return [f"{node.name}_output{i}" for i in range(count)]
