@@ -227,6 +227,23 @@ def test_parameters_that_are_not_given_are_drawn():
         module.init_params(arg_params=given, force_init=True)
 
 
+@pytest.mark.parametrize("contexts", [1, 2])
+def test_what_a_script_adds_to_a_modules_gradients_is_in_its_update(contexts):
+    module = mx.mod.Module(mlp(), context=[mx.cpu(i) for i in range(contexts)])
+    module.bind([("data", (4, 10))], [("softmax_label", (4,))])
+    module.init_params()
+    module.init_optimizer(optimizer_params={"learning_rate": 0.5, "rescale_grad": 1.0})
+    before = module.get_params()[0]
+    module.forward_backward(mx.io.DataBatch([nd.ones((4, 10))], [nd.zeros(4)]))
+    group, expected = module._exec_group, {}
+    for name, [gradient] in zip(group.param_names, group.grad_arrays, strict=True):
+        gradient += 1
+        expected[name] = before[name].asnumpy() - 0.5 * gradient.asnumpy()
+    module.update()
+    for name, [value] in zip(group.param_names, module._exec_group.param_arrays, strict=True):
+        np.testing.assert_allclose(value.asnumpy(), expected[name], rtol=1e-5, atol=1e-6)
+
+
 def test_a_module_that_is_not_ready_says_what_is_missing():
     module = mx.mod.Module(mlp())
     with pytest.raises(AssertionError, match="bind\\(\\) and init_params\\(\\)"):

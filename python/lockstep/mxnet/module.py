@@ -111,10 +111,19 @@ class Module(BaseModule):
 
     @property
     def _exec_group(self):
-        """What scripts that look inside find: the executors, one for each context."""
-        execs = getattr(self._exec, "executors", [self._exec])
-        return SimpleNamespace(execs=execs, param_names=self._param_names,
-                               data_names=self._data_names, batch_size=self._data_shapes[0].shape[0])
+        """What scripts that look inside find: the executors, one for each context, and lists of the
+        arrays that update() reads, of each parameter one, whatever the contexts."""
+        def listed(arrays, names):
+            return [[arrays[name]] for name in names]
+
+        gradients = self._exec.grad_dict
+        return SimpleNamespace(
+            execs=getattr(self._exec, "executors", [self._exec]), param_names=self._param_names,
+            data_names=self._data_names, batch_size=self._data_shapes[0].shape[0],
+            param_arrays=listed(self._exec.arg_dict, self._param_names),
+            aux_arrays=listed(self._exec.aux_dict, self._aux_names),
+            grad_arrays=listed(gradients, self._param_names) if self.for_training else None,
+            input_grad_arrays=listed(gradients, self._data_names) if self.inputs_need_grad else None)
 
     @property
     def _arg_params(self):
