@@ -50,7 +50,8 @@ def test_softmax_of_several_places_and_regressions_have_their_gradients(rng):
         out, gradient = gradient_of(op(sym.var("data"), sym.var("label")), data=data, label=label)
         np.testing.assert_allclose(out, value, rtol=1e-5)
         np.testing.assert_allclose(gradient, slope / 2, rtol=1e-4, atol=1e-5)
-    out, gradient = gradient_of(sym.MakeLoss(sym.square(sym.var("data")), grad_scale=2.0), data=data)
+    net = sym.MakeLoss(sym.square(sym.var("data")), grad_scale=2.0)
+    out, gradient = gradient_of(net, data=data)
     np.testing.assert_allclose(gradient, 4 * data, rtol=1e-5)
 
 

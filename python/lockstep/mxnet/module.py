@@ -116,14 +116,14 @@ class Module(BaseModule):
         def listed(arrays, names):
             return [[arrays[name]] for name in names]
 
-        gradients = self._exec.grad_dict
+        gradients, inputs = self._exec.grad_dict, self._data_names
         return SimpleNamespace(
             execs=getattr(self._exec, "executors", [self._exec]), param_names=self._param_names,
-            data_names=self._data_names, batch_size=self._data_shapes[0].shape[0],
+            data_names=inputs, batch_size=self._data_shapes[0].shape[0],
             param_arrays=listed(self._exec.arg_dict, self._param_names),
             aux_arrays=listed(self._exec.aux_dict, self._aux_names),
             grad_arrays=listed(gradients, self._param_names) if self.for_training else None,
-            input_grad_arrays=listed(gradients, self._data_names) if self.inputs_need_grad else None)
+            input_grad_arrays=listed(gradients, inputs) if self.inputs_need_grad else None)
 
     @property
     def _arg_params(self):
