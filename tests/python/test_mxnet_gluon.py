@@ -304,6 +304,65 @@ def test_layers_and_cells_agree(kind, cell, rng):
     np.testing.assert_allclose(last[0][0].asnumpy(), states[0].asnumpy(), rtol=1e-4, atol=1e-5)
 
 
+LAYERS = [lambda **o: rnn.LSTM(4, **o), lambda **o: rnn.GRU(4, **o), lambda **o: rnn.RNN(4, **o),
+          lambda **o: rnn.LSTM(4, projection_size=2, **o)]
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_recurrent_layer_gives_zeros_behind_a_sequences_end(kind, rng):
+    layer = kind(num_layers=2, bidirectional=True, use_sequence_length=True, input_size=3)
+    layer.initialize(mx.init.Uniform(0.5))
+    x, lengths = nd.array(rng.normal(size=(5, 3, 3))), [5, 2, 1]
+    for hybridized in (False, True):
+        layer.hybridize(hybridized)
+        y = layer(x, sequence_length=nd.array(lengths)).asnumpy()
+        for i, length in enumerate(lengths):
+            alone = layer(x[:length, i:i + 1], sequence_length=nd.array([length]))
+            np.testing.assert_allclose(y[:length, i], alone.asnumpy()[:, 0], rtol=1e-4, atol=1e-6)
+            assert (y[length:, i] == 0).all()
+
+
+class Reader(gluon.HybridBlock):
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.with_lengths = options.get("use_sequence_length", False)
+        with self.name_scope():
+            self.l = kind(layout="NTC", input_size=3, **options)
+
+    def hybrid_forward(self, F, x, states, *lengths):
+        y, last = self.l(x, states, *lengths)
+        return y * 2, last
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize("with_lengths", [False, True])
+def test_a_block_with_a_layers_states_and_lengths_is_exported(kind, with_lengths, rng, tmp_path):
+    net = Reader(kind, use_sequence_length=with_lengths, bidirectional=True)
+    net.initialize(mx.init.Uniform(0.5))
+    net.hybridize()
+    states = [nd.array(rng.normal(size=state.shape)) for state in net.l.begin_state(2)]
+    arrays = [nd.array(rng.normal(size=(2, 5, 3)))]
+    lengths = [nd.array([5, 2])] if with_lengths else []
+    y, last = net(*arrays, states, *lengths)
+    files = net.export(str(tmp_path / "net"))
+    arrays += states + lengths
+    names = [f"data{i}" for i in range(len(arrays))]
+    made = gluon.SymbolBlock.imports(files[0], names, files[1])(*arrays)
+    for ours, theirs in zip([y, *last], made, strict=True):
+        np.testing.assert_allclose(theirs.asnumpy(), ours.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_layer_with_lengths_and_no_states_is_exported(rng, tmp_path):
+    net = rnn.GRU(4, use_sequence_length=True, input_size=3)
+    net.initialize(mx.init.Uniform(0.5))
+    net.hybridize()
+    x, lengths = nd.array(rng.normal(size=(5, 2, 3))), nd.array([5, 2])
+    y = net(x, None, lengths)
+    files = net.export(str(tmp_path / "net"))
+    made = gluon.SymbolBlock.imports(files[0], ["data0", "data1"], files[1])(x, lengths)
+    np.testing.assert_allclose(made.asnumpy(), y.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
 def test_bidirectional_layers_and_sequence_lengths(rng):
     layer = rnn.LSTM(3, num_layers=2, bidirectional=True, use_sequence_length=True)
     layer.initialize(mx.init.Normal(0.5))

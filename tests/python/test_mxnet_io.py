@@ -11,6 +11,7 @@ import pytest
 import lockstep.mxnet as mx
 from lockstep import errors
 from lockstep.mxnet import nd, recordio
+from lockstep.mxnet._record_aug import RecordAug
 
 MAGIC = struct.pack("<I", 0xCED7230A)
 
@@ -186,6 +187,123 @@ def test_images_of_a_record_file_come_in_batches(tmp_path, rng):
                                         batch_size=1, num_parts=3, part_index=part, shuffle=True)
         parts += [int(batch.label[0].asscalar()) for batch in batches]
     assert sorted(parts) == list(range(10))
+
+
+def changed(folder, rng, shape=(3, 12, 12), **options):
+    """(the images of a record file, what an iterator makes of them), both [N, H, W, C]."""
+    (_, path), images = record_file(folder, rng, 3)
+    batches = mx.io.ImageRecordIter(path_imgrec=path, data_shape=shape, batch_size=3, **options)
+    return images, batches.next().data[0].asnumpy().transpose(0, 2, 3, 1)
+
+
+def test_images_of_a_record_file_are_padded_mirrored_and_lightened(tmp_path, rng):
+    images, made = changed(tmp_path, rng, (3, 16, 14), pad=2, fill_value=7)
+    expected = np.pad(images, ((0, 0), (2, 2), (2, 2), (0, 0)), constant_values=7)
+    assert (made == expected[:, :, 1:15]).all()
+    images, made = changed(tmp_path, rng, mirror=True)
+    assert (made == images[:, :, ::-1]).all()
+    images, made = changed(tmp_path, rng, max_random_contrast=0.5, mean_r=10, scale=2.0, seed=1)
+    for image, pixels in zip(images, made):
+        factor = pixels[0, 0, 1] / image[0, 0, 1]
+        assert 1 <= factor <= 3
+        np.testing.assert_allclose(pixels, factor * (image - [10.0, 0, 0]), rtol=1e-4, atol=1e-3)
+
+
+def test_images_of_a_record_file_are_scaled_stretched_and_turned(tmp_path, rng):
+    images, made = changed(tmp_path, rng, (3, 24, 24), min_random_scale=2, max_random_scale=2)
+    assert (made[:, ::2, ::2] == images).all()
+    between = images[:, 0, :-1].astype(float) + images[:, 0, 1:]
+    assert (made[:, 0, 1:-1:2] == np.rint(between / 2)).all()
+    assert (made[:, 0, -1] == np.rint((images[:, 0, -1].astype(float) + 255) / 2)).all()
+    images, made = changed(tmp_path, rng, rotate=90, fill_value=3)
+    assert (made[:, 0] == 3).all() and (made[:, 1:] == images.swapaxes(1, 2)[:, :0:-1]).all()
+    images, made = changed(tmp_path, rng, min_aspect_ratio=3.0, max_aspect_ratio=3.0)
+    assert (made[:, :, :3] == 255).all() and (made[:, :, -3:] == 255).all()
+    assert (made[:, ::3, 3:9] == images[:, 2:10:2, ::2]).all()  # half as wide, 3/2 as high
+    images, made = changed(tmp_path, rng, (3, 8, 8), max_random_scale=1.5, max_rotate_angle=10,
+                           max_shear_ratio=0.1, max_aspect_ratio=0.25, rand_crop=True)
+    assert made.shape == (3, 8, 8, 3)
+
+
+def test_random_resized_crops_are_of_an_area_and_a_ratio(tmp_path, rng):
+    images, made = changed(tmp_path, rng, (3, 6, 6), random_resized_crop=True,
+                           min_random_area=0.25, max_random_area=0.25, seed=1)
+    for image, pixels in zip(images, made):
+        windows = [image[y:y + 6, x:x + 6] for y in range(7) for x in range(7)]
+        assert any((window == pixels).all() for window in windows)
+    images, made = changed(tmp_path, rng, (3, 6, 6), max_crop_size=12, min_crop_size=12,
+                           inter_method=3)
+    mean = images.reshape(3, 6, 2, 6, 2, 3).mean((2, 4))
+    assert (made == np.rint(mean)).all()
+    with pytest.raises(errors.InvalidArgument, match="rand_crop does not go with random_resized"):
+        changed(tmp_path, rng, random_resized_crop=True, rand_crop=True)
+    with pytest.raises(errors.InvalidArgument, match="max_crop_size is 20"):
+        changed(tmp_path, rng, max_crop_size=20, min_crop_size=4)
+    with pytest.raises(errors.InvalidArgument, match="aug_seq is not here"):
+        changed(tmp_path, rng, aug_seq="aug_det_default")
+
+
+def coloured(image, **options):
+    aug = RecordAug((3, *image.shape[:2]), **options)
+    return aug(nd.array(image, dtype="uint8")).asnumpy().astype(float)
+
+
+def test_brightness_contrast_and_saturation_move_colours_by_a_factor(rng):
+    image = rng.integers(100, 140, (6, 6, 3)).astype("uint8")
+    grey = (image @ np.array([0.299, 0.587, 0.114]))[..., None]
+    for option, centre in (("brightness", 0), ("contrast", grey.mean()), ("saturation", grey)):
+        for seed in range(4):
+            made = coloured(image, seed=seed, **{option: 0.5})
+            away = image.astype(float) - centre
+            factor = (away * (made - centre)).sum() / (away ** 2).sum()
+            assert 0.5 <= factor <= 1.5 and abs(factor - 1) > 1e-3
+            np.testing.assert_allclose(made, away * factor + centre, atol=1)
+    assert coloured(image, brightness=0.5, contrast=0.5, saturation=0.5).shape == (6, 6, 3)
+    assert coloured(np.full((2, 2, 3), 255, "uint8"), pca_noise=0.5).max() <= 255
+
+
+def test_hues_lightnesses_and_saturations_are_moved_as_much_as_told(rng):
+    image = rng.integers(0, 256, (6, 6, 3)).astype("uint8")
+    np.testing.assert_allclose(coloured(image, random_h=1e-9), image, atol=6)
+    red = np.zeros((2, 2, 3), "uint8")
+    red[..., 0] = 200
+    for seed in range(5):
+        r, g, b = coloured(red, random_l=50, seed=seed)[0, 0]
+        assert g == b and 49 <= (r + g) / 2 <= 151 and (r + g) / 2 != 100
+        r, g, b = coloured(red, random_s=100, seed=seed)[0, 0]
+        assert g == b and abs((r + g) / 2 - 100) <= 1
+        r, g, b = coloured(red, random_h=20, seed=seed)[0, 0]
+        assert r == 200 and b == 0 and g <= 200 * 40 / 60  # a hue below red is cut off there
+
+
+def test_a_mean_image_is_made_and_then_read(tmp_path, rng):
+    path = str(tmp_path / "mean.bin")
+    images, made = changed(tmp_path, rng, mean_img=path)
+    mean = images.astype("float32").mean(0)
+    np.testing.assert_allclose(made, images - mean, atol=1e-4)
+    np.testing.assert_allclose(nd.load(path)["mean_img"].asnumpy(), mean.transpose(2, 0, 1),
+                               rtol=1e-6)
+    nd.save(path, {"mean_img": nd.ones((3, 12, 12)) * 5})
+    images, made = changed(tmp_path, rng, mean_img=path)
+    assert (made == images - 5.0).all()
+
+
+def test_no_samples_are_lost_without_round_batch(tmp_path, rng):
+    (_, path), _ = record_file(tmp_path, rng, 5)
+    (tmp_path / "x.csv").write_text("0\n1\n2\n3\n4\n")
+    (tmp_path / "x.svm").write_text("".join(f"{i} 0:1\n" for i in range(5)))
+    text = str(tmp_path / "x.csv")
+    for batches in (
+            mx.io.ImageRecordIter(path_imgrec=path, data_shape=(3, 8, 8), batch_size=2,
+                                  round_batch=False),
+            mx.io.CSVIter(data_csv=text, label_csv=text, data_shape=(1,), batch_size=2,
+                          round_batch=False),
+            mx.io.LibSVMIter(data_libsvm=str(tmp_path / "x.svm"), data_shape=(4,), batch_size=2,
+                             round_batch=False)):
+        seen = list(batches)
+        assert [batch.pad for batch in seen] == [0, 0, 1]
+        labels = np.concatenate([batch.label[0].asnumpy() for batch in seen])
+        assert labels[:5].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_images_with_boxes_come_in_batches_and_boxes_follow_the_pixels(tmp_path, rng):

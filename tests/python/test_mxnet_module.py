@@ -203,6 +203,47 @@ def test_fixed_parameters_stay_and_gradients_of_inputs_are_given():
     assert np.abs(module.get_input_grads()[0].asnumpy()).sum() > 0
 
 
+def test_parameters_that_are_not_given_are_drawn():
+    shapes = {"data_shapes": [("data", (2, 10))], "label_shapes": [("softmax_label", (2,))]}
+    given = {"fc1_weight": nd.ones((32, 10)), "fc1_bias": nd.ones((32,))}
+    bucketed = mx.mod.BucketingModule(lambda key: (mlp(), ["data"], ["softmax_label"]), 10)
+    chained = mx.mod.SequentialModule().add(mx.mod.Module(mlp()), take_labels=True)
+    for module in (mx.mod.Module(mlp()), bucketed, chained):
+        module.bind(**shapes)
+        module.init_params(arg_params=given, allow_missing=True)
+        drawn = module.get_params()[0]["fc2_weight"].asnumpy()
+        assert 0 < abs(drawn).max() <= 0.01 and np.unique(drawn).size > 100
+        assert (module.get_params()[0]["fc1_weight"].asnumpy() == 1).all()
+        assert (module.get_params()[0]["fc2_bias"].asnumpy() == 0).all()
+    module = mx.mod.Module(mlp())
+    data, label = blobs(np.random.default_rng(1), 20)
+    module.fit(mx.io.NDArrayIter(data, label, 10), num_epoch=1, arg_params=given,
+               allow_missing=True, optimizer_params={"learning_rate": 0.0})
+    drawn = module.get_params()[0]["fc2_weight"].asnumpy()
+    assert 0 < abs(drawn).max() <= 0.01
+    module.set_params(given, {}, allow_missing=True)
+    assert (module.get_params()[0]["fc2_weight"].asnumpy() == drawn).all()
+    with pytest.raises(RuntimeError, match="fc2_bias is not presented"):
+        module.init_params(arg_params=given, force_init=True)
+
+
+@pytest.mark.parametrize("contexts", [1, 2])
+def test_what_a_script_adds_to_a_modules_gradients_is_in_its_update(contexts):
+    module = mx.mod.Module(mlp(), context=[mx.cpu(i) for i in range(contexts)])
+    module.bind([("data", (4, 10))], [("softmax_label", (4,))])
+    module.init_params()
+    module.init_optimizer(optimizer_params={"learning_rate": 0.5, "rescale_grad": 1.0})
+    before = module.get_params()[0]
+    module.forward_backward(mx.io.DataBatch([nd.ones((4, 10))], [nd.zeros(4)]))
+    group, expected = module._exec_group, {}
+    for name, [gradient] in zip(group.param_names, group.grad_arrays, strict=True):
+        gradient += 1
+        expected[name] = before[name].asnumpy() - 0.5 * gradient.asnumpy()
+    module.update()
+    for name, [value] in zip(group.param_names, module._exec_group.param_arrays, strict=True):
+        np.testing.assert_allclose(value.asnumpy(), expected[name], rtol=1e-5, atol=1e-6)
+
+
 def test_a_module_that_is_not_ready_says_what_is_missing():
     module = mx.mod.Module(mlp())
     with pytest.raises(AssertionError, match="bind\\(\\) and init_params\\(\\)"):
@@ -325,6 +366,17 @@ def test_monitors_see_every_node(caplog):
                      "fc2_bias", "fc2_bias_grad", "fc2_output", "fc2_weight", "fc2_weight_grad"]
 
 
+def test_monitors_see_a_parameter_once_after_batches_of_several_sizes():
+    module, monitor = mx.mod.Module(mlp()), mx.mon.Monitor(1, pattern="fc1_weight$")
+    module.bind([("data", (4, 3))], [("softmax_label", (4,))])
+    module.init_params()
+    module.install_monitor(monitor)
+    for size in (4, 2, 4, 3):
+        monitor.tic()
+        module.forward(mx.io.DataBatch([nd.ones((size, 3))], [nd.zeros(size)]), is_train=True)
+        assert [name for _, name, _ in monitor.toc()] == ["fc1_weight"]
+
+
 def test_a_block_of_a_symbol_is_trained_by_gluon_and_a_block_is_exported(tmp_path):
     rng = np.random.default_rng(7)
     mx.random.seed(7)
@@ -414,6 +466,8 @@ def test_a_metric_of_several_numbers_with_a_reset_of_its_own_is_taken():
     metric.update([mx.nd.array([0, 1])], [mx.nd.array([[1, 0], [1, 0]])])
     assert metric.get_global_name_value() == [("wrong", 1), ("seen", 2)]
     assert metric.get_name_value() == metric.get_global_name_value()
+    Errors.get_name_value = lambda self: [("both", tuple(self.counts))]
+    assert metric.get_global_name_value() == [("both", (1, 2))]
 
 
 def contexts_net():

@@ -213,6 +213,22 @@ def test_indices_read_and_write_as_numpys(rng):
     assert (y[1].asnumpy() == 5).all()
 
 
+def test_a_while_loop_gives_arrays_or_lists_as_its_function_does():
+    def count(i, total):
+        return i * 2, (i + 1, total + i)
+
+    out, last = nd.contrib.while_loop(lambda i, total: i < 3, count,
+                                      (nd.array([0]), nd.array([0])), max_iterations=5)
+    assert out[:3].asnumpy().tolist() == [[0], [2], [4]] and out.shape == (5, 1)
+    assert [x.asscalar() for x in last] == [3, 3]
+    out, last = nd.contrib.while_loop(lambda i: i < 2, lambda i: ([i, -i], i + 1), nd.array([0]), 2)
+    assert [x.asnumpy().tolist() for x in out] == [[[0], [1]], [[0], [-1]]] and last.asscalar() == 2
+    out, last = nd.contrib.while_loop(lambda i: i < 2, lambda i: (None, i + 1), nd.array([0]), 4)
+    assert out == [] and last.asscalar() == 2
+    with pytest.raises(ValueError, match="max_iterations"):
+        nd.contrib.while_loop(lambda i: i < 2, lambda i: (i, i + 1), nd.array([0]))
+
+
 def test_arrays_are_float32_unless_told():
     assert nd.array(np.arange(3)).dtype == nd.array([1, 2]).dtype == np.float32
     assert nd.array([1, 2], dtype="int32").dtype == np.int32

@@ -248,52 +248,12 @@ def test_a_softmax_outputs_gradient_is_the_cross_entropys(rng):
                                atol=2e-3)
 
 
-def gradient_of(net, **arrays):
-    executor = net.bind(mx.cpu(), {k: nd.array(v) for k, v in arrays.items()},
-                        {"data": nd.zeros(np.shape(arrays["data"]))})
-    executor.forward(is_train=True)
-    executor.backward()
-    return executor.outputs[0].asnumpy(), executor.grad_dict["data"].asnumpy()
-
-
-def softmax(x, axis=-1):
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
-
-
-def test_softmax_outputs_know_labels_to_ignore_and_how_to_normalise(rng):
-    data = rng.normal(size=(4, 3)).astype("float32")
-    label = np.array([0, -1, 2, -1], "float32")
-    one_hot = np.eye(3)[label.astype(int)]
-    keep = (label != -1)[:, None]
-    for kind, divisor in (("null", 1), ("batch", 4), ("valid", 2)):
-        net = sym.SoftmaxOutput(sym.var("data"), sym.var("label"), use_ignore=True, ignore_label=-1,
-                                normalization=kind, grad_scale=3.0)
-        out, gradient = gradient_of(net, data=data, label=label)
-        np.testing.assert_allclose(out, softmax(data), rtol=1e-5)
-        np.testing.assert_allclose(gradient, 3 * (softmax(data) - one_hot) * keep / divisor,
-                                   rtol=1e-4, atol=1e-6)
-
-
-def test_softmax_of_several_places_and_regressions_have_their_gradients(rng):
-    data = rng.normal(size=(2, 3, 4)).astype("float32")
-    label = rng.integers(0, 3, (2, 4))
-    net = sym.SoftmaxOutput(sym.var("data"), sym.var("label"), multi_output=True)
-    out, gradient = gradient_of(net, data=data, label=label)
-    expected = softmax(data, 1) - np.moveaxis(np.eye(3)[label], -1, 1)
-    np.testing.assert_allclose(out, softmax(data, 1), rtol=1e-5)
-    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6)
-    data, label = rng.normal(size=(5, 2)).astype("float32"), rng.normal(size=(5, 2))
-    sigmoid = 1 / (1 + np.exp(-data))
-    for op, value, slope in (
-            (sym.LinearRegressionOutput, data, data - label),
-            (sym.LogisticRegressionOutput, sigmoid, sigmoid - label),
-            (sym.MAERegressionOutput, data, np.sign(data - label))):
-        out, gradient = gradient_of(op(sym.var("data"), sym.var("label")), data=data, label=label)
-        np.testing.assert_allclose(out, value, rtol=1e-5)
-        np.testing.assert_allclose(gradient, slope / 2, rtol=1e-4, atol=1e-5)
-    out, gradient = gradient_of(sym.MakeLoss(sym.square(sym.var("data")), grad_scale=2.0), data=data)
-    np.testing.assert_allclose(gradient, 4 * data, rtol=1e-5)
+def test_the_outputs_of_recurrent_layers_have_names():
+    for mode, names in (("lstm", ["r_output", "r_state_output", "r_statecell_output"]),
+                        ("gru", ["r_output", "r_state_output"])):
+        net = sym.RNN(sym.var("data"), state_size=4, num_layers=1, mode=mode, state_outputs=True,
+                      name="r")
+        assert net.list_outputs() == names
 
 
 def test_batch_norms_states_move_while_training_and_are_used_to_predict(rng):

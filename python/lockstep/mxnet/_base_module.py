@@ -7,6 +7,7 @@ import time
 from lockstep.errors import InvalidArgument
 from lockstep.mxnet import io, metric
 from lockstep.mxnet import ndarray as nd
+from lockstep.mxnet.initializer import Uniform
 from lockstep.mxnet.model import BatchEndParam
 
 
@@ -102,9 +103,10 @@ class BaseModule:
     def fit(self, train_data, eval_data=None, eval_metric="acc", epoch_end_callback=None,
             batch_end_callback=None, kvstore="local", optimizer="sgd",
             optimizer_params=(("learning_rate", 0.01),), eval_end_callback=None,
-            eval_batch_end_callback=None, initializer=None, arg_params=None, aux_params=None,
-            allow_missing=False, force_rebind=False, force_init=False, begin_epoch=0,
-            num_epoch=None, validation_metric=None, monitor=None, sparse_row_id_fn=None):
+            eval_batch_end_callback=None, initializer=Uniform(0.01), arg_params=None,
+            aux_params=None, allow_missing=False, force_rebind=False, force_init=False,
+            begin_epoch=0, num_epoch=None, validation_metric=None, monitor=None,
+            sparse_row_id_fn=None):
         """Trains on an iterator for epochs from begin_epoch to num_epoch."""
         if num_epoch is None:
             raise AssertionError("fit: num_epoch says how many epochs to train")

@@ -5,6 +5,7 @@ import logging
 
 from lockstep.mxnet import model
 from lockstep.mxnet._base_module import BaseModule
+from lockstep.mxnet.initializer import Uniform
 from lockstep.mxnet.module import Module
 from lockstep.mxnet.name import NameManager
 
@@ -94,8 +95,8 @@ class BucketingModule(BaseModule):
     def get_params(self):
         return self._buckets[self._default].get_params()
 
-    def init_params(self, initializer=None, arg_params=None, aux_params=None, allow_missing=False,
-                    force_init=False, allow_extra=False):
+    def init_params(self, initializer=Uniform(0.01), arg_params=None, aux_params=None,
+                    allow_missing=False, force_init=False, allow_extra=False):
         if self.params_initialized and not force_init:
             return
         self._need("init_params", "binded")

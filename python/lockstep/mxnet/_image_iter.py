@@ -176,27 +176,63 @@ class _Offsets(recordio.MXRecordIO):
 
 
 class RecordIter(ImageIter):
-    """mx.io.ImageRecordIter."""
+    """mx.io.ImageRecordIter. Options that are none of pictures (threads, buffers) it ignores."""
 
-    def __init__(self, path, shape, batch_size, index, label_width, shuffle, rand_crop, rand_mirror,
-                 resize, mean, std, scale, num_parts, part_index, round_batch, seed, data_name,
-                 label_name, dtype):
-        changes = [image.ResizeAug(resize)] if resize > 0 else []
-        size = (shape[2], shape[1])
-        changes.append(image.RandomCropAug(size) if rand_crop else image.CenterCropAug(size))
-        if rand_mirror:
-            changes.append(image.HorizontalFlipAug(0.5))
-        self._mean = np.array(mean[:shape[0]], np.float32).reshape(-1, 1, 1)
-        self._factor = (scale / np.array(std[:shape[0]], np.float32)).reshape(-1, 1, 1)
+    _NOT_HERE = {"path_imglist": "", "aug_seq": "aug_default", "mean_a": 0.0, "std_a": 1.0}
+
+    def __init__(self, path, shape, batch_size, index, label_width, shuffle, num_parts, part_index,
+                 seed, data_name, label_name, dtype, options):
+        from lockstep.mxnet import _record_aug
+
+        self._check(options)
+        changes = _record_aug.RecordAug(shape, options.get("seed_aug"), **{
+            key: options[key] for key in _record_aug.DEFAULTS if key in options})
+        self._mirror = options.get("mirror", False), options.get("rand_mirror", False)
+        self._take_colours(shape[0], options)
         if seed:
             _random.seed(seed)
         super().__init__(batch_size, shape, label_width, path_imgrec=path, path_imgidx=index,
                          shuffle=shuffle, part_index=part_index, num_parts=num_parts,
-                         aug_list=changes, data_name=data_name, label_name=label_name, dtype=dtype,
-                         last_batch_handle="pad" if round_batch else "discard")
+                         aug_list=[changes], data_name=data_name, label_name=label_name,
+                         dtype=dtype, last_batch_handle="pad")
+        if options.get("mean_img"):
+            self._mean = self._mean_image(options["mean_img"])
+
+    def _check(self, options):
+        for name, default in self._NOT_HERE.items():
+            if options.get(name, default) not in (default, None):
+                raise InvalidArgument(f"ImageRecordIter: {name} is not here")
+
+    def _take_colours(self, channels, options):
+        def of_channels(kind, default):
+            values = [options.get(f"{kind}_{colour}", default) for colour in "rgb"[:channels]]
+            return np.array(values, np.float32).reshape(-1, 1, 1)
+
+        self._mean = of_channels("mean", 0.0)
+        self._factor = options.get("scale", 1.0) / of_channels("std", 1.0)
+        self._contrast = options.get("max_random_contrast", 0.0)
+        self._light = options.get("max_random_illumination", 0.0)
+
+    def _mean_image(self, path):
+        """The mean of all images: a file's, which is made where it is missing."""
+        if os.path.exists(path):
+            made = nd.load(path)
+            made = made[0] if isinstance(made, list) else next(iter(made.values()))
+            return made.asnumpy()
+        total = np.zeros(self.data_shape)
+        for _ in self.seq:
+            total += super().postprocess_data(
+                self.augmentation_transform(self.imdecode(self.next_sample()[1])))
+        mean = (total / max(len(self.seq), 1)).astype(np.float32)
+        nd.save(path, {"mean_img": nd.array(mean)})
+        self.cur = 0
+        return mean
 
     def postprocess_data(self, datum):
         made = super().postprocess_data(datum)
-        if self.dtype == "uint8":
-            return made
-        return (made.astype(np.float32) - self._mean) * self._factor
+        if self.dtype != "uint8":
+            contrast = 1 + _random.uniform(-self._contrast, self._contrast)
+            light = _random.uniform(-self._light, self._light)
+            made = ((made.astype(np.float32) - self._mean) * contrast + light) * self._factor
+        always, sometimes = self._mirror
+        return made[..., ::-1] if always or (sometimes and _random.random() < 0.5) else made

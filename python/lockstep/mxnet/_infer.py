@@ -56,13 +56,14 @@ def _rnn(p, shapes):
     projection = p.get("projection_size")
     size = flat_size(p.get("mode"), data[2], hidden, layers, ways, projection)
     batch = (layers * ways, data[1])
-    return [None, (size,), (*batch, projection or hidden), (*batch, hidden)]
+    cell = [(*batch, hidden)] if p.get("mode") == "lstm" else []
+    return [None, (size,), (*batch, projection or hidden), *cell, (data[1],)]
 
 
 def _softmax_label(p, shapes):
     data = shapes[0]
     if p.get("multi_output", False):
-        return [None, (data[0],) + tuple(data[2:])]
+        return [None, (data[0], int(np.prod(data[2:])))]
     if p.get("preserve_shape", False):
         return [None, tuple(data[:-1])]
     return [None, (data[0],)]

@@ -6,6 +6,7 @@ import logging
 from lockstep.mxnet import io
 from lockstep.mxnet import ndarray as nd
 from lockstep.mxnet._base_module import BaseModule
+from lockstep.mxnet.initializer import Uniform
 from lockstep.mxnet.io import DataDesc
 
 
@@ -58,8 +59,8 @@ class SequentialModule(BaseModule):
             states.update(own_states)
         return args, states
 
-    def init_params(self, initializer=None, arg_params=None, aux_params=None, allow_missing=False,
-                    force_init=False, allow_extra=False):
+    def init_params(self, initializer=Uniform(0.01), arg_params=None, aux_params=None,
+                    allow_missing=False, force_init=False, allow_extra=False):
         """First contents of all modules' parameters."""
         if self.params_initialized and not force_init:
             return

@@ -39,7 +39,8 @@ INPUTS = {
     "MAERegressionOutput": ("data", "label"), "SVMOutput": ("data", "label"),
     "softmax_cross_entropy": ("data", "label"), "CTCLoss": ("data", "label", "data_lengths",
                                                             "label_lengths"),
-    "LeakyReLU": ("data", "gamma"), "RNN": ("data", "parameters", "state", "state_cell"),
+    "LeakyReLU": ("data", "gamma"),
+    "RNN": ("data", "parameters", "state", "state_cell", "sequence_length"),
     "dot": ("lhs", "rhs"), "batch_dot": ("lhs", "rhs"), "where": ("condition", "x", "y"),
     "take": ("a", "indices"), "batch_take": ("a", "indices"), "pick": ("data", "index"),
     "gather_nd": ("data", "indices"), "scatter_nd": ("data", "indices"),
@@ -127,8 +128,9 @@ def inputs_of(op, params, count=None):
         return names[:2]
     if op == "LeakyReLU" and params.get("act_type", "leaky") != "prelu":
         return names[:1]
-    if op == "RNN" and params.get("mode") != "lstm":
-        return names[:3]
+    if op == "RNN":
+        lengths = names[4:] if parse_value(params.get("use_sequence_length", False)) else ()
+        return names[:4 if params.get("mode") == "lstm" else 3] + lengths
     if op.startswith("Sequence") and not parse_value(params.get("use_sequence_length", False)):
         return names[:1]
     if op == "CTCLoss":
@@ -210,6 +212,9 @@ def output_names(node):
         return [f"{node.name}_output"]
     if node.op in ("BatchNorm", "LayerNorm", "GroupNorm"):
         return [f"{node.name}_{part}" for part in ("output", "mean", "var")]
+    if node.op == "RNN":
+        parts = ("output", "state_output", "statecell_output")
+        return [f"{node.name}_{part}" for part in parts[:count]]
     if node.op == "Custom":
         return [f"{node.name}_{part}" for part in _custom(node.attrs).list_outputs()]
     return [f"{node.name}_output{i}" for i in range(count)]

@@ -112,39 +112,16 @@ def _normalised(loss, params, count, valid=None):
 
 
 def _softmax_output(run, params, data, label):
-    shape = data.shape
-    several = bool(params.get("multi_output", False))
-    if params.get("preserve_shape", False):
-        scores, y = data.reshape((-1, shape[-1])), ls.softmax(data, axis=-1)
-    elif several:
-        axes = [0] + list(range(2, len(shape))) + [1]
-        scores, y = data.transpose(axes).reshape((-1, shape[1])), ls.softmax(data, axis=1)
-    else:
-        scores = data.reshape((shape[0], -1)) if len(shape) != 2 else data
-        y = ls.softmax(scores, axis=-1).reshape(shape)
-    run.losses.append(_softmax_loss(params, scores, label, shape[0]))
-    return y.stop_gradient()
+    from lockstep.mxnet.ndarray import ops_loss
 
-
-def _softmax_loss(params, scores, label, batch):
-    log = ls.log_softmax(scores, axis=-1)
-    classes = scores.shape[-1]
-    if tuple(label.shape) == tuple(scores.shape) and len(label.shape) > 1:
-        return _normalised(-(log * label.stop_gradient()).sum(), params, batch)
-    flat = label.reshape((-1,)).stop_gradient()
-    number = flat.cast("int64")
-    smooth = float(params.get("smooth_alpha", 0.0))
-    picked = ls.pick(log, ls.clip(number, 0, classes - 1), axis=-1)
-    if smooth:
-        rest = smooth / (classes - 1)
-        losses = -(picked * (1 - smooth - rest) + log.sum(-1) * rest)
-    else:
-        losses = -picked
-    valid = None
-    if params.get("use_ignore", False):
-        keep = ls.not_equal(flat, float(params.get("ignore_label", -1))).cast(scores.dtype)
-        losses, valid = losses * keep, keep.sum()
-    return _normalised(losses.sum(), params, batch, valid)
+    layout = {name: params[name] for name in ("multi_output", "preserve_shape") if name in params}
+    options = {name: value for name, value in params.items() if name not in (*layout, "out_grad")}
+    scores, label, axis = ops_loss.softmax_layout(data, label.stop_gradient(), **layout)
+    made = ls.softmax(scores, axis=axis).stop_gradient()
+    # A sum whose gradient is the slope.
+    slope = ops_loss.softmax_slope(made, label, axis, **options)
+    run.losses.append((scores * slope.stop_gradient()).sum())
+    return made.reshape(data.shape)
 
 
 def _regression(link, loss):
@@ -311,11 +288,12 @@ def _operator(op, params, inputs):
 
 
 def _with_whole_states(inputs):
-    """Of an RNN, states of one sample stand for as many as the data has."""
+    """Of an RNN, states of one sample stand for as many as the data has. Behind them lengths may
+    come."""
     count = inputs[0].shape[1]
     return list(inputs[:2]) + [
-        ls.ops.expand(state, (state.shape[0], count, state.shape[2])) if state.shape[1] != count
-        else state for state in inputs[2:]]
+        ls.ops.expand(state, (state.shape[0], count, state.shape[2]))
+        if state.ndim == 3 and state.shape[1] != count else state for state in inputs[2:]]
 
 
 def _is_operator(op):
@@ -345,7 +323,7 @@ def _call_array_function(node, params, inputs):
 def run_node(run, node, inputs):
     """The outputs of a node."""
     params = node.params()
-    if node.op in _LOSSES and run.keeps_losses:
+    if node.op in _LOSSES and run.keeps_losses and not params.get("out_grad", False):
         return [_LOSSES[node.op](run, params, *inputs)]
     if node.op == "BatchNorm":
         return _batch_norm(run, params, node, *inputs)

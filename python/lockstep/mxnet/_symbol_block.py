@@ -8,6 +8,7 @@ from lockstep import _core
 from lockstep.errors import InvalidArgument
 from lockstep.mxnet import _files, _graph, _infer, _run
 from lockstep.mxnet import symbol as sym
+from lockstep.mxnet.gluon import _cached
 from lockstep.mxnet.gluon import block as _block
 from lockstep.mxnet.gluon.parameter import DeferredInitializationError
 from lockstep.mxnet.gluon.parameter_dict import ParameterDict
@@ -17,16 +18,18 @@ from lockstep.mxnet.numpy.multiarray import ndarray
 from lockstep.mxnet.util import is_np_array
 
 
-def _input_count(block):
-    """How many inputs a block has: as many as the last call had, else as hybrid_forward names."""
+def _arguments(block):
+    """(how many inputs a block has, a function of their variables that gives its arguments): those
+    of the last call, with its lists, else as many as hybrid_forward names."""
     plans = getattr(getattr(block, "_graph", None), "_plans", None)
     if plans:
-        return next(reversed(plans.values()))._inputs
+        plan = next(reversed(plans.values()))
+        return plan._inputs, lambda variables: _cached.fill(plan._template, iter(variables))
     own = set(getattr(block, "_reg_params", ()))
     names = list(inspect.signature(block.hybrid_forward).parameters.values())[1:]
     plain = [p for p in names if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in own
              and p.default is p.empty]
-    return max(1, len(plain))
+    return max(1, len(plain)), tuple
 
 
 def _flat(made):
@@ -44,10 +47,11 @@ def variable(name, array=None):
 
 def symbol_of(block, names=None):
     """The symbol that a block computes, of variables called data, or data0, data1, ..."""
+    arguments = tuple
     if names is None:
-        count = _input_count(block)
+        count, arguments = _arguments(block)
         names = ["data"] if count == 1 else [f"data{i}" for i in range(count)]
-    outputs = _flat(block(*[variable(name) for name in names]))
+    outputs = _flat(block(*arguments([variable(name) for name in names])))
     return outputs[0] if len(outputs) == 1 else sym.Group(outputs)
 
 

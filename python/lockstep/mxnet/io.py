@@ -427,7 +427,8 @@ class MNISTIter(_FileIter):
 
 
 class CSVIter(_FileIter):
-    """Batches of files of numbers with commas, a sample a line."""
+    """Batches of files of numbers with commas, a sample a line. The last batch is filled with the
+    first samples, whether or not it is told to round."""
 
     def __init__(self, data_csv, data_shape, label_csv=None, label_shape=(1,), batch_size=1,
                  round_batch=True, dtype="float32", data_name="data", label_name="label", **_):
@@ -438,8 +439,7 @@ class CSVIter(_FileIter):
             raise Corrupt(f"{label_csv}: {len(label)} lines, and {len(data)} in {data_csv}")
         if tuple(label_shape) == (1,):
             label = label.reshape(-1)
-        super().__init__(data, label, batch_size, data_name=data_name, label_name=label_name,
-                         last_batch_handle="pad" if round_batch else "discard")
+        super().__init__(data, label, batch_size, data_name=data_name, label_name=label_name)
 
 
 def _read_csv(path, shape, dtype):
@@ -474,7 +474,7 @@ class LibSVMIter(DataIter):
             labels = np.array([_dense_row(row, label_width) for row in rows], np.float32)
         begin, end = _part(len(self._rows), part_index, num_parts)
         self._rows, self._labels = self._rows[begin:end], np.asarray(labels, np.float32)[begin:end]
-        self._width, self._round, self._at = width, round_batch, -batch_size
+        self._width, self._at = width, -batch_size
         self._names = data_name, label_name
 
     @property
@@ -492,8 +492,7 @@ class LibSVMIter(DataIter):
 
     def iter_next(self):
         self._at += self.batch_size
-        left = len(self._rows) - self._at
-        return left > 0 if self._round else left >= self.batch_size
+        return self._at < len(self._rows)
 
     def _numbers(self):
         return [i % len(self._rows) for i in range(self._at, self._at + self.batch_size)]
@@ -546,18 +545,15 @@ def _read_libsvm(path, width):
 
 
 def ImageRecordIter(path_imgrec, data_shape, batch_size, path_imgidx=None, label_width=1,
-                    shuffle=False, rand_crop=False, rand_mirror=False, resize=-1, mean_r=0.0,
-                    mean_g=0.0, mean_b=0.0, std_r=1.0, std_g=1.0, std_b=1.0, scale=1.0,
-                    num_parts=1, part_index=0, round_batch=True, seed=0, data_name="data",
-                    label_name="softmax_label", dtype="float32", **_):
-    """Batches of images in a record file, changed as told; other options are ignored, as MXNet's
-    is told of threads and buffers that are not needed here."""
+                    shuffle=False, num_parts=1, part_index=0, round_batch=True, seed=0,
+                    data_name="data", label_name="softmax_label", dtype="float32", **options):
+    """Batches of images in a record file, changed as the options tell; of threads and buffers it
+    may be told, and needs none."""
     from lockstep.mxnet import image
 
     return image.RecordIter(
-        path_imgrec, tuple(data_shape), batch_size, path_imgidx, label_width, shuffle, rand_crop,
-        rand_mirror, resize, (mean_r, mean_g, mean_b), (std_r, std_g, std_b), scale, num_parts,
-        part_index, round_batch, seed, data_name, label_name, dtype)
+        path_imgrec, tuple(data_shape), batch_size, path_imgidx, label_width, shuffle, num_parts,
+        part_index, seed, data_name, label_name, dtype, options)
 
 
 def ImageRecordUInt8Iter(*args, **kwargs):

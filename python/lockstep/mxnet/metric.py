@@ -134,6 +134,8 @@ class EvalMetric:
 
     def get_global_name_value(self):
         """[(name, value)] since reset()."""
+        if not self._has_global_stats:
+            return self.get_name_value()
         return self._named(*self.get_global())
 
 

@@ -98,7 +98,7 @@ class FeedForward:
         self._module.fit(data, eval_data, eval_metric, epoch_end_callback, batch_end_callback,
                          kvstore, self.optimizer, self.kwargs or (("learning_rate", 0.01),),
                          initializer=self.initializer or init.Uniform(0.01),
-                         arg_params=self.arg_params, aux_params=self.aux_params,
+                         arg_params=self.arg_params, aux_params=self.aux_params, allow_missing=True,
                          begin_epoch=self.begin_epoch, num_epoch=self.num_epoch)
         self.arg_params, self.aux_params = self._module.get_params()
         return self

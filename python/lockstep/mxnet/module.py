@@ -13,6 +13,7 @@ from lockstep.mxnet._executor_group import ExecutorGroup, part_shape, parts_of
 from lockstep.mxnet._module_chain import PythonLossModule, PythonModule, SequentialModule
 from lockstep.mxnet.context import cpu
 from lockstep.mxnet.executor import simple_bind
+from lockstep.mxnet.initializer import InitDesc, Uniform
 
 __all__ = ["BaseModule", "BucketingModule", "Module", "PythonLossModule", "PythonModule",
            "SequentialModule"]
@@ -110,10 +111,19 @@ class Module(BaseModule):
 
     @property
     def _exec_group(self):
-        """What scripts that look inside find: the executors, one for each context."""
-        execs = getattr(self._exec, "executors", [self._exec])
-        return SimpleNamespace(execs=execs, param_names=self._param_names,
-                               data_names=self._data_names, batch_size=self._data_shapes[0].shape[0])
+        """What scripts that look inside find: the executors, one for each context, and lists of the
+        arrays that update() reads, of each parameter one, whatever the contexts."""
+        def listed(arrays, names):
+            return [[arrays[name]] for name in names]
+
+        gradients, inputs = self._exec.grad_dict, self._data_names
+        return SimpleNamespace(
+            execs=getattr(self._exec, "executors", [self._exec]), param_names=self._param_names,
+            data_names=inputs, batch_size=self._data_shapes[0].shape[0],
+            param_arrays=listed(self._exec.arg_dict, self._param_names),
+            aux_arrays=listed(self._exec.aux_dict, self._aux_names),
+            grad_arrays=listed(gradients, self._param_names) if self.for_training else None,
+            input_grad_arrays=listed(gradients, inputs) if self.inputs_need_grad else None)
 
     @property
     def _arg_params(self):
@@ -166,10 +176,8 @@ class Module(BaseModule):
                                                                     grad_req)
         self._take_shapes(data_shapes, label_shapes)
         shared = shared_module._exec if shared_module is not None else None
-        self._exec = self._make_executor(shared)
+        self._replace_executor(self._make_executor(shared))
         self.binded = True
-        for monitor in self._monitors:
-            monitor.install(self._exec)
         if shared_module is not None:
             self.params_initialized = shared_module.params_initialized
         elif self._loaded_params is not None:
@@ -229,9 +237,15 @@ class Module(BaseModule):
         known = set(self._symbol.list_arguments())
         shapes = {desc.name: desc.shape for desc in self._data_shapes + (self._label_shapes or [])
                   if desc.name in known}
-        self._exec = self._exec.reshape(**shapes)
+        self._replace_executor(self._exec.reshape(**shapes))
+
+    def _replace_executor(self, new):
+        """Monitors see the new one, and no more the one before it."""
         for monitor in self._monitors:
-            monitor.install(self._exec)
+            if self._exec in getattr(monitor, "exes", ()):
+                monitor.exes.remove(self._exec)
+            monitor.install(new)
+        self._exec = new
 
     def install_monitor(self, mon):
         """Has a monitor see what the nodes compute."""
@@ -250,22 +264,18 @@ class Module(BaseModule):
         return ({name: args[name].copy() for name in self._param_names},
                 {name: states[name].copy() for name in self._aux_names})
 
-    def init_params(self, initializer=None, arg_params=None, aux_params=None, allow_missing=False,
-                    force_init=False, allow_extra=False):
+    def init_params(self, initializer=Uniform(0.01), arg_params=None, aux_params=None,
+                    allow_missing=False, force_init=False, allow_extra=False):
         """Gives the parameters contents: those given, else the initializer's."""
-        from lockstep.mxnet import init
-
         if self.params_initialized and not force_init:
             return
         self._need("init_params", "binded")
-        if initializer is None and arg_params is None and aux_params is None:
-            initializer = init.Uniform(0.01)
         attrs = self._symbol.attr_dict()
         for names, own, given in ((self._param_names, self._exec.arg_dict, arg_params),
                                   (self._aux_names, self._exec.aux_dict, aux_params)):
             for name in sorted(names):
                 self._init_one(name, own[name], given, initializer, allow_missing,
-                               init.InitDesc(name, attrs.get(name)))
+                               InitDesc(name, attrs.get(name)))
         self.params_initialized = True
 
     def set_params(self, arg_params, aux_params, allow_missing=False, force_init=True,

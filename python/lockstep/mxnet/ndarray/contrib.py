@@ -28,21 +28,26 @@ def foreach(body, data, init_states):
 
 def while_loop(cond, func, loop_vars, max_iterations=None):
     """func(*vars) as long as cond(*vars): outputs stacked, padded to max_iterations, and the vars.
-    """
-    rows, variables = [], list(_flat(loop_vars))
+    One output, and one variable, that is no list stays none."""
+    if max_iterations is None:
+        raise ValueError("max_iterations should be specified")
+    rows, variables, single = [], list(_flat(loop_vars)), False
     while len(rows) < max_iterations and bool(cond(*variables)):
         out, variables = func(*variables)
-        rows.append(_flat(out))
+        single = isinstance(out, NDArray)
+        rows.append([] if out is None else _flat(out))
         variables = list(_flat(variables))
     stacked = []
     for column in zip(*rows):
         whole = op("stack")(*column, axis=0)
         left = max_iterations - len(rows)
         if left:
-            tail = ops.full((left,) + whole.shape[1:], 0.0, whole._tensor.dtype)
+            tail = ops.full((left,) + whole.shape[1:], 0.0, whole._tensor.dtype,
+                            whole._tensor.device)
             whole = whole._out(ops.concat([whole._tensor, tail], axis=0))
         stacked.append(whole)
-    return stacked, variables
+    return (stacked[0] if single else stacked,
+            variables[0] if isinstance(loop_vars, NDArray) else variables)
 
 
 def cond(pred, then_func, else_func):

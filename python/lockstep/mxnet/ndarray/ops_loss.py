@@ -36,35 +36,35 @@ def _with_slope(result, slope, data, label, op, **params):
     return _core._call_function(_Output(result, slope, op, params), [data, label])[0]
 
 
-def _softmax_slope(axis, grad_scale, ignore_label, use_ignore, normalization, smooth_alpha,
-                   out_grad):
-    def slope(made, label, above):
-        classes = made.shape[axis]
-        if label.shape == made.shape:
-            difference = made - label
-        else:
-            numbers = ops.cast(ops.reshape(label, _label_shape(made, axis)), "int64")
-            hot = _hot(numbers, classes, made.dtype)
-            if smooth_alpha:
-                hot = hot * (1 - smooth_alpha - smooth_alpha / (classes - 1)) + (
-                    smooth_alpha / (classes - 1))
-            if axis != made.ndim - 1:
-                hot = ops.transpose(hot, (0, made.ndim - 1, *range(1, made.ndim - 1)))
-            difference = made - hot
-            if use_ignore:
-                keep = ops.cast(ops.not_equal(numbers, int(ignore_label)), made.dtype)
-                difference = difference * ops.expand_dims(keep, axis)
-        scale = float(grad_scale)
-        if normalization == "batch":
-            scale = scale / made.shape[0]
-        elif normalization == "valid":
-            if use_ignore:
-                return difference * (scale / ops.maximum(ops.sum(keep), 1.0))
-            scale = scale / (made.size // classes)
-        difference = difference * scale
-        return difference * above if out_grad else difference
+def softmax_slope(made, label, axis, grad_scale=1.0, ignore_label=-1.0, use_ignore=False,
+                  normalization="null", smooth_alpha=0.0):
+    """What goes back from a softmax along an axis: its difference to the label, which is numbers
+    of classes or has a probability for each; the latter are not normalised."""
+    if label.shape == made.shape:
+        return (made - label) * float(grad_scale)
+    classes, several = made.shape[axis], axis != made.ndim - 1
+    numbers = ops.cast(ops.reshape(label, _label_shape(made, axis)), "int64")
+    hot = _hot(numbers, classes, made.dtype)
+    if several:
+        hot = ops.transpose(hot, (0, made.ndim - 1, *range(1, made.ndim - 1)))
+    elif smooth_alpha:
+        rest = smooth_alpha / (classes - 1)
+        hot = hot * (1 - smooth_alpha - rest) + rest
+    difference = made - hot
+    keep = ops.cast(ops.not_equal(numbers, int(ignore_label)), made.dtype)
+    if use_ignore:
+        difference = difference * ops.expand_dims(keep, axis)
+    if normalization == "valid":
+        return difference * (float(grad_scale) / ops.maximum(ops.sum(keep), 1.0))
+    return difference * (float(grad_scale) / _places(numbers, several, normalization))
 
-    return slope
+
+def _places(numbers, several, normalization):
+    """What MXNet divides by. With a softmax for each place of a sample (multi_output) that is the
+    places even without a normalization."""
+    if not several:
+        return numbers.size if normalization == "batch" else 1
+    return numbers.size if normalization == "batch" else numbers.size // numbers.shape[0]
 
 
 def _label_shape(made, axis):
@@ -74,8 +74,8 @@ def _label_shape(made, axis):
 
 
 def _hot(numbers, classes, dtype):
-    return ops.cast(ops.equal(ops.expand_dims(numbers, -1), ops.arange(0, classes, 1, "int64")),
-                    dtype)
+    places = ops.arange(0, classes, 1, "int64", numbers.device)
+    return ops.cast(ops.equal(ops.expand_dims(numbers, -1), places), dtype)
 
 
 @register("SoftmaxOutput", "Softmax")
@@ -83,18 +83,30 @@ def softmax_output(data, label, grad_scale=1.0, ignore_label=-1.0, multi_output=
                    use_ignore=False, preserve_shape=False, normalization="null", out_grad=False,
                    smooth_alpha=0.0):
     """softmax, with the gradient of the cross entropy to the label."""
-    axis = 1 if multi_output else -1
+    options = dict(grad_scale=grad_scale, ignore_label=ignore_label, use_ignore=use_ignore,
+                   normalization=normalization, smooth_alpha=smooth_alpha)
     shape = data.shape
-    if not multi_output and not preserve_shape and data.ndim > 2:
-        data = ops.reshape(data, (shape[0], -1))
-    axis = axis % data.ndim
-    slope = _softmax_slope(axis, grad_scale, ignore_label, use_ignore, normalization, smooth_alpha,
-                           out_grad)
+    data, label, axis = softmax_layout(data, label, multi_output, preserve_shape)
+
+    def slope(made, wanted, above):
+        difference = softmax_slope(made, wanted, axis, **options)
+        return difference * above if out_grad else difference
+
     made = _with_slope(lambda x: ops.softmax(x, axis), slope, data, label, "SoftmaxOutput",
-                       grad_scale=grad_scale, ignore_label=ignore_label, use_ignore=use_ignore,
                        multi_output=multi_output, preserve_shape=preserve_shape,
-                       normalization=normalization, out_grad=out_grad, smooth_alpha=smooth_alpha)
+                       out_grad=out_grad, **options)
     return ops.reshape(made, shape)
+
+
+def softmax_layout(data, label, multi_output=False, preserve_shape=False):
+    """(data, label, axis of the classes): all of a sample are its classes unless told."""
+    if multi_output:
+        return data, label, 1
+    if not preserve_shape and data.ndim > 2:
+        flat = (data.shape[0], -1)
+        label = ops.reshape(label, flat) if label.shape == data.shape else label
+        data = ops.reshape(data, flat)
+    return data, label, data.ndim - 1
 
 
 def _regression(op, result, difference):
@@ -132,28 +144,35 @@ def svm_output(data, label, margin=1.0, regularization_coefficient=1.0, use_line
 class _MakeLoss:
     """Its input; the gradient is a constant."""
 
-    def __init__(self, scale):
-        self._scale = scale
+    def __init__(self, params):
+        self._params = params
 
     def forward(self, data):
-        self._like = data
+        self._data = data
         return data + 0
 
     def symbols(self, data):
         """The op, of a symbol."""
-        return [_symbol_of("MakeLoss", {"grad_scale": self._scale}, data)]
+        return [_symbol_of("MakeLoss", self._params, data)]
 
     def backward(self, above):
-        return _core.ones_like(self._like) * self._scale
+        return _core.ones_like(self._data) * self._scale()
+
+    def _scale(self):
+        scale, kind = float(self._params["grad_scale"]), self._params["normalization"]
+        if kind == "batch":
+            return scale / self._data.shape[0]
+        if kind != "valid":
+            return scale
+        valid = ops.cast(self._data > float(self._params["valid_thresh"]), self._data.dtype)
+        return scale / ops.maximum(ops.sum(valid), 1.0)
 
 
 @register("MakeLoss", "make_loss")
 def make_loss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null"):
     """A loss as it is: its gradient is 1, times a scale."""
-    scale = float(grad_scale)
-    if normalization == "batch":
-        scale /= data.shape[0]
-    return _core._call_function(_MakeLoss(scale), [data])[0]
+    params = dict(grad_scale=grad_scale, valid_thresh=valid_thresh, normalization=normalization)
+    return _core._call_function(_MakeLoss(params), [data])[0]
 
 
 @register("IdentityAttachKLSparseReg")

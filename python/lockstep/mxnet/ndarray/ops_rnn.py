@@ -79,8 +79,15 @@ def _layer(x, states, place, weights, mode, reverse, lengths, clip):
         given["c0"] = states[1][place]
     if lengths is not None:
         given["lengths"], given["with_lengths"] = lengths, True
-    return ops.rnn_layer(w_input=w_input, w_hidden=w_hidden, b_input=b_input, b_hidden=b_hidden,
-                         **given)
+    y, *last = ops.rnn_layer(w_input=w_input, w_hidden=w_hidden, b_input=b_input,
+                             b_hidden=b_hidden, **given)
+    # The engine's op repeats a sequence's last output behind its end.
+    return y if lengths is None else _zero_behind(y, lengths), *last
+
+
+def _zero_behind(y, lengths):
+    steps = ops.reshape(ops.arange(0, y.shape[0], 1, "int64", y.device), (-1, 1, 1))
+    return ops.where(steps < ops.reshape(lengths, (1, -1, 1)), y, 0.0)
 
 
 class _OutputsOfOneOp:
@@ -138,10 +145,13 @@ def rnn(data, parameters, state, state_cell=None, sequence_length=None, state_si
         num_layers=1, bidirectional=False, mode="lstm", p=0.0, state_outputs=False,
         projection_size=None, use_sequence_length=False, lstm_state_clip_min=None,
         lstm_state_clip_max=None, lstm_state_clip_nan=False):
-    """Recurrent layers with their parameters in one flat array."""
+    """Recurrent layers with their parameters in one flat array. What has no cells takes lengths in
+    the cells' place."""
     directions = 2 if bidirectional else 1
     weights = unpack_rnn(parameters, mode, data.shape[2], int(state_size), int(num_layers),
                          directions, projection_size and int(projection_size))
+    if sequence_length is None and mode != "lstm":
+        sequence_length = state_cell
     lengths = ops.cast(sequence_length, "int64") if use_sequence_length else None
     y, last = run_rnn(data, [state, state_cell], weights, mode, int(num_layers), directions,
                       float(p), lengths, clip_of(lstm_state_clip_min, lstm_state_clip_max))

@@ -104,7 +104,7 @@ class _Layer(HybridBlock):
         args = [] if states is None else [states]
         if self._use_sequence_length:
             args = [states, sequence_length]
-        if isinstance(states, NDArray):
+        if states is not None and not isinstance(states, (list, tuple)):
             args[0] = [states]
         return super().__call__(inputs, *args)
 
@@ -145,14 +145,16 @@ class _Layer(HybridBlock):
                  for kind in ("weight", "bias") for layer in range(self._num_layers)
                  for side in "lr"[:self._dir] for name in ("i2h", "h2h", "h2r")
                  if f"{name}_{kind}" in self._names]
-        if states is None:
-            states = self.begin_state(0, func=F.zeros)
-        made = F.RNN(inputs, F.concat(*parts, dim=0), *states, state_size=self._hidden_size,
-                     num_layers=self._num_layers, bidirectional=self._dir == 2, p=self._dropout,
-                     mode=self._mode, state_outputs=True, projection_size=self._projection,
-                     lstm_state_clip_min=self._clip[0], lstm_state_clip_max=self._clip[1])
-        y = made[0]
-        return F.swapaxes(y, dim1=0, dim2=1) if self._layout == "NTC" else y
+        first = self.begin_state(0, func=F.zeros) if states is None else states
+        lengths = [] if sequence_length is None else [sequence_length]
+        y, *last = F.RNN(inputs, F.concat(*parts, dim=0), *first, *lengths,
+                         state_size=self._hidden_size, num_layers=self._num_layers,
+                         bidirectional=self._dir == 2, p=self._dropout, mode=self._mode,
+                         state_outputs=True, projection_size=self._projection,
+                         use_sequence_length=bool(lengths), lstm_state_clip_min=self._clip[0],
+                         lstm_state_clip_max=self._clip[1])
+        y = F.swapaxes(y, dim1=0, dim2=1) if self._layout == "NTC" else y
+        return y if states is None else (y, last)
 
 
 class RNN(_Layer):
