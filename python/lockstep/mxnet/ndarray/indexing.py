@@ -40,18 +40,15 @@ def get_item(array, key):
 
 
 def assign_item(array, key, value):
-    """array[key] = value, in place; a value that is recorded makes the array a new one."""
+    """array[key] = value, in place; what is recorded or traced becomes a new tensor instead."""
     tensor = array._tensor
     if hasattr(value, "_tensor"):
         value = value._tensor
         if value.device != tensor.device:
             value = value.to(tensor.device)
-        if _core.is_recording() and (value.requires_grad or value.is_symbolic):
-            array._tensor = written(tensor, _whole(key), value)
-            return
     elif isinstance(value, (list, tuple)):
         value = np.array(value, dtype=tensor.dtype.name)
-    if tensor.is_symbolic:
+    if _belongs_on_the_tape(array, value):
         array._tensor = written(tensor, _whole(key), _core._as_tensor(value))
         return
     if _core.is_recording() and array._is_leaf:
@@ -65,6 +62,16 @@ def assign_item(array, key, value):
         if getattr(value, "ndim", 0) > 1:
             value = _without_leading_ones(value, tensor[key].ndim)
         tensor[key] = value
+
+
+def _belongs_on_the_tape(array, value):
+    """Whether a gradient flows to the value, or to what the array was before."""
+    tensor = array._tensor
+    if tensor.is_symbolic or not _core.is_recording():
+        return tensor.is_symbolic
+    if isinstance(value, _core.Tensor) and (value.requires_grad or value.is_symbolic):
+        return True
+    return tensor.requires_grad and not array._is_leaf
 
 
 def _assign_all(tensor, value):
@@ -94,10 +101,13 @@ def _fitted(value, tensor):
 
 def written(tensor, key, value):
     """A new tensor with the value in its place: gradients flow to both."""
-    positions = ops.reshape(ops.arange(0, tensor.size, 1, "int64"), tensor.shape)
+    positions = ops.arange(0, tensor.size, 1, "int64", tensor.device)
+    positions = ops.reshape(positions, tensor.shape)
     with _core._pause(_core.is_training()):
         places = positions[key] if not (isinstance(key, slice) and key == slice(None)) else positions
-    value = ops.cast(value, tensor.dtype)
+    value = ops.cast(_fitted(value, tensor), tensor.dtype)
+    if value.device != tensor.device:
+        value = value.to(tensor.device)
     if value.ndim > places.ndim:
         value = ops.reshape(value, places.shape)
     updates = ops.reshape(ops.expand(value, places.shape), (-1,))

@@ -307,6 +307,9 @@ class NDArray:
         source = self._tensor.detach()
         if source.device != target.device:
             source = source.to(target.device)
+        if _recording() and target.requires_grad:
+            other[:] = self
+            return other
         with _core._pause(_core.is_training()):
             target.assign(ops.cast(source, target.dtype))
         return other

@@ -6,6 +6,7 @@ import math
 
 from lockstep import _core, ops
 from lockstep.mxnet.base import dtype_name
+from lockstep.mxnet.ndarray.indexing import written
 from lockstep.mxnet.ndarray.registry import register, register_unary
 
 _UNARY = {
@@ -221,6 +222,4 @@ def quadratic(data, a=0.0, b=0.0, c=0.0):
 @register("_scatter_set_nd")
 def scatter_set_nd(lhs, rhs, indices, shape=None):
     """lhs with rhs at the indices."""
-    made = lhs.copy()
-    made[tuple(ops.cast(indices, "int64"))] = rhs
-    return made
+    return written(lhs, tuple(ops.cast(indices, "int64")), rhs)

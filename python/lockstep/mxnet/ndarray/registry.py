@@ -39,7 +39,8 @@ def into(out, result):
             into(array, part)
         return out
     value = result._tensor
-    if _core.is_recording() and not out._is_leaf and value.requires_grad:
+    recorded = value.requires_grad or out._tensor.requires_grad
+    if _core.is_recording() and not out._is_leaf and recorded:
         out._tensor = value
         return out
     if out.shape != value.shape:
