@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import lockstep.mxnet as mx
-from lockstep.mxnet import nd
+from lockstep.mxnet import autograd, nd
 
 
 def random_shape(rng, axes=None):
@@ -302,3 +302,83 @@ def test_gpus_are_devices_of_the_host_where_that_is_wanted(monkeypatch):
         x + nd.ones((2,))
     with mx.gpu(2):
         assert nd.zeros((1,)).context == mx.gpu(2)
+
+
+_COPIES = {
+    "reshape": lambda x: nd.reshape(x, shape=(-1,)), "flatten": nd.flatten,
+    "reshape_like": lambda x: nd.reshape_like(x, x), "transpose": nd.transpose,
+    "T": lambda x: x.T, "expand_dims": lambda x: nd.expand_dims(x, axis=0),
+    "squeeze": nd.squeeze, "swapaxes": lambda x: nd.swapaxes(x, dim1=0, dim2=1),
+    "slice": lambda x: nd.slice(x, begin=(0, 0), end=(1, 2)),
+    "slice_axis": lambda x: nd.slice_axis(x, axis=0, begin=0, end=1),
+    "slice_like": lambda x: nd.slice_like(x, nd.zeros((1, 2))), "flip": lambda x: nd.flip(x, axis=0),
+    "split_v2": lambda x: nd.split_v2(x, (1,))[0], "diag": nd.diag,
+    "broadcast_to": lambda x: x.broadcast_to((2, 2)), "Dropout": nd.Dropout,
+    "stop_gradient": nd.stop_gradient, "BlockGrad": nd.BlockGrad, "column": lambda x: x[:, 0],
+    "steps": lambda x: x[::-1], "np.T": lambda x: x.as_np_ndarray().T,
+    "np.reshape": lambda x: x.as_np_ndarray().reshape(-1),
+    "np.ravel": lambda x: mx.np.ravel(x.as_np_ndarray()),
+    "np.expand_dims": lambda x: mx.np.expand_dims(x.as_np_ndarray(), 0),
+    "np.column": lambda x: x.as_np_ndarray()[:, 1],
+}
+_WINDOWS = {
+    "row": lambda x: x[1], "slice": lambda x: x[:1], "part of a row": lambda x: x[0, 1:],
+    "all": lambda x: x[:], "reshape": lambda x: x.reshape((4,)), "detach": lambda x: x.detach(),
+    "expand_dims": lambda x: x.expand_dims(0, inplace=True),
+    "np.row": lambda x: x.as_np_ndarray()[0],
+    "np.reshape_view": lambda x: x.as_np_ndarray().reshape_view((4,)),
+}
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("name", _COPIES)
+def test_what_an_op_gives_and_what_it_was_given_are_written_apart(name, recorded):
+    x = nd.array([[1, 2], [3, 4]])
+    if recorded:
+        x.attach_grad()
+        with autograd.record():
+            made = _COPIES[name](x)
+    else:
+        made = _COPIES[name](x)
+    before = made.asnumpy()
+    x[:] = 5
+    assert (made.asnumpy() == before).all()
+    made *= 9
+    made[:] = 8
+    assert (x.asnumpy() == 5).all()
+
+
+@pytest.mark.parametrize("name", _WINDOWS)
+def test_rows_contiguous_slices_and_reshape_share_memory(name):
+    x = nd.array([[1, 2], [3, 4]])
+    made = _WINDOWS[name](x)
+    made[:] = 9
+    assert (x.asnumpy() == 9).sum() == made.size
+    x[:] = 5
+    assert (made.asnumpy() == 5).all()
+
+
+def test_columns_are_exchanged_by_way_of_a_third():
+    x = nd.array([[1, 2], [3, 4]])
+    kept = x[:, 0]
+    x[:, 0] = x[:, 1]
+    x[:, 1] = kept
+    assert x.asnumpy().tolist() == [[2, 1], [4, 3]]
+
+
+def test_a_row_of_pictures_with_channels_last_is_written_in_place():
+    x = nd.Convolution(nd.ones((2, 3, 3, 2)), nd.ones((4, 1, 1, 2)), no_bias=True, kernel=(1, 1),
+                       num_filter=4, layout="NHWC")
+    x[0][:] = 7
+    assert x.asnumpy()[0].min() == 7 and x.asnumpy()[1].max() == 2
+
+
+def test_gradients_flow_through_copies_and_their_signs_of_zero_stay():
+    x = nd.array([[-0.0, 2], [3, 4]])
+    x.attach_grad()
+    with autograd.record():
+        y = x[:, 0] * nd.flatten(x.T)[1]
+        signs = np.signbit(nd.transpose(x).asnumpy())
+    y.backward()
+    assert signs.tolist() == [[True, False], [False, False]]
+    assert x.grad.asnumpy().tolist() == [[2, 0], [4, 3]]

@@ -5,6 +5,7 @@ import numpy as np
 
 from lockstep import _core, ops
 from lockstep.mxnet.base import MXNetError
+from lockstep.mxnet.ndarray.memory import apart
 
 
 def _index(item):
@@ -34,9 +35,20 @@ def get_item(array, key):
         return array
     else:
         result = array._tensor[_whole(key)]
+    if not result.is_contiguous():
+        result = _strided(array, key)
     if result.ndim == 0 and array._out._keeps_an_axis:
         result = ops.reshape(result, (1,))
     return array._out(result)
+
+
+def _strided(array, key):
+    """array[key] where that is not one piece of memory: a copy, unless the array itself is none."""
+    tensor = array._tensor
+    if not tensor.is_contiguous() and not (tensor.is_symbolic or tensor.requires_grad):
+        tensor = array._tensor = tensor.copy()
+    result = tensor[_whole(key)]
+    return result if result.is_contiguous() else apart(result)
 
 
 def assign_item(array, key, value):

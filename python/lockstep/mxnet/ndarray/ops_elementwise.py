@@ -7,6 +7,7 @@ import math
 from lockstep import _core, ops
 from lockstep.mxnet.base import dtype_name
 from lockstep.mxnet.ndarray.indexing import written
+from lockstep.mxnet.ndarray.memory import apart
 from lockstep.mxnet.ndarray.registry import register, register_unary
 
 _UNARY = {
@@ -18,7 +19,7 @@ _UNARY = {
     "arccosh": ops.acosh, "arctanh": ops.atanh, "relu": ops.relu, "sigmoid": ops.sigmoid,
     "erf": ops.erf, "erfinv": ops.erfinv, "reciprocal": ops.reciprocal, "negative": ops.negative,
     "fix": ops.trunc, "_copy": lambda x: x + 0, "identity": lambda x: x + 0,
-    "stop_gradient": lambda x: x.detach(), "BlockGrad": lambda x: x.detach(),
+    "stop_gradient": lambda x: apart(x.detach()), "BlockGrad": lambda x: apart(x.detach()),
     "softsign": lambda x: x / (abs(x) + 1), "zeros_like": lambda x: _core.zeros_like(x),
     "ones_like": lambda x: _core.ones_like(x), "softrelu": ops.softplus, "gelu": ops.gelu,
     "log_sigmoid": lambda x: -ops.softplus(-x), "mish": lambda x: x * ops.tanh(ops.softplus(x)),
@@ -30,7 +31,7 @@ _UNARY = {
     "rcbrt": lambda x: ops.sign(x) * ops.power(ops.abs(x), -1.0 / 3.0),
     "round": lambda x: ops.sign(x) * ops.floor(ops.abs(x) + 0.5),
     "logical_not": lambda x: ops.cast(ops.logical_not(x), x.dtype),
-    "_contrib_quadratic_identity": lambda x: x,
+    "_contrib_quadratic_identity": apart,
 }
 for _name, _op in _UNARY.items():
     register_unary(_op, _name)

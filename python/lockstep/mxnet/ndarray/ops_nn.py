@@ -6,6 +6,7 @@ import math
 from lockstep import _core, functions, ops
 from lockstep.mxnet import _random_state
 from lockstep.mxnet.base import MXNetError, as_pair, as_shape, dtype_name
+from lockstep.mxnet.ndarray.memory import apart
 from lockstep.mxnet.ndarray.ops_reduce import at_least_1d
 from lockstep.mxnet.ndarray.registry import register, register_arrays
 
@@ -333,7 +334,7 @@ def dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
     """Zeros in places by chance, while training."""
     p = float(p)
     if p <= 0.0 or not (_core.is_training() or mode == "always"):
-        return data + 0 if _core.is_recording() else data
+        return apart(data)
     if not axes:
         return _random_state.draw(ops.dropout, data, data, p=p)
     shape = tuple(1 if i in as_shape(axes) else extent for i, extent in enumerate(data.shape))

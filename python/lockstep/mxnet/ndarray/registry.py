@@ -9,6 +9,7 @@ import functools
 
 from lockstep import _core
 from lockstep.mxnet.base import MXNetError, nearest
+from lockstep.mxnet.ndarray.memory import owning
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
 _OPS = {}
@@ -87,12 +88,13 @@ def on_arrays(impl):
     return call
 
 
-def register(*names):
-    """Registers a function on tensors under these names."""
+def register(*names, window=False):
+    """Registers a function on tensors under these names; of one that gives windows on its input,
+    arrays get copies."""
 
     def decorate(impl):
-        call = on_arrays(impl)
-        call.__name__ = names[0]
+        call = on_arrays(owning(impl) if window else impl)
+        call.__name__, call.impl = names[0], impl
         for name in names:
             _OPS[name] = call
         return impl
