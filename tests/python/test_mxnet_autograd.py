@@ -175,6 +175,19 @@ def test_a_constant_written_in_a_hybridized_block_stops_the_gradient():
         assert _slope(net) == [3, 0, 0]
 
 
+def test_a_hybridized_block_writes_its_input_to_an_array_of_its_own():
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            y = F.zeros((3,))
+            y[1:] = x[:2]
+            return y
+
+    net = Net()
+    net.hybridize()
+    assert net(nd.array([1.0, 2.0, 3.0])).asnumpy().tolist() == [0, 1, 2]
+    assert _slope(net) == [1, 1, 0]
+
+
 def test_gradients_cross_contexts(monkeypatch):
     monkeypatch.setenv("LOCKSTEP_GPU_AS_CPU", "1")
     x = nd.array([1.0, 2.0])

@@ -384,7 +384,8 @@ def test_numpys_arrays_become_float32_and_mxnets_stay_what_they_are():
 def test_batches_are_cut_along_the_layouts_n():
     data, label = np.arange(30, dtype="float32").reshape(3, 5, 2), np.arange(5, dtype="float32")
     batches = mx.io.NDArrayIter(data, label, batch_size=2, layout="TNC")
-    assert [tuple(d.shape) for d in batches.provide_data + batches.provide_label] == [(3, 2, 2), (2,)]
+    shapes = [tuple(d.shape) for d in batches.provide_data + batches.provide_label]
+    assert shapes == [(3, 2, 2), (2,)]
     assert batches.provide_data[0].layout == "TNC"
     made = list(batches)
     assert len(made) == 3 and made[-1].pad == 1

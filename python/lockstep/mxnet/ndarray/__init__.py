@@ -37,8 +37,8 @@ class _Internal:
 _internal = _Internal()
 op = _internal
 
-__all__ = ["CSRNDArray", "NDArray", "RowSparseNDArray", "contrib", "image", "linalg", "random", "sparse",
-           *creation.__all__, *[name for name in registry.op_names() if name[0] != "_"]]
+__all__ = ["CSRNDArray", "NDArray", "RowSparseNDArray", "contrib", "image", "linalg", "random",
+           "sparse", *creation.__all__, *[name for name in registry.op_names() if name[0] != "_"]]
 
 
 def __getattr__(name):

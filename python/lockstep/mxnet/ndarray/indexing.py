@@ -78,10 +78,12 @@ def assign_item(array, key, value):
 
 def _belongs_on_the_tape(array, value):
     """Whether a gradient flows to the value, or to what the array was before."""
-    tensor = array._tensor
-    if tensor.is_symbolic or not _core.is_recording():
-        return tensor.is_symbolic
-    if isinstance(value, _core.Tensor) and (value.requires_grad or value.is_symbolic):
+    tensor, source = array._tensor, value if isinstance(value, _core.Tensor) else None
+    if tensor.is_symbolic or (source is not None and source.is_symbolic):
+        return True
+    if not _core.is_recording():
+        return False
+    if source is not None and source.requires_grad:
         return True
     return tensor.requires_grad and not array._is_leaf
 

@@ -2,7 +2,7 @@
 """Where an array's numbers are: copies, windows and devices.
 
 The engine's shape ops give windows on their input's memory. MXNet's ops give copies, which scripts
-write to; its arrays share memory by `x[i]`, contiguous slices, `x.reshape()` and `x.detach()` alone.
+write to; only `x[i]`, contiguous slices, `x.reshape()` and `x.detach()` share memory.
 """
 
 import functools

@@ -86,7 +86,7 @@ def digamma(data):
 
 
 def _ahead(behind, a, b):
-    """a, or b where a is behind it or b is NaN. Of equal ones the gradient goes to a, as MXNet's."""
+    """a, or b where a is behind it or b is NaN. Of equal ones a has the gradient, as in MXNet."""
     if not isinstance(a, _core.Tensor):
         a, b = b, a
     chosen = behind(a, b)

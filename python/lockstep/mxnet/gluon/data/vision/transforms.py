@@ -122,9 +122,9 @@ class CropResize(_Transform):
 
     def forward(self, x):
         made = ops_image.crop(x._tensor, *self._box)
-        if self._size is not None:
-            made = ops_image.resize(made, self._size, False, self._interpolation or 1)
-        return x._out(apart(made))
+        if self._size is None:
+            return x._out(apart(made))
+        return x._out(ops_image.resize(made, self._size, False, self._interpolation or 1))
 
 
 class RandomCrop(_Transform):
