@@ -102,6 +102,92 @@ def test_writing_under_record_is_part_of_what_is_recorded():
         x += 1
 
 
+def _slope(function, start=(1.0, 2.0, 3.0)):
+    x = nd.array(start)
+    x.attach_grad()
+    with autograd.record():
+        y = function(x)
+    y.backward()
+    return x.grad.asnumpy().tolist()
+
+
+@pytest.mark.parametrize("value", [0, np.zeros((1, 2)), [0, 0], np.float64(0), nd.zeros((2,)),
+                                   nd.zeros((1, 1))], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("key", [slice(1, None), (slice(1, 3),), [1, 2]], ids=str)
+def test_no_gradient_flows_to_what_a_constant_was_written_over(key, value):
+    def function(x):
+        y = x * 3
+        y[key] = value
+        return y.sum()
+
+    assert _slope(function) == [3, 0, 0]
+
+
+def test_what_was_computed_before_a_write_keeps_its_gradient():
+    def squares(x):
+        y = x * 2
+        before = (y * y).sum()
+        y[0] = 7
+        return before + (y * y).sum()
+
+    assert _slope(squares, (1.0, 2.0)) == [8, 32]
+    for everything in (slice(None), Ellipsis):
+        def replaced(x):
+            y = x * 1
+            y[everything] = 0
+            return (y + x).sum()
+
+        assert _slope(replaced) == [1, 1, 1]
+
+
+def test_out_and_copyto_replace_what_is_recorded():
+    def by_out(x):
+        y = x * x
+        nd.zeros_like(nd.ones((3,)), out=y)
+        return (y + x).sum()
+
+    def by_copyto(x):
+        y = x * 1
+        before = y * y
+        nd.zeros((3,)).copyto(y)
+        return (before + y).sum()
+
+    def by_numpys_out(x):
+        y = mx.np.zeros((3,))
+        mx.np.square(x.as_np_ndarray(), out=y)
+        return y.sum().as_nd_ndarray()
+
+    assert _slope(by_out) == [1, 1, 1]
+    assert _slope(by_copyto) == [2, 4, 6]
+    assert _slope(by_numpys_out) == [2, 4, 6]
+
+
+def test_a_constant_written_in_a_hybridized_block_stops_the_gradient():
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            y = x * 3
+            y[1:] = 0
+            return y
+
+    for hybridized in (False, True):
+        net = Net()
+        net.hybridize(hybridized)
+        assert _slope(net) == [3, 0, 0]
+
+
+def test_a_hybridized_block_writes_its_input_to_an_array_of_its_own():
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            y = F.zeros((3,))
+            y[1:] = x[:2]
+            return y
+
+    net = Net()
+    net.hybridize()
+    assert net(nd.array([1.0, 2.0, 3.0])).asnumpy().tolist() == [0, 1, 2]
+    assert _slope(net) == [1, 1, 0]
+
+
 def test_gradients_cross_contexts(monkeypatch):
     monkeypatch.setenv("LOCKSTEP_GPU_AS_CPU", "1")
     x = nd.array([1.0, 2.0])

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import colorsys
 import warnings
 
 import numpy as np
@@ -512,3 +513,79 @@ def test_warnings_come_once_where_contents_are_kept():
     assert (layer.weight.data().asnumpy() == before).all()
     layer.initialize(mx.init.One(), force_reinit=True)
     assert layer.weight.data().asscalar() == 1
+
+
+def _picture(rng, shape=(6, 8, 3)):
+    return nd.array(rng.integers(0, 256, shape), dtype="uint8")
+
+
+def test_pictures_become_tensors_and_are_normalised(rng):
+    for shape in ((6, 8, 3), (2, 6, 8, 3)):
+        x = _picture(rng, shape)
+        made = nd.image.to_tensor(x)
+        wanted = np.moveaxis(x.asnumpy(), -1, -3) / 255.0
+        np.testing.assert_allclose(made.asnumpy(), wanted, rtol=1e-5)
+        made = nd.image.normalize(made, mean=(0.1, 0.2, 0.3), std=0.5).asnumpy()
+        mean = np.array([0.1, 0.2, 0.3]).reshape(3, 1, 1)
+        np.testing.assert_allclose(made, (wanted - mean) / 0.5, rtol=1e-4, atol=1e-5)
+
+
+def test_batches_of_pictures_are_cut_turned_and_resized_as_each_is(rng):
+    x = _picture(rng, (2, 6, 8, 3))
+    changes = [lambda a: nd.image.crop(a, x=1, y=2, width=3, height=4),
+               lambda a: nd.image.resize(a, size=(4, 3)),
+               lambda a: nd.image.resize(a, size=3, keep_ratio=True),
+               nd.image.flip_left_right, nd.image.flip_top_bottom,
+               gluon.data.vision.transforms.Resize((4, 3)),
+               gluon.data.vision.transforms.Resize(3, keep_ratio=True),
+               gluon.data.vision.transforms.CropResize(1, 2, 3, 4, (5, 6))]
+    for change in changes:
+        made = change(x)
+        assert made.dtype == np.uint8
+        assert (made.asnumpy() == np.stack([change(one).asnumpy() for one in x])).all()
+    plain = x.asnumpy()
+    assert (changes[0](x).asnumpy() == plain[:, 2:6, 1:4]).all()
+    assert changes[1](x).shape == (2, 3, 4, 3) and changes[2](x).shape == (2, 3, 4, 3)
+    assert (changes[3](x).asnumpy() == plain[:, :, ::-1]).all()
+    assert (changes[4](x).asnumpy() == plain[:, ::-1]).all()
+    with pytest.raises(mx.MXNetError, match="not inside"):
+        nd.image.crop(x, 6, 0, 3, 3)
+
+
+def test_colours_change_by_the_factor_that_is_drawn(rng):
+    x = _picture(rng)
+    plain = x.asnumpy().astype("float32")
+    grey = plain @ np.array([0.299, 0.587, 0.114], "float32")
+    for name, wanted in (("brightness", plain * 1.5), ("contrast", plain * 1.5 - grey.mean() * 0.5),
+                         ("saturation", plain * 1.5 - grey[..., None] * 0.5)):
+        made = getattr(nd.image, f"random_{name}")(x, min_factor=1.5, max_factor=1.5).asnumpy()
+        assert made.dtype == np.uint8
+        np.testing.assert_allclose(made, np.clip(wanted, 0, 255), atol=1.01)
+    made = nd.image.random_hue(x, 0.25, 0.25).asnumpy()
+    for before, after in zip(plain.reshape(-1, 3), made.reshape(-1, 3)):
+        h, lightness, s = colorsys.rgb_to_hls(*before / 255)
+        turned = np.array(colorsys.hls_to_rgb((h + 0.25) % 1, lightness, s)) * 255
+        np.testing.assert_allclose(after, turned, atol=1.01)
+    floats = nd.array(plain)
+    lit = nd.image.adjust_lighting(floats, alpha=(0.1, 0.0, 0.0)).asnumpy() - plain
+    np.testing.assert_allclose(lit[0, 0], 5.546 * np.array([-0.5675, -0.5808, -0.5836]), rtol=1e-3)
+    assert nd.image.random_lighting(x).shape == x.shape
+    assert nd.image.random_color_jitter(x, 0.1, 0.1, 0.1, 0.1).dtype == np.uint8
+
+
+def test_pictures_are_mirrored_by_chance_in_blocks_and_symbols_too(rng):
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.image.to_tensor(F.image.random_flip_top_bottom(x))
+
+    x = _picture(rng, (4, 4, 3))
+    plain = nd.image.to_tensor(x).asnumpy()
+    for hybridized in (False, True):
+        net = Net()
+        net.hybridize(hybridized)
+        seen = {bool((net(x).asnumpy() == plain).all()) for _ in range(40)}
+        assert seen == {True, False}
+    node = mx.sym.image.to_tensor(mx.sym.var("x"))
+    assert (node.eval(x=x)[0].asnumpy() == plain).all()
+    with pytest.raises(AttributeError, match="random_hue"):
+        nd.image.random_hues

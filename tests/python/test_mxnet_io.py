@@ -497,3 +497,18 @@ def test_numpys_arrays_become_float32_and_mxnets_stay_what_they_are():
     assert batch.data[0].dtype == batch.label[0].dtype == np.float32
     batch = next(mx.io.NDArrayIter(mx.nd.array(numbers, dtype="int32"), batch_size=3))
     assert batch.data[0].dtype == np.int32
+
+
+def test_batches_are_cut_along_the_layouts_n():
+    data, label = np.arange(30, dtype="float32").reshape(3, 5, 2), np.arange(5, dtype="float32")
+    batches = mx.io.NDArrayIter(data, label, batch_size=2, layout="TNC")
+    shapes = [tuple(d.shape) for d in batches.provide_data + batches.provide_label]
+    assert shapes == [(3, 2, 2), (2,)]
+    assert batches.provide_data[0].layout == "TNC"
+    made = list(batches)
+    assert len(made) == 3 and made[-1].pad == 1
+    assert (made[1].data[0].asnumpy() == data[:, 2:4]).all()
+    assert (made[2].data[0].asnumpy() == data[:, [4, 0]]).all()
+    assert made[2].label[0].asnumpy().tolist() == [4, 0]
+    with pytest.raises(mx.MXNetError, match="has no N"):
+        mx.io.NDArrayIter(data, layout="HWC")

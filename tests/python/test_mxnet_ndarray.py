@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import lockstep.mxnet as mx
-from lockstep.mxnet import nd
+from lockstep.mxnet import autograd, nd
 
 
 def random_shape(rng, axes=None):
@@ -318,3 +318,163 @@ def test_gpus_are_devices_of_the_host_where_that_is_wanted(monkeypatch):
         x + nd.ones((2,))
     with mx.gpu(2):
         assert nd.zeros((1,)).context == mx.gpu(2)
+
+
+_COPIES = {
+    "reshape": lambda x: nd.reshape(x, shape=(-1,)), "flatten": nd.flatten,
+    "reshape_like": lambda x: nd.reshape_like(x, x), "transpose": nd.transpose,
+    "T": lambda x: x.T, "expand_dims": lambda x: nd.expand_dims(x, axis=0),
+    "squeeze": nd.squeeze, "swapaxes": lambda x: nd.swapaxes(x, dim1=0, dim2=1),
+    "slice": lambda x: nd.slice(x, begin=(0, 0), end=(1, 2)),
+    "slice_axis": lambda x: nd.slice_axis(x, axis=0, begin=0, end=1),
+    "slice_like": lambda x: nd.slice_like(x, nd.zeros((1, 2))),
+    "flip": lambda x: nd.flip(x, axis=0),
+    "split_v2": lambda x: nd.split_v2(x, (1,))[0], "diag": nd.diag,
+    "broadcast_to": lambda x: x.broadcast_to((2, 2)), "Dropout": nd.Dropout,
+    "stop_gradient": nd.stop_gradient, "BlockGrad": nd.BlockGrad, "column": lambda x: x[:, 0],
+    "steps": lambda x: x[::-1], "np.T": lambda x: x.as_np_ndarray().T,
+    "np.reshape": lambda x: x.as_np_ndarray().reshape(-1),
+    "np.ravel": lambda x: mx.np.ravel(x.as_np_ndarray()),
+    "np.expand_dims": lambda x: mx.np.expand_dims(x.as_np_ndarray(), 0),
+    "np.column": lambda x: x.as_np_ndarray()[:, 1],
+}
+_WINDOWS = {
+    "row": lambda x: x[1], "slice": lambda x: x[:1], "part of a row": lambda x: x[0, 1:],
+    "all": lambda x: x[:], "reshape": lambda x: x.reshape((4,)), "detach": lambda x: x.detach(),
+    "expand_dims": lambda x: x.expand_dims(0, inplace=True),
+    "np.row": lambda x: x.as_np_ndarray()[0],
+    "np.reshape_view": lambda x: x.as_np_ndarray().reshape_view((4,)),
+}
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("name", _COPIES)
+def test_what_an_op_gives_and_what_it_was_given_are_written_apart(name, recorded):
+    x = nd.array([[1, 2], [3, 4]])
+    if recorded:
+        x.attach_grad()
+        with autograd.record():
+            made = _COPIES[name](x)
+    else:
+        made = _COPIES[name](x)
+    before = made.asnumpy()
+    x[:] = 5
+    assert (made.asnumpy() == before).all()
+    made *= 9
+    made[:] = 8
+    assert (x.asnumpy() == 5).all()
+
+
+@pytest.mark.parametrize("name", _WINDOWS)
+def test_rows_contiguous_slices_and_reshape_share_memory(name):
+    x = nd.array([[1, 2], [3, 4]])
+    made = _WINDOWS[name](x)
+    made[:] = 9
+    assert (x.asnumpy() == 9).sum() == made.size
+    x[:] = 5
+    assert (made.asnumpy() == 5).all()
+
+
+def test_columns_are_exchanged_by_way_of_a_third():
+    x = nd.array([[1, 2], [3, 4]])
+    kept = x[:, 0]
+    x[:, 0] = x[:, 1]
+    x[:, 1] = kept
+    assert x.asnumpy().tolist() == [[2, 1], [4, 3]]
+
+
+def test_a_row_of_pictures_with_channels_last_is_written_in_place():
+    x = nd.Convolution(nd.ones((2, 3, 3, 2)), nd.ones((4, 1, 1, 2)), no_bias=True, kernel=(1, 1),
+                       num_filter=4, layout="NHWC")
+    x[0][:] = 7
+    assert x.asnumpy()[0].min() == 7 and x.asnumpy()[1].max() == 2
+
+
+def test_gradients_flow_through_copies_and_their_signs_of_zero_stay():
+    x = nd.array([[-0.0, 2], [3, 4]])
+    x.attach_grad()
+    with autograd.record():
+        y = x[:, 0] * nd.flatten(x.T)[1]
+        signs = np.signbit(nd.transpose(x).asnumpy())
+    y.backward()
+    assert signs.tolist() == [[True, False], [False, False]]
+    assert x.grad.asnumpy().tolist() == [[2, 0], [4, 3]]
+
+
+def test_a_transposed_factor_of_dot_is_turned_by_one_axis(rng):
+    a, b = random_array(rng, (4, 2, 3)), random_array(rng, (4, 5))
+    assert_same(nd.dot(nd.array(a), nd.array(b), transpose_a=True), np.einsum("kij,kl->ijl", a, b))
+    a, b = random_array(rng, (2, 4)), random_array(rng, (3, 5, 4))
+    wanted = np.einsum("ik,mnk->imn", a, b)
+    assert_same(nd.dot(nd.array(a), nd.array(b), transpose_b=True), wanted)
+    product = mx.sym.dot(mx.sym.var("a"), mx.sym.var("b"), transpose_b=True)
+    assert_same(product.eval(a=nd.array(a), b=nd.array(b))[0], wanted)
+
+
+def test_sums_of_windows_that_reach_beyond_are_sums():
+    pool = dict(kernel=(3, 3), stride=(2, 2), pool_type="sum", pooling_convention="full")
+    made = nd.Pooling(nd.ones((1, 1, 4, 4)), **pool).asnumpy()
+    assert np.allclose(made, [[[[9, 6], [6, 4]]]])
+    made = nd.Pooling(nd.ones((1, 1, 4, 4)), pad=(1, 1), **pool).asnumpy()
+    assert np.allclose(made, [[[[4, 6, 2], [6, 9, 3], [2, 3, 1]]]])
+    made = nd.Pooling(nd.ones((1, 1, 4, 4)), **dict(pool, pool_type="lp", p_value=2)).asnumpy()
+    assert np.allclose(made, np.sqrt([[[[9, 6], [6, 4]]]]))
+
+
+def test_pictures_of_several_sizes_are_sampled_up_to_one():
+    large, small = nd.ones((1, 2, 4, 4)), nd.array([[[[1, 2], [3, 4]]]])
+    made = nd.UpSampling(large, small, scale=2, sample_type="nearest", num_args=2).asnumpy()
+    assert made.shape == (1, 3, 8, 8) and (made[:, :2] == 1).all()
+    assert (made[0, 2] == np.kron([[1, 2], [3, 4]], np.ones((4, 4)))).all()
+    added = nd.UpSampling(small, small, scale=2, sample_type="nearest", num_args=2,
+                          multi_input_mode="sum").asnumpy()
+    assert (added[0, 0] == 2 * np.kron([[1, 2], [3, 4]], np.ones((2, 2)))).all()
+    together = mx.sym.UpSampling(mx.sym.var("a"), mx.sym.var("b"), scale=2, sample_type="nearest",
+                                 num_args=2)
+    assert (together.eval(a=large, b=small)[0].asnumpy() == made).all()
+
+
+def test_exponential_ops_take_a_rate():
+    rates = nd.array([0.5, 4.0])
+    made = nd.sample_exponential(rates, shape=(4000,)).asnumpy()
+    assert np.allclose(made.mean(1), [2, 0.25], rtol=0.15)
+    assert 0.2 < nd.random_exponential(4.0, shape=(4000,)).asnumpy().mean() < 0.3
+    assert 3.5 < nd.random.exponential(4.0, shape=(4000,)).asnumpy().mean() < 4.5
+
+
+def test_a_deconvolution_is_as_large_as_its_target(rng):
+    x, w = (nd.array(random_array(rng, shape)) for shape in ((1, 2, 4, 4), (2, 3, 3, 3)))
+    options = dict(kernel=(3, 3), stride=(2, 2), num_filter=3)
+    made = nd.Deconvolution(x, w, target_shape=(8, 8), **options)
+    assert_same(made, nd.Deconvolution(x, w, pad=(1, 1), adj=(1, 1), **options).asnumpy())
+    assert nd.Deconvolution(x, w, target_shape=(7, 9), **options).shape == (1, 3, 7, 9)
+    node = mx.sym.Deconvolution(mx.sym.var("x"), mx.sym.var("w"), target_shape=(8, 8), **options)
+    assert_same(node.eval(x=x, w=w)[0], made.asnumpy())
+    with pytest.raises(mx.MXNetError, match="too large"):
+        nd.Deconvolution(x, w, target_shape=(10, 10), **options)
+
+
+def test_of_equal_numbers_the_first_one_has_the_gradient_of_the_larger():
+    x, y = nd.array([-1, 0, 1]), nd.array([0, 0, 0])
+    for one, ahead in ((nd.maximum, [0, 1, 1]), (nd.minimum, [1, 1, 0])):
+        for other in (0, 0.0, y):
+            x.attach_grad()
+            y.attach_grad()
+            with autograd.record():
+                made = one(x, other)
+            made.backward()
+            assert x.grad.asnumpy().tolist() == ahead
+        assert y.grad.asnumpy().tolist() == [1 - slope for slope in ahead]
+    x, y = nd.array([np.nan, 1, 1]), nd.array([1, np.nan, 1])
+    for made in (nd.maximum(x, y), nd.minimum(x, y),
+                 mx.np.maximum(x.as_np_ndarray(), y.as_np_ndarray())):
+        assert np.isnan(made.asnumpy()).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_sums_and_products_of_integers_have_their_dtype(dtype):
+    x = nd.array([[100, 2], [100, 1]], dtype=dtype)
+    for made, wanted in ((x.sum(), 203), (x.prod(), 20000), (nd.nansum(x), 203)):
+        assert made.dtype == np.dtype(dtype).type
+        assert made.asscalar() == np.array(wanted).astype(dtype)
+    assert x.sum(axis=1).dtype == np.dtype(dtype).type

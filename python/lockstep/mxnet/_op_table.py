@@ -73,7 +73,7 @@ HIDDEN = {"BatchNorm": 3, "LayerNorm": 3, "InstanceNorm": 3, "GroupNorm": 3, "Dr
 # Ops that read values, so that a graph with one is run op by op.
 BY_VALUES = ("Custom", "_contrib_MultiBoxTarget", "_contrib_MultiBoxDetection", "_contrib_box_nms",
              "_contrib_box_iou", "_contrib_box_decode", "_contrib_bipartite_matching",
-             "_contrib_ROIAlign", "ROIPooling")
+             "_contrib_ROIAlign", "ROIPooling", "_image_resize")
 LOSSES = ("SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput",
           "MAERegressionOutput", "SVMOutput", "MakeLoss")
 

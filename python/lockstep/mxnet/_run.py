@@ -14,6 +14,7 @@ import lockstep as ls
 from lockstep import autograd
 from lockstep.errors import Error, InvalidArgument
 from lockstep.mxnet import _graph, _op_table
+from lockstep.mxnet.ndarray.ops_elementwise import larger, smaller
 
 
 class Run:
@@ -212,8 +213,8 @@ def _truth(function):
 
 _BINARY = {
     "add": ls.add, "plus": ls.add, "sub": ls.subtract, "minus": ls.subtract, "mul": ls.multiply,
-    "div": ls.divide, "mod": ls.remainder, "power": ls.power, "maximum": ls.maximum,
-    "minimum": ls.minimum, "hypot": ls.hypot, "equal": _truth(ls.equal),
+    "div": ls.divide, "mod": ls.remainder, "power": ls.power, "maximum": larger,
+    "minimum": smaller, "hypot": ls.hypot, "equal": _truth(ls.equal),
     "not_equal": _truth(ls.not_equal), "greater": _truth(ls.greater),
     "greater_equal": _truth(ls.greater_equal), "lesser": _truth(ls.less),
     "lesser_equal": _truth(ls.less_equal), "logical_and": _truth(ls.logical_and),

@@ -260,16 +260,20 @@ def _as_arrays(data, allow_empty, default_name, dtype):
 
 class NDArrayIter(DataIter):
     """Batches of arrays. What does not fill the last batch is filled with the first samples
-    ('pad'), left out ('discard') or kept for the next pass ('roll_over')."""
+    ('pad'), left out ('discard') or kept for the next pass ('roll_over'). Samples are counted along
+    the layout's N."""
 
     _dtype = np.float32
 
     def __init__(self, data, label=None, batch_size=1, shuffle=False, last_batch_handle="pad",
-                 data_name="data", label_name="softmax_label"):
+                 data_name="data", label_name="softmax_label", layout="NCHW"):
         super().__init__(batch_size)
+        if "N" not in layout:
+            raise InvalidArgument(f"NDArrayIter: the layout is {layout!r}, and has no N")
+        self.layout = layout
         self.data = _as_arrays(data, False, data_name, self._dtype)
         self.label = _as_arrays(label, True, label_name, self._dtype)
-        self.num_data = self.data[0][1].shape[0]
+        self.num_data = self._samples(self.data[0][1])
         self._check(batch_size, last_batch_handle)
         self.num_source = len(self.data) + len(self.label)
         self.idx = np.arange(self.num_data)
@@ -278,13 +282,21 @@ class NDArrayIter(DataIter):
         self.cursor = -batch_size
         self._begin()
 
+    def _axis(self, array):
+        """Where an array has its samples: labels of fewer axes at the first."""
+        axis = self.layout.find("N")
+        return axis if axis < array.ndim else 0
+
+    def _samples(self, array):
+        return array.shape[self._axis(array)]
+
     def _check(self, batch_size, handle):
         if handle not in ("pad", "discard", "roll_over"):
             raise InvalidArgument(f"NDArrayIter: last_batch_handle is {handle!r}, expected pad, "
                                   "discard or roll_over")
         for name, array in self.data + self.label:
-            if array.shape[0] < self.num_data:
-                raise InvalidArgument(f"NDArrayIter: '{name}' has {array.shape[0]} samples, "
+            if self._samples(array) < self.num_data:
+                raise InvalidArgument(f"NDArrayIter: '{name}' has {self._samples(array)} samples, "
                                       f"'{self.data[0][0]}' has {self.num_data}")
         if batch_size < 1 or (batch_size > self.num_data and handle != "pad"):
             raise InvalidArgument(f"NDArrayIter: batch_size is {batch_size}, there are "
@@ -298,8 +310,12 @@ class NDArrayIter(DataIter):
         self.cursor = -self.batch_size
 
     def _descriptions(self, arrays):
-        return [DataDesc(name, (self.batch_size,) + array.shape[1:], array.dtype)
-                for name, array in arrays]
+        made = []
+        for name, array in arrays:
+            axis = self._axis(array)
+            shape = array.shape[:axis] + (self.batch_size,) + array.shape[axis + 1:]
+            made.append(DataDesc(name, shape, array.dtype, self.layout))
+        return made
 
     @property
     def provide_data(self):
@@ -338,7 +354,8 @@ class NDArrayIter(DataIter):
         plain = not self.shuffle and len(rows) and (np.diff(rows) == 1).all()
         made = []
         for _, array in arrays:
-            part = array[rows[0]:rows[-1] + 1] if plain else array[rows]
+            before = (slice(None),) * self._axis(array)
+            part = array[before + (slice(rows[0], rows[-1] + 1) if plain else rows,)]
             made.append(nd.array(part, dtype=part.dtype))
         return made
 

@@ -8,6 +8,7 @@ from lockstep.mxnet import numpy as _np
 from lockstep.mxnet.base import missing_name as _missing_name
 from lockstep.mxnet.context import (Context, cpu, cpu_pinned, current_context, gpu,  # noqa: F401
                                     gpu_memory_info, num_gpus)
+from lockstep.mxnet.ndarray import image  # noqa: F401
 from lockstep.mxnet.ndarray import registry as _registry
 from lockstep.mxnet.ndarray.ndarray import NDArray as _NDArray
 from lockstep.mxnet.ndarray.shapes import np_shape as _np_shape

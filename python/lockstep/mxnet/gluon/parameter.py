@@ -11,7 +11,8 @@ from lockstep._core.nn import Parameter as EngineParameter
 from lockstep.mxnet.base import MXNetError, as_list, dtype_name
 from lockstep.mxnet.context import cpu, current_context, device_for
 from lockstep.mxnet.gluon import _tracing
-from lockstep.mxnet.ndarray.ndarray import NDArray, move
+from lockstep.mxnet.ndarray.memory import move
+from lockstep.mxnet.ndarray.ndarray import NDArray
 from lockstep.mxnet.util import is_np_array
 
 __all__ = ["Constant", "DeferredInitializationError", "Parameter", "tensor_types"]

@@ -6,7 +6,8 @@ import numpy as np
 from lockstep import _core, ops
 from lockstep.mxnet.base import MXNetError, as_shape, dtype_name
 from lockstep.mxnet.context import device_for
-from lockstep.mxnet.ndarray.ndarray import NDArray, _tensor_of, move
+from lockstep.mxnet.ndarray.memory import move
+from lockstep.mxnet.ndarray.ndarray import NDArray, _tensor_of
 from lockstep.mxnet.ndarray.registry import into, register_arrays
 
 _SCIPY = ("scipy.sparse",)

@@ -5,6 +5,7 @@ import numpy as np
 
 from lockstep import _core, ops
 from lockstep.mxnet.base import MXNetError
+from lockstep.mxnet.ndarray.memory import apart
 
 
 def _index(item):
@@ -34,24 +35,32 @@ def get_item(array, key):
         return array
     else:
         result = array._tensor[_whole(key)]
+    if not result.is_contiguous():
+        result = _strided(array, key)
     if result.ndim == 0 and array._out._keeps_an_axis:
         result = ops.reshape(result, (1,))
     return array._out(result)
 
 
+def _strided(array, key):
+    """array[key] where that is not one piece of memory: a copy, unless the array itself is none."""
+    tensor = array._tensor
+    if not tensor.is_contiguous() and not (tensor.is_symbolic or tensor.requires_grad):
+        tensor = array._tensor = tensor.copy()
+    result = tensor[_whole(key)]
+    return result if result.is_contiguous() else apart(result)
+
+
 def assign_item(array, key, value):
-    """array[key] = value, in place; a value that is recorded makes the array a new one."""
+    """array[key] = value, in place; what is recorded or traced becomes a new tensor instead."""
     tensor = array._tensor
     if hasattr(value, "_tensor"):
         value = value._tensor
         if value.device != tensor.device:
             value = value.to(tensor.device)
-        if _core.is_recording() and (value.requires_grad or value.is_symbolic):
-            array._tensor = written(tensor, _whole(key), value)
-            return
     elif isinstance(value, (list, tuple)):
         value = np.array(value, dtype=tensor.dtype.name)
-    if tensor.is_symbolic:
+    if _belongs_on_the_tape(array, value):
         array._tensor = written(tensor, _whole(key), _core._as_tensor(value))
         return
     if _core.is_recording() and array._is_leaf:
@@ -65,6 +74,18 @@ def assign_item(array, key, value):
         if getattr(value, "ndim", 0) > 1:
             value = _without_leading_ones(value, tensor[key].ndim)
         tensor[key] = value
+
+
+def _belongs_on_the_tape(array, value):
+    """Whether a gradient flows to the value, or to what the array was before."""
+    tensor, source = array._tensor, value if isinstance(value, _core.Tensor) else None
+    if tensor.is_symbolic or (source is not None and source.is_symbolic):
+        return True
+    if not _core.is_recording():
+        return False
+    if source is not None and source.requires_grad:
+        return True
+    return tensor.requires_grad and not array._is_leaf
 
 
 def _assign_all(tensor, value):
@@ -94,10 +115,13 @@ def _fitted(value, tensor):
 
 def written(tensor, key, value):
     """A new tensor with the value in its place: gradients flow to both."""
-    positions = ops.reshape(ops.arange(0, tensor.size, 1, "int64"), tensor.shape)
+    positions = ops.arange(0, tensor.size, 1, "int64", tensor.device)
+    positions = ops.reshape(positions, tensor.shape)
     with _core._pause(_core.is_training()):
         places = positions[key] if not (isinstance(key, slice) and key == slice(None)) else positions
-    value = ops.cast(value, tensor.dtype)
+    value = ops.cast(_fitted(value, tensor), tensor.dtype)
+    if value.device != tensor.device:
+        value = value.to(tensor.device)
     if value.ndim > places.ndim:
         value = ops.reshape(value, places.shape)
     updates = ops.reshape(ops.expand(value, places.shape), (-1,))

@@ -10,8 +10,9 @@ def _turn(a, wanted):
     return _core.swap_axes(a, -1, -2) if wanted else a
 
 
-def _register(*names):
-    return register(*[name for n in names for name in (f"linalg_{n}", f"_linalg_{n}")])
+def _register(*names, window=False):
+    return register(*[name for n in names for name in (f"linalg_{n}", f"_linalg_{n}")],
+                    window=window)
 
 
 @_register("gemm")
@@ -105,7 +106,7 @@ def slogdet(A):  # noqa: N803
     return at_least_1d(sign), at_least_1d(log)
 
 
-@_register("extractdiag")
+@_register("extractdiag", window=True)
 def extractdiag(A, offset=0):  # noqa: N803
     """A diagonal."""
     return ops.diagonal(A, int(offset))

@@ -14,6 +14,7 @@ from lockstep._convert import to_numpy
 from lockstep.mxnet.base import MXNetError, as_shape, dtype_name, is_number
 from lockstep.mxnet.context import Context, context_of, device_for
 from lockstep.mxnet.ndarray.indexing import assign_item, get_item
+from lockstep.mxnet.ndarray.memory import apart, fresh, move
 from lockstep.mxnet.ndarray.shapes import infer_shape
 from lockstep.mxnet.util import is_np_shape
 
@@ -53,30 +54,6 @@ def _tensor_of(source, dtype, device=0):
     if dtype == "bfloat16":
         tensor = ops.cast(tensor, dtype)
     return tensor if device == 0 or device.index == 0 else tensor.to(device)
-
-
-class _CopyToDevice:
-    """A copy between devices whose gradient goes back."""
-
-    def __init__(self, device):
-        self.device = device
-
-    def forward(self, x):
-        self.origin = x.device
-        return x.to(self.device)
-
-    def backward(self, dy):
-        return dy.to(self.origin)
-
-    symbols = staticmethod(lambda x: [x])
-
-
-def move(tensor, device):
-    """The tensor on a device; recorded where it matters."""
-    device = _core.cpu(0) if device == 0 else device
-    if _recording() and tensor.requires_grad:
-        return _core._call_function(_CopyToDevice(device), [tensor])[0]
-    return tensor.to(device)
 
 
 def _arithmetic(name):
@@ -181,7 +158,7 @@ class NDArray:
     @property
     def T(self):
         """The axes reversed."""
-        return self._out(ops.transpose(self._tensor)) if self._tensor.ndim > 1 else self
+        return self._out(apart(ops.transpose(self._tensor))) if self.ndim > 1 else self
 
     @property
     def handle(self):
@@ -296,7 +273,7 @@ class NDArray:
     def copyto(self, other):
         """Copies to another array, or to a context."""
         if isinstance(other, Context):
-            return self._out(_fresh(self._tensor, move(self._tensor, device_for(other))))
+            return self._out(fresh(self._tensor, move(self._tensor, device_for(other))))
         if other is self:
             return other
         if not isinstance(other, NDArray):
@@ -307,6 +284,9 @@ class NDArray:
         source = self._tensor.detach()
         if source.device != target.device:
             source = source.to(target.device)
+        if _recording() and target.requires_grad:
+            other[:] = self
+            return other
         with _core._pause(_core.is_training()):
             target.assign(ops.cast(source, target.dtype))
         return other
@@ -389,7 +369,7 @@ class NDArray:
         if len(own) < len(shape):
             own = (1,) * (len(shape) - len(own)) + own
         shape = tuple(o if s == 0 else s for o, s in zip(own, shape))
-        return self._out(ops.expand(ops.reshape(self._tensor, own), shape))
+        return self._out(apart(ops.expand(ops.reshape(self._tensor, own), shape)))
 
     def broadcast_like(self, other):
         """Broadcast to another's shape."""
@@ -570,13 +550,6 @@ def _gradient_of(array):
     from lockstep.mxnet.ndarray import sparse
 
     return sparse.gradient_class(stype)(array._tensor, array._out)
-
-
-def _fresh(source, moved):
-    """A copy even where the device is the same."""
-    if source.device == moved.device and not (_recording() and source.requires_grad):
-        return source.copy()
-    return moved
 
 
 def _rebuilt(kind, contents, dtype, context):

@@ -6,6 +6,8 @@ import math
 
 from lockstep import _core, ops
 from lockstep.mxnet.base import dtype_name
+from lockstep.mxnet.ndarray.indexing import written
+from lockstep.mxnet.ndarray.memory import apart
 from lockstep.mxnet.ndarray.registry import register, register_unary
 
 _UNARY = {
@@ -17,7 +19,7 @@ _UNARY = {
     "arccosh": ops.acosh, "arctanh": ops.atanh, "relu": ops.relu, "sigmoid": ops.sigmoid,
     "erf": ops.erf, "erfinv": ops.erfinv, "reciprocal": ops.reciprocal, "negative": ops.negative,
     "fix": ops.trunc, "_copy": lambda x: x + 0, "identity": lambda x: x + 0,
-    "stop_gradient": lambda x: x.detach(), "BlockGrad": lambda x: x.detach(),
+    "stop_gradient": lambda x: apart(x.detach()), "BlockGrad": lambda x: apart(x.detach()),
     "softsign": lambda x: x / (abs(x) + 1), "zeros_like": lambda x: _core.zeros_like(x),
     "ones_like": lambda x: _core.ones_like(x), "softrelu": ops.softplus, "gelu": ops.gelu,
     "log_sigmoid": lambda x: -ops.softplus(-x), "mish": lambda x: x * ops.tanh(ops.softplus(x)),
@@ -29,7 +31,7 @@ _UNARY = {
     "rcbrt": lambda x: ops.sign(x) * ops.power(ops.abs(x), -1.0 / 3.0),
     "round": lambda x: ops.sign(x) * ops.floor(ops.abs(x) + 0.5),
     "logical_not": lambda x: ops.cast(ops.logical_not(x), x.dtype),
-    "_contrib_quadratic_identity": lambda x: x,
+    "_contrib_quadratic_identity": apart,
 }
 for _name, _op in _UNARY.items():
     register_unary(_op, _name)
@@ -83,9 +85,29 @@ def digamma(data):
     return ops.cast(result + ops.log(x) - 0.5 / x - series, data.dtype)
 
 
+def _ahead(behind, a, b):
+    """a, or b where a is behind it or b is NaN. Of equal ones a has the gradient, as in MXNet."""
+    if not isinstance(a, _core.Tensor):
+        a, b = b, a
+    chosen = behind(a, b)
+    if isinstance(b, _core.Tensor) and b.dtype.is_floating:
+        chosen = ops.logical_or(chosen, ops.isnan(b))
+    return ops.where(chosen, b, a)
+
+
+def larger(a, b):
+    """The larger of both."""
+    return _ahead(ops.less, a, b)
+
+
+def smaller(a, b):
+    """The smaller of both."""
+    return _ahead(ops.greater, a, b)
+
+
 _BINARY = {
     "add": ops.add, "sub": ops.subtract, "mul": ops.multiply, "mod": ops.remainder,
-    "power": ops.power, "maximum": ops.maximum, "minimum": ops.minimum, "hypot": ops.hypot,
+    "power": ops.power, "maximum": larger, "minimum": smaller, "hypot": ops.hypot,
     "arctan2": ops.atan2,
 }
 _LOGIC = {
@@ -221,6 +243,4 @@ def quadratic(data, a=0.0, b=0.0, c=0.0):
 @register("_scatter_set_nd")
 def scatter_set_nd(lhs, rhs, indices, shape=None):
     """lhs with rhs at the indices."""
-    made = lhs.copy()
-    made[tuple(ops.cast(indices, "int64"))] = rhs
-    return made
+    return written(lhs, tuple(ops.cast(indices, "int64")), rhs)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers as ops: convolutions, pools, normalisation, activations."""
 
+import functools
 import math
 
 from lockstep import _core, functions, ops
 from lockstep.mxnet import _random_state
 from lockstep.mxnet.base import MXNetError, as_pair, as_shape, dtype_name
+from lockstep.mxnet.ndarray.memory import apart
 from lockstep.mxnet.ndarray.ops_reduce import at_least_1d
 from lockstep.mxnet.ndarray.registry import register, register_arrays
 
@@ -59,12 +61,25 @@ def deconvolution(data, weight, bias=None, kernel=None, stride=(), dilate=(), pa
     arguments = {"stride": as_pair(stride, spatial, 1), "padding": as_pair(pad, spatial, 0),
                  "dilation": as_pair(dilate, spatial, 1), "groups": int(num_group)}
     if target_shape and any(as_shape(target_shape)):
-        arguments["input_size"] = as_pair(target_shape, spatial, 0)
+        arguments.update(_to_target(data, weight, as_pair(target_shape, spatial, 0), arguments))
     elif adj:
         arguments["output_padding"] = as_pair(adj, spatial, 0)
     if no_bias or bias is None:
         return _channels_last(ops.conv_transpose(data, weight, **arguments), moved)
     return _channels_last(ops.conv_transpose(data, weight, bias, **arguments), moved)
+
+
+def _to_target(data, weight, target, arguments):
+    """The margins that make a deconvolution's result as large as is wanted."""
+    padding, behind = [], []
+    for extent, k, step, d, wanted in zip(data.shape[2:], weight.shape[2:], arguments["stride"],
+                                          arguments["dilation"], target):
+        surplus = step * (extent - 1) + (k - 1) * d + 1 - wanted
+        if surplus < 0:
+            raise MXNetError(f"Deconvolution: the target_shape {target} is too large")
+        padding.append((surplus + 1) // 2)
+        behind.append(surplus % 2)
+    return {"padding": tuple(padding), "output_padding": tuple(behind)}
 
 
 def _pool(data, pool_type, kernel, stride, pad, ceil, count_include_pad, p_value):
@@ -73,16 +88,21 @@ def _pool(data, pool_type, kernel, stride, pad, ceil, count_include_pad, p_value
     if pool_type == "avg":
         return ops.avg_pool(data, kernel=kernel, stride=stride, padding=pad, ceil_mode=ceil,
                             count_include_pad=count_include_pad)
-    count = 1
-    for k in kernel:
-        count *= k
     if pool_type == "sum":
-        return _pool(data, "avg", kernel, stride, pad, ceil, True, p_value) * float(count)
+        return _sum_pool(data, kernel, stride, pad, ceil)
     if pool_type == "lp":
         powers = ops.power(ops.abs(data), float(p_value))
-        return ops.power(_pool(powers, "sum", kernel, stride, pad, ceil, True, p_value),
-                         1.0 / p_value)
+        return ops.power(_sum_pool(powers, kernel, stride, pad, ceil), 1.0 / p_value)
     raise MXNetError(f"Pooling: there is no pool_type '{pool_type}' (there are: max, avg, sum, lp)")
+
+
+def _sum_pool(data, kernel, stride, pad, ceil):
+    """Sums of windows: means of as many elements each, with zeros where a window reaches beyond."""
+    widths = [0, 0, 0, 0]
+    for extent, k, step, p in zip(data.shape[2:], kernel, stride, pad):
+        widths += [p, p + (-(extent + 2 * p - k) % step if ceil else 0)]
+    whole = ops.pad(data, tuple(widths), 0.0)
+    return ops.avg_pool(whole, kernel=kernel, stride=stride) * float(math.prod(kernel))
 
 
 def _padded_behind(data, pool_type, kernel, stride):
@@ -137,10 +157,16 @@ def bilinear_resize(data, like=None, height=1, width=1, scale_height=None, scale
 @register("UpSampling")
 def up_sampling(*data, scale=2, num_filter=0, sample_type="nearest", multi_input_mode="concat",
                 num_args=1, workspace=512):
-    """Pictures that are larger by a factor."""
+    """Pictures that are larger by a factor; several in the size of the first, one behind the other.
+    """
     x, scale = data[0], int(scale)
     if sample_type == "nearest":
-        return ops.interpolate(x, tuple(s * scale for s in x.shape[2:]), "nearest")
+        size = tuple(extent * scale for extent in x.shape[2:])
+        parts = [ops.interpolate(part, size, "nearest") for part in data]
+        if len(parts) == 1:
+            return parts[0]
+        return functools.reduce(ops.add, parts) if multi_input_mode == "sum" else ops.concat(
+            parts, axis=1)
     return ops.conv_transpose(x, data[1], stride=(scale, scale), padding=(scale // 2,) * 2,
                               groups=x.shape[1])
 
@@ -333,7 +359,7 @@ def dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
     """Zeros in places by chance, while training."""
     p = float(p)
     if p <= 0.0 or not (_core.is_training() or mode == "always"):
-        return data + 0 if _core.is_recording() else data
+        return apart(data)
     if not axes:
         return _random_state.draw(ops.dropout, data, data, p=p)
     shape = tuple(1 if i in as_shape(axes) else extent for i, extent in enumerate(data.shape))

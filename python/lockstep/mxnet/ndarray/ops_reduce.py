@@ -26,11 +26,12 @@ def _reduction(engine, data, axis, keepdims, exclude):
     return at_least_1d(engine(data, axes, keepdims))
 
 
-def _register_reduction(engine, *names):
+def _register_reduction(engine, *names, keeps_dtype=True):
     def call(data, axis=None, keepdims=False, exclude=False, dtype=None, **unused):
         if dtype is not None:
             data = ops.cast(data, dtype_name(dtype))
-        return _reduction(engine, data, axis, keepdims, exclude)
+        made = _reduction(engine, data, axis, keepdims, exclude)
+        return ops.cast(made, data.dtype) if keeps_dtype and made.dtype != data.dtype else made
 
     call.__doc__ = engine.__doc__
     register(*names)(call)
@@ -42,7 +43,7 @@ def _without_nan(x, value):
 
 
 sum_of = _register_reduction(ops.sum, "sum", "sum_axis")
-mean_of = _register_reduction(ops.mean, "mean")
+mean_of = _register_reduction(ops.mean, "mean", keeps_dtype=False)
 _register_reduction(ops.prod, "prod")
 max_of = _register_reduction(ops.max, "max", "max_axis")
 _register_reduction(ops.min, "min", "min_axis")
@@ -134,18 +135,16 @@ def cumsum(a, axis=None, dtype=None):
     return ops.cumsum(a if dtype is None else ops.cast(a, dtype_name(dtype)), axis)
 
 
-def _turned(x, wanted):
-    if not wanted or x.ndim == 1:
-        return x
-    return ops.transpose(x)
-
-
 @register("dot")
 def dot(lhs, rhs, transpose_a=False, transpose_b=False, forward_stype=None):
-    """Sums of products over lhs's last and rhs's first axis."""
+    """Sums of products over lhs's last and rhs's first axis; over its first, its last where it is
+    to be transposed."""
     if lhs.ndim == 2 and rhs.ndim == 2:
         return ops.matmul(lhs, rhs, transpose_a, transpose_b)
-    lhs, rhs = _turned(lhs, transpose_a), _turned(rhs, transpose_b)
+    if transpose_a and lhs.ndim > 1:
+        lhs = ops.transpose(lhs, (*range(1, lhs.ndim), 0))
+    if transpose_b and rhs.ndim > 1:
+        rhs = ops.transpose(rhs, (rhs.ndim - 1, *range(rhs.ndim - 1)))
     if lhs.ndim == 1 and rhs.ndim == 1:
         return at_least_1d(ops.sum(lhs * rhs))
     if lhs.shape[-1] != rhs.shape[0]:

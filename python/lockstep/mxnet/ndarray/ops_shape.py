@@ -10,13 +10,13 @@ from lockstep.mxnet.ndarray.registry import register
 from lockstep.mxnet.ndarray.shapes import infer_shape
 
 
-@register("reshape", "Reshape")
+@register("reshape", "Reshape", window=True)
 def reshape(data, shape=(), reverse=False, target_shape=None, keep_highest=False):
     """The same elements in another shape, with MXNet's codes."""
     return ops.reshape(data, infer_shape(data.shape, as_shape(shape or target_shape), reverse))
 
 
-@register("reshape_like")
+@register("reshape_like", window=True)
 def reshape_like(lhs, rhs, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end=None):
     """lhs in rhs's shape, or some of its axes."""
     def part(ndim, begin, end):
@@ -28,42 +28,42 @@ def reshape_like(lhs, rhs, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end
     return ops.reshape(lhs, lhs.shape[:lb] + rhs.shape[rb:re] + lhs.shape[le:])
 
 
-@register("flatten", "Flatten")
+@register("flatten", "Flatten", window=True)
 def flatten(data):
     """[N, ...] as a matrix."""
     return ops.reshape(data, (data.shape[0], -1)) if data.size else ops.reshape(
         data, (data.shape[0], 0))
 
 
-@register("transpose")
+@register("transpose", window=True)
 def transpose(data, axes=()):
     """Axes in another order."""
     return ops.transpose(data, as_shape(axes) if axes is not None else ())
 
 
-@register("expand_dims")
+@register("expand_dims", window=True)
 def expand_dims(data, axis):
     """One more axis."""
     return ops.expand_dims(data, int(axis))
 
 
-@register("squeeze")
+@register("squeeze", window=True)
 def squeeze(data, axis=None):
     """Without axes of one element."""
     if axis is None:
         axes = tuple(i for i, extent in enumerate(data.shape) if extent == 1)
     else:
         axes = tuple(a % data.ndim for a in as_shape(axis))
-    return at_least_1d(ops.squeeze(data, axes)) if axes else data + 0
+    return at_least_1d(ops.squeeze(data, axes)) if axes else data
 
 
-@register("swapaxes", "SwapAxis")
+@register("swapaxes", "SwapAxis", window=True)
 def swapaxes(data, dim1=0, dim2=0):
     """Two axes in each other's place."""
     return _core.swap_axes(data, int(dim1), int(dim2))
 
 
-@register("slice", "crop")
+@register("slice", "crop", window=True)
 def slice_(data, begin, end, step=()):
     """From begin to end, axis by axis; None is from or to the edge."""
     begin, end = _tuple(begin), _tuple(end)
@@ -77,7 +77,7 @@ def _tuple(value):
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-@register("slice_axis")
+@register("slice_axis", window=True)
 def slice_axis(data, axis, begin, end):
     """From begin to end along one axis."""
     key = [slice(None)] * data.ndim
@@ -85,7 +85,7 @@ def slice_axis(data, axis, begin, end):
     return data[tuple(key)]
 
 
-@register("slice_like")
+@register("slice_like", window=True)
 def slice_like(data, shape_like, axes=()):
     """As large as another array along axes."""
     axes = [a % data.ndim for a in _tuple(axes)] or range(data.ndim)
@@ -108,7 +108,7 @@ def split(data, num_outputs=1, axis=1, squeeze_axis=False):
     return list(parts) if len(parts) > 1 else parts[0]
 
 
-@register("split_v2", "_split_v2")
+@register("split_v2", "_split_v2", window=True)
 def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
     """Equal parts, or parts that begin at positions."""
     extent = ary.shape[axis]
@@ -159,19 +159,19 @@ def pad(data, mode="constant", pad_width=(), constant_value=0.0):
     return ops.pad(data, tuple(pad_width), float(constant_value), mode)
 
 
-@register("flip", "reverse")
+@register("flip", "reverse", window=True)
 def flip(data, axis):
     """Backwards along axes."""
     return ops.flip(data, as_shape(axis))
 
 
-@register("broadcast_to")
+@register("broadcast_to", window=True)
 def broadcast_to(data, shape=()):
     """Axes of one element repeated; 0 keeps an extent."""
     return ops.expand(data, tuple(o if s == 0 else s for o, s in zip(data.shape, as_shape(shape))))
 
 
-@register("broadcast_axis", "broadcast_axes")
+@register("broadcast_axis", "broadcast_axes", window=True)
 def broadcast_axis(data, axis=(), size=()):
     """Axes of one element repeated."""
     shape = list(data.shape)
@@ -180,7 +180,7 @@ def broadcast_axis(data, axis=(), size=()):
     return ops.expand(data, tuple(shape))
 
 
-@register("broadcast_like")
+@register("broadcast_like", window=True)
 def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None):
     """Broadcast to another's shape."""
     if lhs_axes is None and rhs_axes is None:
@@ -225,7 +225,7 @@ def size_array(data):
     return _core.Tensor([data.size], "int64")
 
 
-@register("diag")
+@register("diag", window=True)
 def diag(data, k=0, axis1=0, axis2=1):
     """A diagonal, or a matrix that has one."""
     if data.ndim == 1:
@@ -364,7 +364,7 @@ def embedding(data, weight, input_dim=None, output_dim=None, dtype=None, sparse_
     return ops.embedding(indices(data), weight)
 
 
-@register("Crop")
+@register("Crop", window=True)
 def crop_like(*data, offset=(0, 0), h_w=(0, 0), center_crop=False, num_args=None):
     """The middle, or a corner, of pictures."""
     x = data[0]
@@ -394,7 +394,7 @@ def sequence_mask(data, sequence_length=None, use_sequence_length=False, value=0
     return ops.where(keep, data, ops.full((1,), value, data.dtype, data.device))
 
 
-@register("SequenceLast")
+@register("SequenceLast", window=True)
 def sequence_last(data, sequence_length=None, use_sequence_length=False, axis=0):
     """The last step of each sequence."""
     if axis == 1:
@@ -407,7 +407,7 @@ def sequence_last(data, sequence_length=None, use_sequence_length=False, axis=0)
     return ops.take(flat, last * data.shape[1] + rows, 0)
 
 
-@register("SequenceReverse")
+@register("SequenceReverse", window=True)
 def sequence_reverse(data, sequence_length=None, use_sequence_length=False, axis=0):
     """Each sequence backwards; what is beyond its end stays."""
     if not use_sequence_length:

@@ -115,6 +115,11 @@ def exponential(scale=1.0, shape=None, dtype=None, ctx=None, out=None, lam=None,
     return _numpy_draw(lambda g, mean, s: g.exponential(mean, s), (scale,), shape, dtype, ctx, out)
 
 
+def _exponential_of_rate(lam=1.0, shape=None, dtype=None, ctx=None, out=None, **kwargs):
+    """The exponential distribution, of mean 1 / lam."""
+    return exponential(1.0 / lam, shape, dtype, ctx, out)
+
+
 def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx=None, out=None, **kwargs):
     """The gamma distribution."""
     return _numpy_draw(lambda g, a, b, s: g.gamma(a, b, s), (alpha, beta), shape, dtype, ctx, out)
@@ -162,11 +167,13 @@ def _like(function):
 
 
 uniform_like, normal_like = _like(uniform), _like(normal)
-exponential_like, gamma_like, poisson_like = _like(exponential), _like(gamma), _like(poisson)
+gamma_like, poisson_like = _like(gamma), _like(poisson)
+exponential_like = _like(_exponential_of_rate)
+_DRAWS = {"exponential": _exponential_of_rate}
+_DRAWS.update((_draw.__name__, _draw) for _draw in (
+    uniform, normal, randint, poisson, gamma, negative_binomial, generalized_negative_binomial))
 
-for _function in (uniform, normal, randint, poisson, exponential, gamma, negative_binomial,
-                  generalized_negative_binomial):
-    _name = _function.__name__
+for _name, _function in _DRAWS.items():
     register_arrays(f"random_{_name}", f"_random_{_name}", f"_sample_{_name}", f"sample_{_name}")(
         _function)
 register_arrays("sample_multinomial", "_sample_multinomial")(multinomial)

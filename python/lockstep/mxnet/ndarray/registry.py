@@ -9,6 +9,7 @@ import functools
 
 from lockstep import _core
 from lockstep.mxnet.base import MXNetError, nearest
+from lockstep.mxnet.ndarray.memory import owning
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
 _OPS = {}
@@ -39,7 +40,8 @@ def into(out, result):
             into(array, part)
         return out
     value = result._tensor
-    if _core.is_recording() and not out._is_leaf and value.requires_grad:
+    recorded = value.requires_grad or out._tensor.requires_grad
+    if _core.is_recording() and not out._is_leaf and recorded:
         out._tensor = value
         return out
     if out.shape != value.shape:
@@ -86,12 +88,13 @@ def on_arrays(impl):
     return call
 
 
-def register(*names):
-    """Registers a function on tensors under these names."""
+def register(*names, window=False):
+    """Registers a function on tensors under these names; of one that gives windows on its input,
+    arrays get copies."""
 
     def decorate(impl):
-        call = on_arrays(impl)
-        call.__name__ = names[0]
+        call = on_arrays(owning(impl) if window else impl)
+        call.__name__, call.impl = names[0], impl
         for name in names:
             _OPS[name] = call
         return impl

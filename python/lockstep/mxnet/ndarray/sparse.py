@@ -10,7 +10,8 @@ import numpy as np
 from lockstep import ops
 from lockstep.mxnet.base import as_shape, dtype_name
 from lockstep.mxnet.context import device_for
-from lockstep.mxnet.ndarray.ndarray import GradientArray, NDArray, _tensor_of, move
+from lockstep.mxnet.ndarray.memory import move
+from lockstep.mxnet.ndarray.ndarray import GradientArray, NDArray, _tensor_of
 from lockstep.mxnet.ndarray.registry import op
 
 __all__ = ["BaseSparseNDArray", "CSRNDArray", "RowSparseNDArray", "array", "cast_storage",

@@ -49,8 +49,13 @@ def into(out, made):
     """Writes a result to an array."""
     if tuple(out.shape) != tuple(made.shape):
         raise ValueError(f"out has shape {out.shape}, the result {made.shape}")
+    value, own = made._tensor, out._tensor
+    recorded = value.requires_grad or own.requires_grad
+    if _core.is_recording() and not out._is_leaf and recorded:
+        out._tensor = ops.cast(value, own.dtype)
+        return out
     with _core._pause(_core.is_training()):
-        out._tensor.assign(ops.cast(made._tensor.detach(), out._tensor.dtype))
+        own.assign(ops.cast(value.detach(), own.dtype))
     return out
 
 

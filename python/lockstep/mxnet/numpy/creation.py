@@ -7,6 +7,7 @@ from lockstep import _core, ops
 from lockstep.errors import InvalidArgument
 from lockstep.mxnet.base import dtype_name
 from lockstep.mxnet.context import device_for
+from lockstep.mxnet.ndarray.memory import apart
 from lockstep.mxnet.ndarray.ndarray import NDArray, _tensor_of
 from lockstep.mxnet.numpy import _wrap
 from lockstep.mxnet.numpy.multiarray import ndarray
@@ -208,4 +209,4 @@ def meshgrid(*xi, indexing="xy", **_):
     if indexing == "xy" and count > 1:
         axes = (1, 0) + tuple(range(2, count))
         made = [ops.transpose(t, axes) for t in made]
-    return [ndarray(t) for t in made]
+    return [ndarray(apart(t)) for t in made]

@@ -9,6 +9,7 @@ import numpy as onp
 import lockstep as ls
 from lockstep import _core, ops
 from lockstep.mxnet.base import dtype_name
+from lockstep.mxnet.ndarray.ops_elementwise import larger, smaller
 from lockstep.mxnet.numpy.multiarray import _bits, _divide
 from lockstep.mxnet.numpy._wrap import as_float, as_tensor, is_integer, on_arrays
 
@@ -112,8 +113,8 @@ def _binary(op):
 _BINARY = {
     "add": ops.add, "subtract": ops.subtract, "multiply": ops.multiply, "divide": _divide,
     "true_divide": _divide, "floor_divide": ops.floor_divide, "mod": ops.remainder,
-    "remainder": ops.remainder, "fmod": ops.fmod, "power": ops.power, "maximum": ops.maximum,
-    "minimum": ops.minimum, "arctan2": ops.atan2, "hypot": ops.hypot, "equal": ops.equal,
+    "remainder": ops.remainder, "fmod": ops.fmod, "power": ops.power, "maximum": larger,
+    "minimum": smaller, "arctan2": ops.atan2, "hypot": ops.hypot, "equal": ops.equal,
     "not_equal": ops.not_equal, "less": ops.less, "less_equal": ops.less_equal,
     "greater": ops.greater, "greater_equal": ops.greater_equal, "logical_and": ops.logical_and,
     "logical_or": ops.logical_or, "logical_xor": ops.logical_xor, "logaddexp": ops.logaddexp,

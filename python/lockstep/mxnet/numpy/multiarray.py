@@ -6,6 +6,7 @@ import numpy as onp
 from lockstep import _core, ops
 from lockstep._convert import to_numpy
 from lockstep.mxnet.base import MXNetError, dtype_name
+from lockstep.mxnet.ndarray.memory import apart
 from lockstep.mxnet.ndarray.ndarray import NDArray
 from lockstep.mxnet.numpy import _wrap
 
@@ -198,7 +199,7 @@ class ndarray(NDArray):
     @property
     def T(self):
         """The axes reversed."""
-        return ndarray(ops.transpose(self._tensor)) if self.ndim > 1 else self
+        return self.transpose()
 
     def reshape(self, *shape, order="C", **kwargs):
         """The same elements in another shape; one extent may be -1."""
@@ -207,26 +208,30 @@ class ndarray(NDArray):
         shape = kwargs.get("shape", shape)
         if len(shape) == 1 and not isinstance(shape[0], (int, onp.integer)):
             shape = shape[0]
-        return ndarray(ops.reshape(self._tensor, tuple(int(extent) for extent in shape)))
+        return ndarray(apart(ops.reshape(self._tensor, tuple(int(extent) for extent in shape))))
+
+    def reshape_view(self, *shape, **kwargs):
+        """The same memory in another shape."""
+        return NDArray.reshape(self, *shape, **kwargs)
 
     def transpose(self, *axes):
         """Axes in another order; reversed when none is given."""
         if len(axes) == 1 and not isinstance(axes[0], int):
             axes = axes[0] or ()
-        return ndarray(ops.transpose(self._tensor, tuple(axes)) if axes
-                       else ops.transpose(self._tensor))
+        return ndarray(apart(ops.transpose(self._tensor, tuple(axes)) if axes
+                             else ops.transpose(self._tensor)))
 
     def flatten(self, order="C"):
         """A copy with one axis."""
-        return ndarray(ops.reshape(self._tensor, (-1,)) + 0)
+        return self.ravel()
 
     def ravel(self, order="C"):
         """One axis."""
-        return ndarray(ops.reshape(self._tensor, (-1,)))
+        return ndarray(apart(ops.reshape(self._tensor, (-1,))))
 
     def broadcast_to(self, shape):
         """Broadcast to a shape."""
-        return ndarray(ops.expand(self._tensor, tuple(shape)))
+        return ndarray(apart(ops.expand(self._tensor, tuple(shape))))
 
     def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
         """The same values in another dtype."""

@@ -5,6 +5,7 @@ import numpy as onp
 
 import lockstep as ls
 from lockstep import _core, ops
+from lockstep.mxnet.ndarray.memory import owning
 from lockstep.mxnet.numpy._wrap import as_tensor, on_arrays
 
 __all__ = ["append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays",
@@ -25,30 +26,35 @@ def _tuple(value):
 
 
 @on_arrays
+@owning
 def reshape(a, newshape, order="C", reverse=False):
     """The same elements in another shape."""
     return ops.reshape(a, _tuple(newshape))
 
 
 @on_arrays
+@owning
 def ravel(a, order="C"):
     """One axis."""
     return ops.reshape(a, (-1,))
 
 
 @on_arrays
+@owning
 def transpose(a, axes=None):
     """Axes in another order."""
     return ops.transpose(a) if axes is None else ops.transpose(a, _tuple(axes))
 
 
 @on_arrays
+@owning
 def swapaxes(a, axis1, axis2):
     """Two axes exchanged."""
     return ls.swap_axes(a, axis1, axis2)
 
 
 @on_arrays
+@owning
 def moveaxis(a, source, destination):
     """Axes at other places."""
     source = [axis % a.ndim for axis in _tuple(source)]
@@ -60,6 +66,7 @@ def moveaxis(a, source, destination):
 
 
 @on_arrays
+@owning
 def rollaxis(a, axis, start=0):
     """An axis before another."""
     order = [i for i in range(a.ndim) if i != axis % a.ndim]
@@ -69,6 +76,7 @@ def rollaxis(a, axis, start=0):
 
 
 @on_arrays
+@owning
 def expand_dims(a, axis):
     """A new axis of one, or several."""
     for one in sorted(ax % (a.ndim + len(_tuple(axis))) for ax in _tuple(axis)):
@@ -77,6 +85,7 @@ def expand_dims(a, axis):
 
 
 @on_arrays
+@owning
 def squeeze(a, axis=None):
     """Without axes of one."""
     if axis is None:
@@ -93,6 +102,7 @@ def squeeze(a, axis=None):
 
 
 @on_arrays
+@owning
 def broadcast_to(array, shape):
     """Broadcast to a shape."""
     array, shape = as_tensor(array), _tuple(shape)
@@ -104,6 +114,7 @@ def broadcast_to(array, shape):
 
 
 @on_arrays
+@owning
 def broadcast_arrays(*args):
     """Arrays of one shape."""
     shape = onp.broadcast_shapes(*[a.shape for a in args])
@@ -150,7 +161,7 @@ def _at_least(count):
 
 
 _one, _two, _three = _at_least(1), _at_least(2), _at_least(3)
-atleast_1d, atleast_2d, atleast_3d = on_arrays(_one), on_arrays(_two), on_arrays(_three)
+atleast_1d, atleast_2d, atleast_3d = (on_arrays(owning(call)) for call in (_one, _two, _three))
 
 
 @on_arrays
@@ -273,6 +284,7 @@ def roll(a, shift, axis=None):
 
 
 @on_arrays
+@owning
 def flip(m, axis=None):
     """The order of an axis, or of all, reversed."""
     return ops.flip(m, tuple(range(m.ndim)) if axis is None else _tuple(axis))
@@ -289,6 +301,7 @@ def fliplr(m):
 
 
 @on_arrays
+@owning
 def rot90(m, k=1, axes=(0, 1)):
     """Turned by quarters."""
     first, second = (axis % m.ndim for axis in axes)
@@ -365,6 +378,7 @@ def triu(m, k=0):
 
 
 @on_arrays
+@owning
 def diag(v, k=0):
     """A diagonal of a matrix, or the matrix of one."""
     return ops.diagonal(v, k) if v.ndim == 2 else ls.diag(v, k)
@@ -377,6 +391,7 @@ def diagflat(v, k=0):
 
 
 @on_arrays
+@owning
 def diagonal(a, offset=0, axis1=0, axis2=1):
     """A diagonal."""
     return ops.diagonal(a, offset, axis1, axis2)
@@ -389,6 +404,7 @@ def trace(a, offset=0, axis1=0, axis2=1):
 
 
 @on_arrays
+@owning
 def diff(a, n=1, axis=-1, prepend=None, append=None):  # noqa: A002
     """Each element less the one before it."""
     if prepend is not None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of pictures: [H, W, C] of bytes, before ToTensor makes [C, H, W] of floats."""
 
-import math
 import random
 
 import numpy as np
@@ -11,6 +10,8 @@ from lockstep.mxnet import image
 from lockstep.mxnet.base import as_pair, attributes_of, dtype_name
 from lockstep.mxnet.gluon.block import Block, HybridBlock
 from lockstep.mxnet.gluon.nn import HybridSequential, Sequential
+from lockstep.mxnet.ndarray import ops_image
+from lockstep.mxnet.ndarray.memory import apart
 from lockstep.mxnet.ndarray.ndarray import NDArray, to_tensor
 
 __all__ = ["Cast", "CenterCrop", "Compose", "CropResize", "HybridCompose", "HybridRandomApply",
@@ -76,41 +77,29 @@ class ToTensor(_Transform):
     """[H, W, C] of 0 to 255 as float32 [C, H, W] of 0 to 1; batches too."""
 
     def forward(self, x):
-        tensor = x._tensor
-        order = (2, 0, 1) if tensor.ndim == 3 else (0, 3, 1, 2)
-        made = ops.cast(ops.transpose(tensor, order), "float32") * (1.0 / 255.0)
-        return x._out(made)
+        return x._out(ops_image.to_tensor(x._tensor))
 
 
 class Normalize(_Transform):
-    """(x - mean) / std of each channel of [C, H, W]."""
+    """(x - mean) / std of each channel of [C, H, W]; batches too."""
 
     def __init__(self, mean=0.0, std=1.0):
         super().__init__()
-        self._mean, self._std = (_channels(v) for v in (mean, std))
+        self._mean, self._std = mean, std
 
     def forward(self, x):
-        return x._out((x._tensor - self._mean) / self._std)
-
-
-def _channels(value):
-    if isinstance(value, (int, float)):
-        return float(value)
-    return to_tensor(np.asarray(value, dtype="float32").reshape(-1, 1, 1), "float32")
+        return x._out(ops_image.normalize(x._tensor, self._mean, self._std))
 
 
 class Resize(_Transform):
-    """Another size (width, height), or another shorter side."""
+    """Another size (width, height), or another shorter side; batches too."""
 
     def __init__(self, size, keep_ratio=False, interpolation=1):
         super().__init__()
-        self._size, self._keep, self._interpolation = size, keep_ratio, interpolation
+        self._arguments = size, keep_ratio, interpolation
 
     def forward(self, x):
-        if isinstance(self._size, int) and self._keep:
-            return image.resize_short(x, self._size, self._interpolation)
-        width, height = as_pair(self._size, 2, 1)
-        return image.imresize(x, width, height, self._interpolation)
+        return x._out(ops_image.resize(x._tensor, *self._arguments))
 
 
 class CenterCrop(_Transform):
@@ -125,18 +114,17 @@ class CenterCrop(_Transform):
 
 
 class CropResize(_Transform):
-    """A part, in another size."""
+    """A part, in another size; batches too."""
 
     def __init__(self, x, y, width, height, size=None, interpolation=None):
         super().__init__()
         self._box, self._size, self._interpolation = (x, y, width, height), size, interpolation
 
     def forward(self, x):
-        left, top, width, height = self._box
-        made = x[top:top + height, left:left + width]
+        made = ops_image.crop(x._tensor, *self._box)
         if self._size is None:
-            return made
-        return image.imresize(made, *as_pair(self._size, 2, 1), self._interpolation or 1)
+            return x._out(apart(made))
+        return x._out(ops_image.resize(made, self._size, False, self._interpolation or 1))
 
 
 class RandomCrop(_Transform):
@@ -194,19 +182,10 @@ class RandomFlipTopBottom(_RandomFlip):
     _axis = 0
 
 
-def _as_before(x, tensor):
-    """In the picture's own dtype, within its range."""
-    name = x._tensor.dtype.name
-    if name == "uint8":
-        tensor = ops.clip(tensor, 0.0, 255.0)
-    return x._out(ops.cast(tensor, name))
-
-
-def _floats(x):
-    return ops.cast(x._tensor, "float32")
-
-
-_GREY = np.array([0.299, 0.587, 0.114], dtype="float32")
+def _changed(x, change, *arguments):
+    """change(x, ...) in the picture's own dtype."""
+    tensor = x._tensor
+    return x._out(ops_image.as_before(tensor, change(ops_image.as_floats(tensor), *arguments)))
 
 
 class _Jitter(_Transform):
@@ -220,7 +199,7 @@ class _Jitter(_Transform):
         return random.uniform(*self._limits)
 
     def forward(self, x):
-        return _as_before(x, self._change(_floats(x), self._factor()))
+        return _changed(x, self._change, self._factor())
 
 
 class RandomBrightness(_Jitter):
@@ -239,9 +218,7 @@ class RandomContrast(_Jitter):
     def __init__(self, contrast):
         super().__init__(contrast)
 
-    def _change(self, x, factor):
-        grey = ops.sum(x * _GREY, (-1,)) if x.shape[-1] == 3 else x
-        return x * factor + ops.mean(grey).item() * (1 - factor)
+    _change = staticmethod(ops_image.contrasted)
 
 
 class RandomSaturation(_Jitter):
@@ -250,25 +227,16 @@ class RandomSaturation(_Jitter):
     def __init__(self, saturation):
         super().__init__(saturation)
 
-    def _change(self, x, factor):
-        return x * factor + ops.sum(x * _GREY, (-1,), True) * (1 - factor)
+    _change = staticmethod(ops_image.saturated)
 
 
 class RandomHue(_Jitter):
     """Colours turned around the circle."""
 
-    _to_yiq = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
-    _to_rgb = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
-
     def __init__(self, hue):
         super().__init__(hue)
 
-    def _change(self, x, factor):
-        angle = (factor - 1.0) * math.pi
-        u, w = math.cos(angle), math.sin(angle)
-        turn = np.array([[1.0, 0.0, 0.0], [0.0, u, -w], [0.0, w, u]])
-        matrix = (self._to_rgb @ turn @ self._to_yiq).T.astype("float32")
-        return ops.matmul(x, to_tensor(matrix))
+    _change = staticmethod(ops_image.hue_turned)
 
 
 class RandomColorJitter(_Transform):
@@ -289,18 +257,13 @@ class RandomColorJitter(_Transform):
 class RandomLighting(_Transform):
     """Noise along the colours' main directions."""
 
-    _values = np.array([55.46, 4.794, 1.148])
-    _vectors = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140],
-                         [-0.5836, -0.6948, 0.4203]])
-
     def __init__(self, alpha):
         super().__init__()
         self._alpha = alpha
 
     def forward(self, x):
-        alphas = np.array([random.gauss(0, self._alpha) for _ in range(3)])
-        shift = (self._vectors * alphas) @ self._values
-        return _as_before(x, _floats(x) + to_tensor(shift.astype("float32")))
+        alphas = np.array([random.gauss(0, self._alpha) for _ in range(3)], dtype="float32")
+        return _changed(x, ops_image.lit, alphas)
 
 
 class RandomGray(_Transform):
@@ -313,8 +276,7 @@ class RandomGray(_Transform):
     def forward(self, x):
         if random.random() >= self._p:
             return x
-        grey = ops.sum(_floats(x) * _GREY, (-1,), True)
-        return _as_before(x, ops.expand(grey, x.shape))
+        return _changed(x, lambda tensor: apart(ops.expand(ops_image.grey(tensor), x.shape)))
 
 
 class Rotate(_Transform):
