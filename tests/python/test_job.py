@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -115,7 +116,8 @@ def test_a_job_knows_its_present_workers(program, tmp_path, rank, wishes):
     (folder / "go").touch()
     lines, errors = end_of(job)
     assert len(ends_in(lines)) in (2, 3), errors  # another one may have come in time
-    assert "signal 9" in errors
+    # Whichever was noticed before the short run was over.
+    assert re.search(r"worker \d (was ended by signal 9|is lost)", errors), errors
 
 
 def test_collectives_after_a_run_are_of_all_workers(program, tmp_path):
