@@ -140,6 +140,25 @@ TEST(ConvGeometry, RowsThatAreLeftOutOfManyChannelsAreRight) {
     check_geometry(g, dice);
 }
 
+TEST(ConvGeometry, WhatIsBehindTheLastWindowOfAVolumeIsZero) {
+  Dice dice(4);
+  for (const ConvGeometry& g : {geometry(1, 1, 1, {3, 1, 17}, {2, 1, 2}, {2, 1, 4}, {0, 0, 0}),
+                                geometry(2, 3, 16, {5, 5, 21}, {2, 5, 7}, {2, 1, 4}, {0, 0, 0}),
+                                geometry(2, 17, 1, {12, 6, 17}, {7, 5, 3}, {2, 1, 3}, {0, 1, 0})})
+    check_geometry(g, dice);
+}
+
+TEST(ConvGeometry, DilatedKernelsOfOddChannelsAreRight) {
+  Dice dice(5);
+  for (const std::int64_t channels : {16, 33, 48}) {
+    ConvGeometry g = geometry(1, channels, 16, {5, 16}, {2, 2}, {1, 1}, {1, 1});
+    for (const SpatialList& dilation : {SpatialList{2, 1}, SpatialList{1, 2}, SpatialList{2, 2}}) {
+      g.dilation = dilation;
+      check_geometry(g, dice);
+    }
+  }
+}
+
 TEST(ConvGeometry, RandomOnesAreRight) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     Dice dice(seed);

@@ -41,6 +41,11 @@ struct ConvDescs {
   memory::dims stride, dilation, padding;
 };
 
+template <class Desc>
+bool is_amx(const Desc& desc) {
+  return std::string_view(desc.impl_info_str()).find("amx") != std::string_view::npos;
+}
+
 using Forward = dnnl::convolution_forward::primitive_desc;
 
 // The library's kernels for bfloat16 multiply as many channels at once as their instructions take,
@@ -52,7 +57,7 @@ bool is_sound(const Forward& desc, const ConvProblem& p, DType dtype) {
   if (dtype != DType::bfloat16) return true;
   if (name.starts_with("brgconv:")) return false;
   if (!name.starts_with("jit:") && !name.starts_with("jit_bf16:")) return true;
-  if (name.find("amx") == std::string_view::npos) return p.group_in() >= 8;
+  if (!is_amx(desc)) return p.group_in() >= 8;
   return p.group_in() >= 32 && (p.groups == 1 || p.group_in() % 32 == 0);
 }
 
@@ -79,12 +84,26 @@ Forward forward_desc(const ConvProblem& p, DType dtype, const ConvDescs& d, algo
 }
 
 using BackwardData = dnnl::convolution_backward_data::primitive_desc;
-BackwardData backward_data_desc(const ConvDescs& d, algorithm how) {
+
+// Of a volume, AMX's kernel does not write all that lies behind the last window (oneDNN 2.6).
+bool is_sound(const BackwardData& desc, const ConvProblem& p) {
+  bool reaches_the_end = true;
+  for (std::size_t axis = 0; axis < p.spatial; ++axis) {
+    const std::int64_t span = p.dilation[axis] * (p.kernel[axis] - 1) + 1;
+    reaches_the_end &= (p.input[axis] + 2 * p.padding[axis] - span) % p.stride[axis] == 0;
+  }
+  return p.spatial < 3 || reaches_the_end || !is_amx(desc);
+}
+
+BackwardData backward_data_desc(const ConvProblem& p, const ConvDescs& d, algorithm how) {
   const Forward hint = hint_desc(d, how, false);
   if (!hint) return {};
   const dnnl::convolution_backward_data::desc desc(how, d.x, d.w, d.y, d.stride, d.dilation,
                                                    d.padding, d.padding);
-  return BackwardData(desc, user_scratchpad(), dnnl_engine(), hint, true);
+  BackwardData made(desc, user_scratchpad(), dnnl_engine(), hint, true);
+  while (made && !is_sound(made, p))
+    if (!made.next_impl()) return {};
+  return made;
 }
 
 using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
@@ -103,9 +122,12 @@ bool reaches_inside(const ConvProblem& p, std::size_t axis) {
 // much of the kernel meets the input is not computed for each window but carried from one to the
 // next, and that is right only where there is a window inside to begin the last part with.
 // Elsewhere they add up what is not there: they read and write out of bounds, or take what they
-// have not written. For float32 the depth is walked so, in bfloat16 every axis (oneDNN 2.6).
+// have not written. For float32 the depth is walked so, in bfloat16 every axis (oneDNN 2.6). With
+// AMX the rows of a dilated kernel meet the wrong ones where channels are no multiple of 16.
 bool is_sound(const BackwardWeights& desc, const ConvProblem& p, DType dtype) {
   if (!std::string_view(desc.impl_info_str()).starts_with("jit")) return true;
+  for (std::size_t axis = 0; axis < p.spatial; ++axis)
+    if (p.dilation[axis] > 1 && is_amx(desc)) return false;
   const std::size_t walked = dtype == DType::bfloat16 ? p.spatial : p.spatial == 3 ? 1 : 0;
   for (std::size_t axis = 0; axis < walked; ++axis)
     if (!reaches_inside(p, axis)) return false;
@@ -218,7 +240,7 @@ std::unique_ptr<PreparedKernel> prepare_conv_backward_data(const KernelRequest& 
   const ConvProblem problem(x.shape, w.shape, y.shape, request.attrs.as<ConvDataAttrs>());
   const ConvDescs descs(problem, *dnnl_type(x.dtype));
   const auto desc = choose_desc(problem, request, WinogradPass::backward_data, declined,
-                                [&](auto how) { return backward_data_desc(descs, how); });
+                                [&](auto how) { return backward_data_desc(problem, descs, how); });
   if (!desc) return nullptr;
   DnnlBuilder builder(request);
   const DnnlOperand dx = builder.output(0, desc.diff_src_desc());
