@@ -184,5 +184,6 @@ def test_workers_are_killed_again_and_again(lockstep, undisturbed):
         pids = [pid for pid in workers_of(process).values() if is_running(pid)]
         if len(pids) > 1:
             os.kill(draw.choice(pids), draw.choice([signal.SIGKILL, signal.SIGSTOP]))
-    result, _ = check_end(lockstep, process, undisturbed)
-    assert result["generation"] > 1
+    result, errors = check_end(lockstep, process, undisturbed)
+    # Where the last one that had the state was hit too, another job counts from one again.
+    assert result["generation"] > 1 or "the job begins again" in errors, errors
