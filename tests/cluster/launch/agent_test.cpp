@@ -86,6 +86,8 @@ class AgentTest : public ::testing::Test {
     return {};
   }
 
+  std::optional<detail::ProcessEnd> end_of_worker_that(const std::string& does);
+
   comm::Socket ours_;
   detail::FrameReader reader_;
   bool is_marked_ = false;
@@ -113,36 +115,35 @@ TEST_F(AgentTest, HearsALauncherAgainThatWasSilentForLong) {
   EXPECT_EQ(end->signal, SIGKILL);
 }
 
-TEST_F(AgentTest, LeavesWordHowItsWorkersEndedWhileTheLauncherWasSilent) {
-  ASSERT_TRUE(next_of<detail::AgentHello>(30s));
+// A worker that does this until the launcher has been silent for long, and ends with 3 then.
+std::optional<detail::ProcessEnd> AgentTest::end_of_worker_that(const std::string& does) {
+  EXPECT_TRUE(next_of<detail::AgentHello>(30s));
   const TemporaryFolder folder;
-  const std::string gate = folder / "gate";
-  send(detail::AgentTask{
-      .command = {"/bin/sh", "-c", "while [ ! -e " + gate + " ]; do sleep 0.05; done; exit 3"},
-      .processes = {{1, {}}},
-      .slots = 1,
-      .outlives_launcher = true});
+  const std::string gate = folder / "gate", pid = folder / "pid";
+  send(detail::AgentTask{.command = {"/bin/sh", "-c",
+                                     "echo $$ > " + pid + "; while [ ! -e " + gate + " ]; do " +
+                                         does + "; done; exit 3"},
+                         .processes = {{1, {}}},
+                         .slots = 1,
+                         .outlives_launcher = true});
   be_silent();
+  const int worker = std::stoi(read_file(pid));
   write_file(gate, "");
-  const auto end = next_of<detail::ProcessEnd>(30s);
+  // Until the agent knows that it has ended.
+  for (const auto until = Clock::now() + 30s; ::kill(worker, 0) == 0 && Clock::now() < until;)
+    std::this_thread::yield();
+  return next_of<detail::ProcessEnd>(30s);
+}
+
+TEST_F(AgentTest, LeavesWordHowItsWorkersEndedWhileTheLauncherWasSilent) {
+  const auto end = end_of_worker_that("sleep 0.05");
   ASSERT_TRUE(end);
   EXPECT_EQ(end->status, 3);
 }
 
-TEST_F(AgentTest, LeavesWordWhereTheConnectionIsFullOfWhatTheLauncherHasNotRead) {
-  ASSERT_TRUE(next_of<detail::AgentHello>(30s));
-  const TemporaryFolder folder;
-  const std::string gate = folder / "gate";
-  send(detail::AgentTask{
-      .command = {"/bin/sh", "-c", "while [ ! -e " + gate + " ]; do echo 12345; done; exit 3"},
-      .processes = {{1, {}}},
-      .slots = 1,
-      .outlives_launcher = true});
-  ASSERT_TRUE(next_of<detail::ProcessOutput>(30s));
-  be_silent();
-  write_file(gate, "");
-  std::this_thread::sleep_for(1s);  // it has found no room by then
-  const auto end = next_of<detail::ProcessEnd>(30s);
+// The connection is full of what it has printed.
+TEST_F(AgentTest, LeavesWordWhenTheLauncherMakesRoomForIt) {
+  const auto end = end_of_worker_that("echo 12345");
   ASSERT_TRUE(end);
   EXPECT_EQ(end->status, 3);
 }
