@@ -142,6 +142,25 @@ TEST(NotANumber, PassesARecurrentLayerWithRelu) {
   }
 }
 
+// As relu does everywhere: what it stops is 0, whatever comes back.
+TEST(NotANumber, IsStoppedByAClosedGateOfARecurrentLayerWithRelu) {
+  for (DType dtype : {DType::float32, DType::float64}) {
+    Tensor weight = cast(random_floats({5, 4}, 3), dtype);
+    autograd::attach_grad(weight);
+    {
+      const autograd::RecordScope record;
+      const auto outputs = call(
+          "rnn_layer",
+          {cast(random_floats({3, 2, 4}, 1), dtype), cast(random_floats({2, 5}, 2), dtype), weight,
+           cast(random_floats({5, 5}, 4), dtype), full({5}, -100.0, dtype), full({5}, 0.0, dtype)},
+          {{"mode", std::string("rnn_relu")}});
+      autograd::backward(sum(outputs[0] * full({3, 2, 5}, kNan, dtype)));
+    }
+    EXPECT_EQ(cast(autograd::gradient(weight), DType::float64).to_vector<double>(),
+              std::vector<double>(20, 0.0));
+  }
+}
+
 TEST(NotANumber, LetsTheGradientOfReluAndMaximumPass) {
   for (DType dtype : {DType::float32, DType::float64}) {
     const Tensor ones = full({4}, 1.0, dtype);

@@ -120,9 +120,9 @@ void gru_step_backward(const BackwardStep& s, const Vector& dh, Vector& da, Vect
 void plain_step_backward(RnnMode mode, const BackwardStep& s, const Vector& dh, Vector& da,
                          Vector& db, std::size_t n) {
   for (std::size_t j = 0; j < n; ++j) {
-    const double slope =
-        mode == RnnMode::tanh ? 1.0 - s.h[j] * s.h[j] : (s.h[j] <= 0.0 ? 0.0 : 1.0);
-    da[j] = db[j] = dh[j] * slope;
+    // What relu stops, NaN among it, is 0.
+    const double relu = s.h[j] <= 0.0 ? 0.0 : dh[j];
+    da[j] = db[j] = mode == RnnMode::tanh ? dh[j] * (1.0 - s.h[j] * s.h[j]) : relu;
     s.dh_prev[j] = 0.0;
   }
 }
