@@ -17,7 +17,7 @@ from sshd import Sshd, find_sshd
 TRAIN = ["mnist-mlp", "--data", "synthetic", "--global-batch", 32, "--threads", 1, "--quiet",
          "--no-report", "--json", "--checkpoint-every", 1000, "--eval-every", 10000]
 # So many that a host is reached, and a worker there joins, long before the last one.
-MANY, FEW = ["--steps", 20000], ["--steps", 300]
+MANY, FEW = ["--steps", 50000], ["--steps", 300]
 LONG_ENOUGH = 300
 
 
