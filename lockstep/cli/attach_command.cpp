@@ -34,7 +34,7 @@ constexpr auto kProgress = std::chrono::seconds(5);
 // The first worker writes the result before it says that it is told.
 constexpr const char* kResult = "/result.json";
 
-struct Options {
+struct AttachOptions {
   std::string which;
   double timeout = 60;  // seconds
   bool json = false, quiet = false;
@@ -54,7 +54,7 @@ std::string folder_of(const std::string& which) {
   throw NotFound("attach: '{}' is no run folder, nor the name of a job", which);
 }
 
-int show_result(const std::string& folder, const Options& o) {
+int show_result(const std::string& folder, const AttachOptions& o) {
   const std::string text = read_file(folder + kResult);
   try {
     const auto result = nlohmann::ordered_json::parse(text);
@@ -80,7 +80,7 @@ std::optional<observe::JobStatus> status_of(const std::string& folder) {
 // Follows a job until it is over, and passes a signal on to it.
 class Attachment {
  public:
-  Attachment(const Options& options, std::string folder, const JobControl& control)
+  Attachment(const AttachOptions& options, std::string folder, const JobControl& control)
       : options_(options),
         folder_(std::move(folder)),
         job_(cluster::open_store(control.store), control.job) {}
@@ -157,7 +157,7 @@ class Attachment {
     return show_result(folder_, options_);
   }
 
-  const Options& options_;
+  const AttachOptions& options_;
   std::string folder_;
   cluster::StoredJob job_;
   steady_clock::time_point heard_ = steady_clock::now(), next_progress_ = steady_clock::now();
@@ -165,7 +165,7 @@ class Attachment {
   int stopped_by_ = 0;
 };
 
-int attach(const Options& o) {
+int attach(const AttachOptions& o) {
   const std::string folder = folder_of(o.which);
   std::error_code error;
   if (!fs::exists(folder + "/control.json", error) && fs::exists(folder + kResult, error))
@@ -182,7 +182,7 @@ int attach(const Options& o) {
 }  // namespace
 
 void add_attach_command(CLI::App& app, Action& action) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<AttachOptions>();
   CLI::App* command =
       app.add_subcommand("attach", "Find a job again whose launcher is gone (--store)");
   command->group(kJobGroup);

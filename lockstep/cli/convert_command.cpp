@@ -7,14 +7,13 @@
 #include "lockstep/base/error.h"
 #include "lockstep/base/print_error.h"
 #include "lockstep/cli/command.h"
+#include "lockstep/cli/data_limits.h"
 #include "lockstep/cli/options.h"
 #include "lockstep/io/edit_tensors.h"
 #include "lockstep/train/parameter_file.h"
 
 namespace lockstep::cli {
 namespace {
-
-constexpr std::int64_t kMegabyte = 1 << 20, kMostMegabytes = std::int64_t{1} << 30;
 
 struct ConvertOptions {
   std::string in, out;

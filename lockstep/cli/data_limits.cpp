@@ -9,7 +9,7 @@ namespace lockstep::cli {
 namespace {
 
 // Whatever is counted in bytes stays far from the end of 64 bits.
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 40, kMostMegabytes = std::int64_t{1} << 30;
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 40;
 
 }  // namespace
 

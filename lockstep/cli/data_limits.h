@@ -8,7 +8,7 @@
 
 namespace lockstep::cli {
 
-inline constexpr std::int64_t kMegabyte = 1 << 20;
+inline constexpr std::int64_t kMegabyte = 1 << 20, kMostMegabytes = std::int64_t{1} << 30;
 
 // What files of data may ask for, where the command line says it.
 struct DataLimits {

@@ -19,8 +19,8 @@ namespace {
 // How rank 0 tells whoever launched it that it has printed a bad report.
 constexpr int kUnhealthy = 10;
 
-struct Options {
-  Options() { hosts.timeout = 30; }
+struct DoctorCommandOptions {
+  DoctorCommandOptions() { hosts.timeout = 30; }
   HostOptions hosts;
   ConnectOptions connect;
   bool json = false;
@@ -28,14 +28,14 @@ struct Options {
   std::vector<std::string> already;  // what that one has found out: what, advice, what, ...
 };
 
-std::vector<cluster::Problem> known_problems(const Options& o) {
+std::vector<cluster::Problem> known_problems(const DoctorCommandOptions& o) {
   std::vector<cluster::Problem> problems;
   for (std::size_t i = 0; i + 1 < o.already.size(); i += 2)
     problems.push_back({true, o.already[i], o.already[i + 1]});
   return problems;
 }
 
-int print_report(const Options& o, const cluster::Examination& examination,
+int print_report(const DoctorCommandOptions& o, const cluster::Examination& examination,
                  const std::vector<cluster::Problem>& problems) {
   if (o.json)
     fmt::print("{}\n", doctor_json(examination, problems));
@@ -45,7 +45,7 @@ int print_report(const Options& o, const cluster::Examination& examination,
   return o.member ? kUnhealthy : kFailure;
 }
 
-int examine_as_member(const Options& o, const cluster::Place& place) {
+int examine_as_member(const DoctorCommandOptions& o, const cluster::Place& place) {
   cluster::JobOptions job;
   job.transport = o.connect.transport_name();
   job.interface = o.connect.interface;
@@ -61,7 +61,7 @@ int examine_as_member(const Options& o, const cluster::Place& place) {
 }
 
 // Where nobody can be examined, the reason is the report.
-int be_member(const Options& o, const cluster::Place& place) {
+int be_member(const DoctorCommandOptions& o, const cluster::Place& place) {
   try {
     return examine_as_member(o, place);
   } catch (const Error& error) {
@@ -72,7 +72,7 @@ int be_member(const Options& o, const cluster::Place& place) {
   }
 }
 
-std::vector<std::string> member_command(const Options& o) {
+std::vector<std::string> member_command(const DoctorCommandOptions& o) {
   std::vector<std::string> command{
       o.hosts.remote_program.empty() ? program_path().string() : o.hosts.remote_program, "doctor",
       "--member", "--timeout", fmt::format("{}", o.hosts.timeout)};
@@ -81,7 +81,7 @@ std::vector<std::string> member_command(const Options& o) {
   return command;
 }
 
-cluster::LaunchOptions launch_options(const Options& o,
+cluster::LaunchOptions launch_options(const DoctorCommandOptions& o,
                                       const std::vector<cluster::HostSlots>& hosts) {
   cluster::LaunchOptions launch = o.hosts.launch();
   launch.command = member_command(o);
@@ -106,7 +106,7 @@ std::string advice_for(const cluster::HostSlots& host, const Error& error) {
 }
 
 // The job's members have not come to a report: what they said last is the report.
-int report_failure(Options o, const cluster::LaunchResult& result) {
+int report_failure(DoctorCommandOptions o, const cluster::LaunchResult& result) {
   const cluster::MemberEnd* culprit = result.culprit();
   if (result.stopped_by != 0) return 128 + result.stopped_by;
   const std::string what = culprit == nullptr ? "the members ended early" : culprit->str();
@@ -116,7 +116,7 @@ int report_failure(Options o, const cluster::LaunchResult& result) {
   return print_report(o, {}, known_problems(o));
 }
 
-int launch_members(const Options& o, const std::vector<cluster::HostSlots>& hosts) {
+int launch_members(const DoctorCommandOptions& o, const std::vector<cluster::HostSlots>& hosts) {
   const cluster::LaunchResult result = cluster::launch(launch_options(o, hosts));
   for (const cluster::MemberEnd& end : result.ends) {
     if (end.rank != 0 || end.signal != 0 || !end.lost.empty()) continue;
@@ -128,7 +128,8 @@ int launch_members(const Options& o, const std::vector<cluster::HostSlots>& host
 
 // Those that an error names, each noted as a problem, are no longer among the hosts; false: there
 // are none.
-bool leave_out(Options& o, std::vector<cluster::HostSlots>& hosts, const Error& error) {
+bool leave_out(DoctorCommandOptions& o, std::vector<cluster::HostSlots>& hosts,
+               const Error& error) {
   const bool all = std::string(error.kind()) == "Timeout";
   const auto before = hosts.size();
   for (auto one = hosts.begin(); one != hosts.end() && (all || hosts.size() == before);) {
@@ -144,7 +145,7 @@ bool leave_out(Options& o, std::vector<cluster::HostSlots>& hosts, const Error& 
 }
 
 // A host that cannot be had is noted, and the rest examined without it.
-int examine_hosts(Options o, std::vector<cluster::HostSlots> hosts) {
+int examine_hosts(DoctorCommandOptions o, std::vector<cluster::HostSlots> hosts) {
   while (true) {
     try {
       return launch_members(o, hosts);
@@ -158,12 +159,12 @@ int examine_hosts(Options o, std::vector<cluster::HostSlots> hosts) {
   }
 }
 
-int doctor(const Options& o) {
+int doctor(const DoctorCommandOptions& o) {
   if (const auto place = cluster::find_place()) return be_member(o, *place);
   return examine_hosts(o, o.hosts.slots());
 }
 
-void add_options(CLI::App& c, Options& o) {
+void add_options(CLI::App& c, DoctorCommandOptions& o) {
   add_host_options(c, o.hosts, "2 on this machine");
   add_connect_options(c, o.connect, kHow);
   c.add_flag("--json", o.json, "One JSON object on standard output")->group(kHow);
@@ -174,7 +175,7 @@ void add_options(CLI::App& c, Options& o) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, Action& action) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DoctorCommandOptions>();
   CLI::App* command =
       app.add_subcommand("doctor", "Check machines before a job: what would go wrong, what to do");
   command->group(kToolGroup);

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 // Of a variable for the workers: all of them together have a limit.
 constexpr std::size_t kLongestLine = 16384;
 
-struct Options {
+struct LaunchCommandOptions {
   HostOptions hosts;
   std::vector<std::string> command;
   ConnectOptions connect;
@@ -36,11 +36,11 @@ struct Options {
   bool agent = false;
 };
 
-std::chrono::milliseconds grace_of(const Options& o) {
+std::chrono::milliseconds grace_of(const LaunchCommandOptions& o) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(o.grace * 1000));
 }
 
-void add_options(CLI::App& c, Options& o) {
+void add_options(CLI::App& c, LaunchCommandOptions& o) {
   add_host_options(c, o.hosts);
   add(c, kWhere, "--spares", o.hosts.spares, "C:2,D:1",
       "Hosts for workers whose own are lost, or have lost too many");
@@ -61,7 +61,7 @@ void add_options(CLI::App& c, Options& o) {
 
 // The words of our own command line before the program's. What stands among the program's words
 // without -- before them would be ours too: nobody means that.
-std::vector<std::string> own_part(const Options& o) {
+std::vector<std::string> own_part(const LaunchCommandOptions& o) {
   std::vector<std::string> words = own_words();
   const auto is_rest = [&](std::size_t begin) {
     return std::equal(words.begin() + static_cast<std::ptrdiff_t>(begin), words.end(),
@@ -79,14 +79,14 @@ std::vector<std::string> own_part(const Options& o) {
 }
 
 // How to have this job again.
-std::string to_launch_again(const Options& o) {
+std::string to_launch_again(const LaunchCommandOptions& o) {
   std::vector<std::string> words = own_part(o);
   if (words.empty() || words.back() != "--") words.emplace_back("--");
   const std::string line = shell_line(words);
   return line.size() > kLongestLine ? "" : line;
 }
 
-cluster::LaunchOptions launch_options(const Options& o) {
+cluster::LaunchOptions launch_options(const LaunchCommandOptions& o) {
   cluster::LaunchOptions options = o.hosts.launch();
   options.command = o.command;
   if (!options.hosts.empty() && options.workers > 0)
@@ -113,7 +113,7 @@ void check_for_manifest(const HostOptions& hosts) {
                                  hosts.remote_program.empty() ? "--ssh" : "--remote-program"));
 }
 
-int print_manifest(const Options& o) {
+int print_manifest(const LaunchCommandOptions& o) {
   check_for_manifest(o.hosts);
   if (!o.store.empty())
     throw WrongUsage("--kubernetes with --store: its pods coordinate themselves; leave it out");
@@ -143,7 +143,7 @@ int print_manifest(const Options& o) {
   return 0;
 }
 
-int be_agent(const Options& o) {
+int be_agent(const LaunchCommandOptions& o) {
   cluster::AgentOptions options;
   options.timeout = o.hosts.patience();
   options.grace = grace_of(o);
@@ -156,7 +156,7 @@ std::string first_folder(const cluster::LaunchOptions& options) {
   return options.folder.empty() ? "." : options.folder;
 }
 
-int launch(const Options& o) {
+int launch(const LaunchCommandOptions& o) {
   if (o.agent) return be_agent(o);
   if (o.kubernetes.wanted) return print_manifest(o);
   check_not_kubernetes(o.kubernetes);
@@ -191,7 +191,7 @@ int launch(const Options& o) {
 }  // namespace
 
 void add_launch_command(CLI::App& app, Action& action) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<LaunchCommandOptions>();
   CLI::App* command =
       app.add_subcommand("launch", "Run a program as a job of several processes, on many hosts");
   command->group(kModelGroup);

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAnswerTime{10'000};
 constexpr milliseconds kLook{50};
 
-struct Options {
+struct ScaleOptions {
   std::string which;
   int workers = 0;
   std::int64_t worker = 0;
@@ -30,7 +30,7 @@ struct Options {
 };
 
 // Until the members are as they were wanted. Returns them; throws IoError after the time-out.
-Membership await_members(const JobControl& control, const Options& o, const std::string& what,
+Membership await_members(const JobControl& control, const ScaleOptions& o, const std::string& what,
                          const std::function<bool(const Membership&)>& is_so) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(o.timeout);
   while (true) {
@@ -49,7 +49,7 @@ void say(const Membership& now) {
   fmt::print("{} worker{} in generation {}\n", workers, workers == 1 ? "" : "s", now.generation);
 }
 
-int scale(const Options& o) {
+int scale(const ScaleOptions& o) {
   const JobControl control = find_control(o.which, "scale");
   cluster::resize_job(control.coordinator, control.secret, o.workers, kAnswerTime);
   say(await_members(control, o, "scale",
@@ -57,7 +57,7 @@ int scale(const Options& o) {
   return 0;
 }
 
-int leave(const Options& o) {
+int leave(const ScaleOptions& o) {
   const JobControl control = find_control(o.which, "leave");
   cluster::dismiss_worker(control.coordinator, control.secret, o.worker, kAnswerTime);
   say(await_members(control, o, "leave", [&](const Membership& now) {
@@ -67,7 +67,7 @@ int leave(const Options& o) {
   return 0;
 }
 
-void add_common(CLI::App& c, Options& o) {
+void add_common(CLI::App& c, ScaleOptions& o) {
   c.group(kJobGroup);
   c.add_option("job", o.which,
                "Its run folder; or where its coordinator listens, with the secret "
@@ -83,7 +83,7 @@ void add_common(CLI::App& c, Options& o) {
 }  // namespace
 
 void add_scale_command(CLI::App& app, Action& action) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ScaleOptions>();
   CLI::App* command = app.add_subcommand("scale", "Give a job more or fewer workers");
   add_common(*command, *options);
   command->add_option("workers", options->workers, "How many it is to have")
@@ -100,7 +100,7 @@ result has the same bits.)");
 }
 
 void add_leave_command(CLI::App& app, Action& action) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ScaleOptions>();
   CLI::App* command = app.add_subcommand("leave", "Let a worker of a job go after its step");
   add_common(*command, *options);
   command->add_option("--worker", options->worker, "Which: its number in `lockstep status`")

@@ -19,7 +19,7 @@ namespace {
 
 using observe::Verdict;
 
-struct Options {
+struct StatusCommandOptions {
   std::string run;
   bool watch = false, json = false;
   double every = 1;  // seconds
@@ -40,7 +40,7 @@ bool is_good(Verdict::Kind kind) {
 }
 
 // On a terminal each takes the place of the one before.
-Verdict show(const Options& o) {
+Verdict show(const StatusCommandOptions& o) {
   const double now = unix_seconds();
   const observe::JobStatus status = find_status(o.run);
   const Verdict verdict = judge(status, now);
@@ -55,7 +55,7 @@ Verdict show(const Options& o) {
 }
 
 // Until it is over, or whoever reads has read enough.
-int show_status(const Options& o) {
+int show_status(const StatusCommandOptions& o) {
   while (true) {
     const Verdict verdict = show(o);
     const bool goes_on =
@@ -69,7 +69,7 @@ int show_status(const Options& o) {
 }  // namespace
 
 void add_status_command(CLI::App& app, Action& action) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<StatusCommandOptions>();
   CLI::App* command = app.add_subcommand("status", "How a job stands, and who waits for whom");
   command->group(kJobGroup);
   command->add_option("run", options->run, "The run's folder")->type_name("RUNDIR")->required();

@@ -59,6 +59,10 @@ std::vector<Interface> list_interfaces() {
   return found;
 }
 
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
 std::string to_string(const std::vector<Interface>& interfaces) {
   std::string text;
   for (const Interface& one : interfaces)

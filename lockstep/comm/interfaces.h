@@ -16,6 +16,8 @@ struct Interface {
 
 std::vector<Interface> list_interfaces();
 
+bool is_loopback(const std::string& address);
+
 // eth0 (10.0.0.1), lo (127.0.0.1)
 std::string to_string(const std::vector<Interface>& interfaces);
 

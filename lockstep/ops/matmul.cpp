@@ -7,6 +7,7 @@
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
+#include "lockstep/ops/messages.h"
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/unary.h"
 
@@ -18,11 +19,6 @@ void check_same_dtype(const char* op, const char* a_name, const TensorInfo& a, c
   if (a.dtype != b.dtype)
     throw InvalidArgument("{}: {} is {}, {} is {}", op, a_name, name_of(a.dtype), b_name,
                           name_of(b.dtype));
-}
-
-void check_floating(const char* op, const TensorInfo& x) {
-  if (!is_floating(x.dtype))
-    throw InvalidArgument("{}: takes floating tensors, got {}", op, name_of(x.dtype));
 }
 
 void check_matmul(const char* op, const TensorInfo& a, const TensorInfo& b) {
@@ -173,7 +169,7 @@ Infos infer_dense(const InferArgs& args) {
   const DenseAttrs& attrs = args.attrs.as<DenseAttrs>();
   const TensorInfo& x = args.inputs[0];
   const TensorInfo& weight = args.inputs[1];
-  check_floating(args.op, x);
+  detail::check_floating(args.op, x);
   check_same_dtype(args.op, "input", x, "weight", weight);
   check_dense_input(args.op, x.shape, attrs.flatten);
   check_weight(args.op, weight, features_of(x.shape, attrs.flatten));
@@ -207,7 +203,7 @@ Infos infer_dense_backward_data(const InferArgs& args) {
   const DenseBackwardDataAttrs& attrs = args.attrs.as<DenseBackwardDataAttrs>();
   const TensorInfo& dy = args.inputs[0];
   const TensorInfo& weight = args.inputs[1];
-  check_floating(args.op, dy);
+  detail::check_floating(args.op, dy);
   check_same_dtype(args.op, "gradient", dy, "weight", weight);
   const Shape x = checked_shape(args.op, attrs.x_shape);
   check_dense_input(args.op, x, attrs.flatten);
@@ -223,7 +219,7 @@ Infos infer_dense_backward_weights(const InferArgs& args) {
   const DenseBackwardWeightsAttrs& attrs = args.attrs.as<DenseBackwardWeightsAttrs>();
   const TensorInfo& x = args.inputs[0];
   const TensorInfo& dy = args.inputs[1];
-  check_floating(args.op, x);
+  detail::check_floating(args.op, x);
   check_same_dtype(args.op, "input", x, "gradient", dy);
   check_dense_input(args.op, x.shape, attrs.flatten);
   const std::int64_t units = dy.shape.rank() > 0 ? dy.shape.back() : 0;

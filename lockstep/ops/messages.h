@@ -13,6 +13,11 @@ inline void check_defined(std::string_view op, const Tensor& x, std::size_t inpu
   if (!x.defined()) throw InvalidArgument("{}: input {} is undefined", op, input);
 }
 
+inline void check_floating(std::string_view op, const TensorInfo& x) {
+  if (!is_floating(x.dtype))
+    throw InvalidArgument("{}: takes floating tensors, got {}", op, name_of(x.dtype));
+}
+
 // Throws the Error that is being handled again, with `name` for the name its message begins with.
 [[noreturn]] void rethrow_named(std::string_view name);
 

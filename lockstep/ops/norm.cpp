@@ -17,11 +17,6 @@
 namespace lockstep {
 namespace {
 
-void check_floating(const char* op, const TensorInfo& x) {
-  if (!is_floating(x.dtype))
-    throw InvalidArgument("{}: takes floating tensors, got {}", op, name_of(x.dtype));
-}
-
 void check_like(const char* op, const char* name, const TensorInfo& got, const Shape& shape,
                 const TensorInfo& x) {
   if (!(got.shape == shape))
@@ -36,7 +31,7 @@ void check_epsilon(const char* op, double epsilon) {
 }
 
 void check_channels(const char* op, const TensorInfo& x) {
-  check_floating(op, x);
+  detail::check_floating(op, x);
   if (x.shape.rank() < 2)
     throw InvalidArgument("{}: x has shape {}, expected [N, C, ...]", op, x.shape.str());
 }
@@ -240,7 +235,7 @@ Shape rows_shape(const Shape& x) {
 }
 
 void check_rows(const char* op, const TensorInfo& x) {
-  check_floating(op, x);
+  detail::check_floating(op, x);
   if (x.shape.rank() < 1) throw InvalidArgument("{}: x is a scalar, expected at least 1 axis", op);
 }
 

@@ -36,10 +36,6 @@ float lateness(const RatingTable& table, const std::optional<std::int64_t>& time
                             static_cast<double>(table.last_time - table.first_time));
 }
 
-Tensor numbers(const std::vector<std::int64_t>& values) {
-  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
-}
-
 }  // namespace
 
 RatingInputs::RatingInputs(Task task, const RatingTable& table, std::size_t count)

@@ -69,10 +69,6 @@ RatingTable make_rating_table(const data::Ratings& ratings, const std::vector<bo
 
 namespace {
 
-Tensor numbers(const std::vector<std::int64_t>& values) {
-  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
-}
-
 Tensor reals(const std::vector<double>& values) {
   return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
 }

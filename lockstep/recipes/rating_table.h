@@ -44,6 +44,11 @@ struct RatingTable {
 };
 using RatingTablePtr = std::shared_ptr<const RatingTable>;
 
+// A tensor with these values along one axis.
+inline Tensor numbers(const std::vector<std::int64_t>& values) {
+  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
+}
+
 // `held_out`: which ratings are not trained on; some are. Ratings of at most five stars are clicks
 // from four on, others when they are above the mean.
 RatingTable make_rating_table(const data::Ratings& ratings, const std::vector<bool>& held_out);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/cluster/detail/environment.h"
 #include "lockstep/cluster/membership/detail/rendezvous_point.h"
+#include "lockstep/comm/interfaces.h"
 
 namespace lockstep::cluster::detail {
 namespace {
 
 constexpr int kMostMembers = 1 << 20;
 
-bool is_loopback(const std::string& host) {
-  return host.starts_with("127.") || host == "::1" || host == "localhost";
+bool is_this_machine(const std::string& host) {
+  return comm::is_loopback(host) || host == "localhost";
 }
 
 int count_of(const char* name, int least) {
@@ -34,7 +35,7 @@ comm::Endpoint scheduler_endpoint() {
 // MXNet's jobs have none. What does not leave this machine does without: the address is as good.
 std::string secret_for(const comm::Endpoint& scheduler) {
   if (const auto given = variable("LOCKSTEP_SECRET")) return *given;
-  if (is_loopback(scheduler.host)) return "dmlc " + to_string(scheduler);
+  if (is_this_machine(scheduler.host)) return "dmlc " + to_string(scheduler);
   throw InvalidArgument(
       "DMLC_PS_ROOT_URI: is '{}', which other machines may reach, and the job has no secret: set "
       "LOCKSTEP_SECRET to the same random text for all its processes (openssl rand -hex 32)",

@@ -7,13 +7,14 @@
 #include <mutex>
 #include <utility>
 
+#include "lockstep/comm/detail/local_rendezvous.h"
 #include "lockstep/comm/detail/zmq_interrupts.h"
 
 namespace lockstep::comm::detail {
 namespace {
 
 constexpr std::uint8_t kVersion = 3;
-constexpr std::size_t kTicket = 32, kKey = 40, kName = 64, kLocalName = 32;
+constexpr std::size_t kTicket = 32, kKey = 40, kName = 64;
 constexpr std::size_t kLong = 64 << 20;
 constexpr int kHighWater = 32;            // frames that wait on each side of a connection
 constexpr int kHandshakeTime = 5000;      // milliseconds; then a silent stranger is hung up on

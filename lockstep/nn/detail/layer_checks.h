@@ -26,4 +26,10 @@ inline void check_rank(const std::string& layer, const Tensor& x, int at_least) 
                           at_least);
 }
 
+// How many blocks of rows a recurrent layer's weights have.
+inline std::int64_t gates_of(const std::string& mode) {
+  if (mode == "lstm") return 4;
+  return mode == "gru" ? 3 : 1;
+}
+
 }  // namespace lockstep::nn::detail

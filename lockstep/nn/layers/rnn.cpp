@@ -9,11 +9,6 @@
 namespace lockstep::nn {
 namespace {
 
-std::int64_t gates_of(const std::string& mode) {
-  if (mode == "lstm") return 4;
-  return mode == "gru" ? 3 : 1;
-}
-
 std::string title_of(const std::string& mode) {
   if (mode == "lstm") return "LSTM";
   return mode == "gru" ? "GRU" : "RNN";
@@ -44,7 +39,7 @@ Recurrent::Recurrent(std::string mode, std::int64_t hidden, RnnLayerOptions opti
 
 void Recurrent::add_weights(int layer, const char* direction) {
   const std::string prefix = fmt::format("{}{}_", direction, layer);
-  const std::int64_t rows = gates_of(mode_) * hidden_;
+  const std::int64_t rows = detail::gates_of(mode_) * hidden_;
   const std::int64_t inputs = layer == 0 ? options_.inputs : hidden_ * directions();
   weights_.push_back(
       {add_parameter(prefix + "i2h_weight", {rows, inputs}, {.init = options_.i2h_weight_init}),

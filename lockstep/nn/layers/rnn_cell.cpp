@@ -10,11 +10,6 @@
 namespace lockstep::nn {
 namespace {
 
-std::int64_t gates_of(const std::string& mode) {
-  if (mode == "lstm") return 4;
-  return mode == "gru" ? 3 : 1;
-}
-
 std::string name_of(const std::string& mode) { return mode.substr(0, mode.find('_')) + "_cell"; }
 
 }  // namespace
@@ -25,7 +20,7 @@ RecurrentCell::RecurrentCell(std::string mode, std::int64_t hidden, RnnCellOptio
   if (mode_ != "lstm" && mode_ != "gru" && mode_ != "rnn_tanh" && mode_ != "rnn_relu")
     throw InvalidArgument("rnn_cell: mode is '{}', expected lstm, gru, rnn_tanh or rnn_relu",
                           mode_);
-  const std::int64_t rows = gates_of(mode_) * hidden_;
+  const std::int64_t rows = detail::gates_of(mode_) * hidden_;
   i2h_weight_ =
       add_parameter("i2h_weight", {rows, options_.inputs}, {.init = options_.i2h_weight_init});
   h2h_weight_ = add_parameter("h2h_weight", {rows, hidden_}, {.init = options_.h2h_weight_init});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/train/detail/tensor_parts.h"
 
 namespace lockstep::train::detail {
 namespace {
@@ -14,12 +15,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-kvstore::NeighbourLinks::Parts bytes_of(const std::vector<Tensor>& tensors) {
-  kvstore::NeighbourLinks::Parts parts;
-  for (const Tensor& tensor : tensors) parts.push_back({tensor.raw(), tensor.info().bytes()});
-  return parts;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/graph/segments.h"
+#include "lockstep/train/detail/tensor_parts.h"
 
 namespace lockstep::train::detail {
 
@@ -35,12 +36,6 @@ Segments segments_of(const PredictGraph& predict) {
   for (std::size_t i = 0; i < predict.parameters.size(); ++i)
     options.states.push_back(predict.fields + i);
   return cut_into_segments(predict.graph, options);
-}
-
-kvstore::NeighbourLinks::Parts bytes_of(const Tensors& tensors) {
-  kvstore::NeighbourLinks::Parts parts;
-  for (const Tensor& tensor : tensors) parts.push_back({tensor.raw(), tensor.info().bytes()});
-  return parts;
 }
 
 Tensor room_for(const TensorInfo& info) {

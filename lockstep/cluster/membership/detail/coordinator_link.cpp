@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.h"
+#include "lockstep/comm/interfaces.h"
 
 namespace lockstep::cluster::detail {
 namespace {
@@ -21,10 +22,6 @@ constexpr auto kTry = std::chrono::seconds(3);
 std::optional<StoredJob> stored_job(const RendezvousOptions& options) {
   if (!options.store) return {};
   return StoredJob(options.store, options.job);
-}
-
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
 }
 
 }  // namespace
@@ -181,7 +178,7 @@ std::string CoordinatorLink::listen_host(const JobRecord& record) const {
   const auto hosts = record.membership.hosts_of(Role::worker);
   const bool is_one_host =
       std::all_of(hosts.begin(), hosts.end(), [&](const auto& one) { return one == hosts[0]; });
-  if (is_one_host || !is_loopback(own)) return own;
+  if (is_one_host || !comm::is_loopback(own)) return own;
   return reachable_addresses(options_.interface, "").at(0);
 }
 

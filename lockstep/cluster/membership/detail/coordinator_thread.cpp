@@ -18,10 +18,6 @@ constexpr auto kConnectTimeout = std::chrono::milliseconds(2000),
 // Of servers, once the workers are done.
 constexpr auto kFarewell = std::chrono::seconds(10);
 
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
 // Only of use on its own link, and with a scope that others do not know.
 bool is_link_local(const std::string& address) { return address.starts_with("fe80:"); }
 
@@ -85,7 +81,7 @@ std::vector<std::string> reachable_addresses(const std::string& interface,
   }
   std::vector<std::string> addresses = addresses_of(comm::interfaces_towards({other, 1}));
   if (addresses.empty()) addresses = addresses_of(comm::list_interfaces());
-  std::erase_if(addresses, is_loopback);
+  std::erase_if(addresses, comm::is_loopback);
   if (addresses.empty())
     throw NotFound("interface: this host has none but loopback, and the job has other hosts; {}",
                    comm::to_string(comm::list_interfaces()));
