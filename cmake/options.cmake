@@ -50,3 +50,26 @@ endif()
 function(lockstep_builds_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
+
+# Most of the time that tests and commands take to build is reading headers, so they are compiled in
+# batches of a few files that read them once. A file that defines macros stays alone, and so do the
+# ops' tables of cases, which have many short names. Names in unnamed namespaces have to be unique in a
+# batch. The library's files are always compiled one by one, and all files in the preset dev, so that
+# one that lacks an include shows.
+option(LOCKSTEP_BATCHES "Compile several files of a target at once" ON)
+function(lockstep_in_batches target)
+  if(NOT LOCKSTEP_BATCHES)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  # GCC takes a file of a batch for a header, whose unnamed namespaces would be a class's own trouble.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  foreach(source ${sources})
+    file(STRINGS ${source} macros REGEX "^#define " LIMIT_COUNT 1)
+    if(macros OR source MATCHES "_cases\\.cpp$")
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+endfunction()

@@ -18,4 +18,8 @@ std::string message_of(F&& f) {
   return "nothing was thrown";
 }
 
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace lockstep::testing

@@ -9,33 +9,20 @@
 #include "lockstep/graph/trace.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/ops.h"
+#include "tests/autograd/leaf.h"
+#include "tests/message.h"
 
 namespace lockstep::autograd {
 namespace {
 
+using testing::leaf, testing::message_of;
 using Values = std::vector<double>;
-
-Tensor leaf(const Values& values, GradMode mode = GradMode::write) {
-  const Tensor x = Tensor::from(values, {static_cast<std::int64_t>(values.size())});
-  attach_grad(x, mode);
-  return x;
-}
 
 Tensor constant(const Values& values) {
   return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
 }
 
 Values values_of(const Tensor& x) { return x.to_vector<double>(); }
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 TEST(Autograd, GradientsReachEveryLeafThroughAChain) {
   const Tensor a = leaf({1, 2, 3});

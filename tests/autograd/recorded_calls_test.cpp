@@ -5,15 +5,12 @@
 
 #include "lockstep/graph/recorded_function.h"
 #include "lockstep/ops/ops.h"
+#include "tests/autograd/leaf.h"
 
 namespace lockstep::autograd {
 namespace {
 
-Tensor leaf(const std::vector<double>& values) {
-  const Tensor x = Tensor::from(values, {static_cast<std::int64_t>(values.size())});
-  attach_grad(x);
-  return x;
-}
+using testing::leaf;
 
 std::vector<std::string> names_of(const RecordedCalls& recorded) {
   std::vector<std::string> names;

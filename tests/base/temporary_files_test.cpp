@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::set<std::string> names_in(const std::string& folder) {
+std::set<std::string> sorted_names_in(const std::string& folder) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename());
   return names;
@@ -40,11 +40,11 @@ TEST(TemporaryFiles, OnlyWhatOthersLeftAndIsOursGoes) {
     write_file(folder + "/" + name, "x");
   fs::create_directory(folder + "/a.json.tmp1-00000001");
   AtomicFile mine(folder + "/a.json");
-  const auto before = names_in(folder);
+  const auto before = sorted_names_in(folder);
   remove_temporaries(folder, [](const std::string& name) { return name == "a.json"; });
   auto expected = before;
   expected.erase("a.json.tmp1-00000000");
-  EXPECT_EQ(names_in(folder), expected);
+  EXPECT_EQ(sorted_names_in(folder), expected);
   remove_temporaries(folder + "/nowhere", [](const std::string&) { return true; });
 }
 

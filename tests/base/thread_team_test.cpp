@@ -105,7 +105,7 @@ TEST(ThreadTeam, MoreThreadsThanTheSystemHasAreAnErrorNotAWaitWithoutEnd) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer ends the process when memory for a thread's shadow is short";
 #endif
-  EXPECT_EXIT(start_too_many_threads(), testing::ExitedWithCode(7),
+  EXPECT_EXIT(start_too_many_threads(), ::testing::ExitedWithCode(7),
               "threads: cannot start number [0-9]+ of 100000: ");
 }
 

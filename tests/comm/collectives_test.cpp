@@ -15,11 +15,6 @@ namespace {
 using lockstep::testing::message_of;
 using Floats = std::vector<float>;
 
-std::span<std::byte> bytes_of(Floats& values) { return std::as_writable_bytes(std::span(values)); }
-std::span<const std::byte> bytes_of(const Floats& values) {
-  return std::as_bytes(std::span(values));
-}
-
 // Values whose sums depend on the order.
 float value_at(std::int64_t source, std::size_t i) {
   const auto mixed =
@@ -523,8 +518,6 @@ TEST_P(Collectives, WrongArgumentsAreRefusedAndBreakNothing) {
     comm.barrier();
   });
 }
-
-std::string name_of(const ::testing::TestParamInfo<WorldKind>& info) { return info.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Collectives, ::testing::ValuesIn(world_kinds()), name_of);
 

@@ -361,8 +361,6 @@ TEST_P(Failures, EveryRankNamesOneThatWasStopped) {
   strike(GetParam(), SIGSTOP, 10s);
 }
 
-std::string name_of(const ::testing::TestParamInfo<WorldKind>& info) { return info.param.name; }
-
 INSTANTIATE_TEST_SUITE_P(Transports, Failures, ::testing::ValuesIn(world_kinds_that_fail()),
                          name_of);
 

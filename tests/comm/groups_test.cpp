@@ -21,13 +21,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const CallOptions kLong{.timeout = 60s};
+const CallOptions kLongTimeout{.timeout = 60s};
 
 class Groups : public ::testing::TestWithParam<WorldKind> {};
-
-std::span<std::byte> bytes_of(std::vector<float>& values) {
-  return std::as_writable_bytes(std::span(values));
-}
 
 // All ranks add up `count` numbers that depend on `salt`; true when the sum is right.
 bool add_up(Communicator& group, std::size_t count, int salt) {
@@ -39,7 +35,7 @@ bool add_up(Communicator& group, std::size_t count, int salt) {
   std::vector<float> expected(count);
   for (std::size_t i = 0; i < count; ++i)
     expected[i] = size * (values[i] - static_cast<float>(group.rank())) + size * (size - 1) / 2;
-  group.all_reduce(bytes_of(values), Element::float32, Reduction::sum, kLong);
+  group.all_reduce(bytes_of(values), Element::float32, Reduction::sum, kLongTimeout);
   return values == expected;
 }
 
@@ -51,7 +47,8 @@ TEST_P(Groups, ACallThatIsHeldOpenHoldsUpNoOtherGroup) {
   const std::shared_future<void> over = others_over.get_future().share();
   std::atomic<int> done = 0;
   run_ranks(GetParam(), kRanks, [&](Communicator& whole) {
-    const auto held = whole.split({3, 1, 0}, kLong), free = whole.split({0, 1, 2, 3}, kLong);
+    const auto held = whole.split({3, 1, 0}, kLongTimeout),
+               free = whole.split({0, 1, 2, 3}, kLongTimeout);
     ASSERT_EQ(held == nullptr, whole.rank() == 2);
     std::jthread waiting;
     if (held && whole.rank() != 0)
@@ -74,21 +71,21 @@ void run_schedule(Communicator& group, std::uint64_t seed) {
     const auto root = static_cast<int>(pick(static_cast<std::uint64_t>(group.size())));
     const std::size_t count = 1 + pick(pick(2) == 0 ? 100 : 60'000);
     const int kind = static_cast<int>(pick(4));
-    if (kind == 0) group.barrier(kLong);
+    if (kind == 0) group.barrier(kLongTimeout);
     if (kind == 1) {
       EXPECT_TRUE(add_up(group, count, call)) << "seed " << seed;
     }
     if (kind == 2) {
       std::vector<float> sent(count, static_cast<float>(root + call)), got = sent;
       if (group.rank() != root) std::fill(got.begin(), got.end(), -1.f);
-      group.broadcast(bytes_of(got), root, kLong);
+      group.broadcast(bytes_of(got), root, kLongTimeout);
       EXPECT_EQ(got, sent) << "seed " << seed;
     }
     if (kind == 3) {
       const auto size = static_cast<std::size_t>(group.size());
       std::vector<float> part(count, static_cast<float>(group.rank() + call));
       std::vector<float> all(count * size);
-      group.all_gather(bytes_of(part), bytes_of(all), kLong);
+      group.all_gather(bytes_of(part), bytes_of(all), kLongTimeout);
       for (std::size_t i = 0; i < all.size(); ++i)
         ASSERT_EQ(all[i], static_cast<float>(static_cast<int>(i / count) + call));
     }
@@ -101,21 +98,22 @@ TEST_P(Groups, CallsOfOverlappingGroupsRunAtOnceAndDoNotMix) {
   run_ranks(GetParam(), 4, [&](Communicator& whole) {
     const std::vector<std::vector<int>> members{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 2, 3}, {2, 0}};
     std::vector<std::unique_ptr<Communicator>> groups;
-    for (const std::vector<int>& ranks : members) groups.push_back(whole.split(ranks, kLong));
+    for (const std::vector<int>& ranks : members)
+      groups.push_back(whole.split(ranks, kLongTimeout));
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < groups.size(); ++i)
       if (groups[i]) threads.emplace_back([&, i] { run_schedule(*groups[i], seed + i); });
     run_schedule(whole, seed + groups.size());
     threads.clear();
-    whole.barrier(kLong);
+    whole.barrier(kLongTimeout);
   });
 }
 
 TEST_P(Groups, GroupsOfGroupsHaveChannelsToo) {
   run_ranks(GetParam(), 4, [](Communicator& whole) {
-    const auto most = whole.split({3, 2, 1}, kLong);
+    const auto most = whole.split({3, 2, 1}, kLongTimeout);
     if (most) {
-      const auto two = most->split({1, 2}, kLong);  // 2 and 1 of the whole
+      const auto two = most->split({1, 2}, kLongTimeout);  // 2 and 1 of the whole
       ASSERT_EQ(two == nullptr, whole.rank() == 3);
       if (two) {
         EXPECT_EQ(two->rank(), 2 - whole.rank());
@@ -123,7 +121,7 @@ TEST_P(Groups, GroupsOfGroupsHaveChannelsToo) {
       }
       EXPECT_TRUE(add_up(*most, 1000, 2));
     }
-    const auto alone = whole.split({whole.rank()}, kLong);
+    const auto alone = whole.split({whole.rank()}, kLongTimeout);
     EXPECT_TRUE(add_up(*alone, 10, 3));
     EXPECT_TRUE(add_up(whole, 1000, 4));
   });
@@ -132,7 +130,7 @@ TEST_P(Groups, GroupsOfGroupsHaveChannelsToo) {
 TEST_P(Groups, AbortOfTheWholeEndsTheCallsOfItsGroups) {
   std::promise<void> first_is_in;
   run_ranks(GetParam(), 2, [&](Communicator& whole) {
-    const auto group = whole.split({0, 1}, kLong);
+    const auto group = whole.split({0, 1}, kLongTimeout);
     if (whole.rank() == 1) {
       first_is_in.get_future().wait_for(60s);
       return whole.abort("enough");
@@ -145,16 +143,16 @@ TEST_P(Groups, AbortOfTheWholeEndsTheCallsOfItsGroups) {
 TEST_P(Groups, ErrorsOfAGroupCallRanksAsTheWholeDoes) {
   run_ranks(GetParam(), 3, [&](Communicator& whole) {
     for (const std::vector<int>& ranks : {std::vector<int>{2, 1}, std::vector<int>{1, 0}}) {
-      const auto group = whole.split(ranks, kLong);
+      const auto group = whole.split(ranks, kLongTimeout);
       if (!group) continue;
       if (whole.rank() == ranks[0]) {
-        group->barrier(kLong);  // all have it by then
+        group->barrier(kLongTimeout);  // all have it by then
         group->abort("enough");
         continue;
       }
       try {
-        group->barrier(kLong);
-        group->barrier(kLong);
+        group->barrier(kLongTimeout);
+        group->barrier(kLongTimeout);
         FAIL() << "a barrier of an aborted group";
       } catch (const Aborted& error) {
         EXPECT_EQ(error.rank(), ranks[0]);
@@ -162,7 +160,7 @@ TEST_P(Groups, ErrorsOfAGroupCallRanksAsTheWholeDoes) {
                   fmt::format("barrier: aborted by rank {}: enough", ranks[0]));
       }
     }
-    whole.barrier(kLong);
+    whole.barrier(kLongTimeout);
   });
 }
 

@@ -8,18 +8,16 @@
 #include "tests/cluster/child.h"
 #include "tests/comm/worlds.h"
 #include "tests/event.h"
+#include "tests/message.h"
 
 namespace lockstep::comm {
 namespace {
 
 using namespace std::chrono_literals;
 using lockstep::testing::Child;
+using lockstep::testing::contains;
 using lockstep::testing::Event;
 using lockstep::testing::SetAtEnd;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // Bytes that tell ranks and places apart.
 std::vector<std::byte> pattern(int rank, std::size_t count) {

@@ -23,16 +23,13 @@ namespace lockstep::comm {
 namespace {
 
 using lockstep::testing::Child;
+using lockstep::testing::contains;
 using lockstep::testing::message_of;
 
 std::vector<MessageWorld> network_worlds() {
   std::vector<MessageWorld> worlds = message_worlds();
   std::erase_if(worlds, [](const MessageWorld& world) { return world.in_memory; });
   return worlds;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // A port that nobody has now: for a server that is to start in another process.

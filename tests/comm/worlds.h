@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +26,18 @@ struct WorldKind {
   bool forks = false;
   std::function<std::unique_ptr<World>(int size)> make;
 };
+
+// For INSTANTIATE_TEST_SUITE_P.
+inline std::string name_of(const ::testing::TestParamInfo<WorldKind>& info) {
+  return info.param.name;
+}
+
+inline std::span<std::byte> bytes_of(std::vector<float>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+inline std::span<const std::byte> bytes_of(const std::vector<float>& values) {
+  return std::as_bytes(std::span(values));
+}
 
 std::string random_group();
 std::unique_ptr<World> make_in_process_world(std::vector<std::string> hosts);

@@ -19,7 +19,7 @@ using testing::message_of;
 
 const ImageOptions kAsStored{.channels = Channels::as_stored};
 
-Tensor counting(const Shape& shape) {
+Tensor counting_image(const Shape& shape) {
   std::vector<std::uint8_t> values(static_cast<std::size_t>(shape.numel()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint8_t>(i * 37);
   return Tensor::from(values, shape);
@@ -63,7 +63,7 @@ std::string png_of(std::initializer_list<int> header, const std::string& chunks,
 
 TEST(Png, WhatIsWrittenIsReadForEveryNumberOfChannels) {
   for (const std::int64_t channels : {1, 2, 3, 4}) {
-    const Tensor image = counting({5, 7, channels});
+    const Tensor image = counting_image({5, 7, channels});
     const Tensor read = decode_image(encode_png(image), "f", kAsStored);
     EXPECT_EQ(read.shape(), image.shape());
     EXPECT_EQ(read.to_vector<int>(), image.to_vector<int>());
@@ -93,7 +93,7 @@ TEST(Png, SixteenBitsKeepTheirHighByteAndGammaIsNotApplied) {
 }
 
 TEST(Png, EveryPrefixIsCorrupt) {
-  const std::string whole = encode_png(counting({4, 4, 3}));
+  const std::string whole = encode_png(counting_image({4, 4, 3}));
   for (std::size_t length = 0; length < whole.size(); ++length)
     EXPECT_THROW(decode_image(whole.substr(0, length), "f"), Corrupt) << length;
   EXPECT_EQ(message_of<Corrupt>([&] { decode_image(whole.substr(0, 50), "f"); }),
@@ -101,13 +101,13 @@ TEST(Png, EveryPrefixIsCorrupt) {
 }
 
 TEST(Png, AChangedByteOfTheDataIsCorrupt) {
-  std::string whole = encode_png(counting({4, 4, 3}));
+  std::string whole = encode_png(counting_image({4, 4, 3}));
   whole[whole.size() - 13] ^= 1;  // the last byte of its sum, before the end's 12
   EXPECT_EQ(message_of<Corrupt>([&] { decode_image(whole, "f"); }), "f: png: IDAT: CRC error");
 }
 
 TEST(Png, AHugeImageIsRefusedByItsHeader) {
-  const std::string whole = encode_png(counting({40, 30, 1}));
+  const std::string whole = encode_png(counting_image({40, 30, 1}));
   const ImageOptions small{.max_pixels = 1000};
   EXPECT_EQ(message_of<Corrupt>([&] { decode_image(whole, "f", small); }),
             "f: image: 30 x 40 pixels, expected 1 to 1000, which is max_pixels");
@@ -150,7 +150,7 @@ TEST(Png, ChunksThatInflateToAnythingCostNothing) {
 }
 
 TEST(Png, WhatAnImageTakesToDecodeIsBounded) {
-  const std::string whole = encode_png(counting({40, 30, 1}));
+  const std::string whole = encode_png(counting_image({40, 30, 1}));
   ImageOptions small;
   small.max_memory = 40 * 30 * 3;
   EXPECT_EQ(decode_image(whole, "f", small).shape(), (Shape{40, 30, 3}));

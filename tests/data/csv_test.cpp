@@ -19,7 +19,7 @@ Fieldss fields_of(std::string_view text, char separator = ',') {
   return result;
 }
 
-std::string corrupt(std::string_view text, const CsvOptions& options = {}) {
+std::string corrupt_csv(std::string_view text, const CsvOptions& options = {}) {
   return message_of<Corrupt>([&] { parse_csv_set(text, "f", options); });
 }
 
@@ -82,14 +82,18 @@ TEST(Csv, AFileMayBeGzip) {
 }
 
 TEST(Csv, ErrorsNameTheLine) {
-  EXPECT_EQ(corrupt("x,y\n1,2\n1,2,3\n"), "f:3: csv: has 3 fields, expected 2 as in the first row");
-  EXPECT_EQ(corrupt("x,y\n1,2\n\none,2\n"), "f:4: csv: column 1 (x) is 'one', expected a number");
-  EXPECT_EQ(corrupt("1,2\n,2\n", {.header = false}), "f:2: csv: column 1 is '', expected a number");
-  EXPECT_EQ(corrupt("x,y\n1,2.5\n"), "f:2: csv: column 2 (y) is '2.5', expected a whole number");
-  EXPECT_EQ(corrupt("x,y\n\"a\n,2\n"), "f:2: csv: a quote is never closed");
-  EXPECT_EQ(corrupt("x,y\n\"1\"2,3\n"),
+  EXPECT_EQ(corrupt_csv("x,y\n1,2\n1,2,3\n"),
+            "f:3: csv: has 3 fields, expected 2 as in the first row");
+  EXPECT_EQ(corrupt_csv("x,y\n1,2\n\none,2\n"),
+            "f:4: csv: column 1 (x) is 'one', expected a number");
+  EXPECT_EQ(corrupt_csv("1,2\n,2\n", {.header = false}),
+            "f:2: csv: column 1 is '', expected a number");
+  EXPECT_EQ(corrupt_csv("x,y\n1,2.5\n"),
+            "f:2: csv: column 2 (y) is '2.5', expected a whole number");
+  EXPECT_EQ(corrupt_csv("x,y\n\"a\n,2\n"), "f:2: csv: a quote is never closed");
+  EXPECT_EQ(corrupt_csv("x,y\n\"1\"2,3\n"),
             "f:2: csv: '2' follows a closing quote, expected ',' or the line's end");
-  EXPECT_EQ(corrupt(""), "f: csv: has no rows");
+  EXPECT_EQ(corrupt_csv(""), "f: csv: has no rows");
 }
 
 TEST(Csv, ALabelColumnThatIsNotThereIsNamed) {

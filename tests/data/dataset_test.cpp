@@ -17,9 +17,9 @@ ArrayDataset three_samples() {
 }
 
 // Sample i is [i] of a length that may depend on i.
-class Counting final : public Dataset {
+class CountingDataset final : public Dataset {
  public:
-  explicit Counting(std::vector<std::int64_t> lengths) : lengths_(std::move(lengths)) {}
+  explicit CountingDataset(std::vector<std::int64_t> lengths) : lengths_(std::move(lengths)) {}
   std::int64_t size() const override { return static_cast<std::int64_t>(lengths_.size()); }
   Fields sample(std::int64_t index) const override {
     const std::int64_t length = lengths_[static_cast<std::size_t>(index)];
@@ -89,7 +89,7 @@ TEST(ArrayDataset, RefusesArraysThatDoNotBelongTogether) {
 }
 
 TEST(Dataset, StacksItsSamplesByDefault) {
-  const Fields batch = Counting({2, 2, 2}).batch(std::vector<std::int64_t>{2, 1});
+  const Fields batch = CountingDataset({2, 2, 2}).batch(std::vector<std::int64_t>{2, 1});
   EXPECT_EQ(batch[0].info().str(), "int32[2, 2]");
   EXPECT_EQ(batch[0].to_vector<int>(), (std::vector<int>{2, 2, 1, 1}));
   EXPECT_EQ(batch[1].to_vector<int>(), (std::vector<int>{2, 1}));
@@ -111,7 +111,7 @@ TEST(Dataset, NamesTheSampleThatLacksAField) {
 }
 
 TEST(Dataset, RefusesToStackWhatDiffers) {
-  const Counting set({2, 2, 5, 2});
+  const CountingDataset set({2, 2, 5, 2});
   EXPECT_EQ(message_of([&] {
               set.batch(std::vector<std::int64_t>{1, 2});
             }),

@@ -14,7 +14,7 @@ using testing::bytes;
 using testing::message_of;
 using testing::TemporaryFolder;
 
-std::string corrupt(const std::string& contents) {
+std::string corrupt_idx(const std::string& contents) {
   return message_of<Corrupt>([&] { parse_idx(contents, "f"); });
 }
 
@@ -84,32 +84,33 @@ TEST(Idx, AMissingFileIsNamed) {
 TEST(Idx, AWrongMagicIsCorrupt) {
   const std::string expected =
       ", expected 00 00, a type (08, 09, 0b, 0c, 0d or 0e) and a rank from 1";
-  EXPECT_EQ(corrupt("\x89PNG...."), "f: idx: begins with 89 50 4e 47" + expected);
-  EXPECT_EQ(corrupt(bytes({0, 0, 10, 1, 0, 0, 0, 0})),
+  EXPECT_EQ(corrupt_idx("\x89PNG...."), "f: idx: begins with 89 50 4e 47" + expected);
+  EXPECT_EQ(corrupt_idx(bytes({0, 0, 10, 1, 0, 0, 0, 0})),
             "f: idx: begins with 00 00 0a 01" + expected);
-  EXPECT_EQ(corrupt(bytes({0, 0, 8, 0})), "f: idx: begins with 00 00 08 00" + expected);
-  EXPECT_EQ(corrupt(bytes({0, 0, 8, 200})), "f: idx: rank 200, at most 8 is supported");
+  EXPECT_EQ(corrupt_idx(bytes({0, 0, 8, 0})), "f: idx: begins with 00 00 08 00" + expected);
+  EXPECT_EQ(corrupt_idx(bytes({0, 0, 8, 200})), "f: idx: rank 200, at most 8 is supported");
 }
 
 TEST(Idx, ATruncatedFileIsCorrupt) {
-  EXPECT_EQ(corrupt(""), "f: idx: has 0 bytes, a header has at least 4");
-  EXPECT_EQ(corrupt(two_images().substr(0, 10)), "f: idx: has 10 bytes, its header alone has 16");
-  EXPECT_EQ(corrupt(two_images().substr(0, 19)),
+  EXPECT_EQ(corrupt_idx(""), "f: idx: has 0 bytes, a header has at least 4");
+  EXPECT_EQ(corrupt_idx(two_images().substr(0, 10)),
+            "f: idx: has 10 bytes, its header alone has 16");
+  EXPECT_EQ(corrupt_idx(two_images().substr(0, 19)),
             "f: idx: its header says [2, 1, 2], the file has 3 bytes after the header");
-  EXPECT_EQ(corrupt(bytes({0, 0, 12, 1, 0, 0, 0, 2, 0, 0, 0, 1})),
+  EXPECT_EQ(corrupt_idx(bytes({0, 0, 12, 1, 0, 0, 0, 2, 0, 0, 0, 1})),
             "f: idx: has 12 bytes, its header says [2], which takes 16");
 }
 
 TEST(Idx, BytesAfterTheEndAreCorrupt) {
-  EXPECT_EQ(corrupt(two_labels() + "x"),
+  EXPECT_EQ(corrupt_idx(two_labels() + "x"),
             "f: idx: has 11 bytes, its header says [2], which takes 10");
 }
 
 TEST(Idx, AHeaderThatPromisesTheWorldAllocatesNothing) {
-  EXPECT_EQ(corrupt(bytes({0, 0, 14, 2, 255, 255, 255, 255, 255, 255, 255, 255})),
+  EXPECT_EQ(corrupt_idx(bytes({0, 0, 14, 2, 255, 255, 255, 255, 255, 255, 255, 255})),
             "f: idx: its header says [4294967295, 4294967295], the file has 0 bytes after the "
             "header");
-  EXPECT_EQ(corrupt(bytes({0, 0, 8, 3, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255})),
+  EXPECT_EQ(corrupt_idx(bytes({0, 0, 8, 3, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255})),
             "f: idx: its header says [0, 4294967295, 4294967295], the file has 0 bytes after the "
             "header");
 }

@@ -30,7 +30,7 @@ std::vector<std::string> read_all(const RecordFile& file, std::int64_t part = 0,
   return records;
 }
 
-std::string corrupt(const std::string& contents, std::uint64_t offset = 0) {
+std::string corrupt_record(const std::string& contents, std::uint64_t offset = 0) {
   return message_of<Corrupt>([&] { RecordFile::from_bytes(contents, "f").read(offset); });
 }
 
@@ -90,11 +90,12 @@ TEST(RecordIo, EveryRecordIsInExactlyOnePart) {
 
 TEST(RecordIo, DamageIsCorrupt) {
   const std::string good = kMagic + bytes({3, 0, 0, 0}) + "abc" + bytes({0});
-  EXPECT_EQ(corrupt("12345678"), "f: record: 34333231 at offset 0, expected ced7230a");
-  EXPECT_EQ(corrupt(good, 12), "f: record: no room for a record at offset 12 of 12 bytes");
-  EXPECT_EQ(corrupt(good, 2), "f: record: no room for a record at offset 2 of 12 bytes");
-  EXPECT_EQ(corrupt(good.substr(0, 11)), "f: record: 3 bytes at offset 0, the file has 3 more");
-  EXPECT_EQ(corrupt(kMagic + bytes({255, 255, 255, 31})),
+  EXPECT_EQ(corrupt_record("12345678"), "f: record: 34333231 at offset 0, expected ced7230a");
+  EXPECT_EQ(corrupt_record(good, 12), "f: record: no room for a record at offset 12 of 12 bytes");
+  EXPECT_EQ(corrupt_record(good, 2), "f: record: no room for a record at offset 2 of 12 bytes");
+  EXPECT_EQ(corrupt_record(good.substr(0, 11)),
+            "f: record: 3 bytes at offset 0, the file has 3 more");
+  EXPECT_EQ(corrupt_record(kMagic + bytes({255, 255, 255, 31})),
             "f: record: 536870911 bytes at offset 0, the file has 0 more");
 }
 
@@ -102,10 +103,11 @@ TEST(RecordIo, PartsOutOfOrderAreCorrupt) {
   const std::string first = kMagic + bytes({0, 0, 0, 0x20});
   const std::string whole = kMagic + bytes({0, 0, 0, 0});
   const std::string last = kMagic + bytes({0, 0, 0, 0x60});
-  EXPECT_EQ(corrupt(last), "f: record: part of kind 3 at offset 0 does not fit there");
-  EXPECT_EQ(corrupt(first + whole), "f: record: part of kind 0 at offset 8 does not fit there");
-  EXPECT_EQ(corrupt(first), "f: record: no room for a record at offset 8 of 8 bytes");
-  EXPECT_EQ(corrupt(first + kMagic + bytes({0, 0, 0, 0xa0})),
+  EXPECT_EQ(corrupt_record(last), "f: record: part of kind 3 at offset 0 does not fit there");
+  EXPECT_EQ(corrupt_record(first + whole),
+            "f: record: part of kind 0 at offset 8 does not fit there");
+  EXPECT_EQ(corrupt_record(first), "f: record: no room for a record at offset 8 of 8 bytes");
+  EXPECT_EQ(corrupt_record(first + kMagic + bytes({0, 0, 0, 0xa0})),
             "f: record: part of kind 5 at offset 8 does not fit there");
 }
 

@@ -19,7 +19,7 @@ Indices sorted(Indices values) {
   return values;
 }
 
-Indices counting(std::int64_t size) {
+Indices indices_below(std::int64_t size) {
   Indices values;
   for (std::int64_t i = 0; i < size; ++i) values.push_back(i);
   return values;
@@ -28,14 +28,14 @@ Indices counting(std::int64_t size) {
 TEST(Sampler, SequentialIsTheSameInEveryEpoch) {
   const SamplerPtr sampler = sequential_sampler(5);
   EXPECT_EQ(sampler->size(), 5);
-  EXPECT_EQ(sampler->epoch(0), counting(5));
-  EXPECT_EQ(sampler->epoch(7), counting(5));
+  EXPECT_EQ(sampler->epoch(0), indices_below(5));
+  EXPECT_EQ(sampler->epoch(7), indices_below(5));
 }
 
 TEST(Sampler, RandomGivesEverySampleOnceAnEpoch) {
   for (std::int64_t size : {0, 1, 2, 3, 100, 1001})
     for (std::int64_t epoch : {0, 1, 9})
-      EXPECT_EQ(sorted(random_sampler(size, 3)->epoch(epoch)), counting(size));
+      EXPECT_EQ(sorted(random_sampler(size, 3)->epoch(epoch)), indices_below(size));
 }
 
 TEST(Sampler, RandomIsAFunctionOfSeedAndEpoch) {

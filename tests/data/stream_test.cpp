@@ -6,19 +6,22 @@
 #include <thread>
 
 #include "lockstep/data/loader.h"
+#include "tests/data/number_at.h"
 #include "tests/message.h"
 
 namespace lockstep::data {
 namespace {
 
 using testing::message_of;
+using testing::number_at;
 
 constexpr std::int64_t kNone = -1;
 
 // Counts to `length`; number `bad` is Corrupt.
-class Counting final : public SampleStream {
+class CountingStream final : public SampleStream {
  public:
-  explicit Counting(std::int64_t length, std::int64_t bad = kNone) : length_(length), bad_(bad) {}
+  explicit CountingStream(std::int64_t length, std::int64_t bad = kNone)
+      : length_(length), bad_(bad) {}
   std::optional<Fields> next() override {
     if (at_ == length_) return std::nullopt;
     const std::int64_t value = at_++;
@@ -31,52 +34,48 @@ class Counting final : public SampleStream {
   std::int64_t length_, bad_, at_ = 0;
 };
 
-OpenStream counting(std::int64_t length, std::int64_t bad = kNone) {
-  return [=] { return std::make_unique<Counting>(length, bad); };
-}
-
-std::int64_t number(const StreamDataset& dataset, std::int64_t index) {
-  return static_cast<std::int64_t>(dataset.sample(index).front().item());
+OpenStream counting_stream(std::int64_t length, std::int64_t bad = kNone) {
+  return [=] { return std::make_unique<CountingStream>(length, bad); };
 }
 
 TEST(Stream, SamplesAreCountedOnThroughItsEnd) {
-  const StreamDataset dataset(counting(7), 5);
-  for (std::int64_t i = 0; i < 50; ++i) EXPECT_EQ(number(dataset, i), i % 7);
+  const StreamDataset dataset(counting_stream(7), 5);
+  for (std::int64_t i = 0; i < 50; ++i) EXPECT_EQ(number_at(dataset, i), i % 7);
   EXPECT_EQ(dataset.passes(), 8);
 }
 
 TEST(Stream, ASampleIsAFunctionOfItsIndexInAnyOrderOfAsking) {
-  const StreamDataset dataset(counting(7), 5, 4);
+  const StreamDataset dataset(counting_stream(7), 5, 4);
   for (const std::int64_t i : {3, 2, 0, 40, 39, 6, 7, 8, 100000, 5, 5, 13, 14})
-    EXPECT_EQ(number(dataset, i), i % 7) << i;
+    EXPECT_EQ(number_at(dataset, i), i % 7) << i;
 }
 
 TEST(Stream, NeighboursInAnyOrderAreReadOnce) {
-  const StreamDataset dataset(counting(1000), 1000);
+  const StreamDataset dataset(counting_stream(1000), 1000);
   for (std::int64_t begin = 0; begin < 1000; begin += 10)
-    for (std::int64_t i = 9; i >= 0; --i) EXPECT_EQ(number(dataset, begin + i), begin + i);
+    for (std::int64_t i = 9; i >= 0; --i) EXPECT_EQ(number_at(dataset, begin + i), begin + i);
   EXPECT_EQ(dataset.passes(), 1);
 }
 
 TEST(Stream, WhatOtherWorkersTakeIsDropped) {
-  const StreamDataset dataset(counting(100000), 100000, 16);
-  for (std::int64_t i = 0; i < 100000; i += 4) EXPECT_EQ(number(dataset, i), i);
+  const StreamDataset dataset(counting_stream(100000), 100000, 16);
+  for (std::int64_t i = 0; i < 100000; i += 4) EXPECT_EQ(number_at(dataset, i), i);
   EXPECT_EQ(dataset.passes(), 1);
 }
 
 TEST(Stream, AnEmptyOneSaysSo) {
-  const StreamDataset dataset(counting(0), 5);
+  const StreamDataset dataset(counting_stream(0), 5);
   EXPECT_EQ(message_of([&] { dataset.sample(0); }), "stream: it has no sample");
   EXPECT_EQ(message_of([&] { dataset.sample(9); }), "stream: it has no sample");
-  EXPECT_EQ(message_of([] { StreamDataset(counting(1), 0); }),
+  EXPECT_EQ(message_of([] { StreamDataset(counting_stream(1), 0); }),
             "stream: an epoch of 0 samples, expected 1 or more");
 }
 
 TEST(Stream, ABadSampleIsTheOneThatIsAskedForAlone) {
-  const StreamDataset dataset(counting(10, 4), 10);
-  EXPECT_EQ(number(dataset, 6), 6);
+  const StreamDataset dataset(counting_stream(10, 4), 10);
+  EXPECT_EQ(number_at(dataset, 6), 6);
   EXPECT_EQ(message_of<Corrupt>([&] { dataset.sample(4); }), "sample 4 is bad");
-  EXPECT_EQ(number(dataset, 5), 5);
+  EXPECT_EQ(number_at(dataset, 5), 5);
   EXPECT_EQ(message_of<Corrupt>([&] { dataset.sample(14); }), "sample 4 is bad");
 }
 
@@ -86,7 +85,7 @@ std::vector<std::vector<std::int64_t>> dealt(std::int64_t workers, int threads) 
   std::vector<std::vector<std::int64_t>> shards(kShards);
   for (std::int64_t worker = 0; worker < workers; ++worker) {
     const std::int64_t count = kShards / workers, first = worker * count;
-    Loader loader(std::make_shared<StreamDataset>(counting(37), 24),
+    Loader loader(std::make_shared<StreamDataset>(counting_stream(37), 24),
                   ShardSampler(stream_sampler(24), kBatch, kShards),
                   {.threads = threads, .first_shard = first, .shards = count});
     for (std::int64_t step = 0; step < kSteps; ++step) {

@@ -73,17 +73,11 @@ Tensors train(const Device& device) {
   return results;
 }
 
-void expect_same_bits(const Tensors& got, const Tensors& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i)
-    EXPECT_EQ(bit_difference(got[i].to(cpu()), want[i]), "") << "result " << i;
-}
-
 TEST(ExecutableOnADevice, ATrainingStepGivesTheHostsBits) {
   const auto device = TestDevice::make();
   const Tensors got = train(device->device());
   for (const Tensor& x : got) EXPECT_EQ(x.device(), device->device());
-  expect_same_bits(got, train({}));
+  expect_the_hosts_bits(got, train({}));
 }
 
 TEST(ExecutableOnADevice, RunsNothingBeforeSomebodyWaits) {
@@ -98,11 +92,11 @@ TEST(ExecutableOnADevice, RunsNothingBeforeSomebodyWaits) {
   EXPECT_EQ(bit_difference(y.to(cpu()), tanh(Tensor::full({3}, 0.5))), "");
 }
 
-struct Delivering {
+struct DeliveringOnDevice {
   Executable executable;
   Tensors gradients = Tensors(kWeights);
 
-  explicit Delivering(const Device& device)
+  explicit DeliveringOnDevice(const Device& device)
       : executable(Executable::compile(
             differentiate(trace(loss_of, {infos(device)[0], infos(device)[1], infos(device)[2]}), 0,
                           {1, 2}),
@@ -124,27 +118,29 @@ struct Delivering {
 
 TEST(ExecutableOnADevice, DeliversWhatTheHostWouldDeliver) {
   const auto device = TestDevice::make();
-  Delivering here({}), there(device->device());
-  expect_same_bits(there.run(there.executable, device->device()), here.run(here.executable, {}));
+  DeliveringOnDevice here({}), there(device->device());
+  expect_the_hosts_bits(there.run(there.executable, device->device()),
+                        here.run(here.executable, {}));
 }
 
 TEST(ExecutableOnADevice, FollowsStatesThatMoveAndMemoryThatIsWritten) {
   const auto device = TestDevice::make();
-  Delivering here({}), there(device->device());
+  DeliveringOnDevice here({}), there(device->device());
   std::vector<std::vector<std::byte>> homes;
-  for (Delivering* each : {&here, &there}) {
+  for (DeliveringOnDevice* each : {&here, &there}) {
     const std::span<std::byte> old = each->executable.state_memory(1);
     homes.emplace_back(old.begin(), old.end());
     each->executable.set_state_memory(1, homes.back());
     each->executable.pack(2, values()[2] * 2.0, each->executable.state_memory(2));
     each->executable.refresh();
   }
-  expect_same_bits(there.run(there.executable, device->device()), here.run(here.executable, {}));
+  expect_the_hosts_bits(there.run(there.executable, device->device()),
+                        here.run(here.executable, {}));
 }
 
 TEST(ExecutableOnADevice, ClonesOfSeveralThreadsShareItsStates) {
   const auto device = TestDevice::make();
-  Delivering here({}), there(device->device());
+  DeliveringOnDevice here({}), there(device->device());
   const Tensors want = here.run(here.executable, {});
   std::vector<Tensors> got(3);
   {
@@ -155,7 +151,7 @@ TEST(ExecutableOnADevice, ClonesOfSeveralThreadsShareItsStates) {
       threads.emplace_back([&, t] { got[t] = there.run(clones[t], device->device()); });
     for (std::jthread& thread : threads) thread.join();
   }
-  for (const Tensors& each : got) expect_same_bits(each, want);
+  for (const Tensors& each : got) expect_the_hosts_bits(each, want);
 }
 
 TEST(ExecutableOnADevice, AStateThatIsSetAnewLeavesEarlierRunsAsTheyWere) {
@@ -215,7 +211,7 @@ TEST(ExecutableOnADevice, ACompiledFunctionRunsThere) {
     const RandomScope draws(random_key(11).to(place));
     return function({x.to(place)});
   };
-  expect_same_bits(run(device->device()), run({}));
+  expect_the_hosts_bits(run(device->device()), run({}));
   EXPECT_EQ(function.compiled_count(), 2U);
 }
 

@@ -41,7 +41,7 @@ Graph small_cifar_graph() {
   return differentiate(trace(small_cifar_cnn, infos), 0, {1, 2, 3, 4, 5});
 }
 
-void expect_same_bits(const Tensors& got, const Tensors& want) {
+void expect_bits(const Tensors& got, const Tensors& want) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i)
     EXPECT_EQ(testing::bit_difference(got[i], want[i]), "") << "output " << i;
@@ -69,7 +69,7 @@ TEST(ExecutableThreads, ClonesOnFourThreadsGiveTheBitsOfOne) {
   run_together([&](std::size_t t) {
     for (std::size_t r = 0; r < kRuns; ++r) got[t * kRuns + r] = clones[t].run(inputs);
   });
-  for (const Tensors& outputs : got) expect_same_bits(outputs, want);
+  for (const Tensors& outputs : got) expect_bits(outputs, want);
 }
 
 TEST(ExecutableThreads, EachThreadMayTraceCompileAndRunItsOwn) {
@@ -78,7 +78,7 @@ TEST(ExecutableThreads, EachThreadMayTraceCompileAndRunItsOwn) {
   std::vector<Tensors> got(kThreads);
   run_together(
       [&](std::size_t t) { got[t] = Executable::compile(small_cifar_graph()).run(inputs); });
-  for (const Tensors& outputs : got) expect_same_bits(outputs, want);
+  for (const Tensors& outputs : got) expect_bits(outputs, want);
 }
 
 TEST(ExecutableThreads, EagerOpsOnFourThreadsGiveTheBitsOfOne) {
@@ -86,7 +86,7 @@ TEST(ExecutableThreads, EagerOpsOnFourThreadsGiveTheBitsOfOne) {
   const Tensors want = small_cifar_cnn(inputs);
   std::vector<Tensors> got(kThreads);
   run_together([&](std::size_t t) { got[t] = small_cifar_cnn(inputs); });
-  for (const Tensors& outputs : got) expect_same_bits(outputs, want);
+  for (const Tensors& outputs : got) expect_bits(outputs, want);
 }
 
 // A weight of which the prologue makes a band, by its upper triangle; where `twice`, the upper
@@ -114,7 +114,7 @@ TEST(ExecutableThreads, WhatTwoPartsMakeAlikeIsMadeAndCountedOnce) {
   const Tensor weight = random_floats({64, 64}, 1), x = random_floats({1, 64}, 2);
   twice.set_state(0, weight);
   const Tensors got = twice.run({x});
-  expect_same_bits(got, {matmul(x, tril(triu(weight), 5)), matmul(x, triu(weight))});
+  expect_bits(got, {matmul(x, tril(triu(weight), 5)), matmul(x, triu(weight))});
 }
 
 TEST(ExecutableThreads, ClonesForSeveralShapesDeriveTogether) {
@@ -165,7 +165,7 @@ TEST(ExecutableThreads, ThreadsMayCompileLikeOneExecutableAtOnce) {
     run_together([&](std::size_t t) { made[t] = compile(t, matrices[t], &first); });
     for (std::size_t t = 0; t < kThreads; ++t) {
       const Tensor x = random_floats({rows_of(t), kSize}, 3);
-      expect_same_bits(made[t]->run({x}), {times_all(x, matrices[t])});
+      expect_bits(made[t]->run({x}), {times_all(x, matrices[t])});
     }
   }
 }
@@ -194,9 +194,9 @@ TEST(ExecutableThreads, CompilingALargerOneLeavesARunThatIsUnderWayItsMemory) {
   EXPECT_GT(large.arena_bytes(), small.arena_bytes());
   while (small.go_on({})) continue;
   const Tensor want = matmul(tanh(matmul(x, a)), b);
-  expect_same_bits({y}, {want});
+  expect_bits({y}, {want});
   const Tensor rows = random_floats({4096, 64}, 4);
-  expect_same_bits(large.run({rows}), {matmul(rows, a), matmul(tanh(matmul(rows, a)), b)});
+  expect_bits(large.run({rows}), {matmul(rows, a), matmul(tanh(matmul(rows, a)), b)});
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace lockstep::testing {
 namespace {
 
-constexpr double kTolerance = 5e-4;  // of the largest element, after several runs
+constexpr double kMachineTolerance = 5e-4;  // of the largest element, after several runs
 
 void set_states(Executable& executable, const Machine& machine, const Tensors& values) {
   for (std::size_t input : machine.options.states) executable.set_state(input, values[input]);
@@ -31,8 +31,8 @@ void check_runs(const Machine& machine, const CompileOptions& options) {
     if (run == 2) set_states(fresh, machine, states_of(executable, machine));
     const Tensors expected = machine.step(now);
     const Tensors got = executable.run(machine.fed());
-    expect_all_close(got, expected, kTolerance, "returned");
-    expect_all_close(states_of(executable, machine), now, kTolerance, "state");
+    expect_all_close(got, expected, kMachineTolerance, "returned");
+    expect_all_close(states_of(executable, machine), now, kMachineTolerance, "state");
     if (run >= 2) expect_same_bits(fresh.run(machine.fed()), got, "a fresh executable's output");
     if (::testing::Test::HasFatalFailure()) return;
   }

@@ -9,11 +9,6 @@
 #include "tests/ops/calls.h"
 
 namespace lockstep::testing {
-namespace {
-
-constexpr std::int64_t kLargestValue = 4096;  // elements
-constexpr double kLargestElement = 50.0;
-constexpr double kMove = 1e-4;  // of the largest element; rounding is a hundredth of it
 
 double largest_of(const Tensor& tensor) {
   double largest = 0.0;
@@ -21,6 +16,12 @@ double largest_of(const Tensor& tensor) {
     largest = std::isfinite(x) ? std::max(largest, std::abs(x)) : HUGE_VAL;
   return largest;
 }
+
+namespace {
+
+constexpr std::int64_t kLargestValue = 4096;  // elements
+constexpr double kLargestElement = 50.0;
+constexpr double kMove = 1e-4;  // of the largest element; rounding is a hundredth of it
 
 bool is_near(const Tensors& a, const Tensors& b, double tolerance) {
   for (std::size_t i = 0; i < a.size(); ++i) {

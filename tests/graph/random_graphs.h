@@ -12,6 +12,9 @@ namespace lockstep::testing {
 
 using Tensors = std::vector<Tensor>;
 
+// Of the absolute values; infinite when one is not finite.
+double largest_of(const Tensor& tensor);
+
 // What a step computes from earlier values. `input` counts the graph's inputs; a body without
 // `from` gives a constant.
 struct RandomStep {

@@ -11,7 +11,7 @@
 namespace lockstep::testing {
 namespace {
 
-constexpr double kTolerance = 2e-4;  // of the largest element
+constexpr double kGraphTolerance = 2e-4;  // of the largest element
 const CompileOptions kPlain{.simplify = false,
                             .fuse = false,
                             .recompute = false,
@@ -21,12 +21,12 @@ const CompileOptions kPlain{.simplify = false,
 void check_compiled(const Graph& graph, const Tensors& inputs, const Tensors& expected) {
   Executable executable = Executable::compile(graph);
   const Tensors first = executable.run(inputs);
-  expect_all_close(first, expected, kTolerance, "compiled");
+  expect_all_close(first, expected, kGraphTolerance, "compiled");
   expect_same_bits(executable.run(inputs), first, "second run");
-  expect_all_close(Executable::compile(graph, kPlain).run(inputs), expected, kTolerance,
+  expect_all_close(Executable::compile(graph, kPlain).run(inputs), expected, kGraphTolerance,
                    "compiled plainly");
-  expect_all_close(Executable::compile(graph, {.fuse = false}).run(inputs), expected, kTolerance,
-                   "not fused");
+  expect_all_close(Executable::compile(graph, {.fuse = false}).run(inputs), expected,
+                   kGraphTolerance, "not fused");
 }
 
 void expect_compiled_gives(const Graph& graph, const Tensors& inputs, const Tensors& expected) {

@@ -11,7 +11,7 @@ namespace lockstep::testing {
 namespace {
 
 constexpr std::int64_t kBatch = 4;
-constexpr std::int64_t kClasses = 5;
+constexpr std::int64_t kNetClasses = 5;
 
 RandomLayer plain(std::function<Tensor(const Tensor&)> body) {
   return {{}, [body](const Tensor& x, const Tensors&, Tensors&) { return body(x); }};
@@ -59,7 +59,7 @@ RandomNet NetDrawer::draw() {
   net_ = {};
   net_.data = draw_.random({kBatch, kChannels[draw_.below(4)], 8, 8});
   std::vector<std::int64_t> labels;
-  for (std::int64_t i = 0; i < kBatch; ++i) labels.push_back(draw_.below(kClasses));
+  for (std::int64_t i = 0; i < kBatch; ++i) labels.push_back(draw_.below(kNetClasses));
   net_.labels = Tensor::from(labels, {kBatch});
   x_ = net_.data;
   for (std::int64_t count = 2 + draw_.below(6); count > 0; --count) add_image_layer();
@@ -68,7 +68,7 @@ RandomNet NetDrawer::draw() {
     add(dense_layer(24));
     add(activation());
   }
-  add(dense_layer(kClasses));
+  add(dense_layer(kNetClasses));
   return std::move(net_);
 }
 

@@ -12,9 +12,9 @@
 namespace lockstep::testing {
 namespace {
 
-constexpr double kTolerance = 5e-4;  // of the largest element
+constexpr double kTrainingTolerance = 5e-4;  // of the largest element
 constexpr double kRate = 0.05;
-constexpr int kSteps = 3;
+constexpr int kTrainingSteps = 3;
 constexpr std::size_t kFirst = RandomNet::kFirstParameter;
 
 Infos infos_of(const Tensors& tensors) {
@@ -77,7 +77,7 @@ Machine machine_of(const RandomNet& net, bool one_op) {
 Tensors trajectory(const Machine& machine, const Tensor& data) {
   Tensors now = machine.inputs, all;
   now[0] = data;
-  for (int i = 0; i < kSteps + 1; ++i) {
+  for (int i = 0; i < kTrainingSteps + 1; ++i) {
     const Tensors returned = machine.step(now);
     all.insert(all.end(), returned.begin(), returned.end());
   }
@@ -85,16 +85,10 @@ Tensors trajectory(const Machine& machine, const Tensor& data) {
   return all;
 }
 
-double largest_of(const Tensor& x) {
-  double largest = 0.0;
-  for (double value : x.to_vector<double>())
-    largest = std::isfinite(value) ? std::max(largest, std::abs(value)) : HUGE_VAL;
-  return largest;
-}
-
-bool is_near(const Tensors& a, const Tensors& b) {
+bool are_near(const Tensors& a, const Tensors& b) {
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (!(largest_of(a[i] - b[i]) <= kTolerance * std::max(1.0, largest_of(b[i])))) return false;
+    if (!(largest_of(a[i] - b[i]) <= kTrainingTolerance * std::max(1.0, largest_of(b[i]))))
+      return false;
   return true;
 }
 
@@ -104,8 +98,8 @@ bool is_settled(const Machine& machine, ProgramDrawer& source) {
   const Tensor& data = machine.inputs[0];
   const Tensor move = source.random(data.shape(), 1e-5);
   const Tensors still = trajectory(machine, data);
-  return is_near(trajectory(machine, data + move), still) &&
-         is_near(trajectory(machine, data - move), still);
+  return are_near(trajectory(machine, data + move), still) &&
+         are_near(trajectory(machine, data - move), still);
 }
 
 class RandomTraining : public ::testing::TestWithParam<int> {
@@ -168,12 +162,12 @@ void check_deliveries(const RandomNet& net) {
   Executable executable = delivering.compile();
   Executable clone = executable.clone();
   Tensors now = net.inputs();
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kTrainingSteps; ++step) {
     SCOPED_TRACE(fmt::format("step {}", step));
     const Tensors expected = interpret(delivering.graph, now);
     const Tensors shared = delivering.run(clone, false);
     const Tensors got = delivering.run(executable, true);
-    expect_all_close(got, expected, kTolerance, "outputs and gradients");
+    expect_all_close(got, expected, kTrainingTolerance, "outputs and gradients");
     expect_same_bits(shared, got, "a clone's");
     if (::testing::Test::HasFatalFailure()) return;
     for (std::size_t i = 0; i < net.parameters.size(); ++i)

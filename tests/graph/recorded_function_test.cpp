@@ -21,7 +21,7 @@ Tensor some(const Shape& shape, std::uint64_t seed) {
 }
 
 // Two outputs that share work, and an extra that has no gradient.
-RecordedFunction::Results two_products(const std::vector<Tensor>& x) {
+RecordedFunction::Results squared_and_cut_product(const std::vector<Tensor>& x) {
   const Tensor hidden = tanh(matmul(x[0], x[1]));
   return {{multiply(hidden, hidden), relu(hidden)}, {sum(hidden)}};
 }
@@ -32,14 +32,14 @@ TEST(RecordedFunction, HasTheGradientsOfItsOpsOneByOne) {
   const Tensor a = some({3, 4}, 1), b = some({4, 2}, 2);
   autograd::attach_grad(a);
   autograd::attach_grad(b);
-  RecordedFunction function(two_products, {a.info(), b.info()}, {0, 1});
+  RecordedFunction function(squared_and_cut_product, {a.info(), b.info()}, {0, 1});
   std::vector<std::vector<float>> results[2];
   for (const bool compiled : {false, true}) {
     RecordedFunction::Results made;
     Tensor loss;
     {
       const autograd::RecordScope record;
-      made = compiled ? function({a, b}) : two_products({a, b});
+      made = compiled ? function({a, b}) : squared_and_cut_product({a, b});
       loss = add(sum(made.outputs[0]), multiply(sum(made.outputs[1]), 3.0));
     }
     autograd::backward(loss);
@@ -54,7 +54,7 @@ TEST(RecordedFunction, HasTheGradientsOfItsOpsOneByOne) {
 TEST(RecordedFunction, CallsThatWaitForTheirGradientDoNotDisturbEachOther) {
   const Tensor a = some({2, 2}, 1), b = some({2, 2}, 2), c = some({2, 2}, 3);
   for (const Tensor& x : {a, b, c}) autograd::attach_grad(x);
-  RecordedFunction function(two_products, {a.info(), b.info()}, {0, 1});
+  RecordedFunction function(squared_and_cut_product, {a.info(), b.info()}, {0, 1});
   Tensor first, second;
   {
     const autograd::RecordScope record;
@@ -65,7 +65,7 @@ TEST(RecordedFunction, CallsThatWaitForTheirGradientDoNotDisturbEachOther) {
   const std::vector<float> made = numbers(autograd::gradient(a));
   {
     const autograd::RecordScope record;
-    first = sum(two_products({a, b}).outputs[0]);
+    first = sum(squared_and_cut_product({a, b}).outputs[0]);
   }
   autograd::backward(first);
   const std::vector<float> expected = numbers(autograd::gradient(a));
@@ -99,7 +99,7 @@ TEST(RecordedFunction, DrawsTheSameNumbersInBackwardAndOthersInTheNextCall) {
 TEST(RecordedFunction, RefusesGradientsOfItsGradient) {
   const Tensor a = some({2, 2}, 1), b = some({2, 2}, 2);
   autograd::attach_grad(a);
-  RecordedFunction function(two_products, {a.info(), b.info()}, {0});
+  RecordedFunction function(squared_and_cut_product, {a.info(), b.info()}, {0});
   const autograd::RecordScope record;
   const Tensor y = sum(function({a, b}).outputs[0]);
   EXPECT_THROW(autograd::grad({y}, {a}, {}, true), InvalidArgument);

@@ -20,23 +20,23 @@ namespace {
 
 using testing::message_of;
 
-constexpr std::int64_t kShards = 40;
+constexpr std::int64_t kReducedShards = 40;
 constexpr std::size_t kLength = 20'003;  // several tiles of a compressed sum
 
-float leaf(std::int64_t shard, std::size_t i) {
+float reduced_leaf(std::int64_t shard, std::size_t i) {
   return 1.0F / static_cast<float>(1 + (static_cast<std::size_t>(shard) * 7919 + i * 31) % 1009) -
          0.01F;
 }
 
-float naive(std::int64_t lo, std::int64_t hi, std::size_t i) {
-  if (hi - lo == 1) return leaf(lo, i);
+float reduced_tree(std::int64_t lo, std::int64_t hi, std::size_t i) {
+  if (hi - lo == 1) return reduced_leaf(lo, i);
   const std::int64_t mid = tree_middle(lo, hi);
-  return naive(lo, mid, i) + naive(mid, hi, i);
+  return reduced_tree(lo, mid, i) + reduced_tree(mid, hi, i);
 }
 
 // Runs `work` as each of so many workers, all at once.
 template <class Work>
-void as_workers(int count, const Work& work, const AllReduceOptions& options = {}) {
+void as_reducing_workers(int count, const Work& work, const AllReduceOptions& options = {}) {
   testing::as_ranks(count, [&](comm::Communicator& communicator) {
     work(*allreduce_mode(communicator, options));
   });
@@ -48,11 +48,11 @@ struct Nodes {
   std::vector<Synchronizer::Node> nodes;
 
   Nodes(const ShardRange& own, int step) {
-    const std::vector<ShardRange> ranges = subtrees_in(kShards, own);
+    const std::vector<ShardRange> ranges = subtrees_in(kReducedShards, own);
     for (const ShardRange& range : ranges) {
       sums.emplace_back(kLength);
       for (std::size_t i = 0; i < kLength; ++i)
-        sums.back()[i] = naive(range.lo, range.hi, i + static_cast<std::size_t>(step) * 13);
+        sums.back()[i] = reduced_tree(range.lo, range.hi, i + static_cast<std::size_t>(step) * 13);
     }
     for (std::size_t n = 0; n < ranges.size(); ++n) nodes.push_back({ranges[n], sums[n]});
   }
@@ -65,7 +65,7 @@ std::unique_ptr<FlatState> state_of(std::initializer_list<std::size_t> counts) {
   return std::make_unique<FlatState>(layout, optim::sgd({}));
 }
 
-Vote commit(Synchronizer& synchronizer, std::int64_t shards, const Vote& own = {}) {
+Vote commit_rows(Synchronizer& synchronizer, std::int64_t shards, const Vote& own = {}) {
   std::vector<float> rows(static_cast<std::size_t>(shards));
   ThreadTeam caller(1);
   return synchronizer.commit(own, rows, caller);
@@ -74,16 +74,16 @@ Vote commit(Synchronizer& synchronizer, std::int64_t shards, const Vote& own = {
 // The sums that each worker has after some steps, by rank.
 std::vector<std::vector<float>> run_steps(int workers, const AllReduceOptions& options, int steps) {
   std::vector<std::vector<float>> results(static_cast<std::size_t>(workers));
-  as_workers(
+  as_reducing_workers(
       workers,
       [&](Mode& mode) {
         const auto state = state_of({kLength});
-        const auto synchronizer = mode.synchronize(*state, kShards);
+        const auto synchronizer = mode.synchronize(*state, kReducedShards);
         for (int step = 0; step < steps; ++step) {
-          const Nodes own(mode.group().range(kShards), step);
+          const Nodes own(mode.group().range(kReducedShards), step);
           synchronizer->begin(step, 0.1);
           synchronizer->give(0, own.nodes);
-          commit(*synchronizer, kShards);
+          commit_rows(*synchronizer, kReducedShards);
         }
         const std::span<const float> sums = synchronizer->sums().first(kLength);
         results[static_cast<std::size_t>(mode.group().rank())].assign(sums.begin(), sums.end());
@@ -94,7 +94,7 @@ std::vector<std::vector<float>> run_steps(int workers, const AllReduceOptions& o
 
 TEST(AllReduce, SumsTheNodesOfAnyNumberOfWorkersInTheTreesOrder) {
   std::vector<float> expected(kLength);
-  for (std::size_t i = 0; i < kLength; ++i) expected[i] = naive(0, kShards, i);
+  for (std::size_t i = 0; i < kLength; ++i) expected[i] = reduced_tree(0, kReducedShards, i);
   for (int workers : {1, 2, 3, 5, 7})
     for (const auto& result : run_steps(workers, {}, 1)) EXPECT_EQ(result, expected) << workers;
 }
@@ -102,24 +102,24 @@ TEST(AllReduce, SumsTheNodesOfAnyNumberOfWorkersInTheTreesOrder) {
 TEST(AllReduce, GathersRowsOfUnevenRangesInTheOrderOfShards) {
   constexpr std::size_t kRow = 3;
   std::vector<float> expected;
-  for (std::int64_t s = 0; s < kShards; ++s)
-    for (std::size_t i = 0; i < kRow; ++i) expected.push_back(leaf(s, i));
+  for (std::int64_t s = 0; s < kReducedShards; ++s)
+    for (std::size_t i = 0; i < kRow; ++i) expected.push_back(reduced_leaf(s, i));
   for (int workers : {1, 3, 5, 8})
-    as_workers(workers, [&](Mode& mode) {
-      const ShardRange range = mode.group().range(kShards);
-      std::vector<float> rows(kShards * kRow);
+    as_reducing_workers(workers, [&](Mode& mode) {
+      const ShardRange range = mode.group().range(kReducedShards);
+      std::vector<float> rows(kReducedShards * kRow);
       for (auto i = static_cast<std::size_t>(range.lo) * kRow;
            i < static_cast<std::size_t>(range.hi) * kRow; ++i)
         rows[i] = expected[i];
       const Vote own{.finite = mode.group().rank() != 2, .stop = mode.group().rank() == 1};
-      EXPECT_EQ(mode.group().gather(own, kShards, rows),
+      EXPECT_EQ(mode.group().gather(own, kReducedShards, rows),
                 (Vote{.finite = workers<3, .stop = workers> 1}));
       EXPECT_EQ(rows, expected);
     });
 }
 
 TEST(AllReduce, SharesBytesOfDifferentLengths) {
-  as_workers(3, [](Mode& mode) {
+  as_reducing_workers(3, [](Mode& mode) {
     const std::string own(static_cast<std::size_t>(mode.group().rank()) * 5, 'x');
     EXPECT_EQ(mode.group().share(own),
               (std::vector<std::string>{"", std::string(5, 'x'), std::string(10, 'x')}));
@@ -205,13 +205,13 @@ std::vector<float> compressed_naively(int workers, const Compression& compressio
   for (int step = 0; step < steps; ++step) {
     std::fill(sums.begin(), sums.end(), 0.0F);
     for (int rank = 0; rank < workers; ++rank) {
-      const ShardRange range = deal_shards(kShards, workers)[static_cast<std::size_t>(rank)];
+      const ShardRange range = deal_shards(kReducedShards, workers)[static_cast<std::size_t>(rank)];
       std::vector<float> own(kLength);
-      const std::vector<ShardRange> nodes = subtrees_in(kShards, range);
+      const std::vector<ShardRange> nodes = subtrees_in(kReducedShards, range);
       for (std::size_t n = 0; n < nodes.size(); ++n)
         for (std::size_t i = 0; i < kLength; ++i) {
           const std::size_t place = i + static_cast<std::size_t>(step) * 13;
-          const float node = naive(nodes[n].lo, nodes[n].hi, place);
+          const float node = reduced_tree(nodes[n].lo, nodes[n].hi, place);
           own[i] = n == 0 ? node : own[i] + node;
         }
       std::vector<std::byte> payload(codec->payload_bytes(kLength));
@@ -251,39 +251,40 @@ TEST(AllReduce, SumsOfManyWorkersAreRoundedOnceMore) {
 }
 
 TEST(AllReduce, ResidualsAreKeptByOffsetAndChangeWhenAStepIsCommitted) {
-  as_workers(2,
-             [](Mode& mode) {
-               const auto state = state_of({10, 10});
-               const auto synchronizer = mode.synchronize(*state, 2);
-               const auto give = [&](std::size_t offset, float value) {
-                 const std::vector<float> values(10, value);
-                 const Synchronizer::Node node{mode.group().range(2), values};
-                 synchronizer->give(offset, {&node, 1});
-               };
-               const std::size_t second = synchronizer->state().layout().parameters[1].offset;
-               for (const bool counts : {false, true}) {
-                 synchronizer->begin(0, 0.1);
-                 give(0, 0.4F), give(second, 0.4F);
-                 commit(*synchronizer, 2, {.finite = counts});
-                 EXPECT_EQ(synchronizer->residual()[0], counts ? 0.4F : 0.0F);
-               }
-               synchronizer->begin(1, 0.1);
-               give(0, 0.0F), give(second, 0.4F);
-               commit(*synchronizer, 2);
-               EXPECT_EQ(synchronizer->sums()[second], 1.0F);
-               const std::span<const float> residual = synchronizer->residual();
-               EXPECT_EQ(residual[0], 0.4F);
-               EXPECT_EQ(residual[second], 0.4F + 0.4F - 0.5F);
-               const std::vector<float> all = mode.group().collect(residual);
-               EXPECT_EQ(all.size(), mode.group().is_first() ? 2 * residual.size() : 0U);
-             },
-             {.compression = parse_compression("2bit:0.5")});
+  as_reducing_workers(2,
+                      [](Mode& mode) {
+                        const auto state = state_of({10, 10});
+                        const auto synchronizer = mode.synchronize(*state, 2);
+                        const auto give = [&](std::size_t offset, float value) {
+                          const std::vector<float> values(10, value);
+                          const Synchronizer::Node node{mode.group().range(2), values};
+                          synchronizer->give(offset, {&node, 1});
+                        };
+                        const std::size_t second =
+                            synchronizer->state().layout().parameters[1].offset;
+                        for (const bool counts : {false, true}) {
+                          synchronizer->begin(0, 0.1);
+                          give(0, 0.4F), give(second, 0.4F);
+                          commit_rows(*synchronizer, 2, {.finite = counts});
+                          EXPECT_EQ(synchronizer->residual()[0], counts ? 0.4F : 0.0F);
+                        }
+                        synchronizer->begin(1, 0.1);
+                        give(0, 0.0F), give(second, 0.4F);
+                        commit_rows(*synchronizer, 2);
+                        EXPECT_EQ(synchronizer->sums()[second], 1.0F);
+                        const std::span<const float> residual = synchronizer->residual();
+                        EXPECT_EQ(residual[0], 0.4F);
+                        EXPECT_EQ(residual[second], 0.4F + 0.4F - 0.5F);
+                        const std::vector<float> all = mode.group().collect(residual);
+                        EXPECT_EQ(all.size(), mode.group().is_first() ? 2 * residual.size() : 0U);
+                      },
+                      {.compression = parse_compression("2bit:0.5")});
 }
 
 TEST(AllReduce, SaysWhatItsBitsDependOn) {
   const auto described = [](const AllReduceOptions& options) {
     std::string text;
-    as_workers(
+    as_reducing_workers(
         1,
         [&](Mode& mode) { text = mode.description() + (mode.is_invariant() ? ", invariant" : ""); },
         options);

@@ -18,11 +18,11 @@ float leaf_value(std::int64_t shard) {
 }
 
 // The definition, word for word.
-float naive(std::int64_t lo, std::int64_t hi) {
+float naive_tree(std::int64_t lo, std::int64_t hi) {
   if (hi - lo == 1) return leaf_value(lo);
   std::int64_t half = 1;
   while (half * 2 < hi - lo) half *= 2;
-  return naive(lo, lo + half) + naive(lo + half, hi);
+  return naive_tree(lo, lo + half) + naive_tree(lo + half, hi);
 }
 
 // Runs the owners' plans, then the rest, as the engine does.
@@ -68,7 +68,7 @@ float by_owners(std::int64_t shards, std::int64_t owners) {
 TEST(TreeSum, IsTheSameForAnyNumberOfOwners) {
   for (std::int64_t shards = 1; shards <= 37; ++shards)
     for (std::int64_t owners = 1; owners <= shards; ++owners)
-      ASSERT_EQ(by_owners(shards, owners), naive(0, shards)) << shards << " by " << owners;
+      ASSERT_EQ(by_owners(shards, owners), naive_tree(0, shards)) << shards << " by " << owners;
 }
 
 TEST(TreeSum, SplitsAtTheLargestPowerOfTwoBelow) {

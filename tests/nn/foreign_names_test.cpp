@@ -16,13 +16,13 @@ namespace {
 using testing::drawn;
 using testing::message_of;
 using testing::TemporaryFolder;
-using Tensors = std::vector<std::pair<std::string, Tensor>>;
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 using Names = std::vector<std::string>;
 
 Names names_after(const Names& own, const Names& theirs) {
   std::vector<NamedParameter> parameters;
   for (const std::string& name : own) parameters.push_back({name, Parameter({1})});
-  Tensors tensors;
+  NamedTensors tensors;
   for (const std::string& name : theirs) tensors.emplace_back(name, Tensor::zeros({1}));
   Names names;
   for (const auto& [name, tensor] : with_own_names(parameters, tensors)) names.push_back(name);
@@ -79,8 +79,8 @@ class LoadForeign : public ::testing::Test {
     (*saved_)(x_);
   }
   // Its tensors as somebody else calls them.
-  Tensors called(const std::function<std::string(std::string)>& other) const {
-    Tensors tensors;
+  NamedTensors called(const std::function<std::string(std::string)>& other) const {
+    NamedTensors tensors;
     for (const auto& [name, parameter] : saved_->parameters())
       tensors.emplace_back(other(name), parameter.data());
     return tensors;

@@ -17,7 +17,7 @@ namespace {
 using testing::message_of;
 using Floats = std::vector<float>;
 
-Floats made(const Initializer& init, const Shape& shape) {
+Floats made_by(const Initializer& init, const Shape& shape) {
   const RandomScope draws(random_key(11));
   const Tensor value = init.make(shape);
   EXPECT_EQ(value.shape(), shape);
@@ -44,37 +44,37 @@ void expect_uniform(const Floats& values, double bound) {
 }
 
 TEST(Initializer, ZeroOneAndConstantAreThat) {
-  EXPECT_EQ(made(init::zero(), {2}), (Floats{0, 0}));
-  EXPECT_EQ(made(init::one(), {2}), (Floats{1, 1}));
-  EXPECT_EQ(made(init::constant(-2.5), {2}), (Floats{-2.5, -2.5}));
+  EXPECT_EQ(made_by(init::zero(), {2}), (Floats{0, 0}));
+  EXPECT_EQ(made_by(init::one(), {2}), (Floats{1, 1}));
+  EXPECT_EQ(made_by(init::constant(-2.5), {2}), (Floats{-2.5, -2.5}));
   EXPECT_EQ(init::constant(-2.5).name, "constant(-2.5)");
 }
 
 TEST(Initializer, UniformAndNormalHaveTheirScale) {
-  expect_uniform(made(init::uniform(0.3), {100, 100}), 0.3);
-  const Floats values = made(init::normal(0.2), {100, 100});
+  expect_uniform(made_by(init::uniform(0.3), {100, 100}), 0.3);
+  const Floats values = made_by(init::normal(0.2), {100, 100});
   EXPECT_NEAR(deviation(values), 0.2, 0.005);
   EXPECT_GT(largest(values), 0.5);
 }
 
 TEST(Initializer, FanInLooksAtTheInputsOfAUnit) {
-  expect_uniform(made(init::fan_in(), {200, 25}), 0.2);
-  expect_uniform(made(init::fan_in(), {100, 4, 5, 5}), 0.1);
+  expect_uniform(made_by(init::fan_in(), {200, 25}), 0.2);
+  expect_uniform(made_by(init::fan_in(), {100, 4, 5, 5}), 0.1);
 }
 
 TEST(Initializer, XavierIsInItsBounds) {
-  expect_uniform(made(init::xavier(), {100, 50}), std::sqrt(3.0 / 75.0));
-  expect_uniform(made(init::xavier(false, init::Fan::in), {100, 50}), std::sqrt(3.0 / 50.0));
-  expect_uniform(made(init::xavier(false, init::Fan::out, 2.0), {64, 8, 3, 3}),
+  expect_uniform(made_by(init::xavier(), {100, 50}), std::sqrt(3.0 / 75.0));
+  expect_uniform(made_by(init::xavier(false, init::Fan::in), {100, 50}), std::sqrt(3.0 / 50.0));
+  expect_uniform(made_by(init::xavier(false, init::Fan::out, 2.0), {64, 8, 3, 3}),
                  std::sqrt(2.0 / (64 * 9)));
-  EXPECT_NEAR(deviation(made(init::xavier(true), {100, 50})), 0.2, 0.01);
+  EXPECT_NEAR(deviation(made_by(init::xavier(true), {100, 50})), 0.2, 0.01);
   EXPECT_EQ(init::xavier().name, "xavier(uniform, average, 3)");
 }
 
 TEST(Initializer, MsraPreluFollowsTheSlope) {
-  EXPECT_NEAR(deviation(made(init::msra_prelu(init::Fan::in, 0.0), {100, 50})),
+  EXPECT_NEAR(deviation(made_by(init::msra_prelu(init::Fan::in, 0.0), {100, 50})),
               std::sqrt(2.0 / 50.0), 0.01);
-  EXPECT_NEAR(deviation(made(init::msra_prelu(init::Fan::in, 1.0), {100, 50})),
+  EXPECT_NEAR(deviation(made_by(init::msra_prelu(init::Fan::in, 1.0), {100, 50})),
               std::sqrt(1.0 / 50.0), 0.01);
 }
 
@@ -97,13 +97,13 @@ TEST(Initializer, OrthogonalRowsOrColumnsAreOrthonormal) {
 }
 
 TEST(Initializer, BilinearInterpolates) {
-  EXPECT_EQ(made(init::bilinear(), {1, 1, 4, 4}),
+  EXPECT_EQ(made_by(init::bilinear(), {1, 1, 4, 4}),
             (Floats{0.0625, 0.1875, 0.1875, 0.0625, 0.1875, 0.5625, 0.5625, 0.1875, 0.1875, 0.5625,
                     0.5625, 0.1875, 0.0625, 0.1875, 0.1875, 0.0625}));
 }
 
 TEST(Initializer, LstmBiasOpensTheForgetGate) {
-  EXPECT_EQ(made(init::lstm_bias(2.0), {8}), (Floats{0, 0, 2, 2, 0, 0, 0, 0}));
+  EXPECT_EQ(made_by(init::lstm_bias(2.0), {8}), (Floats{0, 0, 2, 2, 0, 0, 0, 0}));
 }
 
 TEST(Initializer, RefusesWhatHasNoMeaning) {

@@ -28,7 +28,9 @@ using Values = std::vector<double>;
 using Labels = std::vector<std::int64_t>;
 using Function = std::function<Tensor(const Tensor& output, const Tensor& label)>;
 
-Tensor doubles(const Values& values, const Shape& shape) { return Tensor::from(values, shape); }
+Tensor shaped_doubles(const Values& values, const Shape& shape) {
+  return Tensor::from(values, shape);
+}
 
 void expect_values(const Tensor& got, const Values& want, double tolerance = 1e-9) {
   const Values values = got.to_vector<double>();
@@ -60,8 +62,8 @@ void expect_gradient(const Function& loss, const Tensor& x, const Tensor& label)
     Values up = at, down = at;
     up[i] += 1e-5;
     down[i] -= 1e-5;
-    const double rise = sum(loss(doubles(up, x.shape()), label)).item() -
-                        sum(loss(doubles(down, x.shape()), label)).item();
+    const double rise = sum(loss(shaped_doubles(up, x.shape()), label)).item() -
+                        sum(loss(shaped_doubles(down, x.shape()), label)).item();
     EXPECT_NEAR(got[i], rise / 2e-5, 1e-7) << "element " << i;
   }
 }
@@ -110,7 +112,7 @@ TEST(Loss, OfSingleElementsIsAveragedOverASample) {
 }
 
 TEST(Loss, PoissonAddsStirlingsTermFromTwoOn) {
-  const Tensor p = random_tensor({1, 3}, 1), t = doubles({0, 1, 5}, {1, 3});
+  const Tensor p = random_tensor({1, 3}, 1), t = shaped_doubles({0, 1, 5}, {1, 3});
   const double full = nn::PoissonNLLLoss({.compute_full = true})(p, t).item();
   const double stirling = 5 * std::log(5.0) - 5 + std::log(10 * std::numbers::pi) / 2;
   EXPECT_NEAR(full - nn::PoissonNLLLoss()(p, t).item(), stirling / 3, 1e-9);
@@ -123,30 +125,33 @@ TEST(Loss, KLDivTakesScoresToo) {
 }
 
 TEST(Loss, WeightsAndSampleWeightsMultiply) {
-  const Tensor p = doubles({1, 2, 3, 4}, {2, 2}), t = zeros({2, 2});
+  const Tensor p = shaped_doubles({1, 2, 3, 4}, {2, 2}), t = zeros({2, 2});
   expect_values(nn::L1Loss(2.0)(p, t), {3, 7});
-  expect_values(nn::L1Loss()(p, t, doubles({0, 10}, {2, 1})), {0, 35});
-  expect_values(nn::L1Loss()(doubles({1, 2}, {2}), zeros({2, 1}), Tensor::from(Labels{3, 4}, {2})),
-                {3, 8});
+  expect_values(nn::L1Loss()(p, t, shaped_doubles({0, 10}, {2, 1})), {0, 35});
+  expect_values(
+      nn::L1Loss()(shaped_doubles({1, 2}, {2}), zeros({2, 1}), Tensor::from(Labels{3, 4}, {2})),
+      {3, 8});
 }
 
 TEST(Loss, AWeightForEachSampleIsThatOfAllItsElements) {
-  const Tensor w = doubles({1, 2, 3}, {3});
-  expect_values(nn::L1Loss()(doubles({1, 2, 3}, {3, 1}), zeros({3, 1}), w), {1, 4, 9});
-  const Tensor square = doubles({1, 3, 5, 2, 2, 2, 0, 3, 0}, {3, 3});
+  const Tensor w = shaped_doubles({1, 2, 3}, {3});
+  expect_values(nn::L1Loss()(shaped_doubles({1, 2, 3}, {3, 1}), zeros({3, 1}), w), {1, 4, 9});
+  const Tensor square = shaped_doubles({1, 3, 5, 2, 2, 2, 0, 3, 0}, {3, 3});
   expect_values(nn::L1Loss()(square, zeros({3, 3}), w), {3, 4, 3});
-  expect_values(nn::L1Loss()(doubles({1, 2, 3}, {3}), zeros({3}), doubles({1, 2, 3}, {3, 1})),
-                {1, 4, 9});
+  expect_values(
+      nn::L1Loss()(shaped_doubles({1, 2, 3}, {3}), zeros({3}), shaped_doubles({1, 2, 3}, {3, 1})),
+      {1, 4, 9});
   expect_values(nn::L1Loss()(square, zeros({3, 3}), square), {35.0 / 3, 4, 3});
   EXPECT_EQ(message_of([&] {
-              nn::L1Loss()(square, zeros({3, 3}), doubles({1, 2}, {2}));
+              nn::L1Loss()(square, zeros({3, 3}), shaped_doubles({1, 2}, {2}));
             }),
             "L1Loss: the sample weight has shape [2], the losses [3, 3]: expected one for each "
             "sample or for each loss");
 }
 
 TEST(Loss, LabelsTakeThePredictionsShapeAndDtype) {
-  expect_values(nn::L2Loss()(doubles({1, 2}, {2, 1}), Tensor::from(Labels{0, 4}, {2})), {0.5, 2});
+  expect_values(nn::L2Loss()(shaped_doubles({1, 2}, {2, 1}), Tensor::from(Labels{0, 4}, {2})),
+                {0.5, 2});
   EXPECT_EQ(message_of([] {
               nn::L2Loss()(zeros({2, 3}), zeros({2}));
             }),
@@ -171,11 +176,11 @@ TEST(Loss, SoftmaxCrossEntropyOfClassNumbersAndOfProbabilities) {
   const Tensor x = random_tensor({2, 3}, 1, -2.0, 2.0);
   const Values values = x.to_vector<double>();
   const Tensor classes = Tensor::from(Labels{2, 0}, {2});
-  const Tensor dense = doubles({0.2, 0.3, 0.5, 0.1, 0.9, 0}, {2, 3});
+  const Tensor dense = shaped_doubles({0.2, 0.3, 0.5, 0.1, 0.9, 0}, {2, 3});
   const nn::SoftmaxCrossEntropyLoss loss;
   const Values sparse{row_loss(values, 0, 1, {0, 0, 1}), row_loss(values, 3, 1, {1, 0, 0})};
   expect_values(loss(x, classes), sparse);
-  expect_values(loss(x, doubles({2, 0}, {2})), sparse);
+  expect_values(loss(x, shaped_doubles({2, 0}, {2})), sparse);
   expect_values(loss(x, Tensor::from(Labels{2, 0}, {2, 1})), sparse);
   expect_values(loss(x, dense),
                 {row_loss(values, 0, 1, {0.2, 0.3, 0.5}), row_loss(values, 3, 1, {0.1, 0.9, 0})});
@@ -250,18 +255,19 @@ TEST(Loss, FloatsThatAreNoClassNumberAreRefused) {
           nn::SoftmaxCrossEntropyOptions{.class_weights = {1, 2, 3}}})
       EXPECT_EQ(message_of([&] {
                   const nn::SoftmaxCrossEntropyLoss loss(options);
-                  loss(zeros({2, 3}), doubles({0, bad}, {2}));
+                  loss(zeros({2, 3}), shaped_doubles({0, bad}, {2}));
                 }),
                 fmt::format("class_numbers: label {} of row 1 is no class number", bad));
   EXPECT_EQ(message_of([] {
-              nn::CTCLoss()(zeros({1, 4, 3}), doubles({1, 0.5}, {1, 2}));
+              nn::CTCLoss()(zeros({1, 4, 3}), shaped_doubles({1, 0.5}, {1, 2}));
             }),
             "class_numbers: label 0.5 of row 1 is no class number");
 }
 
 TEST(Loss, TripletWantsThePositiveNearer) {
-  const Tensor anchor = doubles({0, 0, 0, 0}, {2, 2}), positive = doubles({1, 0, 1, 1}, {2, 2});
-  const Tensor negative = doubles({0, 3, 1, 0}, {2, 2});
+  const Tensor anchor = shaped_doubles({0, 0, 0, 0}, {2, 2}),
+               positive = shaped_doubles({1, 0, 1, 1}, {2, 2});
+  const Tensor negative = shaped_doubles({0, 3, 1, 0}, {2, 2});
   const nn::TripletLoss loss;
   expect_values(loss(anchor, positive, negative), {0, 2});
   expect_gradient([&](const Tensor& x, const Tensor& y) { return loss(x, y, negative); },
@@ -269,7 +275,8 @@ TEST(Loss, TripletWantsThePositiveNearer) {
 }
 
 TEST(Loss, CosineEmbeddingPullsTogetherAndPushesApart) {
-  const Tensor a = doubles({1, 0, 1, 1, 0, 0}, {3, 2}), b = doubles({0, 2, 3, 3, 1, 1}, {3, 2});
+  const Tensor a = shaped_doubles({1, 0, 1, 1, 0, 0}, {3, 2}),
+               b = shaped_doubles({0, 2, 3, 3, 1, 1}, {3, 2});
   const nn::CosineEmbeddingLoss loss(0.25);
   expect_values(loss(a, b, Tensor::from(Labels{1, -1, 1}, {3})), {1, 0.75, 1});
   const Tensor sign = signs({4}, 5);
@@ -340,8 +347,8 @@ TEST(Loss, IsFiniteInHalfPrecisionAtTheEndsOfTheRange) {
       }};
   for (const Function& loss : losses)
     for (DType dtype : {DType::float16, DType::bfloat16, DType::float32}) {
-      const Tensor x = cast(doubles({0, 0, 0, 1, 1, 0.5}, {3, 2}), dtype);
-      const Tensor t = cast(doubles({0, 1, 1, 0, 1, 0.5}, {3, 2}), dtype);
+      const Tensor x = cast(shaped_doubles({0, 0, 0, 1, 1, 0.5}, {3, 2}), dtype);
+      const Tensor t = cast(shaped_doubles({0, 1, 1, 0, 1, 0.5}, {3, 2}), dtype);
       autograd::attach_grad(x);
       Tensor value;
       {

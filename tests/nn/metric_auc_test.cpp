@@ -8,19 +8,16 @@
 
 #include "lockstep/tensor/philox.h"
 #include "tests/message.h"
+#include "tests/ops/gradient_at.h"
 
 namespace lockstep::testing {
 namespace {
 
 using Values = std::vector<double>;
 
-Tensor numbers(const Values& values) {
-  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
-}
-
 double auc_of(const Values& labels, const Values& scores) {
   nn::AUC auc;
-  auc.update(numbers(labels), numbers(scores));
+  auc.update(doubles(labels), doubles(scores));
   return auc.get().second;
 }
 
@@ -58,7 +55,7 @@ TEST(AUC, IsOfAllBatchesTogether) {
   const Values labels{0, 1, 1, 0, 1, 0}, scores{0.3, 0.2, 0.9, 0.2, 0.4, 0.8};
   nn::AUC batches;
   for (std::size_t i = 0; i < labels.size(); i += 2)
-    batches.update(numbers({labels[i], labels[i + 1]}), numbers({scores[i], scores[i + 1]}));
+    batches.update(doubles({labels[i], labels[i + 1]}), doubles({scores[i], scores[i + 1]}));
   EXPECT_EQ(batches.get().second, naive_auc(labels, scores));
   batches.reset();
   EXPECT_TRUE(std::isnan(batches.get().second));
@@ -66,7 +63,7 @@ TEST(AUC, IsOfAllBatchesTogether) {
 
 TEST(AUC, TakesScoresOfBothClasses) {
   nn::AUC auc;
-  auc.update(numbers({0, 1, 1}), Tensor::from(Values{2, 1, 0, 5, 4, 4.5}, {3, 2}));
+  auc.update(doubles({0, 1, 1}), Tensor::from(Values{2, 1, 0, 5, 4, 4.5}, {3, 2}));
   EXPECT_EQ(auc.get().second, 1.0);
 }
 

@@ -9,6 +9,7 @@
 #include "lockstep/ops/shape_ops.h"
 #include "lockstep/ops/softmax.h"
 #include "tests/message.h"
+#include "tests/ops/gradient_at.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep::testing {
@@ -18,10 +19,6 @@ using Values = std::vector<double>;
 using Labels = std::vector<std::int64_t>;
 
 Tensor labels(const Labels& values) {
-  return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
-}
-
-Tensor numbers(const Values& values) {
   return Tensor::from(values, {static_cast<std::int64_t>(values.size())});
 }
 
@@ -39,7 +36,7 @@ TEST(Metric, HasNoValueBeforeTheFirstUpdateAndAfterAReset) {
     const Tensor label = labels({0, 1, 1});
     metric->update(
         label, name[0] == 'm' || name[0] == 'r' || name[0] == 'p' || name[0] == 'f' || name == "auc"
-                   ? (name == "perplexity" ? kScores : numbers({0.2, 0.7, 0.6}))
+                   ? (name == "perplexity" ? kScores : doubles({0.2, 0.7, 0.6}))
                    : kScores);
     EXPECT_FALSE(std::isnan(metric->get().second)) << name;
     metric->reset();
@@ -50,7 +47,7 @@ TEST(Metric, HasNoValueBeforeTheFirstUpdateAndAfterAReset) {
 TEST(Metric, AccuracyTakesScoresAndClassNumbers) {
   nn::Accuracy scores, classes, second(1);
   EXPECT_DOUBLE_EQ(value_of(scores, labels({1, 2, 2}), kScores), 2.0 / 3);
-  EXPECT_DOUBLE_EQ(value_of(classes, labels({1, 2, 2, 0}), numbers({1, 2, 0, 0})), 0.75);
+  EXPECT_DOUBLE_EQ(value_of(classes, labels({1, 2, 2, 0}), doubles({1, 2, 0, 0})), 0.75);
   const Tensor grid = random_tensor({2, 3, 4}, 1);
   nn::Accuracy last;
   const Tensor wanted = random_indices({2, 4}, 2, 0, 3);
@@ -59,8 +56,8 @@ TEST(Metric, AccuracyTakesScoresAndClassNumbers) {
 
 TEST(Metric, AccumulatesOverBatches) {
   nn::Accuracy accuracy;
-  accuracy.update(labels({1}), numbers({1}));
-  accuracy.update(labels({1, 1, 1}), numbers({0, 0, 1}));
+  accuracy.update(labels({1}), doubles({1}));
+  accuracy.update(labels({1, 1, 1}), doubles({0, 0, 1}));
   EXPECT_EQ(accuracy.get(), (nn::Metric::Value{"accuracy", 0.5}));
 }
 
@@ -76,7 +73,7 @@ TEST(Metric, TopKCountsTheKLargest) {
 TEST(Metric, F1AndMCCComeFromTheTableOfRightAndWrong) {
   // 3 true and 1 false positive, 4 true and 2 false negative.
   const Tensor label = labels({1, 1, 1, 0, 0, 0, 0, 0, 1, 1});
-  const Tensor chance = numbers({.9, .6, .7, .8, .1, .2, .3, .4, .1, .5});
+  const Tensor chance = doubles({.9, .6, .7, .8, .1, .2, .3, .4, .1, .5});
   nn::F1 f1, from_scores;
   nn::MCC mcc;
   EXPECT_DOUBLE_EQ(value_of(f1, label, chance), 6.0 / 9.0);
@@ -84,13 +81,13 @@ TEST(Metric, F1AndMCCComeFromTheTableOfRightAndWrong) {
   const Tensor scores = stack({1.0 - chance, chance}, 1);
   EXPECT_DOUBLE_EQ(value_of(from_scores, label, scores), 6.0 / 9.0);
   nn::F1 none;
-  EXPECT_EQ(value_of(none, labels({0, 0}), numbers({0, 0})), 0.0);
+  EXPECT_EQ(value_of(none, labels({0, 0}), doubles({0, 0})), 0.0);
   nn::MCC one_sided;
-  EXPECT_EQ(value_of(one_sided, labels({1, 1}), numbers({1, 1})), 0.0);
+  EXPECT_EQ(value_of(one_sided, labels({1, 1}), doubles({1, 1})), 0.0);
 }
 
 TEST(Metric, ErrorsOfNumbersAreMeansOverElements) {
-  const Tensor label = numbers({1, 2, 3, 4}), prediction = numbers({1, 4, 2, 4});
+  const Tensor label = doubles({1, 2, 3, 4}), prediction = doubles({1, 4, 2, 4});
   nn::MAE mae;
   nn::MSE mse;
   nn::RMSE rmse;
@@ -138,13 +135,13 @@ TEST(Metric, PearsonCorrelationIsThatOfTheWholeVectors) {
 
 TEST(Metric, LossAndCustomAreMeans) {
   nn::LossMetric loss;
-  loss.update({}, numbers({1, 2}));
-  loss.update({}, numbers({6}));
+  loss.update({}, doubles({1, 2}));
+  loss.update({}, doubles({6}));
   EXPECT_DOUBLE_EQ(loss.get().second, 3.0);
   nn::CustomMetric custom("first",
                           [](const Tensor&, const Tensor& p) { return p.to_vector<double>()[0]; });
-  custom.update(labels({0, 0, 0}), numbers({1, 9, 9}));
-  custom.update(labels({0}), numbers({5}));
+  custom.update(labels({0, 0, 0}), doubles({1, 9, 9}));
+  custom.update(labels({0}), doubles({5}));
   EXPECT_EQ(custom.get(), (nn::Metric::Value{"first", 2.0}));
 }
 
@@ -193,7 +190,7 @@ TEST(Metric, BadInputsAreNamed) {
               nn::CrossEntropy().update(labels({1, 2, 3}), kScores);
             }),
             "cross_entropy: label 3 of row 2 is outside 0..2");
-  EXPECT_EQ(message_of([] { nn::F1().update(labels({2}), numbers({1})); }),
+  EXPECT_EQ(message_of([] { nn::F1().update(labels({2}), doubles({1})); }),
             "f1: label is 2, expected 0 or 1");
   EXPECT_EQ(message_of([] {
               nn::F1().update(labels({1, 1, 1}), kScores);

@@ -13,26 +13,26 @@ namespace {
 using autograd::ModeScope;
 using Floats = std::vector<float>;
 
-Tensor batch() { return Tensor::from(Floats{1, 3, 2, 8}, {4, 1}); }
+Tensor four_samples() { return Tensor::from(Floats{1, 3, 2, 8}, {4, 1}); }
 
-std::shared_ptr<Sequential> made() {
+std::shared_ptr<Sequential> net_with_modes() {
   const auto net = sequential(batch_norm(), dropout(0.5));
   net->initialize();
-  net->complete_shapes({batch().info()});
+  net->complete_shapes({four_samples().info()});
   return net;
 }
 
 Floats run(Block& block, bool train) {
   const RandomScope draws(random_key(1));
   const ModeScope mode(train);
-  return block(batch()).to_vector<float>();
+  return block(four_samples()).to_vector<float>();
 }
 
 // Both ways of running a block know the modes.
 class BlockMode : public ::testing::TestWithParam<bool> {
  protected:
   std::shared_ptr<Sequential> net() const {
-    const auto result = made();
+    const auto result = net_with_modes();
     if (GetParam()) result->hybridize();
     return result;
   }
@@ -116,8 +116,9 @@ TEST(BlockModeInTraining, FrozenBatchNormTrainsWithTheStatisticsItIsEvaluatedWit
 }
 
 TEST(BlockModeInTraining, AnEvaluatorSeesAModeThatWasSetSince) {
-  const auto net = made();
-  const auto set = std::make_shared<data::ArrayDataset>(data::Fields{batch(), zeros({4, 1})});
+  const auto net = net_with_modes();
+  const auto set =
+      std::make_shared<data::ArrayDataset>(data::Fields{four_samples(), zeros({4, 1})});
   train::Evaluator evaluator(net, L2Loss());
   const double predicted = evaluator.run(*set).loss;
   (*net)[0].set_mode(Mode::train);

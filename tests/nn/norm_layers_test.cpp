@@ -19,47 +19,47 @@ using testing::message_of;
 using testing::run_both_ways;
 using Floats = std::vector<float>;
 
-Floats contents(const Block& block, const std::string& name) {
+Floats contents_of(const Block& block, const std::string& name) {
   return block.parameter(name).data().to_vector<float>();
 }
 
-std::shared_ptr<BatchNorm> made(const BatchNormOptions& options = {}) {
+std::shared_ptr<BatchNorm> made_norm(const BatchNormOptions& options = {}) {
   const auto layer = batch_norm(options);
   layer->initialize();
   return layer;
 }
 
 // Mean 2 and variance 1 in its one channel.
-Tensor batch() { return Tensor::from(Floats{1, 3}, {2, 1}); }
+Tensor two_samples() { return Tensor::from(Floats{1, 3}, {2, 1}); }
 
 TEST(BatchNorm, MovesItsStatisticsInTrainModeOnly) {
-  const auto layer = made({.momentum = 0.75});
-  (*layer)(batch());
-  EXPECT_EQ(contents(*layer, "running_mean"), (Floats{0}));
+  const auto layer = made_norm({.momentum = 0.75});
+  (*layer)(two_samples());
+  EXPECT_EQ(contents_of(*layer, "running_mean"), (Floats{0}));
   const ModeScope train(true);
-  (*layer)(batch() * 2.0);  // mean 4, variance 4, which two values make an unbiased 8
-  EXPECT_EQ(contents(*layer, "running_mean"), (Floats{1}));
-  EXPECT_EQ(contents(*layer, "running_var"), (Floats{2.75}));
+  (*layer)(two_samples() * 2.0);  // mean 4, variance 4, which two values make an unbiased 8
+  EXPECT_EQ(contents_of(*layer, "running_mean"), (Floats{1}));
+  EXPECT_EQ(contents_of(*layer, "running_var"), (Floats{2.75}));
 }
 
 TEST(BatchNorm, UsesTheRunningStatisticsInPredictMode) {
-  const auto layer = made({.epsilon = 0.0, .channels = 1});
+  const auto layer = made_norm({.epsilon = 0.0, .channels = 1});
   layer->parameter("running_mean").set_data(full({1}, 1.0));
   layer->parameter("running_var").set_data(full({1}, 4.0));
-  EXPECT_EQ((*layer)(batch()).to_vector<float>(), (Floats{0, 1}));
+  EXPECT_EQ((*layer)(two_samples()).to_vector<float>(), (Floats{0, 1}));
   const ModeScope train(true);
-  EXPECT_EQ((*layer)(batch()).to_vector<float>(), (Floats{-1, 1}));
+  EXPECT_EQ((*layer)(two_samples()).to_vector<float>(), (Floats{-1, 1}));
 }
 
 TEST(BatchNorm, WithGlobalStatisticsNeverMovesThem) {
-  const auto layer = made({.use_global_stats = true});
+  const auto layer = made_norm({.use_global_stats = true});
   const ModeScope train(true);
-  expect_close((*layer)(batch()), batch(), 1e-4);
-  EXPECT_EQ(contents(*layer, "running_mean"), (Floats{0}));
+  expect_close((*layer)(two_samples()), two_samples(), 1e-4);
+  EXPECT_EQ(contents_of(*layer, "running_mean"), (Floats{0}));
 }
 
 TEST(BatchNorm, MovesItsStatisticsWhileRecordedAndCompiled) {
-  const auto eager = made(), compiled = made(), recorded = made();
+  const auto eager = made_norm(), compiled = made_norm(), recorded = made_norm();
   const Tensor x = drawn({4, 3, 2, 2}, 1);
   compiled->hybridize();
   for (int i = 0; i < 3; ++i) {
@@ -73,43 +73,43 @@ TEST(BatchNorm, MovesItsStatisticsWhileRecordedAndCompiled) {
     expect_close(compiled->parameter(name).data(), expected, 1e-6);
     expect_close(recorded->parameter(name).data(), expected, 1e-6);
   }
-  EXPECT_NE(contents(*eager, "running_mean"), (Floats{0, 0, 0}));
+  EXPECT_NE(contents_of(*eager, "running_mean"), (Floats{0, 0, 0}));
   expect_close((*compiled)(x), (*eager)(x), 1e-6);  // predict mode is another executable
 }
 
 TEST(BatchNorm, FrozenKeepsItsStatisticsAlsoWhenCompiledBefore) {
-  const auto layer = made();
+  const auto layer = made_norm();
   layer->hybridize();
   const ModeScope train(true);
-  (*layer)(batch());
-  const Floats before = contents(*layer, "running_mean");
+  (*layer)(two_samples());
+  const Floats before = contents_of(*layer, "running_mean");
   layer->freeze();
-  (*layer)(batch());
-  EXPECT_EQ(contents(*layer, "running_mean"), before);
+  (*layer)(two_samples());
+  EXPECT_EQ(contents_of(*layer, "running_mean"), before);
   layer->unfreeze();
-  (*layer)(batch());
-  EXPECT_NE(contents(*layer, "running_mean"), before);
+  (*layer)(two_samples());
+  EXPECT_NE(contents_of(*layer, "running_mean"), before);
 }
 
 TEST(BatchNorm, CompiledWhileFrozenMovesItsStatisticsOnceItIsNot) {
-  const auto layer = made();
+  const auto layer = made_norm();
   layer->hybridize();
   layer->freeze();
   const ModeScope train(true);
-  (*layer)(batch());
-  EXPECT_EQ(contents(*layer, "running_mean"), (Floats{0}));
+  (*layer)(two_samples());
+  EXPECT_EQ(contents_of(*layer, "running_mean"), (Floats{0}));
   layer->unfreeze();
-  (*layer)(batch());
-  EXPECT_NE(contents(*layer, "running_mean"), (Floats{0}));
+  (*layer)(two_samples());
+  EXPECT_NE(contents_of(*layer, "running_mean"), (Floats{0}));
 }
 
 TEST(BatchNorm, HasTheParametersThatItIsAskedFor) {
-  const auto layer = made({.center = false, .scale = false});
-  (*layer)(batch());
+  const auto layer = made_norm({.center = false, .scale = false});
+  (*layer)(two_samples());
   ASSERT_EQ(layer->parameters().size(), 2u);
   EXPECT_EQ(layer->parameters()[0].name, "running_mean");
   EXPECT_FALSE(layer->parameters()[0].parameter.options().trainable);
-  EXPECT_EQ(made()->parameters().size(), 4u);
+  EXPECT_EQ(made_norm()->parameters().size(), 4u);
 }
 
 TEST(Norms, AreTheOpsWithOnesAndZeros) {
@@ -135,7 +135,7 @@ TEST(Norms, HaveGammaAndBeta) {
 
 TEST(Norms, RefuseWhatDoesNotFit) {
   EXPECT_EQ(message_of([] { group_norm(0); }), "group_norm: groups is 0, expected 1 or more");
-  EXPECT_EQ(message_of([] { (*made())(ones({3})); }),
+  EXPECT_EQ(message_of([] { (*made_norm())(ones({3})); }),
             "batch_norm: x has shape [3], expected 2 or more axes");
   const auto layer = layer_norm({.channels = 4});
   layer->initialize();

@@ -17,7 +17,7 @@ using Floats = std::vector<float>;
 
 Floats contents(const Parameter& parameter) { return parameter.data().to_vector<float>(); }
 
-Parameter made(const Shape& shape, const std::string& name, std::uint64_t seed = 0) {
+Parameter made_parameter(const Shape& shape, const std::string& name, std::uint64_t seed = 0) {
   const Parameter parameter(shape);
   parameter.initialize(name, init::fan_in(), seed);
   return parameter;
@@ -44,7 +44,7 @@ TEST(Parameter, WaitsForItsShape) {
             "complete_shapes(), first");
   parameter.complete({4, 3});
   EXPECT_EQ(parameter.data().shape(), (Shape{4, 3}));
-  EXPECT_EQ(contents(parameter), contents(made({4, 3}, "w")));
+  EXPECT_EQ(contents(parameter), contents(made_parameter({4, 3}, "w")));
 }
 
 TEST(Parameter, RefusesAShapeThatDiffersFromWhatIsKnown) {
@@ -60,14 +60,14 @@ TEST(Parameter, RefusesAShapeThatDiffersFromWhatIsKnown) {
 }
 
 TEST(Parameter, StartsAsSeedNameAndShapeSay) {
-  const Floats one = contents(made({8, 8}, "a"));
-  EXPECT_EQ(one, contents(made({8, 8}, "a")));
-  EXPECT_NE(one, contents(made({8, 8}, "b")));
-  EXPECT_NE(one, contents(made({8, 8}, "a", 1)));
+  const Floats one = contents(made_parameter({8, 8}, "a"));
+  EXPECT_EQ(one, contents(made_parameter({8, 8}, "a")));
+  EXPECT_NE(one, contents(made_parameter({8, 8}, "b")));
+  EXPECT_NE(one, contents(made_parameter({8, 8}, "a", 1)));
 }
 
 TEST(Parameter, KeepsItsContentsUnlessForced) {
-  const Parameter parameter = made({3}, "w");
+  const Parameter parameter = made_parameter({3}, "w");
   parameter.set_data(full({3}, 7.0));
   parameter.initialize("w", init::zero(), 0);
   EXPECT_EQ(contents(parameter), (Floats{7, 7, 7}));
@@ -101,7 +101,7 @@ TEST(Parameter, SetDataCopiesAndConverts) {
 }
 
 TEST(Parameter, GradientsReachIt) {
-  const Parameter parameter = made({2}, "w");
+  const Parameter parameter = made_parameter({2}, "w");
   EXPECT_FALSE(parameter.grad().defined());
   for (int i = 0; i < 2; ++i) {
     const autograd::RecordScope record;
@@ -117,7 +117,7 @@ TEST(Parameter, GradientsReachIt) {
 }
 
 TEST(Parameter, AFrozenOneWantsNoGradientAndIgnoresUpdates) {
-  const Parameter parameter = made({2}, "w");
+  const Parameter parameter = made_parameter({2}, "w");
   const Floats before = contents(parameter);
   parameter.set_trainable(false);
   parameter.update(zeros({2}));
@@ -140,7 +140,7 @@ TEST(Parameter, AStatisticStaysOneWhenItIsNoLongerFrozen) {
 }
 
 TEST(Parameter, CastKeepsTheValuesAndTheGradient) {
-  const Parameter parameter = made({2}, "w");
+  const Parameter parameter = made_parameter({2}, "w");
   parameter.set_data(full({2}, 1.5));
   parameter.cast(DType::bfloat16);
   EXPECT_EQ(parameter.data().dtype(), DType::bfloat16);
@@ -149,18 +149,18 @@ TEST(Parameter, CastKeepsTheValuesAndTheGradient) {
 }
 
 TEST(Parameter, SharingMovesAllHandlesOfOne) {
-  const Parameter first = made({2}, "a"), second = made({2}, "b");
+  const Parameter first = made_parameter({2}, "a"), second = made_parameter({2}, "b");
   const Parameter copy = second;
   second.share(first);
   EXPECT_TRUE(copy.same_as(first));
   copy.set_data(full({2}, 5.0));
   EXPECT_EQ(contents(first), (Floats{5, 5}));
-  EXPECT_EQ(message_of([&] { made({3}, "c").share(first); }),
+  EXPECT_EQ(message_of([&] { made_parameter({3}, "c").share(first); }),
             "c: has shape [3], cannot share a with shape [2]");
 }
 
 TEST(ParameterScope, GivesParametersAndTakesUpdates) {
-  const Parameter parameter = made({2}, "w");
+  const Parameter parameter = made_parameter({2}, "w");
   const Floats before = contents(parameter);
   const Tensor given = full({2}, 4.0);
   Tensor taken;

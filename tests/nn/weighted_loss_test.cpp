@@ -40,7 +40,7 @@ double expected(const Tensor& x, const Labels& labels, const Values& weights, do
   return total / divisor;
 }
 
-nn::SoftmaxCrossEntropyLoss loss_of(double smoothing, bool weighted, bool ignoring) {
+nn::SoftmaxCrossEntropyLoss loss_with(double smoothing, bool weighted, bool ignoring) {
   nn::SoftmaxCrossEntropyOptions options{.smoothing = smoothing};
   if (weighted) options.class_weights = {0.5, 2.0, 0.0, 1.5};
   if (ignoring) options.ignore_label = kIgnored;
@@ -56,7 +56,7 @@ TEST(WeightedLoss, MeanIsOverWhatCounts) {
             ignoring ? Labels{1, kIgnored, 3, 2, kIgnored} : Labels{1, 0, 3, 2, 2};
         const Values weights = weighted ? Values{0.5, 2.0, 0.0, 1.5} : Values(4, 1.0);
         const auto ignored = ignoring ? std::optional(kIgnored) : std::nullopt;
-        const auto loss = loss_of(smoothing, weighted, ignoring);
+        const auto loss = loss_with(smoothing, weighted, ignoring);
         EXPECT_NEAR(mean(loss(x, Tensor::from(labels, {5}))).item(),
                     expected(x, labels, weights, smoothing, ignored), 1e-9)
             << smoothing << weighted << ignoring;
@@ -69,7 +69,7 @@ TEST(WeightedLoss, WhatDoesNotCountHasNoGradientAndCostsNothing) {
   Tensor loss;
   {
     const autograd::RecordScope record;
-    loss = loss_of(0.1, true, true)(x, Tensor::from(Labels{kIgnored, 1, kIgnored}, {3}));
+    loss = loss_with(0.1, true, true)(x, Tensor::from(Labels{kIgnored, 1, kIgnored}, {3}));
     autograd::backward(sum(loss));
   }
   const Values values = loss.to_vector<double>(), grads = autograd::gradient(x).to_vector<double>();
@@ -81,14 +81,14 @@ TEST(WeightedLoss, WhatDoesNotCountHasNoGradientAndCostsNothing) {
 
 TEST(WeightedLoss, IsZeroWhereNothingCounts) {
   const Tensor none = Tensor::from(Labels{kIgnored, kIgnored}, {2});
-  EXPECT_EQ(loss_of(0.0, true, true)(random_tensor({2, 4}, 1), none).to_vector<double>(),
+  EXPECT_EQ(loss_with(0.0, true, true)(random_tensor({2, 4}, 1), none).to_vector<double>(),
             (Values{0, 0}));
 }
 
 TEST(WeightedLoss, OfPartsOfASampleIsTheMeanOverAllThatCount) {
   const Tensor x = random_tensor({2, 3, 4}, 1);
   const Labels labels{0, kIgnored, 3, 1, 1, kIgnored};
-  const auto loss = loss_of(0.0, true, true);
+  const auto loss = loss_with(0.0, true, true);
   EXPECT_NEAR(mean(loss(x, Tensor::from(labels, {2, 3}))).item(),
               expected(x, labels, {0.5, 2.0, 0.0, 1.5}, 0.0, kIgnored), 1e-9);
 }

@@ -156,6 +156,12 @@ std::string bit_difference(const Tensor& got, const Tensor& want) {
   return {};
 }
 
+void expect_the_hosts_bits(const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_EQ(bit_difference(got[i].to(cpu()), want[i]), "") << "result " << i;
+}
+
 Tensors run_compiled(const TensorFunction& function, const Tensors& inputs, Compiled how) {
   Infos infos;
   for (const Tensor& x : inputs) infos.push_back(x.info());

@@ -43,6 +43,9 @@ std::string difference(const Tensor& got, const Tensor& want, double tolerance);
 // Empty, or what is not the same: shape, dtype, or the first element that differs in bits.
 std::string bit_difference(const Tensor& got, const Tensor& want);
 
+// What a device has made has the bits that the host made.
+void expect_the_hosts_bits(const std::vector<Tensor>& got, const std::vector<Tensor>& want);
+
 // How the compiler runs a function: traced, then as an executable. `plain` runs the kernels that
 // eager calls run; otherwise the compiler fuses, and chooses layouts and algorithms.
 enum class Compiled { plain, optimised };

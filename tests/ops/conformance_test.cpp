@@ -64,7 +64,7 @@ void expect_close(const Tensors& got, const Tensors& want, double tolerance) {
   }
 }
 
-void expect_same_bits(const Tensors& got, const Tensors& want) {
+void expect_bits(const Tensors& got, const Tensors& want) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i)
     EXPECT_EQ(bit_difference(got[i], want[i]), "") << "output " << i;
@@ -127,7 +127,7 @@ TEST_P(Conformance, TheTapeChangesNoBit) {
       for (const Tensor& x : inputs)
         if (is_floating(x.dtype())) autograd::attach_grad(x);
       autograd::RecordScope record;
-      expect_same_bits(on_device(apply(op, inputs, c.attrs), cpu()), want);
+      expect_bits(on_device(apply(op, inputs, c.attrs), cpu()), want);
     }
   });
 }
@@ -140,7 +140,7 @@ TEST_P(Conformance, CompiledEqualsEager) {
       const Tensors want = on_device(function(inputs), cpu());
       const Tensors plain = run_compiled(function, inputs, Compiled::plain);
       const Tensors optimised = run_compiled(function, inputs, Compiled::optimised);
-      expect_same_bits(on_device(plain, cpu()), want);
+      expect_bits(on_device(plain, cpu()), want);
       expect_close(on_device(optimised, cpu()), want, 2 * tolerance_of(c, dtype));
     }
   });
@@ -152,7 +152,7 @@ TEST_P(Conformance, InputsAreLeftAsTheyWere) {
     for (const Tensor& x : c.inputs) before.push_back(x.copy());
     const Tensors inputs = there(c.inputs);
     apply(op, inputs, c.attrs);
-    expect_same_bits(on_device(inputs, cpu()), before);
+    expect_bits(on_device(inputs, cpu()), before);
   });
 }
 
@@ -178,7 +178,7 @@ TEST_P(Conformance, TheDeviceChangesNoBit) {
   for_each_case(family(), [&](const OpDef& op, const OpCase& c) {
     for (DType dtype : dtypes_of(c)) {
       const Tensors inputs = with_dtype(c.inputs, dtype);
-      expect_same_bits(run(op, inputs, c.attrs), apply(op, inputs, c.attrs));
+      expect_bits(run(op, inputs, c.attrs), apply(op, inputs, c.attrs));
     }
   });
 }

@@ -11,22 +11,14 @@
 #include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/unary.h"
+#include "tests/message.h"
 #include "tests/ops/op_cases.h"
 
 namespace lockstep {
 namespace {
 
+using testing::message_of;
 using testing::random_tensor;
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 Tensor ints(std::vector<std::int64_t> values) {
   const auto count = static_cast<std::int64_t>(values.size());

@@ -142,7 +142,7 @@ std::string name_of_direction(const Direction& direction) {
   return "all elements at once";
 }
 
-void expect_near(double got, double want, double tolerance, const Direction& direction) {
+void expect_value_near(double got, double want, double tolerance, const Direction& direction) {
   const double bound = tolerance * std::max({1.0, std::abs(got), std::abs(want)});
   EXPECT_NEAR(got, want, bound) << name_of_direction(direction);
 }
@@ -170,8 +170,8 @@ TEST_P(Gradient, EqualsFiniteDifferences) {
     for (const Direction& direction : directions_for(c.inputs)) {
       const double after = functional(value(moved(c.inputs, direction, kStep)));
       const double before = functional(value(moved(c.inputs, direction, -kStep)));
-      expect_near(dot(taped.gradients, direction), (after - before) / (2 * kStep),
-                  c.gradient_tolerance, direction);
+      expect_value_near(dot(taped.gradients, direction), (after - before) / (2 * kStep),
+                        c.gradient_tolerance, direction);
     }
   });
 }
@@ -203,7 +203,7 @@ TEST_P(Gradient, OfAGradientEqualsFiniteDifferences) {
       const double numeric =
           (slope(moved(c.inputs, direction, kStep)) - slope(moved(c.inputs, direction, -kStep))) /
           (2 * kStep);
-      expect_near(dot(second, direction), numeric, 10 * c.gradient_tolerance, direction);
+      expect_value_near(dot(second, direction), numeric, 10 * c.gradient_tolerance, direction);
     }
   });
 }

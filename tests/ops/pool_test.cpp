@@ -18,18 +18,14 @@
 namespace lockstep::testing {
 namespace {
 
-Tensor zeros(const Shape& shape, DType dtype = DType::float32) {
-  return Tensor::zeros(shape, dtype);
-}
-
 TEST(Pool, RefusesAnInputWithoutSpatialAxes) {
   EXPECT_EQ(
       message_of([] {
-        max_pool(zeros({2, 3}), {.kernel = {2}});
+        max_pool(Tensor::zeros({2, 3}), {.kernel = {2}});
       }),
       "max_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 spatial axes");
   EXPECT_EQ(message_of([] {
-              global_avg_pool(zeros({2, 3}));
+              global_avg_pool(Tensor::zeros({2, 3}));
             }),
             "global_avg_pool: input has shape [2, 3], expected [N, C, spatial...] with 1 to 3 "
             "spatial axes");
@@ -37,13 +33,13 @@ TEST(Pool, RefusesAnInputWithoutSpatialAxes) {
 
 TEST(Pool, RefusesIntegers) {
   EXPECT_EQ(message_of([] {
-              avg_pool(zeros({1, 1, 4}, DType::int64), {.kernel = {2}});
+              avg_pool(Tensor::zeros({1, 1, 4}, DType::int64), {.kernel = {2}});
             }),
             "avg_pool: input is int64, expected a floating dtype");
 }
 
 TEST(Pool, RefusesListsThatDoNotFit) {
-  const Tensor x = zeros({1, 1, 5, 5});
+  const Tensor x = Tensor::zeros({1, 1, 5, 5});
   EXPECT_EQ(message_of([&] { max_pool(x, {}); }),
             "max_pool: kernel has 0 entries, expected 1 or 2");
   EXPECT_EQ(message_of([&] {
@@ -62,29 +58,29 @@ TEST(Pool, RefusesListsThatDoNotFit) {
 
 TEST(Pool, RefusesWindowsThatWouldBePaddingOnly) {
   EXPECT_EQ(message_of([] {
-              max_pool(zeros({1, 1, 5, 5}), {.kernel = {3, 2}, .padding = {2}});
+              max_pool(Tensor::zeros({1, 1, 5, 5}), {.kernel = {3, 2}, .padding = {2}});
             }),
             "max_pool: padding is 2 along axis 3, expected less than kernel 2");
 }
 
 TEST(Pool, RefusesAKernelLargerThanThePaddedInput) {
   EXPECT_EQ(message_of([] {
-              avg_pool(zeros({1, 1, 3}), {.kernel = {6}, .padding = {1}});
+              avg_pool(Tensor::zeros({1, 1, 3}), {.kernel = {6}, .padding = {1}});
             }),
             "avg_pool: kernel spans 6 along axis 2, padded input has 5");
 }
 
 TEST(AdaptivePool, RefusesOutputSizesThatDoNotFit) {
   EXPECT_EQ(message_of([] {
-              adaptive_avg_pool(zeros({1, 1, 3, 3}), {});
+              adaptive_avg_pool(Tensor::zeros({1, 1, 3, 3}), {});
             }),
             "adaptive_avg_pool: output_size has 0 entries, expected 1 or 2");
   EXPECT_EQ(message_of([] {
-              adaptive_avg_pool(zeros({1, 1, 3, 3}), {0});
+              adaptive_avg_pool(Tensor::zeros({1, 1, 3, 3}), {0});
             }),
             "adaptive_avg_pool: output_size is [0], expected at least 1");
   EXPECT_EQ(message_of([] {
-              adaptive_avg_pool(zeros({1, 1, 3, 3}), {1, 1, 1});
+              adaptive_avg_pool(Tensor::zeros({1, 1, 3, 3}), {1, 1, 1});
             }),
             "adaptive_avg_pool: output_size has 3 entries, expected 1 or 2");
 }
@@ -99,7 +95,7 @@ TEST(MaxPoolBackward, RefusesAWorkspaceOfAnotherPool) {
   PoolBackwardAttrs attrs;
   attrs.kernel = {2};
   attrs.input_size = {4};
-  const std::vector<Tensor> wide{zeros({1, 1, 2}), zeros({1, 1, 2}, DType::int32)};
+  const std::vector<Tensor> wide{Tensor::zeros({1, 1, 2}), Tensor::zeros({1, 1, 2}, DType::int32)};
   EXPECT_EQ(message_of([&] { apply(get_op("max_pool_backward"), wide, Attrs::of(attrs)); }),
             "max_pool_backward: workspace is int32[1, 1, 2], expected uint8[1, 1, 2]");
   attrs.input_size = {6};

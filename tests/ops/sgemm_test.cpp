@@ -48,7 +48,7 @@ TEST(Sgemm, WithoutMemorySaysHowMuchWasToBeMultiplied) {
 #endif
   // A process of its own: what other tests have given back would do for the product.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(multiply_without_memory(), testing::ExitedWithCode(7),
+  EXPECT_EXIT(multiply_without_memory(), ::testing::ExitedWithCode(7),
               "matmul: there is not enough memory to multiply .1024, 1024. by .1024, 1024., "
               "12582912 bytes: .*ulimit -d is 0 MB");
 }

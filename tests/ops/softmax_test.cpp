@@ -17,21 +17,22 @@ namespace {
 
 using testing::message_of;
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST(Softmax, MaskedElementsGetNothing) {
-  const Tensor x = Tensor::from(std::vector<float>{0, -kInf, 0}, {3});
+  const Tensor x = Tensor::from(std::vector<float>{0, -kInfinity, 0}, {3});
   EXPECT_EQ(softmax(x).to_vector<float>(), (std::vector<float>{0.5f, 0, 0.5f}));
-  EXPECT_EQ(log_softmax(x).to_vector<float>()[1], -kInf);
+  EXPECT_EQ(log_softmax(x).to_vector<float>()[1], -kInfinity);
 }
 
 TEST(Softmax, NanAndRowsWithoutAnyChanceGiveNan) {
-  for (float odd : {std::nanf(""), kInf}) {
+  for (float odd : {std::nanf(""), kInfinity}) {
     const Tensor x = Tensor::from(std::vector<float>{1, odd, 2}, {3});
     for (float y : softmax(x).to_vector<float>()) EXPECT_TRUE(std::isnan(y));
   }
-  for (float y : softmax(full({2, 3}, -kInf)).to_vector<float>()) EXPECT_TRUE(std::isnan(y));
-  for (float y : softmax(full({2, 3}, -kInf), 0).to_vector<float>()) EXPECT_TRUE(std::isnan(y));
+  for (float y : softmax(full({2, 3}, -kInfinity)).to_vector<float>()) EXPECT_TRUE(std::isnan(y));
+  for (float y : softmax(full({2, 3}, -kInfinity), 0).to_vector<float>())
+    EXPECT_TRUE(std::isnan(y));
 }
 
 TEST(Softmax, BadInputIsRefused) {

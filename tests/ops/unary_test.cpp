@@ -15,17 +15,9 @@
 namespace lockstep {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+using testing::message_of;
 
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "no error";
-}
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Accuracy {
   const char* op;

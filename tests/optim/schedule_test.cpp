@@ -10,7 +10,7 @@
 namespace lockstep::optim {
 namespace {
 
-using testing::message_of;
+using lockstep::testing::message_of;
 
 TEST(LearningRateSchedule, ConstantStays) {
   const Schedule schedule = constant(0.1);

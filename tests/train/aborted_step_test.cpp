@@ -23,7 +23,7 @@ namespace {
 
 using testing::batches, testing::shard_batch;
 
-constexpr std::int64_t kShards = 6, kSteps = 12;
+constexpr std::int64_t kAbortedShards = 6, kAbortedSteps = 12;
 
 enum class Place { op, give, rule, transfer };
 constexpr Place kPlaces[] = {Place::op, Place::give, Place::rule, Place::transfer};
@@ -169,10 +169,10 @@ struct Setting {
   bool linked = false;  // each worker on a host of its own
 };
 
-StepEngine make_engine(const Setting& setting, kvstore::Mode* mode, Fuse& fuse) {
+StepEngine engine_with_fuse(const Setting& setting, kvstore::Mode* mode, Fuse& fuse) {
   const auto net = std::make_shared<testing::StepNet>(breaking);
   net->initialize(nn::init::fan_in(), 3);
-  EngineOptions options{.shards = kShards, .threads = setting.threads, .seed = 3};
+  EngineOptions options{.shards = kAbortedShards, .threads = setting.threads, .seed = 3};
   options.mode = mode;
   options.bucket_bytes = 4096;
   return StepEngine(net, testing::mean_cross_entropy,
@@ -250,8 +250,8 @@ class Job {
   std::string work(int worker) {
     std::vector<Connection> connections;
     connections.push_back(connect(worker));
-    StepEngine engine = make_engine(setting_, connections.back().mode.get(), fuse_);
-    for (std::int64_t step = 0; step < kSteps; ++step) {
+    StepEngine engine = engine_with_fuse(setting_, connections.back().mode.get(), fuse_);
+    for (std::int64_t step = 0; step < kAbortedSteps; ++step) {
       bool done = false;
       for (const Break& planned : breaks_[static_cast<std::size_t>(step)]) {
         if (done) break;
@@ -335,7 +335,7 @@ int most_events(Place place) {
 Breaks draw_breaks(const Setting& setting, std::mt19937_64& random) {
   const bool compresses = std::string_view(setting.compression) != "none";
   const std::size_t places = setting.workers == 1 || compresses ? 3 : 4;
-  Breaks breaks(static_cast<std::size_t>(kSteps));
+  Breaks breaks(static_cast<std::size_t>(kAbortedSteps));
   for (auto& of_step : breaks)
     for (int i = 0; i < 8; ++i) {
       const Place place = kPlaces[random() % places];
@@ -363,7 +363,7 @@ TEST(AbortedStep, LeavesTheStepBeforeWhereverItBreaks) {
   std::mt19937_64 random(testing::seed_of_this_run());
   int broken = 0;
   for (const Setting& setting : settings) {
-    const auto undisturbed = Job(setting, Breaks(static_cast<std::size_t>(kSteps))).run();
+    const auto undisturbed = Job(setting, Breaks(static_cast<std::size_t>(kAbortedSteps))).run();
     for (int of_setting = 0; of_setting < 95;) {
       Job job(setting, draw_breaks(setting, random));
       EXPECT_TRUE(job.run() == undisturbed) << setting.name;

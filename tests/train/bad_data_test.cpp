@@ -17,21 +17,21 @@ namespace {
 
 using testing::message_of;
 
-constexpr std::int64_t kSamples = 32;
+constexpr std::int64_t kBadDataSamples = 32;
 
 struct Arrays {
-  Tensor x = Tensor::full({kSamples, 3}, 0.5);
-  Tensor label = Tensor::zeros({kSamples}, DType::int64);
+  Tensor x = Tensor::full({kBadDataSamples, 3}, 0.5);
+  Tensor label = Tensor::zeros({kBadDataSamples}, DType::int64);
   data::DatasetPtr set() const {
     return std::make_shared<data::ArrayDataset>(data::Fields{x, label});
   }
 };
 
-TrainerOptions options(kvstore::Mode* mode = nullptr) {
+TrainerOptions bad_data_options(kvstore::Mode* mode = nullptr) {
   return {.global_batch = 16, .shards = 4, .seed = 1, .mode = mode};
 }
 
-Trainer trainer(const TrainerOptions& with = options()) {
+Trainer bad_data_trainer(const TrainerOptions& with = bad_data_options()) {
   return {nn::sequential(nn::dense(4)), nn::SoftmaxCrossEntropyLoss(), optim::sgd({}), with};
 }
 
@@ -39,14 +39,16 @@ TEST(BadData, IsNamedWithTheSampleThatHasIt) {
   Arrays arrays;
   arrays.x.data<float>()[19 * 3 + 1] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_EQ(message_of<Diverged>([&] {
-              trainer().fit(arrays.set(), {.sampler = data::sequential_sampler(kSamples)});
+              bad_data_trainer().fit(arrays.set(),
+                                     {.sampler = data::sequential_sampler(kBadDataSamples)});
             }),
             "train: sample 19 of the data set has a nan in field data0, at step 2");
   arrays.x.data<float>()[5 * 3] = std::numeric_limits<float>::infinity();
-  TrainerOptions named = options();
+  TrainerOptions named = bad_data_options();
   named.fields = {input("image"), label("class")};
   EXPECT_EQ(message_of<Diverged>([&] {
-              trainer(named).fit(arrays.set(), {.sampler = data::sequential_sampler(kSamples)});
+              bad_data_trainer(named).fit(arrays.set(),
+                                          {.sampler = data::sequential_sampler(kBadDataSamples)});
             }),
             "train: sample 5 of the data set has an infinity in field image, at step 1");
 }
@@ -54,7 +56,7 @@ TEST(BadData, IsNamedWithTheSampleThatHasIt) {
 TEST(BadData, IsFoundInAnyOrderOfTheSamples) {
   Arrays arrays;
   arrays.x.data<float>()[19 * 3 + 1] = std::numeric_limits<float>::quiet_NaN();
-  const std::string message = message_of<Diverged>([&] { trainer().fit(arrays.set()); });
+  const std::string message = message_of<Diverged>([&] { bad_data_trainer().fit(arrays.set()); });
   EXPECT_TRUE(message.starts_with("train: sample 19 of the data set has a nan in field data0, at "))
       << message;
 }
@@ -65,8 +67,8 @@ TEST(BadData, OfOneWorkerIsEverybodysMessage) {
   testing::as_ranks(2, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator);
     EXPECT_EQ(message_of<Diverged>([&] {
-                trainer(options(mode.get()))
-                    .fit(arrays.set(), {.sampler = data::sequential_sampler(kSamples)});
+                bad_data_trainer(bad_data_options(mode.get()))
+                    .fit(arrays.set(), {.sampler = data::sequential_sampler(kBadDataSamples)});
               }),
               "train: sample 1 of the data set has a nan in field data0, at step 1");
   });
@@ -77,10 +79,11 @@ TEST(BadData, LabelsThatAreNoClassNameTheirSample) {
   arrays.label.data<std::int64_t>()[21] = 4;
   const std::string reason = "softmax_cross_entropy: label 4 is outside 0..3";
   for (const int threads : {1, 2}) {
-    TrainerOptions with = options();
+    TrainerOptions with = bad_data_options();
     with.threads = threads;
     EXPECT_EQ(message_of([&] {
-                trainer(with).fit(arrays.set(), {.sampler = data::sequential_sampler(kSamples)});
+                bad_data_trainer(with).fit(arrays.set(),
+                                           {.sampler = data::sequential_sampler(kBadDataSamples)});
               }),
               "train: sample 21 of the data set: " + reason);
   }
@@ -96,15 +99,15 @@ TEST(BadData, LabelsThatAreNoClassNameTheirSample) {
 TEST(BadData, FloatsThatAreNoClassNumberNameTheirSample) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), 1.5F}) {
     Arrays arrays;
-    arrays.label = Tensor::zeros({kSamples});
+    arrays.label = Tensor::zeros({kBadDataSamples});
     arrays.label.data<float>()[21] = bad;
     const std::string reason = fmt::format("class_numbers: label {} is no class number", bad);
     for (const nn::SoftmaxCrossEntropyOptions& how :
          {nn::SoftmaxCrossEntropyOptions{}, nn::SoftmaxCrossEntropyOptions{.ignore_label = 0}}) {
       const auto net = nn::sequential(nn::dense(4));
-      Trainer with(net, nn::SoftmaxCrossEntropyLoss(how), optim::sgd({}), options());
+      Trainer with(net, nn::SoftmaxCrossEntropyLoss(how), optim::sgd({}), bad_data_options());
       EXPECT_EQ(message_of([&] {
-                  with.fit(arrays.set(), {.sampler = data::sequential_sampler(kSamples)});
+                  with.fit(arrays.set(), {.sampler = data::sequential_sampler(kBadDataSamples)});
                 }),
                 "train: sample 21 of the data set: " + reason);
       EXPECT_EQ(message_of([&] { with.evaluate(*arrays.set(), {.batch = 6}); }),
@@ -115,12 +118,13 @@ TEST(BadData, FloatsThatAreNoClassNumberNameTheirSample) {
 
 TEST(BadData, AFitThatFailsLeavesTheParametersOfItsLastStep) {
   Arrays arrays;
-  for (std::int64_t i = 0; i < kSamples * 3; ++i)
+  for (std::int64_t i = 0; i < kBadDataSamples * 3; ++i)
     arrays.x.data<float>()[i] = static_cast<float>(i % 7) - 3.0F;
   const auto after = [&](const data::DatasetPtr& set, std::int64_t steps, const CallbackPtr& with) {
     const auto net = nn::sequential(nn::dense(4));
-    Trainer one(net, nn::SoftmaxCrossEntropyLoss(), optim::sgd({.learning_rate = 0.1}), options());
-    FitOptions how{.steps = steps, .sampler = data::sequential_sampler(kSamples)};
+    Trainer one(net, nn::SoftmaxCrossEntropyLoss(), optim::sgd({.learning_rate = 0.1}),
+                bad_data_options());
+    FitOptions how{.steps = steps, .sampler = data::sequential_sampler(kBadDataSamples)};
     if (with) how.callbacks = {with};
     try {
       one.fit(set, how);
@@ -150,7 +154,7 @@ TEST(BadData, ASchedulesRateThatIsNoneNamesScheduleAndStep) {
                                    [&](std::int64_t step) { return step == 1 ? bad : 0.1; }};
     FitOptions how{.schedule = schedule};
     how.callbacks = {on_step([&](FitContext&, const StepEvent& event) { steps = event.step; })};
-    EXPECT_EQ(message_of([&] { trainer().fit(Arrays().set(), how); }),
+    EXPECT_EQ(message_of([&] { bad_data_trainer().fit(Arrays().set(), how); }),
               fmt::format("train: the schedule sawtooth gives a learning rate of {} for step 2, "
                           "expected 0 or more",
                           bad));
@@ -161,7 +165,7 @@ TEST(BadData, ASchedulesRateThatIsNoneNamesScheduleAndStep) {
 TEST(BadData, CallbacksThatWatchEvaluationsNeedAValidationSet) {
   const Monitor monitor{.metric = "loss", .maximize = false};
   const auto error_with = [&](const CallbackPtr& callback) {
-    return message_of([&] { trainer().fit(Arrays().set(), {.callbacks = {callback}}); });
+    return message_of([&] { bad_data_trainer().fit(Arrays().set(), {.callbacks = {callback}}); });
   };
   EXPECT_EQ(error_with(early_stopping(monitor, 2)),
             "early_stopping: watches the loss of evaluations, and there are none: give the run a "

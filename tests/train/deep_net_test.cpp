@@ -13,14 +13,15 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::int64_t kWidth = 4;
+constexpr std::int64_t kDeepWidth = 4;
 constexpr int kDeep = 3200;
 
 // Each layer adds a little, so that neither values nor gradients vanish on the way.
 class Layer final : public nn::Block {
  public:
   Layer()
-      : weight_(add_parameter("weight", {kWidth, kWidth}, {.init = nn::init::constant(1e-4)})) {}
+      : weight_(add_parameter("weight", {kDeepWidth, kDeepWidth},
+                              {.init = nn::init::constant(1e-4)})) {}
   Tensor forward(const Tensor& x) override { return x + dense(x, weight_.data()); }
 
  private:
@@ -34,16 +35,20 @@ nn::BlockPtr deep_net(int layers) {
   return net;
 }
 
-data::Fields batch() {
+data::Fields deep_batch() {
   const RandomScope draws(random_key(2));
-  return {normal({3, kWidth}), Tensor::from(std::vector<std::int64_t>{0, 3, 1}, {3})};
+  return {normal({3, kDeepWidth}), Tensor::from(std::vector<std::int64_t>{0, 3, 1}, {3})};
 }
 
 StepEngine engine_of(const nn::BlockPtr& net) {
-  return {net, nn::SoftmaxCrossEntropyLoss(), optim::sgd(), data::infos_of(batch()), {.shards = 1}};
+  return {net,
+          nn::SoftmaxCrossEntropyLoss(),
+          optim::sgd(),
+          data::infos_of(deep_batch()),
+          {.shards = 1}};
 }
 
-void expect_near(const Tensor& a, const Tensor& b) {
+void expect_near_elements(const Tensor& a, const Tensor& b) {
   const std::vector<float> x = a.to_vector<float>(), y = b.to_vector<float>();
   ASSERT_EQ(x.size(), y.size());
   for (std::size_t i = 0; i < x.size(); ++i)
@@ -52,30 +57,31 @@ void expect_near(const Tensor& a, const Tensor& b) {
 
 TEST(DeepNet, IsCompiledToWhatItComputesOpByOp) {
   const nn::BlockPtr net = deep_net(kDeep);
-  const Tensor x = batch()[0], expected = (*net)(x);
+  const Tensor x = deep_batch()[0], expected = (*net)(x);
   net->hybridize();
-  expect_near((*net)(x), expected);
-  net->parameter("3199.weight").set_data(full({kWidth, kWidth}, 1.0));
+  expect_near_elements((*net)(x), expected);
+  net->parameter("3199.weight").set_data(full({kDeepWidth, kDeepWidth}, 1.0));
   const Tensor changed = (*net)(x);
   net->hybridize(false);
-  expect_near(changed, (*net)(x));
+  expect_near_elements(changed, (*net)(x));
 }
 
 TEST(DeepNet, IsTrainedStoredAndLoadedAsByHand) {
   constexpr double kRate = 0.5;
   const nn::BlockPtr net = deep_net(kDeep), by_hand = deep_net(kDeep);
   StepEngine engine = engine_of(net);
-  engine.run(0, kRate, std::vector<data::Fields>{batch()});
+  engine.run(0, kRate, std::vector<data::Fields>{deep_batch()});
   engine.store(*net);
   {
     const autograd::RecordScope recording;
-    const Tensor loss = mean(nn::SoftmaxCrossEntropyLoss()((*by_hand)(batch()[0]), batch()[1]));
+    const Tensor loss =
+        mean(nn::SoftmaxCrossEntropyLoss()((*by_hand)(deep_batch()[0]), deep_batch()[1]));
     autograd::backward(loss);
   }
   for (const char* name : {"0.weight", "1599.weight", "3199.weight"}) {
     const nn::Parameter parameter = by_hand->parameter(name);
     const Tensor expected = parameter.data() - kRate * parameter.grad();
-    expect_near(net->parameter(name).data(), expected);
+    expect_near_elements(net->parameter(name).data(), expected);
     EXPECT_NE(net->parameter(name).data().to_vector<float>(), parameter.data().to_vector<float>());
   }
   const std::string sha = engine.params_sha256();

@@ -8,17 +8,19 @@
 namespace lockstep::testing {
 namespace {
 
-constexpr std::int64_t kShards = 4, kShardBatch = 3;
+constexpr std::int64_t kDeviceShards = 4, kDeviceShardBatch = 3;
 
 std::vector<TensorInfo> fields(const Device& device) {
-  return {{{kShardBatch, 1, 8, 8}, DType::float32, device}, {{kShardBatch}, DType::int64, device}};
+  return {{{kDeviceShardBatch, 1, 8, 8}, DType::float32, device},
+          {{kDeviceShardBatch}, DType::int64, device}};
 }
 
 std::vector<data::Fields> batch(std::uint32_t step) {
   std::vector<data::Fields> result;
-  for (std::uint32_t s = 0; s < kShards; ++s) {
+  for (std::uint32_t s = 0; s < kDeviceShards; ++s) {
     const RandomScope draws(random_key(99, step, s));
-    result.push_back({normal({kShardBatch, 1, 8, 8}), randint(0, kClasses, {kShardBatch})});
+    result.push_back(
+        {normal({kDeviceShardBatch, 1, 8, 8}), randint(0, kClasses, {kDeviceShardBatch})});
   }
   return result;
 }
@@ -35,7 +37,7 @@ Trained train(const Device& device, int threads, const optim::OptimizerPtr& rule
   const nn::BlockPtr net = small_net();
   net->initialize(nn::init::fan_in(), 3);
   train::StepEngine engine(net, cross_entropy(), rule, fields(device),
-                           {.shards = kShards, .threads = threads, .seed = 3});
+                           {.shards = kDeviceShards, .threads = threads, .seed = 3});
   Trained result;
   for (std::uint32_t step = 0; step < 4; ++step) {
     const train::StepResult one = engine.run(step, 0.05, batch(step));
@@ -65,7 +67,7 @@ TEST(StepOnADevice, ThatIsNotFiniteChangesNothingAndIsExplained) {
   const nn::BlockPtr net = small_net();
   net->initialize(nn::init::fan_in(), 3);
   train::StepEngine engine(net, cross_entropy(), optim::sgd({.learning_rate = 0.05}),
-                           fields(device->device()), {.shards = kShards, .seed = 3});
+                           fields(device->device()), {.shards = kDeviceShards, .seed = 3});
   const std::string before = engine.params_sha256();
   std::vector<data::Fields> bad = batch(0);
   bad[2][0].data<float>()[5] = std::numeric_limits<float>::quiet_NaN();

@@ -21,8 +21,8 @@ nn::BlockPtr net_with_parts() {
   return net;
 }
 
-FitResult fit(const nn::BlockPtr& net, int threads, kvstore::Mode* mode = nullptr,
-              FitOptions options = testing::small_fit(2)) {
+FitResult fit_parts(const nn::BlockPtr& net, int threads, kvstore::Mode* mode = nullptr,
+                    FitOptions options = testing::small_fit(2)) {
   Trainer trainer(net, testing::cross_entropy(),
                   optim::sgd({.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.01}),
                   {.global_batch = 24, .shards = 8, .threads = threads, .seed = 3, .mode = mode});
@@ -30,12 +30,12 @@ FitResult fit(const nn::BlockPtr& net, int threads, kvstore::Mode* mode = nullpt
 }
 
 TEST(FineTune, RatesOfPartsGiveTheSameBitsOnAnyNumberOfThreadsAndWorkers) {
-  const std::string alone = fit(net_with_parts(), 1).params_sha256;
-  EXPECT_NE(alone, fit(testing::small_net(), 1).params_sha256);
-  EXPECT_EQ(fit(net_with_parts(), 2).params_sha256, alone);
+  const std::string alone = fit_parts(net_with_parts(), 1).params_sha256;
+  EXPECT_NE(alone, fit_parts(testing::small_net(), 1).params_sha256);
+  EXPECT_EQ(fit_parts(net_with_parts(), 2).params_sha256, alone);
   testing::as_ranks(2, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator);
-    EXPECT_EQ(fit(net_with_parts(), 1, mode.get()).params_sha256, alone);
+    EXPECT_EQ(fit_parts(net_with_parts(), 1, mode.get()).params_sha256, alone);
   });
 }
 
@@ -48,7 +48,7 @@ Floats change_of(const std::string& name, double multiplier) {
   FitOptions options = testing::small_fit();
   options.epochs = 0;
   options.steps = 1;
-  fit(net, 1, nullptr, options);
+  fit_parts(net, 1, nullptr, options);
   const Floats after = net->parameter(name).data().to_vector<float>();
   for (std::size_t i = 0; i < after.size(); ++i) change[i] = after[i] - change[i];
   return change;
@@ -67,13 +67,13 @@ TEST(FineTune, ARunIsResumedWithTheRatesAndFrozenPartsItHad) {
   options.checkpoints = folder.path();
   const nn::BlockPtr first = net_with_parts();
   first->freeze("^1\\.");
-  fit(first, 1, nullptr, options);
+  fit_parts(first, 1, nullptr, options);
   options.resume = true;
   options.epochs = 2;
   const nn::BlockPtr same = net_with_parts();
   same->freeze("^1\\.");
-  EXPECT_EQ(fit(same, 1, nullptr, options).resumed_from, 4);
-  EXPECT_EQ(message_of([&] { fit(testing::small_net(), 1, nullptr, options); }),
+  EXPECT_EQ(fit_parts(same, 1, nullptr, options).resumed_from, 4);
+  EXPECT_EQ(message_of([&] { fit_parts(testing::small_net(), 1, nullptr, options); }),
             std::string(folder.path()) +
                 ": is of a run with another configuration: frozen was \"1.gamma, 1.beta, "
                 "1.running_mean, 1.running_var\", now \"none\"; multipliers was \"rate x 0.1, "
@@ -86,7 +86,7 @@ TEST(FineTune, WorkersWithOtherRatesAreRefused) {
     const auto mode = kvstore::allreduce_mode(communicator);
     const nn::BlockPtr net = testing::small_net();
     net->set_multipliers("^4\\.", communicator.rank() == 0 ? 1.0 : 2.0);
-    EXPECT_EQ(message_of([&] { fit(net, 1, mode.get()); }),
+    EXPECT_EQ(message_of([&] { fit_parts(net, 1, mode.get()); }),
               "configuration: multipliers is \"none\" on worker 0, \"rate x 2, decay x 1: "
               "4.weight, 4.bias\" on worker 1");
   });
@@ -94,11 +94,11 @@ TEST(FineTune, WorkersWithOtherRatesAreRefused) {
 
 TEST(FineTune, ANewHeadLearnsOnAFrozenBody) {
   const nn::BlockPtr net = testing::small_net();
-  fit(net, 1);
+  fit_parts(net, 1);
   const Floats body = net->parameter("0.weight").data().to_vector<float>();
   net->replace_child("4", nn::dense(testing::kClasses));
   net->freeze("^[01]\\.");
-  const FitResult result = fit(net, 2, nullptr, testing::small_fit(4));
+  const FitResult result = fit_parts(net, 2, nullptr, testing::small_fit(4));
   EXPECT_EQ(net->parameter("0.weight").data().to_vector<float>(), body);
   EXPECT_GT(result.validation.accuracy, 0.5);
 }

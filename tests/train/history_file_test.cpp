@@ -17,20 +17,16 @@ namespace {
 
 using testing::small_fit;
 
-constexpr std::int64_t kSteps = 300;  // an evaluation each: more than a checkpoint has
+constexpr std::int64_t kRecordedSteps = 300;  // an evaluation each: more than a checkpoint has
 
 FitOptions many_evaluations(const std::string& folder) {
   FitOptions options = small_fit();
-  options.steps = kSteps;
+  options.steps = kRecordedSteps;
   options.evaluate_every = 1;
   options.checkpoint_every = 50;
   options.checkpoints = folder;
   options.validation = testing::small_images(8, 6);
   return options;
-}
-
-FitResult run(const FitOptions& options) {
-  return testing::small_trainer(testing::small_net()).fit(testing::small_images(100), options);
 }
 
 // After `steps`, as an interruption does.
@@ -39,7 +35,7 @@ FitResult run_until(FitOptions options, std::int64_t steps) {
   options.stop = &stop;
   options.callbacks.push_back(
       on_step([&](FitContext&, const StepEvent& event) { stop = event.step == steps; }));
-  return run(options);
+  return testing::run_small(options);
 }
 
 std::size_t lines_in(const std::string& path) {
@@ -57,7 +53,7 @@ void expect_same_history(const FitResult& got, const FitResult& expected) {
 
 TEST(HistoryFile, ACheckpointHasTheLastEvaluationsAndTheOthersAreBesideIt) {
   const testing::TemporaryFolder folder("history_split");
-  const FitResult result = run(many_evaluations(folder.path()));
+  const FitResult result = testing::run_small(many_evaluations(folder.path()));
   ASSERT_EQ(result.history.size(), 300U);
   const auto training = nlohmann::json::parse(read_checkpoint(result.checkpoint).training);
   EXPECT_EQ(training.at("history").size(), 256U);
@@ -67,11 +63,11 @@ TEST(HistoryFile, ACheckpointHasTheLastEvaluationsAndTheOthersAreBesideIt) {
 
 TEST(HistoryFile, AResumedRunHasTheWholeHistory) {
   const testing::TemporaryFolder folder("history_resume");
-  const FitResult whole = run(many_evaluations(folder.path() + "/whole"));
+  const FitResult whole = testing::run_small(many_evaluations(folder.path() + "/whole"));
   FitOptions options = many_evaluations(folder.path() + "/cut");
   run_until(options, 290);
   options.resume = true;
-  const FitResult resumed = run(options);
+  const FitResult resumed = testing::run_small(options);
   EXPECT_EQ(resumed.resumed_from, 290);
   EXPECT_EQ(resumed.params_sha256, whole.params_sha256);
   expect_same_history(resumed, whole);
@@ -86,33 +82,33 @@ TEST(HistoryFile, AResumedRunStopsEarlyWhereTheWholeOneDoes) {
     options.callbacks = {early_stopping(never, 285)};
     return options;
   };
-  const FitResult whole = run(stopping("whole"));
+  const FitResult whole = testing::run_small(stopping("whole"));
   EXPECT_EQ(whole.steps, 286);
   run_until(stopping("cut"), 280);
   FitOptions options = stopping("cut");
   options.resume = true;
-  const FitResult resumed = run(options);
+  const FitResult resumed = testing::run_small(options);
   EXPECT_EQ(resumed.steps, 286);
   EXPECT_EQ(resumed.stop_reason, whole.stop_reason);
 }
 
 TEST(HistoryFile, WhatARunWroteThatWentFurtherIsCutOff) {
   const testing::TemporaryFolder folder("history_further");
-  const FitResult whole = run(many_evaluations(folder.path()));
+  const FitResult whole = testing::run_small(many_evaluations(folder.path()));
   std::filesystem::remove(whole.checkpoint);  // back to step 250, before anything was in the file
   FitOptions options = many_evaluations(folder.path());
   options.resume = true;
-  expect_same_history(run(options), whole);
+  expect_same_history(testing::run_small(options), whole);
   EXPECT_EQ(lines_in(folder.path() + "/history.jsonl"), 44U);
 }
 
 TEST(HistoryFile, AFileThatIsGoneIsAWarning) {
   const testing::TemporaryFolder folder("history_gone");
   FitOptions options = many_evaluations(folder.path());
-  run(options);
+  testing::run_small(options);
   std::filesystem::remove(folder.path() + "/history.jsonl");
   options.resume = true;
-  const FitResult resumed = run(options);
+  const FitResult resumed = testing::run_small(options);
   EXPECT_EQ(resumed.history.size(), 256U);
   EXPECT_EQ(testing::other_warnings(resumed).at(0),
             folder.path() +
@@ -157,7 +153,7 @@ TEST(HistoryFile, WarningsOfAResultAreBounded) {
   options.callbacks = {on_step([&](FitContext& context, const StepEvent& event) {
     for (int i = 0; i < 1000; ++i) context.warn(fmt::format("{}.{}", event.step, i));
   })};
-  const std::vector<std::string> warnings = testing::other_warnings(run(options));
+  const std::vector<std::string> warnings = testing::other_warnings(testing::run_small(options));
   EXPECT_EQ(warnings.size(), 999U);  // and one of batch norm
   EXPECT_EQ(warnings[0], "1.0");
   EXPECT_EQ(warnings.back(), "4.999");

@@ -11,21 +11,18 @@
 #include "tests/kvstore/as_ranks.h"
 #include "tests/message.h"
 #include "tests/temporary_folder.h"
+#include "tests/train/small_run.h"
 
 namespace lockstep::train {
 namespace {
 
-using testing::message_of;
+using testing::message_of, testing::set_of;
 
-constexpr std::int64_t kSamples = 48;
+constexpr std::int64_t kLossSamples = 48;
 
 Tensor drawn(const Shape& shape, std::uint32_t number) {
   const RandomScope draws(random_key(5, number, 0));
   return normal(shape);
-}
-
-data::DatasetPtr set_of(data::Fields fields) {
-  return std::make_shared<data::ArrayDataset>(std::move(fields));
 }
 
 // Two inputs, two outputs.
@@ -58,8 +55,8 @@ class Uncertainty final : public nn::Block {
 };
 
 data::DatasetPtr crossed_set() {
-  return set_of({drawn({kSamples, 4}, 0), drawn({kSamples, 5}, 1), drawn({kSamples, 3}, 2),
-                 drawn({kSamples, 2}, 3)});
+  return set_of({drawn({kLossSamples, 4}, 0), drawn({kLossSamples, 5}, 1),
+                 drawn({kLossSamples, 3}, 2), drawn({kLossSamples, 2}, 3)});
 }
 
 FieldRoles crossed_roles() { return {input("a"), input("b"), label("left"), label("right")}; }
@@ -89,10 +86,10 @@ TEST(Losses, TakeSeveralOutputsAndLabelsAsALoopByHandDoes) {
   const auto net = std::make_shared<Crossed>(), by_hand = std::make_shared<Crossed>();
   const auto set = std::static_pointer_cast<const data::ArrayDataset>(crossed_set());
   TrainerOptions options = options_for(crossed_roles());
-  options.global_batch = kSamples;
+  options.global_batch = kLossSamples;
   options.shards = 1;
   Trainer trainer(net, both_squares, rule(), options);
-  trainer.fit(crossed_set(), {.epochs = 3, .sampler = data::sequential_sampler(kSamples)});
+  trainer.fit(crossed_set(), {.epochs = 3, .sampler = data::sequential_sampler(kLossSamples)});
 
   by_hand->initialize(nn::init::fan_in(), 2);
   const data::Fields& x = set->arrays();
@@ -191,7 +188,7 @@ TEST(Losses, AreResumedWhereTheyShareParametersOfTheNet) {
 }
 
 TEST(Losses, OfOneFieldComparesItWithItself) {
-  const Tensor x = drawn({kSamples, 6}, 0);
+  const Tensor x = drawn({kLossSamples, 6}, 0);
   const auto net = nn::sequential(nn::dense(2), nn::dense(6));
   Trainer trainer(net, nn::L2Loss(), rule(), options_for({input_and_label("x")}));
   const FitResult result = trainer.fit(
@@ -206,27 +203,29 @@ TEST(Losses, OfTheOutputAloneNeedNoLabel) {
   Trainer trainer(
       net, [](const Tensor& y) { return square(y); }, rule(),
       options_for({input("x"), unused("file")}));
-  const auto set = set_of({drawn({kSamples, 6}, 0), Tensor::zeros({kSamples}, DType::int64)});
+  const auto set =
+      set_of({drawn({kLossSamples, 6}, 0), Tensor::zeros({kLossSamples}, DType::int64)});
   EXPECT_LT(trainer.fit(set, {.epochs = 3}).train_loss, 1.0);
 }
 
 TEST(Losses, OfALabelMayBeWeighed) {
-  const Tensor x = drawn({kSamples, 4}, 0), t = drawn({kSamples, 1}, 1);
+  const Tensor x = drawn({kLossSamples, 4}, 0), t = drawn({kLossSamples, 1}, 1);
   const auto net = nn::sequential(nn::dense(1));
   Trainer trainer(net, nn::L1Loss(), rule(), options_for({input(), label(), label("weight")}));
-  const Tensor w = Tensor::zeros({kSamples, 1});
+  const Tensor w = Tensor::zeros({kLossSamples, 1});
   EXPECT_EQ(trainer.fit(set_of({x, t, w}), {.epochs = 1}).train_loss, 0.0);
 }
 
 TEST(Losses, AWeightOfOneAxisIsEachSamples) {
-  const Tensor x = drawn({kSamples, 4}, 0), t = drawn({kSamples, 1}, 1), w = drawn({kSamples}, 2);
+  const Tensor x = drawn({kLossSamples, 4}, 0), t = drawn({kLossSamples, 1}, 1),
+               w = drawn({kLossSamples}, 2);
   const auto losses_with = [&](const Tensor& weight) {
     Trainer trainer(nn::sequential(nn::dense(1)), nn::L1Loss(), rule(),
                     options_for({input(), label(), label("weight")}));
     const FitResult result = trainer.fit(set_of({x, t, weight}), {.epochs = 2});
     return std::pair(result.train_loss, result.params_sha256);
   };
-  EXPECT_EQ(losses_with(w), losses_with(reshape(w, {kSamples, 1})));
+  EXPECT_EQ(losses_with(w), losses_with(reshape(w, {kLossSamples, 1})));
 }
 
 TEST(Losses, OfABlockAreResumedWithItsFrozenParametersAndRates) {
@@ -283,7 +282,7 @@ TEST(Losses, AreMeasuredByMetricsOfEachOutput) {
     seen += outputs[0].shape(0);
   };
   const Evaluation got = trainer.evaluate(*set, options);
-  EXPECT_EQ(seen, kSamples);
+  EXPECT_EQ(seen, kLossSamples);
   const data::Fields& x = set->arrays();
   const Tensors outputs = (*net)({x[0], x[1]});
   EXPECT_EQ(got.metrics.at(1).first, "right");
@@ -295,7 +294,7 @@ TEST(Losses, AreMeasuredByMetricsOfEachOutput) {
 }
 
 TEST(Losses, CountWhatIsRightWhereTheyAreTold) {
-  const Tensor x = drawn({kSamples, 4}, 0);
+  const Tensor x = drawn({kLossSamples, 4}, 0);
   const auto cross_entropy = [](const Tensors& outputs, const Tensors& labels) {
     return nn::SoftmaxCrossEntropyLoss()(outputs[0], labels[1]);
   };
@@ -304,7 +303,7 @@ TEST(Losses, CountWhatIsRightWhereTheyAreTold) {
   };
   Trainer trainer(nn::sequential(nn::dense(3)), LossFunction(cross_entropy, classes), rule(),
                   options_for({input(), label("other"), label("class")}));
-  const Tensor numbers = Tensor::zeros({kSamples}, DType::int64);
+  const Tensor numbers = Tensor::zeros({kLossSamples}, DType::int64);
   const FitResult result = trainer.fit(set_of({x, x, numbers}), {.epochs = 10});
   EXPECT_TRUE(result.has_accuracy);
   EXPECT_EQ(result.train_accuracy, 1.0);
@@ -319,7 +318,7 @@ std::string error_of(nn::BlockPtr net, const LossFunction& loss, const FieldRole
 }
 
 TEST(Losses, ThatDoNotFitTheNetOrTheSampleSaySo) {
-  const Tensor x = drawn({kSamples, 4}, 0), y = drawn({kSamples, 5}, 1);
+  const Tensor x = drawn({kLossSamples, 4}, 0), y = drawn({kLossSamples, 5}, 1);
   const auto net = [] { return nn::sequential(nn::dense(4)); };
   EXPECT_EQ(error_of(net(), nn::L2Loss(), {input(), label(), label(), label()}, {x, x, x, x}),
             "L2Loss: takes 1 output and 1 label, or 2 where the second is each sample's weight; "
@@ -348,8 +347,8 @@ TEST(Losses, ThatDoNotFitTheNetOrTheSampleSaySo) {
 }
 
 TEST(Losses, OfOneOutputTakeTheFirstAndSaySo) {
-  const Tensor a = drawn({kSamples, 4}, 0), b = drawn({kSamples, 5}, 1),
-               t = drawn({kSamples, 3}, 2);
+  const Tensor a = drawn({kLossSamples, 4}, 0), b = drawn({kLossSamples, 5}, 1),
+               t = drawn({kLossSamples, 3}, 2);
   const auto with = [&](const LossFunction& loss) {
     Trainer trainer(std::make_shared<Crossed>(), loss, rule(),
                     options_for({input(), input(), label()}));
@@ -369,7 +368,7 @@ TEST(Losses, OfOneOutputTakeTheFirstAndSaySo) {
 }
 
 TEST(Losses, OfAnyFloatingDtypeAreReportedInFloat32) {
-  const auto set = set_of({drawn({kSamples, 4}, 1), drawn({kSamples, 1}, 2)});
+  const auto set = set_of({drawn({kLossSamples, 4}, 1), drawn({kLossSamples, 1}, 2)});
   const auto fit = [&](DType dtype) {
     const LossFunction loss([dtype](const Tensor& y, const Tensor& t) {
       return square(cast(y, dtype) - cast(t, dtype));
@@ -408,7 +407,7 @@ TEST(Losses, StatisticsOfAnotherDtypeAreConverted) {
   const auto net = std::make_shared<Counting>();
   Trainer trainer(net, nn::L2Loss(), optim::sgd({.learning_rate = 0.1}),
                   {.global_batch = 16, .shards = 2});
-  trainer.fit(set_of({drawn({kSamples, 4}, 1), drawn({kSamples, 1}, 2)}), {.epochs = 1});
+  trainer.fit(set_of({drawn({kLossSamples, 4}, 1), drawn({kLossSamples, 1}, 2)}), {.epochs = 1});
   EXPECT_EQ(net->parameter("seen").data().item(), 8.0);
   EXPECT_EQ(net->parameter("sum").data().item(), 3.0);
 }
@@ -446,7 +445,7 @@ TEST(Losses, DoNotMoveWhatTheyDoNotDependOn) {
     const auto kept = net->parameter("other.weight").data().to_vector<float>();
     const auto moved = net->parameter("used.weight").data().to_vector<float>();
     Trainer trainer(net, nn::L2Loss(), rule, {.global_batch = 16, .shards = 2});
-    trainer.fit(set_of({drawn({kSamples, 4}, 1), drawn({kSamples, 1}, 2)}), {.epochs = 2});
+    trainer.fit(set_of({drawn({kLossSamples, 4}, 1), drawn({kLossSamples, 1}, 2)}), {.epochs = 2});
     EXPECT_EQ(net->parameter("other.weight").data().to_vector<float>(), kept) << rule->name();
     EXPECT_NE(net->parameter("used.weight").data().to_vector<float>(), moved) << rule->name();
   }
@@ -461,14 +460,14 @@ TEST(Losses, OfABlockDoNotShareNamesWithTheNet) {
    private:
     nn::BlockPtr child_;
   };
-  const Tensor x = drawn({kSamples, 4}, 0);
+  const Tensor x = drawn({kLossSamples, 4}, 0);
   EXPECT_EQ(error_of(std::make_shared<Named>(), std::make_shared<Uncertainty>(), {}, {x, x}),
             "train: the net has a parameter loss.weight, and names that begin with loss. are the "
             "loss's: give the net's child another name");
 }
 
 TEST(Fields, AreSaidUnlessTheyAreTwo) {
-  const Tensor x = drawn({kSamples, 4}, 0);
+  const Tensor x = drawn({kLossSamples, 4}, 0);
   const auto net = nn::sequential(nn::dense(4));
   EXPECT_EQ(error_of(net, nn::L2Loss(), {}, {x, x, x}),
             "fields: a sample has 3, and nothing says which are inputs and which are labels: set "

@@ -17,17 +17,20 @@ namespace {
 
 using parallel::Placement;
 
-constexpr std::int64_t kWidth = 160, kRows = 3;
+constexpr std::int64_t kMeasuredWidth = 160, kMeasuredRows = 3;
 
 nn::BlockPtr wide_net() {
-  const auto layer = [] { return nn::dense(kWidth, {.inputs = kWidth, .activation = "relu"}); };
+  const auto layer = [] {
+    return nn::dense(kMeasuredWidth, {.inputs = kMeasuredWidth, .activation = "relu"});
+  };
   const auto net = nn::sequential(layer(), nn::batch_norm(), layer(), layer(), layer());
   net->initialize();
   return net;
 }
 
 data::Fields one_batch() {
-  return {Tensor::full({kRows, kWidth}, 0.5), Tensor::zeros({kRows}, DType::int64)};
+  return {Tensor::full({kMeasuredRows, kMeasuredWidth}, 0.5),
+          Tensor::zeros({kMeasuredRows}, DType::int64)};
 }
 
 parallel::StepCosts costs_of(const optim::OptimizerPtr& rule, const std::vector<std::string>& cuts,
@@ -120,8 +123,8 @@ TEST(MeasureStep, TimesEveryPassAndKnowsWhenGradientsAreMade) {
       floats += gradient.floats;
     }
     EXPECT_LE(floats, segment.floats);
-    EXPECT_GE(floats, static_cast<std::size_t>(kWidth * kWidth));
-    EXPECT_EQ(segment.bytes_up, s < 2 ? kRows * kWidth * sizeof(float) : 0U);
+    EXPECT_GE(floats, static_cast<std::size_t>(kMeasuredWidth * kMeasuredWidth));
+    EXPECT_EQ(segment.bytes_up, s < 2 ? kMeasuredRows * kMeasuredWidth * sizeof(float) : 0U);
   }
   EXPECT_GT(costs_of(optim::adam({.clip_norm = 1.0}), {}, 4, 1).shard_seconds(), 0.0);
 }

@@ -33,7 +33,7 @@ data::DatasetPtr byte_images(std::int64_t count) {
       data::Fields{cast(arrays[0], DType::uint8), arrays[1]});
 }
 
-FitResult run_in(const RunFolder& run, FitOptions options, const data::DatasetPtr& dataset) {
+FitResult run_observed(const RunFolder& run, FitOptions options, const data::DatasetPtr& dataset) {
   options.callbacks.push_back(record_metrics(run));
   options.checkpoints = run.checkpoints_path();
   return small_trainer(small_net()).fit(dataset, options);
@@ -53,7 +53,7 @@ TEST(Observers, RecordStepsEvaluationsHistogramsAndPictures) {
   const RunFolder run = RunFolder::create(folder.path() + "/run");
   FitOptions options = small_fit(2);
   options.metrics = {std::make_shared<nn::TopKAccuracy>(2)};
-  const FitResult result = run_in(run, options, byte_images(100));
+  const FitResult result = run_observed(run, options, byte_images(100));
   const auto rows = observe::read_metrics(run.metrics_path());
   ASSERT_EQ(rows.size(), 10U);
   EXPECT_EQ(rows[0].step, 1);
@@ -78,11 +78,11 @@ TEST(Observers, AResumedRunGoesOnInTheSameRecord) {
   options.stop = &stop;
   options.callbacks = {
       on_step([&](FitContext& context, const StepEvent&) { stop = context.step() == 6; })};
-  run_in(run, options, small_images(100));
+  run_observed(run, options, small_images(100));
   options.resume = true;
   options.callbacks.clear();
   stop = false;
-  run_in(run, options, small_images(100));
+  run_observed(run, options, small_images(100));
   std::vector<std::int64_t> steps;
   double time = 0.0;
   for (const auto& row : observe::read_metrics(run.metrics_path())) {
@@ -98,7 +98,7 @@ TEST(Observers, AnEvaluationIsOfTheEpochOfItsLastStep) {
   const RunFolder run = RunFolder::create(folder.path() + "/run");
   FitOptions options = small_fit(2);
   options.evaluate_every = 2;
-  const FitResult result = run_in(run, options, small_images(100));
+  const FitResult result = run_observed(run, options, small_images(100));
   std::vector<std::int64_t> epochs;
   for (const auto& row : observe::read_metrics(run.metrics_path())) epochs.push_back(row.epoch);
   EXPECT_EQ(epochs, (std::vector<std::int64_t>{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2}));
@@ -115,7 +115,7 @@ TEST(Observers, AFullDiskEndsTheRecordAndNotTheTraining) {
     if (context.step() == 2) limit = std::make_unique<FileSizeLimit>(0);
     if (context.step() == 4) limit.reset();
   })};
-  const FitResult result = run_in(run, options, small_images(100));
+  const FitResult result = run_observed(run, options, small_images(100));
   EXPECT_EQ(result.steps, 8);
   ASSERT_EQ(testing::other_warnings(result).size(), 1U);
   EXPECT_EQ(

@@ -18,7 +18,8 @@ namespace {
 
 using testing::message_of, testing::ServerRoom;
 
-constexpr std::int64_t kShards = 8, kGlobalBatch = 24, kSamples = 96, kSteps = 4;  // an epoch's
+constexpr std::int64_t kFreeShards = 8, kFreeBatch = 24, kFreeSamples = 96,
+                       kFreeSteps = 4;  // an epoch's
 
 // Counts how often each sample is asked for.
 class CountingDataset final : public data::Dataset {
@@ -41,8 +42,8 @@ Trainer make_trainer(kvstore::Mode* mode, const optim::OptimizerPtr& rule, int t
   return {testing::small_net(),
           testing::cross_entropy(),
           rule,
-          {.global_batch = kGlobalBatch,
-           .shards = kShards,
+          {.global_batch = kFreeBatch,
+           .shards = kFreeShards,
            .threads = threads,
            .seed = 3,
            .mode = mode}};
@@ -51,7 +52,7 @@ Trainer make_trainer(kvstore::Mode* mode, const optim::OptimizerPtr& rule, int t
 FitOptions fit_options(std::int64_t epochs) {
   FitOptions options = testing::small_fit(epochs);
   options.transform = data::to_tensor();
-  options.sampler = data::sequential_sampler(kSamples);
+  options.sampler = data::sequential_sampler(kFreeSamples);
   options.may_differ = {"epochs", "schedule"};
   return options;
 }
@@ -65,8 +66,8 @@ std::string empty_folder(const std::string& name) {
 // Every worker looks at the first ticket before they are dealt, and at the first and the last
 // sample to compare its data with the others'.
 void expect_each_sample(const CountingDataset& dataset, int times, int workers, int looks = 1) {
-  const std::int64_t ticket = kGlobalBatch / detail::TicketPlan::of(kShards, workers).per_step;
-  for (std::int64_t i = 1; i + 1 < kSamples; ++i)
+  const std::int64_t ticket = kFreeBatch / detail::TicketPlan::of(kFreeShards, workers).per_step;
+  for (std::int64_t i = 1; i + 1 < kFreeSamples; ++i)
     EXPECT_EQ(dataset.count(i), times + (i < ticket ? workers * looks : 0)) << "sample " << i;
 }
 
@@ -82,7 +83,7 @@ TEST(OutOfStep, AStepIsCutIntoTicketsOfWholeShards) {
 }
 
 TEST(OutOfStep, OneWorkerHasTheBitsOfAProcessAlone) {
-  const auto dataset = testing::small_images(kSamples);
+  const auto dataset = testing::small_images(kFreeSamples);
   const optim::OptimizerPtr rules[] = {optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
                                        optim::adamw({.clip_norm = 0.5}), optim::lamb({})};
   for (const optim::OptimizerPtr& rule : rules) {
@@ -95,7 +96,7 @@ TEST(OutOfStep, OneWorkerHasTheBitsOfAProcessAlone) {
         EXPECT_EQ(result.train_loss, alone.train_loss);
         EXPECT_EQ(result.validation.loss, alone.validation.loss);
         ASSERT_TRUE(result.pushes);
-        EXPECT_EQ(result.pushes->pushes, static_cast<std::uint64_t>(2 * kSteps));
+        EXPECT_EQ(result.pushes->pushes, static_cast<std::uint64_t>(2 * kFreeSteps));
         EXPECT_EQ(result.pushes->most_stale, 0U);
       });
     }
@@ -105,7 +106,7 @@ TEST(OutOfStep, OneWorkerHasTheBitsOfAProcessAlone) {
 // Each server is lost in turn, the one that deals the tickets too. One worker has the bits of a
 // process alone, so that whatever counts twice or not at all is seen.
 TEST(OutOfStep, ALostServersBackupGoesOnWithoutLosingABit) {
-  const auto dataset = testing::small_images(kSamples);
+  const auto dataset = testing::small_images(kFreeSamples);
   const optim::OptimizerPtr rules[] = {optim::adamw({.clip_norm = 0.5}), optim::lamb({})};
   for (const optim::OptimizerPtr& rule : rules) {
     const FitResult alone = make_trainer(nullptr, rule).fit(dataset, fit_options(2));
@@ -118,7 +119,7 @@ TEST(OutOfStep, ALostServersBackupGoesOnWithoutLosingABit) {
         })};
         const FitResult result = make_trainer(&mode, rule).fit(dataset, options);
         EXPECT_EQ(result.params_sha256, alone.params_sha256) << rule->name() << ", server " << lost;
-        EXPECT_EQ(result.pushes->pushes, static_cast<std::uint64_t>(2 * kSteps));
+        EXPECT_EQ(result.pushes->pushes, static_cast<std::uint64_t>(2 * kFreeSteps));
       });
     }
   }
@@ -126,20 +127,21 @@ TEST(OutOfStep, ALostServersBackupGoesOnWithoutLosingABit) {
 
 TEST(OutOfStep, ServersAreLostWhileWorkersPushAndEverySampleIsUsedOnce) {
   constexpr int kEpochs = 6, kWorkers = 3;
-  const auto dataset = std::make_shared<CountingDataset>(testing::small_images(kSamples));
+  const auto dataset = std::make_shared<CountingDataset>(testing::small_images(kFreeSamples));
   ServerRoom room(3, kWorkers, ServerRoom::Links::network, 1, 2);
   std::atomic<bool> is_lost = false;
   room.as_workers_out_of_step(
       [&](kvstore::Mode& mode) {
         FitOptions options = fit_options(kEpochs);
         options.callbacks = {on_step([&](FitContext&, const StepEvent& event) {
-          if (event.step > 2 * kSteps && !is_lost.exchange(true)) room.end(0);
+          if (event.step > 2 * kFreeSteps && !is_lost.exchange(true)) room.end(0);
         })};
         const auto rule = optim::sgd({.learning_rate = 0.02, .momentum = 0.9});
         const FitResult result = make_trainer(&mode, rule).fit(dataset, options);
-        EXPECT_EQ(result.steps, kEpochs * kSteps);
-        const auto per_step = detail::TicketPlan::of(kShards, kWorkers).per_step;
-        EXPECT_EQ(result.pushes->pushes, static_cast<std::uint64_t>(kEpochs * kSteps * per_step));
+        EXPECT_EQ(result.steps, kEpochs * kFreeSteps);
+        const auto per_step = detail::TicketPlan::of(kFreeShards, kWorkers).per_step;
+        EXPECT_EQ(result.pushes->pushes,
+                  static_cast<std::uint64_t>(kEpochs * kFreeSteps * per_step));
         EXPECT_LE(result.pushes->most_ahead, 1U);
         EXPECT_LT(result.train_loss, 0.5 * result.history[0].metric("loss"));
       },
@@ -152,7 +154,7 @@ TEST(OutOfStep, EverySampleOfAnEpochIsUsedOnceAndTheNetLearns) {
   constexpr int kEpochs = 8;
   for (int workers : {2, 3})
     for (const std::uint64_t bound : {std::uint64_t{1}, kvstore::OutOfStepOptions{}.bound}) {
-      const auto dataset = std::make_shared<CountingDataset>(testing::small_images(kSamples));
+      const auto dataset = std::make_shared<CountingDataset>(testing::small_images(kFreeSamples));
       ServerRoom room(2, workers);
       room.as_workers_out_of_step(
           [&](kvstore::Mode& mode) {
@@ -163,13 +165,13 @@ TEST(OutOfStep, EverySampleOfAnEpochIsUsedOnceAndTheNetLearns) {
               EXPECT_LE(*event.steps_ahead, bound);
             })};
             const FitResult result = make_trainer(&mode, rule).fit(dataset, options);
-            EXPECT_EQ(result.steps, kEpochs * kSteps);
+            EXPECT_EQ(result.steps, kEpochs * kFreeSteps);
             EXPECT_EQ(result.history.size(), static_cast<std::size_t>(kEpochs));
             EXPECT_LT(result.train_loss, 0.5 * result.history[0].metric("loss"));
             EXPECT_GT(result.validation.accuracy, 0.8);
-            const auto per_step = detail::TicketPlan::of(kShards, workers).per_step;
+            const auto per_step = detail::TicketPlan::of(kFreeShards, workers).per_step;
             EXPECT_EQ(result.pushes->pushes,
-                      static_cast<std::uint64_t>(kEpochs * kSteps * per_step));
+                      static_cast<std::uint64_t>(kEpochs * kFreeSteps * per_step));
             EXPECT_LE(result.pushes->most_ahead, bound);
           },
           {.bound = bound});
@@ -237,7 +239,7 @@ TEST(OutOfStep, NobodyIsFurtherAheadThanTheBound) {
 
 TEST(OutOfStep, ACheckpointIsAConsistentCutThatAnyNumberOfWorkersGoOnFrom) {
   const std::string folder = empty_folder("out_of_step_resume");
-  const auto dataset = std::make_shared<CountingDataset>(testing::small_images(kSamples));
+  const auto dataset = std::make_shared<CountingDataset>(testing::small_images(kFreeSamples));
   const auto fit = [&](kvstore::Mode& mode, std::int64_t epochs, bool resume) {
     FitOptions options = fit_options(epochs);
     if (mode.group().is_first()) options.checkpoints = folder;
@@ -260,8 +262,8 @@ TEST(OutOfStep, ACheckpointIsAConsistentCutThatAnyNumberOfWorkersGoOnFrom) {
   ServerRoom second(1, 3);
   second.as_workers_out_of_step([&](kvstore::Mode& mode) {
     const FitResult result = fit(mode, 4, true);
-    EXPECT_EQ(result.resumed_from, 2 * kSteps);
-    EXPECT_EQ(result.steps, 4 * kSteps);
+    EXPECT_EQ(result.resumed_from, 2 * kFreeSteps);
+    EXPECT_EQ(result.steps, 4 * kFreeSteps);
     EXPECT_EQ(result.history.size(), 4U);
   });
   std::filesystem::remove_all(folder);
@@ -269,7 +271,7 @@ TEST(OutOfStep, ACheckpointIsAConsistentCutThatAnyNumberOfWorkersGoOnFrom) {
 
 TEST(OutOfStep, AWishToStopEndsTheRunOfAllAfterAWholeStepAndTheRestIsDoneLater) {
   const std::string folder = empty_folder("out_of_step_stop");
-  const auto dataset = std::make_shared<CountingDataset>(testing::small_images(kSamples));
+  const auto dataset = std::make_shared<CountingDataset>(testing::small_images(kFreeSamples));
   std::int64_t stopped_at = 0;
   for (const bool resume : {false, true}) {
     ServerRoom room(2, 2);
@@ -280,7 +282,7 @@ TEST(OutOfStep, AWishToStopEndsTheRunOfAllAfterAWholeStepAndTheRestIsDoneLater) 
       options.resume = resume && !options.checkpoints.empty();
       if (!resume && !mode.group().is_first()) options.stop = &stop;
       options.callbacks = {on_step([&](FitContext&, const StepEvent& event) {
-        if (event.step >= 2 + kSteps) stop = true;
+        if (event.step >= 2 + kFreeSteps) stop = true;
       })};
       const FitResult result = make_trainer(&mode, optim::sgd({})).fit(dataset, options);
       EXPECT_EQ(result.stopped, !resume);
@@ -291,8 +293,8 @@ TEST(OutOfStep, AWishToStopEndsTheRunOfAllAfterAWholeStepAndTheRestIsDoneLater) 
       EXPECT_TRUE(result.saved);
     });
   }
-  EXPECT_EQ(stopped_at, 3 * kSteps);
-  for (std::int64_t i = kGlobalBatch; i + 1 < kSamples; ++i) {
+  EXPECT_EQ(stopped_at, 3 * kFreeSteps);
+  for (std::int64_t i = kFreeBatch; i + 1 < kFreeSamples; ++i) {
     const int looks = dataset->count(i) - 3;
     EXPECT_TRUE(looks == 0 || looks == 2) << "sample " << i;  // of the second run's first ticket
   }
@@ -300,7 +302,7 @@ TEST(OutOfStep, AWishToStopEndsTheRunOfAllAfterAWholeStepAndTheRestIsDoneLater) 
 }
 
 TEST(OutOfStep, AGradientThatIsNotFiniteIsNotAppliedAndEndsTheRunOfAll) {
-  const auto images = testing::small_images(kSamples);
+  const auto images = testing::small_images(kFreeSamples);
   const auto& arrays = dynamic_cast<const data::ArrayDataset&>(*images).arrays();
   arrays[0].data<float>()[50 * 64 + 3] = std::numeric_limits<float>::quiet_NaN();
   ServerRoom room(2, 3);
@@ -316,18 +318,18 @@ TEST(OutOfStep, SchedulesAndEarlyStoppingSeeStepsAsInAnyRun) {
   ServerRoom room(1, 2);
   room.as_workers_out_of_step([&](kvstore::Mode& mode) {
     FitOptions options = fit_options(6);
-    options.schedule.rate = [](std::int64_t step) { return step < kSteps ? 0.01 : 1e-9; };
+    options.schedule.rate = [](std::int64_t step) { return step < kFreeSteps ? 0.01 : 1e-9; };
     options.schedule.description = "falls";
     options.callbacks = {
         early_stopping({.metric = "loss", .maximize = false, .min_delta = 100.0}, 2),
         on_step([&](FitContext& run, const StepEvent& event) {
           EXPECT_EQ(run.step(), event.step);
-          EXPECT_EQ(event.learning_rate, event.step <= kSteps ? 0.01 : 1e-9);
+          EXPECT_EQ(event.learning_rate, event.step <= kFreeSteps ? 0.01 : 1e-9);
           EXPECT_TRUE(event.staleness);
         })};
     const FitResult result =
-        make_trainer(&mode, optim::sgd({})).fit(testing::small_images(kSamples), options);
-    EXPECT_EQ(result.steps, 3 * kSteps);
+        make_trainer(&mode, optim::sgd({})).fit(testing::small_images(kFreeSamples), options);
+    EXPECT_EQ(result.steps, 3 * kFreeSteps);
     EXPECT_TRUE(result.stopped);
   });
 }

@@ -22,7 +22,7 @@ namespace {
 using testing::message_of;
 using testing::RandomChain;
 
-struct Placement {
+struct PipelinePlacement {
   int replicas = 1, stages = 1;
   parallel::ScheduleKind schedule = parallel::ScheduleKind::one_f_one_b;
   bool recompute = false;
@@ -31,7 +31,7 @@ struct Placement {
 
 // What one worker of it has in the end: they have the same.
 template <class Work>
-auto on(const Placement& placement, const Work& work) {
+auto on(const PipelinePlacement& placement, const Work& work) {
   using Result = decltype(work(static_cast<kvstore::Mode*>(nullptr)));
   std::vector<Result> results(static_cast<std::size_t>(placement.replicas * placement.stages));
   testing::as_ranks(placement.replicas * placement.stages, [&](comm::Communicator& communicator) {
@@ -42,34 +42,36 @@ auto on(const Placement& placement, const Work& work) {
   return results;
 }
 
-constexpr std::int64_t kShards = 5, kSteps = 3;
+constexpr std::int64_t kPipelineShards = 5, kPipelineSteps = 3;
 
-struct Outcome {
+struct PipelineOutcome {
   std::string sha256;
   std::vector<double> losses;
   Snapshot snapshot;
 };
 
-Outcome train_chain(std::uint64_t seed, const Placement& placement, kvstore::Mode* mode,
-                    const optim::OptimizerPtr& rule = optim::lamb({.learning_rate = 0.01})) {
+PipelineOutcome train_placed_chain(
+    std::uint64_t seed, const PipelinePlacement& placement, kvstore::Mode* mode,
+    const optim::OptimizerPtr& rule = optim::lamb({.learning_rate = 0.01})) {
   const auto net = std::make_shared<RandomChain>(seed);
   net->initialize(nn::init::fan_in(), 3);
   StepEngine engine(net, nn::SoftmaxCrossEntropyLoss(), rule, testing::cut_fields(),
-                    {.shards = kShards,
+                    {.shards = kPipelineShards,
                      .threads = placement.threads,
                      .seed = 7,
                      .mode = mode,
                      .cuts = {"1", "3", "4", "6"},
                      .schedule = placement.schedule,
                      .recompute = placement.recompute});
-  Outcome outcome;
-  outcome.losses = testing::run_cut_steps(engine, kSteps);
+  PipelineOutcome outcome;
+  outcome.losses = testing::run_cut_steps(engine, kPipelineSteps);
   outcome.sha256 = engine.params_sha256();
   outcome.snapshot = engine.snapshot();
   return outcome;
 }
 
-void expect_same(const std::vector<io::NamedTensor>& a, const std::vector<io::NamedTensor>& b) {
+void expect_same_tensors(const std::vector<io::NamedTensor>& a,
+                         const std::vector<io::NamedTensor>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (const auto& [name, tensor] : a) {
     const auto found =
@@ -79,17 +81,19 @@ void expect_same(const std::vector<io::NamedTensor>& a, const std::vector<io::Na
   }
 }
 
-void expect_bits_of_one_worker(std::uint64_t seed, const std::vector<Placement>& placements) {
+void expect_bits_of_one_worker(std::uint64_t seed,
+                               const std::vector<PipelinePlacement>& placements) {
   SCOPED_TRACE("seed " + std::to_string(seed));
-  const Outcome alone = train_chain(seed, {}, nullptr);
-  for (const Placement& placement : placements) {
+  const PipelineOutcome alone = train_placed_chain(seed, {}, nullptr);
+  for (const PipelinePlacement& placement : placements) {
     SCOPED_TRACE(fmt::format("{} x {}, threads: {}", placement.replicas, placement.stages,
                              placement.threads));
-    for (const Outcome& own :
-         on(placement, [&](kvstore::Mode* mode) { return train_chain(seed, placement, mode); })) {
+    for (const PipelineOutcome& own : on(placement, [&](kvstore::Mode* mode) {
+           return train_placed_chain(seed, placement, mode);
+         })) {
       EXPECT_EQ(own.sha256, alone.sha256);
       EXPECT_EQ(own.losses, alone.losses);
-      expect_same(own.snapshot.slots, alone.snapshot.slots);
+      expect_same_tensors(own.snapshot.slots, alone.snapshot.slots);
     }
   }
 }
@@ -125,10 +129,10 @@ TEST(Pipeline, OfSeveralThreadsHasTheBitsOfOneWorker) {
 // Each stage's threads meet those of its neighbours.
 TEST(Pipeline, OfStagesWithMoreThreadsAndFewerComputesWithTheFewest) {
   const std::uint64_t seed = testing::seed_of_this_run();
-  const Outcome alone = train_chain(seed, {}, nullptr);
+  const PipelineOutcome alone = train_placed_chain(seed, {}, nullptr);
   std::atomic<int> rank = 0;
-  for (const Outcome& own : on({1, 3}, [&](kvstore::Mode* mode) {
-         return train_chain(seed, {.threads = 1 + ++rank}, mode);
+  for (const PipelineOutcome& own : on({1, 3}, [&](kvstore::Mode* mode) {
+         return train_placed_chain(seed, {.threads = 1 + ++rank}, mode);
        }))
     EXPECT_EQ(own.sha256, alone.sha256);
 }
@@ -137,19 +141,20 @@ TEST(Pipeline, OfStagesWithMoreThreadsAndFewerComputesWithTheFewest) {
 TEST(Pipeline, ClipsByTheNormOfAllGradients) {
   const std::uint64_t seed = testing::seed_of_this_run();
   const auto clipped = [] { return optim::adam({.learning_rate = 0.01, .clip_norm = 1e-3}); };
-  const Outcome alone = train_chain(seed, {}, nullptr, clipped());
-  EXPECT_NE(alone.sha256, train_chain(seed, {}, nullptr, optim::adam({})).sha256);
-  for (const Placement& placement : {Placement{1, 2}, Placement{2, 2}, Placement{1, 5},
-                                     Placement{1, 3, parallel::ScheduleKind::zero_bubble}})
-    for (const Outcome& own : on(placement, [&](kvstore::Mode* mode) {
-           return train_chain(seed, placement, mode, clipped());
+  const PipelineOutcome alone = train_placed_chain(seed, {}, nullptr, clipped());
+  EXPECT_NE(alone.sha256, train_placed_chain(seed, {}, nullptr, optim::adam({})).sha256);
+  for (const PipelinePlacement& placement :
+       {PipelinePlacement{1, 2}, PipelinePlacement{2, 2}, PipelinePlacement{1, 5},
+        PipelinePlacement{1, 3, parallel::ScheduleKind::zero_bubble}})
+    for (const PipelineOutcome& own : on(placement, [&](kvstore::Mode* mode) {
+           return train_placed_chain(seed, placement, mode, clipped());
          })) {
       EXPECT_EQ(own.sha256, alone.sha256);
-      expect_same(own.snapshot.slots, alone.snapshot.slots);
+      expect_same_tensors(own.snapshot.slots, alone.snapshot.slots);
     }
 }
 
-TrainerOptions options_of(const Placement& placement, kvstore::Mode* mode,
+TrainerOptions options_of(const PipelinePlacement& placement, kvstore::Mode* mode,
                           const std::vector<std::string>& cuts) {
   return {.global_batch = 24,
           .shards = 8,
@@ -160,8 +165,8 @@ TrainerOptions options_of(const Placement& placement, kvstore::Mode* mode,
           .mode = mode};
 }
 
-FitResult fit(const Placement& placement, kvstore::Mode* mode, const FitOptions& options,
-              const std::vector<std::string>& cuts = {"1", "3"}) {
+FitResult fit_placed(const PipelinePlacement& placement, kvstore::Mode* mode,
+                     const FitOptions& options, const std::vector<std::string>& cuts = {"1", "3"}) {
   Trainer trainer(testing::small_net(), testing::cross_entropy(),
                   optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
                   options_of(placement, mode, cuts));
@@ -169,10 +174,10 @@ FitResult fit(const Placement& placement, kvstore::Mode* mode, const FitOptions&
 }
 
 TEST(Pipeline, TrainsEvaluatesAndGoesOnAsOneWorkerDoes) {
-  const FitResult alone = fit({}, nullptr, testing::small_fit(3));
-  for (const Placement& placement : {Placement{1, 2}, Placement{2, 2}}) {
+  const FitResult alone = fit_placed({}, nullptr, testing::small_fit(3));
+  for (const PipelinePlacement& placement : {PipelinePlacement{1, 2}, PipelinePlacement{2, 2}}) {
     for (const FitResult& own : on(placement, [&](kvstore::Mode* mode) {
-           return fit(placement, mode, testing::small_fit(3));
+           return fit_placed(placement, mode, testing::small_fit(3));
          })) {
       EXPECT_EQ(own.params_sha256, alone.params_sha256);
       EXPECT_EQ(own.train_loss, alone.train_loss);
@@ -184,12 +189,12 @@ TEST(Pipeline, TrainsEvaluatesAndGoesOnAsOneWorkerDoes) {
     FitOptions part = testing::small_fit(2), rest = testing::small_fit(3);
     part.checkpoints = rest.checkpoints = folder.path() + "/a";
     rest.resume = true;
-    on(placement, [&](kvstore::Mode* mode) { return fit(placement, mode, part); });
-    EXPECT_EQ(fit({}, nullptr, rest).params_sha256, alone.params_sha256);
+    on(placement, [&](kvstore::Mode* mode) { return fit_placed(placement, mode, part); });
+    EXPECT_EQ(fit_placed({}, nullptr, rest).params_sha256, alone.params_sha256);
     part.checkpoints = rest.checkpoints = folder.path() + "/b";
-    fit({}, nullptr, part);
+    fit_placed({}, nullptr, part);
     for (const FitResult& own :
-         on(placement, [&](kvstore::Mode* mode) { return fit(placement, mode, rest); })) {
+         on(placement, [&](kvstore::Mode* mode) { return fit_placed(placement, mode, rest); })) {
       EXPECT_EQ(own.resumed_from, 8);
       EXPECT_EQ(own.params_sha256, alone.params_sha256);
     }
@@ -199,12 +204,12 @@ TEST(Pipeline, TrainsEvaluatesAndGoesOnAsOneWorkerDoes) {
 // "3" is a dropout, of which an evaluation computes nothing.
 TEST(Pipeline, EvaluatesWhatASegmentPassesOn) {
   const std::vector<std::string> cuts{"3", "4"};
-  const FitResult alone = fit({}, nullptr, testing::small_fit(1), cuts);
+  const FitResult alone = fit_placed({}, nullptr, testing::small_fit(1), cuts);
   for (const int stages : {2, 3})
     for (const FitResult& own : on({1, stages}, [&](kvstore::Mode* mode) {
            FitOptions options = testing::small_fit(1);
            options.metrics = {std::make_shared<nn::Accuracy>()};
-           return fit({1, stages}, mode, options, cuts);
+           return fit_placed({1, stages}, mode, options, cuts);
          })) {
       EXPECT_EQ(own.params_sha256, alone.params_sha256);
       EXPECT_EQ(own.validation.loss, alone.validation.loss);
@@ -288,7 +293,7 @@ TEST(Pipeline, OfTooManyStagesIsRefused) {
               "pipeline: 3 workers cannot be pipelines of 2 stages each: choose a multiple");
   });
   for (const std::string& message : on({1, 4}, [](kvstore::Mode* mode) {
-         return message_of<InvalidArgument>([&] { fit({}, mode, testing::small_fit(1)); });
+         return message_of<InvalidArgument>([&] { fit_placed({}, mode, testing::small_fit(1)); });
        }))
     EXPECT_EQ(message,
               "train: a pipeline of 4 workers needs as many segments, the net is cut into 3");

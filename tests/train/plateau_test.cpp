@@ -36,16 +36,12 @@ FitOptions stopping(const std::string& folder, std::int64_t steps) {
   return fit;
 }
 
-FitResult run(const FitOptions& options) {
-  return testing::small_trainer(testing::small_net()).fit(testing::small_images(100), options);
-}
-
 // The first run ends, and evaluates, at a step where the whole one does not.
 TEST(ARunMadeLonger, HasTheBitsOfTheWholeOneThoughItsRateDependsOnEvaluations) {
   const testing::TemporaryFolder folder("longer_plateau");
-  const FitResult whole = run(on_plateau(folder.path() + "/whole", 20));
-  EXPECT_EQ(run(on_plateau(folder.path() + "/cut", 7)).history.back().step, 7);
-  const FitResult longer = run(on_plateau(folder.path() + "/cut", 20));
+  const FitResult whole = testing::run_small(on_plateau(folder.path() + "/whole", 20));
+  EXPECT_EQ(testing::run_small(on_plateau(folder.path() + "/cut", 7)).history.back().step, 7);
+  const FitResult longer = testing::run_small(on_plateau(folder.path() + "/cut", 20));
   EXPECT_EQ(longer.resumed_from, 7);
   EXPECT_EQ(longer.params_sha256, whole.params_sha256);
   EXPECT_EQ(longer.history.size(), whole.history.size());
@@ -53,23 +49,23 @@ TEST(ARunMadeLonger, HasTheBitsOfTheWholeOneThoughItsRateDependsOnEvaluations) {
 
 TEST(ARunMadeLonger, StopsEarlyWhereTheWholeOneDoes) {
   const testing::TemporaryFolder folder("longer_stopping");
-  const FitResult whole = run(stopping(folder.path() + "/whole", 20));
+  const FitResult whole = testing::run_small(stopping(folder.path() + "/whole", 20));
   EXPECT_EQ(whole.steps, 15);
-  run(stopping(folder.path() + "/cut", 7));
-  EXPECT_EQ(run(stopping(folder.path() + "/cut", 20)).steps, whole.steps);
+  testing::run_small(stopping(folder.path() + "/cut", 7));
+  EXPECT_EQ(testing::run_small(stopping(folder.path() + "/cut", 20)).steps, whole.steps);
 }
 
 TEST(ARunMadeLonger, KeepsItsLastEvaluationWhileThereIsNothingMoreToDo) {
   const testing::TemporaryFolder folder("not_longer");
-  run(on_plateau(folder.path(), 7));
-  EXPECT_EQ(run(on_plateau(folder.path(), 7)).history.back().step, 7);
+  testing::run_small(on_plateau(folder.path(), 7));
+  EXPECT_EQ(testing::run_small(on_plateau(folder.path(), 7)).history.back().step, 7);
 }
 
 TEST(ReduceOnPlateau, NeedsAValidationSet) {
   FitOptions fit = testing::small_fit(1);
   fit.validation = nullptr;
   fit.schedule = optim::reduce_on_plateau({.metric = "loss"});
-  EXPECT_EQ(message_of([&] { run(fit); }),
+  EXPECT_EQ(message_of([&] { testing::run_small(fit); }),
             "reduce_on_plateau: watches the loss of evaluations, and there are none: give the run "
             "a validation set (FitOptions::validation)");
 }
@@ -78,7 +74,7 @@ TEST(ReduceOnPlateau, NeedsAValidationSet) {
 std::string message_before_steps(FitOptions fit) {
   bool steps = false;
   fit.callbacks = {on_step([&](FitContext&, const StepEvent&) { steps = true; })};
-  const std::string message = message_of<NotFound>([&] { run(fit); });
+  const std::string message = message_of<NotFound>([&] { testing::run_small(fit); });
   EXPECT_FALSE(steps);
   return message;
 }

@@ -14,9 +14,9 @@
 namespace lockstep::train {
 namespace {
 
-using testing::message_of;
+using testing::message_of, testing::set_of;
 
-PredictOptions options(int threads) {
+PredictOptions predict_options(int threads) {
   return {.batch = 8, .threads = threads, .transform = data::to_tensor()};
 }
 
@@ -32,17 +32,14 @@ class TwoOutputs final : public nn::Block {
   nn::BlockPtr layer_;
 };
 
-data::DatasetPtr set_of(data::Fields fields) {
-  return std::make_shared<data::ArrayDataset>(std::move(fields));
-}
-
 TEST(Predict, GivesEverySamplesOutputInOrderOnAnyNumberOfThreads) {
   Trainer trainer = testing::small_trainer(testing::small_net());
   trainer.fit(testing::small_images(100), testing::small_fit(1));
   const data::DatasetPtr dataset = testing::small_images(41, 6);
-  const Tensor outputs = trainer.predict(dataset, options(1));
+  const Tensor outputs = trainer.predict(dataset, predict_options(1));
   EXPECT_EQ(outputs.info().str(), "float32[41, 4]");
-  EXPECT_EQ(trainer.predict(dataset, options(3)).to_vector<float>(), outputs.to_vector<float>());
+  EXPECT_EQ(trainer.predict(dataset, predict_options(3)).to_vector<float>(),
+            outputs.to_vector<float>());
 
   std::vector<float> expected;
   trainer.evaluate(*dataset, {.batch = 8,
@@ -60,8 +57,8 @@ TEST(Predict, NeedsNoLabels) {
   const auto labelled =
       std::dynamic_pointer_cast<const data::ArrayDataset>(testing::small_images(20, 6));
   const auto bare = std::make_shared<data::ArrayDataset>(data::Fields{labelled->arrays().front()});
-  EXPECT_EQ(trainer.predict(bare, options(2)).to_vector<float>(),
-            trainer.predict(labelled, options(2)).to_vector<float>());
+  EXPECT_EQ(trainer.predict(bare, predict_options(2)).to_vector<float>(),
+            trainer.predict(labelled, predict_options(2)).to_vector<float>());
 }
 
 TEST(Predict, GivesEveryOutputOfNetsWithSeveralFields) {
@@ -122,9 +119,9 @@ TEST(Predict, FollowsTheNetsParameters) {
   Trainer trainer = testing::small_trainer(testing::small_net());
   const data::DatasetPtr dataset = testing::small_images(10, 6);
   trainer.fit(testing::small_images(100), testing::small_fit(1));
-  const auto before = trainer.predict(dataset, options(1)).to_vector<float>();
+  const auto before = trainer.predict(dataset, predict_options(1)).to_vector<float>();
   trainer.fit(testing::small_images(100), testing::small_fit(1));
-  EXPECT_NE(trainer.predict(dataset, options(1)).to_vector<float>(), before);
+  EXPECT_NE(trainer.predict(dataset, predict_options(1)).to_vector<float>(), before);
 }
 
 TEST(Predict, RefusesAnEmptySet) {
@@ -148,7 +145,7 @@ TEST(TrainMetrics, AreThoseOfTheTrainingSetInPredictMode) {
   EXPECT_EQ(result.history[1].metric("train_" + metric->name()), expected.metrics[0].second);
 }
 
-FitOptions on_plateau(const std::string& folder, std::vector<double>& rates) {
+FitOptions rates_on_plateau(const std::string& folder, std::vector<double>& rates) {
   FitOptions fit = testing::small_fit();
   fit.steps = 20;
   fit.evaluate_every = 1;
@@ -163,14 +160,10 @@ FitOptions on_plateau(const std::string& folder, std::vector<double>& rates) {
   return fit;
 }
 
-FitResult run(const FitOptions& options) {
-  return testing::small_trainer(testing::small_net()).fit(testing::small_images(100), options);
-}
-
 TEST(ReduceOnPlateau, LowersTheRateAfterEvaluationsThatGotNoBetter) {
   const testing::TemporaryFolder folder("plateau");
   std::vector<double> rates;
-  run(on_plateau(folder.path(), rates));
+  testing::run_small(rates_on_plateau(folder.path(), rates));
   ASSERT_EQ(rates.size(), 20u);
   EXPECT_EQ(rates[3], 0.08);
   EXPECT_EQ(rates[4], 0.04);
@@ -182,23 +175,23 @@ TEST(ReduceOnPlateau, LowersTheRateAfterEvaluationsThatGotNoBetter) {
 TEST(ReduceOnPlateau, AResumedRunHasTheRatesOfTheWholeOne) {
   const testing::TemporaryFolder folder("plateau_resume");
   std::vector<double> whole, cut;
-  const FitResult expected = run(on_plateau(folder.path() + "/whole", whole));
+  const FitResult expected = testing::run_small(rates_on_plateau(folder.path() + "/whole", whole));
   std::atomic<bool> stop = false;
-  FitOptions first = on_plateau(folder.path() + "/cut", cut);
+  FitOptions first = rates_on_plateau(folder.path() + "/cut", cut);
   first.stop = &stop;
   first.callbacks.push_back(
       on_step([&](FitContext&, const StepEvent& event) { stop = event.step == 8; }));
-  run(first);
-  FitOptions second = on_plateau(folder.path() + "/cut", cut);
+  testing::run_small(first);
+  FitOptions second = rates_on_plateau(folder.path() + "/cut", cut);
   second.resume = true;
-  EXPECT_EQ(run(second).params_sha256, expected.params_sha256);
+  EXPECT_EQ(testing::run_small(second).params_sha256, expected.params_sha256);
   EXPECT_EQ(cut, whole);
 }
 
 TEST(ReduceOnPlateau, AMetricThatNobodyComputesIsNamed) {
   FitOptions fit = testing::small_fit(2);
   fit.schedule = optim::reduce_on_plateau({.metric = "f1"});
-  EXPECT_EQ(message_of<NotFound>([&] { run(fit); }),
+  EXPECT_EQ(message_of<NotFound>([&] { testing::run_small(fit); }),
             "train: evaluation has no metric named 'f1', it has loss, accuracy");
 }
 

@@ -20,7 +20,7 @@ struct Course {
 };
 
 // Two epochs of 4 steps; `change` is called after each step with the number of steps done.
-Course fit(const std::function<void(nn::Block&, std::int64_t)>& change, int threads = 1) {
+Course fit_changing(const std::function<void(nn::Block&, std::int64_t)>& change, int threads = 1) {
   Course run;
   FitOptions options = testing::small_fit(2);
   options.callbacks.push_back(on_step([&](FitContext& context, const StepEvent& event) {
@@ -44,7 +44,7 @@ TEST(RunningChange, AHookIsSeenByTheNextStepAndSoIsItsEnd) {
   Course first;
   for (const int threads : {1, 2}) {
     nn::HookHandle handle;
-    const Course run = fit(
+    const Course run = fit_changing(
         [&](nn::Block& net, std::int64_t step) {
           if (step == 2) handle = net.child("4")->register_forward_hook(forget_everything());
           if (step == 5) handle.remove();
@@ -59,8 +59,8 @@ TEST(RunningChange, AHookIsSeenByTheNextStepAndSoIsItsEnd) {
 }
 
 TEST(RunningChange, AModeIsSeenByTheNextStep) {
-  const Course whole = fit([](nn::Block&, std::int64_t) {});
-  const Course changed = fit([](nn::Block& net, std::int64_t step) {
+  const Course whole = fit_changing([](nn::Block&, std::int64_t) {});
+  const Course changed = fit_changing([](nn::Block& net, std::int64_t step) {
     if (step == 3) net.child("3")->set_mode(nn::Mode::predict);  // nothing is dropped any more
   });
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(changed.losses[i], whole.losses[i]);
@@ -118,11 +118,11 @@ void clip_weight(nn::Block& net, double limit) {
 }
 
 TEST(RunningChange, WhatIsSetIsWhatTheNextStepBeginsWith) {
-  const Course whole = fit([](nn::Block&, std::int64_t) {});
+  const Course whole = fit_changing([](nn::Block&, std::int64_t) {});
   Course first;
   for (const int threads : {1, 2}) {
     const Course clipped =
-        fit([](nn::Block& net, std::int64_t) { clip_weight(net, 0.01); }, threads);
+        fit_changing([](nn::Block& net, std::int64_t) { clip_weight(net, 0.01); }, threads);
     EXPECT_EQ(clipped.losses[0], whole.losses[0]);
     EXPECT_NE(clipped.losses[1], whole.losses[1]);
     if (threads == 1) first = clipped;
@@ -161,8 +161,8 @@ TEST(RunningChange, WhatIsSetIsResumed) {
 }
 
 TEST(RunningChange, FreezingAgainWhatIsFrozenChangesNothing) {
-  const Course whole = fit([](nn::Block&, std::int64_t) {});
-  const Course same = fit([](nn::Block& net, std::int64_t) {
+  const Course whole = fit_changing([](nn::Block&, std::int64_t) {});
+  const Course same = fit_changing([](nn::Block& net, std::int64_t) {
     net.freeze();
     net.unfreeze();
   });

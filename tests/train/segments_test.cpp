@@ -21,29 +21,32 @@ namespace {
 using testing::message_of;
 using testing::RandomChain;
 
-constexpr std::int64_t kShards = 5, kSteps = 3;
+constexpr std::int64_t kSegmentShards = 5, kSegmentSteps = 3;
 
-struct Outcome {
+struct SegmentOutcome {
   std::string sha256;
   std::vector<double> losses;
   std::vector<std::pair<std::string, Tensor>> parameters;
 };
 
-struct Way {
+struct SegmentWay {
   std::vector<std::string> cuts = {};
   int threads = 1;
   kvstore::Mode* mode = nullptr;
 };
 
-Outcome train(std::uint64_t seed, const Way& way) {
+SegmentOutcome train_segments(std::uint64_t seed, const SegmentWay& way) {
   const auto net = std::make_shared<RandomChain>(seed);
   net->initialize(nn::init::fan_in(), 3);
-  StepEngine engine(
-      net, nn::SoftmaxCrossEntropyLoss(), optim::adam({.learning_rate = 0.01}),
-      testing::cut_fields(),
-      {.shards = kShards, .threads = way.threads, .seed = 7, .mode = way.mode, .cuts = way.cuts});
-  Outcome outcome;
-  outcome.losses = testing::run_cut_steps(engine, kSteps);
+  StepEngine engine(net, nn::SoftmaxCrossEntropyLoss(), optim::adam({.learning_rate = 0.01}),
+                    testing::cut_fields(),
+                    {.shards = kSegmentShards,
+                     .threads = way.threads,
+                     .seed = 7,
+                     .mode = way.mode,
+                     .cuts = way.cuts});
+  SegmentOutcome outcome;
+  outcome.losses = testing::run_cut_steps(engine, kSegmentSteps);
   outcome.sha256 = engine.params_sha256();
   outcome.parameters = engine.snapshot().parameters;
   return outcome;
@@ -62,7 +65,8 @@ TEST(Segments, OfRandomNetsComputeWhatTheWholeDoes) {
   for (std::uint64_t k = 0; k < 12; ++k) {
     const std::uint64_t seed = testing::seed_of_this_run() + k;
     SCOPED_TRACE("seed " + std::to_string(seed));
-    const Outcome whole = train(seed, {}), cut = train(seed, {.cuts = random_cuts(seed)});
+    const SegmentOutcome whole = train_segments(seed, {}),
+                         cut = train_segments(seed, {.cuts = random_cuts(seed)});
     for (std::size_t step = 0; step < whole.losses.size(); ++step)
       EXPECT_NEAR(cut.losses[step], whole.losses[step], 1e-4 * std::abs(whole.losses[step]));
     double apart = 0.0, size = 0.0;
@@ -84,13 +88,13 @@ TEST(Segments, HaveTheSameBitsForAnyNumberOfThreadsAndWorkers) {
     const std::uint64_t seed = testing::seed_of_this_run() + k;
     SCOPED_TRACE("seed " + std::to_string(seed));
     const std::vector<std::string> cuts = random_cuts(seed);
-    const Outcome one = train(seed, {.cuts = cuts});
+    const SegmentOutcome one = train_segments(seed, {.cuts = cuts});
     for (const int threads : {2, 3})
-      EXPECT_EQ(train(seed, {.cuts = cuts, .threads = threads}).sha256, one.sha256);
+      EXPECT_EQ(train_segments(seed, {.cuts = cuts, .threads = threads}).sha256, one.sha256);
     for (const int workers : {2, 3})
       testing::as_ranks(workers, [&](comm::Communicator& communicator) {
         const auto mode = kvstore::allreduce_mode(communicator);
-        const Outcome own = train(seed, {.cuts = cuts, .mode = mode.get()});
+        const SegmentOutcome own = train_segments(seed, {.cuts = cuts, .mode = mode.get()});
         EXPECT_EQ(own.sha256, one.sha256);
         EXPECT_EQ(own.losses, one.losses);
       });
@@ -99,7 +103,7 @@ TEST(Segments, HaveTheSameBitsForAnyNumberOfThreadsAndWorkers) {
 
 TEST(Segments, OfACutThatIsNotThereAreRefusedInOneLine) {
   const auto refused = [](std::vector<std::string> cuts) {
-    return message_of<InvalidArgument>([&] { train(1, {.cuts = std::move(cuts)}); });
+    return message_of<InvalidArgument>([&] { train_segments(1, {.cuts = std::move(cuts)}); });
   };
   EXPECT_EQ(refused({"blocks.2"}).substr(0, 39), "cut 'blocks.2' names no block of the ne");
   EXPECT_EQ(refused({"2", "2"}), "cut '2' and cut '2' are the same block");

@@ -16,7 +16,7 @@ using testing::message_of;
 using testing::part_ways;
 using testing::PartWay;
 
-FitResult fit(const PartWay& way, kvstore::Mode* mode, const CallbackPtr& callback) {
+FitResult fit_way(const PartWay& way, kvstore::Mode* mode, const CallbackPtr& callback) {
   Trainer trainer(testing::small_net(), testing::cross_entropy(),
                   optim::sgd({.learning_rate = 0.05, .momentum = 0.9}),
                   {.global_batch = 24, .shards = 8, .seed = 3, .mesh = way.mesh, .mode = mode});
@@ -56,15 +56,15 @@ class Halving final : public Callback {
 
 TEST(SetParameters, AreWhatWorkersWithAPartGoOnWith) {
   for (const PartWay& way : part_ways()) {
-    const std::string plain = fit(way, nullptr, nullptr).params_sha256;
+    const std::string plain = fit_way(way, nullptr, nullptr).params_sha256;
     for (const auto when : {Halving::When::begin, Halving::When::evaluation, Halving::When::end}) {
       SCOPED_TRACE(fmt::format("{}, {}", way.name, static_cast<int>(when)));
-      const FitResult alone = fit(way, nullptr, std::make_shared<Halving>(when));
+      const FitResult alone = fit_way(way, nullptr, std::make_shared<Halving>(when));
       // What is set in the end is in the net and the result.
       EXPECT_NE(alone.params_sha256, plain);
       testing::as_ranks(2, [&](comm::Communicator& communicator) {
         const auto mode = way.mode(communicator);
-        const FitResult own = fit(way, mode.get(), std::make_shared<Halving>(when));
+        const FitResult own = fit_way(way, mode.get(), std::make_shared<Halving>(when));
         EXPECT_EQ(own.params_sha256, alone.params_sha256);
         EXPECT_EQ(own.validation.loss, alone.validation.loss);
       });
@@ -88,11 +88,12 @@ CallbackPtr halving_what_is_held() {
 TEST(SetParameters, InANetThatACallbackHoldsCountToo) {
   for (const PartWay& way : part_ways()) {
     SCOPED_TRACE(way.name);
-    const FitResult alone = fit(way, nullptr, halving_what_is_held());
-    EXPECT_NE(alone.params_sha256, fit(way, nullptr, nullptr).params_sha256);
+    const FitResult alone = fit_way(way, nullptr, halving_what_is_held());
+    EXPECT_NE(alone.params_sha256, fit_way(way, nullptr, nullptr).params_sha256);
     testing::as_ranks(2, [&](comm::Communicator& communicator) {
       const auto mode = way.mode(communicator);
-      EXPECT_EQ(fit(way, mode.get(), halving_what_is_held()).params_sha256, alone.params_sha256);
+      EXPECT_EQ(fit_way(way, mode.get(), halving_what_is_held()).params_sha256,
+                alone.params_sha256);
     });
   }
 }
@@ -125,7 +126,7 @@ TEST(SetParameters, BetweenEvaluationsAreRefusedWhereTheNetIsOlder) {
     SCOPED_TRACE(way.name);
     testing::as_ranks(2, [&](comm::Communicator& communicator) {
       const auto mode = way.mode(communicator);
-      EXPECT_EQ(message_of<InvalidArgument>([&] { fit(way, mode.get(), each_step); }),
+      EXPECT_EQ(message_of<InvalidArgument>([&] { fit_way(way, mode.get(), each_step); }),
                 "train: 0.weight was set after step 1, but each worker has a part of the "
                 "parameters alone, and they are together only when a run begins, is evaluated and "
                 "ends: set it in on_train_begin, on_evaluation or on_train_end");
@@ -141,7 +142,7 @@ TEST(SetParameters, OnOneWorkerAloneAreRefused) {
       const CallbackPtr first = on_evaluation([](FitContext& context, const Evaluation&) {
         if (context.is_first()) halve_weights(context);
       });
-      EXPECT_EQ(message_of<InvalidArgument>([&] { fit(way, mode.get(), first); }),
+      EXPECT_EQ(message_of<InvalidArgument>([&] { fit_way(way, mode.get(), first); }),
                 "train: a callback set 0.weight on worker 0, and nothing on worker 1, or to other "
                 "values: where each worker has a part of the parameters, it sets the same on all");
     });

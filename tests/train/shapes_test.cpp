@@ -21,7 +21,7 @@ namespace {
 using testing::message_of;
 
 constexpr std::int64_t kWords = 20;
-constexpr std::int64_t kClasses = 3;
+constexpr std::int64_t kKindsOfText = 3;
 
 // Texts of any length: words, their running statistics, their mean, a class.
 class TextNet final : public nn::Block {
@@ -30,7 +30,7 @@ class TextNet final : public nn::Block {
       : words_(add_child("words", nn::embedding(kWords, 8))),
         norm_(add_child("norm", nn::batch_norm())),
         hidden_(add_child("hidden", nn::dense(16, {.activation = "relu"}))),
-        output_(add_child("output", nn::dense(kClasses))) {}
+        output_(add_child("output", nn::dense(kKindsOfText))) {}
   Tensor forward(const Tensor& x) override {
     const Tensor words = transpose((*words_)(x), {0, 2, 1});
     return (*output_)(nn::dropout((*hidden_)(mean((*norm_)(words), {2})), 0.1));
@@ -55,7 +55,7 @@ std::shared_ptr<data::TextClassification> texts(std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     data::TokenNumbers text;
     for (std::int64_t k = 0; k < 1 + (i * 5) % 16; ++k) text.push_back((i * 3 + k * k) % kWords);
-    labels.push_back(i % kClasses);
+    labels.push_back(i % kKindsOfText);
     texts.push_back(std::move(text));
   }
   return std::make_shared<data::TextClassification>(
@@ -69,7 +69,7 @@ Tensor draw_words(std::int64_t count, std::int64_t length, std::uint32_t seed) {
 
 data::Fields shard(std::int64_t samples, std::int64_t length, std::uint32_t seed) {
   const RandomScope draws(random_key(5, seed));
-  return {draw_words(samples, length, seed), randint(0, kClasses, {samples})};
+  return {draw_words(samples, length, seed), randint(0, kKindsOfText, {samples})};
 }
 
 std::vector<data::Fields> shards(std::int64_t length, std::uint32_t seed) {
@@ -198,7 +198,7 @@ class Ragged final : public data::Dataset {
     const auto place = static_cast<std::size_t>(i / 4) % lengths_.size();
     const Tensor words = draw_words(1, lengths_[place], static_cast<std::uint32_t>(i));
     return {reshape(words, {-1}),
-            Tensor::full({}, static_cast<double>(i % kClasses), DType::int64)};
+            Tensor::full({}, static_cast<double>(i % kKindsOfText), DType::int64)};
   }
 
  private:
@@ -268,10 +268,10 @@ TEST(TrainerShapes, ThatDifferBetweenWorkersAreRefusedByAllInTheSameWords) {
 // Of the last batch, which is smaller, only what is computed on the way.
 TEST(EvaluatorShapes, HaveOneCopyOfTheParameters) {
   constexpr std::int64_t kWide = 1 << 18;
-  const nn::BlockPtr net = nn::sequential(nn::dense(kWide, {.inputs = 4}), nn::dense(kClasses));
+  const nn::BlockPtr net = nn::sequential(nn::dense(kWide, {.inputs = 4}), nn::dense(kKindsOfText));
   net->initialize();
   const RandomScope draws(random_key(1));
-  const data::ArrayDataset set({normal({20, 4}), randint(0, kClasses, {20})});
+  const data::ArrayDataset set({normal({20, 4}), randint(0, kKindsOfText, {20})});
   net->complete_shapes({{{1, 4}, DType::float32, {}}});
   std::int64_t parameters = 0;
   for (const auto& [name, parameter] : net->parameters())

@@ -15,23 +15,21 @@ namespace lockstep::train {
 namespace {
 
 using kvstore::ShardState;
-using testing::batches, testing::message_of;
-
-constexpr std::int64_t kShards = 8;
-constexpr int kSteps = 3;
+using testing::batches, testing::kStepNetShards, testing::kStepNetSteps, testing::message_of;
 
 // What the parameters and slots are after some steps.
-struct State {
+struct ParametersAndSlots {
   std::string sha256;
   std::vector<std::vector<float>> slots;  // rank 0's
-  bool operator==(const State&) const = default;
+  bool operator==(const ParametersAndSlots&) const = default;
 };
 
-State train(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  StepEngine engine = testing::step_engine(kShards, rule, mode, threads);
-  for (int step = 0; step < kSteps; ++step) engine.run(step, 0.05, batches(engine, step));
+ParametersAndSlots train_sharded(const optim::OptimizerPtr& rule, kvstore::Mode* mode,
+                                 int threads) {
+  StepEngine engine = testing::step_engine(kStepNetShards, rule, mode, threads);
+  for (int step = 0; step < kStepNetSteps; ++step) engine.run(step, 0.05, batches(engine, step));
   engine.collect_slots();
-  State state{engine.params_sha256(), {}};
+  ParametersAndSlots state{engine.params_sha256(), {}};
   if (mode != nullptr && !mode->group().is_first()) return state;
   for (const auto& [name, tensor] : engine.slots())
     state.slots.push_back(tensor.to_vector<float>());
@@ -42,13 +40,13 @@ TEST(ShardedState, StepsHaveTheBitsOfOneProcessOnAnyNumberOfWorkersAndThreads) {
   const optim::OptimizerPtr rules[] = {optim::sgd({.momentum = 0.9}),
                                        optim::adamw({.clip_norm = 0.5}), optim::lamb({})};
   for (const optim::OptimizerPtr& rule : rules) {
-    const State alone = train(rule, nullptr, 1);
+    const ParametersAndSlots alone = train_sharded(rule, nullptr, 1);
     for (const ShardState stage : {ShardState::slots, ShardState::gradients})
       for (int workers = 1; workers <= 5; ++workers)
         testing::as_ranks(workers, [&](comm::Communicator& communicator) {
           const auto mode = kvstore::allreduce_mode(communicator, {.shard_state = stage});
           const int threads = 1 + (workers + static_cast<int>(stage)) % 3;
-          const State own = train(rule, mode.get(), threads);
+          const ParametersAndSlots own = train_sharded(rule, mode.get(), threads);
           EXPECT_EQ(own.sha256, alone.sha256) << rule->name() << ", " << workers << " workers";
           if (communicator.rank() != 0) return;
           EXPECT_EQ(own.slots, alone.slots) << rule->name();
@@ -57,22 +55,22 @@ TEST(ShardedState, StepsHaveTheBitsOfOneProcessOnAnyNumberOfWorkersAndThreads) {
 }
 
 // The bytes that a worker plans for a step, and how many of them are a whole flat buffer.
-std::size_t step_bytes(int workers, ShardState stage) {
+std::size_t sharded_step_bytes(int workers, ShardState stage) {
   std::size_t bytes = 0;
   std::vector<std::string> hosts;
   for (int rank = 0; rank < workers; ++rank) hosts.push_back(std::to_string(rank));
   testing::as_ranks(hosts, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator, {.shard_state = stage});
-    const StepEngine engine = testing::step_engine(kShards, optim::adam({}), mode.get(), 1);
+    const StepEngine engine = testing::step_engine(kStepNetShards, optim::adam({}), mode.get(), 1);
     if (communicator.rank() == 0) bytes = engine.step_bytes();
   });
   return bytes;
 }
 
 TEST(ShardedState, AStepNeedsLessMemoryWithEachStage) {
-  const std::size_t none = step_bytes(2, ShardState::none);
-  const std::size_t slots = step_bytes(2, ShardState::slots);
-  const std::size_t gradients = step_bytes(2, ShardState::gradients);
+  const std::size_t none = sharded_step_bytes(2, ShardState::none);
+  const std::size_t slots = sharded_step_bytes(2, ShardState::slots);
+  const std::size_t gradients = sharded_step_bytes(2, ShardState::gradients);
   EXPECT_LT(slots, none);
   EXPECT_LT(gradients, slots);
 }
@@ -83,14 +81,14 @@ std::string fresh_folder(const char* name) {
   return folder.string();
 }
 
-struct Part {
+struct ShardedPart {
   int workers = 1;
   ShardState stage = ShardState::none;
   std::int64_t epochs = 1;
 };
 
 // Runs with these workers and goes on in the folder; the first one's hash.
-std::string fit(const std::string& folder, const Part& part) {
+std::string fit_sharded(const std::string& folder, const ShardedPart& part) {
   std::string sha256;
   testing::as_ranks(part.workers, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator, {.shard_state = part.stage});
@@ -108,14 +106,14 @@ std::string fit(const std::string& folder, const Part& part) {
 
 TEST(ShardedState, ACheckpointGoesOnWithAnyNumberOfWorkersAndAnyStage) {
   const std::string whole = fresh_folder("sharded_whole"), parts = fresh_folder("sharded_parts");
-  const std::string expected = fit(whole, {.workers = 1, .epochs = 5});
-  const Part plan[] = {{2, ShardState::slots, 1},
-                       {3, ShardState::gradients, 2},
-                       {1, ShardState::none, 3},
-                       {5, ShardState::slots, 4},
-                       {2, ShardState::gradients, 5}};
+  const std::string expected = fit_sharded(whole, {.workers = 1, .epochs = 5});
+  const ShardedPart plan[] = {{2, ShardState::slots, 1},
+                              {3, ShardState::gradients, 2},
+                              {1, ShardState::none, 3},
+                              {5, ShardState::slots, 4},
+                              {2, ShardState::gradients, 5}};
   std::string last;
-  for (const Part& part : plan) last = fit(parts, part);
+  for (const ShardedPart& part : plan) last = fit_sharded(parts, part);
   EXPECT_EQ(last, expected);
 }
 

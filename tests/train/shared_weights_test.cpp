@@ -18,35 +18,35 @@ namespace {
 using kvstore::ShardState;
 using testing::message_of;
 
-constexpr std::int64_t kShards = 5, kSteps = 3;
+constexpr std::int64_t kChainShards = 5, kChainSteps = 3;
 
-struct Shape {
+struct ChainShape {
   int threads = 1;
   std::vector<std::string> cuts = {"1", "3", "4", "6"};
   bool recompute = false;
 };
 
-struct Outcome {
+struct ChainOutcome {
   std::string sha256;
   std::vector<double> losses;
   std::vector<std::vector<float>> slots;  // the first worker's
-  bool operator==(const Outcome&) const = default;
+  bool operator==(const ChainOutcome&) const = default;
 };
 
-Outcome train_chain(std::uint64_t seed, const optim::OptimizerPtr& rule, const Shape& shape,
-                    kvstore::Mode* mode) {
+ChainOutcome train_chain(std::uint64_t seed, const optim::OptimizerPtr& rule,
+                         const ChainShape& shape, kvstore::Mode* mode) {
   const auto net = std::make_shared<testing::RandomChain>(seed);
   net->initialize(nn::init::fan_in(), 3);
   StepEngine engine(net, nn::SoftmaxCrossEntropyLoss(), rule, testing::cut_fields(),
-                    {.shards = kShards,
+                    {.shards = kChainShards,
                      .threads = shape.threads,
                      .seed = 7,
                      .mode = mode,
                      .bucket_bytes = 1024,
                      .cuts = shape.cuts,
                      .recompute = shape.recompute});
-  Outcome outcome;
-  outcome.losses = testing::run_cut_steps(engine, kSteps);
+  ChainOutcome outcome;
+  outcome.losses = testing::run_cut_steps(engine, kChainSteps);
   outcome.sha256 = engine.params_sha256();
   engine.collect_slots();
   const Snapshot snapshot = engine.snapshot();
@@ -55,14 +55,14 @@ Outcome train_chain(std::uint64_t seed, const optim::OptimizerPtr& rule, const S
   return outcome;
 }
 
-void expect_same_on(int workers, const Outcome& alone,
-                    const std::function<Outcome(kvstore::Mode*)>& train,
+void expect_same_on(int workers, const ChainOutcome& alone,
+                    const std::function<ChainOutcome(kvstore::Mode*)>& train,
                     comm::Algorithm algorithm = comm::Algorithm::tree) {
   testing::as_ranks(workers, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(
         communicator, {.algorithm = algorithm, .shard_state = ShardState::parameters});
     EXPECT_EQ(mode->shares_weights(), workers > 1);
-    const Outcome own = train(mode.get());
+    const ChainOutcome own = train(mode.get());
     EXPECT_EQ(own.sha256, alone.sha256);
     EXPECT_EQ(own.losses, alone.losses);
     if (communicator.rank() != 0) return;
@@ -77,12 +77,12 @@ TEST(SharedWeights, StepsHaveTheBitsOfOneProcessOnAnyNumberOfWorkersAndThreads) 
     const std::uint64_t seed = testing::seed_of_this_run() + k;
     SCOPED_TRACE("seed " + std::to_string(seed));
     const optim::OptimizerPtr& rule = rules[k];
-    const Outcome alone = train_chain(seed, rule, {}, nullptr);
+    const ChainOutcome alone = train_chain(seed, rule, {}, nullptr);
     for (int workers = 1; workers <= 5; ++workers)
       for (const bool recompute : {false, true}) {
         SCOPED_TRACE(fmt::format("{}, {} workers, recompute {}", rule->name(), workers, recompute));
-        const Shape shape{.threads = 1 + (workers + static_cast<int>(k)) % 3,
-                          .recompute = recompute};
+        const ChainShape shape{.threads = 1 + (workers + static_cast<int>(k)) % 3,
+                               .recompute = recompute};
         expect_same_on(workers, alone,
                        [&](kvstore::Mode* mode) { return train_chain(seed, rule, shape, mode); });
       }
@@ -92,8 +92,8 @@ TEST(SharedWeights, StepsHaveTheBitsOfOneProcessOnAnyNumberOfWorkersAndThreads) 
 TEST(SharedWeights, OfANetInOnePieceAndByAnyCanonicalAlgorithmToo) {
   const std::uint64_t seed = testing::seed_of_this_run();
   const optim::OptimizerPtr rule = optim::adam({});
-  const Shape uncut{.threads = 2, .cuts = {}};
-  const Outcome alone = train_chain(seed, rule, uncut, nullptr);
+  const ChainShape uncut{.threads = 2, .cuts = {}};
+  const ChainOutcome alone = train_chain(seed, rule, uncut, nullptr);
   const auto train = [&](kvstore::Mode* mode) { return train_chain(seed, rule, uncut, mode); };
   for (const int workers : {2, 3}) expect_same_on(workers, alone, train);
   expect_same_on(3, alone, train, comm::Algorithm::central);
@@ -114,7 +114,7 @@ StepEngine wide_engine(kvstore::Mode* mode, std::int64_t shards) {
           {.shards = shards, .mode = mode, .cuts = {"2", "4", "6"}}};
 }
 
-double step_bytes(int workers, ShardState stage) {
+double wide_step_bytes(int workers, ShardState stage) {
   double bytes = 0.0;
   testing::as_ranks(workers, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator, {.shard_state = stage});
@@ -134,20 +134,20 @@ TEST(SharedWeights, AWorkerNeedsWhatTheFormulaSays) {
   for (const int workers : {2, 3, 4}) {
     const double part = parameters / workers;
     const double expected = (2.0 * part + 4.0 * part + part + 2.0 * segment + segment) * 4.0;
-    const double measured = step_bytes(workers, ShardState::parameters) - passes;
+    const double measured = wide_step_bytes(workers, ShardState::parameters) - passes;
     EXPECT_NEAR(measured, expected, 0.05 * expected) << workers;
-    EXPECT_LT(measured, step_bytes(workers, ShardState::gradients) - passes);
+    EXPECT_LT(measured, wide_step_bytes(workers, ShardState::gradients) - passes);
   }
 }
 
-struct Part {
+struct SharedPart {
   int workers = 1;
   ShardState stage = ShardState::none;
   std::int64_t epochs = 1;
   bool recompute = false;
 };
 
-FitResult fit(const std::string& folder, const Part& part) {
+FitResult fit_shared(const std::string& folder, const SharedPart& part) {
   FitResult result;
   testing::as_ranks(part.workers, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator, {.shard_state = part.stage});
@@ -170,16 +170,16 @@ FitResult fit(const std::string& folder, const Part& part) {
 
 TEST(SharedWeights, ACheckpointGoesOnWithAnyNumberOfWorkersAndAnyStage) {
   const testing::TemporaryFolder folder("shared_weights");
-  const FitResult whole = fit(folder.path() + "/whole", {.workers = 1, .epochs = 5});
-  const Part plan[] = {{2, ShardState::parameters, 1},
-                       {3, ShardState::parameters, 2, true},
-                       {2, ShardState::slots, 3},
-                       {5, ShardState::parameters, 4},
-                       {1, ShardState::none, 5}};
+  const FitResult whole = fit_shared(folder.path() + "/whole", {.workers = 1, .epochs = 5});
+  const SharedPart plan[] = {{2, ShardState::parameters, 1},
+                             {3, ShardState::parameters, 2, true},
+                             {2, ShardState::slots, 3},
+                             {5, ShardState::parameters, 4},
+                             {1, ShardState::none, 5}};
   FitResult last;
-  for (const Part& part : plan) last = fit(folder.path() + "/parts", part);
+  for (const SharedPart& part : plan) last = fit_shared(folder.path() + "/parts", part);
   EXPECT_EQ(last.params_sha256, whole.params_sha256);
-  const FitResult shared = fit(folder.path() + "/shared", {3, ShardState::parameters, 5});
+  const FitResult shared = fit_shared(folder.path() + "/shared", {3, ShardState::parameters, 5});
   EXPECT_EQ(shared.params_sha256, whole.params_sha256);
   EXPECT_EQ(shared.validation.loss, whole.validation.loss);
   EXPECT_EQ(shared.validation.accuracy, whole.validation.accuracy);

@@ -24,19 +24,19 @@ namespace {
 
 using testing::message_of;
 
-constexpr std::int64_t kShards = 3, kSteps = 3, kBatch = 2, kTime = 6, kWords = 11;
+constexpr std::int64_t kSliceShards = 3, kSliceSteps = 3, kBatch = 2, kTime = 6, kVocabulary = 11;
 
 // A language model whose head is its table, and one whose head is not.
 class TinyGpt final : public nn::Block {
  public:
   TinyGpt(bool tied, double dropout, std::int64_t heads = 4)
-      : token_(add_child("token", nn::embedding(kWords, kWidth))),
+      : token_(add_child("token", nn::embedding(kVocabulary, kWidth))),
         block_(add_child("block",
                          nn::transformer_encoder_block(
                              kWidth, heads,
                              {.dropout = dropout, .attention_dropout = dropout, .causal = true}))),
         ln_(add_child("ln", nn::layer_norm({.channels = kWidth}))) {
-    head_ = add_child("head", nn::dense(kWords, {.inputs = kWidth, .flatten = false}));
+    head_ = add_child("head", nn::dense(kVocabulary, {.inputs = kWidth, .flatten = false}));
     if (tied) head_->parameter("weight").share(token_->parameter("weight"));
   }
   Tensor forward(const Tensor& ids) override { return (*head_)((*ln_)((*block_)((*token_)(ids)))); }
@@ -62,12 +62,13 @@ RandomScope draws_of(std::int64_t step, std::int64_t shard) {
 
 Task words_task(bool tied, double dropout = 0.0) {
   const TensorInfo words{{kBatch, kTime}, DType::int64, {}};
-  return {[=] { return std::make_shared<TinyGpt>(tied, dropout); },
-          {words, words},
-          [](std::int64_t step, std::int64_t shard) -> data::Fields {
-            const RandomScope draws = draws_of(step, shard);
-            return {randint(0, kWords, {kBatch, kTime}), randint(0, kWords, {kBatch, kTime})};
-          }};
+  return {
+      [=] { return std::make_shared<TinyGpt>(tied, dropout); },
+      {words, words},
+      [](std::int64_t step, std::int64_t shard) -> data::Fields {
+        const RandomScope draws = draws_of(step, shard);
+        return {randint(0, kVocabulary, {kBatch, kTime}), randint(0, kVocabulary, {kBatch, kTime})};
+      }};
 }
 
 Task images_task(std::function<nn::BlockPtr()> net) {
@@ -86,7 +87,7 @@ nn::BlockPtr small_cnn() {
                         nn::dense(12, {.activation = "relu"}), nn::dropout(0.2), nn::dense(5));
 }
 
-struct Way {
+struct SliceWay {
   std::int64_t slices = 1;
   std::vector<Split> splits = {};
   int threads = 1;
@@ -96,17 +97,17 @@ struct Way {
   std::vector<std::string> cuts = {};
 };
 
-struct Outcome {
+struct SliceOutcome {
   std::string sha256;
   std::vector<double> losses, accuracies;
   Snapshot snapshot;
 };
 
-Outcome train(const Task& task, const Way& way) {
+SliceOutcome train_slices(const Task& task, const SliceWay& way) {
   const nn::BlockPtr net = task.net();
   net->initialize(nn::init::fan_in(), 3);
   StepEngine engine(net, nn::SoftmaxCrossEntropyLoss(), way.rule(), task.fields,
-                    {.shards = kShards,
+                    {.shards = kSliceShards,
                      .threads = way.threads,
                      .seed = 7,
                      .compile = {.compute = way.compute},
@@ -114,8 +115,8 @@ Outcome train(const Task& task, const Way& way) {
                      .cuts = way.cuts,
                      .slices = way.slices,
                      .splits = way.splits});
-  Outcome outcome;
-  for (std::int64_t step = 0; step < kSteps; ++step) {
+  SliceOutcome outcome;
+  for (std::int64_t step = 0; step < kSliceSteps; ++step) {
     std::vector<data::Fields> batches;
     for (std::int64_t s = engine.range().lo; s < engine.range().hi; ++s)
       batches.push_back(task.batch(step, s));
@@ -149,8 +150,8 @@ double distance(const std::vector<std::pair<std::string, Tensor>>& a,
 void expect_what_the_whole_does(const Task& task, std::int64_t slices,
                                 const std::vector<Split>& splits = {}) {
   const auto sgd = [] { return optim::sgd({.learning_rate = 0.01, .momentum = 0.9}); };
-  const Outcome whole = train(task, {.rule = sgd});
-  const Outcome split = train(task, {.slices = slices, .splits = splits, .rule = sgd});
+  const SliceOutcome whole = train_slices(task, {.rule = sgd});
+  const SliceOutcome split = train_slices(task, {.slices = slices, .splits = splits, .rule = sgd});
   for (std::size_t step = 0; step < whole.losses.size(); ++step) {
     EXPECT_NEAR(split.losses[step], whole.losses[step], 1e-4 * std::abs(whole.losses[step]));
     EXPECT_NEAR(split.accuracies[step], whole.accuracies[step], 1e-6);
@@ -182,13 +183,14 @@ TEST(Slices, OfLayersThatAreSplitOtherwiseComputeWhatTheWholeDoes) {
                               {"head", SplitWay::none}});
 }
 
-struct Placement {
+struct SlicePlacement {
   int replicas, workers, threads;
 };
 
 // One hash for every placement of the slices.
-void expect_one_hash(const Task& task, Way way, const std::vector<Placement>& placements) {
-  const Outcome one = train(task, way);
+void expect_one_hash(const Task& task, SliceWay way,
+                     const std::vector<SlicePlacement>& placements) {
+  const SliceOutcome one = train_slices(task, way);
   for (const auto& [replicas, workers, threads] : placements) {
     SCOPED_TRACE(::testing::Message()
                  << replicas << " x " << workers << " workers, " << threads << " threads");
@@ -196,9 +198,9 @@ void expect_one_hash(const Task& task, Way way, const std::vector<Placement>& pl
     testing::as_ranks(replicas * workers, [&](comm::Communicator& communicator) {
       const auto mode =
           kvstore::sliced_mode(communicator, cluster::workers_of(communicator), workers);
-      Way own = way;
+      SliceWay own = way;
       own.mode = mode.get();
-      const Outcome placed = train(task, own);
+      const SliceOutcome placed = train_slices(task, own);
       EXPECT_EQ(placed.sha256, one.sha256);
       EXPECT_EQ(placed.losses, one.losses);
       EXPECT_EQ(distance(placed.snapshot.slots, one.snapshot.slots), 0.0);
@@ -264,12 +266,12 @@ TEST(Slices, DropInfinitiesAsTheWholeDoes) {
 // Each meets the others thread by thread.
 TEST(Slices, OfWorkersWithMoreThreadsAndFewerAreComputedByTheFewest) {
   const Task task = words_task(false);
-  const Outcome one = train(task, {.slices = 2});
+  const SliceOutcome one = train_slices(task, {.slices = 2});
   testing::as_ranks(2, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::sliced_mode(communicator, cluster::workers_of(communicator), 2,
                                            {.timeout = std::chrono::seconds(20)});
-    const Way own{.slices = 2, .threads = 1 + 2 * communicator.rank(), .mode = mode.get()};
-    EXPECT_EQ(message_of<Error>([&] { EXPECT_EQ(train(task, own).sha256, one.sha256); }),
+    const SliceWay own{.slices = 2, .threads = 1 + 2 * communicator.rank(), .mode = mode.get()};
+    EXPECT_EQ(message_of<Error>([&] { EXPECT_EQ(train_slices(task, own).sha256, one.sha256); }),
               "nothing was thrown");
   });
 }
@@ -286,15 +288,15 @@ TEST(Slices, HaveTheSameBitsWithRulesThatMeasure) {
 // A rule's norms are those of the whole parameter, not of each slice.
 TEST(Slices, AreMeasuredAsOne) {
   const auto lamb = [] { return optim::lamb({.learning_rate = 0.01, .weight_decay = 0.1}); };
-  const Outcome whole = train(words_task(false), {.rule = lamb});
-  const Outcome split = train(words_task(false), {.slices = 4, .rule = lamb});
+  const SliceOutcome whole = train_slices(words_task(false), {.rule = lamb});
+  const SliceOutcome split = train_slices(words_task(false), {.slices = 4, .rule = lamb});
   EXPECT_LT(distance(split.snapshot.parameters, whole.snapshot.parameters), 2e-3);
 }
 
 TEST(Slices, AndSegmentsAreOneWorkersToo) {
   const Task task = words_task(true);
-  const Outcome whole = train(task, {.slices = 2});
-  const Outcome cut = train(task, {.slices = 2, .cuts = {"ln"}});
+  const SliceOutcome whole = train_slices(task, {.slices = 2});
+  const SliceOutcome cut = train_slices(task, {.slices = 2, .cuts = {"ln"}});
   for (std::size_t step = 0; step < whole.losses.size(); ++step)
     EXPECT_NEAR(cut.losses[step], whole.losses[step], 1e-4 * std::abs(whole.losses[step]));
 }
@@ -361,8 +363,8 @@ TEST(Slices, NoTransferCanBeLeftOut) {
 }
 
 TEST(Slices, AreRefusedInOneLineWhereTheyCannotBe) {
-  const auto refused = [](const Task& task, const Way& way) {
-    return message_of<InvalidArgument>([&] { train(task, way); });
+  const auto refused = [](const Task& task, const SliceWay& way) {
+    return message_of<InvalidArgument>([&] { train_slices(task, way); });
   };
   const Task words = words_task(false);
   EXPECT_EQ(refused(words, {.slices = 5}),

@@ -63,4 +63,12 @@ inline train::FitOptions small_fit(std::int64_t epochs = 3) {
   return options;
 }
 
+inline train::FitResult run_small(const train::FitOptions& options, int threads = 1) {
+  return small_trainer(small_net(), threads).fit(small_images(100), options);
+}
+
+inline data::DatasetPtr set_of(data::Fields fields) {
+  return std::make_shared<data::ArrayDataset>(std::move(fields));
+}
+
 }  // namespace lockstep::testing

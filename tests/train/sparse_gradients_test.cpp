@@ -22,12 +22,12 @@ namespace {
 using namespace lockstep::testing;
 using Floats = std::vector<float>;
 
-constexpr int kSteps = 6;
+constexpr int kLookupSteps = 6;
 
-std::string train(const nn::BlockPtr& net, const optim::OptimizerPtr& rule, int threads = 1,
-                  kvstore::Mode* mode = nullptr) {
+std::string train_lookups(const nn::BlockPtr& net, const optim::OptimizerPtr& rule, int threads = 1,
+                          kvstore::Mode* mode = nullptr) {
   StepEngine engine = lookup_engine(net, rule, threads, mode);
-  for (int step = 0; step < kSteps; ++step)
+  for (int step = 0; step < kLookupSteps; ++step)
     EXPECT_TRUE(engine.run(step, 0.3, lookups(engine, step)).finite);
   return engine.params_sha256();
 }
@@ -36,13 +36,14 @@ std::string train(const nn::BlockPtr& net, const optim::OptimizerPtr& rule, int 
 // same terms, but for zeros.
 TEST(SparseGradients, GiveTheBitsOfDenseOnesByARuleThatKeepsNothing) {
   const auto rule = optim::sgd({});
-  const std::string dense = train(two_towers({}), rule);
-  const std::string padded = train(two_towers({.padding_index = kPadding}), rule);
+  const std::string dense = train_lookups(two_towers({}), rule);
+  const std::string padded = train_lookups(two_towers({.padding_index = kPadding}), rule);
   EXPECT_NE(dense, padded);
   for (int threads : {1, 2, 3}) {
-    EXPECT_EQ(train(two_towers({.sparse_grad = true}), rule, threads), dense);
-    EXPECT_EQ(train(two_towers({.padding_index = kPadding, .sparse_grad = true}), rule, threads),
-              padded);
+    EXPECT_EQ(train_lookups(two_towers({.sparse_grad = true}), rule, threads), dense);
+    EXPECT_EQ(
+        train_lookups(two_towers({.padding_index = kPadding, .sparse_grad = true}), rule, threads),
+        padded);
   }
 }
 
@@ -52,13 +53,13 @@ TEST(SparseGradients, GiveTheSameBitsOnAnyNumberOfThreadsAndWorkers) {
       optim::lamb({.weight_decay = 0.01}), optim::lars({.momentum = 0.9})};
   const nn::EmbeddingOptions sparse{.padding_index = kPadding, .sparse_grad = true};
   for (const optim::OptimizerPtr& rule : rules) {
-    const std::string alone = train(two_towers(sparse), rule);
-    EXPECT_NE(alone, train(two_towers({.padding_index = kPadding}), rule)) << rule->name();
-    for (int threads : {2, 3}) EXPECT_EQ(train(two_towers(sparse), rule, threads), alone);
+    const std::string alone = train_lookups(two_towers(sparse), rule);
+    EXPECT_NE(alone, train_lookups(two_towers({.padding_index = kPadding}), rule)) << rule->name();
+    for (int threads : {2, 3}) EXPECT_EQ(train_lookups(two_towers(sparse), rule, threads), alone);
     for (int workers : {1, 2, 3, 5})
       as_ranks(workers, [&](comm::Communicator& communicator) {
         const auto mode = kvstore::allreduce_mode(communicator);
-        EXPECT_EQ(train(two_towers(sparse), rule, 1 + workers % 2, mode.get()), alone)
+        EXPECT_EQ(train_lookups(two_towers(sparse), rule, 1 + workers % 2, mode.get()), alone)
             << rule->name() << " on " << workers;
       });
   }
@@ -70,8 +71,8 @@ TEST(SparseGradients, GiveTheHostsBitsOnADevice) {
     std::vector<TensorInfo> fields = data::infos_of(lookup_batch(0, 0));
     for (TensorInfo& info : fields) info.device = where;
     StepEngine engine(two_towers({.sparse_grad = true}), nn::SoftmaxCrossEntropyLoss(),
-                      optim::adam({}), fields, {.shards = kShards, .threads = 2, .seed = 3});
-    for (int step = 0; step < kSteps; ++step) engine.run(step, 0.3, lookups(engine, step));
+                      optim::adam({}), fields, {.shards = kLookupShards, .threads = 2, .seed = 3});
+    for (int step = 0; step < kLookupSteps; ++step) engine.run(step, 0.3, lookups(engine, step));
     return engine.params_sha256();
   };
   EXPECT_EQ(on(device->device()), on({}));
@@ -89,7 +90,7 @@ class LazyTable {
   void step(int step, double rate) {
     Floats sum(weights_.size());
     std::set<std::int64_t> touched;
-    for (std::int64_t shard = 0; shard < kShards; ++shard) {
+    for (std::int64_t shard = 0; shard < kLookupShards; ++shard) {
       const data::Fields batch = lookup_batch(step, shard);
       add_gradient(batch, sum);
       for (const std::int64_t id : batch[0].to_vector<std::int64_t>())
@@ -98,7 +99,7 @@ class LazyTable {
     const optim::UpdateContext context{.step = step + 1,
                                        .learning_rate = rate,
                                        .weight_decay = rule_->options().weight_decay,
-                                       .gradient_scale = 1.0 / kShards};
+                                       .gradient_scale = 1.0 / kLookupShards};
     for (const std::int64_t id : touched) {
       const auto offset = static_cast<std::size_t>(id * kWidth);
       std::vector<float*> slots;
@@ -126,7 +127,7 @@ class LazyTable {
   std::vector<Floats> slots_;
 };
 
-void expect_near(const Floats& a, const Floats& b, const std::string& what) {
+void expect_near_floats(const Floats& a, const Floats& b, const std::string& what) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5) << what << ", " << i;
 }
@@ -150,12 +151,13 @@ TEST(SparseGradients, UpdateTheRowsOfAStepAndWhatTheRuleKeepsForThem) {
       engine.run(step, 0.02, lookups(engine, step));
     }
     const std::string name(rule->name());
-    expect_near(engine.snapshot().parameters[0].second.to_vector<float>(), by_hand.weights(), name);
+    expect_near_floats(engine.snapshot().parameters[0].second.to_vector<float>(), by_hand.weights(),
+                       name);
     const auto slots = engine.slots();
     ASSERT_EQ(slots.size(), static_cast<std::size_t>(rule->slots())) << name;
     for (std::size_t k = 0; k < slots.size(); ++k) {
       EXPECT_EQ(slots[k].first, fmt::format("slot{}/words.weight", k));
-      expect_near(slots[k].second.to_vector<float>(), by_hand.slot(k), name);
+      expect_near_floats(slots[k].second.to_vector<float>(), by_hand.slot(k), name);
     }
   }
 }
@@ -163,7 +165,7 @@ TEST(SparseGradients, UpdateTheRowsOfAStepAndWhatTheRuleKeepsForThem) {
 // Rows are gathered whole, and added in the canonical order, however other gradients travel.
 TEST(SparseGradients, TravelAsTheyAreWhateverBecomesOfOthers) {
   const auto rule = optim::adam({});
-  const std::string alone = train(frozen_head(), rule);
+  const std::string alone = train_lookups(frozen_head(), rule);
   const kvstore::AllReduceOptions options[] = {
       {},
       {.algorithm = comm::Algorithm::ring},
@@ -171,7 +173,7 @@ TEST(SparseGradients, TravelAsTheyAreWhateverBecomesOfOthers) {
   for (const kvstore::AllReduceOptions& travelling : options)
     as_ranks({"a", "b", "b"}, [&](comm::Communicator& communicator) {
       const auto mode = kvstore::allreduce_mode(communicator, travelling);
-      EXPECT_EQ(train(frozen_head(), rule, 1, mode.get()), alone);
+      EXPECT_EQ(train_lookups(frozen_head(), rule, 1, mode.get()), alone);
     });
 }
 
@@ -237,7 +239,7 @@ TEST(SparseGradients, OfAFrozenTableAreNone) {
     return net;
   };
   const auto rule = optim::adam({});
-  EXPECT_EQ(train(frozen(true), rule), train(frozen(false), rule));
+  EXPECT_EQ(train_lookups(frozen(true), rule), train_lookups(frozen(false), rule));
   StepEngine engine = lookup_engine(frozen(true), rule);
   EXPECT_EQ(engine.slots().size(), 4);  // of the head's weight and bias
 }
@@ -245,7 +247,7 @@ TEST(SparseGradients, OfAFrozenTableAreNone) {
 TEST(SparseGradients, FollowBatchesOfOtherShapes) {
   const auto run = [](bool sparse, int threads) {
     StepEngine engine = lookup_engine(two_towers({.sparse_grad = sparse}), optim::sgd({}), threads);
-    for (int step = 0; step < kSteps; ++step)
+    for (int step = 0; step < kLookupSteps; ++step)
       engine.run(step, 0.3, lookups(engine, step, 2 + 2 * (step % 3)));
     return engine.params_sha256();
   };
@@ -275,7 +277,7 @@ TEST(SparseGradients, AddWhatSeveralLookupsOfATableGive) {
     const auto net = std::make_shared<ByColumn>(sparse);
     net->initialize(nn::init::uniform(0.1), 3);
     StepEngine engine = lookup_engine(net, optim::sgd({}), 2);
-    for (int step = 0; step < kSteps; ++step)
+    for (int step = 0; step < kLookupSteps; ++step)
       engine.run(step, 0.3, lookups(engine, step, 2 + step % 4));
     return engine.params_sha256();
   };
@@ -303,7 +305,7 @@ TEST(SparseGradients, OfSeveralTablesAreEachsOwn) {
   const auto run = [](bool sparse, int threads) {
     const auto net = std::make_shared<Positions>(sparse);
     net->initialize(nn::init::uniform(0.5), 3);
-    return train(net, optim::sgd({}), threads);
+    return train_lookups(net, optim::sgd({}), threads);
   };
   for (int threads : {1, 2}) EXPECT_EQ(run(true, threads), run(false, 1));
 }
@@ -391,13 +393,13 @@ TEST(SparseGradients, AreThoseOfATable) {
             "Embedding(3, 2, sparse gradients)");
 }
 
-data::DatasetPtr samples(std::int64_t count = 72) {
+data::DatasetPtr lookup_samples(std::int64_t count = 72) {
   const RandomScope draws(random_key(4, 0, 0));
   return std::make_shared<data::ArrayDataset>(
       data::Fields{randint(0, kRows, {count, 4}), randint(0, kLabels, {count})});
 }
 
-Trainer trainer(bool sparse, kvstore::Mode* mode = nullptr) {
+Trainer lookup_trainer(bool sparse, kvstore::Mode* mode = nullptr) {
   return {two_towers({.sparse_grad = sparse}),
           nn::SoftmaxCrossEntropyLoss(),
           optim::adam({.learning_rate = 0.02}),
@@ -405,19 +407,19 @@ Trainer trainer(bool sparse, kvstore::Mode* mode = nullptr) {
 }
 
 TEST(SparseGradients, OfARunThatIsResumedAreThoseOfOneThatWasNot) {
-  const std::string whole = trainer(true).fit(samples(), {.epochs = 3}).params_sha256;
-  EXPECT_NE(whole, trainer(false).fit(samples(), {.epochs = 3}).params_sha256);
+  const std::string whole = lookup_trainer(true).fit(lookup_samples(), {.epochs = 3}).params_sha256;
+  EXPECT_NE(whole, lookup_trainer(false).fit(lookup_samples(), {.epochs = 3}).params_sha256);
   const TemporaryFolder folder;
   FitOptions options{.epochs = 1};
   options.checkpoints = folder.path();
-  trainer(true).fit(samples(), options);
+  lookup_trainer(true).fit(lookup_samples(), options);
   options.resume = true;
   options.epochs = 3;
-  EXPECT_EQ(message_of([&] { trainer(false).fit(samples(), options); }),
+  EXPECT_EQ(message_of([&] { lookup_trainer(false).fit(lookup_samples(), options); }),
             std::string(folder.path()) +
                 ": is of a run with another configuration: sparse_gradients was \"words.weight\", "
                 "now nothing");
-  const FitResult resumed = trainer(true).fit(samples(), options);
+  const FitResult resumed = lookup_trainer(true).fit(lookup_samples(), options);
   EXPECT_EQ(resumed.resumed_from, 6);
   EXPECT_EQ(resumed.params_sha256, whole);
 }
@@ -427,8 +429,8 @@ TEST(SparseGradients, OfAnIdThatIsOutOfRangeNameTheSample) {
                                Tensor::zeros({72}, DType::int64)};
   fields[0].data<std::int64_t>()[50 * 4 + 1] = kRows;
   EXPECT_EQ(message_of([&] {
-              trainer(true).fit(std::make_shared<data::ArrayDataset>(fields),
-                                {.epochs = 1, .sampler = data::sequential_sampler(72)});
+              lookup_trainer(true).fit(std::make_shared<data::ArrayDataset>(fields),
+                                       {.epochs = 1, .sampler = data::sequential_sampler(72)});
             }),
             "train: sample 50 of the data set: embedding: index 40 at position 1 is out of range "
             "for axis of size 40");

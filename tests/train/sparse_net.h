@@ -32,7 +32,7 @@ inline nn::BlockPtr two_towers(const nn::EmbeddingOptions& options) {
   return net;
 }
 
-inline constexpr std::int64_t kShards = 6, kBatchOfShard = 3;
+inline constexpr std::int64_t kLookupShards = 6, kBatchOfShard = 3;
 
 // Many ids repeat, within a shard and between shards; most rows have no part in a step.
 inline data::Fields lookup_batch(std::int64_t step, std::int64_t shard, std::int64_t length = 4) {
@@ -53,7 +53,7 @@ inline std::vector<data::Fields> lookups(const train::StepEngine& engine, std::i
 
 inline train::StepEngine lookup_engine(const nn::BlockPtr& net, const optim::OptimizerPtr& rule,
                                        int threads = 1, kvstore::Mode* mode = nullptr) {
-  train::EngineOptions options{.shards = kShards, .threads = threads, .seed = 3};
+  train::EngineOptions options{.shards = kLookupShards, .threads = threads, .seed = 3};
   options.mode = mode;
   const auto loss = [](const Tensor& output, const Tensor& label) {
     return softmax_cross_entropy(output, label);

@@ -9,11 +9,12 @@
 #include "lockstep/nn/functional.h"
 #include "lockstep/ops/ops.h"
 #include "tests/message.h"
+#include "tests/train/step_net.h"
 
 namespace lockstep::train {
 namespace {
 
-using testing::message_of;
+using testing::mean_cross_entropy, testing::message_of, testing::Trained;
 
 // Gradient descent with momentum, as short as it can be.
 class PlainSgd final : public optim::Optimizer {
@@ -68,39 +69,31 @@ class Net final : public nn::Block {
   nn::Parameter conv_, gamma_, beta_, mean_, var_, dense_;
 };
 
-constexpr std::int64_t kShards = 8, kShardBatch = 3;
+constexpr std::int64_t kEngineShards = 8, kEngineShardBatch = 3;
 
 std::vector<TensorInfo> fields() {
-  return {{{kShardBatch, 3, 8, 8}, DType::float32, {}}, {{kShardBatch}, DType::int64, {}}};
+  return {{{kEngineShardBatch, 3, 8, 8}, DType::float32, {}},
+          {{kEngineShardBatch}, DType::int64, {}}};
 }
 
-std::vector<data::Fields> batch(std::int64_t step, std::int64_t shards = kShards) {
+std::vector<data::Fields> engine_batch(std::int64_t step, std::int64_t shards = kEngineShards) {
   std::vector<data::Fields> result;
   for (std::int64_t s = 0; s < shards; ++s) {
     const RandomScope draws(
         random_key(99, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(s)));
-    result.push_back({normal({kShardBatch, 3, 8, 8}), randint(0, 5, {kShardBatch})});
+    result.push_back({normal({kEngineShardBatch, 3, 8, 8}), randint(0, 5, {kEngineShardBatch})});
   }
   return result;
 }
 
-Tensor cross_entropy(const Tensor& output, const Tensor& label) {
-  return softmax_cross_entropy(output, label);
-}
-
-struct Trained {
-  std::string sha256;
-  std::vector<double> losses;
-};
-
-Trained train(int threads, const optim::OptimizerPtr& rule, int steps = 5) {
+Trained train_on_threads(int threads, const optim::OptimizerPtr& rule, int steps = 5) {
   const auto net = std::make_shared<Net>();
   net->initialize(nn::init::fan_in(), 3);
-  StepEngine engine(net, cross_entropy, rule, fields(),
-                    {.shards = kShards, .threads = threads, .seed = 3});
+  StepEngine engine(net, mean_cross_entropy, rule, fields(),
+                    {.shards = kEngineShards, .threads = threads, .seed = 3});
   Trained result;
   for (int step = 0; step < steps; ++step)
-    result.losses.push_back(engine.run(step, 0.01, batch(step % 2)).loss);
+    result.losses.push_back(engine.run(step, 0.01, engine_batch(step % 2)).loss);
   result.sha256 = engine.params_sha256();
   return result;
 }
@@ -111,9 +104,9 @@ TEST(StepEngine, GivesTheSameBitsOnAnyNumberOfThreads) {
       std::make_shared<PlainSgd>(optim::CommonOptions{.clip_norm = 0.5}),
       std::make_shared<PlainSgd>(optim::CommonOptions{}, true)};
   for (const optim::OptimizerPtr& rule : rules) {
-    const Trained one = train(1, rule);
+    const Trained one = train_on_threads(1, rule);
     for (int threads : {2, 3, 4, 5, 7, 8, 11}) {
-      const Trained many = train(threads, rule);
+      const Trained many = train_on_threads(threads, rule);
       EXPECT_EQ(many.sha256, one.sha256) << threads << " threads";
       EXPECT_EQ(many.losses, one.losses) << threads << " threads";
     }
@@ -121,7 +114,7 @@ TEST(StepEngine, GivesTheSameBitsOnAnyNumberOfThreads) {
 }
 
 TEST(StepEngine, LearnsABatch) {
-  const std::vector<double> losses = train(2, std::make_shared<PlainSgd>(), 20).losses;
+  const std::vector<double> losses = train_on_threads(2, std::make_shared<PlainSgd>(), 20).losses;
   EXPECT_LT(losses.back(), 0.5 * losses.front());
 }
 
@@ -141,7 +134,7 @@ TEST(StepEngine, TakesTheStepThatTheTapeSays) {
   const auto net = std::make_shared<Plain>();
   net->initialize(nn::init::fan_in(), 1);
   const std::vector<TensorInfo> infos{{{2, 6}, DType::float32, {}}, {{2}, DType::int64, {}}};
-  StepEngine engine(net, cross_entropy, std::make_shared<PlainSgd>(), infos,
+  StepEngine engine(net, mean_cross_entropy, std::make_shared<PlainSgd>(), infos,
                     {.shards = 3, .threads = 2});
   std::vector<data::Fields> shards;
   std::vector<Tensor> data, labels;
@@ -154,7 +147,7 @@ TEST(StepEngine, TakesTheStepThatTheTapeSays) {
   Tensor loss;
   {
     const autograd::RecordScope record;
-    loss = mean(cross_entropy((*net)(concat(data, 0)), concat(labels, 0)));
+    loss = mean(mean_cross_entropy((*net)(concat(data, 0)), concat(labels, 0)));
   }
   autograd::backward(loss);
   const StepResult result = engine.run(0, 0.5, shards);
@@ -173,7 +166,7 @@ TEST(StepEngine, TakesSubnormalNumbersForZero) {
   const auto net = std::make_shared<Plain>();
   net->initialize(nn::init::fan_in(), 1);
   const std::vector<TensorInfo> infos{{{2, 6}, DType::float32, {}}, {{2}, DType::int64, {}}};
-  StepEngine engine(net, cross_entropy, std::make_shared<PlainSgd>(), infos,
+  StepEngine engine(net, mean_cross_entropy, std::make_shared<PlainSgd>(), infos,
                     {.shards = 4, .threads = 2});
   const Tensor data = Tensor::full({2, 6}, 1e-39);
   ASSERT_NE(data.to_vector<float>()[0], 0.0f);
@@ -185,15 +178,17 @@ TEST(StepEngine, GoesOnExactlyFromStoredParametersAndSlots) {
   const auto rule = std::make_shared<PlainSgd>();
   const auto net = std::make_shared<Net>();
   net->initialize(nn::init::fan_in(), 3);
-  StepEngine engine(net, cross_entropy, rule, fields(), {.shards = kShards, .threads = 2});
-  for (int step = 0; step < 3; ++step) engine.run(step, 0.05, batch(step));
+  StepEngine engine(net, mean_cross_entropy, rule, fields(),
+                    {.shards = kEngineShards, .threads = 2});
+  for (int step = 0; step < 3; ++step) engine.run(step, 0.05, engine_batch(step));
   engine.store(*net);
   const auto slots = engine.slots();
-  StepEngine second(net, cross_entropy, rule, fields(), {.shards = kShards, .threads = 3});
+  StepEngine second(net, mean_cross_entropy, rule, fields(),
+                    {.shards = kEngineShards, .threads = 3});
   second.set_slots(slots);
   for (int step = 3; step < 6; ++step) {
-    engine.run(step, 0.05, batch(step));
-    second.run(step, 0.05, batch(step));
+    engine.run(step, 0.05, engine_batch(step));
+    second.run(step, 0.05, engine_batch(step));
   }
   EXPECT_EQ(second.params_sha256(), engine.params_sha256());
 }
@@ -203,9 +198,9 @@ TEST(StepEngine, KeepsFrozenParameters) {
   net->initialize(nn::init::fan_in(), 3);
   net->parameter("conv").set_trainable(false);
   const auto before = net->parameter("conv").data().to_vector<float>();
-  StepEngine engine(net, cross_entropy, std::make_shared<PlainSgd>(), fields(),
-                    {.shards = kShards});
-  engine.run(0, 0.05, batch(0));
+  StepEngine engine(net, mean_cross_entropy, std::make_shared<PlainSgd>(), fields(),
+                    {.shards = kEngineShards});
+  engine.run(0, 0.05, engine_batch(0));
   engine.store(*net);
   EXPECT_EQ(net->parameter("conv").data().to_vector<float>(), before);
 }
@@ -237,18 +232,18 @@ TEST(StepEngine, RefusesWhatDoesNotFit) {
   const auto net = std::make_shared<Net>();
   net->initialize();
   const auto rule = std::make_shared<PlainSgd>();
-  StepEngine engine(net, cross_entropy, rule, fields(), {.shards = kShards});
-  EXPECT_EQ(message_of<InvalidArgument>([&] { engine.run(0, 0.1, batch(0, 5)); }),
+  StepEngine engine(net, mean_cross_entropy, rule, fields(), {.shards = kEngineShards});
+  EXPECT_EQ(message_of<InvalidArgument>([&] { engine.run(0, 0.1, engine_batch(0, 5)); }),
             "train: a step needs the batches of 8 shards, got 5");
   EXPECT_EQ(message_of<InvalidArgument>(
-                [&] { StepEngine(net, cross_entropy, rule, {fields()[0]}, {.shards = 1}); }),
+                [&] { StepEngine(net, mean_cross_entropy, rule, {fields()[0]}, {.shards = 1}); }),
             "fields: a sample has 1, and nothing says which are inputs and which are labels: set "
             "fields, such as {input(\"x\"), label(\"y\")}");
   EXPECT_EQ(message_of<Corrupt>([&] { engine.set_slots({}); }),
             "train: the checkpoint has no slot0/conv");
   net->cast(DType::float64);
   EXPECT_EQ(message_of<InvalidArgument>(
-                [&] { StepEngine(net, cross_entropy, rule, fields(), {.shards = 1}); }),
+                [&] { StepEngine(net, mean_cross_entropy, rule, fields(), {.shards = 1}); }),
             "train: parameter conv is float64; training keeps float32 and computes in less when "
             "asked (compute = bfloat16)");
 }
@@ -256,9 +251,9 @@ TEST(StepEngine, RefusesWhatDoesNotFit) {
 TEST(StepEngine, AllocatesNothingOnceItRuns) {
   const auto net = std::make_shared<Net>();
   net->initialize();
-  StepEngine engine(net, cross_entropy, std::make_shared<PlainSgd>(), fields(),
-                    {.shards = kShards, .threads = 2});
-  const auto shards = batch(0);
+  StepEngine engine(net, mean_cross_entropy, std::make_shared<PlainSgd>(), fields(),
+                    {.shards = kEngineShards, .threads = 2});
+  const auto shards = engine_batch(0);
   engine.run(0, 0.05, shards);
   engine.run(1, 0.05, shards);
   const auto before = memory_stats({}).allocations;

@@ -16,21 +16,13 @@
 namespace lockstep::train {
 namespace {
 
-using testing::batches, testing::message_of, testing::shard_batch, testing::StepNet;
+using testing::batches, testing::kStepNetShards, testing::kStepNetSteps, testing::message_of;
+using testing::shard_batch, testing::StepNet, testing::Trained;
 
-constexpr std::int64_t kShards = 8;
-constexpr int kSteps = 3;
-
-struct Trained {
-  std::vector<double> losses;
-  std::string sha256;
-  bool operator==(const Trained&) const = default;
-};
-
-Trained train(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
-  StepEngine engine = testing::step_engine(kShards, rule, mode, threads);
+Trained train_worker(const optim::OptimizerPtr& rule, kvstore::Mode* mode, int threads) {
+  StepEngine engine = testing::step_engine(kStepNetShards, rule, mode, threads);
   Trained result;
-  for (int step = 0; step < kSteps; ++step)
+  for (int step = 0; step < kStepNetSteps; ++step)
     result.losses.push_back(engine.run(step, 0.05, batches(engine, step)).loss);
   result.sha256 = engine.params_sha256();
   return result;
@@ -42,10 +34,10 @@ Trained train_with_a_death(const optim::OptimizerPtr& rule, int threads, int die
   std::barrier both_are_made(2);
   testing::as_ranks(2, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator);
-    StepEngine engine = testing::step_engine(kShards, rule, mode.get(), threads);
+    StepEngine engine = testing::step_engine(kStepNetShards, rule, mode.get(), threads);
     both_are_made.arrive_and_wait();
     const auto alone = kvstore::local_mode();
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kStepNetSteps; ++step) {
       if (step == dies_at && communicator.rank() == 1) return communicator.abort("it died");
       double loss = 0.0;
       try {
@@ -68,7 +60,8 @@ std::vector<Trained> train_workers(const optim::OptimizerPtr& rule, int workers,
     hosts.push_back(workers % 2 == 1 ? std::to_string(rank) : "here");
   testing::as_ranks(hosts, [&](comm::Communicator& communicator) {
     const auto mode = kvstore::allreduce_mode(communicator);
-    results[static_cast<std::size_t>(communicator.rank())] = train(rule, mode.get(), threads);
+    results[static_cast<std::size_t>(communicator.rank())] =
+        train_worker(rule, mode.get(), threads);
   });
   return results;
 }
@@ -77,7 +70,7 @@ TEST(StepEngineWorkers, GiveTheBitsOfOneProcessOnAnyNumberOfWorkersAndThreads) {
   const optim::OptimizerPtr rules[] = {optim::sgd({.momentum = 0.9}),
                                        optim::adamw({.clip_norm = 0.5}), optim::lamb({})};
   for (const optim::OptimizerPtr& rule : rules) {
-    const Trained alone = train(rule, nullptr, 1);
+    const Trained alone = train_worker(rule, nullptr, 1);
     for (int workers : {1, 2, 3, 8})
       for (int threads : {1, 2})
         for (const Trained& one : train_workers(rule, workers, threads))
@@ -94,7 +87,7 @@ TEST(StepEngineWorkers, SumInTheMemoryThatTheyShareWhereEachHasOneNode) {
       layout.add({.count = 10});
       const auto rule = optim::sgd({});
       kvstore::FlatState state(layout, rule);
-      with += !mode->synchronize(state, kShards)->memory().empty();
+      with += !mode->synchronize(state, kStepNetShards)->memory().empty();
     });
     return with == workers;
   };
@@ -120,7 +113,7 @@ class FakeMode : public kvstore::Mode {
 
 TEST(StepEngineWorkers, NeedAShardEach) {
   FakeMode mode(0, 9);
-  EXPECT_EQ(message_of<InvalidArgument>([&] { train(optim::sgd({}), &mode, 1); }),
+  EXPECT_EQ(message_of<InvalidArgument>([&] { train_worker(optim::sgd({}), &mode, 1); }),
             "train: 9 workers cannot share 8 shards: each needs one");
 }
 
@@ -128,7 +121,7 @@ TEST(StepEngineWorkers, NameTheShardWhoseDataIsBadByItsNumberInTheBatch) {
   FakeMode mode(1, 2);
   const auto net = std::make_shared<StepNet>();
   net->initialize(nn::init::fan_in(), 3);
-  EngineOptions options{.shards = kShards};
+  EngineOptions options{.shards = kStepNetShards};
   options.mode = &mode;
   StepEngine engine(net, testing::mean_cross_entropy, optim::sgd({}),
                     data::infos_of(shard_batch(0, 0)), options);
@@ -147,7 +140,7 @@ TEST(StepEngineWorkers, GoOnAloneAfterALostPeerWithTheBitsOfAnUndisturbedRun) {
   for (const optim::OptimizerPtr& rule : rules)
     for (int threads : {1, 2})
       for (int dies_at : {0, 1, 2})
-        EXPECT_EQ(train_with_a_death(rule, threads, dies_at), train(rule, nullptr, 1))
+        EXPECT_EQ(train_with_a_death(rule, threads, dies_at), train_worker(rule, nullptr, 1))
             << rule->name() << ", " << threads << " threads, step " << dies_at;
 }
 

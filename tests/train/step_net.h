@@ -52,6 +52,15 @@ class StepNet final : public nn::Block {
 };
 
 inline constexpr std::int64_t kShardBatch = 2;
+inline constexpr std::int64_t kStepNetShards = 8;
+inline constexpr int kStepNetSteps = 3;
+
+// What some steps came to.
+struct Trained {
+  std::vector<double> losses;
+  std::string sha256;
+  bool operator==(const Trained&) const = default;
+};
 
 inline data::Fields shard_batch(std::int64_t step, std::int64_t shard) {
   const RandomScope draws(

@@ -21,14 +21,11 @@ namespace {
 
 using testing::FileSizeLimit;
 using testing::message_of;
+using testing::run_small;
 using testing::small_fit;
 using testing::small_images;
 using testing::small_net;
 using testing::small_trainer;
-
-FitResult run(const FitOptions& options, int threads = 1) {
-  return small_trainer(small_net(), threads).fit(small_images(100), options);
-}
 
 std::string hash_of(const nn::Block& net) {
   std::vector<io::NamedTensor> tensors;
@@ -76,12 +73,12 @@ TEST(Trainer, LearnsAndLeavesItsResultInTheNet) {
 }
 
 TEST(Trainer, GivesTheSameBitsForAnyNumberOfThreads) {
-  const FitResult one = run(small_fit());
+  const FitResult one = run_small(small_fit());
   for (int threads : {2, 3, 4, 8}) {
     FitOptions options = small_fit();
     options.loader_threads = threads % 3;
     options.prefetch = threads;
-    expect_same(run(options, threads), one);
+    expect_same(run_small(options, threads), one);
   }
   TrainerOptions other{.global_batch = 24, .shards = 8, .threads = 1, .seed = 4};
   Trainer trainer(small_net(), testing::cross_entropy(),
@@ -91,7 +88,7 @@ TEST(Trainer, GivesTheSameBitsForAnyNumberOfThreads) {
 
 TEST(Trainer, StopsAndResumesInTheMiddleOfAnEpochAsIfItHadNot) {
   const testing::TemporaryFolder folder("trainer_resume");
-  const FitResult whole = run(small_fit());
+  const FitResult whole = run_small(small_fit());
   std::mt19937_64 random(testing::seed_of_this_run());
   for (int i = 0; i < 3; ++i) {
     const auto step = static_cast<std::int64_t>(1 + random() % 11);
@@ -101,7 +98,7 @@ TEST(Trainer, StopsAndResumesInTheMiddleOfAnEpochAsIfItHadNot) {
     options.stop = &stop;
     options.checkpoints = fmt::format("{}/{}", folder.path(), i);
     options.callbacks = {stop_at(stop, step)};
-    const FitResult first = run(options, 2);
+    const FitResult first = run_small(options, 2);
     EXPECT_TRUE(first.stopped);
     EXPECT_EQ(first.stop_reason, "interrupted");
     EXPECT_EQ(first.steps, step);
@@ -109,10 +106,10 @@ TEST(Trainer, StopsAndResumesInTheMiddleOfAnEpochAsIfItHadNot) {
     stop = false;
     options.callbacks.clear();
     options.resume = true;
-    const FitResult second = run(options, 3);
+    const FitResult second = run_small(options, 3);
     EXPECT_EQ(second.resumed_from, step);
     expect_same(second, whole);
-    const FitResult third = run(options);
+    const FitResult third = run_small(options);
     EXPECT_EQ(third.resumed_from, whole.steps);
     expect_same(third, whole);
   }
@@ -138,20 +135,20 @@ TEST(Trainer, AnInterruptedEvaluationIsMadeWhenTheRunIsResumed) {
   for (const std::int64_t every : {4, 100}) {
     FitOptions options = small_fit(2);
     options.evaluate_every = every;
-    const FitResult whole = run(options);
+    const FitResult whole = run_small(options);
     std::atomic<bool> stop = false;
     FitOptions first = options;
     first.checkpoints = fmt::format("{}/{}", folder.path(), every);
     first.stop = &stop;
     first.validation = std::make_shared<StoppingSet>(options.validation, stop);
-    const FitResult cut = run(first);
+    const FitResult cut = run_small(first);
     EXPECT_EQ(cut.steps, std::min<std::int64_t>(every, 8));
     EXPECT_TRUE(cut.stopped);
     EXPECT_EQ(cut.stop_reason, "interrupted");
     EXPECT_TRUE(cut.history.empty());
     options.checkpoints = first.checkpoints;
     options.resume = true;
-    expect_same(run(options), whole);
+    expect_same(run_small(options), whole);
     EXPECT_EQ(read_checkpoint(cut.checkpoint).metric, whole.history[0].metric("accuracy"));
   }
 }
@@ -161,12 +158,12 @@ TEST(Trainer, TakesTheCheckpointBeforeADamagedOne) {
   FitOptions options = small_fit();
   options.checkpoints = folder.path();
   options.checkpoint_every = 2;
-  const FitResult whole = run(options);
+  const FitResult whole = run_small(options);
   std::string bytes = read_file(whole.checkpoint);
   bytes[bytes.size() / 2] ^= 4;
   write_file(whole.checkpoint, bytes);
   options.resume = true;
-  const FitResult again = run(options);
+  const FitResult again = run_small(options);
   EXPECT_EQ(again.resumed_from, 10);
   ASSERT_EQ(testing::other_warnings(again).size(), 1U);
   EXPECT_EQ(testing::other_warnings(again)[0], whole.checkpoint +
@@ -179,18 +176,18 @@ TEST(Trainer, NamesNoDamagedFileAsItsNewestCheckpoint) {
   const testing::TemporaryFolder folder("trainer_damaged_later");
   FitOptions options = small_fit();
   options.checkpoints = folder.path();
-  const FitResult whole = run(options);
+  const FitResult whole = run_small(options);
   write_file(whole.checkpoint, "damaged");
   options.resume = true;
   std::atomic<bool> stop = false;
   options.stop = &stop;
   options.callbacks = {on_step([&](FitContext&, const StepEvent&) { stop = true; })};
-  EXPECT_EQ(run(options).checkpoint, folder.path() + "/step-00000009.ckpt");
+  EXPECT_EQ(run_small(options).checkpoint, folder.path() + "/step-00000009.ckpt");
 }
 
 TEST(Trainer, EpochsThatCannotBeCountedAreRefused) {
   FitOptions options = small_fit(std::numeric_limits<std::int64_t>::max());
-  EXPECT_EQ(message_of<InvalidArgument>([&] { run(options); }),
+  EXPECT_EQ(message_of<InvalidArgument>([&] { run_small(options); }),
             "train: 9223372036854775807 epochs of 4 steps are too many to count");
 }
 
@@ -210,7 +207,7 @@ TEST(Trainer, AFullDiskIsAWarningAndTheLastGoodCheckpointStays) {
     wait_for(folder.path() + "/step-00000004.ckpt");
     limit = std::make_unique<FileSizeLimit>(512);
   })};
-  const FitResult result = run(options);
+  const FitResult result = run_small(options);
   limit.reset();
   ASSERT_EQ(testing::other_warnings(result).size(), 2U);
   EXPECT_EQ(testing::other_warnings(result)[0],
@@ -221,7 +218,7 @@ TEST(Trainer, AFullDiskIsAWarningAndTheLastGoodCheckpointStays) {
   EXPECT_FALSE(result.saved);
   options.resume = true;
   options.callbacks.clear();
-  const FitResult again = run(options);
+  const FitResult again = run_small(options);
   expect_same(again, result);
   EXPECT_TRUE(again.saved);
 }
@@ -232,7 +229,7 @@ TEST(Trainer, KeepsTheBestCheckpoint) {
   options.checkpoints = folder.path();
   options.keep_last = 1;
   options.monitor = Monitor{.metric = "loss", .maximize = false};
-  const FitResult result = run(options);
+  const FitResult result = run_small(options);
   std::int64_t best = result.history[0].step;
   double least = result.history[0].metric("loss");
   for (const EvaluationRecord& record : result.history)
@@ -251,11 +248,11 @@ TEST(Trainer, ReportsAndWatchesMetricsByName) {
   options.checkpoints = folder.path();
   options.metrics = {std::make_shared<nn::TopKAccuracy>(2)};
   options.monitor = Monitor{.metric = "no such"};
-  EXPECT_EQ(message_of<NotFound>([&] { run(options); }),
+  EXPECT_EQ(message_of<NotFound>([&] { run_small(options); }),
             "train: evaluation has no metric named 'no such', it has loss, accuracy, " +
                 options.metrics[0]->name());
   options.monitor = Monitor{.metric = options.metrics[0]->name()};
-  const FitResult result = run(options);
+  const FitResult result = run_small(options);
   EXPECT_EQ(result.history[1].metric(options.monitor->metric), result.validation.metrics[0].second);
 }
 
@@ -267,7 +264,7 @@ TEST(Trainer, StepsMayBeCountedInsteadOfEpochs) {
   options.schedule = optim::factor(0.1, 2, 0.5);
   options.callbacks = {
       on_step([&](FitContext&, const StepEvent& event) { rates.push_back(event.learning_rate); })};
-  const FitResult result = run(options);
+  const FitResult result = run_small(options);
   EXPECT_EQ(result.steps, 6);
   EXPECT_EQ(result.epochs, 1);
   ASSERT_EQ(result.history.size(), 2U);
@@ -306,7 +303,7 @@ TEST(Trainer, TellsCallbacksWhatHappens) {
   FitOptions options = small_fit();
   options.steps = 5;
   options.callbacks = {log};
-  run(options);
+  run_small(options);
   EXPECT_EQ(log->lines(),
             (std::vector<std::string>{"begin 0/5", "step 1 of 0", "step 2 of 0", "step 3 of 0",
                                       "step 4 of 0", "epoch 0", "evaluation 1 of 41", "step 5 of 1",
@@ -318,12 +315,12 @@ TEST(Trainer, StopsEarlyAndStaysStopped) {
   FitOptions options = small_fit(50);
   options.checkpoints = folder.path();
   options.callbacks = {early_stopping({.metric = "loss", .maximize = false, .min_delta = 10.0}, 2)};
-  const FitResult result = run(options);
+  const FitResult result = run_small(options);
   EXPECT_TRUE(result.stopped);
   EXPECT_EQ(result.stop_reason, "loss has not become better in 2 evaluations");
   EXPECT_EQ(result.steps, 12);
   options.resume = true;
-  expect_same(run(options), result);
+  expect_same(run_small(options), result);
 }
 
 TEST(Trainer, SavesTheBestModel) {
@@ -338,7 +335,7 @@ TEST(Trainer, SavesTheBestModel) {
                          best = evaluation.loss;
                          best_hash = hash_of(context.net());
                        })};
-  run(options);
+  run_small(options);
   const nn::BlockPtr net = small_net();
   net->load(path);
   EXPECT_EQ(hash_of(*net), best_hash);
@@ -376,7 +373,7 @@ TEST(Trainer, ComputesInBfloat16WhenAsked) {
                   optim::sgd({.learning_rate = 0.05, .momentum = 0.9}), options);
   const FitResult result = trainer.fit(small_images(100), small_fit(25));
   EXPECT_GT(result.validation.accuracy, 0.8);
-  EXPECT_NE(result.params_sha256, run(small_fit(25)).params_sha256);
+  EXPECT_NE(result.params_sha256, run_small(small_fit(25)).params_sha256);
   for (const auto& [name, parameter] : net->parameters())
     EXPECT_EQ(parameter.dtype(), DType::float32);
 }
@@ -404,8 +401,8 @@ TEST(Trainer, RefusesAFolderOfAnotherRun) {
   FitOptions options = small_fit(1);
   options.checkpoints = folder.path();
   options.configuration = R"({"recipe": "small"})";
-  run(options);
-  EXPECT_EQ(message_of([&] { run(options); }),
+  run_small(options);
+  EXPECT_EQ(message_of([&] { run_small(options); }),
             folder.path() +
                 ": has checkpoints already, the newest of step 4: resume, or choose "
                 "another folder");
@@ -427,13 +424,13 @@ TEST(Trainer, GoesOnWithACheckpointThatLacksNewerKeys) {
   FitOptions options = small_fit(1);
   options.checkpoints = folder.path();
   options.configuration = R"({"recipe": "small"})";
-  const std::string first = run(options).params_sha256;
+  const std::string first = run_small(options).params_sha256;
   options.resume = true;
   options.older_configuration = R"({"algorithm": "tree"})";
   options.configuration = R"({"recipe": "small", "algorithm": "tree"})";
-  EXPECT_EQ(run(options).params_sha256, first);
+  EXPECT_EQ(run_small(options).params_sha256, first);
   options.configuration = R"({"recipe": "small", "algorithm": "ring"})";
-  EXPECT_EQ(message_of([&] { run(options); }),
+  EXPECT_EQ(message_of([&] { run_small(options); }),
             folder.path() +
                 ": is of a run with another configuration: algorithm was \"tree\", now \"ring\"");
 }
@@ -449,7 +446,7 @@ TEST(Trainer, ResumingWithoutACheckpointStartsAtTheBeginning) {
   FitOptions options = small_fit(1);
   options.checkpoints = folder.path() + "/none";
   options.resume = true;
-  EXPECT_EQ(run(options).params_sha256, run(small_fit(1)).params_sha256);
+  EXPECT_EQ(run_small(options).params_sha256, run_small(small_fit(1)).params_sha256);
 }
 
 }  // namespace

@@ -8,14 +8,13 @@
 #include "lockstep/cluster/membership/job.h"
 #include "lockstep/cluster/membership/scheduler.h"
 #include "tests/cluster/child.h"
+#include "tests/cluster/free_port.h"
 
 namespace lockstep::cluster {
 namespace {
 
-using testing::Child;
+using testing::Child, testing::free_port;
 using Variables = std::map<std::string, std::string>;
-
-int free_port() { return local_endpoint(comm::listen_on({"127.0.0.1", 0})).port; }
 
 // As MXNet's tools/launch.py sets them.
 Variables variables_of(const std::string& role, int port = 9091) {

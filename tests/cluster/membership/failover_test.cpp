@@ -20,8 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::end_of;
 
-comm::Deadline soon() { return comm::Clock::now() + 30s; }
-
 class Failover : public ::testing::Test {
  protected:
   static constexpr int kWorkers = 3;
@@ -39,7 +37,7 @@ class Failover : public ::testing::Test {
     };
     coordinator_ = std::make_unique<Coordinator>(options);
     coordinator_->lead(
-        Leadership::campaign({troubled_, "job"}, coordinator_->endpoint(), 30s, soon()));
+        Leadership::campaign({troubled_, "job"}, coordinator_->endpoint(), 30s, testing::soon()));
     running_ = std::jthread([this](const std::stop_token& stop) {
       try {
         coordinator_->run(stop);
@@ -74,7 +72,8 @@ class Failover : public ::testing::Test {
 
   // Until somebody wants this worker to come out of its step.
   static std::string await_change(Rendezvous& member) {
-    for (const auto end = soon(); comm::Clock::now() < end; std::this_thread::sleep_for(1ms))
+    for (const auto end = testing::soon(); comm::Clock::now() < end;
+         std::this_thread::sleep_for(1ms))
       if (const auto change = member.poll_change()) return change->is_urgent ? "urgent" : "polite";
     return "nothing";
   }
@@ -104,7 +103,7 @@ class Failover : public ::testing::Test {
   }
 
   static void await(const std::atomic<int>& count, int wanted) {
-    for (const auto end = soon(); count < wanted && comm::Clock::now() < end;)
+    for (const auto end = testing::soon(); count < wanted && comm::Clock::now() < end;)
       std::this_thread::sleep_for(1ms);
     ASSERT_EQ(count, wanted);
   }
@@ -134,31 +133,31 @@ class Failover : public ::testing::Test {
 TEST_F(Failover, AMemberTakesTheCoordinatorsPlaceAndTheJobGoesOn) {
   std::atomic<int> listening = 0;
   auto members = start_workers(listening, 1);
-  const Leader first = *job_.leader(soon());
+  const Leader first = *job_.leader(testing::soon());
   end_coordinator();
   for (auto& one : members) EXPECT_EQ(one.get(), "urgent 2:012 here done");
-  EXPECT_TRUE(job_.record(soon())->is_run_done());
-  EXPECT_EQ(job_.record(soon())->membership.generation, 2);
-  EXPECT_FALSE(job_.leader(soon()) == first);
+  EXPECT_TRUE(job_.record(testing::soon())->is_run_done());
+  EXPECT_EQ(job_.record(testing::soon())->membership.generation, 2);
+  EXPECT_FALSE(job_.leader(testing::soon()) == first);
 }
 
 // It was stopped while its lease ran out: it wakes up in a job that has another coordinator.
 TEST_F(Failover, ACoordinatorThatHasLostItsLeaseDecidesNothingMore) {
   std::atomic<int> listening = 0;
   auto members = start_workers(listening, 1);
-  const StoreLease lease = store_->grant(60s, soon());
+  const StoreLease lease = store_->grant(60s, testing::soon());
   const comm::Socket nobody = comm::listen_on({"127.0.0.1", 0});
   store_->commit({.puts = {{job_.name_of("leader"),
                             to_string(comm::local_endpoint(nobody)) + " other", lease.id}}},
-                 soon());
+                 testing::soon());
   // It tries to decide something, and does not say that it has.
   EXPECT_THROW(resize_job(coordinator_->endpoint(), "open sesame", 2, 30s), comm::PeerLost);
   running_.join();
   EXPECT_EQ(end_, "Deposed");
-  EXPECT_EQ(told_, "");           // what was not to be is not told
-  store_->revoke(lease, soon());  // the other one is gone too
+  EXPECT_EQ(told_, "");                    // what was not to be is not told
+  store_->revoke(lease, testing::soon());  // the other one is gone too
   for (auto& one : members) EXPECT_EQ(one.get(), "urgent 2:012 here done");
-  const std::optional<JobRecord> last = job_.record(soon());
+  const std::optional<JobRecord> last = job_.record(testing::soon());
   ASSERT_TRUE(last);
   for (const MembershipEvent& event : last->events) EXPECT_NE(event.kind, "resized");
 }
@@ -182,7 +181,7 @@ TEST_F(Failover, AnIdIsKeptBeforeAnybodyHearsIt) {
     late.is_late = true;
     const Rendezvous guest(late);
     EXPECT_EQ(guest.id(), kWorkers);
-    EXPECT_EQ(job_.record(soon())->used_ids, (std::vector<std::int64_t>{0, 1, 2, 3}));
+    EXPECT_EQ(job_.record(testing::soon())->used_ids, (std::vector<std::int64_t>{0, 1, 2, 3}));
   }
   end_coordinator();
   for (auto& one : members) EXPECT_EQ(one.get(), "urgent 2:012 here done");
@@ -201,7 +200,7 @@ TEST_F(Failover, ACoordinatorWhoseStoreIsSlowIsWaitedFor) {
   for (auto& one : members) one->poll_change(), one->query(30s);
   troubled_->holds_changes = true;
   auto departs = std::async(std::launch::async, [&] { members[2]->depart(); });
-  for (const auto end = soon(); troubled_->held == 0 && comm::Clock::now() < end;)
+  for (const auto end = testing::soon(); troubled_->held == 0 && comm::Clock::now() < end;)
     std::this_thread::sleep_for(1ms);
   EXPECT_EQ(departs.wait_for(2500ms), std::future_status::timeout);
   EXPECT_THROW(members[1]->query(1ms), comm::Timeout);
@@ -229,7 +228,7 @@ TEST_F(Failover, AProgramThatEndsWithTheFirstLossCannotUseAStore) {
 // While the next coordinator was held up, a member has given up its first try to come to it.
 TEST(Succession, AMemberMayComeTwiceToTheNextCoordinator) {
   const StoredJob job(std::make_shared<MemoryStore>(), "job");
-  Leadership::campaign(job, {"127.0.0.1", 1}, 60s, soon())
+  Leadership::campaign(job, {"127.0.0.1", 1}, 60s, testing::soon())
       ->write({.membership = {.generation = 3, .members = {{.id = 0}, {.id = 1}}},
                .workers = 2,
                .patience = 30s,
@@ -237,7 +236,7 @@ TEST(Succession, AMemberMayComeTwiceToTheNextCoordinator) {
   CoordinatorOptions own;
   own.secret = "open sesame";
   Coordinator coordinator(own);
-  coordinator.lead(Leadership::campaign(job, coordinator.endpoint(), 60s, soon()));
+  coordinator.lead(Leadership::campaign(job, coordinator.endpoint(), 60s, testing::soon()));
   const std::jthread running([&](const std::stop_token& stop) { coordinator.run(stop); });
   RendezvousOptions options;
   options.coordinator = coordinator.endpoint();

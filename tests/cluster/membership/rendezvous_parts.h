@@ -11,10 +11,6 @@ namespace lockstep::testing {
 
 using namespace std::chrono_literals;
 
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 inline cluster::CoordinatorOptions coordinator_options(int size,
                                                        std::chrono::milliseconds timeout = 10s) {
   cluster::CoordinatorOptions options;

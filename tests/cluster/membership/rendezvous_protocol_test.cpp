@@ -9,6 +9,7 @@
 #include "tests/cluster/child.h"
 #include "tests/cluster/membership/end_of.h"
 #include "tests/cluster/membership/rendezvous_parts.h"
+#include "tests/message.h"
 
 namespace lockstep::cluster {
 namespace {

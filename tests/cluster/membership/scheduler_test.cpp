@@ -12,6 +12,7 @@
 #include "lockstep/cluster/membership/job.h"
 #include "lockstep/comm/interfaces.h"
 #include "tests/cluster/child.h"
+#include "tests/cluster/free_port.h"
 #include "tests/message.h"
 #include "tests/temporary_folder.h"
 
@@ -21,15 +22,11 @@ namespace {
 using namespace std::chrono_literals;
 using detail::expand_host_list;
 using testing::Child;
-using testing::message_of;
+using testing::contains, testing::free_port, testing::message_of;
 using Variables = std::map<std::string, std::string>;
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // What a process with these variables and no other launcher's says of its place.
-std::string place_with(const Variables& variables) {
+std::string launched_place_with(const Variables& variables) {
   return Child([&] {
            for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
            const auto place = find_place();
@@ -51,13 +48,13 @@ Variables slurm_step(const std::string& rank, const std::string& folder) {
 TEST(Place, OfTasksThatAreStartedAlikeTheLastAreServers) {
   for (const auto& [rank, place] :
        std::map<std::string, std::string>{{"0", "1 0/2"}, {"1", "1 1/2"}, {"2", "1 0/2 server"}})
-    EXPECT_EQ(place_with({{"OMPI_COMM_WORLD_RANK", rank},
-                          {"OMPI_COMM_WORLD_SIZE", "3"},
-                          {"LOCKSTEP_SERVERS", "1"}}),
+    EXPECT_EQ(launched_place_with({{"OMPI_COMM_WORLD_RANK", rank},
+                                   {"OMPI_COMM_WORLD_SIZE", "3"},
+                                   {"LOCKSTEP_SERVERS", "1"}}),
               place);
-  EXPECT_EQ(place_with({{"OMPI_COMM_WORLD_RANK", "0"},
-                        {"OMPI_COMM_WORLD_SIZE", "3"},
-                        {"LOCKSTEP_SERVERS", "3"}}),
+  EXPECT_EQ(launched_place_with({{"OMPI_COMM_WORLD_RANK", "0"},
+                                 {"OMPI_COMM_WORLD_SIZE", "3"},
+                                 {"LOCKSTEP_SERVERS", "3"}}),
             "InvalidArgument: LOCKSTEP_SERVERS: is '3', expected a number from 0 to 2");
 }
 
@@ -119,36 +116,39 @@ TEST(Coordinator, IsFoundAtTheSecondAddressThoughTheFirstLeadsNowhere) {
 }
 
 TEST(SchedulerPlace, ComesFromTheVariablesOfMpirunSrunAndKubernetes) {
-  EXPECT_EQ(place_with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}), "1 1/4");
-  EXPECT_EQ(place_with({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}), "1 2/4");
-  EXPECT_EQ(place_with(slurm_step("1", "/x")), "2 1/2");
-  EXPECT_EQ(place_with({{"JOB_COMPLETION_INDEX", "1"},
-                        {"LOCKSTEP_WORKERS", "2"},
-                        {"LOCKSTEP_COORDINATOR", "a-0.a:29400"},
-                        {"LOCKSTEP_SECRET", "hush"}}),
+  EXPECT_EQ(launched_place_with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}),
+            "1 1/4");
+  EXPECT_EQ(launched_place_with({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}), "1 2/4");
+  EXPECT_EQ(launched_place_with(slurm_step("1", "/x")), "2 1/2");
+  EXPECT_EQ(launched_place_with({{"JOB_COMPLETION_INDEX", "1"},
+                                 {"LOCKSTEP_WORKERS", "2"},
+                                 {"LOCKSTEP_COORDINATOR", "a-0.a:29400"},
+                                 {"LOCKSTEP_SECRET", "hush"}}),
             "3 1/2");
 }
 
 TEST(SchedulerPlace, IsNoneForOneProcessABatchScriptAndAnotherIndexedJob) {
-  EXPECT_EQ(place_with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}), "none");
-  EXPECT_EQ(place_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1"}}),
+  EXPECT_EQ(launched_place_with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}),
             "none");
-  EXPECT_EQ(place_with({{"JOB_COMPLETION_INDEX", "1"}}), "none");
+  EXPECT_EQ(
+      launched_place_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1"}}),
+      "none");
+  EXPECT_EQ(launched_place_with({{"JOB_COMPLETION_INDEX", "1"}}), "none");
 }
 
 TEST(SchedulerPlace, OfMpirunInsideSlurmIsMpis) {
   Variables both = slurm_step("0", "/x");
   both["OMPI_COMM_WORLD_RANK"] = "3", both["OMPI_COMM_WORLD_SIZE"] = "4";
-  EXPECT_EQ(place_with(both), "1 3/4");
+  EXPECT_EQ(launched_place_with(both), "1 3/4");
 }
 
 TEST(SchedulerPlace, ThatMakesNoSenseIsNamed) {
-  EXPECT_EQ(place_with({{"OMPI_COMM_WORLD_RANK", "1"}}),
+  EXPECT_EQ(launched_place_with({{"OMPI_COMM_WORLD_RANK", "1"}}),
             "InvalidArgument: OMPI_COMM_WORLD_SIZE: is not set in the environment, though "
             "OMPI_COMM_WORLD_RANK is");
-  EXPECT_EQ(place_with({{"PMI_RANK", "4"}, {"PMI_SIZE", "4"}}),
+  EXPECT_EQ(launched_place_with({{"PMI_RANK", "4"}, {"PMI_SIZE", "4"}}),
             "InvalidArgument: PMI_RANK: is '4', expected a number from 0 to 3");
-  EXPECT_EQ(place_with({{"JOB_COMPLETION_INDEX", "1"}, {"LOCKSTEP_WORKERS", "2"}}),
+  EXPECT_EQ(launched_place_with({{"JOB_COMPLETION_INDEX", "1"}, {"LOCKSTEP_WORKERS", "2"}}),
             "InvalidArgument: LOCKSTEP_COORDINATOR: is not set in the environment, though "
             "JOB_COMPLETION_INDEX is");
 }
@@ -214,8 +214,6 @@ Variables pod(int index, int port) {
           {"LOCKSTEP_COORDINATOR", "127.0.0.1:" + std::to_string(port)},
           {"LOCKSTEP_SECRET", "hush"}};
 }
-
-int free_port() { return local_endpoint(comm::listen_on({"127.0.0.1", 0})).port; }
 
 TEST(KubernetesMeeting, IsCoordinatedByTheFirstPodWheneverItComes) {
   const int port = free_port();

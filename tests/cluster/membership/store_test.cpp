@@ -18,8 +18,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-comm::Deadline soon() { return comm::Clock::now() + 30s; }
-
 // One etcd for all tests of it.
 std::shared_ptr<Store> etcd() {
   static EtcdServers servers(1);
@@ -40,11 +38,11 @@ class AnyStore : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(AnyStore, HasWhatWasPut) {
-  EXPECT_FALSE(store_->get(name("a"), soon()));
+  EXPECT_FALSE(store_->get(name("a"), testing::soon()));
   const std::string bytes("\0\xff\n{\"", 5);
-  const auto version = store_->commit({.puts = {{name("a"), bytes}}}, soon());
+  const auto version = store_->commit({.puts = {{name("a"), bytes}}}, testing::soon());
   ASSERT_TRUE(version);
-  const auto entry = store_->get(name("a"), soon());
+  const auto entry = store_->get(name("a"), testing::soon());
   ASSERT_TRUE(entry);
   EXPECT_EQ(entry->value, bytes);
   EXPECT_EQ(entry->version, *version);
@@ -53,69 +51,71 @@ TEST_P(AnyStore, HasWhatWasPut) {
 
 TEST_P(AnyStore, AChangeHappensAsAWholeWhereItsConditionsHold) {
   const auto first =
-      store_->commit({.conditions = {{name("a"), 0}}, .puts = {{name("a"), "1"}}}, soon());
+      store_->commit({.conditions = {{name("a"), 0}}, .puts = {{name("a"), "1"}}}, testing::soon());
   ASSERT_TRUE(first);
-  EXPECT_FALSE(store_->commit(
-      {.conditions = {{name("a"), 0}}, .puts = {{name("a"), "2"}, {name("b"), "2"}}}, soon()));
-  EXPECT_FALSE(store_->get(name("b"), soon()));
+  EXPECT_FALSE(
+      store_->commit({.conditions = {{name("a"), 0}}, .puts = {{name("a"), "2"}, {name("b"), "2"}}},
+                     testing::soon()));
+  EXPECT_FALSE(store_->get(name("b"), testing::soon()));
   const auto second = store_->commit({.conditions = {{name("a"), *first}, {name("b"), 0}},
                                       .puts = {{name("a"), "3"}, {name("b"), "3"}}},
-                                     soon());
+                                     testing::soon());
   ASSERT_TRUE(second);
   EXPECT_GT(*second, *first);
-  EXPECT_EQ(store_->get(name("b"), soon())->version, *second);
+  EXPECT_EQ(store_->get(name("b"), testing::soon())->version, *second);
 }
 
 TEST_P(AnyStore, ListsNamesByTheirBeginning) {
-  for (const char* one : {"x/a", "x/b", "y"}) store_->commit({.puts = {{name(one), one}}}, soon());
-  const auto found = store_->list(name("x/"), soon());
+  for (const char* one : {"x/a", "x/b", "y"})
+    store_->commit({.puts = {{name(one), one}}}, testing::soon());
+  const auto found = store_->list(name("x/"), testing::soon());
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].value, "x/a");
   EXPECT_EQ(found[1].value, "x/b");
 }
 
 TEST_P(AnyStore, ANameGoesWithItsLease) {
-  const StoreLease lease = store_->grant(60s, soon());
+  const StoreLease lease = store_->grant(60s, testing::soon());
   EXPECT_GE(lease.length, 60s);
-  ASSERT_TRUE(store_->commit({.puts = {{name("a"), "1", lease.id}}}, soon()));
-  EXPECT_TRUE(store_->keep_alive(lease, soon()));
-  store_->revoke(lease, soon());
-  EXPECT_FALSE(store_->get(name("a"), soon()));
-  EXPECT_FALSE(store_->keep_alive(lease, soon()));
-  EXPECT_THROW(store_->commit({.puts = {{name("a"), "1", lease.id}}}, soon()), Error);
+  ASSERT_TRUE(store_->commit({.puts = {{name("a"), "1", lease.id}}}, testing::soon()));
+  EXPECT_TRUE(store_->keep_alive(lease, testing::soon()));
+  store_->revoke(lease, testing::soon());
+  EXPECT_FALSE(store_->get(name("a"), testing::soon()));
+  EXPECT_FALSE(store_->keep_alive(lease, testing::soon()));
+  EXPECT_THROW(store_->commit({.puts = {{name("a"), "1", lease.id}}}, testing::soon()), Error);
 }
 
 TEST_P(AnyStore, ALeaseThatNobodyKeepsAliveEnds) {
-  const StoreLease lease = store_->grant(1s, soon());
-  ASSERT_TRUE(store_->commit({.puts = {{name("a"), "1", lease.id}}}, soon()));
+  const StoreLease lease = store_->grant(1s, testing::soon());
+  ASSERT_TRUE(store_->commit({.puts = {{name("a"), "1", lease.id}}}, testing::soon()));
   const auto deadline = comm::Clock::now() + 60s;
-  while (store_->get(name("a"), soon()) && comm::Clock::now() < deadline)
+  while (store_->get(name("a"), testing::soon()) && comm::Clock::now() < deadline)
     std::this_thread::sleep_for(50ms);
-  EXPECT_FALSE(store_->get(name("a"), soon()));
-  EXPECT_FALSE(store_->keep_alive(lease, soon()));
+  EXPECT_FALSE(store_->get(name("a"), testing::soon()));
+  EXPECT_FALSE(store_->keep_alive(lease, testing::soon()));
 }
 
 TEST_P(AnyStore, OfManyCampaignersOneLeads) {
   const StoredJob job(store_, name("job"));
-  auto first = Leadership::campaign(job, {"127.0.0.1", 1}, 60s, soon());
+  auto first = Leadership::campaign(job, {"127.0.0.1", 1}, 60s, testing::soon());
   ASSERT_TRUE(first);
   EXPECT_FALSE(first->former());
-  EXPECT_EQ(Leadership::campaign(job, {"127.0.0.1", 2}, 60s, soon()), nullptr);
-  EXPECT_EQ(job.leader(soon())->endpoint.port, 1);
+  EXPECT_EQ(Leadership::campaign(job, {"127.0.0.1", 2}, 60s, testing::soon()), nullptr);
+  EXPECT_EQ(job.leader(testing::soon())->endpoint.port, 1);
   first.reset();  // gives it back
-  EXPECT_FALSE(job.leader(soon()));
-  EXPECT_NE(Leadership::campaign(job, {"127.0.0.1", 2}, 60s, soon()), nullptr);
+  EXPECT_FALSE(job.leader(testing::soon()));
+  EXPECT_NE(Leadership::campaign(job, {"127.0.0.1", 2}, 60s, testing::soon()), nullptr);
 }
 
 TEST_P(AnyStore, ALeaderGoesOnFromWhatTheOneBeforeItWrote) {
   const StoredJob job(store_, name("job"));
-  auto first = Leadership::campaign(job, {"127.0.0.1", 1}, 60s, soon());
+  auto first = Leadership::campaign(job, {"127.0.0.1", 1}, 60s, testing::soon());
   first->write(JobRecord{.membership = {.generation = 3, .members = {{.id = 7}}},
                          .used_ids = {1, 7},
                          .events = {{.number = 9, .kind = "lost"}}});
   first->write("transport", {4, "tcp"});
   first.reset();
-  const auto next = Leadership::campaign(job, {"127.0.0.1", 2}, 60s, soon());
+  const auto next = Leadership::campaign(job, {"127.0.0.1", 2}, 60s, testing::soon());
   ASSERT_TRUE(next->former());
   EXPECT_EQ(next->former()->membership.generation, 3);
   EXPECT_EQ(next->former()->membership.members[0].id, 7);
@@ -130,30 +130,30 @@ TEST_P(AnyStore, ALeaderGoesOnFromWhatTheOneBeforeItWrote) {
 // It was stopped for so long that another one was elected, and wakes up.
 TEST_P(AnyStore, AnOldLeaderCannotWriteAnyMore) {
   const StoredJob job(store_, name("job"));
-  const auto old = Leadership::campaign(job, {"127.0.0.1", 1}, 60s, soon());
+  const auto old = Leadership::campaign(job, {"127.0.0.1", 1}, 60s, testing::soon());
   old->write(JobRecord{.membership = {.generation = 1}});
   const std::string leader = job.name_of("leader");
-  const auto entry = store_->get(leader, soon());
-  ASSERT_TRUE(store_->commit({.puts = {{leader, "127.0.0.1:9 another"}}}, soon()));
+  const auto entry = store_->get(leader, testing::soon());
+  ASSERT_TRUE(store_->commit({.puts = {{leader, "127.0.0.1:9 another"}}}, testing::soon()));
   EXPECT_TRUE(old->is_valid());  // as far as it knows
   EXPECT_THROW(old->write(JobRecord{.membership = {.generation = 2}}), Deposed);
   EXPECT_FALSE(old->is_valid());
   EXPECT_THROW(old->write("name", {1, "x"}), Deposed);
-  EXPECT_EQ(job.record(soon())->membership.generation, 1);
-  EXPECT_EQ(job.leader(soon())->endpoint.port, 9);
+  EXPECT_EQ(job.record(testing::soon())->membership.generation, 1);
+  EXPECT_EQ(job.leader(testing::soon())->endpoint.port, 9);
 }
 
 // A try that was given up may reach the store later than the next change of the same name.
 TEST_P(AnyStore, AWriteThatComesLateDoesNotUndoANewerOne) {
   const auto seen = std::make_shared<testing::TroubledStore>(store_);
   const StoredJob job(seen, name("job"));
-  const auto leader = Leadership::campaign(job, {"127.0.0.1", 1}, 60s, soon());
+  const auto leader = Leadership::campaign(job, {"127.0.0.1", 1}, 60s, testing::soon());
   leader->write("server", {1, "old"});
   const StoreChange late = seen->changes().back();
   leader->write("server", {2, "new"});
-  const auto newer = store_->get(job.name_of("registry/server"), soon());
-  EXPECT_FALSE(store_->commit(late, soon()));
-  EXPECT_EQ(store_->get(job.name_of("registry/server"), soon())->value, newer->value);
+  const auto newer = store_->get(job.name_of("registry/server"), testing::soon());
+  EXPECT_FALSE(store_->commit(late, testing::soon()));
+  EXPECT_EQ(store_->get(job.name_of("registry/server"), testing::soon())->value, newer->value);
   leader->write("server", {3, "newest"});  // goes on from its own
   EXPECT_TRUE(leader->is_valid());
 }
@@ -161,8 +161,8 @@ TEST_P(AnyStore, AWriteThatComesLateDoesNotUndoANewerOne) {
 // What the one before it wrote, it goes on from.
 TEST_P(AnyStore, TheNextLeaderCanChangeWhatTheOneBeforeItPut) {
   const StoredJob job(store_, name("job"));
-  Leadership::campaign(job, {"127.0.0.1", 1}, 60s, soon())->write("server", {1, "old"});
-  const auto next = Leadership::campaign(job, {"127.0.0.1", 2}, 60s, soon());
+  Leadership::campaign(job, {"127.0.0.1", 1}, 60s, testing::soon())->write("server", {1, "old"});
+  const auto next = Leadership::campaign(job, {"127.0.0.1", 2}, 60s, testing::soon());
   next->write("server", {2, "new"});
   next->write("other", {1, "new"});
   EXPECT_TRUE(next->is_valid());
@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(Each, AnyStore, ::testing::Bool(),
 TEST(Leadership, EndsWhenTheStoreWasNotReachedForTheLengthOfItsLease) {
   const auto store = std::make_shared<testing::TroubledStore>(std::make_shared<MemoryStore>());
   const StoredJob job(store, "job");
-  const auto leader = Leadership::campaign(job, {"127.0.0.1", 1}, 2s, soon());
+  const auto leader = Leadership::campaign(job, {"127.0.0.1", 1}, 2s, testing::soon());
   const auto deadline = comm::Clock::now() + 60s;
   while (store->kept_alive < 4 && comm::Clock::now() < deadline) std::this_thread::sleep_for(10ms);
   EXPECT_TRUE(leader->is_valid());  // for longer than its lease
@@ -189,14 +189,14 @@ TEST(EtcdStore, OfThreeServersOneMayDie) {
   if (!EtcdServers::are_installed()) GTEST_SKIP() << "etcd-server is not installed";
   EtcdServers servers(3);
   const auto store = open_store(servers.address());
-  const auto first = store->commit({.puts = {{"a", "1"}}}, soon());
+  const auto first = store->commit({.puts = {{"a", "1"}}}, testing::soon());
   ASSERT_TRUE(first);
   servers.kill(0);  // the one that is asked first
   EXPECT_EQ(store->get("a", comm::Clock::now() + 60s)->value, "1");
   const auto second = store->commit({.conditions = {{"a", *first}}, .puts = {{"a", "2"}}},
                                     comm::Clock::now() + 60s);
   EXPECT_TRUE(second);
-  EXPECT_EQ(store->get("a", soon())->value, "2");
+  EXPECT_EQ(store->get("a", testing::soon())->value, "2");
 }
 
 TEST(EtcdStore, WhatIsNotThereIsNamed) {
@@ -240,7 +240,7 @@ TEST(EtcdStore, WhatIsNoAnswerOfEtcdsIsNamed) {
   });
   const auto store = open_store("etcd://" + to_string(comm::local_endpoint(listener)));
   try {
-    store->get("a", soon());
+    store->get("a", testing::soon());
     FAIL();
   } catch (const IoError& error) {
     EXPECT_NE(std::string(error.what()).find("does not answer as etcd does"), std::string::npos);

@@ -14,6 +14,8 @@
 
 namespace lockstep::testing {
 
+inline comm::Deadline soon() { return comm::Clock::now() + std::chrono::seconds(30); }
+
 // Another store, as somebody sees it who is cut off from it, or whose changes take long.
 class TroubledStore final : public cluster::Store {
  public:

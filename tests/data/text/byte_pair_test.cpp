@@ -106,18 +106,20 @@ TEST(BytePairs, ComeBackFromAFile) {
   EXPECT_EQ(read.encode("abc de"), pairs.encode("abc de"));
 }
 
-std::string fault_of(const std::string& text) {
+std::string fault_of_pairs(const std::string& text) {
   return message_of<Corrupt>([&] { BytePairEncoding::parse(text, "p.txt"); });
 }
 
 TEST(BytePairs, ABadFileIsNamedWithItsLine) {
-  EXPECT_EQ(fault_of("x\n"), "p.txt:1: got 'x', expected 'lockstep-byte-pairs 1 COUNT'");
-  EXPECT_EQ(fault_of("lockstep-byte-pairs 1 1\n1 256\n"),
+  EXPECT_EQ(fault_of_pairs("x\n"), "p.txt:1: got 'x', expected 'lockstep-byte-pairs 1 COUNT'");
+  EXPECT_EQ(fault_of_pairs("lockstep-byte-pairs 1 1\n1 256\n"),
             "p.txt:2: joins tokens 1 and 256, there are 256 before it");
-  EXPECT_EQ(fault_of("lockstep-byte-pairs 1 2\n1 2\n1 2\n"), "p.txt:3: joins tokens 1 and 2 again");
-  EXPECT_EQ(fault_of("lockstep-byte-pairs 1 1\n1 x\n"), "p.txt:2: expected two token numbers");
-  EXPECT_EQ(fault_of("lockstep-byte-pairs 1 1\n12\n"), "p.txt:2: expected two token numbers");
-  EXPECT_EQ(fault_of("lockstep-byte-pairs 1 1\n1 2\n3 4\n"),
+  EXPECT_EQ(fault_of_pairs("lockstep-byte-pairs 1 2\n1 2\n1 2\n"),
+            "p.txt:3: joins tokens 1 and 2 again");
+  EXPECT_EQ(fault_of_pairs("lockstep-byte-pairs 1 1\n1 x\n"),
+            "p.txt:2: expected two token numbers");
+  EXPECT_EQ(fault_of_pairs("lockstep-byte-pairs 1 1\n12\n"), "p.txt:2: expected two token numbers");
+  EXPECT_EQ(fault_of_pairs("lockstep-byte-pairs 1 1\n1 2\n3 4\n"),
             "p.txt:2: more lines follow the last of 1 merges");
 }
 
@@ -125,7 +127,7 @@ TEST(BytePairs, ABadFileIsNamedWithItsLine) {
 TEST(BytePairs, ASmallFileCannotMakeAHugeToken) {
   std::string text = "lockstep-byte-pairs 1 60\n1 1\n";
   for (int i = 0; i < 59; ++i) text += fmt::format("{0} {0}\n", 256 + i);
-  EXPECT_EQ(fault_of(text), "p.txt:12: makes a token of 2048 bytes, expected up to 1024");
+  EXPECT_EQ(fault_of_pairs(text), "p.txt:12: makes a token of 2048 bytes, expected up to 1024");
 }
 
 TEST(BytePairs, RefuseWrongNumbers) {

@@ -14,7 +14,7 @@ namespace {
 using lockstep::testing::message_of;
 using Numbers = std::vector<std::int64_t>;
 
-Numbers numbers(const Tensor& tensor) { return tensor.to_vector<std::int64_t>(); }
+Numbers numbers_in(const Tensor& tensor) { return tensor.to_vector<std::int64_t>(); }
 
 TEST(FitLength, CutsAndPads) {
   EXPECT_EQ(fit_length(Numbers{1, 2, 3}, 2, 9), (Numbers{1, 2}));
@@ -29,10 +29,10 @@ TEST(FitLength, CutsAndPads) {
 TEST(TokenWindows, LabelsAreOneTokenFurtherOn) {
   const TokenWindows windows({10, 11, 12, 13, 14, 15, 16}, 3);
   ASSERT_EQ(windows.size(), 2);
-  EXPECT_EQ(numbers(windows.sample(0)[0]), (Numbers{10, 11, 12}));
-  EXPECT_EQ(numbers(windows.sample(0)[1]), (Numbers{11, 12, 13}));
-  EXPECT_EQ(numbers(windows.sample(1)[0]), (Numbers{13, 14, 15}));
-  EXPECT_EQ(numbers(windows.sample(1)[1]), (Numbers{14, 15, 16}));
+  EXPECT_EQ(numbers_in(windows.sample(0)[0]), (Numbers{10, 11, 12}));
+  EXPECT_EQ(numbers_in(windows.sample(0)[1]), (Numbers{11, 12, 13}));
+  EXPECT_EQ(numbers_in(windows.sample(1)[0]), (Numbers{13, 14, 15}));
+  EXPECT_EQ(numbers_in(windows.sample(1)[1]), (Numbers{14, 15, 16}));
 }
 
 TEST(TokenWindows, MayOverlap) {
@@ -40,7 +40,7 @@ TEST(TokenWindows, MayOverlap) {
   ASSERT_EQ(windows.size(), 3);
   const Fields batch = windows.batch(Numbers{2, 0});
   EXPECT_EQ(batch[0].shape(), (Shape{2, 3}));
-  EXPECT_EQ(numbers(batch[1]), (Numbers{13, 14, 15, 11, 12, 13}));
+  EXPECT_EQ(numbers_in(batch[1]), (Numbers{13, 14, 15, 11, 12, 13}));
 }
 
 TEST(TokenWindows, RefuseATextThatIsTooShort) {
@@ -62,8 +62,8 @@ TEST(TextClassification, TextsAreBroughtToOneLength) {
   const TextClassification texts({{5, 6}, {7, 8, 9, 10}}, {1, 0},
                                  {.bounds = {3}, .padding = 0, .class_names = {"ham", "spam"}});
   const Fields batch = texts.batch(Numbers{0, 1});
-  EXPECT_EQ(numbers(batch[0]), (Numbers{5, 6, 0, 7, 8, 9}));
-  EXPECT_EQ(numbers(batch[1]), (Numbers{1, 0}));
+  EXPECT_EQ(numbers_in(batch[0]), (Numbers{5, 6, 0, 7, 8, 9}));
+  EXPECT_EQ(numbers_in(batch[1]), (Numbers{1, 0}));
   EXPECT_EQ(batch[1].shape(), (Shape{2}));
   EXPECT_EQ(texts.class_names()[1], "spam");
 }
@@ -71,9 +71,9 @@ TEST(TextClassification, TextsAreBroughtToOneLength) {
 TEST(TextClassification, OrToTheLengthOfTheirBucket) {
   const TextClassification texts({{5}, {7, 8, 9}, {1, 2, 3, 4, 5, 6}}, {0, 0, 0},
                                  {.bounds = {2, 4}});
-  EXPECT_EQ(numbers(texts.sample(0)[0]), (Numbers{5, 1}));
-  EXPECT_EQ(numbers(texts.sample(1)[0]), (Numbers{7, 8, 9, 1}));
-  EXPECT_EQ(numbers(texts.sample(2)[0]), (Numbers{1, 2, 3, 4}));
+  EXPECT_EQ(numbers_in(texts.sample(0)[0]), (Numbers{5, 1}));
+  EXPECT_EQ(numbers_in(texts.sample(1)[0]), (Numbers{7, 8, 9, 1}));
+  EXPECT_EQ(numbers_in(texts.sample(2)[0]), (Numbers{1, 2, 3, 4}));
   EXPECT_EQ(texts.lengths(), (Numbers{1, 3, 6}));
 }
 

@@ -73,23 +73,25 @@ TEST(Vocabulary, EveryTokenComesBackFromAFile) {
   std::filesystem::remove(path);
 }
 
-std::string fault_of(const std::string& text) {
+std::string fault_of_vocabulary(const std::string& text) {
   return message_of<Corrupt>([&] { Vocabulary::parse(text, "v.txt"); });
 }
 
 TEST(Vocabulary, ABadFileIsNamedWithItsLine) {
-  EXPECT_EQ(fault_of(""), "v.txt:1: the file ends here, expected more lines");
-  EXPECT_EQ(fault_of("hello\n"), "v.txt:1: got 'hello', expected 'lockstep-vocabulary 1 COUNT'");
-  EXPECT_EQ(fault_of("lockstep-vocabulary 1 -3\n"),
+  EXPECT_EQ(fault_of_vocabulary(""), "v.txt:1: the file ends here, expected more lines");
+  EXPECT_EQ(fault_of_vocabulary("hello\n"),
+            "v.txt:1: got 'hello', expected 'lockstep-vocabulary 1 COUNT'");
+  EXPECT_EQ(fault_of_vocabulary("lockstep-vocabulary 1 -3\n"),
             "v.txt:1: got 'lockstep-vocabulary 1 -3', expected 'lockstep-vocabulary 1 COUNT'");
-  EXPECT_EQ(fault_of("lockstep-vocabulary 1 3\na\nb\n"),
+  EXPECT_EQ(fault_of_vocabulary("lockstep-vocabulary 1 3\na\nb\n"),
             "v.txt:4: the file ends here, expected more lines");
-  EXPECT_EQ(fault_of("lockstep-vocabulary 1 2\na\nb"),
+  EXPECT_EQ(fault_of_vocabulary("lockstep-vocabulary 1 2\na\nb"),
             "v.txt:3: the file ends in the middle of this line");
-  EXPECT_EQ(fault_of("lockstep-vocabulary 1 3\na\nb\na\n"), "v.txt:4: the same token as on line 2");
-  EXPECT_EQ(fault_of("lockstep-vocabulary 1 1\na\\q\n"),
+  EXPECT_EQ(fault_of_vocabulary("lockstep-vocabulary 1 3\na\nb\na\n"),
+            "v.txt:4: the same token as on line 2");
+  EXPECT_EQ(fault_of_vocabulary("lockstep-vocabulary 1 1\na\\q\n"),
             "v.txt:2: a backslash is followed by neither \\, n nor r");
-  EXPECT_EQ(fault_of("lockstep-vocabulary 1 1\na\nb\n"),
+  EXPECT_EQ(fault_of_vocabulary("lockstep-vocabulary 1 1\na\nb\n"),
             "v.txt:2: more lines follow the last of 1 tokens");
   EXPECT_EQ(message_of<NotFound>([] { Vocabulary::load("/nowhere/v.txt"); }).substr(0, 14),
             "/nowhere/v.txt");

@@ -7,6 +7,7 @@
 #include "lockstep/kvstore/servers/store_on_servers.h"
 #include "lockstep/optim/optimizers.h"
 #include "tests/comm/frame_proxy.h"
+#include "tests/kvstore/floats_of.h"
 #include "tests/kvstore/servers/server_room.h"
 #include "tests/kvstore/servers/train_in_step.h"
 #include "tests/seed.h"
@@ -14,9 +15,9 @@
 namespace lockstep::kvstore {
 namespace {
 
-using testing::Disturbance, testing::FrameProxy, testing::ServerRoom;
+using testing::Disturbance, testing::floats_of, testing::FrameProxy, testing::ServerRoom;
 
-constexpr int kServers = 2, kWorkers = 2;
+constexpr int kDisturbedServers = 2, kDisturbedWorkers = 2;
 
 // A proxy before each server.
 class Proxies {
@@ -63,19 +64,18 @@ class DisturbedNetwork : public ::testing::TestWithParam<int> {
   // Runs `work` as each worker, with its store.
   template <class Work>
   void with_stores(const Pace& pace, const Work& work) {
-    testing::as_ranks(kWorkers, [&](comm::Communicator& communicator) {
+    testing::as_ranks(kDisturbedWorkers, [&](comm::Communicator& communicator) {
       work(*store_on_servers(room_.job(), &communicator, pace));
     });
     proxies_.expect_disturbed();
   }
 
   Proxies proxies_{kBad};
-  ServerRoom room_{kServers, kWorkers, ServerRoom::Links::memory, 1, GetParam(), proxies_.route()};
+  ServerRoom room_{kDisturbedServers, kDisturbedWorkers, ServerRoom::Links::memory, 1,
+                   GetParam(),        proxies_.route()};
 };
 
 INSTANTIATE_TEST_SUITE_P(Replicas, DisturbedNetwork, ::testing::Values(1, 2));
-
-std::vector<float> of(const Tensor& tensor) { return tensor.to_vector<float>(); }
 
 // Whole numbers, each round of which is right before the next one begins.
 TEST_P(DisturbedNetwork, PushesInStepAreCountedOnce) {
@@ -91,7 +91,7 @@ TEST_P(DisturbedNetwork, PushesInStepAreCountedOnce) {
       store.init(keys[i], Tensor::zeros(values[i].shape()));
     const auto expect_all = [&](const std::vector<Tensor>& pulled, float expected) {
       for (std::size_t i = 0; i < keys.size(); ++i)
-        ASSERT_EQ(of(pulled[i]),
+        ASSERT_EQ(floats_of(pulled[i]),
                   std::vector<float>(static_cast<std::size_t>(values[i].numel()), expected))
             << "key " << keys[i].str();
     };
@@ -119,9 +119,10 @@ TEST_P(DisturbedNetwork, PushesThatCountAsTheyComeAreCountedOnce) {
     }
     store.barrier();
     for (int key = 0; key < 4; ++key)
-      EXPECT_EQ(of(store.pull(key)), std::vector<float>(10, 3 * kPushes)) << "key " << key;
-    EXPECT_EQ(of(store.row_sparse_pull("rows", {0, 4, 5}).rows),
-              (std::vector<float>{kPushes, kPushes, 0, 0, kWorkers * kPushes, kWorkers * kPushes}));
+      EXPECT_EQ(floats_of(store.pull(key)), std::vector<float>(10, 3 * kPushes)) << "key " << key;
+    EXPECT_EQ(floats_of(store.row_sparse_pull("rows", {0, 4, 5}).rows),
+              (std::vector<float>{kPushes, kPushes, 0, 0, kDisturbedWorkers * kPushes,
+                                  kDisturbedWorkers * kPushes}));
     store.barrier();
   });
 }

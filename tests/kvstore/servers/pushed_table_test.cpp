@@ -15,13 +15,13 @@ namespace {
 
 using testing::KeptAnswers, testing::message_of;
 
-constexpr std::size_t kCount = 20'000;  // two pieces
+constexpr std::size_t kPushedCount = 20'000;  // two pieces
 
 class PushedTableTest : public ::testing::Test {
  protected:
   static PushedTable table_of(const optim::OptimizerPtr& rule) {
     wire::MakeTable request{.table = "weights", .epoch = 9, .shards = 1};
-    request.parameters = {{kCount, 1.0, 1.0}};
+    request.parameters = {{kPushedCount, 1.0, 1.0}};
     request.rule = wire::Rule::of(*rule);
     request.compression = "none";
     return PushedTable(request);
@@ -30,7 +30,7 @@ class PushedTableTest : public ::testing::Test {
   static comm::MessageEvent event(float value) {
     comm::MessageEvent event;
     event.payload = comm::Payload("");
-    const auto kept = std::make_shared<std::vector<float>>(kCount, value);
+    const auto kept = std::make_shared<std::vector<float>>(kPushedCount, value);
     add_floats(event.payload, *kept, kept);
     return event;
   }
@@ -61,7 +61,7 @@ class PushedTableTest : public ::testing::Test {
 
   // The first weight of the last answer; all are the same.
   float weight() const {
-    std::vector<float> values(kCount);
+    std::vector<float> values(kPushedCount);
     copy_floats(answers.replies.back().second, 1, values);
     EXPECT_EQ(values.front(), values.back());
     return values.front();
@@ -141,7 +141,7 @@ TEST_F(PushedTableTest, AnImageKnowsWhatWasApplied) {
 
 TEST_F(PushedTableTest, ARuleThatMeasuresMeasuresATicketAgainThatOtherServersLack) {
   PushedTable table = table_of(optim::lars({}));
-  table.write(event(1.0F), {"weights", 9, -1, 0, kCount}, answers);
+  table.write(event(1.0F), {"weights", 9, -1, 0, kPushedCount}, answers);
   push(table, 0, 0, 0, 2.0F);
   table.finish({}, {message(0, 0, 0), {{4.0, 4.0}}}, team, answers);
   const float once = weight();
@@ -153,15 +153,15 @@ TEST_F(PushedTableTest, ARuleThatMeasuresMeasuresATicketAgainThatOtherServersLac
 TEST_F(PushedTableTest, ARuleThatMeasuresIsFinishedWithTheNormsOfAllServers) {
   const optim::OptimizerPtr rule = optim::lars({});
   PushedTable table = table_of(rule);
-  table.write(event(1.0F), {"weights", 9, -1, 0, kCount}, answers);
+  table.write(event(1.0F), {"weights", 9, -1, 0, kPushedCount}, answers);
   const wire::PushedGradient pushed = push(table, 0, 0, 0, 2.0F);
   ASSERT_EQ(pushed.norms.size(), 2U);
   EXPECT_EQ(pushed.version, 0U);
   double sum = 0.0;
   for (const wire::Norms& norms : pushed.norms) sum += norms.weight;
-  EXPECT_DOUBLE_EQ(sum, static_cast<double>(kCount));
+  EXPECT_DOUBLE_EQ(sum, static_cast<double>(kPushedCount));
   push(table, 1, 1, 0, 3.0F);  // another worker's gradient waits at the same time
-  const wire::FinishGradient finish{message(0, 0, 0), {{4.0 * sum, 4.0 * kCount}}};
+  const wire::FinishGradient finish{message(0, 0, 0), {{4.0 * sum, 4.0 * kPushedCount}}};
   table.finish({}, finish, team, answers);
   const float once = weight();
   EXPECT_LT(once, 1.0F);

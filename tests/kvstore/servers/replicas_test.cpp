@@ -7,6 +7,7 @@
 #include "lockstep/kvstore/servers/store_on_servers.h"
 #include "lockstep/kvstore/servers/view.h"
 #include "lockstep/optim/optimizers.h"
+#include "tests/kvstore/floats_of.h"
 #include "tests/kvstore/servers/server_room.h"
 #include "tests/kvstore/servers/train_in_step.h"
 #include "tests/message.h"
@@ -15,12 +16,10 @@
 namespace lockstep::kvstore {
 namespace {
 
-using testing::message_of, testing::ServerRoom, testing::train_in_step;
+using testing::floats_of, testing::message_of, testing::ServerRoom, testing::train_in_step;
 using namespace std::chrono_literals;
 
-constexpr int kServers = 3, kWorkers = 3;
-
-std::vector<float> of(const Tensor& tensor) { return tensor.to_vector<float>(); }
+constexpr int kReplicaServers = 3, kReplicaWorkers = 3;
 
 // Every range has a backup again, and none is on one of these.
 void await_backups(const ServerRoom& room, const std::vector<int>& gone) {
@@ -47,7 +46,7 @@ void count_while(ServerRoom& room, const std::function<void()>& disturb) {
     while (pushed < kPushes / 2) std::this_thread::yield();
     disturb();
   });
-  testing::as_ranks(kWorkers, [&](comm::Communicator& communicator) {
+  testing::as_ranks(kReplicaWorkers, [&](comm::Communicator& communicator) {
     const auto store =
         store_on_servers(room.job(), &communicator, {.type = "ps_async", .in_step = false});
     for (int key = 0; key < 6; ++key) store->init(key, Tensor::zeros({10}));
@@ -60,23 +59,24 @@ void count_while(ServerRoom& room, const std::function<void()>& disturb) {
     }
     store->barrier();
     for (int key = 0; key < 6; ++key)
-      EXPECT_EQ(of(store->pull(key)), std::vector<float>(10, (1 + 2 + 3) * kPushes)) << key;
+      EXPECT_EQ(floats_of(store->pull(key)), std::vector<float>(10, (1 + 2 + 3) * kPushes)) << key;
     const RowSparse rows = store->row_sparse_pull("rows", {0, 4, 5});
-    EXPECT_EQ(of(rows.rows),
-              (std::vector<float>{kPushes, kPushes, 0, 0, kWorkers * kPushes, kWorkers * kPushes}));
+    EXPECT_EQ(floats_of(rows.rows),
+              (std::vector<float>{kPushes, kPushes, 0, 0, kReplicaWorkers * kPushes,
+                                  kReplicaWorkers * kPushes}));
     store->barrier();
   });
 }
 
 TEST(Replicas, NoPushIsLostOrAppliedTwiceWhenAServerEnds) {
-  for (int lost = 0; lost < kServers; ++lost) {
-    ServerRoom room(kServers, kWorkers, ServerRoom::Links::network, 1, 2);
+  for (int lost = 0; lost < kReplicaServers; ++lost) {
+    ServerRoom room(kReplicaServers, kReplicaWorkers, ServerRoom::Links::network, 1, 2);
     count_while(room, [&] { room.end(lost); });
   }
 }
 
 TEST(Replicas, ANewBackupIsFilledWhileTheWorkGoesOnSoThatAnotherServerMayEnd) {
-  ServerRoom room(kServers, kWorkers, ServerRoom::Links::network, 1, 2);
+  ServerRoom room(kReplicaServers, kReplicaWorkers, ServerRoom::Links::network, 1, 2);
   count_while(room, [&] {
     await_backups(room, {});
     room.end(1);
@@ -88,7 +88,7 @@ TEST(Replicas, ANewBackupIsFilledWhileTheWorkGoesOnSoThatAnotherServerMayEnd) {
 }
 
 TEST(Replicas, AServerThatEndsBeforeAnyWorkerHasFoundItIsReplacedByItsBackup) {
-  ServerRoom room(kServers, kWorkers, ServerRoom::Links::network, 1, 2);
+  ServerRoom room(kReplicaServers, kReplicaWorkers, ServerRoom::Links::network, 1, 2);
   await_backups(room, {});
   room.end(1);
   count_while(room, [] {});
@@ -98,8 +98,8 @@ TEST(Replicas, TrainingInStepHasTheBitsOfAnUndisturbedRun) {
   std::mt19937_64 random(testing::seed_of_this_run());
   for (const optim::OptimizerPtr& rule : {optim::adam({}), optim::lamb({.clip_norm = 0.1})}) {
     const auto expected = train_in_step(*local_mode(), rule);
-    for (int lost = 0; lost < kServers; ++lost) {
-      ServerRoom room(kServers, kWorkers, ServerRoom::Links::network, 1, 2);
+    for (int lost = 0; lost < kReplicaServers; ++lost) {
+      ServerRoom room(kReplicaServers, kReplicaWorkers, ServerRoom::Links::network, 1, 2);
       const std::chrono::microseconds when(random() % 3000);
       std::jthread disturber;
       room.as_workers([&](Mode& mode) {

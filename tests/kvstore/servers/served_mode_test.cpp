@@ -16,8 +16,8 @@ namespace {
 
 using testing::message_of, testing::ServerRoom;
 
-constexpr std::int64_t kShards = 8;
-constexpr int kSteps = 3;
+constexpr std::int64_t kServedShards = 8;
+constexpr int kServedSteps = 3;
 
 // Small ones, one of a few pieces, and one of more than a part's.
 FlatLayout layout() {
@@ -29,14 +29,14 @@ FlatLayout layout() {
   return layout;
 }
 
-float leaf(std::int64_t shard, std::size_t i, int step) {
+float served_leaf(std::int64_t shard, std::size_t i, int step) {
   const auto number =
       static_cast<std::size_t>(shard) * 7919 + i * 31 + static_cast<std::size_t>(step) * 13;
   return 1.0F / static_cast<float>(1 + number % 1009) - 0.01F;
 }
 
 float tree(std::int64_t lo, std::int64_t hi, std::size_t i, int step) {
-  if (hi - lo == 1) return leaf(lo, i, step);
+  if (hi - lo == 1) return served_leaf(lo, i, step);
   const std::int64_t middle = tree_middle(lo, hi);
   return tree(lo, middle, i, step) + tree(middle, hi, i, step);
 }
@@ -47,7 +47,7 @@ struct Gradients {
   std::vector<std::vector<float>> sums;
 
   Gradients(const FlatLayout& layout, const ShardRange& own, int step)
-      : ranges(subtrees_in(kShards, own)) {
+      : ranges(subtrees_in(kServedShards, own)) {
     for (const ShardRange& range : ranges) {
       sums.emplace_back(layout.floats);
       for (const FlatParameter& parameter : layout.parameters)
@@ -76,8 +76,8 @@ const Gradients& gradients_of(const FlatLayout& layout, const ShardRange& own, i
   return known.try_emplace({own.lo, own.hi, step}, layout, own, step).first->second;
 }
 
-Vote commit(Synchronizer& synchronizer, const Vote& own = {}) {
-  std::vector<float> rows(kShards);
+Vote commit_vote(Synchronizer& synchronizer, const Vote& own = {}) {
+  std::vector<float> rows(kServedShards);
   ThreadTeam caller(1);
   return synchronizer.commit(own, rows, caller);
 }
@@ -92,12 +92,12 @@ struct Worker {
 
   Worker(Mode& mode, const optim::OptimizerPtr& rule)
       : state(layout(), rule, mode.slot_place()),
-        synchronizer(mode.synchronize(state, kShards)),
-        range(mode.group().range(kShards)) {
+        synchronizer(mode.synchronize(state, kServedShards)),
+        range(mode.group().range(kServedShards)) {
     for (std::size_t i = 0; i < state.layout().floats; ++i) state.weights()[i] = 0.0F;
     for (const FlatParameter& parameter : state.layout().parameters)
       for (std::size_t i = 0; i < parameter.count; ++i)
-        state.weights()[parameter.offset + i] = leaf(3, i + parameter.offset, 5);
+        state.weights()[parameter.offset + i] = served_leaf(3, i + parameter.offset, 5);
     synchronizer->weights_changed();
   }
 
@@ -105,7 +105,7 @@ struct Worker {
     const FlushSubnormals flush;
     synchronizer->begin(number, 0.05);
     gradients_of(state.layout(), range, number).give(state.layout(), *synchronizer);
-    return commit(*synchronizer, own);
+    return commit_vote(*synchronizer, own);
   }
 
   Numbers numbers() {
@@ -118,9 +118,9 @@ struct Worker {
   }
 };
 
-Numbers train(Mode& mode, const optim::OptimizerPtr& rule) {
+Numbers train_served(Mode& mode, const optim::OptimizerPtr& rule) {
   Worker worker(mode, rule);
-  for (int step = 0; step < kSteps; ++step) EXPECT_TRUE(worker.step(step).counts());
+  for (int step = 0; step < kServedSteps; ++step) EXPECT_TRUE(worker.step(step).counts());
   return worker.numbers();
 }
 
@@ -135,12 +135,12 @@ std::vector<optim::OptimizerPtr> some_rules() {
 
 TEST(ServedMode, GivesTheBitsOfOneProcessOnAnyNumberOfServersAndWorkers) {
   for (const optim::OptimizerPtr& rule : some_rules()) {
-    const Numbers expected = train(*local_mode(), rule);
+    const Numbers expected = train_served(*local_mode(), rule);
     for (int servers : {1, 2, 3})
       for (int workers : {1, 2, 3, 5}) {
         ServerRoom room(servers, workers, ServerRoom::Links::memory, 1 + servers % 2);
         room.as_workers([&](Mode& mode) {
-          EXPECT_TRUE(train(mode, rule) == expected)
+          EXPECT_TRUE(train_served(mode, rule) == expected)
               << rule->name() << ", " << rule->description() << ": " << servers << " servers, "
               << workers << " workers";
         });
@@ -152,11 +152,11 @@ TEST(ServedMode, GivesTheBitsOfAllReduceOverALink) {
   const auto rule = optim::adamw({});
   Numbers expected;
   testing::as_ranks(2, [&](comm::Communicator& communicator) {
-    Numbers own = train(*allreduce_mode(communicator), rule);
+    Numbers own = train_served(*allreduce_mode(communicator), rule);
     if (communicator.rank() == 0) expected = std::move(own);
   });
   ServerRoom room(2, 2, ServerRoom::Links::network);
-  room.as_workers([&](Mode& mode) { EXPECT_TRUE(train(mode, rule) == expected); });
+  room.as_workers([&](Mode& mode) { EXPECT_TRUE(train_served(mode, rule) == expected); });
 }
 
 TEST(ServedMode, AStepThatIsNotFiniteLeavesTheOneBefore) {
@@ -171,7 +171,7 @@ TEST(ServedMode, AStepThatIsNotFiniteLeavesTheOneBefore) {
       if (mode.group().rank() == 1) bad.sums[0][40'000] = std::numeric_limits<float>::infinity();
       worker.synchronizer->begin(1, 0.05);
       bad.give(worker.state.layout(), *worker.synchronizer);
-      EXPECT_FALSE(commit(*worker.synchronizer).finite);
+      EXPECT_FALSE(commit_vote(*worker.synchronizer).finite);
       worker.step(1);
       const auto local = local_mode();
       Worker alone(*local, rule);
@@ -184,7 +184,7 @@ TEST(ServedMode, AStepThatIsNotFiniteLeavesTheOneBefore) {
 // Something threw between two parts of the gradients; the step is begun once more.
 TEST(ServedMode, AStepThatWasGivenInPartCountsForNothing) {
   const auto rule = optim::adam({});
-  const Numbers expected = train(*local_mode(), rule);
+  const Numbers expected = train_served(*local_mode(), rule);
   ServerRoom room(2, 3);
   room.as_workers([&](Mode& mode) {
     Worker worker(mode, rule);
@@ -203,7 +203,7 @@ TEST(ServedMode, AStepThatWasGivenInPartCountsForNothing) {
 
 TEST(ServedMode, GoesOnWithANewSynchronizerAndWithSlotsThatWereSet) {
   const auto rule = optim::adam({});
-  const Numbers expected = train(*local_mode(), rule);
+  const Numbers expected = train_served(*local_mode(), rule);
   ServerRoom room(3, 2);
   Numbers kept;
   room.as_workers([&](Mode& mode) {
@@ -213,7 +213,7 @@ TEST(ServedMode, GoesOnWithANewSynchronizerAndWithSlotsThatWereSet) {
     worker.step(1);
     // As in another membership.
     worker.synchronizer.reset();
-    worker.synchronizer = mode.synchronize(worker.state, kShards);
+    worker.synchronizer = mode.synchronize(worker.state, kServedShards);
     worker.step(2);
     EXPECT_TRUE(worker.numbers() == expected);
     // Back to the first step's end.
@@ -228,24 +228,24 @@ TEST(ServedMode, GoesOnWithANewSynchronizerAndWithSlotsThatWereSet) {
 
 TEST(ServedMode, RunsThatShareTheServersDoNotDisturbEachOther) {
   const auto rule = optim::adam({});
-  const Numbers expected = train(*local_mode(), rule);
+  const Numbers expected = train_served(*local_mode(), rule);
   ServerRoom room(2, 2);
   room.as_workers([&](Mode& mode) {
     auto one = std::make_unique<Worker>(mode, rule);
     Worker other(mode, rule);
-    for (int step = 0; step < kSteps; ++step) one->step(step), other.step(step);
+    for (int step = 0; step < kServedSteps; ++step) one->step(step), other.step(step);
     EXPECT_TRUE(one->numbers() == expected);
     EXPECT_TRUE(other.numbers() == expected);
     // A later one begins anew, also of another rule.
     one.reset();
     one = std::make_unique<Worker>(mode, rule);
-    for (int step = 0; step < kSteps; ++step) one->step(step);
+    for (int step = 0; step < kServedSteps; ++step) one->step(step);
     EXPECT_TRUE(one->numbers() == expected);
   });
-  room.as_workers([&](Mode& mode) { EXPECT_TRUE(train(mode, rule) == expected); });
+  room.as_workers([&](Mode& mode) { EXPECT_TRUE(train_served(mode, rule) == expected); });
   const auto momentum = optim::sgd({.momentum = 0.9});
-  const Numbers other = train(*local_mode(), momentum);
-  room.as_workers([&](Mode& mode) { EXPECT_TRUE(train(mode, momentum) == other); });
+  const Numbers other = train_served(*local_mode(), momentum);
+  room.as_workers([&](Mode& mode) { EXPECT_TRUE(train_served(mode, momentum) == other); });
 }
 
 TEST(ServedMode, CompressedGradientsLeaveResidualsAtTheWorkers) {
@@ -257,7 +257,7 @@ TEST(ServedMode, CompressedGradientsLeaveResidualsAtTheWorkers) {
         [&](Mode& mode) {
           Worker worker(mode, rule);
           const Numbers before = worker.numbers();
-          for (int step = 0; step < kSteps; ++step) EXPECT_TRUE(worker.step(step).counts());
+          for (int step = 0; step < kServedSteps; ++step) EXPECT_TRUE(worker.step(step).counts());
           results[static_cast<std::size_t>(mode.group().rank())] = worker.numbers();
           EXPECT_FALSE(worker.numbers() == before);
           EXPECT_EQ(worker.synchronizer->residual().size(),
@@ -273,11 +273,11 @@ TEST(ServedMode, CompressedGradientsLeaveResidualsAtTheWorkers) {
 // 16 bits round a little: the compressed run stays near.
 TEST(ServedMode, RoundedGradientsTrainNearlyAsWhole) {
   const auto rule = optim::sgd({.momentum = 0.9});
-  const Numbers expected = train(*local_mode(), rule);
+  const Numbers expected = train_served(*local_mode(), rule);
   ServerRoom room(2, 3);
   room.as_workers(
       [&](Mode& mode) {
-        const Numbers numbers = train(mode, rule);
+        const Numbers numbers = train_served(mode, rule);
         for (std::size_t i = 0; i < numbers[0].size(); ++i)
           ASSERT_NEAR(numbers[0][i], expected[0][i], 1e-3F) << i;
       },
@@ -296,7 +296,7 @@ TEST(ServedMode, ARuleOfNobodysKnowledgeIsRefusedByName) {
   ServerRoom room(1, 1);
   room.as_workers([&](Mode& mode) {
     FlatState state(layout(), std::make_shared<OwnRule>(), mode.slot_place());
-    EXPECT_EQ(message_of<Unsupported>([&] { mode.synchronize(state, kShards); }),
+    EXPECT_EQ(message_of<Unsupported>([&] { mode.synchronize(state, kServedShards); }),
               "optimizer 'own': is made by hand, expected one that make_optimizer knows");
   });
 }

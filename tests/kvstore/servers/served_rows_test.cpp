@@ -18,7 +18,7 @@ using testing::KeptAnswers, testing::message_of;
 
 constexpr std::size_t kRows = 10, kWidth = 2;
 
-wire::MakeTable table_of(const optim::OptimizerPtr& rule, std::int64_t shards) {
+wire::MakeTable row_table_of(const optim::OptimizerPtr& rule, std::int64_t shards) {
   wire::MakeTable request{.table = "weights", .epoch = 9, .shards = shards};
   request.tables = {{kRows, kWidth, 1.0, 1.0}};
   request.rule = wire::Rule::of(*rule);
@@ -66,7 +66,7 @@ class ServedRowsTest : public ::testing::Test {
     return first;
   }
 
-  ServedTable table{table_of(optim::sgd({}), 2)};
+  ServedTable table{row_table_of(optim::sgd({}), 2)};
   KeptAnswers answers;
   ThreadTeam team{1};
 };
@@ -90,7 +90,7 @@ TEST_F(ServedRowsTest, RowsOfAllWorkersAreAddedAndEverybodyGetsWhatHasChanged) {
 TEST_F(ServedRowsTest, AStepThatWorkersDoAgainInANewEpochIsTakenBack) {
   give(0, bytes_of({1}, 2.0F)), give(1, bytes_of({4}, 4.0F));
   settle();
-  wire::MakeTable again = table_of(optim::sgd({}), 2);
+  wire::MakeTable again = row_table_of(optim::sgd({}), 2);
   again.epoch = 10;
   table.begin_epoch(again, answers);
   give(0, bytes_of({1}, 6.0F), 1, 0, 10), give(1, bytes_of({5}, 8.0F), 1, 0, 10);
@@ -120,7 +120,7 @@ TEST_F(ServedRowsTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
 }
 
 TEST(PushedRows, AnAnswerHasTheRowsThatHaveChangedSinceTheWorkerLookedLast) {
-  PushedTable table(table_of(optim::sgd({}), 1));
+  PushedTable table(row_table_of(optim::sgd({}), 1));
   KeptAnswers answers;
   ThreadTeam team(1);
   const auto push = [&](std::uint32_t worker, std::int64_t ticket, std::uint64_t seen,

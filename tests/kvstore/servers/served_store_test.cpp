@@ -15,7 +15,7 @@ namespace {
 
 using wire::Topic;
 
-struct KeptAnswers final : Answers {
+struct AnswersInOrder final : Answers {
   void reply(const comm::MessageEvent&, comm::Payload payload, int) override {
     replies.push_back(std::move(payload));
   }
@@ -61,7 +61,7 @@ class ServedStoreTest : public ::testing::Test {
     return values[0];
   }
 
-  KeptAnswers answers;
+  AnswersInOrder answers;
   std::unique_ptr<ServerState> state = std::make_unique<ServerState>(2, 1'000'000, 1, answers);
 };
 

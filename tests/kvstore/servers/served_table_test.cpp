@@ -13,14 +13,14 @@ namespace {
 
 using testing::KeptAnswers, testing::message_of;
 
-constexpr std::size_t kCount = 20'000;  // two pieces
+constexpr std::size_t kServedCount = 20'000;  // two pieces
 
 wire::MakeTable table_of(const optim::OptimizerPtr& rule) {
   wire::MakeTable request;
   request.table = "weights";
   request.epoch = 9;
   request.shards = 2;
-  request.parameters = {{kCount, 1.0, 1.0}};
+  request.parameters = {{kServedCount, 1.0, 1.0}};
   request.rule = wire::Rule::of(*rule);
   request.compression = "none";
   return request;
@@ -52,14 +52,14 @@ class TableTest : public ::testing::Test {
   }
 
   void give(std::uint32_t worker, float value, std::uint64_t round, std::uint64_t committed) {
-    wire::Give request{.step = step(round, committed, worker), .offset = 0, .count = kCount};
+    wire::Give request{.step = step(round, committed, worker), .offset = 0, .count = kServedCount};
     request.nodes = {{worker, worker + 1}};
-    table.give(event(std::vector<float>(kCount, value)), request, team, answers);
+    table.give(event(std::vector<float>(kServedCount, value)), request, team, answers);
   }
 
   float weight() {
-    table.read(event(), {"weights", 9, -1, 0, kCount}, answers);
-    std::vector<float> values(kCount);
+    table.read(event(), {"weights", 9, -1, 0, kServedCount}, answers);
+    std::vector<float> values(kServedCount);
     copy_floats(answers.replies.back().second, 1, values);
     EXPECT_EQ(values.back(), values.front());
     return values[0];
@@ -82,9 +82,9 @@ TEST_F(TableTest, AStepCountsWhenItIsCommitted) {
   give(1, 3.0F, 1, 0);
   ASSERT_EQ(answers.replies.size(), 2U);  // of both
   EXPECT_EQ(answers.replies[0].first, 1U);
-  std::vector<float> weights(kCount);
+  std::vector<float> weights(kServedCount);
   copy_floats(answers.replies[0].second, 1, weights);
-  EXPECT_EQ(weights[kCount - 1], -2.0F);  // the mean's
+  EXPECT_EQ(weights[kServedCount - 1], -2.0F);  // the mean's
   EXPECT_EQ(weight(), 0.0F);
   settle(1, 1);
   EXPECT_EQ(weight(), -2.0F);
@@ -98,7 +98,7 @@ TEST_F(TableTest, ARequestThatComesTwiceCountsOnce) {
   EXPECT_EQ(answers.replies.size(), 3U);
   give(0, 1.0F, 1, 0);
   ASSERT_EQ(answers.replies.size(), 4U);
-  EXPECT_EQ(answers.replies[3].second.size(1), kCount * sizeof(float));
+  EXPECT_EQ(answers.replies[3].second.size(1), kServedCount * sizeof(float));
   settle(1, 1);
   settle(1, 1);
   EXPECT_EQ(weight(), -2.0F);
@@ -124,10 +124,10 @@ TEST_F(TableTest, AStepThatWorkersDoAgainInANewEpochIsTakenBack) {
   table.begin_epoch(again, answers);
   EXPECT_NE(message_of([&] { give(0, 1.0F, 2, 1); }).find("another membership"), std::string::npos);
   for (const std::uint32_t worker : {0U, 1U}) {
-    wire::Give request{.step = step(1, 0, worker), .offset = 0, .count = kCount};
+    wire::Give request{.step = step(1, 0, worker), .offset = 0, .count = kServedCount};
     request.step.epoch = 10;
     request.nodes = {{worker, worker + 1}};
-    table.give(event(std::vector<float>(kCount, 4.0F)), request, team, answers);
+    table.give(event(std::vector<float>(kServedCount, 4.0F)), request, team, answers);
   }
   table.settle(event(), {{"weights", 10, 1, 1, 0, 1.0, 0}}, answers);
   table.read(event(), {"weights", 10, -1, 0, 1}, answers);
@@ -140,7 +140,8 @@ TEST_F(TableTest, AStepThatWorkersDoAgainInANewEpochIsTakenBack) {
 class WholeStepTest : public TableTest {
  protected:
   WholeStepTest() {
-    table.write(event(std::vector<float>(kCount, 0.0F)), {"weights", 9, -1, 0, kCount}, answers);
+    table.write(event(std::vector<float>(kServedCount, 0.0F)), {"weights", 9, -1, 0, kServedCount},
+                answers);
     give(0, 1.0F, 1, 0), give(1, 3.0F, 1, 0);
     wire::MakeTable again = table_of(optim::sgd({}));
     again.epoch = kLater;
@@ -166,11 +167,11 @@ TEST_F(WholeStepTest, CountsWhereTheWorkersOfTheNextEpochHaveDoneIt) {
 TEST_F(WholeStepTest, IsDroppedWhereTheyHaveNot) { EXPECT_EQ(weight_after(0), 0.0F); }
 
 TEST_F(WholeStepTest, IsDecidedByTheirNextStepWhereThatComesFirst) {
-  wire::Give request{.step = step(1, 0, 0), .offset = 0, .count = kCount};
+  wire::Give request{.step = step(1, 0, 0), .offset = 0, .count = kServedCount};
   request.step.epoch = kLater;
   request.step.number = 1;
   request.nodes = {{0, 1}};
-  table.give(event(std::vector<float>(kCount, 1.0F)), request, team, answers);
+  table.give(event(std::vector<float>(kServedCount, 1.0F)), request, team, answers);
   EXPECT_EQ(weight_after(1), -2.0F);
 }
 
@@ -230,19 +231,19 @@ TEST_F(TableTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
     return message_of<Error>(
         [&] { table.give(event(std::vector<float>(floats)), request, team, answers); });
   };
-  wire::Give request{.step = step(1, 0, 1), .offset = 0, .count = kCount};
+  wire::Give request{.step = step(1, 0, 1), .offset = 0, .count = kServedCount};
   request.nodes = {{1, 2}};
   EXPECT_EQ(refused(request, 10), "message: 40 bytes, expected 20000 floats");
   request.nodes = {{0, 1}};
-  EXPECT_EQ(refused(request, kCount), "worker 1: shard 0 is worker 0's, too");
+  EXPECT_EQ(refused(request, kServedCount), "worker 1: shard 0 is worker 0's, too");
   request.nodes = {{1, 3}};
-  EXPECT_EQ(refused(request, kCount),
+  EXPECT_EQ(refused(request, kServedCount),
             "worker 1: no sum over shards 1 to 3 is part of a sum over 2");
   request.nodes = {};
-  EXPECT_EQ(refused(request, kCount), "0 sums of worker 1");
+  EXPECT_EQ(refused(request, kServedCount), "0 sums of worker 1");
   request.nodes = {{1, 2}};
   request.offset = ~std::uint64_t{0} - 5;
-  EXPECT_NE(refused(request, kCount).find("the table has 20000 here"), std::string::npos);
+  EXPECT_NE(refused(request, kServedCount).find("the table has 20000 here"), std::string::npos);
   request.offset = 1;
   request.count = 10;
   EXPECT_EQ(refused(request, 10), "floats 1 to 11 are no whole pieces");
@@ -267,7 +268,7 @@ TEST_F(TableTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
 
 TEST(ServedTable, TellsItsSizeBeforeItIsMade) {
   wire::MakeTable request = table_of(optim::adam({}));
-  EXPECT_GE(ServedTable::bytes(request), 7 * kCount * sizeof(float));
+  EXPECT_GE(ServedTable::bytes(request), 7 * kServedCount * sizeof(float));
   request.parameters = {{~std::uint64_t{0}, 1.0, 1.0}, {~std::uint64_t{0}, 1.0, 1.0}};
   EXPECT_GE(ServedTable::bytes(request), std::size_t{1} << 60);
 }

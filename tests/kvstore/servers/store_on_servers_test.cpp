@@ -11,25 +11,24 @@
 #include "lockstep/kvstore/servers/key_messages.h"
 #include "lockstep/kvstore/servers/parameter_server.h"
 #include "lockstep/optim/optimizers.h"
+#include "tests/kvstore/floats_of.h"
 #include "tests/kvstore/servers/server_room.h"
 #include "tests/message.h"
 
 namespace lockstep::kvstore {
 namespace {
 
-using testing::message_of, testing::ServerRoom;
+using testing::floats_of, testing::message_of, testing::ServerRoom;
 
 constexpr Pace kAsync{.type = "ps_async", .in_step = false};
 
 // Runs `work` as each worker of the room, with its store.
 template <class Work>
-void as_workers(ServerRoom& room, const Work& work, const Pace& pace = {}) {
+void as_room_workers(ServerRoom& room, const Work& work, const Pace& pace = {}) {
   testing::as_ranks(room.job().workers, [&](comm::Communicator& communicator) {
     work(*store_on_servers(room.job(), &communicator, pace));
   });
 }
-
-std::vector<float> of(const Tensor& tensor) { return tensor.to_vector<float>(); }
 
 Tensor some(std::int64_t seed, std::vector<std::int64_t> shape = {7, 3}) {
   Tensor tensor = Tensor::empty(Shape(shape));
@@ -45,7 +44,7 @@ TEST(StoreOnServers, PushesAreSummedAndUpdateTheValue) {
   for (int servers : {1, 2, 3})
     for (int workers : {1, 4}) {
       ServerRoom room(servers, workers);
-      as_workers(room, [&](KVStore& store) {
+      as_room_workers(room, [&](KVStore& store) {
         const std::vector<std::pair<Key, std::vector<std::int64_t>>> keys{
             {3, {2, 3}}, {"fc1.weight", {5}}, {99, {1200, 1100}}};
         for (const auto& [key, shape] : keys) store.init(key, Tensor::full(Shape(shape), 1.0));
@@ -54,7 +53,7 @@ TEST(StoreOnServers, PushesAreSummedAndUpdateTheValue) {
           for (const auto& [key, shape] : keys)
             store.push(key, Tensor::full(Shape(shape), store.rank() + 1.0));
         for (const auto& [key, shape] : keys) {
-          const std::vector<float> value = of(store.pull(key));
+          const std::vector<float> value = floats_of(store.pull(key));
           EXPECT_EQ(value,
                     std::vector<float>(value.size(), (workers + 1) * workers * kRounds + 1.0F));
         }
@@ -75,8 +74,8 @@ std::vector<std::vector<float>> use(KVStore& store, const optim::OptimizerPtr& r
     store.push("w", {some(round + own), some(2 * own + 1)});
     store.row_sparse_push(1, {{7, own, 39, 7}, some(own + round, {4, 5})});
   }
-  return {of(store.pull("w")), of(store.pull(1)),
-          of(store.row_sparse_pull(1, {39, 0, 7, 39}).rows)};
+  return {floats_of(store.pull("w")), floats_of(store.pull(1)),
+          floats_of(store.row_sparse_pull(1, {39, 0, 7, 39}).rows)};
 }
 
 TEST(StoreOnServers, DoesBitByBitWhatAStoreBetweenWorkersDoes) {
@@ -89,7 +88,7 @@ TEST(StoreOnServers, DoesBitByBitWhatAStoreBetweenWorkersDoes) {
       if (communicator.rank() == 0) expected = std::move(result);
     });
     ServerRoom room(2, 3);
-    as_workers(room, [&](KVStore& store) { EXPECT_EQ(use(store, rule), expected); });
+    as_room_workers(room, [&](KVStore& store) { EXPECT_EQ(use(store, rule), expected); });
   }
 }
 
@@ -105,12 +104,12 @@ std::vector<std::vector<float>> use_pushpull(KVStore& store, const optim::Optimi
   for (std::int64_t round = 0; round < 3; ++round) {
     for (const Tensor& value :
          store.pushpull(keys, {some(round + own), some(2 * own + round, {longer})}))
-      results.push_back(of(value));
-    results.push_back(of(store.pull("long")));
+      results.push_back(floats_of(value));
+    results.push_back(floats_of(store.pull("long")));
     store.push("long", some(own - round, {longer}));
-    results.push_back(of(store.pushpull("long", {some(own, {longer}), some(5, {longer})})));
+    results.push_back(floats_of(store.pushpull("long", {some(own, {longer}), some(5, {longer})})));
   }
-  results.push_back(of(store.row_sparse_pull("long", {0, longer - 1}).rows));
+  results.push_back(floats_of(store.row_sparse_pull("long", {0, longer - 1}).rows));
   return results;
 }
 
@@ -123,21 +122,22 @@ TEST(StoreOnServers, WhatIsPulledWithAPushIsBitByBitThatOfAStoreBetweenWorkers) 
         if (communicator.rank() == 0) expected = std::move(result);
       });
       ServerRoom room(2, 2, links);
-      as_workers(room, [&](KVStore& store) { EXPECT_TRUE(use_pushpull(store, rule) == expected); });
+      as_room_workers(room,
+                      [&](KVStore& store) { EXPECT_TRUE(use_pushpull(store, rule) == expected); });
     }
 }
 
 TEST(StoreOnServers, ValuesAreThoseOfRankZeroAndShorterTypesAreGivenBackShort) {
   ServerRoom room(2, 2, ServerRoom::Links::network);
-  as_workers(room, [](KVStore& store) {
+  as_room_workers(room, [](KVStore& store) {
     const Tensor value =
         store.broadcast("h", Tensor::full({3}, store.rank() + 1.0, DType::float16));
     EXPECT_EQ(value.dtype(), DType::float16);
-    EXPECT_EQ(of(value), std::vector<float>(3, 1.0F));
-    EXPECT_EQ(of(store.pushpull("h", Tensor::full({3}, 2.0, DType::bfloat16))),
+    EXPECT_EQ(floats_of(value), std::vector<float>(3, 1.0F));
+    EXPECT_EQ(floats_of(store.pushpull("h", Tensor::full({3}, 2.0, DType::bfloat16))),
               std::vector<float>(3, 4.0F));
     store.init("scalar", Tensor::full({}, 3.0));
-    EXPECT_EQ(of(store.pull("scalar")), std::vector<float>(1, 3.0F));
+    EXPECT_EQ(floats_of(store.pull("scalar")), std::vector<float>(1, 3.0F));
   });
 }
 
@@ -145,7 +145,7 @@ TEST(StoreOnServers, ValuesAreThoseOfRankZeroAndShorterTypesAreGivenBackShort) {
 TEST(StoreOnServers, ManyKeysAtOnceAreAsOneAfterTheOther) {
   for (const auto links : {ServerRoom::Links::memory, ServerRoom::Links::network}) {
     ServerRoom room(2, 2, links);
-    as_workers(room, [](KVStore& store) {
+    as_room_workers(room, [](KVStore& store) {
       std::vector<Key> keys;
       std::vector<Tensor> values;
       for (int key = 0; key < 1500; ++key) keys.emplace_back(key);
@@ -159,23 +159,23 @@ TEST(StoreOnServers, ManyKeysAtOnceAreAsOneAfterTheOther) {
       for (int round = 0; round < 2; ++round) {
         const std::vector<Tensor> pulled = store.pushpull(keys, values);
         for (std::size_t i = 0; i < keys.size(); ++i)
-          EXPECT_EQ(of(pulled[i]),
+          EXPECT_EQ(floats_of(pulled[i]),
                     std::vector<float>(static_cast<std::size_t>(values[i].numel()), 3.0F));
       }
       // Of a key that is named twice the values are added.
       store.push({keys[0], keys[1], keys[0]}, {values[0], values[0], values[0]});
       const std::vector<Tensor> pulled = store.pull({keys[0], keys[1], keys[0]});
-      EXPECT_EQ(of(pulled[0]), std::vector<float>(3, 6.0F));
-      EXPECT_EQ(of(pulled[1]), std::vector<float>(3, 3.0F));
-      EXPECT_EQ(of(pulled[2]), std::vector<float>(3, 6.0F));
+      EXPECT_EQ(floats_of(pulled[0]), std::vector<float>(3, 6.0F));
+      EXPECT_EQ(floats_of(pulled[1]), std::vector<float>(3, 3.0F));
+      EXPECT_EQ(floats_of(pulled[2]), std::vector<float>(3, 6.0F));
       EXPECT_EQ(message_of([&] { store.push(keys, {}); }),
                 "push: 1502 keys and 0 values, expected as many");
       const std::vector<Tensor> twice =
           store.pushpull({keys[0], keys[1], keys[0]}, {values[0], values[0], values[0]});
-      EXPECT_EQ(of(twice[0]), std::vector<float>(3, 6.0F));
+      EXPECT_EQ(floats_of(twice[0]), std::vector<float>(3, 6.0F));
       twice[0].assign(Tensor::scalar(0.0));
-      EXPECT_EQ(of(twice[1]), std::vector<float>(3, 3.0F));
-      EXPECT_EQ(of(twice[2]), std::vector<float>(3, 6.0F));
+      EXPECT_EQ(floats_of(twice[1]), std::vector<float>(3, 3.0F));
+      EXPECT_EQ(floats_of(twice[2]), std::vector<float>(3, 6.0F));
       EXPECT_EQ(message_of<NotFound>([&] {
                   store.pull({keys[0], "x"});
                 }),
@@ -192,14 +192,15 @@ TEST(StoreOnServers, ManyKeysAtOnceAreAsOneAfterTheOther) {
 // The caller may write into what it pushed as soon as push() has returned.
 TEST(StoreOnServers, WhatIsPushedIsWhatWasThereThen) {
   ServerRoom room(1, 1, ServerRoom::Links::network);
-  as_workers(room, [](KVStore& store) {
+  as_room_workers(room, [](KVStore& store) {
     for (const std::int64_t size : {std::int64_t{3}, std::int64_t{700'001}}) {
       const Key key(size);
       store.init(key, Tensor::zeros({size}));
       Tensor values = Tensor::full({size}, 1.0);
       store.push(key, values);
       values.assign(Tensor::scalar(2.0));
-      EXPECT_EQ(of(store.pull(key)), std::vector<float>(static_cast<std::size_t>(size), 1.0F));
+      EXPECT_EQ(floats_of(store.pull(key)),
+                std::vector<float>(static_cast<std::size_t>(size), 1.0F));
     }
   });
 }
@@ -208,7 +209,7 @@ TEST(StoreOnServers, WhatIsPushedIsWhatWasThereThen) {
 TEST(StoreOnServers, PushesThatCountAsTheyComeAreAllAppliedOnce) {
   constexpr int kWorkers = 4, kPushes = 25;
   ServerRoom room(2, kWorkers, ServerRoom::Links::network);
-  as_workers(
+  as_room_workers(
       room,
       [](KVStore& store) {
         store.init(1, Tensor::zeros({10}));
@@ -220,10 +221,11 @@ TEST(StoreOnServers, PushesThatCountAsTheyComeAreAllAppliedOnce) {
           if (i % 5 == 0) store.pull(1);
         }
         store.barrier();
-        EXPECT_EQ(of(store.pull(1)), std::vector<float>(10, (1 + 2 + 3 + 4) * kPushes));
+        EXPECT_EQ(floats_of(store.pull(1)), std::vector<float>(10, (1 + 2 + 3 + 4) * kPushes));
         const RowSparse rows = store.row_sparse_pull("rows", {0, 4, 5});
-        EXPECT_EQ(of(rows.rows), (std::vector<float>{kPushes, kPushes, 0, 0, kWorkers * kPushes,
-                                                     kWorkers * kPushes}));
+        EXPECT_EQ(
+            floats_of(rows.rows),
+            (std::vector<float>{kPushes, kPushes, 0, 0, kWorkers * kPushes, kWorkers * kPushes}));
         EXPECT_EQ(store.staleness().pushes, 2U * kPushes);
         EXPECT_EQ(store.type(), "ps_async");
       },
@@ -234,13 +236,14 @@ TEST(StoreOnServers, PushesThatCountAsTheyComeAreAllAppliedOnce) {
 TEST(StoreOnServers, RowsThatWereAskedForAheadAreThoseOfAPull) {
   constexpr std::int64_t kRows = 2'000, kWidth = 600;  // on both servers
   ServerRoom room(2, 3);
-  as_workers(room, [](KVStore& store) {
+  as_room_workers(room, [](KVStore& store) {
     store.init("rows", Tensor::zeros({kRows, kWidth}));
     store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -1.0);
     const std::vector<std::int64_t> ids{kRows - 1, store.rank(), 5};
     const auto push = [&] { store.row_sparse_push("rows", {{5}, Tensor::full({1, kWidth}, 1.0)}); };
     const auto pulled = [&](const std::vector<std::int64_t>& row_ids) {
-      return of(store.row_sparse_pull("rows", row_ids).rows).at(kWidth);  // of the second row
+      return floats_of(store.row_sparse_pull("rows", row_ids).rows)
+          .at(kWidth);  // of the second row
     };
     push();
     store.row_sparse_prefetch("rows", ids);
@@ -263,7 +266,7 @@ TEST(StoreOnServers, RowsThatWereAskedForAheadAreThoseOfAPull) {
 TEST(StoreOnServers, RowsThatWereAskedForAheadAreOnTheirWayAtOnce) {
   ServerRoom room(1, 2);
   std::barrier both(2);
-  as_workers(
+  as_room_workers(
       room,
       [&](KVStore& store) {
         store.init("rows", Tensor::zeros({8, 2}));
@@ -275,9 +278,11 @@ TEST(StoreOnServers, RowsThatWereAskedForAheadAreOnTheirWayAtOnce) {
         if (store.rank() == 1) store.row_sparse_push("rows", {{3}, Tensor::full({1, 2}, 1.0)});
         store.barrier();
         if (store.rank() == 0) {
-          EXPECT_EQ(of(store.row_sparse_pull("rows", {1, 3}).rows), std::vector<float>(4, 0.0F));
+          EXPECT_EQ(floats_of(store.row_sparse_pull("rows", {1, 3}).rows),
+                    std::vector<float>(4, 0.0F));
         }
-        EXPECT_EQ(of(store.row_sparse_pull("rows", {1, 3}).rows), (std::vector<float>{0, 0, 1, 1}));
+        EXPECT_EQ(floats_of(store.row_sparse_pull("rows", {1, 3}).rows),
+                  (std::vector<float>{0, 0, 1, 1}));
         store.barrier();
       },
       kAsync);
@@ -287,7 +292,7 @@ TEST(StoreOnServers, RowsThatWereAskedForAheadAreOnTheirWayAtOnce) {
 TEST(StoreOnServers, TellsHowOldTheValueWasThatAPushWasMadeOf) {
   ServerRoom room(1, 2);
   std::barrier both(2);
-  as_workers(
+  as_room_workers(
       room,
       [&](KVStore& store) {
         store.init(1, Tensor::zeros({2}));
@@ -306,25 +311,25 @@ TEST(StoreOnServers, NoWorkerRunsFurtherAheadThanItsBound) {
   constexpr std::uint64_t kBound = 2;
   ServerRoom room(2, 3);
   std::atomic<std::uint64_t> steps[3] = {};
-  as_workers(room,
-             [&](KVStore& store) {
-               store.init(1, Tensor::zeros({4}));
-               store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -1.0);
-               const auto own = static_cast<std::size_t>(store.rank());
-               for (std::uint64_t step = 0; step < 40; ++step) {
-                 store.pull(1);
-                 // Whoever computes now has passed the wait: the others' pushes were applied
-                 // before.
-                 for (const auto& of_other : steps) EXPECT_LE(step, of_other + kBound + 1);
-                 for (int i = 0; own == 0 && i < 5; ++i) store.pull(1);  // a slow one
-                 store.push(1, Tensor::full({4}, 1.0));
-                 ++steps[own];
-               }
-               EXPECT_LE(store.staleness().most_ahead, kBound);
-               store.barrier();
-               EXPECT_EQ(of(store.pull(1)), std::vector<float>(4, 120.0F));
-             },
-             {.type = "ps_ssp", .in_step = false, .bound = kBound});
+  as_room_workers(room,
+                  [&](KVStore& store) {
+                    store.init(1, Tensor::zeros({4}));
+                    store.set_optimizer(optim::sgd({.learning_rate = 1.0}), -1.0);
+                    const auto own = static_cast<std::size_t>(store.rank());
+                    for (std::uint64_t step = 0; step < 40; ++step) {
+                      store.pull(1);
+                      // Whoever computes now has passed the wait: the others' pushes were applied
+                      // before.
+                      for (const auto& of_other : steps) EXPECT_LE(step, of_other + kBound + 1);
+                      for (int i = 0; own == 0 && i < 5; ++i) store.pull(1);  // a slow one
+                      store.push(1, Tensor::full({4}, 1.0));
+                      ++steps[own];
+                    }
+                    EXPECT_LE(store.staleness().most_ahead, kBound);
+                    store.barrier();
+                    EXPECT_EQ(floats_of(store.pull(1)), std::vector<float>(4, 120.0F));
+                  },
+                  {.type = "ps_ssp", .in_step = false, .bound = kBound});
 }
 
 TEST(StoreOnServers, AWorkerThatIsTooFarAheadWaitsUntilTheDeadlineAndIsTold) {
@@ -399,12 +404,12 @@ TEST(StoreOnServers, WhoWaitsForALostWorkerIsToldAlsoWhereTheJobSurvives) {
 
 TEST(StoreOnServers, CompressedPushesKeepWhatTheyDoNotSay) {
   ServerRoom room(2, 2);
-  as_workers(room, [](KVStore& store) {
+  as_room_workers(room, [](KVStore& store) {
     store.set_gradient_compression(parse_compression("2bit:0.5"));
     store.init(1, Tensor::zeros({3}));
     const Tensor gradient = Tensor::full({3}, 0.3);
-    EXPECT_EQ(of(store.pushpull(1, gradient)), std::vector<float>(3, 0.0F));
-    EXPECT_EQ(of(store.pushpull(1, gradient)), std::vector<float>(3, 1.0F));
+    EXPECT_EQ(floats_of(store.pushpull(1, gradient)), std::vector<float>(3, 0.0F));
+    EXPECT_EQ(floats_of(store.pushpull(1, gradient)), std::vector<float>(3, 1.0F));
     EXPECT_EQ(message_of([&] { store.set_gradient_compression({}); }),
               "set_gradient_compression: something was pushed already, expected it before");
   });
@@ -416,11 +421,11 @@ TEST(StoreOnServers, StatesOfTheOptimizerAreSavedAndLoaded) {
   const auto train = [](KVStore& store) {
     store.push("w", some(3));
     store.push("large", Tensor::full({1200, 1000}, 0.5));
-    return std::vector{of(store.pull("w")), of(store.pull("large"))};
+    return std::vector{floats_of(store.pull("w")), floats_of(store.pull("large"))};
   };
   std::vector<std::vector<float>> kept, expected;
   ServerRoom room(3, 2);
-  as_workers(room, [&](KVStore& store) {
+  as_room_workers(room, [&](KVStore& store) {
     store.init("w", some(5));
     store.init("large", Tensor::zeros({1200, 1000}));
     store.set_optimizer(optim::adam({}));
@@ -434,7 +439,7 @@ TEST(StoreOnServers, StatesOfTheOptimizerAreSavedAndLoaded) {
   });
   // Stores with the values of then, with and without the states.
   for (const bool loads : {true, false})
-    as_workers(room, [&](KVStore& store) {
+    as_room_workers(room, [&](KVStore& store) {
       store.init("w", Tensor::from(kept[0], {7, 3}));
       store.init("large", Tensor::from(kept[1], {1200, 1000}));
       store.set_optimizer(optim::adam({}));
@@ -449,7 +454,7 @@ TEST(StoreOnServers, StatesOfTheOptimizerAreSavedAndLoaded) {
   local->init("large", Tensor::zeros({1200, 1000}));
   local->load_optimizer_states(path);
   local->push("w", {some(3), some(3)});
-  EXPECT_EQ(of(local->pull("w")), expected[0]);
+  EXPECT_EQ(floats_of(local->pull("w")), expected[0]);
   local->set_optimizer(optim::sgd({}));
   EXPECT_EQ(message_of([&] { local->load_optimizer_states(path); }),
             path + ": states of the rule adam, expected sgd");
@@ -458,7 +463,7 @@ TEST(StoreOnServers, StatesOfTheOptimizerAreSavedAndLoaded) {
 
 TEST(StoreOnServers, BadCallsNameTheKeyAndTheServerLivesOn) {
   ServerRoom room(2, 1);
-  as_workers(room, [&](KVStore& store) {
+  as_room_workers(room, [&](KVStore& store) {
     store.init(3, Tensor::zeros({2}));
     EXPECT_EQ(message_of([&] { store.init(3, Tensor::zeros({2})); }),
               "init: key 3 is there already");
@@ -478,14 +483,14 @@ TEST(StoreOnServers, BadCallsNameTheKeyAndTheServerLivesOn) {
               "servers; expected set_optimizer before init");
     EXPECT_EQ(message_of([&] { store.save_optimizer_states("nowhere"); }),
               "save_optimizer_states: no optimizer, expected set_optimizer() before");
-    EXPECT_EQ(of(store.pushpull(3, Tensor::full({2}, 5.0))), std::vector<float>(2, 5.0F));
+    EXPECT_EQ(floats_of(store.pushpull(3, Tensor::full({2}, 5.0))), std::vector<float>(2, 5.0F));
   });
 }
 
 // What no store sends.
 TEST(StoreOnServers, MessagesThatAreNotOursAreRefusedAndTheServerLivesOn) {
   ServerRoom room(1, 1, ServerRoom::Links::network);
-  as_workers(room, [&](KVStore& store) {
+  as_room_workers(room, [&](KVStore& store) {
     store.init(3, Tensor::zeros({2}));
     ServerConnections stranger(room.job(), 7);
     const auto refused = [&](wire::Topic topic, const auto& message) {
@@ -503,7 +508,7 @@ TEST(StoreOnServers, MessagesThatAreNotOursAreRefusedAndTheServerLivesOn) {
     ends_with(refused(wire::Topic::join_store, wire::JoinStore{5, 9}),
               "server 0: worker 9, the job has 1 of them");
     ends_with(refused(wire::Topic::give, wire::Give{}), "server 0: there is no table ''");
-    EXPECT_EQ(of(store.pushpull(3, Tensor::full({2}, 5.0))), std::vector<float>(2, 5.0F));
+    EXPECT_EQ(floats_of(store.pushpull(3, Tensor::full({2}, 5.0))), std::vector<float>(2, 5.0F));
   });
 }
 
