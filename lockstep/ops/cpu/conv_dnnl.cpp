@@ -46,6 +46,15 @@ bool is_amx(const Desc& desc) {
   return std::string_view(desc.impl_info_str()).find("amx") != std::string_view::npos;
 }
 
+// The first implementation that is sound; empty when there is none. Asking for the next one needs
+// what the description was made of, so its maker still holds that.
+template <class Desc, class IsSound>
+Desc first_sound(Desc made, const IsSound& is_sound) {
+  while (made && !is_sound(made))
+    if (!made.next_impl()) return {};
+  return made;
+}
+
 using Forward = dnnl::convolution_forward::primitive_desc;
 
 // The library's kernels for bfloat16 multiply as many channels at once as their instructions take,
@@ -73,14 +82,11 @@ Forward hint_desc(const ConvDescs& d, algorithm how, bool bias) {
   return Forward(forward_words(d, how, bias), user_scratchpad(), dnnl_engine(), true);
 }
 
-// The first implementation that is sound. (Asking for the next one needs the words again.)
 Forward forward_desc(const ConvProblem& p, DType dtype, const ConvDescs& d, algorithm how,
                      bool bias) {
   const auto words = forward_words(d, how, bias);
-  Forward made(words, user_scratchpad(), dnnl_engine(), true);
-  while (made && !is_sound(made, p, dtype))
-    if (!made.next_impl()) return {};
-  return made;
+  return first_sound(Forward(words, user_scratchpad(), dnnl_engine(), true),
+                     [&](const Forward& made) { return is_sound(made, p, dtype); });
 }
 
 using BackwardData = dnnl::convolution_backward_data::primitive_desc;
@@ -100,10 +106,8 @@ BackwardData backward_data_desc(const ConvProblem& p, const ConvDescs& d, algori
   if (!hint) return {};
   const dnnl::convolution_backward_data::desc desc(how, d.x, d.w, d.y, d.stride, d.dilation,
                                                    d.padding, d.padding);
-  BackwardData made(desc, user_scratchpad(), dnnl_engine(), hint, true);
-  while (made && !is_sound(made, p))
-    if (!made.next_impl()) return {};
-  return made;
+  return first_sound(BackwardData(desc, user_scratchpad(), dnnl_engine(), hint, true),
+                     [&](const BackwardData& made) { return is_sound(made, p); });
 }
 
 using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
@@ -134,7 +138,6 @@ bool is_sound(const BackwardWeights& desc, const ConvProblem& p, DType dtype) {
   return true;
 }
 
-// The first implementation that is sound. (Asking for the next one needs the hint again.)
 BackwardWeights backward_weights_desc(const ConvProblem& p, DType dtype, const ConvDescs& d,
                                       algorithm how, bool bias) {
   const Forward hint = hint_desc(d, how, bias);
@@ -143,10 +146,8 @@ BackwardWeights backward_weights_desc(const ConvProblem& p, DType dtype, const C
   const Desc desc =
       bias ? Desc(how, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding, d.padding)
            : Desc(how, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding);
-  BackwardWeights made(desc, user_scratchpad(), dnnl_engine(), hint, true);
-  while (made && !is_sound(made, p, dtype))
-    if (!made.next_impl()) return {};
-  return made;
+  return first_sound(BackwardWeights(desc, user_scratchpad(), dnnl_engine(), hint, true),
+                     [&](const BackwardWeights& made) { return is_sound(made, p, dtype); });
 }
 
 // Why the library should not be asked, or an empty string.
