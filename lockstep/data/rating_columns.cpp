@@ -34,18 +34,58 @@ std::size_t find_column(const Columns& line, Names names) {
   return RatingColumns::kNone;
 }
 
-std::string_view unquoted(std::string_view text) {
-  text = trim(text);
-  if (text.size() < 2 || !text.starts_with('"') || !text.ends_with('"')) return text;
-  return text.substr(1, text.size() - 2);
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+void skip_blanks(std::string_view& line, std::string_view separator) {
+  while (!line.empty() && is_blank(line.front()) && !line.starts_with(separator))
+    line.remove_prefix(1);
+}
+
+// Whether a column may end before `rest`, whatever blanks come between.
+bool ends_before(std::string_view rest, std::string_view separator) {
+  if (separator == " ") return rest.empty() || is_blank(rest.front());
+  skip_blanks(rest, separator);
+  return rest.starts_with(separator) || rest.empty();
+}
+
+// Of a column that begins with a quote: the place of the one that closes it, where two in a row
+// are a quote of the text's; npos where there is none, so that the first is one of the text's too.
+std::size_t closing_quote(std::string_view line, std::string_view separator) {
+  for (std::size_t at = line.find('"', 1); at != std::string_view::npos;
+       at = line.find('"', at + 1)) {
+    if (ends_before(line.substr(at + 1), separator)) return at;
+    if (line.substr(at + 1).starts_with('"')) ++at;
+  }
+  return std::string_view::npos;
+}
+
+void add_quoted(std::string_view text, Columns& columns) {
+  if (text.find("\"\"") == std::string_view::npos) return columns.add(trim(text));
+  std::string single;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    single.push_back(text[i]);
+    if (text.substr(i).starts_with("\"\"")) ++i;
+  }
+  columns.add_copy(std::string(trim(single)));
+}
+
+// Takes the column at the beginning of the line away from it, with the blanks before it.
+void take_column(std::string_view& line, std::string_view separator, Columns& columns) {
+  skip_blanks(line, separator);
+  const std::size_t close =
+      line.starts_with('"') ? closing_quote(line, separator) : std::string_view::npos;
+  if (close != std::string_view::npos) {
+    add_quoted(line.substr(1, close - 1), columns);
+    return line.remove_prefix(close + 1);
+  }
+  const std::size_t end =
+      std::min(separator == " " ? line.find_first_of(" \t") : line.find(separator), line.size());
+  columns.add(trim(line.substr(0, end)));
+  line.remove_prefix(end);
 }
 
 void split_at_blanks(std::string_view line, Columns& columns) {
-  for (line = trim(line); !line.empty(); line = trim(line)) {
-    const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
-    columns.push_back(unquoted(line.substr(0, end)));
-    line.remove_prefix(end);
-  }
+  for (line = trim(line); !line.empty(); line = trim(line)) take_column(line, " ", columns);
 }
 
 }  // namespace
@@ -57,17 +97,29 @@ std::string_view trim(std::string_view text) {
 }
 
 std::string_view find_separator(std::string_view line) {
+  std::string plain;
+  bool quoted = false;
+  for (const char c : line) {
+    if (c == '"') quoted = !quoted;
+    if (!quoted) plain.push_back(c);
+  }
+  if (quoted) plain = line;  // one that is never closed is part of a text
   for (const std::string_view separator : {"::", "\t", ",", ";"})
-    if (line.find(separator) != std::string_view::npos) return separator;
+    if (plain.find(separator) != std::string::npos) return separator;
   return " ";
+}
+
+void Columns::clear() {
+  columns_.clear();
+  copies_.clear();
 }
 
 void split_columns(std::string_view line, std::string_view separator, Columns& columns) {
   columns.clear();
   if (separator == " ") return split_at_blanks(line, columns);
   for (;;) {
+    take_column(line, separator, columns);
     const std::size_t end = line.find(separator);
-    columns.push_back(unquoted(line.substr(0, end)));
     if (end == std::string_view::npos) return;
     line.remove_prefix(end + separator.size());
   }

@@ -12,6 +12,7 @@
 #include "lockstep/nn/detail/call_path.h"
 #include "lockstep/nn/detail/compiled_block.h"
 #include "lockstep/nn/detail/contains.h"
+#include "lockstep/nn/placed_error.h"
 
 namespace lockstep::nn {
 namespace {
@@ -124,6 +125,9 @@ auto located(const Block& block, F&& call) {
     throw InvalidArgument(detail::CallScope::failed_path() + error.what());
   } catch (const Unsupported& error) {
     throw Unsupported(detail::CallScope::failed_path() + error.what());
+  } catch (PlacedError& error) {
+    error.set_place(detail::CallScope::failed_path());
+    throw;
   }
 }
 

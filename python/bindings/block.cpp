@@ -3,6 +3,7 @@
 
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
+#include "bindings/placed.h"
 
 namespace lockstep::python {
 namespace {
@@ -220,20 +221,23 @@ void bind_hooks(py::module_& m, BlockClass& block) {
       .def("remove", &nn::HookHandle::remove)
       .def("is_attached", &nn::HookHandle::is_attached);
   block
-      .def("register_forward_pre_hook",
-           [](nn::Block& self, py::object hook) {
-             return self.register_forward_pre_hook(
-                 [call = PythonCall(std::move(hook))](nn::Block& of, const std::vector<Tensor>& x) {
-                   const py::gil_scoped_acquire locked;
-                   return hook_result(call.get()(by_reference(of), tuple_of(x)));
-                 });
-           })
+      .def(
+          "register_forward_pre_hook",
+          [](nn::Block& self, py::object hook) {
+            return self.register_forward_pre_hook([call = PythonCall(std::move(hook))](
+                                                      nn::Block& of, const std::vector<Tensor>& x) {
+              const py::gil_scoped_acquire locked;
+              return placed([&] { return hook_result(call.get()(by_reference(of), tuple_of(x))); });
+            });
+          })
       .def("register_forward_hook", [](nn::Block& self, py::object hook) {
         return self.register_forward_hook(
             [call = PythonCall(std::move(hook))](nn::Block& of, const std::vector<Tensor>& x,
                                                  const std::vector<Tensor>& y) {
               const py::gil_scoped_acquire locked;
-              return hook_result(call.get()(by_reference(of), tuple_of(x), tuple_of(y)));
+              return placed([&] {
+                return hook_result(call.get()(by_reference(of), tuple_of(x), tuple_of(y)));
+              });
             });
       });
 }
@@ -278,13 +282,11 @@ std::vector<Tensor> PythonBlock::run(const std::vector<Tensor>& inputs) {
   const py::handle self = python_self(*this);
   if (!py::hasattr(self, "forward"))
     throw InvalidArgument("{}: has no method forward", description());
-  py::object result;
-  if (arguments.is_none()) {
-    result = self.attr("forward")(*tuple_of(inputs));
-  } else {
+  const py::object result = placed([&]() -> py::object {
+    if (arguments.is_none()) return self.attr("forward")(*tuple_of(inputs));
     const py::tuple filled = nested().attr("fill")(arguments, inputs);
-    result = self.attr("forward")(*py::tuple(filled[0]), **py::dict(filled[1]));
-  }
+    return self.attr("forward")(*py::tuple(filled[0]), **py::dict(filled[1]));
+  });
   if (is_tensor(result.ptr())) {
     results = py::none();
     return {tensor_of(result.ptr())};

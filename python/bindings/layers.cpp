@@ -4,6 +4,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/block.h"
+#include "bindings/placed.h"
 
 namespace lockstep::python {
 namespace {
@@ -47,7 +48,7 @@ void bind_dense(py::module_& m) {
         return nn::lambda(
             [call = PythonCall(std::move(function))](const Tensor& x) {
               const py::gil_scoped_acquire locked;
-              return to_tensor(call.get()(x));
+              return placed([&] { return to_tensor(call.get()(x)); });
             },
             description);
       },

@@ -42,6 +42,27 @@ TEST(Ratings, IdsAreAnyTextsAndTimesMayBeMissing) {
   EXPECT_FALSE(ratings.has_time());
 }
 
+TEST(Ratings, WhatSeparatesColumnsMayStandInsideOfQuotes) {
+  const std::vector<std::string> items = {"Whale, The", "The \"Big\" one", "a;b::c", "7\" single"};
+  for (const std::string separator : {",", ";", "\t", "::", " "}) {
+    std::string text;
+    for (const char* item :
+         {"\"Whale, The\"", "\"The \"\"Big\"\" one\"", "\"a;b::c\"", "\"7\"\" single\""})
+      text += fmt::format("\"ann\"{0}{1}{0}4{0}\"0\"\n", separator, item);
+    const Ratings ratings = parse_ratings(text, "r");
+    EXPECT_EQ(ratings.items.names(), items) << separator;
+    EXPECT_EQ(ratings.users.names(), std::vector<std::string>{"ann"}) << separator;
+    EXPECT_TRUE(ratings.has_time());
+  }
+}
+
+TEST(Ratings, AQuoteThatIsNotClosedIsPartOfTheText) {
+  EXPECT_EQ(parse_ratings("\"ann,7\" disc,3\n", "r").items.names(),
+            std::vector<std::string>{"7\" disc"});
+  EXPECT_EQ(parse_ratings("\"ann,7,3\nbob,7,3\n", "r").users.names(),
+            (std::vector<std::string>{"\"ann", "bob"}));
+}
+
 TEST(Ratings, OfABadLineTheFileTheLineAndTheReasonAreTold) {
   EXPECT_EQ(complaint(""),
             "r.csv: has no ratings, expected lines of user, item, rating and perhaps a time");

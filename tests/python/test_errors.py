@@ -97,3 +97,51 @@ def test_import_is_quick_and_starts_no_thread():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                          check=True).stdout.split()
     assert float(out[0]) < 0.5 and out[1] == "1"
+
+
+class Outer(ls.nn.Block):
+    """A net in Python, of Python's and the engine's blocks."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.body = inner
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def failing_layers():
+    conv, reshape = ls.nn.conv2d(3, 3), ls.nn.lambda_(lambda x: x.reshape((7,)))
+    hooked = ls.nn.dense(3)
+    hooked.register_forward_hook(lambda block, inputs, outputs: [outputs[0] @ ls.ones((9, 2))])
+    return {"conv2d": conv, "reshape": reshape, "matmul": hooked}
+
+
+@pytest.mark.parametrize("op", failing_layers())
+@pytest.mark.parametrize("how", ["called", "recorded", "hybridized", "trained"])
+def test_an_error_says_where_in_a_net_of_python_it_happened(op, how):
+    layer = failing_layers()[op]
+    net = Outer(Outer(ls.nn.sequential(ls.nn.dense(4), layer)))
+    net.initialize()
+    x, y = ls.ones((4, 6)), ls.zeros((4,), "int64")
+    with pytest.raises(ls.InvalidArgument) as error:
+        if how == "hybridized":
+            net.hybridize()
+        if how == "trained":
+            ls.Trainer(net, ls.nn.SoftmaxCrossEntropyLoss(), ls.optim.sgd(),
+                       global_batch=4).fit((x, y))
+        elif how == "recorded":
+            with ls.autograd.record():
+                net(x)
+        else:
+            net(x)
+    text = str(error.value)
+    assert text.startswith("body.body.1 (") and text.count("body.body.1") == 1, text
+    assert f": {op}: " in text
+
+
+def test_an_exception_of_pythons_goes_through_blocks_as_it_is():
+    net = Outer(ls.nn.sequential(ls.nn.lambda_(lambda x: {}["key"])))
+    with pytest.raises(KeyError) as error:
+        net(ls.ones((2, 2)))
+    assert error.value.args == ("key",)
