@@ -12,12 +12,24 @@ _OWN = "lockstep.mxnet"
 _FILES = {"sym": "symbol", "nd": "ndarray", "init": "initializer", "kv": "kvstore", "viz":
           "visualization", "mod": "module", "np": "numpy", "npx": "numpy_extension", "img": "image",
           "mon": "monitor", "rnd": "random"}
+# Files of MXNet's whose names a module here has itself.
+_WITHIN = {
+    "contrib.amp": ("loss_scaler",), "gluon.contrib.data": ("sampler",),
+    "gluon.contrib.nn": ("basic_layers",), "gluon.contrib.rnn": ("conv_rnn_cell", "rnn_cell"),
+    "gluon.model_zoo.vision": ("alexnet", "densenet", "squeezenet", "vgg"),
+    "image": ("detection", "image"), "io": ("io",), "kvstore": ("base", "kvstore"),
+    "module": ("base_module", "bucketing_module", "module", "python_module", "sequential_module"),
+    "ndarray": ("utils",), "numpy_extension": ("random", "utils"), "optimizer": ("contrib",),
+    "rnn": ("io", "rnn", "rnn_cell"),
+}
 
 
 def _target(name):
     parts = name.split(".")[1:]
     if parts and parts[0] in _FILES:
         parts[0] = _FILES[parts[0]]
+    if parts and parts[-1] in _WITHIN.get(".".join(parts[:-1]), ()):
+        parts.pop()
     return ".".join([_OWN, *parts])
 
 
@@ -30,6 +42,8 @@ class _Loader(importlib.abc.Loader):
     def create_module(self, spec):
         module = importlib.import_module(self._target)
         self._spec = module.__spec__
+        if self._target.removeprefix(_OWN + ".") in _WITHIN and not hasattr(module, "__path__"):
+            module.__path__ = []  # what is below it is looked for, and found here
         return module
 
     def exec_module(self, module):
@@ -61,5 +75,11 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 def install():
     """From now on `import mxnet` is lockstep.mxnet."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _Finder())
+    for own, parts in _WITHIN.items():
+        module = importlib.import_module(f"{_OWN}.{own}")
+        for part in parts:
+            if not hasattr(module, part):
+                setattr(module, part, module)

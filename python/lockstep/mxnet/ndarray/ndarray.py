@@ -5,7 +5,6 @@ It has at least one axis (an array of one number has shape (1,)), comparisons gi
 memory is written in place outside of `record()`.
 """
 
-from math import prod
 
 import numpy as np
 
@@ -355,12 +354,8 @@ class NDArray:
         if not shape and shape != 0:
             raise ValueError("reshape: expected a shape")
         shape = as_shape(shape)
-        tensor = self._tensor
-        if self._keeps_an_axis and shape and min(shape) > 0 and prod(shape) < tensor.size:
-            # MXNet's arrays take a shape of fewer elements: those that come first.
-            return self._out(ops.reshape(ops.reshape(tensor, (-1,))[:prod(shape)], shape))
-        return self._out(ops.reshape(tensor, infer_shape(tensor.shape, shape,
-                                                         kwargs.get("reverse", False))))
+        return self._out(ops.reshape(self._tensor, infer_shape(self._tensor.shape, shape,
+                                                               kwargs.get("reverse", False))))
 
     def broadcast_to(self, shape):
         """Axes of one element repeated; 0 keeps an extent."""
