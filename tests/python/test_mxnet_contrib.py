@@ -90,3 +90,85 @@ except ModuleNotFoundError as error:
                           capture_output=True, text=True, timeout=120, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
     assert "mxnet.io.none" in done.stdout
+
+
+def halved(dtype):
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Conv2D(4, 3), gluon.nn.BatchNorm(), gluon.nn.Activation("relu"),
+            gluon.nn.GlobalAvgPool2D(), gluon.nn.Dense(3))
+    net.initialize(mx.init.Xavier())
+    net.cast(dtype)
+    return net
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_a_net_of_16_bits_has_norms_of_32(dtype, hybridized, tmp_path):
+    net, x = halved(dtype), nd.random.normal(shape=(8, 2, 6, 6))
+    net.hybridize(hybridized)
+    trainer = gluon.Trainer(net.collect_params(), "sgd",
+                            {"learning_rate": 0.1, "momentum": 0.9, "multi_precision": True})
+    loss_fn, losses = gluon.loss.SoftmaxCrossEntropyLoss(), []
+    labels = (x[:, 0].mean(axis=(1, 2)) > 0).astype("float32")
+    for _ in range(30):
+        with autograd.record():
+            loss = loss_fn(net(x.astype(dtype)).astype("float32"), labels)
+        loss.backward()
+        trainer.step(8)
+        losses.append(loss.mean().asscalar())
+    assert losses[-1] < 0.5 * losses[0], losses
+    assert net[1].gamma.data()._tensor.dtype.name == "float32"
+    assert float(net[1].running_mean.data().abs().sum().asscalar()) > 0
+    made = net(x.astype(dtype))
+    assert made._tensor.dtype.name == dtype
+    if hybridized and dtype == "float16":
+        net.export(str(tmp_path / "net"))
+        read = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"],
+                                         str(tmp_path / "net-0000.params"))
+        np.testing.assert_allclose(read(x.astype(dtype)).asnumpy(), made.asnumpy(), atol=2e-2)
+
+
+def test_a_module_of_16_bits_has_norms_of_32():
+    x = mx.sym.Cast(mx.sym.var("data"), dtype="float16")
+    x = mx.sym.BatchNorm(mx.sym.FullyConnected(x, num_hidden=4, name="fc"), name="bn")
+    executor = x.simple_bind(mx.cpu(), data=(3, 2))
+    held = {**executor.arg_dict, **executor.aux_dict}
+    assert held["fc_weight"].dtype == np.float16
+    for name in ("bn_gamma", "bn_beta", "bn_moving_mean", "bn_moving_var"):
+        assert held[name].dtype == np.float32
+    assert executor.forward(is_train=True)[0].dtype == np.float16
+
+
+def test_a_net_is_converted_to_16_bits_and_takes_inputs_of_32():
+    net, x = halved("float32"), nd.random.normal(shape=(2, 2, 6, 6))
+    expected = net(x)
+    for dtype in ("float16", "bfloat16"):
+        converted = mx.contrib.amp.convert_hybrid_block(net, dtype)
+        made = converted(x)
+        assert made._tensor.dtype.name == dtype and net(x).dtype == np.float32
+        np.testing.assert_allclose(made.astype("float32").asnumpy(), expected.asnumpy(), atol=0.05)
+        converted.hybridize()
+        assert converted(x)._tensor.dtype.name == dtype
+    assert list(converted.collect_params()) == list(net.collect_params())
+
+
+def test_initializers_chosen_by_name_serve_blocks():
+    net = gluon.nn.Dense(2, in_units=3)
+    net.initialize(mx.init.Mixed([".*bias", ".*"], [mx.init.Zero(), mx.init.Constant(4)]))
+    assert net.weight.data().asnumpy().tolist() == [[4] * 3] * 2
+    assert net.bias.data().asnumpy().tolist() == [0, 0]
+
+
+def test_sets_of_vectors_stand_side_by_side(tmp_path):
+    text = mx.contrib.text
+    (tmp_path / "v.txt").write_text("a 1 2\nb 3 4\n")
+    (tmp_path / "w.txt").write_text("<unk> 9 8\na 5 6\n")
+    sets = [text.embedding.CustomEmbedding(str(tmp_path / name)) for name in ("v.txt", "w.txt")]
+    counter = text.utils.count_tokens_from_str("b a b c", to_lower=True)
+    vocabulary = text.vocab.Vocabulary(counter, unknown_token="a", reserved_tokens=["<pad>"])
+    both = text.embedding.CompositeEmbedding(vocabulary, sets)
+    assert both.unknown_token == "a" and both.reserved_tokens == ["<pad>"]
+    assert both.idx_to_token == ["a", "<pad>", "b", "c"]
+    # The first is the unknown one's, whatever it is called.
+    assert both.idx_to_vec.asnumpy().tolist() == [[0, 0, 9, 8], [0, 0, 9, 8], [3, 4, 9, 8],
+                                                   [0, 0, 9, 8]]
