@@ -7,6 +7,8 @@ import importlib.machinery
 import importlib.util
 import sys
 
+from lockstep.mxnet.base import NeverWas
+
 _OWN = "lockstep.mxnet"
 # MXNet's names of modules whose file has another name here.
 _FILES = {"sym": "symbol", "nd": "ndarray", "init": "initializer", "kv": "kvstore", "viz":
@@ -51,10 +53,29 @@ class _Loader(importlib.abc.Loader):
         module.__spec__ = self._spec
 
 
+def _tell_what_never_was(name):
+    """An ImportError with the hint of a module that is there already."""
+    whole, _, part = name.rpartition(".")
+    module = sys.modules.get(whole) if whole.partition(".")[0] == "mxnet" else None
+    if module is None or getattr(module.__spec__, "_initializing", False):
+        return
+    try:
+        getattr(module, part)
+    except NeverWas as missing:
+        raise ImportError(str(missing), name=name) from None
+    except AttributeError:
+        return
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds mxnet, mxnet.x and, where this package has it, horovod.mxnet."""
 
     def find_spec(self, name, path=None, target=None):
+        if name.startswith(_OWN + "."):
+            # `from mxnet import x` asks under the name that the module has itself.
+            if importlib.machinery.PathFinder.find_spec(name, path) is None:
+                _tell_what_never_was(name.replace(_OWN, "mxnet", 1))
+            return None
         if name == "mxnet" or name.startswith("mxnet."):
             own = _target(name)
         elif name == "horovod":
@@ -66,8 +87,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         try:
             found = importlib.util.find_spec(own)
         except ModuleNotFoundError:
-            return None
+            found = None
         if found is None:
+            _tell_what_never_was(name)
             return None
         is_package = found.submodule_search_locations is not None
         return importlib.machinery.ModuleSpec(name, _Loader(own), is_package=is_package)

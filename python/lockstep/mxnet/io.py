@@ -11,7 +11,9 @@ from collections import namedtuple
 import numpy as np
 
 from lockstep.errors import Corrupt, InvalidArgument, NotFound
+from lockstep.mxnet import _hints
 from lockstep.mxnet import ndarray as nd
+from lockstep.mxnet.base import attributes_of
 
 
 class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
@@ -577,3 +579,6 @@ def ImageRecordIter(path_imgrec, data_shape, batch_size, path_imgidx=None, label
 def ImageRecordUInt8Iter(*args, **kwargs):
     """As ImageRecordIter, of uint8."""
     return ImageRecordIter(*args, **dict(kwargs, dtype="uint8"))
+
+
+__getattr__ = attributes_of(globals(), _hints.IO)

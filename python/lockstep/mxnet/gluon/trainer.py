@@ -4,6 +4,7 @@
 import copy
 
 from lockstep import _core
+from lockstep.mxnet import _hints
 from lockstep.mxnet import kvstore as _kvstore
 from lockstep.mxnet import optimizer as _optimizer
 from lockstep.mxnet.base import MXNetError
@@ -30,6 +31,8 @@ def _parameter_list(params):
 
 class Trainer:
     """trainer.step(batch_size) after backward."""
+
+    __getattr__ = _hints.lookup(_hints.TRAINER)
 
     def __init__(self, params, optimizer, optimizer_params=None, kvstore="device",
                  compression_params=None, update_on_kvstore=None):

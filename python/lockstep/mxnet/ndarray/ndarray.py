@@ -10,6 +10,7 @@ import numpy as np
 
 from lockstep import _core, ops
 from lockstep._convert import to_numpy
+from lockstep.mxnet import _hints
 from lockstep.mxnet.base import MXNetError, as_shape, dtype_name, is_number
 from lockstep.mxnet.context import Context, context_of, device_for
 from lockstep.mxnet.ndarray.indexing import assign_item, get_item
@@ -110,6 +111,7 @@ def _in_place(name, compute):
 class NDArray:
     """An array of numbers on a device."""
 
+    __getattr__ = _hints.lookup(_hints.ARRAY)
     __slots__ = ("_tensor", "_grad_req", "_grad", "_grad_stype", "_stale_grad", "_shown_dtype",
                  "_constant", "__weakref__")
     __array_priority__ = 1000.0

@@ -5,6 +5,7 @@ import pickle
 import warnings
 
 from lockstep import _core, ops
+from lockstep.mxnet import _hints
 from lockstep.mxnet.base import nearest
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
@@ -32,6 +33,8 @@ def create(name, **kwargs):
 
 class Optimizer:
     """A rule: `update` changes a weight in place, by its gradient and what `create_state` made."""
+
+    __getattr__ = _hints.lookup(_hints.OPTIMIZER)
 
     opt_registry = _REGISTRY
     register = staticmethod(register)
