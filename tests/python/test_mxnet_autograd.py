@@ -59,6 +59,15 @@ def test_a_head_that_was_not_recorded_is_told():
         (x * 2).backward()
 
 
+def test_heads_of_integers_take_gradients_of_integers():
+    x = nd.array([3, 1, 2], dtype="int32")
+    x.attach_grad()
+    with autograd.record():
+        y = nd.topk(x, k=2, ret_typ="value")
+    y.backward(nd.array([5, 7], dtype="int32"))
+    assert x.grad.asnumpy().tolist() == [5, 0, 7]
+
+
 def test_gradients_of_gradients():
     x = nd.array([2.0])
     x.attach_grad()

@@ -437,11 +437,15 @@ def test_numbers_with_commas_and_libsvm_lines(tmp_path, rng):
                                  label_csv=str(tmp_path / "y.csv"), batch_size=3))
     np.testing.assert_allclose(batches[2].data[0].asnumpy()[0], data[6].reshape(2, 3), rtol=1e-6)
     assert batches[2].pad == 2 and batches[1].label[0].asnumpy().tolist() == [3, 4, 5]
+    iterator = mx.io.CSVIter(data_csv=str(tmp_path / "x.csv"), data_shape=(2, 3), batch_size=3)
+    assert iterator.provide_label[0].name == "softmax_label"
     (tmp_path / "x.csv").write_text("1,2\n1,x\n")
     with pytest.raises(errors.Corrupt, match="x.csv:2"):
         mx.io.CSVIter(data_csv=str(tmp_path / "x.csv"), data_shape=(2,), batch_size=1)
     (tmp_path / "x.svm").write_text("1 0:1.5 2:3\n0 1:2\n1 3:4\n")
-    batch = next(mx.io.LibSVMIter(data_libsvm=str(tmp_path / "x.svm"), data_shape=(4,), batch_size=2))
+    lines = mx.io.LibSVMIter(data_libsvm=str(tmp_path / "x.svm"), data_shape=(4,), batch_size=2)
+    assert [d.name for d in lines.provide_data + lines.provide_label] == ["data", "softmax_label"]
+    batch = next(lines)
     assert batch.data[0].stype == "csr"
     assert batch.data[0].asnumpy().tolist() == [[1.5, 0, 3, 0], [0, 2, 0, 0]]
     assert batch.label[0].asnumpy().tolist() == [1, 0]

@@ -321,6 +321,17 @@ def test_a_fused_recurrent_net_is_the_same_as_its_cells(mode, ways):
     assert (packed.asnumpy() == args["f_parameters"].asnumpy()).all()
 
 
+def test_a_module_is_bound_to_predict_by_the_label_shapes_it_has_not_yet():
+    module = mx.mod.Module(mlp(), label_names=None)
+    module.bind(for_training=False, data_shapes=[("data", (1, 10))],
+                label_shapes=module._label_shapes)
+    parameters = {f"fc{i}_{name}": nd.ones(shape) for i, name, shape in (
+        (1, "weight", (32, 10)), (1, "bias", (32,)), (2, "weight", (4, 32)), (2, "bias", (4,)))}
+    module.set_params(parameters, {}, allow_missing=True)
+    module.forward(mx.io.DataBatch([nd.ones((1, 10))]))
+    assert module.get_outputs()[0].asnumpy().tolist() == [[0.25] * 4]
+
+
 def test_a_fused_recurrent_net_starts_piece_by_piece_by_the_modules_initializer():
     cell = mx.rnn.FusedRNNCell(4, num_layers=2, mode="lstm", bidirectional=True, forget_bias=2.5,
                                prefix="f_")

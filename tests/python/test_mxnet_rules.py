@@ -222,6 +222,18 @@ def test_states_of_either_form_are_read(tmp_path):
     np.testing.assert_allclose(step(trainer, p) - before, -1.5, rtol=1e-6)
 
 
+def test_a_store_with_a_trainer_updates_a_scripts_own_keys_by_the_same_rule():
+    store, weight = mx.kv.create("local"), parameter()
+    trainer = gluon.Trainer([weight], "sgd", {"learning_rate": 0.5}, kvstore=store)
+    assert step(trainer, weight) == -0.5
+    store.init(9, nd.ones((2,)))
+    store.push(9, nd.ones((2,)))
+    value = nd.zeros((2,))
+    store.pull(9, out=value)
+    assert value.asnumpy().tolist() == [0.5, 0.5]
+    assert step(trainer, weight) == -1.0
+
+
 # Servers.
 
 

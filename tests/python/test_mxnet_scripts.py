@@ -76,6 +76,18 @@ def test_workers_share_the_statistics_of_a_norm(program):
     assert out.count("agrees") == 2
 
 
+@pytest.mark.parametrize("line, hint", [
+    ("from mxnet import optim", "mx.optimizer.SGD"),
+    ("import mxnet.distributed", "mx.kv.create"),
+    ("from mxnet.gluon import model as gmodel", "gluon.nn.Sequential"),
+    ("from mxnet.gluon.nn import ReLU", "Activation"),
+    ("from mxnet.gluon.data import text", "mx.contrib.text")])
+def test_scripts_that_import_names_that_never_were_are_told(line, hint):
+    command = [sys.executable, "-m", "lockstep.mxnet", "-c", line]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 1 and "ImportError" in done.stderr and hint in done.stderr
+
+
 def test_scripts_that_ask_for_names_that_never_were_are_told():
     command = [sys.executable, "-m", "lockstep.mxnet", "-c", "import mxnet as mx; mx.num_gpus()"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import pickle
+
 import numpy as np
 import pytest
 
 import lockstep.mxnet as mx
 from lockstep.mxnet import autograd, gluon, nd
+from lockstep.mxnet.ndarray import sparse
 
 
 def step(table, trainer, rows):
@@ -127,3 +130,33 @@ def test_arrays_that_are_values_of_several_keys_are_added_once():
     values = [[nd.ones((2,)), nd.ones((2,))]] * 2
     store.pushpull([1, 2], values)
     assert values[0][0].asnumpy().tolist() == [2, 2]
+
+
+def test_sparse_arrays_keep_their_dtype_and_storage():
+    csr = sparse.csr_matrix((np.float64([1, 2]), [0, 1], [0, 1, 2]))
+    rows = sparse.row_sparse_array((nd.array([[1, 2]], dtype="int32"), [1]), shape=(3, 2))
+    assert csr.dtype == np.float64 and rows.dtype == np.int32
+    assert sparse.csr_matrix(([1, 2], [0, 1], [0, 1, 2])).dtype == np.float32
+    for array in (csr, rows):
+        read = pickle.loads(pickle.dumps(array))
+        assert type(read) is type(array) and (read.asnumpy() == array.asnumpy()).all()
+        assert array.astype(array.dtype, copy=False) is array
+    assert nd.cast_storage(nd.eye(2), "csr").stype == "csr"
+    assert sparse.FullyConnected(nd.ones((1, 2)), csr.astype("float32"), no_bias=True,
+                                 num_hidden=2).asnumpy().tolist() == [[1, 2]]
+
+
+def test_sparse_arrays_that_cannot_be_are_refused():
+    for indices, indptr in (([0, 2, 1], [0, 5, 2, 3]), ([1, 2, 1], [0, 2, 2, 4]),
+                            ([0, 4, 1], [0, 1, 2, 3]), ([0, -1, 1], [0, 1, 2, 3])):
+        with pytest.raises(ValueError, match="csr_matrix"):
+            sparse.csr_matrix(([7, 8, 9], indices, indptr), shape=(3, 4))
+    for index in (-1, 3):
+        with pytest.raises(ValueError, match="expected 0 to 2"):
+            sparse.row_sparse_array(([[1, 2]], [index]), shape=(3, 2))
+    with pytest.raises(ValueError, match="shape is"):
+        sparse.csr_matrix(nd.ones((2, 2)), shape=(3, 2))
+    with pytest.raises(ValueError, match="expected 2|csr has 2"):
+        nd.array([1, 2, 3]).tostype("csr")
+    with pytest.raises(ValueError, match="no storage"):
+        sparse.zeros("dense", (2, 2))

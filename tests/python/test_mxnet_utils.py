@@ -268,3 +268,25 @@ def test_batch_norm_tells_what_it_multiplied_by(rng):
     np.testing.assert_allclose(mean.asnumpy(), contents.mean((0, 2, 3)), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(factor.asnumpy(), 1 / np.sqrt(contents.var((0, 2, 3)) + 1e-3),
                                rtol=1e-4)
+
+
+def test_methods_that_never_were_say_what_to_write():
+    net = nn.Dense(2)
+    for thing, name, hint in (
+            (net, "to", "reset_ctx"), (net, "train", "autograd.record"), (net, "layers", "net[i]"),
+            (net.collect_params(), "copy", "waitall"), (net.weight, "__setitem__", "set_data"),
+            (net.weight, "has_uninitialized", "list_data"), (nd.ones((2,)), "shuffle", "nd.shuffle"),
+            (mx.np.ones(2), "asscalar", "item()"), (mx.metric.Accuracy(), "value", "get()"),
+            (mx.optimizer.SGD(), "step", "gluon.Trainer"), (mx.io, "MXDataBatch", "DataLoader"),
+            (mx.metric, "LossMetric", "mx.metric.Loss"), (mx.npx, "frontend", "broadcast")):
+        with pytest.raises(AttributeError, match="does not exist in MXNet: .*" + hint.replace(
+                "(", r"\(").replace(")", r"\)").replace("[", r"\[").replace("]", r"\]")):
+            getattr(thing, name)
+        assert not hasattr(thing, "nothing_of_the_kind")
+    net.initialize()
+    with pytest.raises(TypeError, match="autograd.record"):
+        net(nd.ones((1, 3)), is_train=True)
+    with pytest.raises(TypeError, match="transform_first"):
+        gluon.data.DataLoader([1, 2], 1, transform=abs)
+    with pytest.raises(TypeError, match="takes no activation"):
+        rnn.LSTM(3, activation="tanh")

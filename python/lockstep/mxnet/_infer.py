@@ -301,9 +301,10 @@ def type_table(symbol, given, default="float32"):
         told = [table.get(_place(head)) for head in node.inputs]
         first = next((name for name in told if name is not None), default)
         own = "float32" if node.op == "Embedding" and (first or "").startswith("int") else first
-        for head in node.inputs:
+        for at, head in enumerate(node.inputs):
             if head[0].is_variable and own is not None:
-                table.setdefault(_place(head), own)
+                is_wide = at > 0 and node.op in _WIDE and own in ("float16", "bfloat16")
+                table.setdefault(_place(head), "float32" if is_wide else own)
         dtype = node.params().get("dtype")
         out = str(dtype) if dtype is not None and node.op in _TYPED else own
         for at in range(max(node.count(), _op_table.counted_outputs(node.op, node.attrs))):
@@ -312,6 +313,8 @@ def type_table(symbol, given, default="float32"):
     return table
 
 
+# Whose parameters and statistics are never shorter than float32.
+_WIDE = ("BatchNorm", "BatchNorm_v1", "SyncBatchNorm", "_contrib_SyncBatchNorm")
 _TYPED = ("Cast", "amp_cast", "one_hot", "_zeros", "_ones", "_full", "_eye", "_arange", "_linspace",
           "Embedding", "topk", "argsort")
 

@@ -181,7 +181,8 @@ def _batch_norm(run, params, node, x, gamma, beta, mean, var):
     epsilon, momentum = float(params.get("eps", 1e-3)), float(params.get("momentum", 0.9))
     if params.get("fix_gamma", True):
         gamma = gamma * 0.0 + 1.0  # its gradient is zeros
-    moved = x if axis == 1 else x.transpose(_swapped(len(x.shape), axis))
+    wide = x if x.dtype == gamma.dtype else x.cast(gamma.dtype)
+    moved = wide if axis == 1 else wide.transpose(_swapped(len(x.shape), axis))
     if run.training and not params.get("use_global_stats", False):
         made = ls.ops.batch_norm(moved, gamma, beta, epsilon=epsilon)
         y, batch_mean, batch_var = made[0], made[1].stop_gradient(), made[2].stop_gradient()
@@ -192,7 +193,7 @@ def _batch_norm(run, params, node, x, gamma, beta, mean, var):
         y = ls.batch_norm_inference(moved, gamma, beta, mean, var, epsilon=epsilon)
         batch_mean, batch_var = mean, var
     y = y if axis == 1 else y.transpose(_swapped(len(x.shape), axis))
-    return [y, batch_mean, batch_var]
+    return [y if y.dtype == x.dtype else y.cast(x.dtype), batch_mean, batch_var]
 
 
 def _swapped(ndim, axis):

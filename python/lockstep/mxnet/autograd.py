@@ -3,7 +3,7 @@
 
 import weakref
 
-from lockstep import _core
+from lockstep import _core, ops
 from lockstep import autograd as _autograd
 from lockstep.autograd import (is_recording, is_training, pause, predict_mode, record,
                                train_mode)
@@ -90,7 +90,12 @@ def _live(heads, head_grads):
                                                   or not head._tensor.dtype.is_floating)]
     tensors = [heads[i]._tensor for i in kept]
     _check_recorded(tensors)
-    return tensors, None if grads is None else _tensors([grads[i] for i in kept])
+    if grads is None:
+        return tensors, None
+    grads = _tensors([grads[i] for i in kept])
+    # A head of integers is kept in floats; its gradient may be of what it is shown as.
+    return tensors, [g if g is None or g.dtype == t.dtype else ops.cast(g, t.dtype)
+                     for t, g in zip(tensors, grads)]
 
 
 def _check_recorded(heads):

@@ -97,12 +97,16 @@ def nearest(name, known):
     return f"; the nearest name is '{lower[found[0]]}'" if found else ""
 
 
+class NeverWas(AttributeError):
+    """A name that MXNet never had; the message says what to write instead."""
+
+
 def missing_name(module, name, known, hints=()):
     """The AttributeError for a name that a module has not."""
     full = module.replace("lockstep.mxnet", "mxnet")
     hint = dict(hints).get(name)
     if hint:
-        return AttributeError(f"'{full}.{name}' does not exist in MXNet: {hint}")
+        return NeverWas(f"'{full}.{name}' does not exist in MXNet: {hint}")
     return AttributeError(f"'{full}.{name}' is not in lockstep.mxnet{nearest(name, known)}")
 
 

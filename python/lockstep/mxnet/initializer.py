@@ -98,7 +98,9 @@ class Initializer:
             if hasattr(made, "_init_weight"):
                 made._init_weight(desc, arr)
             else:
-                made(desc, arr)
+                # Mixed and Load choose by the name, and among others this one.
+                rest = {key: value for key, value in desc.attrs.items() if key != "__init__"}
+                made(InitDesc(desc, rest, desc.global_init), arr)
             return
         self._by_name(desc, arr)
 

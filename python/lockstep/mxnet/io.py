@@ -11,7 +11,9 @@ from collections import namedtuple
 import numpy as np
 
 from lockstep.errors import Corrupt, InvalidArgument, NotFound
+from lockstep.mxnet import _hints
 from lockstep.mxnet import ndarray as nd
+from lockstep.mxnet.base import attributes_of
 
 
 class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
@@ -448,7 +450,8 @@ class CSVIter(_FileIter):
     first samples, whether or not it is told to round."""
 
     def __init__(self, data_csv, data_shape, label_csv=None, label_shape=(1,), batch_size=1,
-                 round_batch=True, dtype="float32", data_name="data", label_name="label", **_):
+                 round_batch=True, dtype="float32", data_name="data",
+                 label_name="softmax_label", **_):
         data = _read_csv(data_csv, data_shape, dtype)
         label = (_read_csv(label_csv, label_shape, dtype) if label_csv not in (None, "NULL")
                  else np.zeros((len(data),) + tuple(label_shape), dtype))
@@ -480,8 +483,8 @@ class LibSVMIter(DataIter):
     """Batches of `label index:value ...` lines, as csr arrays."""
 
     def __init__(self, data_libsvm, data_shape, label_libsvm=None, label_shape=(1,), batch_size=1,
-                 round_batch=True, num_parts=1, part_index=0, data_name="data", label_name="label",
-                 **_):
+                 round_batch=True, num_parts=1, part_index=0, data_name="data",
+                 label_name="softmax_label", **_):
         super().__init__(batch_size)
         width = data_shape[0] if isinstance(data_shape, (list, tuple)) else data_shape
         self._rows, labels = _read_libsvm(data_libsvm, width)
@@ -576,3 +579,6 @@ def ImageRecordIter(path_imgrec, data_shape, batch_size, path_imgidx=None, label
 def ImageRecordUInt8Iter(*args, **kwargs):
     """As ImageRecordIter, of uint8."""
     return ImageRecordIter(*args, **dict(kwargs, dtype="uint8"))
+
+
+__getattr__ = attributes_of(globals(), _hints.IO)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from lockstep.mxnet import _hints
 from lockstep.mxnet.base import as_list, attributes_of, nearest
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
@@ -69,6 +70,8 @@ def check_label_shapes(labels, preds, wrap=False, shape=False):
 
 class EvalMetric:
     """A sum over instances since reset()."""
+
+    __getattr__ = _hints.lookup(_hints.METRIC)
 
     def __init__(self, name, output_names=None, label_names=None, **kwargs):
         self.name = str(name)
@@ -558,4 +561,4 @@ def np(numpy_feval, name=None, allow_extra_outputs=False):  # noqa: F811 - MXNet
     return CustomMetric(feval, name, allow_extra_outputs)
 
 
-__getattr__ = attributes_of(globals())
+__getattr__ = attributes_of(globals(), _hints.METRICS)

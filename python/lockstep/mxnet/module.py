@@ -62,6 +62,7 @@ class Module(BaseModule):
         inputs = self._data_names + self._label_names + self._state_names
         self._param_names = [name for name in symbol.list_arguments() if name not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
+        self._data_shapes = self._label_shapes = None
         self._compression = compression_params
         self._exec, self._monitors = None, []
         self._optimizer = self._kvstore = self._updater = None

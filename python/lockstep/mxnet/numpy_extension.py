@@ -189,5 +189,6 @@ def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     hints = {"autocontext": "write `with ctx:`",
-             "amp": "mx.contrib.amp has init, init_trainer and scale_loss"}
+             "amp": "mx.contrib.amp has init, init_trainer and scale_loss",
+             "frontend": "write kv = mx.kv.create('dist_sync'); kv.broadcast(key, value, out)"}
     raise _missing_name("mxnet.npx", name, [key for key in globals() if key[0] != "_"], hints)

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections import OrderedDict
 
+from lockstep.mxnet import _hints
 from lockstep.mxnet.base import MXNetError
 from lockstep.mxnet.gluon import _cached, _tracing
 from lockstep.mxnet.gluon._scope import BlockScope
@@ -74,6 +75,8 @@ def _first_context(value):
 
 class Block:
     """A piece of a model."""
+
+    __getattr__ = _hints.lookup(_hints.BLOCK)
 
     def __init__(self, prefix=None, params=None):
         self._empty_prefix = prefix == ""
@@ -304,7 +307,9 @@ class Block:
         hooks[key] = hook
         return HookHandle(hooks, key)
 
-    def __call__(self, *args):
+    def __call__(self, *args, **unknown):
+        if unknown:
+            self._refuse(unknown)
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)
@@ -313,6 +318,11 @@ class Block:
             for hook in list(self._forward_hooks.values()):
                 hook(self, args, made)
         return made
+
+    def _refuse(self, unknown):
+        hint = f"; {_hints.IS_TRAIN}" if "is_train" in unknown else ""
+        raise TypeError(f"{type(self).__name__}: a call has arguments by place alone, got "
+                        f"{', '.join(unknown)}={hint}")
 
     def forward(self, *args):
         """What a subclass computes."""
@@ -403,7 +413,9 @@ class HybridBlock(Block):
         for parameter in self._reg_params.values():
             parameter._finish_deferred_init()
 
-    def __call__(self, *args):
+    def __call__(self, *args, **unknown):
+        if unknown:
+            self._refuse(unknown)
         # A forward of the subclass's own, on arrays alone, is compiled as hybrid_forward is.
         if self._active and type(self).forward is not HybridBlock.forward and (
                 not self._forward_hooks and not self._forward_pre_hooks

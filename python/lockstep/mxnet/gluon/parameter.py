@@ -8,6 +8,7 @@ import numpy as np
 
 from lockstep import _core, ops
 from lockstep._core.nn import Parameter as EngineParameter
+from lockstep.mxnet import _hints
 from lockstep.mxnet.base import MXNetError, as_list, dtype_name
 from lockstep.mxnet.context import cpu, current_context, device_for
 from lockstep.mxnet.gluon import _tracing
@@ -55,6 +56,8 @@ class Parameter:
 
     Extents of 0 are not known yet: contents are made when the first batch has told them.
     """
+
+    __getattr__ = _hints.lookup(_hints.PARAMETER)
 
     def __init__(self, name, grad_req="write", shape=None, dtype=np.float32, lr_mult=1.0,
                  wd_mult=1.0, init=None, allow_deferred_init=False, differentiable=True,

@@ -6,6 +6,7 @@ from collections import OrderedDict
 
 import numpy as np
 
+from lockstep.mxnet import _hints
 from lockstep.mxnet.gluon.parameter import Constant, Parameter, _on_host
 
 __all__ = ["ParameterDict"]
@@ -13,6 +14,8 @@ __all__ = ["ParameterDict"]
 
 class ParameterDict:
     """Parameters by name, with a prefix."""
+
+    __getattr__ = _hints.lookup(_hints.PARAMETERS)
 
     def __init__(self, prefix="", shared=None):
         self._prefix = prefix

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """gluon.Trainer: applies a rule to parameters, with the gradients of all contexts and workers."""
 
+import copy
+
 from lockstep import _core
+from lockstep.mxnet import _hints
 from lockstep.mxnet import kvstore as _kvstore
 from lockstep.mxnet import optimizer as _optimizer
 from lockstep.mxnet.base import MXNetError
@@ -28,6 +31,8 @@ def _parameter_list(params):
 
 class Trainer:
     """trainer.step(batch_size) after backward."""
+
+    __getattr__ = _hints.lookup(_hints.TRAINER)
 
     def __init__(self, params, optimizer, optimizer_params=None, kvstore="device",
                  compression_params=None, update_on_kvstore=None):
@@ -290,10 +295,22 @@ class Trainer:
 
 
 class StoreUpdater:
-    """What MXNet's store has as its updater: the trainer's own, on the first context."""
+    """What MXNet's store has as its updater: the trainer's own, on the first context.
+
+    What a script pushes to keys of its own is updated by the same rule, counted by itself.
+    """
 
     def __init__(self, trainer):
         self._trainer = trainer
+        self._others = None
+
+    def __call__(self, index, grad, weight):
+        if self._others is None:
+            rule = copy.copy(self.optimizer)
+            rule.param_dict, rule.num_update = {}, rule.begin_num_update
+            rule._index_update_count = {}
+            self._others = _optimizer.get_updater(rule)
+        self._others(index, grad, weight)
 
     @property
     def optimizer(self):

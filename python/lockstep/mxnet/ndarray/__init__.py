@@ -8,7 +8,7 @@ from lockstep.mxnet.ndarray import (ops_elementwise, ops_reduce, ops_shape, ops_
 from lockstep.mxnet.ndarray import creation
 from lockstep.mxnet.ndarray.creation import *  # noqa: F401,F403
 from lockstep.mxnet.ndarray import random, linalg, sparse, contrib, image
-from lockstep.mxnet.ndarray.sparse import CSRNDArray, RowSparseNDArray
+from lockstep.mxnet.ndarray.sparse import CSRNDArray, RowSparseNDArray, cast_storage
 from lockstep.mxnet.ndarray.methods import complete as _complete
 from lockstep.mxnet.base import missing_name as _missing_name
 
@@ -37,8 +37,9 @@ class _Internal:
 _internal = _Internal()
 op = _internal
 
-__all__ = ["CSRNDArray", "NDArray", "RowSparseNDArray", "contrib", "image", "linalg", "random",
-           "sparse", *creation.__all__, *[name for name in registry.op_names() if name[0] != "_"]]
+__all__ = ["CSRNDArray", "NDArray", "RowSparseNDArray", "cast_storage", "contrib", "image",
+           "linalg", "random", "sparse", *creation.__all__,
+           *[name for name in registry.op_names() if name[0] != "_"]]
 
 
 def __getattr__(name):

@@ -5,12 +5,12 @@ It has at least one axis (an array of one number has shape (1,)), comparisons gi
 memory is written in place outside of `record()`.
 """
 
-from math import prod
 
 import numpy as np
 
 from lockstep import _core, ops
 from lockstep._convert import to_numpy
+from lockstep.mxnet import _hints
 from lockstep.mxnet.base import MXNetError, as_shape, dtype_name, is_number
 from lockstep.mxnet.context import Context, context_of, device_for
 from lockstep.mxnet.ndarray.indexing import assign_item, get_item
@@ -111,6 +111,7 @@ def _in_place(name, compute):
 class NDArray:
     """An array of numbers on a device."""
 
+    __getattr__ = _hints.lookup(_hints.ARRAY)
     __slots__ = ("_tensor", "_grad_req", "_grad", "_grad_stype", "_stale_grad", "_shown_dtype",
                  "_constant", "__weakref__")
     __array_priority__ = 1000.0
@@ -355,12 +356,8 @@ class NDArray:
         if not shape and shape != 0:
             raise ValueError("reshape: expected a shape")
         shape = as_shape(shape)
-        tensor = self._tensor
-        if self._keeps_an_axis and shape and min(shape) > 0 and prod(shape) < tensor.size:
-            # MXNet's arrays take a shape of fewer elements: those that come first.
-            return self._out(ops.reshape(ops.reshape(tensor, (-1,))[:prod(shape)], shape))
-        return self._out(ops.reshape(tensor, infer_shape(tensor.shape, shape,
-                                                         kwargs.get("reverse", False))))
+        return self._out(ops.reshape(self._tensor, infer_shape(self._tensor.shape, shape,
+                                                               kwargs.get("reverse", False))))
 
     def broadcast_to(self, shape):
         """Axes of one element repeated; 0 keeps an extent."""

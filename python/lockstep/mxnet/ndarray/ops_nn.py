@@ -280,7 +280,9 @@ def batch_norm(data, gamma, beta, moving_mean, moving_var, eps=1e-3, momentum=0.
     x, scale = data._tensor, gamma._tensor
     if fix_gamma:
         scale = _core.ones_like(scale.detach())
-    axis = axis % x.ndim
+    axis, dtype = axis % x.ndim, x.dtype
+    if scale.dtype != dtype:  # of 16 bits, with parameters and statistics of 32
+        x = ops.cast(x, scale.dtype)
     if axis != 1:
         x = _core.swap_axes(x, 1, axis)
     if _core.is_training() and not use_global_stats:
@@ -290,6 +292,7 @@ def batch_norm(data, gamma, beta, moving_mean, moving_var, eps=1e-3, momentum=0.
     else:
         mean, var = moving_mean._tensor.detach(), moving_var._tensor.detach()
         y = ops.batch_norm_inference(x, scale, beta._tensor, mean, var, float(eps))
+    y = y if y.dtype == dtype else ops.cast(y, dtype)
     if axis != 1:
         y = _core.swap_axes(y, 1, axis)
     kind = data._out

@@ -3,6 +3,7 @@
 
 import math
 
+from lockstep.errors import InvalidArgument
 from lockstep.mxnet.base import MXNetError
 
 
@@ -63,7 +64,8 @@ def _infer(own, wanted, shown):
         known = math.prod(made)
         made[unknown] = math.prod(own) // known if known else 0
     if math.prod(made) != math.prod(own):
-        raise MXNetError(f"reshape: {own} has {math.prod(own)} elements, {shown} another number")
+        raise InvalidArgument(f"reshape: {own} has {math.prod(own)} elements, {shown} another "
+                              "number")
     return tuple(made)
 
 

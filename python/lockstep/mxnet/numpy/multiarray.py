@@ -5,6 +5,7 @@ import numpy as onp
 
 from lockstep import _core, ops
 from lockstep._convert import to_numpy
+from lockstep.mxnet import _hints
 from lockstep.mxnet.base import MXNetError, dtype_name
 from lockstep.mxnet.ndarray.memory import apart
 from lockstep.mxnet.ndarray.ndarray import NDArray
@@ -77,6 +78,7 @@ class ndarray(NDArray):
     """An array of numbers; what it has and how it computes is NumPy's."""
 
     __slots__ = ()
+    __getattr__ = _hints.lookup(_hints.NUMPY_ARRAY)
     __array_priority__ = 1100.0
 
     __add__, __radd__ = _operator(ops.add), _operator(ops.add, True)
@@ -137,7 +139,7 @@ class ndarray(NDArray):
 
     @property
     def asscalar(self):
-        raise AttributeError("mxnet.numpy.ndarray has no 'asscalar': write x.item()")
+        raise AttributeError("asscalar")  # told by __getattr__
 
     def item(self, *args):
         """One element as a Python number."""

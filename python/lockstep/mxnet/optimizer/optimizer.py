@@ -5,6 +5,7 @@ import pickle
 import warnings
 
 from lockstep import _core, ops
+from lockstep.mxnet import _hints
 from lockstep.mxnet.base import nearest
 from lockstep.mxnet.ndarray.ndarray import NDArray
 
@@ -32,6 +33,8 @@ def create(name, **kwargs):
 
 class Optimizer:
     """A rule: `update` changes a weight in place, by its gradient and what `create_state` made."""
+
+    __getattr__ = _hints.lookup(_hints.OPTIMIZER)
 
     opt_registry = _REGISTRY
     register = staticmethod(register)
@@ -249,7 +252,7 @@ class Updater:
         return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
 
     def set_states(self, states):
-        """Takes what get_states() gave, of a file that is trusted."""
+        """Takes what get_states() gave; nothing but data is made of it."""
         loaded = _read_states(states)
         if isinstance(loaded, tuple) and len(loaded) == 2:
             self.states, optimizer = loaded
@@ -261,10 +264,8 @@ class Updater:
 
 
 def _read_states(contents):
-    try:
-        from lockstep.mxnet import _states
-    except ImportError:
-        return pickle.loads(contents)
+    from lockstep.mxnet import _states
+
     return _states.loads(contents)
 
 
@@ -273,3 +274,12 @@ def get_updater(optimizer):
     return Updater(optimizer)
 
 
+
+
+def __getattr__(name):
+    # MXNet's rules stand in this file of its.
+    from lockstep.mxnet.optimizer import rules
+
+    if name in rules.__all__:
+        return getattr(rules, name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

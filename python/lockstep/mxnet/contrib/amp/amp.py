@@ -3,7 +3,10 @@
 `init_trainer` change nothing, and the loss is scaled by 1. `convert_hybrid_block` casts a net."""
 
 import contextlib
+import copy
 import logging
+
+from lockstep.mxnet.gluon.block import HybridBlock
 
 _state = {"initialised": False}
 _TYPES = ("float16", "bfloat16")
@@ -65,12 +68,29 @@ def unscale(optimizer_or_trainer):
         raise AssertionError("amp.unscale: amp.init_trainer(trainer) comes first")
 
 
-def convert_hybrid_block(block, target_dtype="bfloat16", target_dtype_ops=None, fp32_ops=None,
+class _Converted(HybridBlock):
+    """A net of another precision, for inputs of any."""
+
+    def __init__(self, block, name):
+        super().__init__(prefix=block.prefix)
+        self._block, self._name = block, name
+        self._children = block._children  # parameters keep their names in files
+
+    def collect_params(self, select=None):
+        return self._block.collect_params(select)
+
+    def hybrid_forward(self, F, *inputs):  # noqa: N803
+        return self._block(*[F.cast(x, dtype=self._name) for x in inputs])
+
+
+def convert_hybrid_block(block, target_dtype="float16", target_dtype_ops=None, fp32_ops=None,
                          conditional_fp32_ops=None, excluded_sym_names=None, ctx=None,
                          cast_optional_params=False):
-    """The net with parameters of another precision."""
-    block.cast(_check(target_dtype))
-    return block
+    """A copy of the net with parameters of another precision; its inputs are converted."""
+    name = _check(target_dtype)
+    copied = copy.deepcopy(block)
+    copied.cast(name)
+    return _Converted(copied, name)
 
 
 def convert_model(sym, arg_params, aux_params, target_dtype="float16", **_):
@@ -80,6 +100,14 @@ def convert_model(sym, arg_params, aux_params, target_dtype="float16", **_):
     made = {key: array if key.endswith(keep) else array.astype(name)
             for key, array in arg_params.items()}
     return sym, made, dict(aux_params)
+
+
+def convert_symbol(sym, target_dtype="float16", target_dtype_ops=None, fp32_ops=None,
+                   conditional_fp32_ops=None, excluded_sym_names=None, data_names=None,
+                   cast_optional_params=False):
+    """The symbol as it is: what dtypes it computes in, its arrays tell."""
+    _check(target_dtype)
+    return sym
 
 
 def list_lp16_ops(target_dtype="float16"):

@@ -100,12 +100,20 @@ class _TokenEmbedding(vocab.Vocabulary):
 
     def _restrict(self, vocabulary):
         """Only the tokens of a vocabulary, in its order."""
-        table = self.get_vecs_by_tokens(vocabulary.idx_to_token).asnumpy()
+        table = self._vectors_of(vocabulary)
+        self._take_tokens(vocabulary)
+        self._idx_to_vec = nd.array(table)
+
+    def _take_tokens(self, vocabulary):
         self._idx_to_token = list(vocabulary.idx_to_token)
         self._token_to_idx = dict(vocabulary.token_to_idx)
         self._unknown_token = vocabulary.unknown_token
         self._reserved_tokens = vocabulary.reserved_tokens
-        self._idx_to_vec = nd.array(table)
+
+    def _vectors_of(self, vocabulary):
+        """A vocabulary's, in its order; that of its unknown token is the unknown one's here."""
+        known = self.get_vecs_by_tokens(vocabulary.idx_to_token[1:]).asnumpy()
+        return np.concatenate([self._idx_to_vec.asnumpy()[:1], known.reshape(-1, self._vec_len)])
 
     def get_vecs_by_tokens(self, tokens, lower_case_backup=False):
         """The vector of a token, or those of a list."""
@@ -174,8 +182,6 @@ class CompositeEmbedding(_TokenEmbedding):
     def __init__(self, vocabulary, token_embeddings):
         super().__init__()
         sets = token_embeddings if isinstance(token_embeddings, list) else [token_embeddings]
-        self._idx_to_token = list(vocabulary.idx_to_token)
-        self._token_to_idx = dict(vocabulary.token_to_idx)
-        table = np.concatenate([one.get_vecs_by_tokens(self._idx_to_token).asnumpy()
-                                for one in sets], axis=1)
+        self._take_tokens(vocabulary)
+        table = np.concatenate([one._vectors_of(vocabulary) for one in sets], axis=1)
         self._vec_len, self._idx_to_vec = table.shape[1], nd.array(table)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gluon.contrib.rnn: cells that became gluon.rnn's, and an LSTM whose output is projected."""
+"""gluon.contrib.rnn: cells that became gluon.rnn's, cells on pictures, and an LSTM whose output is
+projected."""
 
 from lockstep.mxnet.base import attributes_of
+from lockstep.mxnet.gluon.contrib import _conv_cells
+from lockstep.mxnet.gluon.contrib._conv_cells import *  # noqa: F403 - nine names alike
 from lockstep.mxnet.gluon.rnn import VariationalDropoutCell
-from lockstep.mxnet.gluon.rnn.rnn_cell import _GatedCell
+from lockstep.mxnet.gluon.rnn.rnn_cell import _GatedCell, _module_of
 
-__all__ = ["LSTMPCell", "VariationalDropoutCell"]
+__all__ = ["LSTMPCell", "VariationalDropoutCell", "dynamic_unroll", *_conv_cells.__all__]
 
 
 class LSTMPCell(_GatedCell):
@@ -37,6 +40,19 @@ class LSTMPCell(_GatedCell):
         output = F.FullyConnected(F.sigmoid(o) * F.tanh(cell), h2r_weight, no_bias=True,
                                   num_hidden=self._projection, name=self._step_name())
         return output, [output, cell]
+
+
+def dynamic_unroll(cell, inputs, begin_state, drop_inputs=0, drop_outputs=0, layout="TNC",
+                   valid_length=None):
+    """(outputs, states) of as many steps as the inputs have; a dropout is the same at each."""
+    F, axis = _module_of(inputs), layout.index("T")  # noqa: N806 - MXNet's name
+    if drop_inputs:
+        inputs = F.Dropout(inputs, p=drop_inputs, axes=(axis,))
+    outputs, states = cell.unroll(inputs.shape[axis], inputs, begin_state, layout, True,
+                                  valid_length)
+    if drop_outputs:
+        outputs = F.Dropout(outputs, p=drop_outputs, axes=(axis,))
+    return outputs, states
 
 
 __getattr__ = attributes_of(globals())

@@ -8,6 +8,7 @@ import random
 import numpy as np
 
 from lockstep._processes import Processes
+from lockstep.mxnet import _hints
 from lockstep.mxnet import _random_state
 from lockstep.mxnet.context import current_context
 from lockstep.mxnet.gluon.data import batchify
@@ -37,7 +38,9 @@ class DataLoader:
     def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None,
                  batch_sampler=None, batchify_fn=None, num_workers=0, pin_memory=False,
                  pin_device_id=0, prefetch=None, thread_pool=False, timeout=120, try_nopython=None,
-                 auto_reload=False):
+                 auto_reload=False, transform=None):
+        if transform is not None:
+            raise TypeError(_hints.NO_TRANSFORM)
         self._dataset = dataset
         if batch_sampler is None:
             if batch_size is None:

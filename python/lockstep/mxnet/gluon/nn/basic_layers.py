@@ -4,10 +4,9 @@
 import math
 import warnings
 
-import numpy as np
-
 from lockstep import _core
 from lockstep.mxnet import _job
+from lockstep.mxnet.base import dtype_name
 from lockstep.mxnet.gluon.block import Block, HybridBlock, _indented
 from lockstep.mxnet.gluon.nn._shared_norm import shared_batch_norm
 from lockstep.mxnet.gluon.nn.activations import Activation
@@ -154,8 +153,8 @@ class BatchNorm(HybridBlock):
             parameter.shape = (x.shape[self._axis],)
 
     def cast(self, dtype):
-        """float16 keeps its statistics in float32."""
-        super().cast("float32" if np.dtype(dtype).name == "float16" else dtype)
+        """Shorter floats keep their statistics in float32."""
+        super().cast("float32" if dtype_name(dtype) in ("float16", "bfloat16") else dtype)
 
     def hybrid_forward(self, F, x, gamma, beta, running_mean, running_var):  # noqa: N803
         return F.BatchNorm(x, gamma, beta, running_mean, running_var, name="fwd",

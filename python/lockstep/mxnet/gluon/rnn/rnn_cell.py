@@ -137,7 +137,7 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
 class _GatedCell(HybridRecurrentCell):
     """Products of input and state, in gates one after another."""
 
-    _gates = 1
+    _gates, _gate_axis = 1, -1
 
     def __init__(self, hidden_size, i2h_weight_initializer=None, h2h_weight_initializer=None,
                  i2h_bias_initializer="zeros", h2h_bias_initializer="zeros", input_size=0,
@@ -213,7 +213,7 @@ class LSTMCell(_TwoActivationsCell):
 
     def hybrid_forward(self, F, inputs, states, **own):  # noqa: N803
         i2h, h2h = self._products(F, inputs, states, own)
-        i, f, g, o = F.split(i2h + h2h, num_outputs=4, axis=-1)
+        i, f, g, o = F.split(i2h + h2h, num_outputs=4, axis=self._gate_axis)
         i, f, o = (self._get_activation(F, part, self._gate) for part in (i, f, o))
         cell = f * states[1] + i * self._get_activation(F, g, self._activation)
         hidden = F.elemwise_mul(o, F.Activation(cell, act_type=self._activation),
@@ -228,8 +228,8 @@ class GRUCell(_TwoActivationsCell):
 
     def hybrid_forward(self, F, inputs, states, **own):  # noqa: N803
         i2h, h2h = self._products(F, inputs, states, own)
-        i2h_r, i2h_z, i2h_n = F.split(i2h, num_outputs=3, axis=-1)
-        h2h_r, h2h_z, h2h_n = F.split(h2h, num_outputs=3, axis=-1)
+        i2h_r, i2h_z, i2h_n = F.split(i2h, num_outputs=3, axis=self._gate_axis)
+        h2h_r, h2h_z, h2h_n = F.split(h2h, num_outputs=3, axis=self._gate_axis)
         reset = self._get_activation(F, i2h_r + h2h_r, self._gate)
         update = self._get_activation(F, i2h_z + h2h_z, self._gate)
         candidate = self._get_activation(F, i2h_n + reset * h2h_n, self._activation)

@@ -2,6 +2,7 @@
 """Recurrent layers: all steps in one call of the engine."""
 
 from lockstep import _core, ops
+from lockstep.mxnet import _hints
 from lockstep.mxnet.gluon.block import HybridBlock
 from lockstep.mxnet.ndarray.ndarray import NDArray
 from lockstep.mxnet.ndarray.ops_rnn import clip_of, gate_count, run_rnn
@@ -18,6 +19,8 @@ class _Layer(HybridBlock):
                  h2h_bias_initializer, mode, use_sequence_length=False, dtype="float32",
                  projection_size=None, h2r_weight_initializer=None, state_clip_min=None,
                  state_clip_max=None, state_clip_nan=False, **kwargs):
+        if "activation" in kwargs:
+            raise TypeError(f"{type(self).__name__} {_hints.NO_ACTIVATION}")
         super().__init__(**kwargs)
         if layout not in ("TNC", "NTC"):
             raise AssertionError(f"Invalid layout {layout}; must be one of ['TNC' or 'NTC']")
