@@ -9,7 +9,7 @@
 
 #include <cstdlib>
 
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/loss.h"
 #include "lockstep/optim/optimizers.h"
@@ -30,7 +30,8 @@ void train_digits(const std::string& place, std::int64_t steps) {
 
   // Every two workers are a pipeline: the first has the convolution, the second all that follows.
   std::unique_ptr<kvstore::Mode> stages;
-  if (own.job) stages = kvstore::staged_mode(own.job->communicator(), own.job->membership(), 2);
+  if (own.job)
+    stages = kvstore::mesh_mode(own.job->communicator(), own.job->membership(), {.stages = 2});
 
   // The model does not know of it; the second segment begins with block "2".
   train::Trainer trainer(net, nn::SoftmaxCrossEntropyLoss(),

@@ -86,8 +86,8 @@ void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group
       ->check(CLI::IsMember(pipeline_schedules()))
       ->default_str("1f1b");
   add(command, group, "--placement", options.placement, "data=D,pipeline=P,tensor=T",
-      "The job's workers: D replicas of P stages, or of T workers that share slices; never changes "
-      "the result");
+      "The job's workers: D replicas of P stages, each of T workers that share its slices; never "
+      "changes the result");
   command
       .add_flag("--recompute", options.recompute,
                 "Workers of a pipeline, or with --shard-state 3, compute forward passes again "
@@ -101,7 +101,7 @@ void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group
   add(command, group, "--slice-layers", options.slice_layers, "LAYER=HOW,...",
       "Layers that are split otherwise: columns, rows or none; * in a name stands for anything");
   add_count(command, group, "--tensor", options.tensor_workers, "N",
-            "Workers that share the slices of a replica; never changes the result", 1, 1 << 16)
+            "Workers that share the slices of a stage; never changes the result", 1, 1 << 16)
       ->default_str("1");
 }
 
@@ -119,20 +119,16 @@ void apply_slices(recipes::RunConfig& config, const MeshOptions& options) {
   }
 }
 
-void check_tensor(const recipes::RunConfig& config, const MeshOptions& options,
-                  std::int64_t workers) {
-  const std::int64_t tensor = options.tensor();
-  if (tensor == 1) return;
-  if (options.stages() > 1)
-    throw WrongUsage(fmt::format("--tensor {} with --pipeline {}: expected one of them", tensor,
-                                 options.stages()));
-  if (config.segments > 1)
-    throw WrongUsage(fmt::format(
-        "--tensor {} with {} segments: workers that share slices have a net that is not cut",
-        tensor, config.segments));
-  if (workers % tensor != 0)
-    throw WrongUsage(fmt::format("--tensor {} with {} workers: expected a multiple of {}", tensor,
-                                 workers, tensor));
+void check_cells(const recipes::RunConfig& config, const MeshOptions& options,
+                 std::int64_t workers) {
+  if (workers % options.parts() != 0)
+    throw WrongUsage(fmt::format("{} with {} workers: expected a multiple of {}",
+                                 shape_words(options), workers, options.parts()));
+  const std::int64_t stages = options.stages(), tensor = options.tensor();
+  if (config.segments < stages)
+    throw WrongUsage(
+        fmt::format("--pipeline {} with {} segment{}: expected --segments {} or more, or --cuts",
+                    stages, config.segments, config.segments == 1 ? "" : "s", stages));
   if (config.slices < tensor)
     throw WrongUsage(fmt::format("--tensor {} with --slices {}: each worker needs a slice", tensor,
                                  config.slices));
@@ -186,33 +182,27 @@ void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options) 
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,
                 bool shares_weights) {
   const std::int64_t stages = options.stages();
-  check_tensor(config, options, workers);
+  check_cells(config, options, workers);
   if (config.slices > 1) check_sums(config, fmt::format("--slices {}", config.slices));
   if (options.recompute && stages == 1 && !shares_weights)
     throw WrongUsage(
         "--recompute: is for the workers of a pipeline, or with --shard-state 3; expected one of "
         "them too");
-  if (stages == 1) return;
-  if (workers % stages != 0)
-    throw WrongUsage(fmt::format("--pipeline {} with {} workers: expected a multiple of {}", stages,
-                                 workers, stages));
-  if (config.segments < stages)
-    throw WrongUsage(
-        fmt::format("--pipeline {} with {} segment{}: expected --segments {} or more, or --cuts",
-                    stages, config.segments, config.segments == 1 ? "" : "s", stages));
-  check_sums(config, fmt::format("--pipeline {}", stages));
-  if (config.slices > 1)
-    throw WrongUsage(
-        fmt::format("--pipeline {} with --slices {}: expected one of them", stages, config.slices));
+  if (stages > 1) check_sums(config, fmt::format("--pipeline {}", stages));
+}
+
+std::string shape_words(const MeshOptions& options) {
+  std::vector<std::string> words;
+  if (options.stages() > 1) words.push_back(fmt::format("--pipeline {}", options.stages()));
+  if (options.tensor() > 1) words.push_back(fmt::format("--tensor {}", options.tensor()));
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 std::string mesh_words(const MeshOptions& options) {
-  std::string line;
-  if (options.stages() > 1) line += fmt::format(" --pipeline {}", options.stages());
+  std::string line = options.parts() == 1 ? "" : " " + shape_words(options);
   if (options.schedule != MeshOptions().schedule)
     line += " --pipeline-schedule " + options.schedule;
   if (options.recompute) line += " --recompute";
-  if (options.tensor() > 1) line += fmt::format(" --tensor {}", options.tensor());
   return line;
 }
 

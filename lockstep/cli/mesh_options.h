@@ -25,7 +25,7 @@ struct MeshOptions {
 
   std::int64_t stages() const { return pipeline.value_or(1); }
   std::int64_t tensor() const { return tensor_workers.value_or(1); }
-  // Workers that have a replica between them.
+  // Workers that have a replica between them: a stage's slices each.
   std::int64_t parts() const { return stages() * tensor(); }
 };
 
@@ -48,6 +48,8 @@ void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options);
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,
                 bool shares_weights = false);
 
+// "--pipeline 2 --tensor 2": of each axis with several workers.
+std::string shape_words(const MeshOptions& options);
 // " --pipeline 2 ...": what is not in a run's folder.
 std::string mesh_words(const MeshOptions& options);
 

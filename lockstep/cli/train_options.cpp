@@ -197,14 +197,15 @@ void add_plan(CLI::App& c, TrainOptions& o) {
 void check_cluster(const TrainOptions& options, const recipes::RunConfig& config) {
   check_mesh(config, options.mesh, options.worker_count(), options.shard_state == 3);
   if (options.mesh.parts() > 1 && options.deal.kind != Deal::Kind::even)
-    throw WrongUsage(fmt::format("--{} {} with --deal {}: {} share the shards evenly",
-                                 options.mesh.tensor() > 1 ? "tensor" : "pipeline",
-                                 options.mesh.parts(), options.deal.str(),
-                                 options.mesh.tensor() > 1 ? "replicas" : "pipelines"));
-  if (options.worker_count() / options.mesh.parts() > config.shards)
     throw WrongUsage(
-        fmt::format("--workers {} with --shards {}: a worker computes at least one shard",
-                    options.worker_count(), config.shards));
+        fmt::format("{} with --deal {}: replicas of several workers share the shards evenly",
+                    shape_words(options.mesh), options.deal.str()));
+  if (options.worker_count() / options.mesh.parts() > config.shards)
+    throw WrongUsage(fmt::format("--workers {} with --shards {}: {} computes at least one shard",
+                                 options.worker_count(), config.shards,
+                                 options.mesh.parts() == 1
+                                     ? "a worker"
+                                     : fmt::format("a replica ({})", shape_words(options.mesh))));
   const std::int64_t most = options.max_workers.value_or(config.shards * options.mesh.parts());
   if (most < options.worker_count())
     throw WrongUsage(fmt::format("--max-workers {} with --workers {}: expected as many or more",

@@ -16,7 +16,7 @@
 #include "lockstep/cli/data_cache.h"
 #include "lockstep/cli/job_registry.h"
 #include "lockstep/kvstore/long_work.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/recipes/model_recipes.h"
 #include "lockstep/recipes/run_files.h"
 #include "lockstep/train/checkpoint.h"
@@ -135,8 +135,9 @@ void make_mode(Run& run, Workers& workers) {
   const Membership dealt = run.options.deal.of(workers.group->membership());
   run.mode.emplace(workers.communicator(), dealt, run.config, run.options.patience(),
                    workers.servers(run.options, run.config),
-                   kvstore::parse_shard_state(run.options.shard_state), run.options.mesh.stages(),
-                   run.options.mesh.tensor());
+                   kvstore::parse_shard_state(run.options.shard_state),
+                   kvstore::ReplicaShape{static_cast<int>(run.options.mesh.stages()),
+                                         static_cast<int>(run.options.mesh.tensor())});
 }
 
 // Of several workers the first makes the folder, when all have their data.

@@ -153,6 +153,7 @@ class Cutter {
       numbers_[where] = values_.size();
       CrossingValue crossing{graph_.info(value), cell(value).segment, reads.highest, reads.lowest,
                              !cell(value).backward};
+      crossing.slice = slice(value);
       if (const auto state = state_of_.find(value.node); state != state_of_.end())
         crossing.state = state->second;
       values_.push_back(std::move(crossing));

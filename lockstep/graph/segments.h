@@ -26,6 +26,7 @@ struct CrossingValue {
   bool is_made_forward = false;  // and not in the backward pass of `from`
   // It is the value of this input of the whole graph, a state of `from`.
   std::optional<std::size_t> state = {};
+  std::int32_t slice = kSameForSlices;  // whose part it is, of a step with split layers
 };
 
 // One segment's passes, in one graph. Its inputs are those of the whole graph that are no states,

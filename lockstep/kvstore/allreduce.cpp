@@ -5,9 +5,9 @@
 
 #include "lockstep/base/error.h"
 #include "lockstep/cluster/membership/workers_of.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/kvstore/sharded.h"
 #include "lockstep/kvstore/share_rows.h"
-#include "lockstep/kvstore/staged_mode.h"
 #include "lockstep/kvstore/tree_sum.h"
 
 namespace lockstep::kvstore {

@@ -4,8 +4,7 @@
 #include <fmt/core.h>
 
 #include "lockstep/base/error.h"
-#include "lockstep/kvstore/sliced_mode.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/kvstore/store_type.h"
 
 namespace lockstep::recipes {
@@ -65,7 +64,7 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
                  const RunConfig& config, std::chrono::milliseconds timeout,
                  const kvstore::ServedJob* servers, kvstore::ShardState shard_state,
-                 std::int64_t stages, std::int64_t tensor) {
+                 const kvstore::ReplicaShape& shape) {
   const bool alone = communicator == nullptr && !has_servers(config);
   if (alone && (is_invariant(config) || config.algorithm == "native")) {
     mode_ = kvstore::local_mode();
@@ -81,12 +80,8 @@ RunMode::RunMode(comm::Communicator* communicator, const Membership& membership,
   options.compression = kvstore::parse_compression(config.compression);
   options.timeout = timeout;
   options.shard_state = shard_state;
-  if (stages > 1 && communicator != nullptr) {
-    mode_ = kvstore::staged_mode(*communicator, membership, static_cast<int>(stages), options);
-    return;
-  }
-  if (tensor > 1 && communicator != nullptr) {
-    mode_ = kvstore::sliced_mode(*communicator, membership, static_cast<int>(tensor), options);
+  if (shape.workers() > 1 && communicator != nullptr) {
+    mode_ = kvstore::mesh_mode(*communicator, membership, shape, options);
     return;
   }
   mode_ =

@@ -6,6 +6,7 @@
 #include "lockstep/comm/communicator.h"
 #include "lockstep/comm/transports/in_process.h"
 #include "lockstep/kvstore/allreduce.h"
+#include "lockstep/kvstore/mesh_links.h"
 #include "lockstep/kvstore/servers/served_job.h"
 #include "lockstep/recipes/run_config.h"
 
@@ -29,12 +30,12 @@ std::string promise_of(const RunConfig& config, std::int64_t workers, std::int64
 class RunMode {
  public:
   // `communicator`, of the membership's workers, is null for the only one. It outlives the mode.
-  // Throws InvalidArgument when the store needs servers and the job has none. `stages`: of a
-  // pipeline, each a worker's. `tensor`: workers that share a replica's slices.
+  // Throws InvalidArgument when the store needs servers and the job has none. `shape`: of the
+  // workers that have a replica between them.
   RunMode(comm::Communicator* communicator, const Membership& membership, const RunConfig& config,
           std::chrono::milliseconds timeout, const kvstore::ServedJob* servers = nullptr,
-          kvstore::ShardState shard_state = kvstore::ShardState::none, std::int64_t stages = 1,
-          std::int64_t tensor = 1);
+          kvstore::ShardState shard_state = kvstore::ShardState::none,
+          const kvstore::ReplicaShape& shape = {});
   // Of a worker that comes to a run that is under way, until it has joined the others.
   static RunMode of_latecomer(const RunConfig& config, std::chrono::milliseconds timeout);
   kvstore::Mode& get() const { return *mode_; }

@@ -416,9 +416,9 @@ Evaluation Evaluator::run(const data::Dataset& dataset, const EvaluateOptions& g
   std::unique_ptr<kvstore::Group> same_stage;
   if (options.links != nullptr) {
     options.threads = 1;
-    same_stage = kvstore::group_of(options.links->same_stage(),
-                                   cluster::workers_of(options.links->same_stage()),
-                                   options.links->options().timeout);
+    comm::Communicator& stage = options.links->stage_of_all();
+    same_stage =
+        kvstore::group_of(stage, cluster::workers_of(stage), options.links->options().timeout);
     options.group = same_stage.get();
   }
   if (options.group == nullptr || looks_at_outputs(options)) options.group = alone.get();

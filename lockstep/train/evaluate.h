@@ -12,7 +12,7 @@
 #include "lockstep/data/transform.h"
 #include "lockstep/graph/executable.h"
 #include "lockstep/kvstore/group.h"
-#include "lockstep/kvstore/stage_links.h"
+#include "lockstep/kvstore/mesh_links.h"
 #include "lockstep/nn/block.h"
 #include "lockstep/nn/metric.h"
 #include "lockstep/train/step_engine.h"
@@ -44,7 +44,7 @@ struct EvaluateOptions {
   // Of a pipeline's worker: it computes its own stage, with the others of its pipeline, and has the
   // results that they have. Its parameters come from `parameter`, by their numbers in the net's
   // list; null: the net has all of them.
-  kvstore::StageLinks* links = nullptr;
+  kvstore::MeshLinks* links = nullptr;
   std::function<Tensor(std::size_t number)> parameter = {};
   // Nothing that is compiled stays: the next evaluation makes it again.
   bool keep_compiled = true;

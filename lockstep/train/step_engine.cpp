@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "lockstep/base/float_mode.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/train/detail/cost_meter.h"
 #include "lockstep/train/detail/engine_parts.h"
 #include "lockstep/train/detail/same_shapes.h"

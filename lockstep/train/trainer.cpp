@@ -2,8 +2,7 @@
 #include "lockstep/train/trainer.h"
 
 #include "lockstep/cluster/membership/place.h"
-#include "lockstep/kvstore/sliced_mode.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/train/detail/fit.h"
 
 namespace lockstep::train {
@@ -31,9 +30,7 @@ void check_options(const TrainerOptions& options) {
                           options.mesh.segments);
   if (options.mesh.slices < 1)
     throw InvalidArgument("train: {} slices, expected 1 or more", options.mesh.slices);
-  if (kvstore::stage_links_of(*options.mode) == nullptr &&
-      kvstore::slice_links_of(*options.mode) == nullptr)
-    return;
+  if (kvstore::mesh_links_of(*options.mode) == nullptr) return;
   if (options.survival != nullptr || options.deals_by_speed)
     throw Unsupported(
         "train: workers that have parts of a net neither change while it runs, nor share shards by "

@@ -49,7 +49,7 @@ def test_what_is_split_and_what_travels_is_shown(lockstep):
 
 
 @pytest.mark.parametrize("words,status,complaint", [
-    (["--tensor", 2, "--workers", 2, "--segments", 2], 2, "--tensor 2 with 2 segments"),
+    (["--tensor", 2, "--workers", 4, "--pipeline", 2], 2, "--pipeline 2 with 1 segment: expected"),
     (["--tensor", 2, "--workers", 2, "--shard-state", 1], 2, "--shard-state 1 with --tensor 2"),
     (["--tensor", 3, "--workers", 3], 2, "--tensor 3 with --slices 2: each worker needs a slice"),
     (["--tensor", 2, "--workers", 3], 2, "--tensor 2 with 3 workers: expected a multiple of 2"),

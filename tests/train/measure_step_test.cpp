@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/cluster/membership/workers_of.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/loss.h"
 #include "lockstep/optim/optimizers.h"
@@ -71,8 +71,8 @@ void expect_formula(const Placement& placement, const std::vector<std::string>& 
                                                 kvstore::parse_shard_state(placement.shard_state)};
     std::unique_ptr<kvstore::Mode> mode;
     if (placement.pipeline > 1)
-      mode = kvstore::staged_mode(communicator, cluster::workers_of(communicator),
-                                  placement.pipeline, options);
+      mode = kvstore::mesh_mode(communicator, cluster::workers_of(communicator),
+                                {.stages = placement.pipeline}, options);
     else
       mode = kvstore::allreduce_mode(communicator, options);
     planned(mode.get(), communicator.rank());

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "lockstep/cluster/membership/workers_of.h"
-#include "lockstep/kvstore/sliced_mode.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/train/mesh.h"
 
 namespace lockstep::testing {
@@ -27,12 +26,12 @@ inline std::vector<PartWay> part_ways() {
   return {{"stages",
            {.cuts = {"3"}},
            [=](comm::Communicator& c) -> std::unique_ptr<kvstore::Mode> {
-             return kvstore::staged_mode(c, members(c), 2, {.timeout = kPartTimeout});
+             return kvstore::mesh_mode(c, members(c), {.stages = 2}, {.timeout = kPartTimeout});
            }},
           {"slices",
            {.slices = 2},
            [=](comm::Communicator& c) -> std::unique_ptr<kvstore::Mode> {
-             return kvstore::sliced_mode(c, members(c), 2, {.timeout = kPartTimeout});
+             return kvstore::mesh_mode(c, members(c), {.tensor = 2}, {.timeout = kPartTimeout});
            }},
           {"shared weights", {.cuts = {"3"}}, [](comm::Communicator& c) {
              return kvstore::allreduce_mode(

@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "lockstep/cluster/membership/workers_of.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/nn/loss.h"
 #include "lockstep/train/detail/predict_graph.h"
 #include "tests/kvstore/as_ranks.h"
@@ -35,8 +35,8 @@ auto on(const PipelinePlacement& placement, const Work& work) {
   using Result = decltype(work(static_cast<kvstore::Mode*>(nullptr)));
   std::vector<Result> results(static_cast<std::size_t>(placement.replicas * placement.stages));
   testing::as_ranks(placement.replicas * placement.stages, [&](comm::Communicator& communicator) {
-    const auto mode =
-        kvstore::staged_mode(communicator, cluster::workers_of(communicator), placement.stages);
+    const auto mode = kvstore::mesh_mode(communicator, cluster::workers_of(communicator),
+                                         {.stages = placement.stages});
     results[static_cast<std::size_t>(communicator.rank())] = work(mode.get());
   });
   return results;
@@ -287,10 +287,11 @@ TEST(Pipeline, EvaluatesBlocksInTheSegmentsWhereTrainingCallsThem) {
 
 TEST(Pipeline, OfTooManyStagesIsRefused) {
   testing::as_ranks(3, [](comm::Communicator& communicator) {
-    EXPECT_EQ(message_of<InvalidArgument>([&] {
-                kvstore::staged_mode(communicator, cluster::workers_of(communicator), 2);
-              }),
-              "pipeline: 3 workers cannot be pipelines of 2 stages each: choose a multiple");
+    EXPECT_EQ(
+        message_of<InvalidArgument>([&] {
+          kvstore::mesh_mode(communicator, cluster::workers_of(communicator), {.stages = 2});
+        }),
+        "mesh: 3 workers cannot be replicas of 2 each (stages: 2, tensor: 1): choose a multiple");
   });
   for (const std::string& message : on({1, 4}, [](kvstore::Mode* mode) {
          return message_of<InvalidArgument>([&] { fit_placed({}, mode, testing::small_fit(1)); });

@@ -9,83 +9,26 @@
 #include "lockstep/graph/passes/passes.h"
 #include "lockstep/graph/slice_types.h"
 #include "lockstep/kvstore/allreduce.h"
-#include "lockstep/kvstore/sliced_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/nn/layers.h"
 #include "lockstep/nn/loss.h"
-#include "lockstep/nn/models/models.h"
 #include "lockstep/ops/ops.h"
 #include "lockstep/optim/optimizers.h"
 #include "lockstep/train/step_engine.h"
 #include "tests/kvstore/as_ranks.h"
 #include "tests/message.h"
+#include "tests/train/sliced_nets.h"
 
 namespace lockstep::train {
 namespace {
 
+using testing::images_task;
 using testing::message_of;
+using testing::SliceTask;
+using testing::small_cnn;
+using testing::words_task;
 
-constexpr std::int64_t kSliceShards = 3, kSliceSteps = 3, kBatch = 2, kTime = 6, kVocabulary = 11;
-
-// A language model whose head is its table, and one whose head is not.
-class TinyGpt final : public nn::Block {
- public:
-  TinyGpt(bool tied, double dropout, std::int64_t heads = 4)
-      : token_(add_child("token", nn::embedding(kVocabulary, kWidth))),
-        block_(add_child("block",
-                         nn::transformer_encoder_block(
-                             kWidth, heads,
-                             {.dropout = dropout, .attention_dropout = dropout, .causal = true}))),
-        ln_(add_child("ln", nn::layer_norm({.channels = kWidth}))) {
-    head_ = add_child("head", nn::dense(kVocabulary, {.inputs = kWidth, .flatten = false}));
-    if (tied) head_->parameter("weight").share(token_->parameter("weight"));
-  }
-  Tensor forward(const Tensor& ids) override { return (*head_)((*ln_)((*block_)((*token_)(ids)))); }
-  static constexpr std::int64_t kWidth = 16;
-
- private:
-  std::shared_ptr<nn::Embedding> token_;
-  std::shared_ptr<nn::TransformerEncoderBlock> block_;
-  std::shared_ptr<nn::LayerNorm> ln_;
-  std::shared_ptr<nn::Dense> head_;
-};
-
-struct Task {
-  std::function<nn::BlockPtr()> net;
-  std::vector<TensorInfo> fields;
-  std::function<data::Fields(std::int64_t step, std::int64_t shard)> batch;
-};
-
-RandomScope draws_of(std::int64_t step, std::int64_t shard) {
-  return RandomScope(
-      random_key(5, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(shard)));
-}
-
-Task words_task(bool tied, double dropout = 0.0) {
-  const TensorInfo words{{kBatch, kTime}, DType::int64, {}};
-  return {
-      [=] { return std::make_shared<TinyGpt>(tied, dropout); },
-      {words, words},
-      [](std::int64_t step, std::int64_t shard) -> data::Fields {
-        const RandomScope draws = draws_of(step, shard);
-        return {randint(0, kVocabulary, {kBatch, kTime}), randint(0, kVocabulary, {kBatch, kTime})};
-      }};
-}
-
-Task images_task(std::function<nn::BlockPtr()> net) {
-  return {std::move(net),
-          {{{4, 3, 8, 8}, DType::float32, {}}, {{4}, DType::int64, {}}},
-          [](std::int64_t step, std::int64_t shard) -> data::Fields {
-            const RandomScope draws = draws_of(step, shard);
-            return {normal({4, 3, 8, 8}), randint(0, 5, {4})};
-          }};
-}
-
-nn::BlockPtr small_cnn() {
-  return nn::sequential(nn::conv2d(8, {3, 3}, {.padding = 1}), nn::batch_norm(), nn::relu(),
-                        nn::conv2d(6, {3, 3}, {.padding = 1}), nn::batch_norm(), nn::relu(),
-                        nn::max_pool2d({2, 2}), nn::conv2d(8, {3, 3}), nn::relu(), nn::flatten(),
-                        nn::dense(12, {.activation = "relu"}), nn::dropout(0.2), nn::dense(5));
-}
+constexpr std::int64_t kSliceShards = 3, kSliceSteps = 3;
 
 struct SliceWay {
   std::int64_t slices = 1;
@@ -103,7 +46,7 @@ struct SliceOutcome {
   Snapshot snapshot;
 };
 
-SliceOutcome train_slices(const Task& task, const SliceWay& way) {
+SliceOutcome train_slices(const SliceTask& task, const SliceWay& way) {
   const nn::BlockPtr net = task.net();
   net->initialize(nn::init::fan_in(), 3);
   StepEngine engine(net, nn::SoftmaxCrossEntropyLoss(), way.rule(), task.fields,
@@ -147,7 +90,7 @@ double distance(const std::vector<std::pair<std::string, Tensor>>& a,
 }
 
 // SGD: a rule that keeps small differences small.
-void expect_what_the_whole_does(const Task& task, std::int64_t slices,
+void expect_what_the_whole_does(const SliceTask& task, std::int64_t slices,
                                 const std::vector<Split>& splits = {}) {
   const auto sgd = [] { return optim::sgd({.learning_rate = 0.01, .momentum = 0.9}); };
   const SliceOutcome whole = train_slices(task, {.rule = sgd});
@@ -188,7 +131,7 @@ struct SlicePlacement {
 };
 
 // One hash for every placement of the slices.
-void expect_one_hash(const Task& task, SliceWay way,
+void expect_one_hash(const SliceTask& task, SliceWay way,
                      const std::vector<SlicePlacement>& placements) {
   const SliceOutcome one = train_slices(task, way);
   for (const auto& [replicas, workers, threads] : placements) {
@@ -197,7 +140,7 @@ void expect_one_hash(const Task& task, SliceWay way,
     way.threads = threads;
     testing::as_ranks(replicas * workers, [&](comm::Communicator& communicator) {
       const auto mode =
-          kvstore::sliced_mode(communicator, cluster::workers_of(communicator), workers);
+          kvstore::mesh_mode(communicator, cluster::workers_of(communicator), {.tensor = workers});
       SliceWay own = way;
       own.mode = mode.get();
       const SliceOutcome placed = train_slices(task, own);
@@ -265,11 +208,11 @@ TEST(Slices, DropInfinitiesAsTheWholeDoes) {
 
 // Each meets the others thread by thread.
 TEST(Slices, OfWorkersWithMoreThreadsAndFewerAreComputedByTheFewest) {
-  const Task task = words_task(false);
+  const SliceTask task = words_task(false);
   const SliceOutcome one = train_slices(task, {.slices = 2});
   testing::as_ranks(2, [&](comm::Communicator& communicator) {
-    const auto mode = kvstore::sliced_mode(communicator, cluster::workers_of(communicator), 2,
-                                           {.timeout = std::chrono::seconds(20)});
+    const auto mode = kvstore::mesh_mode(communicator, cluster::workers_of(communicator),
+                                         {.tensor = 2}, {.timeout = std::chrono::seconds(20)});
     const SliceWay own{.slices = 2, .threads = 1 + 2 * communicator.rank(), .mode = mode.get()};
     EXPECT_EQ(message_of<Error>([&] { EXPECT_EQ(train_slices(task, own).sha256, one.sha256); }),
               "nothing was thrown");
@@ -294,7 +237,7 @@ TEST(Slices, AreMeasuredAsOne) {
 }
 
 TEST(Slices, AndSegmentsAreOneWorkersToo) {
-  const Task task = words_task(true);
+  const SliceTask task = words_task(true);
   const SliceOutcome whole = train_slices(task, {.slices = 2});
   const SliceOutcome cut = train_slices(task, {.slices = 2, .cuts = {"ln"}});
   for (std::size_t step = 0; step < whole.losses.size(); ++step)
@@ -302,7 +245,7 @@ TEST(Slices, AndSegmentsAreOneWorkersToo) {
 }
 
 StepGraph traced(std::int64_t slices) {
-  const Task task = words_task(true, 0.1);
+  const SliceTask task = words_task(true, 0.1);
   const nn::BlockPtr net = task.net();
   net->initialize(nn::init::fan_in(), 3);
   const LossFunction loss = nn::SoftmaxCrossEntropyLoss();
@@ -363,10 +306,10 @@ TEST(Slices, NoTransferCanBeLeftOut) {
 }
 
 TEST(Slices, AreRefusedInOneLineWhereTheyCannotBe) {
-  const auto refused = [](const Task& task, const SliceWay& way) {
+  const auto refused = [](const SliceTask& task, const SliceWay& way) {
     return message_of<InvalidArgument>([&] { train_slices(task, way); });
   };
-  const Task words = words_task(false);
+  const SliceTask words = words_task(false);
   EXPECT_EQ(refused(words, {.slices = 5}),
             "block.attn.qkv (Dense(48)): slices: block.attn.qkv.weight has 4 heads, which cannot "
             "be 5 slices; leave its layer "
@@ -381,7 +324,7 @@ TEST(Slices, AreRefusedInOneLineWhereTheyCannotBe) {
   EXPECT_EQ(refused(words, {.slices = 0}), "slices: 0 of them, expected 1 or more");
   testing::as_ranks(3, [&](comm::Communicator& communicator) {
     EXPECT_NE(message_of<InvalidArgument>([&] {
-                kvstore::sliced_mode(communicator, cluster::workers_of(communicator), 2);
+                kvstore::mesh_mode(communicator, cluster::workers_of(communicator), {.tensor = 2});
               }),
               "nothing was thrown");
   });

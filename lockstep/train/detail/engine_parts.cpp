@@ -4,11 +4,8 @@
 #include <algorithm>
 
 #include "lockstep/comm/agreement.h"
-#include "lockstep/kvstore/sliced_mode.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/train/detail/cost_meter.h"
-#include "lockstep/train/detail/run_state.h"
-#include "lockstep/train/detail/slice_names.h"
 
 namespace lockstep::train {
 namespace {
@@ -23,9 +20,10 @@ CompileOptions compile_options(const EngineOptions& options) {
   CompileOptions compile = options.compile;
   // What is derived of all weights would be kept, too.
   compile.prologue = options.shards > 1 && !shares_weights(options);
+  const kvstore::MeshLinks* links =
+      options.mode == nullptr ? nullptr : kvstore::mesh_links_of(*options.mode);
   compile.deliveries_last = options.schedule == parallel::ScheduleKind::zero_bubble &&
-                            options.mode != nullptr &&
-                            kvstore::stage_links_of(*options.mode) != nullptr;
+                            links != nullptr && links->has_stages();
   return compile;
 }
 
@@ -42,10 +40,11 @@ void check_same_shape(const std::vector<TensorInfo>& first, const std::vector<Te
   }
 }
 
-std::optional<detail::SegmentRange> segments_of_stage(kvstore::Mode& mode,
-                                                      const EngineOptions& options) {
-  const kvstore::StageLinks* links = kvstore::stage_links_of(mode);
-  if (links == nullptr) return {};
+// Of a worker that has some of the segments alone.
+std::optional<detail::SegmentRange> own_segments(kvstore::Mode& mode,
+                                                 const EngineOptions& options) {
+  const kvstore::MeshLinks* links = kvstore::mesh_links_of(mode);
+  if (links == nullptr || !links->has_stages()) return {};
   const auto segments = static_cast<std::int64_t>(options.cuts.size()) + 1;
   if (segments < links->stages())
     throw InvalidArgument(
@@ -54,39 +53,14 @@ std::optional<detail::SegmentRange> segments_of_stage(kvstore::Mode& mode,
   return detail::segments_of_stage(segments, links->stages(), links->stage());
 }
 
-// Workers of a replica have slices in order, as evenly as it goes.
-std::optional<ShardRange> slices_of_worker(kvstore::Mode& mode, const EngineOptions& options) {
-  const kvstore::SliceLinks* links = kvstore::slice_links_of(mode);
-  if (links == nullptr) return {};
-  if (options.slices < links->workers())
+// Of a worker that has some of the slices alone: in order, as evenly as it goes.
+std::optional<ShardRange> own_slices(kvstore::Mode& mode, const EngineOptions& options) {
+  const kvstore::MeshLinks* links = kvstore::mesh_links_of(mode);
+  if (links == nullptr || !links->has_slices()) return {};
+  if (options.slices < links->tensor())
     throw InvalidArgument("train: {} workers cannot share {} slice{}: each needs one",
-                          links->workers(), options.slices, options.slices == 1 ? "" : "s");
-  if (!options.cuts.empty())
-    throw Unsupported(
-        "train: workers that share slices have all segments: a net that is cut is not theirs");
-  return deal_shards(options.slices, links->workers())[static_cast<std::size_t>(links->place())];
-}
-
-// The tensors of all workers of a replica, in their order.
-NamedTensors from_all_parts(comm::Communicator& replica, const comm::CallOptions& options,
-                            const NamedTensors& own, bool slots) {
-  detail::RunState state;
-  (slots ? state.slots : state.parameters) = own;
-  NamedTensors all;
-  for (const std::string& bytes : comm::share_texts(replica, detail::to_bytes(state), options)) {
-    detail::RunState its = detail::run_state_from(bytes);
-    for (auto& named : slots ? its.slots : its.parameters) all.push_back(std::move(named));
-  }
-  return all;
-}
-
-// Those of a net whose parameters have these names, in that order.
-NamedTensors in_order_of(const std::vector<StepGraph::Parameter>& parameters, NamedTensors all) {
-  NamedTensors sorted;
-  for (const StepGraph::Parameter& parameter : parameters)
-    for (auto& named : all)
-      if (parameter.slice <= 0 && named.first == parameter.name) sorted.push_back(named);
-  return sorted;
+                          links->tensor(), options.slices, options.slices == 1 ? "" : "s");
+  return deal_shards(options.slices, links->tensor())[static_cast<std::size_t>(links->place())];
 }
 
 }  // namespace
@@ -97,31 +71,30 @@ StepEngine::Impl::Impl(const nn::BlockPtr& net, LossFunction loss, optim::Optimi
       alone(given.mode == nullptr ? kvstore::local_mode() : nullptr),
       mode(alone ? alone.get() : given.mode),
       program(net, loss, fields, compile_options(given), given.fields, given.cuts,
-              segments_of_stage(*mode, given),
+              own_segments(*mode, given),
               plan_slices(*net, loss, fields, given.fields, given.slices, given.splits),
-              slices_of_worker(*mode, given)),
+              own_slices(*mode, given)),
       state(program.make_layout(mode->keeps_residuals()), std::move(rule), mode->slot_place(),
             shares_weights(given) ? kvstore::WeightPlace::shared : kvstore::WeightPlace::here) {
   check_possible(given);
   state.shares_weights() ? void(units.emplace(program, state.layout()))
                          : program.use_weights(state);
-  everybodys.emplace(program, kvstore::stage_links_of(*mode), units ? &*units : nullptr);
+  everybodys.emplace(program, kvstore::mesh_links_of(*mode), units ? &*units : nullptr);
   make_plan();
   load(*net);
 }
 
 void StepEngine::Impl::check_possible(const EngineOptions& given) const {
   if (has_part() && !program.step().tables.empty())
-    throw Unsupported("train: {} has sparse gradients, which workers of a {} do not train",
-                      program.step().parameters[program.step().tables[0]].name,
-                      kvstore::slice_links_of(*mode) ? "net in slices" : "pipeline");
+    throw Unsupported(
+        "train: {} has sparse gradients, which workers that have parts of a net do not train",
+        program.step().parameters[program.step().tables[0]].name);
   if (shares_weights(given) && !program.step().tables.empty())
     throw Unsupported(
         "train: {} has sparse gradients, which workers that share the weights do not train",
         program.step().parameters[program.step().tables[0]].name);
-  if (given.slices > 1 && kvstore::stage_links_of(*mode) != nullptr)
-    throw Unsupported("train: a net in slices is not trained by a pipeline");
-  if (kvstore::slice_links_of(*mode) && program.step().shards_meet)
+  const kvstore::MeshLinks* links = kvstore::mesh_links_of(*mode);
+  if (links != nullptr && links->has_slices() && program.step().shards_meet)
     throw Unsupported(
         "train: shards that meet (sync_batch_norm) are computed whole: no worker has some of "
         "their slices alone");
@@ -150,43 +123,23 @@ void StepEngine::Impl::make_plan() {
                           .seed = options.seed,
                           .bucket_bytes = options.bucket_bytes,
                           .group = &mode->group(),
-                          .links = kvstore::stage_links_of(*mode),
+                          .links = kvstore::mesh_links_of(*mode),
                           .pipeline = {options.schedule, options.recompute},
-                          .slice_links = kvstore::slice_links_of(*mode),
                           .units = units ? &*units : nullptr});
 }
 
 // Workers of a replica meet thread by thread: each has as many as the one with the fewest.
 int StepEngine::Impl::agreed_threads(const ShardRange& range) const {
   auto threads = static_cast<int>(std::min<std::int64_t>(options.threads, range.hi - range.lo));
-  const auto take_fewest = [&](comm::Communicator& replica, const comm::CallOptions& call) {
-    for (const std::string& its : comm::share_texts(replica, std::to_string(threads), call))
+  if (kvstore::MeshLinks* links = kvstore::mesh_links_of(*mode))
+    for (const std::string& its :
+         comm::share_texts(links->whole_replica(), std::to_string(threads), links->options()))
       threads = std::min(threads, std::stoi(its));
-  };
-  if (kvstore::SliceLinks* links = kvstore::slice_links_of(*mode))
-    take_fewest(links->tensor(), links->options());
-  if (kvstore::StageLinks* links = kvstore::stage_links_of(*mode))
-    take_fewest(links->pipeline(), links->options());
   return threads;
 }
 
 void StepEngine::Impl::check_plan() const {
   check(plan != nullptr, "an engine without a plan: the last replan failed");
-}
-
-bool StepEngine::Impl::has_part() const {
-  return kvstore::stage_links_of(*mode) != nullptr || kvstore::slice_links_of(*mode) != nullptr;
-}
-
-NamedTensors StepEngine::Impl::gather(const NamedTensors& own, bool are_slots) const {
-  NamedTensors all = own;
-  if (kvstore::SliceLinks* links = kvstore::slice_links_of(*mode))
-    all = from_all_parts(links->tensor(), links->options(), own, are_slots);
-  return detail::join_slices(program.step().parameters, all);
-}
-
-NamedTensors StepEngine::Impl::parameters() const {
-  return in_order_of(program.step().parameters, gather(program.parameters(), false));
 }
 
 void StepEngine::Impl::keep_unsent() {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/train/detail/all_parameters.h"
 #include "lockstep/train/detail/cost_meter.h"
 #include "lockstep/train/detail/step_plan.h"
@@ -35,12 +36,7 @@ struct StepEngine::Impl {
   void check_plan() const;
 
   // Whether others of its replica have parts of the net that this worker has not.
-  bool has_part() const;
-  bool is_sliced() const { return program.step().slices > 1; }
-  // Of a net in slices: all of its workers' tensors, whole.
-  detail::NamedTensors gather(const detail::NamedTensors& own, bool are_slots) const;
-  detail::NamedTensors parameters() const;
-
+  bool has_part() const { return kvstore::mesh_links_of(*mode) != nullptr; }
   // What this worker has not sent goes with it into the next membership.
   void keep_unsent();
   void send_what_was_kept();

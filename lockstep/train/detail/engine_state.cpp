@@ -38,10 +38,8 @@ void StepEngine::set_statistics(std::span<const float> values) {
 
 void StepEngine::store(nn::Block& net) const {
   if (!is_partial()) return impl_->program.store(net);
-  if (impl_->is_sliced())
-    return set_trained_parameters(net, impl_->program.loss(), impl_->parameters(), "the slices");
   const std::vector<nn::Parameter> places = impl_->program.parameters_of(net);
-  for (std::size_t i = 0; i < places.size(); ++i)
+  for (const std::size_t i : impl_->everybodys->wholes())
     places[i].set_data(impl_->everybodys->get(i, impl_->synchronizer.get()));
 }
 void StepEngine::load(const nn::Block& net) { impl_->load(net); }
@@ -49,7 +47,6 @@ void StepEngine::load(const nn::Block& net) { impl_->load(net); }
 Tensor StepEngine::parameter(std::size_t number) const { return impl_->program.parameter(number); }
 
 std::string StepEngine::params_sha256() const {
-  if (impl_->is_sliced()) return io::tensors_sha256(impl_->parameters());
   return impl_->everybodys->sha256(impl_->synchronizer.get());
 }
 
@@ -61,28 +58,21 @@ void StepEngine::collect_slots() {
 Snapshot StepEngine::snapshot(bool keep) const {
   Snapshot snapshot;
   if (!keep && !is_partial()) return snapshot;
-  if (impl_->is_sliced()) {
-    NamedTensors all = impl_->parameters(), slots = impl_->gather(impl_->own_slots(), true);
-    if (!keep) return snapshot;
-    snapshot.parameters = std::move(all);
-    snapshot.slots = std::move(slots);
-    return snapshot;
-  }
   const std::vector<StepGraph::Parameter>& parameters = impl_->program.step().parameters;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
+  for (const std::size_t i : impl_->everybodys->wholes()) {
     Tensor own = impl_->everybodys->get(i, impl_->synchronizer.get());
     if (keep) snapshot.parameters.emplace_back(parameters[i].name, std::move(own));
   }
   // Of shared ones the first worker alone has collected them.
   if (!impl_->units || impl_->mode->group().is_first())
-    snapshot.slots = impl_->everybodys->all_slots(slots(), impl_->slots(), keep);
+    snapshot.slots = impl_->everybodys->all_slots(impl_->own_slots(), impl_->slots(), keep);
   return snapshot;
 }
 
 Snapshot StepEngine::own_snapshot() const {
   if (impl_->mode->slot_place() == kvstore::SlotPlace::here) return snapshot();
   Snapshot snapshot;
-  snapshot.parameters = impl_->parameters();
+  snapshot.parameters = impl_->everybodys->all(impl_->synchronizer.get());
   return snapshot;
 }
 

@@ -13,7 +13,7 @@
 
 #include "lockstep/base/file.h"
 #include "lockstep/comm/agreement.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/nn/complete_shapes.h"
 #include "lockstep/observe/text.h"
 #include "lockstep/train/detail/agreement.h"

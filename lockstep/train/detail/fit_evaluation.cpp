@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "lockstep/data/subset.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/train/detail/evaluations.h"
 #include "lockstep/train/detail/fit.h"
 
@@ -38,9 +38,11 @@ Evaluation Fit::evaluate_on(const data::Dataset& dataset,
                           .stop = options_.stop,
                           .cuts = engine_->cuts(),
                           .homes = engine_->segments_of_parameters(),
-                          .links = kvstore::stage_links_of(*parts_.options.mode),
                           .keep_compiled = !engine_->is_partial()};
-  if (options.links != nullptr)
+  kvstore::MeshLinks* const links = kvstore::mesh_links_of(*parts_.options.mode);
+  if (links != nullptr && links->has_stages()) options.links = links;
+  // Of a net in slices a worker has some of each; the whole is in the net.
+  if (options.links != nullptr && !options.homes.empty())
     options.parameter = [this](std::size_t number) { return engine_->parameter(number); };
   return alone([&] { return parts_.evaluator->run(dataset, options); });
 }

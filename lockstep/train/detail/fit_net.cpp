@@ -7,7 +7,7 @@
 
 #include "lockstep/base/sha256.h"
 #include "lockstep/comm/agreement.h"
-#include "lockstep/kvstore/staged_mode.h"
+#include "lockstep/kvstore/mesh_mode.h"
 #include "lockstep/optim/checked_rate.h"
 #include "lockstep/train/choose_cuts.h"
 #include "lockstep/train/detail/fit.h"

@@ -19,10 +19,10 @@ double seconds_since(Clock::time_point start) {
 
 }  // namespace
 
-PipelineRun::PipelineRun(StepProgram& program, kvstore::StageLinks& links,
+PipelineRun::PipelineRun(StepProgram& program, kvstore::MeshLinks& links,
                          const PipelineOptions& options, const PipelineThread& thread)
     : program_(program),
-      links_(links.of_thread(thread.number)),
+      links_(links.neighbours(thread.number)),
       options_(options),
       thread_(thread) {
   parallel::Schedule schedule =

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "lockstep/kvstore/stage_links.h"
+#include "lockstep/kvstore/mesh_links.h"
 #include "lockstep/parallel/schedule.h"
 #include "lockstep/train/detail/step_program.h"
 #include "lockstep/train/step_cost.h"
@@ -30,7 +30,7 @@ struct PipelineThread {
 class PipelineRun {
  public:
   // Makes as many executables as there are shards under way.
-  PipelineRun(StepProgram& program, kvstore::StageLinks& links, const PipelineOptions& options,
+  PipelineRun(StepProgram& program, kvstore::MeshLinks& links, const PipelineOptions& options,
               const PipelineThread& thread);
 
   // Shards count from the thread's first here. `begin` gives an executable the shard's inputs and

@@ -139,16 +139,16 @@ Tensors PredictRun::run(const data::Fields& fields) {
   return run_parts(fields, values);
 }
 
-PredictRun::Passed PredictRun::run_stage(const data::Fields& fields, kvstore::StageLinks& links) {
+PredictRun::Passed PredictRun::run_stage(const data::Fields& fields, kvstore::MeshLinks& links) {
   std::vector<Tensor> values(plan_->values.size());
   Tensors received;
   for (const std::size_t v : plan_->from_below) received.push_back(room_for(plan_->values[v].info));
-  if (!received.empty()) links.of_thread(0).receive_from_below(bytes_of(received));
+  if (!received.empty()) links.neighbours(0).receive_from_below(bytes_of(received));
   for (std::size_t k = 0; k < received.size(); ++k) values[plan_->from_below[k]] = received[k];
   Passed passed{run_parts(fields, values)};
   for (const std::size_t v : plan_->to_above) passed.sent.push_back(values[v].contiguous());
   if (!passed.sent.empty())
-    passed.sending = links.of_thread(0).start_sending_above(bytes_of(passed.sent));
+    passed.sending = links.neighbours(0).start_sending_above(bytes_of(passed.sent));
   return passed;
 }
 
@@ -158,7 +158,7 @@ void PredictRun::Passed::finish_sending() {
   sent.clear();
 }
 
-Tensors PredictRun::share(Passed& passed, kvstore::StageLinks& links) const {
+Tensors PredictRun::share(Passed& passed, kvstore::MeshLinks& links) const {
   passed.finish_sending();
   Tensors outputs;
   for (std::size_t i = 0; i < plan_->outputs.size(); ++i) {

@@ -6,7 +6,7 @@
 
 #include "lockstep/data/dataset.h"
 #include "lockstep/graph/executable.h"
-#include "lockstep/kvstore/stage_links.h"
+#include "lockstep/kvstore/mesh_links.h"
 #include "lockstep/train/detail/predict_graph.h"
 #include "lockstep/train/detail/step_executable.h"
 
@@ -37,9 +37,9 @@ class PredictRun {
     comm::WorkPtr sending = nullptr;
     void finish_sending();
   };
-  Passed run_stage(const data::Fields& fields, kvstore::StageLinks& links);
+  Passed run_stage(const data::Fields& fields, kvstore::MeshLinks& links);
   // The outputs of all stages, at every stage of the pipeline. All of them call it.
-  Tensors share(Passed& passed, kvstore::StageLinks& links) const;
+  Tensors share(Passed& passed, kvstore::MeshLinks& links) const;
 
  private:
   struct Plan;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/base/shard_tree.h"
-#include "lockstep/kvstore/sliced_mode.h"
+#include "lockstep/kvstore/mesh_links.h"
 #include "lockstep/ops/slice_ops.h"
 
 namespace lockstep::train::detail {

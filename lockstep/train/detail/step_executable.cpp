@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "lockstep/base/error.h"
@@ -21,7 +22,7 @@ struct StepExecutable::Plan {
     std::vector<std::size_t> deliveries;  // of the whole step
   };
   bool is_cut = false;
-  std::optional<ShardRange> slices = {};  // of a worker that has some: there is one part then
+  std::optional<ShardRange> slices = {};  // of a worker that has some
   SegmentRange own{};
   std::int32_t all = 1;
   std::vector<Part> parts;
@@ -31,6 +32,16 @@ struct StepExecutable::Plan {
   std::map<std::size_t, std::pair<std::size_t, std::size_t>> states;  // input: part, its input
   std::map<std::size_t, std::int32_t> homes;  // of a net that is cut, by input: the state's segment
   std::vector<std::size_t> below_up, below_down, above_up, above_down;
+
+  // Constants are everybody's.
+  bool has_slice(std::int32_t slice) const {
+    return slice < 0 || !slices || (slice >= slices->lo && slice < slices->hi);
+  }
+  // Of crossing values, those of the slices that are here.
+  std::vector<std::size_t> own_values(std::vector<std::size_t> numbers) const {
+    std::erase_if(numbers, [&](std::size_t v) { return !has_slice(values[v].slice); });
+    return numbers;
+  }
 };
 
 namespace {
@@ -61,6 +72,18 @@ std::size_t delivery_of(const CompileOptions& whole, std::size_t output) {
   for (std::size_t i = 0; i < whole.deliveries.size(); ++i)
     if (whole.deliveries[i].output == output) return i;
   throw InternalError("an output that is not delivered");
+}
+
+// What a worker that has these slices computes of a graph, or all of it.
+SlicesOf own_slices(Graph graph, const std::optional<ShardRange>& slices) {
+  if (slices) return take_slices(graph, slices->lo, slices->hi);
+  SlicesOf all{{},
+               std::vector<std::size_t>(graph.inputs().size()),
+               std::vector<std::size_t>(graph.outputs().size())};
+  all.graph = std::move(graph);
+  std::iota(all.inputs.begin(), all.inputs.end(), std::size_t{0});
+  std::iota(all.outputs.begin(), all.outputs.end(), std::size_t{0});
+  return all;
 }
 
 }  // namespace
@@ -104,7 +127,7 @@ StepExecutable StepExecutable::compile(const StepGraph& step, const CompileOptio
 StepExecutable StepExecutable::compile(const StepGraph& step, const CompileOptions& options,
                                        SegmentRange own, std::optional<ShardRange> slices,
                                        const StepExecutable* like) {
-  if (slices) return compile_slices(step, options, *slices, like);
+  if (slices && step.cuts.empty()) return compile_slices(step, options, *slices, like);
   const CompileOptions whole = whole_options(step, options);
   const auto compile_part = [&](const Graph& graph, const CompileOptions& of_part,
                                 std::size_t part) {
@@ -120,9 +143,10 @@ StepExecutable StepExecutable::compile(const StepGraph& step, const CompileOptio
     plan->made_here.assign(plan->outputs.size(), true);
     return {std::move(plan), std::move(parts)};
   }
-  const Segments cut = segments_of(step);
+  Segments cut = segments_of(step);
   const auto numbers = returned_numbers(step, whole);
   plan->is_cut = true;
+  plan->slices = slices;
   plan->own = own;
   plan->all = static_cast<std::int32_t>(cut.segments.size());
   plan->values = cut.values;
@@ -133,50 +157,61 @@ StepExecutable StepExecutable::compile(const StepGraph& step, const CompileOptio
     for (const std::size_t state : cut.segments[static_cast<std::size_t>(s)].states)
       plan->homes[state] = s;
   for (std::int32_t s = own.lo; s < own.hi; ++s) {
-    const Segment& segment = cut.segments[static_cast<std::size_t>(s)];
+    Segment& segment = cut.segments[static_cast<std::size_t>(s)];
     const std::size_t place = plan->parts.size();
-    const std::size_t first_state = cut.shared_inputs + segment.read.size();
+    const SlicesOf taken = own_slices(std::move(segment.graph), slices);
     CompileOptions of_part = options;
-    Plan::Part part{segment.read, segment.made, {}, segment.from_below, {}, {}};
-    for (std::size_t k = 0; k < segment.states.size(); ++k) {
-      plan->states[segment.states[k]] = {place, first_state + k};
-      of_part.states.push_back(first_state + k);
+    Plan::Part part;
+    for (std::size_t k = 0; k < taken.inputs.size(); ++k) {
+      if (taken.inputs[k] < cut.shared_inputs) continue;
+      const std::size_t read = taken.inputs[k] - cut.shared_inputs;
+      if (read >= segment.read.size()) {
+        plan->states[segment.states[read - segment.read.size()]] = {place, k};
+        of_part.states.push_back(k);
+        continue;
+      }
+      part.read.push_back(segment.read[read]);
+      if (read < segment.from_below)
+        ++part.from_below;
+      else
+        of_part.late_inputs.push_back(k);
     }
-    for (std::size_t k = segment.from_below; k < segment.read.size(); ++k)
-      of_part.late_inputs.push_back(cut.shared_inputs + k);
-    for (std::size_t k = 0; k < segment.outputs.size(); ++k) {
-      const std::size_t output = segment.outputs[k];
+    for (std::size_t k = 0; k < taken.outputs.size(); ++k) {
+      const std::size_t made = taken.outputs[k];
+      if (segment.is_early[made]) of_part.early_outputs.push_back(k);
+      if (made < segment.made.size()) {
+        part.made.push_back(segment.made[made]);
+        continue;
+      }
+      const std::size_t output = segment.outputs[made - segment.made.size()];
       if (numbers[output]) {
         part.outputs.push_back(*numbers[output]);
         plan->made_here[*numbers[output]] = true;
         continue;
       }
       const std::size_t delivery = delivery_of(whole, output);
-      of_part.deliveries.push_back(
-          {segment.made.size() + k, plan->states.at(whole.deliveries[delivery].like).second});
+      of_part.deliveries.push_back({k, plan->states.at(whole.deliveries[delivery].like).second});
       part.deliveries.push_back(delivery);
     }
-    for (std::size_t k = 0; k < segment.is_early.size(); ++k)
-      if (segment.is_early[k]) of_part.early_outputs.push_back(k);
     for (std::size_t v = 0; v < cut.values.size(); ++v)
-      if (cut.values[v].state && cut.values[v].from == s) part.sent_states.push_back(v);
-    parts.push_back(compile_part(segment.graph, of_part, place));
+      if (cut.values[v].state && cut.values[v].from == s && plan->has_slice(cut.values[v].slice))
+        part.sent_states.push_back(v);
+    parts.push_back(compile_part(taken.graph, of_part, place));
     plan->parts.push_back(std::move(part));
   }
   if (own.lo > 0) {
-    plan->below_up = cut.going_up(own.lo - 1);
-    plan->below_down = cut.going_down(own.lo - 1);
+    plan->below_up = plan->own_values(cut.going_up(own.lo - 1));
+    plan->below_down = plan->own_values(cut.going_down(own.lo - 1));
   }
   if (own.hi < plan->all) {
-    plan->above_up = cut.going_up(own.hi - 1);
-    plan->above_down = cut.going_down(own.hi - 1);
+    plan->above_up = plan->own_values(cut.going_up(own.hi - 1));
+    plan->above_down = plan->own_values(cut.going_down(own.hi - 1));
   }
   return {std::move(plan), std::move(parts)};
 }
 
 StepExecutable StepExecutable::compile_slices(const StepGraph& step, const CompileOptions& options,
                                               ShardRange slices, const StepExecutable* like) {
-  check(step.cuts.empty(), "some slices of a net that is cut into segments");
   const CompileOptions whole = whole_options(step, options);
   const SlicesOf taken = take_slices(step.graph, slices.lo, slices.hi);
   const auto numbers = returned_numbers(step, whole);
@@ -225,7 +260,8 @@ StepExecutable StepExecutable::clone(const StepExecutable& like) const {
 void StepExecutable::make_values() {
   const SegmentRange& own = plan_->own;
   for (const CrossingValue& value : plan_->values) {
-    const bool comes_here = value.lowest < own.hi && value.highest >= own.lo;
+    const bool comes_here =
+        value.lowest < own.hi && value.highest >= own.lo && plan_->has_slice(value.slice);
     values_.push_back(comes_here
                           ? Tensor::zeros(value.info.shape, value.info.dtype, value.info.device)
                           : Tensor());
@@ -243,7 +279,7 @@ void StepExecutable::begin(TensorList inputs, TensorList outputs) {
   inputs_.assign(inputs.begin(), inputs.end());
   outputs_.assign(outputs.begin(), outputs.end());
   next_ = 0;
-  if (plan_->slices) begin_part(0);
+  if (!plan_->is_cut) begin_part(0);
 }
 
 // A parameter that other segments read too goes to them with each shard.
@@ -278,8 +314,7 @@ bool StepExecutable::backward(std::size_t part, const Executable::Receiver& rece
 }
 
 bool StepExecutable::go_on(const Executable::Receiver& receiver) {
-  if (plan_->slices) return backward(0, receiver);
-  if (!plan_->is_cut) return parts_[0].go_on(receiver);
+  if (!plan_->is_cut) return plan_->slices ? backward(0, receiver) : parts_[0].go_on(receiver);
   const std::size_t count = parts_.size();
   for (; next_ < count; ++next_) forward(next_);
   for (; next_ < 2 * count; ++next_)

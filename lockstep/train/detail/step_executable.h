@@ -29,7 +29,7 @@ Segments segments_of(const StepGraph& step);
 // the segments alone, what the others have is not there: it runs pass by pass.
 class StepExecutable {
  public:
-  // With `slices`, of a step that is not cut into segments: a worker's that has these alone.
+  // Of a worker that has these segments alone, or these slices of them.
   static StepExecutable compile(const StepGraph& step, const CompileOptions& options,
                                 std::optional<SegmentRange> own = {},
                                 std::optional<ShardRange> slices = {});

@@ -42,7 +42,7 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
       team_(options_.threads, "compute",
             options_.threads > options.threads ? ThreadTeam::Waiting::sleeps
                                                : ThreadTeam::Waiting::spins) {
-  if (program.step().shards_meet && options.links != nullptr)
+  if (program.step().shards_meet && options.links != nullptr && options.links->has_stages())
     throw Unsupported(
         "train: the stages of a pipeline compute one shard after the other, and shards of this net "
         "wait for each other (sync_batch_norm)");
@@ -62,12 +62,12 @@ StepPlan::StepPlan(StepProgram& program, kvstore::Synchronizer& synchronizer,
   if (buckets_ && buckets_->size() > 1 && !meeting_ &&
       (options.threads > 1 || synchronizer.waits_for_links()))
     beside_ = std::make_unique<ThreadTeam>(2, "exchange", ThreadTeam::Waiting::sleeps);
-  if (options.links != nullptr) make_pipelines();
-  if (options.slice_links != nullptr)
+  if (options.links != nullptr && options.links->has_stages()) make_pipelines();
+  if (options.links != nullptr && options.links->has_slices())
     for (int thread = 0; thread < options_.threads; ++thread)
-      slices_.push_back(std::make_unique<LinkedSlices>(
-          options.slice_links->of_thread(static_cast<std::size_t>(thread)), program.step().slices,
-          options.slice_links->options()));
+      slices_.push_back(
+          std::make_unique<LinkedSlices>(options.links->slices(static_cast<std::size_t>(thread)),
+                                         program.step().slices, options.links->options()));
   if (options.units != nullptr)
     units_ = std::make_unique<UnitRun>(program, *options.units, synchronizer, sums_,
                                        UnitOptions{.range = options.range,
@@ -311,8 +311,7 @@ void StepPlan::fill_rows() {
   for (const std::vector<Tensor>& of_shard : outputs_) {
     for (std::size_t i = 0; i < first_ids(); ++i)
       row = std::copy_n(of_shard[i].to(cpu()).data<float>(), of_shard[i].numel(), row);
-    const bool has_all = options_.links == nullptr && options_.slice_links == nullptr;
-    *row++ = has_all ? compute_seconds_ : 0.0F;
+    *row++ = options_.links == nullptr ? compute_seconds_ : 0.0F;
   }
 }
 

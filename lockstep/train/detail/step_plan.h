@@ -25,11 +25,10 @@ struct PlanOptions {
   int threads = 1;
   std::uint64_t seed = 0;
   std::size_t bucket_bytes = 0;
-  kvstore::Group* group = nullptr;       // of the workers, where shards meet
-  kvstore::StageLinks* links = nullptr;  // of a worker that has a stage of the net
+  kvstore::Group* group = nullptr;      // of the workers, where shards meet
+  kvstore::MeshLinks* links = nullptr;  // of a worker that has a stage, or some of the slices
   PipelineOptions pipeline = {};
-  kvstore::SliceLinks* slice_links = nullptr;  // of a worker that has some of the slices
-  WeightUnits* units = nullptr;                // of workers that share the weights
+  WeightUnits* units = nullptr;  // of workers that share the weights
 };
 
 // How this worker computes its shards in one membership: which of them, by which threads, where

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "lockstep/kvstore/stage_links.h"
+#include "lockstep/kvstore/mesh_links.h"
 #include "lockstep/tensor/tensor.h"
 
 namespace lockstep::train::detail {

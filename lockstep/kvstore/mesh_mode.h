@@ -4,23 +4,23 @@
 #include <memory>
 
 #include "lockstep/kvstore/allreduce.h"
-#include "lockstep/kvstore/stage_links.h"
+#include "lockstep/kvstore/mesh_links.h"
 
 namespace lockstep::kvstore {
 
-// Workers that have a stage of the net each: those of one stage add their gradients and update
-// their parameters as allreduce_mode does; a step counts where all stages of all pipelines say so.
-// Its group is that of all workers.
-class StagedMode : public Mode {
+// Workers that have a cell of the net each: a stage, or some of its slices and all of it that is
+// not split. Those of one cell add their gradients and update their parameters as allreduce_mode
+// does; a step counts where all cells of all replicas say so. Its group is that of all workers.
+class MeshMode : public Mode {
  public:
-  virtual StageLinks& links() = 0;
+  virtual MeshLinks& links() = 0;
 };
 
-// Throws InvalidArgument unless the workers are whole pipelines of `stages`, and the algorithm
+// Throws InvalidArgument unless the workers are whole replicas of that shape, and the algorithm
 // keeps the canonical order. The communicator outlives it.
-std::unique_ptr<StagedMode> staged_mode(comm::Communicator& communicator,
-                                        const Membership& membership, int stages,
-                                        const AllReduceOptions& options = {});
+std::unique_ptr<MeshMode> mesh_mode(comm::Communicator& communicator, const Membership& membership,
+                                    const ReplicaShape& shape,
+                                    const AllReduceOptions& options = {});
 
 // A group whose members have some of a job's parameters, and others have the rest.
 class PartialGroup : public Group {
@@ -29,18 +29,16 @@ class PartialGroup : public Group {
   // has all of them does.
   virtual std::vector<double> all_squares(std::span<const double> own) = 0;
   // Of each parameter that is here, the norms of all of it, given those of what is here.
-  virtual std::vector<optim::PieceNorms> all_norms(std::span<const optim::PieceNorms> own) {
-    return {own.begin(), own.end()};
-  }
+  virtual std::vector<optim::PieceNorms> all_norms(std::span<const optim::PieceNorms> own) = 0;
 };
 
 // Null where every worker has all of the net.
-StageLinks* stage_links_of(Mode& mode);
-// The shards that this worker computes: those of its pipeline.
+MeshLinks* mesh_links_of(Mode& mode);
+// The shards that this worker computes: those of its replica.
 ShardRange range_of(Mode& mode, std::int64_t shards);
 // Those of each worker, by rank.
 std::vector<ShardRange> deal_of(Mode& mode, std::int64_t shards);
-// Workers, or pipelines, that share the shards.
+// Workers, or groups of workers that have the net between them, that share the shards.
 int replicas_of(Mode& mode);
 
 // allreduce_mode with another group for the votes: of as many members as the communicator has
