@@ -27,13 +27,16 @@ bool is_sequence(const py::handle& object) {
 // those of what it returned; None: one after the other, and one alone.
 class PythonCallNotes final : public nn::CallNotes {
  public:
-  using CallNotes::CallNotes;
+  explicit PythonCallNotes(const PythonBlock& block) : CallNotes(block), block_(block) {}
   std::uint64_t arrangement() override {
     const py::gil_scoped_acquire locked;
     if (arguments.is_none()) return 0;
-    return py::cast<std::uint64_t>(nested().attr("number_of")(arguments));
+    return py::cast<std::uint64_t>(nested().attr("number_of")(python_self(block_), arguments));
   }
   py::object arguments = py::none();
+
+ private:
+  const PythonBlock& block_;
 };
 
 // (notes, outputs) -> what Python's caller gets.

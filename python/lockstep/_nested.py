@@ -5,9 +5,8 @@ import itertools
 
 _TENSOR = object()
 
-# Numbers of templates, by their keys. What is forgotten here is compiled again, under a new number.
-_MOST_NUMBERS = 4096
-_numbers = {}
+# Of a block's calls. What is forgotten is compiled again, under a new number.
+_MOST_NUMBERS = 256
 _next_number = itertools.count(1)
 
 
@@ -48,14 +47,15 @@ def _fill(template, tensors):
     return template
 
 
-def number_of(template):
+def number_of(block, template):
     """Equal for templates that hold the same beside their tensors: values of Python's plain types
     by what they are, other objects by which they are."""
+    numbers = block.__dict__.setdefault("_call_numbers", {})
     key = _key(template)
-    if key not in _numbers and len(_numbers) >= _MOST_NUMBERS:
-        _numbers.clear()
+    if key not in numbers and len(numbers) >= _MOST_NUMBERS:
+        numbers.clear()
     # The template stays, so that no other object gets the place of one that is in the key.
-    return _numbers.setdefault(key, (next(_next_number), template))[0]
+    return numbers.setdefault(key, (next(_next_number), template))[0]
 
 
 def _key(value):

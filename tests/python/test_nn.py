@@ -398,3 +398,20 @@ def test_threads_that_call_one_block_have_arguments_and_results_of_their_own():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_compiled_block_keeps_what_it_was_called_with_no_longer_than_itself():
+    class Held:
+        pass
+
+    block, held = Arranged(), Held()
+    block.hybridize()
+    held.block = block
+    x = ls.ones((2,))
+    assert block(x, flag=held).tolist() == block(x).tolist()
+    seen = weakref.ref(held)
+    for k in range(300):
+        block(x, k=k)
+    del block, held
+    gc.collect()
+    assert seen() is None
