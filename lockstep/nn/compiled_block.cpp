@@ -70,6 +70,10 @@ class Bindings {
   std::unordered_map<const void*, std::size_t> places_;
 };
 
+std::uint64_t arrangement_of(CallNotes* notes) {
+  return notes != nullptr ? notes->arrangement() : 0;
+}
+
 }  // namespace
 
 CompiledBlock::CompiledBlock(Block& block, Forward forward, std::size_t plans)
@@ -97,8 +101,8 @@ void CompiledBlock::look_at_structure(const std::vector<Tensor>& inputs) {
   if (structure_ == nullptr) structure_ = std::make_shared<const Structure>(seen_);
 }
 
-CompiledBlock::Entry CompiledBlock::make_entry(const std::vector<Tensor>& all,
-                                               std::size_t inputs) const {
+CompiledBlock::Entry CompiledBlock::make_entry(const std::vector<Tensor>& all, std::size_t inputs,
+                                               CallNotes* notes) const {
   Infos infos;
   for (const Tensor& tensor : all) infos.push_back(tensor.info());
   std::vector<Parameter> updated;
@@ -117,19 +121,27 @@ CompiledBlock::Entry CompiledBlock::make_entry(const std::vector<Tensor>& all,
     const Entry* last = entries_.last_used();
     return last ? &last->call : nullptr;
   });
-  return {structure_,         std::move(infos), inputs, autograd::is_training(),
-          std::move(updated), std::move(call)};
+  return {structure_,
+          std::move(infos),
+          inputs,
+          autograd::is_training(),
+          arrangement_of(notes),
+          notes != nullptr ? notes->left : nullptr,
+          std::move(updated),
+          std::move(call)};
 }
 
-CompiledBlock::Entry& CompiledBlock::entry_for(const std::vector<Tensor>& all, std::size_t inputs) {
+CompiledBlock::Entry& CompiledBlock::entry_for(const std::vector<Tensor>& all, std::size_t inputs,
+                                               CallNotes* notes) {
+  const std::uint64_t arrangement = arrangement_of(notes);
   const auto is_it = [&](const Entry& entry) {
     return entry.structure == structure_ && entry.inputs == inputs &&
-           entry.training == autograd::is_training() &&
+           entry.arrangement == arrangement && entry.training == autograd::is_training() &&
            std::equal(all.begin(), all.end(), entry.infos.begin(), entry.infos.end(),
                       [](const Tensor& x, const TensorInfo& info) { return x.info() == info; });
   };
   Entry* known = entries_.find(is_it);
-  return known != nullptr ? *known : entries_.add(make_entry(all, inputs));
+  return known != nullptr ? *known : entries_.add(make_entry(all, inputs, notes));
 }
 
 std::vector<Tensor> CompiledBlock::operator()(const std::vector<Tensor>& inputs) {
@@ -139,7 +151,9 @@ std::vector<Tensor> CompiledBlock::operator()(const std::vector<Tensor>& inputs)
   all.reserve(inputs.size() + parameters_.size() + 1);  // and a key
   all = inputs;
   for (const Parameter& parameter : parameters_) all.push_back(parameter.data());
-  Entry& entry = entry_for(all, inputs.size());
+  CallNotes* notes = CallNotes::of(block_);
+  Entry& entry = entry_for(all, inputs.size(), notes);
+  if (notes != nullptr) notes->left = entry.left;
   std::vector<Tensor> outputs = entry.call(std::move(all));
   const std::size_t first = outputs.size() - entry.updated.size();
   for (std::size_t i = 0; i < entry.updated.size(); ++i)

@@ -148,9 +148,9 @@ Tensors power_gradient(const GradientArgs& args) {
   return pair_gradient(
       args, [&] { return where(equal(b, 0.0), zero_like(g), g * b * power(a, b - 1.0)); },
       [&] {
-        const Tensor base = where(equal(a, 0.0), Tensor::scalar(1.0, a.dtype(), a.device()), a);
-        const Tensor slope = g * args.outputs[0] * log(base);
-        return where(logical_and(equal(a, 0.0), greater_equal(b, 0.0)), zero_like(g), slope);
+        const Tensor at_limit = logical_and(equal(a, 0.0), greater_equal(b, 0.0));
+        const Tensor base = where(at_limit, Tensor::scalar(1.0, a.dtype(), a.device()), a);
+        return where(at_limit, zero_like(g), g * args.outputs[0] * log(base));
       });
 }
 

@@ -4,6 +4,7 @@
 #include "bindings/arguments.h"
 #include "bindings/bindings.h"
 #include "bindings/placed.h"
+#include "lockstep/nn/call_notes.h"
 
 namespace lockstep::python {
 namespace {
@@ -22,10 +23,30 @@ bool is_sequence(const py::handle& object) {
   return PyTuple_Check(object.ptr()) || PyList_Check(object.ptr());
 }
 
-// (block, inputs) -> what Python's caller gets.
-py::object answer(PythonBlock& block, std::vector<Tensor> outputs) {
-  if (block.results.is_none()) return py::cast(outputs.at(0));
-  return nested().attr("fill")(block.results, outputs);
+// How the tensors of a call stand among its arguments (lockstep/_nested.py), and, left by forward,
+// those of what it returned; None: one after the other, and one alone.
+class PythonCallNotes final : public nn::CallNotes {
+ public:
+  explicit PythonCallNotes(const PythonBlock& block) : CallNotes(block), block_(block) {}
+  std::uint64_t arrangement() override {
+    const py::gil_scoped_acquire locked;
+    if (arguments.is_none()) return 0;
+    return py::cast<std::uint64_t>(nested().attr("number_of")(python_self(block_), arguments));
+  }
+  py::object arguments = py::none();
+
+ private:
+  const PythonBlock& block_;
+};
+
+// (notes, outputs) -> what Python's caller gets.
+py::object answer(const nn::CallNotes& notes, const std::vector<Tensor>& outputs) {
+  if (notes.left != nullptr) {
+    const auto* template_ = static_cast<const PyObject*>(notes.left.get());
+    return nested().attr("fill")(py::handle(const_cast<PyObject*>(template_)), outputs);
+  }
+  if (outputs.size() == 1) return py::cast(outputs[0]);
+  return py::tuple(py::cast(outputs));
 }
 
 bool are_tensors(const py::args& args) {
@@ -36,25 +57,20 @@ bool are_tensors(const py::args& args) {
 
 py::object call_python_block(PythonBlock& block, const py::args& args, const py::kwargs& kwargs) {
   std::vector<Tensor> inputs;
-  const py::object outer = block.arguments;
-  block.arguments = py::none();
+  PythonCallNotes notes(block);
   if (kwargs.empty() && are_tensors(args)) {
     for (const py::handle& arg : args) inputs.push_back(tensor_of(arg.ptr()));
   } else {
     const py::tuple flat = nested().attr("flatten")(py::make_tuple(args, kwargs));
     inputs = py::cast<std::vector<Tensor>>(flat[0]);
-    block.arguments = flat[1];
+    notes.arguments = flat[1];
   }
   std::vector<Tensor> outputs;
-  try {
+  {
     const py::gil_scoped_release released;
     outputs = block(inputs);
-  } catch (...) {
-    block.arguments = outer;
-    throw;
   }
-  block.arguments = outer;
-  return answer(block, std::move(outputs));
+  return answer(notes, outputs);
 }
 
 // One tensor gives one; several, or a list, give as many as there are.
@@ -282,18 +298,18 @@ std::vector<Tensor> PythonBlock::run(const std::vector<Tensor>& inputs) {
   const py::handle self = python_self(*this);
   if (!py::hasattr(self, "forward"))
     throw InvalidArgument("{}: has no method forward", description());
+  auto* notes = static_cast<PythonCallNotes*>(nn::CallNotes::of(*this));
   const py::object result = placed([&]() -> py::object {
-    if (arguments.is_none()) return self.attr("forward")(*tuple_of(inputs));
-    const py::tuple filled = nested().attr("fill")(arguments, inputs);
+    if (notes == nullptr || notes->arguments.is_none())
+      return self.attr("forward")(*tuple_of(inputs));
+    const py::tuple filled = nested().attr("fill")(notes->arguments, inputs);
     return self.attr("forward")(*py::tuple(filled[0]), **py::dict(filled[1]));
   });
-  if (is_tensor(result.ptr())) {
-    results = py::none();
-    return {tensor_of(result.ptr())};
-  }
+  if (notes != nullptr) notes->left = nullptr;
+  if (is_tensor(result.ptr())) return {tensor_of(result.ptr())};
   if (result.is_none()) throw InvalidArgument("{}: forward returned None", description());
   const py::tuple flat = nested().attr("flatten")(result);
-  results = flat[1];
+  if (notes != nullptr) notes->left = keep(py::object(flat[1]));
   return py::cast<std::vector<Tensor>>(flat[0]);
 }
 

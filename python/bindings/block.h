@@ -20,11 +20,6 @@ class PythonBlock final : public nn::Block {
   }
   void new_child(const std::string& name, nn::BlockPtr block) { add_child(name, std::move(block)); }
 
-  // How the tensors of a call stand among its arguments (lockstep/_nested.py), and those of what
-  // forward returned; None: one after the other, and one alone.
-  py::object arguments = py::none();
-  py::object results = py::none();
-
  private:
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
 };

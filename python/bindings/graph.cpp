@@ -4,6 +4,7 @@
 #include "lockstep/graph/compiled_function.h"
 #include "lockstep/graph/recorded_function.h"
 #include "lockstep/graph/trace.h"
+#include "lockstep/ops/create.h"
 
 namespace lockstep::python {
 namespace {
@@ -21,7 +22,8 @@ class HeldFunction {
       const py::gil_scoped_release released;
       outputs = compiled_(inputs);
     }
-    if (outputs.size() == 1 && !several_) return py::cast(outputs[0]);
+    if (outputs.size() == 1) return py::cast(outputs[0]);
+    outputs.pop_back();
     return py::tuple(py::cast(outputs));
   }
   std::size_t compiled_count() const { return compiled_.compiled_count(); }
@@ -35,18 +37,23 @@ class HeldFunction {
     return made;
   }
 
+  // Behind the tensors of a list stands an empty one, so that each compiled call knows what it
+  // returns: another shape may have given one tensor, or a list of it.
   TensorFunction traced() {
     return [this](const std::vector<Tensor>& inputs) {
       const py::gil_scoped_acquire locked;
       const py::object result = call_.get()(*py::tuple(py::cast(inputs)));
-      several_ = py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result);
-      if (!several_) return std::vector<Tensor>{to_tensor(result)};
-      return py::cast<std::vector<Tensor>>(result);
+      if (result.is_none()) throw InvalidArgument("compile: the function returned None");
+      if (!py::isinstance<py::tuple>(result) && !py::isinstance<py::list>(result))
+        return std::vector<Tensor>{to_tensor(result)};
+      auto list = py::cast<std::vector<Tensor>>(result);
+      if (list.empty()) throw InvalidArgument("compile: the function returned no tensor");
+      list.push_back(zeros({0}));
+      return list;
     };
   }
 
   PythonCall call_;
-  bool several_ = false;
   CompiledFunction compiled_;
 };
 

@@ -52,7 +52,8 @@ def tensor_of(data):
     except ValueError:
         array = np.array(data, dtype=object)
     if array.dtype.kind == "O":
-        raise ValueError("tensor: the list holds rows of several lengths, or no numbers")
+        raise ValueError("tensor: the list holds rows of several lengths, integers of more than "
+                         "64 bits, or no numbers")
     # Numbers of Python have no width; a model's is float32.
     if array.dtype == np.float64 and not _contains_arrays(data):
         array = array.astype(np.float32)

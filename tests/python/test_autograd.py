@@ -119,3 +119,13 @@ def test_threads_record_for_themselves():
         thread.start()
         thread.join()
     assert seen == [False]
+
+
+def test_the_slope_of_a_power_of_zero_is_its_limit_for_every_exponent():
+    base = ls.zeros((5,)).attach_grad()
+    exponent = ls.tensor([-2.0, -0.5, 0.0, 0.5, 2.0]).attach_grad()
+    for power in ls.power, ls.compile(ls.power):
+        with autograd.record():
+            y = power(base, exponent)
+        y.backward()
+        assert exponent.grad.tolist() == [-float("inf"), -float("inf"), 0.0, 0.0, 0.0]

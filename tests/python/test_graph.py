@@ -38,3 +38,16 @@ def test_what_cannot_be_traced_is_told():
         ls.graph.trace(lambda x: x @ x, ls.ones((2, 3)))
     with pytest.raises((TypeError, ValueError)):
         ls.graph.trace(lambda x: float(x.sum()), ls.ones(2))
+
+
+def test_a_compiled_function_gives_a_list_where_it_returns_one():
+    function = ls.compile(lambda x: x * 2 if len(x.shape) == 1 else [x * 2])
+    for _ in range(2):
+        assert function(ls.ones((2,))).tolist() == [2.0, 2.0]
+        assert [y.tolist() for y in function(ls.ones((1, 2)))] == [[[2.0, 2.0]]]
+
+
+def test_a_compiled_function_that_gives_no_tensor_is_an_error():
+    for nothing in None, []:
+        with pytest.raises(ls.InvalidArgument, match="compile: the function returned [Nn]o"):
+            ls.compile(lambda x, nothing=nothing: nothing)(ls.ones((2,)))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -346,3 +347,71 @@ def test_gradients_of_halves_do_not_overflow_on_the_way(name, slope):
         y = getattr(ls, name)(x).sum()
     y.backward()
     assert np.allclose(x.grad.numpy().astype("float64"), slope(values), rtol=4e-3, atol=1e-7)
+
+
+class Arranged(nn.Block):
+    """What it computes and gives depends on what stands beside its tensors."""
+
+    def forward(self, x, flag=True, k=2, more=None):
+        y = x * k if flag else x * -k
+        if more is None:
+            return y
+        return {"sum": y + more["x"], "list": [y, (x,)]} if flag else (y + more["x"], None, "no")
+
+
+def values(result):
+    if isinstance(result, ls.Tensor):
+        return result.tolist()
+    if isinstance(result, dict):
+        return {name: values(item) for name, item in result.items()}
+    if isinstance(result, (list, tuple)):
+        return [values(item) for item in result]
+    return result
+
+
+def test_a_compiled_call_is_of_what_stands_beside_its_tensors():
+    x = ls.tensor([1.0, 2.0])
+    calls = [((), {}), ((False,), {}), ((True,), {}), ((), {"k": 5}), ((), {"k": 5.5}),
+             ((False, 5), {}), ((), {"k": x * 7}), ((True, 2, {"x": x}), {}),
+             ((False,), {"more": {"x": x}}), ((), {"more": {"x": x * 3}}), ((), {"k": True})]
+    plain, compiled = Arranged(), Arranged()
+    compiled.hybridize()
+    for _ in range(2):
+        for args, kwargs in calls:
+            assert values(compiled(x, *args, **kwargs)) == values(plain(x, *args, **kwargs))
+
+
+def test_threads_that_call_one_block_have_arguments_and_results_of_their_own():
+    block = Arranged()
+    block.hybridize()
+    x, wrong = ls.tensor([1.0, 2.0]), []
+
+    def work(k):
+        for _ in range(50):
+            got = values(block(x, k % 2 == 0, k, more={"x": x * k}))
+            if got != values(Arranged()(x, k % 2 == 0, k, more={"x": x * k})):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_compiled_block_keeps_what_it_was_called_with_no_longer_than_itself():
+    class Held:
+        pass
+
+    block, held = Arranged(), Held()
+    block.hybridize()
+    held.block = block
+    x = ls.ones((2,))
+    assert block(x, flag=held).tolist() == block(x).tolist()
+    seen = weakref.ref(held)
+    for k in range(300):
+        block(x, k=k)
+    del block, held
+    gc.collect()
+    assert seen() is None

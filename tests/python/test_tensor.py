@@ -163,3 +163,9 @@ def test_a_tensor_can_be_a_subclass():
     x = Marked([1.0, 2.0])
     x.mark = 5
     assert x.mark == 5 and (x + 1).tolist() == [2.0, 3.0]
+
+
+def test_a_list_that_is_no_tensor_is_told_what_may_be_wrong_with_it():
+    for bad in [2**70], [[1, 2], [3]]:
+        with pytest.raises(ValueError, match="several lengths, integers of more than 64 bits, or"):
+            ls.tensor(bad)

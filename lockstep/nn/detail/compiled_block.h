@@ -7,13 +7,15 @@
 
 #include "lockstep/base/recent_list.h"
 #include "lockstep/graph/compiled_function.h"
+#include "lockstep/nn/call_notes.h"
 #include "lockstep/nn/structure.h"
 
 namespace lockstep::nn::detail {
 
-// A block's forward function, compiled for each combination of inputs, parameters and mode; of
-// `plans` combinations at most. The parameters are inputs, so that a changed value is seen; updates
-// of running statistics are further outputs. One call at a time: others wait.
+// A block's forward function, compiled for each combination of inputs, parameters, mode and
+// arrangement (CallNotes); of `plans` combinations at most. The parameters are inputs, so that a
+// changed value is seen; updates of running statistics are further outputs. One call at a time:
+// others wait.
 class CompiledBlock {
  public:
   using Forward = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
@@ -26,12 +28,14 @@ class CompiledBlock {
     Infos infos;         // of inputs and parameters
     std::size_t inputs;  // how many of them
     bool training;
-    std::vector<Parameter> updated;  // whose new values the last outputs are
+    std::uint64_t arrangement;
+    std::shared_ptr<const void> left;  // in the notes of the call that it was traced for
+    std::vector<Parameter> updated;    // whose new values the last outputs are
     CompiledCall call;
   };
   void look_at_structure(const std::vector<Tensor>& inputs);
-  Entry& entry_for(const std::vector<Tensor>& all, std::size_t inputs);
-  Entry make_entry(const std::vector<Tensor>& all, std::size_t inputs) const;
+  Entry& entry_for(const std::vector<Tensor>& all, std::size_t inputs, CallNotes* notes);
+  Entry make_entry(const std::vector<Tensor>& all, std::size_t inputs, CallNotes* notes) const;
 
   Block& block_;
   Forward forward_;
