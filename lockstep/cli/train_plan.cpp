@@ -69,7 +69,6 @@ void do_as_planned(TrainOptions& options, const recipes::RunPlan& plan,
     options.planned_words.emplace_back("--recompute");
   options.mesh.pipeline = placement.pipeline;
   options.mesh.tensor_workers = placement.tensor;
-  if (options.mesh.parts() > 1) options.fail_fast = true;  // a cell that is lost is nowhere else
   options.mesh.recompute = placement.recompute;
   options.shard_state = placement.shard_state;
 }
