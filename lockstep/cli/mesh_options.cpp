@@ -124,14 +124,12 @@ void check_cells(const recipes::RunConfig& config, const MeshOptions& options,
   if (workers % options.parts() != 0)
     throw WrongUsage(fmt::format("{} with {} workers: expected a multiple of {}",
                                  shape_words(options), workers, options.parts()));
-  const std::int64_t stages = options.stages(), tensor = options.tensor();
+  const std::int64_t stages = options.stages();
   if (config.segments < stages)
     throw WrongUsage(
         fmt::format("--pipeline {} with {} segment{}: expected --segments {} or more, or --cuts",
                     stages, config.segments, config.segments == 1 ? "" : "s", stages));
-  if (config.slices < tensor)
-    throw WrongUsage(fmt::format("--tensor {} with --slices {}: each worker needs a slice", tensor,
-                                 config.slices));
+  check_tensor(config, options, workers);
 }
 
 void check_sums(const recipes::RunConfig& config, const std::string& what) {
@@ -177,6 +175,17 @@ void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options) 
   if (names.empty()) throw WrongUsage("--cuts: expected the name of a block");
   config.cuts = *options.cuts;
   config.segments = static_cast<std::int64_t>(names.size()) + 1;
+}
+
+void check_tensor(const recipes::RunConfig& config, const MeshOptions& options,
+                  std::int64_t workers) {
+  const std::int64_t tensor = options.tensor();
+  if (config.slices < tensor)
+    throw WrongUsage(fmt::format("--tensor {} with --slices {}: each worker needs a slice", tensor,
+                                 config.slices));
+  if (workers % tensor != 0)
+    throw WrongUsage(fmt::format("--tensor {} with {} workers: expected a multiple of {}", tensor,
+                                 workers, tensor));
 }
 
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,

@@ -45,6 +45,8 @@ void add_mesh_options(CLI::App& command, MeshOptions& options, const char* group
 
 // Into the configuration. Throws WrongUsage; so does what follows, of the workers of a job.
 void apply_mesh_options(recipes::RunConfig& config, const MeshOptions& options);
+void check_tensor(const recipes::RunConfig& config, const MeshOptions& options,
+                  std::int64_t workers);
 void check_mesh(const recipes::RunConfig& config, const MeshOptions& options, std::int64_t workers,
                 bool shares_weights = false);
 

@@ -32,12 +32,12 @@ struct PlanOptions : SubjectOptions {
 
 // Without a word about it, all workers are one pipeline; without workers, each segment has one.
 std::int64_t stages_of(const PlanOptions& options, const recipes::RunConfig& config) {
-  const std::int64_t workers =
-      options.workers.value_or(options.mesh.pipeline.value_or(config.segments));
   MeshOptions mesh = options.mesh;
-  if (!mesh.pipeline) mesh.pipeline = workers;
+  const std::int64_t workers =
+      options.workers.value_or(mesh.tensor() * mesh.pipeline.value_or(config.segments));
+  if (!mesh.pipeline) mesh.pipeline = std::max<std::int64_t>(1, workers / mesh.tensor());
   check_mesh(config, mesh, workers);
-  const std::int64_t replicas = workers / mesh.stages();
+  const std::int64_t replicas = workers / mesh.parts();
   if (replicas > config.shards)
     throw WrongUsage(fmt::format("{} pipelines with --shards {}: each computes at least one shard",
                                  replicas, config.shards));
@@ -120,8 +120,9 @@ int show_timeline(const PlanOptions& options) {
   const auto segments =
       train::plan_segments(*net, recipe.loss(), recipe.fields(config.global_batch / config.shards),
                            recipe.roles(), recipes::mesh_of(config));
-  const std::int64_t workers = options.workers.value_or(stages);
-  const std::int64_t shards = deal_shards(config.shards, workers / stages)[0].hi;
+  const std::int64_t parts = stages * options.mesh.tensor();
+  const std::int64_t workers = options.workers.value_or(parts);
+  const std::int64_t shards = deal_shards(config.shards, workers / parts)[0].hi;
   const parallel::Schedule schedule = parallel::make_schedule(
       parallel::parse_schedule(options.mesh.schedule), static_cast<int>(stages), shards);
   parallel::verify(schedule);
@@ -154,9 +155,11 @@ int show_timeline(const PlanOptions& options) {
 // What the command line leaves open is ranked.
 int rank_placements(const PlanOptions& options) {
   const recipes::RunConfig config = config_of(options);
+  check_tensor(config, options.mesh, *options.workers);
   recipes::PlanRunOptions asked = plan_options(options.cluster, *options.workers);
   asked.threads = static_cast<int>(options.threads);
   if (options.mesh.pipeline) asked.pipeline = static_cast<int>(*options.mesh.pipeline);
+  if (options.mesh.tensor_workers) asked.tensor = static_cast<int>(*options.mesh.tensor_workers);
   if (options.mesh.recompute) asked.recompute = true;
   const recipes::RunPlan plan = recipes::plan_run(config, asked);
   const std::string command = train_command(config, *options.workers);

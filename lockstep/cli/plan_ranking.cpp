@@ -47,7 +47,7 @@ Json candidate_json(const recipes::RunPlan& plan, const Candidate& candidate) {
   const parallel::Placement& placement = candidate.placement;
   Json json{{"data", placement.data},
             {"pipeline", placement.pipeline},
-            {"tensor", 1},
+            {"tensor", placement.tensor},
             {"threads", placement.threads},
             {"shard_state", placement.shard_state},
             {"recompute", placement.recompute},

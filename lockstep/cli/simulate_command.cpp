@@ -52,13 +52,14 @@ struct Simulated {
 };
 
 Simulated simulate(const SimulateOptions& options) {
-  const std::int64_t workers = options.workers.value_or(1), stages = options.mesh.stages();
+  const std::int64_t workers = options.workers.value_or(1);
   MeshOptions mesh = options.mesh;
-  Simulated simulated{config_for(options, std::max<std::int64_t>(1, workers / stages)), {}};
+  Simulated simulated{config_for(options, std::max<std::int64_t>(1, workers / mesh.parts())), {}};
   check_mesh(simulated.config, mesh, workers);
   recipes::PlanRunOptions asked = plan_options(options.cluster, workers);
   asked.threads = static_cast<int>(options.threads);
-  asked.pipeline = static_cast<int>(stages);
+  asked.pipeline = static_cast<int>(mesh.stages());
+  asked.tensor = static_cast<int>(mesh.tensor());
   asked.shard_state = static_cast<int>(options.shard_state);
   asked.recompute = options.mesh.recompute;
   asked.may_cut = false;
@@ -95,6 +96,7 @@ std::string json_of(const Simulated& simulated) {
                               {"hosts", cluster.hosts},
                               {"data", one.placement.data},
                               {"pipeline", one.placement.pipeline},
+                              {"tensor", one.placement.tensor},
                               {"threads", one.placement.threads},
                               {"shard_state", one.placement.shard_state},
                               {"segments", simulated.plan.mesh_of(one).segments},

@@ -330,12 +330,18 @@ int train_with(TrainOptions& options, const recipes::RunConfig& config, Workers&
   }
 }
 
+// Where a part that is lost is nowhere else, nobody goes on without it.
+void settle_losses(TrainOptions& options, bool fail_fast) {
+  const bool has_cells = options.mesh.parts() > 1;
+  options.begins_again = (has_cells || options.shard_state > 0) && !fail_fast;
+  options.fail_fast = fail_fast || has_cells;
+}
+
 int train(TrainOptions options) {
   take_placement(options);
   take_pipeline_schedule(options);
-  const bool has_parts = options.mesh.parts() > 1 || options.shard_state > 0;
-  options.begins_again = has_parts && !options.fail_fast;
-  if (options.mesh.parts() > 1) options.fail_fast = true;  // a part that is lost is nowhere else
+  const bool fail_fast = options.fail_fast;
+  settle_losses(options, fail_fast);
   const std::optional<cluster::Place> place = find_train_place();
   if (place && place->is_scheduler) return be_scheduler(options, *place);
   take_place(options, place);
@@ -347,7 +353,10 @@ int train(TrainOptions options) {
         "--plan {}: is for lockstep train --workers N; in a job that somebody launched, give the "
         "words that lockstep plan says",
         *options.plan));
-  if (options.plan && !place) take_plan(options, checked_config(options, asked_config(options)));
+  if (options.plan && !place) {
+    take_plan(options, checked_config(options, asked_config(options)));
+    settle_losses(options, fail_fast);
+  }
   const recipes::RunConfig config = asked_config(options);
   check_supported(config);
   if (place && !options.resume) check_deal(options.deal, config, options.worker_count());

@@ -40,10 +40,11 @@ recipes::PlanRunOptions asked_of(const TrainOptions& options) {
   asked.threads = options.threads;
   asked.memory_limit = memory_limit(options);
   if (options.mesh.pipeline) asked.pipeline = static_cast<int>(*options.mesh.pipeline);
+  if (options.mesh.tensor_workers) asked.tensor = static_cast<int>(*options.mesh.tensor_workers);
   if (options.mesh.recompute) asked.recompute = true;
   if (options.shard_state > 0) asked.shard_state = static_cast<int>(options.shard_state);
   if (!options.min_workers && !options.max_workers) return asked;
-  asked.pipeline = 1;  // their number can change where each has everything
+  asked.pipeline = asked.tensor = 1;  // their number can change where each has everything
   asked.shard_state = 0;
   return asked;
 }
@@ -62,13 +63,12 @@ void do_as_planned(TrainOptions& options, const recipes::RunPlan& plan,
     options.mesh.segments = plan.mesh_of(chosen).segments;
   }
   choose("--pipeline", options.mesh.stages(), placement.pipeline);
+  choose("--tensor", options.mesh.tensor(), placement.tensor);
   choose("--shard-state", options.shard_state, placement.shard_state);
   if (placement.recompute && !options.mesh.recompute)
     options.planned_words.emplace_back("--recompute");
-  if (placement.pipeline > 1) {
-    options.mesh.pipeline = placement.pipeline;
-    options.fail_fast = true;  // a stage that is lost is nowhere else
-  }
+  options.mesh.pipeline = placement.pipeline;
+  options.mesh.tensor_workers = placement.tensor;
   options.mesh.recompute = placement.recompute;
   options.shard_state = placement.shard_state;
 }

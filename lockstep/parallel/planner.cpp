@@ -12,9 +12,9 @@ namespace {
 
 std::string text_of(std::size_t bytes) { return observe::format_bytes(static_cast<double>(bytes)); }
 
-// What replicas can have together. A stage's workers have all of its state.
-std::vector<int> state_stages(const Placement& placement) {
-  if (placement.pipeline > 1 || placement.data == 1) return {0};
+// What replicas can have together. Workers have all state of their stages and slices.
+std::vector<int> state_stages(const Placement& placement, const MeshChoice& mesh) {
+  if (placement.pipeline > 1 || mesh.slices > 1 || placement.data == 1) return {0};
   return {0, 1, 2};
 }
 
@@ -32,15 +32,18 @@ bool is_asked_for(const std::optional<T>& asked, const T& value) {
 std::vector<Placement> placements_of(const PlanRequest& request, const MeshChoice& mesh) {
   std::vector<Placement> all;
   const int workers = request.cluster.workers;
+  if (!is_asked_for(request.tensor, mesh.tensor)) return all;
   for (int pipeline = 1; pipeline <= mesh.segments; ++pipeline) {
-    if (workers % pipeline != 0 || workers / pipeline > request.shards) continue;
+    const int parts = pipeline * mesh.tensor;
+    if (workers % parts != 0 || workers / parts > request.shards) continue;
     if (!mesh.is_given && pipeline != mesh.segments) continue;
     if (!is_asked_for(request.pipeline, pipeline)) continue;
-    Placement placement{.data = workers / pipeline,
+    Placement placement{.data = workers / parts,
                         .pipeline = pipeline,
+                        .tensor = mesh.tensor,
                         .threads = pipeline > 1 ? 1 : request.threads,
                         .algorithm = request.algorithm};
-    for (const int stage : state_stages(placement))
+    for (const int stage : state_stages(placement, mesh))
       for (const bool recompute : recomputations(placement)) {
         placement.shard_state = stage;
         placement.recompute = recompute;
@@ -63,7 +66,7 @@ StepMemory most_memory(const StepCosts& costs, const Placement& placement,
   for (const int replica : {0, placement.data - 1})
     for (int stage = 0; stage < placement.pipeline; ++stage) {
       const StepMemory own =
-          memory_of(costs, placement, request.shards, hosts, replica * placement.pipeline + stage);
+          memory_of(costs, placement, request.shards, hosts, placement.rank_of(replica, stage, 0));
       if (own.bytes() > most.bytes()) most = own;
     }
   return most;
@@ -99,7 +102,8 @@ constexpr double kNothingGained = 1.02;
 
 void prefer_simple(std::vector<Candidate>& sorted) {
   const auto complexity = [](const Candidate& c) {
-    return std::tuple(c.placement.pipeline, c.placement.shard_state, c.placement.recompute);
+    return std::tuple(c.placement.pipeline * c.placement.tensor, c.placement.shard_state,
+                      c.placement.recompute);
   };
   const double enough = kNothingGained * sorted[0].step.seconds;
   const auto end = std::find_if(sorted.begin(), sorted.end(), [&](const Candidate& c) {
@@ -139,6 +143,15 @@ std::string why_not(const Candidate& candidate, const Candidate& best) {
                      std::max_element(std::begin(parts), std::end(parts))->second);
 }
 
+std::string no_placement(const PlanRequest& request) {
+  const MeshChoice mesh = request.meshes.empty() ? MeshChoice() : request.meshes.back();
+  std::string text = fmt::format("plan: {} workers with {} shards and {} segments",
+                                 request.cluster.workers, request.shards, mesh.segments);
+  if (mesh.slices > 1) text += fmt::format(" in {} slices", mesh.slices);
+  if (request.tensor) text += fmt::format(", {} to a stage,", *request.tensor);
+  return text + " have no placement";
+}
+
 }  // namespace
 
 Plan make_plan(const PlanRequest& request, const MeasureMesh& measure) {
@@ -154,9 +167,7 @@ Plan make_plan(const PlanRequest& request, const MeasureMesh& measure) {
       candidate.keeps_bits = request.meshes[m].is_given;
       plan.candidates.push_back(std::move(candidate));
     }
-  if (plan.candidates.empty())
-    throw InvalidArgument("plan: {} workers with {} shards and {} segments have no placement",
-                          request.cluster.workers, request.shards, request.meshes.back().segments);
+  if (plan.candidates.empty()) throw InvalidArgument("{}", no_placement(request));
   std::stable_sort(plan.candidates.begin(), plan.candidates.end(), is_better);
   prefer_simple(plan.candidates);
   for (std::size_t i = 1; i < plan.candidates.size(); ++i)

@@ -16,6 +16,8 @@ struct MeshChoice {
   int segments = 1;
   std::vector<std::string> cuts = {};  // one fewer than segments
   bool is_given = true;                // what the configuration has: the bits are its own
+  int slices = 1;
+  int tensor = 1;  // workers that share them: costs are those of the one that has the most
 };
 
 struct PlanRequest {
@@ -24,9 +26,9 @@ struct PlanRequest {
   int threads = 1;               // of a worker that has no stage
   std::size_t memory_limit = 0;  // bytes of a worker's step; 0: none
   std::vector<MeshChoice> meshes = {};
-  std::size_t floats = 0;                              // parameters that learn, of the whole net
-  int slots = 0;                                       // that the rule keeps for each
-  std::optional<int> pipeline = {}, shard_state = {};  // only these
+  std::size_t floats = 0;  // parameters that learn, of the whole net
+  int slots = 0;           // that the rule keeps for each
+  std::optional<int> pipeline = {}, tensor = {}, shard_state = {};  // only these
   std::optional<bool> recompute = {};
   comm::Algorithm algorithm = comm::Algorithm::tree;
   EstimateOptions estimate = {};

@@ -14,7 +14,14 @@ struct GradientCost {
   double at = 1.0;  // part of its segment's backward pass
 };
 
-// What one segment of a net costs a worker: seconds of one thread, and bytes.
+// What the slices of a layer bring together in a pass over a shard.
+struct SliceTransfers {
+  double sum_bytes = 0.0, gather_bytes = 0.0;
+  int sums = 0, gathers = 0;
+};
+
+// What one segment of a net costs a worker: seconds of one thread, and bytes. Of workers that share
+// its slices, the one that has the most.
 struct SegmentCost {
   std::string begins_with = {};              // a block; empty: the input
   double forward_s = 0.0, backward_s = 0.0;  // of one shard
@@ -25,6 +32,7 @@ struct SegmentCost {
   std::size_t arena_bytes = 0;               // what a shard under way computes in
   std::size_t fixed_bytes = 0;               // statistics, and weights in other layouts
   std::size_t bytes_up = 0, bytes_down = 0;  // of a shard, to the segment above and from there
+  SliceTransfers forward_slices = {}, backward_slices = {};  // where workers share the slices
 };
 
 // A value that goes between segments: every segment from `lowest` to `highest` has room for it.
@@ -37,6 +45,7 @@ struct CrossingCost {
 struct StepCosts {
   std::vector<SegmentCost> segments = {};
   std::vector<CrossingCost> crossing = {};
+  int slices = 1;
   int slots = 0;                // numbers that the rule keeps for each parameter
   bool rule_is_local = true;    // it needs no norm of all gradients
   std::size_t table_bytes = 0;  // of parameters that learn by rows

@@ -97,13 +97,13 @@ WorkerShape shape_of(const StepCosts& costs, const Placement& placement, std::in
   shape.threads =
       placement.pipeline > 1 ? 1 : static_cast<int>(std::min<std::int64_t>(placement.threads, own));
   shape.is_alone = placement.workers() == 1;
-  for (const int other : placement.same_stage(stage))
+  for (const int other : placement.same_cell(worker))
     shape.waits_for_links = shape.waits_for_links || hosts[static_cast<std::size_t>(other)] !=
                                                          hosts[static_cast<std::size_t>(worker)];
   shape.has_exchange = !shape.is_alone && buckets_of(costs, shape.segments).size() > 1 &&
                        (shape.threads > 1 || shape.waits_for_links);
-  shape.takes_turns = placement.pipeline == 1 && shape.has_exchange && shape.waits_for_links &&
-                      own >= 2 * shape.threads;
+  shape.takes_turns = placement.pipeline * placement.tensor == 1 && shape.has_exchange &&
+                      shape.waits_for_links && own >= 2 * shape.threads;
   shape.sums_in_place = !shape.is_alone && !shape.waits_for_links &&
                         placement.algorithm != comm::Algorithm::ring &&
                         placement.algorithm != comm::Algorithm::multi_ring &&
@@ -148,7 +148,7 @@ StepMemory memory_of(const StepCosts& costs, const Placement& placement, std::in
 std::size_t least_bytes(std::size_t floats, int slots, const Placement& placement) {
   const auto owners = static_cast<std::size_t>(placement.shard_state > 0 ? placement.data : 1);
   return (2 + 2 * static_cast<std::size_t>(slots) / owners) * sizeof(float) *
-         (floats / static_cast<std::size_t>(placement.pipeline));
+         (floats / static_cast<std::size_t>(placement.pipeline * placement.tensor));
 }
 
 }  // namespace lockstep::parallel

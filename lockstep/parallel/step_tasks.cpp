@@ -15,7 +15,15 @@ constexpr double kVoteBytes = 64.0;  // beside the rows
 // Seconds of a worker's segments together.
 struct StageSeconds {
   double forward = 0.0, backward = 0.0, refresh = 0.0, update = 0.0;
+  SliceTransfers forward_slices = {}, backward_slices = {};
 };
+
+void add(const SliceTransfers& of_segment, SliceTransfers& sum) {
+  sum.sum_bytes += of_segment.sum_bytes;
+  sum.gather_bytes += of_segment.gather_bytes;
+  sum.sums += of_segment.sums;
+  sum.gathers += of_segment.gathers;
+}
 
 StageSeconds seconds_of(const StepCosts& costs, const ShardRange& segments) {
   StageSeconds sum;
@@ -25,6 +33,8 @@ StageSeconds seconds_of(const StepCosts& costs, const ShardRange& segments) {
     sum.backward += segment.backward_s;
     sum.refresh += segment.refresh_s;
     sum.update += segment.update_s;
+    add(segment.forward_slices, sum.forward_slices);
+    add(segment.backward_slices, sum.backward_slices);
   }
   return sum;
 }
@@ -50,11 +60,12 @@ class Group {
       : step_(step), ranks_(std::move(ranks)), nodes_(std::move(nodes)), algorithm_(algorithm) {}
 
   // The number `turn` of the group's, or none where there is nobody else.
-  void join(std::vector<Task>& lane, std::size_t turn, Collective::Kind kind, double bytes) {
+  void join(std::vector<Task>& lane, std::size_t turn, Collective::Kind kind, double bytes,
+            int calls = 1) {
     if (ranks_.size() < 2) return;
     if (turn == numbers_.size()) {
       numbers_.push_back(step_.collectives.size());
-      step_.collectives.push_back({kind, algorithm_, ranks_, nodes_, bytes});
+      step_.collectives.push_back({kind, algorithm_, ranks_, nodes_, bytes, calls});
     }
     lane.push_back({
         .kind = Kind::join,
@@ -69,11 +80,17 @@ class Group {
   std::vector<std::size_t> numbers_;
 };
 
+// That a worker is in.
+struct Groups {
+  Group& same_cell;   // of all replicas
+  Group& replica;     // all of its own
+  Group& same_stage;  // with its stage's other slices
+};
+
 class Writer {
  public:
   Writer(const StepCosts& costs, const Placement& placement, std::int64_t shards,
-         const ClusterModel& cluster, StepTasks& step, Group& same_stage, Group& pipeline,
-         int worker)
+         const ClusterModel& cluster, StepTasks& step, const Groups& groups, int worker)
       : costs_(costs),
         placement_(placement),
         all_shards_(shards),
@@ -83,8 +100,7 @@ class Writer {
         times_(bucket_times(costs, shape_.segments, buckets_)),
         worker_(worker),
         tasks_(step.workers[static_cast<std::size_t>(worker)]),
-        same_stage_(same_stage),
-        pipeline_(pipeline),
+        groups_(groups),
         speed_(cluster.speed) {}
 
   void write() {
@@ -100,6 +116,24 @@ class Writer {
   }
   void computing(Phase phase, double seconds, std::int64_t shard = -1) {
     compute(tasks_.computing, phase, seconds, shard);
+  }
+
+  // What slices bring together in a pass, taken to be at its end.
+  void meet(const SliceTransfers& slices) {
+    if (slices.sums > 0)
+      groups_.same_stage.join(tasks_.computing, slices_turn_++, Collective::Kind::sum,
+                              slices.sum_bytes, slices.sums);
+    if (slices.gathers > 0)
+      groups_.same_stage.join(tasks_.computing, slices_turn_++, Collective::Kind::gather,
+                              slices.gather_bytes, slices.gathers);
+  }
+  void forward(std::int64_t shard) {
+    computing(Phase::forward, seconds_.forward, shard);
+    meet(seconds_.forward_slices);
+  }
+  void backward(std::int64_t shard) {
+    computing(Phase::backward, half_ * seconds_.backward, shard);
+    meet(seconds_.backward_slices);
   }
 
   // Of the last shard, or of the last two side by side: buckets become ready on the way.
@@ -119,17 +153,20 @@ class Writer {
     const std::int64_t own = (count + shape_.threads - 1) / shape_.threads;
     const std::int64_t at_end = shape_.takes_turns && own > 1 ? 2 : 1;
     for (std::int64_t shard = 0; shard < own - at_end; ++shard) {
-      computing(Phase::forward, seconds_.forward, shape_.shards.lo + shard);
-      computing(Phase::backward, seconds_.backward, shape_.shards.lo + shard);
+      forward(shape_.shards.lo + shard);
+      backward(shape_.shards.lo + shard);
     }
-    for (std::int64_t shard = own - at_end; shard < own; ++shard)
-      computing(Phase::forward, seconds_.forward, shape_.shards.lo + shard);
+    for (std::int64_t shard = own - at_end; shard < own; ++shard) forward(shape_.shards.lo + shard);
+    meet(seconds_.backward_slices);
     last_backward(shape_.shards.lo + own - 1, static_cast<double>(at_end));
   }
 
   std::int64_t message(int sender, std::int64_t shard, bool up) const {
     return (static_cast<std::int64_t>(sender) * all_shards_ + shard) * 2 + (up ? 1 : 0);
   }
+
+  int below() const { return worker_ - placement_.tensor; }
+  int above() const { return worker_ + placement_.tensor; }
 
   void write_pipeline() {
     const std::int64_t count = shape_.shards.hi - shape_.shards.lo;
@@ -145,25 +182,26 @@ class Writer {
     std::vector<Task>& lane = tasks_.computing;
     switch (action.kind) {
       case Action::Kind::receive_values:
-        return lane.push_back({.kind = Kind::receive, .id = message(worker_ - 1, shard, true)});
+        return lane.push_back({.kind = Kind::receive, .id = message(below(), shard, true)});
       case Action::Kind::receive_gradients:
-        return lane.push_back({.kind = Kind::receive, .id = message(worker_ + 1, shard, false)});
+        return lane.push_back({.kind = Kind::receive, .id = message(above(), shard, false)});
       case Action::Kind::send_values:
         return lane.push_back({.kind = Kind::send,
                                .bytes = static_cast<double>(boundary(shape_.segments.hi).bytes_up),
-                               .peer = worker_ + 1,
+                               .peer = above(),
                                .id = message(worker_, shard, true)});
       case Action::Kind::send_gradients:
         return lane.push_back(
             {.kind = Kind::send,
              .bytes = static_cast<double>(boundary(shape_.segments.lo).bytes_down),
-             .peer = worker_ - 1,
+             .peer = below(),
              .id = message(worker_, shard, false)});
-      case Action::Kind::forward: return computing(Phase::forward, seconds_.forward, shard);
+      case Action::Kind::forward: return forward(shard);
       case Action::Kind::backward:
-        if (again) computing(Phase::forward, seconds_.forward, shard);
-        if (is_last && half_ == 1.0) return last_backward(shard, 1.0);
-        return computing(Phase::backward, half_ * seconds_.backward, shard);
+        if (again) forward(shard);
+        if (!is_last || half_ < 1.0) return backward(shard);
+        meet(seconds_.backward_slices);
+        return last_backward(shard, 1.0);
       case Action::Kind::weights:
         if (is_last) return last_backward(shard, 1.0 - half_);
         return computing(Phase::backward, (1.0 - half_) * seconds_.backward, shard);
@@ -194,11 +232,13 @@ class Writer {
       const auto floats = static_cast<double>(buckets_[b].floats);
       if (shape_.has_exchange)
         lane.push_back({.kind = Kind::wait, .id = static_cast<std::int64_t>(b)});
-      same_stage_.join(lane, turn_++, scatters ? Collective::Kind::scatter : Collective::Kind::sum,
-                       4.0 * floats);
+      groups_.same_cell.join(lane, turn_++,
+                             scatters ? Collective::Kind::scatter : Collective::Kind::sum,
+                             4.0 * floats);
       if (!costs_.rule_is_local) continue;
       compute(lane, Phase::update, seconds_.update * owned_part() * floats / stage_floats());
-      if (is_sharded()) same_stage_.join(lane, turn_++, Collective::Kind::gather, 4.0 * floats);
+      if (is_sharded())
+        groups_.same_cell.join(lane, turn_++, Collective::Kind::gather, 4.0 * floats);
     }
     if (!shape_.has_exchange) return;
     const auto done = static_cast<std::int64_t>(buckets_.size());
@@ -217,7 +257,7 @@ class Writer {
       if (late) talk(kVoteBytes, kVoteBytes);  // the norm
       if (late && is_sharded()) {
         update_all();
-        same_stage_.join(lane, turn_++, Collective::Kind::gather, 4.0 * stage_floats());
+        groups_.same_cell.join(lane, turn_++, Collective::Kind::gather, 4.0 * stage_floats());
       }
       talk(row_bytes(shape_.shards.hi - shape_.shards.lo), row_bytes(all_shards_));
       if (late && !is_sharded()) update_all();
@@ -225,10 +265,10 @@ class Writer {
     computing(Phase::update, seconds_.refresh / shape_.threads);
   }
 
-  // With those of the same stage, then with the other stages.
+  // With those of the same cell, then with the replica's other cells.
   void talk(double own, double all) {
-    same_stage_.join(tasks_.computing, turn_++, Collective::Kind::talk, own);
-    pipeline_.join(tasks_.computing, pipeline_turn_++, Collective::Kind::talk, all);
+    groups_.same_cell.join(tasks_.computing, turn_++, Collective::Kind::talk, own);
+    groups_.replica.join(tasks_.computing, replica_turn_++, Collective::Kind::talk, all);
   }
 
   const StepCosts& costs_;
@@ -240,11 +280,10 @@ class Writer {
   std::vector<double> times_;
   int worker_;
   WorkerTasks& tasks_;
-  Group& same_stage_;
-  Group& pipeline_;
+  Groups groups_;
   double speed_;
   double half_ = 1.0;  // of a backward pass: what goes below, where weights come later
-  std::size_t turn_ = 0, pipeline_turn_ = 0;
+  std::size_t turn_ = 0, replica_turn_ = 0, slices_turn_ = 0;
 };
 
 void check_fits(const StepCosts& costs, const Placement& placement, std::int64_t shards,
@@ -260,6 +299,17 @@ void check_fits(const StepCosts& costs, const Placement& placement, std::int64_t
   if (placement.pipeline > static_cast<int>(costs.segments.size()))
     throw InvalidArgument("simulate: {} with {} segments: each stage has at least one",
                           to_string(placement), costs.segments.size());
+  if (placement.tensor > costs.slices)
+    throw InvalidArgument("simulate: {} with {} slices: each worker has at least one",
+                          to_string(placement), costs.slices);
+}
+
+// Subtrees of so many leaves that each of the parts has.
+std::vector<int> subtrees_of(std::int64_t leaves, int parts) {
+  std::vector<int> nodes;
+  for (const ShardRange& range : deal_shards(leaves, parts))
+    nodes.push_back(static_cast<int>(subtrees_in(leaves, range).size()));
+  return nodes;
 }
 
 }  // namespace
@@ -269,23 +319,29 @@ StepTasks write_step(const StepCosts& costs, const Placement& placement, std::in
   check_fits(costs, placement, shards, cluster);
   StepTasks step;
   step.workers.resize(static_cast<std::size_t>(cluster.workers));
-  std::vector<int> nodes;
-  for (const ShardRange& range : deal_shards(shards, placement.data))
-    nodes.push_back(static_cast<int>(subtrees_in(shards, range).size()));
-  std::vector<Group> stages, pipelines;
-  for (int stage = 0; stage < placement.pipeline; ++stage)
-    stages.emplace_back(step, placement.same_stage(stage), nodes, placement.algorithm);
+  std::vector<Group> cells, replicas, stages;
+  for (int cell = 0; cell < placement.pipeline * placement.tensor; ++cell)
+    cells.emplace_back(step, placement.same_cell(cell), subtrees_of(shards, placement.data),
+                       placement.algorithm);
   for (int replica = 0; replica < placement.data; ++replica) {
-    std::vector<int> ranks;
+    replicas.emplace_back(step, placement.whole_replica(replica), std::vector<int>(),
+                          comm::Algorithm::tree);
     for (int stage = 0; stage < placement.pipeline; ++stage)
-      ranks.push_back(replica * placement.pipeline + stage);
-    pipelines.emplace_back(step, std::move(ranks), std::vector<int>(), comm::Algorithm::tree);
+      stages.emplace_back(step, placement.same_stage(replica, stage),
+                          subtrees_of(costs.slices, placement.tensor), comm::Algorithm::tree);
   }
-  for (int worker = 0; worker < cluster.workers; ++worker)
+  for (int worker = 0; worker < cluster.workers; ++worker) {
+    const auto at = [&](std::vector<Group>& groups, int number) -> Group& {
+      return groups[static_cast<std::size_t>(number)];
+    };
+    const int parts = placement.pipeline * placement.tensor;
     Writer(costs, placement, shards, cluster, step,
-           stages[static_cast<std::size_t>(placement.stage_of(worker))],
-           pipelines[static_cast<std::size_t>(placement.replica_of(worker))], worker)
+           {.same_cell = at(cells, worker % parts),
+            .replica = at(replicas, placement.replica_of(worker)),
+            .same_stage = at(stages, worker / placement.tensor)},
+           worker)
         .write();
+  }
   return step;
 }
 

@@ -161,10 +161,7 @@ Traffic talk(const Collective& collective, const ClusterModel& cluster) {
   return traffic;
 }
 
-}  // namespace
-
-Traffic traffic_of(const Collective& collective, const ClusterModel& cluster) {
-  if (collective.ranks.size() < 2) return {};
+Traffic traffic_of_one(const Collective& collective, const ClusterModel& cluster) {
   if (collective.kind == Kind::talk) return talk(collective, cluster);
   if (collective.kind != Kind::sum) return tree(collective, cluster);
   switch (collective.algorithm) {
@@ -174,6 +171,15 @@ Traffic traffic_of(const Collective& collective, const ClusterModel& cluster) {
     case Algorithm::central: return central(collective, cluster);
     default: return tree(collective, cluster);
   }
+}
+
+}  // namespace
+
+Traffic traffic_of(const Collective& collective, const ClusterModel& cluster) {
+  if (collective.ranks.size() < 2) return {};
+  Traffic traffic = traffic_of_one(collective, cluster);
+  traffic.latency_s *= collective.calls;
+  return traffic;
 }
 
 }  // namespace lockstep::parallel

@@ -17,6 +17,7 @@ struct Collective {
   std::vector<int> ranks = {};
   std::vector<int> nodes = {};  // subtrees of shards that each of them brings
   double bytes = 0.0;
+  int calls = 1;  // one after the other, of all the bytes together
 };
 
 // What it costs: the bytes that each host's link carries, and time that is nobody's link.

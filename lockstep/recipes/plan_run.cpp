@@ -39,6 +39,13 @@ bool has_tables(const Subject& subject) { return !subject.step.tables.empty(); }
 std::vector<parallel::MeshChoice> meshes_of(const RunConfig& config, const PlanRunOptions& options,
                                             const Subject& subject) {
   std::vector<parallel::MeshChoice> meshes;
+  // Once for each number of workers that share the slices.
+  const auto add = [&](parallel::MeshChoice mesh) {
+    mesh.slices = static_cast<int>(config.slices);
+    for (mesh.tensor = 1; mesh.tensor <= mesh.slices; ++mesh.tensor)
+      if (options.workers % mesh.tensor == 0 && options.tensor.value_or(mesh.tensor) == mesh.tensor)
+        meshes.push_back(mesh);
+  };
   const auto cut = [&](std::int64_t segments, bool is_given) {
     return parallel::MeshChoice{static_cast<int>(segments),
                                 segments > 1
@@ -47,14 +54,14 @@ std::vector<parallel::MeshChoice> meshes_of(const RunConfig& config, const PlanR
                                 is_given};
   };
   if (!config.cuts.empty())
-    meshes.push_back({static_cast<int>(config.segments), names_in(config.cuts)});
+    add({static_cast<int>(config.segments), names_in(config.cuts)});
   else
-    meshes.push_back(cut(config.segments, true));
+    add(cut(config.segments, true));
   if (config.segments > 1 || !options.may_cut || has_tables(subject)) return meshes;
   for (int segments = 2; segments <= options.workers; ++segments) {
     if (options.workers % segments != 0) continue;
     try {
-      meshes.push_back(cut(segments, false));
+      add(cut(segments, false));
     } catch (const InvalidArgument&) {
       break;  // too many for this net, and so are more
     }
@@ -110,6 +117,7 @@ RunPlan plan_run(const RunConfig& config, const PlanRunOptions& options) {
                   .floats = train::count_floats(subject.step),
                   .slots = subject.rule->slots(),
                   .pipeline = options.pipeline,
+                  .tensor = options.tensor,
                   .shard_state = options.shard_state,
                   .recompute = options.recompute,
                   .algorithm = kvstore::parse_algorithm(config.algorithm),
@@ -119,6 +127,9 @@ RunPlan plan_run(const RunConfig& config, const PlanRunOptions& options) {
     return train::measure_step(subject.net, subject.recipe.loss(), subject.rule, subject.batch,
                                {.roles = subject.recipe.roles(),
                                 .cuts = mesh.cuts,
+                                .slices = mesh.slices,
+                                .splits = splits_in(config.slice_layers),
+                                .tensor = mesh.tensor,
                                 .shards = config.shards,
                                 .bfloat16 = config.dtype == "bfloat16",
                                 .rounds = options.rounds});
@@ -132,6 +143,7 @@ std::string train_words(const RunPlan& plan, const parallel::Candidate& candidat
   if (!candidate.keeps_bits)
     words += fmt::format(" --segments {}", plan.mesh_of(candidate).segments);
   if (placement.pipeline > 1) words += fmt::format(" --pipeline {}", placement.pipeline);
+  if (placement.tensor > 1) words += fmt::format(" --tensor {}", placement.tensor);
   if (placement.shard_state > 0) words += fmt::format(" --shard-state {}", placement.shard_state);
   if (placement.recompute) words += " --recompute";
   return words;

@@ -13,7 +13,7 @@ struct PlanRunOptions {
   int threads = 0;                                // of a worker; 0: its share of this machine
   std::optional<parallel::LinkModel> links = {};  // between hosts
   std::size_t memory_limit = 0;                   // of a worker; 0: none
-  std::optional<int> pipeline = {}, shard_state = {};
+  std::optional<int> pipeline = {}, tensor = {}, shard_state = {};
   std::optional<bool> recompute = {};
   bool may_cut = true;  // a net that the configuration does not cut
   parallel::EstimateOptions estimate = {};

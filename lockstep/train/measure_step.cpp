@@ -5,11 +5,14 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "lockstep/base/error.h"
 #include "lockstep/base/float_mode.h"
+#include "lockstep/kvstore/group_sum.h"
 #include "lockstep/kvstore/tree_sum.h"
 #include "lockstep/ops/random_ops.h"
+#include "lockstep/ops/slice_ops.h"
 #include "lockstep/train/detail/step_program.h"
 #include "lockstep/train/plan_segments.h"
 
@@ -46,15 +49,50 @@ void fill(const std::vector<Tensor>& values) {
   }
 }
 
+// The slices of the worker that is measured; none: all are its.
+std::optional<ShardRange> measured_slices(const MeasureOptions& options) {
+  if (options.tensor == 1) return {};
+  return deal_shards(options.slices, options.tensor)[0];
+}
+
+SlicePlan slice_plan(nn::Block& net, const LossFunction& loss, const data::Fields& batch,
+                     const MeasureOptions& options) {
+  return plan_slices(net, loss, data::infos_of(batch), options.roles, options.slices,
+                     options.splits);
+}
+
+// Where nobody else is: what the others would bring is as the first one's, and what would travel is
+// counted.
+class CountedSlices final : public SliceMeeting {
+ public:
+  void sum(std::span<const std::span<const float>> own, std::span<float> result) override {
+    kvstore::sum_in_tree({own.begin(), own.end()}, result);
+    counted_.sum_bytes += static_cast<double>(result.size_bytes());
+    ++counted_.sums;
+  }
+  void gather(std::span<std::byte> all, std::span<const std::size_t> sizes) override {
+    for (std::size_t k = 0, begin = 0; k < sizes.size(); begin += sizes[k++])
+      std::memmove(all.data() + begin, all.data(), std::min(sizes[0], sizes[k]));
+    counted_.gather_bytes += static_cast<double>(all.size());
+    ++counted_.gathers;
+  }
+  // Since it was asked last.
+  parallel::SliceTransfers take() { return std::exchange(counted_, {}); }
+
+ private:
+  parallel::SliceTransfers counted_;
+};
+
 // One segment's step: its passes over a shard, gradients added to those of another one, the rule.
 class SegmentMeter {
  public:
   SegmentMeter(const nn::BlockPtr& net, const LossFunction& loss, const optim::OptimizerPtr& rule,
                const data::Fields& batch, const MeasureOptions& options, int segment)
       : is_cut_(!options.cuts.empty()),
-        program_(
-            net, loss, data::infos_of(batch), compile_options(options), options.roles, options.cuts,
-            is_cut_ ? std::optional(detail::SegmentRange{segment, segment + 1}) : std::nullopt),
+        program_(net, loss, data::infos_of(batch), compile_options(options), options.roles,
+                 options.cuts,
+                 is_cut_ ? std::optional(detail::SegmentRange{segment, segment + 1}) : std::nullopt,
+                 slice_plan(*net, loss, batch, options), measured_slices(options)),
         state_(program_.make_layout(false), rule),
         sums_(options.rounds > 0 ? state_.layout().floats : 0),
         inputs_(batch.begin(), batch.end()) {
@@ -103,6 +141,7 @@ class SegmentMeter {
  private:
   struct Passes {
     double forward = 0.0, backward = 0.0;
+    parallel::SliceTransfers forward_slices = {}, backward_slices = {};
     std::vector<double> made;  // when each gradient was, from the begin of the backward pass on
   };
 
@@ -120,11 +159,14 @@ class SegmentMeter {
   // A net that is not cut runs as one program: a third of it is taken for the forward pass.
   Passes run_once() {
     detail::StepExecutable& one = program_.executable(0);
+    CountedSlices slices;
+    const SliceMeetingScope meeting(slices);
     Passes passes;
     const Clock::time_point begin = Clock::now();
     one.begin(inputs_, outputs_);
     if (is_cut_) one.run_forward();
     passes.forward = is_cut_ ? seconds_since(begin) : 0.0;
+    passes.forward_slices = slices.take();
     passes.made.resize(state_.layout().parameters.size());
     const Executable::Receiver receiver = [&](std::size_t delivery,
                                               std::span<const std::byte> bytes) {
@@ -137,6 +179,7 @@ class SegmentMeter {
     else
       while (one.go_on(receiver)) continue;
     passes.backward = seconds_since(begin) - passes.forward;
+    passes.backward_slices = slices.take();
     if (!is_cut_) split(passes);
     return passes;
   }
@@ -157,6 +200,8 @@ class SegmentMeter {
   static void take(const Passes& passes, parallel::SegmentCost& cost) {
     cost.forward_s = passes.forward;
     cost.backward_s = passes.backward;
+    cost.forward_slices = passes.forward_slices;
+    cost.backward_slices = passes.backward_slices;
     for (std::size_t i = 0; i < passes.made.size(); ++i)
       cost.gradients[i].at = std::min(1.0, passes.made[i] / std::max(passes.backward, 1e-12));
   }
@@ -186,8 +231,11 @@ class SegmentMeter {
   ThreadTeam team_{1};
 };
 
-void add_crossing(const StepGraph& step, parallel::StepCosts& costs) {
-  const Segments cut = detail::segments_of(step);
+void add_crossing(const StepGraph& step, const std::optional<ShardRange>& slices,
+                  parallel::StepCosts& costs) {
+  Segments cut = detail::segments_of(step);
+  for (CrossingValue& value : cut.values)
+    if (slices && value.slice >= slices->hi) value.info.shape = {0};  // another worker has it
   for (const CrossingValue& value : cut.values)
     costs.crossing.push_back({value.info.bytes(), value.lowest, value.highest});
   for (std::size_t s = 0; s < costs.segments.size(); ++s) {
@@ -207,6 +255,7 @@ parallel::StepCosts measure_step(const nn::BlockPtr& net, const LossFunction& lo
   const FlushSubnormals flush;
   parallel::StepCosts costs;
   costs.slots = rule->slots();
+  costs.slices = static_cast<int>(options.slices);
   for (std::size_t s = 0; s <= options.cuts.size(); ++s) {
     SegmentMeter meter(net, loss, rule, batch, options, static_cast<int>(s));
     costs.segments.push_back(meter.measure(options.rounds));
@@ -215,7 +264,9 @@ parallel::StepCosts measure_step(const nn::BlockPtr& net, const LossFunction& lo
     costs.rule_is_local = meter.rule_is_local();
   }
   if (!options.cuts.empty())
-    add_crossing(trace_step(*net, loss, data::infos_of(batch), options.roles, options.cuts), costs);
+    add_crossing(trace_step(*net, loss, data::infos_of(batch), options.roles, options.cuts,
+                            slice_plan(*net, loss, batch, options)),
+                 measured_slices(options), costs);
   return costs;
 }
 

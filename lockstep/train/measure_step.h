@@ -5,6 +5,7 @@
 #include "lockstep/optim/optimizer.h"
 #include "lockstep/parallel/cluster_model.h"
 #include "lockstep/parallel/step_costs.h"
+#include "lockstep/train/mesh.h"
 #include "lockstep/train/step_graph.h"
 
 namespace lockstep::train {
@@ -12,7 +13,10 @@ namespace lockstep::train {
 struct MeasureOptions {
   FieldRoles roles = {};
   std::vector<std::string> cuts = {};  // blocks that begin segments
-  std::int64_t shards = 8;             // of a step
+  std::int64_t slices = 1;
+  std::vector<Split> splits = {};
+  int tensor = 1;  // workers that share the slices: the first is measured, which has the most
+  std::int64_t shards = 8;  // of a step
   bool bfloat16 = false;
   int rounds = 3;  // of each segment, of which the fastest counts; 0: bytes alone
 };

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nets in segments and slices: one result for one mesh, whichever worker has which cell of it."""
 import json
+import os
+import signal
 
 import pytest
 
-FEW = ["--data", "synthetic", "--threads", 1, "--no-report", "--quiet", "--json"]
-MESH = ["--slices", 2, "--global-batch", 6, "--shards", 3, "--seed", 5]
+from jobs import steps_done, wait_until, workers_of
+
+FEW = ["--data", "synthetic", "--seed", 5, "--threads", 1, "--no-report", "--quiet", "--json"]
+MESH = ["--slices", 2, "--global-batch", 6, "--shards", 3]
 GPT = ["char-gpt", "--width", 64, "--blocks", 2, "--segments", 3, *MESH]
 NETS = {"char-gpt": GPT,
         "text-lstm": ["text-lstm", "--segments", 2, *MESH],
@@ -57,3 +61,29 @@ def test_a_run_goes_on_with_its_cells_placed_otherwise(lockstep):
     cells = ["--workers", 4, "--pipeline", 2, "--tensor", 2]
     assert len({extended("a", [], []), extended("b", cells, []), extended("c", [], cells),
                 extended("d", cells, ["--placement", "data=1,pipeline=3,tensor=1"])}) == 1
+
+
+LIMIT = ["--plan", "auto", "--workers", 2, "--memory-limit"]
+
+
+@pytest.mark.parametrize("where", [["--placement", "data=1,pipeline=2,tensor=2"], LIMIT])
+def test_a_lost_cell_costs_the_steps_since_the_checkpoint(lockstep, where):
+    net = [*GPT, "--eval-every", 300]
+    if where is LIMIT:  # so small that no worker can have all of the net
+        ranked = json.loads(lockstep.run("plan", *GPT, "--workers", 2, "--threads", 1, "--json",
+                                         status=0).out)
+        least = min(p["bytes"] for p in ranked["plans"])
+        assert least < 0.9 * min(p["bytes"] for p in ranked["plans"] if p["data"] == 2)
+        where = [*LIMIT, f"{(least + 1000) / 1e3}KB"]
+    alone = result_of(lockstep, "alone", *net, steps=300)
+    process = lockstep.start("train", *net, *FEW, "--steps", 300, "--checkpoint-every", 20, *where,
+                             "--out", "run")
+    wait_until(lambda: steps_done(lockstep.folder / "run") >= 30 or process.poll() is not None, 120)
+    assert process.poll() is None, process.communicate()
+    os.kill(workers_of(process)[1], signal.SIGKILL)
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert "begins again from the newest checkpoint (restart 1 of 20)" in errors
+    result = json.loads(out.splitlines()[-1])
+    assert result["params_sha256"] == alone["params_sha256"]
+    assert result["resumed_from_step"] >= 20 and result["resumed_from_step"] % 20 == 0

@@ -29,6 +29,30 @@ def test_every_placement_is_ranked_and_says_what_it_changes(lockstep):
     assert "the best" in text and "lockstep train char-gpt" in text
 
 
+def test_placements_of_slices_are_ranked_and_taken(lockstep, tmp_path):
+    mesh = ["--slices", 2, "--segments", 2]
+    ranked = plan(lockstep, *mesh, "--workers", 4, "--threads", 1)
+    found = {(p["data"], p["pipeline"], p["tensor"]) for p in ranked["plans"]}
+    assert found == {(4, 1, 1), (2, 2, 1), (2, 1, 2), (1, 2, 2)}
+    assert not any(p["changes_bits"] or p["shard_state"] for p in ranked["plans"])
+    least = min(p["bytes"] for p in ranked["plans"])
+    limit = ["--memory-limit", f"{(least + 1000) / 1e3}KB"]
+    assert "--pipeline 2 --tensor 2" in plan(lockstep, *mesh, "--workers", 4, *limit)["best"]
+
+    def train(name, *words):
+        run = lockstep.run("train", "char-gpt", *SMALL, *RUN, *mesh, "--out", tmp_path / name,
+                           *words, status=0)
+        return json.loads(run.out.splitlines()[-1]), run.err
+    alone, _ = train("alone")
+    cells, said = train("cells", "--workers", 4, "--plan", "auto", *limit)
+    assert "plan: data 1 x pipeline 2 x tensor 2" in said
+    assert cells["placement"] == {"data": 1, "pipeline": 2, "tensor": 2}
+    assert cells["params_sha256"] == alone["params_sha256"]
+    for number, each in enumerate(ranked["plans"]):
+        run, _ = train(str(number), "--workers", 4, *each["words"].split())
+        assert run["step_bytes"] <= 1.05 * each["bytes"], each
+
+
 def test_what_a_plan_needs_is_what_a_run_plans(lockstep, tmp_path):
     for number, each in enumerate(plan(lockstep, "--workers", 2, "--threads", 1)["plans"]):
         words = ["--workers", 2, *each["words"].split()]
@@ -97,6 +121,10 @@ def test_a_thousand_workers_are_simulated(lockstep, tmp_path):
      "--hosts 3 with 2 workers: each has at least one"),
     (["simulate", "--workers", 8, "--shards", 4],
      "8 replicas with --shards 4: each computes at least one"),
+    (["simulate", "--workers", 6, "--tensor", 3, "--slices", 2],
+     "--tensor 3 with --slices 2: each worker needs a slice"),
+    (["plan", "--workers", 4, "--tensor", 3, "--slices", 3],
+     "--tensor 3 with 4 workers: expected a multiple of 3"),
     (["simulate", "--workers", 4, "--pipeline", 4],
      "--pipeline 4 with 1 segment: expected --segments 4 or more, or --cuts"),
     (["train", "--workers", 2, "--plan", "auto", "--kvstore", "ps_sync", "--data", "synthetic"],

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "lockstep/base/error.h"
 #include "tests/message.h"
@@ -19,13 +20,14 @@ constexpr std::size_t kFloats = 12'000'000;
 StepCosts costs_of(const MeshChoice& mesh) {
   StepCosts costs;
   costs.slots = 2;
-  const auto count = static_cast<double>(mesh.segments);
+  costs.slices = mesh.slices;
+  const auto count = static_cast<double>(mesh.segments * mesh.tensor);
   for (int s = 0; s < mesh.segments; ++s)
     costs.segments.push_back({.forward_s = 0.1 / count,
                               .backward_s = 0.2 / count,
                               .update_s = 0.02 / count,
-                              .gradients = {{kFloats / static_cast<std::size_t>(mesh.segments), 1}},
-                              .floats = kFloats / static_cast<std::size_t>(mesh.segments),
+                              .gradients = {{kFloats / static_cast<std::size_t>(count), 1}},
+                              .floats = kFloats / static_cast<std::size_t>(count),
                               .arena_bytes = static_cast<std::size_t>(12e6 / count),
                               .bytes_up = 100'000,
                               .bytes_down = 100'000});
@@ -58,6 +60,47 @@ TEST(Planner, ListsEveryPlacementOnceAndTheFastestFirst) {
   // In memory replicas wait for nobody.
   EXPECT_EQ(plan.best(false)->placement.data, 4);
   EXPECT_EQ(plan.best(false), plan.best(true));
+}
+
+// A net of two segments in two slices, each mesh once for each number of workers that share them.
+TEST(Planner, ListsPlacementsOfSlices) {
+  PlanRequest request = request_of(4, 1, {});
+  request.meshes.clear();
+  for (const int tensor : {1, 2})
+    request.meshes.push_back({.segments = 2, .cuts = {""}, .slices = 2, .tensor = tensor});
+  const auto listed = [](const Plan& plan) {
+    std::vector<std::array<int, 3>> found;
+    for (const Candidate& one : plan.candidates) {
+      EXPECT_EQ(one.placement.workers(), 4);
+      EXPECT_EQ(one.placement.shard_state, 0);
+      EXPECT_TRUE(one.keeps_bits);
+      if (!one.placement.recompute)
+        found.push_back({one.placement.data, one.placement.pipeline, one.placement.tensor});
+    }
+    std::ranges::sort(found);
+    return found;
+  };
+  using All = std::vector<std::array<int, 3>>;
+  EXPECT_EQ(listed(make_plan(request, costs_of)),
+            (All{{1, 2, 2}, {2, 1, 2}, {2, 2, 1}, {4, 1, 1}}));
+  request.tensor = 2;
+  EXPECT_EQ(listed(make_plan(request, costs_of)), (All{{1, 2, 2}, {2, 1, 2}}));
+  request.tensor = 3;
+  EXPECT_EQ(message_of<InvalidArgument>([&] { make_plan(request, costs_of); }),
+            "plan: 4 workers with 16 shards and 2 segments in 2 slices, 3 to a stage, have no "
+            "placement");
+}
+
+// Neither half of the segments nor half of the slices is small enough.
+TEST(Planner, UnderAMemoryLimitSegmentsAndSlicesAreShared) {
+  PlanRequest request = request_of(4, 1, {});
+  request.meshes.clear();
+  for (const int tensor : {1, 2})
+    request.meshes.push_back({.segments = 2, .cuts = {""}, .slices = 2, .tensor = tensor});
+  request.memory_limit = 130'000'000;
+  const Plan plan = make_plan(request, costs_of);
+  ASSERT_NE(plan.best(true), nullptr);
+  EXPECT_EQ(to_string(plan.best(true)->placement), "data 1 x pipeline 2 x tensor 2");
 }
 
 TEST(Planner, OverASlowLinkAPipelineIsBest) {

@@ -51,6 +51,35 @@ TEST(Simulator, AnEvenPipelineWaitsAsLongAsTheFormulaSays) {
       }
 }
 
+// Of two workers on two hosts a sum takes each link its bytes once, and two latencies a call.
+TEST(Simulator, SlicesMeetInEveryPass) {
+  StepCosts costs = even_costs(1, 1);
+  costs.slices = 2;
+  costs.segments[0].forward_slices = {.sum_bytes = 1e6, .sums = 3};
+  costs.segments[0].backward_slices = {
+      .sum_bytes = 1e6, .gather_bytes = 2e6, .sums = 1, .gathers = 1};
+  const LinkModel network{.bytes_per_s = 1e6, .latency_s = 0.1};
+  const double forward = 1.0 + 1.0 + 3 * 0.2, backward = 2.0 + 1.0 + 0.2 + 1.0 + 0.1;
+  EXPECT_NEAR(seconds_of(costs, {.tensor = 2}, 4, cluster_of(2, 2, network)),
+              4 * (forward + backward) + 0.1, 1e-3);
+  // In memory that takes no time they cost nothing.
+  EXPECT_NEAR(seconds_of(costs, {.tensor = 2}, 4, cluster_of(2, 1)), 4 * 3.0, 1e-9);
+}
+
+// Each stage's workers follow one schedule: two of them wait as one does.
+TEST(Simulator, AStageOfSeveralWorkersWaitsAsOneDoes) {
+  StepCosts costs = even_costs(4);
+  costs.slices = 2;
+  for (SegmentCost& segment : costs.segments) segment.forward_slices = {.sum_bytes = 8, .sums = 1};
+  for (const ScheduleKind kind :
+       {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zero_bubble})
+    EXPECT_NEAR(
+        seconds_of(costs, {.data = 2, .pipeline = 4, .tensor = 2, .schedule = kind}, 16,
+                   cluster_of(16, 1)),
+        seconds_of(costs, {.data = 2, .pipeline = 4, .schedule = kind}, 16, cluster_of(8, 1)),
+        1e-9);
+}
+
 TEST(Simulator, WeightsGradientsFillTheBubble) {
   const auto bubble = [](ScheduleKind kind) {
     return estimate_step(even_costs(4), {.pipeline = 4, .schedule = kind}, 8, cluster_of(4, 1))
@@ -204,6 +233,8 @@ TEST(Simulator, PlacementsThatDoNotFitAreRefused) {
             "simulate: data 2 x pipeline 1 has 2 workers; the cluster has 3 on 1 hosts");
   EXPECT_EQ(refused({.data = 4}, cluster_of(4, 1)),
             "simulate: data 4 x pipeline 1 with 2 shards: each replica computes at least one");
+  EXPECT_EQ(refused({.tensor = 3}, cluster_of(3, 1)),
+            "simulate: data 1 x pipeline 1 x tensor 3 with 1 slices: each worker has at least one");
   EXPECT_EQ(refused({.pipeline = 3}, cluster_of(3, 1)),
             "simulate: data 1 x pipeline 3 with 2 segments: each stage has at least one");
 }

@@ -34,15 +34,17 @@ data::Fields one_batch() {
 }
 
 parallel::StepCosts costs_of(const optim::OptimizerPtr& rule, const std::vector<std::string>& cuts,
-                             std::int64_t shards, int rounds = 0) {
-  return measure_step(wide_net(), nn::SoftmaxCrossEntropyLoss(), rule, one_batch(),
-                      {.cuts = cuts, .shards = shards, .rounds = rounds});
+                             std::int64_t shards, int rounds = 0, int slices = 1, int tensor = 1) {
+  return measure_step(
+      wide_net(), nn::SoftmaxCrossEntropyLoss(), rule, one_batch(),
+      {.cuts = cuts, .slices = slices, .tensor = tensor, .shards = shards, .rounds = rounds});
 }
 
 // Of each rank, what the engine plans for a step, and what the formula says.
 void expect_formula(const Placement& placement, const std::vector<std::string>& cuts,
-                    std::int64_t shards, const optim::OptimizerPtr& rule, bool one_host) {
-  const parallel::StepCosts costs = costs_of(rule, cuts, shards);
+                    std::int64_t shards, const optim::OptimizerPtr& rule, bool one_host,
+                    int slices = 1) {
+  const parallel::StepCosts costs = costs_of(rule, cuts, shards, 0, slices, placement.tensor);
   std::vector<std::string> hosts;
   std::vector<int> numbers;
   for (int rank = 0; rank < placement.workers(); ++rank) {
@@ -56,6 +58,7 @@ void expect_formula(const Placement& placement, const std::vector<std::string>& 
                              .threads = placement.threads,
                              .mode = mode,
                              .cuts = cuts,
+                             .slices = slices,
                              .schedule = placement.schedule,
                              .recompute = placement.recompute});
     const auto formula =
@@ -70,9 +73,10 @@ void expect_formula(const Placement& placement, const std::vector<std::string>& 
     const kvstore::AllReduceOptions options{.shard_state =
                                                 kvstore::parse_shard_state(placement.shard_state)};
     std::unique_ptr<kvstore::Mode> mode;
-    if (placement.pipeline > 1)
-      mode = kvstore::mesh_mode(communicator, cluster::workers_of(communicator),
-                                {.stages = placement.pipeline}, options);
+    if (placement.pipeline * placement.tensor > 1)
+      mode =
+          kvstore::mesh_mode(communicator, cluster::workers_of(communicator),
+                             {.stages = placement.pipeline, .tensor = placement.tensor}, options);
     else
       mode = kvstore::allreduce_mode(communicator, options);
     planned(mode.get(), communicator.rank());
@@ -100,6 +104,42 @@ TEST(MeasureStep, MemoryOfPipelinesIsWhatTheEnginePlans) {
     expect_formula({.pipeline = 2, .recompute = true}, {"2"}, 8, rule, one_host);
     expect_formula({.pipeline = 2, .schedule = ScheduleKind::gpipe}, {"2"}, 4, rule, one_host);
     expect_formula({.data = 2, .pipeline = 2}, {"2", "3"}, 8, rule, one_host);
+  }
+}
+
+TEST(MeasureStep, MemoryOfSlicesIsWhatTheEnginePlans) {
+  using parallel::ScheduleKind;
+  const optim::OptimizerPtr rule = optim::adam({}), clips = optim::sgd({.clip_norm = 1.0});
+  for (const bool one_host : {true, false}) {
+    expect_formula({}, {}, 4, rule, one_host, 2);
+    expect_formula({.tensor = 2, .threads = 2}, {}, 8, rule, one_host, 2);
+    expect_formula({.data = 2, .tensor = 2}, {}, 8, clips, one_host, 2);
+    expect_formula({.pipeline = 2}, {"2"}, 8, rule, one_host, 2);
+    expect_formula({.pipeline = 2, .tensor = 2}, {"2", "3"}, 8, rule, one_host, 2);
+    expect_formula({.data = 2, .pipeline = 2, .tensor = 2, .recompute = true}, {"3"}, 8, clips,
+                   one_host, 4);
+    expect_formula({.tensor = 2, .schedule = ScheduleKind::gpipe}, {"2"}, 4, rule, one_host, 2);
+  }
+}
+
+// Two pairs of layers: a sum after each, forward and backward; who has all slices sends nothing.
+TEST(MeasureStep, CountsWhatSlicesBringTogether) {
+  for (const std::vector<std::string>& cuts : {std::vector<std::string>(), {"3"}}) {
+    const parallel::StepCosts shared = costs_of(optim::adam({}), cuts, 4, 1, 2, 2);
+    const parallel::StepCosts whole = costs_of(optim::adam({}), cuts, 4, 1, 2, 1);
+    EXPECT_EQ(shared.slices, 2);
+    double sums = 0.0, bytes = 0.0;
+    std::size_t floats = 0;
+    for (const parallel::SegmentCost& segment : shared.segments) {
+      sums += segment.forward_slices.sums + segment.backward_slices.sums;
+      bytes += segment.forward_slices.sum_bytes + segment.backward_slices.sum_bytes;
+      floats += segment.floats;
+    }
+    EXPECT_GE(sums, 3.0);
+    EXPECT_GE(bytes, 3.0 * static_cast<double>(kMeasuredRows * kMeasuredWidth * sizeof(float)));
+    EXPECT_LT(static_cast<double>(floats), 0.6 * static_cast<double>(whole.floats()));
+    for (const parallel::SegmentCost& segment : whole.segments)
+      EXPECT_EQ(segment.forward_slices.sums + segment.backward_slices.sums, 0);
   }
 }
 
