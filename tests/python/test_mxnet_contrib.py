@@ -172,3 +172,29 @@ def test_sets_of_vectors_stand_side_by_side(tmp_path):
     # The first is the unknown one's, whatever it is called.
     assert both.idx_to_vec.asnumpy().tolist() == [[0, 0, 9, 8], [0, 0, 9, 8], [3, 4, 9, 8],
                                                    [0, 0, 9, 8]]
+
+
+@pytest.mark.parametrize("name", ["round", "sign"])
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_gradients_go_straight_through_steps(name, hybridized):
+    net = gluon.nn.HybridLambda(lambda F, x: getattr(F.contrib, f"{name}_ste")(x) * 3)
+    net.hybridize(hybridized)
+    x = nd.array([-1.6, 0.2, 1.5, 2.5, -0.5])
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward()
+    np.testing.assert_allclose(y.asnumpy(), getattr(nd, name)(x).asnumpy() * 3, atol=1e-6)
+    assert x.grad.asnumpy().tolist() == [3] * 5
+
+
+def test_decoders_attend_to_interleaved_keys_and_values(rng):
+    queries, pairs = rng.normal(size=(5, 2, 6)), rng.normal(size=(7, 2, 12))
+    scores = nd.contrib.interleaved_matmul_encdec_qk(nd.array(queries), nd.array(pairs), heads=3)
+    weights = nd.softmax(scores)
+    made = nd.contrib.interleaved_matmul_encdec_valatt(nd.array(pairs), weights, heads=3)
+    q, kv = queries.reshape(5, 2, 3, 2), pairs.reshape(7, 2, 3, 2, 2)
+    expected = np.einsum("qbhd,kbhd->bhqk", q, kv[:, :, :, 0]).reshape(6, 5, 7) / np.sqrt(2)
+    np.testing.assert_allclose(scores.asnumpy(), expected, atol=1e-5)
+    expected = np.einsum("bhqk,kbhd->qbhd", weights.asnumpy().reshape(2, 3, 5, 7), kv[:, :, :, 1])
+    np.testing.assert_allclose(made.asnumpy(), expected.reshape(5, 2, 6), atol=1e-5)

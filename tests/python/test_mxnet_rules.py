@@ -234,6 +234,16 @@ def test_a_store_with_a_trainer_updates_a_scripts_own_keys_by_the_same_rule():
     assert step(trainer, weight) == -1.0
 
 
+def test_adamax_divides_by_the_largest_gradient_alone():
+    weight = nd.array([1.0, 1.0, 1.0])
+    rule = mx.optimizer.Adamax(learning_rate=0.5)
+    state = rule.create_state(0, weight)
+    for _ in range(2):
+        rule.update(0, weight, nd.array([0.0, 1e-9, -2.0]), state)
+    # Whatever its size, the first gradients of one sign are a step of the rate each.
+    np.testing.assert_allclose(weight.asnumpy(), [1.0, 0.0, 2.0], atol=1e-2)
+
+
 # Servers.
 
 

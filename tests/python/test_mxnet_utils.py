@@ -275,7 +275,8 @@ def test_methods_that_never_were_say_what_to_write():
     for thing, name, hint in (
             (net, "to", "reset_ctx"), (net, "train", "autograd.record"), (net, "layers", "net[i]"),
             (net.collect_params(), "copy", "waitall"), (net.weight, "__setitem__", "set_data"),
-            (net.weight, "has_uninitialized", "list_data"), (nd.ones((2,)), "shuffle", "nd.shuffle"),
+            (net.weight, "has_uninitialized", "list_data"),
+            (nd.ones((2,)), "shuffle", "nd.shuffle"),
             (mx.np.ones(2), "asscalar", "item()"), (mx.metric.Accuracy(), "value", "get()"),
             (mx.optimizer.SGD(), "step", "gluon.Trainer"), (mx.io, "MXDataBatch", "DataLoader"),
             (mx.metric, "LossMetric", "mx.metric.Loss"), (mx.npx, "frontend", "broadcast")):

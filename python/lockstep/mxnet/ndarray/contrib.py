@@ -105,14 +105,43 @@ def _selfatt_qk(queries_keys_values, heads):
 
 @register("_contrib_interleaved_matmul_selfatt_valatt")
 def _selfatt_valatt(queries_keys_values, attention, heads):
-    value = _heads(queries_keys_values, heads, 3)[2]
+    return _attended(_heads(queries_keys_values, heads, 3)[2], attention, heads)
+
+
+def _attended(value, attention, heads):
     made = ops.matmul(attention, value)
     rows, time, depth = made.shape
     return ops.reshape(ops.transpose(made, (1, 0, 2)), (time, rows // heads, heads * depth))
 
 
+@register("_contrib_interleaved_matmul_encdec_qk")
+def _encdec_qk(queries, keys_values, heads):
+    q, k = _heads(queries, heads, 1)[0], _heads(keys_values, heads, 2)[0]
+    return ops.matmul(q * (q.shape[-1] ** -0.5), k, False, True)
+
+
+@register("_contrib_interleaved_matmul_encdec_valatt")
+def _encdec_valatt(keys_values, attention, heads):
+    return _attended(_heads(keys_values, heads, 2)[1], attention, heads)
+
+
+@register("_contrib_round_ste")
+def _round_ste(data):
+    """Rounded, halves away from 0; the gradient goes straight through."""
+    return data + (op("round").impl(data) - data).detach()
+
+
+@register("_contrib_sign_ste")
+def _sign_ste(data):
+    """The sign; the gradient goes straight through."""
+    return data + (ops.sign(data) - data).detach()
+
+
 interleaved_matmul_selfatt_qk = op("_contrib_interleaved_matmul_selfatt_qk")
 interleaved_matmul_selfatt_valatt = op("_contrib_interleaved_matmul_selfatt_valatt")
+interleaved_matmul_encdec_qk = op("_contrib_interleaved_matmul_encdec_qk")
+interleaved_matmul_encdec_valatt = op("_contrib_interleaved_matmul_encdec_valatt")
+round_ste, sign_ste = op("_contrib_round_ste"), op("_contrib_sign_ste")
 
 
 def rand_zipfian(true_classes, num_sampled, range_max):

@@ -174,14 +174,16 @@ class Adamax(_Moments):
     """Adam with the largest gradient instead of the square."""
 
     def __init__(self, learning_rate=0.002, beta1=0.9, beta2=0.999, **kwargs):
-        super().__init__(beta1, beta2, 1e-8, learning_rate=learning_rate, **kwargs)
+        super().__init__(beta1, beta2, 0.0, learning_rate=learning_rate, **kwargs)
 
     def _step(self, w, g, state, lr, wd, t):
         g = self._clipped(g + w * wd)
         mean, largest = state[0]._tensor, state[1]._tensor
         mean.assign(mean * self.beta1 + g * (1 - self.beta1))
         largest.assign(ops.maximum(largest * self.beta2, ops.abs(g)))
-        return w - mean * (lr / (1 - self.beta1 ** t)) / (largest + self.epsilon)
+        # Where no gradient ever was the mean is 0 too; MXNet's quotient there is NaN.
+        divisor = ops.where(ops.equal(largest, 0), 1.0, largest)
+        return w - mean * (lr / (1 - self.beta1 ** t)) / divisor
 
 
 @register

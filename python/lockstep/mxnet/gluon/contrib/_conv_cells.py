@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent cells on pictures: products with input and state are convolutions (Shi et al., 2015)."""
+"""Recurrent cells on pictures: products with input and state are convolutions (Shi et al., 2015).
+"""
 
 from lockstep.mxnet.gluon.rnn.rnn_cell import GRUCell, HybridRecurrentCell, LSTMCell, RNNCell
 
