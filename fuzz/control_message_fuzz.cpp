@@ -44,6 +44,7 @@ class Keeper {
     if (std::holds_alternative<Told>(message)) keeper_.tell(from);
     if (const auto* resize = std::get_if<Resize>(&message))
       keeper_.resize(static_cast<int>(resize->workers & 7), now());
+    if (std::holds_alternative<WaitForNobody>(message)) keeper_.wait_for_nobody(now());
     if (const auto* expel = std::get_if<Expel>(&message))
       if (keeper_.is_current(expel->id, expel->generation))
         keeper_.lose(expel->id, expel->why, now());

@@ -55,6 +55,8 @@ JobControl read_control(const std::string& folder, const std::string& command) {
         command, folder);
   } catch (const nlohmann::json::exception&) {
     throw Corrupt("{}: {}: it is not what a job writes there", command, path);
+  } catch (const InvalidArgument& error) {
+    throw Corrupt("{}: {}: it is not what a job writes there: {}", command, path, error.what());
   }
 }
 

@@ -363,6 +363,7 @@ int train(TrainOptions options) {
   if (!place) {
     const recipes::RunConfig whole = checked_config(options, config);
     check_deal(options.deal, whole, options.worker_count());
+    if (!options.store.empty()) check_store(options, whole);
     if (options.worker_count() > 1 || whole.servers > 0) return launch_workers(options, whole);
   }
   if (place && place->role == Role::server) return be_server(options, *place, config);

@@ -185,7 +185,6 @@ int launch_workers(const TrainOptions& options, const recipes::RunConfig& config
   options.care.apply(launch);
   take_limits(launch, options, config);
   launch.store = options.store;
-  if (!options.store.empty()) check_store(options, config);
   const std::set<std::string> before = unnamed_runs(options.recipe);
   const observe::ListedJob listed = list_launcher(launch);
   const auto go_on = [&, words = launch.command]() -> std::vector<std::string> {

@@ -35,6 +35,7 @@ class JobSurvival final : public Survival {
   }
 
   void leave() override { job_.depart(); }
+  void wait_for_nobody() override { job_.wait_for_nobody(); }
   void conclude() override { job_.tell(); }
   bool is_run_done() const override { return job_.is_run_done(); }
   cluster::Alignment align(const cluster::Progress& own) override { return job_.align(own); }

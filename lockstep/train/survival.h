@@ -26,6 +26,8 @@ class Survival {
   virtual kvstore::Mode* next(const cluster::Standing& standing) = 0;
   // This worker wishes to leave after its step; once it has been heard, wants_change() says so.
   virtual void leave() = 0;
+  // The run is to stop: next(), in another thread, waits for nobody else any more.
+  virtual void wait_for_nobody() = 0;
   // Whether the run is done, of a worker that is not needed any more.
   virtual bool is_run_done() const = 0;
   // The run is done and its result told, where everybody can find it: the others may go.

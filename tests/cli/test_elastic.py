@@ -85,6 +85,25 @@ def test_another_worker_takes_the_place_of_a_lost_one(lockstep, undisturbed):
         event for event in events_of(lockstep) if event["event"] == "joined").items()
 
 
+@pytest.mark.parametrize("how", ["signal", "request"])
+def test_a_job_that_waits_for_workers_stops_with_a_checkpoint_when_it_is_asked_to(
+        lockstep, undisturbed, how):
+    process = start(lockstep, "--min-workers", 3, "--max-restarts", 0)
+    reach(lockstep, process, 25)
+    os.kill(workers_of(process)[1], signal.SIGKILL)
+    wait_until(lambda: any(line.startswith("lockstep: the job waits") for line in process.stderr))
+    if how == "signal":
+        lockstep.run("stop", "run", status=0)
+    else:  # what `lockstep stop` does for a job of another host
+        (lockstep.folder / "run" / "stop.request").write_text("stop\n")
+    _, errors = process.communicate(timeout=LONG_ENOUGH)
+    assert process.returncode == 143, errors
+    steps, _ = recorded_steps(lockstep)
+    assert checkpoints_of(lockstep.folder / "run")[-1] == steps[-1] < STEPS
+    result = lockstep.run("train", *TRAIN, "--out", "run", "--resume", "--workers", 2, status=0)
+    assert result.json["params_sha256"] == undisturbed["params_sha256"]
+
+
 def test_the_last_of_the_first_workers_may_go_once_another_has_come(lockstep, undisturbed):
     process = start(lockstep, "--min-workers", 2, workers=2)
     for victim, step in ((0, 25), (1, 80)):

@@ -149,6 +149,16 @@ def test_only_the_owner_reads_what_controls_a_job_and_it_goes_with_the_job(locks
     assert outcome.err.startswith("lockstep: scale: 'run' has no control.json"), outcome.err
 
 
+@pytest.mark.parametrize("text", ["garbage", "{}", '{"coordinator": "x", "secret": "y"}'])
+@pytest.mark.parametrize("words", [("scale", "run", 2), ("leave", "run", "--worker", 1),
+                                   ("join", "run"), ("attach", "run")])
+def test_what_controls_no_job_is_named(lockstep, text, words):
+    (lockstep.folder / "run").mkdir()
+    (lockstep.folder / "run" / "control.json").write_text(text)
+    outcome = lockstep.run(*words, status=1)
+    assert f"{words[0]}: run/control.json: it is not what a job writes there" in outcome.complaint
+
+
 def test_what_a_job_cannot_do_is_said_in_one_line(lockstep):
     process = start(lockstep)
     assert "scale: 9 workers, expected 1 to 8" in lockstep.run("scale", "run", 9, status=1).err

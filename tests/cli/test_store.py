@@ -170,9 +170,9 @@ def test_what_is_no_store_is_wrong_usage(lockstep):
     for wrong in ("http://a:1", "etcd://", "etcd://a:x"):
         result = lockstep.run("train", *TRAIN, "--workers", 2, "--store", wrong, status=2)
         assert "expected etcd://HOST:PORT" in result.err
-    result = lockstep.run("train", *TRAIN, "--workers", 2, "--fail-fast", "--store", "etcd://a:1",
-                          status=2)
-    assert "--store: this job ends with the first worker that is lost" in result.err
+    for words in (("--workers", 2, "--fail-fast"), ("--workers", 1), ()):
+        result = lockstep.run("train", *TRAIN, *words, "--store", "etcd://a:1", status=2)
+        assert "--store: this job ends with the first worker that is lost" in result.complaint
 
 
 def test_launch_refuses_a_program_that_cannot_use_a_store(lockstep):

@@ -27,6 +27,7 @@ class LateAnswer final : public Survival {
   void leave() override {
     if (++asked_ == 1) throw comm::Timeout("no answer", -1, "", "rendezvous");
   }
+  void wait_for_nobody() override {}
   bool is_run_done() const override { return true; }
   void conclude() override {}
   cluster::Alignment align(const cluster::Progress& /*own*/) override { return {}; }

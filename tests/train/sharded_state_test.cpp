@@ -125,6 +125,7 @@ TEST(ShardedState, RefusesToSurviveWhatItCannot) {
     kvstore::Mode* next(const cluster::Standing&) override { return nullptr; }
     void leave() override {}
     bool is_run_done() const override { return false; }
+    void wait_for_nobody() override {}
     void conclude() override {}
     cluster::Alignment align(const cluster::Progress&) override { return {}; }
     void settle() override {}

@@ -168,6 +168,12 @@ void Coordinator::Impl::receive(Participant& one, const comm::MessageEvent& requ
 }
 
 void Coordinator::Impl::receive(Participant& one, const comm::MessageEvent& request,
+                                const detail::WaitForNobody& wish) {
+  check_survives(one, wish.kKind);
+  generations.take(request, wish);
+}
+
+void Coordinator::Impl::receive(Participant& one, const comm::MessageEvent& request,
                                 const detail::Expel& expel) {
   check_survives(one, expel.kKind);
   generations.take(request, expel);

@@ -367,6 +367,7 @@ Alignment Job::align(const Progress& own) { return impl_->align(own); }
 void Job::settle() { impl_->settle(); }
 void Job::tell() { impl_->coordinator_for("membership").tell(); }
 void Job::depart() { impl_->coordinator_for("membership").depart(); }
+void Job::wait_for_nobody() { impl_->coordinator_for("membership").wait_for_nobody(); }
 void Job::expel(std::int64_t id, const std::string& why) {
   impl_->coordinator_for("membership").expel(id, why);
 }

@@ -110,6 +110,8 @@ class Job final : public Registry {
   void settle();
   // This worker wishes to leave after its step.
   void depart();
+  // The job is to stop: regroup(), in another thread, waits for nobody else any more.
+  void wait_for_nobody();
   // Of the first worker, when the run is done: its result is told, and the others may go; until
   // then they are there to tell it in its place.
   void tell();

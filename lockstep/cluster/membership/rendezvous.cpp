@@ -186,6 +186,16 @@ struct Rendezvous::Impl {
     ask<detail::Noted>(message, options.timeout, "the coordinator's answer");
   }
 
+  // Whatever comes of it, report() finds out what that means.
+  void wait_for_nobody() const {
+    try {
+      link.now()->ask<detail::Noted>(detail::WaitForNobody{}, options.timeout + kCoordinatorsWord,
+                                     "the coordinator's answer");
+    } catch (const detail::CoordinatorGone& gone) {
+      raise_lost(gone);
+    }
+  }
+
   // A coordinator that is gone has heard it where the record says that the run is done.
   void tell() {
     try {
@@ -260,6 +270,7 @@ std::optional<ChangeWanted> Rendezvous::poll_change() { return impl_->poll_chang
 bool Rendezvous::report(const Standing& standing) { return impl_->report(standing); }
 bool Rendezvous::is_run_done() const { return impl_->is_run_done; }
 void Rendezvous::depart() { impl_->have_noted(detail::Depart{}); }
+void Rendezvous::wait_for_nobody() { impl_->wait_for_nobody(); }
 void Rendezvous::tell() { impl_->tell(); }
 void Rendezvous::expel(std::int64_t id, const std::string& why) {
   impl_->have_noted(detail::Expel{id, impl_->generation, why});

@@ -110,9 +110,11 @@ class Rendezvous final : public Registry {
   // PeerLost when the coordinator has gone.
   bool report(const Standing& standing);
   bool is_run_done() const;  // after it was dismissed: so is the run
-  // The three that follow have the time of options.timeout, and may be said again after a Timeout.
+  // The four that follow have the time of options.timeout, and may be said again after a Timeout.
   // Wishes to leave after the step.
   void depart();
+  // The job is to stop: report() waits for nobody else any more. From another thread than report().
+  void wait_for_nobody();
   // Of the first worker: the result of the run, which is done, is told.
   void tell();
   // This member of the generation holds up all others: it is put out.

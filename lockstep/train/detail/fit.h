@@ -114,6 +114,7 @@ class Fit final : public FitContext {
   bool is_late() const;
   void until_done();
   bool regroup(cluster::Standing standing);
+  kvstore::Mode* next_mode(const cluster::Standing& standing);
   void enter(kvstore::Mode& mode);
   void align_states();
   void take_bits_of_newcomers(int source);

@@ -2,7 +2,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <utility>
 
 #include "lockstep/comm/errors.h"
@@ -18,9 +21,27 @@ namespace {
 
 using nlohmann::json;
 
+constexpr auto kLookForStop = std::chrono::milliseconds(100);
+
 // Only who is late is missed: of one that is gone the coordinator knows.
 int missed_by(const comm::CommError& error) {
   return dynamic_cast<const comm::Timeout*>(&error) != nullptr ? error.rank() : -1;
+}
+
+// While this worker waits for the next generation. What fails is said again, or next() fails too.
+void say_when_to_stop(Survival& survival, const std::atomic<bool>& stop,
+                      const std::stop_token& end) {
+  std::mutex own;
+  std::unique_lock lock(own);
+  std::condition_variable_any never;
+  while (!never.wait_for(lock, end, kLookForStop, [] { return false; }) && !end.stop_requested()) {
+    if (!stop) continue;
+    try {
+      return survival.wait_for_nobody();
+    } catch (const std::exception&) {
+      continue;
+    }
+  }
 }
 
 }  // namespace
@@ -61,7 +82,7 @@ bool Fit::regroup(cluster::Standing standing) {
   for (;;) {
     standing.step = has_state_ ? step_ : -1;
     try {
-      kvstore::Mode* mode = survival.next(standing);
+      kvstore::Mode* mode = next_mode(standing);
       if (mode == nullptr) {
         result_.is_dismissed = !survival.is_run_done() || !has_state_;
         if (result_.is_dismissed) result_.is_first = false;
@@ -85,6 +106,16 @@ bool Fit::regroup(cluster::Standing standing) {
   recovery_->workers = group().workers();
   for (const CallbackPtr& callback : options_.callbacks) callback->on_generation(*this);
   return true;
+}
+
+// Where the job is to stop those who are there stop it, though they are fewer than it waits for.
+kvstore::Mode* Fit::next_mode(const cluster::Standing& standing) {
+  Survival& survival = *parts_.options.survival;
+  std::jthread watcher;
+  if (const std::atomic<bool>* stop = options_.stop)
+    watcher = std::jthread(
+        [&survival, stop](const std::stop_token& end) { say_when_to_stop(survival, *stop, end); });
+  return survival.next(standing);
 }
 
 // What was made ahead is of other shards.

@@ -110,6 +110,20 @@ TEST(GenerationKeeper, FewerThanTheMinimumWaitAndSaySo) {
   EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{1, 2}));
 }
 
+TEST(GenerationKeeper, WhereTheJobIsToStopNobodyIsWaitedForAnyMore) {
+  GenerationKeeper keeper = keeper_of(3, {.min_workers = 3});
+  keeper.wait_for_nobody(milliseconds(0));
+  EXPECT_TRUE(keeper.take_actions().empty());  // they are all there
+  keeper = keeper_of(3, {.min_workers = 3});
+  keeper.lose(0, "killed", milliseconds(0));
+  keeper.report(1, {.generation = 1}, milliseconds(1));
+  keeper.wait_for_nobody(milliseconds(2));
+  EXPECT_TRUE(only<Begin>(keeper.take_actions()).empty());  // one is still in its step
+  keeper.report(2, {.generation = 1}, milliseconds(3));
+  EXPECT_EQ(ids_of(only<Begin>(keeper.take_actions()).at(0).membership), (Ids{1, 2}));
+  EXPECT_EQ(keeper.state().min_workers, 1);
+}
+
 TEST(GenerationKeeper, OneThatDoesNotComeOutOfItsStepIsPutOut) {
   GenerationKeeper keeper = keeper_of(3, {.patience = milliseconds(100)});
   keeper.lose(0, "killed", milliseconds(0));

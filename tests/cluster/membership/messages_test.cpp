@@ -37,6 +37,7 @@ std::vector<Message> one_of_each() {
           Depart{2},
           Told{},
           Resize{5},
+          WaitForNobody{},
           Expel{2, 3, "it does not move"},
           Activity{"busy"},
           Activities{{{3, "idle", std::chrono::milliseconds(40), true}, {4, "", {}, false}}},

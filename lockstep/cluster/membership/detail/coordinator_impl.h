@@ -94,6 +94,8 @@ struct Coordinator::Impl {
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Depart& depart);
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Told& told);
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Resize& resize);
+  void receive(Participant& one, const comm::MessageEvent& request,
+               const detail::WaitForNobody& wish);
   void receive(Participant& one, const comm::MessageEvent& request, const detail::Expel& expel);
   void deny(const comm::MessageEvent& request, const std::string& why);
   std::string why_fixed() const;

@@ -170,6 +170,11 @@ void GenerationKeeper::resize(int workers, KeeperTime now) {
   settle(now);
 }
 
+void GenerationKeeper::wait_for_nobody(KeeperTime now) {
+  limits_.min_workers = 1;
+  settle(now);
+}
+
 // Those that leave since the job was made smaller, and have not left yet.
 void GenerationKeeper::keep_surplus() {
   for (One& one : all_)

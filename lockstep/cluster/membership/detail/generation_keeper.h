@@ -122,6 +122,8 @@ class GenerationKeeper {
   // So many workers at the most from now on: those of the highest ranks leave. Where there are
   // fewer, others have to come.
   void resize(int workers, KeeperTime now);
+  // The job is to stop: however few there are, they go on and do so.
+  void wait_for_nobody(KeeperTime now);
   // To be called all the time.
   void tick(KeeperTime now);
 

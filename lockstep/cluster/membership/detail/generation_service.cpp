@@ -201,6 +201,12 @@ void GenerationService::take(const comm::MessageEvent& request, const Resize& re
   calls_.answer(request, Noted{});
 }
 
+void GenerationService::take(const comm::MessageEvent& request, const WaitForNobody& /*wish*/) {
+  keeper_.wait_for_nobody(now());
+  act(true);
+  calls_.answer(request, Noted{});
+}
+
 void GenerationService::take(const comm::MessageEvent& request, const Expel& expel) {
   if (keeper_.is_current(expel.id, expel.generation)) keeper_.lose(expel.id, expel.why, now());
   act();

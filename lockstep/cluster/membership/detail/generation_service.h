@@ -64,6 +64,7 @@ class GenerationService {
   void take(const comm::MessageEvent& request, const Depart& depart, std::int64_t sender);
   void take(const Participant& one, const comm::MessageEvent& request, const Told& told);
   void take(const comm::MessageEvent& request, const Resize& resize);
+  void take(const comm::MessageEvent& request, const WaitForNobody& wish);
   void take(const comm::MessageEvent& request, const Expel& expel);
   // Why this worker cannot leave; empty: it can.
   std::string why_needed(std::int64_t id) const;

@@ -251,6 +251,12 @@ struct Resize {
   auto fields() { return std::tie(workers); }
 };
 
+// Of a worker that was asked to stop the job: nobody is waited for any more: Noted.
+struct WaitForNobody {
+  static constexpr char kKind = 'w';
+  auto fields() { return std::tie(); }
+};
+
 // Of a member: this one holds up all others, though it is heard: Noted. It is put out.
 struct Expel {
   static constexpr char kKind = 'F';
@@ -260,10 +266,11 @@ struct Expel {
   auto fields() { return std::tie(id, generation, why); }
 };
 
-using Message = std::variant<Noted, Hello, Join, Rejoin, Welcome, Gather, Gathered, MembershipQuery,
-                             MembershipReply, AwaitLeave, AllLeft, Failure, Missed, Put,
-                             CompareAndSet, Get, Entry, Denied, AwaitChange, Change, Report,
-                             Dismissed, Depart, Told, Resize, Expel, Activity, Activities>;
+using Message =
+    std::variant<Noted, Hello, Join, Rejoin, Welcome, Gather, Gathered, MembershipQuery,
+                 MembershipReply, AwaitLeave, AllLeft, Failure, Missed, Put, CompareAndSet, Get,
+                 Entry, Denied, AwaitChange, Change, Report, Dismissed, Depart, Told, Resize,
+                 WaitForNobody, Expel, Activity, Activities>;
 
 // Its kind and its fields.
 std::string encode(const Message& message);
