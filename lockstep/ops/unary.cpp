@@ -5,6 +5,7 @@
 
 #include "lockstep/ops/cpu/scalar_functions.h"
 #include "lockstep/ops/cpu/unary.h"
+#include "lockstep/ops/create.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
 #include "lockstep/ops/families.h"
@@ -83,14 +84,16 @@ Tensor leaky_relu_slope(const Unary& u) {
   return where(greater(u.x, 0.0), u.g, u.g * u.attrs.as<SlopeAttrs>().slope);
 }
 
-// On the negative side the slope is alpha * exp(x) = y + alpha, which cannot overflow on the other.
-Tensor elu_slope(const Unary& u) {
-  return where(greater(u.x, 0.0), u.g, u.g * (u.y + u.attrs.as<EluAttrs>().alpha));
+// scale * alpha * exp(x) on the negative side. (y + scale * alpha is the same, and nothing is left
+// of it where y is about -scale * alpha.) The exponential must not overflow on the other side.
+Tensor exponential_slope(const Unary& u, double scale, double alpha) {
+  const Tensor is_positive = greater(u.x, 0.0);
+  const Tensor low = exp(where(is_positive, zeros_like(u.x), u.x)) * (scale * alpha);
+  return where(is_positive, u.g * scale, u.g * low);
 }
 
-Tensor selu_slope(const Unary& u) {
-  return where(greater(u.x, 0.0), u.g * kSeluScale, u.g * (u.y + kSeluScale * kSeluAlpha));
-}
+Tensor elu_slope(const Unary& u) { return exponential_slope(u, 1.0, u.attrs.as<EluAttrs>().alpha); }
+Tensor selu_slope(const Unary& u) { return exponential_slope(u, kSeluScale, kSeluAlpha); }
 
 Tensor gelu_slope(const Unary& u) {
   return gelu_backward(u.g, u.x, u.attrs.as<GeluAttrs>().approximate);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "lockstep/autograd/autograd.h"
 #include "lockstep/ops/catalogue.h"
 #include "lockstep/ops/dispatch.h"
 #include "lockstep/ops/elementwise.h"
@@ -158,6 +159,24 @@ TEST(Unary, IntegersStayWhereTheyCanAndBecomeFloat32WhereTheyMust) {
   EXPECT_EQ(relu(x).dtype(), DType::int32);
   EXPECT_EQ(exp(x).dtype(), DType::float32);
   EXPECT_EQ(gelu(x).dtype(), DType::float32);
+}
+
+TEST(Unary, SlopesOfExponentialUnitsKeepTheirPrecisionFarBelowZero) {
+  const std::vector<double> values{-0.5, -3.0, -8.0, -16.0, -30.0};
+  const std::pair<double, Tensor (*)(const Tensor&)> units[] = {
+      {1.0, [](const Tensor& x) { return elu(x); }},
+      {1.0507009873554805 * 1.6732632423543772, [](const Tensor& x) { return selu(x); }}};
+  for (const auto& [factor, unit] : units) {
+    const Tensor x = cast(Tensor::from(values, {5}), DType::float32);
+    autograd::attach_grad(x);
+    {
+      const autograd::RecordScope record;
+      autograd::backward(unit(x));
+    }
+    const std::vector<double> slopes = autograd::gradient(x).to_vector<double>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_NEAR(slopes[i] / (factor * std::exp(values[i])), 1.0, 1e-6) << values[i];
+  }
 }
 
 TEST(Unary, WrongInputsAreNamed) {
