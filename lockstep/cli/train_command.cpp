@@ -364,7 +364,9 @@ int train(TrainOptions options) {
     const recipes::RunConfig whole = checked_config(options, config);
     check_deal(options.deal, whole, options.worker_count());
     if (!options.store.empty()) check_store(options, whole);
-    if (options.worker_count() > 1 || whole.servers > 0) return launch_workers(options, whole);
+    const bool has_others = options.worker_count() > 1 || whole.servers > 0;
+    if (has_others && !options.resume) recipes::check_net(whole);
+    if (has_others) return launch_workers(options, whole);
   }
   if (place && place->role == Role::server) return be_server(options, *place, config);
   StopSignals signals(place.has_value());

@@ -107,6 +107,23 @@ train::Mesh mesh_of(const RunConfig& config) {
           .splits = splits_in(config.slice_layers)};
 }
 
+void check_net(const RunConfig& config) {
+  train::Mesh mesh = mesh_of(config);
+  const Recipe recipe = run_recipe(config, {});
+  const bool is_whole = mesh.segments == 1 && mesh.cuts.empty() && mesh.slices == 1;
+  const bool is_known = !recipe.from_data && !recipe.is_recommender() &&
+                        (config.data.empty() || config.data == "synthetic");
+  if (is_whole || !is_known || config.global_batch % config.shards != 0) return;
+  const nn::BlockPtr net = recipe.net();
+  const train::LossFunction loss = recipe.loss();
+  const std::vector<TensorInfo> fields = recipe.fields(config.global_batch / config.shards);
+  if (mesh.cuts.empty() && mesh.segments > 1)
+    mesh.cuts = train::choose_cuts(*net, loss, fields, recipe.roles(), mesh.segments);
+  const train::SlicePlan slices =
+      train::plan_slices(*net, loss, fields, recipe.roles(), mesh.slices, mesh.splits);
+  train::trace_step(*net, loss, fields, recipe.roles(), mesh.cuts, slices);
+}
+
 RunPlan plan_run(const RunConfig& config, const PlanRunOptions& options) {
   const Subject subject(config);
   RunPlan plan;

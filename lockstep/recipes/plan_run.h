@@ -35,6 +35,11 @@ std::vector<std::string> names_in(const std::string& text);
 std::vector<train::Split> splits_in(const std::string& text);
 train::Mesh mesh_of(const RunConfig& config);
 
+// Throws InvalidArgument where the run's net cannot be cut, or its layers split, as the
+// configuration says. It is traced, and has no parameters. Where shapes and classes are those of
+// the user's data, nothing is known before they are there.
+void check_net(const RunConfig& config);
+
 // Measures the run's net on this machine, and ranks its placements. Throws InvalidArgument where
 // there is none.
 RunPlan plan_run(const RunConfig& config, const PlanRunOptions& options);

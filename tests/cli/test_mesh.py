@@ -63,6 +63,24 @@ def test_a_run_goes_on_with_its_cells_placed_otherwise(lockstep):
                 extended("d", cells, ["--placement", "data=1,pipeline=3,tensor=1"])}) == 1
 
 
+@pytest.mark.parametrize("words,said", [
+    (["--slices", 3], "has 2 heads, which cannot be 3 slices"),
+    (["--segments", 99], "99 segments are too many"),
+    (["--cuts", "blocks.1,nothing"], "cut 'nothing' names no block of the net"),
+    (["--slice-layers", "ln_f=rows"], "names no layer"),
+    (["--slice-layers", "blocks.*.ln1=rows"], "cannot be split")])
+def test_a_net_that_cannot_be_divided_so_is_refused_before_any_worker_starts(lockstep, words, said):
+    net = ["char-gpt", "--width", 64, "--blocks", 2, "--global-batch", 6, "--shards", 3]
+    mesh = {"--slices": 2, "--segments": 2, **dict(zip(words[::2], words[1::2]))}
+    if "--cuts" in mesh:
+        del mesh["--segments"]
+    given = [word for pair in mesh.items() for word in pair]
+    run = lockstep.run("train", *net, *FEW, "--steps", 2, "--out", "run", "--workers", 4,
+                       "--pipeline", 2, "--tensor", 2, *given, status=1)
+    assert said in run.complaint
+    assert run.err.count("lockstep: ") == 1 and not (lockstep.folder / "run").exists()
+
+
 LIMIT = ["--plan", "auto", "--workers", 2, "--memory-limit"]
 
 

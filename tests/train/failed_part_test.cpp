@@ -41,8 +41,8 @@ std::string error_of_fit(const PartWay& way, kvstore::Mode* mode, Fails where) {
 void expect_told_to_all(Fails where) {
   for (const PartWay& way : testing::part_ways()) {
     SCOPED_TRACE(way.name);
-    std::barrier<> all_have_heard(2);
-    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+    std::barrier<> all_have_heard(way.workers);
+    testing::as_ranks(way.workers, [&](comm::Communicator& communicator) {
       const auto mode = way.mode(communicator);
       const std::string error = error_of_fit(way, mode.get(), where);
       EXPECT_NE(error.find("softmax_cross_entropy: label 9 "), std::string::npos) << error;

@@ -3,6 +3,7 @@
 // some segments, have the bits of one that has all of it.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "lockstep/cluster/membership/workers_of.h"
@@ -44,6 +45,7 @@ struct LogicalMesh {
   std::int64_t slices = 2, shards = 3;
   std::function<optim::OptimizerPtr()> rule = [] { return optim::adam({.learning_rate = 0.01}); };
   DType compute = DType::float32;
+  std::size_t bucket_bytes = 4 << 20;
 };
 
 struct MeshOutcome {
@@ -64,6 +66,7 @@ MeshOutcome train_mesh(const SliceTask& task, const LogicalMesh& mesh, const Mes
                      .seed = 7,
                      .compile = {.compute = mesh.compute},
                      .mode = mode,
+                     .bucket_bytes = mesh.bucket_bytes,
                      .cuts = mesh.cuts,
                      .slices = mesh.slices,
                      .schedule = place.schedule,
@@ -163,6 +166,46 @@ TEST(Mesh, WithRulesThatMeasureHasTheBitsOfOneWorker) {
   for (const auto& rule : rules)
     expect_one_result(words_task(true), {.cuts = kWordsCuts, .slices = 4, .rule = rule},
                       {{1, 2, 1}, {1, 1, 2}, {1, 2, 2}, {2, 3, 2}});
+}
+
+// Gradients leave in a thread of their own, while slices meet and stages wait for each other.
+TEST(Mesh, OfWorkersOnHostsOfTheirOwnHasTheBitsOfOneWorker) {
+  const LogicalMesh mesh{.cuts = kWordsCuts, .slices = 3, .shards = 8, .bucket_bytes = 256};
+  const MeshOutcome one = train_mesh(words_task(true), mesh, {}, nullptr);
+  for (const MeshPlace& place :
+       {MeshPlace{2, 2, 2}, MeshPlace{3, 1, 2, Kind::one_f_one_b, false, 2},
+        MeshPlace{2, 3, 2, Kind::zero_bubble, true, 2}, MeshPlace{2, 2, 3, Kind::gpipe}}) {
+    SCOPED_TRACE(text_of(place));
+    std::vector<std::string> hosts;
+    for (int rank = 0; rank < place.data * place.pipeline * place.tensor; ++rank)
+      hosts.push_back("host" + std::to_string(rank));
+    testing::as_ranks(hosts, [&](comm::Communicator& job) {
+      const auto mode = kvstore::mesh_mode(job, cluster::workers_of(job),
+                                           {.stages = place.pipeline, .tensor = place.tensor},
+                                           {.timeout = std::chrono::seconds(60)});
+      EXPECT_EQ(train_mesh(words_task(true), mesh, place, mode.get()).sha256, one.sha256);
+    });
+  }
+}
+
+// A gradient that is infinite in one cell: the step counts nowhere.
+TEST(Mesh, WhoseStepIsNotFiniteSomewhereLeavesItEverywhere) {
+  on_cells({1, 2, 2}, [](kvstore::Mode* mode) {
+    const SliceTask task = testing::images_task(testing::small_cnn);
+    const nn::BlockPtr net = task.net();
+    net->initialize(nn::init::fan_in(), 3);
+    StepEngine engine(net, nn::SoftmaxCrossEntropyLoss(), optim::adam({}), task.fields,
+                      {.shards = 3, .seed = 7, .mode = mode, .cuts = {"7"}, .slices = 2});
+    const std::string before = engine.params_sha256();
+    std::vector<data::Fields> batches{task.batch(0, 0), task.batch(0, 1), task.batch(0, 2)};
+    batches[1][0] = Tensor::full({4, 3, 8, 8}, std::numeric_limits<double>::infinity());
+    EXPECT_FALSE(engine.run(0, 0.01, batches).finite);
+    EXPECT_EQ(engine.params_sha256(), before);
+    EXPECT_TRUE(
+        engine.run(1, 0.01, std::vector{task.batch(1, 0), task.batch(1, 1), task.batch(1, 2)})
+            .finite);
+    EXPECT_NE(engine.params_sha256(), before);
+  });
 }
 
 TEST(Mesh, OfConvolutionsAndBatchNormsHasTheBitsOfOneWorker) {

@@ -62,7 +62,7 @@ TEST(SetParameters, AreWhatWorkersWithAPartGoOnWith) {
       const FitResult alone = fit_way(way, nullptr, std::make_shared<Halving>(when));
       // What is set in the end is in the net and the result.
       EXPECT_NE(alone.params_sha256, plain);
-      testing::as_ranks(2, [&](comm::Communicator& communicator) {
+      testing::as_ranks(way.workers, [&](comm::Communicator& communicator) {
         const auto mode = way.mode(communicator);
         const FitResult own = fit_way(way, mode.get(), std::make_shared<Halving>(when));
         EXPECT_EQ(own.params_sha256, alone.params_sha256);
@@ -90,7 +90,7 @@ TEST(SetParameters, InANetThatACallbackHoldsCountToo) {
     SCOPED_TRACE(way.name);
     const FitResult alone = fit_way(way, nullptr, halving_what_is_held());
     EXPECT_NE(alone.params_sha256, fit_way(way, nullptr, nullptr).params_sha256);
-    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+    testing::as_ranks(way.workers, [&](comm::Communicator& communicator) {
       const auto mode = way.mode(communicator);
       EXPECT_EQ(fit_way(way, mode.get(), halving_what_is_held()).params_sha256,
                 alone.params_sha256);
@@ -112,7 +112,7 @@ TEST(SetParameters, AreEvaluatedBeforeTheFirstStepToo) {
     const auto halving = [] { return std::make_shared<Halving>(Halving::When::begin); };
     const double alone = evaluated(nullptr, halving());
     EXPECT_NE(alone, evaluated(nullptr, std::make_shared<Halving>(Halving::When::end)));
-    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+    testing::as_ranks(way.workers, [&](comm::Communicator& communicator) {
       const auto mode = way.mode(communicator);
       EXPECT_EQ(evaluated(mode.get(), halving()), alone);
     });
@@ -124,7 +124,7 @@ TEST(SetParameters, BetweenEvaluationsAreRefusedWhereTheNetIsOlder) {
       on_step([](FitContext& context, const StepEvent&) { halve_weights(context); });
   for (const PartWay& way : part_ways()) {
     SCOPED_TRACE(way.name);
-    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+    testing::as_ranks(way.workers, [&](comm::Communicator& communicator) {
       const auto mode = way.mode(communicator);
       EXPECT_EQ(message_of<InvalidArgument>([&] { fit_way(way, mode.get(), each_step); }),
                 "train: 0.weight was set after step 1, but each worker has a part of the "
@@ -137,7 +137,7 @@ TEST(SetParameters, BetweenEvaluationsAreRefusedWhereTheNetIsOlder) {
 TEST(SetParameters, OnOneWorkerAloneAreRefused) {
   for (const PartWay& way : part_ways()) {
     SCOPED_TRACE(way.name);
-    testing::as_ranks(2, [&](comm::Communicator& communicator) {
+    testing::as_ranks(way.workers, [&](comm::Communicator& communicator) {
       const auto mode = way.mode(communicator);
       const CallbackPtr first = on_evaluation([](FitContext& context, const Evaluation&) {
         if (context.is_first()) halve_weights(context);
