@@ -284,6 +284,8 @@ def test_methods_that_never_were_say_what_to_write():
                 "(", r"\(").replace(")", r"\)").replace("[", r"\[").replace("]", r"\]")):
             getattr(thing, name)
         assert not hasattr(thing, "nothing_of_the_kind")
+    for array in (nd.ones((2,)), mx.np.ones(2)):
+        assert "shuffle" not in dir(array) and "reshape" in dir(array)
     net.initialize()
     with pytest.raises(TypeError, match="autograd.record"):
         net(nd.ones((1, 3)), is_train=True)

@@ -35,7 +35,7 @@ ARRAY = {
     "requires_grad": "write x.attach_grad()",
     "requires_grad_": "write x.attach_grad()",
 }
-NUMPY_ARRAY = {**ARRAY, "asscalar": "write x.item()"}
+NUMPY_ARRAY = {"asscalar": "write x.item()"}
 METRIC = {"value": "write name, value = metric.get()", "result": "write metric.get()[1]",
           "compute": "write metric.get()[1]"}
 OPTIMIZER = {
@@ -53,6 +53,28 @@ NO_ACTIVATION = "takes no activation: its gates and cells have sigmoid and tanh"
 IO = {"MXDataBatch": "write gluon.data.DataLoader and gluon.utils.split_and_load(batch, ctx), or "
                      "mx.io.DataBatch(data, label)"}
 METRICS = {"LossMetric": "write mx.metric.Loss(); metric.update(0, [loss]); metric.get()"}
+
+
+class _Missing:
+    """A name that a class has not, which tells what to write instead."""
+
+    def __init__(self, name, hint):
+        self._name, self._hint = name, hint
+
+    def __get__(self, instance, owner):
+        raise AttributeError(f"'{owner.__name__}.{self._name}' does not exist in MXNet: "
+                             f"{self._hint}")
+
+
+def tell_missing(hints):
+    """For classes whose attributes are read in every small call, which a __getattr__ slows down."""
+
+    def mark(cls):
+        for name, hint in hints.items():
+            setattr(cls, name, _Missing(name, hint))
+        return cls
+
+    return mark
 
 
 def lookup(hints):

@@ -108,10 +108,10 @@ def _in_place(name, compute):
     return operator
 
 
+@_hints.tell_missing(_hints.ARRAY)
 class NDArray:
     """An array of numbers on a device."""
 
-    __getattr__ = _hints.lookup(_hints.ARRAY)
     __slots__ = ("_tensor", "_grad_req", "_grad", "_grad_stype", "_stale_grad", "_shown_dtype",
                  "_constant", "__weakref__")
     __array_priority__ = 1000.0
@@ -193,6 +193,9 @@ class NDArray:
     def __array__(self, dtype=None, copy=None):
         array = self.asnumpy()
         return array if dtype is None else array.astype(dtype)
+
+    def __dir__(self):
+        return [name for name in object.__dir__(self) if hasattr(self, name)]
 
     def __len__(self):
         return self.shape[0]

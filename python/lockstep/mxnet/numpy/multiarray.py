@@ -74,11 +74,11 @@ def _matmul(a, b):
     return matmul_tensors(a, b)
 
 
+@_hints.tell_missing(_hints.NUMPY_ARRAY)
 class ndarray(NDArray):
     """An array of numbers; what it has and how it computes is NumPy's."""
 
     __slots__ = ()
-    __getattr__ = _hints.lookup(_hints.NUMPY_ARRAY)
     __array_priority__ = 1100.0
 
     __add__, __radd__ = _operator(ops.add), _operator(ops.add, True)
@@ -136,10 +136,6 @@ class ndarray(NDArray):
         """A NumPy array with a copy of the contents."""
         contents = onp.array(to_numpy(self._tensor))
         return self._shown(contents) if contents.dtype == onp.float64 else contents
-
-    @property
-    def asscalar(self):
-        raise AttributeError("asscalar")  # told by __getattr__
 
     def item(self, *args):
         """One element as a Python number."""
